@@ -1,0 +1,198 @@
+//! The description of a figure: words, panels, and how they are arranged.
+
+use crate::axis::Axis;
+use crate::draw;
+use crate::error::ChartError;
+use crate::mark::Mark;
+use crate::png;
+use crate::svg::TextBox;
+use crate::theme::Theme;
+
+/// Where the names of the series stand. Never on top of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Legend {
+    /// In rows between the title and the panels.
+    #[default]
+    Top,
+    /// In rows below the panels.
+    Bottom,
+    /// In a column to the right of the panels.
+    Right,
+    /// Nowhere.
+    Hidden,
+}
+
+/// One coordinate system with its marks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) weight: f64,
+}
+
+impl Panel {
+    /// An empty panel.
+    #[must_use]
+    pub fn new(x: Axis, y: Axis) -> Self {
+        Self { title: String::new(), x, y, marks: Vec::new(), weight: 1.0 }
+    }
+
+    /// A title above the panel, for figures with several.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// Adds a mark; later ones are drawn above earlier ones.
+    #[must_use]
+    pub fn mark(mut self, mark: impl Into<Mark>) -> Self {
+        self.marks.push(mark.into());
+        self
+    }
+
+    /// Adds several marks.
+    #[must_use]
+    pub fn marks<M: Into<Mark>>(mut self, marks: impl IntoIterator<Item = M>) -> Self {
+        self.marks.extend(marks.into_iter().map(Into::into));
+        self
+    }
+
+    /// Height relative to the panels in other rows; 1 unless told. A row is as high as its highest panel.
+    #[must_use]
+    pub fn relative_height(mut self, weight: f64) -> Self {
+        self.weight = if weight.is_finite() { weight.clamp(0.1, 10.0) } else { 1.0 };
+        self
+    }
+}
+
+/// A figure: what to draw, not yet where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
+    pub(crate) note: String,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) panels: Vec<Panel>,
+    pub(crate) columns: usize,
+    pub(crate) shared_x: bool,
+    pub(crate) legend: Legend,
+}
+
+impl Figure {
+    /// A figure of 760 by 420 CSS pixels without panels.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            subtitle: String::new(),
+            note: String::new(),
+            width: 760,
+            height: 420,
+            panels: Vec::new(),
+            columns: 1,
+            shared_x: false,
+            legend: Legend::Top,
+        }
+    }
+
+    /// A line below the title.
+    #[must_use]
+    pub fn subtitle(mut self, subtitle: impl Into<String>) -> Self {
+        self.subtitle = subtitle.into();
+        self
+    }
+
+    /// Small print below everything: source, method, what was left out.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    /// Size in CSS pixels; each side is held within 240 to 10 000. A figure whose words leave too little room for
+    /// its data becomes higher than asked for, as text is never cut.
+    #[must_use]
+    pub fn size(mut self, width: u32, height: u32) -> Self {
+        self.width = width.clamp(240, 10_000);
+        self.height = height.clamp(120, 10_000);
+        self
+    }
+
+    /// Adds a panel; panels fill rows from the left.
+    #[must_use]
+    pub fn panel(mut self, panel: Panel) -> Self {
+        self.panels.push(panel);
+        self
+    }
+
+    /// Panels beside each other; 1 unless told. Fewer where they'd be narrower than 170 px.
+    #[must_use]
+    pub fn columns(mut self, columns: usize) -> Self {
+        self.columns = columns.clamp(1, 12);
+        self
+    }
+
+    /// Gives all panels one x range, and x labels to the lowest panel of each column only.
+    #[must_use]
+    pub fn share_x(mut self) -> Self {
+        self.shared_x = true;
+        self
+    }
+
+    /// Where the series' names stand.
+    #[must_use]
+    pub fn legend(mut self, legend: Legend) -> Self {
+        self.legend = legend;
+        self
+    }
+
+    /// Lays the figure out and draws it. The same description gives the same bytes on every machine.
+    #[must_use]
+    pub fn draw(&self, theme: Theme) -> Drawing {
+        draw::draw(self, theme)
+    }
+
+    /// An SVG for browsers, following the reader's light or dark preference.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        self.draw(Theme::Adaptive).svg
+    }
+
+    /// A PNG, dark on white, with `scale` pixels for each CSS pixel (2 suits screens, 4 print).
+    ///
+    /// # Errors
+    /// See [`Drawing::png`].
+    pub fn png(&self, scale: f32) -> Result<Vec<u8>, ChartError> {
+        self.draw(Theme::Light).png(scale)
+    }
+}
+
+/// A figure that was laid out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawing {
+    /// The SVG document, without XML declaration, ready to be put into HTML.
+    pub svg: String,
+    /// Width in CSS pixels.
+    pub width: u32,
+    /// Height in CSS pixels.
+    pub height: u32,
+    /// Every piece of text, and the box it takes.
+    pub texts: Vec<TextBox>,
+    pub(crate) theme: Theme,
+}
+
+impl Drawing {
+    /// The drawing as PNG with `scale` pixels for each CSS pixel.
+    ///
+    /// # Errors
+    /// [`ChartError::Size`] when a side would be empty or above 16 384 px. [`ChartError::FontMissing`] and
+    /// [`ChartError::TextLost`] when the renderer would leave words out. [`ChartError::Svg`] for an adaptive
+    /// drawing, as the renderer knows no CSS variables: draw with [`Theme::Light`] or [`Theme::Dark`].
+    pub fn png(&self, scale: f32) -> Result<Vec<u8>, ChartError> {
+        png::render(self, scale)
+    }
+}

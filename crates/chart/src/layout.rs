@@ -1,0 +1,296 @@
+//! Where everything goes.
+//!
+//! The room for words depends on the ticks, the ticks on the size of the plots, and that on the room for words.
+//! Three rounds settle it; margins only grow from round to round, so a later round never cuts what an
+//! earlier one placed. If the plots would become too low, the figure grows.
+
+use crate::extent::{Asked, has_data};
+use crate::figure::{Figure, Legend, Panel};
+use crate::font::{self, Weight};
+use crate::legend::{Block, Series};
+use crate::margins::{self, Flags, LABEL, LINE, Reference, Side, TICK, TICK_GAP};
+use crate::scale::Range;
+use crate::svg::Rect;
+
+pub(crate) const PAD: f64 = 18.0;
+pub(crate) const TITLE: f64 = 16.0;
+pub(crate) const SUBTITLE: f64 = 12.5;
+pub(crate) const PANEL_TITLE: f64 = 12.5;
+pub(crate) const NOTE: f64 = 10.5;
+pub(crate) const X_LABEL_GAP: f64 = 8.0;
+const COLUMN_GAP: f64 = 30.0;
+const ROW_GAP: f64 = 18.0;
+/// A panel narrower than this can't hold its words; fewer stand beside each other then.
+const LEAST_CELL: f64 = 170.0;
+
+/// A panel with everything around it placed.
+#[derive(Clone)]
+pub(crate) struct Cell<'a> {
+    pub panel: &'a Panel,
+    /// `None`: there's nothing to show.
+    pub ranges: Option<(Range, Range)>,
+    pub plot: Rect,
+    pub x: Side,
+    pub y: Side,
+    pub x_words: bool,
+    pub title: Vec<String>,
+    pub y_label: Vec<String>,
+    pub x_label: Vec<String>,
+    pub flags: Flags,
+    pub references: Vec<Reference>,
+    asked: (usize, usize),
+}
+
+/// A figure with everything placed.
+pub(crate) struct Layout<'a> {
+    pub height: f64,
+    pub title: Vec<String>,
+    pub subtitle: Vec<String>,
+    pub note: Vec<String>,
+    pub legend: Block,
+    pub legend_at: (f64, f64),
+    pub cells: Vec<Cell<'a>>,
+}
+
+fn room(lines: &[String], size: f64, gap: f64) -> f64 {
+    if lines.is_empty() { 0.0 } else { lines.len() as f64 * size * font::LEADING + gap }
+}
+
+fn words(text: &str, size: f64, weight: Weight, width: f64) -> Vec<String> {
+    if text.trim().is_empty() { Vec::new() } else { font::wrap(text, size, weight, width) }
+}
+
+impl<'a> Layout<'a> {
+    pub(crate) fn of(figure: &'a Figure, series: &Series) -> Layout<'a> {
+        let width = f64::from(figure.width);
+        let inner = width - 2.0 * PAD;
+        let title = words(&figure.title, TITLE, Weight::Bold, inner);
+        let subtitle = words(&figure.subtitle, SUBTITLE, Weight::Regular, inner);
+        let right = figure.legend == Legend::Right;
+        let legend = series.arrange(if right { inner * 0.3 } else { inner }, right);
+        let legend_shown = figure.legend != Legend::Hidden && !legend.is_empty();
+        let aside = if right && legend_shown { legend.width() + 22.0 } else { 0.0 };
+        let legend_rows = if legend_shown && !right { legend.height() + 8.0 } else { 0.0 };
+
+        let mut y = PAD + room(&title, TITLE, 2.0) + room(&subtitle, SUBTITLE, 4.0) + 4.0;
+        let mut legend_at = (PAD, y);
+        if figure.legend == Legend::Top {
+            y += legend_rows;
+        }
+        let mut grid = Grid::new(figure, inner - aside, y);
+        let below = if figure.legend == Legend::Bottom { legend_rows } else { 0.0 };
+        let mut note = Vec::new();
+        let mut bottom = 0.0;
+        for _ in 0..3 {
+            note = words(&grid.note(figure), NOTE, Weight::Regular, inner);
+            let footer = room(&note, NOTE, 8.0) + below + PAD;
+            bottom = grid.settle(f64::from(figure.height) - footer);
+        }
+        if right {
+            legend_at = (width - PAD - legend.width(), y + LINE * 1.2);
+            bottom = bottom.max(legend_at.1 + legend.height());
+        } else if figure.legend == Legend::Bottom {
+            legend_at.1 = bottom + 8.0;
+            bottom += legend_rows;
+        }
+        // The last round may have found more to say than was reckoned with.
+        note = words(&grid.note(figure), NOTE, Weight::Regular, inner).max(note);
+        let legend = if legend_shown { legend } else { Series::default().arrange(inner, false) };
+        let height = (bottom + room(&note, NOTE, 8.0) + PAD).ceil().max(f64::from(figure.height));
+        Layout { height, title, subtitle, note, legend, legend_at, cells: grid.cells }
+    }
+}
+
+/// The panels of a figure in rows and columns.
+struct Grid<'a> {
+    cells: Vec<Cell<'a>>,
+    columns: usize,
+    width: f64,
+    top: f64,
+    left: Vec<f64>,
+    right: Vec<f64>,
+    heights: Vec<f64>,
+}
+
+impl<'a> Grid<'a> {
+    fn new(figure: &'a Figure, width: f64, top: f64) -> Grid<'a> {
+        let room = ((width + COLUMN_GAP) / (LEAST_CELL + COLUMN_GAP)).floor() as usize;
+        let columns = figure.columns.min(figure.panels.len()).min(room).max(1);
+        let mut asked: Vec<Asked> = figure.panels.iter().map(Asked::of).collect();
+        if figure.shared_x
+            && let Some(first) = asked.first()
+        {
+            let mut shared = first.x;
+            asked.iter().for_each(|a| shared.merge(&a.x));
+            for a in &mut asked {
+                a.x = crate::scale::Extent { left_out: a.x.left_out, ..shared };
+            }
+        }
+        let rows = figure.panels.len().div_ceil(columns);
+        let cell = |(i, (panel, asked)): (usize, (&'a Panel, &Asked))| {
+            let data = panel.marks.iter().any(|mark| has_data(panel, mark));
+            let ranges = Range::find(&panel.x, &asked.x)
+                .zip(Range::find(&panel.y, &asked.y))
+                .filter(|_| data);
+            Cell {
+                panel,
+                ranges,
+                plot: Rect::default(),
+                x: Side::default(),
+                y: Side::default(),
+                x_words: !figure.shared_x || i + columns >= figure.panels.len(),
+                title: Vec::new(),
+                y_label: Vec::new(),
+                x_label: Vec::new(),
+                flags: Flags::default(),
+                references: Vec::new(),
+                asked: (asked.x.left_out + asked.y.left_out, asked.unbinned),
+            }
+        };
+        Grid {
+            cells: figure.panels.iter().zip(&asked).enumerate().map(cell).collect(),
+            columns,
+            width,
+            top,
+            left: vec![0.0; columns],
+            right: vec![0.0; columns],
+            heights: vec![200.0; rows],
+        }
+    }
+
+    /// The figure's note, and what the reader must know about values that aren't shown.
+    fn note(&self, figure: &Figure) -> String {
+        let mut parts = vec![figure.note.trim().to_owned()];
+        let mut say = |count: usize, one: &str, many: &str| {
+            if count > 0 {
+                parts.push(format!("{count} {}.", if count == 1 { one } else { many }));
+            }
+        };
+        let sum = |f: fn(&Cell) -> usize| self.cells.iter().map(f).sum::<usize>();
+        say(
+            sum(|c| c.asked.0),
+            "value of zero or below has no place on a logarithmic axis and is not shown",
+            "values of zero or below have no place on a logarithmic axis and are not shown",
+        );
+        say(
+            sum(|c| c.asked.1),
+            "value has no bin (zero, negative or not a number) and is not shown",
+            "values have no bin (zero, negative or not a number) and are not shown",
+        );
+        say(sum(|c| c.flags.left_out), "event label found no room", "event labels found no room");
+        parts.retain(|part| !part.is_empty());
+        parts.join(" ")
+    }
+
+    /// Places everything between `top` and `bottom`; returns where the panels really end.
+    fn settle(&mut self, bottom: f64) -> f64 {
+        let columns = self.columns;
+        let cell_width = (self.width - COLUMN_GAP * (columns as f64 - 1.0)) / columns as f64;
+        let mut above = vec![0.0f64; self.heights.len()];
+        let mut under = vec![0.0f64; self.heights.len()];
+        let mut least = vec![90.0f64; self.heights.len()];
+        for (i, cell) in self.cells.iter_mut().enumerate() {
+            let (row, column) = (i / columns, i % columns);
+            cell.y_side(self.heights[row], cell_width);
+            let plot_width = cell_width - self.left[column] - self.right[column];
+            cell.x_side(plot_width.max(40.0), cell_width);
+            let (left, right) = cell.sides(plot_width.max(40.0));
+            self.left[column] = self.left[column].max(left);
+            self.right[column] = self.right[column].max(right);
+            above[row] = above[row].max(cell.above());
+            under[row] = under[row].max(cell.under());
+            let names = cell.y.least_height(&cell.panel.y);
+            let references: usize = cell.references.iter().map(|r| r.lines.len()).sum();
+            least[row] = least[row].max(names).max(references as f64 * LINE);
+        }
+        let rows = self.heights.len() as f64;
+        let words: f64 = above.iter().chain(&under).sum::<f64>() + ROW_GAP * (rows - 1.0).max(0.0);
+        let weight = |row: usize| {
+            self.cells
+                .iter()
+                .skip(row * columns)
+                .take(columns)
+                .map(|c| c.panel.weight)
+                .fold(0.0, f64::max)
+        };
+        let weights: Vec<f64> = (0..self.heights.len()).map(weight).collect();
+        let free = (bottom - self.top - words).max(0.0);
+        for (row, height) in self.heights.iter_mut().enumerate() {
+            *height = (free * weights[row] / weights.iter().sum::<f64>()).max(least[row]);
+        }
+        let mut y = self.top;
+        for row in 0..self.heights.len() {
+            y += above[row];
+            for (i, cell) in self.cells.iter_mut().enumerate().skip(row * columns).take(columns) {
+                let column = i % columns;
+                cell.plot = Rect {
+                    x: PAD + column as f64 * (cell_width + COLUMN_GAP) + self.left[column],
+                    y,
+                    w: (cell_width - self.left[column] - self.right[column]).max(40.0),
+                    h: self.heights[row],
+                };
+            }
+            y += self.heights[row] + under[row] + ROW_GAP;
+        }
+        // What was chosen for the sizes before is chosen again for the final ones.
+        for cell in &mut self.cells {
+            cell.y_side(cell.plot.h, cell_width);
+            cell.x_side(cell.plot.w, cell_width);
+        }
+        y - ROW_GAP
+    }
+}
+
+impl Cell<'_> {
+    fn y_side(&mut self, height: f64, cell_width: f64) {
+        self.title = words(&self.panel.title, PANEL_TITLE, Weight::Bold, cell_width);
+        if let Some((_, range)) = &self.ranges {
+            self.y = Side::y(&self.panel.y, range, height, cell_width * 0.38);
+            self.references = margins::references(self.panel, range, (cell_width * 0.2).max(60.0));
+            self.references.sort_by(|a, b| b.y.total_cmp(&a.y));
+        }
+        let label = margins::axis_label(&self.panel.y, self.y.prefix);
+        self.y_label = words(&label, LABEL, Weight::Regular, cell_width);
+    }
+
+    fn x_side(&mut self, width: f64, cell_width: f64) {
+        if let Some((range, _)) = &self.ranges {
+            self.x = Side::x(&self.panel.x, range, width);
+            self.flags = Flags::arrange(self.panel, range, width);
+        }
+        let label = margins::axis_label(&self.panel.x, self.x.prefix);
+        self.x_label = words(&label, LABEL, Weight::Regular, cell_width * 0.8);
+    }
+
+    /// Room to the left and right of the plot.
+    fn sides(&self, width: f64) -> (f64, f64) {
+        let Some((range, _)) = &self.ranges else { return (0.0, 0.0) };
+        let references = self.references.iter().flat_map(|r| &r.lines);
+        let widest = references.map(|l| font::width(l, TICK, Weight::Regular)).fold(0.0, f64::max);
+        let (mut left, mut right) =
+            (self.y.widest() + TICK_GAP, if widest > 0.0 { widest + 8.0 } else { 0.0 });
+        for label in self.x.labels.iter().filter(|_| self.x_words && !self.x.upwards) {
+            let at = range.place(label.value).unwrap_or(0.5) * width;
+            for line in &label.lines {
+                let half = font::width(line, TICK, Weight::Regular) / 2.0;
+                left = left.max(half - at);
+                right = right.max(half - (width - at));
+            }
+        }
+        (left.ceil(), right.ceil())
+    }
+
+    fn above(&self) -> f64 {
+        let flags = self.flags.rows() as f64 * LINE;
+        room(&self.title, PANEL_TITLE, 2.0)
+            + room(&self.y_label, LABEL, 4.0)
+            + if flags > 0.0 { flags + 4.0 } else { 4.0 }
+    }
+
+    fn under(&self) -> f64 {
+        if self.ranges.is_none() || !self.x_words {
+            return 4.0;
+        }
+        TICK_GAP + self.x.height() + room(&self.x_label, LABEL, X_LABEL_GAP)
+    }
+}

@@ -1,0 +1,371 @@
+//! What is drawn in a panel.
+//!
+//! A mark that belongs to a series carries the series' *name*: marks of the same name, in whichever panel of a
+//! figure, share colour, dash pattern and marker shape, and one entry in the legend. An empty name keeps
+//! a mark out of the legend.
+//!
+//! NaN is a gap everywhere, and so is anything else without a place (infinities, magnitudes above 1e300). A
+//! gap is never bridged.
+
+/// Values along x, joined by a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) step: bool,
+}
+
+impl Line {
+    /// Joins neighbouring points by straight lines. NaN in y is a gap.
+    #[must_use]
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self { name: name.into(), points: points.into_iter().collect(), step: false }
+    }
+
+    /// The same from optional values; `None` is a gap.
+    #[must_use]
+    pub fn with_gaps(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, Option<f64>)>,
+    ) -> Self {
+        Self::new(name, points.into_iter().map(|(x, y)| (x, y.unwrap_or(f64::NAN))))
+    }
+
+    /// Holds each value until the next point instead: for states and interval means.
+    #[must_use]
+    pub fn stepped(mut self) -> Self {
+        self.step = true;
+        self
+    }
+}
+
+/// Values along x as single markers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scatter {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+impl Scatter {
+    /// One marker for each point that has a place.
+    #[must_use]
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self { name: name.into(), points: points.into_iter().collect() }
+    }
+}
+
+/// Areas on top of each other: how a whole divides into parts along x.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    pub(crate) x: Vec<f64>,
+    pub(crate) layers: Vec<(String, Vec<f64>)>,
+    pub(crate) step: bool,
+}
+
+impl Stack {
+    /// A stack over these x values, without layers yet.
+    #[must_use]
+    pub fn new(x: impl IntoIterator<Item = f64>) -> Self {
+        Self { x: x.into_iter().collect(), layers: Vec::new(), step: false }
+    }
+
+    /// Puts a layer on top: one value for each x; missing ones are NaN. Where other layers have a value,
+    /// NaN adds nothing; where none has, the stack has a gap. Negative values add nothing.
+    #[must_use]
+    pub fn layer(mut self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
+        self.layers.push((name.into(), values.into_iter().collect()));
+        self
+    }
+
+    /// Holds each value until the next x: for interval means.
+    #[must_use]
+    pub fn stepped(mut self) -> Self {
+        self.step = true;
+        self
+    }
+}
+
+/// An empirical distribution function: steps up from zero.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ecdf {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+impl Ecdf {
+    /// Points (value, share of samples that are not above it), in ascending order. The last share may stay
+    /// below one, where some samples never came.
+    #[must_use]
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self { name: name.into(), points: points.into_iter().collect() }
+    }
+}
+
+/// The five numbers of a box, and what lies beyond its whiskers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FiveNumbers {
+    /// End of the lower whisker.
+    pub low: f64,
+    /// Lower quartile.
+    pub q1: f64,
+    /// Median.
+    pub median: f64,
+    /// Upper quartile.
+    pub q3: f64,
+    /// End of the upper whisker.
+    pub high: f64,
+    /// Samples beyond the whiskers.
+    pub outliers: Vec<f64>,
+}
+
+/// Box plots, one for a category.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Boxes {
+    pub(crate) name: String,
+    pub(crate) items: Vec<(usize, FiveNumbers)>,
+}
+
+impl Boxes {
+    /// Boxes of one series. Several series in a panel stand side by side.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), items: Vec::new() }
+    }
+
+    /// Puts a box at a category. An index beyond the axis' names is left out, like numbers without a place.
+    #[must_use]
+    pub fn at(mut self, category: usize, numbers: FiveNumbers) -> Self {
+        self.items.push((category, numbers));
+        self
+    }
+}
+
+/// Bars from zero, one for a category.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bars {
+    pub(crate) name: String,
+    pub(crate) items: Vec<Bar>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bar {
+    pub category: usize,
+    pub value: f64,
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Bars {
+    /// Bars of one series. Several series in a panel stand side by side.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), items: Vec::new() }
+    }
+
+    /// Puts a bar at a category.
+    #[must_use]
+    pub fn at(mut self, category: usize, value: f64) -> Self {
+        self.items.push(Bar { category, value, interval: None });
+        self
+    }
+
+    /// Puts a bar with a confidence interval at a category.
+    #[must_use]
+    pub fn with_interval(mut self, category: usize, value: f64, low: f64, high: f64) -> Self {
+        self.items.push(Bar { category, value, interval: Some((low, high)) });
+        self
+    }
+}
+
+/// How a histogram divides its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bins {
+    /// This many bins of equal width.
+    Linear(usize),
+    /// This many bins of equal ratio in each decade; for a logarithmic axis.
+    PerDecade(usize),
+}
+
+/// Counts between edges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    pub(crate) name: String,
+    pub(crate) edges: Vec<f64>,
+    pub(crate) counts: Vec<f64>,
+    pub(crate) left_out: usize,
+}
+
+/// More bins than this can't be told apart on paper.
+const MAX_BINS: usize = 2_000;
+
+impl Histogram {
+    /// Counts between ascending edges: one more edge than counts; a surplus of either is ignored.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        edges: impl IntoIterator<Item = f64>,
+        counts: impl IntoIterator<Item = f64>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            edges: edges.into_iter().collect(),
+            counts: counts.into_iter().collect(),
+            left_out: 0,
+        }
+    }
+
+    /// Counts values. Those without a bin (NaN, infinite, or not positive in logarithmic bins) are left out, and
+    /// the figure's note says how many.
+    #[must_use]
+    pub fn of(name: impl Into<String>, values: &[f64], bins: Bins) -> Self {
+        let log = matches!(bins, Bins::PerDecade(_));
+        let at = |v: f64| if log { v.log10() } else { v };
+        let fits =
+            |v: &f64| v.is_finite() && v.abs() <= crate::scale::LARGEST && (!log || *v > 0.0);
+        let kept: Vec<f64> = values.iter().copied().filter(fits).map(at).collect();
+        let left_out = values.len() - kept.len();
+        let low = kept.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = kept.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if kept.is_empty() {
+            return Self { left_out, ..Self::new(name, [], []) };
+        }
+        let (start, width, count) = match bins {
+            Bins::Linear(n) => {
+                let n = n.clamp(1, MAX_BINS);
+                let span = high - low;
+                let span = if span > 0.0 { span } else { low.abs().max(1.0) * 0.1 };
+                let start = if high > low { low } else { low - span / 2.0 };
+                (start, span / n as f64, n)
+            }
+            Bins::PerDecade(n) => {
+                let width = 1.0 / n.clamp(1, 100) as f64;
+                let first = (low / width + 1e-9).floor();
+                let last = (high / width + 1e-9).floor();
+                (first * width, width, ((last - first) as usize + 1).min(MAX_BINS * 10))
+            }
+        };
+        let mut counts = vec![0.0; count];
+        for v in kept {
+            let bin = ((v - start) / width + 1e-9).floor().max(0.0) as usize;
+            counts[bin.min(count - 1)] += 1.0;
+        }
+        let edge = |i: usize| {
+            let v = start + width * i as f64;
+            if log { 10f64.powf(v) } else { v }
+        };
+        Self { left_out, ..Self::new(name, (0..=count).map(edge), counts) }
+    }
+}
+
+/// A range of y along x: a confidence interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Band {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64, f64)>,
+}
+
+impl Band {
+    /// Points (x, low, high). Give it the name of the line that it belongs to.
+    #[must_use]
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64, f64)>) -> Self {
+        Self { name: name.into(), points: points.into_iter().collect() }
+    }
+}
+
+/// Anything that a panel draws.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Mark {
+    /// See [`Line`].
+    Line(Line),
+    /// See [`Scatter`].
+    Scatter(Scatter),
+    /// See [`Stack`].
+    Stack(Stack),
+    /// See [`Ecdf`].
+    Ecdf(Ecdf),
+    /// See [`Boxes`].
+    Boxes(Boxes),
+    /// See [`Bars`].
+    Bars(Bars),
+    /// See [`Histogram`].
+    Histogram(Histogram),
+    /// See [`Band`].
+    Band(Band),
+    /// A vertical line at x with a label above the panel: an event.
+    Event {
+        /// Where.
+        x: f64,
+        /// What happened; may be empty.
+        label: String,
+    },
+    /// A shaded range of x with a label above the panel.
+    Phase {
+        /// Begin.
+        from: f64,
+        /// End.
+        to: f64,
+        /// What went on; may be empty.
+        label: String,
+    },
+    /// A horizontal line at y with a label to its right: a reference.
+    Reference {
+        /// Where.
+        y: f64,
+        /// What it stands for; may be empty.
+        label: String,
+    },
+}
+
+impl Mark {
+    /// An event at x.
+    #[must_use]
+    pub fn event(x: f64, label: impl Into<String>) -> Self {
+        Mark::Event { x, label: label.into() }
+    }
+
+    /// A phase between two x.
+    #[must_use]
+    pub fn phase(from: f64, to: f64, label: impl Into<String>) -> Self {
+        Mark::Phase { from: from.min(to), to: from.max(to), label: label.into() }
+    }
+
+    /// A reference line at y.
+    #[must_use]
+    pub fn reference(y: f64, label: impl Into<String>) -> Self {
+        Mark::Reference { y, label: label.into() }
+    }
+}
+
+macro_rules! into_mark {
+    ($($kind:ident)*) => {$(
+        impl From<$kind> for Mark {
+            fn from(mark: $kind) -> Self {
+                Mark::$kind(mark)
+            }
+        }
+    )*};
+}
+into_mark!(Line Scatter Stack Ecdf Boxes Bars Histogram Band);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_loses_no_value_and_says_what_has_no_bin() {
+        let values = [1.0, 1.5, 9.99, 10.0, 1000.0, 0.0, -3.0, f64::NAN, f64::INFINITY];
+        let log = Histogram::of("", &values, Bins::PerDecade(1));
+        assert_eq!((log.counts.clone(), log.left_out), (vec![3.0, 1.0, 0.0, 1.0], 4));
+        assert!((log.edges[0] - 1.0).abs() < 1e-9 && (log.edges[4] - 10_000.0).abs() < 1e-6);
+        let linear = Histogram::of("", &values, Bins::Linear(7));
+        assert_eq!((linear.counts.iter().sum::<f64>(), linear.left_out), (7.0, 2));
+    }
+
+    #[test]
+    fn a_histogram_of_one_value_has_one_full_bin() {
+        let one = Histogram::of("", &[5.0; 8], Bins::Linear(3));
+        assert_eq!(one.counts.iter().sum::<f64>(), 8.0);
+        assert!(one.edges.windows(2).all(|e| e[0] < e[1]));
+        assert!(Histogram::of("", &[], Bins::Linear(3)).counts.is_empty());
+    }
+}

@@ -1,0 +1,416 @@
+//! Drawing marks: from values, through places in pixels, to SVG.
+
+use crate::extent::{exists, totals};
+use crate::figure::Panel;
+use crate::legend::Series;
+use crate::mark::{Bars, Boxes, FiveNumbers, Histogram, Mark, Stack};
+use crate::scale::{Range, drawable};
+use crate::svg::{Canvas, Rect, escape, num};
+use crate::theme::{self, Paint};
+use crate::thin::{self, Place};
+use std::fmt::Write as _;
+
+/// Markers drawn in a panel; more would only make the file large.
+const MARKERS: usize = 24_000;
+
+/// A panel's coordinate system in pixels. The origin is the corner of the area that clips.
+pub(crate) struct Frame<'a> {
+    pub panel: &'a Panel,
+    pub series: &'a Series,
+    pub x: Range,
+    pub y: Range,
+    /// The plot, relative to the clipping area.
+    pub plot: Rect,
+}
+
+impl Frame<'_> {
+    fn px(&self, x: f64) -> Option<f64> {
+        self.x.place(x).filter(|_| drawable(x)).map(|at| self.plot.x + at * self.plot.w)
+    }
+
+    fn py(&self, y: f64) -> Option<f64> {
+        self.y.place(y).filter(|_| drawable(y)).map(|at| self.plot.bottom() - at * self.plot.h)
+    }
+
+    fn place(&self, x: f64, y: f64) -> Place {
+        self.px(x).zip(self.py(y))
+    }
+
+    /// The foot of bars: zero where it's in sight, else the nearer end.
+    fn base(&self, range: &Range) -> f64 {
+        if range.log { range.low } else { 0f64.clamp(range.low, range.high) }
+    }
+
+    fn columns(&self) -> f64 {
+        self.plot.w.max(1.0)
+    }
+
+    pub(crate) fn draw(&self, canvas: &mut Canvas) {
+        let grouped = |mark: &&Mark| matches!(mark, Mark::Boxes(_) | Mark::Bars(_));
+        let groups = self.panel.marks.iter().filter(grouped).count();
+        let scatters = self.panel.marks.iter().filter(|m| matches!(m, Mark::Scatter(_))).count();
+        let mut group = 0;
+        for mark in &self.panel.marks {
+            match mark {
+                Mark::Line(line) => {
+                    let places: Vec<Place> =
+                        line.points.iter().map(|&(x, y)| self.place(x, y)).collect();
+                    self.line(canvas, &line.name, &places, line.step);
+                }
+                Mark::Ecdf(ecdf) => self.ecdf(canvas, &ecdf.name, &ecdf.points),
+                Mark::Scatter(scatter) => {
+                    self.scatter(canvas, &scatter.name, &scatter.points, scatters);
+                }
+                Mark::Stack(stack) => self.stack(canvas, stack),
+                Mark::Band(band) => self.band(canvas, &band.name, &band.points),
+                Mark::Histogram(histogram) => self.histogram(canvas, histogram),
+                Mark::Boxes(boxes) => {
+                    self.boxes(canvas, boxes, (group, groups));
+                    group += 1;
+                }
+                Mark::Bars(bars) => {
+                    self.bars(canvas, bars, (group, groups));
+                    group += 1;
+                }
+                Mark::Event { .. } | Mark::Phase { .. } | Mark::Reference { .. } => {}
+            }
+        }
+    }
+
+    fn line(&self, canvas: &mut Canvas, name: &str, places: &[Place], step: bool) {
+        let slot = self.series.slot(name);
+        let (d, dots) = path(places, &thin::line(places, self.columns()), step);
+        canvas.path(
+            &d,
+            None,
+            Some((Paint::Slot(slot), 1.6, theme::dash(slot))),
+            1.0,
+            " stroke-linejoin=\"round\"",
+        );
+        // A single value between two gaps has no length to draw.
+        markers(canvas, &dots, slot, 1.6, 1.0);
+    }
+
+    fn ecdf(&self, canvas: &mut Canvas, name: &str, points: &[(f64, f64)]) {
+        let mut places: Vec<Place> = points.iter().map(|&(x, y)| self.place(x, y)).collect();
+        let first = points.iter().position(|&(x, y)| self.place(x, y).is_some());
+        if let Some(foot) = first.and_then(|i| self.place(points[i].0, self.base(&self.y))) {
+            places.insert(0, Some(foot));
+        }
+        self.line(canvas, name, &places, true);
+    }
+
+    fn scatter(&self, canvas: &mut Canvas, name: &str, points: &[(f64, f64)], series: usize) {
+        let slot = self.series.slot(name);
+        let places: Vec<(f64, f64)> =
+            points.iter().filter_map(|&(x, y)| self.place(x, y)).collect();
+        let kept = thin::scatter(&places, MARKERS / series.max(1));
+        // Many points get smaller, so that dense places still show their shape.
+        let r = match kept.len() as f64 / self.columns() {
+            crowd if crowd < 0.25 => 2.8,
+            crowd if crowd < 1.0 => 2.2,
+            crowd if crowd < 4.0 => 1.6,
+            _ => 1.1,
+        };
+        markers(canvas, &kept, slot, r, 0.75);
+    }
+
+    fn stack(&self, canvas: &mut Canvas, stack: &Stack) {
+        let sums = totals(&stack.layers, stack.x.len());
+        let tops: Vec<Place> =
+            stack.x.iter().zip(&sums).map(|(&x, &sum)| self.place(x, sum)).collect();
+        let kept = thin::line(&tops, self.columns());
+        let mut below: Vec<f64> =
+            sums.iter().map(|s| if s.is_nan() { f64::NAN } else { 0.0 }).collect();
+        for (name, values) in &stack.layers {
+            let above: Vec<f64> = below
+                .iter()
+                .enumerate()
+                .map(|(i, b)| {
+                    b + values.get(i).copied().filter(|v| drawable(*v)).unwrap_or(0.0).max(0.0)
+                })
+                .collect();
+            let edge = |sums: &[f64]| -> Vec<Place> {
+                stack.x.iter().zip(sums).map(|(&x, &sum)| self.place(x, sum)).collect()
+            };
+            let (low, high) = (edge(&below), edge(&above));
+            let d = area(&low, &high, &kept, stack.step);
+            let slot = self.series.slot(name);
+            let edge = (Paint::Ground, 0.7, None);
+            canvas.path(
+                &d,
+                Some(Paint::Slot(slot)),
+                Some(edge),
+                0.85,
+                " stroke-linejoin=\"round\"",
+            );
+            below = above;
+        }
+    }
+
+    fn band(&self, canvas: &mut Canvas, name: &str, points: &[(f64, f64, f64)]) {
+        let both =
+            |x: f64, y: f64, other: f64| self.place(x, y).filter(|_| self.py(other).is_some());
+        let low: Vec<Place> = points.iter().map(|&(x, l, h)| both(x, l, h)).collect();
+        let high: Vec<Place> = points.iter().map(|&(x, l, h)| both(x, h, l)).collect();
+        let mut kept = thin::line(&low, self.columns());
+        kept.extend(thin::line(&high, self.columns()));
+        kept.sort_unstable();
+        kept.dedup();
+        let slot = self.series.slot(name);
+        canvas.path(&area(&low, &high, &kept, false), Some(Paint::Slot(slot)), None, 0.2, "");
+    }
+
+    fn histogram(&self, canvas: &mut Canvas, histogram: &Histogram) {
+        let Some(foot) = self.py(self.base(&self.y)) else { return };
+        let mut d = String::new();
+        for (edges, count) in histogram.edges.windows(2).zip(&histogram.counts) {
+            let sides = self.px(edges[0]).zip(self.px(edges[1]));
+            if let (Some((left, right)), Some(top)) = (sides, self.py(*count)) {
+                let _ = write!(
+                    d,
+                    "M{} {}V{}H{}V{}z",
+                    num(left, 1),
+                    num(foot, 1),
+                    num(top, 1),
+                    num(right, 1),
+                    num(foot, 1)
+                );
+            }
+        }
+        let slot = self.series.slot(&histogram.name);
+        canvas.path(&d, Some(Paint::Slot(slot)), Some((Paint::Ground, 0.8, None)), 1.0, "");
+    }
+
+    /// Middle and width, in pixels along the category axis, of a group's share of a category.
+    fn share(&self, category: usize, (group, groups): (usize, usize)) -> Option<(f64, f64)> {
+        let upright = self.panel.y.names().is_none();
+        if !exists(self.panel, category) {
+            return None;
+        }
+        let range = if upright { &self.x } else { &self.y };
+        let length = if upright { self.plot.w } else { self.plot.h };
+        let whole = length / (range.high - range.low);
+        let each = (whole * 0.72 / groups.max(1) as f64).min(46.0);
+        let shift = (group as f64 - (groups.max(1) as f64 - 1.0) / 2.0) * each;
+        // Categories on y read from the top.
+        let at = range.place(category as f64)?;
+        let middle = if upright { self.plot.x + at * length } else { self.plot.y + at * length };
+        Some((middle + shift, (each * 0.84).max(1.0)))
+    }
+
+    /// The place of a value along the axis that isn't categories.
+    fn value(&self, v: f64) -> Option<f64> {
+        if self.panel.y.names().is_none() { self.py(v) } else { self.px(v) }
+    }
+
+    /// A point given along and across the category axis.
+    fn turn(&self, across: f64, along: f64) -> (f64, f64) {
+        if self.panel.y.names().is_none() { (across, along) } else { (along, across) }
+    }
+
+    fn segment(&self, d: &mut String, from: (f64, f64), to: (f64, f64)) {
+        let (a, b) = (self.turn(from.0, from.1), self.turn(to.0, to.1));
+        let _ = write!(d, "M{} {}L{} {}", num(a.0, 1), num(a.1, 1), num(b.0, 1), num(b.1, 1));
+    }
+
+    fn block(&self, across: (f64, f64), along: (f64, f64)) -> Rect {
+        let (a, b) = (self.turn(across.0, along.0), self.turn(across.1, along.1));
+        Rect { x: a.0.min(b.0), y: a.1.min(b.1), w: (a.0 - b.0).abs(), h: (a.1 - b.1).abs() }
+    }
+
+    fn boxes(&self, canvas: &mut Canvas, boxes: &Boxes, group: (usize, usize)) {
+        let slot = self.series.slot(&boxes.name);
+        for (category, five) in &boxes.items {
+            if let Some((middle, width)) = self.share(*category, group) {
+                self.one_box(canvas, five, slot, middle, width);
+            }
+        }
+    }
+
+    fn one_box(
+        &self,
+        canvas: &mut Canvas,
+        five: &FiveNumbers,
+        slot: usize,
+        middle: f64,
+        width: f64,
+    ) {
+        let paint = Paint::Slot(slot);
+        let outliers: Vec<(f64, f64)> = five
+            .outliers
+            .iter()
+            .filter_map(|v| self.value(*v))
+            .map(|along| self.turn(middle, along))
+            .collect();
+        let vertical = self.panel.y.names().is_none();
+        let unique = sparse(&outliers, vertical);
+        markers(canvas, &unique, slot, 1.6, 0.55);
+        // A number that a logarithmic axis has no place for stands at the axis' end.
+        let at = |v: f64| {
+            let range = if vertical { &self.y } else { &self.x };
+            self.value(if range.log && v <= 0.0 { range.low } else { v })
+        };
+        let numbers = [five.low, five.q1, five.median, five.q3, five.high].map(at);
+        let [Some(low), Some(q1), Some(median), Some(q3), Some(high)] = numbers else { return };
+        let (left, right) = (middle - width / 2.0, middle + width / 2.0);
+        let cap = width * 0.22;
+        let mut d = String::new();
+        self.segment(&mut d, (middle, low), (middle, q1));
+        self.segment(&mut d, (middle, q3), (middle, high));
+        self.segment(&mut d, (middle - cap, low), (middle + cap, low));
+        self.segment(&mut d, (middle - cap, high), (middle + cap, high));
+        canvas.stroke(&d, paint, 1.3, None, 1.0);
+        let mut body = self.block((left, right), (q1, q3));
+        // A box without height is still a box.
+        if vertical {
+            body.h = body.h.max(1.0)
+        } else {
+            body.w = body.w.max(1.0)
+        }
+        canvas.rect(body, Paint::Ground, 1.0);
+        canvas.rect(body, paint, 0.28);
+        let outline = format!(
+            "M{} {}h{}v{}h-{}z",
+            num(body.x, 1),
+            num(body.y, 1),
+            num(body.w, 1),
+            num(body.h, 1),
+            num(body.w, 1)
+        );
+        canvas.stroke(&outline, paint, 1.3, None, 1.0);
+        let mut d = String::new();
+        self.segment(&mut d, (left, median), (right, median));
+        canvas.stroke(&d, Paint::Ink, 2.0, None, 1.0);
+    }
+
+    fn bars(&self, canvas: &mut Canvas, bars: &Bars, group: (usize, usize)) {
+        let slot = self.series.slot(&bars.name);
+        let vertical = self.panel.y.names().is_none();
+        let range = if vertical { &self.y } else { &self.x };
+        let Some(foot) = self.value(self.base(range)) else { return };
+        let mut whiskers = String::new();
+        for bar in &bars.items {
+            let Some((middle, width)) = self.share(bar.category, group) else { continue };
+            let Some(end) = self.value(bar.value) else { continue };
+            let (left, right) = (middle - width / 2.0, middle + width / 2.0);
+            canvas.rect(self.block((left, right), (foot, end)), Paint::Slot(slot), 1.0);
+            let ends = bar.interval.and_then(|(low, high)| self.value(low).zip(self.value(high)));
+            if let Some((low, high)) = ends {
+                let cap = width * 0.12;
+                self.segment(&mut whiskers, (middle, low), (middle, high));
+                self.segment(&mut whiskers, (middle - cap, low), (middle + cap, low));
+                self.segment(&mut whiskers, (middle - cap, high), (middle + cap, high));
+            }
+        }
+        canvas.stroke(&whiskers, Paint::Ink, 1.1, None, 1.0);
+    }
+}
+
+/// Drops markers that stand on the same half pixel.
+fn sparse(points: &[(f64, f64)], vertical: bool) -> Vec<(f64, f64)> {
+    let mut seen = std::collections::HashSet::new();
+    let key = |p: &(f64, f64)| ((if vertical { p.1 } else { p.0 }) * 2.0).round() as i64;
+    points.iter().filter(|p| seen.insert(key(p))).copied().collect()
+}
+
+/// Markers of one series as a single path.
+pub(crate) fn markers(
+    canvas: &mut Canvas,
+    points: &[(f64, f64)],
+    slot: usize,
+    radius: f64,
+    opacity: f64,
+) {
+    let shape = theme::shape(slot);
+    let drawn = shape.path(radius);
+    let mut d = String::with_capacity(points.len() * (drawn.len() + 10));
+    for (x, y) in points {
+        let _ = write!(d, "M{} {}{drawn}", num(*x, 1), num(*y, 1));
+    }
+    let paint = Paint::Slot(slot);
+    if shape == theme::Shape::Disc {
+        let stroke = Some((paint, radius * 2.0, None));
+        canvas.path(&d, None, stroke, opacity, " stroke-linecap=\"round\"");
+    } else if shape.is_stroked() {
+        canvas.path(&d, None, Some((paint, (radius * 0.6).max(0.9), None)), opacity, "");
+    } else {
+        canvas.path(&d, Some(paint), None, opacity, "");
+    }
+}
+
+/// A line through the kept places, and the places that stand alone between gaps.
+fn path(places: &[Place], kept: &[usize], step: bool) -> (String, Vec<(f64, f64)>) {
+    let mut d = String::new();
+    let mut dots = Vec::new();
+    let mut run = 0;
+    let mut last = (0.0, 0.0);
+    for place in kept.iter().map(|&i| places[i]).chain([None]) {
+        match place {
+            Some((x, y)) => {
+                let _ = match (run, step) {
+                    (0, _) => write!(d, "M{} {}", num(x, 1), num(y, 1)),
+                    (_, true) => write!(d, "H{}V{}", num(x, 1), num(y, 1)),
+                    (_, false) => write!(d, "L{} {}", num(x, 1), num(y, 1)),
+                };
+                last = (x, y);
+                run += 1;
+            }
+            None => {
+                if run == 1 {
+                    dots.push(last);
+                }
+                run = 0;
+            }
+        }
+    }
+    (d, dots)
+}
+
+/// The area between two edges; gaps in either split it.
+fn area(low: &[Place], high: &[Place], kept: &[usize], step: bool) -> String {
+    let mut d = String::new();
+    let both = |i: &usize| low[*i].zip(high[*i]);
+    for run in kept.split(|i| both(i).is_none()) {
+        if run.is_empty() {
+            continue;
+        }
+        let upper: Vec<_> = run.iter().filter_map(|&i| high[i]).collect();
+        let lower: Vec<_> = run.iter().rev().filter_map(|&i| low[i]).collect();
+        let mut pen = 'M';
+        for (x, y) in upper {
+            let _ = match (pen, step) {
+                ('L', true) => write!(d, "H{}V{}", num(x, 1), num(y, 1)),
+                _ => write!(d, "{pen}{} {}", num(x, 1), num(y, 1)),
+            };
+            pen = 'L';
+        }
+        for (i, (x, y)) in lower.into_iter().enumerate() {
+            let _ = match (i, step) {
+                // Backwards, a step goes to the earlier value first.
+                (1.., true) => write!(d, "V{}H{}", num(y, 1), num(x, 1)),
+                _ => write!(d, "L{} {}", num(x, 1), num(y, 1)),
+            };
+        }
+        d.push('z');
+    }
+    d
+}
+
+/// Opens an element that clips its content to `area`; its origin is the area's corner.
+pub(crate) fn open_clip(canvas: &mut Canvas, area: Rect, label: &str) {
+    let _ = writeln!(
+        canvas.body,
+        "<svg x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" overflow=\"hidden\" aria-label=\"{}\">",
+        num(area.x, 2),
+        num(area.y, 2),
+        num(area.w, 2),
+        num(area.h, 2),
+        escape(label)
+    );
+}
+
+/// Closes [`open_clip`].
+pub(crate) fn close_clip(canvas: &mut Canvas) {
+    canvas.body.push_str("</svg>\n");
+}

@@ -1,0 +1,192 @@
+//! Colours, dash patterns and marker shapes.
+//!
+//! A series has a *slot*; the slot picks one of eight colours, one of five dash patterns and one of seven
+//! shapes. As 8, 5 and 7 share no divisor, no two of the first 280 series look alike, and neighbours
+//! differ in all three, so that a figure can still be read in grey and by colour-blind eyes. The light colours
+//! are Okabe and Ito's set, its yellow (too pale on white) replaced by a wine red.
+
+/// For which surroundings an SVG is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Theme {
+    /// CSS variables that follow `prefers-color-scheme`; for browsers. A page may force a side with
+    /// `data-theme="light"` or `data-theme="dark"` on its root element.
+    #[default]
+    Adaptive,
+    /// Plain attributes, dark on white; for print and PNG.
+    Light,
+    /// Plain attributes, light on near-black.
+    Dark,
+}
+
+/// What a shape is painted with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paint {
+    /// Behind everything.
+    Ground,
+    /// Titles and whatever must be read first.
+    Ink,
+    /// Tick labels, notes.
+    Soft,
+    /// Axis lines and ticks.
+    Axis,
+    /// Grid lines.
+    Grid,
+    /// Shaded phases.
+    Shade,
+    /// A series.
+    Slot(usize),
+}
+
+const SLOTS: [(&str, &str); 8] = [
+    ("#0072b2", "#4aa8e0"),
+    ("#d55e00", "#f2803a"),
+    ("#009e73", "#2fc49a"),
+    ("#cc79a7", "#e79cc4"),
+    ("#56b4e9", "#9bd5f7"),
+    ("#e69f00", "#f5c04d"),
+    ("#882255", "#c9628f"),
+    ("#4d4d4d", "#c4c4c4"),
+];
+
+const FIXED: [(Paint, &str, &str, &str); 6] = [
+    (Paint::Ground, "bg", "#ffffff", "#14171a"),
+    (Paint::Ink, "ink", "#1a1d21", "#eceff1"),
+    (Paint::Soft, "soft", "#555b63", "#aab2ba"),
+    (Paint::Axis, "axis", "#7d848c", "#868e96"),
+    (Paint::Grid, "grid", "#e6e8eb", "#2a2f35"),
+    (Paint::Shade, "shade", "#f1f2f4", "#20252a"),
+];
+
+impl Paint {
+    fn both(self) -> (String, &'static str, &'static str) {
+        if let Paint::Slot(slot) = self {
+            let slot = slot % SLOTS.len();
+            return (format!("s{slot}"), SLOTS[slot].0, SLOTS[slot].1);
+        }
+        let (_, name, light, dark) =
+            FIXED.iter().find(|fixed| fixed.0 == self).copied().unwrap_or(FIXED[1]);
+        (name.to_owned(), light, dark)
+    }
+
+    /// The value of a `fill` or `stroke` attribute.
+    pub(crate) fn css(self, theme: Theme) -> String {
+        let (name, light, dark) = self.both();
+        match theme {
+            Theme::Light => light.to_owned(),
+            Theme::Dark => dark.to_owned(),
+            // The fallback serves viewers that ignore <style>.
+            Theme::Adaptive => format!("var(--qc-{name},{light})"),
+        }
+    }
+}
+
+/// The style sheet of an adaptive SVG. It's the same in every figure, so that several on one page agree.
+pub(crate) fn style_sheet() -> String {
+    let list = |dark: bool| {
+        let slots = (0..SLOTS.len()).map(Paint::Slot);
+        FIXED
+            .iter()
+            .map(|fixed| fixed.0)
+            .chain(slots)
+            .map(|paint| {
+                let (name, light, night) = paint.both();
+                format!("--qc-{name}:{}", if dark { night } else { light })
+            })
+            .collect::<Vec<_>>()
+            .join(";")
+    };
+    let (light, dark) = (list(false), list(true));
+    format!(
+        ".quell-chart{{{light}}}\
+         @media (prefers-color-scheme:dark){{.quell-chart{{{dark}}}}}\
+         :root[data-theme=light] .quell-chart{{{light}}}\
+         :root[data-theme=dark] .quell-chart{{{dark}}}"
+    )
+}
+
+/// The dash pattern of a slot; `None` is a full line.
+pub(crate) fn dash(slot: usize) -> Option<&'static str> {
+    [None, Some("7 3"), Some("2 2.5"), Some("9 3 2 3"), Some("4 2")][slot % 5]
+}
+
+/// Shape of a marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Disc,
+    Square,
+    Triangle,
+    Diamond,
+    Cross,
+    Plus,
+    Wedge,
+}
+
+pub(crate) fn shape(slot: usize) -> Shape {
+    use Shape::*;
+    [Disc, Triangle, Square, Diamond, Wedge, Cross, Plus][slot % 7]
+}
+
+impl Shape {
+    /// Whether the shape is lines rather than an area.
+    pub(crate) fn is_stroked(self) -> bool {
+        matches!(self, Shape::Cross | Shape::Plus)
+    }
+
+    /// Relative path commands that draw the shape around the current point, `r` px from middle to edge.
+    ///
+    /// A disc is left to the line cap: nothing is shorter in the file than a line without length.
+    pub(crate) fn path(self, r: f64) -> String {
+        let n = |v: f64| crate::svg::num(v, 1);
+        let (r2, h) = (n(2.0 * r), n(r));
+        match self {
+            Shape::Disc => "h0".to_owned(),
+            Shape::Square => format!("m-{h}-{h}h{r2}v{r2}h-{r2}z"),
+            Shape::Triangle => {
+                format!("m0-{0}l{1} {2}h-{3}z", n(1.2 * r), n(1.15 * r), n(2.1 * r), n(2.3 * r))
+            }
+            Shape::Wedge => {
+                format!("m0 {0}l{1}-{2}h-{3}z", n(1.2 * r), n(1.15 * r), n(2.1 * r), n(2.3 * r))
+            }
+            Shape::Diamond => {
+                let d = n(1.3 * r);
+                format!("m0-{d}l{d} {d}l-{d} {d}l-{d}-{d}z")
+            }
+            Shape::Cross => format!("m-{h}-{h}l{r2} {r2}m0-{r2}l-{r2} {r2}"),
+            Shape::Plus => format!("m-{h} 0h{r2}m-{h}-{h}v{r2}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_of_forty_series_share_colour_and_dash() {
+        let looks: std::collections::BTreeSet<_> =
+            (0..40).map(|slot| (Paint::Slot(slot).css(Theme::Light), dash(slot))).collect();
+        assert_eq!(looks.len(), 40);
+    }
+
+    /// Contrast by WCAG 2.1; 3 to 1 is its floor for graphics, 4.5 for text. The two palest colours of the
+    /// published palette don't reach it on white, which is why no series relies on colour alone.
+    #[test]
+    fn text_is_readable_on_both_grounds() {
+        let luminance = |hex: &str| {
+            let channel = |i: usize| {
+                let v = f64::from(u8::from_str_radix(&hex[i..i + 2], 16).unwrap()) / 255.0;
+                if v <= 0.04045 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
+            };
+            0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+        };
+        for theme in [Theme::Light, Theme::Dark] {
+            let ground = luminance(&Paint::Ground.css(theme));
+            let contrast = |paint: Paint| {
+                let l = luminance(&paint.css(theme));
+                (l.max(ground) + 0.05) / (l.min(ground) + 0.05)
+            };
+            assert!(contrast(Paint::Ink) > 7.0 && contrast(Paint::Soft) > 4.5, "{theme:?}");
+            assert!((0..8).all(|slot| contrast(Paint::Slot(slot)) > 2.1), "{theme:?}");
+        }
+    }
+}

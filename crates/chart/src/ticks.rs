@@ -1,0 +1,267 @@
+//! Which values of an axis get a label, and what it says.
+
+use crate::axis::Axis;
+use crate::scale::Range;
+
+/// A labelled value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tick {
+    pub value: f64,
+    pub label: String,
+}
+
+/// All ticks of an axis, and the SI prefix that its unit takes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ticks {
+    pub major: Vec<Tick>,
+    pub minor: Vec<f64>,
+    pub prefix: &'static str,
+}
+
+const PREFIXES: [(i32, &str); 11] = [
+    (-12, "p"),
+    (-9, "n"),
+    (-6, "µ"),
+    (-3, "m"),
+    (0, ""),
+    (3, "k"),
+    (6, "M"),
+    (9, "G"),
+    (12, "T"),
+    (15, "P"),
+    (18, "E"),
+];
+
+/// The power of ten and the prefix for a magnitude, within what is usual for the unit.
+fn prefix(unit: &str, magnitude: f64) -> (i32, &'static str) {
+    if magnitude <= 0.0 {
+        return (0, "");
+    }
+    let wanted = ((magnitude.log10() + 1e-9) / 3.0).floor() as i32 * 3;
+    let (least, most) = match unit {
+        "s" => (-12, 0),
+        _ if unit.starts_with("bit") || unit.starts_with('B') => (0, 18),
+        _ => (-12, 18),
+    };
+    let power = wanted.clamp(least, most);
+    PREFIXES.iter().copied().find(|(p, _)| *p == power).unwrap_or((0, ""))
+}
+
+fn typographic(number: String) -> String {
+    number.replace('-', "\u{2212}")
+}
+
+/// Groups the digits of large whole numbers: 12 000.
+fn grouped(v: f64, decimals: usize) -> String {
+    let s = format!("{v:.decimals$}");
+    let s =
+        if s.trim_matches(['-', '0', '.']).is_empty() { format!("{:.decimals$}", 0.0) } else { s };
+    let (whole, rest) =
+        s.split_once('.').map_or((s.as_str(), String::new()), |(w, r)| (w, format!(".{r}")));
+    let digits = whole.trim_start_matches('-');
+    if digits.len() < 5 {
+        return typographic(s);
+    }
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(c);
+    }
+    typographic(format!("{}{out}{rest}", if whole.starts_with('-') { "-" } else { "" }))
+}
+
+/// Decimals that tell multiples of `step` apart.
+fn decimals(step: f64) -> usize {
+    (-(step.log10() + 1e-9).floor()).clamp(0.0, 15.0) as usize
+}
+
+/// A label on an axis whose labels are `step` apart and reach `most`.
+fn linear_label(v: f64, step: f64, most: f64) -> String {
+    if v.abs() < step * 1e-6 {
+        return "0".to_owned();
+    }
+    if most >= 1e16 || most < 1e-3 {
+        let power = (most.log10() + 1e-9).floor();
+        let unit = 10f64.powf(power);
+        return typographic(format!("{:.*}e{power}", decimals(step / unit), v / unit));
+    }
+    if most >= 1e5 {
+        let (power, suffix) = prefix("B", most);
+        let unit = 10f64.powi(power);
+        return format!("{}{suffix}", grouped(v / unit, decimals(step / unit)));
+    }
+    grouped(v, decimals(step))
+}
+
+/// A label that stands on its own.
+fn log_label(v: f64) -> String {
+    let power = (v.log10() + 1e-9).floor();
+    if (-3.0..5.0).contains(&power) {
+        return grouped(v, (-power).max(0.0) as usize);
+    }
+    if (5.0..16.0).contains(&power) {
+        let (p, suffix) = prefix("B", v);
+        return format!("{}{suffix}", grouped(v / 10f64.powi(p), 0));
+    }
+    typographic(format!("{:.0}e{power}", v / 10f64.powf(power)))
+}
+
+/// The 1-2-5 steps from `least` upwards.
+fn steps(least: f64) -> impl Iterator<Item = f64> {
+    let first = least.max(1e-300).log10().floor() as i32;
+    (first..first + 8)
+        .flat_map(|power| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(power)))
+        .filter(move |step| *step >= least * 0.999)
+}
+
+/// Chooses the ticks of an axis: the most, up to `most`, whose labels `fit`.
+///
+/// `fit` gets each tick's place (0 to 1) and label.
+pub(crate) fn choose(
+    axis: &Axis,
+    range: &Range,
+    most: usize,
+    fit: impl Fn(&[(f64, &str)]) -> bool,
+) -> Ticks {
+    let magnitude = match (range.log, axis.si) {
+        (_, false) => 0.0,
+        (true, true) => (range.low.log10() / 2.0 + range.high.log10() / 2.0).exp10(),
+        (false, true) => range.low.abs().max(range.high.abs()),
+    };
+    let (power, prefix) = prefix(&axis.unit, magnitude);
+    let factor = if axis.percent { 100.0 } else { 10f64.powi(-power) };
+    let shown = Range { low: range.low * factor, high: range.high * factor, ..*range };
+    let suffix = if axis.percent { "\u{202f}%" } else { "" };
+    let fits = |ticks: &[Tick]| {
+        let places: Vec<_> =
+            ticks.iter().map(|t| (shown.place(t.value).unwrap_or(0.0), t.label.as_str())).collect();
+        ticks.len() <= most.max(2) && fit(&places)
+    };
+    let logarithmic = if range.log { logarithmic(&shown, suffix, &fits) } else { None };
+    let (mut major, mut minor) =
+        logarithmic.unwrap_or_else(|| (linear(&shown, suffix, most, &fits), vec![]));
+    major.iter_mut().for_each(|tick| tick.value /= factor);
+    minor.iter_mut().for_each(|value| *value /= factor);
+    Ticks { major, minor, prefix }
+}
+
+trait Exp10 {
+    fn exp10(self) -> f64;
+}
+
+impl Exp10 for f64 {
+    fn exp10(self) -> f64 {
+        10f64.powf(self)
+    }
+}
+
+fn linear(range: &Range, suffix: &str, most: usize, fits: &impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
+    let largest = range.low.abs().max(range.high.abs());
+    let least = ((range.high - range.low) / most.max(2) as f64).max(largest * 1e-12);
+    for step in steps(least) {
+        let first = (range.low / step - 1e-6).ceil();
+        let count = ((range.high / step + 1e-6).floor() - first).max(-1.0) as usize;
+        let ticks: Vec<Tick> = (0..=count.min(500))
+            .map(|i| (first + i as f64) * step)
+            .filter(|v| range.contains(*v))
+            .map(|value| Tick {
+                value,
+                label: format!("{}{suffix}", linear_label(value, step, largest)),
+            })
+            .collect();
+        if fits(&ticks) {
+            return ticks;
+        }
+    }
+    Vec::new()
+}
+
+type Chosen = (Vec<Tick>, Vec<f64>);
+
+fn logarithmic(range: &Range, suffix: &str, fits: &impl Fn(&[Tick]) -> bool) -> Option<Chosen> {
+    let (first, last) = (range.low.log10().floor() as i32, range.high.log10().ceil() as i32);
+    let tick = |m: f64, power: i32| m * 10f64.powi(power);
+    let minor = || -> Vec<f64> {
+        let all = |power| (1..10).map(move |m| tick(f64::from(m), power));
+        if last - first > 8 {
+            return (first..=last).map(|p| tick(1.0, p)).filter(|v| range.contains(*v)).collect();
+        }
+        (first..=last).flat_map(all).filter(|v| range.contains(*v)).collect()
+    };
+    let within: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
+    let dense = within.iter().map(|m| (*m, 1));
+    let sparse = [2, 3, 5, 10, 20, 50, 100].into_iter().map(|every| (&[1.0][..], every));
+    for (multiples, every) in dense.chain(sparse) {
+        let ticks: Vec<Tick> = (first..=last)
+            .filter(|power| power.rem_euclid(every) == 0)
+            .flat_map(|power| multiples.iter().map(move |m| tick(*m, power)))
+            .filter(|v| range.contains(*v))
+            .map(|value| Tick { value, label: format!("{}{suffix}", log_label(value)) })
+            .collect();
+        if ticks.len() < 2 {
+            return None;
+        }
+        if fits(&ticks) {
+            return Some((ticks, minor()));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis, low: f64, high: f64) -> (Vec<String>, &'static str) {
+        let range = Range { low, high, log: axis.is_log(), automatic: true };
+        let ticks = choose(axis, &range, 6, |_| true);
+        (ticks.major.into_iter().map(|t| t.label).collect(), ticks.prefix)
+    }
+
+    #[test]
+    fn steps_are_one_two_five_with_equal_decimals() {
+        let plain = Axis::linear("");
+        assert_eq!(labels(&plain, 0.0, 1.0).0, ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        assert_eq!(labels(&plain, -20.0, 31.0).0, ["−20", "−10", "0", "10", "20", "30"]);
+        assert_eq!(labels(&plain, 0.0, 26_000.0).0.last().unwrap(), "25\u{202f}000");
+        assert_eq!(labels(&plain, 0.0, 2.4e6).0, ["0", "0.5M", "1.0M", "1.5M", "2.0M"]);
+        assert_eq!(labels(&plain, 0.0, 4e18).0, ["0", "1e18", "2e18", "3e18", "4e18"]);
+        assert_eq!(labels(&Axis::linear("").percent(), 0.0, 1.0).0[1], "20\u{202f}%");
+    }
+
+    #[test]
+    fn a_base_unit_takes_the_prefix_that_makes_labels_short() {
+        let rate = Axis::linear("").si_unit("bit/s");
+        assert_eq!(
+            labels(&rate, 0.0, 2.5e6),
+            (["0", "0.5", "1.0", "1.5", "2.0", "2.5"].map(String::from).to_vec(), "M")
+        );
+        let delay = Axis::linear("").si_unit("s");
+        assert_eq!(labels(&delay, 0.0, 0.05).1, "m");
+        assert_eq!(labels(&delay, 0.0, 3000.0).1, "", "nobody says kiloseconds");
+        assert_eq!(labels(&rate, 0.0, 0.5).1, "", "nobody says millibits");
+    }
+
+    #[test]
+    fn a_logarithmic_axis_labels_decades_and_falls_back_within_one() {
+        let log = Axis::log10("");
+        assert_eq!(labels(&log, 0.1, 1000.0).0, ["0.1", "1", "10", "100", "1000"]);
+        assert_eq!(labels(&log, 8.0, 120.0).0, ["10", "20", "50", "100"]);
+        assert_eq!(labels(&log, 95.0, 105.0).0, ["96", "98", "100", "102", "104"]);
+        let wide = labels(&log, 1e-290, 1e290).0;
+        assert!((2..=7).contains(&wide.len()), "{wide:?}");
+    }
+
+    #[test]
+    fn any_range_gets_few_ticks_in_order_and_inside() {
+        for (low, high) in [(0.0, 1e-300), (-1e300, 1e300), (1e15, 1e15 + 1e6), (-3.0, 1e-9)] {
+            let range = Range { low, high, log: false, automatic: true };
+            let ticks = choose(&Axis::linear(""), &range, 6, |_| true).major;
+            assert!(ticks.len() <= 6, "{low} {high}: {}", ticks.len());
+            assert!(ticks.windows(2).all(|t| t[0].value < t[1].value));
+            assert!(ticks.iter().all(|t| range.contains(t.value)));
+        }
+    }
+}

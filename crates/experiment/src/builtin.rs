@@ -1,0 +1,45 @@
+//! The experiments that Quell brings along, as files that a person can copy.
+
+/// Names and texts of all built-in experiments.
+pub const ALL: [(&str, &str); 5] = [
+    ("home-link", include_str!("../../../experiments/home-link.toml")),
+    ("rrul", include_str!("../../../experiments/rrul.toml")),
+    ("congestion-controls", include_str!("../../../experiments/congestion-controls.toml")),
+    ("window-bdp", include_str!("../../../experiments/window-bdp.toml")),
+    ("mtu-blackhole", include_str!("../../../experiments/mtu-blackhole.toml")),
+];
+
+/// The text of the one with this name.
+pub fn find(name: &str) -> Option<&'static str> {
+    ALL.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{check, load_file};
+
+    #[test]
+    fn every_built_in_experiment_is_right_and_has_its_own_name() {
+        for (name, text) in ALL {
+            let experiment = load_file::parse(name, text).expect(name);
+            assert_eq!(experiment.name, name);
+            check::check(&experiment).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(!experiment.expect.is_empty(), "{name} claims something");
+            assert!(!experiment.title.is_empty() && !experiment.about.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_plans_and_another_gives_others() {
+        let text = find("home-link").expect("it is built in");
+        let plans = |seed: u64| {
+            let mut experiment = load_file::parse("home-link", text).expect("it is right");
+            experiment.seed = seed;
+            check::check(&experiment).expect("it is right")
+        };
+        assert_eq!(plans(7), plans(7));
+        assert_ne!(plans(7)[0].seed, plans(8)[0].seed);
+        assert_eq!(plans(1).len(), 18, "six scenarios, three probes");
+    }
+}

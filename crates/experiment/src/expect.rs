@@ -1,0 +1,501 @@
+//! Expectations: claims that stand in an experiment file and are checked against the results.
+//!
+//! ```text
+//!   unloaded.ping.rtt.max = 20ms ± 1us          a value with a tolerance (± or +-; absolute or in %)
+//!   flood.udp.loss > 50%
+//!   bulk-shaped.udp.jitter < 0.5 * bulk.udp.jitter
+//!   *.tcp.goodput > 1Mbit
+//!
+//!   scenario . probe [ / stream ] . metric
+//! ```
+//!
+//! `*` stands for every scenario. A claim must hold in every repeat; comparisons between two measured values pair the repeats.
+//! Where a probe has several streams, name one, or the claim must hold for each.
+
+use quell_units::{Rate, Ratio, Span};
+use std::fmt;
+
+/// What can be claimed something about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Metric {
+    /// Share of packets lost, 0 to 1.
+    Loss,
+    /// RFC 3550 jitter, in seconds.
+    Jitter,
+    /// Least round-trip time, in seconds.
+    RttMin,
+    /// Mean round-trip time, in seconds.
+    RttMean,
+    /// Median round-trip time, in seconds.
+    RttP50,
+    /// 90 % of round-trip times are at most this, in seconds.
+    RttP90,
+    /// 99 % of round-trip times are at most this, in seconds.
+    RttP99,
+    /// Greatest round-trip time, in seconds.
+    RttMax,
+    /// Goodput in bits per second.
+    Goodput,
+    /// Share of all that was delivered in the cell, 0 to 1.
+    Share,
+    /// Packets sent.
+    Sent,
+    /// Packets that came back or arrived.
+    Received,
+    /// Packets that came twice.
+    Duplicates,
+    /// Packets that were overtaken (RFC 4737).
+    Reordered,
+    /// TCP segments sent again.
+    Retransmits,
+    /// One-way delay to the reflector, median, in seconds.
+    UpP50,
+    /// One-way delay back, median, in seconds.
+    DownP50,
+    /// Packets lost on the way to the reflector.
+    LostUp,
+    /// Packets lost on the way back.
+    LostDown,
+}
+
+impl Metric {
+    /// All metrics with the names that claims use.
+    pub const NAMES: [(&'static str, Metric); 19] = [
+        ("loss", Metric::Loss),
+        ("jitter", Metric::Jitter),
+        ("rtt.min", Metric::RttMin),
+        ("rtt.mean", Metric::RttMean),
+        ("rtt.p50", Metric::RttP50),
+        ("rtt.p90", Metric::RttP90),
+        ("rtt.p99", Metric::RttP99),
+        ("rtt.max", Metric::RttMax),
+        ("goodput", Metric::Goodput),
+        ("share", Metric::Share),
+        ("sent", Metric::Sent),
+        ("received", Metric::Received),
+        ("duplicates", Metric::Duplicates),
+        ("reordered", Metric::Reordered),
+        ("retransmits", Metric::Retransmits),
+        ("up.p50", Metric::UpP50),
+        ("down.p50", Metric::DownP50),
+        ("lost-up", Metric::LostUp),
+        ("lost-down", Metric::LostDown),
+    ];
+
+    fn parse(text: &str) -> Option<Metric> {
+        Self::NAMES.iter().find(|(n, _)| *n == text).map(|(_, m)| *m)
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Metric::Loss | Metric::Share => Unit::Ratio,
+            Metric::Goodput => Unit::Rate,
+            Metric::Jitter
+            | Metric::RttMin
+            | Metric::RttMean
+            | Metric::RttP50
+            | Metric::RttP90
+            | Metric::RttP99
+            | Metric::RttMax
+            | Metric::UpP50
+            | Metric::DownP50 => Unit::Time,
+            _ => Unit::Count,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Ratio,
+    Time,
+    Rate,
+    Count,
+}
+
+impl Unit {
+    fn parse(self, text: &str) -> Result<f64, String> {
+        let text = text.trim();
+        match self {
+            Unit::Ratio => text.parse::<Ratio>().map(Ratio::as_f64).map_err(|e| e.to_string()),
+            Unit::Time => text.parse::<Span>().map(|s| s.as_secs_f64()).map_err(|e| e.to_string()),
+            Unit::Rate => text.parse::<Rate>().map(|r| r.bps() as f64).map_err(|e| e.to_string()),
+            Unit::Count => text
+                .parse::<u64>()
+                .map(|n| n as f64)
+                .map_err(|_| format!("`{text}` is not a count; write a whole number")),
+        }
+    }
+
+    fn show(self, value: f64) -> String {
+        match self {
+            Unit::Ratio => format!("{:.2} %", value * 100.0),
+            Unit::Time => format!("{:.6} ms", value * 1e3),
+            Unit::Rate => format!("{:.3} Mbit/s", value / 1e6),
+            Unit::Count => format!("{value}"),
+        }
+    }
+}
+
+/// Where a value comes from: `scenario.probe[/stream].metric`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The scenario; none means every one.
+    pub scenario: Option<String>,
+    /// The probe.
+    pub probe: String,
+    /// The stream; none means every one of the probe.
+    pub stream: Option<String>,
+    /// What of it.
+    pub metric: Metric,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.scenario.as_deref().unwrap_or("*"), self.probe)?;
+        if let Some(stream) = &self.stream {
+            write!(f, "/{stream}")?;
+        }
+        let name = Metric::NAMES.iter().find(|(_, m)| *m == self.metric).map_or("?", |(n, _)| n);
+        write!(f, ".{name}")
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Less,
+    AtMost,
+    Greater,
+    AtLeast,
+    Equal,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Bound {
+    Value { value: f64, tolerance: f64 },
+    Measured { factor: f64, source: Source, tolerance: f64 },
+}
+
+/// One claim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    text: String,
+    left: Source,
+    relation: Relation,
+    bound: Bound,
+}
+
+/// Why a claim can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expect \"{claim}\": {why}")]
+pub struct ClaimError {
+    /// The claim.
+    pub claim: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// One measured value, as the results give it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// The scenario.
+    pub scenario: String,
+    /// The stream.
+    pub stream: String,
+    /// Which repetition.
+    pub repeat: u32,
+    /// The value: seconds, bits per second, a ratio or a count; none where there was nothing to measure.
+    pub value: Option<f64>,
+}
+
+/// What a claim is checked against.
+pub trait Evidence {
+    /// All values of this metric for this probe; of this scenario and stream, where given.
+    fn values(&self, source: &Source) -> Vec<Measured>;
+}
+
+/// Whether a claim held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The claim as it was written.
+    pub claim: String,
+    /// Whether it held in every case.
+    pub held: bool,
+    /// What was measured, for a person: the worst case.
+    pub found: String,
+}
+
+impl Claim {
+    /// Reads a claim.
+    pub fn parse(text: &str) -> Result<Claim, ClaimError> {
+        let fail = |why: String| ClaimError { claim: text.into(), why };
+        let relations = [
+            ("<=", Relation::AtMost),
+            ("≤", Relation::AtMost),
+            (">=", Relation::AtLeast),
+            ("≥", Relation::AtLeast),
+            ("<", Relation::Less),
+            (">", Relation::Greater),
+            ("=", Relation::Equal),
+        ];
+        let (at, sign, relation) = relations
+            .iter()
+            .filter_map(|(sign, r)| text.find(sign).map(|at| (at, *sign, *r)))
+            .min_by_key(|(at, sign, _)| (*at, usize::MAX - sign.len()))
+            .ok_or_else(|| fail("write a comparison: <, <=, >, >= or = with ± tolerance".into()))?;
+        let left = source(text[..at].trim()).map_err(fail)?;
+        let right = text[at + sign.len()..].trim();
+        let (bound, tolerance) = match right.split_once('±').or_else(|| right.split_once("+-")) {
+            Some((bound, tolerance)) => (bound.trim(), Some(tolerance.trim())),
+            None => (right, None),
+        };
+        if relation == Relation::Equal && tolerance.is_none() && left.metric.unit() != Unit::Count {
+            let why = "a measured value is never exactly equal: give a tolerance, as in `= 20ms ± 1us`";
+            return Err(fail(why.into()));
+        }
+        let bound = read_bound(bound, tolerance, &left).map_err(fail)?;
+        Ok(Claim { text: text.into(), left, relation, bound })
+    }
+
+    /// The values that the claim speaks of.
+    pub fn sources(&self) -> Vec<&Source> {
+        match &self.bound {
+            Bound::Value { .. } => vec![&self.left],
+            Bound::Measured { source, .. } => vec![&self.left, source],
+        }
+    }
+
+    /// Checks it against results. A claim about something that was not measured does not hold.
+    pub fn check(&self, evidence: &dyn Evidence) -> Verdict {
+        let unit = self.left.metric.unit();
+        let values = evidence.values(&self.left);
+        let mut worst: Option<(f64, bool, String)> = None;
+        for measured in &values {
+            let (margin, found) = match measured.value {
+                None => (f64::NEG_INFINITY, "nothing was measured".to_string()),
+                Some(value) => self.margin(value, measured, evidence, unit),
+            };
+            let held = margin >= 0.0;
+            let place = format!(
+                "{found} in {} (stream {}, repeat {})",
+                measured.scenario, measured.stream, measured.repeat
+            );
+            if worst.as_ref().is_none_or(|(least, _, _)| margin < *least) {
+                worst = Some((margin, held, place));
+            }
+        }
+        let (held, found) = match worst {
+            Some((_, held, found)) if values.len() == 1 => {
+                (held, found.split(" in ").next().unwrap_or(&found).to_string())
+            }
+            Some((_, held, found)) => (held, format!("{found}, the closest of {}", values.len())),
+            None => (false, format!("nothing was measured for {}", self.left)),
+        };
+        Verdict { claim: self.text.clone(), held, found }
+    }
+
+    /// How far the claim is from failing (negative: it failed), and what was found.
+    fn margin(
+        &self,
+        value: f64,
+        at: &Measured,
+        evidence: &dyn Evidence,
+        unit: Unit,
+    ) -> (f64, String) {
+        match &self.bound {
+            Bound::Value { value: bound, tolerance } => {
+                (self.relation.margin(value, *bound, *tolerance), unit.show(value))
+            }
+            Bound::Measured { factor, source, tolerance } => {
+                let mut source = source.clone();
+                source.scenario.get_or_insert_with(|| at.scenario.clone());
+                let others = evidence.values(&source);
+                let other =
+                    others.iter().filter(|o| o.repeat == at.repeat).find_map(|o| o.value);
+                match other {
+                    None => (f64::NEG_INFINITY, format!("nothing was measured for {source}")),
+                    Some(other) => (
+                        self.relation.margin(value, factor * other, *tolerance),
+                        format!("{} against {}", unit.show(value), unit.show(other)),
+                    ),
+                }
+            }
+        }
+    }
+}
+
+impl Relation {
+    fn margin(self, value: f64, bound: f64, tolerance: f64) -> f64 {
+        // Values carry nanoseconds at best; the slack keeps binary fractions from deciding.
+        let slack = 1e-12 * bound.abs().max(1e-3);
+        let strict = |m: f64| if m > 0.0 { m } else { m.min(-f64::MIN_POSITIVE) };
+        match self {
+            Relation::Less => strict(bound + tolerance - value),
+            Relation::AtMost => bound + tolerance - value + slack,
+            Relation::Greater => strict(value - (bound - tolerance)),
+            Relation::AtLeast => value - (bound - tolerance) + slack,
+            Relation::Equal => tolerance - (value - bound).abs() + slack,
+        }
+    }
+}
+
+fn read_bound(text: &str, tolerance: Option<&str>, left: &Source) -> Result<Bound, String> {
+    let unit = left.metric.unit();
+    let factor_and_path = match text.split_once(['*', '×']) {
+        Some((factor, path)) if !factor.trim().is_empty() => {
+            let factor: f64 = factor
+                .trim()
+                .parse()
+                .ok()
+                .filter(|f: &f64| f.is_finite())
+                .ok_or_else(|| format!("`{}` is not a factor; write as in `0.5 * …`", factor.trim()))?;
+            Some((factor, path.trim()))
+        }
+        _ if text.starts_with('*') || text.chars().next().is_some_and(char::is_alphabetic) => {
+            Some((1.0, text))
+        }
+        _ => None,
+    };
+    match factor_and_path {
+        Some((factor, path)) => {
+            let source = source(path)?;
+            if source.metric.unit() != unit {
+                return Err(format!("{left} and {source} don't have the same unit"));
+            }
+            let tolerance = match tolerance {
+                None => 0.0,
+                Some(t) if t.ends_with('%') && unit != Unit::Ratio => {
+                    return Err("a tolerance in % needs a fixed value on the right".into());
+                }
+                Some(t) => unit.parse(t)?,
+            };
+            Ok(Bound::Measured { factor, source, tolerance })
+        }
+        None => {
+            let value = unit.parse(text)?;
+            let tolerance = match tolerance {
+                None => 0.0,
+                Some(t) if t.ends_with('%') && unit != Unit::Ratio => {
+                    value * t.parse::<Ratio>().map_err(|e| e.to_string())?.as_f64()
+                }
+                Some(t) => unit.parse(t)?,
+            };
+            Ok(Bound::Value { value, tolerance })
+        }
+    }
+}
+
+fn source(text: &str) -> Result<Source, String> {
+    let form = "write scenario.probe.metric, as in `bulk.ping.rtt.p99`";
+    let mut parts = text.splitn(3, '.');
+    let (Some(scenario), Some(probe), Some(metric)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Err(format!("`{text}` does not say what is meant; {form}"));
+    };
+    let metric = Metric::parse(metric).ok_or_else(|| {
+        let names = Metric::NAMES.map(|(n, _)| n);
+        format!("`{metric}` is not measured{}", crate::nearest::hint(metric, &names))
+    })?;
+    let (probe, stream) = match probe.split_once('/') {
+        Some((probe, stream)) => (probe, Some(stream.to_string())),
+        None => (probe, None),
+    };
+    if scenario.is_empty() || probe.is_empty() {
+        return Err(format!("`{text}` does not say what is meant; {form}"));
+    }
+    let scenario = (scenario != "*").then(|| scenario.to_string());
+    Ok(Source { scenario, probe: probe.into(), stream, metric })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Table(Vec<(&'static str, &'static str, Metric, u32, Option<f64>)>);
+
+    impl Evidence for Table {
+        fn values(&self, source: &Source) -> Vec<Measured> {
+            self.0
+                .iter()
+                .filter(|(s, p, m, _, _)| {
+                    source.scenario.as_deref().is_none_or(|x| x == *s)
+                        && source.probe == *p
+                        && source.metric == *m
+                })
+                .map(|(s, p, _, repeat, value)| Measured {
+                    scenario: (*s).into(),
+                    stream: (*p).into(),
+                    repeat: *repeat,
+                    value: *value,
+                })
+                .collect()
+        }
+    }
+
+    fn table() -> Table {
+        Table(vec![
+            ("quiet", "ping", Metric::RttMax, 0, Some(0.020_000_9)),
+            ("quiet", "ping", Metric::RttMax, 1, Some(0.020_000_1)),
+            ("full", "udp", Metric::Loss, 0, Some(0.69)),
+            ("full", "udp", Metric::Jitter, 0, Some(0.004)),
+            ("calm", "udp", Metric::Jitter, 0, Some(0.001_9)),
+            ("dead", "tcp", Metric::Goodput, 0, None),
+        ])
+    }
+
+    fn held(claim: &str) -> bool {
+        Claim::parse(claim).expect("a good claim").check(&table()).held
+    }
+
+    #[test]
+    fn a_value_within_its_tolerance_in_every_repeat_holds() {
+        assert!(held("quiet.ping.rtt.max = 20ms ± 1us"));
+        assert!(held("quiet.ping.rtt.max = 20ms +- 1us"));
+        assert!(!held("quiet.ping.rtt.max = 20ms ± 500ns"), "repeat 0 is 900 ns off");
+    }
+
+    #[test]
+    fn bounds_are_strict_where_they_say_so() {
+        assert!(held("full.udp.loss > 50%"));
+        assert!(!held("full.udp.loss > 69%"));
+        assert!(held("full.udp.loss >= 69%"));
+    }
+
+    #[test]
+    fn two_scenarios_can_be_compared() {
+        assert!(held("calm.udp.jitter < 0.5 * full.udp.jitter"));
+        assert!(!held("calm.udp.jitter < 0.4 * full.udp.jitter"));
+        assert!(held("calm.udp.jitter < full.udp.jitter"));
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_hold() {
+        assert!(!held("dead.tcp.goodput < 1Mbit"));
+        assert!(!held("absent.tcp.goodput < 1Mbit"));
+        let verdict = Claim::parse("absent.tcp.goodput < 1Mbit").expect("fine").check(&table());
+        assert!(verdict.found.contains("absent.tcp.goodput"), "{}", verdict.found);
+    }
+
+    #[test]
+    fn a_star_means_every_scenario_and_the_worst_is_shown() {
+        let verdict = Claim::parse("*.udp.jitter < 3ms").expect("fine").check(&table());
+        assert!(!verdict.held);
+        assert!(verdict.found.contains("full"), "{}", verdict.found);
+        assert!(verdict.found.contains("4.000000 ms"), "{}", verdict.found);
+    }
+
+    #[test]
+    fn claims_that_can_not_be_meant_are_refused_with_the_right_form() {
+        for (claim, part) in [
+            ("quiet.ping.rtt.max", "comparison"),
+            ("quiet.ping.rtt.max = 20ms", "tolerance"),
+            ("quiet.ping.rtt.mx < 20ms", "rtt.max"),
+            ("quiet.rtt < 20ms", "scenario.probe.metric"),
+            ("quiet.ping.rtt.max < 20Mbit", "20Mbit"),
+            ("a.udp.jitter < 0.5 * b.udp.loss", "unit"),
+            ("a.udp.jitter < x * b.udp.jitter", "factor"),
+        ] {
+            let error = Claim::parse(claim).expect_err(claim).to_string();
+            assert!(error.contains(part), "{claim}: {error}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Experiments: what a person writes, the plans of its cells, their execution, and the claims that are checked afterwards.
+//!
+//! ```text
+//!   file ──spec──► Experiment ──plan──► cells ──run──► run folder        expect: claims against results
+//!                                                │
+//!                                              agent: carries out the tasks of one host
+//! ```
+
+// pub mod agent;
+pub mod builtin;
+pub mod expect;
+pub mod nearest;
+pub mod plan;
+// pub mod run;
+pub mod spec;

@@ -1,0 +1,301 @@
+//! From an experiment to the plans of its cells: names become addresses, loads and probes become tasks, policies become queues.
+//!
+//! Pure: the same experiment and seed give the same plans.
+
+mod tasks;
+
+use crate::spec::{Change, Experiment, Probe, ProbesRun, QueueAt, QueueDirection, Scenario};
+use quell_lab::cell::{CellPlan, ChangeWhat, PlacedChange, PlacedQueue};
+use quell_lab::topology::{Interface, Network, TopologyError};
+use quell_model::{CellId, TaskKind};
+use quell_shaper::{Host, PolicyError, Tell};
+use quell_stats::rng::Rng;
+use quell_tc::{Ingress, Tree};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Why an experiment can't be planned.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// The topology can't be.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// A policy can't be planned.
+    #[error("queue `{queue}`: {error}")]
+    Policy {
+        /// The queue's name.
+        queue: String,
+        /// Why.
+        error: PolicyError,
+    },
+    /// A queue's tree does not fit together.
+    #[error("queue `{queue}`: {error}")]
+    Tree {
+        /// The queue's name.
+        queue: String,
+        /// Why.
+        error: String,
+    },
+    /// Anything else that does not fit together.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Every cell of the experiment, in the order in which they are shown: scenarios, then probes, then repeats.
+pub fn plan(experiment: &Experiment) -> Result<Vec<CellPlan>, PlanError> {
+    let network = experiment.topology.parse()?;
+    let mut cells = Vec::new();
+    for scenario in &experiment.scenario {
+        let groups: Vec<(String, Vec<&Probe>)> = match experiment.probes_run {
+            ProbesRun::Apart => {
+                experiment.probe.iter().map(|p| (p.name().to_string(), vec![p])).collect()
+            }
+            ProbesRun::Together => vec![("all".to_string(), experiment.probe.iter().collect())],
+        };
+        for (name, probes) in groups {
+            for repeat in 0..experiment.repeat {
+                let id =
+                    CellId { scenario: scenario.name.clone(), probe: name.clone(), repeat };
+                cells.push(cell(experiment, &network, scenario, &probes, id)?);
+            }
+        }
+    }
+    Ok(cells)
+}
+
+fn cell(
+    experiment: &Experiment,
+    network: &Network,
+    scenario: &Scenario,
+    probes: &[&Probe],
+    id: CellId,
+) -> Result<CellPlan, PlanError> {
+    let seed = Rng::new(experiment.seed).derive(&id.to_string()).u64();
+    let mut queues = Vec::new();
+    for name in &scenario.queues {
+        for queue in experiment.queue.iter().filter(|q| q.name == *name) {
+            place(network, queue, &mut queues)?;
+        }
+    }
+    let mut changes = Vec::new();
+    for change in &experiment.timeline {
+        if change.scenarios.is_empty() || change.scenarios.contains(&scenario.name) {
+            changes.extend(timeline(network, change)?);
+        }
+    }
+    changes.sort_by_key(|c| c.at);
+    let mut tasks = tasks::tasks(experiment, network, scenario, probes, seed)?;
+    tasks.extend(sampling(experiment, network, &queues, &tasks));
+    let mut node_sysctl = scenario.sysctl.clone();
+    ecn(experiment, scenario, probes, &mut node_sysctl);
+    Ok(CellPlan {
+        id,
+        seed,
+        topology: experiment.topology.clone(),
+        sysctl: experiment.sysctl.clone(),
+        node_sysctl,
+        queues,
+        changes,
+        tasks,
+        warm_up: experiment.warm_up,
+        duration: experiment.duration,
+    })
+}
+
+/// Flows that ask for ECN need both of their hosts to negotiate it.
+fn ecn(
+    experiment: &Experiment,
+    scenario: &Scenario,
+    probes: &[&Probe],
+    settings: &mut BTreeMap<String, BTreeMap<String, String>>,
+) {
+    let loads = experiment.load.iter().filter(|l| scenario.loads.iter().any(|n| n == l.name()));
+    let flows = loads
+        .filter_map(|l| match l {
+            crate::spec::Load::Tcp(flow) => Some(flow),
+            _ => None,
+        })
+        .chain(probes.iter().filter_map(|p| match p {
+            Probe::Tcp(flow) => Some(flow),
+            _ => None,
+        }));
+    for flow in flows {
+        let Some(ecn) = flow.ecn else { continue };
+        for node in [&flow.from, &flow.to] {
+            settings
+                .entry(node.clone())
+                .or_default()
+                .entry("net.ipv4.tcp_ecn".into())
+                .or_insert_with(|| if ecn { "1" } else { "0" }.into());
+        }
+    }
+}
+
+fn place(
+    network: &Network,
+    queue: &QueueAt,
+    placed: &mut Vec<PlacedQueue>,
+) -> Result<(), PlanError> {
+    let place = format!("queue `{}`", queue.name);
+    let on = network.interface(&place, &queue.on.to_string())?;
+    let incoming = queue.direction == QueueDirection::In;
+    let (tree, marking) = match (&queue.queue, &queue.policy) {
+        (Some(tree), None) => (Tree::from(tree.clone()), Vec::new()),
+        (None, Some(policy)) => {
+            let tell = match (incoming, network.nat.contains(&on)) {
+                (true, true) => {
+                    return Err(PlanError::Other(format!(
+                        "{place}: what comes in at `{on}` carries the router's own address, since it translates addresses there; \
+                         put the policy with direction = \"out\" on the interface that leads to the hosts"
+                    )));
+                }
+                (true, false) => Tell::Destination,
+                (false, true) => Tell::Mark,
+                (false, false) if leads_to_hosts(network, &on) => Tell::Destination,
+                (false, false) => Tell::Source,
+            };
+            let hosts = hosts(network, &on, tell);
+            let shaped = policy
+                .plan(&hosts, tell)
+                .map_err(|error| PlanError::Policy { queue: queue.name.clone(), error })?;
+            (shaped.tree, shaped.marking)
+        }
+        _ => return Err(PlanError::Other(format!("{place}: give either `queue` or `policy`"))),
+    };
+    tree.plan()
+        .map_err(|e| PlanError::Tree { queue: queue.name.clone(), error: e.to_string() })?;
+    if !marking.is_empty() {
+        let node = network.find(&place, &on.node)?;
+        for port in network.nodes[node].ports.iter().filter(|p| p.device != on.device) {
+            placed.push(PlacedQueue {
+                on: Interface { node: on.node.clone(), device: port.device.clone() },
+                incoming: false,
+                tree: Tree { ingress: Some(Ingress { filters: marking.clone() }), ..Tree::default() },
+            });
+        }
+    }
+    placed.push(PlacedQueue { on, incoming, tree });
+    Ok(())
+}
+
+/// Whether the interface leads to one host only, so that packets that leave there go *to* it.
+fn leads_to_hosts(network: &Network, on: &Interface) -> bool {
+    let ahead = hosts_ahead(network, on).len();
+    ahead > 0 && ahead < network.hosts_behind(on).len()
+}
+
+fn hosts_ahead(network: &Network, on: &Interface) -> Vec<usize> {
+    let behind = network.hosts_behind(on);
+    (0..network.nodes.len())
+        .filter(|n| network.nodes[*n].kind == quell_lab::topology::NodeKind::Host)
+        .filter(|n| network.nodes[*n].name != on.node && !behind.contains(n))
+        .collect()
+}
+
+fn hosts(network: &Network, on: &Interface, tell: Tell) -> Vec<Host> {
+    let behind = network.hosts_behind(on);
+    let ahead = hosts_ahead(network, on);
+    // Incoming packets are for those behind the interface; outgoing ones by destination are for those ahead of it.
+    let nodes = match tell {
+        Tell::Destination if leads_to_hosts(network, on) => ahead,
+        _ => behind,
+    };
+    nodes
+        .into_iter()
+        .map(|n| Host {
+            name: network.nodes[n].name.clone(),
+            addresses: network.nodes[n]
+                .ports
+                .iter()
+                .flat_map(|p| [IpAddr::V4(p.v4), IpAddr::V6(p.v6)])
+                .collect(),
+        })
+        .collect()
+}
+
+fn timeline(network: &Network, change: &Change) -> Result<Vec<PlacedChange>, PlanError> {
+    let place = format!("timeline at {}", change.at);
+    let mut placed = Vec::new();
+    match (&change.link, &change.on) {
+        (Some(link), None) => {
+            let wire = network.wires.iter().find(|w| w.name == *link).ok_or_else(|| {
+                let names: Vec<&str> = network.wires.iter().map(|w| w.name.as_str()).collect();
+                PlanError::Other(format!(
+                    "{place} names the link `{link}`, which is not there{}",
+                    crate::nearest::hint(link, &names)
+                ))
+            })?;
+            for (end, line) in [(0, &change.up), (1, &change.down)] {
+                if let Some(line) = line {
+                    let node = network.nodes[wire.ends[end]].name.clone();
+                    placed.push(PlacedChange {
+                        at: change.at,
+                        what: ChangeWhat::Line {
+                            on: Interface { node, device: link.clone() },
+                            line: line.clone(),
+                        },
+                    });
+                }
+            }
+            if placed.is_empty() {
+                return Err(PlanError::Other(format!("{place}: give `up`, `down` or both")));
+            }
+        }
+        (None, Some(on)) => {
+            let on = network.interface(&place, &on.to_string())?;
+            let queue = change.queue.clone().ok_or_else(|| {
+                PlanError::Other(format!("{place}: `on` needs the new `queue`"))
+            })?;
+            placed.push(PlacedChange {
+                at: change.at,
+                what: ChangeWhat::Queue(PlacedQueue { on, incoming: false, tree: Tree::from(queue) }),
+            });
+        }
+        _ => {
+            return Err(PlanError::Other(format!(
+                "{place}: give either `link` with `up` or `down`, or `on` with `queue`"
+            )));
+        }
+    }
+    Ok(placed)
+}
+
+/// Queues are watched where something can wait: on lines with a rate, and where the scenario put a queue.
+fn sampling(
+    experiment: &Experiment,
+    network: &Network,
+    queues: &[PlacedQueue],
+    tasks: &[quell_model::Task],
+) -> Vec<quell_model::Task> {
+    let mut devices: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for wire in &network.wires {
+        for (end, line) in [(0, &wire.up), (1, &wire.down)] {
+            if line.rate.is_some() {
+                let node = network.nodes[wire.ends[end]].name.clone();
+                devices.entry(node).or_default().insert(wire.name.clone());
+            }
+        }
+    }
+    for queue in queues.iter().filter(|q| q.tree.queue.is_some()) {
+        let device = match queue.incoming {
+            true => quell_lab::build::ifb_name(&queue.on.device),
+            false => queue.on.device.clone(),
+        };
+        devices.entry(queue.on.node.clone()).or_default().insert(device);
+    }
+    debug_assert!(tasks.iter().all(|t| !matches!(t.kind, TaskKind::SampleQueues { .. })));
+    devices
+        .into_iter()
+        .map(|(node, devices)| quell_model::Task {
+            id: format!("queues/{node}"),
+            host: node,
+            start_ns: 0,
+            duration: experiment.duration,
+            seed: 0,
+            kind: TaskKind::SampleQueues {
+                devices: devices.into_iter().collect(),
+                interval: experiment.sample_queues,
+            },
+        })
+        .collect()
+}

@@ -1,0 +1,275 @@
+//! What carries a cell: a guest kernel in virtual time, or namespaces of the running kernel in real time. Both find their plan as
+//! `plan.json` in the cell's desk and append to `events` beside it; both run the same supervisor and the same agents.
+//!
+//! ```text
+//!   guest   quell ──► UML kernel ──► quell (first process) ──► agents
+//!   host    quell ──► quell (own user, process, mount namespaces) ──► quell (first process) ──► agents
+//! ```
+//!
+//! Either way the cell's first process holds everything: when it ends, or whoever started it, the kernel ends the rest.
+
+use quell_lab::cell::CellPlan;
+use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
+use quell_lab::supervise::{Journal, supervise};
+use quell_model::KernelRecord;
+use quell_sys::netns::{Isolation, enter_user_namespace};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The hidden command of the host backend's outer process.
+pub const HOST_CELL: &str = "host-cell";
+/// The hidden command of the first process in the host backend's namespaces.
+pub const HOST_INIT: &str = "host-init";
+/// The hidden command of the first process in a guest.
+pub const GUEST_INIT: &str = "guest-init";
+
+/// How often a running cell is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What carries cells.
+#[derive(Debug, Clone)]
+pub enum Carrier {
+    /// A guest kernel.
+    Guest(GuestOptions),
+    /// The running kernel.
+    Host,
+}
+
+/// How guests are run.
+#[derive(Debug, Clone)]
+pub struct GuestOptions {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// Its version.
+    pub version: String,
+    /// Its key: source version and configuration.
+    pub key: String,
+    /// Memory of each guest, in MiB.
+    pub memory_mib: u32,
+    /// Most wall time of one cell; none takes it from the cell's length.
+    pub wall_limit: Option<Duration>,
+}
+
+impl Carrier {
+    /// For the manifest.
+    pub fn record(&self) -> KernelRecord {
+        match self {
+            Carrier::Guest(options) => KernelRecord {
+                backend: "guest".into(),
+                version: options.version.clone(),
+                virtual_time: true,
+                key: options.key.clone(),
+            },
+            Carrier::Host => KernelRecord {
+                backend: "host".into(),
+                version: nix::sys::utsname::uname()
+                    .map(|u| u.release().to_string_lossy().into_owned())
+                    .unwrap_or_default(),
+                virtual_time: false,
+                key: String::new(),
+            },
+        }
+    }
+
+    /// Carries out a cell whose desk is ready; the reason where it did not end well.
+    pub(super) fn carry(
+        &self,
+        plan: &CellPlan,
+        desk: &Path,
+        worker: usize,
+        stop: &AtomicBool,
+    ) -> Result<(), String> {
+        match self {
+            Carrier::Guest(options) => in_guest(options, plan, desk, worker, stop),
+            Carrier::Host => on_host(plan, desk, stop),
+        }
+    }
+}
+
+fn own_program() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|e| format!("finding Quell's own program: {e}"))
+}
+
+/// Far above what a cell takes, so that only one that hangs reaches it.
+fn guest_limit(plan: &CellPlan) -> Duration {
+    Duration::from_secs(120) + Duration::from_secs_f64(plan.length().as_secs_f64() * 20.0)
+}
+
+fn in_guest(
+    options: &GuestOptions,
+    plan: &CellPlan,
+    desk: &Path,
+    worker: usize,
+    stop: &AtomicBool,
+) -> Result<(), String> {
+    let cpus = quell_sys::affinity::allowed_cpus().unwrap_or_default();
+    let cpu = (!cpus.is_empty()).then(|| cpus[worker % cpus.len()]);
+    let spec = GuestSpec {
+        kernel: options.kernel.clone(),
+        memory_mib: options.memory_mib,
+        seed: plan.seed,
+        init: own_program()?,
+        arguments: vec![GUEST_INIT.into()],
+        dir: desk.to_path_buf(),
+        wall_limit: options.wall_limit.unwrap_or_else(|| guest_limit(plan)),
+        cpu,
+        clock: Clock::Virtual,
+        console: Console::Null,
+    };
+    let mut guest = guest::boot(spec).map_err(|e| e.to_string())?;
+    let exit = loop {
+        match guest.wait_for(LOOK).map_err(|e| e.to_string())? {
+            Some(exit) => break exit,
+            None if stop.load(Ordering::Relaxed) => {
+                guest.kill();
+                return Err("it was stopped".into());
+            }
+            None => {}
+        }
+    };
+    match exit {
+        GuestExit::Clean => Ok(()),
+        other => Err(other.to_string()),
+    }
+}
+
+fn on_host(plan: &CellPlan, desk: &Path, stop: &AtomicBool) -> Result<(), String> {
+    let program = own_program()?;
+    let mut child = Command::new(&program)
+        .arg(HOST_CELL)
+        .arg(desk)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("starting {}: {e}", program.display()))?;
+    let limit = Instant::now()
+        + Duration::from_secs(60)
+        + Duration::from_secs_f64(plan.length().as_secs_f64() * 1.5);
+    loop {
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => {
+                let mut text = String::new();
+                if let Some(mut errors) = child.stderr.take() {
+                    let _ = std::io::Read::read_to_string(&mut errors, &mut text);
+                }
+                let text = text.trim();
+                return Err(if text.is_empty() { status.to_string() } else { text.to_string() });
+            }
+            Err(error) => return Err(format!("waiting for a cell: {error}")),
+        }
+        let why = match (stop.load(Ordering::Relaxed), Instant::now() > limit) {
+            (true, _) => Some("it was stopped"),
+            (_, true) => Some("it did not end in time"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            // The kernel ends everything in the namespaces with their first process.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(why.into());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The host backend's outer process: enters namespaces of its own and starts their first process.
+pub fn host_cell(desk: &Path) -> Result<(), String> {
+    die_with_parent();
+    if nix::unistd::geteuid().is_root() {
+        use nix::sched::{CloneFlags, unshare};
+        let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
+        unshare(flags).map_err(|e| format!("making namespaces: {e}"))?;
+        nix::mount::mount(
+            None::<&str>,
+            "/",
+            None::<&str>,
+            nix::mount::MsFlags::MS_REC | nix::mount::MsFlags::MS_PRIVATE,
+            None::<&str>,
+        )
+        .map_err(|e| format!("keeping mounts apart: {e}"))?;
+    } else {
+        let all = Isolation { network: true, mounts: true, processes: true };
+        enter_user_namespace(all).map_err(|e| e.to_string())?;
+    }
+    let status = Command::new(own_program()?)
+        .arg(HOST_INIT)
+        .arg(desk)
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|e| format!("starting the first process: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("the cell's first process: {status}")) }
+}
+
+/// The first process in the host backend's namespaces.
+pub fn host_init(desk: &Path) -> Result<(), String> {
+    die_with_parent();
+    let sysfs = || {
+        // /sys shows the namespace that mounted it.
+        nix::mount::mount(
+            Some("sysfs"),
+            "/sys",
+            Some("sysfs"),
+            nix::mount::MsFlags::empty(),
+            None::<&str>,
+        )
+    };
+    // Only programs that a person runs in the lab need it.
+    let _ = sysfs();
+    let mut journal = FileJournal::open(&desk.join("events"), false)?;
+    carry_out(desk, &mut journal)
+}
+
+/// The first process in a guest. Never returns: it powers the guest off.
+pub fn guest_init() -> ! {
+    let outcome = (|| {
+        guest::init::mount_all().map_err(|e| e.to_string())?;
+        let desk = Path::new(guest::init::SHARED);
+        let mut journal = FileJournal::open(&desk.join("events"), true)?;
+        carry_out(desk, &mut journal)
+    })();
+    guest::init::power_off(outcome.err().as_deref())
+}
+
+fn carry_out(desk: &Path, journal: &mut FileJournal) -> Result<(), String> {
+    let place = desk.join("plan.json");
+    let text = std::fs::read(&place).map_err(|e| format!("{}: {e}", place.display()))?;
+    let plan: CellPlan =
+        serde_json::from_slice(&text).map_err(|e| format!("{}: {e}", place.display()))?;
+    let agent = [own_program()?.to_string_lossy().into_owned(), "agent".into()];
+    supervise(&plan, &agent, journal).map_err(|e| e.to_string())
+}
+
+fn die_with_parent() {
+    // Fails only for signals that don't exist.
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+}
+
+/// A journal in a file. In a guest, what is appended is pushed to the host's kernel at once.
+struct FileJournal {
+    file: File,
+    guest: bool,
+}
+
+impl FileJournal {
+    fn open(path: &Path, guest: bool) -> Result<Self, String> {
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(path)
+            .map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(FileJournal { file, guest })
+    }
+}
+
+impl Journal for FileJournal {
+    fn append(&mut self, frames: &[u8]) -> std::io::Result<()> {
+        self.file.write_all(frames)?;
+        if self.guest { guest::init::push(&self.file) } else { Ok(()) }
+    }
+}

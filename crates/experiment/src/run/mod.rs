@@ -1,0 +1,238 @@
+//! Running an experiment: cells side by side, each in a guest kernel or in namespaces of the running one, into one run folder.
+//!
+//! ```text
+//!   plans ──► workers (one a job) ──► carrier: guest | host ──► journal of the cell
+//!                    ▲                                             │ ticks
+//!   stop flag ───────┘                            progress ◄───────┘
+//!   afterwards: store turns journals into tables; the manifest says how each cell ended
+//! ```
+
+mod carrier;
+mod machine;
+mod watch;
+
+pub use carrier::{Carrier, GuestOptions, host_cell, host_init, guest_init};
+pub use machine::machine;
+pub use watch::Progress;
+
+use crate::spec::Experiment;
+use quell_lab::cell::CellPlan;
+use quell_model::manifest::FORMAT_VERSION;
+use quell_model::{CellRecord, CellStatus, Manifest};
+use quell_store::{RunWriter, StoreError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where run folders are.
+    pub base: PathBuf,
+    /// In what.
+    pub carrier: Carrier,
+    /// Cells side by side.
+    pub jobs: usize,
+    /// The experiment's text as it is run.
+    pub text: String,
+    /// What was changed on the command line.
+    pub changes: Vec<String>,
+    /// Version of Quell.
+    pub version: String,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Finished {
+    /// The run's folder.
+    pub folder: PathBuf,
+    /// Its manifest, as written.
+    pub manifest: Manifest,
+    /// Whether it was stopped from outside.
+    pub stopped: bool,
+}
+
+/// Why a run could not be made. Cells that fail are no such reason; the manifest tells of them.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The run folder can't be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The cell's working folder can't be written.
+    #[error("{}: {error}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system answered.
+        error: std::io::Error,
+    },
+}
+
+/// Runs every cell. `stop` ends the run early when it becomes true: cells that run are ended, the results so far are kept.
+/// `progress` is told several times a second how far it came.
+pub fn run(
+    experiment: &Experiment,
+    plans: &[CellPlan],
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Finished, RunError> {
+    let begun = Instant::now();
+    let mut manifest = manifest(experiment, plans, options);
+    let writer = RunWriter::create(&options.base, manifest.clone())?;
+    let next = AtomicUsize::new(0);
+    let records: Vec<Mutex<Option<CellEnd>>> = plans.iter().map(|_| Mutex::new(None)).collect();
+    let mut watch = watch::Watch::new(plans, |plan| writer.journal_path(&plan.id));
+    let failure: Mutex<Option<RunError>> = Mutex::new(None);
+    let jobs = options.jobs.clamp(1, plans.len().max(1));
+    std::thread::scope(|scope| {
+        let (done, finished) = mpsc::channel();
+        for worker in 0..jobs {
+            let (done, writer, next, records, failure) =
+                (done.clone(), &writer, &next, &records, &failure);
+            scope.spawn(move || {
+                work(plans, options, writer, worker, next, records, failure, stop);
+                // The receiver waits for every worker; it can't be gone.
+                let _ = done.send(worker);
+            });
+        }
+        drop(done);
+        // Each wake looks at the journals; a worker that ends wakes at once.
+        let mut left = jobs;
+        while left > 0 {
+            match finished.recv_timeout(Duration::from_millis(100)) {
+                Ok(_) => left -= 1,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            let ended = records.iter().map(|r| lock(r).is_some()).collect::<Vec<_>>();
+            progress(&watch.look(&ended));
+        }
+    });
+    if let Some(error) = lock(&failure).take() {
+        return Err(error);
+    }
+    for (record, end) in manifest.cells.iter_mut().zip(&records) {
+        let Some(end) = lock(end).take() else { continue };
+        record.wall_s = Some(end.wall.as_secs_f64());
+        if let Some(reason) = end.reason {
+            record.status = CellStatus::Failed;
+            record.reason = Some(reason);
+        }
+    }
+    let folder = writer.folder().to_path_buf();
+    manifest.wall_s = Some(begun.elapsed().as_secs_f64());
+    let manifest = writer.finish(manifest)?;
+    Ok(Finished { folder, manifest, stopped: stop.load(Ordering::Relaxed) })
+}
+
+struct CellEnd {
+    wall: Duration,
+    reason: Option<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // A worker that panicked has left no half-written value behind: values are only ever replaced whole.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn work(
+    plans: &[CellPlan],
+    options: &Options,
+    writer: &RunWriter,
+    worker: usize,
+    next: &AtomicUsize,
+    records: &[Mutex<Option<CellEnd>>],
+    failure: &Mutex<Option<RunError>>,
+    stop: &AtomicBool,
+) {
+    loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let Some(plan) = plans.get(index) else { return };
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let begun = Instant::now();
+        let result = desk(writer, plan)
+            .map(|desk| options.carrier.carry(plan, &desk.path, worker, stop));
+        match result {
+            Ok(outcome) => {
+                let end = CellEnd { wall: begun.elapsed(), reason: outcome.err() };
+                *lock(&records[index]) = Some(end);
+            }
+            Err(error) => {
+                *lock(failure) = Some(error);
+                stop.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+}
+
+/// The folder that a cell works in: its plan, and its journal as `events`, which is the same file as the store's.
+struct Desk {
+    path: PathBuf,
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // What it holds is either in the journal or of no use; a leftover does no harm.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+fn desk(writer: &RunWriter, plan: &CellPlan) -> Result<Desk, RunError> {
+    let journal = writer.journal_path(&plan.id);
+    let path = journal.with_extension("desk");
+    let failed = |path: &Path| {
+        let path = path.to_path_buf();
+        move |error| RunError::Folder { path, error }
+    };
+    std::fs::create_dir_all(&path).map_err(failed(&path))?;
+    let desk = Desk { path: path.clone() };
+    std::fs::File::create(&journal).map_err(failed(&journal))?;
+    let events = path.join("events");
+    std::fs::hard_link(&journal, &events).map_err(failed(&events))?;
+    let text = serde_json::to_vec(plan).unwrap_or_default();
+    let place = path.join("plan.json");
+    std::fs::write(&place, text).map_err(failed(&place))?;
+    Ok(desk)
+}
+
+fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> Manifest {
+    Manifest {
+        format: FORMAT_VERSION,
+        quell: options.version.clone(),
+        run: String::new(),
+        experiment: experiment.name.clone(),
+        title: experiment.title.clone(),
+        experiment_text: options.text.clone(),
+        changes: options.changes.clone(),
+        seed: experiment.seed,
+        started: quell_store::utc_rfc3339(SystemTime::now()),
+        kernel: options.carrier.record(),
+        machine: machine(),
+        clock: "CLOCK_MONOTONIC".into(),
+        cells: plans
+            .iter()
+            .map(|plan| CellRecord {
+                id: plan.id.clone(),
+                seed: plan.seed,
+                status: CellStatus::Planned,
+                reason: None,
+                wall_s: None,
+                virtual_s: None,
+                tasks: Vec::new(),
+            })
+            .collect(),
+        complete: false,
+        wall_s: None,
+        virtual_s: None,
+        sysctls: BTreeMap::new(),
+        queues: BTreeMap::new(),
+        expectations: Vec::new(),
+    }
+}

@@ -1,0 +1,128 @@
+//! How far a run came, read off the journals as they grow.
+
+use quell_lab::cell::CellPlan;
+use quell_model::Event;
+use quell_model::frame::Decoder;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How far a run came.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// Cells that ended.
+    pub ended: usize,
+    /// All cells.
+    pub cells: usize,
+    /// What is done of all time inside the experiment, 0 to 1.
+    pub fraction: f64,
+    /// Each scenario, in order, and what is done of its cells, 0 to 1.
+    pub scenarios: Vec<(String, f64)>,
+    /// How long it takes still, as far as can be told.
+    pub left: Option<Duration>,
+    /// How long it took so far.
+    pub elapsed: Duration,
+}
+
+pub(super) struct Watch {
+    cells: Vec<Cell>,
+    begun: Instant,
+    total_ns: f64,
+}
+
+struct Cell {
+    scenario: String,
+    journal: PathBuf,
+    length_ns: f64,
+    warm_up_ns: f64,
+    open: Option<(File, Decoder)>,
+    done_ns: f64,
+    ended: bool,
+}
+
+impl Watch {
+    pub(super) fn new(
+        plans: &[CellPlan],
+        journal: impl Fn(&CellPlan) -> PathBuf,
+    ) -> Self {
+        let cells: Vec<Cell> = plans
+            .iter()
+            .map(|plan| Cell {
+                scenario: plan.id.scenario.clone(),
+                journal: journal(plan),
+                length_ns: plan.length().nanos() as f64,
+                warm_up_ns: plan.warm_up.nanos() as f64,
+                open: None,
+                done_ns: 0.0,
+                ended: false,
+            })
+            .collect();
+        let total_ns = cells.iter().map(|c| c.length_ns).sum();
+        Watch { cells, begun: Instant::now(), total_ns }
+    }
+
+    pub(super) fn look(&mut self, ended: &[bool]) -> Progress {
+        for (cell, ended) in self.cells.iter_mut().zip(ended) {
+            if *ended {
+                cell.ended = true;
+                cell.open = None;
+                cell.done_ns = cell.length_ns;
+            } else {
+                cell.read();
+            }
+        }
+        let done: f64 = self.cells.iter().map(|c| c.done_ns.min(c.length_ns)).sum();
+        let fraction = if self.total_ns > 0.0 { done / self.total_ns } else { 0.0 };
+        let elapsed = self.begun.elapsed();
+        let left = (fraction > 0.02 && elapsed > Duration::from_millis(300))
+            .then(|| elapsed.mul_f64((1.0 - fraction) / fraction));
+        Progress {
+            ended: self.cells.iter().filter(|c| c.ended).count(),
+            cells: self.cells.len(),
+            fraction,
+            scenarios: self.scenarios(),
+            left,
+            elapsed,
+        }
+    }
+}
+
+impl Watch {
+    fn scenarios(&self) -> Vec<(String, f64)> {
+        let mut found: Vec<(String, f64, f64)> = Vec::new();
+        for cell in &self.cells {
+            let done = cell.done_ns.min(cell.length_ns);
+            match found.iter_mut().find(|(name, _, _)| *name == cell.scenario) {
+                Some((_, sum, all)) => {
+                    *sum += done;
+                    *all += cell.length_ns;
+                }
+                None => found.push((cell.scenario.clone(), done, cell.length_ns)),
+            }
+        }
+        found.into_iter().map(|(name, sum, all)| (name, sum / all.max(1.0))).collect()
+    }
+}
+
+impl Cell {
+    fn read(&mut self) {
+        if self.open.is_none() {
+            self.open = File::open(&self.journal).ok().map(|f| (f, Decoder::new()));
+        }
+        let Some((file, decoder)) = &mut self.open else { return };
+        let mut buffer = [0; 64 * 1024];
+        while let Ok(count) = file.read(&mut buffer) {
+            if count == 0 {
+                break;
+            }
+            decoder.push(&buffer[..count]);
+        }
+        // A damaged journal is the store's business; here it only stops the progress.
+        while let Ok(Some(event)) = decoder.next_value::<Event>() {
+            if let Event::Tick { t_ns } = event {
+                self.done_ns = (t_ns as f64 + self.warm_up_ns).max(self.done_ns);
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Building a network: a namespace a node, a veth pair a link, addresses, routes, tunnels, address translation, queues. All over
+//! netlink, in whatever kernel the caller runs on.
+//!
+//! ```text
+//!   Network ──► namespaces ──► links ──► addresses, neighbours, routes ──► tunnels, NAT ──► queues
+//! ```
+//!
+//! Nothing has a name outside of the process that builds: when it ends, by whatever way, all of it is gone.
+
+mod queues;
+mod tunnels;
+
+use crate::cell::CellPlan;
+use crate::topology::{Interface, Network, NodeKind};
+use quell_netlink::address::NewAddress;
+use quell_netlink::link::{LinkChange, VethEnd};
+use quell_netlink::offload::{Checksums, Offloads};
+use quell_netlink::route::NewRoute;
+use quell_netlink::tc::ApplyError;
+use quell_netlink::{LinkName, Mac, NetlinkError, Prefix, Stack, sysctl};
+use quell_sys::SysError;
+use quell_sys::netns::NetNs;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+pub use queues::{Queues, ifb_name};
+
+/// Why a network could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The kernel refused something.
+    #[error("node `{node}`: {error}")]
+    Netlink {
+        /// The node.
+        node: String,
+        /// What was tried and what the kernel answered.
+        error: NetlinkError,
+    },
+    /// A queue could not be put in place.
+    #[error("the queue on `{at}`: {error}")]
+    Queue {
+        /// The interface.
+        at: Interface,
+        /// What is wrong with it, or what the kernel answered.
+        error: ApplyError,
+    },
+    /// A namespace could not be made or entered.
+    #[error("{0}")]
+    System(#[from] SysError),
+    /// The plan does not fit together; the experiment's check should have said so.
+    #[error("{0}")]
+    Plan(String),
+}
+
+/// A network that stands.
+pub struct Built {
+    /// The network.
+    pub network: Network,
+    /// A namespace for each node, in the same order.
+    pub spaces: Vec<NetNs>,
+    /// The queues that are in place, which the timeline may change.
+    pub queues: Queues,
+}
+
+/// Builds the plan's network and its queues.
+pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
+    let network = plan.topology.parse().map_err(|e| BuildError::Plan(e.to_string()))?;
+    let mut spaces = Vec::new();
+    for _ in &network.nodes {
+        spaces.push(NetNs::new()?);
+    }
+    for wire in &network.wires {
+        let [a, b] = wire.ends;
+        let end = |node: usize| {
+            let port = network.nodes[node].ports.iter().find(|p| p.device == wire.name);
+            let mut end = VethEnd::new(link_name(&wire.name)?);
+            end.mac = port.map(|p| Mac(p.mac));
+            end.mtu = Some(wire.mtu);
+            Ok::<_, BuildError>(end)
+        };
+        let mut there = end(b)?;
+        there.namespace = Some(spaces[b].as_fd());
+        let here = end(a)?;
+        within(&network, &spaces, a, |stack| stack.create_veth(&here, &there))?;
+    }
+    for node in 0..network.nodes.len() {
+        set_up(&network, &spaces, node)?;
+    }
+    for node in 0..network.nodes.len() {
+        route(&network, &spaces, node)?;
+        settings(plan, &network, &spaces, node)?;
+    }
+    tunnels::build(&network, &spaces, plan.seed)?;
+    for at in &network.nat {
+        let node = network.find("nat", &at.node).map_err(|e| BuildError::Plan(e.to_string()))?;
+        let device = link_name(&at.device)?;
+        in_space(&network, &spaces, node, || quell_netlink::nat::masquerade(std::slice::from_ref(&device)))?;
+    }
+    let queues = Queues::place(plan, &network, &spaces)?;
+    Ok(Built { network, spaces, queues })
+}
+
+/// Runs something in a node's namespace with a routing socket of that namespace.
+fn within<T: Send>(
+    network: &Network,
+    spaces: &[NetNs],
+    node: usize,
+    work: impl FnOnce(&mut Stack) -> Result<T, NetlinkError> + Send,
+) -> Result<T, BuildError> {
+    in_space(network, spaces, node, || work(&mut Stack::open()?))
+}
+
+fn in_space<T: Send>(
+    network: &Network,
+    spaces: &[NetNs],
+    node: usize,
+    work: impl FnOnce() -> Result<T, NetlinkError> + Send,
+) -> Result<T, BuildError> {
+    spaces[node].run(work)?.map_err(|error| BuildError::Netlink {
+        node: network.nodes[node].name.clone(),
+        error,
+    })
+}
+
+fn link_name(name: &str) -> Result<LinkName, BuildError> {
+    name.parse().map_err(|e: quell_netlink::link::BadLinkName| BuildError::Plan(e.to_string()))
+}
+
+fn set_up(network: &Network, spaces: &[NetNs], node: usize) -> Result<(), BuildError> {
+    let ports = &network.nodes[node].ports;
+    let mut names = Vec::new();
+    for port in ports {
+        names.push(link_name(&port.device)?);
+    }
+    let lo = link_name("lo")?;
+    within(network, spaces, node, move |stack| {
+        sysctl::write("net.ipv6.conf.all.accept_dad", "0")?;
+        sysctl::write("net.ipv6.conf.default.accept_dad", "0")?;
+        let index = stack.index_of(&lo)?;
+        stack.up(index)?;
+        let mut offloads = Offloads::open()?;
+        for (port, name) in ports.iter().zip(&names) {
+            quell_netlink::quiet::quiet(name)?;
+            offloads.packets_are_packets(name, Checksums::Leave)?;
+            let index = stack.index_of(name)?;
+            stack.change_link(index, &[LinkChange::GsoMaxSegs(1)])?;
+            stack.up(index)?;
+            for (address, length) in [(IpAddr::V4(port.v4), 24), (IpAddr::V6(port.v6), 64)] {
+                let prefix = prefix(address, length);
+                stack.add_address(index, &NewAddress::new(prefix))?;
+            }
+            if let Some(peer) = network.peer_port(node, port) {
+                for address in [IpAddr::V4(peer.v4), IpAddr::V6(peer.v6)] {
+                    stack.set_neighbour(index, address, Mac(peer.mac))?;
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn prefix(address: IpAddr, length: u8) -> Prefix {
+    Prefix::new(address, length).expect("the address plan has /24 and /64 only")
+}
+
+/// Hosts send everything to their one neighbour; routers know the way to every link.
+fn route(network: &Network, spaces: &[NetNs], node: usize) -> Result<(), BuildError> {
+    let this = &network.nodes[node];
+    let mut routes = Vec::new();
+    if this.kind == NodeKind::Host {
+        if let Some(port) = this.ports.first()
+            && let Some(peer) = network.peer_port(node, port)
+        {
+            routes.push((Prefix::ALL_V4, IpAddr::V4(peer.v4), port.device.clone()));
+            routes.push((Prefix::ALL_V6, IpAddr::V6(peer.v6), port.device.clone()));
+        }
+    } else {
+        for wire in network.wires.iter().filter(|w| !w.ends.contains(&node)) {
+            let far = wire.ends[0];
+            let (Some(port), Some(target)) = (
+                network.next_hop(node, far),
+                network.nodes[far].ports.iter().find(|p| p.device == wire.name),
+            ) else {
+                continue;
+            };
+            let Some(peer) = network.peer_port(node, port) else { continue };
+            let v4 = prefix(IpAddr::V4(target.v4), 24).network();
+            let v6 = prefix(IpAddr::V6(target.v6), 64).network();
+            routes.push((v4, IpAddr::V4(peer.v4), port.device.clone()));
+            routes.push((v6, IpAddr::V6(peer.v6), port.device.clone()));
+        }
+    }
+    let mut named = Vec::new();
+    for (to, via, device) in routes {
+        named.push((to, via, link_name(&device)?));
+    }
+    let forwards = this.kind == NodeKind::Router;
+    within(network, spaces, node, move |stack| {
+        if forwards {
+            sysctl::write("net.ipv4.ip_forward", "1")?;
+            sysctl::write("net.ipv6.conf.all.forwarding", "1")?;
+        }
+        for (to, via, device) in named {
+            let index = stack.index_of(&device)?;
+            stack.add_route(&NewRoute::via(to, via, index))?;
+        }
+        Ok(())
+    })
+}
+
+fn settings(
+    plan: &CellPlan,
+    network: &Network,
+    spaces: &[NetNs],
+    node: usize,
+) -> Result<(), BuildError> {
+    let own = plan.node_sysctl.get(&network.nodes[node].name);
+    let all = plan.sysctl.iter().chain(own.into_iter().flatten());
+    in_space(network, spaces, node, move || {
+        for (key, value) in all {
+            sysctl::write(key, value)?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,213 @@
+//! Queues in place: each interface's line and what the user put on it, and how both change on the timeline.
+
+use super::{BuildError, link_name, within};
+use crate::cell::{CellPlan, ChangeWhat, PlacedQueue};
+use crate::line;
+use crate::topology::{Interface, Line, Network};
+use quell_netlink::link::{LinkKind, NewLink};
+use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::tc::{self, ApplyError};
+use quell_sys::netns::NetNs;
+use quell_tc::{Action, Exceed, Filter, Ingress, Matchall, Police, Step, Tree};
+use quell_units::{Bytes, Rate};
+use std::collections::BTreeMap;
+
+/// What each interface has, so that a change can be told from what was.
+pub struct Queues {
+    places: BTreeMap<Interface, Place>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Place {
+    node: usize,
+    mtu: u32,
+    /// Larger packets that come in here vanish.
+    swallows_above: Option<u32>,
+    line: Line,
+    /// On the device itself.
+    user: Option<Tree>,
+    /// On the IFB device behind it.
+    incoming: Option<Tree>,
+    /// What stands on the device, line included.
+    standing: Option<Tree>,
+    /// What stands on the IFB device.
+    standing_incoming: Option<Tree>,
+}
+
+/// The IFB device that queues what comes in at a device.
+pub fn ifb_name(device: &str) -> String {
+    let mut name = format!("i-{device}");
+    name.truncate(15);
+    name
+}
+
+impl Queues {
+    /// Puts every line and queue of the plan in place.
+    pub(super) fn place(
+        plan: &CellPlan,
+        network: &Network,
+        spaces: &[NetNs],
+    ) -> Result<Queues, BuildError> {
+        let mut places = BTreeMap::new();
+        for (node, this) in network.nodes.iter().enumerate() {
+            for port in &this.ports {
+                let at = Interface { node: this.name.clone(), device: port.device.clone() };
+                let line = network.line(node, port).clone();
+                let wire = &network.wires[port.wire];
+                let (mtu, swallows_above) = (wire.mtu, wire.swallows_above);
+                let place = Place { node, mtu, swallows_above, line, ..Place::default() };
+                places.insert(at, place);
+            }
+        }
+        for tunnel in &network.tunnels {
+            for end in &tunnel.ends {
+                let node = network.find("tunnel", end).map_err(|e| BuildError::Plan(e.to_string()))?;
+                let at = Interface { node: end.clone(), device: tunnel.name.clone() };
+                places.insert(at, Place { node, mtu: 1500, ..Place::default() });
+            }
+        }
+        let mut queues = Queues { places };
+        for queue in &plan.queues {
+            queues.add(queue)?;
+        }
+        let interfaces: Vec<Interface> = queues.places.keys().cloned().collect();
+        for at in interfaces {
+            queues.apply(network, spaces, &at)?;
+        }
+        Ok(queues)
+    }
+
+    /// Carries out one change of the timeline.
+    pub fn change(
+        &mut self,
+        network: &Network,
+        spaces: &[NetNs],
+        what: &ChangeWhat,
+    ) -> Result<(), BuildError> {
+        let at = match what {
+            ChangeWhat::Line { on, line } => {
+                let place = self.at(on)?;
+                place.line = place.line.changed_by(line);
+                on
+            }
+            ChangeWhat::Queue(queue) => {
+                let place = self.at(&queue.on)?;
+                if queue.incoming {
+                    place.incoming = Some(queue.tree.clone());
+                } else {
+                    place.user = Some(queue.tree.clone());
+                }
+                &queue.on
+            }
+        };
+        self.apply(network, spaces, at)
+    }
+
+    fn at(&mut self, on: &Interface) -> Result<&mut Place, BuildError> {
+        self.places
+            .get_mut(on)
+            .ok_or_else(|| BuildError::Plan(format!("there is no interface `{on}`")))
+    }
+
+    /// Adds a queue to what an interface has; marking filters and a queue may come apart.
+    fn add(&mut self, queue: &PlacedQueue) -> Result<(), BuildError> {
+        let place = self.at(&queue.on)?;
+        let slot = if queue.incoming { &mut place.incoming } else { &mut place.user };
+        match slot {
+            None => *slot = Some(queue.tree.clone()),
+            Some(have) => {
+                if queue.tree.queue.is_some() {
+                    if have.queue.is_some() {
+                        return Err(BuildError::Plan(format!("two queues are put on `{}`", queue.on)));
+                    }
+                    have.queue = queue.tree.queue.clone();
+                }
+                if let Some(more) = &queue.tree.ingress {
+                    let ingress = have.ingress.get_or_insert_with(Ingress::default);
+                    ingress.filters.extend(more.filters.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts in place what an interface should have.
+    fn apply(
+        &mut self,
+        network: &Network,
+        spaces: &[NetNs],
+        at: &Interface,
+    ) -> Result<(), BuildError> {
+        let Some(place) = self.places.get_mut(at) else { return Ok(()) };
+        let mut on_device = line::tree(&place.line, place.mtu, place.user.as_ref());
+        if let Some(size) = place.swallows_above {
+            let tree = on_device.get_or_insert_with(Tree::default);
+            let filters = &mut tree.ingress.get_or_insert_with(Ingress::default).filters;
+            filters.insert(0, swallow(size));
+        }
+        let ifb = link_name(&ifb_name(&at.device))?;
+        if place.incoming.is_some() {
+            let redirect = Filter::new(Matchall {}, None)
+                .with_action(Action::Redirect(ifb.as_str().to_string()));
+            let tree = on_device.get_or_insert_with(Tree::default);
+            tree.ingress.get_or_insert_with(Ingress::default).filters.push(redirect);
+        }
+        let device = link_name(&at.device)?;
+        let mut todo = Vec::new();
+        if let Some(tree) = place.incoming.clone() {
+            within(network, spaces, place.node, |stack| {
+                if stack.index_of(&ifb).is_err() {
+                    stack.create_link(&NewLink::new(ifb.clone(), LinkKind::Ifb))?;
+                }
+                let index = stack.index_of(&ifb)?;
+                stack.up(index)
+            })?;
+            todo.push((&ifb, place.standing_incoming.replace(tree.clone()), tree));
+        }
+        if let Some(tree) = on_device {
+            todo.push((&device, place.standing.replace(tree.clone()), tree));
+        }
+        for (name, before, tree) in &todo {
+            let index = within(network, spaces, place.node, |stack| stack.index_of(name))?;
+            let put = || {
+                let mut socket = Socket::open(Protocol::Route).map_err(ApplyError::Left)?;
+                // Queues that stay keep the packets that wait in them.
+                if before.as_ref().is_some_and(|before| same_shape(before, tree)) {
+                    tc::update(&mut socket, index, tree)
+                } else {
+                    tc::apply(&mut socket, index, tree)
+                }
+            };
+            spaces[place.node]
+                .run(put)?
+                .map_err(|error| BuildError::Queue { at: at.clone(), error })?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether two trees differ in nothing but options.
+fn same_shape(a: &Tree, b: &Tree) -> bool {
+    let shape = |tree: &Tree| {
+        let steps = tree.plan().ok()?.steps;
+        let shape = steps.into_iter().map(|step| match step {
+            Step::Qdisc { parent, handle, qdisc } => format!("{parent} {handle} {}", qdisc.kind()),
+            Step::Ingress { clsact } => format!("ingress {clsact}"),
+            Step::Class { parent, id, kind } => format!("{parent} {id} {}", kind.name()),
+            Step::Filter { parent, filter } => format!("{parent} {filter:?}"),
+        });
+        Some(shape.collect::<Vec<_>>())
+    };
+    shape(a).is_some_and(|a| shape(b) == Some(a))
+}
+
+/// A policer whose rate no packet exceeds, but whose largest packet is `size` (`tcf_police_act`, net/sched/act_police.c): the rest
+/// is lost without an ICMP message.
+fn swallow(size: u32) -> Filter {
+    Filter::new(Matchall {}, None).with_action(Action::Police(Police {
+        rate: Rate::from_bps(1_000_000_000_000),
+        burst: Bytes::new(1_000_000_000),
+        mtu: Some(Bytes::new(u64::from(size))),
+        exceed: Exceed::Drop,
+    }))
+}

@@ -1,0 +1,135 @@
+//! Tunnels: a device on each end, and routes that lead the traffic of the hosts behind one end to those behind the other through
+//! it.
+
+use super::{BuildError, link_name, within};
+use crate::topology::{Network, Tunnel, TunnelKind};
+use quell_netlink::address::NewAddress;
+use quell_netlink::link::{Ends, LinkKind, NewLink, Tunnel as Kind, TunnelPayload};
+use quell_netlink::route::NewRoute;
+use quell_netlink::wireguard;
+use quell_netlink::{Prefix, quiet};
+use quell_stats::rng::Rng;
+use quell_sys::netns::NetNs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The port that WireGuard listens on.
+const WIREGUARD_PORT: u16 = 51820;
+
+pub(super) fn build(network: &Network, spaces: &[NetNs], seed: u64) -> Result<(), BuildError> {
+    for (number, tunnel) in network.tunnels.iter().enumerate() {
+        let plan = |e: crate::topology::TopologyError| BuildError::Plan(e.to_string());
+        let ends = [
+            network.find("tunnel", &tunnel.ends[0]).map_err(plan)?,
+            network.find("tunnel", &tunnel.ends[1]).map_err(plan)?,
+        ];
+        let keys = [private_key(seed, &tunnel.name, 0), private_key(seed, &tunnel.name, 1)];
+        for (side, node) in ends.into_iter().enumerate() {
+            let peer = ends[1 - side];
+            end(network, spaces, tunnel, number, side, (node, peer), &keys)?;
+        }
+    }
+    Ok(())
+}
+
+/// A WireGuard key from the cell's seed, clamped as Curve25519 wants it (RFC 7748, section 5).
+fn private_key(seed: u64, name: &str, side: usize) -> [u8; 32] {
+    let mut rng = Rng::new(seed).derive(&format!("tunnel/{name}/{side}"));
+    let mut key = [0; 32];
+    for chunk in key.chunks_mut(8) {
+        chunk.copy_from_slice(&rng.u64().to_le_bytes());
+    }
+    key[0] &= 248;
+    key[31] = (key[31] & 127) | 64;
+    key
+}
+
+fn end(
+    network: &Network,
+    spaces: &[NetNs],
+    tunnel: &Tunnel,
+    number: usize,
+    side: usize,
+    (node, peer): (usize, usize),
+    keys: &[[u8; 32]; 2],
+) -> Result<(), BuildError> {
+    let v4 = |n: usize| {
+        network.v4(n).ok_or_else(|| BuildError::Plan("a tunnel's end has no address".into()))
+    };
+    let v6 = |n: usize| {
+        network.v6(n).ok_or_else(|| BuildError::Plan("a tunnel's end has no address".into()))
+    };
+    let kind = match tunnel.kind {
+        TunnelKind::Ipip => LinkKind::Tunnel(Kind::Ipip(Ends::new(v4(node)?, v4(peer)?))),
+        TunnelKind::SixInFour => LinkKind::Tunnel(Kind::Sit(Ends::new(v4(node)?, v4(peer)?))),
+        TunnelKind::FourInSix => {
+            LinkKind::Tunnel(Kind::Ip6Tnl(Ends::new(v6(node)?, v6(peer)?), TunnelPayload::V4))
+        }
+        TunnelKind::SixInSix => {
+            LinkKind::Tunnel(Kind::Ip6Tnl(Ends::new(v6(node)?, v6(peer)?), TunnelPayload::V6))
+        }
+        TunnelKind::Gre => {
+            LinkKind::Tunnel(Kind::Gre { ends: Ends::new(v4(node)?, v4(peer)?), key: None })
+        }
+        TunnelKind::WireGuard => LinkKind::Wireguard,
+    };
+    let name = link_name(&tunnel.name)?;
+    let mut link = NewLink::new(name.clone(), kind);
+    link.mtu = tunnel.mtu;
+    let own = side as u8 + 1;
+    let mut addresses = Vec::new();
+    if tunnel.kind.carries_v4() {
+        let address = Ipv4Addr::new(10, 255, number as u8, own);
+        addresses.push(Prefix::new(IpAddr::V4(address), 24).expect("24 bits are within 32"));
+    }
+    if tunnel.kind.carries_v6() {
+        let address = Ipv6Addr::new(0xfd00, 0xffff, 0, number as u16, 0, 0, 0, own.into());
+        addresses.push(Prefix::new(IpAddr::V6(address), 64).expect("64 bits are within 128"));
+    }
+    let far = if side == 0 { &tunnel.to } else { &tunnel.from };
+    let mut through = Vec::new();
+    for host in network.beyond(peer, node, far) {
+        for port in &network.nodes[host].ports {
+            if tunnel.kind.carries_v4() {
+                through.push(Prefix::host(IpAddr::V4(port.v4)));
+            }
+            if tunnel.kind.carries_v6() {
+                through.push(Prefix::host(IpAddr::V6(port.v6)));
+            }
+        }
+    }
+    within(network, spaces, node, |stack| {
+        stack.create_link(&link)?;
+        quiet::quiet(&name)
+    })?;
+    if tunnel.kind == TunnelKind::WireGuard {
+        let config = wireguard::Config {
+            private_key: wireguard::PrivateKey(keys[side]),
+            listen_port: Some(WIREGUARD_PORT),
+            peers: vec![wireguard::Peer {
+                public_key: wireguard::PublicKey(public_key(&keys[1 - side])),
+                endpoint: Some(SocketAddr::new(IpAddr::V4(v4(peer)?), WIREGUARD_PORT)),
+                allowed_ips: vec![Prefix::ALL_V4, Prefix::ALL_V6],
+                keepalive: None,
+            }],
+        };
+        within(network, spaces, node, |stack| {
+            let index = stack.index_of(&name)?;
+            wireguard::Wireguard::open()?.configure(index, &config)
+        })?;
+    }
+    within(network, spaces, node, |stack| {
+        let index = stack.index_of(&name)?;
+        stack.up(index)?;
+        for address in &addresses {
+            stack.add_address(index, &NewAddress::new(*address))?;
+        }
+        for to in &through {
+            stack.add_route(&NewRoute::direct(*to, index))?;
+        }
+        Ok(())
+    })
+}
+
+fn public_key(private: &[u8; 32]) -> [u8; 32] {
+    x25519_dalek::PublicKey::from(&x25519_dalek::StaticSecret::from(*private)).to_bytes()
+}

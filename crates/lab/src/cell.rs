@@ -1,0 +1,104 @@
+//! A cell's plan: all that the lab needs to carry out one scenario with one probe, once. It travels to the guest as JSON.
+
+use crate::topology::{Interface, Line, Topology};
+use quell_model::{CellId, Task};
+use quell_tc::Tree;
+use quell_units::Span;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What to build and what to do in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellPlan {
+    /// Which cell it is.
+    pub id: CellId,
+    /// From this comes all randomness of the cell: the kernel's, the tasks', the keys'.
+    pub seed: u64,
+    /// The network.
+    pub topology: Topology,
+    /// Settings on every node.
+    pub sysctl: BTreeMap<String, String>,
+    /// Settings of single nodes, which come later.
+    pub node_sysctl: BTreeMap<String, BTreeMap<String, String>>,
+    /// Queues to put in place before the start.
+    pub queues: Vec<PlacedQueue>,
+    /// What changes, in order of time.
+    pub changes: Vec<PlacedChange>,
+    /// What the agents do.
+    pub tasks: Vec<Task>,
+    /// How long loads run before the measurement starts.
+    pub warm_up: Span,
+    /// How long is measured.
+    pub duration: Span,
+}
+
+impl CellPlan {
+    /// How long the cell takes by its own clock, about: for estimates and limits.
+    pub fn length(&self) -> Span {
+        let linger = self.tasks.iter().map(linger).max().unwrap_or(0);
+        Span::from_nanos(self.warm_up.nanos() + self.duration.nanos() + linger)
+    }
+}
+
+fn linger(task: &Task) -> u64 {
+    use quell_model::TaskKind;
+    match &task.kind {
+        TaskKind::Ping { streams } => streams.iter().map(|s| s.linger.nanos()).max().unwrap_or(0),
+        TaskKind::UdpEcho(echo) => echo.linger.nanos(),
+        _ => 0,
+    }
+}
+
+/// A queue on an interface.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlacedQueue {
+    /// The interface.
+    pub on: Interface,
+    /// Whether it serves the packets that come in, through an IFB device named `ifb-` and the device's name.
+    pub incoming: bool,
+    /// The queue.
+    pub tree: Tree,
+}
+
+/// Something that changes while it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlacedChange {
+    /// When, from the start of the measurement.
+    pub at: Span,
+    /// What.
+    pub what: ChangeWhat,
+}
+
+/// What changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ChangeWhat {
+    /// A link's direction gets other properties: what is given replaces what was.
+    Line {
+        /// The interface at which the direction begins.
+        on: Interface,
+        /// What is new.
+        line: Line,
+    },
+    /// An interface gets another queue.
+    Queue(PlacedQueue),
+}
+
+impl Line {
+    /// This line with the properties that another one names.
+    pub fn changed_by(&self, other: &Line) -> Line {
+        let buffer = if other.queue.is_some() { None } else { other.buffer.or(self.buffer) };
+        let queue = if other.buffer.is_some() { None } else { other.queue.clone().or_else(|| self.queue.clone()) };
+        Line {
+            rate: other.rate.or(self.rate),
+            delay: other.delay.or(self.delay),
+            jitter: other.jitter.or(self.jitter),
+            loss: other.loss.or(self.loss),
+            mark: other.mark.or(self.mark),
+            reorder: other.reorder.or(self.reorder),
+            duplicate: other.duplicate.or(self.duplicate),
+            buffer,
+            overhead: other.overhead.or(self.overhead),
+            queue,
+        }
+    }
+}

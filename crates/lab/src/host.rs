@@ -1,0 +1,100 @@
+//! What the running kernel lacks for an experiment: each kind of device, queue, filter and action is tried in a scratch namespace
+//! before anything starts.
+
+use crate::build::BuildError;
+use crate::cell::{CellPlan, ChangeWhat};
+use crate::line;
+use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::link::{LinkKind, NewLink};
+use quell_netlink::tc::{self, ApplyError};
+use quell_netlink::{LinkName, NetlinkError, Stack};
+use quell_sys::netns::NetNs;
+use quell_tc::{Clsact, Filter, Ingress, Qdisc, Queue, Step, Tree};
+use std::collections::BTreeMap;
+
+/// Everything that the plans need and this kernel has not, a line each. The caller needs the right to make a network namespace.
+pub fn lacking(plans: &[CellPlan]) -> Result<Vec<String>, BuildError> {
+    let mut found = BTreeMap::new();
+    let space = NetNs::new()?;
+    let result = space.run(|| probe(plans, &mut found))?;
+    result.map_err(|error| BuildError::Netlink { node: "scratch".into(), error })?;
+    Ok(found.into_iter().map(|(what, why)| format!("{what}: {why}")).collect())
+}
+
+fn probe(plans: &[CellPlan], found: &mut BTreeMap<String, String>) -> Result<(), NetlinkError> {
+    let mut stack = Stack::open()?;
+    let name: LinkName = "probe".parse().expect("a short word is a device name");
+    stack.create_link(&NewLink::new(name.clone(), LinkKind::Ifb))?;
+    let index = stack.index_of(&name)?;
+    let mut seen = Vec::new();
+    for plan in plans {
+        for tree in trees(plan) {
+            let Ok(steps) = tree.plan() else { continue };
+            for step in steps.steps {
+                if seen.contains(&step) {
+                    continue;
+                }
+                try_step(index, &step, found);
+                seen.push(step);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every tree that a plan will put in place.
+fn trees(plan: &CellPlan) -> Vec<Tree> {
+    let links = plan.topology.link.iter().flat_map(|l| [&l.both, &l.up, &l.down]);
+    let lines = links.flatten().cloned();
+    let changed = plan.changes.iter().filter_map(|c| match &c.what {
+        ChangeWhat::Line { line, .. } => Some(line.clone()),
+        ChangeWhat::Queue(_) => None,
+    });
+    let mut trees: Vec<Tree> =
+        lines.chain(changed).filter_map(|line| line::tree(&line, 1500, None)).collect();
+    trees.extend(plan.queues.iter().map(|q| q.tree.clone()));
+    trees.extend(plan.changes.iter().filter_map(|c| match &c.what {
+        ChangeWhat::Queue(queue) => Some(queue.tree.clone()),
+        ChangeWhat::Line { .. } => None,
+    }));
+    trees
+}
+
+fn try_step(index: u32, step: &Step, found: &mut BTreeMap<String, String>) {
+    let (what, tree) = match step {
+        Step::Qdisc { qdisc, .. } => (format!("queue `{}`", qdisc.kind()), alone(qdisc)),
+        Step::Ingress { clsact } => {
+            let what = if *clsact { "queue `clsact`" } else { "queue `ingress`" };
+            (what.to_string(), incoming(*clsact, None))
+        }
+        Step::Filter { filter, .. } => {
+            let mut filter = filter.clone();
+            // The class is not there in the scratch namespace.
+            filter.class = None;
+            filter.actions.retain(|a| !matches!(a, quell_tc::Action::Redirect(_)));
+            (format!("filter `{}`", filter.kind.name()), incoming(false, Some(filter)))
+        }
+        Step::Class { .. } => return,
+    };
+    let refused = Socket::open(Protocol::Route)
+        .map_err(ApplyError::Left)
+        .and_then(|mut socket| tc::apply(&mut socket, index, &tree));
+    if let Err(ApplyError::Kernel(error) | ApplyError::Left(error)) = refused
+        && error.proves_kernel_lacks_feature()
+    {
+        found.entry(what).or_insert_with(|| error.to_string());
+    }
+}
+
+fn alone(qdisc: &Qdisc) -> Tree {
+    Tree::from(Queue { handle: None, qdisc: qdisc.clone(), classes: Vec::new(), filters: Vec::new() })
+}
+
+fn incoming(clsact: bool, filter: Option<Filter>) -> Tree {
+    let filters = filter.into_iter().collect();
+    if clsact {
+        Tree { clsact: Some(Clsact { ingress: filters, egress: Vec::new() }), ..Tree::default() }
+    } else {
+        Tree { ingress: Some(Ingress { filters }), ..Tree::default() }
+    }
+}

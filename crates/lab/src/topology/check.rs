@@ -1,0 +1,409 @@
+//! Parsing a [`Topology`] into a [`Network`]: every name is known, the links form one tree, every node has its addresses, and each
+//! pair of nodes its one path. What can't be is refused here, before anything is touched.
+
+use super::network::{Network, Node, NodeKind, Port, Wire};
+use super::spec::{Interface, Line, Link, Topology, Tunnel, TunnelKind};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Why a topology can't be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// A name that the kernel would not take as a device name, or that would be ambiguous.
+    #[error("the {what} name `{name}` can't be used: {why}")]
+    BadName {
+        /// `host`, `router`, `link` or `tunnel`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Two things have one name.
+    #[error("the {what} `{name}` is there twice; give each its own name")]
+    Twice {
+        /// What it is.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A name that nothing has.
+    #[error("{place} names {what} `{name}`, which is not there{}", hint(known, name))]
+    Unknown {
+        /// Where it is named.
+        place: String,
+        /// What was looked for.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A link or tunnel from a node to itself.
+    #[error("{what} `{name}` has the same node, `{node}`, on both ends")]
+    SelfLink {
+        /// `link` or `tunnel`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The node.
+        node: String,
+    },
+    /// There are two paths between two nodes.
+    #[error(
+        "link `{link}` closes a circle: `{a}` and `{b}` are joined already. Links must form a tree, so that each pair of nodes has \
+         one path; take one link of the circle out"
+    )]
+    Cycle {
+        /// The link that closes it.
+        link: String,
+        /// One end.
+        a: String,
+        /// The other.
+        b: String,
+    },
+    /// Some nodes can't be reached.
+    #[error("`{a}` has no path to `{b}`: add a link, or take it out")]
+    Disconnected {
+        /// A node.
+        a: String,
+        /// One that it can't reach.
+        b: String,
+    },
+    /// A host with more than one link would have to forward.
+    #[error("host `{host}` has {links} links, but only routers forward: make it a router, or take links out")]
+    HostForwards {
+        /// The host.
+        host: String,
+        /// How many links it has.
+        links: usize,
+    },
+    /// A value that can't be meant.
+    #[error("link `{link}`, {direction}: {why}")]
+    BadLine {
+        /// The link.
+        link: String,
+        /// `up`, `down` or `both`.
+        direction: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// An MTU that IPv6 or the kernel would refuse.
+    #[error("{what} `{name}`: an MTU of {mtu} can't be: give {least} to 65535 bytes")]
+    BadMtu {
+        /// `link` or `tunnel`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The MTU.
+        mtu: u32,
+        /// The least one.
+        least: u32,
+    },
+    /// A tunnel that no traffic would take.
+    #[error(
+        "tunnel `{tunnel}`: no host is behind its end `{end}`, so nothing would take it; let it end on a router that hosts are \
+         behind"
+    )]
+    IdleTunnel {
+        /// The tunnel.
+        tunnel: String,
+        /// The end without hosts.
+        end: String,
+    },
+    /// No hosts, or more than addresses.
+    #[error("a topology needs {0}")]
+    Size(&'static str),
+}
+
+fn hint(known: &[String], name: &str) -> String {
+    let near = known
+        .iter()
+        .map(|k| (strsim::damerau_levenshtein(k, name), k))
+        .filter(|(d, k)| *d <= 1 + k.len() / 3)
+        .min();
+    match near {
+        Some((_, k)) => format!("; did you mean `{k}`?"),
+        None if known.is_empty() => String::new(),
+        None => format!("; there are: {}", known.join(", ")),
+    }
+}
+
+/// Longest name of a network device (`IFNAMSIZ` - 1, linux/if.h).
+const LONGEST_NAME: usize = 15;
+
+/// Most nodes or links: far beyond what one guest carries, and what the address plan has room for.
+const MOST_LINKS: usize = 4096;
+
+impl Topology {
+    /// Checks everything and lays out addresses and routes.
+    pub fn parse(&self) -> Result<Network, TopologyError> {
+        if self.hosts.is_empty() {
+            return Err(TopologyError::Size("at least one host"));
+        }
+        if self.link.len() > MOST_LINKS || self.hosts.len() + self.routers.len() > MOST_LINKS {
+            return Err(TopologyError::Size("at most 4096 nodes and links"));
+        }
+        let nodes = nodes(self)?;
+        let mut net = Network { nodes, wires: Vec::new(), tunnels: self.tunnel.clone(), nat: Vec::new() };
+        for (index, link) in self.link.iter().enumerate() {
+            add_link(&mut net, index, link)?;
+        }
+        for node in &net.nodes {
+            if node.kind == NodeKind::Host && node.ports.len() > 1 {
+                return Err(TopologyError::HostForwards {
+                    host: node.name.clone(),
+                    links: node.ports.len(),
+                });
+            }
+        }
+        check_joined(&net)?;
+        check_tunnels(&net, &self.tunnel)?;
+        for text in &self.nat {
+            let at = net.interface(&format!("nat = [\"{text}\"]"), text)?;
+            net.nat.push(at);
+        }
+        Ok(net)
+    }
+}
+
+fn nodes(topology: &Topology) -> Result<Vec<Node>, TopologyError> {
+    let mut seen = BTreeMap::new();
+    let mut nodes = Vec::new();
+    let hosts = topology.hosts.iter().map(|n| (n, NodeKind::Host, "host"));
+    let routers = topology.routers.iter().map(|n| (n, NodeKind::Router, "router"));
+    for (name, kind, what) in hosts.chain(routers) {
+        check_name(what, name)?;
+        if seen.insert(name.clone(), ()).is_some() {
+            return Err(TopologyError::Twice { what: "node", name: name.clone() });
+        }
+        nodes.push(Node { name: name.clone(), kind, ports: Vec::new() });
+    }
+    Ok(nodes)
+}
+
+fn check_name(what: &'static str, name: &str) -> Result<(), TopologyError> {
+    let why = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > LONGEST_NAME {
+        "it has more than 15 characters"
+    } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        "use letters, digits, - _ and ."
+    } else if name == "lo" || name == "all" || name == "default" || name.starts_with('.') {
+        "the kernel keeps this name for itself"
+    } else {
+        return Ok(());
+    };
+    Err(TopologyError::BadName { what, name: name.into(), why })
+}
+
+fn add_link(net: &mut Network, index: usize, link: &Link) -> Result<(), TopologyError> {
+    check_name("link", &link.name)?;
+    if net.wires.iter().any(|w| w.name == link.name) {
+        return Err(TopologyError::Twice { what: "link", name: link.name.clone() });
+    }
+    let place = format!("link `{}`", link.name);
+    let [a, b] = ends(net, &place, "link", &link.name, &link.ends)?;
+    if net.path(a, b).is_some() {
+        return Err(TopologyError::Cycle {
+            link: link.name.clone(),
+            a: link.ends[0].clone(),
+            b: link.ends[1].clone(),
+        });
+    }
+    let mtu = check_mtu("link", &link.name, link.mtu.unwrap_or(1500))?;
+    let (up, down) = match (&link.both, &link.up, &link.down) {
+        (Some(both), None, None) => {
+            check_line(&link.name, "both", both)?;
+            (both.clone(), both.clone())
+        }
+        (Some(_), _, _) => {
+            return Err(TopologyError::BadLine {
+                link: link.name.clone(),
+                direction: "both",
+                why: "`both` stands for `up` and `down`; give either it or them".into(),
+            });
+        }
+        (None, up, down) => {
+            let (up, down) = (up.clone().unwrap_or_default(), down.clone().unwrap_or_default());
+            check_line(&link.name, "up", &up)?;
+            check_line(&link.name, "down", &down)?;
+            (up, down)
+        }
+    };
+    let (hi, lo) = ((index / 256) as u8, (index % 256) as u8);
+    for (end, node) in [(1u8, a), (2u8, b)] {
+        net.nodes[node].ports.push(Port {
+            wire: index,
+            device: link.name.clone(),
+            peer: if node == a { b } else { a },
+            v4: Ipv4Addr::new(10, hi, lo, end),
+            v6: Ipv6Addr::new(0xfd00, 0, 0, index as u16, 0, 0, 0, u16::from(end)),
+            mac: [0x02, 0, 0, hi, lo, end],
+        });
+    }
+    let swallows_above = match link.swallows_above {
+        Some(size) => Some(check_mtu("link", &link.name, size)?),
+        None => None,
+    };
+    net.wires.push(Wire { name: link.name.clone(), ends: [a, b], up, down, mtu, swallows_above });
+    Ok(())
+}
+
+fn ends(
+    net: &Network,
+    place: &str,
+    what: &'static str,
+    name: &str,
+    ends: &[String; 2],
+) -> Result<[usize; 2], TopologyError> {
+    let a = net.find(place, &ends[0])?;
+    let b = net.find(place, &ends[1])?;
+    if a == b {
+        return Err(TopologyError::SelfLink { what, name: name.into(), node: ends[0].clone() });
+    }
+    Ok([a, b])
+}
+
+/// IPv6 needs 1280 bytes (RFC 8200, section 5).
+fn check_mtu(what: &'static str, name: &str, mtu: u32) -> Result<u32, TopologyError> {
+    if (1280..=65535).contains(&mtu) {
+        Ok(mtu)
+    } else {
+        Err(TopologyError::BadMtu { what, name: name.into(), mtu, least: 1280 })
+    }
+}
+
+fn check_line(link: &str, direction: &'static str, line: &Line) -> Result<(), TopologyError> {
+    let bad = |why: &str| {
+        Err(TopologyError::BadLine { link: link.into(), direction, why: why.into() })
+    };
+    if line.rate.is_none() {
+        if line.buffer.is_some() {
+            return bad("`buffer` needs a `rate`: a link without one never makes anything wait");
+        }
+        if line.queue.is_some() {
+            return bad("`queue` needs a `rate`: a link without one never makes anything wait");
+        }
+        if line.overhead.is_some() {
+            return bad("`overhead` needs a `rate`");
+        }
+    }
+    if line.buffer.is_some() && line.queue.is_some() {
+        return bad("`buffer` and `queue` are two ways to say what waits; give one");
+    }
+    match line.buffer {
+        Some(quell_units::Buffer::Packets(0)) => return bad("a buffer of 0 packets carries nothing"),
+        Some(quell_units::Buffer::Bytes(b)) if b.get() < 1600 => {
+            return bad("a buffer below 1600 bytes does not hold one full packet");
+        }
+        _ => {}
+    }
+    if line.jitter.is_some() && line.delay.is_none_or(|d| d < line.jitter.unwrap_or(d)) {
+        return bad("`jitter` varies the delay either way, so `delay` must be at least as large");
+    }
+    if line.reorder.is_some() && line.delay.is_none() {
+        return bad("`reorder` lets packets skip the delay, so it needs a `delay`");
+    }
+    Ok(())
+}
+
+fn check_joined(net: &Network) -> Result<(), TopologyError> {
+    let mut seen = vec![false; net.nodes.len()];
+    let mut todo = VecDeque::from([0]);
+    seen[0] = true;
+    while let Some(node) = todo.pop_front() {
+        for port in &net.nodes[node].ports {
+            if !seen[port.peer] {
+                seen[port.peer] = true;
+                todo.push_back(port.peer);
+            }
+        }
+    }
+    match seen.iter().position(|s| !s) {
+        None => Ok(()),
+        Some(lost) => Err(TopologyError::Disconnected {
+            a: net.nodes[0].name.clone(),
+            b: net.nodes[lost].name.clone(),
+        }),
+    }
+}
+
+fn check_tunnels(net: &Network, tunnels: &[Tunnel]) -> Result<(), TopologyError> {
+    for (index, tunnel) in tunnels.iter().enumerate() {
+        check_name("tunnel", &tunnel.name)?;
+        let twice = net.wires.iter().any(|w| w.name == tunnel.name)
+            || tunnels[..index].iter().any(|t| t.name == tunnel.name);
+        if twice {
+            return Err(TopologyError::Twice { what: "link or tunnel", name: tunnel.name.clone() });
+        }
+        let place = format!("tunnel `{}`", tunnel.name);
+        let [a, b] = ends(net, &place, "tunnel", &tunnel.name, &tunnel.ends)?;
+        for (end, other, named) in [(a, b, &tunnel.from), (b, a, &tunnel.to)] {
+            if net.beyond(end, other, named).is_empty() {
+                return Err(TopologyError::IdleTunnel {
+                    tunnel: tunnel.name.clone(),
+                    end: net.nodes[end].name.clone(),
+                });
+            }
+        }
+        for name in tunnel.from.iter().chain(&tunnel.to) {
+            net.find(&place, name)?;
+        }
+        if let Some(mtu) = tunnel.mtu {
+            let least = if tunnel.kind.carries_v6() { 1280 } else { 576 };
+            if !(least..=65535).contains(&mtu) {
+                return Err(TopologyError::BadMtu {
+                    what: "tunnel",
+                    name: tunnel.name.clone(),
+                    mtu,
+                    least,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Network {
+    /// The node with this name; `place` says in the error where it was named.
+    pub fn find(&self, place: &str, name: &str) -> Result<usize, TopologyError> {
+        self.nodes.iter().position(|n| n.name == name).ok_or_else(|| TopologyError::Unknown {
+            place: place.into(),
+            what: "the node",
+            name: name.into(),
+            known: self.nodes.iter().map(|n| n.name.clone()).collect(),
+        })
+    }
+
+    /// The interface written as `node:device`; `place` says in the error where it was named.
+    pub fn interface(&self, place: &str, text: &str) -> Result<Interface, TopologyError> {
+        let known = || {
+            let ports = self.nodes.iter().flat_map(|n| {
+                n.ports.iter().map(move |p| format!("{}:{}", n.name, p.device))
+            });
+            let tunnels = self.tunnels.iter().flat_map(|t| {
+                t.ends.iter().map(move |e| format!("{e}:{}", t.name))
+            });
+            ports.chain(tunnels).collect::<Vec<_>>()
+        };
+        if !known().iter().any(|k| k == text) {
+            return Err(TopologyError::Unknown {
+                place: place.into(),
+                what: "the interface",
+                name: text.into(),
+                known: known(),
+            });
+        }
+        Interface::try_from(text.to_string()).map_err(|_| TopologyError::BadName {
+            what: "interface",
+            name: text.into(),
+            why: "write node:link",
+        })
+    }
+}
+
+/// Whether a tunnel's outer header is IPv6.
+pub fn outer_is_v6(kind: TunnelKind) -> bool {
+    matches!(kind, TunnelKind::FourInSix | TunnelKind::SixInSix)
+}

@@ -1,0 +1,161 @@
+//! A network: a topology that was checked, with addresses and paths laid out.
+//!
+//! ```text
+//!   link number i, from node a to node b:
+//!      a  10.(i/256).(i%256).1/24   fd00:0:0:i::1/64   02:00:00:(i/256):(i%256):01
+//!      b  10.(i/256).(i%256).2/24   fd00:0:0:i::2/64   02:00:00:(i/256):(i%256):02
+//! ```
+//!
+//! A node's address is that of its first link.
+
+use super::spec::{Interface, Line, Tunnel};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A checked topology. Nodes are known by their index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    /// Hosts first, then routers, in the order of the file.
+    pub nodes: Vec<Node>,
+    /// The links, in the order of the file.
+    pub wires: Vec<Wire>,
+    /// The tunnels; their names are known to be right.
+    pub tunnels: Vec<Tunnel>,
+    /// Interfaces that masquerade.
+    pub nat: Vec<Interface>,
+}
+
+/// Whether a node forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Sends and receives.
+    Host,
+    /// Forwards too.
+    Router,
+}
+
+/// A host or router.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Whether it forwards.
+    pub kind: NodeKind,
+    /// Its ends of links.
+    pub ports: Vec<Port>,
+}
+
+/// A node's end of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Port {
+    /// The link's index.
+    pub wire: usize,
+    /// The device's name.
+    pub device: String,
+    /// The node on the other end.
+    pub peer: usize,
+    /// IPv4 address, in a /24.
+    pub v4: Ipv4Addr,
+    /// IPv6 address, in a /64.
+    pub v6: Ipv6Addr,
+    /// Ethernet address.
+    pub mac: [u8; 6],
+}
+
+/// A link that was checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wire {
+    /// Its name.
+    pub name: String,
+    /// The nodes that it joins.
+    pub ends: [usize; 2],
+    /// From the first end to the second.
+    pub up: Line,
+    /// From the second end to the first.
+    pub down: Line,
+    /// Largest IP packet in bytes.
+    pub mtu: u32,
+    /// Larger IP packets vanish on the way.
+    pub swallows_above: Option<u32>,
+}
+
+impl Network {
+    /// The IPv4 address of a node.
+    pub fn v4(&self, node: usize) -> Option<Ipv4Addr> {
+        self.nodes[node].ports.first().map(|p| p.v4)
+    }
+
+    /// The IPv6 address of a node.
+    pub fn v6(&self, node: usize) -> Option<Ipv6Addr> {
+        self.nodes[node].ports.first().map(|p| p.v6)
+    }
+
+    /// The ports to leave by on the way from one node to another, as (node, index of its port); none if there is no path.
+    pub fn path(&self, from: usize, to: usize) -> Option<Vec<(usize, usize)>> {
+        let mut came: Vec<Option<(usize, usize)>> = vec![None; self.nodes.len()];
+        let mut seen = vec![false; self.nodes.len()];
+        let mut todo = VecDeque::from([from]);
+        seen[from] = true;
+        while let Some(node) = todo.pop_front() {
+            if node == to {
+                let mut hops = Vec::new();
+                let mut at = to;
+                while let Some((previous, port)) = came[at] {
+                    hops.push((previous, port));
+                    at = previous;
+                }
+                hops.reverse();
+                return Some(hops);
+            }
+            for (index, port) in self.nodes[node].ports.iter().enumerate() {
+                if !seen[port.peer] {
+                    seen[port.peer] = true;
+                    came[port.peer] = Some((node, index));
+                    todo.push_back(port.peer);
+                }
+            }
+        }
+        None
+    }
+
+    /// Where a node must send packets for another: its own port.
+    pub fn next_hop(&self, node: usize, to: usize) -> Option<&Port> {
+        let (first, port) = *self.path(node, to)?.first()?;
+        self.nodes[first].ports.get(port)
+    }
+
+    /// The line that packets take which leave a node by a port.
+    pub fn line(&self, node: usize, port: &Port) -> &Line {
+        let wire = &self.wires[port.wire];
+        if wire.ends[0] == node { &wire.up } else { &wire.down }
+    }
+
+    /// The address of a port's other end.
+    pub fn peer_port(&self, node: usize, port: &Port) -> Option<&Port> {
+        self.nodes[port.peer].ports.iter().find(|p| p.wire == port.wire && p.peer == node)
+    }
+
+    /// The hosts on the far side of `end`, as seen from `other`: those of `named`, or all where it is empty. `end` itself is never
+    /// among them, since a tunnel's own packets must not go through it.
+    pub fn beyond(&self, end: usize, other: usize, named: &[String]) -> Vec<usize> {
+        (0..self.nodes.len())
+            .filter(|n| *n != end && self.nodes[*n].kind == NodeKind::Host)
+            .filter(|n| named.is_empty() || named.contains(&self.nodes[*n].name))
+            .filter(|n| {
+                self.path(other, *n).is_some_and(|hops| hops.iter().any(|(node, _)| *node == end))
+            })
+            .collect()
+    }
+
+    /// The nodes whose packets leave `node` by the device when they go to the other side: all on the near side, the node itself
+    /// left out. These are the hosts that a shaper on that interface serves.
+    pub fn hosts_behind(&self, at: &Interface) -> Vec<usize> {
+        let Some(node) = self.nodes.iter().position(|n| n.name == at.node) else {
+            return Vec::new();
+        };
+        (0..self.nodes.len())
+            .filter(|n| *n != node && self.nodes[*n].kind == NodeKind::Host)
+            .filter(|n| self.next_hop(node, *n).is_some_and(|p| p.device != at.device))
+            .collect()
+    }
+}

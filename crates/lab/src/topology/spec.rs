@@ -1,0 +1,191 @@
+//! A topology as a person writes it: hosts, routers, links, tunnels.
+//!
+//! ```toml
+//! hosts   = ["a", "b", "server"]
+//! routers = ["router", "modem"]
+//!
+//! [[link]]
+//! name = "dsl"
+//! ends = ["modem", "server"]            # up: from the first end to the second
+//! up   = { rate = "2.5Mbit", delay = "10ms", buffer = "100p" }
+//! down = { rate = "8Mbit",   delay = "10ms", buffer = "100p" }
+//! ```
+//!
+//! A link's name is also the name of its network device on both of its ends, so `router:wan` means the device `wan` of the node
+//! `router`.
+
+use quell_tc::Queue;
+use quell_units::{Buffer, Rate, Ratio, Span};
+use serde::{Deserialize, Serialize};
+
+/// Hosts, routers and what joins them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Topology {
+    /// Nodes that send and receive.
+    pub hosts: Vec<String>,
+    /// Nodes that forward.
+    #[serde(default)]
+    pub routers: Vec<String>,
+    /// What joins them. The links must form a tree, so that each pair of nodes has one path.
+    #[serde(default)]
+    pub link: Vec<Link>,
+    /// Tunnels over the links.
+    #[serde(default)]
+    pub tunnel: Vec<Tunnel>,
+    /// Interfaces whose outgoing traffic gets the interface's own address (masquerade, IPv4 and IPv6), as `router:wan`.
+    #[serde(default)]
+    pub nat: Vec<String>,
+}
+
+/// A cable between two nodes, or a line with a rate, a delay and a buffer in each direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Link {
+    /// The link's name, and that of its device on both ends.
+    pub name: String,
+    /// The two nodes that it joins.
+    pub ends: [String; 2],
+    /// Both directions alike; `up` and `down` must then be absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub both: Option<Line>,
+    /// From the first end to the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<Line>,
+    /// From the second end to the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<Line>,
+    /// Largest IP packet in bytes; 1500 where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// IP packets larger than this vanish on the way, and nobody is told: a path MTU black hole (RFC 2923, section 2.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swallows_above: Option<u32>,
+}
+
+/// One direction of a link. What is absent does not limit: no rate is a very fast wire, no delay none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Line {
+    /// Rate on the wire: IP packet, 14 bytes of Ethernet header and `overhead`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Propagation delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// Delay varies uniformly by up to this much either way; packets that overtake are reordered, as in netem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Span>,
+    /// Share of packets lost at random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Ratio>,
+    /// Share of packets marked CE at random (RFC 3168); those that can't be marked are dropped, as in netem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Ratio>,
+    /// Share of packets that skip the delay and so overtake others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Ratio>,
+    /// Share of packets sent twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<Ratio>,
+    /// What waits in front of a link that is busy: `100p` or `256kB`. Only with a rate; 100 packets where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Buffer>,
+    /// Bytes that each packet costs on the wire beyond its Ethernet frame. Only with a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<u16>,
+    /// A queue discipline in place of the plain buffer. Only with a rate, and not with `buffer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
+}
+
+/// A tunnel between two nodes. Traffic between `from` and `to` takes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tunnel {
+    /// The tunnel's name, and that of its device on both ends.
+    pub name: String,
+    /// How packets are wrapped.
+    pub kind: TunnelKind,
+    /// The two nodes where it begins and ends.
+    pub ends: [String; 2],
+    /// Hosts behind the first end whose traffic takes the tunnel; all that are behind it where empty.
+    #[serde(default)]
+    pub from: Vec<String>,
+    /// Hosts behind the second end; all that are behind it where empty.
+    #[serde(default)]
+    pub to: Vec<String>,
+    /// Largest inner packet in bytes; the kernel's own sum where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+}
+
+/// How a tunnel wraps packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TunnelKind {
+    /// IPv4 in IPv4 (RFC 2003).
+    #[serde(rename = "ipip", alias = "4in4")]
+    Ipip,
+    /// IPv6 in IPv4 (RFC 4213).
+    #[serde(rename = "6in4", alias = "sit")]
+    SixInFour,
+    /// IPv4 in IPv6 (RFC 2473).
+    #[serde(rename = "4in6")]
+    FourInSix,
+    /// IPv6 in IPv6 (RFC 2473).
+    #[serde(rename = "6in6")]
+    SixInSix,
+    /// GRE over IPv4 (RFC 2784), carrying both.
+    #[serde(rename = "gre")]
+    Gre,
+    /// WireGuard over IPv4, carrying both.
+    #[serde(rename = "wireguard")]
+    WireGuard,
+}
+
+impl TunnelKind {
+    /// Whether IPv4 packets fit in.
+    pub fn carries_v4(self) -> bool {
+        !matches!(self, TunnelKind::SixInFour | TunnelKind::SixInSix)
+    }
+
+    /// Whether IPv6 packets fit in.
+    pub fn carries_v6(self) -> bool {
+        !matches!(self, TunnelKind::Ipip | TunnelKind::FourInSix)
+    }
+}
+
+/// A network device of a node, written `node:device`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Interface {
+    /// The node.
+    pub node: String,
+    /// The device: a link's or a tunnel's name.
+    pub device: String,
+}
+
+impl std::fmt::Display for Interface {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.node, self.device)
+    }
+}
+
+impl TryFrom<String> for Interface {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some((node, device)) if !node.is_empty() && !device.is_empty() => {
+                Ok(Interface { node: node.into(), device: device.into() })
+            }
+            _ => Err(format!("`{text}` is not an interface; write node:link, as in \"router:wan\"")),
+        }
+    }
+}
+
+impl From<Interface> for String {
+    fn from(i: Interface) -> String {
+        i.to_string()
+    }
+}

@@ -1,0 +1,96 @@
+//! Events: what agents send back. A journal is a sequence of them.
+
+use crate::cell::CellId;
+use crate::rows::{EchoSample, FlowSample, QueueSample};
+use serde::{Deserialize, Serialize};
+
+/// How a task ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It did all that it was asked.
+    Done,
+    /// It could not go on; the reason, for a person.
+    Failed(String),
+}
+
+/// Something that an agent, or the lab itself, reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// First event of a journal: which cell this is.
+    Begin {
+        /// The cell.
+        cell: CellId,
+        /// The cell's seed.
+        seed: u64,
+        /// `uname -r` of the kernel that carries the traffic.
+        kernel: String,
+    },
+    /// The task is ready to start: a server listens, a client has its sockets.
+    Ready {
+        /// The task's id.
+        task: String,
+    },
+    /// The task ended.
+    Ended {
+        /// The task's id.
+        task: String,
+        /// When: nanoseconds since the start of the measurement.
+        t_ns: i64,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Probe packets of one stream.
+    Echo {
+        /// The stream's name.
+        stream: String,
+        /// The packets.
+        samples: Vec<EchoSample>,
+    },
+    /// The state of one flow.
+    Flow {
+        /// The flow's name.
+        stream: String,
+        /// Its states, in order of time.
+        samples: Vec<FlowSample>,
+    },
+    /// The state of queues.
+    Queues {
+        /// The states, in order of time.
+        samples: Vec<QueueSample>,
+    },
+    /// A line that a command printed.
+    Output {
+        /// The task's id.
+        task: String,
+        /// Whether it came from standard error.
+        stderr: bool,
+        /// The line, without its end.
+        line: String,
+    },
+    /// How the network was set up: one fact a key, as `tc/router:wan` or `sysctl/net.ipv4.tcp_rmem`.
+    Fact {
+        /// `before` or `after` the measurement.
+        when: String,
+        /// What is described.
+        key: String,
+        /// The description: a JSON text or a plain value.
+        value: String,
+    },
+    /// Virtual (or real) time has come this far: nanoseconds since the start of the measurement. Sent about each second, so that
+    /// progress can be shown and a killed run says how far it came.
+    Tick {
+        /// Nanoseconds since the start of the measurement.
+        t_ns: i64,
+    },
+    /// Last event of a journal of a cell that ran to its end.
+    End {
+        /// How long the cell took by its own clock, warm-up included, in nanoseconds.
+        virtual_ns: u64,
+    },
+    /// The cell could not be carried out; the reason, for a person.
+    Abort {
+        /// What was tried, on what, what the kernel answered, and what to do.
+        reason: String,
+    },
+}

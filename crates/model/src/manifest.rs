@@ -1,0 +1,129 @@
+//! The manifest: how a run came about, and how each of its parts ended.
+
+use crate::cell::CellId;
+use crate::event::Outcome;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the run folder's layout that this program writes.
+///
+/// | version | change |
+/// |---|---|
+/// | 1 | manifest.json, samples.parquet, flows.parquet, queues.parquet, journal/ while it runs |
+pub const FORMAT_VERSION: u32 = 1;
+
+/// `manifest.json` of a run folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the layout, [`FORMAT_VERSION`].
+    pub format: u32,
+    /// Version of Quell.
+    pub quell: String,
+    /// Name of the run: its folder's name.
+    pub run: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// The experiment's title, for people.
+    pub title: String,
+    /// The whole experiment file as it was run, `--set` and the like applied.
+    pub experiment_text: String,
+    /// What was changed on the command line, as `path=value`.
+    pub changes: Vec<String>,
+    /// The seed from which all randomness comes.
+    pub seed: u64,
+    /// When it started: RFC 3339, UTC.
+    pub started: String,
+    /// Which kernel carried the traffic.
+    pub kernel: KernelRecord,
+    /// The machine: name, processor, cores, memory, its kernel.
+    pub machine: BTreeMap<String, String>,
+    /// Which clock the times come from.
+    pub clock: String,
+    /// The cells in the order of the plan.
+    pub cells: Vec<CellRecord>,
+    /// Whether every cell ran to its end.
+    pub complete: bool,
+    /// Wall time in seconds, once finished.
+    pub wall_s: Option<f64>,
+    /// Time inside the experiments in seconds, once finished.
+    pub virtual_s: Option<f64>,
+    /// Settings of the kernel under test (`/proc/sys/...`), read in the first cell.
+    pub sysctls: BTreeMap<String, String>,
+    /// Queues by scenario, as `scenario/before/node:device`: the kernel's own description, as JSON.
+    pub queues: BTreeMap<String, String>,
+    /// The claims that were checked after the run, with their results.
+    pub expectations: Vec<ExpectationRecord>,
+}
+
+/// The kernel that carried the traffic.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelRecord {
+    /// `guest` or `host`.
+    pub backend: String,
+    /// `uname -r`.
+    pub version: String,
+    /// Whether time was virtual.
+    pub virtual_time: bool,
+    /// Key of the kernel build (source version and configuration); empty for the host's.
+    pub key: String,
+}
+
+/// What is known of one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellRecord {
+    /// The cell.
+    #[serde(flatten)]
+    pub id: CellId,
+    /// The cell's own seed.
+    pub seed: u64,
+    /// How it ended.
+    pub status: CellStatus,
+    /// Why, where it did not end well.
+    pub reason: Option<String>,
+    /// Wall time in seconds.
+    pub wall_s: Option<f64>,
+    /// Time inside the experiment in seconds.
+    pub virtual_s: Option<f64>,
+    /// How long the measurement is planned to take in nanoseconds: rates count from 0 to here, without warm-up and linger. None where
+    /// it is not known; analysis then takes the last time at which anything was sent.
+    #[serde(default)]
+    pub window_ns: Option<u64>,
+    /// Its tasks.
+    pub tasks: Vec<TaskRecord>,
+}
+
+/// How a cell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellStatus {
+    /// Not begun.
+    Planned,
+    /// Begun, and no end was seen: the program was killed, or it still runs.
+    Partial,
+    /// Ran to its end.
+    Complete,
+    /// Ended with an error.
+    Failed,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRecord {
+    /// The task's id.
+    pub id: String,
+    /// The host that did it.
+    pub host: String,
+    /// How it ended; none while it runs or when it was killed.
+    pub outcome: Option<Outcome>,
+}
+
+/// One claim and whether it held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExpectationRecord {
+    /// The claim as it stands in the experiment file.
+    pub claim: String,
+    /// Whether it held.
+    pub held: bool,
+    /// What was measured, for a person.
+    pub found: String,
+}

@@ -1,0 +1,157 @@
+//! The rows of a run's three tables, as agents send them. The store adds the cell's columns (scenario, probe, repeat) and the
+//! stream's name.
+
+use serde::{Deserialize, Serialize};
+
+/// What became of one probe packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum EchoStatus {
+    /// The reply came.
+    Ok,
+    /// A further reply to a packet that was answered already.
+    Duplicate,
+    /// No reply, and it can't be told in which direction the packet was lost.
+    Lost,
+    /// Lost on the way to the reflector.
+    LostUp,
+    /// Lost on the way back.
+    LostDown,
+    /// The kernel refused to send it, or an ICMP error came back.
+    Error,
+    /// Sent so late before the end that a reply could not be awaited: not counted.
+    Unfinished,
+}
+
+impl EchoStatus {
+    /// All statuses with the names that the tables use.
+    pub const NAMES: [(EchoStatus, &'static str); 7] = [
+        (EchoStatus::Ok, "ok"),
+        (EchoStatus::Duplicate, "duplicate"),
+        (EchoStatus::Lost, "lost"),
+        (EchoStatus::LostUp, "lost-up"),
+        (EchoStatus::LostDown, "lost-down"),
+        (EchoStatus::Error, "error"),
+        (EchoStatus::Unfinished, "unfinished"),
+    ];
+
+    /// The name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(s, _)| *s == self).map_or("lost", |(_, n)| n)
+    }
+
+    /// The status with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(_, n)| *n == name).map(|(s, _)| *s)
+    }
+
+    /// Whether the packet counts as lost.
+    pub fn is_lost(self) -> bool {
+        matches!(self, EchoStatus::Lost | EchoStatus::LostUp | EchoStatus::LostDown)
+    }
+}
+
+/// One probe packet of an echo-like probe (ICMP echo, UDP stream). One row a packet sent, one more for each duplicate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EchoSample {
+    /// When it was sent: nanoseconds since the start of the measurement.
+    pub t_ns: i64,
+    /// Sequence number within the stream, from 0.
+    pub seq: u64,
+    /// Round-trip time in nanoseconds, by kernel timestamps where there are any.
+    pub rtt_ns: Option<u64>,
+    /// One-way delay to the reflector in nanoseconds. Needs clocks in step (in the lab they are the same clock).
+    pub up_ns: Option<i64>,
+    /// One-way delay back in nanoseconds.
+    pub down_ns: Option<i64>,
+    /// The reflector's own count of packets when it answered this one: the order of arrival there.
+    pub up_order: Option<u64>,
+    /// The order of arrival of replies at the prober, from 0.
+    pub down_order: Option<u64>,
+    /// How long after the kernel's receive timestamp the program saw the reply, in nanoseconds: a large value means that this
+    /// machine was short of CPU.
+    pub seen_late_ns: Option<u64>,
+    /// Size in bytes: UDP or ICMP payload.
+    pub bytes: u32,
+    /// What became of it.
+    pub status: EchoStatus,
+}
+
+/// Which end of a flow reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Side {
+    /// The end that sends the data.
+    Sender,
+    /// The end that receives it; its bytes are goodput.
+    Receiver,
+}
+
+impl Side {
+    /// The name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Sender => "sender",
+            Side::Receiver => "receiver",
+        }
+    }
+}
+
+/// What TCP says of a connection at the sender (`struct tcp_info`, linux/tcp.h).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpState {
+    /// Segments retransmitted so far (`tcpi_total_retrans`).
+    pub retransmits: u64,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Smoothed RTT in microseconds.
+    pub srtt_us: u32,
+    /// Least RTT seen in microseconds.
+    pub min_rtt_us: u32,
+    /// The kernel's delivery rate estimate in bytes per second.
+    pub delivery_rate: u64,
+    /// Pacing rate in bytes per second; `u64::MAX` when not paced.
+    pub pacing_rate: u64,
+    /// Segments sent and not acknowledged.
+    pub unacked: u32,
+    /// Bytes in the send queue that were not sent yet.
+    pub notsent_bytes: u32,
+}
+
+/// The state of a flow at one time. Bytes and packets are cumulative from the flow's start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowSample {
+    /// Nanoseconds since the start of the measurement.
+    pub t_ns: i64,
+    /// Who reports.
+    pub side: Side,
+    /// Payload bytes sent (sender: handed to the kernel and, for TCP, acknowledged) or received so far.
+    pub bytes: u64,
+    /// Datagrams so far; for TCP, 0.
+    pub packets: u64,
+    /// TCP's own view; none for UDP and for receivers.
+    pub tcp: Option<TcpState>,
+}
+
+/// The state of one queue at one time. Counters are cumulative from the queue's creation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueSample {
+    /// Nanoseconds since the start of the measurement.
+    pub t_ns: i64,
+    /// `node:device`.
+    pub device: String,
+    /// Handle or class id as `tc` prints it: `1:` or `1:10`.
+    pub handle: String,
+    /// Kind: `fq_codel`, `htb` …; for a class, `htb class`.
+    pub kind: String,
+    /// Bytes waiting.
+    pub backlog_bytes: u64,
+    /// Packets waiting.
+    pub backlog_packets: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Packets marked CE (RFC 3168), where the queue counts them.
+    pub marks: u64,
+    /// Packets sent on.
+    pub packets: u64,
+    /// Bytes sent on.
+    pub bytes: u64,
+}

@@ -1,0 +1,207 @@
+//! Tasks: one probe, load, server or sampler on one host. Addresses are resolved; a task needs nothing but itself.
+//!
+//! Clients run from `start` for `duration`; servers listen from *prepare* until told to stop. Times count from the start of the
+//! measurement, so that loads that warm up start at a negative time.
+
+use quell_units::{Bytes, Rate, Span, Tos};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+
+/// What an agent is told, in this order: once `Prepare`, once `Start`, once `Stop`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// Take these tasks: open sockets, listen, and report [`crate::Event::Ready`] or [`crate::Event::Ended`] for each.
+    Prepare {
+        /// The tasks, all for this agent's host.
+        tasks: Vec<Task>,
+    },
+    /// The measurement starts at this time.
+    Start {
+        /// `CLOCK_MONOTONIC` of this machine, in nanoseconds.
+        at_monotonic_ns: u64,
+    },
+    /// End the servers, report what is left, and exit.
+    Stop,
+}
+
+/// Something to do on one host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Unique within the cell, as `probe/ping` or `load/bulk`.
+    pub id: String,
+    /// The host (or router) whose agent does it.
+    pub host: String,
+    /// When a client starts: nanoseconds from the start of the measurement, negative for warm-up. Servers ignore it.
+    pub start_ns: i64,
+    /// How long a client runs. Servers ignore it.
+    pub duration: Span,
+    /// Seed for the task's own randomness (jitter of sending times, payload).
+    pub seed: u64,
+    /// What to do.
+    pub kind: TaskKind,
+}
+
+/// What a task does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum TaskKind {
+    /// ICMP echo to one or several destinations.
+    Ping {
+        /// The streams, all at once.
+        streams: Vec<PingStream>,
+    },
+    /// A UDP stream against a [`TaskKind::UdpReflector`]: STAMP packets (RFC 8762) at a constant rate.
+    UdpEcho(UdpEcho),
+    /// Answers [`TaskKind::UdpEcho`].
+    UdpReflector {
+        /// Where to listen.
+        bind: SocketAddr,
+    },
+    /// TCP connections to a [`TaskKind::TcpServer`], each sending or receiving as much as goes.
+    Tcp(TcpClient),
+    /// The other end of [`TaskKind::Tcp`].
+    TcpServer {
+        /// Where to listen.
+        bind: SocketAddr,
+        /// How often a receiving connection reports its bytes.
+        report: Span,
+        /// Receive buffer (`SO_RCVBUF`), which fixes the window; none leaves it to the kernel's autotuning.
+        window: Option<Bytes>,
+    },
+    /// UDP in one direction to a [`TaskKind::UdpSink`]: constant rate, or as fast as the rate says (a flood), or on-off.
+    UdpSend(UdpSend),
+    /// Receives and counts [`TaskKind::UdpSend`].
+    UdpSink {
+        /// Where to listen.
+        bind: SocketAddr,
+        /// How often it reports.
+        report: Span,
+    },
+    /// Any program.
+    Command {
+        /// Program and arguments; no shell.
+        argv: Vec<String>,
+    },
+    /// Samples all qdiscs and classes of devices over netlink.
+    SampleQueues {
+        /// Device names in this host; none means all.
+        devices: Vec<String>,
+        /// How often.
+        interval: Span,
+    },
+    /// Samples every TCP connection of this host over sock_diag, so that flows of foreign programs are seen too.
+    SampleSockets {
+        /// How often.
+        interval: Span,
+    },
+}
+
+impl TaskKind {
+    /// Whether the task listens from *prepare* until it is told to stop.
+    pub fn is_server(&self) -> bool {
+        matches!(
+            self,
+            TaskKind::UdpReflector { .. } | TaskKind::TcpServer { .. } | TaskKind::UdpSink { .. }
+        )
+    }
+}
+
+/// One stream of ICMP echoes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PingStream {
+    /// Name of the stream in the results.
+    pub stream: String,
+    /// Destination.
+    pub to: IpAddr,
+    /// Time between packets.
+    pub interval: Span,
+    /// ICMP payload in bytes (56 as `ping` does by default).
+    pub size: u32,
+    /// TOS or traffic class byte, ECN bits included.
+    pub tos: Tos,
+    /// How long to wait for replies after the last packet.
+    pub linger: Span,
+}
+
+/// A UDP stream that is reflected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UdpEcho {
+    /// Name of the stream in the results.
+    pub stream: String,
+    /// The reflector.
+    pub to: SocketAddr,
+    /// Time between packets.
+    pub interval: Span,
+    /// UDP payload in bytes, at least 44 (a STAMP packet).
+    pub size: u32,
+    /// TOS or traffic class byte.
+    pub tos: Tos,
+    /// How long to wait for replies after the last packet.
+    pub linger: Span,
+}
+
+/// Which way the data of a TCP client flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// From the client, which connects, to the server.
+    Up,
+    /// From the server to the client.
+    Down,
+}
+
+/// TCP connections that send or receive in bulk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TcpClient {
+    /// Name of the flow; with several connections `name-1`, `name-2` …
+    pub stream: String,
+    /// The server.
+    pub to: SocketAddr,
+    /// How many connections at once.
+    pub connections: u32,
+    /// Which way the data flows.
+    pub direction: Direction,
+    /// Congestion control of the sending end (`TCP_CONGESTION`); none is the system's default.
+    pub congestion: Option<String>,
+    /// TOS byte of both ends.
+    pub tos: Tos,
+    /// Whether to ask for ECN: `Some(true)` needs `net.ipv4.tcp_ecn=1` on the host; none leaves the system's default.
+    pub ecn: Option<bool>,
+    /// Most bytes per second that the sender hands to the kernel (`SO_MAX_PACING_RATE`).
+    pub pacing: Option<Rate>,
+    /// Receive buffer of the receiving end, which fixes the window.
+    pub window: Option<Bytes>,
+    /// Maximum segment size (`TCP_MAXSEG`).
+    pub mss: Option<u32>,
+    /// End after this many bytes a connection, if that is before the duration.
+    pub bytes: Option<Bytes>,
+    /// How often each end reports.
+    pub report: Span,
+}
+
+/// UDP in one direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UdpSend {
+    /// Name of the flow.
+    pub stream: String,
+    /// The sink.
+    pub to: SocketAddr,
+    /// Rate of UDP payload while sending.
+    pub rate: Rate,
+    /// UDP payload in bytes.
+    pub size: u32,
+    /// TOS byte.
+    pub tos: Tos,
+    /// On-off: sends for `on`, is silent for `off`, and so on; none sends all the time.
+    pub on_off: Option<OnOff>,
+    /// How often each end reports.
+    pub report: Span,
+}
+
+/// The periods of an on-off load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnOff {
+    /// How long it sends.
+    pub on: Span,
+    /// How long it is silent.
+    pub off: Span,
+}

@@ -1,0 +1,106 @@
+//! Puts every tree of `tests/goldens/cases.toml` on an interface, reads it back, and prints one line each.
+//!
+//! ```text
+//!   tc_readback DEVICE            needs CAP_NET_ADMIN over DEVICE's namespace; ends with 1 on any difference
+//!   tc_readback --commands DEVICE prints name, tab, tc command for each step; touches nothing
+//! ```
+//!
+//! What the running kernel was built without is reported as lacking, and counted apart: `--all` makes that a failure.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::tc::{self, ApplyError};
+use quell_tc::Tree;
+
+const CASES: &str = include_str!("../tests/goldens/cases.toml");
+
+fn main() -> ExitCode {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let mut option = |name: &str| {
+        let before = words.len();
+        words.retain(|word| word != name);
+        words.len() != before
+    };
+    let (commands, all) = (option("--commands"), option("--all"));
+    let [device] = words.as_slice() else {
+        eprintln!("usage: tc_readback [--commands] [--all] DEVICE");
+        return ExitCode::from(2);
+    };
+    let cases: BTreeMap<String, Tree> = match toml::from_str(CASES) {
+        Ok(cases) => cases,
+        Err(error) => {
+            eprintln!("cases.toml: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let done = if commands { print(&cases, device) } else { read_back(&cases, device, all) };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Outcome = Result<bool, Box<dyn std::error::Error>>;
+
+fn print(cases: &BTreeMap<String, Tree>, device: &str) -> Outcome {
+    for (name, tree) in cases {
+        let plan = tree.plan().map_err(|error| format!("{name}: {error}"))?;
+        for (index, command) in quell_tc::commands(&plan, device).iter().enumerate() {
+            println!("{name}/{index}\t{command}");
+        }
+    }
+    Ok(true)
+}
+
+fn read_back(cases: &BTreeMap<String, Tree>, device: &str, all: bool) -> Outcome {
+    let index = nix::net::if_::if_nametoindex(device)
+        .map_err(|errno| format!("there is no device {device}: {errno}"))?;
+    let mut socket = Socket::open(Protocol::Route)?;
+    let (mut same, mut lacking, mut different) = (0, 0, 0);
+    for (name, tree) in cases {
+        tc::delete_root(&mut socket, index)?;
+        tc::delete_ingress(&mut socket, index)?;
+        match one(&mut socket, index, tree) {
+            Ok(differences) if differences.is_empty() => {
+                same += 1;
+                println!("ok       {name}");
+            }
+            Ok(differences) => {
+                different += 1;
+                println!("DIFFERS  {name}: {}", differences.join("; "));
+            }
+            Err(error) if lacks(&error) => {
+                lacking += 1;
+                println!("lacking  {name}: {error}");
+            }
+            Err(error) => {
+                different += 1;
+                println!("FAILED   {name}: {error}");
+            }
+        }
+    }
+    tc::delete_root(&mut socket, index)?;
+    tc::delete_ingress(&mut socket, index)?;
+    println!("{same} as wanted, {different} not, {lacking} lacking in this kernel");
+    Ok(different == 0 && same > 0 && !(all && lacking > 0))
+}
+
+/// Applied, read back; then changed in place to the same, and read back again.
+fn one(socket: &mut Socket, index: u32, tree: &Tree) -> Result<Vec<String>, ApplyError> {
+    tc::apply(socket, index, tree)?;
+    let differences = tc::verify(socket, index, tree)?;
+    Ok(differences.iter().map(ToString::to_string).collect())
+}
+
+fn lacks(error: &ApplyError) -> bool {
+    match error {
+        ApplyError::Kernel(error) | ApplyError::Left(error) => error.proves_kernel_lacks_feature(),
+        ApplyError::Tree(_) => false,
+    }
+}

@@ -1,0 +1,133 @@
+//! Addresses of interfaces (`RTM_NEWADDR`).
+
+use crate::core::{DecodeError, Message, NetlinkError, Reply, flags};
+use crate::prefix::{self, Prefix};
+use crate::stack::Stack;
+use std::net::IpAddr;
+
+const NEW: u16 = 20;
+const DELETE: u16 = 21;
+const GET: u16 = 22;
+
+/// `IFA_*` of `include/uapi/linux/if_addr.h`.
+const ATTR_ADDRESS: u16 = 1;
+const ATTR_LOCAL: u16 = 2;
+const ATTR_FLAGS: u16 = 8;
+const NODAD: u32 = 0x02;
+const TENTATIVE: u32 = 0x40;
+const NOPREFIXROUTE: u32 = 0x200;
+const HEADER: usize = 8;
+
+/// An address to be given to an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewAddress {
+    /// The address, and the network that is reached directly.
+    pub prefix: Prefix,
+    /// The other end's address on a point-to-point interface; then `prefix`'s length belongs to it.
+    pub peer: Option<IpAddr>,
+    /// Adds no route for the prefix.
+    pub no_prefix_route: bool,
+}
+
+impl NewAddress {
+    /// An address with the route to its network.
+    pub fn new(prefix: Prefix) -> Self {
+        Self { prefix, peer: None, no_prefix_route: false }
+    }
+}
+
+/// An address that an interface has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// The interface.
+    pub index: u32,
+    /// The address and its network's length.
+    pub prefix: Prefix,
+    /// The other end's address, on point-to-point interfaces.
+    pub peer: Option<IpAddr>,
+    /// Still being checked for duplicates, so not usable yet.
+    pub tentative: bool,
+}
+
+impl Stack {
+    /// Gives an interface an address. IPv6 addresses are usable at once: no duplicate address
+    /// detection is done.
+    ///
+    /// Errors with `EEXIST` when the interface has it already.
+    pub fn add_address(&mut self, index: u32, address: &NewAddress) -> Result<(), NetlinkError> {
+        self.carry_out(&new_address(index, address))
+    }
+
+    /// Takes an address away again.
+    pub fn delete_address(&mut self, index: u32, prefix: Prefix) -> Result<(), NetlinkError> {
+        let tried = format!("take address {prefix} from interface {index}");
+        let mut message = Message::with_header(tried, DELETE, 0, &header(prefix, 0, index));
+        message.attrs().bytes(ATTR_LOCAL, &prefix::octets(prefix.address()));
+        self.carry_out(&message)
+    }
+
+    /// The addresses of all interfaces of the namespace.
+    pub fn addresses(&mut self) -> Result<Vec<Address>, NetlinkError> {
+        let message = Message::with_header("list the addresses", GET, 0, &[0; HEADER]);
+        let mut addresses = Vec::new();
+        self.socket().dump(&message, |reply| {
+            addresses.extend(Address::parse(reply)?);
+            Ok(())
+        })?;
+        Ok(addresses)
+    }
+}
+
+impl Address {
+    /// `None` for what is neither IPv4 nor IPv6.
+    pub(crate) fn parse(reply: &Reply) -> Result<Option<Self>, DecodeError> {
+        let (header, attrs) = reply.split::<HEADER>()?;
+        let of =
+            |kind| attrs.find(kind).map(|attr| attr.and_then(|attr| prefix::address(attr.payload)));
+        let (address, local) = (of(ATTR_ADDRESS)?, of(ATTR_LOCAL)?);
+        let flags = match attrs.find(ATTR_FLAGS)? {
+            Some(attr) => attr.u32()?,
+            None => u32::from(header[2]),
+        };
+        let Some(own) = local.or(address) else { return Ok(None) };
+        let Ok(prefix) = Prefix::new(own, header[1]) else { return Ok(None) };
+        Ok(Some(Self {
+            index: u32::from_ne_bytes([header[4], header[5], header[6], header[7]]),
+            prefix,
+            peer: address.filter(|&address| address != own),
+            tentative: flags & TENTATIVE != 0,
+        }))
+    }
+}
+
+pub(crate) fn new_address(index: u32, address: &NewAddress) -> Message {
+    let prefix = address.prefix;
+    let mut set = if prefix.address().is_ipv6() { NODAD } else { 0 };
+    if address.no_prefix_route {
+        set |= NOPREFIXROUTE;
+    }
+    // The header has room for eight flags; with more of them it is the attribute that counts.
+    let in_header = u8::try_from(set).unwrap_or(0);
+    let tried = format!("give interface {index} the address {prefix}");
+    let mut message = Message::with_header(
+        tried,
+        NEW,
+        flags::CREATE | flags::EXCL,
+        &header(prefix, in_header, index),
+    );
+    let own = prefix::octets(prefix.address());
+    let other = address.peer.map_or_else(|| own.clone(), prefix::octets);
+    let to = message.attrs();
+    to.bytes(ATTR_LOCAL, &own);
+    if set > u32::from(u8::MAX) {
+        to.u32(ATTR_FLAGS, set);
+    }
+    to.bytes(ATTR_ADDRESS, &other);
+    message
+}
+
+/// `struct ifaddrmsg`: family, prefix length, flags, scope (global), index.
+fn header(prefix: Prefix, flags: u8, index: u32) -> [u8; HEADER] {
+    let [a, b, c, d] = index.to_ne_bytes();
+    [prefix::family(prefix.address()), prefix.length(), flags, 0, a, b, c, d]
+}

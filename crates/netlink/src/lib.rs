@@ -1,0 +1,42 @@
+//! Quell's conversation with the kernel's network stack.
+//!
+//! ```text
+//!   Stack (rtnetlink)     link  address  route  neighbour        "one namespace's interfaces and where packets go"
+//!   other conversations   tc  offload  wireguard  nat  sock_diag
+//!   files under /proc/sys sysctl  quiet
+//!        |
+//!   core                  Socket · Message · AttrWriter · AttrReader
+//!        |
+//!   kernel                NETLINK_ROUTE · NETLINK_GENERIC · NETLINK_NETFILTER · NETLINK_SOCK_DIAG
+//! ```
+//!
+//! Everything works on the network namespace that the calling thread was in when it opened the
+//! socket (sysctls: is in when it calls). No other program is called and no text is parsed. Each
+//! request's bytes are held against what `ip` and `nft` send for the same thing (`golden` tests).
+
+pub mod address;
+pub mod core;
+mod generic;
+pub mod link;
+pub mod nat;
+pub mod neighbour;
+pub mod offload;
+pub mod prefix;
+pub mod quiet;
+pub mod route;
+pub mod sock_diag;
+mod stack;
+pub mod sysctl;
+/// Queues: qdiscs, classes, filters, actions.
+pub mod tc;
+pub mod wireguard;
+
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod hostile;
+
+pub use crate::core::{DecodeError, NetlinkError};
+pub use link::{LinkName, Mac};
+pub use prefix::Prefix;
+pub use stack::Stack;

@@ -1,0 +1,251 @@
+//! Routes (`RTM_NEWROUTE`), with the metrics that TCP takes from them.
+
+use crate::core::{AttrWriter, DecodeError, Message, NetlinkError, Reply, flags};
+use crate::prefix::{self, Prefix};
+use crate::stack::Stack;
+use std::net::IpAddr;
+use std::time::Duration;
+
+const NEW: u16 = 24;
+const DELETE: u16 = 25;
+const GET: u16 = 26;
+const HEADER: usize = 12;
+
+/// `RT_TABLE_MAIN`, `RTPROT_BOOT` (what `ip` says), `RTN_UNICAST`, scopes.
+const TABLE_MAIN: u8 = 254;
+const BY_HAND: u8 = 3;
+const UNICAST: u8 = 1;
+const SCOPE_UNIVERSE: u8 = 0;
+const SCOPE_LINK: u8 = 253;
+
+/// `RTA_*` of `include/uapi/linux/rtnetlink.h`.
+const ATTR_DST: u16 = 1;
+const ATTR_OIF: u16 = 4;
+const ATTR_GATEWAY: u16 = 5;
+const ATTR_PREFSRC: u16 = 7;
+const ATTR_METRICS: u16 = 8;
+
+/// `RTAX_*`.
+mod metric {
+    pub const LOCK: u16 = 1;
+    pub const MTU: u16 = 2;
+    pub const FEATURES: u16 = 12;
+    pub const INITCWND: u16 = 11;
+    pub const RTO_MIN: u16 = 13;
+    pub const INITRWND: u16 = 14;
+    pub const QUICKACK: u16 = 15;
+    pub const CC_ALGO: u16 = 16;
+    pub const FEATURE_ECN: u32 = 1;
+}
+
+/// A route to be added to the main table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRoute {
+    /// Where it leads; [`Prefix::ALL_V4`] or [`Prefix::ALL_V6`] is the default route.
+    pub to: Prefix,
+    /// The next router, or none when the network is reached directly.
+    pub via: Option<IpAddr>,
+    /// The interface, by index.
+    pub dev: u32,
+    /// The source address to prefer.
+    pub source: Option<IpAddr>,
+    /// What TCP takes from the route.
+    pub metrics: RouteMetrics,
+}
+
+impl NewRoute {
+    /// A route through a router.
+    pub fn via(to: Prefix, router: IpAddr, dev: u32) -> Self {
+        Self { to, via: Some(router), dev, source: None, metrics: RouteMetrics::default() }
+    }
+
+    /// A route to a network on the interface itself.
+    pub fn direct(to: Prefix, dev: u32) -> Self {
+        Self { to, via: None, dev, source: None, metrics: RouteMetrics::default() }
+    }
+}
+
+/// Per-route settings; each is the system's own when not given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RouteMetrics {
+    /// Path MTU, in bytes.
+    pub mtu: Option<u32>,
+    /// Smallest retransmission timeout; whole milliseconds are sent, at least one. It is also
+    /// locked, without which TCP ignores it (`tcp_rto_min`).
+    pub rto_min: Option<Duration>,
+    /// Acknowledge every segment at once.
+    pub quick_ack: Option<bool>,
+    /// Initial congestion window, in segments.
+    pub initial_cwnd: Option<u32>,
+    /// Initial receive window, in segments.
+    pub initial_rwnd: Option<u32>,
+    /// Asks for ECN on outgoing connections.
+    pub ecn: Option<bool>,
+    /// Congestion control by name: "cubic", "bbr". The kernel takes names that it does not know
+    /// silently.
+    pub congestion_control: Option<String>,
+}
+
+/// A route of the main table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Where it leads.
+    pub to: Prefix,
+    /// The next router.
+    pub via: Option<IpAddr>,
+    /// The interface, by index.
+    pub dev: Option<u32>,
+    /// What TCP takes from it.
+    pub metrics: RouteMetrics,
+}
+
+impl Stack {
+    /// Adds a route. Errors with `EEXIST` when there is one for the same destination, `ENETUNREACH`
+    /// when the router is not reached directly.
+    pub fn add_route(&mut self, route: &NewRoute) -> Result<(), NetlinkError> {
+        self.carry_out(&new_route(route, flags::CREATE | flags::EXCL))
+    }
+
+    /// Adds a route in place of the one for the same destination, if there is one.
+    pub fn replace_route(&mut self, route: &NewRoute) -> Result<(), NetlinkError> {
+        self.carry_out(&new_route(route, flags::CREATE | flags::REPLACE))
+    }
+
+    /// Removes the route to a destination. Errors with `ESRCH` when there is none.
+    pub fn delete_route(&mut self, to: Prefix) -> Result<(), NetlinkError> {
+        let tried = format!("remove the route to {to}");
+        // Type and scope "any" (0 and RT_SCOPE_NOWHERE), as `ip route del` sends them.
+        let mut message = Message::with_header(tried, DELETE, 0, &header(to, 255, 0, 0));
+        message.attrs().bytes(ATTR_DST, &prefix::octets(to.network().address()));
+        self.carry_out(&message)
+    }
+
+    /// The unicast routes of the main table, IPv4 and IPv6.
+    pub fn routes(&mut self) -> Result<Vec<Route>, NetlinkError> {
+        let message = Message::with_header("list the routes", GET, 0, &[0; HEADER]);
+        let mut routes = Vec::new();
+        self.socket().dump(&message, |reply| {
+            routes.extend(Route::parse(reply)?);
+            Ok(())
+        })?;
+        Ok(routes)
+    }
+}
+
+impl Route {
+    /// `None` for other tables and kinds of route.
+    pub(crate) fn parse(reply: &Reply) -> Result<Option<Self>, DecodeError> {
+        let (header, attrs) = reply.split::<HEADER>()?;
+        let [family, length, _, _, table, _, _, kind, ..] = *header;
+        if table != TABLE_MAIN || kind != UNICAST {
+            return Ok(None);
+        }
+        let everything = if family == libc::AF_INET as u8 {
+            Prefix::ALL_V4
+        } else if family == libc::AF_INET6 as u8 {
+            Prefix::ALL_V6
+        } else {
+            return Ok(None);
+        };
+        let mut destination = everything.address();
+        let mut route =
+            Self { to: everything, via: None, dev: None, metrics: RouteMetrics::default() };
+        for attr in attrs {
+            let attr = attr?;
+            match attr.kind {
+                ATTR_DST => destination = prefix::address(attr.payload).unwrap_or(destination),
+                ATTR_GATEWAY => route.via = prefix::address(attr.payload),
+                ATTR_OIF => route.dev = Some(attr.u32()?),
+                ATTR_METRICS => route.metrics = RouteMetrics::parse(attr.nested())?,
+                _ => {}
+            }
+        }
+        let Ok(to) = Prefix::new(destination, length) else { return Ok(None) };
+        Ok(Some(Self { to, ..route }))
+    }
+}
+
+impl RouteMetrics {
+    fn parse(attrs: crate::core::AttrReader<'_>) -> Result<Self, DecodeError> {
+        let mut metrics = Self::default();
+        for attr in attrs {
+            let attr = attr?;
+            match attr.kind {
+                metric::MTU => metrics.mtu = Some(attr.u32()?),
+                metric::RTO_MIN => {
+                    metrics.rto_min = Some(Duration::from_millis(attr.u32()?.into()));
+                }
+                metric::QUICKACK => metrics.quick_ack = Some(attr.u32()? != 0),
+                metric::INITCWND => metrics.initial_cwnd = Some(attr.u32()?),
+                metric::INITRWND => metrics.initial_rwnd = Some(attr.u32()?),
+                metric::FEATURES => {
+                    metrics.ecn = Some(attr.u32()? & metric::FEATURE_ECN != 0);
+                }
+                metric::CC_ALGO => metrics.congestion_control = Some(attr.str()?.to_owned()),
+                _ => {}
+            }
+        }
+        Ok(metrics)
+    }
+
+    fn write(&self, to: &mut AttrWriter) {
+        let mut locked = 0;
+        if let Some(bytes) = self.mtu {
+            to.u32(metric::MTU, bytes);
+        }
+        if let Some(span) = self.rto_min {
+            locked |= 1 << metric::RTO_MIN;
+            let millis = u32::try_from(span.as_millis()).unwrap_or(u32::MAX).max(1);
+            to.u32(metric::RTO_MIN, millis);
+        }
+        if let Some(on) = self.quick_ack {
+            to.u32(metric::QUICKACK, on.into());
+        }
+        if let Some(segments) = self.initial_cwnd {
+            to.u32(metric::INITCWND, segments);
+        }
+        if let Some(segments) = self.initial_rwnd {
+            to.u32(metric::INITRWND, segments);
+        }
+        if let Some(on) = self.ecn {
+            to.u32(metric::FEATURES, if on { metric::FEATURE_ECN } else { 0 });
+        }
+        if let Some(name) = &self.congestion_control {
+            to.str_unterminated(metric::CC_ALGO, name);
+        }
+        if locked != 0 {
+            to.u32(metric::LOCK, locked);
+        }
+    }
+}
+
+pub(crate) fn new_route(route: &NewRoute, flags: u16) -> Message {
+    let scope = match (route.via, route.to.address()) {
+        (None, IpAddr::V4(_)) => SCOPE_LINK,
+        _ => SCOPE_UNIVERSE,
+    };
+    let via = route.via.map_or_else(String::new, |router| format!(" via {router}"));
+    let tried = format!("add the route to {}{via} on interface {}", route.to, route.dev);
+    let mut message =
+        Message::with_header(tried, NEW, flags, &header(route.to, scope, BY_HAND, UNICAST));
+    let to = message.attrs();
+    to.bytes(ATTR_DST, &prefix::octets(route.to.network().address()));
+    if let Some(router) = route.via {
+        to.bytes(ATTR_GATEWAY, &prefix::octets(router));
+    }
+    if let Some(source) = route.source {
+        to.bytes(ATTR_PREFSRC, &prefix::octets(source));
+    }
+    to.u32(ATTR_OIF, route.dev);
+    if route.metrics != RouteMetrics::default() {
+        to.nested_plain(ATTR_METRICS, |metrics| route.metrics.write(metrics));
+    }
+    message
+}
+
+/// `struct rtmsg`: family, destination length, source length, TOS, table, origin, scope, type,
+/// flags.
+fn header(to: Prefix, scope: u8, origin: u8, kind: u8) -> [u8; HEADER] {
+    let family = prefix::family(to.address());
+    [family, to.length(), 0, 0, TABLE_MAIN, origin, scope, kind, 0, 0, 0, 0]
+}

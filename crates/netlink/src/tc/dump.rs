@@ -1,0 +1,172 @@
+//! Reading an interface's queues, classes and filters.
+
+use quell_tc::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Snapshot};
+use quell_tc::{Handle, Protocol};
+
+use super::message::{GET_CLASS, GET_FILTER, GET_QDISC, header};
+use super::names::{self, Names};
+use super::{decode_filter, decode_qdisc, decode_stats};
+use crate::core::{DecodeError, Message, NetlinkError, Reply, Socket};
+
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+
+/// All that an interface has: queues, classes, and the filters of each place where filters can hang.
+///
+/// # Errors
+/// A table could not be read, or an answer not be understood.
+pub fn snapshot(socket: &mut Socket, ifindex: u32) -> Result<Snapshot, NetlinkError> {
+    let qdiscs = dump_qdiscs(socket, ifindex)?;
+    let classes = dump_classes(socket, ifindex)?;
+    let mut places = Vec::new();
+    for qdisc in &qdiscs {
+        match qdisc.kind.as_str() {
+            "clsact" => places.extend([Handle::CLSACT_INGRESS, Handle::CLSACT_EGRESS]),
+            "ingress" => places.push(Handle::INGRESS_QDISC),
+            _ if qdisc.handle.major != 0 => places.push(qdisc.handle),
+            _ => {}
+        }
+    }
+    // Only classes of these kinds have filters of their own; asking others for them gives the queue's again.
+    let nested = classes.iter().filter(|class| matches!(class.kind.as_str(), "htb" | "hfsc"));
+    places.extend(nested.map(|class| class.id).filter(|id| !id.is_qdisc()));
+    let names = names::of(socket)?;
+    let mut filters = Vec::new();
+    for place in places {
+        filters.extend(filters_at(socket, ifindex, place, &names)?);
+    }
+    Ok(Snapshot { qdiscs, classes, filters })
+}
+
+/// The queues of an interface, also those that the kernel made by itself (their handle is `0:`).
+///
+/// # Errors
+/// The table could not be read, or an answer not be understood.
+pub fn dump_qdiscs(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedQdisc>, NetlinkError> {
+    let mut found = Vec::new();
+    each(socket, "queues", GET_QDISC, ifindex, 0, |reply| {
+        let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
+        let (stats, extra) = decode_stats::read(kind, &attrs)?;
+        found.push(ObservedQdisc {
+            ifindex,
+            handle: head.handle,
+            parent: head.parent,
+            kind: kind.to_owned(),
+            options: decode_qdisc::qdisc(kind, head.handle, attrs.find(TCA_OPTIONS)?)?,
+            stats,
+            extra,
+        });
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The classes of an interface, also those that are only flows inside a queue.
+///
+/// # Errors
+/// The table could not be read, or an answer not be understood.
+pub fn dump_classes(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedClass>, NetlinkError> {
+    let mut found = Vec::new();
+    each(socket, "classes", GET_CLASS, ifindex, 0, |reply| {
+        let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
+        let (stats, extra) = decode_stats::read(kind, &attrs)?;
+        found.push(ObservedClass {
+            ifindex,
+            id: head.handle,
+            parent: head.parent,
+            leaf: (head.info != 0).then(|| Handle::from_u32(head.info)),
+            kind: kind.to_owned(),
+            options: decode_qdisc::class(kind, attrs.find(TCA_OPTIONS)?)?,
+            stats,
+            extra,
+        });
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The filters of one queue, class or hook of an interface, in the order in which they are tried.
+///
+/// # Errors
+/// The table could not be read, or an answer not be understood.
+pub fn dump_filters(
+    socket: &mut Socket,
+    ifindex: u32,
+    parent: Handle,
+) -> Result<Vec<ObservedFilter>, NetlinkError> {
+    let names = names::of(socket)?;
+    filters_at(socket, ifindex, parent, &names)
+}
+
+fn filters_at(
+    socket: &mut Socket,
+    ifindex: u32,
+    parent: Handle,
+    names: &dyn Names,
+) -> Result<Vec<ObservedFilter>, NetlinkError> {
+    let mut found = Vec::new();
+    each(socket, "filters", GET_FILTER, ifindex, parent.to_u32(), |reply| {
+        let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
+        // Each kind also reports itself as such, with handle 0, and u32 its hash tables.
+        let options = attrs.find(TCA_OPTIONS)?;
+        let table = kind == "u32" && head.handle.to_u32() & 0xfff == 0;
+        let itself = head.handle.to_u32() == 0 && kind != "fw" && kind != "matchall";
+        let bare = options.is_none_or(|options| options.payload.is_empty());
+        if table || itself || (bare && head.handle.to_u32() == 0) {
+            return Ok(());
+        }
+        let filter_head = decode_filter::Head {
+            handle: head.handle.to_u32(),
+            prio: (head.info >> 16) as u16,
+            protocol: Protocol(u16::from_be(head.info as u16)),
+        };
+        found.push(ObservedFilter {
+            ifindex,
+            parent,
+            kind: kind.to_owned(),
+            prio: filter_head.prio,
+            handle: filter_head.handle,
+            filter: decode_filter::filter(kind, &filter_head, options, names)?,
+        });
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn each(
+    socket: &mut Socket,
+    what: &str,
+    kind: u16,
+    ifindex: u32,
+    parent: u32,
+    each: impl FnMut(&Reply) -> Result<(), DecodeError>,
+) -> Result<(), NetlinkError> {
+    let tried = format!("list the {what} of interface {ifindex}");
+    let message = Message::with_header(tried, kind, 0, &header(ifindex, 0, parent, 0));
+    socket.dump(&message, each)
+}
+
+/// `struct tcmsg` of an answer.
+struct Head {
+    handle: Handle,
+    parent: Handle,
+    info: u32,
+}
+
+type Parts<'a> = (Head, &'a str, crate::core::AttrReader<'a>);
+
+/// An answer's parts, if it is about this interface: the kernel lists the queues of all.
+fn ours(reply: &Reply, ifindex: u32) -> Result<Option<Parts<'_>>, DecodeError> {
+    let (head, attrs) = reply.split::<20>()?;
+    let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    if word(4) != ifindex {
+        return Ok(None);
+    }
+    let kind = attrs.find(TCA_KIND)?.ok_or(DecodeError::Missing { what: "TCA_KIND" })?.str()?;
+    let head = Head {
+        handle: Handle::from_u32(word(8)),
+        parent: Handle::from_u32(word(12)),
+        info: word(16),
+    };
+    Ok(Some((head, kind, attrs)))
+}

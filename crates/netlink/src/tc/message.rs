@@ -1,0 +1,125 @@
+//! One step of a plan as one netlink message.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use quell_tc::{Bpf, BpfProgram, Filter, FilterKind, Handle, Plan, Step};
+
+use super::{Names, encode_filter, encode_qdisc};
+use crate::core::{Message, NetlinkError, flags};
+
+/// `RTM_*` of `include/uapi/linux/rtnetlink.h`.
+pub(super) const NEW_QDISC: u16 = 36;
+pub(super) const DEL_QDISC: u16 = 37;
+pub(super) const GET_QDISC: u16 = 38;
+pub(super) const NEW_CLASS: u16 = 40;
+pub(super) const GET_CLASS: u16 = 42;
+pub(super) const NEW_FILTER: u16 = 44;
+pub(super) const GET_FILTER: u16 = 46;
+
+const TCA_KIND: u16 = 1;
+
+/// `struct tcmsg`: family, interface, handle, parent, and for filters priority and protocol.
+pub(super) fn header(ifindex: u32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    bytes[4..8].copy_from_slice(&ifindex.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&handle.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&parent.to_ne_bytes());
+    bytes[16..20].copy_from_slice(&info.to_ne_bytes());
+    bytes
+}
+
+/// A message, and the BPF program that must stay open until the kernel has it.
+pub(super) struct Prepared {
+    pub message: Message,
+    _program: Option<OwnedFd>,
+}
+
+/// Messages for all steps of a plan, in order, as `tc` would send them for
+/// [`quell_tc::commands`]: the proof is in `tests/tc_goldens.rs`.
+///
+/// # Errors
+/// A device that a filter redirects to is not there, or a pinned program is not; and RED sums that don't add up.
+pub fn messages(
+    plan: &Plan,
+    ifindex: u32,
+    names: &dyn Names,
+) -> Result<Vec<Message>, NetlinkError> {
+    let prepared = |step| prepare(step, ifindex, names, How::Create);
+    plan.steps.iter().map(|step| prepared(step).map(|ready| ready.message)).collect()
+}
+
+/// Whether things are made or changed where they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    Create,
+    Change,
+}
+
+pub(super) fn prepare(
+    step: &Step,
+    ifindex: u32,
+    names: &dyn Names,
+    how: How,
+) -> Result<Prepared, NetlinkError> {
+    let device = names.name_of(ifindex).unwrap_or_else(|| format!("interface {ifindex}"));
+    let verb = if how == How::Create { "make" } else { "change" };
+    let tried = format!("{verb} {step} on {device}");
+    let wrong = |why: String| NetlinkError::invalid(&tried, why);
+    let replace = match how {
+        How::Create => flags::CREATE | flags::REPLACE,
+        How::Change => 0,
+    };
+    let mut program = None;
+    let message = match step {
+        Step::Qdisc { parent, handle, qdisc } => {
+            let head = header(ifindex, handle.to_u32(), parent.to_u32(), 0);
+            let mut message = Message::with_header(&tried, NEW_QDISC, replace, &head);
+            message.attrs().str(TCA_KIND, qdisc.kind());
+            encode_qdisc::qdisc(message.attrs(), qdisc).map_err(wrong)?;
+            message
+        }
+        Step::Ingress { clsact } => {
+            let handle = Handle::INGRESS_QDISC.to_u32();
+            let head = header(ifindex, handle, Handle::INGRESS.to_u32(), 0);
+            let mut message = Message::with_header(&tried, NEW_QDISC, replace, &head);
+            message.attrs().str(TCA_KIND, if *clsact { "clsact" } else { "ingress" });
+            message
+        }
+        Step::Class { parent, id, kind } => {
+            let head = header(ifindex, id.to_u32(), parent.to_u32(), 0);
+            let mut message =
+                Message::with_header(&tried, NEW_CLASS, replace & flags::CREATE, &head);
+            message.attrs().str(TCA_KIND, kind.name());
+            encode_qdisc::class(message.attrs(), kind);
+            message
+        }
+        Step::Filter { parent, filter } => {
+            let info =
+                (u32::from(filter.prio.unwrap_or(0)) << 16) | u32::from(filter.protocol.0.to_be());
+            let head = header(ifindex, filter.handle.unwrap_or(0), parent.to_u32(), info);
+            let create = flags::CREATE | flags::EXCL;
+            let mut message = Message::with_header(&tried, NEW_FILTER, create, &head);
+            message.attrs().str(TCA_KIND, filter.kind.name());
+            let filter = match &filter.kind {
+                FilterKind::Bpf(bpf) => match &bpf.program {
+                    BpfProgram::Pinned(path) => {
+                        let fd = super::pinned::open(path).map_err(wrong)?;
+                        let name = format!("{}:[*fsobj]", path.display());
+                        let loaded = BpfProgram::Loaded { fd: fd.as_raw_fd(), name };
+                        let direct_action = bpf.direct_action;
+                        program = Some(fd);
+                        Filter {
+                            kind: Bpf { program: loaded, direct_action }.into(),
+                            ..filter.clone()
+                        }
+                    }
+                    _ => filter.clone(),
+                },
+                _ => filter.clone(),
+            };
+            encode_filter::options(message.attrs(), &filter, names).map_err(wrong)?;
+            message
+        }
+    };
+    Ok(Prepared { message, _program: program })
+}

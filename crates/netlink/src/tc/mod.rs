@@ -1,0 +1,171 @@
+//! Queues, classes and filters: put on an interface, changed, taken off, and read back.
+//!
+//! ```text
+//!   quell_tc::Plan ──messages()──► RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER   (bytes as tc sends them)
+//!                                          │ apply(), update()
+//!                                        kernel
+//!                                          │ snapshot()
+//!   quell_tc::diff ◄── observed ◄── RTM_GETQDISC, RTM_GETTCLASS, RTM_GETTFILTER
+//! ```
+
+mod decode_filter;
+mod decode_qdisc;
+mod decode_stats;
+mod dump;
+mod encode_filter;
+mod encode_qdisc;
+mod message;
+mod names;
+mod pinned;
+mod rates;
+mod red;
+
+use nix::errno::Errno;
+use quell_tc::{Difference, Handle, Step, Tree, TreeError};
+use thiserror::Error;
+
+pub use dump::{dump_classes, dump_filters, dump_qdiscs, snapshot};
+pub use message::messages;
+pub use names::{Names, fixed_names};
+
+use crate::core::{Message, NetlinkError, Socket};
+use message::How;
+
+/// Why a tree is not on an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ApplyError {
+    /// The tree breaks a rule; nothing was touched.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// The kernel refused a step. What had been made before it was taken off again, so the interface has its default
+    /// queue.
+    #[error("{0}; the interface is back at its default queue")]
+    Kernel(NetlinkError),
+    /// The kernel refused something, and the interface was not touched by us, or not all of it could be undone.
+    #[error("{0}")]
+    Left(NetlinkError),
+}
+
+/// Puts a tree on an interface in place of what is there.
+///
+/// What the tree does not name stays: without `queue` the root, without `ingress` and `clsact` the way in. Old queues
+/// are taken off before the new ones are made, with the packets in them; to keep those see [`update`].
+///
+/// # Errors
+/// See [`ApplyError`]; the kernel's refusals name the object.
+pub fn apply(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), ApplyError> {
+    let plan = tree.plan()?;
+    let names = names::of(socket).map_err(ApplyError::Left)?;
+    let mut prepared = Vec::with_capacity(plan.steps.len());
+    for step in &plan.steps {
+        let ready = message::prepare(step, ifindex, &names, How::Create);
+        prepared.push(ready.map_err(ApplyError::Left)?);
+    }
+    let touched = Touched::by(tree);
+    touched.delete(socket, ifindex).map_err(ApplyError::Left)?;
+    for ready in &prepared {
+        if let Err(error) = socket.request_ack(&ready.message) {
+            return Err(match touched.delete(socket, ifindex) {
+                Ok(()) => ApplyError::Kernel(error),
+                Err(_) => ApplyError::Left(error),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Changes the options of queues and classes where they are, so that the packets in them stay.
+///
+/// The interface must have this tree already, but for its options. Filters are left alone, and so are kinds whose
+/// options can't change (HTB's own, but not its classes').
+///
+/// # Errors
+/// See [`ApplyError`]; after the kernel refused one change, those before it stay in force.
+pub fn update(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), ApplyError> {
+    let plan = tree.plan()?;
+    let names = names::of(socket).map_err(ApplyError::Left)?;
+    for step in &plan.steps {
+        let changes = match step {
+            Step::Qdisc { qdisc, .. } => !qdisc.fields().is_empty() && qdisc.kind() != "htb",
+            Step::Class { .. } => true,
+            Step::Ingress { .. } | Step::Filter { .. } => false,
+        };
+        if changes {
+            let ready = message::prepare(step, ifindex, &names, How::Change);
+            let ready = ready.map_err(ApplyError::Left)?;
+            socket.request_ack(&ready.message).map_err(ApplyError::Left)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes the root queue off, with all below it; the kernel puts the device's default there.
+///
+/// # Errors
+/// The kernel refused. That there is nothing to take off is no error.
+pub fn delete_root(socket: &mut Socket, ifindex: u32) -> Result<(), NetlinkError> {
+    delete(socket, ifindex, Handle::ROOT, "root queue")
+}
+
+/// Takes the ingress or clsact qdisc off, with its filters.
+///
+/// # Errors
+/// The kernel refused. That there is nothing to take off is no error.
+pub fn delete_ingress(socket: &mut Socket, ifindex: u32) -> Result<(), NetlinkError> {
+    delete(socket, ifindex, Handle::INGRESS, "ingress qdisc")
+}
+
+fn delete(
+    socket: &mut Socket,
+    ifindex: u32,
+    parent: Handle,
+    what: &str,
+) -> Result<(), NetlinkError> {
+    let head = message::header(ifindex, 0, parent.to_u32(), 0);
+    let tried = format!("take the {what} off interface {ifindex}");
+    let message = Message::with_header(tried, message::DEL_QDISC, 0, &head);
+    match socket.request_ack(&message) {
+        // A default queue can't be taken off: ENOENT for the root, EINVAL for an ingress that is not there.
+        Err(error) if matches!(error.errno(), Some(Errno::ENOENT | Errno::EINVAL)) => Ok(()),
+        other => other,
+    }
+}
+
+/// Which places a tree takes.
+struct Touched {
+    root: bool,
+    ingress: bool,
+}
+
+impl Touched {
+    fn by(tree: &Tree) -> Self {
+        Touched {
+            root: tree.queue.is_some(),
+            ingress: tree.ingress.is_some() || tree.clsact.is_some(),
+        }
+    }
+
+    fn delete(&self, socket: &mut Socket, ifindex: u32) -> Result<(), NetlinkError> {
+        if self.root {
+            delete_root(socket, ifindex)?;
+        }
+        if self.ingress {
+            delete_ingress(socket, ifindex)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads an interface back and compares it with a tree. Empty means that all that the tree asks for is in force.
+///
+/// # Errors
+/// The tree breaks a rule, or the kernel's tables could not be read.
+pub fn verify(
+    socket: &mut Socket,
+    ifindex: u32,
+    tree: &Tree,
+) -> Result<Vec<Difference>, ApplyError> {
+    let plan = tree.plan()?;
+    let observed = snapshot(socket, ifindex).map_err(ApplyError::Left)?;
+    Ok(quell_tc::diff(&plan, &observed))
+}

@@ -1,0 +1,166 @@
+//! Queues on real interfaces, in namespaces of the tests' own.
+
+mod namespace;
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+
+use namespace::{Namespace, cable, ip, name};
+use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::tc::{self, ApplyError};
+use quell_netlink::{NetlinkError, Stack};
+use quell_tc::observed::{ExtraStats, ObservedQdisc};
+use quell_tc::{Handle, Tree};
+
+const CASES: &str = include_str!("goldens/cases.toml");
+
+fn tree(text: &str) -> Tree {
+    toml::from_str(text).unwrap()
+}
+
+/// Works with a socket and the interface `a0`, whose other end is in a namespace of its own.
+fn on_cable<T: Send>(work: impl FnOnce(&mut Socket, u32, &Namespace) -> T + Send) -> T {
+    let (here, there) = cable();
+    here.run(|| {
+        let index = Stack::open().unwrap().index_of(&name("a0")).unwrap();
+        let mut socket = Socket::open(Protocol::Route).unwrap();
+        work(&mut socket, index, &there)
+    })
+}
+
+fn refusal(error: ApplyError) -> Option<NetlinkError> {
+    match error {
+        ApplyError::Kernel(error) | ApplyError::Left(error) => Some(error),
+        ApplyError::Tree(_) => None,
+    }
+}
+
+fn root(socket: &mut Socket, index: u32) -> ObservedQdisc {
+    let queues = tc::dump_qdiscs(socket, index).unwrap();
+    queues.into_iter().find(|queue| queue.parent == Handle::ROOT).expect("a device has a root")
+}
+
+#[test]
+fn the_kernel_reads_back_every_tree_as_it_was_asked_for() {
+    let cases: BTreeMap<String, Tree> = toml::from_str(CASES).unwrap();
+    on_cable(|socket, index, _| {
+        let mut in_force = Vec::new();
+        for (case, tree) in &cases {
+            tc::delete_root(socket, index).unwrap();
+            tc::delete_ingress(socket, index).unwrap();
+            match tc::apply(socket, index, tree) {
+                Ok(()) => {
+                    let differences = tc::verify(socket, index, tree).unwrap();
+                    assert_eq!(differences, [], "{case}");
+                    in_force.push(case.as_str());
+                }
+                Err(error) => {
+                    let said = error.to_string();
+                    let lacks = refusal(error).is_some_and(|e| e.proves_kernel_lacks_feature());
+                    assert!(lacks, "{case}: {said}");
+                    println!("{case}: {said}");
+                }
+            }
+        }
+        // Every kernel with queues has these.
+        assert!(in_force.contains(&"pfifo") && in_force.contains(&"bfifo"), "{in_force:?}");
+    });
+}
+
+#[test]
+fn a_change_in_place_is_in_force_and_the_queue_is_the_same_one() {
+    let text = |rate| {
+        format!(
+            r#"queue = {{ kind = "htb", default = "1:1", class = [
+                {{ id = "1:1", rate = "{rate}", queue = {{ kind = "pfifo", limit = 7 }} }} ] }}"#
+        )
+    };
+    let (slow, fast) = (tree(&text("1Mbit")), tree(&text("9Mbit")));
+    on_cable(|socket, index, _| {
+        tc::apply(socket, index, &slow).unwrap();
+        let outbox = UdpSocket::bind((ip("10.0.0.1"), 0)).unwrap();
+        outbox.send_to(&[0; 100], (ip("10.0.0.2"), 9)).unwrap();
+        tc::update(socket, index, &fast).unwrap();
+        assert_eq!(tc::verify(socket, index, &fast).unwrap(), []);
+        let found = tc::verify(socket, index, &slow).unwrap();
+        let said: Vec<String> = found.iter().map(ToString::to_string).collect();
+        // `ceil` was not asked for, so only the rate is wrong.
+        assert_eq!(said, ["htb class 1:1 under 1:: rate is 9Mbit, wanted 1Mbit"]);
+        assert!(root(socket, index).stats.packets > 0, "a new queue would have counted nothing");
+    });
+}
+
+#[test]
+fn a_tree_that_the_kernel_refuses_half_way_leaves_the_default_queue() {
+    // mq takes the root only.
+    let bad = tree(
+        r#"queue = { kind = "htb", class = [ { id = "1:1", rate = "1Mbit", queue = "mq" } ] }"#,
+    );
+    on_cable(|socket, index, _| {
+        let before = root(socket, index);
+        let error = tc::apply(socket, index, &bad).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("make queue 2: (mq) in class 1:1 on a0"), "{said}");
+        assert!(said.contains("back at its default queue"), "{said}");
+        let after = root(socket, index);
+        assert_eq!((after.kind, after.handle), (before.kind, before.handle));
+        assert_eq!(tc::dump_classes(socket, index).unwrap(), []);
+    });
+}
+
+#[test]
+fn a_tree_that_breaks_a_rule_touches_nothing() {
+    on_cable(|socket, index, _| {
+        tc::apply(socket, index, &tree(r#"queue = { kind = "pfifo", limit = 5 }"#)).unwrap();
+        let bad = tree(r#"queue = { kind = "htb", default = "1:5" }"#);
+        assert!(matches!(tc::apply(socket, index, &bad), Err(ApplyError::Tree(_))));
+        let nowhere = tree(
+            r#"queue = { kind = "htb", filter = { kind = "u32", match = "u32 0 0 at 0", action = { redirect = "ifb9" } } }"#,
+        );
+        let said = tc::apply(socket, index, &nowhere).unwrap_err().to_string();
+        assert!(said.contains("there is no device `ifb9`"), "{said}");
+        let now = root(socket, index);
+        assert_eq!((now.kind.as_str(), now.handle), ("pfifo", Handle::qdisc(1)));
+    });
+}
+
+#[test]
+fn taking_off_what_is_not_there_is_no_error_but_a_missing_device_is() {
+    on_cable(|socket, index, _| {
+        tc::delete_root(socket, index).unwrap();
+        tc::delete_ingress(socket, index).unwrap();
+        let error = tc::delete_root(socket, 9999).unwrap_err();
+        assert_eq!(error.errno(), Some(nix::errno::Errno::ENODEV));
+    });
+}
+
+#[test]
+fn filters_send_packets_to_their_class_and_the_counters_say_so() {
+    let tree = tree(
+        r#"
+        [queue]
+        kind = "htb"
+        default = "1:2"
+        class = [ { id = "1:1", rate = "10Mbit" }, { id = "1:2", rate = "10Mbit" } ]
+        filter = [ { kind = "u32", protocol = "ip", match = ["ip dport 7000", "ip protocol udp"], class = "1:1" } ]
+        "#,
+    );
+    on_cable(|socket, index, _| {
+        tc::apply(socket, index, &tree).unwrap();
+        let outbox = UdpSocket::bind((ip("10.0.0.1"), 0)).unwrap();
+        for port in [7000, 7000, 7000, 7001] {
+            outbox.send_to(&[0; 58], (ip("10.0.0.2"), port)).unwrap();
+        }
+        let classes = tc::dump_classes(socket, index).unwrap();
+        let of = |minor| {
+            let class = classes.iter().find(|class| class.id == Handle::class(1, minor)).unwrap();
+            (class.stats, class.extra.clone())
+        };
+        // 58 bytes, and 8, 20 and 14 of headers.
+        let (stats, extra) = of(1);
+        assert_eq!((stats.packets, stats.bytes, stats.drops), (3, 300, 0));
+        let Some(ExtraStats::Htb(htb)) = extra else { panic!("{extra:?}") };
+        assert_eq!((htb.lends, htb.borrows), (3, 0));
+        assert_eq!((of(2).0.packets, of(2).0.bytes), (1, 100));
+    });
+}

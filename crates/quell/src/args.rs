@@ -1,0 +1,279 @@
+//! The command line: one table of commands and options, from which parsing and help come.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use quell_units::Span;
+use std::path::PathBuf;
+
+/// Quell makes a Linux network fast under load, and proves it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "quell",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Start with `quell run home-link`: what a full uplink does to calls and transfers, and what good \
+                  queues do about it.\n\nExit codes: 0 fine, 1 a check failed, 2 wrong usage, 3 the system would not let us."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run an experiment: built in by name, or a file
+    #[command(after_help = "Examples:
+  quell run home-link
+  quell run home-link --duration 5s --seed 2
+  quell run home-link --set topology.link.dsl.up.rate=1Mbit --set expect=[]
+  quell run mine.toml --repeat 5 --out runs
+  sudo quell run home-link --kernel host      (namespaces on this kernel, in real time)")]
+    Run(Run),
+    /// Name the built-in experiments
+    List(Json),
+    /// Print a built-in experiment's file, to copy and change
+    #[command(after_help = "Example:\n  quell show-experiment home-link > mine.toml")]
+    ShowExperiment {
+        /// Its name
+        name: String,
+    },
+    /// Check an experiment file without running it
+    Check {
+        /// Name of a built-in experiment, or a file
+        experiment: String,
+        /// Print the queues as the tc commands that would make them
+        #[arg(long)]
+        tc: bool,
+    },
+    /// List the runs in a folder
+    Runs {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Show a run's results as tables
+    #[command(after_help = "Examples:\n  quell show                    the latest run\n  quell show 20261121T101503-home-link --json")]
+    Show {
+        #[command(flatten)]
+        run: RunName,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Draw a figure of a run
+    #[command(after_help = "Example:\n  quell plot --figure rtt-cdf -o cdf.png")]
+    Plot {
+        #[command(flatten)]
+        run: RunName,
+        /// Which figure; without it, they are listed
+        #[arg(long)]
+        figure: Option<String>,
+        /// File to write: .png or .svg
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
+    /// Write a run's report: one HTML file with figures and tables
+    Report {
+        #[command(flatten)]
+        run: RunName,
+        /// File to write; report.html in the run's folder where absent
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
+    /// Build or find the lab's guest kernel
+    #[command(subcommand)]
+    Kernel(Kernel),
+    /// Run any program in a network of the lab
+    #[command(subcommand)]
+    Lab(Lab),
+    /// Carry out tasks that come on standard input (used by Quell itself)
+    #[command(hide = true)]
+    Agent,
+    /// Outer process of a cell on the host (used by Quell itself)
+    #[command(hide = true)]
+    HostCell {
+        /// The cell's desk
+        desk: PathBuf,
+    },
+    /// First process of a cell on the host (used by Quell itself)
+    #[command(hide = true)]
+    HostInit {
+        /// The cell's desk
+        desk: PathBuf,
+    },
+    /// First process of a guest (used by Quell itself)
+    #[command(hide = true)]
+    GuestInit,
+}
+
+/// Options of `quell run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Name of a built-in experiment, or a file
+    pub experiment: String,
+    /// Change any field, as topology.link.dsl.up.rate=1Mbit (repeatable)
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub changes: Vec<String>,
+    /// How long each cell is measured
+    #[arg(long)]
+    pub duration: Option<Span>,
+    /// How often each cell is run, each time with another seed
+    #[arg(long)]
+    pub repeat: Option<u32>,
+    /// From this comes all randomness
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Cells side by side; as many as CPUs where absent (one on the host's kernel)
+    #[arg(long)]
+    pub jobs: Option<usize>,
+    /// Only these scenarios (repeatable)
+    #[arg(long = "only", value_name = "SCENARIO")]
+    pub only: Vec<String>,
+    #[command(flatten)]
+    pub place: Place,
+    /// What carries the traffic: the guest kernel (virtual time) or this machine's (real time)
+    #[arg(long, value_enum, default_value_t = Backend::Guest)]
+    pub kernel: Backend,
+    #[command(flatten)]
+    pub guest: Guest,
+    /// Also write the report here
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// What carries the traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// The lab's guest kernel, in virtual time; needs no rights
+    Guest,
+    /// Namespaces on the running kernel, in real time; needs root or user namespaces
+    Host,
+}
+
+/// Options of guests.
+#[derive(Debug, Clone, Args)]
+pub struct Guest {
+    /// A ready guest kernel instead of the built one
+    #[arg(long, value_name = "FILE")]
+    pub kernel_file: Option<PathBuf>,
+    /// Memory of each guest in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(64..=65536))]
+    pub memory: u32,
+    /// Most wall time of one cell or command
+    #[arg(long, value_name = "TIME")]
+    pub wall_limit: Option<Span>,
+}
+
+/// Where runs are kept.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Folder of the runs
+    #[arg(long = "out", value_name = "FOLDER", default_value = "runs")]
+    pub base: PathBuf,
+}
+
+/// Which run.
+#[derive(Debug, Args)]
+pub struct RunName {
+    /// The run: its name or folder; the latest where absent
+    pub run: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// Machine-readable output.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Json {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `quell kernel`.
+#[derive(Debug, Subcommand)]
+pub enum Kernel {
+    /// Build it, unless it is there already
+    Build {
+        #[command(flatten)]
+        source: Source,
+        /// Build it again even if it is there
+        #[arg(long)]
+        force: bool,
+    },
+    /// Tell about it: version, options, size, when it was built
+    Info {
+        #[command(flatten)]
+        source: Source,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Print its path; exits 1 if there is none
+    Path {
+        #[command(flatten)]
+        source: Source,
+    },
+}
+
+/// Where the kernel comes from.
+#[derive(Debug, Clone, Args)]
+pub struct Source {
+    /// Source of the kernel: a tree or a tarball; Debian's linux-source-6.1 where absent
+    #[arg(long, value_name = "PATH")]
+    pub source: Option<PathBuf>,
+    /// A ready kernel instead of one that Quell builds
+    #[arg(long, value_name = "FILE")]
+    pub kernel_file: Option<PathBuf>,
+}
+
+/// `quell lab`.
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// A shell on a host of the topology
+    #[command(after_help = "Example:\n  quell lab shell home-link b")]
+    Shell {
+        #[command(flatten)]
+        lab: LabPlace,
+        /// The host; the first one where absent
+        host: Option<String>,
+    },
+    /// One program on a host of the topology; its exit code becomes ours
+    #[command(after_help = "Examples:
+  quell lab exec home-link b -- ping -c 3 {server}
+  quell lab exec home-link a --with 'server: iperf3 -s -1' -- iperf3 -c {server} -t 5
+{NAME} stands for the IPv4 address of the host NAME, {NAME/6} for its IPv6 address.")]
+    Exec {
+        #[command(flatten)]
+        lab: LabPlace,
+        /// The host
+        host: String,
+        /// A program to run beside it, as 'HOST: COMMAND' (repeatable)
+        #[arg(long = "with", value_name = "HOST: COMMAND")]
+        with: Vec<String>,
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+}
+
+/// Which lab.
+#[derive(Debug, Args)]
+pub struct LabPlace {
+    /// A built-in experiment, an experiment file or a topology file
+    pub topology: String,
+    /// Put the queues of this scenario in place
+    #[arg(long)]
+    pub scenario: Option<String>,
+    /// What carries the traffic: the guest kernel or this machine's
+    #[arg(long, value_enum, default_value_t = Backend::Guest)]
+    pub kernel: Backend,
+    /// Time as it passes here, not virtual time (always so in a shell)
+    #[arg(long)]
+    pub real_time: bool,
+    #[command(flatten)]
+    pub guest: Guest,
+}

@@ -1,0 +1,66 @@
+//! `quell`: the command line, and nothing else.
+
+mod args;
+mod failure;
+mod kernel;
+mod lab;
+mod progress;
+mod results;
+mod run;
+
+use args::{Cli, Command};
+use clap::Parser;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // A reader that goes away (`quell show | head`) is no error; Rust ignores SIGPIPE at start.
+    // SAFETY: no other thread runs yet, and the default action is a valid handler.
+    unsafe {
+        let _ = nix::sys::signal::signal(
+            nix::sys::signal::Signal::SIGPIPE,
+            nix::sys::signal::SigHandler::SigDfl,
+        );
+    }
+    match carry_out(Cli::parse()) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("quell: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::List(json) => run::list(json.json),
+        Command::ShowExperiment { name } => run::show_experiment(&name),
+        Command::Check { experiment, tc } => run::check(&experiment, tc),
+        Command::Runs { place, json } => results::runs(&place.base, json.json),
+        Command::Show { run, json } => results::show(&run, json.json),
+        Command::Plot { run, figure, output } => {
+            results::plot(&run, figure.as_deref(), output.as_deref())
+        }
+        Command::Report { run, output } => results::report(&run, output.as_deref()),
+        Command::Kernel(command) => kernel::kernel(&command),
+        Command::Lab(command) => lab::lab(&command),
+        Command::Agent => agent(),
+        Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),
+        Command::HostInit { desk } => hidden(quell_experiment::run::host_init(&desk)),
+        Command::GuestInit => quell_experiment::run::guest_init(),
+    }
+}
+
+fn agent() -> Result<ExitCode, Failure> {
+    // An agent must not outlive the supervisor that started it.
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+    hidden(
+        quell_experiment::agent::run(std::io::stdin(), std::io::stdout())
+            .map_err(|e| e.to_string()),
+    )
+}
+
+fn hidden(result: Result<(), String>) -> Result<ExitCode, Failure> {
+    result.map(|()| ExitCode::SUCCESS).map_err(Failure::system)
+}

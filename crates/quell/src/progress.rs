@@ -1,0 +1,91 @@
+//! Progress for a person: a bar a scenario on a terminal, a line a finished scenario in a pipe.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quell_experiment::run::Progress;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+/// Shows the progress of a run on standard error.
+pub struct Show {
+    bars: Option<(MultiProgress, ProgressBar, Vec<ProgressBar>)>,
+    told: Vec<bool>,
+}
+
+const STEPS: u64 = 1000;
+
+impl Show {
+    /// For these scenarios.
+    pub fn new(scenarios: &[String]) -> Self {
+        let width = scenarios.iter().map(|s| s.chars().count()).max().unwrap_or(0).max(5);
+        let bars = std::io::stderr().is_terminal().then(|| {
+            let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8));
+            let style = |template: &str| {
+                ProgressStyle::with_template(template)
+                    .unwrap_or_else(|_| ProgressStyle::default_bar())
+                    .progress_chars("━╸─")
+            };
+            let scenario = style(&format!("  {{prefix:{width}}}  {{bar:40}}  {{percent:>3}} %"));
+            let total = style(&format!("  {{prefix:{width}}}  {{bar:40}}  {{percent:>3}} %  {{msg}}"));
+            let bars = scenarios
+                .iter()
+                .map(|name| {
+                    let bar = all.add(ProgressBar::new(STEPS).with_style(scenario.clone()));
+                    bar.set_prefix(name.clone());
+                    bar
+                })
+                .collect();
+            let sum = all.add(ProgressBar::new(STEPS).with_style(total));
+            sum.set_prefix("all");
+            (all, sum, bars)
+        });
+        Show { bars, told: vec![false; scenarios.len()] }
+    }
+
+    /// How far it came.
+    pub fn update(&mut self, progress: &Progress) {
+        let left = progress.left.map_or("estimating …".to_string(), |l| format!("{} left", words(l)));
+        match &self.bars {
+            Some((_, sum, bars)) => {
+                for (bar, (_, fraction)) in bars.iter().zip(&progress.scenarios) {
+                    bar.set_position((fraction * STEPS as f64) as u64);
+                }
+                sum.set_position((progress.fraction * STEPS as f64) as u64);
+                sum.set_message(left);
+            }
+            None => {
+                for (told, (name, fraction)) in self.told.iter_mut().zip(&progress.scenarios) {
+                    if !*told && *fraction >= 1.0 {
+                        *told = true;
+                        // Standard error may be closed; then nobody wants to know.
+                        let _ = writeln!(
+                            std::io::stderr(),
+                            "{name} done; {:.0} % of all after {}, {left}",
+                            progress.fraction * 100.0,
+                            words(progress.elapsed)
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Clears the bars away.
+    pub fn finish(self) {
+        if let Some((all, _, _)) = self.bars {
+            // Only a terminal that is gone can't be cleared.
+            let _ = all.clear();
+        }
+    }
+}
+
+/// A duration as people say it.
+pub fn words(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 10.0 {
+        format!("{seconds:.1} s")
+    } else if seconds < 120.0 {
+        format!("{seconds:.0} s")
+    } else {
+        format!("{} min {:02} s", time.as_secs() / 60, time.as_secs() % 60)
+    }
+}

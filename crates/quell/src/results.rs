@@ -1,0 +1,362 @@
+//! `quell runs`, `quell show`, `quell plot`, `quell report`, and what a run prints when it is over.
+
+use crate::args::{Run as RunArgs, RunName};
+use crate::failure::Failure;
+use crate::progress::words;
+use quell_experiment::expect::{Claim, Evidence, Measured, Metric, Source};
+use quell_experiment::run::Finished;
+use quell_experiment::spec::{Experiment, Load, Probe, load_file};
+use quell_model::CellStatus;
+use quell_model::manifest::ExpectationRecord;
+use quell_report::analysis::{EchoResult, FlowResult, Results, StreamKind, StreamResult};
+use quell_report::{figures, html, json, table};
+use quell_store::{Run, RunState, RunSummary};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A run with its results, and its claims checked against them.
+struct Opened {
+    run: Run,
+    results: Results,
+    published: BTreeMap<String, String>,
+}
+
+fn open(folder: &Path) -> Result<Opened, Failure> {
+    let mut run = Run::read(folder).map_err(Failure::system)?;
+    let results = Results::from(&run);
+    let mut published = BTreeMap::new();
+    // The text was an experiment when it was run; one that a newer version of Quell no longer takes is shown without its claims.
+    if let Ok(experiment) = load_file::parse("manifest.json", &run.manifest.experiment_text) {
+        published = self::published(&experiment);
+        run.manifest.expectations = judge(&run, &results, &experiment);
+    }
+    Ok(Opened { run, results, published })
+}
+
+fn open_named(name: &RunName) -> Result<Opened, Failure> {
+    let base = &name.place.base;
+    let folder = match &name.run {
+        Some(wanted) => quell_store::locate(base, wanted).map_err(Failure::usage)?,
+        None => {
+            let runs = quell_store::list(base).map_err(Failure::usage)?;
+            // They come oldest first.
+            let latest = runs.iter().rev().find(|r| !matches!(r.state, RunState::Unreadable(_)));
+            let latest = latest.ok_or_else(|| {
+                Failure::usage(format!(
+                    "there is no run in {}; make one with `quell run home-link`",
+                    base.display()
+                ))
+            })?;
+            latest.folder.clone()
+        }
+    };
+    open(&folder)
+}
+
+/// What others published for each scenario, in a line.
+fn published(experiment: &Experiment) -> BTreeMap<String, String> {
+    experiment
+        .scenario
+        .iter()
+        .filter(|s| !s.published.is_empty())
+        .map(|s| {
+            let parts: Vec<String> = s.published.iter().map(|(k, v)| format!("{k} {v}")).collect();
+            (s.name.clone(), parts.join(", "))
+        })
+        .collect()
+}
+
+/// Checks the claims whose scenarios were run; `--only` leaves some out.
+fn judge(run: &Run, results: &Results, experiment: &Experiment) -> Vec<ExpectationRecord> {
+    let ran = |scenario: &str| run.manifest.cells.iter().any(|c| c.id.scenario == scenario);
+    let evidence = Table { results, experiment };
+    experiment
+        .expect
+        .iter()
+        .filter_map(|text| Claim::parse(text).ok())
+        .filter(|c| c.sources().iter().all(|s| s.scenario.as_deref().is_none_or(ran)))
+        .map(|claim| {
+            let verdict = claim.check(&evidence);
+            ExpectationRecord { claim: verdict.claim, held: verdict.held, found: verdict.found }
+        })
+        .collect()
+}
+
+struct Table<'a> {
+    results: &'a Results,
+    experiment: &'a Experiment,
+}
+
+impl Table<'_> {
+    /// Streams of a probe or load: its own name, or `name-1`, `name-2` … with several connections.
+    fn is_stream_of(&self, stream: &str, name: &str) -> bool {
+        if stream == name {
+            return true;
+        }
+        let flows = self.experiment.load.iter().filter_map(|l| match l {
+            Load::Tcp(flow) => Some(flow),
+            _ => None,
+        });
+        let probes = self.experiment.probe.iter().filter_map(|p| match p {
+            Probe::Tcp(flow) => Some(flow),
+            _ => None,
+        });
+        let several = flows.chain(probes).any(|f| f.name == name && f.connections > 1);
+        several
+            && stream
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix('-'))
+                .is_some_and(|n| n.parse::<u32>().is_ok())
+    }
+}
+
+impl Evidence for Table<'_> {
+    fn values(&self, source: &Source) -> Vec<Measured> {
+        self.results
+            .rows
+            .iter()
+            .filter(|r| source.scenario.as_ref().is_none_or(|s| *s == r.cell.scenario))
+            .filter(|r| match &source.stream {
+                Some(stream) => *stream == r.stream,
+                None => self.is_stream_of(&r.stream, &source.probe),
+            })
+            // A load runs beside every probe; a claim about a probe means the cell where it was measured.
+            .filter(|r| {
+                r.cell.probe == source.probe
+                    || r.cell.probe == "all"
+                    || !self.experiment.probe.iter().any(|p| p.name() == source.probe)
+            })
+            .map(|r| Measured {
+                scenario: r.cell.scenario.clone(),
+                stream: r.stream.clone(),
+                repeat: r.cell.repeat,
+                value: value(r, source.metric),
+            })
+            .collect()
+    }
+}
+
+fn value(row: &StreamResult, metric: Metric) -> Option<f64> {
+    match &row.kind {
+        StreamKind::Echo(echo) => echo_value(echo, metric),
+        StreamKind::Flow(flow) => flow_value(flow, metric),
+    }
+}
+
+fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
+    let rtt = echo.rtt_ms.as_ref();
+    let seconds = |ms: f64| ms / 1e3;
+    match metric {
+        Metric::Loss => echo.loss_ratio,
+        Metric::Jitter => echo.jitter_ms.map(seconds),
+        Metric::RttMin => rtt.map(|r| seconds(r.min)),
+        Metric::RttMean => rtt.map(|r| seconds(r.mean)),
+        Metric::RttP50 => rtt.map(|r| seconds(r.p50)),
+        Metric::RttP90 => rtt.map(|r| seconds(r.p90)),
+        Metric::RttP99 => rtt.map(|r| seconds(r.p99)),
+        Metric::RttMax => rtt.map(|r| seconds(r.max)),
+        Metric::UpP50 => echo.up_ms.as_ref().map(|d| seconds(d.p50)),
+        Metric::DownP50 => echo.down_ms.as_ref().map(|d| seconds(d.p50)),
+        Metric::Sent => Some(echo.sent as f64),
+        Metric::Received => Some(echo.received as f64),
+        Metric::Duplicates => Some(echo.duplicates as f64),
+        Metric::Reordered => {
+            Some((echo.reordered_up.unwrap_or(0) + echo.reordered_down.unwrap_or(0)) as f64)
+        }
+        Metric::LostUp => Some(echo.lost_up as f64),
+        Metric::LostDown => Some(echo.lost_down as f64),
+        Metric::Goodput | Metric::Share | Metric::Retransmits => None,
+    }
+}
+
+fn flow_value(flow: &FlowResult, metric: Metric) -> Option<f64> {
+    match metric {
+        Metric::Loss => flow.loss_ratio,
+        Metric::Goodput => flow.goodput_mbps.map(|m| m * 1e6),
+        Metric::Share => flow.share,
+        Metric::Sent => flow.sent.map(|n| n as f64),
+        Metric::Received => flow.received.map(|n| n as f64),
+        Metric::Retransmits => flow.retransmits.map(|n| n as f64),
+        _ => None,
+    }
+}
+
+/// What `quell run` prints when it is over, and its exit code.
+pub fn after_run(
+    finished: &Finished,
+    experiment: &Experiment,
+    args: &RunArgs,
+) -> Result<ExitCode, Failure> {
+    let opened = open(&finished.folder)?;
+    let manifest = &opened.run.manifest;
+    let page = html::render(&opened.run, &opened.results, &opened.published);
+    let report = finished.folder.join("report.html");
+    write(&report, page.as_bytes())?;
+    if let Some(path) = &args.report {
+        write(path, page.as_bytes())?;
+    }
+    if args.json.json {
+        println!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
+    } else {
+        print!("{}", table::render(manifest, &opened.results, &opened.published));
+        print!("{}", verdicts(&manifest.expectations));
+        println!();
+        println!("run     {}", finished.folder.display());
+        println!("report  {}", args.report.as_ref().unwrap_or(&report).display());
+        if let (Some(wall), Some(inside)) = (manifest.wall_s, manifest.virtual_s) {
+            println!(
+                "took    {} for {} inside the experiment",
+                words(Duration::from_secs_f64(wall)),
+                words(Duration::from_secs_f64(inside))
+            );
+        }
+    }
+    let failed: Vec<String> = manifest
+        .cells
+        .iter()
+        .filter(|c| c.status != CellStatus::Complete)
+        .map(|c| format!("  {}: {}", c.id, c.reason.as_deref().unwrap_or("it was not run")))
+        .collect();
+    if finished.stopped {
+        return Err(Failure::check("stopped; what was measured until then is kept"));
+    }
+    if !failed.is_empty() {
+        let text = format!("{} of {} cells failed:\n{}", failed.len(), manifest.cells.len(), failed.join("\n"));
+        return Err(Failure::system(text));
+    }
+    let broken = manifest.expectations.iter().filter(|e| !e.held).count();
+    if broken > 0 {
+        return Err(Failure::check(format!(
+            "{broken} of {} expectations of {} failed",
+            manifest.expectations.len(),
+            experiment.name
+        )));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verdicts(expectations: &[ExpectationRecord]) -> String {
+    if expectations.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\nexpectations\n");
+    for e in expectations {
+        let sign = if e.held { "✓ holds" } else { "✗ FAILS" };
+        text.push_str(&format!("  {sign}  {:<52} {}\n", e.claim, e.found));
+    }
+    text
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes)
+        .map_err(|e| Failure::system(format!("writing {}: {e}", path.display())))
+}
+
+/// `quell runs`.
+pub fn runs(base: &Path, as_json: bool) -> Result<ExitCode, Failure> {
+    let runs = quell_store::list(base).map_err(Failure::usage)?;
+    if as_json {
+        let list: Vec<_> = runs.iter().map(run_json).collect();
+        println!("{:#}", serde_json::Value::Array(list));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if runs.is_empty() {
+        println!("no runs in {}; make one with `quell run home-link`", base.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = runs.iter().map(|r| r.name.len()).max().unwrap_or(0);
+    for run in &runs {
+        let (state, detail) = state(&run.state);
+        println!("{:width$}  {state}{detail}", run.name);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_json(run: &RunSummary) -> serde_json::Value {
+    let manifest = run.manifest.as_ref();
+    serde_json::json!({
+        "run": run.name,
+        "state": state(&run.state).0,
+        "folder": run.folder,
+        "experiment": manifest.map(|m| &m.experiment),
+        "seed": manifest.map(|m| m.seed),
+        "started": manifest.map(|m| &m.started),
+        "backend": manifest.map(|m| &m.kernel.backend),
+    })
+}
+
+/// A run's state in a word, and more of it.
+fn state(state: &RunState) -> (&'static str, String) {
+    match state {
+        RunState::Complete => ("complete", String::new()),
+        RunState::Partial { complete, cells } => {
+            ("partial", format!(": {complete} of {cells} cells complete"))
+        }
+        RunState::Running { complete, cells } => {
+            ("running", format!(": {complete} of {cells} cells complete"))
+        }
+        RunState::Unreadable(why) => ("unreadable", format!(": {why}")),
+    }
+}
+
+/// `quell show`.
+pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
+    let opened = open_named(name)?;
+    let manifest = &opened.run.manifest;
+    if as_json {
+        println!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
+    } else {
+        print!("{}", table::render(manifest, &opened.results, &opened.published));
+        print!("{}", verdicts(&manifest.expectations));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell plot`.
+pub fn plot(
+    name: &RunName,
+    figure: Option<&str>,
+    output: Option<&Path>,
+) -> Result<ExitCode, Failure> {
+    let Some(wanted) = figure else {
+        for name in figures::NAMES {
+            println!("{:15} {}", name.name, name.shows);
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let output = output.ok_or_else(|| {
+        Failure::usage("say where to write the figure: -o FILE.png or -o FILE.svg")
+    })?;
+    let is_png = match output.extension().and_then(|e| e.to_str()) {
+        Some("png") => true,
+        Some("svg") => false,
+        _ => {
+            return Err(Failure::usage(format!(
+                "{}: a figure is written as .png or .svg",
+                output.display()
+            )));
+        }
+    };
+    let opened = open_named(name)?;
+    let figure = figures::figure(&opened.run, wanted).map_err(Failure::usage)?;
+    let bytes = if is_png {
+        figure.png(2.0).map_err(Failure::system)?
+    } else {
+        figure.svg().into_bytes()
+    };
+    write(output, &bytes)?;
+    println!("{}", output.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell report`.
+pub fn report(name: &RunName, output: Option<&Path>) -> Result<ExitCode, Failure> {
+    let opened = open_named(name)?;
+    let page = html::render(&opened.run, &opened.results, &opened.published);
+    let place = output.map_or_else(|| opened.run.folder.join("report.html"), Path::to_path_buf);
+    write(&place, page.as_bytes())?;
+    println!("{}", place.display());
+    Ok(ExitCode::SUCCESS)
+}

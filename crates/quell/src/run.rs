@@ -1,0 +1,208 @@
+//! `quell run`, `quell list`, `quell show-experiment`, `quell check`.
+
+use crate::args::{Backend, Guest, Run};
+use crate::failure::Failure;
+use crate::{kernel, progress, results};
+use quell_experiment::run::{Carrier, GuestOptions, Options};
+use quell_experiment::spec::{Experiment, check, load_file, set};
+use quell_experiment::{builtin, nearest};
+use quell_lab::cell::CellPlan;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The text of an experiment, by name or path, and what to call it in errors.
+pub fn text_of(experiment: &str) -> Result<(String, String), Failure> {
+    if let Some(text) = builtin::find(experiment) {
+        return Ok((experiment.into(), text.into()));
+    }
+    let path = Path::new(experiment);
+    if !path.exists() && !experiment.contains(['/', '.']) {
+        let names = builtin::ALL.map(|(name, _)| name);
+        return Err(Failure::usage(format!(
+            "there is no experiment `{experiment}`, built in or as a file{}",
+            nearest::hint(experiment, &names)
+        )));
+    }
+    let text = load_file::read_file(path).map_err(Failure::usage)?;
+    Ok((experiment.into(), text))
+}
+
+/// An experiment that was read, changed as asked and checked.
+pub struct Ready {
+    /// Its text, changes made.
+    pub text: String,
+    /// It.
+    pub experiment: Experiment,
+    /// The plans of its cells.
+    pub plans: Vec<CellPlan>,
+}
+
+/// Reads, changes and checks an experiment.
+pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready, Failure> {
+    let (name, original) = text_of(name)?;
+    // Errors in the file itself are told with its own lines, before any change.
+    load_file::parse(&name, &original).map_err(Failure::usage)?;
+    let text = set::apply(&original, changes).map_err(Failure::usage)?;
+    let name = if changes.is_empty() { name } else { format!("{name} with the changes made") };
+    let mut experiment = load_file::parse(&name, &text).map_err(Failure::usage)?;
+    if !only.is_empty() {
+        let names: Vec<&str> = experiment.scenario.iter().map(|s| s.name.as_str()).collect();
+        for wanted in only {
+            if !names.contains(&wanted.as_str()) {
+                let hint = nearest::hint(wanted, &names);
+                return Err(Failure::usage(format!("--only: no scenario `{wanted}`{hint}")));
+            }
+        }
+    }
+    let mut plans =
+        check::check(&experiment).map_err(|e| Failure::usage(format!("{name}:\n{e}")))?;
+    if !only.is_empty() {
+        plans.retain(|p| only.contains(&p.id.scenario));
+        experiment.scenario.retain(|s| only.contains(&s.name));
+        for change in &mut experiment.timeline {
+            change.scenarios.retain(|s| only.contains(s));
+        }
+    }
+    Ok(Ready { text, experiment, plans })
+}
+
+/// `quell run`.
+pub fn run(args: &Run) -> Result<ExitCode, Failure> {
+    let mut changes = args.changes.clone();
+    changes.extend(args.duration.map(|d| format!("duration=\"{d}\"")));
+    changes.extend(args.repeat.map(|n| format!("repeat={n}")));
+    changes.extend(args.seed.map(|n| format!("seed={n}")));
+    let ready = prepare(&args.experiment, &changes, &args.only)?;
+    if args.jobs == Some(0) {
+        return Err(Failure::usage("--jobs 0 runs nothing; give at least 1"));
+    }
+    let carrier = carrier(args.kernel, &args.guest, &ready.plans)?;
+    let cpus = quell_sys::affinity::allowed_cpus().map_or(1, |c| c.len().max(1));
+    // Real time is shared: cells side by side would disturb each other.
+    let usual = if args.kernel == Backend::Host { 1 } else { cpus };
+    let options = Options {
+        base: args.place.base.clone(),
+        carrier,
+        jobs: args.jobs.unwrap_or(usual),
+        text: ready.text.clone(),
+        changes,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A second signal ends the program at once; the kernel then ends the cells.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
+    }
+    let scenarios: Vec<String> =
+        ready.experiment.scenario.iter().map(|s| s.name.clone()).collect();
+    let mut show = progress::Show::new(&scenarios);
+    let finished = quell_experiment::run::run(
+        &ready.experiment,
+        &ready.plans,
+        &options,
+        &stop,
+        &mut |progress| show.update(progress),
+    )
+    .map_err(Failure::system)?;
+    show.finish();
+    results::after_run(&finished, &ready.experiment, args)
+}
+
+fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Carrier, Failure> {
+    match backend {
+        Backend::Guest => guest_options(guest).map(Carrier::Guest),
+        Backend::Host => {
+            let lacking = quell_lab::host::lacking(plans).map_err(Failure::system)?;
+            if lacking.is_empty() {
+                return Ok(Carrier::Host);
+            }
+            Err(Failure::system(format!(
+                "the running kernel lacks what this experiment needs:\n  {}\nrun it in the guest kernel instead: --kernel guest",
+                lacking.join("\n  ")
+            )))
+        }
+    }
+}
+
+/// The guest kernel to use, with its options.
+pub fn guest_options(guest: &Guest) -> Result<GuestOptions, Failure> {
+    let found = kernel::found(guest.kernel_file.as_deref())?;
+    Ok(GuestOptions {
+        kernel: found.path,
+        version: found.version,
+        key: found.key,
+        memory_mib: guest.memory,
+        wall_limit: guest.wall_limit.map(Into::into),
+    })
+}
+
+/// `quell list`.
+pub fn list(json: bool) -> Result<ExitCode, Failure> {
+    let mut rows = Vec::new();
+    for (name, text) in builtin::ALL {
+        let experiment = load_file::parse(name, text).map_err(Failure::system)?;
+        rows.push((name, experiment));
+    }
+    if json {
+        let list: Vec<_> = rows
+            .iter()
+            .map(|(name, e)| {
+                let scenarios: Vec<&str> = e.scenario.iter().map(|s| s.name.as_str()).collect();
+                serde_json::json!({"name": name, "title": e.title, "scenarios": scenarios, "about": e.about.trim()})
+            })
+            .collect();
+        println!("{:#}", serde_json::Value::Array(list));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, experiment) in &rows {
+        println!("{name:width$}  {}", experiment.title);
+    }
+    println!("\nRun one with `quell run NAME`; copy and change one with `quell show-experiment NAME`.");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell show-experiment`.
+pub fn show_experiment(name: &str) -> Result<ExitCode, Failure> {
+    let names = builtin::ALL.map(|(n, _)| n);
+    let text = builtin::find(name).ok_or_else(|| {
+        Failure::usage(format!("no experiment `{name}` is built in{}", nearest::hint(name, &names)))
+    })?;
+    print!("{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell check`.
+pub fn check(name: &str, tc: bool) -> Result<ExitCode, Failure> {
+    let ready = prepare(name, &[], &[])?;
+    let length: f64 = ready.plans.iter().map(|p| p.length().as_secs_f64()).sum();
+    println!(
+        "{}: {} scenarios, {} probes, {} cells, {length:.0} s inside the experiment; {} claims",
+        ready.experiment.name,
+        ready.experiment.scenario.len(),
+        ready.experiment.probe.len(),
+        ready.plans.len(),
+        ready.experiment.expect.len()
+    );
+    if tc {
+        let mut told = Vec::new();
+        for queue in ready.plans.iter().flat_map(|p| p.queues.iter().map(move |q| (p, q))) {
+            let (plan, queue) = queue;
+            let place = (plan.id.scenario.clone(), queue.on.clone());
+            if told.contains(&place) {
+                continue;
+            }
+            println!("\n# scenario {}, {}", plan.id.scenario, queue.on);
+            let steps = queue.tree.plan().map_err(Failure::usage)?;
+            for command in quell_tc::commands(&steps, &queue.on.device) {
+                println!("{command}");
+            }
+            told.push(place);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

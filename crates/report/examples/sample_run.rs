@@ -1,0 +1,282 @@
+//! Makes a run folder of invented measurements, shaped like those of `home-link`, and everything that is shown of it: to look at figures and
+//! page without measuring anything.
+//!
+//! ```text
+//! cargo run -p quell-report --example sample_run -- FOLDER [REPEATS]
+//! ```
+
+use quell_model::manifest::{ExpectationRecord, FORMAT_VERSION};
+use quell_model::{
+    CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, FlowSample, KernelRecord,
+    Manifest, QueueSample, Side, TcpState,
+};
+use quell_report::{Results, figures, html, json, table};
+use quell_store::{Run, RunWriter};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+
+/// What a scenario does to packets.
+struct Scenario {
+    name: &'static str,
+    /// Delay in the queue in ms: from, to.
+    queue_ms: (f64, f64),
+    /// Part of small packets lost.
+    loss: f64,
+    /// Kbit/s that each flow gets: the measured one, and each load.
+    tcp: f64,
+    loads: &'static [(&'static str, f64)],
+    published: &'static str,
+}
+
+const SCENARIOS: [Scenario; 6] = [
+    Scenario {
+        name: "unloaded",
+        queue_ms: (0.0, 0.3),
+        loss: 0.0,
+        tcp: 2370.0,
+        loads: &[],
+        published: "0 % loss, 0.229 ms jitter; scp: full link",
+    },
+    Scenario {
+        name: "unloaded-shaped",
+        queue_ms: (0.0, 0.2),
+        loss: 0.0,
+        tcp: 2290.0,
+        loads: &[],
+        published: "0 % loss, 0.197 ms jitter; scp: full link",
+    },
+    Scenario {
+        name: "bulk",
+        queue_ms: (230.0, 470.0),
+        loss: 0.02,
+        tcp: 560.0,
+        loads: &[("bulk-1", 590.0), ("bulk-2", 610.0), ("bulk-3", 600.0)],
+        published: "0.6 % loss, 2.6 ms jitter; scp: about 1/4 of the link",
+    },
+    Scenario {
+        name: "bulk-shaped",
+        queue_ms: (0.0, 5.0),
+        loss: 0.0,
+        tcp: 1150.0,
+        loads: &[("bulk-1", 380.0), ("bulk-2", 390.0), ("bulk-3", 370.0)],
+        published: "0 % loss, 0.496 ms jitter; scp: 1/2",
+    },
+    Scenario {
+        name: "flood",
+        queue_ms: (455.0, 480.0),
+        loss: 0.7,
+        tcp: 1.0,
+        loads: &[("flood", 2400.0)],
+        published: "69 % loss, 1.58 ms jitter; scp: nothing gets through",
+    },
+    Scenario {
+        name: "flood-shaped",
+        queue_ms: (0.0, 6.0),
+        loss: 0.0,
+        tcp: 1140.0,
+        loads: &[("flood", 1130.0)],
+        published: "0 % loss, 0.804 ms jitter; scp: 1/2",
+    },
+];
+
+const SECOND: i64 = 1_000_000_000;
+const DURATION: i64 = 20 * SECOND;
+
+/// Numbers between 0 and 1 that are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> f64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as f64 / (1_u64 << 31) as f64
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let base = PathBuf::from(arguments.next().ok_or("which folder?")?);
+    let repeats: u32 = arguments.next().map_or(Ok(3), |r| r.parse())?;
+    let manifest = manifest(repeats);
+    let writer = RunWriter::create(&base, manifest.clone())?;
+    for record in &manifest.cells {
+        let mut journal = writer.journal(&record.id)?;
+        for event in events(&record.id, record.seed) {
+            journal.append(&event)?;
+        }
+    }
+    let folder = writer.folder().to_path_buf();
+    writer.finish(Manifest { wall_s: Some(14.2), ..manifest })?;
+
+    let run = Run::read(&folder)?;
+    let results = Results::from(&run);
+    let published: BTreeMap<String, String> =
+        SCENARIOS.iter().map(|s| (s.name.to_owned(), s.published.to_owned())).collect();
+    print!("{}", table::render(&run.manifest, &results, &published));
+    fs::write(folder.join("results.json"), json::render(&run.manifest, &results)?)?;
+    fs::write(folder.join("report.html"), html::render(&run, &results, &published))?;
+    for name in figures::NAMES {
+        let figure = figures::figure(&run, name.name)?;
+        fs::write(folder.join(format!("{}.png", name.name)), figure.png(1.0)?)?;
+    }
+    println!("{}", folder.display());
+    Ok(())
+}
+
+fn manifest(repeats: u32) -> Manifest {
+    let mut cells = Vec::new();
+    for scenario in &SCENARIOS {
+        for probe in ["udp", "ping", "tcp"] {
+            for repeat in 0..repeats {
+                cells.push(CellRecord {
+                    id: CellId { scenario: scenario.name.into(), probe: probe.into(), repeat },
+                    seed: cells.len() as u64 + 100,
+                    status: CellStatus::Planned,
+                    reason: None,
+                    wall_s: None,
+                    virtual_s: None,
+                    window_ns: Some(DURATION as u64),
+                    tasks: vec![],
+                });
+            }
+        }
+    }
+    let claim = |claim: &str, held, found: &str| ExpectationRecord {
+        claim: claim.into(),
+        held,
+        found: found.into(),
+    };
+    Manifest {
+        format: FORMAT_VERSION,
+        quell: env!("CARGO_PKG_VERSION").into(),
+        run: String::new(),
+        experiment: "home-link".into(),
+        title: "What a full uplink does, and what good queues do about it".into(),
+        experiment_text: "# Invented: nothing was measured.\n[links.wan]\nup = \"2.5Mbit\"\n"
+            .into(),
+        changes: vec!["duration=20s".into()],
+        seed: 1,
+        started: "2026-11-21T10:15:03Z".into(),
+        kernel: KernelRecord {
+            backend: "guest".into(),
+            version: "6.1.0-sample".into(),
+            virtual_time: true,
+            key: "sample".into(),
+        },
+        machine: BTreeMap::from([("cores".into(), "2".into())]),
+        clock: "CLOCK_MONOTONIC of the guest".into(),
+        cells,
+        complete: false,
+        wall_s: None,
+        virtual_s: None,
+        sysctls: BTreeMap::new(),
+        queues: BTreeMap::new(),
+        expectations: vec![
+            claim("bulk: ping.rtt_p99 > 200ms", true, "488.1 ms"),
+            claim("flood: udp.loss > 50%", true, "70.3 %"),
+            claim("flood-shaped: tcp.share = 0.50 ± 0.03", false, "0.46"),
+        ],
+    }
+}
+
+fn events(cell: &CellId, seed: u64) -> Vec<Event> {
+    let mut dice = Dice(seed);
+    let scenario = SCENARIOS.iter().find(|s| s.name == cell.scenario).expect("a scenario of ours");
+    let mut events = vec![
+        Event::Begin { cell: cell.clone(), seed, kernel: "6.1.0-sample".into() },
+        fact("tc/modem:wan", "{\"kind\":\"pfifo\",\"limit\":100}"),
+        fact("sysctl/net.ipv4.tcp_congestion_control", "cubic"),
+    ];
+    match cell.probe.as_str() {
+        "tcp" => events.push(flow("tcp", scenario.tcp, 0, &mut dice)),
+        probe => events.push(echo(probe, scenario, &mut dice)),
+    }
+    for (load, rate) in scenario.loads {
+        let rate = if cell.probe == "tcp" { *rate } else { rate * 1.2 };
+        events.push(flow(load, rate, -2 * SECOND, &mut dice));
+    }
+    events.push(queues(scenario, &mut dice));
+    events.push(Event::End { virtual_ns: 25 * SECOND as u64 });
+    events
+}
+
+fn fact(key: &str, value: &str) -> Event {
+    Event::Fact { when: "before".into(), key: key.into(), value: value.into() }
+}
+
+fn echo(stream: &str, scenario: &Scenario, dice: &mut Dice) -> Event {
+    let (low, high) = scenario.queue_ms;
+    let mut queue = low;
+    let samples = (0..DURATION / (20 * SECOND / 1000)).map(|seq| {
+        // The queue fills slowly and drains at once, as with Reno's sawtooth.
+        queue += (high - low) * (0.005 + 0.01 * dice.roll());
+        if queue > high {
+            queue = low;
+        }
+        let up_ms = 10.0 + queue + (high - low) * 0.05 * dice.roll();
+        let lost = dice.roll() < scenario.loss;
+        let up_ns = (up_ms * 1e6) as i64;
+        let udp = stream == "udp";
+        EchoSample {
+            t_ns: seq * 20 * SECOND / 1000,
+            seq: seq as u64,
+            rtt_ns: (!lost).then_some((up_ns + 10_000_000) as u64),
+            up_ns: (!lost && udp).then_some(up_ns),
+            down_ns: (!lost && udp).then_some(10_000_000),
+            up_order: (!lost && udp).then_some(seq as u64),
+            down_order: (!lost).then_some(seq as u64),
+            seen_late_ns: None,
+            bytes: if udp { 500 } else { 56 },
+            status: match (lost, udp) {
+                (false, _) => EchoStatus::Ok,
+                (true, true) => EchoStatus::LostUp,
+                (true, false) => EchoStatus::Lost,
+            },
+        }
+    });
+    Event::Echo { stream: stream.into(), samples: samples.collect() }
+}
+
+fn flow(stream: &str, kbit: f64, start: i64, dice: &mut Dice) -> Event {
+    let (mut bytes, mut samples) = (0.0, Vec::new());
+    for t_ns in (start..=DURATION).step_by(100_000_000) {
+        let tcp = TcpState { cwnd: 20, retransmits: (bytes / 1e5) as u64, ..Default::default() };
+        let sample = |side, tcp| FlowSample { t_ns, side, bytes: bytes as u64, packets: 0, tcp };
+        samples.push(sample(Side::Receiver, None));
+        samples.push(sample(Side::Sender, Some(tcp)));
+        bytes += kbit * 1e3 / 8.0 * 0.1 * (0.8 + 0.4 * dice.roll());
+    }
+    Event::Flow { stream: stream.into(), samples }
+}
+
+fn queues(scenario: &Scenario, dice: &mut Dice) -> Event {
+    let (low, high) = scenario.queue_ms;
+    let shaped = scenario.name.contains("shaped") || scenario.name == "unloaded";
+    let at = |device: &str, kind: &str, handle: &str, t_ns: i64, ms: f64| {
+        let bytes = (ms * 312.5) as u64;
+        QueueSample {
+            t_ns,
+            device: device.into(),
+            handle: handle.into(),
+            kind: kind.into(),
+            backlog_bytes: bytes,
+            backlog_packets: bytes / 1400,
+            drops: 0,
+            marks: 0,
+            packets: 0,
+            bytes: 0,
+        }
+    };
+    let mut samples = Vec::new();
+    for t_ns in (-2 * SECOND..=DURATION).step_by(100_000_000) {
+        let ms = low + (high - low) * dice.roll();
+        let (router, modem) = if shaped { (ms * 8.0, ms / 4.0) } else { (0.0, ms) };
+        samples.push(at("modem:wan", "pfifo", "1:", t_ns, modem));
+        samples.push(at("router:wan", "htb", "1:", t_ns, router));
+        samples.push(at("router:wan", "fq_codel", "10:", t_ns, router / 2.0));
+        samples.push(at("server:eth0", "noqueue", "0:", t_ns, 0.0));
+    }
+    Event::Queues { samples }
+}

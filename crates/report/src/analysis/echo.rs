@@ -1,0 +1,159 @@
+//! One echo stream (ICMP echo, reflected UDP) in figures: loss, order, delays and their variation.
+
+use super::Spread;
+use quell_model::{EchoSample, EchoStatus};
+use quell_stats::{ArrivalOrder, Jitter, ipdv, summary};
+
+/// What one echo stream showed in one cell. Packets sent while the loads warmed up don't count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EchoResult {
+    /// Packets sent, those included that the kernel refused. Packets that ended too late to be awaited don't count.
+    pub sent: u64,
+    /// Packets answered.
+    pub received: u64,
+    /// (sent − received) ÷ sent; none when nothing was sent.
+    pub loss_ratio: Option<f64>,
+    /// Packets known to be lost on the way to the reflector.
+    pub lost_up: u64,
+    /// Packets known to be lost on the way back.
+    pub lost_down: u64,
+    /// Packets that the kernel refused, or that an ICMP error answered.
+    pub errors: u64,
+    /// Further replies to packets that were answered already.
+    pub duplicates: u64,
+    /// Packets that came to the reflector after one that was sent later (RFC 4737); none where it does not number them.
+    pub reordered_up: Option<u64>,
+    /// Packets whose replies overtook each other on the way back, or on the whole way where the reflector does not number them.
+    pub reordered_down: Option<u64>,
+    /// Jitter of RFC 3550, section 6.4.1, in milliseconds: the mean of its running value, which speaks of the whole stream.
+    pub jitter_ms: Option<f64>,
+    /// The same after the last packet, as iperf prints it: it forgets all but some thirty packets.
+    pub jitter_last_ms: Option<f64>,
+    /// What the jitter and the variation of delay are of.
+    pub jitter_of: Transit,
+    /// Variation of delay between packets sent one after the other (RFC 3393), in milliseconds, as absolute values.
+    pub ipdv_ms: Option<Spread>,
+    /// Round-trip times in milliseconds.
+    pub rtt_ms: Option<Spread>,
+    /// One-way delays to the reflector in milliseconds.
+    pub up_ms: Option<Spread>,
+    /// One-way delays back in milliseconds.
+    pub down_ms: Option<Spread>,
+}
+
+/// Which time of a packet on its way its jitter is taken of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transit {
+    /// The one-way delay to the reflector, where the reflector tells it.
+    Up,
+    /// The round-trip time.
+    RoundTrip,
+}
+
+impl EchoResult {
+    /// The figures of one stream.
+    pub fn of(samples: &[EchoSample]) -> Self {
+        let counted: Vec<&EchoSample> =
+            samples.iter().filter(|s| s.t_ns >= 0 && s.status != EchoStatus::Unfinished).collect();
+        let count = |status| counted.iter().filter(|s| s.status == status).count() as u64;
+        let duplicates = count(EchoStatus::Duplicate);
+        let sent = counted.len() as u64 - duplicates;
+        let answered: Vec<&EchoSample> =
+            counted.iter().copied().filter(|s| s.status == EchoStatus::Ok).collect();
+        let received = answered.len() as u64;
+        let jitter_of = transit(&answered);
+        let delays = |of: fn(&EchoSample) -> Option<f64>| {
+            let values: Vec<f64> = answered.iter().filter_map(|s| of(s)).collect();
+            summary(&values)
+        };
+        let jitter = Jitter::of(transits_by_arrival(&answered, jitter_of));
+        let variations: Vec<f64> =
+            variations(&answered, jitter_of).into_iter().map(f64::abs).collect();
+        Self {
+            sent,
+            received,
+            loss_ratio: (sent > 0).then(|| (sent - received) as f64 / sent as f64),
+            lost_up: count(EchoStatus::LostUp),
+            lost_down: count(EchoStatus::LostDown),
+            errors: count(EchoStatus::Error),
+            duplicates,
+            reordered_up: order(&answered, |s| Some((s.up_order?, s.seq))).map(overtaken),
+            reordered_down: order(&answered, |s| {
+                Some((s.down_order?, s.up_order.unwrap_or(s.seq)))
+            })
+            .map(overtaken),
+            jitter_ms: jitter.mean(),
+            jitter_last_ms: jitter.last(),
+            jitter_of,
+            ipdv_ms: summary(&variations),
+            rtt_ms: delays(rtt_ms),
+            up_ms: delays(|s| s.up_ns.map(ms)),
+            down_ms: delays(|s| s.down_ns.map(ms)),
+        }
+    }
+}
+
+/// A packet's round-trip time in milliseconds.
+pub(crate) fn rtt_ms(sample: &EchoSample) -> Option<f64> {
+    sample.rtt_ns.map(|ns| ns as f64 / 1e6)
+}
+
+fn ms(ns: i64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// One-way delays where every answered packet has one, else round-trip times.
+pub(crate) fn transit(answered: &[&EchoSample]) -> Transit {
+    let all_up = !answered.is_empty() && answered.iter().all(|s| s.up_ns.is_some());
+    if all_up { Transit::Up } else { Transit::RoundTrip }
+}
+
+fn transit_ms(sample: &EchoSample, of: Transit) -> Option<f64> {
+    match of {
+        Transit::Up => sample.up_ns.map(ms),
+        Transit::RoundTrip => rtt_ms(sample),
+    }
+}
+
+/// RFC 3550 takes packets in the order of their arrival, which is not always that of their numbers.
+fn transits_by_arrival(answered: &[&EchoSample], of: Transit) -> Vec<f64> {
+    let mut packets: Vec<&EchoSample> = answered.to_vec();
+    packets.sort_by_key(|s| match of {
+        Transit::Up => (s.up_order.unwrap_or(s.seq), s.seq),
+        Transit::RoundTrip => (s.down_order.unwrap_or(s.seq), s.seq),
+    });
+    packets.into_iter().filter_map(|s| transit_ms(s, of)).collect()
+}
+
+/// Differences of transit times of packets with consecutive numbers, in milliseconds: a lost packet leaves no pair (RFC 3393, section
+/// 2.6 and RFC 5481, section 4.1).
+pub(crate) fn variations(answered: &[&EchoSample], of: Transit) -> Vec<f64> {
+    let mut packets: Vec<&EchoSample> = answered.to_vec();
+    packets.sort_by_key(|s| s.seq);
+    let mut delays: Vec<Option<f64>> = Vec::with_capacity(packets.len());
+    let mut next = None;
+    for packet in packets {
+        if next.is_some_and(|next| next != packet.seq) {
+            // One gap stands for all packets that are missing here.
+            delays.push(None);
+        }
+        delays.push(transit_ms(packet, of));
+        next = packet.seq.checked_add(1);
+    }
+    ipdv(&delays).into_iter().flatten().collect()
+}
+
+/// Numbers of packets in the order of arrival that `key` tells; none when some packet does not tell it.
+fn order(
+    answered: &[&EchoSample],
+    key: impl Fn(&EchoSample) -> Option<(u64, u64)>,
+) -> Option<Vec<u64>> {
+    let mut pairs: Vec<(u64, u64)> = answered.iter().map(|s| key(s)).collect::<Option<_>>()?;
+    pairs.sort_unstable();
+    (!pairs.is_empty()).then(|| pairs.into_iter().map(|(_, number)| number).collect())
+}
+
+/// Type-P-Reordered of RFC 4737, section 3.
+fn overtaken(numbers: Vec<u64>) -> u64 {
+    ArrivalOrder::of(numbers).reordered()
+}

@@ -1,0 +1,361 @@
+//! What figures draw: points over time, distributions, rates, backlogs. Computed here, so that a figure computes nothing.
+
+use super::echo::{self, Transit};
+use super::flow::{rate_mbps, window_ns};
+use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
+use quell_stats::ecdf::ecdf;
+use quell_stats::{BoxSummary, Sample};
+use quell_store::{CellData, EchoSeries, QueueSeries, Run};
+
+/// Most points of one line: more can't be told apart on a screen, and would make a page slow.
+const MOST_POINTS: usize = 2000;
+
+/// The echo streams of one scenario that a figure of delays shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScenarioDelays {
+    /// The scenario.
+    pub scenario: String,
+    /// Its streams.
+    pub streams: Vec<StreamDelays>,
+}
+
+/// The delays of one stream, of all repeats together, and of the first repeat over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamDelays {
+    /// The stream.
+    pub stream: String,
+    /// Seconds and RTT in milliseconds of the first repeat; none for a packet without an answer. Thinned where there are very many:
+    /// extremes and losses stay.
+    pub over_time: Vec<(f64, Option<f64>)>,
+    /// Packets of the first repeat that were lost: when, in seconds.
+    pub lost_at: Vec<f64>,
+    /// RTTs in milliseconds and the part of the packets sent that came back within them, ascending.
+    pub distribution: Vec<(f64, f64)>,
+    /// Tukey's box over the RTTs; none without answers.
+    pub summary: Option<BoxSummary>,
+}
+
+/// RTTs by scenario, of the streams that measure the round trip alone (ping) where there are any, else of all echo streams.
+pub fn delays(run: &Run) -> Vec<ScenarioDelays> {
+    let has_round_trip_only = echo_series(run).any(|(_, s)| !has_one_way(s));
+    let wanted = move |s: &EchoSeries| !has_round_trip_only || !has_one_way(s);
+    let mut scenarios: Vec<ScenarioDelays> = Vec::new();
+    for scenario in scenarios_of(run) {
+        let mut streams: Vec<(String, Vec<&EchoSeries>)> = Vec::new();
+        for (record, series) in echo_series(run) {
+            if record.id.scenario != scenario || !wanted(series) {
+                continue;
+            }
+            match streams.iter_mut().find(|(name, _)| *name == series.stream) {
+                Some((_, all)) => all.push(series),
+                None => streams.push((series.stream.clone(), vec![series])),
+            }
+        }
+        let streams: Vec<_> =
+            streams.into_iter().map(|(stream, all)| stream_delays(stream, &all)).collect();
+        if !streams.is_empty() {
+            scenarios.push(ScenarioDelays { scenario, streams });
+        }
+    }
+    scenarios
+}
+
+fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
+    let counted: Vec<&EchoSample> =
+        repeats.iter().flat_map(|s| &s.samples).filter(counts).collect();
+    let sample = Sample::new(counted.iter().filter_map(|s| echo::rtt_ms(s)));
+    // Of all that were sent: a line that ends below 1 shows the loss.
+    let answered = |s: &Sample| s.count() as f64 / counted.len() as f64;
+    let distribution = sample.as_ref().map_or(Vec::new(), |s| {
+        ecdf(s, MOST_POINTS)
+            .into_iter()
+            .map(|step| (step.value, step.share * answered(s)))
+            .collect()
+    });
+    let first: Vec<&EchoSample> =
+        repeats.first().map_or(Vec::new(), |s| s.samples.iter().filter(counts).collect());
+    let points = first.iter().map(|s| (seconds(s.t_ns), echo::rtt_ms(s))).collect();
+    StreamDelays {
+        stream,
+        over_time: thin(points),
+        lost_at: first.iter().filter(|s| s.status.is_lost()).map(|s| seconds(s.t_ns)).collect(),
+        distribution,
+        summary: sample.as_ref().map(BoxSummary::new),
+    }
+}
+
+/// How steadily packets of one scenario arrive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScenarioGaps {
+    /// The scenario.
+    pub scenario: String,
+    /// The stream.
+    pub stream: String,
+    /// Differences of transit times of consecutive packets in milliseconds (RFC 3393), with their sign.
+    pub variations_ms: Vec<f64>,
+    /// Times between arrivals in milliseconds: at the reflector where it tells its times, else of replies.
+    pub gaps_ms: Vec<f64>,
+    /// What the variations are of.
+    pub of: Transit,
+}
+
+/// Variation of delay and time between arrivals by scenario, of the streams with one-way delays (UDP) where there are any, else of all
+/// echo streams.
+pub fn gaps(run: &Run) -> Vec<ScenarioGaps> {
+    let any_one_way = echo_series(run).any(|(_, s)| has_one_way(s));
+    let mut all: Vec<ScenarioGaps> = Vec::new();
+    for (record, series) in echo_series(run) {
+        if any_one_way && !has_one_way(series) {
+            continue;
+        }
+        let answered: Vec<&EchoSample> =
+            series.samples.iter().filter(|s| counts(s) && s.status == EchoStatus::Ok).collect();
+        let of = echo::transit(&answered);
+        let mut arrivals: Vec<i64> = answered.iter().filter_map(|s| arrival_ns(s, of)).collect();
+        arrivals.sort_unstable();
+        let gaps = arrivals.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6);
+        let same =
+            |g: &&mut ScenarioGaps| g.scenario == record.id.scenario && g.stream == series.stream;
+        let variations = echo::variations(&answered, of);
+        match all.iter_mut().find(same) {
+            Some(known) => {
+                known.variations_ms.extend(variations);
+                known.gaps_ms.extend(gaps);
+            }
+            None => all.push(ScenarioGaps {
+                scenario: record.id.scenario.clone(),
+                stream: series.stream.clone(),
+                variations_ms: variations,
+                gaps_ms: gaps.collect(),
+                of,
+            }),
+        }
+    }
+    all.retain(|g| !g.gaps_ms.is_empty());
+    all
+}
+
+fn arrival_ns(sample: &EchoSample, of: Transit) -> Option<i64> {
+    let transit = match of {
+        Transit::Up => sample.up_ns?,
+        Transit::RoundTrip => i64::try_from(sample.rtt_ns?).ok()?,
+    };
+    sample.t_ns.checked_add(transit)
+}
+
+/// Scenarios one after the other along one axis of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Course<T> {
+    /// The probe in whose cells this was seen.
+    pub probe: String,
+    /// The scenarios, in order.
+    pub parts: Vec<Part<T>>,
+}
+
+/// One scenario of a [`Course`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<T> {
+    /// The scenario.
+    pub scenario: String,
+    /// Where it begins on the common axis, in seconds.
+    pub from_s: f64,
+    /// Where it ends.
+    pub to_s: f64,
+    /// What is shown of it.
+    pub lines: Vec<T>,
+}
+
+/// The goodput of one flow over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Goodput {
+    /// The flow.
+    pub stream: String,
+    /// Whether it is the probe's own rather than a load's.
+    pub is_probe: bool,
+    /// Starts of intervals in seconds on the common axis, and Mbit/s in each. All flows of a part have the same intervals.
+    pub intervals: Vec<(f64, f64)>,
+}
+
+/// Goodput by flow, scenarios one after the other, first repeat. The cells are those of the probe that is a flow itself, where there is one,
+/// else of the first probe in whose cells data flowed.
+pub fn goodput(run: &Run) -> Option<Course<Goodput>> {
+    let received = |data: &CellData| data.flows.iter().any(|f| f.side == Side::Receiver);
+    let own = |record: &CellRecord, data: &CellData| {
+        received(data) && data.flows.iter().any(|f| is_own(&f.stream, &record.id.probe))
+    };
+    let probe = choose_probe(run, own).or_else(|| choose_probe(run, |_, d| received(d)))?;
+    Some(course(run, probe, |record, data, from_s, end_ns| {
+        let step_ns = interval_ns(end_ns);
+        data.flows
+            .iter()
+            .filter(|f| f.side == Side::Receiver)
+            .map(|f| Goodput {
+                stream: f.stream.clone(),
+                is_probe: is_own(&f.stream, &record.id.probe),
+                intervals: (0..end_ns)
+                    .step_by(step_ns as usize)
+                    .map(|t| {
+                        let to = (t + step_ns).min(end_ns);
+                        (from_s + seconds(t), rate_mbps(f, t, to))
+                    })
+                    .collect(),
+            })
+            .collect()
+    }))
+}
+
+/// The backlog of one device over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Backlog {
+    /// `node:device`.
+    pub device: String,
+    /// Kind of its queue, as `fq_codel`.
+    pub kind: String,
+    /// Seconds on the common axis, and bytes waiting.
+    pub bytes: Vec<(f64, f64)>,
+}
+
+/// Most devices in a figure of backlogs.
+const MOST_DEVICES: usize = 5;
+
+/// Backlogs by device, scenarios one after the other, first repeat, of the devices where most was waiting. A device's qdiscs and classes count
+/// the same bytes again and again; the one that held most stands for the device.
+pub fn backlog(run: &Run) -> Option<Course<Backlog>> {
+    let probe = goodput(run)
+        .map(|course| course.probe)
+        .filter(|probe| run.iter().any(|(r, d)| r.id.probe == *probe && !d.queues.is_empty()))
+        .or_else(|| choose_probe(run, |_, data| !data.queues.is_empty()))?;
+    let mut course = course(run, probe, |_, data, from_s, end_ns| {
+        let mut devices: Vec<&str> = data.queues.iter().map(|q| q.device.as_str()).collect();
+        devices.dedup();
+        let fullest = |device: &&str| {
+            let queues = data.queues.iter().filter(|q| q.device == *device);
+            queues.max_by_key(|q| (peak(q), std::cmp::Reverse(q.handle.clone())))
+        };
+        let line = |queue: &QueueSeries| Backlog {
+            device: queue.device.clone(),
+            kind: queue.kind.clone(),
+            bytes: thin(
+                queue
+                    .points
+                    .iter()
+                    .filter(|p| (0..=end_ns).contains(&p.t_ns))
+                    .map(|p| (from_s + seconds(p.t_ns), Some(p.backlog_bytes as f64)))
+                    .collect(),
+            )
+            .into_iter()
+            .filter_map(|(t, bytes)| Some((t, bytes?)))
+            .collect(),
+        };
+        devices.iter().filter_map(fullest).map(line).collect()
+    });
+    let mut peaks: Vec<(f64, String)> = Vec::new();
+    for line in course.parts.iter().flat_map(|p| &p.lines) {
+        let peak = line.bytes.iter().map(|(_, b)| *b).fold(0.0, f64::max);
+        match peaks.iter_mut().find(|(_, device)| *device == line.device) {
+            Some((known, _)) => *known = known.max(peak),
+            None => peaks.push((peak, line.device.clone())),
+        }
+    }
+    peaks.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let shown: Vec<String> =
+        peaks.into_iter().take(MOST_DEVICES).filter(|(peak, _)| *peak > 0.0).map(|p| p.1).collect();
+    for part in &mut course.parts {
+        part.lines.retain(|line| shown.contains(&line.device));
+    }
+    Some(course)
+}
+
+fn peak(queue: &QueueSeries) -> u64 {
+    queue.points.iter().map(|p| p.backlog_bytes).max().unwrap_or(0)
+}
+
+/// The first probe, in the manifest's order, one of whose cells fits.
+fn choose_probe(run: &Run, fits: impl Fn(&CellRecord, &CellData) -> bool) -> Option<String> {
+    run.iter().find(|(record, data)| fits(record, data)).map(|(r, _)| r.id.probe.clone())
+}
+
+/// Whether a stream is the probe's own: its name, or its name with a number where there are several connections.
+pub(crate) fn is_own(stream: &str, probe: &str) -> bool {
+    match stream.strip_prefix(probe) {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix('-').is_some_and(|n| n.parse::<u32>().is_ok()),
+        None => false,
+    }
+}
+
+fn course<T>(
+    run: &Run,
+    probe: String,
+    lines: impl Fn(&CellRecord, &CellData, f64, i64) -> Vec<T>,
+) -> Course<T> {
+    let mut parts = Vec::new();
+    let mut from_s = 0.0;
+    for scenario in scenarios_of(run) {
+        let cell = run.iter().find(|(record, data)| {
+            record.id.scenario == scenario && record.id.probe == probe && !data.is_empty()
+        });
+        let Some((record, data)) = cell else { continue };
+        let Some(end_ns) = window_ns(record, data) else { continue };
+        let to_s = from_s + seconds(end_ns);
+        parts.push(Part { scenario, from_s, to_s, lines: lines(record, data, from_s, end_ns) });
+        // A little air, so that the end of one is not taken for the start of the next.
+        from_s = to_s + seconds(end_ns) * 0.04;
+    }
+    Course { probe, parts }
+}
+
+/// Intervals of rates: round numbers, some 40 to a scenario.
+fn interval_ns(end_ns: i64) -> i64 {
+    let steps = [1, 2, 5].map(|n| n * 100_000_000_i64);
+    let round = (0..9).flat_map(|zeros| steps.map(|s| s * 10_i64.pow(zeros)));
+    round.into_iter().find(|step| end_ns / step <= 50).unwrap_or(end_ns)
+}
+
+fn scenarios_of(run: &Run) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for record in &run.manifest.cells {
+        if !names.contains(&record.id.scenario) {
+            names.push(record.id.scenario.clone());
+        }
+    }
+    names
+}
+
+fn echo_series(run: &Run) -> impl Iterator<Item = (&CellRecord, &EchoSeries)> {
+    run.iter().flat_map(|(record, data)| data.echoes.iter().map(move |series| (record, series)))
+}
+
+fn has_one_way(series: &EchoSeries) -> bool {
+    series.samples.iter().any(|s| s.up_ns.is_some())
+}
+
+fn counts(sample: &&EchoSample) -> bool {
+    sample.t_ns >= 0 && !matches!(sample.status, EchoStatus::Unfinished | EchoStatus::Duplicate)
+}
+
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Keeps at most [`MOST_POINTS`]: of each stretch of points its lowest, its highest and a gap, if there is one.
+fn thin(points: Vec<(f64, Option<f64>)>) -> Vec<(f64, Option<f64>)> {
+    if points.len() <= MOST_POINTS {
+        return points;
+    }
+    let stretch = points.len().div_ceil(MOST_POINTS / 3);
+    points
+        .chunks(stretch)
+        .flat_map(|chunk| {
+            let value = |i: &usize| chunk[*i].1.unwrap_or(f64::NAN);
+            let present = || (0..chunk.len()).filter(|i| chunk[*i].1.is_some());
+            let low = present().min_by(|a, b| value(a).total_cmp(&value(b)));
+            let high = present().max_by(|a, b| value(a).total_cmp(&value(b)));
+            let gap = (0..chunk.len()).find(|i| chunk[*i].1.is_none());
+            let mut kept: Vec<usize> = [low, high, gap].into_iter().flatten().collect();
+            kept.sort_unstable();
+            kept.dedup();
+            kept.into_iter().map(|i| chunk[i])
+        })
+        .collect()
+}

@@ -1,0 +1,97 @@
+//! Figures by name. They describe what analysis computed; drawing is quell-chart's.
+
+mod backlog;
+mod gaps;
+mod goodput;
+mod rtt;
+
+use quell_chart::Figure;
+use quell_model::Manifest;
+use quell_store::Run;
+
+/// A figure's name and what it shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Name {
+    /// The name, as `quell plot --figure` takes it.
+    pub name: &'static str,
+    /// What it shows, in a few words.
+    pub shows: &'static str,
+}
+
+/// A figure with data in it, or one that says why there is none.
+type Made = Result<Figure, Box<Figure>>;
+
+struct Entry {
+    name: Name,
+    make: fn(&Run) -> Made,
+}
+
+const fn entry(name: &'static str, shows: &'static str, make: fn(&Run) -> Made) -> Entry {
+    Entry { name: Name { name, shows }, make }
+}
+
+/// All figures, in the order of the page.
+const ALL: [Entry; 7] = [
+    entry("rtt-time", "round-trip time over time, by scenario, as lines", rtt::lines),
+    entry("rtt-scatter", "round-trip time over time, by scenario, one dot a packet", rtt::scatter),
+    entry("rtt-cdf", "distribution of the round-trip time", rtt::distribution),
+    entry("rtt-box", "round-trip time by scenario, as boxes", rtt::boxes),
+    entry("goodput-time", "goodput over time, stacked by flow", goodput::figure),
+    entry("queue-backlog", "bytes waiting in queues over time", backlog::figure),
+    entry("jitter-gap", "variation of delay, and time between arrivals", gaps::figure),
+];
+
+/// The names of all figures.
+pub const NAMES: [Name; ALL.len()] = {
+    let mut names = [ALL[0].name; ALL.len()];
+    let mut index = 0;
+    while index < ALL.len() {
+        names[index] = ALL[index].name;
+        index += 1;
+    }
+    names
+};
+
+/// There is no figure of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no figure {name:?}; there are {}", list())]
+pub struct UnknownFigure {
+    /// What was asked for.
+    pub name: String,
+}
+
+fn list() -> String {
+    NAMES.map(|n| n.name).join(", ")
+}
+
+/// A figure of a run, by its name. A run without the data gives a figure that says so.
+///
+/// # Errors
+/// When there is no figure of that name; the answer lists those that there are.
+pub fn figure(run: &Run, name: &str) -> Result<Figure, UnknownFigure> {
+    let entry = ALL.iter().find(|e| e.name.name == name);
+    let entry = entry.ok_or_else(|| UnknownFigure { name: name.to_owned() })?;
+    Ok((entry.make)(run).unwrap_or_else(|empty| *empty))
+}
+
+/// The figures for which a run has data, with their names, in the order of the page.
+pub fn present(run: &Run) -> impl Iterator<Item = (Name, Figure)> {
+    ALL.iter().filter_map(|e| Some((e.name, (e.make)(run).ok()?)))
+}
+
+/// The small print of a figure: which run it shows.
+fn source(manifest: &Manifest) -> String {
+    let partial = if manifest.complete { "" } else { " · partial run" };
+    format!("Run {} · seed {}{partial}", manifest.run, manifest.seed)
+}
+
+/// A figure that says that there is nothing to show.
+fn empty(title: &str, run: &Run, why: &str) -> Made {
+    let note = source(&run.manifest);
+    Err(Box::new(Figure::new(title).subtitle(why).note(note).size(760, 160)))
+}
+
+/// The name of a series: the scenario, and the stream where there are several.
+fn series_name(scenario: &str, stream: &str, several: bool) -> String {
+    if several { format!("{scenario}: {stream}") } else { scenario.to_owned() }
+}

@@ -1,0 +1,171 @@
+//! Round-trip times: over time, distribution, boxes.
+
+use super::{Made, empty, series_name, source};
+use crate::analysis::series::{ScenarioDelays, StreamDelays, delays};
+use quell_chart::{Axis, Boxes, Ecdf, Figure, FiveNumbers, Legend, Line, Panel, Scatter};
+use quell_store::Run;
+
+const NOTHING: &str = "No packets with answers were recorded in this run.";
+
+/// From this ratio of the greatest to the least time, equal ratios take equal space: bufferbloat is a matter of factors.
+const WIDE: f64 = 8.0;
+
+/// Lines with gaps at losses.
+pub(super) fn lines(run: &Run) -> Made {
+    over_time(run, "Round-trip time over time", |panel, name, stream| {
+        panel.mark(Line::with_gaps(name, stream.over_time.iter().copied()))
+    })
+}
+
+/// One dot a packet.
+pub(super) fn scatter(run: &Run) -> Made {
+    over_time(run, "Round-trip time, packet by packet", |panel, name, stream| {
+        let dots = stream.over_time.iter().filter_map(|(t, rtt)| Some((*t, (*rtt)?)));
+        panel.mark(Scatter::new(name, dots))
+    })
+}
+
+/// A panel for each scenario, all with the same axes, so that heights can be compared across panels.
+fn over_time(run: &Run, title: &str, draw: impl Fn(Panel, String, &StreamDelays) -> Panel) -> Made {
+    let all = delays(run);
+    let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
+    let last = all
+        .iter()
+        .flat_map(|s| &s.streams)
+        .filter_map(|s| s.over_time.last())
+        .fold(0.0_f64, |last, (t, _)| last.max(*t));
+    let several = has_several(&all);
+    let columns = if all.len() > 1 { 2 } else { 1 };
+    let rows = all.len().div_ceil(columns);
+    let mut figure = Figure::new(title)
+        .note(format!("{}. First repeat. Gaps in a line are lost packets.", source(&run.manifest)))
+        .columns(columns)
+        .share_x()
+        .legend(if several { Legend::Top } else { Legend::Hidden })
+        .size(820, 120 + 170 * rows as u32);
+    if all.len() > 1 {
+        figure = figure.subtitle("A panel for each scenario; all have the same axes");
+    }
+    for scenario in &all {
+        let x = Axis::linear("Time").unit("s").from(0.0).to(last.ceil().max(1.0));
+        let mut panel = Panel::new(x, range.axis()).title(panel_title(scenario));
+        for stream in &scenario.streams {
+            let name = if several { stream.stream.clone() } else { "RTT".to_owned() };
+            panel = draw(panel, name, stream);
+        }
+        figure = figure.panel(panel);
+    }
+    Ok(figure)
+}
+
+fn panel_title(scenario: &ScenarioDelays) -> String {
+    let lost: usize = scenario.streams.iter().map(|s| s.lost_at.len()).sum();
+    match lost {
+        0 => scenario.scenario.clone(),
+        n => format!("{} ({n} lost)", scenario.scenario),
+    }
+}
+
+/// The distribution, of all repeats. A line that does not reach the top shows the loss.
+pub(super) fn distribution(run: &Run) -> Made {
+    let title = "Distribution of the round-trip time";
+    let all = delays(run);
+    let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
+    let several = has_several(&all);
+    let y = Axis::linear("Packets answered within").percent().from(0.0).to(1.0);
+    let mut panel = Panel::new(range.axis(), y);
+    for (scenario, stream) in streams(&all) {
+        let name = series_name(&scenario.scenario, &stream.stream, several);
+        panel = panel.mark(Ecdf::new(name, stream.distribution.iter().copied()));
+    }
+    Ok(Figure::new(title)
+        .subtitle("Share of the packets sent; a line that ends below 100 % shows the loss")
+        .note(source(&run.manifest))
+        .panel(panel)
+        .size(820, 460))
+}
+
+/// Boxes by scenario, of all repeats.
+pub(super) fn boxes(run: &Run) -> Made {
+    let title = "Round-trip time by scenario";
+    let all = delays(run);
+    let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
+    let several = has_several(&all);
+    let names: Vec<&str> = all.iter().map(|s| s.scenario.as_str()).collect();
+    let mut series: Vec<(String, Boxes)> = Vec::new();
+    for (index, scenario) in all.iter().enumerate() {
+        for stream in &scenario.streams {
+            let Some(numbers) = &stream.summary else { continue };
+            let numbers = FiveNumbers {
+                low: numbers.whisker_low,
+                q1: numbers.q1,
+                median: numbers.median,
+                q3: numbers.q3,
+                high: numbers.whisker_high,
+                outliers: distinct(&numbers.outliers),
+            };
+            let name = if several { stream.stream.clone() } else { String::new() };
+            let at = series.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+                series.push((name.clone(), Boxes::new(name)));
+                series.len() - 1
+            });
+            let (name, boxes) = series.swap_remove(at);
+            series.push((name, boxes.at(index, numbers)));
+        }
+    }
+    let mut panel = Panel::new(Axis::categories("", names), range.axis());
+    for (_, boxes) in series {
+        panel = panel.mark(boxes);
+    }
+    Ok(Figure::new(title)
+        .subtitle("Median, quartiles, and whiskers up to 1.5 times the distance of the quartiles")
+        .note(source(&run.manifest))
+        .panel(panel)
+        .size(820, 460))
+}
+
+/// Outliers at most once for each hundredth of a millisecond: more dots at one place show nothing more.
+fn distinct(sorted: &[f64]) -> Vec<f64> {
+    let mut kept: Vec<f64> = Vec::new();
+    for value in sorted {
+        if kept.last().is_none_or(|last| value - last > 0.01) {
+            kept.push(*value);
+        }
+    }
+    kept
+}
+
+fn streams(all: &[ScenarioDelays]) -> impl Iterator<Item = (&ScenarioDelays, &StreamDelays)> {
+    all.iter().flat_map(|scenario| scenario.streams.iter().map(move |s| (scenario, s)))
+}
+
+fn has_several(all: &[ScenarioDelays]) -> bool {
+    all.iter().any(|scenario| scenario.streams.len() > 1)
+}
+
+/// The common range of times.
+struct Range {
+    low: f64,
+    high: f64,
+}
+
+fn range(all: &[ScenarioDelays]) -> Option<Range> {
+    let values = || {
+        let ends = |s: &StreamDelays| Some([s.distribution.first()?.0, s.distribution.last()?.0]);
+        streams(all).filter_map(move |(_, s)| ends(s)).flatten()
+    };
+    let low = values().min_by(f64::total_cmp)?;
+    let high = values().max_by(f64::total_cmp)?;
+    Some(Range { low, high })
+}
+
+impl Range {
+    fn axis(&self) -> Axis {
+        let label = "Round-trip time";
+        if self.low > 0.0 && self.high / self.low > WIDE {
+            Axis::log10(label).unit("ms").from(self.low * 0.8).to(self.high * 1.25)
+        } else {
+            Axis::linear(label).unit("ms").from(0.0).to(self.high * 1.1)
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The page of a run: one file without scripts and without the network, figures first, then tables, then how it was measured.
+
+mod measured;
+mod tables;
+mod text;
+
+use crate::analysis::{Results, Summary};
+use crate::figures;
+use quell_model::{CellStatus, Manifest};
+use quell_store::Run;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use text::escape;
+
+/// The whole page as HTML. `published` has texts by scenario that stand beside each row: figures that others published.
+pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>) -> String {
+    let m = &run.manifest;
+    let summary = Summary::of(results, m);
+    let title = if m.title.is_empty() { &m.experiment } else { &m.title };
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{} · {}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
+        escape(title),
+        escape(&m.run),
+        include_str!("html/page.css")
+    );
+    page += &header(m, title);
+    page.push_str("<main>\n");
+    page += &figure_section(run);
+    page.push_str("<section id=\"tables\">\n<h2>Results</h2>\n");
+    page += &tables::summary(m, results, &summary, published);
+    page += &tables::expectations(m);
+    page += &tables::streams(results);
+    page.push_str("</section>\n");
+    page += &measured::section(run);
+    page.push_str("</main>\n");
+    let _ = write!(
+        page,
+        "<footer><p>Quell {} · run {}</p></footer>\n</body>\n</html>\n",
+        escape(&m.quell),
+        escape(&m.run)
+    );
+    page
+}
+
+fn header(m: &Manifest, title: &str) -> String {
+    let mut text = format!("<header>\n<h1>{}</h1>\n", escape(title));
+    let time = if m.kernel.virtual_time { "virtual time" } else { "real time" };
+    let _ = writeln!(
+        text,
+        "<p class=\"facts\">{} · started {} · {} kernel {}, {time} · seed {}</p>",
+        escape(&m.experiment),
+        escape(&m.started),
+        escape(&m.kernel.backend),
+        escape(&m.kernel.version),
+        m.seed
+    );
+    let done = m.cells.iter().filter(|c| c.status == CellStatus::Complete).count();
+    if !m.complete {
+        let _ = writeln!(
+            text,
+            "<p class=\"notice\" role=\"alert\"><strong>⚠ Partial run.</strong> {done} of {} cells ran to \
+             their end. Figures and tables show what there is; <a href=\"#cells\">the cells</a> say what is \
+             missing and why.</p>",
+            m.cells.len()
+        );
+    }
+    if !m.expectations.is_empty() {
+        let held = m.expectations.iter().filter(|e| e.held).count();
+        let all = m.expectations.len();
+        let (mark, class) = if held == all { ("✓", "held") } else { ("✗", "failed") };
+        let _ = writeln!(
+            text,
+            "<p class=\"{class}\">{mark} {held} of {all} <a href=\"#claims\">claims</a> held.</p>"
+        );
+    }
+    text.push_str(
+        "<nav><a href=\"#figures\">Figures</a> <a href=\"#tables\">Results</a> <a href=\"#how\">How it was \
+         measured</a></nav>\n</header>\n",
+    );
+    text
+}
+
+fn figure_section(run: &Run) -> String {
+    let mut text = "<section id=\"figures\">\n<h2>Figures</h2>\n".to_owned();
+    let mut any = false;
+    // Dots would make the page several times as large and show what the lines show.
+    for (name, figure) in figures::present(run).filter(|(n, _)| n.name != "rtt-scatter") {
+        any = true;
+        let _ = writeln!(
+            text,
+            "<figure id=\"{}\"><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div></figure>",
+            escape(name.name),
+            escape(name.shows),
+            figure.svg()
+        );
+    }
+    if !any {
+        text.push_str("<p>Nothing was measured that a figure could show.</p>\n");
+    }
+    text + "</section>\n"
+}

@@ -1,0 +1,181 @@
+//! The page's tables of results. Each scrolls within itself where a screen is narrow.
+
+use super::text::escape;
+use crate::analysis::{Results, Spread, StreamResult, Summary};
+use crate::layout::Layout;
+use quell_model::Manifest;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A table in its own scrolling box.
+pub(super) fn scrolling(caption: &str, table: &str) -> String {
+    format!(
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\n<table>\n<caption>{0}</caption>\n\
+         {table}</table>\n</div>\n",
+        escape(caption)
+    )
+}
+
+/// The summary: the same as the terminal's table.
+pub(super) fn summary(
+    m: &Manifest,
+    results: &Results,
+    summary: &Summary,
+    published: &BTreeMap<String, String>,
+) -> String {
+    let layout = Layout::of(m, results, summary);
+    if layout.rows.iter().all(|r| r.cells.iter().all(Option::is_none)) {
+        return "<p>Nothing was measured.</p>\n".to_owned();
+    }
+    let with_streams = layout.rows.iter().any(|r| r.stream.is_some());
+    let with_published = layout.rows.iter().any(|r| published.contains_key(&r.scenario));
+    let mut text = "<thead><tr><th scope=\"col\">Scenario</th>".to_owned();
+    if with_streams {
+        text.push_str("<th scope=\"col\">Stream</th>");
+    }
+    for column in &layout.columns {
+        let from = column.from.as_ref().map(|f| format!("{}, ", escape(f))).unwrap_or_default();
+        let _ = write!(
+            text,
+            "<th scope=\"col\" class=\"n\">{}<br><small>{from}{}</small></th>",
+            column.name, column.unit
+        );
+    }
+    if with_published {
+        text.push_str("<th scope=\"col\">Published</th>");
+    }
+    text.push_str("</tr></thead>\n<tbody>\n");
+    for row in &layout.rows {
+        let _ = write!(text, "<tr><th scope=\"row\">{}</th>", escape(&row.scenario));
+        if let Some((probe, stream)) = &row.stream {
+            let name = if probe == stream || probe == "all" {
+                stream.clone()
+            } else {
+                format!("{probe}: {stream}")
+            };
+            let _ = write!(text, "<td>{}</td>", escape(&name));
+        }
+        for cell in &row.cells {
+            let figure = match cell {
+                Some(value) => match value.interval() {
+                    Some(interval) => format!("{} <small>{interval}</small>", value.mean()),
+                    None => value.mean(),
+                },
+                None => "–".to_owned(),
+            };
+            let _ = write!(text, "<td class=\"n\">{figure}</td>");
+        }
+        if with_published {
+            let note = published.get(&row.scenario).map(String::as_str).unwrap_or_default();
+            let _ = write!(text, "<td class=\"note\">{}</td>", escape(note));
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</tbody>\n");
+    let repeats = m.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
+    let caption = match repeats {
+        1 => "By scenario, one repeat".to_owned(),
+        n => format!("By scenario, means over {n} repeats; ± is the 95 % bootstrap interval"),
+    };
+    scrolling(&caption, &text)
+}
+
+/// The claims of the experiment, and whether they held.
+pub(super) fn expectations(m: &Manifest) -> String {
+    if m.expectations.is_empty() {
+        return String::new();
+    }
+    let mut text = "<thead><tr><th scope=\"col\">Claim</th><th scope=\"col\">Result</th>\
+                    <th scope=\"col\">Found</th></tr></thead>\n<tbody>\n"
+        .to_owned();
+    for e in &m.expectations {
+        let (class, word) = if e.held { ("held", "✓ held") } else { ("failed", "✗ failed") };
+        let _ = writeln!(
+            text,
+            "<tr><td class=\"claim\"><code>{}</code></td><td class=\"{class}\">{word}</td><td>{}</td></tr>",
+            escape(&e.claim),
+            escape(&e.found)
+        );
+    }
+    text.push_str("</tbody>\n");
+    format!(
+        "<h3 id=\"claims\">Claims</h3>\n{}",
+        scrolling("What the experiment file expects, and what was found", &text)
+    )
+}
+
+/// A column of the table of streams: its name, and its text for a stream.
+type StreamColumn = (&'static str, fn(&StreamResult) -> Option<String>);
+
+const STREAM_COLUMNS: [StreamColumn; 15] = [
+    ("sent", |r| r.sent().map(|n| n.to_string())),
+    ("received", |r| r.received().map(|n| n.to_string())),
+    ("loss, %", |r| r.loss_ratio().map(|l| format!("{:.2}", l * 100.0))),
+    ("lost up / down", |r| r.echo().map(|e| format!("{} / {}", e.lost_up, e.lost_down))),
+    ("duplicates", |r| r.echo().map(|e| e.duplicates.to_string())),
+    ("reordered up / down", |r| {
+        let count = |n: Option<u64>| n.map_or("–".to_owned(), |n| n.to_string());
+        r.echo().map(|e| format!("{} / {}", count(e.reordered_up), count(e.reordered_down)))
+    }),
+    ("errors", |r| r.echo().map(|e| e.errors.to_string())),
+    ("jitter, ms", |r| r.echo()?.jitter_ms.map(|j| format!("{j:.3}"))),
+    ("IPDV p99, ms", |r| r.echo()?.ipdv_ms.as_ref().map(|s| format!("{:.3}", s.p99))),
+    ("RTT min / p50 / p99 / max, ms", |r| r.echo()?.rtt_ms.as_ref().map(times)),
+    ("up min / p50 / p99 / max, ms", |r| r.echo()?.up_ms.as_ref().map(times)),
+    ("down min / p50 / p99 / max, ms", |r| r.echo()?.down_ms.as_ref().map(times)),
+    ("goodput, Mbit/s", |r| r.flow()?.goodput_mbps.map(|g| format!("{g:.3}"))),
+    ("share, %", |r| r.flow()?.share.map(|s| format!("{:.1}", s * 100.0))),
+    ("retransmits", |r| r.flow()?.retransmits.map(|n| n.to_string())),
+];
+
+fn times(s: &Spread) -> String {
+    format!("{:.3} / {:.3} / {:.3} / {:.3}", s.min, s.p50, s.p99, s.max)
+}
+
+/// Every stream of every cell, loads included. Columns that no stream has are left out.
+pub(super) fn streams(results: &Results) -> String {
+    if results.rows.is_empty() {
+        return String::new();
+    }
+    let (mut echoes, mut flows) = (Vec::new(), Vec::new());
+    for row in &results.rows {
+        if row.echo().is_some() { echoes.push(row) } else { flows.push(row) }
+    }
+    let mut text = "<details>\n<summary>Every stream of every cell</summary>\n".to_owned();
+    for (rows, caption) in [
+        (echoes, "Streams of packets that are answered"),
+        (flows, "Flows of data, probes and loads"),
+    ] {
+        if !rows.is_empty() {
+            text += &scrolling(caption, &stream_rows(&rows));
+        }
+    }
+    text + "</details>\n"
+}
+
+fn stream_rows(rows: &[&StreamResult]) -> String {
+    let shown: Vec<&StreamColumn> =
+        STREAM_COLUMNS.iter().filter(|(_, of)| rows.iter().any(|r| of(r).is_some())).collect();
+    let mut text = "<thead><tr><th scope=\"col\">Scenario</th><th scope=\"col\">Probe</th>\
+                    <th scope=\"col\">Stream</th><th scope=\"col\" class=\"n\">Repeat</th>"
+        .to_owned();
+    for (name, _) in &shown {
+        let _ = write!(text, "<th scope=\"col\" class=\"n\">{name}</th>");
+    }
+    text.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        let _ = write!(
+            text,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"n\">{}</td>",
+            escape(&row.cell.scenario),
+            escape(&row.cell.probe),
+            escape(&row.stream),
+            row.cell.repeat
+        );
+        for (_, of) in &shown {
+            let _ = write!(text, "<td class=\"n\">{}</td>", of(row).unwrap_or("–".to_owned()));
+        }
+        text.push_str("</tr>\n");
+    }
+    text + "</tbody>\n"
+}

@@ -1,0 +1,121 @@
+//! The results of a run as JSON, for other programs.
+//!
+//! The keys are a promise: they may be joined by more, and don't go away. A value that does not apply is null.
+
+use crate::analysis::{Results, Spread, StreamResult};
+use quell_model::Manifest;
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    run: &'a str,
+    experiment: &'a str,
+    seed: u64,
+    complete: bool,
+    kernel: Kernel<'a>,
+    results: Vec<Row<'a>>,
+    wall_s: Option<f64>,
+    virtual_s: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Kernel<'a> {
+    backend: &'a str,
+    version: &'a str,
+    virtual_time: bool,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    scenario: &'a str,
+    probe: &'a str,
+    stream: &'a str,
+    repeat: u32,
+    sent: Option<u64>,
+    received: Option<u64>,
+    loss_ratio: Option<f64>,
+    jitter_ms: Option<f64>,
+    rtt_ms: Option<Times>,
+    goodput_mbps: Option<f64>,
+    share: Option<f64>,
+    jitter_last_ms: Option<f64>,
+    lost_up: Option<u64>,
+    lost_down: Option<u64>,
+    errors: Option<u64>,
+    duplicates: Option<u64>,
+    reordered_up: Option<u64>,
+    reordered_down: Option<u64>,
+    ipdv_ms: Option<Times>,
+    up_ms: Option<Times>,
+    down_ms: Option<Times>,
+    retransmits: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Times {
+    min: f64,
+    mean: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    max: f64,
+}
+
+impl From<&Spread> for Times {
+    fn from(s: &Spread) -> Self {
+        Self { min: s.min, mean: s.mean, p50: s.p50, p90: s.p90, p99: s.p99, max: s.max }
+    }
+}
+
+impl<'a> Row<'a> {
+    fn of(result: &'a StreamResult) -> Self {
+        let (echo, flow) = (result.echo(), result.flow());
+        let times = |spread: Option<&Spread>| spread.map(Times::from);
+        Self {
+            scenario: &result.cell.scenario,
+            probe: &result.cell.probe,
+            stream: &result.stream,
+            repeat: result.cell.repeat,
+            sent: result.sent(),
+            received: result.received(),
+            loss_ratio: result.loss_ratio(),
+            jitter_ms: echo.and_then(|e| e.jitter_ms),
+            rtt_ms: times(echo.and_then(|e| e.rtt_ms.as_ref())),
+            goodput_mbps: flow.and_then(|f| f.goodput_mbps),
+            share: flow.and_then(|f| f.share),
+            jitter_last_ms: echo.and_then(|e| e.jitter_last_ms),
+            lost_up: echo.map(|e| e.lost_up),
+            lost_down: echo.map(|e| e.lost_down),
+            errors: echo.map(|e| e.errors),
+            duplicates: echo.map(|e| e.duplicates),
+            reordered_up: echo.and_then(|e| e.reordered_up),
+            reordered_down: echo.and_then(|e| e.reordered_down),
+            ipdv_ms: times(echo.and_then(|e| e.ipdv_ms.as_ref())),
+            up_ms: times(echo.and_then(|e| e.up_ms.as_ref())),
+            down_ms: times(echo.and_then(|e| e.down_ms.as_ref())),
+            retransmits: flow.and_then(|f| f.retransmits),
+        }
+    }
+}
+
+/// The results as a JSON text with a newline at its end.
+///
+/// # Errors
+/// When serde_json refuses, which these types give it no reason to.
+pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_json::Error> {
+    let document = Document {
+        run: &manifest.run,
+        experiment: &manifest.experiment,
+        seed: manifest.seed,
+        complete: manifest.complete,
+        kernel: Kernel {
+            backend: &manifest.kernel.backend,
+            version: &manifest.kernel.version,
+            virtual_time: manifest.kernel.virtual_time,
+        },
+        results: results.rows.iter().map(Row::of).collect(),
+        wall_s: manifest.wall_s,
+        virtual_s: manifest.virtual_s,
+    };
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}

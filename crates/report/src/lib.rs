@@ -1,0 +1,18 @@
+//! What a run shows. Analysis reads the store, and tables, figures, JSON and the page read analysis; a figure never computes a
+//! result.
+//!
+//! ```text
+//!   Run ──► analysis ──► table   for the terminal
+//!                    ├─► json    for other programs
+//!                    ├─► figures for quell-chart: SVG, PNG
+//!                    └─► html    one page: figures, tables, how it was measured
+//! ```
+
+pub mod analysis;
+pub mod figures;
+pub mod html;
+pub mod json;
+mod layout;
+pub mod table;
+
+pub use analysis::Results;

@@ -1,0 +1,247 @@
+//! The table that a terminal shows: at most 100 columns wide, units in its head, and nothing said by colour.
+
+use crate::analysis::{Results, Summary};
+use crate::layout::{Layout, Row};
+use quell_model::{CellStatus, Manifest};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Widest line.
+const WIDTH: usize = 100;
+
+/// Narrowest column of published figures that can be read; with less room they stand below their row.
+const NARROWEST: usize = 22;
+
+/// Widest scenario name; longer ones are cut.
+const WIDEST_NAME: usize = 24;
+
+/// The results of a run as a table. `published` has texts by scenario that stand beside each row: figures that others published.
+pub fn render(
+    manifest: &Manifest,
+    results: &Results,
+    published: &BTreeMap<String, String>,
+) -> String {
+    let summary = Summary::of(results, manifest);
+    let layout = Layout::of(manifest, results, &summary);
+    let mut text = headline(manifest);
+    if layout.rows.iter().all(|r| r.cells.iter().all(Option::is_none)) {
+        text.push_str("\nNothing was measured.\n");
+        return text;
+    }
+    let mut grid = Grid::of(&layout);
+    let widest_line = grid.width();
+    let beside = WIDTH.saturating_sub(widest_line + 2);
+    let is_beside = !published.is_empty() && beside >= NARROWEST;
+    if is_beside {
+        grid.head[0].push(("published".to_owned(), Side::Left));
+    }
+    text.push('\n');
+    for line in &grid.head {
+        text.push_str(&grid.line(line));
+    }
+    let rule = "─".repeat(if is_beside { WIDTH } else { widest_line });
+    text += &rule;
+    text.push('\n');
+    for (row, cells) in layout.rows.iter().zip(&grid.rows) {
+        let note = published.get(&row.scenario).map(String::as_str).unwrap_or_default();
+        if is_beside {
+            let mut lines = wrap(note, beside).into_iter();
+            let mut cells = cells.clone();
+            cells.push((lines.next().unwrap_or_default(), Side::Left));
+            text.push_str(&grid.line(&cells));
+            for line in lines {
+                let _ = writeln!(text, "{}{line}", " ".repeat(widest_line + 2));
+            }
+        } else {
+            text.push_str(&grid.line(cells));
+            if !note.is_empty() {
+                for (index, line) in wrap(note, WIDTH - 15).into_iter().enumerate() {
+                    let mark = if index == 0 { "└ published: " } else { "             " };
+                    let _ = writeln!(text, "  {mark}{line}");
+                }
+            }
+        }
+    }
+    text.push_str(&footer(manifest, &layout));
+    text
+}
+
+fn headline(manifest: &Manifest) -> String {
+    let kernel = &manifest.kernel;
+    let time = if kernel.virtual_time { "virtual time" } else { "real time" };
+    let mut text = format!(
+        "{} · seed {} · {} kernel {} · {time}\n",
+        clean(&manifest.run),
+        manifest.seed,
+        clean(&kernel.backend),
+        clean(&kernel.version)
+    );
+    let unfinished = manifest.cells.iter().filter(|c| c.status != CellStatus::Complete).count();
+    if unfinished > 0 {
+        let _ = writeln!(
+            text,
+            "PARTIAL: {unfinished} of {} cells did not run to their end.",
+            manifest.cells.len()
+        );
+    } else if !manifest.complete {
+        text.push_str("PARTIAL: every cell ran to its end, but the run was not finished.\n");
+    }
+    text
+}
+
+fn footer(manifest: &Manifest, layout: &Layout) -> String {
+    let mut text = String::new();
+    let repeats = manifest.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
+    let cells = layout.rows.iter().flat_map(|r| &r.cells).flatten();
+    if cells.clone().any(|v| v.interval().is_some()) {
+        let _ = writeln!(text, "± 95 % bootstrap interval of the mean over {repeats} repeats");
+    } else if repeats > 1 {
+        let _ = writeln!(text, "means over {repeats} repeats; intervals need three");
+    }
+    for record in manifest.cells.iter().filter(|c| c.status != CellStatus::Complete) {
+        let status = match record.status {
+            CellStatus::Planned => "not begun",
+            CellStatus::Partial => "partial",
+            CellStatus::Failed => "failed",
+            CellStatus::Complete => continue,
+        };
+        let reason = record.reason.as_deref().unwrap_or_default();
+        let line = format!(
+            "{}: {status}{}{}",
+            record.id,
+            if reason.is_empty() { "" } else { ": " },
+            reason
+        );
+        for (index, line) in wrap(&line, WIDTH - 4).into_iter().enumerate() {
+            let _ = writeln!(text, "{}{line}", if index == 0 { "✗ " } else { "    " });
+        }
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// Cells as texts, with the widths of their columns.
+struct Grid {
+    head: Vec<Vec<(String, Side)>>,
+    rows: Vec<Vec<(String, Side)>>,
+    widths: Vec<usize>,
+}
+
+impl Grid {
+    fn of(layout: &Layout) -> Self {
+        let with_streams = layout.rows.iter().any(|r| r.stream.is_some());
+        let mut head =
+            vec![vec![("scenario".to_owned(), Side::Left)], vec![(String::new(), Side::Left)]];
+        if with_streams {
+            head[0].push(("stream".to_owned(), Side::Left));
+            head[1].push((String::new(), Side::Left));
+        }
+        for column in &layout.columns {
+            let below = match &column.from {
+                Some(probe) => format!("{}, {}", clean(probe), column.unit),
+                None => column.unit.to_owned(),
+            };
+            head[0].push((column.name.to_owned(), Side::Right));
+            head[1].push((below, Side::Right));
+        }
+        let mut rows: Vec<Vec<(String, Side)>> = Vec::new();
+        let mut last: Option<&Row> = None;
+        for row in &layout.rows {
+            let again = with_streams && last.is_some_and(|l| l.scenario == row.scenario);
+            let name = if again { String::new() } else { cut(&clean(&row.scenario), WIDEST_NAME) };
+            let mut cells = vec![(name, Side::Left)];
+            if let Some((probe, stream)) = &row.stream {
+                let name = if probe == stream || probe == "all" {
+                    clean(stream)
+                } else {
+                    format!("{}: {}", clean(probe), clean(stream))
+                };
+                cells.push((cut(&name, WIDEST_NAME), Side::Left));
+            }
+            for (index, _) in layout.columns.iter().enumerate() {
+                cells.push((figure(layout, row, index), Side::Right));
+            }
+            rows.push(cells);
+            last = Some(row);
+        }
+        let columns = head[0].len();
+        let widths = (0..columns)
+            .map(|i| head.iter().chain(&rows).map(|r| r[i].0.chars().count()).max().unwrap_or(0))
+            .collect();
+        Self { head, rows, widths }
+    }
+
+    fn width(&self) -> usize {
+        self.widths.iter().sum::<usize>() + 2 * (self.widths.len() - 1)
+    }
+
+    fn line(&self, cells: &[(String, Side)]) -> String {
+        let mut text = String::new();
+        for (index, (cell, side)) in cells.iter().enumerate() {
+            if index > 0 {
+                text.push_str("  ");
+            }
+            let room = self.widths.get(index).copied().unwrap_or(0);
+            let fill = " ".repeat(room.saturating_sub(cell.chars().count()));
+            match side {
+                Side::Left => text += &(cell.clone() + &fill),
+                Side::Right => text += &(fill + cell),
+            }
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+        text
+    }
+}
+
+/// A figure as `12.3 ± 0.4`. Within a column the points stand below each other, as far as rows have intervals alike.
+fn figure(layout: &Layout, row: &Row, index: usize) -> String {
+    let Some(value) = &row.cells[index] else { return "–".to_owned() };
+    match value.interval() {
+        Some(interval) => {
+            let widest = layout.rows.iter().filter_map(|r| r.cells[index].as_ref()?.interval());
+            let widest = widest.map(|i| i.chars().count()).max().unwrap_or(0);
+            format!("{} {interval:<widest$}", value.mean())
+        }
+        None => value.mean(),
+    }
+}
+
+/// Text without control characters: names come from files, and a terminal obeys what it is sent.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+/// Lines of at most `width` characters, broken between words where that goes.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in clean(text).split_whitespace() {
+        let mut rest: Vec<char> = word.chars().collect();
+        if let Some(line) = lines.last_mut()
+            && line.chars().count() + 1 + rest.len() <= width
+        {
+            line.push(' ');
+            line.extend(rest);
+            continue;
+        }
+        while rest.len() > width {
+            let tail = rest.split_off(width);
+            lines.push(rest.into_iter().collect());
+            rest = tail;
+        }
+        lines.push(rest.into_iter().collect());
+    }
+    lines
+}

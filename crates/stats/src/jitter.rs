@@ -1,0 +1,105 @@
+//! Interarrival jitter as RTP receivers report it.
+
+/// The estimator of RFC 3550 section 6.4.1, in the floating form of its appendix A.8:
+/// J += (|D| - J) / 16, where D is the change of transit time from one arriving packet to the next.
+///
+/// Transit time is arrival minus sending time; the clocks need not agree, a constant offset cancels.
+/// Push in order of arrival; lost packets are left out. The unit is the caller's.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Jitter {
+    transit: Option<f64>,
+    estimate: f64,
+    sum: f64,
+    pairs: u64,
+}
+
+impl Jitter {
+    /// An estimator that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The estimator after all `transits`.
+    pub fn of(transits: impl IntoIterator<Item = f64>) -> Self {
+        let mut jitter = Self::new();
+        transits.into_iter().for_each(|transit| jitter.push(transit));
+        jitter
+    }
+
+    /// Takes the transit time of the next packet to arrive. NaN and infinity count as a lost packet.
+    pub fn push(&mut self, transit: f64) {
+        if !transit.is_finite() {
+            return;
+        }
+        if let Some(previous) = self.transit.replace(transit) {
+            self.estimate += ((transit - previous).abs() - self.estimate) / 16.0;
+            self.sum += self.estimate;
+            self.pairs += 1;
+        }
+    }
+
+    /// The running estimate after the last packet: what an RTP receiver would report now. `None` before
+    /// the second packet.
+    pub fn last(&self) -> Option<f64> {
+        (self.pairs > 0).then_some(self.estimate)
+    }
+
+    /// The mean of the running estimate over the stream, one value a packet from the second on. It says
+    /// more about a whole run than the last value, which forgets all but some thirty packets.
+    pub fn mean(&self) -> Option<f64> {
+        (self.pairs > 0).then(|| self.sum / self.pairs as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_estimate_moves_a_sixteenth_of_the_way() {
+        // By hand: |D| = 16, 16, 0. J = 0 + 16/16 = 1; 1 + 15/16 = 1.9375;
+        // 1.9375 - 1.9375/16 = 1.81640625. Mean: 4.75390625 / 3.
+        let jitter = Jitter::of([100.0, 116.0, 100.0, 100.0]);
+        assert_eq!(jitter.last(), Some(1.816_406_25));
+        assert_eq!(jitter.mean(), Some(4.753_906_25 / 3.0));
+    }
+
+    #[test]
+    fn it_is_the_code_of_rfc_3550_appendix_a_8() {
+        // d = transit - s->transit; s->transit = transit; if (d < 0) d = -d;
+        // s->jitter += (1./16.) * ((double)d - s->jitter);
+        let transits: Vec<f64> = (0..200).map(|i: i32| f64::from((i * 37) % 101)).collect();
+        let (mut transit, mut estimate) = (transits[0], 0.0);
+        for next in &transits[1..] {
+            let mut d = next - transit;
+            transit = *next;
+            if d < 0.0 {
+                d = -d;
+            }
+            estimate += (1.0 / 16.0) * (d - estimate);
+        }
+        assert_eq!(Jitter::of(transits).last(), Some(estimate));
+    }
+
+    #[test]
+    fn a_steady_swing_of_two_milliseconds_is_a_jitter_of_two_milliseconds() {
+        let jitter = Jitter::of((0..1000).map(|i| if i % 2 == 0 { 20.0 } else { 22.0 }));
+        assert!((jitter.last().expect("packets") - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn clock_offset_does_not_matter_and_constant_delay_has_no_jitter() {
+        assert_eq!(Jitter::of([20.0; 50]).last(), Some(0.0));
+        assert_eq!(
+            Jitter::of([1.0, 3.0, 2.0]),
+            Jitter { transit: Some(2.0), ..Jitter::of([1e6 + 1.0, 1e6 + 3.0, 1e6 + 2.0]) }
+        );
+    }
+
+    #[test]
+    fn one_packet_has_no_jitter_yet() {
+        assert_eq!(Jitter::new().last(), None);
+        assert_eq!(Jitter::of([20.0]).last(), None);
+        assert_eq!(Jitter::of([20.0, f64::NAN]).mean(), None);
+    }
+}

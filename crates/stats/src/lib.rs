@@ -1,0 +1,33 @@
+//! What Quell calculates from samples, without I/O, clock or hidden randomness.
+//!
+//! ```text
+//!   numbers --Sample::new--> Sample --> quantiles, Summary, BoxSummary, ECDF, Histogram
+//!   transit times, in order of arrival --> Jitter (RFC 3550)
+//!   one-way delays, in order of sending --> ipdv (RFC 3393)
+//!   sequence numbers, in order of arrival --> ArrivalOrder (RFC 4737)
+//!   one figure for each repeat --> Bootstrap, Repeats
+//! ```
+//!
+//! Values are floats in whatever unit the caller uses; answers come in the same unit. Where an answer
+//! does not exist (no samples, NaN among them), it is `None`, never a zero that looks measured.
+
+pub mod bootstrap;
+pub mod boxes;
+pub mod ecdf;
+pub mod fairness;
+pub mod histogram;
+pub mod ipdv;
+pub mod jitter;
+pub mod order;
+pub mod rng;
+pub mod sample;
+
+pub use bootstrap::{Bootstrap, Interval, Repeats};
+pub use boxes::BoxSummary;
+pub use fairness::jain_index;
+pub use histogram::{Bins, Histogram};
+pub use ipdv::ipdv;
+pub use jitter::Jitter;
+pub use order::ArrivalOrder;
+pub use rng::Rng;
+pub use sample::{Sample, Summary, mean, median, quantile, sd, summary};

@@ -1,0 +1,234 @@
+//! What was measured in one cell, by stream: the form that analysis reads, whether it came from journals or from tables.
+
+use quell_model::{EchoSample, EchoStatus, Event, FlowSample, QueueSample, Side};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything that was measured in one cell. The series are in a fixed order (names, then kinds), and so are the samples in them, so that
+/// the same events give the same data however they were interleaved.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CellData {
+    /// Probe packets, by stream.
+    pub echoes: Vec<EchoSeries>,
+    /// Flows, by stream and side.
+    pub flows: Vec<FlowSeries>,
+    /// Queues, by device and handle.
+    pub queues: Vec<QueueSeries>,
+    /// What commands printed, in the order in which it came.
+    pub outputs: Vec<OutputLine>,
+    /// How the network was set up, in the order in which it came.
+    pub facts: Vec<FactLine>,
+}
+
+/// The packets of one echo stream, in order of sending.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EchoSeries {
+    /// The stream's name.
+    pub stream: String,
+    /// One a packet sent, one more for each duplicate.
+    pub samples: Vec<EchoSample>,
+}
+
+/// The states of one flow as one of its ends saw it, in order of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowSeries {
+    /// The flow's name.
+    pub stream: String,
+    /// Which end.
+    pub side: Side,
+    /// Its states.
+    pub samples: Vec<FlowSample>,
+}
+
+/// The states of one queue, in order of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueSeries {
+    /// `node:device`.
+    pub device: String,
+    /// Handle or class id.
+    pub handle: String,
+    /// Kind, as `fq_codel`.
+    pub kind: String,
+    /// Its states.
+    pub points: Vec<QueuePoint>,
+}
+
+/// The state of a queue at one time: [`QueueSample`] without the names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueuePoint {
+    /// Nanoseconds since the start of the measurement.
+    pub t_ns: i64,
+    /// Bytes waiting.
+    pub backlog_bytes: u64,
+    /// Packets waiting.
+    pub backlog_packets: u64,
+    /// Packets dropped so far.
+    pub drops: u64,
+    /// Packets marked CE so far.
+    pub marks: u64,
+    /// Packets sent on so far.
+    pub packets: u64,
+    /// Bytes sent on so far.
+    pub bytes: u64,
+}
+
+impl From<&QueueSample> for QueuePoint {
+    fn from(sample: &QueueSample) -> Self {
+        Self {
+            t_ns: sample.t_ns,
+            backlog_bytes: sample.backlog_bytes,
+            backlog_packets: sample.backlog_packets,
+            drops: sample.drops,
+            marks: sample.marks,
+            packets: sample.packets,
+            bytes: sample.bytes,
+        }
+    }
+}
+
+/// A line that a command printed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputLine {
+    /// The task's id.
+    pub task: String,
+    /// Whether it came from standard error.
+    pub stderr: bool,
+    /// The line.
+    pub line: String,
+}
+
+/// One fact about how the network was set up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FactLine {
+    /// `before` or `after` the measurement.
+    pub when: String,
+    /// What is described, as `tc/router:wan`.
+    pub key: String,
+    /// The description.
+    pub value: String,
+}
+
+impl CellData {
+    /// The packets of a stream.
+    pub fn echo(&self, stream: &str) -> Option<&EchoSeries> {
+        self.echoes.iter().find(|s| s.stream == stream)
+    }
+
+    /// A flow as one of its ends saw it.
+    pub fn flow(&self, stream: &str, side: Side) -> Option<&FlowSeries> {
+        self.flows.iter().find(|s| s.stream == stream && s.side == side)
+    }
+
+    /// Whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.echoes.is_empty() && self.flows.is_empty() && self.queues.is_empty()
+    }
+}
+
+/// Collects events into [`CellData`].
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    echoes: BTreeMap<String, Vec<EchoSample>>,
+    flows: BTreeMap<(String, u8), Vec<FlowSample>>,
+    queues: BTreeMap<(String, String, String), Vec<QueuePoint>>,
+    outputs: Vec<OutputLine>,
+    facts: Vec<FactLine>,
+}
+
+impl Collector {
+    /// Takes what an event says of measurements; other events are left.
+    pub fn event(&mut self, event: Event) {
+        match event {
+            Event::Echo { stream, samples } => {
+                self.echoes.entry(stream).or_default().extend(samples);
+            }
+            Event::Flow { stream, samples } => {
+                for sample in samples {
+                    self.flow(&stream, sample);
+                }
+            }
+            Event::Queues { samples } => {
+                for s in &samples {
+                    self.queue(&s.device, &s.handle, &s.kind, s.into());
+                }
+            }
+            Event::Output { task, stderr, line } => {
+                self.outputs.push(OutputLine { task, stderr, line });
+            }
+            Event::Fact { when, key, value } => self.facts.push(FactLine { when, key, value }),
+            _ => {}
+        }
+    }
+
+    /// Takes a packet.
+    pub fn echo(&mut self, stream: &str, sample: EchoSample) {
+        match self.echoes.get_mut(stream) {
+            Some(samples) => samples.push(sample),
+            None => {
+                self.echoes.insert(stream.to_owned(), vec![sample]);
+            }
+        }
+    }
+
+    /// Takes a flow's state.
+    pub fn flow(&mut self, stream: &str, sample: FlowSample) {
+        let side = side_rank(sample.side);
+        self.flows.entry((stream.to_owned(), side)).or_default().push(sample);
+    }
+
+    /// Takes a queue's state.
+    pub fn queue(&mut self, device: &str, handle: &str, kind: &str, point: QueuePoint) {
+        let key = (device.to_owned(), handle.to_owned(), kind.to_owned());
+        self.queues.entry(key).or_default().push(point);
+    }
+
+    /// Takes a line of output.
+    pub fn output(&mut self, line: OutputLine) {
+        self.outputs.push(line);
+    }
+
+    /// Takes a fact.
+    pub fn fact(&mut self, line: FactLine) {
+        self.facts.push(line);
+    }
+
+    /// Everything, in its fixed order.
+    pub fn finish(self) -> CellData {
+        let echoes = self.echoes.into_iter().map(|(stream, mut samples)| {
+            samples.sort_by_key(echo_order);
+            EchoSeries { stream, samples }
+        });
+        let flows = self.flows.into_iter().map(|((stream, side), mut samples)| {
+            samples.sort_by_key(|s| (s.t_ns, s.bytes, s.packets));
+            FlowSeries {
+                stream,
+                side: if side == 0 { Side::Sender } else { Side::Receiver },
+                samples,
+            }
+        });
+        let queues = self.queues.into_iter().map(|((device, handle, kind), mut points)| {
+            points.sort_by_key(|p| (p.t_ns, p.packets, p.bytes, p.drops));
+            QueueSeries { device, handle, kind, points }
+        });
+        CellData {
+            echoes: echoes.collect(),
+            flows: flows.collect(),
+            queues: queues.collect(),
+            outputs: self.outputs,
+            facts: self.facts,
+        }
+    }
+}
+
+fn side_rank(side: Side) -> u8 {
+    match side {
+        Side::Sender => 0,
+        Side::Receiver => 1,
+    }
+}
+
+/// The order of packets: by sending time and number; a packet before its duplicates, and these by arrival.
+fn echo_order(s: &EchoSample) -> (i64, u64, usize, Option<u64>, Option<u64>) {
+    let rank = EchoStatus::NAMES.iter().position(|(status, _)| *status == s.status).unwrap_or(0);
+    (s.t_ns, s.seq, rank, s.down_order, s.rtt_ns)
+}

@@ -1,0 +1,145 @@
+//! Journals: a cell's events as frames, appended while it runs, and read back as far as they go.
+
+use crate::data::{CellData, Collector};
+use crate::error::StoreError;
+use quell_model::{CellId, Event, Outcome, frame};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Appends events to a journal. Each call hands its frames to the kernel, so that a killed program loses nothing that was appended.
+#[derive(Debug)]
+pub struct JournalWriter {
+    path: PathBuf,
+    file: File,
+}
+
+impl JournalWriter {
+    /// Opens a journal for appending; it is created when it is not there.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(StoreError::io("open", path))?;
+        Ok(Self { path: path.to_path_buf(), file })
+    }
+
+    /// Appends one event.
+    pub fn append(&mut self, event: &Event) -> Result<(), StoreError> {
+        let bytes = frame::encode(event)
+            .map_err(|e| StoreError::Unstorable { what: format!("an event is refused: {e}") })?;
+        self.append_frames(&bytes)
+    }
+
+    /// Appends frames as they came from an agent ([`quell_model::frame`]), whole or in pieces.
+    pub fn append_frames(&mut self, frames: &[u8]) -> Result<(), StoreError> {
+        self.file.write_all(frames).map_err(StoreError::io("write", &self.path))
+    }
+
+    /// Waits until everything is on the disk.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(StoreError::io("sync", &self.path))
+    }
+}
+
+/// A journal as far as it could be read.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    /// What was measured.
+    pub data: CellData,
+    /// How the cell went.
+    pub course: Course,
+}
+
+/// How a cell went, by its journal.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Course {
+    /// Whether there was any event.
+    pub begun: bool,
+    /// The kernel's version and the cell's seed, from the first event.
+    pub kernel: Option<String>,
+    /// Latest time that anything was reported for.
+    pub reached_ns: Option<i64>,
+    /// Ends of tasks.
+    pub ended: Vec<(String, Outcome)>,
+    /// The cell ran to its end, and took so long by its own clock.
+    pub end_ns: Option<u64>,
+    /// The cell was given up.
+    pub abort: Option<String>,
+    /// Where and how the journal is damaged.
+    pub damage: Option<String>,
+}
+
+/// Reads a cell's journal up to its last whole frame; none when there is no journal. Damage, and a journal of another cell, are noted
+/// in the course: what lies before stays readable.
+pub(crate) fn read(path: &Path, cell: &CellId) -> Result<Option<Journal>, StoreError> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(StoreError::io("open", path))?,
+    };
+    let mut decoder = frame::Decoder::new();
+    let mut collector = Collector::default();
+    let mut course = Course::default();
+    let mut buffer = vec![0; 1 << 18];
+    let mut taken: u64 = 0;
+    'file: loop {
+        let count = match file.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other.map_err(StoreError::io("read", path))?,
+        };
+        if count == 0 {
+            break;
+        }
+        taken += count as u64;
+        decoder.push(&buffer[..count]);
+        loop {
+            match decoder.next_value::<Event>() {
+                Ok(Some(event)) => {
+                    if let Err(what) = course.event(&event, cell) {
+                        course.damage = Some(what);
+                        break 'file;
+                    }
+                    collector.event(event);
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    let at = taken - decoder.pending() as u64;
+                    course.damage = Some(format!("at byte {at}: {error}"));
+                    break 'file;
+                }
+            }
+        }
+    }
+    Ok(Some(Journal { data: collector.finish(), course }))
+}
+
+impl Course {
+    fn event(&mut self, event: &Event, cell: &CellId) -> Result<(), String> {
+        match event {
+            Event::Begin { cell: found, kernel, .. } => {
+                if found != cell {
+                    return Err(format!("it is the journal of the cell {found}"));
+                }
+                self.kernel = Some(kernel.clone());
+            }
+            Event::Ended { task, outcome, t_ns } => {
+                self.ended.push((task.clone(), outcome.clone()));
+                self.reached(Some(*t_ns));
+            }
+            Event::Tick { t_ns } => self.reached(Some(*t_ns)),
+            Event::Echo { samples, .. } => self.reached(samples.last().map(|s| s.t_ns)),
+            Event::Flow { samples, .. } => self.reached(samples.last().map(|s| s.t_ns)),
+            Event::Queues { samples } => self.reached(samples.last().map(|s| s.t_ns)),
+            Event::End { virtual_ns } => self.end_ns = Some(*virtual_ns),
+            Event::Abort { reason } => self.abort = Some(reason.clone()),
+            Event::Ready { .. } | Event::Output { .. } | Event::Fact { .. } => {}
+        }
+        self.begun = true;
+        Ok(())
+    }
+
+    fn reached(&mut self, t_ns: Option<i64>) {
+        self.reached_ns = self.reached_ns.max(t_ns);
+    }
+}

@@ -1,0 +1,44 @@
+//! Run folders: what one execution of an experiment left behind, safe against crashes and full disks.
+//!
+//! ```text
+//!   runs/20261121T101503-home-link/
+//!     manifest.json       how it came about: experiment, seed, kernel, cells with their ends, sysctls, queues
+//!     journal/            while it runs: one file of frames a cell, appended by whoever carries the cell out
+//!        bulk.ping.0.events
+//!     samples.parquet     probe packets               ┐
+//!     flows.parquet       bytes and TCP state of flows│ once finished; the same events give
+//!     queues.parquet      backlog and drops of queues │ the same bytes
+//!     outputs.jsonl       what commands printed       │
+//!     facts.jsonl         how the network was set up  ┘
+//! ```
+//!
+//! A run goes through three steps, and each leaves a folder that [`Run::open`] reads:
+//!
+//! 1. [`RunWriter::create`] writes the manifest: every cell is planned.
+//! 2. Cells append events to their journals. A killed program leaves a *partial* run, readable up to the last whole frame.
+//! 3. [`RunWriter::finish`] turns journals into tables, each file written beside its place, synced and renamed; then the manifest,
+//!    which names the tables with size and checksum; then the journals go. Before the manifest is in place the journals count,
+//!    after it the tables do, so that there is no moment at which a run can't be read.
+
+mod data;
+mod error;
+mod files;
+mod journal;
+mod lines;
+mod list;
+mod merge;
+mod names;
+mod run;
+mod stored;
+mod table;
+mod tables;
+mod time;
+mod writer;
+
+pub use data::{CellData, EchoSeries, FactLine, FlowSeries, OutputLine, QueuePoint, QueueSeries};
+pub use error::StoreError;
+pub use journal::JournalWriter;
+pub use list::{RunState, RunSummary, list};
+pub use run::{Run, locate};
+pub use time::utc_rfc3339;
+pub use writer::RunWriter;

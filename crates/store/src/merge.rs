@@ -1,0 +1,76 @@
+//! What journals say of cells, put into the manifest: how each ended, how the network was set up.
+
+use crate::data::CellData;
+use crate::journal::Course;
+use quell_model::{CellId, CellRecord, CellStatus, Manifest, TaskRecord};
+
+/// Brings a cell's record up to what its journal says. A failure that the record already tells of stays: whoever watched the cell
+/// knows more than the journal, which just stops.
+pub(crate) fn cell(record: &mut CellRecord, course: Option<&Course>) {
+    let Some(course) = course.filter(|c| c.begun || c.damage.is_some()) else {
+        if matches!(record.status, CellStatus::Complete | CellStatus::Partial) {
+            record.status = CellStatus::Partial;
+            record.reason.get_or_insert_with(|| "it left no journal".to_owned());
+        }
+        return;
+    };
+    for (id, outcome) in &course.ended {
+        match record.tasks.iter_mut().find(|t| t.id == *id) {
+            Some(task) => task.outcome = Some(outcome.clone()),
+            None => record.tasks.push(TaskRecord {
+                id: id.clone(),
+                host: String::new(),
+                outcome: Some(outcome.clone()),
+            }),
+        }
+    }
+    if let Some(end) = course.end_ns {
+        record.virtual_s.get_or_insert(end as f64 / 1e9);
+    }
+    if record.status == CellStatus::Failed {
+        return;
+    }
+    let (status, reason) = match course {
+        Course { damage: Some(damage), .. } => {
+            (CellStatus::Partial, Some(format!("its journal is damaged {damage}")))
+        }
+        Course { abort: Some(reason), .. } => (CellStatus::Failed, Some(reason.clone())),
+        Course { end_ns: Some(_), .. } => (CellStatus::Complete, None),
+        Course { reached_ns, .. } => (CellStatus::Partial, Some(cut(*reached_ns))),
+    };
+    record.status = status;
+    record.reason = reason.or(record.reason.take());
+}
+
+fn cut(reached_ns: Option<i64>) -> String {
+    match reached_ns {
+        Some(t_ns) => {
+            format!("it has no end: what is there goes up to {:.1} s", t_ns as f64 / 1e9)
+        }
+        None => "it has no end: nothing was measured yet".to_owned(),
+    }
+}
+
+/// Takes a cell's facts into the manifest: system settings from the first cell that tells them, queues from the first cell of each
+/// scenario.
+pub(crate) fn facts(manifest: &mut Manifest, cell: &CellId, data: &CellData) {
+    for fact in &data.facts {
+        let entry = if let Some(name) = fact.key.strip_prefix("sysctl/") {
+            manifest.sysctls.entry(name.to_owned())
+        } else if let Some(device) = fact.key.strip_prefix("tc/") {
+            manifest.queues.entry(format!("{}/{}/{device}", cell.scenario, fact.when))
+        } else {
+            continue;
+        };
+        entry.or_insert_with(|| fact.value.clone());
+    }
+}
+
+/// The manifest's totals from its cells.
+pub(crate) fn totals(manifest: &mut Manifest) {
+    manifest.complete = manifest.cells.iter().all(|c| c.status == CellStatus::Complete);
+    if manifest.virtual_s.is_none() {
+        let known: Vec<f64> = manifest.cells.iter().filter_map(|c| c.virtual_s).collect();
+        manifest.virtual_s = (!known.is_empty()).then(|| known.iter().sum());
+    }
+}

@@ -1,0 +1,143 @@
+//! Reading a run, finished or not.
+
+use crate::data::CellData;
+use crate::error::StoreError;
+use crate::stored::{FileRecord, Files};
+use crate::tables::{self, Reader};
+use crate::writer::JOURNALS;
+use crate::{files, journal, lines, list, merge, names, stored};
+use quell_model::{CellRecord, CellStatus, Manifest};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Files of a finished run, beside its manifest.
+pub(crate) const TABLES: [&str; 5] =
+    [tables::SAMPLES, tables::FLOWS, tables::QUEUES, lines::OUTPUTS, lines::FACTS];
+
+/// A run in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// How it came about. For a run that was not finished, brought up to what the journals say.
+    pub manifest: Manifest,
+    /// What was measured, one for each cell of the manifest, in its order.
+    pub cells: Vec<CellData>,
+}
+
+impl Run {
+    /// Reads a run by its folder, or by its name under `base`; see [`locate`].
+    pub fn open(base: &Path, wanted: &str) -> Result<Self, StoreError> {
+        Self::read(&locate(base, wanted)?)
+    }
+
+    /// Reads the run in this folder.
+    ///
+    /// # Errors
+    /// When there is no manifest or it is newer than this program, and when a file does not hold what the manifest says. A run that was
+    /// killed is no error: it is read up to the last whole event of each cell.
+    pub fn read(folder: &Path) -> Result<Self, StoreError> {
+        let (mut manifest, files) = stored::read(folder)?;
+        let cells = match &files {
+            Some(files) => from_tables(folder, &manifest, files)?,
+            None => from_journals(folder, &mut manifest)?,
+        };
+        Ok(Self { folder: folder.to_path_buf(), manifest, cells })
+    }
+
+    /// Whether some cell did not run to its end.
+    pub fn is_partial(&self) -> bool {
+        !self.manifest.complete
+    }
+
+    /// The cells with their records, in the manifest's order.
+    pub fn iter(&self) -> impl Iterator<Item = (&CellRecord, &CellData)> {
+        self.manifest.cells.iter().zip(&self.cells)
+    }
+}
+
+/// Only how far a run came: its manifest, brought up to what the journals say.
+pub(crate) fn progress(folder: &Path) -> Result<(Manifest, Files), StoreError> {
+    let (mut manifest, files) = stored::read(folder)?;
+    if files.is_none() {
+        from_journals(folder, &mut manifest)?;
+    }
+    Ok((manifest, files))
+}
+
+fn from_tables(
+    folder: &Path,
+    manifest: &Manifest,
+    files: &BTreeMap<String, FileRecord>,
+) -> Result<Vec<CellData>, StoreError> {
+    let mut reader = Reader::new(manifest.cells.iter().map(|c| &c.id));
+    for name in TABLES {
+        let path = folder.join(name);
+        let Some(record) = files.get(name) else {
+            return Err(StoreError::damaged(folder.join(stored::FILE), format!("it lacks {name}")));
+        };
+        let bytes = files::read_checked(&path, record.sum())?;
+        match name {
+            lines::OUTPUTS => lines::read_outputs(&path, &bytes, |cell, line| {
+                reader.cell(&path, &cell)?.output(line);
+                Ok(())
+            })?,
+            lines::FACTS => lines::read_facts(&path, &bytes, |cell, line| {
+                reader.cell(&path, &cell)?.fact(line);
+                Ok(())
+            })?,
+            _ => reader.table(&path, name, bytes)?,
+        }
+    }
+    Ok(reader.finish())
+}
+
+fn from_journals(folder: &Path, manifest: &mut Manifest) -> Result<Vec<CellData>, StoreError> {
+    let mut cells = Vec::with_capacity(manifest.cells.len());
+    for index in 0..manifest.cells.len() {
+        let id = manifest.cells[index].id.clone();
+        let journal = journal::read(&folder.join(JOURNALS).join(names::journal(&id)), &id)?;
+        let record = &mut manifest.cells[index];
+        merge::cell(record, journal.as_ref().map(|j| &j.course));
+        let journal = journal.unwrap_or_default();
+        merge::facts(manifest, &id, &journal.data);
+        cells.push(journal.data);
+    }
+    merge::totals(manifest);
+    // Every cell may have come to its end before the program was killed; the run as a whole still has no tables.
+    manifest.complete = false;
+    Ok(cells)
+}
+
+/// The folder of a run: a path to one, a name under `base`, `last` for the newest, or a part of a name that fits only one.
+pub fn locate(base: &Path, wanted: &str) -> Result<PathBuf, StoreError> {
+    let path = Path::new(wanted);
+    if !wanted.is_empty() {
+        for folder in [path.to_path_buf(), base.join(path)] {
+            if folder.join(stored::FILE).is_file() {
+                return Ok(folder);
+            }
+        }
+        // A folder that was given in full and has no manifest: say so, rather than that there is none.
+        if wanted.contains('/') && path.is_dir() {
+            return Err(StoreError::NoManifest { path: path.to_path_buf() });
+        }
+    }
+    let names = list::names(base)?;
+    let fits: Vec<&String> = match wanted {
+        "last" => names.last().into_iter().collect(),
+        "" => Vec::new(),
+        part => names.iter().filter(|n| n.contains(part)).collect(),
+    };
+    if let [only] = fits[..] {
+        return Ok(base.join(only));
+    }
+    let near = if fits.is_empty() { names.iter().collect() } else { fits };
+    let near = near.into_iter().rev().take(3).cloned().collect();
+    Err(StoreError::NoRun { wanted: wanted.to_owned(), base: base.to_path_buf(), near })
+}
+
+/// How many cells ran to their end.
+pub(crate) fn complete_cells(manifest: &Manifest) -> usize {
+    manifest.cells.iter().filter(|c| c.status == CellStatus::Complete).count()
+}

@@ -1,0 +1,340 @@
+//! Parquet files from a description of columns: each column has a name and says how its value comes from a row.
+//!
+//! Readers find columns by name, so that their order may change, and columns may be added, without harm to older programs. Integers are
+//! delta-encoded and texts go through a dictionary; there is nothing in a file but the rows, so that equal rows give equal bytes.
+
+use crate::error::StoreError;
+use crate::files::{AtomicFile, Sum};
+use parquet::basic::{Compression, Encoding};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Most rows in a row group: bounds the memory of writing and reading.
+const GROUP: usize = 1 << 20;
+
+/// Stands in every file in place of the library's version, which would change the bytes with each update.
+const CREATED_BY: &str = "quell";
+
+/// A column: its name, and how its value comes from a row.
+pub(crate) struct Column<R> {
+    pub name: &'static str,
+    pub value: Value<R>,
+}
+
+/// Kind of a column, and its value of a row.
+pub(crate) enum Value<R> {
+    Text(for<'a> fn(&'a R) -> &'a str),
+    Time(fn(&R) -> i64),
+    Count(fn(&R) -> u64),
+    Small(fn(&R) -> u32),
+    OptTime(fn(&R) -> Option<i64>),
+    OptCount(fn(&R) -> Option<u64>),
+    OptSmall(fn(&R) -> Option<u32>),
+}
+
+impl<R> Column<R> {
+    fn schema(&self) -> String {
+        let kind = match self.value {
+            Value::Text(_) => "required binary {} (UTF8)",
+            Value::Time(_) => "required int64 {}",
+            Value::Count(_) => "required int64 {} (INTEGER(64,false))",
+            Value::Small(_) => "required int32 {} (INTEGER(32,false))",
+            Value::OptTime(_) => "optional int64 {}",
+            Value::OptCount(_) => "optional int64 {} (INTEGER(64,false))",
+            Value::OptSmall(_) => "optional int32 {} (INTEGER(32,false))",
+        };
+        kind.replace("{}", self.name) + ";"
+    }
+}
+
+/// A table on its way to the disk.
+pub(crate) struct TableWriter {
+    place: PathBuf,
+    out: SerializedFileWriter<AtomicFile>,
+    rows: u64,
+}
+
+impl TableWriter {
+    /// Begins a table of these columns that will stand at `place`.
+    pub fn create<R>(place: &Path, name: &str, columns: &[Column<R>]) -> Result<Self, StoreError> {
+        let fields: String = columns.iter().map(Column::schema).collect();
+        let schema = parse_message_type(&format!("message {name} {{ {fields} }}"))
+            .map_err(|e| refused(place, e))?;
+        let mut properties = WriterProperties::builder()
+            .set_created_by(CREATED_BY.to_owned())
+            .set_compression(Compression::SNAPPY)
+            .set_statistics_enabled(EnabledStatistics::Chunk);
+        for column in columns.iter().filter(|c| !matches!(c.value, Value::Text(_))) {
+            let path = ColumnPath::from(column.name);
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+        let file = AtomicFile::create(place)?;
+        let out = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()))
+            .map_err(|e| refused(place, e))?;
+        Ok(Self { place: place.to_path_buf(), out, rows: 0 })
+    }
+
+    /// Adds rows.
+    pub fn append<R>(&mut self, columns: &[Column<R>], rows: &[R]) -> Result<(), StoreError> {
+        for rows in rows.chunks(GROUP) {
+            let mut group = self.out.next_row_group().map_err(|e| refused(&self.place, e))?;
+            for column in columns {
+                write_column(&mut group, column, rows).map_err(|e| refused(&self.place, e))?;
+            }
+            group.close().map_err(|e| refused(&self.place, e))?;
+            self.rows += rows.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Puts the table in its place; its number of rows, size and checksum.
+    pub fn commit(self) -> Result<(u64, Sum), StoreError> {
+        let file = self.out.into_inner().map_err(|e| refused(&self.place, e))?;
+        Ok((self.rows, file.commit()?))
+    }
+}
+
+fn write_column<R>(
+    group: &mut SerializedRowGroupWriter<'_, AtomicFile>,
+    column: &Column<R>,
+    rows: &[R],
+) -> Result<(), ParquetError> {
+    match column.value {
+        Value::Text(of) => {
+            // Neighbours mostly have the same text: they share one copy of it.
+            let mut last: Option<(&str, ByteArray)> = None;
+            let values: Vec<ByteArray> = rows
+                .iter()
+                .map(|row| match &last {
+                    Some((text, bytes)) if *text == of(row) => bytes.clone(),
+                    _ => {
+                        let bytes = ByteArray::from(of(row));
+                        last = Some((of(row), bytes.clone()));
+                        bytes
+                    }
+                })
+                .collect();
+            put::<ByteArrayType>(group, &values, None)
+        }
+        Value::Time(of) => put::<Int64Type>(group, &values(rows, of), None),
+        Value::Count(of) => put::<Int64Type>(group, &values(rows, |r| of(r) as i64), None),
+        Value::Small(of) => put::<Int32Type>(group, &values(rows, |r| of(r) as i32), None),
+        Value::OptTime(of) => put_optional::<Int64Type, R>(group, rows, of),
+        Value::OptCount(of) => {
+            put_optional::<Int64Type, R>(group, rows, |r| of(r).map(|v| v as i64))
+        }
+        Value::OptSmall(of) => {
+            put_optional::<Int32Type, R>(group, rows, |r| of(r).map(|v| v as i32))
+        }
+    }
+}
+
+fn values<R, T>(rows: &[R], of: impl Fn(&R) -> T) -> Vec<T> {
+    rows.iter().map(of).collect()
+}
+
+fn put_optional<T: DataType, R>(
+    group: &mut SerializedRowGroupWriter<'_, AtomicFile>,
+    rows: &[R],
+    of: impl Fn(&R) -> Option<T::T>,
+) -> Result<(), ParquetError> {
+    let all: Vec<Option<T::T>> = rows.iter().map(of).collect();
+    let levels: Vec<i16> = all.iter().map(|v| i16::from(v.is_some())).collect();
+    let present: Vec<T::T> = all.into_iter().flatten().collect();
+    put::<T>(group, &present, Some(&levels))
+}
+
+fn put<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, AtomicFile>,
+    values: &[T::T],
+    levels: Option<&[i16]>,
+) -> Result<(), ParquetError> {
+    let mut column = group
+        .next_column()?
+        .ok_or_else(|| ParquetError::General("more columns than the schema has".to_owned()))?;
+    column.typed::<T>().write_batch(values, levels, None)?;
+    column.close()
+}
+
+/// A parquet error while writing is the disk's, as a rule: the kernel's answer is dug out of it.
+fn refused(place: &Path, error: ParquetError) -> StoreError {
+    let source = match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(io) => *io,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    };
+    StoreError::Io { doing: "write", path: place.to_path_buf(), source }
+}
+
+/// A part of a table in memory: the columns of one row group.
+pub(crate) struct Group<'a> {
+    path: &'a Path,
+    reader: Box<dyn RowGroupReader + 'a>,
+    rows: usize,
+}
+
+/// Reads a table, one row group after the other.
+pub(crate) fn read(
+    path: &Path,
+    bytes: Vec<u8>,
+    mut each: impl FnMut(&Group<'_>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    // The file's checksum was right, so it is what a Quell wrote; but a folder that came from elsewhere can hold anything, and the
+    // library asserts where it should return an error.
+    let read = catch_unwind(AssertUnwindSafe(|| {
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes))
+            .map_err(|e| StoreError::damaged(path, e))?;
+        for index in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(index).map_err(|e| StoreError::damaged(path, e))?;
+            let rows = usize::try_from(group.metadata().num_rows())
+                .map_err(|_| StoreError::damaged(path, "a row group has less than no rows"))?;
+            each(&Group { path, reader: group, rows })?;
+        }
+        Ok(())
+    }));
+    read.unwrap_or_else(|_| Err(StoreError::damaged(path, "its pages can't be read")))
+}
+
+impl Group<'_> {
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// A column of texts.
+    pub fn text(&self, name: &str) -> Result<Vec<Text>, StoreError> {
+        let texts = match self.column(name)? {
+            ColumnReader::ByteArrayColumnReader(reader) => self.required(name, reader)?,
+            _ => return Err(self.kind(name, "texts")),
+        };
+        texts
+            .into_iter()
+            .map(|bytes: ByteArray| match bytes.as_utf8() {
+                Ok(_) => Ok(Text(bytes)),
+                Err(_) => Err(StoreError::damaged(self.path, format!("{name} is not UTF-8"))),
+            })
+            .collect()
+    }
+
+    /// A column of times.
+    pub fn time(&self, name: &str) -> Result<Vec<i64>, StoreError> {
+        match self.column(name)? {
+            ColumnReader::Int64ColumnReader(reader) => self.required(name, reader),
+            _ => Err(self.kind(name, "64-bit numbers")),
+        }
+    }
+
+    /// A column of counts.
+    pub fn count(&self, name: &str) -> Result<Vec<u64>, StoreError> {
+        Ok(self.time(name)?.into_iter().map(|v| v as u64).collect())
+    }
+
+    /// A column of small counts.
+    pub fn small(&self, name: &str) -> Result<Vec<u32>, StoreError> {
+        match self.column(name)? {
+            ColumnReader::Int32ColumnReader(reader) => {
+                Ok(self.required(name, reader)?.into_iter().map(|v: i32| v as u32).collect())
+            }
+            _ => Err(self.kind(name, "32-bit numbers")),
+        }
+    }
+
+    /// A column of times where there may be none.
+    pub fn opt_time(&self, name: &str) -> Result<Vec<Option<i64>>, StoreError> {
+        match self.column(name)? {
+            ColumnReader::Int64ColumnReader(reader) => self.optional(name, reader),
+            _ => Err(self.kind(name, "64-bit numbers")),
+        }
+    }
+
+    /// A column of counts where there may be none.
+    pub fn opt_count(&self, name: &str) -> Result<Vec<Option<u64>>, StoreError> {
+        Ok(self.opt_time(name)?.into_iter().map(|v| v.map(|v| v as u64)).collect())
+    }
+
+    /// A column of small counts where there may be none.
+    pub fn opt_small(&self, name: &str) -> Result<Vec<Option<u32>>, StoreError> {
+        match self.column(name)? {
+            ColumnReader::Int32ColumnReader(reader) => {
+                let values = self.optional(name, reader)?;
+                Ok(values.into_iter().map(|v: Option<i32>| v.map(|v| v as u32)).collect())
+            }
+            _ => Err(self.kind(name, "32-bit numbers")),
+        }
+    }
+
+    fn column(&self, name: &str) -> Result<ColumnReader, StoreError> {
+        let schema = self.reader.metadata().schema_descr();
+        let index =
+            schema.columns().iter().position(|c| c.name() == name).ok_or_else(|| {
+                StoreError::damaged(self.path, format!("it has no column {name}"))
+            })?;
+        self.reader.get_column_reader(index).map_err(|e| StoreError::damaged(self.path, e))
+    }
+
+    fn required<T: DataType>(
+        &self,
+        name: &str,
+        reader: ColumnReaderImpl<T>,
+    ) -> Result<Vec<T::T>, StoreError> {
+        let all: Option<Vec<T::T>> = self.optional(name, reader)?.into_iter().collect();
+        all.ok_or_else(|| StoreError::damaged(self.path, format!("{name} has gaps")))
+    }
+
+    fn optional<T: DataType>(
+        &self,
+        name: &str,
+        mut reader: ColumnReaderImpl<T>,
+    ) -> Result<Vec<Option<T::T>>, StoreError> {
+        let damaged = |what: &dyn std::fmt::Display| {
+            StoreError::damaged(self.path, format!("column {name}: {what}"))
+        };
+        let (mut levels, mut values) = (Vec::new(), Vec::new());
+        let mut rows = 0;
+        while rows < self.rows {
+            let (records, _, _) = reader
+                .read_records(self.rows - rows, Some(&mut levels), None, &mut values)
+                .map_err(|e| damaged(&e))?;
+            if records == 0 {
+                return Err(damaged(&format!("{rows} values for {} rows", self.rows)));
+            }
+            rows += records;
+        }
+        if levels.is_empty() {
+            // A required column has no levels: every value is there.
+            return Ok(values.into_iter().map(Some).collect());
+        }
+        let mut values = values.into_iter();
+        let all = levels.iter().map(|&level| if level > 0 { values.next() } else { None });
+        Ok(all.collect())
+    }
+
+    fn kind(&self, name: &str, wanted: &str) -> StoreError {
+        StoreError::damaged(self.path, format!("column {name} does not hold {wanted}"))
+    }
+}
+
+/// A text of a table; cheap to copy.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Text(ByteArray);
+
+impl Text {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_utf8().unwrap_or_default()
+    }
+}

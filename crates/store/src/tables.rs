@@ -1,0 +1,296 @@
+//! The three tables: their columns, and their rows as [`CellData`].
+
+use crate::data::{CellData, Collector, QueuePoint};
+use crate::error::StoreError;
+use crate::table::{self, Column, Group, TableWriter, Text, Value};
+use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// File name of the table of probe packets.
+pub(crate) const SAMPLES: &str = "samples.parquet";
+/// File name of the table of flows.
+pub(crate) const FLOWS: &str = "flows.parquet";
+/// File name of the table of queues.
+pub(crate) const QUEUES: &str = "queues.parquet";
+
+/// A row: the cell, up to three names, and what was measured.
+struct Row<'a, S> {
+    cell: &'a CellId,
+    names: [&'a str; 3],
+    sample: &'a S,
+}
+
+macro_rules! columns {
+    ($kind:ty: $($name:ident $value:ident $of:expr;)*) => {
+        [
+            Column { name: "t_ns", value: Value::Time(|r: &Row<'_, $kind>| r.sample.t_ns) },
+            Column { name: "scenario", value: Value::Text(|r| &r.cell.scenario) },
+            Column { name: "probe", value: Value::Text(|r| &r.cell.probe) },
+            Column { name: "repeat", value: Value::Small(|r| r.cell.repeat) },
+            $(Column { name: stringify!($name), value: Value::$value($of) },)*
+        ]
+    };
+}
+
+fn sample_columns<'a>() -> [Column<Row<'a, EchoSample>>; 14] {
+    columns! { EchoSample:
+        stream       Text     |r| r.names[0];
+        seq          Count    |r| r.sample.seq;
+        rtt_ns       OptCount |r| r.sample.rtt_ns;
+        up_ns        OptTime  |r| r.sample.up_ns;
+        down_ns      OptTime  |r| r.sample.down_ns;
+        up_order     OptCount |r| r.sample.up_order;
+        down_order   OptCount |r| r.sample.down_order;
+        seen_late_ns OptCount |r| r.sample.seen_late_ns;
+        bytes        Small    |r| r.sample.bytes;
+        status       Text     |r| r.sample.status.name();
+    }
+}
+
+fn flow_columns<'a>() -> [Column<Row<'a, FlowSample>>; 16] {
+    columns! { FlowSample:
+        stream        Text     |r| r.names[0];
+        side          Text     |r| r.sample.side.name();
+        bytes         Count    |r| r.sample.bytes;
+        packets       Count    |r| r.sample.packets;
+        retransmits   OptCount |r| r.sample.tcp.map(|t| t.retransmits);
+        cwnd          OptSmall |r| r.sample.tcp.map(|t| t.cwnd);
+        srtt_us       OptSmall |r| r.sample.tcp.map(|t| t.srtt_us);
+        min_rtt_us    OptSmall |r| r.sample.tcp.map(|t| t.min_rtt_us);
+        delivery_rate OptCount |r| r.sample.tcp.map(|t| t.delivery_rate);
+        pacing_rate   OptCount |r| r.sample.tcp.map(|t| t.pacing_rate);
+        unacked       OptSmall |r| r.sample.tcp.map(|t| t.unacked);
+        notsent_bytes OptSmall |r| r.sample.tcp.map(|t| t.notsent_bytes);
+    }
+}
+
+fn queue_columns<'a>() -> [Column<Row<'a, QueuePoint>>; 13] {
+    columns! { QueuePoint:
+        device          Text  |r| r.names[0];
+        handle          Text  |r| r.names[1];
+        kind            Text  |r| r.names[2];
+        backlog_bytes   Count |r| r.sample.backlog_bytes;
+        backlog_packets Count |r| r.sample.backlog_packets;
+        drops           Count |r| r.sample.drops;
+        marks           Count |r| r.sample.marks;
+        packets         Count |r| r.sample.packets;
+        bytes           Count |r| r.sample.bytes;
+    }
+}
+
+/// The three tables on their way to the disk. Cells are appended in the manifest's order.
+pub(crate) struct Writers {
+    samples: TableWriter,
+    flows: TableWriter,
+    queues: TableWriter,
+}
+
+impl Writers {
+    /// Begins the tables in a run's folder.
+    pub fn create(folder: &Path) -> Result<Self, StoreError> {
+        let place = |name| folder.join(name);
+        Ok(Self {
+            samples: TableWriter::create(&place(SAMPLES), "samples", &sample_columns())?,
+            flows: TableWriter::create(&place(FLOWS), "flows", &flow_columns())?,
+            queues: TableWriter::create(&place(QUEUES), "queues", &queue_columns())?,
+        })
+    }
+
+    /// Adds a cell's rows.
+    pub fn append(&mut self, cell: &CellId, data: &CellData) -> Result<(), StoreError> {
+        let samples: Vec<_> = data
+            .echoes
+            .iter()
+            .flat_map(|s| s.samples.iter().map(|x| row(cell, [&s.stream, "", ""], x)))
+            .collect();
+        self.samples.append(&sample_columns(), &samples)?;
+        let flows: Vec<_> = data
+            .flows
+            .iter()
+            .flat_map(|s| s.samples.iter().map(|x| row(cell, [&s.stream, "", ""], x)))
+            .collect();
+        self.flows.append(&flow_columns(), &flows)?;
+        let queues: Vec<_> = data
+            .queues
+            .iter()
+            .flat_map(|s| s.points.iter().map(|x| row(cell, [&s.device, &s.handle, &s.kind], x)))
+            .collect();
+        self.queues.append(&queue_columns(), &queues)
+    }
+
+    /// The writers with their file names, to be committed.
+    pub fn into_files(self) -> [(&'static str, TableWriter); 3] {
+        [(SAMPLES, self.samples), (FLOWS, self.flows), (QUEUES, self.queues)]
+    }
+}
+
+fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -> Row<'a, S> {
+    Row { cell, names, sample }
+}
+
+/// Puts a table's rows into collectors, one a cell of the manifest.
+pub(crate) struct Reader<'a> {
+    cells: HashMap<(&'a str, &'a str, u32), usize>,
+    collectors: Vec<Collector>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader for these cells.
+    pub fn new(cells: impl Iterator<Item = &'a CellId>) -> Self {
+        let cells: HashMap<_, _> = cells
+            .enumerate()
+            .map(|(index, c)| ((c.scenario.as_str(), c.probe.as_str(), c.repeat), index))
+            .collect();
+        let collectors = (0..cells.len()).map(|_| Collector::default()).collect();
+        Self { cells, collectors }
+    }
+
+    /// Reads one of the tables.
+    pub fn table(&mut self, path: &Path, name: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
+        table::read(path, bytes, |group| match name {
+            SAMPLES => self.samples(path, group),
+            FLOWS => self.flows(path, group),
+            _ => self.queues(path, group),
+        })
+    }
+
+    /// The collector of a cell.
+    pub fn cell(&mut self, path: &Path, id: &CellId) -> Result<&mut Collector, StoreError> {
+        self.find(path, &id.scenario, &id.probe, id.repeat)
+    }
+
+    /// What was read, in the order of the cells.
+    pub fn finish(self) -> Vec<CellData> {
+        self.collectors.into_iter().map(Collector::finish).collect()
+    }
+
+    fn find(
+        &mut self,
+        path: &Path,
+        scenario: &str,
+        probe: &str,
+        repeat: u32,
+    ) -> Result<&mut Collector, StoreError> {
+        let index = self.cells.get(&(scenario, probe, repeat)).ok_or_else(|| {
+            let cell = format!("{scenario}.{probe}.{repeat}");
+            StoreError::damaged(
+                path,
+                format!("it has rows of {cell}, which is not in the manifest"),
+            )
+        })?;
+        Ok(&mut self.collectors[*index])
+    }
+
+    fn samples(&mut self, path: &Path, g: &Group<'_>) -> Result<(), StoreError> {
+        let cells = CellColumns::read(g)?;
+        let (t, stream, seq) = (g.time("t_ns")?, g.text("stream")?, g.count("seq")?);
+        let (rtt, up, down) =
+            (g.opt_count("rtt_ns")?, g.opt_time("up_ns")?, g.opt_time("down_ns")?);
+        let (up_order, down_order) = (g.opt_count("up_order")?, g.opt_count("down_order")?);
+        let late = g.opt_count("seen_late_ns")?;
+        let (bytes, status) = (g.small("bytes")?, g.text("status")?);
+        for i in 0..g.rows() {
+            let sample = EchoSample {
+                t_ns: t[i],
+                seq: seq[i],
+                rtt_ns: rtt[i],
+                up_ns: up[i],
+                down_ns: down[i],
+                up_order: up_order[i],
+                down_order: down_order[i],
+                seen_late_ns: late[i],
+                bytes: bytes[i],
+                status: EchoStatus::from_name(status[i].as_str())
+                    .ok_or_else(|| unknown(path, "status", &status[i]))?,
+            };
+            cells.collector(self, path, i)?.echo(stream[i].as_str(), sample);
+        }
+        Ok(())
+    }
+
+    fn flows(&mut self, path: &Path, g: &Group<'_>) -> Result<(), StoreError> {
+        let cells = CellColumns::read(g)?;
+        let (t, stream, side) = (g.time("t_ns")?, g.text("stream")?, g.text("side")?);
+        let (bytes, packets) = (g.count("bytes")?, g.count("packets")?);
+        let (retransmits, cwnd) = (g.opt_count("retransmits")?, g.opt_small("cwnd")?);
+        let (srtt, min_rtt) = (g.opt_small("srtt_us")?, g.opt_small("min_rtt_us")?);
+        let (delivery, pacing) = (g.opt_count("delivery_rate")?, g.opt_count("pacing_rate")?);
+        let (unacked, notsent) = (g.opt_small("unacked")?, g.opt_small("notsent_bytes")?);
+        for i in 0..g.rows() {
+            let tcp = retransmits[i].map(|retransmits| TcpState {
+                retransmits,
+                cwnd: cwnd[i].unwrap_or(0),
+                srtt_us: srtt[i].unwrap_or(0),
+                min_rtt_us: min_rtt[i].unwrap_or(0),
+                delivery_rate: delivery[i].unwrap_or(0),
+                pacing_rate: pacing[i].unwrap_or(0),
+                unacked: unacked[i].unwrap_or(0),
+                notsent_bytes: notsent[i].unwrap_or(0),
+            });
+            let side = [Side::Sender, Side::Receiver]
+                .into_iter()
+                .find(|s| s.name() == side[i].as_str())
+                .ok_or_else(|| unknown(path, "side", &side[i]))?;
+            let (t_ns, bytes, packets) = (t[i], bytes[i], packets[i]);
+            let sample = FlowSample { t_ns, side, bytes, packets, tcp };
+            cells.collector(self, path, i)?.flow(stream[i].as_str(), sample);
+        }
+        Ok(())
+    }
+
+    fn queues(&mut self, path: &Path, g: &Group<'_>) -> Result<(), StoreError> {
+        let cells = CellColumns::read(g)?;
+        let (device, handle, kind) = (g.text("device")?, g.text("handle")?, g.text("kind")?);
+        let t = g.time("t_ns")?;
+        let (backlog_bytes, backlog_packets) =
+            (g.count("backlog_bytes")?, g.count("backlog_packets")?);
+        let (drops, marks) = (g.count("drops")?, g.count("marks")?);
+        let (packets, bytes) = (g.count("packets")?, g.count("bytes")?);
+        for i in 0..g.rows() {
+            let point = QueuePoint {
+                t_ns: t[i],
+                backlog_bytes: backlog_bytes[i],
+                backlog_packets: backlog_packets[i],
+                drops: drops[i],
+                marks: marks[i],
+                packets: packets[i],
+                bytes: bytes[i],
+            };
+            let (device, handle, kind) = (device[i].as_str(), handle[i].as_str(), kind[i].as_str());
+            cells.collector(self, path, i)?.queue(device, handle, kind, point);
+        }
+        Ok(())
+    }
+}
+
+/// The columns that say which cell a row belongs to.
+struct CellColumns {
+    scenario: Vec<Text>,
+    probe: Vec<Text>,
+    repeat: Vec<u32>,
+}
+
+impl CellColumns {
+    fn read(group: &Group<'_>) -> Result<Self, StoreError> {
+        let (scenario, probe) = (group.text("scenario")?, group.text("probe")?);
+        Ok(Self { scenario, probe, repeat: group.small("repeat")? })
+    }
+
+    fn collector<'r>(
+        &self,
+        reader: &'r mut Reader<'_>,
+        path: &Path,
+        row: usize,
+    ) -> Result<&'r mut Collector, StoreError> {
+        let (scenario, probe) = (self.scenario[row].as_str(), self.probe[row].as_str());
+        reader.find(path, scenario, probe, self.repeat[row])
+    }
+}
+
+fn unknown(path: &Path, column: &str, value: &Text) -> StoreError {
+    StoreError::damaged(
+        path,
+        format!("{:?} is no {column} that this program knows", value.as_str()),
+    )
+}

@@ -1,0 +1,189 @@
+//! Writing a run: create, let cells fill their journals, finish.
+
+use crate::error::StoreError;
+use crate::files::Sum;
+use crate::journal::{self, JournalWriter};
+use crate::lines::{self, LineWriter};
+use crate::stored::{self, FileRecord};
+use crate::tables::Writers;
+use crate::{files, merge, names, time};
+use nix::fcntl::{Flock, FlockArg};
+use quell_model::manifest::FORMAT_VERSION;
+use quell_model::{CellId, Manifest};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Name of the folder of journals.
+pub(crate) const JOURNALS: &str = "journal";
+
+/// A run that is being written.
+#[derive(Debug)]
+pub struct RunWriter {
+    folder: PathBuf,
+    name: String,
+    /// Held as long as the run is being written, so that others can tell a running run from a killed one.
+    _lock: Option<Flock<File>>,
+}
+
+impl RunWriter {
+    /// Makes the folder of a run under `base`: `<UTC time>-<experiment>`, with `-2`, `-3` … where that name is taken. The time comes from
+    /// the manifest's `started`; its `run` and `format` are set here.
+    ///
+    /// # Errors
+    /// When the manifest names a cell twice or `started` is not RFC 3339 in UTC, and when the system refuses; then nothing is left behind.
+    pub fn create(base: &Path, mut manifest: Manifest) -> Result<Self, StoreError> {
+        check_cells(&manifest)?;
+        let stamp = time::stamp(&manifest.started).ok_or_else(|| StoreError::Unstorable {
+            what: format!("{:?} is not a time like 2026-11-21T10:15:03Z", manifest.started),
+        })?;
+        fs::create_dir_all(base).map_err(StoreError::io("create", base))?;
+        let stem = format!("{stamp}-{}", names::part(&manifest.experiment));
+        let (name, folder) = take_name(base, &stem)?;
+        manifest.run.clone_from(&name);
+        manifest.format = FORMAT_VERSION;
+        match fill(base, &folder, &manifest) {
+            Ok(lock) => Ok(Self { folder, name, _lock: lock }),
+            Err(error) => {
+                // Only what was made just now: the folder was created by this call.
+                let _ = fs::remove_dir_all(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    /// The run's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The run's name: its folder's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The folder of the journals.
+    pub fn journal_folder(&self) -> PathBuf {
+        self.folder.join(JOURNALS)
+    }
+
+    /// Where the journal of a cell belongs. Whoever carries out the cell appends frames there ([`quell_model::frame`]), beginning with
+    /// [`quell_model::Event::Begin`].
+    pub fn journal_path(&self, cell: &CellId) -> PathBuf {
+        self.journal_folder().join(names::journal(cell))
+    }
+
+    /// Opens the journal of a cell.
+    pub fn journal(&self, cell: &CellId) -> Result<JournalWriter, StoreError> {
+        JournalWriter::open(&self.journal_path(cell))
+    }
+
+    /// Replaces the manifest while the run goes on, as after each cell. The old one stays when this fails.
+    pub fn update(&self, manifest: &Manifest) -> Result<(), StoreError> {
+        let mut manifest = manifest.clone();
+        manifest.run.clone_from(&self.name);
+        manifest.format = FORMAT_VERSION;
+        stored::write(&self.folder, &manifest, &None)
+    }
+
+    /// Turns the journals into tables and writes the manifest: the last step of a run, also of one that was interrupted. What the
+    /// journals say is taken into the manifest (ends of cells and tasks, settings, queues), `complete` is set from it, and the manifest
+    /// as it was written is returned. Journals that are damaged stay beside the tables.
+    ///
+    /// # Errors
+    /// [`StoreError::Unfinished`] when a file can't be written. The run can then still be read from its journals.
+    pub fn finish(self, mut manifest: Manifest) -> Result<Manifest, StoreError> {
+        manifest.run.clone_from(&self.name);
+        manifest.format = FORMAT_VERSION;
+        self.tables(&mut manifest).map_err(|error| {
+            // Whatever came into place belongs to no manifest, and takes room on a disk that is perhaps full.
+            for name in crate::run::TABLES {
+                let _ = fs::remove_file(self.folder.join(name));
+            }
+            StoreError::Unfinished { run: self.folder.clone(), source: Box::new(error) }
+        })?;
+        Ok(manifest)
+    }
+
+    fn tables(&self, manifest: &mut Manifest) -> Result<(), StoreError> {
+        check_cells(manifest)?;
+        let mut tables = Writers::create(&self.folder)?;
+        let mut outputs = LineWriter::create(&self.folder.join(lines::OUTPUTS))?;
+        let mut facts = LineWriter::create(&self.folder.join(lines::FACTS))?;
+        let mut whole = Vec::new();
+        for index in 0..manifest.cells.len() {
+            let id = manifest.cells[index].id.clone();
+            let path = self.journal_path(&id);
+            let journal = journal::read(&path, &id)?;
+            merge::cell(&mut manifest.cells[index], journal.as_ref().map(|j| &j.course));
+            let Some(journal) = journal else { continue };
+            merge::facts(manifest, &id, &journal.data);
+            if manifest.kernel.version.is_empty() {
+                manifest.kernel.version = journal.course.kernel.unwrap_or_default();
+            }
+            tables.append(&id, &journal.data)?;
+            outputs.outputs(&id, &journal.data)?;
+            facts.facts(&id, &journal.data)?;
+            if journal.course.damage.is_none() {
+                whole.push(path);
+            }
+        }
+        merge::totals(manifest);
+        let mut records = BTreeMap::new();
+        let mut record = |name: &str, (rows, sum): (u64, Sum)| {
+            records.insert(name.to_owned(), FileRecord::new(rows, sum));
+        };
+        for (name, table) in tables.into_files() {
+            record(name, table.commit()?);
+        }
+        record(lines::OUTPUTS, outputs.commit()?);
+        record(lines::FACTS, facts.commit()?);
+        stored::write(&self.folder, manifest, &Some(records))?;
+        // The run is finished. Journals that can't be removed now only take room.
+        for path in whole {
+            let _ = fs::remove_file(path);
+        }
+        let _ = fs::remove_dir(self.journal_folder());
+        Ok(())
+    }
+}
+
+/// Makes a folder with a name that nobody has; making it is what takes the name, so that two programs can't get the same.
+fn take_name(base: &Path, stem: &str) -> Result<(String, PathBuf), StoreError> {
+    for attempt in 1_u32.. {
+        let name = if attempt == 1 { stem.to_owned() } else { format!("{stem}-{attempt}") };
+        let folder = base.join(&name);
+        match fs::create_dir(&folder) {
+            Ok(()) => return Ok((name, folder)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(StoreError::io("create", folder)(error)),
+        }
+    }
+    Err(StoreError::Unstorable { what: format!("every name like {stem} is taken") })
+}
+
+fn fill(
+    base: &Path,
+    folder: &Path,
+    manifest: &Manifest,
+) -> Result<Option<Flock<File>>, StoreError> {
+    let journals = folder.join(JOURNALS);
+    fs::create_dir(&journals).map_err(StoreError::io("create", &journals))?;
+    let handle = File::open(&journals).map_err(StoreError::io("open", &journals))?;
+    // A file system without locks costs only the word "running" in the list of runs.
+    let lock = Flock::lock(handle, FlockArg::LockExclusiveNonblock).ok();
+    stored::write(folder, manifest, &None)?;
+    files::sync_folder(base)?;
+    Ok(lock)
+}
+
+fn check_cells(manifest: &Manifest) -> Result<(), StoreError> {
+    let mut seen = HashSet::new();
+    match manifest.cells.iter().find(|c| !seen.insert(&c.id)) {
+        Some(twice) => {
+            Err(StoreError::Unstorable { what: format!("the cell {} is there twice", twice.id) })
+        }
+        None => Ok(()),
+    }
+}

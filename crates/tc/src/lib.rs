@@ -1,0 +1,44 @@
+//! Traffic control as data: what is wanted, what the kernel has, and the difference.
+//!
+//! ```text
+//!   TOML / JSON ──parse──► Tree ──plan()──► Plan = [ Step, Step, … ] ──► tc commands, to read
+//!                          (desired)        handles assigned, checked ├─► netlink, to apply
+//!                                                                     │
+//!                                                  diff() ◄───────────┘
+//!                                                    ▲
+//!                              observed Qdiscs, Classes, Filters with statistics
+//! ```
+//!
+//! A [`Tree`] is what a person writes: a root queue with its classes, child queues and filters, and what happens
+//! on the way in. [`Tree::plan`] checks it and turns it into [`Step`]s in the order in which the kernel takes
+//! them. Nothing here talks to a kernel.
+
+mod action;
+mod class;
+mod diff;
+mod fields;
+mod filter;
+mod handle;
+pub mod observed;
+mod packet;
+mod plan;
+pub mod qdisc;
+mod render;
+mod tree;
+mod u32_match;
+mod validate;
+
+pub use action::{Action, Exceed, Police, Skbedit};
+pub use class::{Class, ClassKind, Curve, HfscClass, HtbClass, RoundRobinClass};
+pub use diff::{Difference, diff};
+pub use filter::{
+    Bpf, BpfProgram, Filter, FilterKind, Flow, FlowKey, FlowMode, Flower, Fw, Matchall, U32,
+};
+pub use handle::{Handle, HandleError};
+pub use packet::{IpProto, MacAddress, Masked, Prefix, Protocol};
+pub use plan::{Plan, Step};
+pub use qdisc::Qdisc;
+pub use render::commands;
+pub use tree::{Clsact, Ingress, Queue, Tree};
+pub use u32_match::{Key, Match, MatchError, merge_keys};
+pub use validate::TreeError;
