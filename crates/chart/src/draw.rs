@@ -22,6 +22,11 @@ const AXIS: TextLook =
 const ANNOTATION: TextLook =
     TextLook { size: TICK, weight: Weight::Regular, paint: Paint::Ink, role: TextRole::Annotation };
 
+/// Fonts for browsers without ours: none is wider, so that nothing collides there either. `system-ui` comes late, as
+/// it is a much wider face on some systems.
+const FALLBACK: &str =
+    "'Open Sans', 'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', system-ui, sans-serif";
+
 /// How far a marker on the edge of the plot may stick out.
 const BLEED: f64 = 4.0;
 
@@ -56,7 +61,7 @@ pub(crate) fn draw(figure: &Figure, theme: Theme) -> Drawing {
     let svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"quell-chart\" width=\"{w}\" height=\"{h}\" \
          viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{}\" \
-         font-family=\"'{FAMILY}', system-ui, sans-serif\">\n{style}{}</svg>\n",
+         font-family=\"'{FAMILY}', {FALLBACK}\">\n{style}{}</svg>\n",
         escape(figure.title.trim()),
         canvas.body
     );
@@ -85,7 +90,7 @@ fn draw_cell(canvas: &mut Canvas, cell: &Cell, series: &Series) {
     let label_top = plot.y - 4.0 - flags - 4.0 - leading(LABEL) * cell.y_label.len() as f64;
     let title = TextLook { size: PANEL_TITLE, ..HEADING };
     let title_top = label_top - 2.0 - leading(PANEL_TITLE) * cell.title.len() as f64;
-    let left = plot.x - if cell.ranges.is_some() { cell.y.widest() + TICK_GAP } else { 0.0 };
+    let left = cell.origin;
     lines(canvas, &cell.title, left, title_top, title);
     let Some((x, y)) = cell.ranges else {
         lines(canvas, &cell.y_label, left, label_top, AXIS);
@@ -214,9 +219,9 @@ fn events(canvas: &mut Canvas, cell: &Cell) {
             && cell.ranges.is_some_and(|(range, _)| range.contains(*x))
         {
             let at = x_at(cell, *x);
-            let flag = cell.flags.flags.iter().find(|f| f.line == Some(at - plot.x)).map(|f| f.row);
-            let near = |f: &&margins::Flag| f.line.is_some_and(|l| (l + plot.x - at).abs() < 1e-6);
-            let row = flag.or_else(|| cell.flags.flags.iter().find(near).map(|f| f.row));
+            let near = |line: f64| (line + plot.x - at).abs() < 1e-6;
+            let flag = cell.flags.flags.iter().find(|flag| flag.line.is_some_and(near));
+            let row = flag.map(|flag| flag.row);
             let top = row.map_or(plot.y, |row| base(row) + 3.0);
             canvas.line((at, top), (at, plot.bottom()), Paint::Ink, 0.9, Some("3 2.5"));
         }

@@ -113,8 +113,8 @@ impl Figure {
         self
     }
 
-    /// Size in CSS pixels; each side is held within 240 to 10 000. A figure whose words leave too little room for
-    /// its data becomes higher than asked for, as text is never cut.
+    /// Size in CSS pixels; the width is held within 240 to 10 000, the height within 120 to 10 000. A figure
+    /// whose words leave too little room for its data becomes higher than asked for, as text is never cut.
     #[must_use]
     pub fn size(mut self, width: u32, height: u32) -> Self {
         self.width = width.clamp(240, 10_000);

@@ -29,6 +29,8 @@ pub(crate) struct Cell<'a> {
     pub panel: &'a Panel,
     /// `None`: there's nothing to show.
     pub ranges: Option<(Range, Range)>,
+    /// Left edge of the words and the plot together.
+    pub origin: f64,
     pub plot: Rect,
     pub x: Side,
     pub y: Side,
@@ -135,6 +137,7 @@ impl<'a> Grid<'a> {
             Cell {
                 panel,
                 ranges,
+                origin: 0.0,
                 plot: Rect::default(),
                 x: Side::default(),
                 y: Side::default(),
@@ -193,7 +196,7 @@ impl<'a> Grid<'a> {
             let (row, column) = (i / columns, i % columns);
             cell.y_side(self.heights[row], cell_width);
             let plot_width = cell_width - self.left[column] - self.right[column];
-            cell.x_side(plot_width.max(40.0), cell_width);
+            cell.x_side(plot_width.max(40.0));
             let (left, right) = cell.sides(plot_width.max(40.0));
             self.left[column] = self.left[column].max(left);
             self.right[column] = self.right[column].max(right);
@@ -223,8 +226,9 @@ impl<'a> Grid<'a> {
             y += above[row];
             for (i, cell) in self.cells.iter_mut().enumerate().skip(row * columns).take(columns) {
                 let column = i % columns;
+                cell.origin = PAD + column as f64 * (cell_width + COLUMN_GAP);
                 cell.plot = Rect {
-                    x: PAD + column as f64 * (cell_width + COLUMN_GAP) + self.left[column],
+                    x: cell.origin + self.left[column],
                     y,
                     w: (cell_width - self.left[column] - self.right[column]).max(40.0),
                     h: self.heights[row],
@@ -235,7 +239,7 @@ impl<'a> Grid<'a> {
         // What was chosen for the sizes before is chosen again for the final ones.
         for cell in &mut self.cells {
             cell.y_side(cell.plot.h, cell_width);
-            cell.x_side(cell.plot.w, cell_width);
+            cell.x_side(cell.plot.w);
         }
         y - ROW_GAP
     }
@@ -253,13 +257,13 @@ impl Cell<'_> {
         self.y_label = words(&label, LABEL, Weight::Regular, cell_width);
     }
 
-    fn x_side(&mut self, width: f64, cell_width: f64) {
+    fn x_side(&mut self, width: f64) {
         if let Some((range, _)) = &self.ranges {
             self.x = Side::x(&self.panel.x, range, width);
             self.flags = Flags::arrange(self.panel, range, width);
         }
         let label = margins::axis_label(&self.panel.x, self.x.prefix);
-        self.x_label = words(&label, LABEL, Weight::Regular, cell_width * 0.8);
+        self.x_label = words(&label, LABEL, Weight::Regular, width);
     }
 
     /// Room to the left and right of the plot.

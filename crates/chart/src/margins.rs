@@ -187,7 +187,7 @@ impl Flags {
             let crosses = line.is_some_and(|x| {
                 row > other.row && x > other.left - 3.0 && x < other.left + other_w + 3.0
             });
-            !(row == other.row && meets) && !crossed && !crosses
+            !(crossed || crosses || (row == other.row && meets))
         })
     }
 }

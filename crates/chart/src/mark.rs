@@ -31,7 +31,7 @@ impl Line {
         Self::new(name, points.into_iter().map(|(x, y)| (x, y.unwrap_or(f64::NAN))))
     }
 
-    /// Holds each value until the next point instead: for states and interval means.
+    /// Holds each value until the next point, or until a gap begins, instead: for states and interval means.
     #[must_use]
     pub fn stepped(mut self) -> Self {
         self.step = true;
@@ -77,7 +77,8 @@ impl Stack {
         self
     }
 
-    /// Holds each value until the next x: for interval means.
+    /// Holds each value until the next x that has one: for interval means. End with the x that closes the last
+    /// interval.
     #[must_use]
     pub fn stepped(mut self) -> Self {
         self.step = true;

@@ -55,7 +55,8 @@ impl Frame<'_> {
                 Mark::Line(line) => {
                     let places: Vec<Place> =
                         line.points.iter().map(|&(x, y)| self.place(x, y)).collect();
-                    self.line(canvas, &line.name, &places, line.step);
+                    let ends = |i: usize| line.points.get(i).and_then(|&(x, _)| self.px(x));
+                    self.line(canvas, &line.name, &places, line.step.then_some(&ends));
                 }
                 Mark::Ecdf(ecdf) => self.ecdf(canvas, &ecdf.name, &ecdf.points),
                 Mark::Scatter(scatter) => {
@@ -77,7 +78,7 @@ impl Frame<'_> {
         }
     }
 
-    fn line(&self, canvas: &mut Canvas, name: &str, places: &[Place], step: bool) {
+    fn line(&self, canvas: &mut Canvas, name: &str, places: &[Place], step: Option<Ends>) {
         let slot = self.series.slot(name);
         let (d, dots) = path(places, &thin::line(places, self.columns()), step);
         canvas.path(
@@ -97,7 +98,7 @@ impl Frame<'_> {
         if let Some(foot) = first.and_then(|i| self.place(points[i].0, self.base(&self.y))) {
             places.insert(0, Some(foot));
         }
-        self.line(canvas, name, &places, true);
+        self.line(canvas, name, &places, Some(&|_| None));
     }
 
     fn scatter(&self, canvas: &mut Canvas, name: &str, points: &[(f64, f64)], series: usize) {
@@ -137,13 +138,7 @@ impl Frame<'_> {
             let d = area(&low, &high, &kept, stack.step);
             let slot = self.series.slot(name);
             let edge = (Paint::Ground, 0.7, None);
-            canvas.path(
-                &d,
-                Some(Paint::Slot(slot)),
-                Some(edge),
-                0.85,
-                " stroke-linejoin=\"round\"",
-            );
+            canvas.path(&d, Some(Paint::Slot(slot)), Some(edge), 1.0, " stroke-linejoin=\"round\"");
             below = above;
         }
     }
@@ -339,16 +334,19 @@ pub(crate) fn markers(
     }
 }
 
+/// The x, in pixels, of the missing point at an index.
+type Ends<'a> = &'a dyn Fn(usize) -> Option<f64>;
+
 /// A line through the kept places, and the places that stand alone between gaps.
-fn path(places: &[Place], kept: &[usize], step: bool) -> (String, Vec<(f64, f64)>) {
+fn path(places: &[Place], kept: &[usize], step: Option<Ends>) -> (String, Vec<(f64, f64)>) {
     let mut d = String::new();
     let mut dots = Vec::new();
     let mut run = 0;
     let mut last = (0.0, 0.0);
-    for place in kept.iter().map(|&i| places[i]).chain([None]) {
-        match place {
+    for i in kept.iter().copied().chain([usize::MAX]) {
+        match places.get(i).copied().flatten() {
             Some((x, y)) => {
-                let _ = match (run, step) {
+                let _ = match (run, step.is_some()) {
                     (0, _) => write!(d, "M{} {}", num(x, 1), num(y, 1)),
                     (_, true) => write!(d, "H{}V{}", num(x, 1), num(y, 1)),
                     (_, false) => write!(d, "L{} {}", num(x, 1), num(y, 1)),
@@ -357,7 +355,11 @@ fn path(places: &[Place], kept: &[usize], step: bool) -> (String, Vec<(f64, f64)
                 run += 1;
             }
             None => {
-                if run == 1 {
+                // A step holds until the gap begins, where that is known.
+                let end = step.filter(|_| run > 0).and_then(|ends| ends(i)).filter(|x| *x > last.0);
+                if let Some(x) = end {
+                    let _ = write!(d, "H{}", num(x, 1));
+                } else if run == 1 {
                     dots.push(last);
                 }
                 run = 0;
@@ -373,6 +375,14 @@ fn area(low: &[Place], high: &[Place], kept: &[usize], step: bool) -> String {
     let both = |i: &usize| low[*i].zip(high[*i]);
     for run in kept.split(|i| both(i).is_none()) {
         if run.is_empty() {
+            continue;
+        }
+        if let [alone] = run
+            && let Some(((x, bottom), (_, top))) = both(alone)
+        {
+            // A single value between two gaps has no width: give it one that can be seen.
+            let (x, bottom, top) = (num(x - 0.8, 1), num(bottom, 1), num(top, 1));
+            let _ = write!(d, "M{x} {bottom}V{top}h1.6V{bottom}z");
             continue;
         }
         let upper: Vec<_> = run.iter().filter_map(|&i| high[i]).collect();

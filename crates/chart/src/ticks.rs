@@ -82,7 +82,7 @@ fn linear_label(v: f64, step: f64, most: f64) -> String {
     if v.abs() < step * 1e-6 {
         return "0".to_owned();
     }
-    if most >= 1e16 || most < 1e-3 {
+    if !(1e-3..1e16).contains(&most) {
         let power = (most.log10() + 1e-9).floor();
         let unit = 10f64.powf(power);
         return typographic(format!("{:.*}e{power}", decimals(step / unit), v / unit));
@@ -127,7 +127,7 @@ pub(crate) fn choose(
 ) -> Ticks {
     let magnitude = match (range.log, axis.si) {
         (_, false) => 0.0,
-        (true, true) => (range.low.log10() / 2.0 + range.high.log10() / 2.0).exp10(),
+        (true, true) => 10f64.powf(range.low.log10() / 2.0 + range.high.log10() / 2.0),
         (false, true) => range.low.abs().max(range.high.abs()),
     };
     let (power, prefix) = prefix(&axis.unit, magnitude);
@@ -145,16 +145,6 @@ pub(crate) fn choose(
     major.iter_mut().for_each(|tick| tick.value /= factor);
     minor.iter_mut().for_each(|value| *value /= factor);
     Ticks { major, minor, prefix }
-}
-
-trait Exp10 {
-    fn exp10(self) -> f64;
-}
-
-impl Exp10 for f64 {
-    fn exp10(self) -> f64 {
-        10f64.powf(self)
-    }
 }
 
 fn linear(range: &Range, suffix: &str, most: usize, fits: &impl Fn(&[Tick]) -> bool) -> Vec<Tick> {

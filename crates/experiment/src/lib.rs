@@ -6,10 +6,11 @@
 //!                                              agent: carries out the tasks of one host
 //! ```
 
-// pub mod agent;
+pub mod agentlite;
+pub use agentlite as agent;
 pub mod builtin;
 pub mod expect;
 pub mod nearest;
 pub mod plan;
-// pub mod run;
+pub mod run;
 pub mod spec;

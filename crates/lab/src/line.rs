@@ -14,7 +14,7 @@
 use crate::topology::Line;
 use quell_tc::qdisc::{Bfifo, Netem, Pfifo, Tbf};
 use quell_tc::{Class, ClassKind, Handle, Qdisc, Queue, Tree};
-use quell_units::{Buffer, Bytes};
+use quell_units::{Buffer, Bytes, Span};
 
 /// Packets that a buffer holds where none is named.
 const USUAL_BUFFER: u32 = 100;
@@ -42,7 +42,9 @@ pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>) -> Option<Tree> {
     }
     if let Some(rate) = line.rate {
         let buffer = inner.take().unwrap_or_else(|| buffer(line));
-        let bucket = Bytes::new(u64::from(mtu) + ETHERNET);
+        // One full frame. The kernel is told the bucket as a time in whole microseconds, cut: one more keeps the frame in.
+        let frame = u64::from(mtu) + ETHERNET + u64::from(line.overhead.unwrap_or(0));
+        let bucket = Bytes::new(frame + 1 + rate.bytes_in(Span::from_micros(1)).get());
         let tbf = Tbf {
             rate: Some(rate),
             burst: Some(bucket),
@@ -117,7 +119,7 @@ mod tests {
         let by_packets = commands("rate = '2.5Mbit'\ndelay = '10ms'\nbuffer = '100p'", None);
         assert_eq!(by_packets.len(), 3, "{by_packets:#?}");
         assert!(by_packets[0].contains("root handle f001: netem limit 1000000 delay 10ms"));
-        assert!(by_packets[1].contains("parent f001:1 handle f003: tbf rate 2.5Mbit burst 1514"));
+        assert!(by_packets[1].contains("parent f001:1 handle f003: tbf rate 2.5Mbit burst 1515"));
         assert!(by_packets[2].contains("parent f003:1 handle f004: pfifo limit 100"));
         let by_bytes = commands("rate = '2.5Mbit'\nbuffer = '256kB'", None);
         assert!(by_bytes[1].contains("bfifo limit 256"), "{by_bytes:#?}");

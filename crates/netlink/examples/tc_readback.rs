@@ -94,7 +94,11 @@ fn read_back(cases: &BTreeMap<String, Tree>, device: &str, all: bool) -> Outcome
 /// Applied, read back; then changed in place to the same, and read back again.
 fn one(socket: &mut Socket, index: u32, tree: &Tree) -> Result<Vec<String>, ApplyError> {
     tc::apply(socket, index, tree)?;
-    let differences = tc::verify(socket, index, tree)?;
+    let mut differences = tc::verify(socket, index, tree)?;
+    if differences.is_empty() {
+        tc::update(socket, index, tree)?;
+        differences = tc::verify(socket, index, tree)?;
+    }
     Ok(differences.iter().map(ToString::to_string).collect())
 }
 

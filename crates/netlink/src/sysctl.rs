@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// Sets `key`, for example `net/ipv4/ip_forward`, to a value. The key is written with slashes,
-/// because interface names may have dots.
+/// because interface names may have dots; one without any slash may have dots instead, as in
+/// `net.ipv4.ip_forward`.
 ///
 /// Errors with `ENOENT` when the kernel has no such setting, `EACCES` or `EPERM` without rights,
 /// `EINVAL` when it does not like the value.
@@ -25,7 +26,8 @@ pub fn read(key: &str) -> Result<String, NetlinkError> {
 
 /// A key that climbs out of /proc/sys is none.
 fn path(key: &str, tried: &str) -> Result<PathBuf, NetlinkError> {
-    let relative = Path::new(key);
+    let slashed = if key.contains('/') { key.to_string() } else { key.replace('.', "/") };
+    let relative = Path::new(&slashed);
     if !key.is_empty() && relative.components().all(|part| matches!(part, Component::Normal(_))) {
         Ok(Path::new("/proc/sys").join(relative))
     } else {
@@ -46,6 +48,12 @@ mod tests {
         let error = read("net/ipv4/no_such_thing").unwrap_err();
         assert_eq!(error.errno(), Some(Errno::ENOENT));
         assert!(error.to_string().contains("net/ipv4/no_such_thing"));
+    }
+
+    #[test]
+    fn dots_do_where_there_are_no_slashes() {
+        assert_eq!(read("kernel.ostype").unwrap(), read("kernel/ostype").unwrap());
+        assert_eq!(read("kernel.ostype").unwrap(), "Linux");
     }
 
     #[test]

@@ -4,13 +4,16 @@ mod namespace;
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use namespace::{Namespace, cable, ip, name};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{NetlinkError, Stack};
 use quell_tc::observed::{ExtraStats, ObservedQdisc};
-use quell_tc::{Handle, Tree};
+use quell_tc::qdisc::Htb;
+use quell_tc::{Bpf, BpfProgram, Class, Filter, Handle, HtbClass, Queue, Tree};
+use quell_units::Rate;
 
 const CASES: &str = include_str!("goldens/cases.toml");
 
@@ -50,8 +53,9 @@ fn the_kernel_reads_back_every_tree_as_it_was_asked_for() {
             tc::delete_ingress(socket, index).unwrap();
             match tc::apply(socket, index, tree) {
                 Ok(()) => {
-                    let differences = tc::verify(socket, index, tree).unwrap();
-                    assert_eq!(differences, [], "{case}");
+                    assert_eq!(tc::verify(socket, index, tree).unwrap(), [], "{case}");
+                    tc::update(socket, index, tree).unwrap_or_else(|e| panic!("{case}: {e}"));
+                    assert_eq!(tc::verify(socket, index, tree).unwrap(), [], "{case}, changed");
                     in_force.push(case.as_str());
                 }
                 Err(error) => {
@@ -162,5 +166,80 @@ fn filters_send_packets_to_their_class_and_the_counters_say_so() {
         let Some(ExtraStats::Htb(htb)) = extra else { panic!("{extra:?}") };
         assert_eq!((htb.lends, htb.borrows), (3, 0));
         assert_eq!((of(2).0.packets, of(2).0.bytes), (1, 100));
+    });
+}
+
+/// Loads `return -1` as a classifier: BPF_PROG_LOAD of `include/uapi/linux/bpf.h`, by hand.
+fn load_classifier() -> std::io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Load {
+        kind: u32,
+        instruction_count: u32,
+        instructions: u64,
+        license: u64,
+        rest: [u64; 3],
+    }
+    const PROG_LOAD: libc::c_long = 5;
+    const SCHED_CLS: u32 = 3;
+    // r0 = -1; exit
+    let code: [u64; 2] = [0xffff_ffff_0000_00b7, 0x95];
+    let load = Load {
+        kind: SCHED_CLS,
+        instruction_count: 2,
+        instructions: code.as_ptr() as u64,
+        license: c"MIT".as_ptr() as u64,
+        rest: [0; 3],
+    };
+    // SAFETY: `load` and what it points to live through the call; a result of 0 or more is a descriptor of ours.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_bpf, PROG_LOAD, &raw const load, size_of::<Load>());
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(fd as i32))
+    }
+}
+
+#[test]
+fn a_loaded_bpf_program_becomes_a_filter_and_outlives_its_descriptor() {
+    let program = match load_classifier() {
+        Ok(program) => program,
+        Err(error) => {
+            let lacks = error.raw_os_error() == Some(libc::ENOSYS);
+            assert!(lacks, "loading a BPF program: {error}");
+            return println!("this kernel has no bpf(2)");
+        }
+    };
+    let class = Handle::class(1, 1);
+    let filter = |program| {
+        let bpf = Bpf { program, direct_action: false };
+        let leaf = HtbClass { rate: Some(Rate::from_bps(1_000_000)), ..HtbClass::default() };
+        let queue = Queue::from(Htb::default())
+            .with_class(Class::new(class, leaf))
+            .with_filter(Filter::new(bpf, Some(class)));
+        Tree::from(queue)
+    };
+    let name = "classifier".to_owned();
+    let loaded = filter(BpfProgram::Loaded { fd: program.as_raw_fd(), name: name.clone() });
+    on_cable(|socket, index, _| {
+        match tc::apply(socket, index, &loaded) {
+            Err(error) => {
+                let said = error.to_string();
+                let lacks = refusal(error).is_some_and(|e| e.proves_kernel_lacks_feature());
+                assert!(lacks, "{said}");
+                return println!("{said}");
+            }
+            Ok(()) => drop(program),
+        }
+        assert_eq!(tc::verify(socket, index, &loaded).unwrap(), []);
+        let outbox = UdpSocket::bind((ip("10.0.0.1"), 0)).unwrap();
+        outbox.send_to(&[0; 58], (ip("10.0.0.2"), 7000)).unwrap();
+        let classes = tc::dump_classes(socket, index).unwrap();
+        assert_eq!(classes[0].stats.packets, 1, "-1 means: to the filter's own class");
+
+        let pinned = filter(BpfProgram::Pinned("/sys/fs/bpf/not-there".into()));
+        let said = tc::apply(socket, index, &pinned).unwrap_err().to_string();
+        assert!(said.contains("pinned at /sys/fs/bpf/not-there"), "{said}");
+        assert_eq!(tc::verify(socket, index, &loaded).unwrap(), [], "nothing was touched");
     });
 }

@@ -104,9 +104,6 @@ pub enum Command {
         /// The cell's desk
         desk: PathBuf,
     },
-    /// First process of a guest (used by Quell itself)
-    #[command(hide = true)]
-    GuestInit,
 }
 
 /// Options of `quell run`.

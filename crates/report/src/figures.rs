@@ -23,10 +23,37 @@ type Made = Result<Figure, Box<Figure>>;
 
 struct Entry {
     name: Name,
-    make: fn(&Run) -> Made,
+    make: fn(&Run, Shape) -> Made,
 }
 
-const fn entry(name: &'static str, shows: &'static str, make: fn(&Run) -> Made) -> Entry {
+/// For which width a figure is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A desk's screen, or paper.
+    Wide,
+    /// A phone held upright.
+    Narrow,
+}
+
+impl Shape {
+    /// Width in CSS pixels: as given, or a phone's.
+    fn width(self, wide: u32) -> u32 {
+        match self {
+            Shape::Wide => wide,
+            Shape::Narrow => 360,
+        }
+    }
+
+    /// Panels beside each other: as given, or one.
+    fn columns(self, wide: usize) -> usize {
+        match self {
+            Shape::Wide => wide,
+            Shape::Narrow => 1,
+        }
+    }
+}
+
+const fn entry(name: &'static str, shows: &'static str, make: fn(&Run, Shape) -> Made) -> Entry {
     Entry { name: Name { name, shows }, make }
 }
 
@@ -71,12 +98,12 @@ fn list() -> String {
 pub fn figure(run: &Run, name: &str) -> Result<Figure, UnknownFigure> {
     let entry = ALL.iter().find(|e| e.name.name == name);
     let entry = entry.ok_or_else(|| UnknownFigure { name: name.to_owned() })?;
-    Ok((entry.make)(run).unwrap_or_else(|empty| *empty))
+    Ok((entry.make)(run, Shape::Wide).unwrap_or_else(|empty| *empty))
 }
 
 /// The figures for which a run has data, with their names, in the order of the page.
-pub fn present(run: &Run) -> impl Iterator<Item = (Name, Figure)> {
-    ALL.iter().filter_map(|e| Some((e.name, (e.make)(run).ok()?)))
+pub fn present(run: &Run, shape: Shape) -> impl Iterator<Item = (Name, Figure)> {
+    ALL.iter().filter_map(move |e| Some((e.name, (e.make)(run, shape).ok()?)))
 }
 
 /// The small print of a figure: which run it shows.

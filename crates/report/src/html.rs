@@ -5,7 +5,8 @@ mod tables;
 mod text;
 
 use crate::analysis::{Results, Summary};
-use crate::figures;
+use crate::figures::{self, Name, Shape};
+use quell_chart::Figure;
 use quell_model::{CellStatus, Manifest};
 use quell_store::Run;
 use std::collections::BTreeMap;
@@ -86,20 +87,30 @@ fn header(m: &Manifest, title: &str) -> String {
 
 fn figure_section(run: &Run) -> String {
     let mut text = "<section id=\"figures\">\n<h2>Figures</h2>\n".to_owned();
-    let mut any = false;
-    // Dots would make the page several times as large and show what the lines show.
-    for (name, figure) in figures::present(run).filter(|(n, _)| n.name != "rtt-scatter") {
-        any = true;
+    let wide: Vec<_> = page_figures(run, Shape::Wide).collect();
+    for ((name, wide), (_, narrow)) in wide.iter().zip(page_figures(run, Shape::Narrow)) {
+        let _ = writeln!(text, "<figure id=\"{}\">", escape(name.name));
+        // Each figure twice, laid out for either width, unless it has one shape only and scrolls.
+        let (wide, narrow) = (wide.svg(), narrow.svg());
+        let both = wide != narrow;
+        let class = if both { "wide desk" } else { "wide" };
+        let label = escape(name.shows);
         let _ = writeln!(
             text,
-            "<figure id=\"{}\"><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div></figure>",
-            escape(name.name),
-            escape(name.shows),
-            figure.svg()
+            "<div class=\"{class}\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">{wide}</div>"
         );
+        if both {
+            let _ = writeln!(text, "<div class=\"phone\">{narrow}</div>");
+        }
+        text.push_str("</figure>\n");
     }
-    if !any {
+    if wide.is_empty() {
         text.push_str("<p>Nothing was measured that a figure could show.</p>\n");
     }
     text + "</section>\n"
+}
+
+/// The page's figures. Dots would make it several times as large and show what the lines show.
+fn page_figures(run: &Run, shape: Shape) -> impl Iterator<Item = (Name, Figure)> {
+    figures::present(run, shape).filter(|(name, _)| name.name != "rtt-scatter")
 }

@@ -43,6 +43,11 @@ pub(crate) struct Value {
 }
 
 impl Value {
+    /// The same with fewer digits, at least one after the point.
+    pub fn shortened(self, by: usize) -> Self {
+        Self { digits: self.digits.saturating_sub(by).max(1), ..self }
+    }
+
     /// The figure, as `12.3`.
     pub fn mean(&self) -> String {
         number(self.estimate.mean, self.digits)
@@ -99,6 +104,18 @@ impl Kind {
 }
 
 impl Layout {
+    /// The same table with fewer digits, and without intervals if so asked.
+    pub fn shortened(&self, digits: usize, intervals: bool) -> Self {
+        let mut layout = self.clone();
+        for value in layout.rows.iter_mut().flat_map(|r| &mut r.cells).flatten() {
+            *value = value.shortened(digits);
+            if !intervals {
+                value.estimate.interval = None;
+            }
+        }
+        layout
+    }
+
     /// The table of a run.
     pub fn of(manifest: &Manifest, results: &Results, summary: &Summary) -> Self {
         match Sources::of(results, manifest) {

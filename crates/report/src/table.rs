@@ -3,6 +3,7 @@
 use crate::analysis::{Results, Summary};
 use crate::layout::{Layout, Row};
 use quell_model::{CellStatus, Manifest};
+use quell_store::{RunState, RunSummary};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -12,8 +13,13 @@ const WIDTH: usize = 100;
 /// Narrowest column of published figures that can be read; with less room they stand below their row.
 const NARROWEST: usize = 22;
 
-/// Widest scenario name; longer ones are cut.
-const WIDEST_NAME: usize = 24;
+/// Longest name of a run in the list of runs; longer ones are cut.
+const RUN_NAME: usize = 48;
+
+/// What is given up, step by step, for a table that is too wide: digits by which figures are shortened, whether there are intervals, and
+/// the longest name that is not cut.
+const STEPS: [(usize, bool, usize); 6] =
+    [(0, true, 28), (1, true, 24), (2, true, 24), (2, true, 16), (2, false, 16), (2, false, 12)];
 
 /// The results of a run as a table. `published` has texts by scenario that stand beside each row: figures that others published.
 pub fn render(
@@ -28,7 +34,7 @@ pub fn render(
         text.push_str("\nNothing was measured.\n");
         return text;
     }
-    let mut grid = Grid::of(&layout);
+    let (layout, mut grid) = fitting(layout);
     let widest_line = grid.width();
     let beside = WIDTH.saturating_sub(widest_line + 2);
     let is_beside = !published.is_empty() && beside >= NARROWEST;
@@ -64,6 +70,57 @@ pub fn render(
     }
     text.push_str(&footer(manifest, &layout));
     text
+}
+
+/// The runs under a folder as a table, oldest first; why some can't be read stands below their row.
+pub fn runs(runs: &[RunSummary]) -> String {
+    if runs.is_empty() {
+        return "There are no runs here yet.\n".to_owned();
+    }
+    let names = runs.iter().map(|r| cut(&clean(&r.name), RUN_NAME)).collect::<Vec<_>>();
+    let widest = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max("run".len());
+    let mut text =
+        format!("{:<widest$}  {:<24}  {:>10}  {}\n", "run", "state", "wall time", "seed");
+    text += &"─".repeat(widest + 44);
+    text.push('\n');
+    for (run, name) in runs.iter().zip(names) {
+        let state = match &run.state {
+            RunState::Complete => "✓ complete".to_owned(),
+            RunState::Partial { complete, cells } => format!("◐ partial, {complete} of {cells}"),
+            RunState::Running { complete, cells } => format!("▸ running, {complete} of {cells}"),
+            RunState::Unreadable(_) => "✗ unreadable".to_owned(),
+        };
+        let manifest = run.manifest.as_ref();
+        let wall =
+            manifest.and_then(|m| m.wall_s).map_or("–".to_owned(), |s| format!("{s:.1} s"));
+        let seed = manifest.map_or("–".to_owned(), |m| m.seed.to_string());
+        let _ = writeln!(text, "{name:<widest$}  {state:<24}  {wall:>10}  {seed}");
+        if let RunState::Unreadable(error) = &run.state {
+            for line in wrap(&error.to_string(), WIDTH - 4) {
+                let _ = writeln!(text, "    {line}");
+            }
+        }
+    }
+    text
+}
+
+fn fitting(layout: Layout) -> (Layout, Grid) {
+    let steps = STEPS.iter().map(|&(digits, intervals, name)| {
+        let shorter = layout.shortened(digits, intervals);
+        let grid = Grid::of(&shorter, name);
+        (shorter, grid)
+    });
+    let mut narrowest = None;
+    for (shorter, grid) in steps {
+        if grid.width() <= WIDTH {
+            return (shorter, grid);
+        }
+        narrowest = Some((shorter, grid));
+    }
+    narrowest.unwrap_or_else(|| {
+        let grid = Grid::of(&layout, WIDTH);
+        (layout, grid)
+    })
 }
 
 fn headline(manifest: &Manifest) -> String {
@@ -133,7 +190,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn of(layout: &Layout) -> Self {
+    fn of(layout: &Layout, widest_name: usize) -> Self {
         let with_streams = layout.rows.iter().any(|r| r.stream.is_some());
         let mut head =
             vec![vec![("scenario".to_owned(), Side::Left)], vec![(String::new(), Side::Left)]];
@@ -153,7 +210,7 @@ impl Grid {
         let mut last: Option<&Row> = None;
         for row in &layout.rows {
             let again = with_streams && last.is_some_and(|l| l.scenario == row.scenario);
-            let name = if again { String::new() } else { cut(&clean(&row.scenario), WIDEST_NAME) };
+            let name = if again { String::new() } else { cut(&clean(&row.scenario), widest_name) };
             let mut cells = vec![(name, Side::Left)];
             if let Some((probe, stream)) = &row.stream {
                 let name = if probe == stream || probe == "all" {
@@ -161,7 +218,7 @@ impl Grid {
                 } else {
                     format!("{}: {}", clean(probe), clean(stream))
                 };
-                cells.push((cut(&name, WIDEST_NAME), Side::Left));
+                cells.push((cut(&name, widest_name), Side::Left));
             }
             for (index, _) in layout.columns.iter().enumerate() {
                 cells.push((figure(layout, row, index), Side::Right));

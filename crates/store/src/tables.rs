@@ -138,12 +138,13 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// A reader for these cells.
     pub fn new(cells: impl Iterator<Item = &'a CellId>) -> Self {
-        let cells: HashMap<_, _> = cells
-            .enumerate()
-            .map(|(index, c)| ((c.scenario.as_str(), c.probe.as_str(), c.repeat), index))
-            .collect();
-        let collectors = (0..cells.len()).map(|_| Collector::default()).collect();
-        Self { cells, collectors }
+        let (mut places, mut collectors) = (HashMap::new(), Vec::new());
+        for cell in cells {
+            let key = (cell.scenario.as_str(), cell.probe.as_str(), cell.repeat);
+            places.insert(key, collectors.len());
+            collectors.push(Collector::default());
+        }
+        Self { cells: places, collectors }
     }
 
     /// Reads one of the tables.
@@ -293,4 +294,66 @@ fn unknown(path: &Path, column: &str, value: &Text) -> StoreError {
         path,
         format!("{:?} is no {column} that this program knows", value.as_str()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(seq: u64) -> EchoSample {
+        EchoSample {
+            t_ns: seq as i64,
+            seq,
+            rtt_ns: Some(20),
+            up_ns: None,
+            down_ns: Some(-1),
+            up_order: None,
+            down_order: None,
+            seen_late_ns: None,
+            bytes: 56,
+            status: EchoStatus::Ok,
+        }
+    }
+
+    fn cell() -> CellId {
+        CellId { scenario: "s".into(), probe: "p".into(), repeat: 3 }
+    }
+
+    fn read<'a>(
+        cell: &'a CellId,
+        columns: &[Column<Row<'a, EchoSample>>],
+        samples: &'a [EchoSample],
+    ) -> Result<Vec<CellData>, StoreError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(SAMPLES);
+        let rows: Vec<_> = samples.iter().map(|s| row(cell, ["ping", "", ""], s)).collect();
+        let mut writer = TableWriter::create(&path, "samples", columns)?;
+        writer.append(columns, &rows)?;
+        writer.commit()?;
+        let mut reader = Reader::new([cell].into_iter());
+        reader.table(&path, SAMPLES, std::fs::read(&path).expect("the table"))?;
+        Ok(reader.finish())
+    }
+
+    #[test]
+    fn columns_are_found_by_name_wherever_they_stand_and_new_ones_do_no_harm() {
+        let samples: Vec<_> = (0..5).map(sample).collect();
+        let mut columns: Vec<_> = sample_columns().into_iter().rev().collect();
+        columns.insert(3, Column { name: "ttl", value: Value::Small(|_| 64) });
+        let cell = cell();
+        let cells = read(&cell, &columns, &samples).expect("a table");
+        assert_eq!(cells[0].echoes[0].samples, samples);
+    }
+
+    #[test]
+    fn a_column_that_is_missing_or_of_another_kind_is_named() {
+        let (cell, samples) = (cell(), [sample(1)]);
+        let without = sample_columns().into_iter().filter(|c| c.name != "seq").collect::<Vec<_>>();
+        let error = read(&cell, &without, &samples).expect_err("it lacks a column").to_string();
+        assert!(error.contains("samples.parquet") && error.contains("no column seq"), "{error}");
+        let mut other: Vec<_> = sample_columns().into_iter().filter(|c| c.name != "seq").collect();
+        other.push(Column { name: "seq", value: Value::Text(|_| "one") });
+        let error = read(&cell, &other, &samples).expect_err("it is a text").to_string();
+        assert!(error.contains("column seq does not hold 64-bit numbers"), "{error}");
+    }
 }

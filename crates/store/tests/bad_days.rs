@@ -5,7 +5,7 @@ mod common;
 
 use common::{cell, cells, events, fill, finished, frames, manifest};
 use quell_model::{CellStatus, Event, Manifest};
-use quell_store::{Run, RunState, RunWriter, StoreError, list};
+use quell_store::{JournalWriter, Run, RunState, RunWriter, StoreError, list};
 use std::fs;
 use std::path::Path;
 use tempfile::tempdir;
@@ -206,6 +206,17 @@ fn a_manifest_cut_at_any_byte_is_damaged_or_not_there() {
 }
 
 #[test]
+fn a_manifest_that_names_a_cell_twice_is_no_reason_to_crash() {
+    let base = tempdir().unwrap();
+    let folder = finished(base.path());
+    let path = folder.join("manifest.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"scenario\": \"bulk\"", "\"scenario\": \"unloaded\"")).unwrap();
+    let error = refusal(&folder);
+    assert!(error.contains("bulk.ping.0, which is not in the manifest"), "{error}");
+}
+
+#[test]
 fn a_newer_format_is_named_with_the_way_out() {
     let base = tempdir().unwrap();
     let folder = finished(base.path());
@@ -222,6 +233,13 @@ fn a_run_in_a_place_that_takes_no_files_is_refused_with_the_place() {
     assert!(error.to_string().contains("/proc/quell"), "{error}");
     let error = RunWriter::create(Path::new("/dev/null/runs"), manifest(&cells())).unwrap_err();
     assert!(error.to_string().contains("choose another with --out"), "{error}");
+}
+
+#[test]
+fn a_journal_on_a_full_disk_says_what_to_do() {
+    let mut journal = JournalWriter::open(Path::new("/dev/full")).unwrap();
+    let error = journal.append(&Event::Tick { t_ns: 0 }).unwrap_err().to_string();
+    assert!(error.contains("/dev/full") && error.contains("make room"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,10 @@
 //!   netns      a network of one's own, and threads that live in it
 //!   clock      monotonic nanoseconds, and sleeping until one of them
 //!   affinity   which CPUs may be used, and staying on one
+//!   pace       when a sender sends
+//!   socket     datagrams and connections, with what the kernel knows of each packet
+//!   wait       until something comes, a time is there, or somebody rings
+//!   wall       the wall clock, in step with the monotonic one, and whether it was set
 //! ```
 //!
 //! Nothing here spins: waiting is always done in the kernel, so that virtual time can move (see the
@@ -13,5 +17,9 @@ pub mod affinity;
 pub mod clock;
 mod error;
 pub mod netns;
+pub mod pace;
+pub mod socket;
+pub mod wait;
+pub mod wall;
 
 pub use error::SysError;

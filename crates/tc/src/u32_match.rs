@@ -111,13 +111,14 @@ impl Match {
 }
 
 fn narrow(width: u8, value: u32, mask: u32, at: i32) -> Key {
-    let shift = (32 - u32::from(width)).saturating_sub(8 * (at & 3) as u32);
+    let shift = 32u32.saturating_sub(width.into()).saturating_sub(8 * (at & 3) as u32);
     let mask = mask << shift;
     Key { mask, value: (value << shift) & mask, offset: at & !3 }
 }
 
 fn address_keys(source: bool, prefix: Prefix) -> Vec<Key> {
     let words = |bits: u128, length: u8, start: i32, width: u8| -> Vec<Key> {
+        let length = length.min(width);
         let count = (u32::from(length).div_ceil(32)).max(if width == 32 { 1 } else { 0 });
         (0..count)
             .map(|i| {

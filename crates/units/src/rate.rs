@@ -44,8 +44,8 @@ const PRINTED: &[Unit] = &[
 
 /// A data rate in whole bits per second.
 ///
-/// Written as tc does: "2.5Mbit" or "8Mbit/s" counts bits; **"1MBps", "1mbps" or "1MB/s" counts
-/// bytes**, whatever the case of the letters. A rate of zero can be held (nothing arrived) but is
+/// Written as tc does: "2.5Mbit" or "8Mbit/s" counts bits; **"1MBps" or "1MB/s" counts bytes**. "1Mbps",
+/// which tc reads as bytes and most people as bits, is refused. A rate of zero can be held (nothing arrived) but is
 /// refused in text, because no link has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
@@ -104,6 +104,11 @@ fn parse(text: &str) -> Result<u64, Reason> {
     if unit.is_empty() {
         return Err(if number.is_zero() { Reason::Zero } else { Reason::MissingUnit });
     }
+    if unit.ends_with("bps") {
+        // tc counts bytes here, most people mean bits: eight times apart.
+        let meanings = "tc counts bytes, others bits; write Mbit or MBps";
+        return Err(Reason::AmbiguousUnit { unit: unit.into(), meanings });
+    }
     let size = unit_size(unit).ok_or_else(|| number::unknown_unit(unit))?;
     match number.times(size, "bits per second", u64::MAX, MAX_TEXT)? {
         0 => Err(Reason::Zero),
@@ -145,7 +150,7 @@ mod tests {
             ("1Mibit", 1_048_576),
             ("10MBps", 80_000_000),
             ("10MB/s", 80_000_000),
-            ("1500bps", 12_000),
+            ("1500Bps", 12_000),
             ("1bit", 1),
             ("0.001kbit", 1),
             ("18446744073709551615bit", u64::MAX),
@@ -176,6 +181,7 @@ mod tests {
         assert_eq!(refusal("20"), Reason::MissingUnit);
         assert_eq!(refusal("20ms"), Reason::UnknownUnit("ms".into()));
         assert_eq!(refusal("2Mb/s"), Reason::UnknownUnit("Mb/s".into()));
+        assert!(matches!(refusal("10Mbps"), Reason::AmbiguousUnit { .. }));
         assert_eq!(refusal("-1Mbit"), Reason::Negative);
         assert_eq!(refusal("NaN"), Reason::NotANumber);
         assert_eq!(refusal("inf"), Reason::NotANumber);

@@ -1,1 +1,19 @@
-//! (being written)
+//! Packets, as bytes and as what they mean. Pure: nothing here sends or receives.
+//!
+//! ```text
+//!   icmp     echo request and reply (RFC 792, RFC 4443), and what Quell puts into them
+//!   stamp    STAMP, unauthenticated (RFC 8762), with extra padding (RFC 8972)
+//!   oneway   Quell's datagrams in one direction
+//!   hello    what a Quell TCP client tells its server first
+//! ```
+//!
+//! Readers take any bytes and give a value or nothing; they never panic.
+
+pub mod hello;
+pub mod icmp;
+pub mod oneway;
+mod read;
+pub mod stamp;
+
+pub use hello::Hello;
+pub use icmp::EchoReply;

@@ -4,7 +4,9 @@
 
 mod tasks;
 
-use crate::spec::{Change, Experiment, Probe, ProbesRun, QueueAt, QueueDirection, Scenario};
+use crate::spec::{
+    Change, Experiment, Probe, ProbesRun, QueueAt, QueueDirection, Scenario, Serves,
+};
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedChange, PlacedQueue};
 use quell_lab::topology::{Interface, Network, TopologyError};
 use quell_model::{CellId, TaskKind};
@@ -142,19 +144,21 @@ fn place(
     let (tree, marking) = match (&queue.queue, &queue.policy) {
         (Some(tree), None) => (Tree::from(tree.clone()), Vec::new()),
         (None, Some(policy)) => {
-            let tell = match (incoming, network.nat.contains(&on)) {
-                (true, true) => {
+            let ahead = queue.serves == Serves::Ahead;
+            let translates = network.nat.contains(&on);
+            let tell = match (incoming, ahead) {
+                (true, _) if translates => {
                     return Err(PlanError::Other(format!(
                         "{place}: what comes in at `{on}` carries the router's own address, since it translates addresses there; \
-                         put the policy with direction = \"out\" on the interface that leads to the hosts"
+                         put the policy with serves = \"ahead\" on the interface that leads to the hosts"
                     )));
                 }
-                (true, false) => Tell::Destination,
-                (false, true) => Tell::Mark,
-                (false, false) if leads_to_hosts(network, &on) => Tell::Destination,
-                (false, false) => Tell::Source,
+                (false, false) if translates => Tell::Mark,
+                // Packets that leave come from those behind and go to those ahead; packets that come in, the other way round.
+                (false, false) | (true, true) => Tell::Source,
+                (false, true) | (true, false) => Tell::Destination,
             };
-            let hosts = hosts(network, &on, tell);
+            let hosts = hosts(network, &on, ahead);
             let shaped = policy
                 .plan(&hosts, tell)
                 .map_err(|error| PlanError::Policy { queue: queue.name.clone(), error })?;
@@ -178,12 +182,6 @@ fn place(
     Ok(())
 }
 
-/// Whether the interface leads to one host only, so that packets that leave there go *to* it.
-fn leads_to_hosts(network: &Network, on: &Interface) -> bool {
-    let ahead = hosts_ahead(network, on).len();
-    ahead > 0 && ahead < network.hosts_behind(on).len()
-}
-
 fn hosts_ahead(network: &Network, on: &Interface) -> Vec<usize> {
     let behind = network.hosts_behind(on);
     (0..network.nodes.len())
@@ -192,14 +190,8 @@ fn hosts_ahead(network: &Network, on: &Interface) -> Vec<usize> {
         .collect()
 }
 
-fn hosts(network: &Network, on: &Interface, tell: Tell) -> Vec<Host> {
-    let behind = network.hosts_behind(on);
-    let ahead = hosts_ahead(network, on);
-    // Incoming packets are for those behind the interface; outgoing ones by destination are for those ahead of it.
-    let nodes = match tell {
-        Tell::Destination if leads_to_hosts(network, on) => ahead,
-        _ => behind,
-    };
+fn hosts(network: &Network, on: &Interface, ahead: bool) -> Vec<Host> {
+    let nodes = if ahead { hosts_ahead(network, on) } else { network.hosts_behind(on) };
     nodes
         .into_iter()
         .map(|n| Host {

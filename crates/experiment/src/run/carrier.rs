@@ -8,6 +8,7 @@
 //!
 //! Either way the cell's first process holds everything: when it ends, or whoever started it, the kernel ends the rest.
 
+use super::exec;
 use quell_lab::cell::CellPlan;
 use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
 use quell_lab::supervise::{Journal, supervise};
@@ -90,7 +91,7 @@ impl Carrier {
     }
 }
 
-fn own_program() -> Result<PathBuf, String> {
+pub(super) fn own_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|e| format!("finding Quell's own program: {e}"))
 }
 
@@ -201,7 +202,6 @@ pub fn host_cell(desk: &Path) -> Result<(), String> {
     let status = Command::new(own_program()?)
         .arg(HOST_INIT)
         .arg(desk)
-        .stdin(Stdio::null())
         .status()
         .map_err(|e| format!("starting the first process: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("the cell's first process: {status}")) }
@@ -222,6 +222,9 @@ pub fn host_init(desk: &Path) -> Result<(), String> {
     };
     // Only programs that a person runs in the lab need it.
     let _ = sysfs();
+    if desk.join(exec::PLAN).exists() {
+        return exec::carry_out(desk, false);
+    }
     let mut journal = FileJournal::open(&desk.join("events"), false)?;
     carry_out(desk, &mut journal)
 }
@@ -231,6 +234,9 @@ pub fn guest_init() -> ! {
     let outcome = (|| {
         guest::init::mount_all().map_err(|e| e.to_string())?;
         let desk = Path::new(guest::init::SHARED);
+        if desk.join(exec::PLAN).exists() {
+            return exec::carry_out(desk, true);
+        }
         let mut journal = FileJournal::open(&desk.join("events"), true)?;
         carry_out(desk, &mut journal)
     })();

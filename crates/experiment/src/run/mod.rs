@@ -8,10 +8,12 @@
 //! ```
 
 mod carrier;
+mod exec;
 mod machine;
 mod watch;
 
-pub use carrier::{Carrier, GuestOptions, host_cell, host_init, guest_init};
+pub use carrier::{Carrier, GUEST_INIT, GuestOptions, guest_init, host_cell, host_init};
+pub use exec::lab_exec;
 pub use machine::machine;
 pub use watch::Progress;
 
@@ -225,6 +227,7 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
                 reason: None,
                 wall_s: None,
                 virtual_s: None,
+                window_ns: Some(plan.duration.nanos()),
                 tasks: Vec::new(),
             })
             .collect(),

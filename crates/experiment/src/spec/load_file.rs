@@ -61,6 +61,11 @@ pub fn read_file(path: &Path) -> Result<String, ReadError> {
 
 /// Parses a text; `name` says in errors where it is from. What fits together is checked by [`super::check::check`].
 pub fn parse(name: &str, text: &str) -> Result<Experiment, ReadError> {
+    parse_as(name, text)
+}
+
+/// Parses any of our files, as a topology by itself.
+pub fn parse_as<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, ReadError> {
     toml::from_str(text).map_err(|error: toml::de::Error| ReadError::Text {
         name: name.into(),
         place: place(text, error.span()),

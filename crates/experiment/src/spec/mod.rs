@@ -316,12 +316,26 @@ pub struct QueueAt {
     /// For packets that leave (`out`) or come in (`in`, through an IFB device).
     #[serde(default)]
     pub direction: QueueDirection,
+    /// Whose hosts a policy is fair to: those behind the interface, or those ahead of it, where the interface leads to the hosts.
+    #[serde(default)]
+    pub serves: Serves,
     /// The queue itself …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
     /// … or what is wanted of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
+}
+
+/// Which hosts a policy serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Serves {
+    /// Those whose packets leave by the interface: it leads to the internet.
+    #[default]
+    Behind,
+    /// Those that the interface leads to.
+    Ahead,
 }
 
 /// Which packets of an interface a queue serves.

@@ -134,8 +134,6 @@ fn set_up(network: &Network, spaces: &[NetNs], node: usize) -> Result<(), BuildE
     }
     let lo = link_name("lo")?;
     within(network, spaces, node, move |stack| {
-        sysctl::write("net.ipv6.conf.all.accept_dad", "0")?;
-        sysctl::write("net.ipv6.conf.default.accept_dad", "0")?;
         let index = stack.index_of(&lo)?;
         stack.up(index)?;
         let mut offloads = Offloads::open()?;

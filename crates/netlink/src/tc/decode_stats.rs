@@ -3,7 +3,7 @@
 use quell_tc::observed::*;
 use quell_units::{Bytes, Rate, Span};
 
-use crate::core::{AttrReader, DecodeError};
+use crate::core::{Attr, AttrReader, DecodeError};
 
 const TCA_STATS: u16 = 3;
 const TCA_XSTATS: u16 = 4;
@@ -30,11 +30,30 @@ impl Words<'_> {
     }
 }
 
-/// Reads what every queue and class counts, and what only its kind does.
-pub(super) fn read(
+/// Reads what every queue counts, and what only its kind does.
+pub(super) fn of_qdisc(
     kind: &str,
     attrs: &AttrReader<'_>,
 ) -> Result<(Stats, Option<ExtraStats>), DecodeError> {
+    let (stats, extra) = read(attrs)?;
+    // HTB's own counters are those of its classes.
+    let extra = extra.filter(|_| kind != "htb");
+    let extra = extra.map(|attr| of_kind(kind, attr.payload)).transpose()?.flatten();
+    Ok((stats, extra))
+}
+
+/// Reads what every class counts, and HTB's classes beside. What flows inside a queue count by themselves is left out.
+pub(super) fn of_class(
+    kind: &str,
+    attrs: &AttrReader<'_>,
+) -> Result<(Stats, Option<ExtraStats>), DecodeError> {
+    let (stats, extra) = read(attrs)?;
+    let extra = extra.filter(|_| kind == "htb");
+    let extra = extra.map(|attr| of_kind(kind, attr.payload)).transpose()?.flatten();
+    Ok((stats, extra))
+}
+
+fn read<'a>(attrs: &AttrReader<'a>) -> Result<(Stats, Option<Attr<'a>>), DecodeError> {
     let mut stats = Stats::default();
     let mut extra = attrs.find(TCA_XSTATS)?;
     if let Some(stats2) = attrs.find(TCA_STATS2)? {
@@ -72,7 +91,6 @@ pub(super) fn read(
             backlog_bytes: words.u32(32),
         };
     }
-    let extra = extra.map(|attr| of_kind(kind, attr.payload)).transpose()?.flatten();
     Ok((stats, extra))
 }
 

@@ -46,7 +46,7 @@ pub fn dump_qdiscs(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedQdis
     let mut found = Vec::new();
     each(socket, "queues", GET_QDISC, ifindex, 0, |reply| {
         let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
-        let (stats, extra) = decode_stats::read(kind, &attrs)?;
+        let (stats, extra) = decode_stats::of_qdisc(kind, &attrs)?;
         found.push(ObservedQdisc {
             ifindex,
             handle: head.handle,
@@ -69,7 +69,7 @@ pub fn dump_classes(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedCla
     let mut found = Vec::new();
     each(socket, "classes", GET_CLASS, ifindex, 0, |reply| {
         let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
-        let (stats, extra) = decode_stats::read(kind, &attrs)?;
+        let (stats, extra) = decode_stats::of_class(kind, &attrs)?;
         found.push(ObservedClass {
             ifindex,
             id: head.handle,
@@ -169,4 +169,43 @@ fn ours(reply: &Reply, ifindex: u32) -> Result<Option<Parts<'_>>, DecodeError> {
         info: word(16),
     };
     Ok(Some((head, kind, attrs)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{AttrReader, AttrWriter};
+    use crate::tc::fixed_names;
+    use proptest::prelude::*;
+    use quell_tc::{FilterKind, Qdisc};
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_the_decoders_panic(
+            kind in 0u16..30,
+            payload in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            // Once as the options themselves, once as an attribute inside them.
+            let mut writer = AttrWriter::new();
+            writer.bytes(TCA_OPTIONS, &payload);
+            writer.nested(TCA_OPTIONS, |w| { w.bytes(kind, &payload); });
+            writer.bytes(4, &payload);
+            let names = fixed_names(&[]);
+            let head =
+                decode_filter::Head { handle: 1, prio: 1, protocol: Protocol::ALL };
+            let attrs = AttrReader::new(writer.as_bytes());
+            for attr in attrs.clone() {
+                let options = Some(attr?);
+                for kind in Qdisc::KINDS {
+                    let _ = decode_qdisc::qdisc(kind, Handle::qdisc(1), options);
+                    let _ = decode_qdisc::class(kind, options);
+                    let _ = decode_stats::of_qdisc(kind, &attrs);
+                    let _ = decode_stats::of_class(kind, &attrs);
+                }
+                for kind in FilterKind::KINDS {
+                    let _ = decode_filter::filter(kind, &head, options, &names);
+                }
+            }
+        }
+    }
 }

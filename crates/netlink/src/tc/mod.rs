@@ -21,7 +21,7 @@ mod rates;
 mod red;
 
 use nix::errno::Errno;
-use quell_tc::{Difference, Handle, Step, Tree, TreeError};
+use quell_tc::{Difference, Handle, Qdisc, Step, Tree, TreeError};
 use thiserror::Error;
 
 pub use dump::{dump_classes, dump_filters, dump_qdiscs, snapshot};
@@ -76,27 +76,35 @@ pub fn apply(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), Apply
 
 /// Changes the options of queues and classes where they are, so that the packets in them stay.
 ///
-/// The interface must have this tree already, but for its options. Filters are left alone, and so are kinds whose
-/// options can't change (HTB's own, but not its classes').
+/// The interface must have this tree already, but for its options. Filters are left alone, and so are the kinds that the
+/// kernel can't change: sfq, and HTB itself, but not its classes. [`verify`] says whether all is as wanted then.
 ///
 /// # Errors
 /// See [`ApplyError`]; after the kernel refused one change, those before it stay in force.
 pub fn update(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), ApplyError> {
     let plan = tree.plan()?;
     let names = names::of(socket).map_err(ApplyError::Left)?;
-    for step in &plan.steps {
-        let changes = match step {
-            Step::Qdisc { qdisc, .. } => !qdisc.fields().is_empty() && qdisc.kind() != "htb",
-            Step::Class { .. } => true,
-            Step::Ingress { .. } | Step::Filter { .. } => false,
-        };
-        if changes {
-            let ready = message::prepare(step, ifindex, &names, How::Change);
-            let ready = ready.map_err(ApplyError::Left)?;
-            socket.request_ack(&ready.message).map_err(ApplyError::Left)?;
-        }
+    for step in plan.steps.into_iter().filter_map(changeable) {
+        let ready = message::prepare(&step, ifindex, &names, How::Change);
+        let ready = ready.map_err(ApplyError::Left)?;
+        socket.request_ack(&ready.message).map_err(ApplyError::Left)?;
     }
     Ok(())
+}
+
+/// What of a step can be changed where it is.
+fn changeable(mut step: Step) -> Option<Step> {
+    let Step::Qdisc { qdisc, .. } = &mut step else {
+        return matches!(step, Step::Class { .. }).then_some(step);
+    };
+    match qdisc {
+        Qdisc::Htb(_) | Qdisc::Sfq(_) => return None,
+        // The number of queues is fixed when they are made, and the kernel refuses to hear it again.
+        Qdisc::FqCodel(fq_codel) => fq_codel.flows = None,
+        Qdisc::FqPie(fq_pie) => fq_pie.flows = None,
+        _ => {}
+    }
+    (!qdisc.fields().is_empty()).then_some(step)
 }
 
 /// Takes the root queue off, with all below it; the kernel puts the device's default there.

@@ -50,7 +50,8 @@ pub(crate) fn counter_at(samples: &[FlowSample], t_ns: i64, of: fn(&FlowSample) 
     let after = samples.partition_point(|s| s.t_ns <= t_ns);
     let Some(before) = after.checked_sub(1).map(|i| &samples[i]) else { return 0.0 };
     let Some(next) = samples.get(after) else { return of(before) as f64 };
-    let part = (t_ns - before.t_ns) as f64 / (next.t_ns - before.t_ns) as f64;
+    let since = |later: i64, earlier: i64| (i128::from(later) - i128::from(earlier)) as f64;
+    let part = since(t_ns, before.t_ns) / since(next.t_ns, before.t_ns);
     let (low, high) = (of(before) as f64, of(next) as f64);
     low + (high - low) * part
 }

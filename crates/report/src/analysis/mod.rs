@@ -46,7 +46,7 @@ pub struct StreamResult {
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamKind {
     /// Packets that are answered.
-    Echo(EchoResult),
+    Echo(Box<EchoResult>),
     /// Data in one direction.
     Flow(FlowResult),
 }
@@ -61,7 +61,7 @@ impl Results {
                 rows.push(StreamResult { cell, stream, kind });
             };
             for series in &data.echoes {
-                row(&series.stream, StreamKind::Echo(EchoResult::of(&series.samples)));
+                row(&series.stream, StreamKind::Echo(Box::new(EchoResult::of(&series.samples))));
             }
             for (stream, result) in flow::results(record, data) {
                 row(&stream, StreamKind::Flow(result));

@@ -4,7 +4,7 @@ use super::echo::{self, Transit};
 use super::flow::{rate_mbps, window_ns};
 use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
 use quell_stats::ecdf::ecdf;
-use quell_stats::{BoxSummary, Sample};
+use quell_stats::{Bins, BoxSummary, Histogram, Sample};
 use quell_store::{CellData, EchoSeries, QueueSeries, Run};
 
 /// Most points of one line: more can't be told apart on a screen, and would make a page slow.
@@ -92,47 +92,89 @@ pub struct ScenarioGaps {
     /// The stream.
     pub stream: String,
     /// Differences of transit times of consecutive packets in milliseconds (RFC 3393), with their sign.
-    pub variations_ms: Vec<f64>,
+    pub variations: Binned,
     /// Times between arrivals in milliseconds: at the reflector where it tells its times, else of replies.
-    pub gaps_ms: Vec<f64>,
+    pub between: Binned,
     /// What the variations are of.
     pub of: Transit,
+}
+
+/// How values are distributed over bins.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Binned {
+    /// Edges of the bins, ascending; the same for all scenarios.
+    pub edges: Vec<f64>,
+    /// The part of all values in each bin. What lies beyond the edges is in none.
+    pub shares: Vec<f64>,
+}
+
+/// Bins of a [`Binned`].
+const BINS: usize = 60;
+
+impl Binned {
+    /// Distributes the values of each scenario over bins that all have in common, and that hold the middle 98 % of each.
+    fn all(scenarios: &[Vec<f64>]) -> Vec<Self> {
+        let samples: Vec<Option<Sample>> =
+            scenarios.iter().map(|values| Sample::new(values.iter().copied())).collect();
+        let ends = samples.iter().flatten().filter_map(|s| s.quantile(0.01).zip(s.quantile(0.99)));
+        let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (a, b)| {
+            (low.min(a), high.max(b))
+        });
+        // Half a bin of air on both sides, and a range also where all values are equal.
+        let air = ((high - low) / BINS as f64).max(1e-3);
+        let Some(bins) = Bins::linear(low - air, high + air, BINS) else {
+            return vec![Self::default(); scenarios.len()];
+        };
+        let count = |sample: &Sample| {
+            let counts = Histogram::new(sample, bins.clone()).counts;
+            counts.into_iter().map(|n| n as f64 / sample.count() as f64).collect()
+        };
+        let binned = |sample: Option<Sample>| Self {
+            edges: bins.edges().to_vec(),
+            shares: sample.map_or(vec![0.0; BINS], |s| count(&s)),
+        };
+        samples.into_iter().map(binned).collect()
+    }
 }
 
 /// Variation of delay and time between arrivals by scenario, of the streams with one-way delays (UDP) where there are any, else of all
 /// echo streams.
 pub fn gaps(run: &Run) -> Vec<ScenarioGaps> {
     let any_one_way = echo_series(run).any(|(_, s)| has_one_way(s));
-    let mut all: Vec<ScenarioGaps> = Vec::new();
+    let mut found: Vec<ScenarioGaps> = Vec::new();
+    let (mut variations, mut between): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
     for (record, series) in echo_series(run) {
-        if any_one_way && !has_one_way(series) {
-            continue;
-        }
         let answered: Vec<&EchoSample> =
             series.samples.iter().filter(|s| counts(s) && s.status == EchoStatus::Ok).collect();
+        if answered.len() < 2 || any_one_way && !has_one_way(series) {
+            continue;
+        }
         let of = echo::transit(&answered);
+        let (scenario, stream) = (&record.id.scenario, &series.stream);
+        let known = found.iter().position(|g| g.scenario == *scenario && g.stream == *stream);
+        let at = known.unwrap_or_else(|| {
+            found.push(ScenarioGaps {
+                scenario: scenario.clone(),
+                stream: stream.clone(),
+                variations: Binned::default(),
+                between: Binned::default(),
+                of,
+            });
+            variations.push(Vec::new());
+            between.push(Vec::new());
+            found.len() - 1
+        });
         let mut arrivals: Vec<i64> = answered.iter().filter_map(|s| arrival_ns(s, of)).collect();
         arrivals.sort_unstable();
-        let gaps = arrivals.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6);
-        let same =
-            |g: &&mut ScenarioGaps| g.scenario == record.id.scenario && g.stream == series.stream;
-        let variations = echo::variations(&answered, of);
-        match all.iter_mut().find(same) {
-            Some(known) => {
-                known.variations_ms.extend(variations);
-                known.gaps_ms.extend(gaps);
-            }
-            None => all.push(ScenarioGaps {
-                scenario: record.id.scenario.clone(),
-                stream: series.stream.clone(),
-                variations_ms: variations,
-                gaps_ms: gaps.collect(),
-                of,
-            }),
-        }
+        between[at].extend(arrivals.windows(2).map(|pair| pair[1].abs_diff(pair[0]) as f64 / 1e6));
+        variations[at].extend(echo::variations(&answered, of));
     }
-    all.retain(|g| !g.gaps_ms.is_empty());
-    all
+    let binned = Binned::all(&variations).into_iter().zip(Binned::all(&between));
+    for (gaps, (variations, between)) in found.iter_mut().zip(binned) {
+        gaps.variations = variations;
+        gaps.between = between;
+    }
+    found
 }
 
 fn arrival_ns(sample: &EchoSample, of: Transit) -> Option<i64> {

@@ -1,11 +1,11 @@
 //! What waits in queues over time, one scenario after the other.
 
-use super::{Made, empty, source};
+use super::{Made, Shape, empty, source};
 use crate::analysis::series::backlog;
 use quell_chart::{Axis, Figure, Line, Mark, Panel};
 use quell_store::Run;
 
-pub(super) fn figure(run: &Run) -> Made {
+pub(super) fn figure(run: &Run, _: Shape) -> Made {
     let title = "Queue backlog over time";
     let Some(course) = backlog(run).filter(|c| !c.parts.is_empty()) else {
         return empty(title, run, "No queues were sampled in this run.");

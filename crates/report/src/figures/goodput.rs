@@ -1,11 +1,11 @@
 //! Goodput over time, stacked by flow, one scenario after the other: the documents' chart of a transfer through six scenarios.
 
-use super::{Made, empty, source};
+use super::{Made, Shape, empty, source};
 use crate::analysis::series::{Course, Goodput, Part, goodput};
 use quell_chart::{Axis, Figure, Mark, Panel, Stack};
 use quell_store::Run;
 
-pub(super) fn figure(run: &Run) -> Made {
+pub(super) fn figure(run: &Run, _: Shape) -> Made {
     let title = "Goodput over time, by flow";
     let nothing =
         || empty(title, run, "No flows with a reporting receiver were recorded in this run.");

@@ -1,6 +1,6 @@
 //! Round-trip times: over time, distribution, boxes.
 
-use super::{Made, empty, series_name, source};
+use super::{Made, Shape, empty, series_name, source};
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delays};
 use quell_chart::{Axis, Boxes, Ecdf, Figure, FiveNumbers, Legend, Line, Panel, Scatter};
 use quell_store::Run;
@@ -11,22 +11,27 @@ const NOTHING: &str = "No packets with answers were recorded in this run.";
 const WIDE: f64 = 8.0;
 
 /// Lines with gaps at losses.
-pub(super) fn lines(run: &Run) -> Made {
-    over_time(run, "Round-trip time over time", |panel, name, stream| {
+pub(super) fn lines(run: &Run, shape: Shape) -> Made {
+    over_time(run, shape, "Round-trip time over time", |panel, name, stream| {
         panel.mark(Line::with_gaps(name, stream.over_time.iter().copied()))
     })
 }
 
 /// One dot a packet.
-pub(super) fn scatter(run: &Run) -> Made {
-    over_time(run, "Round-trip time, packet by packet", |panel, name, stream| {
+pub(super) fn scatter(run: &Run, shape: Shape) -> Made {
+    over_time(run, shape, "Round-trip time, packet by packet", |panel, name, stream| {
         let dots = stream.over_time.iter().filter_map(|(t, rtt)| Some((*t, (*rtt)?)));
         panel.mark(Scatter::new(name, dots))
     })
 }
 
 /// A panel for each scenario, all with the same axes, so that heights can be compared across panels.
-fn over_time(run: &Run, title: &str, draw: impl Fn(Panel, String, &StreamDelays) -> Panel) -> Made {
+fn over_time(
+    run: &Run,
+    shape: Shape,
+    title: &str,
+    draw: impl Fn(Panel, String, &StreamDelays) -> Panel,
+) -> Made {
     let all = delays(run);
     let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
     let last = all
@@ -35,14 +40,14 @@ fn over_time(run: &Run, title: &str, draw: impl Fn(Panel, String, &StreamDelays)
         .filter_map(|s| s.over_time.last())
         .fold(0.0_f64, |last, (t, _)| last.max(*t));
     let several = has_several(&all);
-    let columns = if all.len() > 1 { 2 } else { 1 };
+    let columns = if all.len() > 1 { shape.columns(2) } else { 1 };
     let rows = all.len().div_ceil(columns);
     let mut figure = Figure::new(title)
         .note(format!("{}. First repeat. Gaps in a line are lost packets.", source(&run.manifest)))
         .columns(columns)
         .share_x()
         .legend(if several { Legend::Top } else { Legend::Hidden })
-        .size(820, 120 + 170 * rows as u32);
+        .size(shape.width(820), 120 + 170 * rows as u32);
     if all.len() > 1 {
         figure = figure.subtitle("A panel for each scenario; all have the same axes");
     }
@@ -67,7 +72,7 @@ fn panel_title(scenario: &ScenarioDelays) -> String {
 }
 
 /// The distribution, of all repeats. A line that does not reach the top shows the loss.
-pub(super) fn distribution(run: &Run) -> Made {
+pub(super) fn distribution(run: &Run, shape: Shape) -> Made {
     let title = "Distribution of the round-trip time";
     let all = delays(run);
     let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
@@ -82,11 +87,11 @@ pub(super) fn distribution(run: &Run) -> Made {
         .subtitle("Share of the packets sent; a line that ends below 100 % shows the loss")
         .note(source(&run.manifest))
         .panel(panel)
-        .size(820, 460))
+        .size(shape.width(820), 460))
 }
 
 /// Boxes by scenario, of all repeats.
-pub(super) fn boxes(run: &Run) -> Made {
+pub(super) fn boxes(run: &Run, shape: Shape) -> Made {
     let title = "Round-trip time by scenario";
     let all = delays(run);
     let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
@@ -121,7 +126,7 @@ pub(super) fn boxes(run: &Run) -> Made {
         .subtitle("Median, quartiles, and whiskers up to 1.5 times the distance of the quartiles")
         .note(source(&run.manifest))
         .panel(panel)
-        .size(820, 460))
+        .size(shape.width(820), 460))
 }
 
 /// Outliers at most once for each hundredth of a millisecond: more dots at one place show nothing more.

@@ -1,0 +1,65 @@
+# Quell's commands for people. `make` alone lists them.
+
+CARGO  ?= $(or $(shell command -v cargo 2>/dev/null),$(wildcard $(HOME)/.cargo/bin/cargo),cargo)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+QUELL  := $(TARGET)/release/quell
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+# Where runs of `make demo` are kept.
+RUNS ?= runs
+# Options for `quell kernel build`, as KERNEL_OPTIONS="--source linux-6.1.tar.xz".
+KERNEL_OPTIONS ?=
+
+BUILD_PACKAGES  := gcc libc6-dev
+KERNEL_PACKAGES := flex bison bc libelf-dev libssl-dev make xz-utils $(if $(KERNEL_OPTIONS),,linux-source-6.1)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench kernel build install cargo packages
+
+help: ## List these commands
+	@echo "make COMMAND, where COMMAND is:"
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do \
+	    printf '  %-8s %s\n' "$$name" "$$text"; done
+
+demo: kernel ## Run the experiment home-link and write its report (installs what is missing)
+	@mkdir -p "$(RUNS)"
+	@$(QUELL) run home-link --out "$(RUNS)" --report "$(RUNS)/demo.html"; status=$$?; \
+	if [ $$status -le 1 ]; then echo "Open $(abspath $(RUNS))/demo.html in a browser."; fi; exit $$status
+
+test: cargo ## Run all tests, those in the lab's kernel included (installs what is missing)
+	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || tools/need-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
+	@tools/need-packages $(BUILD_PACKAGES)
+	$(CARGO) build --locked --workspace --all-targets
+	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)
+	$(CARGO) test --locked --workspace --no-fail-fast
+
+check: cargo ## Check format, lints, layers, licences and documents
+	@tools/need-packages $(BUILD_PACKAGES)
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) test --locked -p quell-house
+
+bench: kernel ## Measure how fast the lab is
+	$(CARGO) run --locked --release -p quell-bench --bin lab-bench
+
+kernel: build ## Build the lab's kernel, unless it is there (installs what is missing)
+	@$(QUELL) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || { tools/need-packages $(KERNEL_PACKAGES) && $(QUELL) kernel build $(KERNEL_OPTIONS); }
+
+build: cargo packages ## Build quell itself
+	$(CARGO) build --locked --release -p quell
+
+install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin
+	@test -x $(QUELL) || $(MAKE) build
+	install -D -m 755 $(QUELL) "$(DESTDIR)$(PREFIX)/bin/quell"
+	install -D -m 644 LICENSE-MIT "$(DESTDIR)$(PREFIX)/share/doc/quell/LICENSE-MIT"
+	install -D -m 644 LICENSE-APACHE "$(DESTDIR)$(PREFIX)/share/doc/quell/LICENSE-APACHE"
+
+cargo:
+	@$(CARGO) --version >/dev/null 2>&1 || { echo "Rust is missing: install it from https://rustup.rs and try again." >&2; exit 1; }
+
+# Everything at once, so that a password is asked for once; only what linking needs where the kernel is there already.
+packages:
+	@if $(QUELL) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1; then tools/need-packages $(BUILD_PACKAGES); \
+	else tools/need-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES); fi

@@ -1,0 +1,146 @@
+//! How fast the lab is.
+//!
+//! ```text
+//!   lab-bench QUELL [ROUNDS]
+//!
+//!   by rate   one TCP transfer over a line of 1, 2.5, 10, 50, 100 Mbit/s, 20 ms: virtual seconds and packets in a wall second
+//!   home-link all 18 cells of 20 s, side by side
+//!   peer      iperf3 in place of Quell's own load, same line, same kernel: the ratio of wall times
+//! ```
+//!
+//! Everything runs the `quell` program as a user would. Medians over the rounds; the rounds alternate between what is compared.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+const RATES: [(&str, f64); 5] =
+    [("1Mbit", 1e6), ("2.5Mbit", 2.5e6), ("10Mbit", 1e7), ("50Mbit", 5e7), ("100Mbit", 1e8)];
+
+/// Measured time of each cell in virtual seconds.
+const SECONDS: f64 = 20.0;
+
+/// Bytes of a full frame on the line, Ethernet header included.
+const FRAME: f64 = 1514.0;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let Some(quell) = arguments.next().map(PathBuf::from) else {
+        eprintln!("usage: lab-bench QUELL [ROUNDS]");
+        return ExitCode::from(2);
+    };
+    let rounds = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(3usize).max(1);
+    match bench(&quell, rounds) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lab-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(quell: &Path, rounds: usize) -> Result<(), String> {
+    let out = std::env::temp_dir().join(format!("quell-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
+    let result = all(quell, rounds, &out);
+    // The runs were only made to be timed.
+    let _ = std::fs::remove_dir_all(&out);
+    result
+}
+
+fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
+    println!("lab speed, medians of {rounds} rounds; one guest at a time unless said otherwise\n");
+    println!("{:>9}  {:>12}  {:>14}  {:>14}", "line", "wall", "virtual/wall", "packets/wall s");
+    for (rate, bps) in RATES {
+        let file = out.join(format!("{rate}.toml"));
+        write(&file, &experiment(rate, None))?;
+        let mut times = Vec::new();
+        for _ in 0..rounds {
+            times.push(run(quell, &file, out, &["--jobs", "1"])?);
+        }
+        let wall = median(&mut times);
+        // Each packet crosses the line once; acknowledgements, about one for two, come back.
+        let packets = bps / 8.0 / FRAME * SECONDS * 1.5;
+        println!("{rate:>9}  {wall:>10.2} s  {:>14.1}  {:>14.0}", SECONDS / wall, packets / wall);
+    }
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        times.push(run(quell, Path::new("home-link"), out, &[])?);
+    }
+    let wall = median(&mut times);
+    println!("\nhome-link, 18 cells of 20 s (428 virtual s with warm-up), all CPUs: {wall:.1} s of wall time");
+    peer(quell, rounds, out)
+}
+
+/// The same transfer by iperf3 in the same guest kernel.
+fn peer(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
+    let has = Command::new("iperf3").arg("--version").stdout(Stdio::null()).status();
+    if !has.is_ok_and(|s| s.success()) {
+        println!("\niperf3 is not installed; no comparison");
+        return Ok(());
+    }
+    let ours = out.join("ours.toml");
+    let theirs = out.join("theirs.toml");
+    write(&ours, &experiment("10Mbit", None))?;
+    let length = format!("{SECONDS:.0}");
+    write(&theirs, &experiment("10Mbit", Some(&length)))?;
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        a.push(run(quell, &ours, out, &["--jobs", "1"])?);
+        b.push(run(quell, &theirs, out, &["--jobs", "1"])?);
+    }
+    let (a, b) = (median(&mut a), median(&mut b));
+    println!(
+        "\nthe same 20 s at 10 Mbit/s: Quell's load {a:.2} s, iperf3 {b:.2} s of wall time; ratio {:.2}",
+        b / a
+    );
+    Ok(())
+}
+
+fn experiment(rate: &str, iperf3: Option<&str>) -> String {
+    let load = match iperf3 {
+        None => "[[load]]\nname = \"bulk\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\n".to_string(),
+        Some(seconds) => format!(
+            "[[load]]\nname = \"bulk\"\nkind = \"command\"\non = \"a\"\nrun = [\"iperf3\", \"-c\", \"{{b}}\", \"-t\", \"{seconds}\"]\n\
+             start = \"100ms\"\n\
+             [[load]]\nname = \"server\"\nkind = \"command\"\non = \"b\"\nrun = [\"iperf3\", \"-s\", \"-1\"]\n"
+        ),
+    };
+    format!(
+        "name = \"bench\"\nduration = \"{SECONDS:.0}s\"\n\
+         [topology]\nhosts = [\"a\", \"b\"]\n\
+         [[topology.link]]\nname = \"line\"\nends = [\"a\", \"b\"]\n\
+         both = {{ rate = \"{rate}\", delay = \"10ms\", buffer = \"100p\" }}\n\
+         {load}\
+         [[scenario]]\nname = \"bulk\"\nloads = [\"bulk\"{}]\n\
+         [[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"1s\"\n",
+        if iperf3.is_some() { ", \"server\"" } else { "" }
+    )
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn run(quell: &Path, experiment: &Path, out: &Path, options: &[&str]) -> Result<f64, String> {
+    let begun = Instant::now();
+    let done = Command::new(quell)
+        .arg("run")
+        .arg(experiment)
+        .arg("--out")
+        .arg(out.join("runs"))
+        .args(options)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("{}: {e}", quell.display()))?;
+    let wall = begun.elapsed().as_secs_f64();
+    if done.status.success() {
+        return Ok(wall);
+    }
+    Err(format!("{}: {}", experiment.display(), String::from_utf8_lossy(&done.stderr)))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,131 @@
+//! Layers: arrows run downward only.
+//!
+//! ```text
+//!   4  quell                       the command line
+//!   3  experiment  report
+//!   2  probe  load  lab  shaper
+//!   1  sys  netlink  store  chart  one system thing each
+//!   0  model  stats  wire  tc      pure: no I/O, no clock, no randomness
+//!      units                       below all of them
+//! ```
+
+use cargo_metadata::Metadata;
+
+/// The layers, lowest first. A crate may use crates of the layers below its own.
+pub const LAYERS: &[(&str, &[&str])] = &[
+    ("0, units", &["quell-units"]),
+    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc"]),
+    ("1", &["quell-sys", "quell-netlink", "quell-store", "quell-chart"]),
+    ("2", &["quell-probe", "quell-load", "quell-lab", "quell-shaper"]),
+    ("3", &["quell-experiment", "quell-report"]),
+    ("4", &["quell"]),
+    ("beside", &["quell-bench", "quell-house"]),
+];
+
+/// Crates that may use fewer than their layer allows: these and no others.
+pub const ONLY: &[(&str, &[&str])] = &[
+    ("quell-netlink", &["quell-units", "quell-tc"]),
+    ("quell-store", &["quell-model"]),
+    ("quell-chart", &[]),
+    ("quell-house", &[]),
+];
+
+/// Uses that the layers would forbid, user first; each with its reason in a comment.
+pub const EXCEPTIONS: &[(&str, &str)] = &[];
+
+/// A crate of the workspace and the crates of the workspace that it uses, for tests too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crate {
+    /// Its package name.
+    pub name: String,
+    /// Package names of what it uses.
+    pub uses: Vec<String>,
+}
+
+/// The crates of the workspace.
+pub fn crates(metadata: &Metadata) -> Vec<Crate> {
+    let members = metadata.workspace_packages();
+    let own = |name: &str| members.iter().any(|m| m.name.as_str() == name);
+    let uses = |member: &cargo_metadata::Package| {
+        let all = member.dependencies.iter().map(|d| d.name.clone());
+        all.filter(|name| own(name)).collect()
+    };
+    members.iter().map(|m| Crate { name: m.name.to_string(), uses: uses(m) }).collect()
+}
+
+/// What breaks the layers.
+pub fn problems(crates: &[Crate]) -> Vec<String> {
+    let layer = |name: &str| LAYERS.iter().position(|(_, names)| names.contains(&name));
+    let mut problems = Vec::new();
+    for user in crates {
+        let Some(own) = layer(&user.name) else {
+            problems.push(format!("{} is in no layer: give it a place in LAYERS", user.name));
+            continue;
+        };
+        let only = ONLY.iter().find(|(name, _)| *name == user.name).map(|(_, only)| *only);
+        for used in &user.uses {
+            let Some(theirs) = layer(used) else { continue };
+            if EXCEPTIONS.contains(&(user.name.as_str(), used.as_str())) {
+                continue;
+            }
+            if theirs >= own {
+                problems.push(format!(
+                    "{} (layer {}) uses {used} (layer {}), which does not lie below it",
+                    user.name, LAYERS[own].0, LAYERS[theirs].0
+                ));
+            } else if only.is_some_and(|only| !only.contains(&used.as_str())) {
+                problems.push(format!("{} uses {used}, which ONLY does not allow it", user.name));
+            }
+        }
+    }
+    for (user, used) in EXCEPTIONS {
+        if !crates.iter().any(|c| c.name == *user && c.uses.iter().any(|u| u == used)) {
+            problems.push(format!("the exception {user} -> {used} is no longer needed"));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(crates: &[(&str, &[&str])]) -> Vec<Crate> {
+        let one = |(name, uses): &(&str, &[&str])| Crate {
+            name: (*name).into(),
+            uses: uses.iter().map(|u| (*u).into()).collect(),
+        };
+        crates.iter().map(one).collect()
+    }
+
+    #[test]
+    fn arrows_that_run_downward_are_fine() {
+        let good =
+            tree(&[("quell", &["quell-lab", "quell-units"]), ("quell-lab", &["quell-netlink"])]);
+        assert_eq!(problems(&good), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_arrow_upward_is_found() {
+        let found = problems(&tree(&[("quell-tc", &["quell-lab"])]));
+        assert!(found.len() == 1 && found[0].contains("quell-lab"), "{found:?}");
+    }
+
+    #[test]
+    fn an_arrow_within_a_layer_is_found() {
+        let found = problems(&tree(&[("quell-lab", &["quell-shaper"])]));
+        assert!(found.len() == 1 && found[0].contains("quell-shaper"), "{found:?}");
+    }
+
+    #[test]
+    fn a_crate_without_a_place_is_found() {
+        let found = problems(&tree(&[("quell-new", &[])]));
+        assert!(found.len() == 1 && found[0].contains("quell-new"), "{found:?}");
+    }
+
+    #[test]
+    fn a_chart_that_knows_the_units_of_networks_is_found() {
+        let found = problems(&tree(&[("quell-chart", &["quell-units"])]));
+        assert!(found.len() == 1 && found[0].contains("ONLY"), "{found:?}");
+    }
+}

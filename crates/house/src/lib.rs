@@ -1,0 +1,19 @@
+//! What holds for the source tree as a whole.
+//!
+//! ```text
+//!   cargo metadata ──► layers      a crate uses lower layers only
+//!                  └─► licences    every dependency may be passed on
+//!   files          ──► sources     no file too long, every crate says what it is
+//!                  ├─► words       no path or host of one machine
+//!                  └─► links       documents point to files that exist
+//! ```
+//!
+//! Each check is a function from data to a list of problems, so that it can be shown a made-up tree with a fault in it as well as
+//! the real one. The tests under `tests/` hold the real tree against all of them.
+
+pub mod layers;
+pub mod licences;
+pub mod links;
+pub mod sources;
+pub mod tree;
+pub mod words;

@@ -1,0 +1,131 @@
+//! Links in documents: a relative link must lead to a file or folder of the tree, and its `#part` to a heading.
+
+use crate::tree::File;
+
+/// Links in `*.md` files that lead nowhere.
+pub fn problems(files: &[File]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for file in files.iter().filter(|f| f.path.ends_with(".md")) {
+        for (line, target) in links(&file.text) {
+            if let Some(fault) = fault(files, file, target) {
+                problems.push(format!("{}:{line}: the link to `{target}`: {fault}", file.path));
+            }
+        }
+    }
+    problems
+}
+
+/// Each link's target with its line. What stands in a block of code is no link.
+fn links(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code {
+            continue;
+        }
+        for (at, opening) in line.match_indices("](") {
+            let rest = &line[at + opening.len()..];
+            if let Some(end) = rest.find(')') {
+                found.push((index + 1, &rest[..end]));
+            }
+        }
+    }
+    found
+}
+
+fn fault(files: &[File], from: &File, target: &str) -> Option<String> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (path, part) = match target.split_once('#') {
+        Some((path, part)) => (path, Some(part)),
+        None => (target, None),
+    };
+    let place = if path.is_empty() { Some(from.path.clone()) } else { resolve(&from.path, path) };
+    let Some(place) = place else { return Some("it leads out of the tree".into()) };
+    let there = files.iter().find(|f| f.path == place);
+    let folder = || files.iter().any(|f| f.path.starts_with(&format!("{place}/")));
+    match (there, part) {
+        (None, _) if !folder() => Some(format!("there is no {place}")),
+        (Some(file), Some(part))
+            if file.path.ends_with(".md") && !headings(&file.text).contains(&part.into()) =>
+        {
+            Some(format!("{place} has no heading `{part}`"))
+        }
+        _ => None,
+    }
+}
+
+/// A path relative to a file, as a path from the root.
+fn resolve(from: &str, path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in path.trim_end_matches('/').split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// Headings as the anchors that code forges make of them.
+fn headings(text: &str) -> Vec<String> {
+    let titles =
+        text.lines().filter(|l| l.starts_with('#')).map(|l| l.trim_start_matches('#').trim());
+    let anchor = |title: &str| {
+        let kept = title
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
+            .collect::<String>();
+        kept.replace(' ', "-")
+    };
+    titles.map(anchor).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found_in(document: &str) -> Vec<String> {
+        problems(&[
+            File::new("docs/a.md", document),
+            File::new("docs/b.md", "# The `b` file\n"),
+            File::new("README.md", ""),
+            File::new("experiments/x.toml", ""),
+        ])
+    }
+
+    #[test]
+    fn links_to_what_is_there_are_fine() {
+        let text = "# Own part\n[b](b.md) [up](../README.md) [folder](../experiments/) [web](https://example.org/x)\n\
+                    [part](b.md#the-b-file) [own](#own-part)\n";
+        assert_eq!(found_in(text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_found() {
+        for bad in [
+            "[x](c.md)",
+            "[x](../nothing/)",
+            "[x](../../README.md)",
+            "[x](b.md#other)",
+            "[x](#other)",
+        ] {
+            let found = found_in(bad);
+            assert_eq!(found.len(), 1, "{bad}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn code_holds_no_links() {
+        assert_eq!(found_in("```\nlist[0](missing.md)\n```\n"), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,86 @@
+//! `quell kernel`: building, finding and describing the lab's guest kernel.
+
+use crate::args::{Kernel as Command, Source};
+use crate::failure::Failure;
+use crate::progress::words;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quell_lab::kernel::{self, Kernel, Options, Progress};
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// `quell kernel`.
+pub fn kernel(command: &Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Build { source, force } => build(source, *force),
+        Command::Info { source, json } => info(source, json.json),
+        Command::Path { source } => {
+            let found = kernel::find(&options(source)).map_err(Failure::check)?;
+            println!("{}", found.path.display());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn options(source: &Source) -> Options {
+    Options {
+        source: source.source.clone(),
+        kernel_file: source.kernel_file.clone(),
+        ..Options::default()
+    }
+}
+
+/// The kernel to run guests with; says how to get one where there is none.
+pub fn found(kernel_file: Option<&Path>) -> Result<Kernel, Failure> {
+    let options = Options { kernel_file: kernel_file.map(Path::to_path_buf), ..Options::default() };
+    kernel::find(&options).map_err(|e| {
+        Failure::system(format!(
+            "{e}\nbuild the lab's kernel once with `quell kernel build` (some minutes), or run on this kernel with --kernel host"
+        ))
+    })
+}
+
+fn build(source: &Source, force: bool) -> Result<ExitCode, Failure> {
+    let mut options = options(source);
+    options.force = force;
+    let bar = ProgressBar::with_draw_target(
+        Some(1000),
+        if std::io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr_with_hz(4)
+        } else {
+            ProgressDrawTarget::hidden()
+        },
+    );
+    if let Ok(style) = ProgressStyle::with_template("  {prefix:12} {bar:40} {percent:>3} %  {msg}") {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    let mut told = String::new();
+    let mut told_tenth = 0;
+    let built = kernel::build(&options, &mut |progress: &Progress| {
+        let left = progress.left.map_or(String::new(), |l| format!("about {} left", words(l)));
+        bar.set_prefix(progress.phase.clone());
+        bar.set_position((progress.fraction * 1000.0) as u64);
+        bar.set_message(left.clone());
+        let tenth = (progress.fraction * 10.0) as u32;
+        if bar.is_hidden() && (told != progress.phase || tenth > told_tenth) {
+            eprintln!("{}: {:.0} %  {left}", progress.phase, progress.fraction * 100.0);
+            told.clone_from(&progress.phase);
+            told_tenth = tenth;
+        }
+    });
+    bar.finish_and_clear();
+    let built = built.map_err(Failure::system)?;
+    println!("{}", built.path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn info(source: &Source, as_json: bool) -> Result<ExitCode, Failure> {
+    let found = kernel::find(&options(source)).map_err(Failure::check)?;
+    let info = kernel::info(&found).map_err(Failure::system)?;
+    if as_json {
+        println!("{:#}", serde_json::to_value(&info).map_err(Failure::system)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    print!("{info}");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,230 @@
+//! Runs whose truth is known, and what analysis makes of them.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{MS, SECOND, echo, flow, flows, home_link, packets, pings, run, steady};
+use quell_model::{CellStatus, EchoStatus};
+use quell_report::analysis::{EchoResult, FlowResult, Results, Summary, Transit, series};
+
+fn near(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
+}
+
+fn one_echo(samples: Vec<quell_model::EchoSample>) -> EchoResult {
+    let results = Results::from(&run(vec![("s", "udp", 0, echo("udp", samples))]));
+    assert_eq!(results.rows.len(), 1);
+    results.rows[0].echo().expect("an echo stream").clone()
+}
+
+fn flow_results(run: &quell_store::Run) -> Vec<(String, FlowResult)> {
+    let flow =
+        |r: &quell_report::analysis::StreamResult| Some((r.stream.clone(), r.flow()?.clone()));
+    Results::from(run).rows.iter().filter_map(flow).collect()
+}
+
+#[test]
+fn three_of_a_hundred_packets_are_lost() {
+    let delays: Vec<_> =
+        (0..100).map(|n| (![7, 8, 99].contains(&n)).then_some((20.0, 10.0))).collect();
+    let found = one_echo(packets(&delays));
+    assert_eq!((found.sent, found.received, found.lost_up, found.lost_down), (100, 97, 3, 0));
+    near(found.loss_ratio.unwrap(), 0.03);
+    let rtt = found.rtt_ms.unwrap();
+    near(rtt.min, 30.0);
+    near(rtt.max, 30.0);
+    near(found.up_ms.unwrap().p50, 20.0);
+    near(found.down_ms.unwrap().p50, 10.0);
+    near(found.jitter_ms.unwrap(), 0.0);
+}
+
+#[test]
+fn quantiles_are_those_of_the_delays() {
+    let delays: Vec<_> = (0..=100).map(|n| Some((f64::from(n), 0.0))).collect();
+    let rtt = one_echo(packets(&delays)).rtt_ms.unwrap();
+    for (found, expected) in
+        [(rtt.min, 0.0), (rtt.mean, 50.0), (rtt.p50, 50.0), (rtt.p90, 90.0), (rtt.p99, 99.0)]
+    {
+        near(found, expected);
+    }
+}
+
+#[test]
+fn jitter_follows_rfc_3550_on_the_way_up() {
+    // D is 1, 1, 4: J is 1/16, then 1/16 + (1 − 1/16)/16, and so on.
+    let delays = [20.0, 21.0, 20.0, 24.0].map(|up| Some((up, 10.0 + up)));
+    let found = one_echo(packets(&delays));
+    let j1 = 1.0 / 16.0;
+    let j2 = j1 + (1.0 - j1) / 16.0;
+    let j3 = j2 + (4.0 - j2) / 16.0;
+    assert_eq!(found.jitter_of, Transit::Up);
+    near(found.jitter_last_ms.unwrap(), j3);
+    near(found.jitter_ms.unwrap(), (j1 + j2 + j3) / 3.0);
+    near(found.ipdv_ms.unwrap().max, 4.0);
+}
+
+#[test]
+fn ping_has_its_jitter_of_the_round_trip() {
+    let delays = [20.0, 21.0].map(|up| Some((up, up)));
+    let found = one_echo(pings(&delays));
+    assert_eq!(found.jitter_of, Transit::RoundTrip);
+    near(found.jitter_ms.unwrap(), 2.0 / 16.0);
+    assert_eq!((found.up_ms, found.reordered_up), (None, None));
+}
+
+#[test]
+fn a_lost_packet_leaves_no_pair_for_the_variation_of_delay() {
+    let delays = [Some((20.0, 0.0)), None, Some((90.0, 0.0)), Some((91.0, 0.0))];
+    let ipdv = one_echo(packets(&delays)).ipdv_ms.unwrap();
+    assert_eq!(ipdv.n, 1, "only the last two are neighbours");
+    near(ipdv.max, 1.0);
+}
+
+#[test]
+fn warm_up_unfinished_packets_and_duplicates_do_not_count() {
+    let mut samples = packets(&[Some((20.0, 10.0)); 10]);
+    samples[0].t_ns = -100 * MS;
+    samples[9].status = EchoStatus::Unfinished;
+    let mut twice = samples[4].clone();
+    twice.status = EchoStatus::Duplicate;
+    samples.insert(5, twice);
+    let found = one_echo(samples);
+    assert_eq!((found.sent, found.received, found.duplicates), (8, 8, 1));
+    near(found.loss_ratio.unwrap(), 0.0);
+}
+
+#[test]
+fn a_packet_that_is_overtaken_is_reordered_where_it_happened() {
+    let mut samples = packets(&[Some((20.0, 10.0)); 6]);
+    samples[1].up_order = Some(2);
+    samples[2].up_order = Some(1);
+    // The replies keep the order in which the reflector sent them.
+    samples[1].down_order = Some(2);
+    samples[2].down_order = Some(1);
+    let found = one_echo(samples.clone());
+    assert_eq!((found.reordered_up, found.reordered_down), (Some(1), Some(0)));
+    samples[4].down_order = Some(5);
+    samples[5].down_order = Some(4);
+    let found = one_echo(samples);
+    assert_eq!((found.reordered_up, found.reordered_down), (Some(1), Some(1)));
+}
+
+#[test]
+fn a_stream_that_sent_nothing_has_no_loss_rather_than_none_lost() {
+    let found = one_echo(vec![]);
+    assert_eq!(
+        (found.sent, found.loss_ratio, found.jitter_ms, found.rtt_ms),
+        (0, None, None, None)
+    );
+}
+
+#[test]
+fn goodput_leaves_the_warm_up_out() {
+    // Twice as fast before the measurement as in it.
+    let counters = [(-2 * SECOND, 0), (0, 2_000_000), (10 * SECOND, 7_000_000)];
+    let found = flow_results(&run(vec![("s", "tcp", 0, flows(vec![flow("tcp", &counters)]))]));
+    near(found[0].1.goodput_mbps.unwrap(), 4.0);
+    near(found[0].1.share.unwrap(), 1.0);
+    assert_eq!(found[0].1.sent, None, "TCP counts no packets");
+}
+
+#[test]
+fn counters_are_interpolated_at_the_edges_of_the_measurement() {
+    // No report falls on 0 s or 10 s; a megabyte a second all the time.
+    let counters: Vec<_> =
+        (0..=12).map(|n| (n * SECOND - SECOND / 2, n as u64 * 1_000_000)).collect();
+    let found = flow_results(&run(vec![("s", "tcp", 0, flows(vec![flow("tcp", &counters)]))]));
+    near(found[0].1.goodput_mbps.unwrap(), 8.0);
+}
+
+#[test]
+fn a_flow_that_ends_early_is_rated_over_the_whole_measurement() {
+    let counters = [(0, 0), (SECOND, 1_000_000)];
+    let found = flow_results(&run(vec![("s", "tcp", 0, flows(vec![flow("tcp", &counters)]))]));
+    near(found[0].1.goodput_mbps.unwrap(), 0.8);
+}
+
+#[test]
+fn a_cell_that_was_cut_off_is_rated_over_the_time_that_it_ran() {
+    let mut cut =
+        run(vec![("s", "tcp", 0, flows(vec![flow("tcp", &[(0, 0), (4 * SECOND, 2_000_000)])]))]);
+    cut.manifest.cells[0].status = CellStatus::Partial;
+    near(flow_results(&cut)[0].1.goodput_mbps.unwrap(), 4.0);
+}
+
+#[test]
+fn shares_are_of_what_all_flows_of_the_cell_got() {
+    let all =
+        vec![steady("bulk-1", 1.0, -SECOND), steady("bulk-2", 1.0, -SECOND), steady("tcp", 2.0, 0)];
+    let found = flow_results(&run(vec![("s", "tcp", 0, flows(all))]));
+    let share = |stream: &str| {
+        found.iter().find(|(name, _)| name == stream).and_then(|(_, f)| f.share).unwrap()
+    };
+    assert!((share("tcp") - 0.5).abs() < 1e-5);
+    assert!((share("bulk-1") - 0.25).abs() < 1e-5);
+    near(found.iter().filter_map(|(_, f)| f.share).sum(), 1.0);
+}
+
+#[test]
+fn a_flood_loses_datagrams() {
+    let mut data = flows(vec![steady("flood", 8.0, 0)]);
+    data.flows[0].samples.last_mut().unwrap().packets = 1000;
+    data.flows[1].samples.last_mut().unwrap().packets = 310;
+    let found = flow_results(&run(vec![("s", "udp", 0, data)]));
+    let flood = &found[0].1;
+    assert_eq!((flood.sent, flood.received), (Some(1000), Some(310)));
+    near(flood.loss_ratio.unwrap(), 0.69);
+}
+
+#[test]
+fn intervals_need_three_repeats_and_hold_the_mean() {
+    let of = |repeats| {
+        let run = home_link(repeats);
+        let summary = Summary::of(&Results::from(&run), &run.manifest);
+        summary.find("bulk", "ping").unwrap().rtt_p50_ms.unwrap()
+    };
+    assert_eq!(of(2).interval, None);
+    let five = of(5);
+    let (low, high) = five.interval.unwrap();
+    assert!(low < five.mean && five.mean < high, "{five:?}");
+    assert!(high - low < 2.0, "the repeats lie within two milliseconds");
+    assert_eq!(of(5), five, "the seed makes it repeatable");
+}
+
+#[test]
+fn goodput_over_time_puts_scenarios_one_after_the_other() {
+    let course = series::goodput(&home_link(1)).unwrap();
+    assert_eq!(course.probe, "tcp", "the probe that is a flow itself");
+    let names: Vec<_> = course.parts.iter().map(|p| p.scenario.as_str()).collect();
+    assert_eq!(names, ["unloaded", "bulk"]);
+    assert!(course.parts[0].to_s < course.parts[1].from_s);
+    let bulk = &course.parts[1].lines;
+    let rates = |stream: &str| {
+        let line = bulk.iter().find(|l| l.stream == stream).unwrap();
+        line.intervals.iter().map(|(_, v)| *v).collect::<Vec<_>>()
+    };
+    assert!(rates("tcp").iter().all(|v| (v - 0.6).abs() < 0.01));
+    assert!(rates("bulk-1").iter().all(|v| (v - 1.8).abs() < 0.01));
+}
+
+#[test]
+fn a_distribution_ends_below_one_where_packets_were_lost() {
+    let delays = series::delays(&home_link(1));
+    let end = |scenario: usize| delays[scenario].streams[0].distribution.last().unwrap().1;
+    near(end(0), 1.0);
+    near(end(1), 0.95);
+    assert_eq!(delays[1].streams[0].stream, "ping", "the stream that measures round trips alone");
+    assert_eq!(delays[1].streams[0].lost_at.len(), 5);
+}
+
+#[test]
+fn a_million_packets_are_thinned_and_keep_their_extremes() {
+    let mut delays = vec![Some((20.0, 0.0)); 100_000];
+    delays[55_555] = Some((999.0, 0.0));
+    delays[77_777] = None;
+    let run = run(vec![("s", "ping", 0, echo("ping", pings(&delays)))]);
+    let stream = &series::delays(&run)[0].streams[0];
+    assert!(stream.over_time.len() <= 2100);
+    assert!(stream.over_time.iter().any(|(_, rtt)| *rtt == Some(999.0)));
+    assert!(stream.over_time.iter().any(|(_, rtt)| rtt.is_none()));
+}

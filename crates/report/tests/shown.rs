@@ -1,0 +1,312 @@
+//! What is shown of a run: table, JSON, figures and page, whatever the run is like.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{echo, flows, home_link, packets, pings, run, steady};
+use quell_model::manifest::ExpectationRecord;
+use quell_model::{CellStatus, Outcome, TaskRecord};
+use quell_report::{Results, figures, html, json, table};
+use quell_store::{CellData, FactLine, OutputLine, Run};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+fn published(text: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([("bulk".to_owned(), text.to_owned())])
+}
+
+fn table_of(run: &Run, published: &BTreeMap<String, String>) -> String {
+    let text = table::render(&run.manifest, &Results::from(run), published);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
+    }
+    text
+}
+
+#[test]
+fn a_row_is_a_scenario_where_each_probe_measures_one_thing() {
+    let found = table_of(&home_link(1), &published("0.6 % loss, 2.6 ms jitter"));
+    let expected = "\
+20261121T101503-home-link · seed 42 · guest kernel 6.1.0 · virtual time
+
+scenario    loss   jitter   RTT p50   RTT p99      goodput   share  published
+          udp, %  udp, ms  ping, ms  ping, ms  tcp, Mbit/s  tcp, %
+────────────────────────────────────────────────────────────────────────────────────────────────────
+unloaded     0.0    0.849    20.500    21.000        2.400   100.0
+bulk         5.0    0.841     241.0     241.0        0.600    25.0  0.6 % loss, 2.6 ms jitter
+";
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn intervals_stand_behind_means_where_there_are_three_repeats() {
+    let found = table_of(&home_link(3), &published("0.6 % loss"));
+    assert!(found.contains(" ± "), "{found}");
+    assert!(found.contains("└ published: 0.6 % loss"), "no room beside: {found}");
+    assert!(found.contains("interval of the mean over 3 repeats"));
+    assert!(table_of(&home_link(2), &BTreeMap::new()).contains("intervals need three"));
+}
+
+#[test]
+fn the_list_of_runs_says_how_each_stands_and_why_one_cannot_be_read() {
+    let base = tempfile::tempdir().unwrap();
+    assert!(table::runs(&quell_store::list(base.path()).unwrap()).contains("no runs"));
+    let manifest = home_link(1).manifest;
+    let writer = quell_store::RunWriter::create(base.path(), manifest.clone()).unwrap();
+    std::fs::create_dir(base.path().join("pictures")).unwrap();
+    let found = table::runs(&quell_store::list(base.path()).unwrap());
+    assert!(found.contains("20261121T101503-home-link  ▸ running, 0 of 6"), "{found}");
+    assert!(found.contains("pictures                   ✗ unreadable"), "{found}");
+    assert!(found.contains("no manifest.json"), "{found}");
+    writer.finish(manifest).unwrap();
+    let found = table::runs(&quell_store::list(base.path()).unwrap());
+    assert!(found.contains("◐ partial, 0 of 6"), "the cells left no journals: {found}");
+}
+
+#[test]
+fn a_row_is_a_stream_where_probes_run_together() {
+    let mut data = echo("ping-cs1", pings(&[Some((20.0, 10.0)); 10]));
+    data.echoes.extend(echo("udp-ef", packets(&[Some((20.0, 10.0)); 10])).echoes);
+    data.flows = flows(vec![steady("up-1", 1.0, 0), steady("down-1", 3.0, 0)]).flows;
+    let found = table_of(&run(vec![("fifo", "all", 0, data)]), &BTreeMap::new());
+    let expected = "\
+20261121T101503-home-link · seed 42 · guest kernel 6.1.0 · virtual time
+
+scenario  stream    loss  jitter  RTT p50  RTT p99  goodput  share
+                       %      ms       ms       ms   Mbit/s      %
+──────────────────────────────────────────────────────────────────
+fifo      ping-cs1   0.0   0.000   30.000   30.000        –      –
+          udp-ef     0.0   0.000   30.000   30.000        –      –
+          up-1         –       –        –        –    1.000   25.0
+          down-1       –       –        –        –    3.000   75.0
+";
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn long_and_hostile_names_keep_the_table_within_its_width() {
+    let name = "\u{1b}[31m".to_owned() + &"x".repeat(300);
+    let cell = |repeat| {
+        let mut data = echo(&name, packets(&[Some((1e6, 1e6)), None, Some((1.0, 1.0))]));
+        data.flows = steady("all", 1e5, 0);
+        (name.as_str(), "probe", repeat, data)
+    };
+    let run = run(vec![cell(0), cell(1), cell(2)]);
+    let found = table_of(&run, &BTreeMap::from([(name.clone(), "word ".repeat(90))]));
+    assert!(!found.contains('\u{1b}'), "a terminal would obey it");
+}
+
+fn partial() -> Run {
+    let mut run = home_link(1);
+    run.manifest.complete = false;
+    for (index, record) in run.manifest.cells.iter_mut().enumerate().skip(4) {
+        record.status = if index == 4 { CellStatus::Partial } else { CellStatus::Planned };
+        record.reason = (index == 4).then(|| "it has no end: up to 3.0 s".to_owned());
+        run.cells[index] = CellData::default();
+    }
+    run
+}
+
+fn empty() -> Run {
+    let mut run = run(vec![]);
+    run.manifest.complete = false;
+    run
+}
+
+#[test]
+fn a_partial_run_says_so_everywhere_and_shows_what_there_is() {
+    let run = partial();
+    let text = table_of(&run, &BTreeMap::new());
+    assert!(text.contains("PARTIAL: 2 of 6 cells"), "{text}");
+    assert!(text.contains("✗ bulk.ping.0: partial: it has no end: up to 3.0 s"), "{text}");
+    assert!(text.contains("✗ bulk.tcp.0: not begun"), "{text}");
+    let page = html::render(&run, &Results::from(&run), &BTreeMap::new());
+    let notice = page.find("Partial run").expect("a notice");
+    assert!(notice < page.find("<figure").expect("figures of what there is"));
+    assert!(page.contains("it has no end: up to 3.0 s"));
+    let json: Value =
+        serde_json::from_str(&json::render(&run.manifest, &Results::from(&run)).unwrap()).unwrap();
+    assert_eq!(json["complete"], false);
+}
+
+#[test]
+fn an_empty_run_has_an_answer_for_everything() {
+    let run = empty();
+    assert!(table_of(&run, &BTreeMap::new()).contains("Nothing was measured."));
+    let page = html::render(&run, &Results::from(&run), &BTreeMap::new());
+    assert!(page.contains("Nothing was measured"));
+    for name in figures::NAMES {
+        let figure = figures::figure(&run, name.name).unwrap();
+        assert!(figure.svg().contains("</svg>"));
+    }
+    assert_eq!(figures::present(&run, figures::Shape::Wide).count(), 0);
+}
+
+#[test]
+fn every_figure_of_full_and_partial_runs_becomes_a_picture() {
+    for run in [home_link(3), partial()] {
+        for name in figures::NAMES {
+            let png = figures::figure(&run, name.name).unwrap().png(1.0).unwrap();
+            assert!(png.starts_with(b"\x89PNG"), "{}", name.name);
+        }
+        let shown: Vec<_> =
+            figures::present(&run, figures::Shape::Wide).map(|(n, _)| n.name).collect();
+        assert_eq!(shown, figures::NAMES.map(|n| n.name));
+    }
+}
+
+#[test]
+fn figures_say_what_they_show() {
+    let run = home_link(1);
+    let svg = |name: &str| figures::figure(&run, name).unwrap().svg();
+    assert!(svg("goodput-time").contains("Mbit/s"));
+    assert!(svg("goodput-time").contains("bulk-1"));
+    assert!(svg("rtt-time").contains("bulk (5 lost)"));
+    assert!(svg("queue-backlog").contains("modem:wan (pfifo)"));
+    assert!(svg("rtt-cdf").contains("20261121T101503-home-link"));
+}
+
+#[test]
+fn an_unknown_figure_is_answered_with_those_that_there_are() {
+    let error = figures::figure(&home_link(1), "rtt-tiem").unwrap_err().to_string();
+    assert!(error.contains("\"rtt-tiem\"") && error.contains("rtt-time, rtt-scatter"), "{error}");
+}
+
+#[test]
+fn json_has_the_promised_keys_and_null_where_a_value_does_not_apply() {
+    let run = home_link(1);
+    let text = json::render(&run.manifest, &Results::from(&run)).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for key in ["run", "experiment", "seed", "complete", "kernel", "results", "wall_s", "virtual_s"]
+    {
+        assert!(keys(&json).contains(&key.to_owned()), "{key}");
+    }
+    assert_eq!(json["run"], "20261121T101503-home-link");
+    assert_eq!(json["seed"], 42);
+    assert_eq!(json["kernel"]["backend"], "guest");
+    assert_eq!(json["kernel"]["version"], "6.1.0");
+    assert_eq!(json["kernel"]["virtual_time"], true);
+    let rows = json["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 9, "three probes in two scenarios, and the load in three cells");
+    let promised = [
+        "scenario",
+        "probe",
+        "stream",
+        "repeat",
+        "sent",
+        "received",
+        "loss_ratio",
+        "jitter_ms",
+        "rtt_ms",
+        "goodput_mbps",
+        "share",
+    ];
+    for row in rows {
+        for key in promised {
+            assert!(keys(row).contains(&key.to_owned()), "{key}");
+        }
+    }
+    let find = |scenario: &str, stream: &str| {
+        rows.iter().find(|r| r["scenario"] == scenario && r["stream"] == stream).unwrap()
+    };
+    let ping = find("bulk", "ping");
+    assert_eq!((&ping["sent"], &ping["received"]), (&Value::from(100), &Value::from(95)));
+    assert_eq!(ping["loss_ratio"], 0.05);
+    assert_eq!(ping["rtt_ms"]["max"], 241.0);
+    for key in ["min", "mean", "p50", "p90", "p99", "max"] {
+        assert!(ping["rtt_ms"][key].is_number(), "{key}");
+    }
+    assert!(ping["goodput_mbps"].is_null() && ping["share"].is_null());
+    let tcp = find("bulk", "tcp");
+    assert!((tcp["share"].as_f64().unwrap() - 0.25).abs() < 1e-4);
+    assert!(tcp["sent"].is_null() && tcp["rtt_ms"].is_null() && tcp["jitter_ms"].is_null());
+    assert_eq!(find("bulk", "bulk-1")["probe"], "udp", "loads are rows of their cell");
+}
+
+const HOSTILE: &str = "<script>alert('\"x\"')</script>&<img src=http://evil.example/>\u{7}";
+
+fn hostile() -> Run {
+    let mut data = echo(HOSTILE, packets(&[Some((20.0, 10.0)), None]));
+    data.flows = steady(HOSTILE, 1.0, 0);
+    data.queues = vec![common::queue(HOSTILE, &[5, 6])];
+    data.outputs =
+        vec![OutputLine { task: HOSTILE.into(), stderr: false, line: HOSTILE.repeat(3) }];
+    data.facts =
+        vec![FactLine { when: "before".into(), key: "tc/x".into(), value: HOSTILE.into() }];
+    let mut run = run(vec![(HOSTILE, HOSTILE, 0, data)]);
+    let m = &mut run.manifest;
+    for text in [
+        &mut m.run,
+        &mut m.title,
+        &mut m.experiment,
+        &mut m.experiment_text,
+        &mut m.started,
+        &mut m.clock,
+        &mut m.quell,
+        &mut m.kernel.version,
+        &mut m.kernel.backend,
+        &mut m.kernel.key,
+    ] {
+        *text = HOSTILE.into();
+    }
+    m.changes = vec![HOSTILE.into()];
+    for map in [&mut m.machine, &mut m.sysctls, &mut m.queues] {
+        map.insert(HOSTILE.into(), HOSTILE.into());
+    }
+    let (claim, found) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+    m.expectations = vec![ExpectationRecord { claim, held: false, found }];
+    let (id, host) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+    m.cells[0].reason = Some(HOSTILE.into());
+    m.cells[0].tasks =
+        vec![TaskRecord { id, host, outcome: Some(Outcome::Failed(HOSTILE.into())) }];
+    run
+}
+
+#[test]
+fn hostile_names_and_texts_are_only_ever_text_on_the_page() {
+    let run = hostile();
+    let published = BTreeMap::from([(HOSTILE.to_owned(), HOSTILE.to_owned())]);
+    let page = html::render(&run, &Results::from(&run), &published);
+    for forbidden in ["<script", "<img", "onerror=", "\u{7}"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    assert!(page.matches("&lt;script&gt;").count() > 20, "they are shown, as text");
+}
+
+#[test]
+fn the_page_asks_nothing_of_the_network() {
+    for run in [home_link(3), hostile()] {
+        let page = html::render(&run, &Results::from(&run), &BTreeMap::new());
+        let lower = page.to_lowercase();
+        for outside in ["src=\"", "href=\"http", "href=\"//", "url(", "@import", "<link", "<script"]
+        {
+            assert!(!lower.contains(outside), "{outside}");
+        }
+        assert!(page.contains("default-src 'none'"), "and a browser is told so");
+    }
+}
+
+#[test]
+fn the_page_shows_figures_first_then_tables_then_how_it_was_measured() {
+    let mut run = home_link(3);
+    run.manifest.expectations = vec![
+        ExpectationRecord { claim: "ping.p99 > 200ms".into(), held: true, found: "241 ms".into() },
+        ExpectationRecord { claim: "udp.loss = 0".into(), held: false, found: "5 %".into() },
+    ];
+    let page = html::render(&run, &Results::from(&run), &published("about 1/4 of the link"));
+    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is missing"));
+    assert!(at("<figure id=\"rtt-time\"") < at("id=\"tables\""));
+    assert!(at("id=\"tables\"") < at("id=\"how\""));
+    for shown in [
+        "✓ held",
+        "✗ failed",
+        "1 of 2",
+        "about 1/4 of the link",
+        "RFC 3550",
+        "duration = ",
+        "width=device-width",
+    ] {
+        at(shown);
+    }
+}

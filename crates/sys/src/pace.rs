@@ -1,0 +1,165 @@
+//! When a sender sends.
+//!
+//! ```text
+//!   due(n) = start + n · interval + jitter(n)        jitter uniform in [0, 4 % of the interval), at most 10 ms
+//! ```
+//!
+//! The jitter is a spread of ±2 % around a constant shift. It is there because a sender without any locks into phase with the
+//! drain of a FIFO and then gets every place in it or none. Each time counts from the start, so that errors don't add up and the
+//! mean rate is exact. A sender that was late catches up at twice its rate at most: late packets don't leave in one bunch.
+//!
+//! Pure: it says when, somebody else sleeps.
+
+use quell_stats::Rng;
+
+/// The spread as a part of the interval: 1/25.
+const SPREAD_DIVISOR: u64 = 25;
+/// Most spread: two full packets at 2.5 Mbit/s, which is enough to leave any phase.
+const MOST_SPREAD_NS: u64 = 10_000_000;
+
+/// The times of one sender, in nanoseconds of whatever clock the start is of.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    start_ns: u64,
+    /// Nanoseconds between packets, as a fraction so that any rate is exact.
+    interval: (u128, u128),
+    /// How many packets there are in all.
+    count: u64,
+    next: u64,
+    due_ns: u64,
+    rng: Rng,
+}
+
+impl Pace {
+    /// A packet every `interval_ns` for `duration_ns`: as many as whole or begun intervals fit. None when the interval is zero.
+    pub fn new(start_ns: u64, interval_ns: u64, duration_ns: u64, seed: u64) -> Option<Self> {
+        Self::fractional(start_ns, (u128::from(interval_ns), 1), duration_ns, seed)
+    }
+
+    /// Packets of `bytes` at a rate in bits per second for `duration_ns`. None when either is zero.
+    pub fn at_rate(
+        start_ns: u64,
+        bits_per_second: u64,
+        bytes: u64,
+        duration_ns: u64,
+        seed: u64,
+    ) -> Option<Self> {
+        let numerator = u128::from(bytes) * 8 * 1_000_000_000;
+        Self::fractional(start_ns, (numerator, u128::from(bits_per_second)), duration_ns, seed)
+    }
+
+    fn fractional(
+        start_ns: u64,
+        interval: (u128, u128),
+        duration_ns: u64,
+        seed: u64,
+    ) -> Option<Self> {
+        let (numerator, denominator) = interval;
+        if numerator == 0 || denominator == 0 {
+            return None;
+        }
+        let count = (u128::from(duration_ns) * denominator).div_ceil(numerator);
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        let mut pace =
+            Self { start_ns, interval, count, next: 0, due_ns: start_ns, rng: Rng::new(seed) };
+        pace.schedule();
+        Some(pace)
+    }
+
+    /// How many packets it is in all.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Which packet is next and when it is due; none when all were sent.
+    pub fn next(&self) -> Option<(u64, u64)> {
+        (self.next < self.count).then_some((self.next, self.due_ns))
+    }
+
+    /// The next packet was sent at this time.
+    pub fn sent(&mut self, now_ns: u64) {
+        self.next += 1;
+        self.schedule();
+        let half = (self.interval.0 / self.interval.1 / 2) as u64;
+        self.due_ns = self.due_ns.max(now_ns.saturating_add(half));
+    }
+
+    fn schedule(&mut self) {
+        let (numerator, denominator) = self.interval;
+        let interval = u64::try_from(numerator / denominator).unwrap_or(u64::MAX);
+        let regular = u64::try_from(u128::from(self.next) * numerator / denominator);
+        let spread = (interval / SPREAD_DIVISOR).min(MOST_SPREAD_NS);
+        let shift = regular.unwrap_or(u64::MAX).saturating_add(self.rng.below(spread));
+        self.due_ns = self.start_ns.saturating_add(shift);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends each packet when it is due.
+    fn times(mut pace: Pace) -> Vec<u64> {
+        let mut times = Vec::new();
+        while let Some((n, due)) = pace.next() {
+            assert_eq!(n, times.len() as u64);
+            times.push(due);
+            pace.sent(due);
+        }
+        times
+    }
+
+    #[test]
+    fn every_packet_is_within_its_spread_and_none_is_too_many() {
+        let times = times(Pace::new(1_000, 20_000_000, 20_000_000_000, 7).unwrap());
+        assert_eq!(times.len(), 1000);
+        for (n, time) in times.iter().enumerate() {
+            let regular = 1_000 + n as u64 * 20_000_000;
+            assert!((regular..regular + 800_000).contains(time), "{n}: {time}");
+        }
+        let shifts: Vec<u64> =
+            times.iter().enumerate().map(|(n, t)| t - 1_000 - n as u64 * 20_000_000).collect();
+        let mean = shifts.iter().sum::<u64>() / 1000;
+        assert!(mean.abs_diff(400_000) < 40_000, "half of 4 % of 20 ms, not {mean} ns");
+    }
+
+    #[test]
+    fn the_seed_decides_the_times() {
+        let of = |seed| times(Pace::new(0, 1_000_000, 100_000_000, seed).unwrap());
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+    }
+
+    #[test]
+    fn a_rate_that_has_no_whole_interval_is_exact_over_an_hour() {
+        // 8 Mbit/s of 1400 bytes: 714.28… packets a second.
+        let pace = Pace::at_rate(0, 8_000_000, 1400, 3_600_000_000_000, 1).unwrap();
+        assert_eq!(pace.count(), 3_600 * 1_000_000 / 1400 + 1, "2571428.57 begun intervals");
+    }
+
+    #[test]
+    fn a_sender_that_was_held_up_catches_up_at_twice_its_rate_and_is_then_on_time() {
+        let mut pace = Pace::new(0, 10_000_000, 1_000_000_000, 3).unwrap();
+        pace.sent(0);
+        // The second packet leaves 50 ms late.
+        let mut now = 60_000_000;
+        let mut late = Vec::new();
+        pace.sent(now);
+        while let Some((n, due)) = pace.next().filter(|(n, _)| *n < 20) {
+            assert!(due >= now + 5_000_000, "packet {n} follows after {} ns", due - now);
+            now = due;
+            late.push(due > n * 10_000_000 + 400_000);
+            pace.sent(now);
+        }
+        assert!(late[0]);
+        assert!(!late[late.len() - 1], "by the 20th packet it is on time");
+    }
+
+    #[test]
+    fn nothing_can_be_paced_at_no_rate() {
+        assert!(Pace::new(0, 0, 1, 1).is_none());
+        assert!(Pace::at_rate(0, 0, 100, 1, 1).is_none());
+        assert!(Pace::at_rate(0, 100, 0, 1, 1).is_none());
+        assert!(Pace::new(0, 1, 0, 1).unwrap().next().is_none());
+    }
+}

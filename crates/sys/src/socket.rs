@@ -1,0 +1,26 @@
+//! Sockets that measure: what the standard library's do not tell or set.
+//!
+//! ```text
+//!   datagram   UDP: open with TOS, kernel receive stamps, TTL, errors from the path
+//!   echo       ICMP echo: an unprivileged ping socket, or a raw one
+//!   inbox      many datagrams in one call, each with stamp, TOS, TTL and destination
+//!   errors     the socket's error queue: which packet an ICMP error was about
+//!   stream     TCP: connect with a deadline, congestion control, pacing, window, abort
+//!   option     setsockopt(2), with errors that say what could not be set
+//! ```
+//!
+//! Receive stamps are `SO_TIMESTAMPNS`: taken when the packet enters the stack, by the wall clock. There are no kernel *transmit*
+//! stamps on purpose: `SOF_TIMESTAMPING_TX_SOFTWARE` is taken by the driver, behind this host's queues, so that a queue that we
+//! want to measure would vanish from the round-trip time. Senders read the clock right before they send.
+
+pub mod datagram;
+pub mod echo;
+pub mod errors;
+pub mod inbox;
+pub mod option;
+pub mod stream;
+
+pub use datagram::Udp;
+pub use echo::EchoSocket;
+pub use errors::PathError;
+pub use inbox::{Arrival, Inbox};

@@ -1,0 +1,178 @@
+//! Sockets for ICMP echo.
+//!
+//! ```text
+//!   SOCK_DGRAM   any user whose group is in net.ipv4.ping_group_range; the kernel picks the identifier and gives us our replies only
+//!   SOCK_RAW     needs CAP_NET_RAW; a filter in the kernel keeps other replies away
+//! ```
+
+use super::inbox::connect;
+use super::option::{observe, set_bytes, set_tos};
+use crate::SysError;
+use nix::errno::Errno;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// `ICMP_FILTER`, linux/icmp.h, at level `SOL_RAW`.
+const ICMP_FILTER: libc::c_int = 1;
+const SOL_RAW: libc::c_int = 255;
+/// `ICMPV6_FILTER`, linux/icmpv6.h.
+const ICMPV6_FILTER: libc::c_int = 1;
+const ECHO_REPLY_V4: u32 = 0;
+const ECHO_REPLY_V6: usize = 129;
+
+/// A socket to one destination.
+#[derive(Debug)]
+pub struct EchoSocket {
+    fd: OwnedFd,
+    raw: bool,
+    ipv6: bool,
+    identifier: u16,
+}
+
+impl EchoSocket {
+    /// Opens one to `to` with this TOS byte; `identifier` is what a raw socket uses in its packets.
+    ///
+    /// Errors when this user may open neither kind, or there is no route.
+    pub fn open(to: IpAddr, tos: u8, identifier: u16) -> Result<Self, SysError> {
+        let mut socket = match Self::ping(to.is_ipv6()) {
+            Ok(socket) => socket,
+            Err(_) => Self::raw(to.is_ipv6(), identifier)?,
+        };
+        observe(socket.as_fd(), socket.ipv6)?;
+        set_tos(socket.as_fd(), socket.ipv6, tos)?;
+        // A ping socket takes its identifier from the port it is bound to, which connecting does.
+        connect(socket.as_fd(), SocketAddr::new(to, 0))?;
+        if socket.raw {
+            socket.filter()?;
+        } else {
+            socket.identifier = socket.bound_identifier()?;
+        }
+        Ok(socket)
+    }
+
+    fn ping(ipv6: bool) -> Result<Self, SysError> {
+        let fd = open(ipv6, libc::SOCK_DGRAM)
+            .map_err(|errno| SysError::new("open a ping socket", errno))?;
+        Ok(Self { fd, raw: false, ipv6, identifier: 0 })
+    }
+
+    fn raw(ipv6: bool, identifier: u16) -> Result<Self, SysError> {
+        let fd = open(ipv6, libc::SOCK_RAW).map_err(|errno| {
+            SysError::new("open a socket for ICMP echo", errno).advise(
+                "neither a ping socket nor a raw one is allowed: set sysctl net.ipv4.ping_group_range to a range with your \
+                 group, or be root (CAP_NET_RAW)",
+            )
+        })?;
+        Ok(Self { fd, raw: true, ipv6, identifier })
+    }
+
+    /// Lets only echo replies with our identifier through.
+    fn filter(&self) -> Result<(), SysError> {
+        if self.ipv6 {
+            // A set bit blocks a type (linux/icmpv6.h).
+            let mut blocked = [u32::MAX; 8];
+            blocked[ECHO_REPLY_V6 / 32] &= !(1 << (ECHO_REPLY_V6 % 32));
+            let bytes: Vec<u8> = blocked.iter().flat_map(|w| w.to_ne_bytes()).collect();
+            set_bytes(self.as_fd(), libc::IPPROTO_ICMPV6, ICMPV6_FILTER, &bytes, "a type filter")?;
+        } else {
+            let blocked: u32 = !(1 << ECHO_REPLY_V4);
+            let bytes = blocked.to_ne_bytes();
+            set_bytes(self.as_fd(), SOL_RAW, ICMP_FILTER, &bytes, "a type filter")?;
+        }
+        self.filter_identifier()
+    }
+
+    /// A classic BPF program: the packet's identifier is ours. IPv4 raw sockets see the IP header, IPv6 ones don't.
+    fn filter_identifier(&self) -> Result<(), SysError> {
+        let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+        let wanted = u32::from(self.identifier);
+        let load = if self.ipv6 {
+            vec![step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 4)]
+        } else {
+            vec![
+                step(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0, 0, 0),
+                step(libc::BPF_LD | libc::BPF_H | libc::BPF_IND, 0, 0, 4),
+            ]
+        };
+        let mut program = load;
+        program.push(step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, wanted));
+        program.push(step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX));
+        program.push(step(libc::BPF_RET | libc::BPF_K, 0, 0, 0));
+        let filter =
+            libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        // SAFETY: `filter` points to `len` instructions that live until after the call; the kernel copies them.
+        let result = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                (&raw const filter).cast(),
+                size_of::<libc::sock_fprog>() as libc::socklen_t,
+            )
+        };
+        Errno::result(result)
+            .map(drop)
+            .map_err(|errno| SysError::new("set a filter for our identifier", errno))
+    }
+
+    fn bound_identifier(&self) -> Result<u16, SysError> {
+        // SAFETY: all zeros is a valid sockaddr_storage.
+        let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes of an address.
+        let result = unsafe {
+            libc::getsockname(self.fd.as_raw_fd(), (&raw mut name).cast(), &raw mut length)
+        };
+        Errno::result(result)
+            .map_err(|errno| SysError::new("read a ping socket's identifier", errno))?;
+        Ok(super::inbox::address(&name).map_or(0, |a| a.port()))
+    }
+
+    /// Whether it speaks ICMPv6.
+    pub fn is_ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    /// Whether it is a raw socket.
+    pub fn is_raw(&self) -> bool {
+        self.raw
+    }
+
+    /// The identifier of its packets.
+    pub fn identifier(&self) -> u16 {
+        self.identifier
+    }
+
+    /// Sends an ICMP message.
+    pub fn send(&self, message: &[u8]) -> Result<(), Errno> {
+        super::datagram::send(self.as_fd(), message)
+    }
+
+    /// The ICMP message in what was received: without the IP header that an IPv4 raw socket gives too.
+    pub fn message<'a>(&self, received: &'a [u8]) -> Option<&'a [u8]> {
+        if !self.raw || self.ipv6 {
+            return Some(received);
+        }
+        let header = usize::from(received.first()? & 0xf) * 4;
+        received.get(header..)
+    }
+}
+
+impl AsFd for EchoSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn open(ipv6: bool, kind: libc::c_int) -> Result<OwnedFd, Errno> {
+    let (family, protocol) = if ipv6 {
+        (libc::AF_INET6, libc::IPPROTO_ICMPV6)
+    } else {
+        (libc::AF_INET, libc::IPPROTO_ICMP)
+    };
+    // SAFETY: socket(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns.
+    unsafe {
+        let raw = Errno::result(libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol))?;
+        Ok(OwnedFd::from_raw_fd(raw))
+    }
+}

@@ -1,0 +1,95 @@
+//! Setting options of sockets.
+
+use crate::SysError;
+use nix::errno::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Sets an integer option; `what` completes "could not set …".
+pub fn set(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+    what: &str,
+) -> Result<(), SysError> {
+    set_bytes(fd, level, name, &value.to_ne_bytes(), &format!("{what} to {value}"))
+}
+
+/// Sets an option that is a text or a structure.
+pub fn set_bytes(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &[u8],
+    what: &str,
+) -> Result<(), SysError> {
+    // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            value.as_ptr().cast(),
+            value.len() as libc::socklen_t,
+        )
+    };
+    Errno::result(result).map(drop).map_err(|errno| SysError::new(format!("set {what}"), errno))
+}
+
+/// Reads an option into `value`; how many bytes the kernel gave.
+pub fn get_bytes(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &mut [u8],
+) -> Result<usize, Errno> {
+    let mut length = value.len() as libc::socklen_t;
+    // SAFETY: the pointer and the length are those of a live slice, of which the kernel writes at most the length.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            value.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    Errno::result(result).map(|_| (length as usize).min(value.len()))
+}
+
+/// Reads an integer option.
+pub fn get(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> Result<i32, Errno> {
+    let mut value = [0; 4];
+    get_bytes(fd, level, name, &mut value)?;
+    Ok(i32::from_ne_bytes(value))
+}
+
+/// Sets the TOS or traffic class byte of all that is sent. TCP keeps the ECN bits for itself.
+pub fn set_tos(fd: BorrowedFd<'_>, ipv6: bool, tos: u8) -> Result<(), SysError> {
+    if ipv6 {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos.into(), "the traffic class")
+    } else {
+        set(fd, libc::IPPROTO_IP, libc::IP_TOS, tos.into(), "the TOS byte")
+    }
+}
+
+/// Asks for kernel receive stamps and for the errors that come back from the path.
+pub fn observe(fd: BorrowedFd<'_>, ipv6: bool) -> Result<(), SysError> {
+    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "kernel receive timestamps")?;
+    if ipv6 {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1, "reports of ICMPv6 errors")
+    } else {
+        set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1, "reports of ICMP errors")
+    }
+}
+
+/// Asks for a receive buffer of `bytes`, beyond the system's limit where we may. What the kernel really gives, in bytes of
+/// payload and bookkeeping together.
+pub fn grow_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> usize {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    if set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes, "the receive buffer").is_err() {
+        // Without CAP_NET_ADMIN: as far as net.core.rmem_max lets us.
+        let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes, "the receive buffer");
+    }
+    get(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).map_or(0, |got| got.max(0) as usize)
+}

@@ -1,0 +1,403 @@
+//! TCP connections that carry load.
+//!
+//! The options that shape a connection are set before the handshake where they belong there: a receive buffer decides the window
+//! scale, a segment size what is announced.
+
+use super::inbox::sockaddr;
+use super::option::{get, get_bytes, set, set_bytes, set_tos};
+use crate::SysError;
+use crate::wait::{Alarm, Bell, came, readable, wait, writable};
+use nix::errno::Errno;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Where the system lists its congestion controls.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// How a connection is set up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// TOS byte; TCP keeps the ECN bits for itself.
+    pub tos: u8,
+    /// Congestion control of this end.
+    pub congestion: Option<String>,
+    /// Most bytes per second that this end sends (`SO_MAX_PACING_RATE`).
+    pub pacing: Option<u64>,
+    /// Receive buffer in bytes. The kernel doubles it for its bookkeeping (socket(7)) and then offers half: the window becomes
+    /// about this (`tcp_adv_win_scale` 1).
+    pub window: Option<u32>,
+    /// Maximum segment size in bytes.
+    pub mss: Option<u32>,
+}
+
+/// A TCP connection, or a socket that is to become one.
+#[derive(Debug)]
+pub struct Stream {
+    fd: OwnedFd,
+}
+
+/// How a connection attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Connected {
+    /// It stands.
+    Yes,
+    /// The deadline came first: no answer at all.
+    NoAnswer,
+    /// It was called off.
+    Stopped,
+}
+
+impl Stream {
+    /// A socket for connecting to an address of this family, with all its options.
+    ///
+    /// Errors name the option; an unknown congestion control comes with those that there are.
+    pub fn new(ipv6: bool, options: &StreamOptions) -> Result<Self, SysError> {
+        let family = if ipv6 { libc::AF_INET6 } else { libc::AF_INET };
+        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: socket(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns.
+        let fd = unsafe {
+            let raw = Errno::result(libc::socket(family, kind, 0))
+                .map_err(|errno| SysError::new("open a TCP socket", errno))?;
+            OwnedFd::from_raw_fd(raw)
+        };
+        let stream = Self { fd };
+        stream.apply(ipv6, options)?;
+        Ok(stream)
+    }
+
+    /// A connection that a listener accepted.
+    pub fn accepted(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    /// Sets options; those that belong to the handshake have no effect after it.
+    pub fn apply(&self, ipv6: bool, options: &StreamOptions) -> Result<(), SysError> {
+        let fd = self.as_fd();
+        set_tos(fd, ipv6, options.tos)?;
+        if let Some(window) = options.window {
+            set_window(fd, window)?;
+        }
+        if let Some(mss) = options.mss {
+            let mss = libc::c_int::try_from(mss).unwrap_or(libc::c_int::MAX);
+            set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mss, "the maximum segment size")?;
+        }
+        if let Some(name) = &options.congestion {
+            set_congestion(fd, name)?;
+        }
+        if let Some(rate) = options.pacing {
+            // 64 bit since Linux 4.20 (sock_setsockopt).
+            let what = format!("the pacing rate to {rate} bytes per second");
+            let bytes = rate.to_ne_bytes();
+            set_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes, &what)?;
+        }
+        Ok(())
+    }
+
+    /// Connects until `deadline_ns` of the monotonic clock or until the bell rings.
+    pub fn connect(
+        &self,
+        to: SocketAddr,
+        deadline_ns: u64,
+        stop: &Bell,
+    ) -> Result<Connected, SysError> {
+        let (name, length) = sockaddr(to);
+        // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
+        let result =
+            unsafe { libc::connect(self.fd.as_raw_fd(), (&raw const name).cast(), length) };
+        let failed = |errno| connect_error(to, errno);
+        match Errno::result(result) {
+            Ok(_) => {}
+            Err(Errno::EINPROGRESS) => {
+                let mut alarm = Alarm::new()?;
+                alarm.set(Some(deadline_ns))?;
+                let mut fds = [writable(self), readable(stop), readable(&alarm)];
+                wait(&mut fds)?;
+                if !came(&fds[0]) {
+                    return Ok(match came(&fds[1]) {
+                        true => Connected::Stopped,
+                        false => Connected::NoAnswer,
+                    });
+                }
+                let error = get(self.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).map_err(failed)?;
+                match error {
+                    0 => {}
+                    error => match Errno::from_raw(error) {
+                        Errno::ETIMEDOUT => return Ok(Connected::NoAnswer),
+                        errno => return Err(failed(errno)),
+                    },
+                }
+            }
+            Err(errno) => return Err(failed(errno)),
+        }
+        self.block()?;
+        Ok(Connected::Yes)
+    }
+
+    /// Makes calls wait.
+    fn block(&self) -> Result<(), SysError> {
+        use nix::fcntl::{FcntlArg, OFlag, fcntl};
+        fcntl(&self.fd, FcntlArg::F_SETFL(OFlag::empty()))
+            .map(drop)
+            .map_err(|errno| SysError::new("make a socket wait", errno))
+    }
+
+    /// Hands bytes to the kernel and blocks until it has taken all, or the connection ends; how many it took.
+    pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+        let sent = unsafe {
+            libc::send(
+                self.fd.as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                libc::MSG_NOSIGNAL,
+            )
+        };
+        Errno::result(sent).map(|sent| sent as usize)
+    }
+
+    /// Reads what is there, blocking until something is; 0 at the end.
+    pub fn read(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: the pointer and the length are those of a live slice.
+        let got = unsafe {
+            libc::recv(self.fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0)
+        };
+        Errno::result(got).map(|got| got as usize)
+    }
+
+    /// Takes at most `most` bytes off the receive queue without copying them (`MSG_TRUNC`, tcp(7)), blocking until there are
+    /// some; 0 at the end.
+    pub fn discard(&self, most: usize) -> Result<usize, Errno> {
+        // SAFETY: with MSG_TRUNC the kernel does not write to the buffer of a TCP socket (tcp_recvmsg_locked), so that it
+        // need not exist.
+        let got = unsafe {
+            libc::recv(self.fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC)
+        };
+        Errno::result(got).map(|got| got as usize)
+    }
+
+    /// Reads `TCP_INFO` into `bytes` (`struct tcp_info`, linux/tcp.h); how much of it the kernel has.
+    pub fn info(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
+        get_bytes(self.as_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, bytes)
+    }
+
+    /// Ends sending: the other end sees the end after all data.
+    pub fn finish(&self) {
+        self.shutdown(libc::SHUT_WR);
+    }
+
+    /// Ends the connection at once, also for threads that are blocked in it: closing it later throws away what was not sent yet
+    /// and resets the other end (`SO_LINGER` of 0), so that a full queue on the path holds nobody up.
+    pub fn abort(&self) {
+        let linger = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
+        // Neither can fail on a TCP socket but when it is not connected, and then there is nothing to abort.
+        let _ = set_bytes(self.as_fd(), libc::SOL_SOCKET, libc::SO_LINGER, &linger, "lingering");
+        self.shutdown(libc::SHUT_RDWR);
+    }
+
+    fn shutdown(&self, how: libc::c_int) {
+        // SAFETY: shutdown(2) has no memory arguments. It fails only when the connection is gone already.
+        unsafe { libc::shutdown(self.fd.as_raw_fd(), how) };
+    }
+
+    /// The other end, while there is one.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        // SAFETY: all zeros is a valid sockaddr_storage.
+        let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes of an address.
+        let result = unsafe {
+            libc::getpeername(self.fd.as_raw_fd(), (&raw mut name).cast(), &raw mut length)
+        };
+        Errno::result(result).ok().and_then(|_| super::inbox::address(&name))
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn connect_error(to: SocketAddr, errno: Errno) -> SysError {
+    let error = SysError::new(format!("connect to TCP {to}"), errno);
+    match errno {
+        Errno::ECONNREFUSED => error.advise("nobody listens there: is the server's task running?"),
+        Errno::EHOSTUNREACH | Errno::ENETUNREACH => {
+            error.advise("there is no way there: see `ip route get`, and whether the host answers a ping")
+        }
+        _ => error,
+    }
+}
+
+fn set_window(fd: BorrowedFd<'_>, window: u32) -> Result<(), SysError> {
+    let bytes = libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX);
+    let force = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes, "the receive buffer");
+    if force.is_ok() {
+        return Ok(());
+    }
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes, "the receive buffer")?;
+    let got = get(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
+    if got / 2 < bytes {
+        let tried = format!("set the receive buffer to {bytes} bytes; the system allows {}", got / 2);
+        return Err(SysError::new(tried, Errno::EPERM)
+            .advise("raise sysctl net.core.rmem_max, or run with CAP_NET_ADMIN"));
+    }
+    Ok(())
+}
+
+fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<(), SysError> {
+    let what = format!("the congestion control to `{name}`");
+    set_bytes(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes(), &what).map_err(|error| {
+        if error.errno != Errno::ENOENT {
+            return error;
+        }
+        let there = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
+        let there = there.split_whitespace().collect::<Vec<_>>().join(", ");
+        SysError::new(format!("set {what}; this kernel has: {there}"), error.errno)
+            .advise("take one of those, or load its module (tcp_NAME)")
+    })
+}
+
+/// A socket that listens. A window is set before it does, so that every connection's handshake has it.
+///
+/// Errors with `EADDRINUSE` when another program has the port.
+pub fn listen(bind: SocketAddr, window: Option<u32>) -> Result<TcpListener, SysError> {
+    let options = StreamOptions { window, ..StreamOptions::default() };
+    let stream = Stream::new(bind.is_ipv6(), &options)?;
+    let failed = |errno| {
+        let error = SysError::new(format!("listen on TCP {bind}"), errno);
+        match errno {
+            Errno::EADDRINUSE => error.advise("another program has this port: see `ss -tlnp`"),
+            Errno::EADDRNOTAVAIL => error.advise("the address is not one of this host's"),
+            _ => error,
+        }
+    };
+    // Connections of an earlier run in TIME-WAIT must not hold the port.
+    set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1, "reuse of the port")?;
+    let (name, length) = sockaddr(bind);
+    // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
+    let result =
+        unsafe { libc::bind(stream.fd.as_raw_fd(), (&raw const name).cast(), length) };
+    Errno::result(result).map_err(failed)?;
+    // SAFETY: listen(2) has no memory arguments.
+    Errno::result(unsafe { libc::listen(stream.fd.as_raw_fd(), 1024) }).map_err(failed)?;
+    // Non-blocking, so that a connection that is gone again between waiting and accepting holds nobody up.
+    Ok(TcpListener::from(stream.fd))
+}
+
+/// Takes the next connection; none when there is none right now.
+pub fn accept(listener: &TcpListener) -> Result<Option<(Stream, SocketAddr)>, SysError> {
+    match listener.accept() {
+        Ok((stream, from)) => {
+            let stream = Stream::accepted(stream.into());
+            stream.block()?;
+            Ok(Some((stream, from)))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Ok(None),
+        // The other end was gone before we took it (accept(2)): that is its affair.
+        Err(e) if e.kind() == std::io::ErrorKind::ConnectionAborted => Ok(None),
+        Err(e) => Err(SysError::io("accept a TCP connection", &e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::monotonic_ns;
+    use std::sync::Arc;
+
+    fn soon() -> u64 {
+        monotonic_ns() + 2_000_000_000
+    }
+
+    fn pair(options: &StreamOptions) -> (Stream, Stream) {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let client = Stream::new(false, options).unwrap();
+        let to = listener.local_addr().unwrap();
+        assert_eq!(client.connect(to, soon(), &Bell::new().unwrap()), Ok(Connected::Yes));
+        wait(&mut [readable(&listener)]).unwrap();
+        let (server, _) = accept(&listener).unwrap().unwrap();
+        (client, server)
+    }
+
+    #[test]
+    fn bytes_are_discarded_and_counted_without_a_buffer() {
+        let (client, server) = pair(&StreamOptions::default());
+        assert_eq!(client.write(&[7; 5000]), Ok(5000));
+        client.finish();
+        let mut total = 0;
+        while let Ok(got @ 1..) = server.discard(1 << 20) {
+            total += got;
+        }
+        assert_eq!(total, 5000);
+    }
+
+    #[test]
+    fn an_abort_frees_a_thread_that_is_blocked_in_writing_and_resets_the_other_end() {
+        let (client, server) = pair(&StreamOptions::default());
+        let client = Arc::new(client);
+        let writer = Arc::clone(&client);
+        let thread = std::thread::spawn(move || {
+            let chunk = vec![0; 1 << 20];
+            loop {
+                if let Err(errno) = writer.write(&chunk) {
+                    return errno;
+                }
+            }
+        });
+        // Something came, so that the writer is at it.
+        server.discard(1).unwrap();
+        client.abort();
+        assert_eq!(thread.join().unwrap(), Errno::EPIPE);
+        drop(client);
+        let end = loop {
+            match server.discard(1 << 20) {
+                Ok(0) => break None,
+                Ok(_) => {}
+                Err(errno) => break Some(errno),
+            }
+        };
+        assert_eq!(end, Some(Errno::ECONNRESET));
+    }
+
+    #[test]
+    fn an_unknown_congestion_control_is_refused_with_those_that_there_are() {
+        let options =
+            StreamOptions { congestion: Some("vegetable".into()), ..StreamOptions::default() };
+        let error = Stream::new(false, &options).unwrap_err().to_string();
+        assert!(error.contains("vegetable") && error.contains("cubic"), "{error}");
+    }
+
+    #[test]
+    fn a_port_where_nobody_listens_refuses_at_once() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let to = listener.local_addr().unwrap();
+        let taken = listen(to, None).unwrap_err().to_string();
+        assert!(taken.contains("EADDRINUSE"), "{taken}");
+        drop(listener);
+        let client = Stream::new(false, &StreamOptions::default()).unwrap();
+        let error = client.connect(to, soon(), &Bell::new().unwrap()).unwrap_err();
+        assert_eq!(error.errno, Errno::ECONNREFUSED);
+    }
+
+    #[test]
+    fn options_reach_the_kernel() {
+        let options = StreamOptions {
+            tos: 0x20,
+            congestion: Some("reno".into()),
+            pacing: Some(5_000_000_000),
+            window: Some(100_000),
+            mss: Some(1000),
+        };
+        let stream = Stream::new(false, &options).unwrap();
+        let fd = stream.as_fd();
+        assert_eq!(get(fd, libc::IPPROTO_IP, libc::IP_TOS), Ok(0x20));
+        assert_eq!(get(fd, libc::SOL_SOCKET, libc::SO_RCVBUF), Ok(200_000));
+        let mut name = [0; 16];
+        get_bytes(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name).unwrap();
+        assert!(name.starts_with(b"reno\0"));
+        let mut rate = [0; 8];
+        get_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut rate).unwrap();
+        assert_eq!(u64::from_ne_bytes(rate), 5_000_000_000);
+    }
+}

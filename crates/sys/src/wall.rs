@@ -1,0 +1,118 @@
+//! The wall clock beside the monotonic one.
+//!
+//! The kernel stamps packets by `CLOCK_REALTIME`. That is the monotonic clock plus an offset which is constant (both are slewed
+//! together, kernel/time/timekeeping.c) until somebody *sets* the clock: then it jumps. So one measured offset turns a stamp
+//! into monotonic time exactly, and a changed offset tells that the clock was set.
+
+use crate::clock::monotonic_ns;
+use nix::time::{ClockId, clock_gettime};
+
+/// A measured offset that differs by less is the same: two readings of clocks are never at one instant.
+const SAME_NS: u64 = 20_000;
+
+/// Nanoseconds of the wall clock since 1970.
+pub fn realtime_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME)
+        .expect("CLOCK_REALTIME exists on every Linux, and the pointer is valid");
+    let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
+    let nanos = u64::try_from(now.tv_nsec()).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+/// Knows the wall clock's offset, and sees when it was set.
+#[derive(Debug, Clone, Copy)]
+pub struct Wall {
+    offset_ns: i64,
+    /// How often the clock was set since.
+    steps: u64,
+}
+
+impl Wall {
+    /// Measures the offset.
+    pub fn new() -> Self {
+        Self { offset_ns: measure(), steps: 0 }
+    }
+
+    /// One with this offset: wall clock minus monotonic clock, in nanoseconds.
+    pub fn with_offset(offset_ns: i64) -> Self {
+        Self { offset_ns, steps: 0 }
+    }
+
+    /// The wall clock's time at a time of the monotonic clock.
+    pub fn at(&self, monotonic_ns: u64) -> u64 {
+        monotonic_ns.saturating_add_signed(self.offset_ns)
+    }
+
+    /// The monotonic clock's time at a time of the wall clock.
+    pub fn monotonic(&self, realtime_ns: u64) -> u64 {
+        realtime_ns.saturating_add_signed(-self.offset_ns)
+    }
+
+    /// How often the clock was set so far. Stamps from before and after a step can't be compared.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Reads both clocks; the monotonic time. Notes when the wall clock was set.
+    pub fn look(&mut self) -> u64 {
+        let real = realtime_ns();
+        let now = monotonic_ns();
+        let offset = real as i64 - now as i64;
+        if offset.abs_diff(self.offset_ns) > SAME_NS {
+            // Set, or this thread was held up between the two readings: look more closely.
+            self.correct(measure());
+        }
+        now
+    }
+
+    fn correct(&mut self, offset_ns: i64) {
+        if offset_ns.abs_diff(self.offset_ns) > SAME_NS {
+            self.offset_ns = offset_ns;
+            self.steps += 1;
+        }
+    }
+}
+
+impl Default for Wall {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The offset from the pair of readings that were closest together.
+fn measure() -> i64 {
+    let pair = || {
+        let before = monotonic_ns();
+        let real = realtime_ns();
+        let after = monotonic_ns();
+        (after - before, real as i64 - (before + (after - before) / 2) as i64)
+    };
+    (0..5).map(|_| pair()).min().map_or(0, |(_, offset)| offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_turn_into_each_other_and_back() {
+        let wall = Wall::new();
+        let now = monotonic_ns();
+        assert_eq!(wall.monotonic(wall.at(now)), now);
+        assert!(wall.at(monotonic_ns()).abs_diff(realtime_ns()) < 1_000_000_000);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_noticed_and_one_that_was_not_is_no_step() {
+        let mut wall = Wall::new();
+        for _ in 0..100 {
+            wall.look();
+        }
+        assert_eq!(wall.steps(), 0);
+        // As if it had been a minute ahead until now.
+        wall.offset_ns += 60_000_000_000;
+        wall.look();
+        assert_eq!(wall.steps(), 1);
+        assert!(wall.at(monotonic_ns()).abs_diff(realtime_ns()) < 1_000_000_000);
+    }
+}
