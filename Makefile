@@ -42,7 +42,8 @@ check: cargo ## Check format, lints, layers, licences and documents
 	$(CARGO) test --locked -p quell-house
 
 bench: kernel ## Measure how fast the lab is
-	$(CARGO) run --locked --release -p quell-bench --bin lab-bench
+	@tools/need-packages iperf3 || echo "The comparison with iperf3 is left out."
+	$(CARGO) run --locked --release -p quell-bench --bin lab-bench -- $(QUELL)
 
 kernel: build ## Build the lab's kernel, unless it is there (installs what is missing)
 	@$(QUELL) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || { tools/need-packages $(KERNEL_PACKAGES) && $(QUELL) kernel build $(KERNEL_OPTIONS); }

@@ -50,7 +50,7 @@ fn bench(quell: &Path, rounds: usize) -> Result<(), String> {
 
 fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
     println!("lab speed, medians of {rounds} rounds; one guest at a time unless said otherwise\n");
-    println!("{:>9}  {:>12}  {:>14}  {:>14}", "line", "wall", "virtual/wall", "packets/wall s");
+    println!("{:>9}  {:>12}  {:>14}  {:>14}", "line", "wall", "virtual/wall", "packets/wall s*");
     for (rate, bps) in RATES {
         let file = out.join(format!("{rate}.toml"));
         write(&file, &experiment(rate, None))?;
@@ -59,10 +59,11 @@ fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
             times.push(run(quell, &file, out, &["--jobs", "1"])?);
         }
         let wall = median(&mut times);
-        // Each packet crosses the line once; acknowledgements, about one for two, come back.
+        // Calculated, not counted: full frames one way and an acknowledgement for each second one back.
         let packets = bps / 8.0 / FRAME * SECONDS * 1.5;
         println!("{rate:>9}  {wall:>10.2} s  {:>14.1}  {:>14.0}", SECONDS / wall, packets / wall);
     }
+    println!("* calculated from the rate: full frames, and an acknowledgement for each second one");
     let mut times = Vec::new();
     for _ in 0..rounds {
         times.push(run(quell, Path::new("home-link"), out, &[])?);

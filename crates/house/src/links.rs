@@ -1,11 +1,21 @@
-//! Links in documents: a relative link must lead to a file or folder of the tree, and its `#part` to a heading.
+//! Links in documents: a relative link must lead to a file or folder of the tree, and its `#part` to a heading. So must a path of the
+//! tree that is written as code.
 
 use crate::tree::File;
 
-/// Links in `*.md` files that lead nowhere.
+/// Folders of the tree whose paths documents name.
+const FOLDERS: [&str; 5] = ["crates/", "docs/", "experiments/", "tools/", ".ci/"];
+
+/// Links and paths in `*.md` files that lead nowhere.
 pub fn problems(files: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files.iter().filter(|f| f.path.ends_with(".md")) {
+        for (line, path) in paths(&file.text) {
+            let place = path.trim_end_matches('/');
+            if !exists(files, place) {
+                problems.push(format!("{}:{line}: there is no {place}", file.path));
+            }
+        }
         for (line, target) in links(&file.text) {
             if let Some(fault) = fault(files, file, target) {
                 problems.push(format!("{}:{line}: the link to `{target}`: {fault}", file.path));
@@ -36,6 +46,25 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
+/// Each path of the tree that stands between backticks, with its line.
+fn paths(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for piece in line.split('`').skip(1).step_by(2) {
+            if FOLDERS.iter().any(|f| piece.starts_with(f)) && !piece.contains(' ') {
+                found.push((index + 1, piece));
+            }
+        }
+    }
+    found
+}
+
+fn exists(files: &[File], place: &str) -> bool {
+    files.iter().any(|f| {
+        f.path == place || f.path.strip_prefix(place).is_some_and(|rest| rest.starts_with('/'))
+    })
+}
+
 fn fault(files: &[File], from: &File, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -47,9 +76,8 @@ fn fault(files: &[File], from: &File, target: &str) -> Option<String> {
     let place = if path.is_empty() { Some(from.path.clone()) } else { resolve(&from.path, path) };
     let Some(place) = place else { return Some("it leads out of the tree".into()) };
     let there = files.iter().find(|f| f.path == place);
-    let folder = || files.iter().any(|f| f.path.starts_with(&format!("{place}/")));
     match (there, part) {
-        (None, _) if !folder() => Some(format!("there is no {place}")),
+        (None, _) if !exists(files, &place) => Some(format!("there is no {place}")),
         (Some(file), Some(part))
             if file.path.ends_with(".md") && !headings(&file.text).contains(&part.into()) =>
         {
@@ -122,6 +150,16 @@ mod tests {
             let found = found_in(bad);
             assert_eq!(found.len(), 1, "{bad}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_path_that_is_gone_is_found() {
+        assert_eq!(
+            found_in("see `experiments/x.toml` in `experiments/`, by `cargo test`\n"),
+            Vec::<String>::new()
+        );
+        let found = found_in("\nsee `experiments/y.toml`\n");
+        assert!(found.len() == 1 && found[0].starts_with("docs/a.md:2:"), "{found:?}");
     }
 
     #[test]

@@ -1,1 +1,49 @@
-//! (being written)
+//! Probes: small traffic that observes.
+//!
+//! ```text
+//!   pure      ledger      what was sent, what came, what became of each packet
+//!             direction   on which way a packet was lost, by the reflector's count
+//!             sessions    a reflector's counts
+//!   sockets   prober      sends when it is time, receives when something comes: one thread, any number of streams
+//!             ping        ICMP echo        ┐
+//!             udp         STAMP over UDP   ┘ what differs between them
+//!             reflector   answers STAMP
+//! ```
+//!
+//! A packet counts as lost when no reply came within the *patience*: the stream's linger, at least a second. That is the same for
+//! each packet, whenever it was sent; a packet that could not be awaited that long before the end is unfinished and counts not at
+//! all.
+
+pub mod direction;
+pub mod ledger;
+pub mod ping;
+mod prober;
+pub mod reflector;
+pub mod sessions;
+pub mod udp;
+
+pub use ping::Ping;
+pub use reflector::Reflector;
+pub use udp::UdpEchoClient;
+
+use quell_model::Event;
+use quell_sys::SysError;
+
+/// Takes the events of a probe, on the probe's thread.
+pub type Emit<'a> = &'a (dyn Fn(Event) + Sync);
+
+/// Why a probe can't be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    /// What was asked for can't be.
+    #[error("stream `{stream}`: {why}")]
+    Parameter {
+        /// The stream.
+        stream: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
+    /// The kernel refused something.
+    #[error("{0}")]
+    System(#[from] SysError),
+}

@@ -98,6 +98,9 @@ pub enum Command {
         /// The cell's desk
         desk: PathBuf,
     },
+    /// Tell what the running kernel lacks for plans that come on standard input (used by Quell itself)
+    #[command(hide = true)]
+    HostLacks,
     /// First process of a cell on the host (used by Quell itself)
     #[command(hide = true)]
     HostInit {

@@ -55,13 +55,12 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Lab(command) => lab::lab(&command),
         Command::Agent => agent(),
         Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),
+        Command::HostLacks => hidden(quell_experiment::run::host_lacks()),
         Command::HostInit { desk } => hidden(quell_experiment::run::host_init(&desk)),
     }
 }
 
 fn agent() -> Result<ExitCode, Failure> {
-    // An agent must not outlive the supervisor that started it.
-    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
     hidden(
         quell_experiment::agent::run(std::io::stdin(), std::io::stdout())
             .map_err(|e| e.to_string()),

@@ -6,7 +6,7 @@ use crate::progress::words;
 use quell_experiment::expect::{Claim, Evidence, Measured, Metric, Source};
 use quell_experiment::run::Finished;
 use quell_experiment::spec::{Experiment, Load, Probe, load_file};
-use quell_model::CellStatus;
+use quell_model::{CellStatus, Manifest, Outcome};
 use quell_model::manifest::ExpectationRecord;
 use quell_report::analysis::{EchoResult, FlowResult, Results, StreamKind, StreamResult};
 use quell_report::{figures, html, json, table};
@@ -198,7 +198,7 @@ pub fn after_run(
         write(path, page.as_bytes())?;
     }
     if args.json.json {
-        println!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
+        print!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
     } else {
         print!("{}", table::render(manifest, &opened.results, &opened.published));
         print!("{}", verdicts(&manifest.expectations));
@@ -212,6 +212,9 @@ pub fn after_run(
                 words(Duration::from_secs_f64(inside))
             );
         }
+    }
+    if !args.json.json {
+        print!("{}", failed_tasks(manifest));
     }
     let failed: Vec<String> = manifest
         .cells
@@ -235,6 +238,19 @@ pub fn after_run(
         )));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tasks that ended with an error in cells that went on without them.
+fn failed_tasks(manifest: &Manifest) -> String {
+    let mut text = String::new();
+    for cell in manifest.cells.iter().filter(|c| c.status == CellStatus::Complete) {
+        for task in &cell.tasks {
+            if let Some(Outcome::Failed(why)) = &task.outcome {
+                text.push_str(&format!("  {}: {} on {}: {why}\n", cell.id, task.id, task.host));
+            }
+        }
+    }
+    if text.is_empty() { text } else { format!("\ntasks that failed\n{text}") }
 }
 
 fn verdicts(expectations: &[ExpectationRecord]) -> String {
@@ -266,11 +282,7 @@ pub fn runs(base: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         println!("no runs in {}; make one with `quell run home-link`", base.display());
         return Ok(ExitCode::SUCCESS);
     }
-    let width = runs.iter().map(|r| r.name.len()).max().unwrap_or(0);
-    for run in &runs {
-        let (state, detail) = state(&run.state);
-        println!("{:width$}  {state}{detail}", run.name);
-    }
+    print!("{}", table::runs(&runs));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -278,7 +290,7 @@ fn run_json(run: &RunSummary) -> serde_json::Value {
     let manifest = run.manifest.as_ref();
     serde_json::json!({
         "run": run.name,
-        "state": state(&run.state).0,
+        "state": state(&run.state),
         "folder": run.folder,
         "experiment": manifest.map(|m| &m.experiment),
         "seed": manifest.map(|m| m.seed),
@@ -287,17 +299,13 @@ fn run_json(run: &RunSummary) -> serde_json::Value {
     })
 }
 
-/// A run's state in a word, and more of it.
-fn state(state: &RunState) -> (&'static str, String) {
+/// A run's state in a word.
+fn state(state: &RunState) -> &'static str {
     match state {
-        RunState::Complete => ("complete", String::new()),
-        RunState::Partial { complete, cells } => {
-            ("partial", format!(": {complete} of {cells} cells complete"))
-        }
-        RunState::Running { complete, cells } => {
-            ("running", format!(": {complete} of {cells} cells complete"))
-        }
-        RunState::Unreadable(why) => ("unreadable", format!(": {why}")),
+        RunState::Complete => "complete",
+        RunState::Partial { .. } => "partial",
+        RunState::Running { .. } => "running",
+        RunState::Unreadable(_) => "unreadable",
     }
 }
 
@@ -306,7 +314,7 @@ pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
     let opened = open_named(name)?;
     let manifest = &opened.run.manifest;
     if as_json {
-        println!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
+        print!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
     } else {
         print!("{}", table::render(manifest, &opened.results, &opened.published));
         print!("{}", verdicts(&manifest.expectations));

@@ -116,7 +116,7 @@ fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Carrie
     match backend {
         Backend::Guest => guest_options(guest).map(Carrier::Guest),
         Backend::Host => {
-            let lacking = quell_lab::host::lacking(plans).map_err(Failure::system)?;
+            let lacking = quell_experiment::run::host_lacking(plans).map_err(Failure::system)?;
             if lacking.is_empty() {
                 return Ok(Carrier::Host);
             }

@@ -4,6 +4,7 @@
 
 use crate::analysis::{Results, Spread, StreamResult};
 use quell_model::Manifest;
+use quell_model::manifest::ExpectationRecord;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -16,6 +17,7 @@ struct Document<'a> {
     results: Vec<Row<'a>>,
     wall_s: Option<f64>,
     virtual_s: Option<f64>,
+    expectations: &'a [ExpectationRecord],
 }
 
 #[derive(Serialize)]
@@ -116,6 +118,7 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
         results: results.rows.iter().map(Row::of).collect(),
         wall_s: manifest.wall_s,
         virtual_s: manifest.virtual_s,
+        expectations: &manifest.expectations,
     };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }

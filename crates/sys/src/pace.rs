@@ -17,6 +17,37 @@ const SPREAD_DIVISOR: u64 = 25;
 /// Most spread: two full packets at 2.5 Mbit/s, which is enough to leave any phase.
 const MOST_SPREAD_NS: u64 = 10_000_000;
 
+/// When a task runs, in nanoseconds of the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// When the measurement starts: what times in results count from.
+    pub origin_ns: u64,
+    /// When the task starts.
+    pub start_ns: u64,
+    /// How long it runs.
+    pub duration_ns: u64,
+}
+
+impl Window {
+    /// When the task ends.
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.duration_ns)
+    }
+
+    /// A time of the monotonic clock as results have it: relative to the start of the measurement.
+    pub fn t(&self, monotonic_ns: u64) -> i64 {
+        monotonic_ns.wrapping_sub(self.origin_ns) as i64
+    }
+
+    /// The first multiple of `every_ns` after `now_ns`, counted from the start of the measurement, so that the reports of all
+    /// tasks are of the same times.
+    pub fn next_tick(&self, now_ns: u64, every_ns: u64) -> u64 {
+        let every = i64::try_from(every_ns.max(1)).unwrap_or(i64::MAX);
+        let next = (self.t(now_ns).div_euclid(every) + 1).saturating_mul(every);
+        self.origin_ns.saturating_add_signed(next)
+    }
+}
+
 /// The times of one sender, in nanoseconds of whatever clock the start is of.
 #[derive(Debug, Clone)]
 pub struct Pace {
@@ -153,6 +184,16 @@ mod tests {
         }
         assert!(late[0]);
         assert!(!late[late.len() - 1], "by the 20th packet it is on time");
+    }
+
+    #[test]
+    fn reports_are_of_round_times_of_the_measurement_also_before_its_start() {
+        let window = Window { origin_ns: 1_000, start_ns: 900, duration_ns: 500 };
+        assert_eq!(window.t(900), -100);
+        assert_eq!(window.next_tick(930, 40), 960);
+        assert_eq!(window.next_tick(960, 40), 1_000);
+        assert_eq!(window.next_tick(1_001, 40), 1_040);
+        assert_eq!(window.end_ns(), 1_400);
     }
 
     #[test]

@@ -181,8 +181,8 @@ mod tests {
     fn a_senders_packet_has_the_bytes_of_the_rfc() {
         let bytes = sent(60);
         assert_eq!(bytes[..4], [0, 0, 0, 5]);
-        // By hand: 1763719200 = 0x69203c20, 123456789 = 0x075bcd15.
-        assert_eq!(bytes[4..12], [0x69, 0x20, 0x3c, 0x20, 0x07, 0x5b, 0xcd, 0x15]);
+        // By hand: 1763719200 = 0x69203820, 123456789 = 0x075bcd15.
+        assert_eq!(bytes[4..12], [0x69, 0x20, 0x38, 0x20, 0x07, 0x5b, 0xcd, 0x15]);
         assert_eq!(bytes[12..16], [0x4c, 1, 0xbe, 0xef]);
         assert!(bytes[16..44].iter().all(|b| *b == 0), "must be zero");
         assert_eq!(bytes[44..48], [0x80, 1, 0, 12], "12 bytes of extra padding");

@@ -23,10 +23,17 @@ use std::time::{Duration, Instant};
 
 /// The hidden command of the host backend's outer process.
 pub const HOST_CELL: &str = "host-cell";
+/// The hidden command that looks what the running kernel lacks.
+pub const HOST_LACKS: &str = "host-lacks";
 /// The hidden command of the first process in the host backend's namespaces.
 pub const HOST_INIT: &str = "host-init";
 /// The hidden command of the first process in a guest.
 pub const GUEST_INIT: &str = "guest-init";
+
+/// Nothing is built in a guest before this time. It counts in ticks of 10 ms until its timers have switched to high resolution,
+/// some ticks after the start (`hrtimer_switch_to_hres`, kernel/time/hrtimer.c); WireGuard ignores handshakes at first; and some
+/// programs (ping) take a clock that shows 0 s for one that was never read.
+const GUEST_READY_NS: u64 = 2_000_000_000;
 
 /// How often a running cell is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -180,6 +187,42 @@ fn on_host(plan: &CellPlan, desk: &Path, stop: &AtomicBool) -> Result<(), String
     }
 }
 
+/// What the running kernel lacks for these plans, a line each. It is tried in a process of its own, which enters a user namespace
+/// where it is not root.
+pub fn host_lacking(plans: &[CellPlan]) -> Result<Vec<String>, String> {
+    let mut child = Command::new(own_program()?)
+        .arg(HOST_LACKS)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("starting a look at the running kernel: {e}"))?;
+    let text = serde_json::to_vec(plans).map_err(|e| e.to_string())?;
+    if let Some(mut input) = child.stdin.take() {
+        // A child that ended early says why on its standard error.
+        let _ = input.write_all(&text);
+    }
+    let done = child.wait_with_output().map_err(|e| e.to_string())?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).trim().to_string());
+    }
+    serde_json::from_slice(&done.stdout).map_err(|e| format!("a look at the running kernel: {e}"))
+}
+
+/// The child's part of [`host_lacking`].
+pub fn host_lacks() -> Result<(), String> {
+    die_with_parent();
+    if !nix::unistd::geteuid().is_root() {
+        enter_user_namespace(Isolation { network: true, mounts: false, processes: false })
+            .map_err(|e| e.to_string())?;
+    }
+    let plans: Vec<CellPlan> =
+        serde_json::from_reader(std::io::stdin()).map_err(|e| e.to_string())?;
+    let lacking = quell_lab::host::lacking(&plans).map_err(|e| e.to_string())?;
+    println!("{}", serde_json::to_string(&lacking).map_err(|e| e.to_string())?);
+    Ok(())
+}
+
 /// The host backend's outer process: enters namespaces of its own and starts their first process.
 pub fn host_cell(desk: &Path) -> Result<(), String> {
     die_with_parent();
@@ -233,6 +276,7 @@ pub fn host_init(desk: &Path) -> Result<(), String> {
 pub fn guest_init() -> ! {
     let outcome = (|| {
         guest::init::mount_all().map_err(|e| e.to_string())?;
+        quell_sys::clock::sleep_until(GUEST_READY_NS).map_err(|e| e.to_string())?;
         let desk = Path::new(guest::init::SHARED);
         if desk.join(exec::PLAN).exists() {
             return exec::carry_out(desk, true);

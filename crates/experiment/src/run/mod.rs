@@ -12,7 +12,7 @@ mod exec;
 mod machine;
 mod watch;
 
-pub use carrier::{Carrier, GUEST_INIT, GuestOptions, guest_init, host_cell, host_init};
+pub use carrier::{Carrier, GUEST_INIT, GuestOptions, guest_init, host_cell, host_init, host_lacking, host_lacks};
 pub use exec::lab_exec;
 pub use machine::machine;
 pub use watch::Progress;
@@ -20,7 +20,7 @@ pub use watch::Progress;
 use crate::spec::Experiment;
 use quell_lab::cell::CellPlan;
 use quell_model::manifest::FORMAT_VERSION;
-use quell_model::{CellRecord, CellStatus, Manifest};
+use quell_model::{CellRecord, CellStatus, Manifest, TaskRecord};
 use quell_store::{RunWriter, StoreError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -228,7 +228,11 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
                 wall_s: None,
                 virtual_s: None,
                 window_ns: Some(plan.duration.nanos()),
-                tasks: Vec::new(),
+                tasks: plan
+                    .tasks
+                    .iter()
+                    .map(|t| TaskRecord { id: t.id.clone(), host: t.host.clone(), outcome: None })
+                    .collect(),
             })
             .collect(),
         complete: false,

@@ -18,8 +18,8 @@ use quell_netlink::offload::{Checksums, Offloads};
 use quell_netlink::route::NewRoute;
 use quell_netlink::tc::ApplyError;
 use quell_netlink::{LinkName, Mac, NetlinkError, Prefix, Stack, sysctl};
-use quell_sys::SysError;
 use quell_sys::netns::NetNs;
+use quell_sys::{SysError, clock};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
@@ -97,7 +97,35 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
         in_space(&network, &spaces, node, || quell_netlink::nat::masquerade(std::slice::from_ref(&device)))?;
     }
     let queues = Queues::place(plan, &network, &spaces)?;
+    settle(&network, &spaces)?;
     Ok(Built { network, spaces, queues })
+}
+
+/// Longest wait for links to carry, in nanoseconds.
+const PATIENCE_NS: u64 = 5_000_000_000;
+
+/// How often it is looked, in nanoseconds.
+const LOOK_NS: u64 = 1_000_000;
+
+/// Waits until every link carries packets: the kernel brings a link to life a little after it was set up (`linkwatch_event`).
+fn settle(network: &Network, spaces: &[NetNs]) -> Result<(), BuildError> {
+    let give_up = clock::monotonic_ns() + PATIENCE_NS;
+    for node in 0..network.nodes.len() {
+        let names: Vec<&str> =
+            network.nodes[node].ports.iter().map(|p| p.device.as_str()).collect();
+        loop {
+            let links = within(network, spaces, node, Stack::links)?;
+            let waiting =
+                links.iter().find(|l| names.contains(&l.name.as_str()) && !l.can_carry());
+            let Some(link) = waiting else { break };
+            if clock::monotonic_ns() > give_up {
+                let node = &network.nodes[node].name;
+                return Err(BuildError::Plan(format!("link `{}` of `{node}` does not come up", link.name)));
+            }
+            clock::sleep_until(clock::monotonic_ns() + LOOK_NS)?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs something in a node's namespace with a routing socket of that namespace.

@@ -15,6 +15,16 @@ pub struct Udp {
 }
 
 impl Udp {
+    /// One that sends to `to` with this TOS byte, and is told of nothing that comes back.
+    pub fn sending(to: SocketAddr, tos: u8) -> Result<Self, SysError> {
+        let any: IpAddr =
+            if to.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let udp = Self::bound(SocketAddr::new(any, 0))?;
+        set_tos(udp.as_fd(), udp.ipv6, tos)?;
+        connect(udp.as_fd(), to)?;
+        Ok(udp)
+    }
+
     /// One that sends to `to` with this TOS byte, and gets answers and ICMP errors from there.
     pub fn connected(to: SocketAddr, tos: u8) -> Result<Self, SysError> {
         let any: IpAddr =
@@ -62,9 +72,14 @@ impl Udp {
         self.socket.local_addr().map_err(|e| SysError::io("read a socket's own address", &e))
     }
 
-    /// Sends to the connected end.
+    /// Sends to the connected end; `EAGAIN` when there is no room now.
     pub fn send(&self, bytes: &[u8]) -> Result<(), Errno> {
-        send(self.as_fd(), bytes)
+        send(self.as_fd(), bytes, libc::MSG_DONTWAIT)
+    }
+
+    /// Sends to the connected end, and waits for room where there is none.
+    pub fn send_waiting(&self, bytes: &[u8]) -> Result<(), Errno> {
+        send(self.as_fd(), bytes, 0)
     }
 
     /// Answers a datagram that came from `to`, from the own address that it was sent to, with this TOS byte.
@@ -108,7 +123,7 @@ impl Udp {
         header.msg_control = control.words.as_mut_ptr().cast();
         header.msg_controllen = control.used as _;
         // SAFETY: the header points to buffers of the lengths it says; the kernel only reads them.
-        let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const header, 0) };
+        let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
         Errno::result(sent).map(drop)
     }
 }
@@ -119,19 +134,29 @@ impl AsFd for Udp {
     }
 }
 
-/// Sends a datagram on a connected socket.
+/// Sends a datagram on a connected socket; `flags` as for send(2), `MSG_DONTWAIT` to be refused instead of waiting for room.
 ///
 /// An error of an earlier packet that nobody has taken yet would be returned in place of sending (`sock_alloc_send_pskb`,
-/// net/core/sock.c); taking it away and trying once more tells the two apart.
-pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
+/// net/core/sock.c); trying once more tells the two apart. `ENOBUFS` is never such an error: a queue of this host dropped the
+/// packet.
+pub(super) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> Result<(), Errno> {
     let once = || {
         // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
         let sent = unsafe {
-            libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
+            libc::send(
+                fd.as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                flags | libc::MSG_NOSIGNAL,
+            )
         };
         Errno::result(sent).map(drop)
     };
-    once().or_else(|_| once())
+    match once() {
+        Err(Errno::ENOBUFS) => Err(Errno::ENOBUFS),
+        Err(_) => once(),
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Ancillary messages to send.

@@ -143,9 +143,9 @@ impl EchoSocket {
         self.identifier
     }
 
-    /// Sends an ICMP message.
+    /// Sends an ICMP message; `EAGAIN` when there is no room now.
     pub fn send(&self, message: &[u8]) -> Result<(), Errno> {
-        super::datagram::send(self.as_fd(), message)
+        super::datagram::send(self.as_fd(), message, libc::MSG_DONTWAIT)
     }
 
     /// The ICMP message in what was received: without the IP header that an IPv4 raw socket gives too.
