@@ -6,8 +6,7 @@
 //!                                              agent: carries out the tasks of one host
 //! ```
 
-pub mod agentlite;
-pub use agentlite as agent;
+pub mod agent;
 pub mod builtin;
 pub mod expect;
 pub mod nearest;

@@ -5,7 +5,11 @@ pub fn nearest<'a>(wrong: &str, right: &[&'a str]) -> Option<&'a str> {
     right
         .iter()
         .map(|r| (strsim::damerau_levenshtein(wrong, r), *r))
-        .filter(|(distance, r)| *distance <= 1 + r.chars().count() / 3)
+        .filter(|(distance, r)| {
+            let (length, longer) = (r.chars().count(), r.chars().count().max(wrong.chars().count()));
+            // Words that share no letter, as two hosts `a` and `c`, are strangers however short they are.
+            *distance <= 1 + length / 3 && *distance < longer
+        })
         .min()
         .map(|(_, r)| r)
 }
@@ -27,6 +31,8 @@ mod tests {
     fn a_slip_of_the_finger_is_recognised_and_a_stranger_is_not() {
         assert_eq!(nearest("dealy", &["delay", "rate", "loss"]), Some("delay"));
         assert_eq!(nearest("zebra", &["delay", "rate", "loss"]), None);
+        assert_eq!(nearest("c", &["a", "b"]), None, "one letter says nothing");
+        assert_eq!(nearest("lan-", &["lan-a"]), Some("lan-a"));
         assert_eq!(hint("zebra", &["delay", "rate"]), "; there are: delay, rate");
     }
 }

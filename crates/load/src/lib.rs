@@ -1,1 +1,57 @@
-//! (being written)
+//! Loads: traffic that stresses, and what receives it.
+//!
+//! ```text
+//!   tcp       bulk connections    client ──connects, says hello──► server; data either way
+//!   udp       datagrams one way   send ──► sink
+//!   command   any program
+//!   sample    what the kernel says of queues and connections
+//! ```
+//!
+//! Everything blocks in the kernel until something is to be done: nothing polls, nothing spins.
+//!
+//! ECN of TCP is negotiated as the host's `net.ipv4.tcp_ecn` says; whoever builds the network sets that, not the task.
+
+pub mod command;
+mod flow;
+pub mod sample;
+pub mod sink;
+mod sink_flow;
+pub mod tcp;
+mod tcp_worker;
+pub mod udp;
+
+use quell_model::Event;
+use quell_sys::SysError;
+
+/// Takes the events of a load; called from any of its threads.
+pub type Emit<'a> = &'a (dyn Fn(Event) + Sync);
+
+/// Why a load can't be carried out, or went on no longer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// What was asked for can't be.
+    #[error("flow `{flow}`: {why}")]
+    Parameter {
+        /// The flow.
+        flow: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
+    /// The kernel refused something.
+    #[error("{0}")]
+    System(#[from] SysError),
+    /// A connection ended before its time.
+    #[error("flow `{flow}`: {why}")]
+    Broken {
+        /// The flow.
+        flow: String,
+        /// What happened.
+        why: String,
+    },
+    /// A program failed.
+    #[error("{0}")]
+    Program(String),
+    /// The kernel's tables can't be read.
+    #[error("{0}")]
+    Netlink(String),
+}

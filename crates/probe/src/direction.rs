@@ -14,7 +14,7 @@
 //! last of them is taken as one. A reflector that does not count (stateless mode, RFC 8762 section 4) makes every loss look like one on
 //! the way down; Quell's own counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Where a packet was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Counts {
     settled: Option<(u64, u64)>,
     /// The reflector's number → the sender's.
     answers: BTreeMap<u64, u64>,
+    /// Packets that were given up and are not settled yet, ascending: they still count as missing in their stretch.
+    given_up: VecDeque<u64>,
 }
 
 /// A stretch of sender's numbers, exclusive, in which the reflector received `arrived` packets that were not answered.
@@ -56,8 +58,13 @@ impl Counts {
         }
     }
 
+    /// Packet `seq` was not answered and is not asked for any more. Call it in ascending order.
+    pub fn gave_up(&mut self, seq: u64) {
+        self.given_up.push_back(seq);
+    }
+
     /// The directions of losses. `unanswered` are all packets without an answer so far, ascending, those included that may still get
-    /// one, but not those that are known not to have been sent; the result is in the same order.
+    /// one, but not those given up before, and not those that are known not to have been sent; the result is in the same order.
     pub fn directions(&self, unanswered: &[u64]) -> Vec<Direction> {
         let mut found = vec![Direction::Unknown; unanswered.len()];
         for stretch in self.stretches() {
@@ -66,7 +73,10 @@ impl Counts {
                 None => 0,
             };
             let to = unanswered.partition_point(|seq| *seq < stretch.before).max(from);
-            let missing = (to - from) as u64;
+            let gone = self.given_up.iter().filter(|seq| {
+                stretch.after.is_none_or(|after| **seq > after) && **seq < stretch.before
+            });
+            let missing = (to - from) as u64 + gone.count() as u64;
             let direction = match stretch.arrived {
                 0 => Direction::Up,
                 arrived if arrived == missing => Direction::Down,
@@ -86,8 +96,11 @@ impl Counts {
             }
         }
         self.settled = anchor;
-        if let Some((_, order)) = anchor {
+        if let Some((newest, order)) = anchor {
             self.answers = self.answers.split_off(&order.saturating_add(1));
+            while self.given_up.front().is_some_and(|gone| *gone <= newest) {
+                self.given_up.pop_front();
+            }
         }
     }
 
@@ -208,6 +221,8 @@ mod tests {
     fn what_is_settled_is_forgotten_and_the_rest_stays_right() {
         let (mut counts, unanswered) = counts(1000, &[500, 900], &[700, 950]);
         assert_eq!(unanswered, [500, 700, 900, 950]);
+        counts.gave_up(500);
+        counts.gave_up(700);
         counts.settle(800);
         assert!(counts.answers.len() < 202, "{}", counts.answers.len());
         assert_eq!(counts.directions(&[900, 950]), [Up, Down]);
@@ -237,6 +252,9 @@ mod tests {
                         Down => prop_assert!(down.contains(seq), "{seq} was not lost down"),
                         Unknown => {}
                     }
+                }
+                for gone in asked.into_iter().filter(|s| *s < settle) {
+                    counts.gave_up(gone);
                 }
                 counts.settle(settle);
             }

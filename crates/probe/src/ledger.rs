@@ -169,6 +169,7 @@ impl Ledger {
             self.first += 1;
             if packet.state == State::Waiting {
                 self.waiting -= 1;
+                self.counts.gave_up(seq);
                 let direction = directions.next_if(|(s, _)| **s == seq).map(|(_, d)| d);
                 let status = match direction {
                     Some(Direction::Up) => EchoStatus::LostUp,

@@ -14,6 +14,7 @@
 use crate::ledger::{Ledger, Reply};
 use crate::{Emit, ProbeError};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags};
 use quell_model::Event;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::{Pace, Window};
@@ -21,7 +22,7 @@ use quell_sys::socket::errors::path_errors;
 use quell_sys::socket::{Arrival, Inbox, PathError};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_sys::wall::Wall;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 /// How often rows are handed on.
 const FLUSH_NS: u64 = 1_000_000_000;
@@ -91,12 +92,7 @@ impl<L: Line> Stream<L> {
 
     /// Sends what is due at `now_ns`; the time after that.
     fn send(&mut self, mut now_ns: u64, window: &Window, wall: &Wall) -> u64 {
-        while let Some((seq, due)) = self.pace.next().filter(|(_, due)| *due <= now_ns) {
-            if now_ns > window.end_ns().saturating_add(GRACE_NS) {
-                // Held up for so long that the end came: what was not sent is not sent any more.
-                break;
-            }
-            debug_assert!(due <= now_ns);
+        while let Some((seq, _)) = self.next(now_ns, window).filter(|(_, due)| *due <= now_ns) {
             let t_ns = window.t(now_ns);
             match self.line.send(seq, wall.at(now_ns)) {
                 Ok(()) => self.ledger.sent(t_ns, wall.steps()),
@@ -114,21 +110,19 @@ impl<L: Line> Stream<L> {
         now_ns
     }
 
-    /// When it next has something to do; none when it is over.
-    fn due(&self, window: &Window) -> Option<u64> {
+    /// The next packet and when it is due. What was held up so long that the end came is not sent any more.
+    fn next(&self, now_ns: u64, window: &Window) -> Option<(u64, u64)> {
         let over = window.end_ns().saturating_add(GRACE_NS);
-        if let Some((_, due)) = self.pace.next().filter(|(_, due)| *due <= over) {
-            return Some(due);
-        }
-        (self.ledger.waiting() > 0).then(|| self.last_ns.saturating_add(self.linger_ns))
+        self.pace.next().filter(|(_, due)| now_ns.max(*due) <= over)
     }
 
-    fn is_over(&self, now_ns: u64, window: &Window) -> bool {
-        let over = window.end_ns().saturating_add(GRACE_NS);
-        let sends = now_ns <= over && self.pace.next().is_some_and(|(_, due)| due <= over);
-        let waits =
-            self.ledger.waiting() > 0 && now_ns < self.last_ns.saturating_add(self.linger_ns);
-        !sends && !waits
+    /// When it next has something to do; none when it is over.
+    fn due(&self, now_ns: u64, window: &Window) -> Option<u64> {
+        let awaited = self.last_ns.saturating_add(self.linger_ns);
+        match self.next(now_ns, window) {
+            Some((_, due)) => Some(due),
+            None => (self.ledger.waiting() > 0 && now_ns < awaited).then_some(awaited),
+        }
     }
 
     fn collect_errors(&mut self) {
@@ -144,13 +138,10 @@ impl<L: Line> Stream<L> {
         loop {
             let got = inbox.receive(self.line.fd());
             let now_ns = wall.look();
-            let got = match got {
-                Ok(got) => got,
-                Err(_) => {
-                    // The error itself stands in the queue, with its packet.
-                    self.collect_errors();
-                    continue;
-                }
+            let Ok(got) = got else {
+                // The error itself stands in the queue, with its packet; datagrams behind it make the socket readable again.
+                self.collect_errors();
+                return;
             };
             for (arrival, bytes) in inbox.iter() {
                 self.take(arrival, bytes, now_ns, window, wall);
@@ -206,21 +197,25 @@ pub(crate) fn run<L: Line>(
         for stream in &mut streams {
             now = stream.send(now, window, &wall);
         }
-        if streams.iter().all(|s| s.is_over(now, window)) {
-            break;
-        }
-        let due = streams.iter().filter_map(|s| s.due(window)).min();
-        alarm.set(Some(due.map_or(flush, |due| due.min(flush))))?;
-        let sockets: Vec<usize> = {
+        let Some(due) = streams.iter().filter_map(|s| s.due(now, window)).min() else { break };
+        alarm.set(Some(due.min(flush)))?;
+        let sockets: Vec<(usize, bool)> = {
             let mut fds = vec![readable(stop), readable(&alarm)];
-            fds.extend(streams.iter().map(|s| readable(&s.line.fd().as_fd().clone()).to_owned_poll()));
+            fds.extend(streams.iter().map(|s| PollFd::new(s.line.fd(), PollFlags::POLLIN)));
             wait(&mut fds)?;
             if came(&fds[0]) {
                 break;
             }
-            (0..streams.len()).filter(|i| came(&fds[i + 2])).collect()
+            let errs = |fd: &PollFd<'_>| {
+                fd.revents().is_some_and(|e| e.contains(PollFlags::POLLERR))
+            };
+            let sockets = fds[2..].iter().enumerate();
+            sockets.filter(|(_, fd)| came(fd)).map(|(i, fd)| (i, errs(fd))).collect()
         };
-        for index in sockets {
+        for (index, has_errors) in sockets {
+            if has_errors {
+                streams[index].collect_errors();
+            }
             streams[index].receive(&mut inbox, window, &mut wall);
         }
         now = monotonic_ns();

@@ -4,10 +4,12 @@ use crate::args::{Kernel as Command, Source};
 use crate::failure::Failure;
 use crate::progress::words;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quell_lab::kernel::{self, Kernel, Options, Progress};
+use quell_lab::kernel::{self, Options, Progress};
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// `quell kernel`.
 pub fn kernel(command: &Command) -> Result<ExitCode, Failure> {
@@ -30,19 +32,37 @@ fn options(source: &Source) -> Options {
     }
 }
 
+/// A kernel to run guests with.
+pub struct Found {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its version.
+    pub version: String,
+    /// Its key in the cache; empty for one that was named.
+    pub key: String,
+}
+
 /// The kernel to run guests with; says how to get one where there is none.
-pub fn found(kernel_file: Option<&Path>) -> Result<Kernel, Failure> {
+pub fn found(kernel_file: Option<&Path>) -> Result<Found, Failure> {
     let options = Options { kernel_file: kernel_file.map(Path::to_path_buf), ..Options::default() };
-    kernel::find(&options).map_err(|e| {
+    let found = kernel::find(&options).and_then(|k| kernel::info(&k)).map_err(|e| {
         Failure::system(format!(
             "{e}\nbuild the lab's kernel once with `quell kernel build` (some minutes), or run on this kernel with --kernel host"
         ))
-    })
+    })?;
+    let key = found.built.map(|b| b.key).unwrap_or_default();
+    Ok(Found { path: found.path, version: found.version, key })
 }
 
 fn build(source: &Source, force: bool) -> Result<ExitCode, Failure> {
     let mut options = options(source);
     options.force = force;
+    let cancel = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&cancel))
+            .map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
+    }
+    options.cancel = Some(cancel);
     let bar = ProgressBar::with_draw_target(
         Some(1000),
         if std::io::stderr().is_terminal() {

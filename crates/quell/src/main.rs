@@ -2,11 +2,7 @@
 
 mod args;
 mod failure;
-mod kernel {
-    use crate::failure::Failure;
-    pub struct Kernel { pub path: std::path::PathBuf, pub version: String, pub key: String }
-    pub fn found(_: Option<&std::path::Path>) -> Result<Kernel, Failure> { Ok(Kernel { path: "/tmp/klab/linux".into(), version: String::new(), key: String::new() }) }
-}
+mod kernel;
 mod lab;
 mod progress;
 mod results;
@@ -51,7 +47,7 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
             results::plot(&run, figure.as_deref(), output.as_deref())
         }
         Command::Report { run, output } => results::report(&run, output.as_deref()),
-        Command::Kernel(_) => todo!(),
+        Command::Kernel(command) => kernel::kernel(&command),
         Command::Lab(command) => lab::lab(&command),
         Command::Agent => agent(),
         Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),

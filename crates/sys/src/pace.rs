@@ -1,19 +1,25 @@
 //! When a sender sends.
 //!
 //! ```text
-//!   due(n) = start + n · interval + jitter(n)        jitter uniform in [0, 4 % of the interval), at most 10 ms
+//!   due(n) = start + n · interval + jitter(n)        jitter uniform in [0, spread), spread at most 10 ms
+//!
+//!   a load    spread 4 % of the interval
+//!   a probe   spread half of the interval
 //! ```
 //!
-//! The jitter is a spread of ±2 % around a constant shift. It is there because a sender without any locks into phase with the
-//! drain of a FIFO and then gets every place in it or none. Each time counts from the start, so that errors don't add up and the
+//! The jitter of loads is there because a sender without any locks into phase with the drain of a FIFO and then gets every place
+//! in it or none. A probe samples: at constant intervals it would beat against whatever else is periodic, as packets that
+//! leave a busy link are, and measure that beat (RFC 2330, section 11.1.1). Each time counts from the start, so that errors don't add up and the
 //! mean rate is exact. A sender that was late catches up at twice its rate at most: late packets don't leave in one bunch.
 //!
 //! Pure: it says when, somebody else sleeps.
 
 use quell_stats::Rng;
 
-/// The spread as a part of the interval: 1/25.
-const SPREAD_DIVISOR: u64 = 25;
+/// The spread of a load as a part of the interval: 1/25.
+const LOAD_DIVISOR: u64 = 25;
+/// The spread of a probe as a part of the interval: 1/2.
+const PROBE_DIVISOR: u64 = 2;
 /// Most spread: two full packets at 2.5 Mbit/s, which is enough to leave any phase.
 const MOST_SPREAD_NS: u64 = 10_000_000;
 
@@ -54,6 +60,7 @@ pub struct Pace {
     start_ns: u64,
     /// Nanoseconds between packets, as a fraction so that any rate is exact.
     interval: (u128, u128),
+    spread_divisor: u64,
     /// How many packets there are in all.
     count: u64,
     next: u64,
@@ -62,12 +69,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A packet every `interval_ns` for `duration_ns`: as many as whole or begun intervals fit. None when the interval is zero.
+    /// A probe's times: a packet every `interval_ns` for `duration_ns`: as many as whole or begun intervals fit. None when the interval is zero.
     pub fn new(start_ns: u64, interval_ns: u64, duration_ns: u64, seed: u64) -> Option<Self> {
-        Self::fractional(start_ns, (u128::from(interval_ns), 1), duration_ns, seed)
+        Self::fractional(start_ns, (u128::from(interval_ns), 1), PROBE_DIVISOR, duration_ns, seed)
     }
 
-    /// Packets of `bytes` at a rate in bits per second for `duration_ns`. None when either is zero.
+    /// A load's times: packets of `bytes` at a rate in bits per second for `duration_ns`. None when either is zero.
     pub fn at_rate(
         start_ns: u64,
         bits_per_second: u64,
@@ -76,12 +83,14 @@ impl Pace {
         seed: u64,
     ) -> Option<Self> {
         let numerator = u128::from(bytes) * 8 * 1_000_000_000;
-        Self::fractional(start_ns, (numerator, u128::from(bits_per_second)), duration_ns, seed)
+        let interval = (numerator, u128::from(bits_per_second));
+        Self::fractional(start_ns, interval, LOAD_DIVISOR, duration_ns, seed)
     }
 
     fn fractional(
         start_ns: u64,
         interval: (u128, u128),
+        spread_divisor: u64,
         duration_ns: u64,
         seed: u64,
     ) -> Option<Self> {
@@ -91,8 +100,9 @@ impl Pace {
         }
         let count = (u128::from(duration_ns) * denominator).div_ceil(numerator);
         let count = u64::try_from(count).unwrap_or(u64::MAX);
+        let rng = Rng::new(seed);
         let mut pace =
-            Self { start_ns, interval, count, next: 0, due_ns: start_ns, rng: Rng::new(seed) };
+            Self { start_ns, interval, spread_divisor, count, next: 0, due_ns: start_ns, rng };
         pace.schedule();
         Some(pace)
     }
@@ -119,7 +129,7 @@ impl Pace {
         let (numerator, denominator) = self.interval;
         let interval = u64::try_from(numerator / denominator).unwrap_or(u64::MAX);
         let regular = u64::try_from(u128::from(self.next) * numerator / denominator);
-        let spread = (interval / SPREAD_DIVISOR).min(MOST_SPREAD_NS);
+        let spread = (interval / self.spread_divisor).min(MOST_SPREAD_NS);
         let shift = regular.unwrap_or(u64::MAX).saturating_add(self.rng.below(spread));
         self.due_ns = self.start_ns.saturating_add(shift);
     }
@@ -146,12 +156,12 @@ mod tests {
         assert_eq!(times.len(), 1000);
         for (n, time) in times.iter().enumerate() {
             let regular = 1_000 + n as u64 * 20_000_000;
-            assert!((regular..regular + 800_000).contains(time), "{n}: {time}");
+            assert!((regular..regular + 10_000_000).contains(time), "{n}: {time}");
         }
         let shifts: Vec<u64> =
             times.iter().enumerate().map(|(n, t)| t - 1_000 - n as u64 * 20_000_000).collect();
         let mean = shifts.iter().sum::<u64>() / 1000;
-        assert!(mean.abs_diff(400_000) < 40_000, "half of 4 % of 20 ms, not {mean} ns");
+        assert!(mean.abs_diff(5_000_000) < 500_000, "half of a spread of 10 ms, not {mean} ns");
     }
 
     #[test]
@@ -179,7 +189,7 @@ mod tests {
         while let Some((n, due)) = pace.next().filter(|(n, _)| *n < 20) {
             assert!(due >= now + 5_000_000, "packet {n} follows after {} ns", due - now);
             now = due;
-            late.push(due > n * 10_000_000 + 400_000);
+            late.push(due > n * 10_000_000 + 5_000_000);
             pace.sent(now);
         }
         assert!(late[0]);

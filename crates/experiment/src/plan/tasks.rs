@@ -79,11 +79,8 @@ impl Maker<'_> {
             Probe::Ping(ping) => self.ping(ping),
             Probe::Udp(udp) => self.udp_echo(udp),
             Probe::Tcp(flow) => {
-                let measured = When { start_ns: 0, duration: self.duration };
-                let when = match (flow.start, flow.duration) {
-                    (None, None) => measured,
-                    (start, duration) => self.when(Some(start.unwrap_or(Span::from_nanos(0))), duration),
-                };
+                // Like a load it warms up: what is measured is the transfer, not its first round trips.
+                let when = self.when(flow.start, flow.duration);
                 self.tcp(&format!("probe/{}", flow.name), flow, when)
             }
         }

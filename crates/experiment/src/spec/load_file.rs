@@ -1,6 +1,6 @@
 //! Reading an experiment file, with errors that say file, line and the right word.
 
-use super::Experiment;
+use super::{Experiment, place};
 use crate::nearest;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ const LARGEST: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file can't be opened or read.
-    #[error("experiment file {}: {error}", path.display())]
+    #[error("experiment file {}: {}", path.display(), words(error))]
     File {
         /// The file.
         path: PathBuf,
@@ -19,19 +19,25 @@ pub enum ReadError {
         error: std::io::Error,
     },
     /// The file is far too large to be an experiment.
-    #[error("experiment file {}: {size} bytes is too large; an experiment has at most {LARGEST}", path.display())]
+    #[error("experiment file {}: too large for an experiment; it may have {LARGEST} bytes", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Its size.
-        size: u64,
+    },
+    /// The file is not text.
+    #[error("experiment file {}, line {line}: this is not text; an experiment is a TOML file in UTF-8", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// Where it stops to be text, from 1.
+        line: usize,
     },
     /// The text is not an experiment.
-    #[error("{name}, {place}: {why}")]
+    #[error("{name}{place}: {why}")]
     Text {
         /// The file or the built-in experiment.
         name: String,
-        /// `line 3, column 9`, or what part of it.
+        /// `, line 3, column 9`; empty where that is not known.
         place: String,
         /// What is wrong, and the right words.
         why: String,
@@ -46,17 +52,32 @@ pub fn read_file(path: &Path) -> Result<String, ReadError> {
     if meta.is_dir() {
         return Err(failed(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
     }
-    let mut text = String::new();
-    // One byte more than allowed, so that a device or a growing file is noticed without being read whole.
-    let read = std::io::Read::read_to_string(
-        &mut std::io::Read::take(file, LARGEST + 1),
-        &mut text,
-    );
-    if meta.len() > LARGEST || text.len() as u64 > LARGEST {
-        return Err(ReadError::TooLarge { path: path.into(), size: meta.len().max(text.len() as u64) });
+    // Of a device or a growing file one byte more than allowed is read, never all.
+    let mut bytes = Vec::new();
+    if meta.len() <= LARGEST {
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, LARGEST + 1), &mut bytes)
+            .map_err(failed)?;
     }
-    read.map_err(failed)?;
-    Ok(text)
+    if meta.len() > LARGEST || bytes.len() as u64 > LARGEST {
+        return Err(ReadError::TooLarge { path: path.into() });
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|b| **b == b'\n').count() + 1;
+        ReadError::NotText { path: path.into(), line }
+    })
+}
+
+/// What the system answered, with what to do about it.
+fn words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "there is no such file; `quell list` names the built-in experiments".into()
+        }
+        std::io::ErrorKind::IsADirectory => "this is a folder; name a file in it".into(),
+        std::io::ErrorKind::PermissionDenied => "you may not read it; see `ls -l`".into(),
+        _ => error.to_string(),
+    }
 }
 
 /// Parses a text; `name` says in errors where it is from. What fits together is checked by [`super::check::check`].
@@ -66,23 +87,21 @@ pub fn parse(name: &str, text: &str) -> Result<Experiment, ReadError> {
 
 /// Parses any of our files, as a topology by itself.
 pub fn parse_as<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, ReadError> {
-    toml::from_str(text).map_err(|error: toml::de::Error| ReadError::Text {
-        name: name.into(),
-        place: place(text, error.span()),
-        why: explain(error.message()),
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let message = error.message();
+        let found = error.span().map(|span| place::of_message(text, span, message));
+        let place =
+            found.as_ref().map(|p| format!(", line {}, column {}", p.line, p.column));
+        let why = match found.and_then(|p| p.key) {
+            Some(key) => format!("`{key}`: {}", explain(message)),
+            None => explain(message),
+        };
+        ReadError::Text { name: name.into(), place: place.unwrap_or_default(), why }
     })
 }
 
-fn place(text: &str, span: Option<std::ops::Range<usize>>) -> String {
-    let Some(span) = span else { return "somewhere".into() };
-    let before = &text[..span.start.min(text.len())];
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
-    format!("line {line}, column {column}")
-}
-
-/// The parser's message, with the nearest right word where a word is not known. serde words such messages the same for all formats:
-/// ``unknown field `x`, expected one of `a`, `b` ``.
+/// The parser's message in a person's words, with the nearest right one where a word is not known. serde words such messages the
+/// same for all formats: ``unknown field `x`, expected one of `a`, `b` ``.
 fn explain(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let unknown = message.contains("unknown field") || message.contains("unknown variant");
@@ -91,8 +110,35 @@ fn explain(message: &str) -> String {
             Some(word) => format!("{message}; did you mean `{word}`?"),
             None => message.to_string(),
         },
-        _ => message.to_string(),
+        _ => person(message),
     }
+}
+
+/// The words of the parser for a person who doesn't know its types.
+fn person(message: &str) -> String {
+    if message.contains("recursion") {
+        return "it is nested too deeply to be an experiment".into();
+    }
+    let Some((found, wanted)) = message.rsplit_once(", expected ") else {
+        return message.to_string();
+    };
+    let wanted = match wanted {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number, 0 or more",
+        "i32" | "i64" => "a whole number",
+        "a sequence" => "a list, as in [\"a\", \"b\"]",
+        "an array of length 2" => "a list of two, as in [\"a\", \"b\"]",
+        "a boolean" => "true or false",
+        "a map" => "a table, as in { key = \"value\" }",
+        "a string" => "a text, as in \"text\"",
+        other if other.starts_with("struct ") || other.contains("enum ") => {
+            "a table, as in { key = \"value\" }"
+        }
+        other => other,
+    };
+    format!("{found}, expected {wanted}")
 }
 
 #[cfg(test)]
@@ -151,7 +197,24 @@ to = "b"
     fn a_wrong_unit_says_what_is_allowed() {
         let error = error("\"1s\"", "\"1Mbit\"");
         assert!(error.contains("1Mbit") && error.contains("20ms"), "{error}");
-        assert!(error.contains("line 3"), "{error}");
+        assert!(error.contains("line 3") && error.contains("`duration`"), "{error}");
+    }
+
+    #[test]
+    fn numbers_and_lists_are_asked_for_in_plain_words() {
+        let number = error("duration = \"1s\"", "duration = \"1s\"\nrepeat = -1");
+        assert!(number.contains("`repeat`") && number.contains("whole number"), "{number}");
+        let list = error("hosts = [\"a\", \"b\"]", "hosts = 5");
+        assert!(list.contains("`hosts`") && list.contains("a list"), "{list}");
+    }
+
+    #[test]
+    fn what_is_not_text_is_told_with_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.toml");
+        std::fs::write(&path, b"name = \"x\"\ntitle = \"\xff\"").expect("it can be written");
+        let error = read_file(&path).expect_err("not UTF-8").to_string();
+        assert!(error.contains("line 2") && error.contains("UTF-8"), "{error}");
     }
 
     #[test]

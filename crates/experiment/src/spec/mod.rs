@@ -11,6 +11,7 @@
 
 pub mod check;
 pub mod load_file;
+pub mod place;
 pub mod set;
 
 use quell_lab::topology::{Interface, Line, Topology};
@@ -41,7 +42,7 @@ pub struct Experiment {
     pub repeat: u32,
     /// How long is measured.
     pub duration: Span,
-    /// How long the loads run before the measurement starts.
+    /// How long the loads, and TCP probes, run before the measurement starts.
     #[serde(default = "no_time")]
     pub warm_up: Span,
     /// Whether each probe runs by itself, or all at once.

@@ -20,6 +20,9 @@ pub struct SetError {
     pub why: String,
 }
 
+/// Most parts of a path. The deepest field that an experiment has is some ten parts down.
+const DEEPEST: usize = 32;
+
 /// The text with the changes made.
 pub fn apply(text: &str, changes: &[String]) -> Result<String, SetError> {
     let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| SetError {
@@ -34,6 +37,11 @@ pub fn apply(text: &str, changes: &[String]) -> Result<String, SetError> {
         let keys: Vec<&str> = path.trim().split('.').collect();
         if keys.iter().any(|k| k.is_empty()) {
             return Err(fail("the path has an empty part".into()));
+        }
+        if keys.len() > DEEPEST {
+            let start: String = change.chars().take(40).collect();
+            let why = format!("no field is {} parts deep", keys.len());
+            return Err(SetError { change: format!("{start}…"), why });
         }
         set(document.as_item_mut(), &keys, parse_value(value.trim())).map_err(fail)?;
     }
@@ -67,7 +75,7 @@ fn set(item: &mut Item, keys: &[&str], value: Value) -> Result<(), String> {
         let table = element.as_inline_table_mut().ok_or_else(|| format!("`{key}` has no fields"))?;
         return in_table(table, key, rest, value);
     }
-    let table = item.as_table_like_mut().ok_or_else(|| format!("nothing is inside, so no `{key}`"))?;
+    let table = item.as_table_like_mut().ok_or_else(|| format!("`{key}` can't be set: what stands before it is a value with nothing inside"))?;
     put(table, key, rest, value)
 }
 
@@ -158,5 +166,7 @@ kind = "ping"
         assert!(error.contains("did you mean `dsl`?"), "{error}");
         assert!(changed("nonsense").is_err());
         assert!(changed("a..b=1").is_err());
+        let endless = format!("{}a=1", "a.".repeat(60_000));
+        assert!(changed(&endless).expect_err("far too deep").contains("60001 parts deep"));
     }
 }

@@ -23,10 +23,10 @@ pub struct Arrival {
     pub to: Option<IpAddr>,
     /// The interface it came in by, where asked for.
     pub interface: u32,
+    /// Its size in bytes.
+    pub size: usize,
     /// Bytes of it that are in the buffer.
     pub length: usize,
-    /// It was longer than the buffer.
-    pub cut: bool,
 }
 
 /// Buffers for a number of datagrams.
@@ -92,7 +92,8 @@ impl Inbox {
                 fd.as_raw_fd(),
                 headers.as_mut_ptr(),
                 count as libc::c_uint,
-                libc::MSG_DONTWAIT as _,
+                // With MSG_TRUNC the length is that of the datagram, also where the buffer is smaller.
+                (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
                 std::ptr::null_mut(),
             )
         };
@@ -102,7 +103,7 @@ impl Inbox {
             Err(errno) => return Err(errno),
         };
         for (header, name) in headers.iter().zip(&self.names).take(got) {
-            self.arrivals.push(arrival(header, name));
+            self.arrivals.push(arrival(header, name, self.each));
         }
         Ok(got)
     }
@@ -123,11 +124,11 @@ impl Inbox {
     }
 }
 
-fn arrival(header: &libc::mmsghdr, name: &libc::sockaddr_storage) -> Arrival {
+fn arrival(header: &libc::mmsghdr, name: &libc::sockaddr_storage, room: usize) -> Arrival {
     let mut arrival = Arrival {
         from: (header.msg_hdr.msg_namelen > 0).then(|| address(name)).flatten(),
-        length: header.msg_len as usize,
-        cut: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+        size: header.msg_len as usize,
+        length: (header.msg_len as usize).min(room),
         ..Arrival::default()
     };
     each_control(&header.msg_hdr, |level, kind, data| match (level, kind) {

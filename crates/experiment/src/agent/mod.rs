@@ -1,0 +1,221 @@
+//! The agent: carries out the tasks of one host.
+//!
+//! ```text
+//!   commands ──► main thread ──prepare──► Work ──start──► a thread each ──events──► Outbox ──┐
+//!                     ▲                                                                       │ once a second, at once
+//!                     └───────────────────────────────────────────────────────────────────────┘ when somebody waits for it
+//!   events   ◄── main thread
+//! ```
+//!
+//! It speaks over any pair of byte streams, in frames (`quell_model::frame`). A task that fails or panics says so in its `Ended` event
+//! and takes no other along. The end of the commands means `Stop`; when nobody reads the events any more, everything ends.
+
+mod outbox;
+mod work;
+
+use outbox::Outbox;
+use quell_model::frame::{Decoder, FrameError};
+use quell_model::{Command, Event, Outcome, Task};
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::pace::Window;
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use work::Work;
+
+/// How often events are handed on that nobody waits for.
+const FLUSH_NS: u64 = 1_000_000_000;
+
+/// Why an agent ended otherwise than by a `Stop` or the end of its commands.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The commands can't be read.
+    #[error("an agent could not read its commands: {0}")]
+    Input(std::io::Error),
+    /// The commands are not in frames.
+    #[error("an agent could not understand its commands: {0}")]
+    Frame(#[from] FrameError),
+    /// Nobody takes the events.
+    #[error("an agent could not hand on its events: {0}; whoever started it is gone")]
+    Output(std::io::Error),
+    /// The kernel refused what every agent needs.
+    #[error("an agent {0}")]
+    System(#[from] SysError),
+    /// The commands came in an order that makes no sense.
+    #[error("an agent was told to {0}")]
+    Order(&'static str),
+}
+
+/// What the main thread and the tasks' threads share.
+struct Shared {
+    outbox: Outbox,
+    stop: Bell,
+}
+
+/// Carries out commands from `input` and writes events to `output` until told to stop.
+///
+/// Both are duplicated and used without buffers; standard input and output will do. The tasks use the network namespace that the calling
+/// thread is in.
+pub fn run(input: impl AsFd, output: impl AsFd) -> Result<(), AgentError> {
+    let owned = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+    let input = owned(input.as_fd()).map_err(AgentError::Input)?;
+    let output = owned(output.as_fd()).map_err(AgentError::Output)?;
+    let shared = Arc::new(Shared { outbox: Outbox::new()?, stop: Bell::new()? });
+    let mut agent = Agent { shared, prepared: None, threads: Vec::new(), stopped: false };
+    let result = agent.attend(&input, &output);
+    // Whatever happened: end the tasks, and hand on what they have.
+    agent.stop();
+    let flushed = agent.shared.outbox.flush(&output).map_err(AgentError::Output);
+    result.and(flushed)
+}
+
+struct Agent {
+    shared: Arc<Shared>,
+    /// Tasks that wait for the start; none before `Prepare` and after `Start`.
+    prepared: Option<Vec<(Task, Work)>>,
+    threads: Vec<JoinHandle<()>>,
+    stopped: bool,
+}
+
+impl Agent {
+    fn attend(&mut self, mut input: &File, output: &File) -> Result<(), AgentError> {
+        let mut decoder = Decoder::new();
+        let mut alarm = Alarm::new()?;
+        let mut buffer = vec![0; 64 * 1024];
+        while !self.stopped {
+            let running = !self.threads.is_empty();
+            alarm.set(running.then(|| monotonic_ns().saturating_add(FLUSH_NS)))?;
+            let mut fds = [readable(&input), readable(&self.shared.outbox), readable(&alarm)];
+            wait(&mut fds)?;
+            let told = came(&fds[0]);
+            if told {
+                match input.read(&mut buffer) {
+                    Ok(0) => return Ok(()),
+                    Ok(got) => decoder.push(&buffer[..got]),
+                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(e) => return Err(AgentError::Input(e)),
+                }
+                while let Some(command) = decoder.next_value()? {
+                    self.obey(command)?;
+                }
+            }
+            self.shared.outbox.flush(output).map_err(AgentError::Output)?;
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, command: Command) -> Result<(), AgentError> {
+        match command {
+            Command::Prepare { tasks } => self.prepare(tasks),
+            Command::Start { at_monotonic_ns } => self.start(at_monotonic_ns),
+            Command::Stop => {
+                self.stopped = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn prepare(&mut self, tasks: Vec<Task>) -> Result<(), AgentError> {
+        if self.prepared.is_some() || !self.threads.is_empty() {
+            return Err(AgentError::Order("prepare twice"));
+        }
+        let mut prepared = Vec::new();
+        let mut seen = BTreeSet::new();
+        for task in tasks {
+            let work = match seen.insert(task.id.clone()) {
+                true => guarded(|| Work::prepare(&task)),
+                false => Err("another task has the same id".to_owned()),
+            };
+            match work {
+                Ok(work) => {
+                    self.shared.outbox.put(&Event::Ready { task: task.id.clone() });
+                    prepared.push((task, work));
+                }
+                Err(why) => self.shared.outbox.put(&Event::Ended {
+                    task: task.id,
+                    t_ns: 0,
+                    outcome: Outcome::Failed(why),
+                }),
+            }
+        }
+        self.prepared = Some(prepared);
+        Ok(())
+    }
+
+    fn start(&mut self, origin_ns: u64) -> Result<(), AgentError> {
+        let prepared = self.prepared.take().ok_or(AgentError::Order("start before it prepared"))?;
+        for (task, work) in prepared {
+            let window = Window {
+                origin_ns,
+                start_ns: origin_ns.saturating_add_signed(task.start_ns),
+                duration_ns: task.duration.nanos(),
+            };
+            let shared = Arc::clone(&self.shared);
+            let id = task.id.clone();
+            let thread = std::thread::Builder::new().name(id.clone());
+            match thread.spawn(move || carry_out(&task, work, &window, &shared)) {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) => {
+                    let why = format!("could not start a thread for it: {error}");
+                    let outcome = Outcome::Failed(why);
+                    self.shared.outbox.put(&Event::Ended { task: id, t_ns: 0, outcome });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.shared.stop.ring();
+        for thread in self.threads.drain(..) {
+            // It catches its own panics; and if it had not, there would be nothing to do but go on.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A task's thread.
+fn carry_out(task: &Task, work: Work, window: &Window, shared: &Shared) {
+    let emit = |event: Event| shared.outbox.put(&event);
+    let is_server = task.kind.is_server();
+    let result = guarded(|| work.run(window, &shared.stop, &emit));
+    let now = monotonic_ns();
+    let outcome = match result {
+        Ok(()) if !is_server && now < window.end_ns() && shared.stop.rings() => {
+            Outcome::Failed("it was stopped before its time".into())
+        }
+        Ok(()) => Outcome::Done,
+        Err(why) => Outcome::Failed(why),
+    };
+    shared.outbox.put(&Event::Ended { task: task.id.clone(), t_ns: window.t(now), outcome });
+}
+
+/// Does something that must not take others along when it panics.
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let said = panic
+            .downcast_ref::<&str>()
+            .map(|s| (*s).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "nothing more is known".into());
+        Err(format!("it panicked, which is a fault in Quell: {said}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_reason() {
+        let said = guarded::<()>(|| panic!("seven is {}", 7)).unwrap_err();
+        assert!(said.contains("seven is 7"), "{said}");
+        assert_eq!(guarded(|| Ok(5)), Ok(5));
+    }
+}

@@ -1,0 +1,309 @@
+//! An agent at the other end of two pipes, as the lab has it: tasks go in, events come out.
+
+use quell_experiment::agent;
+use quell_model::frame::{Decoder, encode};
+use quell_model::task::{Direction, PingStream, TcpClient, UdpEcho, UdpSend};
+use quell_model::{Command, EchoStatus, Event, FlowSample, Outcome, Side, Task, TaskKind};
+use quell_sys::clock::monotonic_ns;
+use quell_units::{Bytes, Rate, Span, Tos};
+use std::io::{Read, Write, pipe};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+
+/// The test's end of an agent.
+struct Desk {
+    commands: std::io::PipeWriter,
+    events: std::io::PipeReader,
+    decoder: Decoder,
+    thread: std::thread::JoinHandle<Result<(), agent::AgentError>>,
+}
+
+impl Desk {
+    fn open() -> Self {
+        let (agent_in, commands) = pipe().unwrap();
+        let (events, agent_out) = pipe().unwrap();
+        let thread = std::thread::spawn(move || agent::run(agent_in, agent_out));
+        Self { commands, events, decoder: Decoder::new(), thread }
+    }
+
+    fn tell(&mut self, command: &Command) {
+        self.commands.write_all(&encode(command).unwrap()).unwrap();
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.decoder.next_value().unwrap() {
+                return Some(event);
+            }
+            let mut bytes = [0; 65536];
+            match self.events.read(&mut bytes).unwrap() {
+                0 => return None,
+                got => self.decoder.push(&bytes[..got]),
+            }
+        }
+    }
+
+    /// Events until `count` of them fit.
+    fn until(&mut self, count: usize, fits: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut found = 0;
+        while found < count {
+            let event = self.next().expect("the agent is there");
+            found += usize::from(fits(&event));
+            events.push(event);
+        }
+        events
+    }
+
+    /// Tells it to stop; the rest of its events.
+    fn stop(mut self) -> Vec<Event> {
+        self.tell(&Command::Stop);
+        let mut events = Vec::new();
+        while let Some(event) = self.next() {
+            events.push(event);
+        }
+        self.thread.join().unwrap().unwrap();
+        events
+    }
+}
+
+fn task(id: &str, kind: TaskKind) -> Task {
+    Task {
+        id: id.into(),
+        host: "a".into(),
+        start_ns: 0,
+        duration: Span::from_millis(300),
+        seed: 1,
+        kind,
+    }
+}
+
+/// A free port; another program could take it before we do, but none here does.
+fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn tcp(stream: &str, to: SocketAddr, direction: Direction) -> TaskKind {
+    TaskKind::Tcp(TcpClient {
+        stream: stream.into(),
+        to,
+        connections: 1,
+        direction,
+        congestion: None,
+        tos: Tos::from_byte(0),
+        ecn: None,
+        pacing: Some(Rate::from_bps(20_000_000)),
+        window: Some(Bytes::new(200_000)),
+        mss: None,
+        bytes: None,
+        report: Span::from_millis(50),
+    })
+}
+
+fn ping(stream: &str, to: &str) -> TaskKind {
+    TaskKind::Ping {
+        streams: vec![PingStream {
+            stream: stream.into(),
+            to: to.parse().unwrap(),
+            interval: Span::from_millis(5),
+            size: 56,
+            tos: Tos::from_byte(0),
+            linger: Span::from_millis(500),
+        }],
+    }
+}
+
+fn outcome<'a>(events: &'a [Event], id: &str) -> &'a Outcome {
+    let of = |e: &'a Event| match e {
+        Event::Ended { task, outcome, .. } if task == id => Some(outcome),
+        _ => None,
+    };
+    events.iter().find_map(of).unwrap_or_else(|| panic!("{id} did not end: {events:?}"))
+}
+
+fn reason<'a>(events: &'a [Event], id: &str) -> &'a str {
+    match outcome(events, id) {
+        Outcome::Failed(why) => why,
+        Outcome::Done => panic!("{id} did not fail"),
+    }
+}
+
+fn answered(events: &[Event], name: &str) -> usize {
+    let of = |e: &Event| match e {
+        Event::Echo { stream, samples } if stream == name => {
+            samples.iter().filter(|s| s.status == EchoStatus::Ok).count()
+        }
+        _ => 0,
+    };
+    events.iter().map(of).sum()
+}
+
+fn last(events: &[Event], name: &str, side: Side) -> FlowSample {
+    let of = |e: &Event| match e {
+        Event::Flow { stream, samples } if stream == name => {
+            samples.iter().filter(|s| s.side == side).cloned().collect()
+        }
+        _ => Vec::new(),
+    };
+    events.iter().flat_map(of).max_by_key(|s| s.t_ns).expect("a report of this side")
+}
+
+fn is_ready_or_ended(event: &Event) -> bool {
+    matches!(event, Event::Ready { .. } | Event::Ended { .. })
+}
+
+fn is_end(event: &Event) -> bool {
+    matches!(event, Event::Ended { .. })
+}
+
+#[test]
+fn one_agent_does_all_kinds_of_tasks_at_once_and_the_failing_ones_disturb_nobody() {
+    let (up, down, reflector, sink) = (free_port(), free_port(), free_port(), free_port());
+    let server = |bind| TaskKind::TcpServer { bind, report: Span::from_millis(50), window: None };
+    let echo = UdpEcho {
+        stream: "udp".into(),
+        to: reflector,
+        interval: Span::from_millis(5),
+        size: 200,
+        tos: Tos::from_byte(0),
+        linger: Span::from_millis(500),
+    };
+    let send = UdpSend {
+        stream: "oneway".into(),
+        to: sink,
+        rate: Rate::from_bps(320_000),
+        size: 200,
+        tos: Tos::from_byte(0),
+        on_off: None,
+        report: Span::from_millis(50),
+    };
+    let command = |argv: &[&str]| TaskKind::Command {
+        argv: argv.iter().map(|s| (*s).to_owned()).collect(),
+    };
+    let tasks = vec![
+        task("server/up", server(up)),
+        task("server/down", server(down)),
+        task("server/udp", TaskKind::UdpReflector { bind: reflector }),
+        task("server/sink", TaskKind::UdpSink { bind: sink, report: Span::from_millis(50) }),
+        task("probe/ping", ping("ping", "127.0.0.1")),
+        task("probe/udp", TaskKind::UdpEcho(echo)),
+        task("load/up", tcp("up", up, Direction::Up)),
+        task("load/down", tcp("down", down, Direction::Down)),
+        task("load/oneway", TaskKind::UdpSend(send)),
+        task("load/command", command(&["echo", "hello"])),
+        task("load/fails", command(&["sh", "-c", "exit 7"])),
+        task("load/nowhere", tcp("nowhere", free_port(), Direction::Up)),
+        task(
+            "sample/sockets",
+            TaskKind::SampleSockets { interval: Span::from_millis(50) },
+        ),
+        task(
+            "sample/queues",
+            TaskKind::SampleQueues { devices: Vec::new(), interval: Span::from_millis(50) },
+        ),
+    ];
+    let (all, servers) = (tasks.len(), 4);
+    let mut desk = Desk::open();
+    desk.tell(&Command::Prepare { tasks });
+    let mut events = desk.until(all, is_ready_or_ended);
+    assert!(events.iter().all(|e| matches!(e, Event::Ready { .. })), "{events:?}");
+    desk.tell(&Command::Start { at_monotonic_ns: monotonic_ns() + 10_000_000 });
+    events.extend(desk.until(all - servers, is_end));
+    events.extend(desk.stop());
+
+    for id in ["server/up", "server/down", "server/udp", "server/sink", "probe/ping", "probe/udp"] {
+        assert_eq!(*outcome(&events, id), Outcome::Done, "{id}");
+    }
+    for id in ["load/up", "load/down", "load/oneway", "load/command", "sample/sockets"] {
+        assert_eq!(*outcome(&events, id), Outcome::Done, "{id}");
+    }
+    assert_eq!(*outcome(&events, "sample/queues"), Outcome::Done);
+    assert!(reason(&events, "load/fails").contains("status 7"));
+    assert!(reason(&events, "load/nowhere").contains("ECONNREFUSED"));
+    assert_eq!(answered(&events, "ping"), 60);
+    assert_eq!(answered(&events, "udp"), 60);
+    assert_eq!(answered(&events, "oneway"), 60);
+    for flow in ["up", "down"] {
+        let (sent, got) = (last(&events, flow, Side::Sender), last(&events, flow, Side::Receiver));
+        assert!(sent.bytes > 50_000 && got.bytes > 50_000, "{flow}: {sent:?} {got:?}");
+    }
+    let said = Event::Output { task: "load/command".into(), stderr: false, line: "hello".into() };
+    assert!(events.contains(&said));
+}
+
+#[test]
+fn what_can_t_be_is_refused_before_the_start_with_its_reason() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken_udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let bind = taken.local_addr().unwrap();
+    let TaskKind::Tcp(mut client) = tcp("x", bind, Direction::Up) else { unreachable!() };
+    client.congestion = Some("nonesuch".into());
+    let tasks = vec![
+        task(
+            "port",
+            TaskKind::TcpServer { bind, report: Span::from_millis(50), window: None },
+        ),
+        task("udp-port", TaskKind::UdpReflector { bind: taken_udp.local_addr().unwrap() }),
+        task("congestion", TaskKind::Tcp(client)),
+        task("program", TaskKind::Command { argv: vec!["no-such-program".into()] }),
+        task("twice", ping("p", "127.0.0.1")),
+        task("twice", ping("p", "127.0.0.1")),
+    ];
+    let mut desk = Desk::open();
+    desk.tell(&Command::Prepare { tasks });
+    let mut events = desk.until(6, is_ready_or_ended);
+    events.extend(desk.stop());
+    assert!(reason(&events, "port").contains("EADDRINUSE"));
+    assert!(reason(&events, "udp-port").contains("EADDRINUSE"));
+    assert!(reason(&events, "congestion").contains("cubic"), "those that there are are named");
+    assert!(reason(&events, "program").contains("no-such-program"));
+    assert!(reason(&events, "twice").contains("same id"));
+    assert!(events.contains(&Event::Ready { task: "twice".into() }), "the first of the two");
+}
+
+#[test]
+fn the_end_of_the_commands_is_a_stop_and_clients_say_that_they_were_cut_short() {
+    let mut desk = Desk::open();
+    let long = Task { duration: Span::from_secs(3600), ..task("ping", ping("p", "127.0.0.1")) };
+    desk.tell(&Command::Prepare { tasks: vec![long] });
+    desk.until(1, is_ready_or_ended);
+    desk.tell(&Command::Start { at_monotonic_ns: monotonic_ns() });
+    let Desk { commands, mut events, mut decoder, thread } = desk;
+    drop(commands);
+    let mut rest = Vec::new();
+    events.read_to_end(&mut rest).unwrap();
+    thread.join().unwrap().unwrap();
+    decoder.push(&rest);
+    let mut all = Vec::new();
+    while let Some(event) = decoder.next_value().unwrap() {
+        all.push(event);
+    }
+    assert!(reason(&all, "ping").contains("stopped"), "{all:?}");
+}
+
+#[test]
+fn when_nobody_reads_the_events_any_more_the_agent_ends() {
+    let mut desk = Desk::open();
+    let tasks = vec![
+        Task { duration: Span::from_secs(3600), ..task("ping", ping("p", "127.0.0.1")) },
+        // Its end makes the agent speak.
+        task("soon", ping("q", "127.0.0.1")),
+    ];
+    desk.tell(&Command::Prepare { tasks });
+    desk.until(2, is_ready_or_ended);
+    desk.tell(&Command::Start { at_monotonic_ns: monotonic_ns() });
+    let Desk { commands, events, thread, .. } = desk;
+    drop(events);
+    let result = thread.join().unwrap();
+    assert!(matches!(result, Err(agent::AgentError::Output(_))), "{result:?}");
+    drop(commands);
+}
+
+#[test]
+fn commands_that_are_not_in_frames_end_the_agent_with_a_reason() {
+    let mut desk = Desk::open();
+    desk.commands.write_all(&[0x55; 64]).unwrap();
+    let Desk { mut events, thread, .. } = desk;
+    let mut rest = Vec::new();
+    events.read_to_end(&mut rest).unwrap();
+    assert!(matches!(thread.join().unwrap(), Err(agent::AgentError::Frame(_))));
+}

@@ -1,0 +1,311 @@
+//! Watching over a guest: a thread that waits for its end, or ends it when its time is over.
+//!
+//! The thread starts the kernel process and stays until that has ended, because the kernel process is killed with the *thread* that
+//! started it (PR_SET_PDEATHSIG), and so with the whole program.
+
+use super::{BootError, Console, GuestSpec};
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// How a guest ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GuestExit {
+    /// It powered off, and its program was content.
+    Clean,
+    /// Its program gave up and said why.
+    Failed {
+        /// What it said.
+        why: String,
+    },
+    /// It powered off without its program having said how it went.
+    Silent,
+    /// The kernel panicked: a fault of the kernel's, or its first process ended.
+    Panicked {
+        /// The kernel's last words.
+        console: String,
+    },
+    /// The kernel process gave up before it had booted.
+    Broke {
+        /// Its exit code.
+        code: i32,
+        /// What it wrote.
+        console: String,
+    },
+    /// Somebody killed it.
+    Killed {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// It was still running at its limit, and was ended.
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+    },
+}
+
+impl std::fmt::Display for GuestExit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            GuestExit::Clean => f.write_str("the guest powered off"),
+            GuestExit::Failed { why } => f.write_str(why),
+            GuestExit::Silent => f.write_str("the guest powered off before its program was done"),
+            GuestExit::Panicked { console } => {
+                write!(f, "the guest kernel panicked: {}", last_words(console))
+            }
+            GuestExit::Broke { code, console } => {
+                write!(f, "the guest kernel ended with {code}: {}", last_words(console))
+            }
+            GuestExit::Killed { signal } => match Signal::try_from(*signal) {
+                Ok(signal) => write!(f, "the guest was killed by {signal}"),
+                Err(_) => write!(f, "the guest was killed by signal {signal}"),
+            },
+            GuestExit::TimedOut { limit } => write!(
+                f,
+                "the guest still ran after {} s and was ended; does a program in it spin instead of waiting? \
+                 Virtual time stands still while somebody computes",
+                limit.as_secs_f64()
+            ),
+        }
+    }
+}
+
+/// The line that says why, or else the last one.
+fn last_words(console: &str) -> &str {
+    let mut lines = console.lines().map(str::trim).filter(|l| !l.is_empty());
+    let panic = lines.clone().find(|l| l.contains("Kernel panic"));
+    panic.or_else(|| lines.next_back()).unwrap_or("it said nothing")
+}
+
+/// A guest that runs. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct Guest {
+    process: Arc<OwnedFd>,
+    pid: i32,
+    end: Receiver<io::Result<GuestExit>>,
+    exit: Option<GuestExit>,
+}
+
+impl Guest {
+    /// The kernel process.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Waits for its end; at the latest at its limit it is over.
+    pub fn wait(&mut self) -> io::Result<GuestExit> {
+        loop {
+            if let Some(exit) = self.wait_for(Duration::from_secs(3600))? {
+                return Ok(exit);
+            }
+        }
+    }
+
+    /// Waits for its end, but not longer than this.
+    pub fn wait_for(&mut self, patience: Duration) -> io::Result<Option<GuestExit>> {
+        if self.exit.is_none() {
+            match self.end.recv_timeout(patience) {
+                Ok(exit) => self.exit = Some(exit?),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(lost()),
+            }
+        }
+        Ok(self.exit.clone())
+    }
+
+    /// How it ended, if it has.
+    pub fn try_wait(&mut self) -> io::Result<Option<GuestExit>> {
+        if self.exit.is_none() {
+            match self.end.try_recv() {
+                Ok(exit) => self.exit = Some(exit?),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return Err(lost()),
+            }
+        }
+        Ok(self.exit.clone())
+    }
+
+    /// Ends it and everything in it, and waits until that is done.
+    pub fn kill(&mut self) {
+        kill(&self.process);
+        // What is left to learn is that it has ended.
+        let _ = self.wait();
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn lost() -> io::Error {
+    io::Error::other("nobody watches over the guest any more")
+}
+
+/// Starts the kernel process from a thread that watches over it.
+pub(super) fn start(
+    command: Command,
+    kernel: PathBuf,
+    spec: &GuestSpec,
+    console: Option<File>,
+    word: PathBuf,
+) -> Result<Guest, BootError> {
+    let (limit, is_quiet) = (spec.wall_limit, spec.console == Console::Null);
+    let (tell, told) = mpsc::channel();
+    let (send, end) = mpsc::channel();
+    let watch = move || {
+        let mut command = command;
+        let spawned = command.spawn().and_then(|mut child| match pidfd(child.id()) {
+            Ok(process) => Ok((child, Arc::new(process))),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        });
+        // It holds descriptors that only the child needs.
+        drop(command);
+        let (mut child, process) = match spawned {
+            Ok(spawned) => spawned,
+            Err(error) => {
+                let _ = tell.send(Err(error));
+                return;
+            }
+        };
+        let _ = tell.send(Ok((child.id().cast_signed(), Arc::clone(&process))));
+        let exit = watch(&mut child, &process, limit).map(|(status, timed_out)| {
+            if timed_out {
+                return GuestExit::TimedOut { limit };
+            }
+            let console = console.map(tail).unwrap_or_default();
+            judge(status, console, &word)
+        });
+        let _ = send.send(exit);
+    };
+    debug_assert!(is_quiet || spec.console == Console::Inherit);
+    std::thread::Builder::new()
+        .name("guest".into())
+        .spawn(watch)
+        .map_err(BootError::Watch)?;
+    match told.recv() {
+        Ok(Ok((pid, process))) => Ok(Guest { process, pid, end, exit: None }),
+        Ok(Err(error)) => Err(BootError::Start { path: kernel, error }),
+        Err(_) => Err(BootError::Watch(lost())),
+    }
+}
+
+/// Waits for the process until the limit; then ends it. Says whether the limit was reached.
+fn watch(child: &mut Child, process: &OwnedFd, limit: Duration) -> io::Result<(ExitStatus, bool)> {
+    let deadline = Instant::now().checked_add(limit);
+    let mut timed_out = false;
+    loop {
+        let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            timed_out = true;
+            break;
+        }
+        // poll() counts whole milliseconds, up to 24 days.
+        let left = left.as_millis().saturating_add(1).min(i32::MAX as u128) as i32;
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(0) | Err(nix::Error::EINTR) => {}
+            Ok(_) => break,
+            Err(errno) => {
+                kill(process);
+                child.wait()?;
+                return Err(errno.into());
+            }
+        }
+    }
+    if timed_out {
+        kill(process);
+    }
+    Ok((child.wait()?, timed_out))
+}
+
+fn judge(status: ExitStatus, console: String, word: &Path) -> GuestExit {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => match std::fs::read_to_string(word) {
+            Ok(why) if why.is_empty() => GuestExit::Clean,
+            Ok(why) => GuestExit::Failed { why },
+            Err(_) => GuestExit::Silent,
+        },
+        // A user-mode kernel that panics aborts.
+        (_, Some(signal)) if signal == Signal::SIGABRT as i32 => GuestExit::Panicked { console },
+        (Some(code), _) if console.contains("Kernel panic") => {
+            let _ = code;
+            GuestExit::Panicked { console }
+        }
+        (Some(code), _) => GuestExit::Broke { code, console },
+        (None, signal) => GuestExit::Killed { signal: signal.unwrap_or(0) },
+    }
+}
+
+/// The end of what the kernel process wrote.
+fn tail(mut console: File) -> String {
+    const LENGTH: u64 = 16 * 1024;
+    let mut bytes = Vec::new();
+    let length = console.metadata().map_or(0, |m| m.len());
+    if console.seek(SeekFrom::Start(length.saturating_sub(LENGTH))).is_ok() {
+        // Half a message is better than none.
+        let _ = console.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn pidfd(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: takes two numbers; a descriptor that it gives is ours.
+    unsafe {
+        match libc::syscall(libc::SYS_pidfd_open, pid, 0) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd as i32)),
+        }
+    }
+}
+
+fn kill(process: &OwnedFd) {
+    let none = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: the descriptor is open and no information is handed over. It fails only when the process has ended.
+    unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), libc::SIGKILL, none, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_by_its_line() {
+        let console = "a\nKernel panic - not syncing: Attempted to kill init!\nCPU: 0\n";
+        let exit = GuestExit::Panicked { console: console.into() };
+        assert!(exit.to_string().ends_with("Attempted to kill init!"), "{exit}");
+        let exit = GuestExit::Broke { code: 1, console: "no memory\n\n".into() };
+        assert!(exit.to_string().ends_with("no memory"), "{exit}");
+    }
+
+    #[test]
+    fn exit_statuses_are_told_apart() {
+        let word = std::env::temp_dir().join(format!("quell-word-{}", std::process::id()));
+        let of = |raw| judge(ExitStatus::from_raw(raw), String::new(), &word);
+        assert_eq!(of(0), GuestExit::Silent);
+        std::fs::write(&word, "").unwrap();
+        assert_eq!(of(0), GuestExit::Clean);
+        std::fs::write(&word, "no such host").unwrap();
+        assert_eq!(of(0), GuestExit::Failed { why: "no such host".into() });
+        assert_eq!(of(libc::SIGABRT), GuestExit::Panicked { console: String::new() });
+        assert_eq!(of(libc::SIGKILL), GuestExit::Killed { signal: libc::SIGKILL });
+        assert_eq!(of(1 << 8), GuestExit::Broke { code: 1, console: String::new() });
+        std::fs::remove_file(&word).unwrap();
+    }
+}

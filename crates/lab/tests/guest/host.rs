@@ -1,0 +1,332 @@
+//! The tests, as seen from the host.
+
+use quell_lab::guest::{Clock, Console, Guest, GuestExit, GuestSpec, boot};
+use quell_lab::kernel::{self, Options};
+use std::io::{BufRead, BufReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+type Test = (&'static str, fn());
+
+const TESTS: [Test; 14] = [
+    ("a_guest_boots_and_writes_a_file", a_guest_boots_and_writes_a_file),
+    ("the_same_seed_gives_the_same_bytes_and_another_seed_others", same_seed_same_bytes),
+    ("program_folder_and_environment_do_not_matter", program_folder_and_environment_do_not_matter),
+    ("a_thousand_seconds_pass_in_one", a_thousand_seconds_pass_in_one),
+    ("a_nap_of_20_ms_takes_20_ms", a_nap_of_20_ms_takes_20_ms),
+    ("a_guest_has_what_programs_expect", || ends("devices", &GuestExit::Clean)),
+    ("floating_point_survives_switches", || ends("floats", &GuestExit::Clean)),
+    ("a_program_that_fails_says_why", a_program_that_fails_says_why),
+    ("a_panic_is_told_as_one", a_panic_is_told_as_one),
+    ("a_guest_without_memory_is_told_as_one", a_guest_without_memory_is_told_as_one),
+    ("a_hanging_guest_ends_at_its_limit", a_hanging_guest_ends_at_its_limit),
+    ("a_killed_guest_leaves_no_process_and_what_it_wrote", a_killed_guest_leaves_no_process),
+    ("a_killed_parent_leaves_no_process", a_killed_parent_leaves_no_process),
+    ("a_kernel_without_virtual_time_is_refused", a_kernel_without_virtual_time_is_refused),
+];
+
+pub fn run_all(arguments: &[String]) {
+    let filters: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
+    let mut failed = 0;
+    for (name, test) in TESTS {
+        if !filters.is_empty() && !filters.iter().any(|f| name.contains(f.as_str())) {
+            continue;
+        }
+        let began = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(test));
+        let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+        println!("test {name} ... {word} ({:.2} s)", began.elapsed().as_secs_f64());
+        failed += u32::from(outcome.is_err());
+    }
+    println!("{failed} failed");
+    if failed > 0 {
+        std::process::exit(1);
+    }
+}
+
+/// A folder of a test's own, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("quell-guest-{}-{number}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("the temporary folder can be written");
+        Folder(path)
+    }
+
+    fn read(&self, name: &str) -> String {
+        let place = self.0.join(name);
+        std::fs::read_to_string(&place).unwrap_or_else(|e| panic!("{}: {e}", place.display()))
+    }
+
+    fn wait_for(&self, name: &str) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while !self.0.join(name).exists() {
+            assert!(Instant::now() < until, "the guest wrote no file `{name}`");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn kernel() -> PathBuf {
+    match kernel::find(&Options::default()) {
+        Ok(kernel) => kernel.path,
+        Err(error) => panic!("{error}; build it with `make kernel`"),
+    }
+}
+
+fn own_program() -> PathBuf {
+    std::env::current_exe().expect("a test knows its program")
+}
+
+fn spec(task: &str, folder: &Path) -> GuestSpec {
+    GuestSpec {
+        kernel: kernel(),
+        memory_mib: 256,
+        seed: 1,
+        init: own_program(),
+        arguments: vec!["within".into(), task.into()],
+        dir: folder.to_path_buf(),
+        wall_limit: Duration::from_secs(60),
+        cpu: Some(0),
+        clock: Clock::Virtual,
+        console: Console::Null,
+    }
+}
+
+fn start(spec: GuestSpec) -> Guest {
+    boot(spec).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn run(spec: GuestSpec) -> GuestExit {
+    start(spec).wait().expect("a guest can be waited for")
+}
+
+fn ends(task: &str, exit: &GuestExit) {
+    let folder = Folder::new(task);
+    assert_eq!(&run(spec(task, &folder.0)), exit);
+    assert_none_left(&folder.0);
+}
+
+/// The processes of a guest work in its folder.
+fn processes_in(folder: &Path) -> Vec<String> {
+    let folder = std::fs::canonicalize(folder).expect("the folder is there");
+    let entries = std::fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    let in_folder = entries.filter(|e| {
+        std::fs::read_link(e.path().join("cwd")).is_ok_and(|at| at == folder)
+    });
+    in_folder.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// SIGKILL takes a moment to arrive at all of them.
+fn assert_none_left(folder: &Path) {
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        let left = processes_in(folder);
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < until, "left behind: {left:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn a_guest_boots_and_writes_a_file() {
+    let folder = Folder::new("hello");
+    let began = Instant::now();
+    assert_eq!(run(spec("hello", &folder.0)), GuestExit::Clean);
+    println!("  boot, hello and power off: {} ms", began.elapsed().as_millis());
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(folder.read("hello"), "hello from within\n");
+}
+
+fn facts(change: impl FnOnce(&mut GuestSpec)) -> String {
+    let folder = Folder::new("facts");
+    let mut spec = spec("facts", &folder.0);
+    change(&mut spec);
+    assert_eq!(run(spec), GuestExit::Clean);
+    folder.read("facts")
+}
+
+fn same_seed_same_bytes() {
+    let first = facts(|_| {});
+    assert_eq!(facts(|_| {}), first);
+    let other = facts(|spec| spec.seed = 2);
+    // Every line of it: a seed decides all of them. A port may be the same by chance, three of them hardly.
+    for (a, b) in first.lines().zip(other.lines()).filter(|(a, _)| !a.starts_with("port")) {
+        assert_ne!(a, b);
+    }
+    let ports = |text: &str| -> Vec<String> {
+        text.lines().filter(|l| l.starts_with("port")).map(String::from).collect()
+    };
+    assert_ne!(ports(&first), ports(&other));
+    // Two at once do not disturb each other.
+    let folders = [Folder::new("left"), Folder::new("right")];
+    let mut guests = [start(spec("facts", &folders[0].0)), start(spec("facts", &folders[1].0))];
+    for (guest, folder) in guests.iter_mut().zip(&folders) {
+        assert_eq!(guest.wait().unwrap(), GuestExit::Clean);
+        assert_eq!(folder.read("facts"), first);
+    }
+}
+
+fn program_folder_and_environment_do_not_matter() {
+    let first = facts(|_| {});
+    let elsewhere = Folder::new("a-program-with-a-longer-name-and-another-size");
+    let copy = elsewhere.0.join("copy");
+    let mut program = std::fs::read(own_program()).unwrap();
+    program.extend([0; 100_000]);
+    std::fs::write(&copy, program).unwrap();
+    std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(facts(|spec| spec.init = copy.clone()), first, "a copy of the program");
+    let other = facts(|spec| spec.arguments[1] = "facts-of-another-program".into());
+    assert_eq!(other, first, "another program");
+    let deep = elsewhere.0.join("a/b/c/d/e/f");
+    std::fs::create_dir_all(&deep).unwrap();
+    assert_eq!(facts(|spec| spec.memory_mib = 384), first, "another size of memory");
+    let result = run(GuestSpec { dir: deep.clone(), ..spec("facts", &deep) });
+    assert_eq!(result, GuestExit::Clean);
+    assert_eq!(std::fs::read_to_string(deep.join("facts")).unwrap(), first, "another folder");
+    // The environment of whoever boots it.
+    let status = Command::new(own_program())
+        .args(["parent", "facts"])
+        .arg(&deep)
+        .env("SOMETHING_LONG", "x".repeat(5000))
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert_eq!(std::fs::read_to_string(deep.join("facts")).unwrap(), first, "another environment");
+}
+
+fn a_thousand_seconds_pass_in_one() {
+    let folder = Folder::new("sleep");
+    let began = Instant::now();
+    assert_eq!(run(spec("sleep", &folder.0)), GuestExit::Clean);
+    let took = began.elapsed();
+    println!("  1000 virtual seconds: {} ms", took.as_millis());
+    let slept: u64 = folder.read("slept").parse().unwrap();
+    assert!((1_000_000_000_000..1_000_000_010_000).contains(&slept), "{slept} ns");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+fn a_nap_of_20_ms_takes_20_ms() {
+    let folder = Folder::new("nap");
+    assert_eq!(run(spec("nap", &folder.0)), GuestExit::Clean);
+    for nap in folder.read("naps").lines() {
+        let nap: u64 = nap.parse().unwrap();
+        // Reading the clock takes a quarter of a microsecond of virtual time.
+        assert!((20_000_000..20_001_000).contains(&nap), "{nap} ns");
+    }
+}
+
+fn a_program_that_fails_says_why() {
+    let why = "the router has no such interface".to_string();
+    ends("fail", &GuestExit::Failed { why });
+}
+
+fn a_panic_is_told_as_one() {
+    let folder = Folder::new("exit");
+    let exit = run(spec("exit", &folder.0));
+    assert!(matches!(exit, GuestExit::Panicked { .. }), "{exit:?}");
+    let text = exit.to_string();
+    assert!(text.contains("panicked") && text.contains("Attempted to kill init"), "{text}");
+    assert_none_left(&folder.0);
+    let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn a_guest_without_memory_is_told_as_one() {
+    let folder = Folder::new("eat");
+    let exit = run(GuestSpec { memory_mib: 64, ..spec("eat", &folder.0) });
+    assert!(matches!(exit, GuestExit::Panicked { .. }), "{exit:?}");
+    let text = exit.to_string();
+    assert!(text.contains("panicked") && text.to_lowercase().contains("memory"), "{text}");
+    assert_none_left(&folder.0);
+}
+
+fn a_hanging_guest_ends_at_its_limit() {
+    let folder = Folder::new("hang");
+    let limit = Duration::from_secs(2);
+    let began = Instant::now();
+    let exit = run(GuestSpec { wall_limit: limit, ..spec("hang", &folder.0) });
+    assert_eq!(exit, GuestExit::TimedOut { limit });
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(folder.0.join("ready").exists(), "it hung in its program, not before");
+    assert_none_left(&folder.0);
+}
+
+fn a_killed_guest_leaves_no_process() {
+    let folder = Folder::new("wait");
+    let mut guest = start(spec("wait", &folder.0));
+    folder.wait_for("ready");
+    assert!(processes_in(&folder.0).len() >= 3, "the kernel and two programs");
+    assert_eq!(folder.read("kept"), "written, not closed");
+    let pid = nix::unistd::Pid::from_raw(guest.pid());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    assert_eq!(guest.wait().unwrap(), GuestExit::Killed { signal: 9 });
+    assert_none_left(&folder.0);
+    assert_eq!(folder.read("kept"), "written, not closed");
+    // Dropping a guest, too.
+    let folder = Folder::new("drop");
+    let guest = start(spec("wait", &folder.0));
+    folder.wait_for("ready");
+    drop(guest);
+    assert_none_left(&folder.0);
+}
+
+fn a_killed_parent_leaves_no_process() {
+    let folder = Folder::new("orphan");
+    let mut parent = Command::new(own_program())
+        .args(["parent", "wait"])
+        .arg(&folder.0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("booted"), "{line}");
+    folder.wait_for("ready");
+    assert!(processes_in(&folder.0).len() >= 3);
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    assert_none_left(&folder.0);
+}
+
+/// A program of its own that boots a guest: `parent TASK FOLDER`.
+pub fn parent(arguments: &[String]) {
+    let mut guest = start(spec(&arguments[0], Path::new(&arguments[1])));
+    println!("booted {}", guest.pid());
+    let exit = guest.wait().unwrap();
+    std::process::exit(i32::from(exit != GuestExit::Clean));
+}
+
+fn a_kernel_without_virtual_time_is_refused() {
+    // A program that answers as a user-mode kernel does, but knows nothing of time travel.
+    let folder = Folder::new("kernel");
+    let source = folder.0.join("k.c");
+    let program = folder.0.join("linux");
+    let text = "#include <stdio.h>\n#include <string.h>\nint main(int n, char **a) {\n\
+                puts(n > 1 && !strcmp(a[1], \"--version\") ? \"6.1.9\" : \"User Mode Linux v6.1.9\");\n\
+                return 0; }\n";
+    std::fs::write(&source, text).unwrap();
+    let status = Command::new("gcc").arg("-o").arg(&program).arg(&source).status().unwrap();
+    assert!(status.success());
+    let options = Options { kernel_file: Some(program), ..Options::default() };
+    let error = kernel::find(&options).unwrap_err().to_string();
+    assert!(error.contains("no virtual time") && error.contains("6.1.9"), "{error}");
+    let ours = Options { kernel_file: Some(kernel()), ..Options::default() };
+    let info = kernel::info(&kernel::find(&ours).unwrap()).unwrap();
+    assert!(info.virtual_time && info.seeded);
+}

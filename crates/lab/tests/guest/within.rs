@@ -1,0 +1,225 @@
+//! What the guests' first process does in the tests.
+
+use nix::libc;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, fork};
+use quell_lab::guest::init::{SHARED, mount_all, power_off, push};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Never returns.
+pub fn first_process(tasks: &[String]) {
+    if let Err(error) = mount_all() {
+        power_off(Some(&error.to_string()));
+    }
+    let task = tasks.first().map_or("", String::as_str);
+    let result = match task {
+        "hello" => write("hello", "hello from within\n"),
+        "facts" => facts(),
+        "facts-of-another-program" => {
+            another_program();
+            facts()
+        }
+        "sleep" => sleep_long(),
+        "nap" => nap(),
+        "devices" => devices(),
+        "floats" => floats(),
+        "fail" => Err("the router has no such interface".into()),
+        "exit" => std::process::exit(3),
+        "eat" => eat(),
+        "hang" => hang(),
+        "wait" => wait(),
+        other => Err(format!("no task `{other}`")),
+    };
+    power_off(result.err().as_deref())
+}
+
+fn write(name: &str, text: &str) -> Result<(), String> {
+    std::fs::write(Path::new(SHARED).join(name), text).map_err(|e| format!("{name}: {e}"))
+}
+
+/// Everything that a seed decides.
+fn facts() -> Result<(), String> {
+    let mut text = String::new();
+    let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(|e| e.to_string())?;
+    let _ = writeln!(text, "uuid {}", uuid.trim());
+    let mut bytes = [0_u8; 64];
+    // SAFETY: the buffer is as long as said.
+    unsafe {
+        libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0);
+        let random = libc::getauxval(libc::AT_RANDOM) as *const [u8; 16];
+        let _ = writeln!(text, "getrandom {bytes:?}\nauxiliary {:?}", *random);
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 5001)).map_err(|e| e.to_string())?;
+    for _ in 0..3 {
+        let to = listener.local_addr().map_err(|e| e.to_string())?;
+        let stream = TcpStream::connect(to).map_err(|e| e.to_string())?;
+        let from = stream.local_addr().map_err(|e| e.to_string())?;
+        let _ = writeln!(text, "port {}", from.port());
+    }
+    // Longer than a minute: the kernel's generator takes a new key meanwhile.
+    std::thread::sleep(Duration::from_secs(100));
+    let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(|e| e.to_string())?;
+    let _ = writeln!(text, "later {}", uuid.trim());
+    write("facts", &text)
+}
+
+/// Memory, computing and writing to the random device, as another program or compiler might have it.
+fn another_program() {
+    let mut memory = vec![1_u8; 20 << 20];
+    for index in (0..memory.len()).step_by(4096) {
+        memory[index] = memory[index / 2].wrapping_mul(3);
+    }
+    std::hint::black_box(&memory);
+    let _ = std::fs::write("/dev/urandom", [7; 100]);
+}
+
+fn sleep_long() -> Result<(), String> {
+    let began = Instant::now();
+    std::thread::sleep(Duration::from_secs(1000));
+    write("slept", &began.elapsed().as_nanos().to_string())
+}
+
+fn nap() -> Result<(), String> {
+    let naps = (0..50).map(|_| {
+        let began = Instant::now();
+        std::thread::sleep(Duration::from_millis(20));
+        began.elapsed().as_nanos().to_string()
+    });
+    let naps: Vec<String> = naps.collect();
+    write("naps", &naps.join("\n"))
+}
+
+fn devices() -> Result<(), String> {
+    let mut wrong = String::new();
+    for (path, kind) in [
+        ("/dev/null", 'c'),
+        ("/dev/random", 'c'),
+        ("/dev/net/tun", 'c'),
+        ("/dev/ptmx", 'c'),
+        ("/dev/pts", 'd'),
+        ("/proc/self/status", 'f'),
+        ("/sys/class/net/lo", 'd'),
+        ("/proc/sys/net/ipv6/conf/lo/forwarding", 'f'),
+        ("/proc/sys/net/ipv4/tcp_available_congestion_control", 'f'),
+    ] {
+        use std::os::unix::fs::FileTypeExt;
+        let right = std::fs::metadata(path).is_ok_and(|m| match kind {
+            'c' => m.file_type().is_char_device(),
+            'd' => m.is_dir(),
+            _ => m.is_file(),
+        });
+        if !right {
+            let _ = writeln!(wrong, "{path} is not there");
+        }
+    }
+    for name in ["/tmp/a", "/run/a", "/dev/shm/a"] {
+        if let Err(error) = std::fs::write(name, "a") {
+            let _ = writeln!(wrong, "{name}: {error}");
+        }
+    }
+    let own = std::env::current_exe().and_then(std::fs::metadata);
+    if let Err(error) = own {
+        let _ = writeln!(wrong, "the first process's own program: {error}");
+    }
+    // The host's files are not to be changed, except in the shared folder.
+    if std::fs::write("/etc/quell-was-here", "").is_ok() {
+        let _ = writeln!(wrong, "the host's /etc can be written");
+    }
+    // SAFETY: opens a device and asks for a terminal.
+    if unsafe { libc::posix_openpt(libc::O_RDWR) } < 0 {
+        let _ = writeln!(wrong, "no terminal: {}", std::io::Error::last_os_error());
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    std::hint::black_box((f64::from(signal) + std::hint::black_box(2.0)).sqrt() * 1.7);
+}
+
+/// Floating-point registers survive other threads, forks and signal handlers: the kernel keeps them lazily.
+fn floats() -> Result<(), String> {
+    let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler only computes.
+    unsafe { sigaction(Signal::SIGUSR1, &action) }.map_err(|e| e.to_string())?;
+    let threads: Vec<_> = (1..=4).map(|n| std::thread::spawn(move || compute(n, true))).collect();
+    for round in 0..20 {
+        let before = compute(round, false);
+        raise(Signal::SIGUSR1).map_err(|e| e.to_string())?;
+        // SAFETY: the child computes, and leaves without touching what other threads may hold.
+        match unsafe { fork() }.map_err(|e| e.to_string())? {
+            ForkResult::Child => {
+                let same = compute(round, true) == before;
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(i32::from(!same)) }
+            }
+            ForkResult::Parent { child } => match waitpid(child, None) {
+                Ok(WaitStatus::Exited(_, 0)) => {}
+                other => return Err(format!("a child computed wrongly: {other:?}")),
+            },
+        }
+        if compute(round, true) != before {
+            return Err(format!("round {round} came out differently"));
+        }
+    }
+    for (n, thread) in (1..=4).zip(threads) {
+        if thread.join().map_err(|_| "a thread panicked")? != compute(n, false) {
+            return Err(format!("thread {n} computed wrongly"));
+        }
+    }
+    Ok(())
+}
+
+/// The same sum, with system calls and pauses in between or without.
+fn compute(start: u32, interrupted: bool) -> u64 {
+    let mut x = [f64::from(start), f64::from(start) + 0.5, 1.5, 2.5];
+    for round in 0..2000 {
+        for value in &mut x {
+            *value = *value * 1.000_000_1 + 0.25;
+        }
+        if interrupted {
+            // SAFETY: takes and gives numbers.
+            unsafe { libc::getppid() };
+            if round % 500 == 0 {
+                std::thread::yield_now();
+                // SAFETY: sleeps; usable in a child of a program with threads.
+                unsafe { libc::usleep(10) };
+            }
+        }
+    }
+    x.iter().sum::<f64>().to_bits()
+}
+
+/// Takes memory until there is none.
+fn eat() -> Result<(), String> {
+    let mut all = Vec::new();
+    loop {
+        all.push(std::hint::black_box(vec![1_u8; 1 << 20]));
+    }
+}
+
+fn hang() -> Result<(), String> {
+    write("ready", "")?;
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// Writes something and keeps the file open, with another process beside it; then hangs, so that virtual time stands still.
+fn wait() -> Result<(), String> {
+    let place = Path::new(SHARED).join("kept");
+    let mut file = std::fs::File::create(place).map_err(|e| e.to_string())?;
+    file.write_all(b"written, not closed").map_err(|e| e.to_string())?;
+    push(&file).map_err(|e| e.to_string())?;
+    // SAFETY: the child only sleeps.
+    if let ForkResult::Child = unsafe { fork() }.map_err(|e| e.to_string())? {
+        loop {
+            std::thread::sleep(Duration::from_secs(1_000_000));
+        }
+    }
+    hang()
+}

@@ -1,0 +1,154 @@
+//! Probes over the loopback interface: what they say must be so, whatever the machine is busy with.
+
+use quell_model::task::{PingStream, UdpEcho};
+use quell_model::{EchoSample, EchoStatus, Event};
+use quell_probe::{Ping, Reflector, UdpEchoClient};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::pace::Window;
+use quell_sys::wait::Bell;
+use quell_units::{Span, Tos};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+
+fn window(millis: u64) -> Window {
+    let start = monotonic_ns() + 5_000_000;
+    Window { origin_ns: start, start_ns: start, duration_ns: millis * 1_000_000 }
+}
+
+/// Collects echo rows by stream.
+#[derive(Default)]
+struct Rows(Mutex<BTreeMap<String, Vec<EchoSample>>>);
+
+impl Rows {
+    fn take(&self, event: Event) {
+        if let Event::Echo { stream, samples } = event {
+            self.0.lock().unwrap().entry(stream).or_default().extend(samples);
+        }
+    }
+
+    fn of(&self, stream: &str) -> Vec<EchoSample> {
+        self.0.lock().unwrap().get(stream).cloned().unwrap_or_default()
+    }
+}
+
+fn ping_to(stream: &str, to: &str, size: u32) -> PingStream {
+    PingStream {
+        stream: stream.into(),
+        to: to.parse().unwrap(),
+        interval: Span::from_millis(2),
+        size,
+        tos: Tos::from_byte(0xb8),
+        linger: Span::from_millis(500),
+    }
+}
+
+#[test]
+fn several_ping_streams_at_once_lose_nothing_and_don_t_mix() {
+    let streams = [
+        ping_to("v4", "127.0.0.1", 56),
+        ping_to("v6", "::1", 56),
+        ping_to("again", "127.0.0.1", 1400),
+        ping_to("tiny", "127.0.0.1", 4),
+    ];
+    let rows = Rows::default();
+    let before = monotonic_ns();
+    let ping = Ping::prepare(&streams, 1).unwrap();
+    ping.run(&window(300), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+    let took = monotonic_ns() - before;
+    for stream in &streams {
+        let rows = rows.of(&stream.stream);
+        assert_eq!(rows.len(), 150, "{}", stream.stream);
+        for (n, row) in rows.iter().enumerate() {
+            assert_eq!(row.seq, n as u64);
+            assert_eq!(row.status, EchoStatus::Ok);
+            assert_eq!(row.bytes, stream.size);
+            assert!(row.t_ns >= n as i64 * 2_000_000, "not before its time");
+            assert!(row.rtt_ns.unwrap() < took);
+            assert!(row.seen_late_ns.is_some(), "by the kernel's stamp");
+        }
+    }
+}
+
+fn echo_to(to: SocketAddr) -> UdpEcho {
+    UdpEcho {
+        stream: "udp".into(),
+        to,
+        interval: Span::from_millis(2),
+        size: 500,
+        tos: Tos::from_byte(0),
+        linger: Span::from_millis(500),
+    }
+}
+
+#[test]
+fn a_udp_stream_comes_back_with_delays_both_ways_and_the_reflectors_order() {
+    for bind in ["127.0.0.1:0", "[::1]:0"] {
+        let reflector = Reflector::prepare(bind.parse().unwrap()).unwrap();
+        let echo = echo_to(reflector.local().unwrap());
+        let (stop, never) = (Bell::new().unwrap(), Bell::new().unwrap());
+        let rows = Rows::default();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| reflector.run(&stop));
+            let client = UdpEchoClient::prepare(&echo, 2).unwrap();
+            client.run(&window(300), &never, &|event| rows.take(event)).unwrap();
+            stop.ring();
+            server.join().unwrap().unwrap();
+        });
+        let rows = rows.of("udp");
+        assert_eq!(rows.len(), 150);
+        for (n, row) in rows.iter().enumerate() {
+            assert_eq!((row.seq, row.status), (n as u64, EchoStatus::Ok));
+            assert_eq!((row.up_order, row.down_order), (Some(n as u64), Some(n as u64)));
+            let (up, down) = (row.up_ns.unwrap(), row.down_ns.unwrap());
+            assert!(up > 0 && down > 0, "{up} {down}");
+            assert!((up + down) as u64 <= row.rtt_ns.unwrap(), "the reflector takes time too");
+        }
+    }
+}
+
+#[test]
+fn where_nobody_answers_every_packet_is_an_error_with_its_own_row() {
+    let gone = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap().local().unwrap();
+    let rows = Rows::default();
+    let client = UdpEchoClient::prepare(&echo_to(gone), 3).unwrap();
+    client.run(&window(100), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+    let mut rows = rows.of("udp");
+    rows.sort_by_key(|r| r.seq);
+    assert_eq!(rows.iter().map(|r| r.seq).collect::<Vec<_>>(), (0..50).collect::<Vec<_>>());
+    assert!(rows.iter().all(|r| r.status == EchoStatus::Error), "{rows:?}");
+}
+
+#[test]
+fn a_reflector_that_hears_and_says_nothing_makes_every_packet_lost_or_unfinished() {
+    // It listens, and nobody runs it.
+    let mute = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap();
+    let rows = Rows::default();
+    let echo = UdpEcho { linger: Span::from_millis(50), ..echo_to(mute.local().unwrap()) };
+    let client = UdpEchoClient::prepare(&echo, 4).unwrap();
+    client.run(&window(100), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+    let rows = rows.of("udp");
+    assert_eq!(rows.len(), 50);
+    assert!(rows.iter().all(|r| r.status == EchoStatus::Unfinished), "none was awaited for a second");
+}
+
+#[test]
+fn a_probe_that_is_stopped_hands_over_what_it_has() {
+    let stop = Bell::new().unwrap();
+    stop.ring();
+    let rows = Rows::default();
+    let ping = Ping::prepare(&[ping_to("v4", "127.0.0.1", 56)], 1).unwrap();
+    ping.run(&window(3_600_000), &stop, &|event| rows.take(event)).unwrap();
+    assert!(rows.of("v4").len() <= 1);
+}
+
+#[test]
+fn parameters_that_can_t_be_are_refused_with_their_reason() {
+    let small = UdpEcho { size: 43, ..echo_to("127.0.0.1:9".parse().unwrap()) };
+    let error = UdpEchoClient::prepare(&small, 1).unwrap_err().to_string();
+    assert!(error.contains("44") && error.contains("43"), "{error}");
+    let still = PingStream { interval: Span::from_nanos(0), ..ping_to("x", "127.0.0.1", 56) };
+    assert!(Ping::prepare(&[still], 1).unwrap_err().to_string().contains("interval"));
+    let huge = ping_to("x", "127.0.0.1", 65_508);
+    assert!(Ping::prepare(&[huge], 1).unwrap_err().to_string().contains("65507"));
+}

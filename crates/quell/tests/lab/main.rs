@@ -1,0 +1,12 @@
+//! The lab against exact truth: what is built into a network must come out of its measurement.
+//!
+//! Everything runs the `quell` program as a user would, in guests with virtual time. There is no skipping: without the lab's kernel
+//! these tests fail and say how to get it.
+
+mod days;
+mod exec;
+mod host;
+mod seeds;
+mod shaping;
+mod support;
+mod truth;

@@ -1,0 +1,62 @@
+//! The same seed gives the same bytes, whatever else differs; another seed gives others. And the table of `home-link` holds on
+//! several seeds.
+
+use super::support::{Desk, QUELL};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const TABLES: [&str; 3] = ["samples.parquet", "flows.parquet", "queues.parquet"];
+
+fn tables(run: &Path) -> BTreeMap<&'static str, Vec<u8>> {
+    TABLES.iter().map(|t| (*t, std::fs::read(run.join(t)).expect("a finished run has it"))).collect()
+}
+
+fn run(program: &Path, desk: &Desk, options: &[&str], environment: &[(&str, &str)]) -> BTreeMap<&'static str, Vec<u8>> {
+    let output = Command::new(program)
+        .args(["run", "home-link", "--duration", "3s", "--set", "expect=[]"])
+        .args(options)
+        .envs(environment.iter().copied())
+        .current_dir(desk.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("quell can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    tables(&desk.only_run())
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_and_environment() {
+    let first = run(Path::new(QUELL), &Desk::new(), &["--seed", "7"], &[]);
+    let again = Desk::new();
+    // Another place for the program, other bytes in it, another number of guests side by side, another environment.
+    let copy = again.path().join("a-copy-of-the-program-with-a-longer-name");
+    let mut bytes = std::fs::read(QUELL).expect("the program can be read");
+    bytes.extend_from_slice(&[0; 4096]);
+    std::fs::write(&copy, bytes).expect("it can be copied");
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).expect("and made a program");
+    let second = run(&copy, &again, &["--seed", "7", "--jobs", "1"], &[("QUELL_TEST_NOISE", "some more environment")]);
+    for table in TABLES {
+        assert!(first[table] == second[table], "{table} differs between two runs of one seed");
+        assert!(first[table].len() > 200, "{table} is empty");
+    }
+    let other = run(Path::new(QUELL), &Desk::new(), &["--seed", "8"], &[]);
+    for table in ["samples.parquet", "flows.parquet"] {
+        assert!(first[table] != other[table], "{table} is the same for another seed");
+    }
+}
+
+#[test]
+fn home_link_keeps_its_claims_on_three_seeds() {
+    for seed in ["1", "2", "3"] {
+        let output = Desk::new().quell(&["run", "home-link", "--seed", seed]);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "seed {seed}: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Running `quell` in a folder of its own.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The program under test.
+pub const QUELL: &str = env!("CARGO_BIN_EXE_quell");
+
+/// A folder for one story, gone afterwards.
+pub struct Desk {
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        Desk { folder: tempfile::tempdir().expect("a folder for the test") }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).expect("the test's folder can be written");
+        path
+    }
+
+    /// `quell` with these arguments, in this folder.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(QUELL);
+        command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
+        command
+    }
+
+    pub fn quell(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("quell can be started")
+    }
+
+    /// Runs an experiment that must be carried out whole; gives `show --json`. Its expectations may fail.
+    pub fn run(&self, text: &str, options: &[&str]) -> Results {
+        let file = self.file("experiment.toml", text);
+        let name = file.to_string_lossy().into_owned();
+        let mut arguments = vec!["run", &name, "--json"];
+        arguments.extend(options);
+        let output = self.quell(&arguments);
+        let code = output.status.code();
+        assert!(
+            matches!(code, Some(0 | 1)),
+            "exit code {code:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let json = serde_json::from_slice(&output.stdout).expect("the results are JSON");
+        let results = Results { json };
+        assert_eq!(results.json["complete"], true, "{:#}", results.json);
+        results
+    }
+
+    /// The folder of the only run.
+    pub fn only_run(&self) -> PathBuf {
+        let mut runs: Vec<PathBuf> = std::fs::read_dir(self.path().join("runs"))
+            .expect("there are runs")
+            .map(|e| e.expect("an entry").path())
+            .filter(|p| p.is_dir())
+            .collect();
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        runs.remove(0)
+    }
+}
+
+/// The results of a run.
+pub struct Results {
+    pub json: Value,
+}
+
+impl Results {
+    /// The row of a stream; with several repeats, the first.
+    pub fn row(&self, scenario: &str, stream: &str) -> &Value {
+        self.json["results"]
+            .as_array()
+            .expect("a list of results")
+            .iter()
+            .find(|r| r["scenario"] == scenario && r["stream"] == stream)
+            .unwrap_or_else(|| panic!("no row {scenario} {stream} in {:#}", self.json))
+    }
+
+    /// A number of a row, as `rtt_ms.p50`.
+    pub fn number(&self, scenario: &str, stream: &str, path: &str) -> f64 {
+        let mut value = self.row(scenario, stream);
+        for part in path.split('.') {
+            value = &value[part];
+        }
+        value.as_f64().unwrap_or_else(|| panic!("{scenario} {stream} {path} is {value}"))
+    }
+}
+
+/// Fails unless a value is within a tolerance of what it must be.
+#[track_caller]
+pub fn near(found: f64, wanted: f64, tolerance: f64) {
+    assert!((found - wanted).abs() <= tolerance, "{found} is not {wanted} ± {tolerance}");
+}
+
+/// Two hosts and a line between them.
+pub fn two_hosts(line: &str, rest: &str) -> String {
+    format!(
+        "name = \"story\"\nduration = \"20s\"\nprobes-run = \"together\"\n{}\n\
+         [topology]\nhosts = [\"a\", \"b\"]\n\
+         [[topology.link]]\nname = \"line\"\nends = [\"a\", \"b\"]\n{line}\n{}",
+        top(rest),
+        tables(rest)
+    )
+}
+
+/// Top-level keys must come before the first table.
+fn top(rest: &str) -> String {
+    rest.lines().take_while(|l| !l.starts_with('[')).collect::<Vec<_>>().join("\n")
+}
+
+fn tables(rest: &str) -> String {
+    rest.lines().skip_while(|l| !l.starts_with('[')).collect::<Vec<_>>().join("\n")
+}
+
+pub const PING: &str =
+    "[[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"50ms\"\n";
+
+pub const UDP: &str = "[[probe]]\nname = \"udp\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\n\
+                       rate = \"200kbit\"\nsize = \"500B\"\n";
+
+pub const QUIET: &str = "[[scenario]]\nname = \"s\"\n";

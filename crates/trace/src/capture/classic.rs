@@ -1,0 +1,69 @@
+//! Classic pcap: a file header of 24 bytes, then packets, each behind a header of 16.
+//!
+//! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html>. Nanoseconds and both orders of bytes are told
+//! by the file's first four bytes.
+
+use super::input::Input;
+use super::{CaptureError, LONGEST_PACKET, Order, Record};
+use crate::time::Time;
+use std::io::Read;
+
+/// What the file header told.
+#[derive(Debug)]
+pub(super) struct Classic {
+    order: Order,
+    /// Nanoseconds in a unit of the packets' fractions.
+    unit: i64,
+    link: u32,
+}
+
+impl Classic {
+    /// Reads the file header behind its first four bytes.
+    pub(super) fn open<R: Read>(
+        input: &mut Input<R>,
+        order: Order,
+        unit: i64,
+    ) -> Result<Self, CaptureError> {
+        let header = input.rest(20, "the file header")?;
+        let at16 = |at| order.u16_at(header, at).unwrap_or_default();
+        let (major, minor) = (at16(0), at16(2));
+        // The upper bits tell of checksums at the ends of frames; lengths inside the packets tell the same.
+        let link = order.u32_at(header, 16).unwrap_or_default() & 0x03ff_ffff;
+        if major != 2 {
+            return Err(CaptureError::Version { offset: 4, major, minor });
+        }
+        Ok(Classic { order, unit, link })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        if self.unit == 1 { "pcap, nanoseconds" } else { "pcap, microseconds" }
+    }
+
+    pub(super) fn record<R: Read>(
+        &self,
+        input: &mut Input<R>,
+    ) -> Result<Option<Record>, CaptureError> {
+        let offset = input.offset();
+        let Some(header) = input.record(16, "a packet's header")? else {
+            return Ok(None);
+        };
+        let at = |at| self.order.u32_at(header, at).unwrap_or_default();
+        let (seconds, fraction, captured, length) = (at(0), at(4), at(8), at(12));
+        if captured > LONGEST_PACKET {
+            return Err(CaptureError::TooLong {
+                offset,
+                what: "a packet's header",
+                claimed: captured.into(),
+                limit: LONGEST_PACKET.into(),
+            });
+        }
+        input.rest(captured as usize, "a packet")?;
+        let time = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit;
+        Ok(Some(Record {
+            time: Some(Time(time)),
+            link: self.link,
+            length,
+            place: 0..captured as usize,
+        }))
+    }
+}

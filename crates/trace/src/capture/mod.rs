@@ -1,0 +1,154 @@
+//! Files of captured packets, read from any stream, one packet at a time.
+//!
+//! ```text
+//!   bytes ──input── records ──classic (pcap) | ng (pcapng)── Frame: number, time, link type, bytes
+//! ```
+//!
+//! One record is held at a time, in a buffer that grows only with bytes that really came: a length in a file
+//! that lies costs nothing. Every error tells the byte at which it was found.
+
+mod classic;
+mod error;
+mod input;
+mod ng;
+
+pub use error::CaptureError;
+
+use crate::time::Time;
+use classic::Classic;
+use error::Foreign;
+use input::Input;
+use ng::Ng;
+use std::io::Read;
+
+/// Longest packet that is believed, in bytes. tcpdump cuts at 256 KiB; the largest that Linux hands to a capture (BIG TCP)
+/// is 512 KiB.
+pub const LONGEST_PACKET: u32 = 1 << 20;
+
+/// A packet as it was captured.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// Its number in the file, from 1, as `tcpdump --number` counts.
+    pub number: u64,
+    /// When it passed, if the file tells (a simple packet block of pcapng does not).
+    pub time: Option<Time>,
+    /// The kind of its first header, as in <https://www.tcpdump.org/linktypes.html>.
+    pub link: u32,
+    /// How long it was on the wire, in bytes; never less than was captured.
+    pub length: u32,
+    /// What was captured of it.
+    pub bytes: &'a [u8],
+}
+
+/// What a format's reader knows of a frame, while its bytes lie in the input's buffer.
+struct Record {
+    time: Option<Time>,
+    link: u32,
+    length: u32,
+    /// Where in the buffer the packet lies.
+    place: std::ops::Range<usize>,
+}
+
+/// A capture that is being read.
+#[derive(Debug)]
+pub struct Capture<R> {
+    input: Input<R>,
+    format: Format,
+    read: u64,
+}
+
+#[derive(Debug)]
+enum Format {
+    Classic(Classic),
+    Ng(Ng),
+}
+
+/// The order of the bytes in a file's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    fn u16(self, bytes: [u8; 2]) -> u16 {
+        match self {
+            Order::Little => u16::from_le_bytes(bytes),
+            Order::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Order::Little => u32::from_le_bytes(bytes),
+            Order::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    /// The 16-bit number at `at`, or nothing if the bytes end before it.
+    fn u16_at(self, bytes: &[u8], at: usize) -> Option<u16> {
+        bytes.get(at..)?.first_chunk().map(|b| self.u16(*b))
+    }
+
+    /// The 32-bit number at `at`, or nothing if the bytes end before it.
+    fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
+        bytes.get(at..)?.first_chunk().map(|b| self.u32(*b))
+    }
+}
+
+impl<R: Read> Capture<R> {
+    /// Reads as far as is needed to know the format.
+    ///
+    /// # Errors
+    ///
+    /// If this is no capture, or one of a kind that can't be read; the error says which.
+    pub fn open(reader: R) -> Result<Self, CaptureError> {
+        let mut input = Input::new(reader);
+        let Some(magic) = input.record(4, "the file's first bytes")? else {
+            return Err(CaptureError::Empty);
+        };
+        let magic: [u8; 4] = magic.try_into().unwrap_or_default();
+        let format = match magic {
+            [0xd4, 0xc3, 0xb2, 0xa1] => Format::Classic(Classic::open(&mut input, Order::Little, 1000)?),
+            [0xa1, 0xb2, 0xc3, 0xd4] => Format::Classic(Classic::open(&mut input, Order::Big, 1000)?),
+            [0x4d, 0x3c, 0xb2, 0xa1] => Format::Classic(Classic::open(&mut input, Order::Little, 1)?),
+            [0xa1, 0xb2, 0x3c, 0x4d] => Format::Classic(Classic::open(&mut input, Order::Big, 1)?),
+            [0x0a, 0x0d, 0x0d, 0x0a] => Format::Ng(Ng::open(&mut input)?),
+            _ => return Err(CaptureError::Foreign { found: magic, looks: Foreign::of(magic) }),
+        };
+        Ok(Capture { input, format, read: 0 })
+    }
+
+    /// The next packet; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// If the file ends within a record, or a record can't be what it says. What came before it stands; nothing after
+    /// it can be found, so that no further packet should be asked for.
+    pub fn packet(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
+        let record = match &mut self.format {
+            Format::Classic(classic) => classic.record(&mut self.input),
+            Format::Ng(ng) => ng.record(&mut self.input),
+        }?;
+        let Some(Record { time, link, length, place }) = record else {
+            return Ok(None);
+        };
+        self.read += 1;
+        let bytes = self.input.held().get(place).unwrap_or_default();
+        let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        Ok(Some(Frame { number: self.read, time, link, length: length.max(captured), bytes }))
+    }
+
+    /// How many bytes were read so far.
+    pub fn offset(&self) -> u64 {
+        self.input.offset()
+    }
+
+    /// Which format this is, in words.
+    pub fn format(&self) -> &'static str {
+        match &self.format {
+            Format::Classic(classic) => classic.name(),
+            Format::Ng(_) => "pcapng",
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! pcapng: sections of blocks; interfaces are described, and packets name theirs.
+//!
+//! ```text
+//!   section header | interface, interface … | enhanced, simple and old packet blocks; anything else is passed over
+//! ```
+//!
+//! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>. A new section forgets the interfaces of the
+//! one before it and may have the other order of bytes.
+
+use super::input::Input;
+use super::{CaptureError, LONGEST_PACKET, Order, Record};
+use crate::time::Time;
+use std::io::Read;
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const OLD_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+
+/// Longest block whose inside is read: a packet, and options of any kind.
+const LONGEST_BLOCK: u32 = LONGEST_PACKET + (1 << 16);
+
+/// More interfaces than any machine has; bounds what a file can make us keep.
+const MOST_INTERFACES: usize = 65_536;
+
+/// What the current section told.
+#[derive(Debug)]
+pub(super) struct Ng {
+    order: Order,
+    interfaces: Vec<Interface>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Interface {
+    link: u32,
+    /// Most that is captured of a packet; 0 for all of it.
+    snap: u32,
+    ticks: Ticks,
+    /// Seconds to add to each time.
+    offset: i64,
+}
+
+/// How long a unit of an interface's clock is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ticks {
+    /// 10 to minus this, in seconds.
+    Decimal(u8),
+    /// 2 to minus this, in seconds.
+    Binary(u8),
+}
+
+impl Ticks {
+    /// The option `if_tsresol`.
+    fn from_option(byte: u8) -> Self {
+        if byte & 0x80 == 0 { Ticks::Decimal(byte) } else { Ticks::Binary(byte & 0x7f) }
+    }
+
+    /// Whole nanoseconds in a number of ticks, as near as 64 bits come.
+    fn nanos(self, ticks: u64) -> i64 {
+        let ticks = u128::from(ticks);
+        let nanos = match self {
+            Ticks::Decimal(power @ 0..=9) => ticks * 10_u128.pow(9 - u32::from(power)),
+            // 10 to the 29th is above all that 64 bits of ticks can hold.
+            Ticks::Decimal(power) => ticks / 10_u128.pow((u32::from(power) - 9).min(29)),
+            Ticks::Binary(power) => (ticks * 1_000_000_000) >> power.min(127),
+        };
+        i64::try_from(nanos).unwrap_or(i64::MAX)
+    }
+}
+
+impl Ng {
+    /// Reads the first section's header behind its first four bytes.
+    pub(super) fn open<R: Read>(input: &mut Input<R>) -> Result<Self, CaptureError> {
+        let mut ng = Ng { order: Order::Little, interfaces: Vec::new() };
+        let length: [u8; 4] =
+            input.rest(4, "the section header")?.try_into().unwrap_or_default();
+        ng.section(input, 0, length)?;
+        Ok(ng)
+    }
+
+    /// Reads blocks up to the next packet.
+    pub(super) fn record<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+    ) -> Result<Option<Record>, CaptureError> {
+        loop {
+            let offset = input.offset();
+            let Some(header) = input.record(8, "a block's header")? else {
+                return Ok(None);
+            };
+            let header: [u8; 8] = header.try_into().unwrap_or_default();
+            let [a, b, c, d, length @ ..] = header;
+            let kind = self.order.u32([a, b, c, d]);
+            if kind == SECTION {
+                self.section(input, offset, length)?;
+                continue;
+            }
+            let body = self.body_length(offset, length)?;
+            match kind {
+                INTERFACE | OLD_PACKET | SIMPLE_PACKET | ENHANCED_PACKET => {
+                    if body > LONGEST_BLOCK {
+                        return Err(CaptureError::TooLong {
+                            offset,
+                            what: "a block",
+                            claimed: body.into(),
+                            limit: LONGEST_BLOCK.into(),
+                        });
+                    }
+                    let block = input.rest(body as usize + 4, "a block")?;
+                    let (body, again) = block.split_at(body as usize);
+                    if again != length {
+                        return Err(lengths_differ(offset));
+                    }
+                    let record = match kind {
+                        INTERFACE => {
+                            let interface = self.interface(offset, body)?;
+                            self.interfaces.push(interface);
+                            continue;
+                        }
+                        ENHANCED_PACKET => self.enhanced(offset, body)?,
+                        OLD_PACKET => self.old(offset, body)?,
+                        _ => self.simple(offset, body)?,
+                    };
+                    return Ok(Some(record));
+                }
+                _ => {
+                    input.skip(body.into(), "a block")?;
+                    if input.rest(4, "a block's end")? != length {
+                        return Err(lengths_differ(offset));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The rest of a section header behind its type and length, whose order of bytes it tells itself.
+    fn section<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+        offset: u64,
+        length: [u8; 4],
+    ) -> Result<(), CaptureError> {
+        self.order = match input.rest(4, "the section header")? {
+            [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
+            [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
+            _ => {
+                let what = "a section header without the number that tells the order of bytes";
+                return Err(CaptureError::Block { offset, what });
+            }
+        };
+        let body = self.body_length(offset, length)?;
+        let Some(rest) = body.checked_sub(8) else {
+            let what = "a section header that is too short for its version";
+            return Err(CaptureError::Block { offset, what });
+        };
+        let version = input.rest(4, "the section header")?;
+        let major = self.order.u16_at(version, 0).unwrap_or_default();
+        let minor = self.order.u16_at(version, 2).unwrap_or_default();
+        if major != 1 {
+            return Err(CaptureError::Version { offset: offset + 12, major, minor });
+        }
+        input.skip(rest.into(), "the section header")?;
+        if input.rest(4, "the section header")? != length {
+            return Err(lengths_differ(offset));
+        }
+        self.interfaces.clear();
+        Ok(())
+    }
+
+    /// The length of a block without type and lengths.
+    fn body_length(&self, offset: u64, length: [u8; 4]) -> Result<u32, CaptureError> {
+        let length = self.order.u32(length);
+        if length % 4 != 0 {
+            let what = "a block whose length is no multiple of 4";
+            return Err(CaptureError::Block { offset, what });
+        }
+        length.checked_sub(12).ok_or(CaptureError::Block {
+            offset,
+            what: "a block that is shorter than its own header",
+        })
+    }
+
+    fn interface(&self, offset: u64, body: &[u8]) -> Result<Interface, CaptureError> {
+        let short = CaptureError::Block { offset, what: "an interface block that is too short" };
+        if self.interfaces.len() >= MOST_INTERFACES {
+            let what = "more than 65536 interfaces in a section";
+            return Err(CaptureError::Block { offset, what });
+        }
+        let (Some(link), Some(snap)) = (self.order.u16_at(body, 0), self.order.u32_at(body, 4))
+        else {
+            return Err(short);
+        };
+        let mut interface =
+            Interface { link: link.into(), snap, ticks: Ticks::Decimal(6), offset: 0 };
+        let mut options = body.get(8..).unwrap_or_default();
+        while let Some(((code, value), rest)) = self.option(options) {
+            match (code, value) {
+                (0, _) => break,
+                (9, &[resolution]) => interface.ticks = Ticks::from_option(resolution),
+                (14, value) => {
+                    if let Ok(bytes) = value.try_into() {
+                        interface.offset = match self.order {
+                            Order::Little => i64::from_le_bytes(bytes),
+                            Order::Big => i64::from_be_bytes(bytes),
+                        };
+                    }
+                }
+                _ => {}
+            }
+            options = rest;
+        }
+        Ok(interface)
+    }
+
+    /// The next option, and what stands behind it.
+    fn option<'a>(&self, bytes: &'a [u8]) -> Option<((u16, &'a [u8]), &'a [u8])> {
+        let code = self.order.u16_at(bytes, 0)?;
+        let length = usize::from(self.order.u16_at(bytes, 2)?);
+        let value = bytes.get(4..4 + length)?;
+        Some(((code, value), bytes.get(4 + length.next_multiple_of(4)..).unwrap_or_default()))
+    }
+
+    fn enhanced(&self, offset: u64, body: &[u8]) -> Result<Record, CaptureError> {
+        let number = self.order.u32_at(body, 0).ok_or(short_packet(offset))?;
+        self.timed(offset, body, number)
+    }
+
+    /// The packet block of older files: a 16-bit interface, then drops, then as in an enhanced one.
+    fn old(&self, offset: u64, body: &[u8]) -> Result<Record, CaptureError> {
+        let number = self.order.u16_at(body, 0).ok_or(short_packet(offset))?;
+        self.timed(offset, body, number.into())
+    }
+
+    fn timed(&self, offset: u64, body: &[u8], number: u32) -> Result<Record, CaptureError> {
+        let at = |at| self.order.u32_at(body, at).ok_or(short_packet(offset));
+        let (high, low, captured, length) = (at(4)?, at(8)?, at(12)?, at(16)?);
+        let interface = self.known(offset, number)?;
+        let nanos = interface.ticks.nanos(u64::from(high) << 32 | u64::from(low));
+        let time = nanos.saturating_add(interface.offset.saturating_mul(1_000_000_000));
+        let place = within(offset, body, 20, captured)?;
+        Ok(Record { time: Some(Time(time)), link: interface.link, length, place })
+    }
+
+    fn simple(&self, offset: u64, body: &[u8]) -> Result<Record, CaptureError> {
+        let length = self.order.u32_at(body, 0).ok_or(short_packet(offset))?;
+        let interface = self.known(offset, 0)?;
+        let snap = if interface.snap == 0 { u32::MAX } else { interface.snap };
+        let place = within(offset, body, 4, length.min(snap))?;
+        Ok(Record { time: None, link: interface.link, length, place })
+    }
+
+    fn known(&self, offset: u64, interface: u32) -> Result<Interface, CaptureError> {
+        let known = self.interfaces.len();
+        let found = usize::try_from(interface).ok().and_then(|i| self.interfaces.get(i));
+        found.copied().ok_or(CaptureError::Interface { offset, interface, known })
+    }
+}
+
+/// Where a packet lies in its block.
+fn within(
+    offset: u64,
+    body: &[u8],
+    start: usize,
+    captured: u32,
+) -> Result<std::ops::Range<usize>, CaptureError> {
+    if captured > LONGEST_PACKET {
+        return Err(CaptureError::TooLong {
+            offset,
+            what: "a packet block",
+            claimed: captured.into(),
+            limit: LONGEST_PACKET.into(),
+        });
+    }
+    let end = start + captured as usize;
+    if end > body.len() {
+        let what = "a packet that is longer than its block";
+        return Err(CaptureError::Block { offset, what });
+    }
+    Ok(start..end)
+}
+
+fn short_packet(offset: u64) -> CaptureError {
+    CaptureError::Block { offset, what: "a packet block that is too short" }
+}
+
+fn lengths_differ(offset: u64) -> CaptureError {
+    CaptureError::Block { offset, what: "a block whose two lengths differ" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ticks;
+
+    #[test]
+    fn ticks_of_any_length_become_nanoseconds() {
+        assert_eq!(Ticks::from_option(6).nanos(1_500_000), 1_500_000_000);
+        assert_eq!(Ticks::from_option(9).nanos(7), 7);
+        assert_eq!(Ticks::from_option(0).nanos(2), 2_000_000_000);
+        assert_eq!(Ticks::from_option(12).nanos(2_000), 2);
+        assert_eq!(Ticks::from_option(0x80 | 10).nanos(1024), 1_000_000_000);
+        assert_eq!(Ticks::from_option(127).nanos(u64::MAX), 0);
+        assert_eq!(Ticks::from_option(255).nanos(u64::MAX), 0);
+        assert_eq!(Ticks::from_option(0).nanos(u64::MAX), i64::MAX);
+    }
+}

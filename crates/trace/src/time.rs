@@ -1,0 +1,45 @@
+//! Moments, as captures write them.
+
+use quell_units::Span;
+use serde::Serialize;
+
+/// A moment: nanoseconds since 1970, or since whatever the capturing machine counted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[serde(transparent)]
+pub struct Time(pub i64);
+
+impl Time {
+    /// The time from `earlier` to this, zero if `earlier` is later: a clock may have been set back.
+    pub fn since(self, earlier: Self) -> Span {
+        let nanos = i128::from(self.0) - i128::from(earlier.0);
+        Span::from_nanos(u64::try_from(nanos).unwrap_or(0))
+    }
+}
+
+/// A span as whole nanoseconds, for JSON.
+pub(crate) fn nanos<S: serde::Serializer>(span: &Span, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(span.nanos())
+}
+
+/// A span that may be missing as whole nanoseconds or null, for JSON.
+pub(crate) fn nanos_or_null<S: serde::Serializer>(
+    span: &Option<Span>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match span {
+        Some(span) => to.serialize_u64(span.nanos()),
+        None => to.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_gives_no_time_at_all() {
+        assert_eq!(Time(5).since(Time(3)), Span::from_nanos(2));
+        assert_eq!(Time(3).since(Time(5)), Span::ZERO);
+        assert_eq!(Time(i64::MAX).since(Time(i64::MIN)), Span::MAX);
+    }
+}
