@@ -11,7 +11,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if tenth != told {
             told = tenth;
             let left = p.left.map(|l| format!(", {} s left", l.as_secs())).unwrap_or_default();
-            eprintln!("{}: {:.0} % after {} s{left}", p.phase, p.fraction * 100.0, p.elapsed.as_secs());
+            eprintln!(
+                "{}: {:.0} % after {} s{left}",
+                p.phase,
+                p.fraction * 100.0,
+                p.elapsed.as_secs()
+            );
         }
     })?;
     print!("{}", info(&kernel)?);

@@ -174,6 +174,9 @@ pub struct SocketSampler {
     interval: Span,
     /// By name, and whether this host is the receiver.
     flows: BTreeMap<(String, bool), Vec<FlowSample>>,
+    /// The kernel's numbers of foreign connections. When their program has closed them they have no inode any more, and could not be told
+    /// from our own.
+    foreign: BTreeSet<u64>,
 }
 
 impl SocketSampler {
@@ -183,7 +186,7 @@ impl SocketSampler {
         let mut diag = SockDiag::open().map_err(failed)?;
         // Now is the time to learn that the kernel lacks it.
         diag.tcp(&TcpFilter::ESTABLISHED).map_err(failed)?;
-        Ok(Self { diag, interval, flows: BTreeMap::new() })
+        Ok(Self { diag, interval, flows: BTreeMap::new(), foreign: BTreeSet::new() })
     }
 
     /// Samples from the window's start to its end, or until the bell rings.
@@ -199,7 +202,11 @@ impl SocketSampler {
     fn look(&mut self, t_ns: i64) -> Result<(), LoadError> {
         let own = own_sockets().map_err(LoadError::System)?;
         for socket in self.diag.tcp(&TcpFilter::CONNECTED).map_err(failed)? {
-            let Some(info) = socket.info.filter(|_| !own.contains(&u64::from(socket.inode))) else {
+            let owned = socket.inode != 0;
+            if owned && !own.contains(&u64::from(socket.inode)) {
+                self.foreign.insert(socket.cookie);
+            }
+            let Some(info) = socket.info.filter(|_| self.foreign.contains(&socket.cookie)) else {
                 continue;
             };
             let (here, there) = (socket.local, socket.remote);

@@ -274,6 +274,12 @@ impl Desk {
         papers.all.push(Arc::clone(stream));
     }
 
+    /// A connection is over: it is closed when its last report was taken.
+    fn forget(&self, stream: &Arc<Stream>) {
+        self.papers().all.retain(|kept| !Arc::ptr_eq(kept, stream));
+        self.bell.ring();
+    }
+
     fn rang(&self, name: &str, found: Result<Found, LoadError>) {
         let mut papers = self.papers();
         papers.done += 1;
@@ -428,14 +434,14 @@ impl Server {
                 {
                     let mut papers = desk.papers();
                     desk.keep(&mut papers, &stream);
-                    papers.all.retain(|s| Arc::strong_count(s) > 1);
                 }
                 let work = move || {
-                    if let Err(why) = self.attend(stream, from, desk) {
+                    if let Err(why) = self.attend(&stream, from, desk) {
+                        stream.abort();
                         let line = format!("{from}: {why}");
                         emit(Event::Output { task: self.task.clone(), stderr: true, line });
                     }
-                    desk.bell.ring();
+                    desk.forget(&stream);
                 };
                 let builder = std::thread::Builder::new().stack_size(STACK).name("tcp".into());
                 builder
@@ -446,7 +452,7 @@ impl Server {
     }
 
     /// One connection to its end; the reason why there was no flow.
-    fn attend(&self, stream: Arc<Stream>, from: SocketAddr, desk: &Desk) -> Result<(), String> {
+    fn attend(&self, stream: &Arc<Stream>, from: SocketAddr, desk: &Desk) -> Result<(), String> {
         let mut bytes = [0; hello::SIZE];
         let mut have = 0;
         while have < bytes.len() {
@@ -474,8 +480,8 @@ impl Server {
             false => (Side::Receiver, self.report.nanos()),
         };
         let mut flow =
-            Flow::new(hello.name.clone(), side, Arc::clone(&stream), report_ns, monotonic_ns());
-        flow.before = info(&stream).and_then(|i| i.bytes_acked).unwrap_or(0);
+            Flow::new(hello.name.clone(), side, Arc::clone(stream), report_ns, monotonic_ns());
+        flow.before = info(stream).and_then(|i| i.bytes_acked).unwrap_or(0);
         flow.limit = hello.bytes;
         let flow = Arc::new(flow);
         desk.begin(Arc::clone(&flow));

@@ -111,6 +111,7 @@ pub enum Command {
 
 /// Options of `quell run`.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Run {
     /// Name of a built-in experiment, or a file
     pub experiment: String,

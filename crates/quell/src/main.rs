@@ -11,6 +11,7 @@ mod run;
 use args::{Cli, Command};
 use clap::Parser;
 use failure::Failure;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
             nix::sys::signal::SigHandler::SigDfl,
         );
     }
+    end_well_when_output_fails();
     // As a guest's first process it gets arguments that the kernel adds.
     if std::env::args().nth(1).as_deref() == Some(quell_experiment::run::GUEST_INIT) {
         quell_experiment::run::guest_init();
@@ -29,10 +31,26 @@ fn main() -> ExitCode {
     match carry_out(Cli::parse()) {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("quell: {failure}");
+            // Standard error may be closed; the exit code still tells.
+            let _ = writeln!(std::io::stderr(), "quell: {failure}");
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// `println!` panics when standard output can't be written, as on a full disk. That is the system's failure, not the program's.
+fn end_well_when_output_fails() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let why = info.payload_as_str().unwrap_or_default();
+        match why.strip_prefix("failed printing to ") {
+            Some(why) => {
+                let _ = writeln!(std::io::stderr(), "quell: could not write to {why}");
+                std::process::exit(3);
+            }
+            None => usual(info),
+        }
+    }));
 }
 
 fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {

@@ -4,6 +4,7 @@ use crate::args::{Run as RunArgs, RunName};
 use crate::failure::Failure;
 use crate::progress::words;
 use quell_experiment::expect::{Claim, Evidence, Measured, Metric, Source};
+use quell_experiment::nearest;
 use quell_experiment::run::Finished;
 use quell_experiment::spec::{Experiment, Load, Probe, load_file};
 use quell_model::{CellStatus, Manifest, Outcome};
@@ -21,18 +22,21 @@ struct Opened {
     run: Run,
     results: Results,
     published: BTreeMap<String, String>,
+    footnote: String,
 }
 
 fn open(folder: &Path) -> Result<Opened, Failure> {
     let mut run = Run::read(folder).map_err(Failure::system)?;
     let results = Results::from(&run);
     let mut published = BTreeMap::new();
+    let mut footnote = String::new();
     // The text was an experiment when it was run; one that a newer version of Quell no longer takes is shown without its claims.
     if let Ok(experiment) = load_file::parse("manifest.json", &run.manifest.experiment_text) {
         published = self::published(&experiment);
+        footnote = self::footnote(&experiment);
         run.manifest.expectations = judge(&run, &results, &experiment);
     }
-    Ok(Opened { run, results, published })
+    Ok(Opened { run, results, published, footnote })
 }
 
 fn open_named(name: &RunName) -> Result<Opened, Failure> {
@@ -55,17 +59,43 @@ fn open_named(name: &RunName) -> Result<Opened, Failure> {
     open(&folder)
 }
 
-/// What others published for each scenario, in a line.
+/// Columns of published figures in the order of our own; others come after them by name.
+const PUBLISHED: [&str; 4] = ["loss", "jitter", "ping", "tcp"];
+
+fn published_columns(experiment: &Experiment) -> Vec<&str> {
+    let mut columns: Vec<&str> = Vec::new();
+    for key in experiment.scenario.iter().flat_map(|s| s.published.keys()) {
+        if !columns.contains(&key.as_str()) {
+            columns.push(key);
+        }
+    }
+    let place = |c: &str| PUBLISHED.iter().position(|p| *p == c).unwrap_or(PUBLISHED.len());
+    columns.sort_by_key(|c| (place(c), *c));
+    columns
+}
+
+/// What others published for each scenario, in a line: the values of [`published_columns`].
 fn published(experiment: &Experiment) -> BTreeMap<String, String> {
+    let columns = published_columns(experiment);
+    let line = |values: &BTreeMap<String, String>| {
+        let values = columns.iter().map(|c| values.get(*c).map_or("–", String::as_str));
+        values.collect::<Vec<_>>().join(", ")
+    };
     experiment
         .scenario
         .iter()
         .filter(|s| !s.published.is_empty())
-        .map(|s| {
-            let parts: Vec<String> = s.published.iter().map(|(k, v)| format!("{k} {v}")).collect();
-            (s.name.clone(), parts.join(", "))
-        })
+        .map(|s| (s.name.clone(), line(&s.published)))
         .collect()
+}
+
+/// Says what the published figures are, below the table.
+fn footnote(experiment: &Experiment) -> String {
+    let columns = published_columns(experiment);
+    if columns.is_empty() {
+        return String::new();
+    }
+    format!("published: {} that others measured, from the experiment's file\n", columns.join(", "))
 }
 
 /// Checks the claims whose scenarios were run; `--only` leaves some out.
@@ -201,6 +231,7 @@ pub fn after_run(
         print!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
     } else {
         print!("{}", table::render(manifest, &opened.results, &opened.published));
+        print!("{}", opened.footnote);
         print!("{}", verdicts(&manifest.expectations));
         println!();
         println!("run     {}", finished.folder.display());
@@ -317,6 +348,7 @@ pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
         print!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
     } else {
         print!("{}", table::render(manifest, &opened.results, &opened.published));
+        print!("{}", opened.footnote);
         print!("{}", verdicts(&manifest.expectations));
     }
     Ok(ExitCode::SUCCESS)
@@ -334,6 +366,11 @@ pub fn plot(
         }
         return Ok(ExitCode::SUCCESS);
     };
+    let names = figures::NAMES.map(|n| n.name);
+    if !names.contains(&wanted) {
+        let hint = nearest::hint(wanted, &names);
+        return Err(Failure::usage(format!("there is no figure `{wanted}`{hint}")));
+    }
     let output = output.ok_or_else(|| {
         Failure::usage("say where to write the figure: -o FILE.png or -o FILE.svg")
     })?;

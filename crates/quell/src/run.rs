@@ -4,9 +4,12 @@ use crate::args::{Backend, Guest, Run};
 use crate::failure::Failure;
 use crate::{kernel, progress, results};
 use quell_experiment::run::{Carrier, GuestOptions, Options};
+use quell_experiment::spec::load_file::ReadError;
 use quell_experiment::spec::{Experiment, check, load_file, set};
 use quell_experiment::{builtin, nearest};
+use quell_lab::build::ifb_name;
 use quell_lab::cell::CellPlan;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,19 +48,20 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
     // Errors in the file itself are told with its own lines, before any change.
     load_file::parse(&name, &original).map_err(Failure::usage)?;
     let text = set::apply(&original, changes).map_err(Failure::usage)?;
-    let name = if changes.is_empty() { name } else { format!("{name} with the changes made") };
-    let mut experiment = load_file::parse(&name, &text).map_err(Failure::usage)?;
-    if !only.is_empty() {
-        let names: Vec<&str> = experiment.scenario.iter().map(|s| s.name.as_str()).collect();
-        for wanted in only {
-            if !names.contains(&wanted.as_str()) {
-                let hint = nearest::hint(wanted, &names);
-                return Err(Failure::usage(format!("--only: no scenario `{wanted}`{hint}")));
-            }
-        }
+    let mut experiment =
+        load_file::parse(&name, &text).map_err(|e| Failure::usage(blame(&name, &original, changes, &e)))?;
+    let names: Vec<&str> = experiment.scenario.iter().map(|s| s.name.as_str()).collect();
+    if let Some(wanted) = only.iter().find(|w| !names.contains(&w.as_str())) {
+        let hint = nearest::hint(wanted, &names);
+        return Err(Failure::usage(format!("{name} has no scenario `{wanted}`{hint}")));
     }
-    let mut plans =
-        check::check(&experiment).map_err(|e| Failure::usage(format!("{name}:\n{e}")))?;
+    let mut plans = check::check(&experiment).map_err(|e| {
+        Failure::usage(match changes {
+            [] => e.told(&name, &text),
+            // Lines of a text that only we have seen would mislead.
+            _ => format!("{name} with {}:\n{e}", changes.join(", ")),
+        })
+    })?;
     if !only.is_empty() {
         plans.retain(|p| only.contains(&p.id.scenario));
         experiment.scenario.retain(|s| only.contains(&s.name));
@@ -66,6 +70,22 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
         }
     }
     Ok(Ready { text, experiment, plans })
+}
+
+/// An error that a change made, told of that change: the person knows neither the changed text nor its lines.
+fn blame(name: &str, original: &str, changes: &[String], error: &ReadError) -> String {
+    let ReadError::Text { why, .. } = error else { return error.to_string() };
+    let after = |count: usize| {
+        let text = set::apply(original, &changes[..count]).ok()?;
+        load_file::parse(name, &text).err()
+    };
+    let made_it = |count: &usize| {
+        matches!(after(*count), Some(ReadError::Text { why: first, .. }) if first == *why)
+    };
+    match (1..=changes.len()).find(made_it) {
+        Some(count) => format!("{name} with {}: {why}", changes[count - 1]),
+        None => format!("{name} with {}: {why}", changes.join(", ")),
+    }
 }
 
 /// `quell run`.
@@ -189,19 +209,24 @@ pub fn check(name: &str, tc: bool) -> Result<ExitCode, Failure> {
         ready.experiment.expect.len()
     );
     if tc {
-        let mut told = Vec::new();
-        for queue in ready.plans.iter().flat_map(|p| p.queues.iter().map(move |q| (p, q))) {
-            let (plan, queue) = queue;
-            let place = (plan.id.scenario.clone(), queue.on.clone());
-            if told.contains(&place) {
-                continue;
+        let mut told = BTreeSet::new();
+        // The cells of a scenario have the same queues.
+        for plan in ready.plans.iter().filter(|p| told.insert(p.id.scenario.clone())) {
+            for queue in &plan.queues {
+                println!("\n# scenario {}, {}", plan.id.scenario, queue.on);
+                let mut device = queue.on.device.clone();
+                if queue.incoming {
+                    let outside = std::mem::replace(&mut device, ifb_name(&queue.on.device));
+                    println!("ip link add {device} type ifb");
+                    println!("ip link set {device} up");
+                    println!("tc qdisc replace dev {outside} ingress");
+                    println!("tc filter add dev {outside} parent ffff: matchall action mirred egress redirect dev {device}");
+                }
+                let steps = queue.tree.plan().map_err(Failure::usage)?;
+                for command in quell_tc::commands(&steps, &device) {
+                    println!("{command}");
+                }
             }
-            println!("\n# scenario {}, {}", plan.id.scenario, queue.on);
-            let steps = queue.tree.plan().map_err(Failure::usage)?;
-            for command in quell_tc::commands(&steps, &queue.on.device) {
-                println!("{command}");
-            }
-            told.push(place);
         }
     }
     Ok(ExitCode::SUCCESS)

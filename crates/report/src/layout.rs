@@ -133,7 +133,8 @@ struct Sources {
 }
 
 impl Sources {
-    /// None where a probe has not exactly one stream, with its own name, or where two probes measure the same kind of thing.
+    /// None where a probe has no stream of its own name, or where two probes measure the same kind of thing. Other streams of its cells
+    /// are those of loads.
     fn of(results: &Results, manifest: &Manifest) -> Option<Self> {
         let mut probes: Vec<&str> = manifest.cells.iter().map(|c| c.id.probe.as_str()).collect();
         probes.sort_unstable();
@@ -143,14 +144,6 @@ impl Sources {
             let mut own = results.rows.iter().filter(|r| r.cell.probe == probe).peekable();
             own.peek()?;
             let row = own.find(|r| r.stream == probe)?;
-            let others_are_flows = results
-                .rows
-                .iter()
-                .filter(|r| r.cell.probe == probe && r.stream != probe)
-                .all(|r| r.flow().is_some());
-            if !others_are_flows {
-                return None;
-            }
             match row.echo() {
                 Some(echo) if echo.up_ms.is_some() => one_way.push(probe.to_owned()),
                 Some(_) => round_trip.push(probe.to_owned()),

@@ -215,17 +215,25 @@ impl HostFair {
         }
     }
 
-    /// fq_codel's target must be above the time that one full packet takes (RFC 8290, section 5.2.2), here of all hosts in turn.
+    /// Bounded in packets, and fq_codel's target must be above the time that one full packet takes (RFC 8290, section 5.2.2), here of all hosts in turn.
     fn codel(&self) -> FqCodel {
         let packet = self.rate.time_for(FRAME);
         let needed = packet.nanos().saturating_mul(3) / 2;
+        // Half a second of the link: a flood that heeds no drop must not fill the usual 10240 packets. Few at a time go over
+        // board then, so that others' packets are not swept along.
+        let half_second = self.rate.bytes_in(quell_units::Span::from_millis(500)).get() / FRAME;
+        let bounded = FqCodel {
+            limit: Some(u32::try_from(half_second).unwrap_or(u32::MAX).clamp(100, 10_240)),
+            drop_batch: Some(8),
+            ..FqCodel::default()
+        };
         if needed <= 5_000_000 {
-            return FqCodel::default();
+            return bounded;
         }
         FqCodel {
             target: Some(quell_units::Span::from_micros(needed.div_ceil(1000))),
             interval: Some(quell_units::Span::from_micros(100_000 + needed.div_ceil(1000))),
-            ..FqCodel::default()
+            ..bounded
         }
     }
 }

@@ -16,18 +16,18 @@ impl Time {
     }
 }
 
-/// A span as whole nanoseconds, for JSON.
-pub(crate) fn nanos<S: serde::Serializer>(span: &Span, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_u64(span.nanos())
+/// A span as milliseconds, for JSON.
+pub(crate) fn millis<S: serde::Serializer>(span: &Span, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(span.as_millis_f64())
 }
 
-/// A span that may be missing as whole nanoseconds or null, for JSON.
-pub(crate) fn nanos_or_null<S: serde::Serializer>(
+/// A span that may be missing as milliseconds or null, for JSON.
+pub(crate) fn millis_or_null<S: serde::Serializer>(
     span: &Option<Span>,
     to: S,
 ) -> Result<S::Ok, S::Error> {
     match span {
-        Some(span) => to.serialize_u64(span.nanos()),
+        Some(span) => to.serialize_f64(span.as_millis_f64()),
         None => to.serialize_none(),
     }
 }

@@ -46,6 +46,13 @@ pub enum PlanError {
 /// Every cell of the experiment, in the order in which they are shown: scenarios, then probes, then repeats.
 pub fn plan(experiment: &Experiment) -> Result<Vec<CellPlan>, PlanError> {
     let network = experiment.topology.parse()?;
+    // What no scenario uses yet should be right too: a person who adds it later expects no surprise.
+    for queue in &experiment.queue {
+        place(&network, queue, &mut Vec::new())?;
+    }
+    for change in &experiment.timeline {
+        timeline(&network, change)?;
+    }
     let mut cells = Vec::new();
     for scenario in &experiment.scenario {
         let groups: Vec<(String, Vec<&Probe>)> = match experiment.probes_run {
@@ -79,6 +86,7 @@ fn cell(
             place(network, queue, &mut queues)?;
         }
     }
+    alone(scenario, &queues)?;
     let mut changes = Vec::new();
     for change in &experiment.timeline {
         if change.scenarios.is_empty() || change.scenarios.contains(&scenario.name) {
@@ -86,6 +94,7 @@ fn cell(
         }
     }
     changes.sort_by_key(|c| c.at);
+    lines(experiment, network, &changes)?;
     let mut tasks = tasks::tasks(experiment, network, scenario, probes, seed)?;
     tasks.extend(sampling(experiment, network, &queues, &tasks));
     let mut node_sysctl = scenario.sysctl.clone();
@@ -182,6 +191,53 @@ fn place(
     Ok(())
 }
 
+/// One queue a device: a second one would silently take the place of the first.
+fn alone(scenario: &Scenario, queues: &[PlacedQueue]) -> Result<(), PlanError> {
+    let mut seen = BTreeSet::new();
+    for queue in queues.iter().filter(|q| q.tree.queue.is_some()) {
+        let device = match queue.incoming {
+            true => quell_lab::build::ifb_name(&queue.on.device),
+            false => queue.on.device.clone(),
+        };
+        if !seen.insert((&queue.on.node, device)) {
+            let way = if queue.incoming { "what comes in at" } else { "what leaves by" };
+            return Err(PlanError::Other(format!(
+                "scenario `{}` puts two queues on {way} `{}`; name one of them",
+                scenario.name, queue.on
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Lines must make sense at every moment, also after each change.
+fn lines(
+    experiment: &Experiment,
+    network: &Network,
+    changes: &[PlacedChange],
+) -> Result<(), PlanError> {
+    let mut topology = experiment.topology.clone();
+    for change in changes {
+        let ChangeWhat::Line { on, line } = &change.what else { continue };
+        let (Some(wire), Some(link)) = (
+            network.wires.iter().find(|w| w.name == on.device),
+            topology.link.iter_mut().find(|l| l.name == on.device),
+        ) else {
+            continue;
+        };
+        if let Some(both) = link.both.take() {
+            (link.up, link.down) = (Some(both.clone()), Some(both));
+        }
+        let upward = network.nodes[wire.ends[0]].name == on.node;
+        let direction = if upward { &mut link.up } else { &mut link.down };
+        *direction = Some(direction.take().unwrap_or_default().changed_by(line));
+        topology
+            .parse()
+            .map_err(|e| PlanError::Other(format!("timeline at {}: then {e}", change.at)))?;
+    }
+    Ok(())
+}
+
 fn hosts_ahead(network: &Network, on: &Interface) -> Vec<usize> {
     let behind = network.hosts_behind(on);
     (0..network.nodes.len())
@@ -209,6 +265,14 @@ fn timeline(network: &Network, change: &Change) -> Result<Vec<PlacedChange>, Pla
     let place = format!("timeline at {}", change.at);
     let mut placed = Vec::new();
     match (&change.link, &change.on) {
+        (Some(_), None) if change.queue.is_some() => {
+            return Err(PlanError::Other(format!(
+                "{place}: `queue` goes with `on`; to change a link's own queue, give it in `up` or `down`"
+            )));
+        }
+        (None, Some(_)) if change.up.is_some() || change.down.is_some() => {
+            return Err(PlanError::Other(format!("{place}: `up` and `down` go with `link`")));
+        }
         (Some(link), None) => {
             let wire = network.wires.iter().find(|w| w.name == *link).ok_or_else(|| {
                 let names: Vec<&str> = network.wires.iter().map(|w| w.name.as_str()).collect();
@@ -238,9 +302,11 @@ fn timeline(network: &Network, change: &Change) -> Result<Vec<PlacedChange>, Pla
             let queue = change.queue.clone().ok_or_else(|| {
                 PlanError::Other(format!("{place}: `on` needs the new `queue`"))
             })?;
+            let tree = Tree::from(queue);
+            tree.plan().map_err(|e| PlanError::Other(format!("{place}: {e}")))?;
             placed.push(PlacedChange {
                 at: change.at,
-                what: ChangeWhat::Queue(PlacedQueue { on, incoming: false, tree: Tree::from(queue) }),
+                what: ChangeWhat::Queue(PlacedQueue { on, incoming: false, tree }),
             });
         }
         _ => {

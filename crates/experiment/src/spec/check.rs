@@ -1,10 +1,10 @@
 //! What fits together in an experiment, beyond what each field can say by itself.
 
-use super::{Experiment, Load, Probe};
-use crate::expect::Claim;
+use super::{Experiment, Load, Probe, TcpFlow, claims, place};
 use crate::nearest;
 use crate::plan::{self, PlanError};
 use quell_lab::cell::CellPlan;
+use quell_units::{Rate, Span};
 use std::collections::BTreeSet;
 
 /// Why an experiment is refused; each problem by itself.
@@ -15,6 +15,32 @@ pub struct CheckError {
     pub problems: Vec<String>,
 }
 
+impl CheckError {
+    /// The problems, each in a line with the name of the file and, where it can be found in its text, the line.
+    pub fn told(&self, name: &str, text: &str) -> String {
+        let told = self.problems.iter().map(|problem| match place::of_problem(text, problem) {
+            Some(line) => format!("{name}, line {line}: {problem}"),
+            None => format!("{name}: {problem}"),
+        });
+        told.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Most packets a second that one stream may send: beyond what a kernel carries, below what would only wait.
+const LEAST_GAP: Span = Span::from_micros(1);
+
+/// Least and largest segment sizes that the kernel takes (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`, include/net/tcp.h).
+const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
+
+/// Longest name of a congestion control (`TCP_CA_NAME_MAX` - 1, include/net/tcp.h).
+const LONGEST_CONGESTION: usize = 15;
+
+/// Least receive buffer: half of `SOCK_MIN_RCVBUF` (include/net/sock.h), since the kernel doubles what it is given.
+const LEAST_WINDOW: u64 = 1_152;
+
+/// Largest receive buffer that the window scale of RFC 7323 can tell of.
+const LARGEST_WINDOW: u64 = 1 << 30;
+
 /// Most cells of one experiment.
 const MOST_CELLS: u64 = 10_000;
 
@@ -24,8 +50,9 @@ pub fn check(experiment: &Experiment) -> Result<Vec<CellPlan>, CheckError> {
     names(experiment, &mut problems);
     times(experiment, &mut problems);
     references(experiment, &mut problems);
-    claims(experiment, &mut problems);
+    claims::check(experiment, &mut problems);
     sizes(experiment, &mut problems);
+    settings(experiment, &mut problems);
     if !problems.is_empty() {
         return Err(CheckError { problems });
     }
@@ -112,6 +139,11 @@ fn times(experiment: &Experiment, problems: &mut Vec<String>) {
         if duration.is_some_and(|d| d.nanos() == 0) {
             problems.push(format!("load `{name}`: a duration of 0 does nothing"));
         }
+        if let Load::Udp(flow) = load
+            && flow.on.is_some_and(|on| on.nanos() == 0)
+        {
+            problems.push(format!("load `{name}`: with `on` = 0 it never sends"));
+        }
     }
 }
 
@@ -126,6 +158,7 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
         .chain(&experiment.topology.routers)
         .map(String::as_str)
         .collect();
+    let mut again = Vec::new();
     let mut look = |place: String, what: &str, name: &str, known: &[&str]| {
         if !known.contains(&name) {
             let hint = nearest::hint(name, known);
@@ -137,6 +170,12 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
         scenario.loads.iter().for_each(|l| look(place(), "load", l, &loads));
         scenario.queues.iter().for_each(|q| look(place(), "queue", q, &queues));
         scenario.sysctl.keys().for_each(|n| look(place(), "node", n, &nodes));
+        for (what, names) in [("load", &scenario.loads), ("queue", &scenario.queues)] {
+            let mut seen = BTreeSet::new();
+            if let Some(twice) = names.iter().find(|n| !seen.insert(n.as_str())) {
+                again.push(format!("{} names the {what} `{twice}` twice; once is enough", place()));
+            }
+        }
     }
     for change in &experiment.timeline {
         let place = || format!("timeline at {}", change.at);
@@ -160,33 +199,73 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
         };
         named.into_iter().for_each(|n| look(place(), "host", n, &nodes));
     }
+    problems.append(&mut again);
+    let loads = experiment.load.iter().filter_map(|load| match load {
+        Load::Tcp(l) => Some(("load", &l.name, &l.from, &l.to)),
+        Load::Udp(l) => Some(("load", &l.name, &l.from, &l.to)),
+        Load::Command(_) => None,
+    });
+    let probes = experiment.probe.iter().map(|probe| match probe {
+        Probe::Ping(p) => ("probe", &p.name, &p.from, &p.to),
+        Probe::Udp(p) => ("probe", &p.name, &p.from, &p.to),
+        Probe::Tcp(p) => ("probe", &p.name, &p.from, &p.to),
+    });
+    for (what, name, from, to) in loads.chain(probes) {
+        if from == to {
+            problems.push(format!(
+                "{what} `{name}` goes from `{from}` to itself, past the network; name two hosts"
+            ));
+        }
+    }
 }
 
-fn claims(experiment: &Experiment, problems: &mut Vec<String>) {
-    let scenarios: Vec<&str> = experiment.scenario.iter().map(|s| s.name.as_str()).collect();
-    let probes: Vec<&str> = experiment
-        .probe
-        .iter()
-        .map(Probe::name)
-        .chain(experiment.load.iter().map(Load::name))
-        .collect();
-    for text in &experiment.expect {
-        match Claim::parse(text) {
-            Err(error) => problems.push(error.to_string()),
-            Ok(claim) => {
-                for source in claim.sources() {
-                    let scenario = source.scenario.as_deref().unwrap_or_default();
-                    if !scenario.is_empty() && !scenarios.contains(&scenario) {
-                        let hint = nearest::hint(scenario, &scenarios);
-                        problems.push(format!("expect \"{text}\": no scenario `{scenario}`{hint}"));
-                    }
-                    if !probes.contains(&source.probe.as_str()) {
-                        let hint = nearest::hint(&source.probe, &probes);
-                        problems.push(format!("expect \"{text}\": no probe or load `{}`{hint}", source.probe));
-                    }
-                }
+/// A node's settings are those of its network namespace; others would be the whole machine's.
+fn settings(experiment: &Experiment, problems: &mut Vec<String>) {
+    let own = experiment.scenario.iter().flat_map(|s| {
+        s.sysctl.values().map(move |keys| (format!("scenario `{}`", s.name), keys))
+    });
+    let places = std::iter::once(("sysctl".to_string(), &experiment.sysctl)).chain(own);
+    for (place, keys) in places {
+        for key in keys.keys() {
+            let parts: Vec<&str> = key.split(['.', '/']).collect();
+            if parts.len() < 2 || parts[0] != "net" || parts.iter().any(|p| p.is_empty()) {
+                problems.push(format!(
+                    "{place}: the setting `{key}` is not a node's own; those begin with net., as net.ipv4.tcp_ecn"
+                ));
             }
         }
+    }
+}
+
+fn flow(what: &str, flow: &TcpFlow, problems: &mut Vec<String>) {
+    let mut bad = |why: String| problems.push(format!("{what} `{}`: {why}", flow.name));
+    if flow.connections == 0 || flow.connections > 1000 {
+        bad(format!("{} connections can't be; give 1 to 1000", flow.connections));
+    }
+    if let Some(mss) = flow.mss.filter(|m| !SEGMENTS.contains(m)) {
+        let (least, most) = (SEGMENTS.start(), SEGMENTS.end());
+        bad(format!("an mss of {mss} can't be; the kernel takes {least} to {most} bytes"));
+    }
+    if let Some(window) = flow.window
+        && !(LEAST_WINDOW..=LARGEST_WINDOW).contains(&window.get())
+    {
+        bad(format!("a window of {window} can't be; give {LEAST_WINDOW}B to 1GiB"));
+    }
+    if let Some(name) = &flow.congestion
+        && !(1..=LONGEST_CONGESTION).contains(&name.len())
+    {
+        bad(format!("`congestion` names a kernel's congestion control, as \"cubic\"; \"{name}\" can't be one"));
+    }
+    if flow.bytes.is_some_and(|b| b.get() == 0) {
+        bad("with 0 bytes it carries nothing; leave `bytes` out to send to the end".into());
+    }
+}
+
+fn gap(what: &str, name: &str, rate: Rate, size: u64, problems: &mut Vec<String>) {
+    if rate.time_for(size) < LEAST_GAP {
+        problems.push(format!(
+            "{what} `{name}`: {rate} in packets of {size} bytes is more than a million packets a second; give a lower rate or a larger size"
+        ));
     }
 }
 
@@ -201,12 +280,11 @@ fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
     }
     for load in &experiment.load {
         match load {
-            Load::Tcp(l) if l.connections == 0 || l.connections > 1000 => {
-                problems.push(format!("load `{}`: {} connections can't be; give 1 to 1000", l.name, l.connections));
-            }
+            Load::Tcp(l) => flow("load", l, problems),
             Load::Udp(l) if l.size.get() < 32 || l.size.get() > 65_507 => {
                 problems.push(format!("load `{}`: a payload of {} can't be; give 32 to 65507 bytes", l.name, l.size));
             }
+            Load::Udp(l) => gap("load", &l.name, l.rate, l.size.get(), problems),
             Load::Command(l) if l.run.is_empty() => {
                 problems.push(format!("load `{}`: `run` names no program", l.name));
             }
@@ -214,6 +292,11 @@ fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
         }
     }
     for probe in &experiment.probe {
+        match probe {
+            Probe::Tcp(p) => flow("probe", p, problems),
+            Probe::Udp(p) => gap("probe", &p.name, p.rate, p.size.get(), problems),
+            Probe::Ping(_) => {}
+        }
         if let Probe::Udp(udp) = probe
             && !(44..=65_507).contains(&udp.size.get())
         {

@@ -209,15 +209,6 @@ to = "b"
     }
 
     #[test]
-    fn what_is_not_text_is_told_with_its_line() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("x.toml");
-        std::fs::write(&path, b"name = \"x\"\ntitle = \"\xff\"").expect("it can be written");
-        let error = read_file(&path).expect_err("not UTF-8").to_string();
-        assert!(error.contains("line 2") && error.contains("UTF-8"), "{error}");
-    }
-
-    #[test]
     fn a_missing_file_a_folder_and_an_endless_file_are_refused() {
         for path in ["/nonexistent.toml", "/", "/dev/zero"] {
             let error = read_file(Path::new(path)).expect_err(path).to_string();

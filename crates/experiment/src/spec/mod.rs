@@ -10,8 +10,9 @@
 //! Unknown keys are refused, with the nearest right one; names that nothing has, rates of zero and the like too.
 
 pub mod check;
+mod claims;
 pub mod load_file;
-pub mod place;
+mod place;
 pub mod set;
 
 use quell_lab::topology::{Interface, Line, Topology};

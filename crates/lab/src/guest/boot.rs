@@ -41,8 +41,11 @@ pub fn boot(spec: GuestSpec) -> Result<Guest, BootError> {
     }
     // The kernel process works in the folder, where a relative path would mean something else.
     let absolute = |part, path: &Path| {
-        std::fs::canonicalize(path)
-            .map_err(|error| BootError::Part { part, path: path.to_path_buf(), error })
+        std::fs::canonicalize(path).map_err(|error| BootError::Part {
+            part,
+            path: path.to_path_buf(),
+            error,
+        })
     };
     let kernel = absolute("kernel", &spec.kernel)?;
     let init_path = absolute("program", &spec.init)?;

@@ -84,7 +84,9 @@ pub enum BootError {
         error: std::io::Error,
     },
     /// An argument can't be handed over.
-    #[error("the guest's argument {argument:?} can't go through a kernel's command line: it has spaces, quotes or is empty")]
+    #[error(
+        "the guest's argument {argument:?} can't go through a kernel's command line: it has spaces, quotes or is empty"
+    )]
     Argument {
         /// The argument.
         argument: String,

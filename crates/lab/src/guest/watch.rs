@@ -3,7 +3,7 @@
 //! The thread starts the kernel process and stays until that has ended, because the kernel process is killed with the *thread* that
 //! started it (PR_SET_PDEATHSIG), and so with the whole program.
 
-use super::{BootError, Console, GuestSpec};
+use super::{BootError, GuestSpec};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -160,7 +160,7 @@ pub(super) fn start(
     console: Option<File>,
     word: PathBuf,
 ) -> Result<Guest, BootError> {
-    let (limit, is_quiet) = (spec.wall_limit, spec.console == Console::Null);
+    let limit = spec.wall_limit;
     let (tell, told) = mpsc::channel();
     let (send, end) = mpsc::channel();
     let watch = move || {
@@ -192,11 +192,7 @@ pub(super) fn start(
         });
         let _ = send.send(exit);
     };
-    debug_assert!(is_quiet || spec.console == Console::Inherit);
-    std::thread::Builder::new()
-        .name("guest".into())
-        .spawn(watch)
-        .map_err(BootError::Watch)?;
+    std::thread::Builder::new().name("guest".into()).spawn(watch).map_err(BootError::Watch)?;
     match told.recv() {
         Ok(Ok((pid, process))) => Ok(Guest { process, pid, end, exit: None }),
         Ok(Err(error)) => Err(BootError::Start { path: kernel, error }),
@@ -242,10 +238,7 @@ fn judge(status: ExitStatus, console: String, word: &Path) -> GuestExit {
         },
         // A user-mode kernel that panics aborts.
         (_, Some(signal)) if signal == Signal::SIGABRT as i32 => GuestExit::Panicked { console },
-        (Some(code), _) if console.contains("Kernel panic") => {
-            let _ = code;
-            GuestExit::Panicked { console }
-        }
+        (Some(_), _) if console.contains("Kernel panic") => GuestExit::Panicked { console },
         (Some(code), _) => GuestExit::Broke { code, console },
         (None, signal) => GuestExit::Killed { signal: signal.unwrap_or(0) },
     }

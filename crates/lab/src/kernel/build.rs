@@ -151,10 +151,7 @@ const SAME_NAME: [(&str, &str); 4] = [
 /// Builds the kernel that the options mean, or takes it from the cache if it is there and `force` is not set.
 ///
 /// Takes some minutes. If somebody else is building the same kernel, it waits and takes that one.
-pub fn build(
-    options: &Options,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<Kernel, BuildError> {
+pub fn build(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Kernel, BuildError> {
     if options.kernel_file.is_some() {
         return Err(BuildError::Ready);
     }
@@ -210,13 +207,13 @@ fn lock(
     let open = || File::options().write(true).create(true).truncate(false).open(path);
     let mut file = open().map_err(cache("opening", path))?;
     loop {
+        if options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
+            return Err(BuildError::Cancelled);
+        }
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok((lock, waited)),
             Err((back, nix::Error::EWOULDBLOCK)) => file = back,
             Err((_, errno)) => return Err(cache("locking", path)(errno.into())),
-        }
-        if options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
-            return Err(BuildError::Cancelled);
         }
         waited = true;
         progress(&Progress {
@@ -425,7 +422,8 @@ impl Builder<'_> {
     ) -> Result<(), BuildError> {
         // What the environment says of other builds (ARCH, MAKEFLAGS, KCONFIG_…) shall not steer this one.
         command.env_clear().env("LC_ALL", "C").envs(SAME_NAME);
-        command.envs(["PATH", "HOME", "TMPDIR"].map(|k| (k, std::env::var_os(k).unwrap_or_default())));
+        command
+            .envs(["PATH", "HOME", "TMPDIR"].map(|k| (k, std::env::var_os(k).unwrap_or_default())));
         let mut tail = VecDeque::new();
         let mut steps = 0.0;
         let mut log = self.log.try_clone().map_err(cache("writing", &self.log_path))?;
@@ -551,8 +549,11 @@ mod tests {
         let cache = std::env::temp_dir().join(format!("quell with space {}", std::process::id()));
         let source = std::env::temp_dir().join(format!("quell-src-{}.tar", std::process::id()));
         std::fs::write(&source, "").unwrap();
-        let options =
-            Options { source: Some(source.clone()), cache: Some(cache.clone()), ..Options::default() };
+        let options = Options {
+            source: Some(source.clone()),
+            cache: Some(cache.clone()),
+            ..Options::default()
+        };
         assert!(matches!(build(&options, &mut |_| {}), Err(BuildError::Folder { .. })));
         std::fs::remove_file(&source).unwrap();
         std::fs::remove_dir_all(&cache).unwrap();
@@ -574,7 +575,10 @@ mod tests {
         }
         let left: Vec<_> = std::fs::read_dir(cache.join("kernel")).unwrap().flatten().collect();
         assert!(left.iter().all(|e| e.path().is_file()), "{left:?}");
-        assert!(matches!(super::super::find(&options), Err(super::super::NotFound::NotBuilt { .. })));
+        assert!(matches!(
+            super::super::find(&options),
+            Err(super::super::NotFound::NotBuilt { .. })
+        ));
         std::fs::remove_dir_all(&cache).unwrap();
     }
 }

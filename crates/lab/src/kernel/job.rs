@@ -131,9 +131,7 @@ mod tests {
         let script = shell("echo a; echo b >&2; exit 3");
         let result = run(script, Duration::from_secs(10), None, &mut |l| seen.push(l.to_string()));
         assert_eq!(seen, ["a", "b"]);
-        assert!(
-            matches!(result, Err(JobError::Status { status, .. }) if status.code() == Some(3))
-        );
+        assert!(matches!(result, Err(JobError::Status { status, .. }) if status.code() == Some(3)));
     }
 
     #[test]

@@ -124,9 +124,8 @@ fn ends(task: &str, exit: &GuestExit) {
 fn processes_in(folder: &Path) -> Vec<String> {
     let folder = std::fs::canonicalize(folder).expect("the folder is there");
     let entries = std::fs::read_dir("/proc").expect("/proc is mounted").flatten();
-    let in_folder = entries.filter(|e| {
-        std::fs::read_link(e.path().join("cwd")).is_ok_and(|at| at == folder)
-    });
+    let in_folder =
+        entries.filter(|e| std::fs::read_link(e.path().join("cwd")).is_ok_and(|at| at == folder));
     in_folder.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 

@@ -45,7 +45,8 @@ fn write(name: &str, text: &str) -> Result<(), String> {
 /// Everything that a seed decides.
 fn facts() -> Result<(), String> {
     let mut text = String::new();
-    let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(|e| e.to_string())?;
+    let uuid =
+        std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(|e| e.to_string())?;
     let _ = writeln!(text, "uuid {}", uuid.trim());
     let mut bytes = [0_u8; 64];
     // SAFETY: the buffer is as long as said.
@@ -63,7 +64,8 @@ fn facts() -> Result<(), String> {
     }
     // Longer than a minute: the kernel's generator takes a new key meanwhile.
     std::thread::sleep(Duration::from_secs(100));
-    let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(|e| e.to_string())?;
+    let uuid =
+        std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(|e| e.to_string())?;
     let _ = writeln!(text, "later {}", uuid.trim());
     write("facts", &text)
 }
@@ -143,7 +145,8 @@ extern "C" fn on_signal(signal: libc::c_int) {
 
 /// Floating-point registers survive other threads, forks and signal handlers: the kernel keeps them lazily.
 fn floats() -> Result<(), String> {
-    let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::empty());
+    let action =
+        SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::empty());
     // SAFETY: the handler only computes.
     unsafe { sigaction(Signal::SIGUSR1, &action) }.map_err(|e| e.to_string())?;
     let threads: Vec<_> = (1..=4).map(|n| std::thread::spawn(move || compute(n, true))).collect();

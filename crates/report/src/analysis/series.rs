@@ -364,8 +364,14 @@ fn scenarios_of(run: &Run) -> Vec<String> {
     names
 }
 
+/// The probes' echo streams: where a cell has one of its probe's own name, the others are those of loads.
 fn echo_series(run: &Run) -> impl Iterator<Item = (&CellRecord, &EchoSeries)> {
-    run.iter().flat_map(|(record, data)| data.echoes.iter().map(move |series| (record, series)))
+    run.iter().flat_map(|(record, data)| {
+        let probe = &record.id.probe;
+        let has_own = data.echoes.iter().any(|s| s.stream == *probe);
+        let own = move |series: &&EchoSeries| !has_own || series.stream == *probe;
+        data.echoes.iter().filter(own).map(move |series| (record, series))
+    })
 }
 
 fn has_one_way(series: &EchoSeries) -> bool {

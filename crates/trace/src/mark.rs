@@ -1,0 +1,111 @@
+//! Marks: moments at which a connection waited, lost time or broke.
+
+use crate::time::{Time, millis_or_null};
+use quell_units::Span;
+use serde::Serialize;
+
+/// Which end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Who opened it, or, if that was not captured, who was seen first.
+    Client,
+    /// The other one.
+    Server,
+}
+
+impl Side {
+    /// The other end.
+    pub fn other(self) -> Self {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// Why a mark was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// A sender held something until an ACK came, and the other end was late with that ACK (RFC 1122, 4.2.3.2).
+    DelayedAck,
+    /// A sender held a small segment until an earlier one was acknowledged (Nagle, RFC 1122, 4.2.3.4); the ACK came promptly.
+    Nagle,
+    /// Nothing was heard until the retransmission timer ran out (RFC 6298).
+    Timeout,
+    /// The receiver's buffer was full.
+    ZeroWindow,
+    /// Sent again after three duplicate ACKs, or after SACK told of a gap.
+    FastRetransmit,
+    /// The last segment, sent again before the timer ran out (RFC 8985, tail loss probe).
+    TailProbe,
+    /// Sent again in the wake of a timeout.
+    AfterTimeout,
+    /// Sent again, and nothing in the capture tells why.
+    Retransmission,
+    /// SYN, or SYN and ACK, sent again.
+    SynRetransmit,
+    /// Arrived behind data that was sent after it.
+    OutOfOrder,
+    /// Broken off.
+    Reset,
+}
+
+impl Cause {
+    /// Whether something was sent again.
+    pub fn is_retransmission(self) -> bool {
+        matches!(
+            self,
+            Cause::Timeout
+                | Cause::FastRetransmit
+                | Cause::TailProbe
+                | Cause::AfterTimeout
+                | Cause::Retransmission
+                | Cause::SynRetransmit
+        )
+    }
+}
+
+/// What was held while an ACK was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// Its payload, in bytes.
+    pub bytes: u32,
+    /// Whether it ended the direction (FIN).
+    pub fin: bool,
+    /// Whether Nagle's rule can have held it: it is smaller than a full segment. If not, a window did.
+    pub small: bool,
+    /// The time from the ACK to it.
+    #[serde(rename = "after_ack_ms", serialize_with = "crate::time::millis")]
+    pub after: Span,
+    /// What an ACK takes at least from here to the other end and back, if anything told.
+    #[serde(rename = "path_ms", serialize_with = "millis_or_null")]
+    pub path: Option<Span>,
+}
+
+/// A moment at which a connection waited, lost time or broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// When the waiting began, or, where nobody waited, when it happened.
+    pub time: Time,
+    /// Whose data waited, was sent again or came late; who reset.
+    pub side: Side,
+    /// Why.
+    pub cause: Cause,
+    /// How long, where somebody waited.
+    pub waited: Option<Span>,
+    /// Payload of the segment that it is about, in bytes.
+    pub length: u32,
+    /// The packets that show it, as tcpdump counts; the first is 0 if the capture does not hold it.
+    pub packets: Packets,
+    /// What was held, for [`Cause::DelayedAck`] and [`Cause::Nagle`].
+    pub held: Option<Held>,
+    /// For retransmissions: the other end told that it had the data already (DSACK, RFC 2883, or timestamps, RFC 3522).
+    pub spurious: bool,
+    /// For [`Cause::ZeroWindow`]: it lasted until the capture or the connection ended.
+    pub open: bool,
+}
+
+/// Up to three packets.
+pub type Packets = [Option<u64>; 3];
