@@ -69,7 +69,9 @@ fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
         times.push(run(quell, Path::new("home-link"), out, &[])?);
     }
     let wall = median(&mut times);
-    println!("\nhome-link, 18 cells of 20 s (428 virtual s with warm-up), all CPUs: {wall:.1} s of wall time");
+    println!(
+        "\nhome-link, 18 cells of 20 s (428 virtual s with warm-up), all CPUs: {wall:.1} s of wall time"
+    );
     peer(quell, rounds, out)
 }
 

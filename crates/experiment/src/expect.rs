@@ -249,7 +249,8 @@ impl Claim {
             None => (right, None),
         };
         if relation == Relation::Equal && tolerance.is_none() && left.metric.unit() != Unit::Count {
-            let why = "a measured value is never exactly equal: give a tolerance, as in `= 20ms ± 1us`";
+            let why =
+                "a measured value is never exactly equal: give a tolerance, as in `= 20ms ± 1us`";
             return Err(fail(why.into()));
         }
         let bound = read_bound(bound, tolerance, &left).map_err(fail)?;
@@ -309,8 +310,7 @@ impl Claim {
                 let mut source = source.clone();
                 source.scenario.get_or_insert_with(|| at.scenario.clone());
                 let others = evidence.values(&source);
-                let other =
-                    others.iter().filter(|o| o.repeat == at.repeat).find_map(|o| o.value);
+                let other = others.iter().filter(|o| o.repeat == at.repeat).find_map(|o| o.value);
                 match other {
                     None => (f64::NEG_INFINITY, format!("nothing was measured for {source}")),
                     Some(other) => (
@@ -342,12 +342,10 @@ fn read_bound(text: &str, tolerance: Option<&str>, left: &Source) -> Result<Boun
     let unit = left.metric.unit();
     let factor_and_path = match text.split_once(['*', '×']) {
         Some((factor, path)) if !factor.trim().is_empty() => {
-            let factor: f64 = factor
-                .trim()
-                .parse()
-                .ok()
-                .filter(|f: &f64| f.is_finite())
-                .ok_or_else(|| format!("`{}` is not a factor; write as in `0.5 * …`", factor.trim()))?;
+            let factor: f64 =
+                factor.trim().parse().ok().filter(|f: &f64| f.is_finite()).ok_or_else(|| {
+                    format!("`{}` is not a factor; write as in `0.5 * …`", factor.trim())
+                })?;
             Some((factor, path.trim()))
         }
         _ if text.starts_with('*') || text.chars().next().is_some_and(char::is_alphabetic) => {

@@ -6,7 +6,8 @@ pub fn nearest<'a>(wrong: &str, right: &[&'a str]) -> Option<&'a str> {
         .iter()
         .map(|r| (strsim::damerau_levenshtein(wrong, r), *r))
         .filter(|(distance, r)| {
-            let (length, longer) = (r.chars().count(), r.chars().count().max(wrong.chars().count()));
+            let (length, longer) =
+                (r.chars().count(), r.chars().count().max(wrong.chars().count()));
             // Words that share no letter, as two hosts `a` and `c`, are strangers however short they are.
             *distance <= 1 + length / 3 && *distance < longer
         })

@@ -176,9 +176,8 @@ fn one_agent_does_all_kinds_of_tasks_at_once_and_the_failing_ones_disturb_nobody
         on_off: None,
         report: Span::from_millis(50),
     };
-    let command = |argv: &[&str]| TaskKind::Command {
-        argv: argv.iter().map(|s| (*s).to_owned()).collect(),
-    };
+    let command =
+        |argv: &[&str]| TaskKind::Command { argv: argv.iter().map(|s| (*s).to_owned()).collect() };
     let tasks = vec![
         task("server/up", server(up)),
         task("server/down", server(down)),
@@ -192,10 +191,7 @@ fn one_agent_does_all_kinds_of_tasks_at_once_and_the_failing_ones_disturb_nobody
         task("load/command", command(&["echo", "hello"])),
         task("load/fails", command(&["sh", "-c", "exit 7"])),
         task("load/nowhere", tcp("nowhere", free_port(), Direction::Up)),
-        task(
-            "sample/sockets",
-            TaskKind::SampleSockets { interval: Span::from_millis(50) },
-        ),
+        task("sample/sockets", TaskKind::SampleSockets { interval: Span::from_millis(50) }),
         task(
             "sample/queues",
             TaskKind::SampleQueues { devices: Vec::new(), interval: Span::from_millis(50) },
@@ -238,10 +234,7 @@ fn what_can_t_be_is_refused_before_the_start_with_its_reason() {
     let TaskKind::Tcp(mut client) = tcp("x", bind, Direction::Up) else { unreachable!() };
     client.congestion = Some("nonesuch".into());
     let tasks = vec![
-        task(
-            "port",
-            TaskKind::TcpServer { bind, report: Span::from_millis(50), window: None },
-        ),
+        task("port", TaskKind::TcpServer { bind, report: Span::from_millis(50), window: None }),
         task("udp-port", TaskKind::UdpReflector { bind: taken_udp.local_addr().unwrap() }),
         task("congestion", TaskKind::Tcp(client)),
         task("program", TaskKind::Command { argv: vec!["no-such-program".into()] }),

@@ -4,7 +4,7 @@
 //!   4  quell                       the command line
 //!   3  experiment  report
 //!   2  probe  load  lab  shaper
-//!   1  sys  netlink  store  chart  one system thing each
+//!   1  sys  netlink  store  chart  trace   one system thing each
 //!   0  model  stats  wire  tc      pure: no I/O, no clock, no randomness
 //!      units                       below all of them
 //! ```
@@ -15,7 +15,7 @@ use cargo_metadata::Metadata;
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
     ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc"]),
-    ("1", &["quell-sys", "quell-netlink", "quell-store", "quell-chart"]),
+    ("1", &["quell-sys", "quell-netlink", "quell-store", "quell-chart", "quell-trace"]),
     ("2", &["quell-probe", "quell-load", "quell-lab", "quell-shaper"]),
     ("3", &["quell-experiment", "quell-report"]),
     ("4", &["quell"]),
@@ -27,6 +27,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-netlink", &["quell-units", "quell-tc"]),
     ("quell-store", &["quell-model"]),
     ("quell-chart", &[]),
+    ("quell-trace", &["quell-units"]),
     ("quell-house", &[]),
 ];
 

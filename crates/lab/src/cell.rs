@@ -87,7 +87,11 @@ impl Line {
     /// This line with the properties that another one names.
     pub fn changed_by(&self, other: &Line) -> Line {
         let buffer = if other.queue.is_some() { None } else { other.buffer.or(self.buffer) };
-        let queue = if other.buffer.is_some() { None } else { other.queue.clone().or_else(|| self.queue.clone()) };
+        let queue = if other.buffer.is_some() {
+            None
+        } else {
+            other.queue.clone().or_else(|| self.queue.clone())
+        };
         Line {
             rate: other.rate.or(self.rate),
             delay: other.delay.or(self.delay),

@@ -130,7 +130,9 @@ fn spawn(
         host: program.host.clone(),
         error,
     };
-    let mut child = built.spaces[node].run(start).map_err(|e| failed(e.to_string()))?.map_err(failed)?;
+    let mut child = build::in_its_own_sysfs(&built.spaces[node], start)
+        .map_err(|e| failed(e.to_string()))?
+        .map_err(failed)?;
     if !interactive && program != &plan.main {
         // Nobody reads what companions say, and a full pipe would stop them.
         drain(child.stdout.take());

@@ -58,7 +58,9 @@ fn queues() -> Vec<(String, String)> {
     let Ok(links) = stack.links() else { return Vec::new() };
     let mut found = Vec::new();
     for link in links {
-        let Ok(qdiscs) = quell_netlink::tc::dump_qdiscs(stack.socket(), link.index) else { continue };
+        let Ok(qdiscs) = quell_netlink::tc::dump_qdiscs(stack.socket(), link.index) else {
+            continue;
+        };
         if qdiscs.is_empty() || qdiscs.iter().all(|q| q.kind == "noqueue") {
             continue;
         }

@@ -87,7 +87,12 @@ fn try_step(index: u32, step: &Step, found: &mut BTreeMap<String, String>) {
 }
 
 fn alone(qdisc: &Qdisc) -> Tree {
-    Tree::from(Queue { handle: None, qdisc: qdisc.clone(), classes: Vec::new(), filters: Vec::new() })
+    Tree::from(Queue {
+        handle: None,
+        qdisc: qdisc.clone(),
+        classes: Vec::new(),
+        filters: Vec::new(),
+    })
 }
 
 fn incoming(clsact: bool, filter: Option<Filter>) -> Tree {

@@ -58,7 +58,12 @@ pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>) -> Option<Tree> {
     let delays = line.delay.is_some() || line.jitter.is_some() || line.duplicate.is_some();
     let alone = line.mark.is_some() && line.loss.is_none();
     if line.mark.is_some() && !alone {
-        let netem = Netem { limit: Some(NEVER_REACHED), loss: line.mark, ecn: Some(true), ..Netem::default() };
+        let netem = Netem {
+            limit: Some(NEVER_REACHED),
+            loss: line.mark,
+            ecn: Some(true),
+            ..Netem::default()
+        };
         inner = Some(around(netem, MARK, inner));
     }
     if delays || line.loss.is_some() || alone {

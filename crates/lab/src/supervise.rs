@@ -141,8 +141,7 @@ fn start_agents(
                 .stdout(Stdio::piped())
                 .spawn()
         };
-        let mut child = space
-            .run(spawn)
+        let mut child = build::in_its_own_sysfs(space, spawn)
             .map_err(|e| failed(e.to_string()))?
             .map_err(|e| failed(format!("starting `{}`: {e}", program.join(" "))))?;
         let input = child.stdin.take();
@@ -257,11 +256,15 @@ impl Crew {
     fn late(&self, what: &str) -> SuperviseError {
         let preparing = self.start.is_none();
         let waiting = self.agents.iter().flat_map(|a| &a.tasks).find(|t| {
-            let open = preparing && !self.ready.contains(&t.id) || !preparing && !t.kind.is_server();
+            let open =
+                preparing && !self.ready.contains(&t.id) || !preparing && !t.kind.is_server();
             open && !self.ended.contains(&t.id)
         });
         let (host, task) = waiting.map_or(("?", "?"), |t| (t.host.as_str(), t.id.as_str()));
-        SuperviseError::Agent { host: host.into(), why: format!("its task `{task}` {what} in time") }
+        SuperviseError::Agent {
+            host: host.into(),
+            why: format!("its task `{task}` {what} in time"),
+        }
     }
 
     fn tell(

@@ -42,9 +42,8 @@ pub struct Program {
 impl Program {
     /// Finds the program. Errors when there is none of this name.
     pub fn prepare(task: &str, argv: &[String]) -> Result<Self, LoadError> {
-        let program = argv
-            .first()
-            .ok_or_else(|| LoadError::Program("no program was named".into()))?;
+        let program =
+            argv.first().ok_or_else(|| LoadError::Program("no program was named".into()))?;
         let path = find(program).ok_or_else(|| {
             LoadError::Program(format!(
                 "there is no program `{program}` here; install it, or name it with its path"

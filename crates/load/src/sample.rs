@@ -129,8 +129,7 @@ impl QueueSampler {
                 if matches!(class.kind.as_str(), "fq_codel" | "sfq" | "cake" | "fq_pie" | "mq") {
                     continue;
                 }
-                let place =
-                    (device.clone(), class.id.to_string(), format!("{} class", class.kind));
+                let place = (device.clone(), class.id.to_string(), format!("{} class", class.kind));
                 let marks = marks(class.extra.as_ref());
                 self.samples.push(sample(t_ns, place, &class.stats, marks));
             }

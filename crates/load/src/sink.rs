@@ -135,7 +135,9 @@ impl Book {
             let stepped = self.wall.steps() != steps;
             let got = self.inbox.receive(socket.as_fd()).unwrap_or(0);
             for (arrival, bytes) in self.inbox.iter() {
-                let (Some(from), Some(packet)) = (arrival.from, OneWay::read(bytes)) else { continue };
+                let (Some(from), Some(packet)) = (arrival.from, OneWay::read(bytes)) else {
+                    continue;
+                };
                 self.last_ns = now_ns;
                 let key = (from, packet.name.to_owned());
                 if self.flows.len() >= MOST_FLOWS && !self.flows.contains_key(&key) {

@@ -100,7 +100,11 @@ impl SinkFlow {
         }
         if self.each {
             let status = if is_copy { EchoStatus::Duplicate } else { EchoStatus::Ok };
-            self.rows.push(EchoSample { up_ns, up_order: Some(up_order), ..row(seq, t_ns, bytes, status) });
+            self.rows.push(EchoSample {
+                up_ns,
+                up_order: Some(up_order),
+                ..row(seq, t_ns, bytes, status)
+            });
         }
     }
 

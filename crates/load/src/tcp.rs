@@ -115,7 +115,10 @@ impl Client {
         if spec.direction == Direction::Up {
             // That nothing has arrived yet is true whether or not the server will ever hear of the flow.
             for name in &names {
-                emit(Event::Flow { stream: name.clone(), samples: vec![zero(window, begun, Side::Receiver)] });
+                emit(Event::Flow {
+                    stream: name.clone(),
+                    samples: vec![zero(window, begun, Side::Receiver)],
+                });
             }
         }
         let desk = Desk::new()?;
@@ -132,9 +135,11 @@ impl Client {
                     desk.rang(name, found);
                 };
                 let builder = std::thread::Builder::new().stack_size(STACK).name(name.clone());
-                workers.push(builder.spawn_scoped(scope, work).map_err(|e| {
-                    SysError::io(format!("start a thread for flow `{name}`"), &e)
-                }));
+                workers.push(
+                    builder
+                        .spawn_scoped(scope, work)
+                        .map_err(|e| SysError::io(format!("start a thread for flow `{name}`"), &e)),
+                );
             }
             let workers: Result<Vec<_>, SysError> = workers.into_iter().collect();
             let result = workers
@@ -326,7 +331,8 @@ impl Desk {
         let now = monotonic_ns();
         for name in &papers.silent {
             let side = if spec.direction == Direction::Up { Side::Sender } else { Side::Receiver };
-            let samples = vec![zero(window, begun, side), zero(window, now.min(window.end_ns()), side)];
+            let samples =
+                vec![zero(window, begun, side), zero(window, now.min(window.end_ns()), side)];
             emit(Event::Flow { stream: name.clone(), samples });
             let line = format!("{name}: no connection to {} came about in its whole time", spec.to);
             emit(Event::Output { task: task.into(), stderr: true, line });

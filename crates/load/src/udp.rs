@@ -49,7 +49,10 @@ impl Sender {
             return Err(wrong("it is on for no time at all".into()));
         }
         if spec.size > LARGEST {
-            return Err(wrong(format!("{} bytes don't fit in a packet; at most {LARGEST}", spec.size)));
+            return Err(wrong(format!(
+                "{} bytes don't fit in a packet; at most {LARGEST}",
+                spec.size
+            )));
         }
         let each = spec.rate.bps() / (u64::from(spec.size.max(1)) * 8) <= EACH_UP_TO;
         let packet = OneWay::template(&spec.stream, each, spec.size as usize).ok_or_else(|| {

@@ -34,7 +34,9 @@ impl Log {
     fn flow(&self, name: &str, side: Side) -> Vec<FlowSample> {
         let mut samples = Vec::new();
         for event in self.0.lock().unwrap().iter() {
-            if let Event::Flow { stream, samples: more } = event && stream == name {
+            if let Event::Flow { stream, samples: more } = event
+                && stream == name
+            {
                 samples.extend(more.iter().filter(|s| s.side == side).cloned());
             }
         }
@@ -45,7 +47,9 @@ impl Log {
     fn echoes(&self, name: &str) -> Vec<EchoSample> {
         let mut rows = Vec::new();
         for event in self.0.lock().unwrap().iter() {
-            if let Event::Echo { stream, samples } = event && stream == name {
+            if let Event::Echo { stream, samples } = event
+                && stream == name
+            {
                 rows.extend(samples.iter().cloned());
             }
         }

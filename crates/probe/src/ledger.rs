@@ -254,12 +254,7 @@ mod tests {
         let got: Vec<_> = rows.iter().map(|r| (r.seq, r.status, r.down_order)).collect();
         assert_eq!(
             got,
-            [
-                (0, Ok, Some(0)),
-                (2, Ok, Some(1)),
-                (1, Ok, Some(2)),
-                (1, Duplicate, Some(3)),
-            ]
+            [(0, Ok, Some(0)), (2, Ok, Some(1)), (1, Ok, Some(2)), (1, Duplicate, Some(3)),]
         );
         assert_eq!(rows[1].t_ns, 20 * MS);
         assert_eq!(ledger.waiting(), 0);
@@ -276,7 +271,11 @@ mod tests {
         }
         ledger.take();
         ledger.expire(109 * MS);
-        assert_eq!(statuses(&mut ledger), [], "the first packet's patience is over, and it was answered");
+        assert_eq!(
+            statuses(&mut ledger),
+            [],
+            "the first packet's patience is over, and it was answered"
+        );
         ledger.expire(170 * MS);
         assert_eq!(
             statuses(&mut ledger),

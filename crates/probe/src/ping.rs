@@ -69,13 +69,15 @@ impl Ping {
 }
 
 fn check(stream: &PingStream) -> Result<(), ProbeError> {
-    let wrong =
-        |why: String| ProbeError::Parameter { stream: stream.stream.clone(), why };
+    let wrong = |why: String| ProbeError::Parameter { stream: stream.stream.clone(), why };
     if stream.interval.is_zero() {
         return Err(wrong("the interval is zero; take at least 1us".into()));
     }
     if stream.size > LARGEST {
-        return Err(wrong(format!("{} bytes don't fit in a packet; at most {LARGEST}", stream.size)));
+        return Err(wrong(format!(
+            "{} bytes don't fit in a packet; at most {LARGEST}",
+            stream.size
+        )));
     }
     Ok(())
 }

@@ -206,9 +206,8 @@ pub(crate) fn run<L: Line>(
             if came(&fds[0]) {
                 break;
             }
-            let errs = |fd: &PollFd<'_>| {
-                fd.revents().is_some_and(|e| e.contains(PollFlags::POLLERR))
-            };
+            let errs =
+                |fd: &PollFd<'_>| fd.revents().is_some_and(|e| e.contains(PollFlags::POLLERR));
             let sockets = fds[2..].iter().enumerate();
             sockets.filter(|(_, fd)| came(fd)).map(|(i, fd)| (i, errs(fd))).collect()
         };

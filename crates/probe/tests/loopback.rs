@@ -129,7 +129,10 @@ fn a_reflector_that_hears_and_says_nothing_makes_every_packet_lost_or_unfinished
     client.run(&window(100), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     let rows = rows.of("udp");
     assert_eq!(rows.len(), 50);
-    assert!(rows.iter().all(|r| r.status == EchoStatus::Unfinished), "none was awaited for a second");
+    assert!(
+        rows.iter().all(|r| r.status == EchoStatus::Unfinished),
+        "none was awaited for a second"
+    );
 }
 
 #[test]

@@ -56,7 +56,9 @@ pub enum Command {
         json: Json,
     },
     /// Show a run's results as tables
-    #[command(after_help = "Examples:\n  quell show                    the latest run\n  quell show 20261121T101503-home-link --json")]
+    #[command(
+        after_help = "Examples:\n  quell show                    the latest run\n  quell show 20261121T101503-home-link --json"
+    )]
     Show {
         #[command(flatten)]
         run: RunName,

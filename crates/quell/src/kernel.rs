@@ -71,7 +71,8 @@ fn build(source: &Source, force: bool) -> Result<ExitCode, Failure> {
             ProgressDrawTarget::hidden()
         },
     );
-    if let Ok(style) = ProgressStyle::with_template("  {prefix:12} {bar:40} {percent:>3} %  {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("  {prefix:12} {bar:40} {percent:>3} %  {msg}")
+    {
         bar.set_style(style.progress_chars("━╸─"));
     }
     let mut told = String::new();

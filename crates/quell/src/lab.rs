@@ -34,10 +34,13 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
     let mut companions = Vec::new();
     for text in &with {
         let (host, command) = text.split_once(':').ok_or_else(|| {
-            Failure::usage(format!("--with \"{text}\": write 'HOST: COMMAND', as 'server: iperf3 -s'"))
+            Failure::usage(format!(
+                "--with \"{text}\": write 'HOST: COMMAND', as 'server: iperf3 -s'"
+            ))
         })?;
         network.find("--with", host.trim()).map_err(Failure::usage)?;
-        let argv: Vec<String> = command.split_whitespace().map(|w| addressed(&network, w)).collect();
+        let argv: Vec<String> =
+            command.split_whitespace().map(|w| addressed(&network, w)).collect();
         if argv.is_empty() {
             return Err(Failure::usage(format!("--with \"{text}\" names no program")));
         }
@@ -99,7 +102,9 @@ fn cell(lab: &LabPlace) -> Result<CellPlan, Failure> {
     let topology: Topology = load_file::parse_as(&name, &text).map_err(Failure::usage)?;
     topology.parse().map_err(|e| Failure::usage(format!("{name}: {e}")))?;
     if let Some(scenario) = &lab.scenario {
-        return Err(Failure::usage(format!("{name} is a topology and has no scenario `{scenario}`")));
+        return Err(Failure::usage(format!(
+            "{name} is a topology and has no scenario `{scenario}`"
+        )));
     }
     Ok(CellPlan {
         id: CellId { scenario: "lab".into(), probe: "exec".into(), repeat: 0 },

@@ -25,7 +25,8 @@ impl Show {
                     .progress_chars("━╸─")
             };
             let scenario = style(&format!("  {{prefix:{width}}}  {{bar:40}}  {{percent:>3}} %"));
-            let total = style(&format!("  {{prefix:{width}}}  {{bar:40}}  {{percent:>3}} %  {{msg}}"));
+            let total =
+                style(&format!("  {{prefix:{width}}}  {{bar:40}}  {{percent:>3}} %  {{msg}}"));
             let bars = scenarios
                 .iter()
                 .map(|name| {
@@ -43,7 +44,8 @@ impl Show {
 
     /// How far it came.
     pub fn update(&mut self, progress: &Progress) {
-        let left = progress.left.map_or("estimating …".to_string(), |l| format!("{} left", words(l)));
+        let left =
+            progress.left.map_or("estimating …".to_string(), |l| format!("{} left", words(l)));
         match &self.bars {
             Some((_, sum, bars)) => {
                 for (bar, (_, fraction)) in bars.iter().zip(&progress.scenarios) {

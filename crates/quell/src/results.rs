@@ -7,8 +7,8 @@ use quell_experiment::expect::{Claim, Evidence, Measured, Metric, Source};
 use quell_experiment::nearest;
 use quell_experiment::run::Finished;
 use quell_experiment::spec::{Experiment, Load, Probe, load_file};
-use quell_model::{CellStatus, Manifest, Outcome};
 use quell_model::manifest::ExpectationRecord;
+use quell_model::{CellStatus, Manifest, Outcome};
 use quell_report::analysis::{EchoResult, FlowResult, Results, StreamKind, StreamResult};
 use quell_report::{figures, html, json, table};
 use quell_store::{Run, RunState, RunSummary};
@@ -158,6 +158,9 @@ impl Evidence for Table<'_> {
                     || r.cell.probe == "all"
                     || !self.experiment.probe.iter().any(|p| p.name() == source.probe)
             })
+            // Of a flow whose single packets were reported too, the counts are the flow's and the delays the packets'.
+            .filter(|r| value(r, source.metric).is_some() || !self.has_twin(r))
+            .filter(|r| !(is_count(source.metric) && r.echo().is_some() && self.has_twin(r)))
             .map(|r| Measured {
                 scenario: r.cell.scenario.clone(),
                 stream: r.stream.clone(),
@@ -166,6 +169,18 @@ impl Evidence for Table<'_> {
             })
             .collect()
     }
+}
+
+impl Table<'_> {
+    /// Whether the stream has another row in the same cell.
+    fn has_twin(&self, row: &StreamResult) -> bool {
+        let same = |r: &&StreamResult| r.cell == row.cell && r.stream == row.stream;
+        self.results.rows.iter().filter(same).count() > 1
+    }
+}
+
+fn is_count(metric: Metric) -> bool {
+    matches!(metric, Metric::Loss | Metric::Sent | Metric::Received)
 }
 
 fn value(row: &StreamResult, metric: Metric) -> Option<f64> {
@@ -257,7 +272,12 @@ pub fn after_run(
         return Err(Failure::check("stopped; what was measured until then is kept"));
     }
     if !failed.is_empty() {
-        let text = format!("{} of {} cells failed:\n{}", failed.len(), manifest.cells.len(), failed.join("\n"));
+        let text = format!(
+            "{} of {} cells failed:\n{}",
+            failed.len(),
+            manifest.cells.len(),
+            failed.join("\n")
+        );
         return Err(Failure::system(text));
     }
     let broken = manifest.expectations.iter().filter(|e| !e.held).count();
@@ -386,11 +406,8 @@ pub fn plot(
     };
     let opened = open_named(name)?;
     let figure = figures::figure(&opened.run, wanted).map_err(Failure::usage)?;
-    let bytes = if is_png {
-        figure.png(2.0).map_err(Failure::system)?
-    } else {
-        figure.svg().into_bytes()
-    };
+    let bytes =
+        if is_png { figure.png(2.0).map_err(Failure::system)? } else { figure.svg().into_bytes() };
     write(output, &bytes)?;
     println!("{}", output.display());
     Ok(ExitCode::SUCCESS)

@@ -48,8 +48,8 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
     // Errors in the file itself are told with its own lines, before any change.
     load_file::parse(&name, &original).map_err(Failure::usage)?;
     let text = set::apply(&original, changes).map_err(Failure::usage)?;
-    let mut experiment =
-        load_file::parse(&name, &text).map_err(|e| Failure::usage(blame(&name, &original, changes, &e)))?;
+    let mut experiment = load_file::parse(&name, &text)
+        .map_err(|e| Failure::usage(blame(&name, &original, changes, &e)))?;
     let names: Vec<&str> = experiment.scenario.iter().map(|s| s.name.as_str()).collect();
     if let Some(wanted) = only.iter().find(|w| !names.contains(&w.as_str())) {
         let hint = nearest::hint(wanted, &names);
@@ -79,9 +79,7 @@ fn blame(name: &str, original: &str, changes: &[String], error: &ReadError) -> S
         let text = set::apply(original, &changes[..count]).ok()?;
         load_file::parse(name, &text).err()
     };
-    let made_it = |count: &usize| {
-        matches!(after(*count), Some(ReadError::Text { why: first, .. }) if first == *why)
-    };
+    let made_it = |count: &usize| matches!(after(*count), Some(ReadError::Text { why: first, .. }) if first == *why);
     match (1..=changes.len()).find(made_it) {
         Some(count) => format!("{name} with {}: {why}", changes[count - 1]),
         None => format!("{name} with {}: {why}", changes.join(", ")),
@@ -98,6 +96,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     if args.jobs == Some(0) {
         return Err(Failure::usage("--jobs 0 runs nothing; give at least 1"));
     }
+    can_be_written(args)?;
     let carrier = carrier(args.kernel, &args.guest, &ready.plans)?;
     let cpus = quell_sys::affinity::allowed_cpus().map_or(1, |c| c.len().max(1));
     // Real time is shared: cells side by side would disturb each other.
@@ -117,8 +116,7 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
     }
-    let scenarios: Vec<String> =
-        ready.experiment.scenario.iter().map(|s| s.name.clone()).collect();
+    let scenarios: Vec<String> = ready.experiment.scenario.iter().map(|s| s.name.clone()).collect();
     let mut show = progress::Show::new(&scenarios);
     let finished = quell_experiment::run::run(
         &ready.experiment,
@@ -130,6 +128,44 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     .map_err(Failure::system)?;
     show.finish();
     results::after_run(&finished, &ready.experiment, args)
+}
+
+/// Told before anything runs: a run takes minutes, and its results need a place.
+fn can_be_written(args: &Run) -> Result<(), Failure> {
+    let runs = &args.place.base;
+    let there = runs.ancestors().find(|p| p.exists() || p.as_os_str().is_empty());
+    let there = match there {
+        Some(path) if !path.as_os_str().is_empty() => path,
+        _ => Path::new("."),
+    };
+    let refused = |path: &Path, option: &str, why: &str| {
+        Failure::system(format!(
+            "could not write to {}: {why}; choose another with {option}",
+            path.display()
+        ))
+    };
+    if !there.is_dir() {
+        return Err(refused(
+            runs,
+            "--out",
+            &format!("{} is a file, not a folder", there.display()),
+        ));
+    }
+    let may = nix::unistd::access(there, nix::unistd::AccessFlags::W_OK);
+    may.map_err(|e| refused(runs, "--out", e.desc()))?;
+    let Some(report) = &args.report else { return Ok(()) };
+    let folder = report.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if report.is_dir() {
+        return Err(refused(report, "--report", "it is a folder"));
+    }
+    if !folder.is_dir() {
+        return Err(refused(
+            report,
+            "--report",
+            &format!("there is no folder {}", folder.display()),
+        ));
+    }
+    Ok(())
 }
 
 fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Carrier, Failure> {
@@ -182,7 +218,9 @@ pub fn list(json: bool) -> Result<ExitCode, Failure> {
     for (name, experiment) in &rows {
         println!("{name:width$}  {}", experiment.title);
     }
-    println!("\nRun one with `quell run NAME`; copy and change one with `quell show-experiment NAME`.");
+    println!(
+        "\nRun one with `quell run NAME`; copy and change one with `quell show-experiment NAME`."
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -220,7 +258,9 @@ pub fn check(name: &str, tc: bool) -> Result<ExitCode, Failure> {
                     println!("ip link add {device} type ifb");
                     println!("ip link set {device} up");
                     println!("tc qdisc replace dev {outside} ingress");
-                    println!("tc filter add dev {outside} parent ffff: matchall action mirred egress redirect dev {device}");
+                    println!(
+                        "tc filter add dev {outside} parent ffff: matchall action mirred egress redirect dev {device}"
+                    );
                 }
                 let steps = queue.tree.plan().map_err(Failure::usage)?;
                 for command in quell_tc::commands(&steps, &device) {

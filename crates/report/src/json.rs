@@ -100,6 +100,31 @@ impl<'a> Row<'a> {
     }
 }
 
+/// A row a stream: where both single packets and the flow as a whole were reported (a UDP load), the flow's counts with the packets'
+/// delays.
+fn rows(results: &Results) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for result in &results.rows {
+        let row = Row::of(result);
+        let same = |r: &&mut Row<'_>| {
+            (r.scenario, r.probe, r.stream, r.repeat)
+                == (row.scenario, row.probe, row.stream, row.repeat)
+        };
+        match rows.iter_mut().find(same) {
+            None => rows.push(row),
+            Some(packets) => {
+                packets.sent = row.sent;
+                packets.received = row.received;
+                packets.loss_ratio = row.loss_ratio;
+                packets.goodput_mbps = row.goodput_mbps;
+                packets.share = row.share;
+                packets.retransmits = row.retransmits;
+            }
+        }
+    }
+    rows
+}
+
 /// The results as a JSON text with a newline at its end.
 ///
 /// # Errors
@@ -115,7 +140,7 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
             version: &manifest.kernel.version,
             virtual_time: manifest.kernel.virtual_time,
         },
-        results: results.rows.iter().map(Row::of).collect(),
+        results: rows(results),
         wall_s: manifest.wall_s,
         virtual_s: manifest.virtual_s,
         expectations: &manifest.expectations,

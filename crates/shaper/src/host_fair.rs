@@ -22,8 +22,8 @@
 use crate::{Host, PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{Drr, FqCodel, Htb};
 use quell_tc::{
-    Action, Class, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Masked, Matchall, Prefix, Protocol,
-    Queue, RoundRobinClass, Skbedit, Tree,
+    Action, Class, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Masked, Matchall, Prefix,
+    Protocol, Queue, RoundRobinClass, Skbedit, Tree,
 };
 use quell_units::{Bytes, Rate, Ratio};
 use serde::{Deserialize, Serialize};
@@ -178,7 +178,8 @@ impl HostFair {
         let major = FIRST_TIERS + bucket;
         // What each host has for sure when every bucket is busy; the floors are shares of it.
         let fair = self.rate.bps() as f64 / f64::from(of);
-        let floor = |share: Ratio| Rate::from_bps(((fair * share.as_f64()) as u64).max(NEXT_TO_NOTHING));
+        let floor =
+            |share: Ratio| Rate::from_bps(((fair * share.as_f64()) as u64).max(NEXT_TO_NOTHING));
         let tiers = [
             (1, 0, Rate::from_bps(NEXT_TO_NOTHING)),
             (2, 1, floor(self.normal_floor)),
@@ -194,9 +195,10 @@ impl HostFair {
             })));
             host.classes.push(tier);
         }
-        let mut tiers = Queue::from(Htb { default: Some(Handle::class(major, 2)), ..Htb::default() })
-            .with_handle(Handle::qdisc(major))
-            .with_class(host);
+        let mut tiers =
+            Queue::from(Htb { default: Some(Handle::class(major, 2)), ..Htb::default() })
+                .with_handle(Handle::qdisc(major))
+                .with_class(host);
         for protocol in [Protocol::IP, Protocol::IPV6] {
             for tos in HIGH {
                 tiers = tiers.with_filter(by_tos(protocol, tos, Handle::class(major, 1)));
@@ -268,8 +270,8 @@ fn by_address(address: IpAddr, source: bool, class: Option<Handle>) -> Filter {
     };
     let prefix = Prefix::new(address, length);
     let (src_ip, dst_ip) = if source { (prefix, None) } else { (None, prefix) };
-    let mut filter = Filter::new(Flower { src_ip, dst_ip, ..Flower::default() }, class)
-        .with_protocol(protocol);
+    let mut filter =
+        Filter::new(Flower { src_ip, dst_ip, ..Flower::default() }, class).with_protocol(protocol);
     // One priority for all hosts of a family: flower then finds the host in one look-up.
     filter.prio = Some(prio);
     filter

@@ -67,10 +67,14 @@ pub enum PolicyError {
     #[error("policy host-fair: {0} buckets can't be; give 1 to 1024")]
     Buckets(u16),
     /// Nobody to serve.
-    #[error("policy host-fair: no host is behind this interface; put it on the one that leads to the internet")]
+    #[error(
+        "policy host-fair: no host is behind this interface; put it on the one that leads to the internet"
+    )]
     NoHosts,
     /// The floors leave nothing.
-    #[error("policy host-fair: the floors of the tiers, {0} together, must leave something: give less than 100%")]
+    #[error(
+        "policy host-fair: the floors of the tiers, {0} together, must leave something: give less than 100%"
+    )]
     Floors(String),
 }
 

@@ -1,1 +1,118 @@
-//! Being written.
+//! What captured packets tell about TCP connections: who waited, for what, and what to change.
+//!
+//! ```text
+//!   stream ──capture── Frame ──packet── Packet ──table── connection: state machines ── Summary + Marks
+//!             pcap,             Ethernet … TCP    one of many,                           └─ report ── text, JSON
+//!             pcapng                              the quietest given up
+//! ```
+//!
+//! One pass, in memory that does not grow with the capture. A capture that breaks off or lies gives an error with its
+//! place, and what was read until then. No clock, no network: only a stream of bytes.
+
+mod advice;
+pub mod capture;
+pub mod connection;
+pub mod mark;
+pub mod packet;
+mod report;
+mod table;
+mod text;
+mod time;
+
+pub use capture::CaptureError;
+pub use mark::{Cause, Mark, Side};
+pub use report::{ConnectionReport, MarkReport, Report, Skipped};
+pub use table::Limits;
+pub use text::{connection as connection_text, overview as overview_text};
+pub use time::Time;
+
+use capture::Capture;
+use packet::{Packet, Skip};
+use std::io::Read;
+use table::Table;
+
+/// What to look for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Only the connection with this number, from 1, in the order of their first packets.
+    pub only: Option<u64>,
+    /// What is kept in memory.
+    pub limits: Limits,
+}
+
+/// What was found, and why reading ended if it was not the end of the capture.
+#[derive(Debug)]
+pub struct Outcome {
+    /// All that was found until then.
+    pub report: Report,
+    /// Why it ended early.
+    pub broke_off: Option<CaptureError>,
+}
+
+/// Reads a capture to its end.
+///
+/// # Errors
+///
+/// If it is no capture at all. One that can be read in part gives an [`Outcome`] with that part.
+pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureError> {
+    let mut capture = Capture::open(reader)?;
+    let mut table = Table::new(options.limits, options.only);
+    let mut report = Report { format: capture.format(), ..Report::default() };
+    let mut first = None;
+    let mut now = Time::default();
+    let broke_off = loop {
+        let frame = match capture.packet() {
+            Ok(Some(frame)) => frame,
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        };
+        report.packets += 1;
+        report.cut_packets += u64::from((frame.bytes.len() as u64) < u64::from(frame.length));
+        match frame.time {
+            Some(time) => {
+                report.clock_set_back += u64::from(first.is_some() && time < now);
+                now = time;
+                first.get_or_insert(time);
+            }
+            None => report.without_time += 1,
+        }
+        let number = frame.number;
+        match Packet::read(&frame) {
+            Ok(packet) => {
+                report.tcp_packets += 1;
+                table.packet(now, number, &packet);
+            }
+            Err(skip) => report.skipped.count(skip),
+        }
+    };
+    let begin = first.unwrap_or_default();
+    report.begin = begin;
+    report.duration = now.since(begin);
+    report.stopped = broke_off.as_ref().map(ToString::to_string);
+    let listed = table.finish();
+    report.connections_seen = table.begun;
+    report.connections_given_up = table.given_up;
+    report.connections =
+        listed.into_iter().map(|(number, s)| ConnectionReport::new(number, begin, s)).collect();
+    if options.only.is_none() {
+        report.connections_not_listed = table.begun - report.connections.len() as u64;
+    }
+    Ok(Outcome { report, broke_off })
+}
+
+impl Skipped {
+    fn count(&mut self, skip: Skip) {
+        let place = match skip {
+            Skip::Link(number) => {
+                self.link_type = Some(number);
+                &mut self.unknown_link
+            }
+            Skip::NotIp => &mut self.not_ip,
+            Skip::NotTcp => &mut self.not_tcp,
+            Skip::Fragment => &mut self.fragments,
+            Skip::CutShort => &mut self.cut_short,
+            Skip::Malformed => &mut self.malformed,
+        };
+        *place += 1;
+    }
+}

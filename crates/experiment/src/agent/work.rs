@@ -46,7 +46,9 @@ impl Work {
             TaskKind::TcpServer { bind, report, window } => {
                 Work::TcpServer(Server::prepare(id, *bind, *report, *window).map_err(why)?)
             }
-            TaskKind::UdpSend(send) => Work::UdpSend(Sender::prepare(send, task.seed).map_err(why)?),
+            TaskKind::UdpSend(send) => {
+                Work::UdpSend(Sender::prepare(send, task.seed).map_err(why)?)
+            }
             TaskKind::UdpSink { bind, report } => {
                 Work::UdpSink(Sink::prepare(id, *bind, *report).map_err(why)?)
             }

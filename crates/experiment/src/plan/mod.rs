@@ -63,8 +63,7 @@ pub fn plan(experiment: &Experiment) -> Result<Vec<CellPlan>, PlanError> {
         };
         for (name, probes) in groups {
             for repeat in 0..experiment.repeat {
-                let id =
-                    CellId { scenario: scenario.name.clone(), probe: name.clone(), repeat };
+                let id = CellId { scenario: scenario.name.clone(), probe: name.clone(), repeat };
                 cells.push(cell(experiment, &network, scenario, &probes, id)?);
             }
         }
@@ -175,15 +174,17 @@ fn place(
         }
         _ => return Err(PlanError::Other(format!("{place}: give either `queue` or `policy`"))),
     };
-    tree.plan()
-        .map_err(|e| PlanError::Tree { queue: queue.name.clone(), error: e.to_string() })?;
+    tree.plan().map_err(|e| PlanError::Tree { queue: queue.name.clone(), error: e.to_string() })?;
     if !marking.is_empty() {
         let node = network.find(&place, &on.node)?;
         for port in network.nodes[node].ports.iter().filter(|p| p.device != on.device) {
             placed.push(PlacedQueue {
                 on: Interface { node: on.node.clone(), device: port.device.clone() },
                 incoming: false,
-                tree: Tree { ingress: Some(Ingress { filters: marking.clone() }), ..Tree::default() },
+                tree: Tree {
+                    ingress: Some(Ingress { filters: marking.clone() }),
+                    ..Tree::default()
+                },
             });
         }
     }
@@ -299,9 +300,10 @@ fn timeline(network: &Network, change: &Change) -> Result<Vec<PlacedChange>, Pla
         }
         (None, Some(on)) => {
             let on = network.interface(&place, &on.to_string())?;
-            let queue = change.queue.clone().ok_or_else(|| {
-                PlanError::Other(format!("{place}: `on` needs the new `queue`"))
-            })?;
+            let queue = change
+                .queue
+                .clone()
+                .ok_or_else(|| PlanError::Other(format!("{place}: `on` needs the new `queue`")))?;
             let tree = Tree::from(queue);
             tree.plan().map_err(|e| PlanError::Other(format!("{place}: {e}")))?;
             placed.push(PlacedChange {

@@ -1,7 +1,9 @@
 //! Loads and probes as tasks, with the servers that they need.
 
 use super::PlanError;
-use crate::spec::{Experiment, Load, PingProbe, Probe, Program, Scenario, TcpFlow, UdpFlow, UdpProbe};
+use crate::spec::{
+    Experiment, Load, PingProbe, Probe, Program, Scenario, TcpFlow, UdpFlow, UdpProbe,
+};
 use quell_lab::topology::Network;
 use quell_model::task::{OnOff, PingStream, TcpClient, UdpEcho, UdpSend};
 use quell_model::{Task, TaskKind};
@@ -36,7 +38,10 @@ pub fn tasks(
     };
     for name in &scenario.loads {
         let load = experiment.load.iter().find(|l| l.name() == name).ok_or_else(|| {
-            PlanError::Other(format!("scenario `{}` names the load `{name}`, which is not there", scenario.name))
+            PlanError::Other(format!(
+                "scenario `{}` names the load `{name}`, which is not there",
+                scenario.name
+            ))
         })?;
         maker.load(load)?;
     }
@@ -109,7 +114,13 @@ impl Maker<'_> {
         });
     }
 
-    fn server(&mut self, id: &str, host: &str, ipv6: bool, kind: impl Fn(SocketAddr) -> TaskKind) -> u16 {
+    fn server(
+        &mut self,
+        id: &str,
+        host: &str,
+        ipv6: bool,
+        kind: impl Fn(SocketAddr) -> TaskKind,
+    ) -> u16 {
         let port = self.port;
         self.port += 1;
         let any: IpAddr =
@@ -125,7 +136,9 @@ impl Maker<'_> {
             true => self.network.v6(index).map(IpAddr::V6),
             false => self.network.v4(index).map(IpAddr::V4),
         };
-        address.ok_or_else(|| PlanError::Other(format!("{place}: `{node}` has no link and so no address")))
+        address.ok_or_else(|| {
+            PlanError::Other(format!("{place}: `{node}` has no link and so no address"))
+        })
     }
 
     fn tcp(&mut self, id: &str, flow: &TcpFlow, when: When) -> Result<(), PlanError> {
@@ -163,10 +176,15 @@ impl Maker<'_> {
         let on_off = match (flow.on, flow.off) {
             (None, None) => None,
             (Some(on), Some(off)) => Some(OnOff { on, off }),
-            _ => return Err(PlanError::Other(format!("load `{}`: `on` and `off` go together", flow.name))),
+            _ => {
+                return Err(PlanError::Other(format!(
+                    "load `{}`: `on` and `off` go together",
+                    flow.name
+                )));
+            }
         };
-        let port =
-            self.server(&id, &flow.to, flow.ipv6, |bind| TaskKind::UdpSink { bind, report: REPORT });
+        let port = self
+            .server(&id, &flow.to, flow.ipv6, |bind| TaskKind::UdpSink { bind, report: REPORT });
         let send = UdpSend {
             stream: flow.name.clone(),
             to: SocketAddr::new(to, port),
@@ -197,7 +215,9 @@ impl Maker<'_> {
     fn expand(&self, id: &str, word: &str) -> Result<String, PlanError> {
         let mut text = word.to_string();
         for node in &self.network.nodes {
-            for (ipv6, mark) in [(true, format!("{{{}/6}}", node.name)), (false, format!("{{{}}}", node.name))] {
+            for (ipv6, mark) in
+                [(true, format!("{{{}/6}}", node.name)), (false, format!("{{{}}}", node.name))]
+            {
                 if text.contains(&mark) {
                     text = text.replace(&mark, &self.address(id, &node.name, ipv6)?.to_string());
                 }
@@ -247,6 +267,8 @@ impl Maker<'_> {
 fn size(id: &str, bytes: u64) -> Result<u32, PlanError> {
     match u32::try_from(bytes) {
         Ok(size) if size <= 65_507 => Ok(size),
-        _ => Err(PlanError::Other(format!("{id}: a payload of {bytes} bytes does not fit in an IP packet; at most 65507"))),
+        _ => Err(PlanError::Other(format!(
+            "{id}: a payload of {bytes} bytes does not fit in an IP packet; at most 65507"
+        ))),
     }
 }

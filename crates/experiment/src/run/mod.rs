@@ -12,7 +12,9 @@ mod exec;
 mod machine;
 mod watch;
 
-pub use carrier::{Carrier, GUEST_INIT, GuestOptions, guest_init, host_cell, host_init, host_lacking, host_lacks};
+pub use carrier::{
+    Carrier, GUEST_INIT, GuestOptions, guest_init, host_cell, host_init, host_lacking, host_lacks,
+};
 pub use exec::lab_exec;
 pub use machine::machine;
 pub use watch::Progress;
@@ -158,8 +160,8 @@ fn work(
             return;
         }
         let begun = Instant::now();
-        let result = desk(writer, plan)
-            .map(|desk| options.carrier.carry(plan, &desk.path, worker, stop));
+        let result =
+            desk(writer, plan).map(|desk| options.carrier.carry(plan, &desk.path, worker, stop));
         match result {
             Ok(outcome) => {
                 let end = CellEnd { wall: begun.elapsed(), reason: outcome.err() };

@@ -42,10 +42,7 @@ struct Cell {
 }
 
 impl Watch {
-    pub(super) fn new(
-        plans: &[CellPlan],
-        journal: impl Fn(&CellPlan) -> PathBuf,
-    ) -> Self {
+    pub(super) fn new(plans: &[CellPlan], journal: impl Fn(&CellPlan) -> PathBuf) -> Self {
         let cells: Vec<Cell> = plans
             .iter()
             .map(|plan| Cell {

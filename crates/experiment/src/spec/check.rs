@@ -72,26 +72,34 @@ fn names(experiment: &Experiment, problems: &mut Vec<String>) {
             && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
     };
     if !good(&experiment.name) {
-        problems.push(format!("name = \"{}\": use 1 to 40 letters, digits, - and _", experiment.name));
+        problems
+            .push(format!("name = \"{}\": use 1 to 40 letters, digits, - and _", experiment.name));
     }
     for (what, names) in lists {
         let mut seen = BTreeSet::new();
         for name in names {
             if !good(name) {
-                problems.push(format!("{what} `{name}`: a name has 1 to 40 letters, digits, - and _"));
+                problems
+                    .push(format!("{what} `{name}`: a name has 1 to 40 letters, digits, - and _"));
             }
             // Queues may share a name: a scenario then gets all of them.
             if !seen.insert(name) && what != "queue" {
-                problems.push(format!("the {what} `{name}` is there twice; give each its own name"));
+                problems
+                    .push(format!("the {what} `{name}` is there twice; give each its own name"));
             }
         }
     }
     for load in &experiment.load {
         if experiment.probe.iter().any(|p| p.name() == load.name()) {
-            problems.push(format!("`{}` is both a load and a probe; results need different names", load.name()));
+            problems.push(format!(
+                "`{}` is both a load and a probe; results need different names",
+                load.name()
+            ));
         }
     }
-    for (what, none) in [("scenario", experiment.scenario.is_empty()), ("probe", experiment.probe.is_empty())] {
+    for (what, none) in
+        [("scenario", experiment.scenario.is_empty()), ("probe", experiment.probe.is_empty())]
+    {
         if none {
             problems.push(format!("there is no {what}; an experiment needs at least one"));
         }
@@ -107,7 +115,8 @@ fn times(experiment: &Experiment, problems: &mut Vec<String>) {
         problems.push(format!("warm-up = \"{}\": give at most 1h", experiment.warm_up));
     }
     if experiment.sample_queues.nanos() < 1_000_000 {
-        problems.push(format!("sample-queues = \"{}\": give at least 1ms", experiment.sample_queues));
+        problems
+            .push(format!("sample-queues = \"{}\": give at least 1ms", experiment.sample_queues));
     }
     for change in &experiment.timeline {
         if change.at >= experiment.duration {
@@ -124,7 +133,10 @@ fn times(experiment: &Experiment, problems: &mut Vec<String>) {
         if let Probe::Ping(ping) = probe
             && ping.interval.nanos() < 100_000
         {
-            problems.push(format!("probe `{}`: an interval of {} is a flood; give at least 100us", ping.name, ping.interval));
+            problems.push(format!(
+                "probe `{}`: an interval of {} is a flood; give at least 100us",
+                ping.name, ping.interval
+            ));
         }
     }
     for load in &experiment.load {
@@ -221,9 +233,10 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
 
 /// A node's settings are those of its network namespace; others would be the whole machine's.
 fn settings(experiment: &Experiment, problems: &mut Vec<String>) {
-    let own = experiment.scenario.iter().flat_map(|s| {
-        s.sysctl.values().map(move |keys| (format!("scenario `{}`", s.name), keys))
-    });
+    let own = experiment
+        .scenario
+        .iter()
+        .flat_map(|s| s.sysctl.values().map(move |keys| (format!("scenario `{}`", s.name), keys)));
     let places = std::iter::once(("sysctl".to_string(), &experiment.sysctl)).chain(own);
     for (place, keys) in places {
         for key in keys.keys() {
@@ -254,7 +267,9 @@ fn flow(what: &str, flow: &TcpFlow, problems: &mut Vec<String>) {
     if let Some(name) = &flow.congestion
         && !(1..=LONGEST_CONGESTION).contains(&name.len())
     {
-        bad(format!("`congestion` names a kernel's congestion control, as \"cubic\"; \"{name}\" can't be one"));
+        bad(format!(
+            "`congestion` names a kernel's congestion control, as \"cubic\"; \"{name}\" can't be one"
+        ));
     }
     if flow.bytes.is_some_and(|b| b.get() == 0) {
         bad("with 0 bytes it carries nothing; leave `bytes` out to send to the end".into());
@@ -276,13 +291,18 @@ fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
     };
     let cells = experiment.scenario.len() as u64 * groups * u64::from(experiment.repeat);
     if cells > MOST_CELLS {
-        problems.push(format!("{cells} cells (scenarios × probes × repeats) are too many; at most {MOST_CELLS}"));
+        problems.push(format!(
+            "{cells} cells (scenarios × probes × repeats) are too many; at most {MOST_CELLS}"
+        ));
     }
     for load in &experiment.load {
         match load {
             Load::Tcp(l) => flow("load", l, problems),
             Load::Udp(l) if l.size.get() < 32 || l.size.get() > 65_507 => {
-                problems.push(format!("load `{}`: a payload of {} can't be; give 32 to 65507 bytes", l.name, l.size));
+                problems.push(format!(
+                    "load `{}`: a payload of {} can't be; give 32 to 65507 bytes",
+                    l.name, l.size
+                ));
             }
             Load::Udp(l) => gap("load", &l.name, l.rate, l.size.get(), problems),
             Load::Command(l) if l.run.is_empty() => {

@@ -102,15 +102,22 @@ fn source(experiment: &Experiment, source: &Source) -> Option<String> {
             true => "nothing is measured of it".into(),
             false => format!("there are: {}", names.join(", ")),
         };
-        return Some(format!("`{}` is {}, which has no such value; {there}", source.probe, measured.what));
+        return Some(format!(
+            "`{}` is {}, which has no such value; {there}",
+            source.probe, measured.what
+        ));
     }
     if let Some(stream) = &source.stream
         && let streams = streams(&source.probe, measured.flow)
         && !streams.contains(stream)
     {
         let names: Vec<&str> = streams.iter().map(String::as_str).take(8).collect();
-        let hint = nearest::hint(stream, &names);
-        return Some(format!("`{}` has no stream `{stream}`{hint}", source.probe));
+        let more = if streams.len() > names.len() { " …" } else { "" };
+        return Some(format!(
+            "`{}` has no stream `{stream}`; there are: {}{more}",
+            source.probe,
+            names.join(", ")
+        ));
     }
     let runs = |scenario: &Scenario| {
         experiment.probe.iter().any(|p| p.name() == source.probe)

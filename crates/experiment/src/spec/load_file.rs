@@ -89,12 +89,14 @@ pub fn parse(name: &str, text: &str) -> Result<Experiment, ReadError> {
 pub fn parse_as<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, ReadError> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let message = error.message();
-        let found = error.span().map(|span| place::of_message(text, span, message));
-        let place =
-            found.as_ref().map(|p| format!(", line {}, column {}", p.line, p.column));
-        let why = match found.and_then(|p| p.key) {
-            Some(key) => format!("`{key}`: {}", explain(message)),
-            None => explain(message),
+        let again = |text: &str| toml::from_str::<T>(text).is_err_and(|e| e.message() == message);
+        let found = error.span().map(|span| place::of_message(text, span, message, &again));
+        let place = found.as_ref().map(|p| format!(", line {}, column {}", p.line, p.column));
+        let twice = error.span().filter(|_| message == "duplicate key").and_then(|s| text.get(s));
+        let why = match (twice, found.and_then(|p| p.key)) {
+            (Some(key), _) => format!("`{key}` is there twice; keep one"),
+            (None, Some(key)) => format!("`{key}`: {}", explain(message)),
+            (None, None) => explain(message),
         };
         ReadError::Text { name: name.into(), place: place.unwrap_or_default(), why }
     })
@@ -182,7 +184,8 @@ to = "b"
 
     #[test]
     fn a_misspelt_key_deep_inside_too() {
-        let error = error("ends = [\"a\", \"b\"]", "ends = [\"a\", \"b\"]\nup = { dealy = \"3ms\" }");
+        let error =
+            error("ends = [\"a\", \"b\"]", "ends = [\"a\", \"b\"]\nup = { dealy = \"3ms\" }");
         assert!(error.contains("did you mean `delay`?"), "{error}");
         assert!(error.contains("line 9"), "{error}");
     }

@@ -104,7 +104,12 @@ pub enum ProbesRun {
 
 /// A stress on the network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+#[serde(
+    deny_unknown_fields,
+    tag = "kind",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case"
+)]
 pub enum Load {
     /// Bulk TCP.
     Tcp(TcpFlow),
@@ -236,7 +241,12 @@ pub struct Program {
 
 /// A measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+#[serde(
+    deny_unknown_fields,
+    tag = "kind",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case"
+)]
 pub enum Probe {
     /// ICMP echo.
     Ping(PingProbe),

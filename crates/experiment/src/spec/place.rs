@@ -17,16 +17,23 @@ pub struct Place {
     pub key: Option<String>,
 }
 
-/// The place of a parser's message about `span`.
-pub fn of_message(text: &str, span: Range<usize>, message: &str) -> Place {
+/// The place of a parser's message about `span`. `again` tells whether another text gets the same message.
+pub fn of_message(
+    text: &str,
+    span: Range<usize>,
+    message: &str,
+    again: &dyn Fn(&str) -> bool,
+) -> Place {
     let start = floor(text, span.start);
+    let region = match element(text, start, again) {
+        Some(element) => element,
+        None => start..floor(text, span.end).max(start),
+    };
     let wrong = if message.starts_with("missing") { None } else { quoted(message).next() };
-    let at = wrong.and_then(|word| {
-        let is_key = message.contains("unknown field");
-        find(text, region(text, start, span.end), word, is_key)
-    });
-    let mut place = place(text, at.unwrap_or(start));
-    if message.contains("unknown field") || message.starts_with("missing") {
+    let is_key = message.contains("unknown field");
+    let at = wrong.and_then(|word| find(text, region.clone(), word, is_key));
+    let mut place = place(text, at.unwrap_or(region.start));
+    if is_key || message.starts_with("missing") {
         place.key = None;
     }
     place
@@ -46,24 +53,37 @@ fn subject(text: &str, problem: &str) -> Option<usize> {
     }
     if let Some(rest) = problem.strip_prefix("timeline at ") {
         let at = rest.split([' ', ':']).next()?;
-        return elements(text, "timeline").find(|r| value(text, r, "at") == Some(at)).map(|r| r.start);
+        return elements(text, "timeline")
+            .find(|r| value(text, r, "at") == Some(at))
+            .map(|r| r.start);
     }
     let twice = problem.strip_prefix("the ").filter(|_| problem.contains(" is there twice"));
     let start = twice.unwrap_or(problem);
     if let Some((what, rest)) = start.split_once(" `")
         && let Some((name, rest)) = rest.split_once('`')
-        && ["scenario", "probe", "load", "queue", "link", "tunnel"].contains(&what)
+        && let Some((_, path)) = LISTS.iter().find(|(list, _)| *list == what)
     {
-        let mut named = elements(text, what).filter(|r| value(text, r, "name") == Some(name));
-        let element = if twice.is_some() { named.nth(1)? } else { named.next()? };
-        let wrong = quoted(rest).next();
-        let inside = wrong.and_then(|word| find(text, element.clone(), word, false));
-        return Some(inside.unwrap_or(element.start));
+        let mut named = elements(text, path).filter(|r| value(text, r, "name") == Some(name));
+        let element = if twice.is_some() { named.nth(1) } else { named.next() };
+        if let Some(element) = element {
+            let inside = quoted(rest).find_map(|word| find_any(text, element.clone(), word));
+            return Some(inside.unwrap_or(element.start));
+        }
     }
-    let key = problem.split_once(" = ")?.0;
-    let head = 0..header(text, 0).unwrap_or(text.len());
-    find(text, head, key, true)
+    let head = 0..headers(text, 0).next().map_or(text.len(), |(at, _)| at);
+    let key = problem.split_once(" = ").and_then(|(key, _)| find(text, head, key, true));
+    key.or_else(|| find_any(text, 0..text.len(), quoted(problem).next()?))
 }
+
+/// What messages call the elements of lists, and where those stand.
+const LISTS: [(&str, &str); 6] = [
+    ("scenario", "scenario"),
+    ("probe", "probe"),
+    ("load", "load"),
+    ("queue", "queue"),
+    ("link", "topology.link"),
+    ("tunnel", "topology.tunnel"),
+];
 
 /// The words between backticks or quotes, in order.
 fn quoted(message: &str) -> impl Iterator<Item = &str> {
@@ -78,27 +98,41 @@ fn quoted(message: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a span speaks of: where it is an element's header, the whole element.
-fn region(text: &str, start: usize, end: usize) -> Range<usize> {
-    let line = text[..start].rfind('\n').map_or(0, |n| n + 1);
-    if text[line..].trim_start().starts_with('[') {
-        let next = text[start..].find('\n').map_or(text.len(), |n| start + n + 1);
-        start..header(text, next).unwrap_or(text.len())
-    } else {
-        start..floor(text, end).max(start)
+/// The element that a message about a list of tables speaks of: the parser names the list's first one, whichever is wrong. It is
+/// the last of the shortest list that gets the same message.
+fn element(text: &str, start: usize, again: &dyn Fn(&str) -> bool) -> Option<Range<usize>> {
+    let line = text[start..].lines().next()?.trim();
+    let path = line.strip_prefix("[[")?.split_once("]]")?.0.trim();
+    let all: Vec<Range<usize>> = elements(text, path).collect();
+    let shortened = |count: usize| {
+        let mut rest = text.to_string();
+        all[count..].iter().rev().for_each(|r| rest.replace_range(r.clone(), ""));
+        rest
+    };
+    // With fewer elements there can't be more errors, so halves tell.
+    let (mut right, mut wrong) = (0, all.len());
+    while wrong - right > 1 {
+        let middle = (right + wrong) / 2;
+        if again(&shortened(middle)) { wrong = middle } else { right = middle }
     }
+    all.get(wrong.checked_sub(1)?).cloned()
 }
 
-/// The elements of a list of tables: `[[load]]`, or `[[topology.link]]`.
-fn elements<'a>(text: &'a str, what: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
+/// The elements of a list of tables, as `load` or `topology.link`, with their own tables.
+fn elements<'a>(text: &'a str, path: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
+    let inside = move |header: &str| {
+        let header = header.trim_start().trim_start_matches('[').trim_start();
+        header.strip_prefix(path).is_some_and(|rest| rest.trim_start().starts_with('.'))
+    };
     lines(text, 0)
         .filter(move |(_, line)| {
-            let inside = line.trim_start().strip_prefix("[[").and_then(|l| l.split_once("]]"));
-            inside.is_some_and(|(path, _)| path.trim().rsplit('.').next() == Some(what))
+            let named = line.trim_start().strip_prefix("[[").and_then(|l| l.split_once("]]"));
+            named.is_some_and(|(name, _)| name.trim() == path)
         })
         .map(move |(at, line)| {
             let after = (at + line.len()).min(text.len());
-            at..header(text, after).unwrap_or(text.len())
+            let end = headers(text, after).find(|(_, line)| !inside(line)).map(|(at, _)| at);
+            at..end.unwrap_or(text.len())
         })
 }
 
@@ -111,9 +145,9 @@ fn value<'a>(text: &'a str, region: &Range<usize>, key: &str) -> Option<&'a str>
     value[1..].split(mark).next()
 }
 
-/// The next line from `from` on that begins a table.
-fn header(text: &str, from: usize) -> Option<usize> {
-    lines(text, from).find(|(_, line)| line.trim_start().starts_with('[')).map(|(at, _)| at)
+/// The lines from `from` on that begin a table.
+fn headers(text: &str, from: usize) -> impl Iterator<Item = (usize, &str)> {
+    lines(text, from).filter(|(_, line)| line.trim_start().starts_with('['))
 }
 
 /// The lines from `from` on with their places.
@@ -143,6 +177,10 @@ fn find(text: &str, region: Range<usize>, word: &str, is_key: bool) -> Option<us
     })
 }
 
+fn find_any(text: &str, region: Range<usize>, word: &str) -> Option<usize> {
+    find(text, region.clone(), word, false).or_else(|| find(text, region, word, true))
+}
+
 fn without_comment(line: &str) -> &str {
     let mut mark = None;
     for (i, c) in line.char_indices() {
@@ -160,7 +198,8 @@ fn place(text: &str, at: usize) -> Place {
     let before = &text[..at];
     let start = before.rfind('\n').map_or(0, |n| n + 1);
     let key = before[start..].rsplit_once('=').and_then(|(left, _)| {
-        let word = left.trim_end().rsplit(|c: char| c.is_whitespace() || "{,[".contains(c)).next()?;
+        let word =
+            left.trim_end().rsplit(|c: char| c.is_whitespace() || "{,[".contains(c)).next()?;
         let word = word.trim_matches(['"', '\'']);
         (!word.is_empty()).then(|| word.to_string())
     });
@@ -199,15 +238,22 @@ rate = "3ms"
 name = "bulk"
 "#;
 
+    fn found(span: Range<usize>, message: &str, again: &dyn Fn(&str) -> bool) -> Place {
+        of_message(TEXT, span, message, again)
+    }
+
     #[test]
     fn a_wrong_word_is_found_in_its_element_with_its_key() {
         let load = TEXT.find("[[load]]").expect("it is there");
-        let found = of_message(TEXT, load..load + 8, "\"3ms\" is not a rate");
-        assert_eq!(found, Place { line: 13, column: 9, key: Some("rate".into()) });
-        let found = of_message(TEXT, load..load + 8, "unknown field `rate`, expected `x`");
-        assert_eq!(found, Place { line: 13, column: 1, key: None });
-        let found = of_message(TEXT, load..load + 8, "missing field `kind`");
-        assert_eq!(found.line, 10);
+        let first = |_: &str| true;
+        let rate = found(load..load + 8, "\"3ms\" is not a rate", &first);
+        assert_eq!(rate, Place { line: 13, column: 9, key: Some("rate".into()) });
+        let field = found(load..load + 8, "unknown field `rate`, expected `x`", &first);
+        assert_eq!(field, Place { line: 13, column: 1, key: None });
+        let missing = "missing field `kind`";
+        assert_eq!(found(load..load + 8, missing, &first).line, 10);
+        let second = |text: &str| text.matches("[[load]]").count() == 2;
+        assert_eq!(found(load..load + 8, missing, &second).line, 15, "the second is wrong");
     }
 
     #[test]
@@ -218,12 +264,13 @@ name = "bulk"
         assert_eq!(line("link `dsl`, up: too slow"), Some(6));
         assert_eq!(line("repeat = 0 measures nothing"), Some(2));
         assert_eq!(line("expect \"s.p.loss < 1%\": no probe"), Some(4));
-        assert_eq!(line("`a` has no path to `b`"), None);
+        assert_eq!(line("`c` has no path to `b`"), Some(12));
+        assert_eq!(line("there are too many cells"), None);
     }
 
     #[test]
     fn no_place_is_beyond_the_text() {
-        assert_eq!(of_message("ä", 1..9, "`ä` is odd").line, 1);
-        assert_eq!(of_message("", 5..9, "missing field `name`").line, 1);
+        assert_eq!(of_message("ä", 1..9, "`ä` is odd", &|_| true).line, 1);
+        assert_eq!(of_message("", 5..9, "missing field `name`", &|_| true).line, 1);
     }
 }

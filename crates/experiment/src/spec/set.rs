@@ -31,9 +31,9 @@ pub fn apply(text: &str, changes: &[String]) -> Result<String, SetError> {
     })?;
     for change in changes {
         let fail = |why: String| SetError { change: change.clone(), why };
-        let (path, value) = change
-            .split_once('=')
-            .ok_or_else(|| fail("write path=value, as in topology.link.dsl.up.rate=1Mbit".into()))?;
+        let (path, value) = change.split_once('=').ok_or_else(|| {
+            fail("write path=value, as in topology.link.dsl.up.rate=1Mbit".into())
+        })?;
         let keys: Vec<&str> = path.trim().split('.').collect();
         if keys.iter().any(|k| k.is_empty()) {
             return Err(fail("the path has an empty part".into()));
@@ -72,15 +72,23 @@ fn set(item: &mut Item, keys: &[&str], value: Value) -> Result<(), String> {
             return Ok(());
         }
         let element = array.get_mut(index).ok_or("no such element")?;
-        let table = element.as_inline_table_mut().ok_or_else(|| format!("`{key}` has no fields"))?;
+        let table =
+            element.as_inline_table_mut().ok_or_else(|| format!("`{key}` has no fields"))?;
         return in_table(table, key, rest, value);
     }
-    let table = item.as_table_like_mut().ok_or_else(|| format!("`{key}` can't be set: what stands before it is a value with nothing inside"))?;
+    let table = item.as_table_like_mut().ok_or_else(|| {
+        format!("`{key}` can't be set: what stands before it is a value with nothing inside")
+    })?;
     put(table, key, rest, value)
 }
 
 /// Inside an element of a list: the rest of the path names its field.
-fn in_table(table: &mut dyn TableLike, key: &str, rest: &[&str], value: Value) -> Result<(), String> {
+fn in_table(
+    table: &mut dyn TableLike,
+    key: &str,
+    rest: &[&str],
+    value: Value,
+) -> Result<(), String> {
     let (field, rest) =
         rest.split_first().ok_or_else(|| format!("say which field of `{key}` to set"))?;
     put(table, field, rest, value)

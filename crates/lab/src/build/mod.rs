@@ -94,7 +94,9 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
     for at in &network.nat {
         let node = network.find("nat", &at.node).map_err(|e| BuildError::Plan(e.to_string()))?;
         let device = link_name(&at.device)?;
-        in_space(&network, &spaces, node, || quell_netlink::nat::masquerade(std::slice::from_ref(&device)))?;
+        in_space(&network, &spaces, node, || {
+            quell_netlink::nat::masquerade(std::slice::from_ref(&device))
+        })?;
     }
     let queues = Queues::place(plan, &network, &spaces)?;
     settle(&network, &spaces)?;
@@ -115,17 +117,39 @@ fn settle(network: &Network, spaces: &[NetNs]) -> Result<(), BuildError> {
             network.nodes[node].ports.iter().map(|p| p.device.as_str()).collect();
         loop {
             let links = within(network, spaces, node, Stack::links)?;
-            let waiting =
-                links.iter().find(|l| names.contains(&l.name.as_str()) && !l.can_carry());
+            let waiting = links.iter().find(|l| names.contains(&l.name.as_str()) && !l.can_carry());
             let Some(link) = waiting else { break };
             if clock::monotonic_ns() > give_up {
                 let node = &network.nodes[node].name;
-                return Err(BuildError::Plan(format!("link `{}` of `{node}` does not come up", link.name)));
+                return Err(BuildError::Plan(format!(
+                    "link `{}` of `{node}` does not come up",
+                    link.name
+                )));
             }
             clock::sleep_until(clock::monotonic_ns() + LOOK_NS)?;
         }
     }
     Ok(())
+}
+
+/// Runs something that starts a program in a namespace: with a /sys that shows the devices there, not those of the first
+/// namespace. Where that can't be mounted, programs see the first one's, as they do under plain network namespaces.
+pub(crate) fn in_its_own_sysfs<T: Send>(
+    space: &NetNs,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, SysError> {
+    use nix::mount::{MsFlags, mount};
+    space.run(|| {
+        // The thread's own mounts; it ends after this.
+        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).is_ok() {
+            let none = None::<&str>;
+            let apart = mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none);
+            if apart.is_ok() {
+                let _ = mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none);
+            }
+        }
+        work()
+    })
 }
 
 /// Runs something in a node's namespace with a routing socket of that namespace.
@@ -144,10 +168,9 @@ fn in_space<T: Send>(
     node: usize,
     work: impl FnOnce() -> Result<T, NetlinkError> + Send,
 ) -> Result<T, BuildError> {
-    spaces[node].run(work)?.map_err(|error| BuildError::Netlink {
-        node: network.nodes[node].name.clone(),
-        error,
-    })
+    spaces[node]
+        .run(work)?
+        .map_err(|error| BuildError::Netlink { node: network.nodes[node].name.clone(), error })
 }
 
 fn link_name(name: &str) -> Result<LinkName, BuildError> {

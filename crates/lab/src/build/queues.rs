@@ -4,8 +4,8 @@ use super::{BuildError, link_name, within};
 use crate::cell::{CellPlan, ChangeWhat, PlacedQueue};
 use crate::line;
 use crate::topology::{Interface, Line, Network};
-use quell_netlink::link::{LinkKind, NewLink};
 use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::link::{LinkKind, NewLink};
 use quell_netlink::tc::{self, ApplyError};
 use quell_sys::netns::NetNs;
 use quell_tc::{Action, Exceed, Filter, Ingress, Matchall, Police, Step, Tree};
@@ -61,7 +61,8 @@ impl Queues {
         }
         for tunnel in &network.tunnels {
             for end in &tunnel.ends {
-                let node = network.find("tunnel", end).map_err(|e| BuildError::Plan(e.to_string()))?;
+                let node =
+                    network.find("tunnel", end).map_err(|e| BuildError::Plan(e.to_string()))?;
                 let at = Interface { node: end.clone(), device: tunnel.name.clone() };
                 places.insert(at, Place { node, mtu: 1500, ..Place::default() });
             }
@@ -118,7 +119,10 @@ impl Queues {
             Some(have) => {
                 if queue.tree.queue.is_some() {
                     if have.queue.is_some() {
-                        return Err(BuildError::Plan(format!("two queues are put on `{}`", queue.on)));
+                        return Err(BuildError::Plan(format!(
+                            "two queues are put on `{}`",
+                            queue.on
+                        )));
                     }
                     have.queue = queue.tree.queue.clone();
                 }

@@ -71,7 +71,9 @@ pub enum TopologyError {
         b: String,
     },
     /// A host with more than one link would have to forward.
-    #[error("host `{host}` has {links} links, but only routers forward: make it a router, or take links out")]
+    #[error(
+        "host `{host}` has {links} links, but only routers forward: make it a router, or take links out"
+    )]
     HostForwards {
         /// The host.
         host: String,
@@ -145,7 +147,8 @@ impl Topology {
             return Err(TopologyError::Size("at most 4096 nodes and links"));
         }
         let nodes = nodes(self)?;
-        let mut net = Network { nodes, wires: Vec::new(), tunnels: self.tunnel.clone(), nat: Vec::new() };
+        let mut net =
+            Network { nodes, wires: Vec::new(), tunnels: self.tunnel.clone(), nat: Vec::new() };
         for (index, link) in self.link.iter().enumerate() {
             add_link(&mut net, index, link)?;
         }
@@ -275,9 +278,8 @@ fn check_mtu(what: &'static str, name: &str, mtu: u32) -> Result<u32, TopologyEr
 }
 
 fn check_line(link: &str, direction: &'static str, line: &Line) -> Result<(), TopologyError> {
-    let bad = |why: &str| {
-        Err(TopologyError::BadLine { link: link.into(), direction, why: why.into() })
-    };
+    let bad =
+        |why: &str| Err(TopologyError::BadLine { link: link.into(), direction, why: why.into() });
     if line.rate.is_none() {
         if line.buffer.is_some() {
             return bad("`buffer` needs a `rate`: a link without one never makes anything wait");
@@ -293,7 +295,9 @@ fn check_line(link: &str, direction: &'static str, line: &Line) -> Result<(), To
         return bad("`buffer` and `queue` are two ways to say what waits; give one");
     }
     match line.buffer {
-        Some(quell_units::Buffer::Packets(0)) => return bad("a buffer of 0 packets carries nothing"),
+        Some(quell_units::Buffer::Packets(0)) => {
+            return bad("a buffer of 0 packets carries nothing");
+        }
         Some(quell_units::Buffer::Bytes(b)) if b.get() < 1600 => {
             return bad("a buffer below 1600 bytes does not hold one full packet");
         }
@@ -379,12 +383,14 @@ impl Network {
     /// The interface written as `node:device`; `place` says in the error where it was named.
     pub fn interface(&self, place: &str, text: &str) -> Result<Interface, TopologyError> {
         let known = || {
-            let ports = self.nodes.iter().flat_map(|n| {
-                n.ports.iter().map(move |p| format!("{}:{}", n.name, p.device))
-            });
-            let tunnels = self.tunnels.iter().flat_map(|t| {
-                t.ends.iter().map(move |e| format!("{e}:{}", t.name))
-            });
+            let ports = self
+                .nodes
+                .iter()
+                .flat_map(|n| n.ports.iter().map(move |p| format!("{}:{}", n.name, p.device)));
+            let tunnels = self
+                .tunnels
+                .iter()
+                .flat_map(|t| t.ends.iter().map(move |e| format!("{e}:{}", t.name)));
             ports.chain(tunnels).collect::<Vec<_>>()
         };
         if !known().iter().any(|k| k == text) {

@@ -179,7 +179,9 @@ impl TryFrom<String> for Interface {
             Some((node, device)) if !node.is_empty() && !device.is_empty() => {
                 Ok(Interface { node: node.into(), device: device.into() })
             }
-            _ => Err(format!("`{text}` is not an interface; write node:link, as in \"router:wan\"")),
+            _ => {
+                Err(format!("`{text}` is not an interface; write node:link, as in \"router:wan\""))
+            }
         }
     }
 }

@@ -60,7 +60,13 @@ fn start(desk: &Desk, arguments: &[&str]) -> Child {
 fn journal_bytes(desk: &Desk) -> u64 {
     let Ok(runs) = std::fs::read_dir(desk.path().join("runs")) else { return 0 };
     let journals = runs.flatten().filter_map(|r| std::fs::read_dir(r.path().join("journal")).ok());
-    journals.flatten().flatten().filter_map(|f| f.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len()).sum()
+    journals
+        .flatten()
+        .flatten()
+        .filter_map(|f| f.metadata().ok())
+        .filter(|m| m.is_file())
+        .map(|m| m.len())
+        .sum()
 }
 
 fn started(desk: &Desk) -> Child {
@@ -138,7 +144,7 @@ fn a_guest_that_does_not_end_is_ended_at_its_wall_limit() {
     assert!(begun.elapsed() < Duration::from_secs(20));
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("2") && said.contains("limit"), "{said}");
+    assert!(said.contains("still ran after 2 s"), "{said}");
     is_usable_but_partial(&desk);
 }
 
@@ -172,9 +178,9 @@ fn a_clock_that_is_set_back_disturbs_nothing() {
     let results = desk.run(&text, &[]);
     for stream in ["ping", "udp"] {
         near(results.number("s", stream, "loss_ratio"), 0.0, 0.0);
-        near(results.number("s", stream, "rtt_ms.max"), 20.0, 0.001);
+        near(results.number("s", stream, "rtt_ms.max"), 20.0, 0.003);
     }
-    near(results.number("s", "udp", "up_ms.max"), 10.0, 0.001);
+    near(results.number("s", "udp", "up_ms.max"), 10.0, 0.003);
 }
 
 #[test]
@@ -209,7 +215,8 @@ fn a_full_disk_is_told_and_leaves_a_run_that_can_be_read() {
 fn without_a_kernel_it_is_said_how_to_get_one() {
     let desk = Desk::new();
     let mut command = desk.command(&["run", "home-link"]);
-    let output = command.env("QUELL_CACHE", desk.path().join("empty")).output().expect("quell runs");
+    let output =
+        command.env("QUELL_CACHE", desk.path().join("empty")).output().expect("quell runs");
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("quell kernel build"), "{said}");

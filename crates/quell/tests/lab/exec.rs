@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_ping_over_the_home_link_takes_20_ms() {
-    let output = Desk::new().quell(&["lab", "exec", "home-link", "b", "--", "ping", "-c", "4", "{server}"]);
+    let output =
+        Desk::new().quell(&["lab", "exec", "home-link", "b", "--", "ping", "-c", "4", "{server}"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(said.matches("time=20.0 ms").count(), 4, "{said}");
@@ -13,7 +14,16 @@ fn a_ping_over_the_home_link_takes_20_ms() {
 
 #[test]
 fn exit_code_and_both_streams_come_through() {
-    let output = Desk::new().quell(&["lab", "exec", "home-link", "b", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    let output = Desk::new().quell(&[
+        "lab",
+        "exec",
+        "home-link",
+        "b",
+        "--",
+        "sh",
+        "-c",
+        "echo out; echo err >&2; exit 7",
+    ]);
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n");
     assert!(String::from_utf8_lossy(&output.stderr).contains("err"));
@@ -30,11 +40,23 @@ fn an_hour_passes_in_a_moment() {
 #[test]
 fn iperf3_finds_the_lines_rate() {
     let output = Desk::new().quell(&[
-        "lab", "exec", "home-link", "b", "--with", "server: iperf3 -s", "--",
-        "iperf3", "-c", "{server}", "-t", "10", "-J",
+        "lab",
+        "exec",
+        "home-link",
+        "b",
+        "--with",
+        "server: iperf3 -s",
+        "--",
+        "iperf3",
+        "-c",
+        "{server}",
+        "-t",
+        "10",
+        "-J",
     ]);
     let said = String::from_utf8_lossy(&output.stdout);
-    let json: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let json: serde_json::Value =
+        serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
     let rate = json["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
     assert!((2.0e6..2.45e6).contains(&rate), "{rate}");
 }

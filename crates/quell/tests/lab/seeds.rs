@@ -9,10 +9,18 @@ use std::process::{Command, Stdio};
 const TABLES: [&str; 3] = ["samples.parquet", "flows.parquet", "queues.parquet"];
 
 fn tables(run: &Path) -> BTreeMap<&'static str, Vec<u8>> {
-    TABLES.iter().map(|t| (*t, std::fs::read(run.join(t)).expect("a finished run has it"))).collect()
+    TABLES
+        .iter()
+        .map(|t| (*t, std::fs::read(run.join(t)).expect("a finished run has it")))
+        .collect()
 }
 
-fn run(program: &Path, desk: &Desk, options: &[&str], environment: &[(&str, &str)]) -> BTreeMap<&'static str, Vec<u8>> {
+fn run(
+    program: &Path,
+    desk: &Desk,
+    options: &[&str],
+    environment: &[(&str, &str)],
+) -> BTreeMap<&'static str, Vec<u8>> {
     let output = Command::new(program)
         .args(["run", "home-link", "--duration", "3s", "--set", "expect=[]"])
         .args(options)
@@ -35,8 +43,14 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_and_enviro
     bytes.extend_from_slice(&[0; 4096]);
     std::fs::write(&copy, bytes).expect("it can be copied");
     use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).expect("and made a program");
-    let second = run(&copy, &again, &["--seed", "7", "--jobs", "1"], &[("QUELL_TEST_NOISE", "some more environment")]);
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755))
+        .expect("and made a program");
+    let second = run(
+        &copy,
+        &again,
+        &["--seed", "7", "--jobs", "1"],
+        &[("QUELL_TEST_NOISE", "some more environment")],
+    );
     for table in TABLES {
         assert!(first[table] == second[table], "{table} differs between two runs of one seed");
         assert!(first[table].len() > 200, "{table} is empty");

@@ -79,7 +79,8 @@ fn within_a_host_the_high_tier_goes_first_and_the_others_keep_their_floor() {
     near(backup, 0.8 * 0.05, 0.02);
     assert!(urgent > 1.8, "{urgent}");
     // Without the urgent flood the normal tier goes before the bulk tier.
-    let calm = text.replace("loads = [\"urgent\", \"plain\", \"backup\"]", "loads = [\"plain\", \"backup\"]");
+    let calm = text
+        .replace("loads = [\"urgent\", \"plain\", \"backup\"]", "loads = [\"plain\", \"backup\"]");
     let results = Desk::new().run(&calm, &[]);
     assert!(results.number("s", "plain", "goodput_mbps") > 2.0);
     near(results.number("s", "backup", "goodput_mbps"), 0.8 * 0.05, 0.02);
@@ -129,7 +130,9 @@ fn every_kind_of_tunnel_carries_what_it_should() {
             ]);
             let said = String::from_utf8_lossy(&output.stdout);
             let counts: Vec<u64> = said.lines().filter_map(|l| l.parse().ok()).collect();
-            let [tunnel, line] = counts[..] else { panic!("{kind}: {said} {}", String::from_utf8_lossy(&output.stderr)) };
+            let [tunnel, line] = counts[..] else {
+                panic!("{kind}: {said} {}", String::from_utf8_lossy(&output.stderr))
+            };
             assert_eq!(tunnel >= 5, through, "{kind} {target}: {tunnel} packets in the tunnel");
             assert!(line >= 5, "{kind} {target}: {line} packets on the line");
         }

@@ -2,6 +2,10 @@
 
 use super::support::{Desk, PING, QUIET, UDP, near, two_hosts};
 
+/// In virtual time each look at the clock takes 256 ns, so that a program that waits for time to pass gets on
+/// (`timer_read`, arch/um/kernel/time.c); what several streams look at while a packet is on its way adds up.
+const CLOCK_MS: f64 = 0.003;
+
 #[test]
 fn a_path_of_10_ms_up_and_30_ms_down_measures_as_that_in_both_directions_and_families() {
     let six = "[[probe]]\nname = \"ping6\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\nipv6 = true\n\
@@ -15,13 +19,13 @@ fn a_path_of_10_ms_up_and_30_ms_down_measures_as_that_in_both_directions_and_fam
     for stream in ["ping", "ping6", "udp", "udp6"] {
         near(results.number("s", stream, "loss_ratio"), 0.0, 0.0);
         for point in ["min", "p50", "p99", "max"] {
-            near(results.number("s", stream, &format!("rtt_ms.{point}")), 40.0, 0.001);
+            near(results.number("s", stream, &format!("rtt_ms.{point}")), 40.0, CLOCK_MS);
         }
     }
     for stream in ["udp", "udp6"] {
-        near(results.number("s", stream, "up_ms.max"), 10.0, 0.001);
-        near(results.number("s", stream, "down_ms.max"), 30.0, 0.001);
-        near(results.number("s", stream, "jitter_ms"), 0.0, 0.001);
+        near(results.number("s", stream, "up_ms.max"), 10.0, CLOCK_MS);
+        near(results.number("s", stream, "down_ms.max"), 30.0, CLOCK_MS);
+        near(results.number("s", stream, "jitter_ms"), 0.0, CLOCK_MS);
     }
     near(results.number("s", "udp", "sent"), 1000.0, 1.0);
     near(results.number("s", "ping", "sent"), 400.0, 1.0);
@@ -53,20 +57,14 @@ fn loss_is_counted_and_its_direction_told() {
 
 #[test]
 fn duplicates_and_reordering_are_seen_where_they_are_and_nowhere_else() {
-    let text = two_hosts(
-        "up = { duplicate = \"20%\", delay = \"5ms\" }",
-        &format!("{QUIET}{UDP}"),
-    );
+    let text = two_hosts("up = { duplicate = \"20%\", delay = \"5ms\" }", &format!("{QUIET}{UDP}"));
     let results = Desk::new().run(&text, &[]);
     near(results.number("s", "udp", "duplicates"), 200.0, 51.0);
     near(results.number("s", "udp", "loss_ratio"), 0.0, 0.0);
     near(results.number("s", "udp", "reordered_up"), 0.0, 0.0);
 
     // A packet every 20 ms that now and then skips a delay of 50 ms overtakes two others.
-    let text = two_hosts(
-        "up = { reorder = \"10%\", delay = \"50ms\" }",
-        &format!("{QUIET}{UDP}"),
-    );
+    let text = two_hosts("up = { reorder = \"10%\", delay = \"50ms\" }", &format!("{QUIET}{UDP}"));
     let results = Desk::new().run(&text, &[]);
     assert!(results.number("s", "udp", "reordered_up") > 50.0, "{:#}", results.row("s", "udp"));
     near(results.number("s", "udp", "reordered_down"), 0.0, 0.0);
@@ -75,10 +73,7 @@ fn duplicates_and_reordering_are_seen_where_they_are_and_nowhere_else() {
 
 #[test]
 fn a_uniform_jitter_of_5_ms_fills_its_range_and_no_more() {
-    let text = two_hosts(
-        "up = { delay = \"20ms\", jitter = \"5ms\" }",
-        &format!("{QUIET}{UDP}"),
-    );
+    let text = two_hosts("up = { delay = \"20ms\", jitter = \"5ms\" }", &format!("{QUIET}{UDP}"));
     let results = Desk::new().run(&text, &[]);
     let (least, most) =
         (results.number("s", "udp", "up_ms.min"), results.number("s", "udp", "up_ms.max"));
@@ -93,10 +88,7 @@ fn a_uniform_jitter_of_5_ms_fills_its_range_and_no_more() {
 fn a_transfer_gets_the_lines_rate_less_its_headers_and_overhead() {
     let load = "warm-up = \"5s\"\n[[load]]\nname = \"bulk\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\n\
                 [[scenario]]\nname = \"s\"\nloads = [\"bulk\"]\n";
-    let text = two_hosts(
-        "both = { rate = \"10Mbit\", delay = \"5ms\" }",
-        &format!("{load}{PING}"),
-    );
+    let text = two_hosts("both = { rate = \"10Mbit\", delay = \"5ms\" }", &format!("{load}{PING}"));
     // 1448 bytes of payload in a frame of 1514.
     let results = Desk::new().run(&text, &[]);
     near(results.number("s", "bulk", "goodput_mbps"), 10.0 * 1448.0 / 1514.0, 0.02);
@@ -105,19 +97,24 @@ fn a_transfer_gets_the_lines_rate_less_its_headers_and_overhead() {
         &format!("{load}{PING}"),
     );
     let results = Desk::new().run(&text, &[]);
-    near(results.number("s", "bulk", "goodput_mbps"), 10.0 * 1448.0 / 1558.0, 0.02);
+    near(results.number("s", "bulk", "goodput_mbps"), 10.0 * 1448.0 / 1558.0, 0.03);
 }
 
 #[test]
 fn a_buffer_in_packets_loses_small_packets_too_and_one_in_bytes_lets_them_slip_in() {
-    let flood = "warm-up = \"2s\"\n[[load]]\nname = \"flood\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\n\
-                 rate = \"8Mbit\"\nsize = \"1400B\"\n\
-                 [[scenario]]\nname = \"s\"\nloads = [\"flood\"]\n";
-    let small = "[[probe]]\nname = \"small\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\n\
-                 rate = \"32kbit\"\nsize = \"80B\"\n";
+    // The flood comes through a router: a host's own socket buffers would hold it back before the queue is full.
     let lost = |buffer: &str| {
-        let line = format!("up = {{ rate = \"2Mbit\", buffer = \"{buffer}\" }}");
-        let text = two_hosts(&line, &format!("{flood}{small}"));
+        let text = format!(
+            "name = \"story\"\nduration = \"20s\"\nwarm-up = \"2s\"\nprobes-run = \"together\"\n\
+             [topology]\nhosts = [\"a\", \"c\", \"b\"]\nrouters = [\"r\"]\n\
+             [[topology.link]]\nname = \"la\"\nends = [\"a\", \"r\"]\n\
+             [[topology.link]]\nname = \"lc\"\nends = [\"c\", \"r\"]\n\
+             [[topology.link]]\nname = \"line\"\nends = [\"r\", \"b\"]\n\
+             up = {{ rate = \"2Mbit\", buffer = \"{buffer}\" }}\n\
+             [[load]]\nname = \"flood\"\nkind = \"udp\"\nfrom = \"c\"\nto = \"b\"\nrate = \"8Mbit\"\nsize = \"1400B\"\n\
+             [[scenario]]\nname = \"s\"\nloads = [\"flood\"]\n\
+             [[probe]]\nname = \"small\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"32kbit\"\nsize = \"80B\"\n"
+        );
         Desk::new().run(&text, &[]).number("s", "small", "loss_ratio")
     };
     let (packets, bytes) = (lost("100p"), lost("144200B"));
@@ -198,7 +195,9 @@ fn an_expectation_that_fails_is_shown_and_makes_the_exit_code_1() {
     let desk = Desk::new();
     let text = two_hosts(
         "both = { delay = \"5ms\" }",
-        &format!("expect = [\"s.ping.rtt.p50 < 9ms\", \"s.ping.rtt.p50 = 10ms ± 1us\"]\n{QUIET}{PING}"),
+        &format!(
+            "expect = [\"s.ping.rtt.p50 < 9ms\", \"s.ping.rtt.p50 = 10ms ± 1us\"]\n{QUIET}{PING}"
+        ),
     );
     let file = desk.file("e.toml", &text);
     let output = desk.quell(&["run", &file.to_string_lossy()]);

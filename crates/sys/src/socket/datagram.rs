@@ -123,7 +123,9 @@ impl Udp {
         header.msg_control = control.words.as_mut_ptr().cast();
         header.msg_controllen = control.used as _;
         // SAFETY: the header points to buffers of the lengths it says; the kernel only reads them.
-        let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
+        let sent = unsafe {
+            libc::sendmsg(self.socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT)
+        };
         Errno::result(sent).map(drop)
     }
 }

@@ -98,8 +98,7 @@ impl EchoSocket {
         program.push(step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, wanted));
         program.push(step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX));
         program.push(step(libc::BPF_RET | libc::BPF_K, 0, 0, 0));
-        let filter =
-            libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
         // SAFETY: `filter` points to `len` instructions that live until after the call; the kernel copies them.
         let result = unsafe {
             libc::setsockopt(

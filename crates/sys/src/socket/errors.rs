@@ -40,11 +40,7 @@ fn one(fd: BorrowedFd<'_>) -> Option<PathError> {
     header.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the header points to buffers of the lengths it says, which live until after the call.
     let got = unsafe {
-        libc::recvmsg(
-            fd.as_raw_fd(),
-            &raw mut header,
-            libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT,
-        )
+        libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
     };
     let got = usize::try_from(got).ok()?;
     let mut error = PathError {

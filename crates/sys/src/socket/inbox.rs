@@ -75,14 +75,15 @@ impl Inbox {
             .map(|chunk| libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: chunk.len() })
             .collect();
         let mut headers: Vec<libc::mmsghdr> = Vec::with_capacity(count);
-        for i in 0..count {
+        let places = vectors.iter_mut().zip(&mut self.names).zip(&mut self.control);
+        for ((vector, name), control) in places {
             // SAFETY: all zeros is a valid mmsghdr, with null pointers of length 0.
             let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-            header.msg_hdr.msg_name = (&raw mut self.names[i]).cast();
+            header.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-            header.msg_hdr.msg_iov = &raw mut vectors[i];
+            header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
-            header.msg_hdr.msg_control = self.control[i].as_mut_ptr().cast();
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
             header.msg_hdr.msg_controllen = CONTROL as _;
             headers.push(header);
         }

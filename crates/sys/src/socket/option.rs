@@ -46,13 +46,7 @@ pub fn get_bytes(
     let mut length = value.len() as libc::socklen_t;
     // SAFETY: the pointer and the length are those of a live slice, of which the kernel writes at most the length.
     let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            level,
-            name,
-            value.as_mut_ptr().cast(),
-            &raw mut length,
-        )
+        libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut length)
     };
     Errno::result(result).map(|_| (length as usize).min(value.len()))
 }

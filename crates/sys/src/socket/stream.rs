@@ -145,12 +145,7 @@ impl Stream {
     pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
         let sent = unsafe {
-            libc::send(
-                self.fd.as_raw_fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                libc::MSG_NOSIGNAL,
-            )
+            libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
         };
         Errno::result(sent).map(|sent| sent as usize)
     }
@@ -158,9 +153,8 @@ impl Stream {
     /// Reads what is there, blocking until something is; 0 at the end.
     pub fn read(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the pointer and the length are those of a live slice.
-        let got = unsafe {
-            libc::recv(self.fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0)
-        };
+        let got =
+            unsafe { libc::recv(self.fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         Errno::result(got).map(|got| got as usize)
     }
 
@@ -169,9 +163,8 @@ impl Stream {
     pub fn discard(&self, most: usize) -> Result<usize, Errno> {
         // SAFETY: with MSG_TRUNC the kernel does not write to the buffer of a TCP socket (tcp_recvmsg_locked), so that it
         // need not exist.
-        let got = unsafe {
-            libc::recv(self.fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC)
-        };
+        let got =
+            unsafe { libc::recv(self.fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC) };
         Errno::result(got).map(|got| got as usize)
     }
 
@@ -222,9 +215,9 @@ fn connect_error(to: SocketAddr, errno: Errno) -> SysError {
     let error = SysError::new(format!("connect to TCP {to}"), errno);
     match errno {
         Errno::ECONNREFUSED => error.advise("nobody listens there: is the server's task running?"),
-        Errno::EHOSTUNREACH | Errno::ENETUNREACH => {
-            error.advise("there is no way there: see `ip route get`, and whether the host answers a ping")
-        }
+        Errno::EHOSTUNREACH | Errno::ENETUNREACH => error.advise(
+            "there is no way there: see `ip route get`, and whether the host answers a ping",
+        ),
         _ => error,
     }
 }
@@ -238,7 +231,8 @@ fn set_window(fd: BorrowedFd<'_>, window: u32) -> Result<(), SysError> {
     set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes, "the receive buffer")?;
     let got = get(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
     if got / 2 < bytes {
-        let tried = format!("set the receive buffer to {bytes} bytes; the system allows {}", got / 2);
+        let tried =
+            format!("set the receive buffer to {bytes} bytes; the system allows {}", got / 2);
         return Err(SysError::new(tried, Errno::EPERM)
             .advise("raise sysctl net.core.rmem_max, or run with CAP_NET_ADMIN"));
     }
@@ -247,15 +241,17 @@ fn set_window(fd: BorrowedFd<'_>, window: u32) -> Result<(), SysError> {
 
 fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<(), SysError> {
     let what = format!("the congestion control to `{name}`");
-    set_bytes(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes(), &what).map_err(|error| {
-        if error.errno != Errno::ENOENT {
-            return error;
-        }
-        let there = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
-        let there = there.split_whitespace().collect::<Vec<_>>().join(", ");
-        SysError::new(format!("set {what}; this kernel has: {there}"), error.errno)
-            .advise("take one of those, or load its module (tcp_NAME)")
-    })
+    set_bytes(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes(), &what).map_err(
+        |error| {
+            if error.errno != Errno::ENOENT {
+                return error;
+            }
+            let there = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
+            let there = there.split_whitespace().collect::<Vec<_>>().join(", ");
+            SysError::new(format!("set {what}; this kernel has: {there}"), error.errno)
+                .advise("take one of those, or load its module (tcp_NAME)")
+        },
+    )
 }
 
 /// A socket that listens. A window is set before it does, so that every connection's handshake has it.
@@ -276,8 +272,7 @@ pub fn listen(bind: SocketAddr, window: Option<u32>) -> Result<TcpListener, SysE
     set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1, "reuse of the port")?;
     let (name, length) = sockaddr(bind);
     // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
-    let result =
-        unsafe { libc::bind(stream.fd.as_raw_fd(), (&raw const name).cast(), length) };
+    let result = unsafe { libc::bind(stream.fd.as_raw_fd(), (&raw const name).cast(), length) };
     Errno::result(result).map_err(failed)?;
     // SAFETY: listen(2) has no memory arguments.
     Errno::result(unsafe { libc::listen(stream.fd.as_raw_fd(), 1024) }).map_err(failed)?;

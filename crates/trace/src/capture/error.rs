@@ -6,7 +6,9 @@ use std::fmt;
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// Not a single byte came.
-    #[error("the capture is empty: it has not even a file header (was the capturing program killed before it wrote?)")]
+    #[error(
+        "the capture is empty: it has not even a file header (was the capturing program killed before it wrote?)"
+    )]
     Empty,
     /// It begins like no capture.
     #[error("this is no pcap or pcapng file: it begins with {}{looks}", Hex(found))]
@@ -41,7 +43,9 @@ pub enum CaptureError {
         got: u64,
     },
     /// A packet that is longer than any.
-    #[error("byte {offset}: {what} says that it holds {claimed} bytes, and more than {limit} are not believed")]
+    #[error(
+        "byte {offset}: {what} says that it holds {claimed} bytes, and more than {limit} are not believed"
+    )]
     TooLong {
         /// Where the record begins.
         offset: u64,
@@ -61,7 +65,9 @@ pub enum CaptureError {
         what: &'static str,
     },
     /// A packet of an interface that was never described.
-    #[error("byte {offset}: a packet of interface {interface}, but only {known} were described before it")]
+    #[error(
+        "byte {offset}: a packet of interface {interface}, but only {known} were described before it"
+    )]
     Interface {
         /// Where the block begins.
         offset: u64,

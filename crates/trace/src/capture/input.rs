@@ -51,7 +51,11 @@ impl<R: Read> Input<R> {
     }
 
     /// Takes a record that must be there, since what stands before it was.
-    pub(super) fn rest(&mut self, wanted: usize, what: &'static str) -> Result<&[u8], CaptureError> {
+    pub(super) fn rest(
+        &mut self,
+        wanted: usize,
+        what: &'static str,
+    ) -> Result<&[u8], CaptureError> {
         let offset = self.offset;
         match self.record(wanted, what)? {
             Some(held) => Ok(held),

@@ -109,9 +109,15 @@ impl<R: Read> Capture<R> {
         };
         let magic: [u8; 4] = magic.try_into().unwrap_or_default();
         let format = match magic {
-            [0xd4, 0xc3, 0xb2, 0xa1] => Format::Classic(Classic::open(&mut input, Order::Little, 1000)?),
-            [0xa1, 0xb2, 0xc3, 0xd4] => Format::Classic(Classic::open(&mut input, Order::Big, 1000)?),
-            [0x4d, 0x3c, 0xb2, 0xa1] => Format::Classic(Classic::open(&mut input, Order::Little, 1)?),
+            [0xd4, 0xc3, 0xb2, 0xa1] => {
+                Format::Classic(Classic::open(&mut input, Order::Little, 1000)?)
+            }
+            [0xa1, 0xb2, 0xc3, 0xd4] => {
+                Format::Classic(Classic::open(&mut input, Order::Big, 1000)?)
+            }
+            [0x4d, 0x3c, 0xb2, 0xa1] => {
+                Format::Classic(Classic::open(&mut input, Order::Little, 1)?)
+            }
             [0xa1, 0xb2, 0x3c, 0x4d] => Format::Classic(Classic::open(&mut input, Order::Big, 1)?),
             [0x0a, 0x0d, 0x0d, 0x0a] => Format::Ng(Ng::open(&mut input)?),
             _ => return Err(CaptureError::Foreign { found: magic, looks: Foreign::of(magic) }),

@@ -73,8 +73,7 @@ impl Ng {
     /// Reads the first section's header behind its first four bytes.
     pub(super) fn open<R: Read>(input: &mut Input<R>) -> Result<Self, CaptureError> {
         let mut ng = Ng { order: Order::Little, interfaces: Vec::new() };
-        let length: [u8; 4] =
-            input.rest(4, "the section header")?.try_into().unwrap_or_default();
+        let length: [u8; 4] = input.rest(4, "the section header")?.try_into().unwrap_or_default();
         ng.section(input, 0, length)?;
         Ok(ng)
     }

@@ -121,7 +121,11 @@ impl Wait {
     /// flight and their ACK was delayed: else every ACK of a bulk transfer would do.
     fn counts(&self) -> bool {
         self.waited <= LONGEST_DELAY.saturating_mul(2)
-            && if self.small { self.waited >= SHORTEST } else { self.delayed() && self.segments <= 2 }
+            && if self.small {
+                self.waited >= SHORTEST
+            } else {
+                self.delayed() && self.segments <= 2
+            }
     }
 }
 
@@ -139,6 +143,13 @@ impl Hold {
     /// Something else is going on, as a retransmission: what follows is no wait for an ACK.
     pub(super) fn disturbed(&mut self) {
         self.state = State::Idle;
+    }
+
+    /// The other end sent data, which may wake this end's program.
+    pub(super) fn spoken_to(&mut self) {
+        if let State::Answered { .. } = self.state {
+            self.state = State::Idle;
+        }
     }
 
     /// A new segment was sent. Tells whether it had been held.
@@ -203,8 +214,7 @@ impl Hold {
                 if took < DELAYED {
                     self.path_is(took);
                 }
-                self.state =
-                    State::Answered { flight, time: acked.time, packet: acked.packet };
+                self.state = State::Answered { flight, time: acked.time, packet: acked.packet };
             }
             (true, true) => {
                 self.path_is(took);
@@ -249,7 +259,10 @@ mod tests {
         hold.acked(bare_ack(ms(40), 2));
         let wait = hold.sent(small(ms(40), 3, 200, 100)).expect("a wait");
         assert!(wait.delayed());
-        assert_eq!((wait.waited, wait.packet, wait.ack, wait.next), (Span::from_millis(40), 1, 2, 3));
+        assert_eq!(
+            (wait.waited, wait.packet, wait.ack, wait.next),
+            (Span::from_millis(40), 1, 2, 3)
+        );
     }
 
     #[test]
@@ -278,6 +291,16 @@ mod tests {
         hold.sent(small(ms(0), 1, 100, 0));
         hold.acked(Acked { carried: true, ..bare_ack(ms(40), 2) });
         assert_eq!(hold.sent(small(ms(40), 3, 200, 100)), None);
+    }
+
+    #[test]
+    fn a_question_between_ack_and_answer_explains_the_answer() {
+        let mut hold = Hold::default();
+        hold.path_is(Span::ZERO);
+        hold.sent(small(ms(0), 1, 100, 0));
+        hold.acked(bare_ack(ms(40), 2));
+        hold.spoken_to();
+        assert_eq!(hold.sent(small(ms(40), 4, 200, 100)), None);
     }
 
     #[test]

@@ -146,7 +146,8 @@ impl Rtts {
     }
 
     fn quantile(&self, part: u64, of: u64) -> Option<Span> {
-        let (min, rank) = (self.min?, (u128::from(self.count) * u128::from(part)).div_ceil(of.into()));
+        let (min, rank) =
+            (self.min?, (u128::from(self.count) * u128::from(part)).div_ceil(of.into()));
         let mut passed = 0_u128;
         let bin = self.bins.iter().position(|count| {
             passed += u128::from(*count);
@@ -195,7 +196,10 @@ mod tests {
         };
         near(summary.p50, 500.0);
         near(summary.p99, 990.0);
-        assert_eq!((summary.min, summary.max), (Some(Span::from_micros(1)), Some(Span::from_millis(1))));
+        assert_eq!(
+            (summary.min, summary.max),
+            (Some(Span::from_micros(1)), Some(Span::from_millis(1)))
+        );
     }
 
     #[test]

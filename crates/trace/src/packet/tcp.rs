@@ -163,7 +163,11 @@ impl Segment {
     ///
     /// If too little was captured, or the header is longer than the segment.
     pub fn read(bytes: &[u8], length: u64) -> Result<(u16, u16, Self), Skip> {
-        let view = TcpView::new(bytes).ok_or(if length < 16 { Skip::Malformed } else { Skip::CutShort })?;
+        let view = TcpView::new(bytes).ok_or(if length < 16 {
+            Skip::Malformed
+        } else {
+            Skip::CutShort
+        })?;
         let header = view.header_length();
         if header < 20 {
             return Err(Skip::Malformed);
@@ -195,8 +199,8 @@ mod tests {
     #[test]
     fn options_are_told_apart() {
         let bytes = [
-            2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9, 1, 3, 3, 15, 1, 5, 10, 0, 0, 0, 1, 0,
-            0, 0, 2, 0, 99,
+            2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9, 1, 3, 3, 15, 1, 5, 10, 0, 0, 0,
+            1, 0, 0, 0, 2, 0, 99,
         ];
         let options = Options::read(&bytes);
         assert_eq!(options.mss, Some(1460));

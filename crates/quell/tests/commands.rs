@@ -1,0 +1,352 @@
+//! The command line itself: files that can't be read, options that can't be meant, help, and output that nobody takes.
+
+mod support;
+
+use support::{Desk, nothing_at, program, said, says};
+
+const BASE: &str = include_str!("support/base.toml");
+
+/// The built-in experiments.
+const BUILT_IN: [&str; 5] =
+    ["home-link", "rrul", "congestion-controls", "window-bdp", "mtu-blackhole"];
+
+/// A folder with a right experiment in it.
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.write("my.toml", BASE);
+    desk
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("this is not JSON: {e}\n{text}"))
+}
+
+// ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_file_that_is_no_experiment_is_refused_at_once() {
+    let desk = desk();
+    desk.write("noise.toml", [0x7f, b'E', b'L', b'F', 0x80, 0xff, 0x00, 0xfe]);
+    desk.write("latin.toml", b"name = \"x\"\ntitle = \"gr\xfc\xdfe\"\n");
+    std::fs::create_dir(desk.path("folder.toml")).expect("a folder can be made");
+    std::fs::File::create(desk.path("large.toml"))
+        .and_then(|f| f.set_len(100 << 20))
+        .expect("a file with a hole can be made");
+    let before = desk.names();
+    for (file, words) in [
+        ("missing.toml", &["missing.toml", "no such file", "quell list"][..]),
+        ("./home-link", &["./home-link", "no such file"]),
+        ("folder.toml", &["folder.toml", "a folder"]),
+        ("noise.toml", &["noise.toml, line 1", "not text"]),
+        ("latin.toml", &["latin.toml, line 2", "UTF-8"]),
+        ("large.toml", &["large.toml", "too large", "1048576 bytes"]),
+        ("/dev/zero", &["/dev/zero", "too large"]),
+        ("/dev/null", &["/dev/null", "missing field `name`"]),
+        ("my.toml/inside", &["my.toml/inside"]),
+    ] {
+        says(&desk.run(file, &[]).refused(2), words);
+        says(&desk.quell(&["check", file]).refused(2), words);
+    }
+    assert_eq!(desk.names(), before, "nothing is made");
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let desk = desk();
+    let set = |name: &str, mode: u32| {
+        std::fs::set_permissions(desk.path(name), std::fs::Permissions::from_mode(mode))
+            .expect("its owner can change the mode");
+    };
+    set("my.toml", 0o000);
+    set(".", 0o755);
+    let mut command = desk.command(&["check", "my.toml"]);
+    if nix::unistd::geteuid().is_root() {
+        // Root reads everything; nobody does not.
+        command.uid(65_534);
+    }
+    says(&said(command, &["check", "my.toml"]).refused(2), &["my.toml", "may not read"]);
+}
+
+#[test]
+fn an_unknown_experiment_is_told_from_the_near_one() {
+    let desk = Desk::new();
+    for (name, words) in [
+        ("home-lnik", &["`home-lnik`", "did you mean `home-link`?"][..]),
+        ("home_link", &["did you mean `home-link`?"]),
+        ("rrull", &["did you mean `rrul`?"]),
+        ("zebra", &["`zebra`", "there are: home-link, rrul"]),
+        ("", &["there are: home-link"]),
+    ] {
+        says(&desk.run(name, &[]).refused(2), words);
+        says(&desk.quell(&["check", name]).refused(2), words);
+        says(&desk.quell(&["show-experiment", name]).refused(2), words);
+        says(&desk.quell(&["lab", "exec", name, "a", "--", "true"]).refused(2), words);
+    }
+    assert_eq!(desk.names(), [""; 0], "nothing is made");
+}
+
+#[test]
+fn results_need_a_place_and_that_is_told_before_anything_runs() {
+    let desk = desk();
+    desk.write("file", "");
+    for (options, words) in [
+        (&["--out", "file"][..], &["file", "not a folder", "--out"][..]),
+        (&["--out", "file/deep/inside"], &["file/deep/inside", "not a folder", "--out"]),
+        (&["--out", "new", "--report", "nowhere/report.html"], &["nowhere", "--report"]),
+        (&["--out", "new", "--report", "."], &["a folder", "--report"]),
+    ] {
+        let error = desk.quell(&[&["run", "my.toml"], options].concat()).refused(3);
+        says(&error, words);
+    }
+    says(&desk.quell(&["runs", "--out", "file"]).refused(2), &["file", "--out"]);
+    assert_eq!(desk.names(), ["file", "my.toml"], "nothing is made");
+}
+
+#[test]
+fn a_kernel_that_is_not_there_or_is_none_is_told_with_what_to_do() {
+    let desk = desk();
+    desk.write("kernel", "not a kernel");
+    for file in ["nowhere/linux", "kernel"] {
+        for arguments in [&["run", "my.toml"][..], &["lab", "shell", "my.toml", "b"]] {
+            let all = [arguments, &["--kernel-file", file]].concat();
+            says(&desk.quell(&all).refused(3), &[file, "quell kernel build", "--kernel host"]);
+        }
+        let exec = ["lab", "exec", "my.toml", "b", "--kernel-file", file, "--", "true"];
+        says(&desk.quell(&exec).refused(3), &[file, "quell kernel build"]);
+        says(&desk.quell(&["kernel", "path", "--kernel-file", file]).refused(1), &[file]);
+    }
+    nothing_at(&desk.path("runs"));
+}
+
+// ── options ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_change_that_can_not_be_made_is_told_as_it_was_typed() {
+    let desk = desk();
+    for (change, words) in [
+        ("nonsense", &["--set nonsense", "path=value"][..]),
+        ("=5", &["--set =5", "empty part"]),
+        ("a..b=1", &["--set a..b=1", "empty part"]),
+        ("duratoin=5s", &["with duratoin=5s", "did you mean `duration`?"]),
+        ("topology.link.wna.up.rate=1Mbit", &["topology.link.wna", "did you mean `wan`?"]),
+        ("topology.link.wan.up.rat=1Mbit", &["with topology.link.wan.up.rat=1Mbit", "did you mean `rate`?"]),
+        ("topolgy.link.wan.up.rate=1Mbit", &["did you mean `topology`?"]),
+        ("topology.link.wan.up.rate.x=1", &["`x` can't be set"]),
+        ("topology.link.wan.up.rate=5s", &["`rate`", "5s", "such as 2.5Mbit"]),
+        ("probe.9.from=b", &["`9`", "there are: ping, call"]),
+        ("probe.ping=x", &["say which field of `ping`"]),
+        ("probe.ping.from=c", &["with probe.ping.from=c", "probe `ping`", "`c`"]),
+        ("repeat=often", &["with repeat=often", "`repeat`", "a whole number"]),
+        ("scenario=5", &["`scenario`", "a list"]),
+        ("topology=5", &["`topology`", "a table"]),
+        ("expect=[", &["`expect`", "a list"]),
+    ] {
+        // Another change, which is right, is not blamed.
+        let error = desk.run("my.toml", &["--set", "seed=7", "--set", change]).refused(2);
+        says(&error, words);
+        assert!(!error.contains("line "), "lines of the changed text say nothing: {error}");
+    }
+    let endless = format!("{}x=1", "a.".repeat(50_000));
+    says(&desk.run("my.toml", &["--set", &endless]).refused(2), &["50001 parts deep"]);
+    assert_eq!(desk.names(), ["my.toml"], "nothing is made");
+}
+
+#[test]
+fn changes_that_are_right_only_together_are_taken_together() {
+    let changes = ["--set", "probe.ping.kind=udp", "--set", "probe.ping.rate=9kbit", "--set", "probe.ping.size=100"];
+    says(&desk().run("my.toml", &changes).refused(3), &["no-such-kernel"]);
+    says(&desk().run("my.toml", &changes[..2]).refused(2), &["probe.ping.kind=udp", "missing field `rate`"]);
+}
+
+#[test]
+fn options_that_can_not_be_meant_are_refused() {
+    let desk = desk();
+    for (options, words) in [
+        (&["--only", "idel"][..], &["no scenario `idel`", "did you mean `idle`?"][..]),
+        (&["--only", "zebra"], &["there are: idle, full"]),
+        (&["--jobs", "0"], &["--jobs 0", "at least 1"]),
+        (&["--jobs", "-1"], &["'-1'", "--jobs"]),
+        (&["--jobs", "many"], &["'many'", "--jobs"]),
+        (&["--repeat", "0"], &["repeat = 0", "at least 1"]),
+        (&["--repeat", "-1"], &["'-1'", "--repeat"]),
+        (&["--duration", "0s"], &["duration", "100ms to 24h"]),
+        (&["--duration", "5"], &["--duration", "no unit", "such as 20ms"]),
+        (&["--duration", "5Mbit"], &["--duration", "5Mbit", "such as 20ms"]),
+        (&["--seed", "x"], &["'x'", "--seed"]),
+        (&["--memory", "5"], &["--memory", "64..=65536"]),
+        (&["--kernel", "hst"], &["'hst'", "guest, host"]),
+        (&["--kernel-flie", "x"], &["'--kernel-flie'", "--kernel-file"]),
+        (&["more"], &["'more'"]),
+    ] {
+        says(&desk.run("my.toml", options).refused(2), words);
+    }
+    assert_eq!(desk.names(), ["my.toml"], "nothing is made");
+    says(&desk.quell(&["lst"]).refused(2), &["'lst'", "list"]);
+    says(&desk.quell(&[]).refused(2), &["Usage: quell", "quell run home-link", "Exit codes"]);
+}
+
+#[test]
+fn a_lab_needs_hosts_and_programs_that_are_there() {
+    let desk = desk();
+    desk.write("topology.toml", "hosts = [\"a\", \"b\"]\n[[link]]\nname = \"l\"\nends = [\"a\", \"bb\"]\n");
+    let exec = |more: &[&str]| {
+        let all = [&["lab", "exec", "--kernel-file", "no-such-kernel"], more].concat();
+        desk.quell(&all).refused(2)
+    };
+    says(&exec(&["my.toml", "servr", "--", "true"]), &["`servr`", "did you mean `server`?"]);
+    says(&exec(&["my.toml", "a"]), &["<COMMAND>"]);
+    says(&exec(&["my.toml", "a", "--with", "x", "--", "true"]), &["--with \"x\"", "HOST: COMMAND"]);
+    says(&exec(&["my.toml", "a", "--with", "a:", "--", "true"]), &["--with \"a:\"", "no program"]);
+    says(&exec(&["my.toml", "a", "--with", "servr: ls", "--", "true"]), &["--with", "`servr`"]);
+    says(&exec(&["my.toml", "a", "--scenario", "ful", "--", "true"]), &["`ful`", "did you mean `full`?"]);
+    says(&exec(&["topology.toml", "a", "--", "true"]), &["topology.toml", "`bb`", "did you mean `b`?"]);
+}
+
+#[test]
+fn what_was_never_run_can_not_be_shown() {
+    let desk = Desk::new();
+    for command in ["show", "report"] {
+        says(&desk.quell(&[command]).refused(2), &["no run in runs", "quell run home-link"]);
+        let named = desk.quell(&[command, "20261121T101503-home-link"]).refused(2);
+        says(&named, &["20261121T101503-home-link", "quell runs"]);
+    }
+    says(&desk.quell(&["runs"]).fine(), &["no runs in runs"]);
+    assert_eq!(json(&desk.quell(&["runs", "--json"]).fine()), serde_json::json!([]));
+    std::fs::create_dir_all(desk.path("runs/20261121T101503-x")).expect("a folder can be made");
+    let damaged = desk.quell(&["show", "20261121T101503-x"]);
+    assert!(damaged.code == Some(2) || damaged.code == Some(3), "{}", damaged.error);
+    says(&damaged.error, &["20261121T101503-x", "manifest.json"]);
+}
+
+#[test]
+fn figures_are_listed_and_a_wrong_name_or_file_is_refused() {
+    let desk = Desk::new();
+    let listed = desk.quell(&["plot"]).fine();
+    says(&listed, &["rtt-cdf", "goodput-time"]);
+    let plot = |more: &[&str]| desk.quell(&[&["plot", "--figure"], more].concat()).refused(2);
+    says(&plot(&["rtt-cfd"]), &["`rtt-cfd`", "did you mean `rtt-cdf`?"]);
+    says(&plot(&["rtt-cdf"]), &["-o FILE.png"]);
+    says(&plot(&["rtt-cdf", "-o", "x.gif"]), &["x.gif", ".png or .svg"]);
+    says(&plot(&["rtt-cdf", "-o", "x"]), &[".png or .svg"]);
+    says(&plot(&["rtt-cdf", "-o", "x.png"]), &["no run in runs"]);
+    assert_eq!(desk.names(), [""; 0], "nothing is made");
+}
+
+// ── what is printed ─────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn help_fits_a_terminal_and_shows_how() {
+    let desk = Desk::new();
+    let commands: [&[&str]; 17] = [
+        &[],
+        &["run"],
+        &["list"],
+        &["show-experiment"],
+        &["check"],
+        &["runs"],
+        &["show"],
+        &["plot"],
+        &["report"],
+        &["kernel"],
+        &["kernel", "build"],
+        &["kernel", "info"],
+        &["kernel", "path"],
+        &["lab"],
+        &["lab", "exec"],
+        &["lab", "shell"],
+        &["agent"],
+    ];
+    for command in commands {
+        let help = desk.quell(&[command, &["--help"]].concat()).fine();
+        says(&help, &["Usage: quell", "--help"]);
+        for line in help.lines() {
+            assert!(line.chars().count() <= 100, "{command:?}: {} columns: {line}", line.chars().count());
+        }
+        let shown = matches!(command, ["run" | "show" | "plot" | "show-experiment"] | ["lab", _]);
+        if shown {
+            let whole = format!("  quell {}", command.join(" "));
+            says(&help, &["Example", &whole]);
+        }
+    }
+    says(&desk.quell(&["--version"]).fine(), &["quell 0."]);
+}
+
+#[test]
+fn every_built_in_experiment_is_named_and_can_be_copied() {
+    let desk = Desk::new();
+    let list = desk.quell(&["list"]).fine();
+    let rows = json(&desk.quell(&["list", "--json"]).fine());
+    let names: Vec<&str> = rows
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|row| row["name"].as_str().expect("each has a name"))
+        .collect();
+    assert_eq!(names, BUILT_IN);
+    for (name, row) in BUILT_IN.iter().zip(rows.as_array().expect("a list")) {
+        says(&list, &[name, row["title"].as_str().expect("each has a title")]);
+        assert!(row["scenarios"].as_array().is_some_and(|s| !s.is_empty()), "{row}");
+        let text = desk.quell(&["show-experiment", name]).fine();
+        desk.write("copy.toml", &text);
+        let copy = desk.quell(&["check", "copy.toml"]).fine();
+        assert_eq!(copy, desk.quell(&["check", name]).fine(), "{name}: the copy is the same");
+        says(&copy, &[name, "cells", "claims"]);
+    }
+}
+
+#[test]
+fn queues_are_printed_as_tc_commands() {
+    let desk = desk();
+    let home = desk.quell(&["check", "--tc", "home-link"]).fine();
+    for scenario in ["unloaded-shaped", "bulk-shaped", "flood-shaped"] {
+        says(&home, &[&format!("# scenario {scenario}, router:wan\ntc qdisc replace dev wan root handle 1: htb")]);
+    }
+    assert!(!home.contains("# scenario bulk,"), "it has no queues: {home}");
+    says(&home, &["protocol ip ", "protocol ipv6 ", "src_ip fd00", "fq_codel", "drr"]);
+    for line in home.lines().skip(1).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+        assert!(line.starts_with("tc ") && line.contains(" dev wan "), "{line}");
+    }
+    // Marks for the policy and a queue of its own on one interface: both are there.
+    desk.write("both.toml", BASE.replace("[\"shaped\"]", "[\"fair\", \"shaped\"]"));
+    let both = desk.quell(&["check", "--tc", "both.toml"]).fine();
+    says(&both, &["dev lan-a ingress", "skbedit mark 1", "tc qdisc replace dev lan-a root"]);
+    // What comes in passes a device of its own.
+    let incoming = BASE
+        .replace("on = \"router:lan-a\"", "on = \"router:lan-a\"\ndirection = \"in\"")
+        .replace("[\"shaped\"]", "[\"fair\"]");
+    desk.write("in.toml", incoming);
+    let incoming = desk.quell(&["check", "--tc", "in.toml"]).fine();
+    says(&incoming, &["ip link add i-lan-a type ifb", "redirect dev i-lan-a", "dev i-lan-a root"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure_of_ours() {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Stdio;
+    for arguments in [&["list"][..], &["list", "--json"], &["show-experiment", "rrul"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+        drop(reader);
+        let output = program(arguments)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("the program can be started");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(error, "", "{arguments:?}");
+        let quiet = output.status.signal() == Some(13) || output.status.code() == Some(0);
+        assert!(quiet, "{arguments:?} ends as programs do in a pipe: {}", output.status);
+    }
+}
+
+#[test]
+fn output_that_can_not_be_written_is_told_without_a_panic() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let mut list = program(&["list"]);
+    list.stdout(full());
+    says(&said(list, &["list"]).refused(3), &["could not write", "No space left"]);
+    let mut check = program(&["check", "zebra"]);
+    check.stderr(full());
+    assert_eq!(said(check, &["check"]).code, Some(2), "the exit code tells all the same");
+}

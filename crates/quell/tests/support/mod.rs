@@ -1,0 +1,122 @@
+//! Running the program `quell` as a person does, each test in a folder of its own.
+
+// Each test binary uses its part of this.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What the program said, and how it ended.
+pub struct Said {
+    /// Exit code; none when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub error: String,
+    asked: String,
+}
+
+impl Said {
+    /// It ended well, and without a word of complaint; gives its output.
+    #[track_caller]
+    pub fn fine(self) -> String {
+        assert_eq!(self.code, Some(0), "{}: {}", self.asked, self.error);
+        assert_eq!(self.error, "", "{}: no complaint", self.asked);
+        self.out
+    }
+
+    /// It ended with this code, printed nothing but an error, and did not panic; gives the error.
+    #[track_caller]
+    pub fn refused(self, code: i32) -> String {
+        let Said { out, error, asked, .. } = self;
+        assert_eq!(self.code, Some(code), "{asked}: {out}{error}");
+        assert_eq!(out, "", "{asked}: only an error is printed");
+        assert!(!error.contains("panicked"), "{asked}: {error}");
+        assert!(error.len() < 4_000, "{asked}: an error that a person reads: {error}");
+        error
+    }
+}
+
+/// An empty folder to call the program in.
+pub struct Desk {
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    /// A new one.
+    pub fn new() -> Self {
+        Desk { folder: tempfile::tempdir().expect("the test needs a folder") }
+    }
+
+    /// A place in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file into it.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), bytes).expect("a file can be written");
+    }
+
+    /// What is in it, by name.
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path()).expect("the folder can be read");
+        let mut names: Vec<String> = entries
+            .map(|e| e.expect("an entry can be read").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The program with arguments, to be started in the folder.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = program(arguments);
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    /// Calls the program.
+    pub fn quell(&self, arguments: &[&str]) -> Said {
+        said(self.command(arguments), arguments)
+    }
+
+    /// Calls `quell run` on a file, with a kernel that is not there: what is accepted ends with exit code 3, and nothing ever starts.
+    pub fn run(&self, file: &str, more: &[&str]) -> Said {
+        let none = ["run", file, "--out", "runs", "--kernel-file", "no-such-kernel"];
+        self.quell(&[&none, more].concat())
+    }
+}
+
+/// The program with arguments.
+pub fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Calls a command to its end.
+pub fn said(mut command: Command, arguments: &[&str]) -> Said {
+    let output = command.output().expect("the program can be started");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("all it prints is UTF-8");
+    Said {
+        code: output.status.code(),
+        out: text(output.stdout),
+        error: text(output.stderr),
+        asked: format!("quell {}", arguments.join(" ")),
+    }
+}
+
+/// An error says all that it should.
+#[track_caller]
+pub fn says(error: &str, words: &[&str]) {
+    for word in words {
+        assert!(error.contains(word), "`{word}` should be in: {error}");
+    }
+}
+
+/// Whether a file is there, for messages that name one.
+#[track_caller]
+pub fn nothing_at(path: &Path) {
+    assert!(!path.exists(), "{} should not be there", path.display());
+}

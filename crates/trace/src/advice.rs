@@ -1,0 +1,197 @@
+//! Marks in words: what happened, what shows it, who waited for what, and what to change.
+
+use crate::mark::{Cause, Held, Mark};
+use quell_units::Span;
+
+/// A span with three digits, as people say it: "19.6 ms".
+pub(crate) fn spoken(span: Span) -> String {
+    let nanos = span.nanos() as f64;
+    let (value, unit) = match span.nanos() {
+        0..1_000 => return format!("{} ns", span.nanos()),
+        1_000..999_500 => (nanos / 1e3, "µs"),
+        999_500..999_500_000 => (nanos / 1e6, "ms"),
+        _ => (nanos / 1e9, "s"),
+    };
+    let digits = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn waited(mark: &Mark) -> String {
+    spoken(mark.waited.unwrap_or_default())
+}
+
+/// What happened, in a few words.
+pub(crate) fn text(mark: &Mark) -> String {
+    let length = mark.length;
+    let needless = if mark.spurious { ", needlessly" } else { "" };
+    let after = |mark: &Mark| match mark.waited {
+        Some(waited) => format!(" after {}", spoken(waited)),
+        None => String::new(),
+    };
+    match mark.cause {
+        Cause::DelayedAck => {
+            format!("stall, {}, delayed ACK after a {length}-byte segment", waited(mark))
+        }
+        Cause::Nagle => {
+            format!("wait, {}, Nagle, for the ACK of a {length}-byte segment", waited(mark))
+        }
+        Cause::Timeout => {
+            format!(
+                "stall, {}, retransmission timeout of {}{needless}",
+                waited(mark),
+                bytes(length)
+            )
+        }
+        Cause::ZeroWindow if mark.open => {
+            format!("stall, {}, zero window, to the end", waited(mark))
+        }
+        Cause::ZeroWindow => format!("stall, {}, zero window", waited(mark)),
+        Cause::FastRetransmit => {
+            format!("fast retransmission of {}{}{needless}", bytes(length), after(mark))
+        }
+        Cause::TailProbe => {
+            format!("last segment sent again, {}{}{needless}", bytes(length), after(mark))
+        }
+        Cause::AfterTimeout => {
+            format!("sent again in the wake of a timeout, {}{needless}", bytes(length))
+        }
+        Cause::Retransmission => format!("sent again, {}{}{needless}", bytes(length), after(mark)),
+        Cause::SynRetransmit => format!("stall, {}, SYN sent again", waited(mark)),
+        Cause::OutOfOrder => format!("out of order, {}", bytes(length)),
+        Cause::Reset => "reset".into(),
+    }
+}
+
+fn bytes(length: u32) -> String {
+    match length {
+        0 => "FIN".into(),
+        1 => "1 byte".into(),
+        _ => format!("{length} bytes"),
+    }
+}
+
+/// What shows it: packets as tcpdump counts them.
+pub(crate) fn evidence(mark: &Mark) -> String {
+    let [first, second, third] =
+        mark.packets.map(|p| p.map_or("(not captured)".into(), |p| p.to_string()));
+    match (mark.cause, mark.held) {
+        (Cause::DelayedAck | Cause::Nagle, Some(held)) => {
+            let length = mark.length;
+            let path = match held.path {
+                Some(path) => format!("the path takes {}", spoken(path)),
+                None => "what the path takes is not known".into(),
+            };
+            format!(
+                "packet {first} carried {length} bytes; packet {second} acknowledged it alone {} later ({path}); \
+                 packet {third} followed {} after that with {}",
+                waited(mark),
+                spoken(held.after),
+                what_was_held(&held)
+            )
+        }
+        (Cause::ZeroWindow, _) => {
+            let probe = match mark.packets[2] {
+                Some(probe) => format!(", packet {probe} asked"),
+                None => String::new(),
+            };
+            match mark.packets[1] {
+                Some(_) => {
+                    format!("packet {first} closed the window{probe}, packet {second} opened it")
+                }
+                None => format!("packet {first} closed the window{probe}, and nothing opened it"),
+            }
+        }
+        (Cause::OutOfOrder, _) => format!("packet {first} fills a gap that later data had left"),
+        (Cause::Reset, _) => format!("packet {first}"),
+        _ => format!("packet {first}, and again packet {second}"),
+    }
+}
+
+fn what_was_held(held: &Held) -> String {
+    match (held.bytes, held.fin) {
+        (0, _) => "FIN".into(),
+        (length, true) => format!("{} and FIN", bytes(length)),
+        (length, false) => bytes(length),
+    }
+}
+
+/// Who waited, and for what.
+pub(crate) fn who(mark: &Mark, own: &str, other: &str) -> String {
+    match mark.cause {
+        Cause::DelayedAck if mark.held.is_some_and(|held| !held.small) => {
+            format!("{own} had its window full and waited for the ACK of {other}, which delayed it")
+        }
+        Cause::DelayedAck => format!(
+            "{own} held a small segment (Nagle) and waited for the ACK of {other}, which delayed it"
+        ),
+        Cause::Nagle => {
+            format!("{own} held a small segment (Nagle) until {other} acknowledged the one before")
+        }
+        Cause::Timeout | Cause::SynRetransmit => {
+            format!("{own} heard nothing from {other} until its timer ran out")
+        }
+        Cause::ZeroWindow => format!("{own} waited for the program at {other} to read"),
+        Cause::FastRetransmit => format!("{other} told {own} of a gap"),
+        Cause::TailProbe => format!("{own} had no ACK of its last segment from {other}"),
+        Cause::AfterTimeout | Cause::Retransmission => format!("{own} sent it to {other} again"),
+        Cause::OutOfOrder => format!("the path from {own} to {other} swapped packets"),
+        Cause::Reset => format!("{own} broke the connection to {other} off"),
+    }
+}
+
+/// What to change, if it is known.
+pub(crate) fn advice(mark: &Mark, own: &str, other: &str) -> Option<String> {
+    let quick = format!(
+        "at {other}: TCP_QUICKACK set again after each receive, or `ip route change … quickack 1`"
+    );
+    Some(match mark.cause {
+        Cause::DelayedAck if mark.held.is_some_and(|held| !held.small) => quick,
+        Cause::DelayedAck => {
+            format!("at {own}: TCP_NODELAY, or one write instead of several; or {quick}")
+        }
+        Cause::Nagle => format!("at {own}: TCP_NODELAY, or one write instead of several"),
+        Cause::Timeout | Cause::TailProbe | Cause::AfterTimeout | Cause::FastRetransmit
+            if mark.spurious =>
+        {
+            format!(
+                "nothing was lost: look for delay that varies on the path from {own} to {other}"
+            )
+        }
+        Cause::Timeout => {
+            format!("find where packets from {own} to {other} (or their ACKs) are lost")
+        }
+        Cause::SynRetransmit => {
+            format!("see whether a filter, or a full queue of new connections at {other}, drops it")
+        }
+        Cause::ZeroWindow => {
+            format!(
+                "at {other}: let the program read sooner; a larger receive buffer only for bursts"
+            )
+        }
+        Cause::OutOfOrder => {
+            "look for links used in parallel (LAG, ECMP) that spread one connection".into()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_said_with_three_digits() {
+        let said = |nanos| spoken(Span::from_nanos(nanos));
+        assert_eq!(said(0), "0 ns");
+        assert_eq!(said(19_551_000), "19.6 ms");
+        assert_eq!(said(9_996), "10.0 µs");
+        assert_eq!(said(999_499), "999 µs");
+        assert_eq!(said(999_500), "1.00 ms");
+        assert_eq!(said(1_500_000_000), "1.50 s");
+        assert_eq!(said(120_000_000_000), "120 s");
+    }
+}

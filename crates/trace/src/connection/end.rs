@@ -1,0 +1,184 @@
+//! One end of a connection: what it sent, what it can receive, and what was told about both.
+
+use super::hold::Hold;
+use super::rtt::{RttSummary, Rtts};
+use super::sender::Sender;
+use super::window::Window;
+use crate::packet::{Packet, Segment};
+use crate::time::millis;
+use quell_units::Span;
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// Packets in a row in which copies are looked for.
+const COPIES: usize = 4;
+
+/// Retransmissions that may still turn out to have been needless.
+const REMEMBERED: usize = 32;
+
+/// A segment that is shorter is small, where nobody told the MSS: the least that an IPv6 path takes, less headers.
+const SURELY_FULL: u32 = 1208;
+
+/// What the timestamp option takes of each segment, padded.
+const TIMESTAMPS: u32 = 12;
+
+/// One end.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    pub(super) sender: Sender,
+    pub(super) window: Window,
+    pub(super) hold: Hold,
+    pub(super) rtts: Rtts,
+    pub(super) data: u64,
+    pub(super) bytes_again: u64,
+    pub(super) out_of_order: u64,
+    pub(super) duplicate_acks: u64,
+    pub(super) keep_alives: u64,
+    pub(super) probes: u64,
+    pub(super) resets: u64,
+    pub(super) spurious: u64,
+    pub(super) fin: bool,
+    pub(super) fin_acked: bool,
+    packets: u64,
+    segments: u64,
+    copies: u64,
+    mss: Option<u16>,
+    /// The other end's MSS is in its own `End`; this is the largest payload that was seen.
+    largest: u32,
+    stamped: bool,
+    sack_permitted: bool,
+    prints: VecDeque<Print>,
+    again: VecDeque<(i64, i64, usize)>,
+}
+
+/// What tells two captures of one packet from two packets.
+type Print = (u16, u32, Option<u32>, u8, u32);
+
+/// What one end sent.
+#[derive(Debug, Clone, Serialize)]
+pub struct EndSummary {
+    /// Packets, copies left out.
+    pub packets: u64,
+    /// Packets with data.
+    pub segments: u64,
+    /// Data, each byte once.
+    pub bytes: u64,
+    /// Data that was sent again.
+    pub bytes_again: u64,
+    /// Segments that came behind later ones.
+    pub out_of_order: u64,
+    /// Duplicate ACKs that it was sent.
+    pub duplicate_acks: u64,
+    /// Retransmissions that the other end did not need.
+    pub spurious: u64,
+    /// Keep-alives.
+    pub keep_alives: u64,
+    /// Probes of a window that was zero.
+    pub probes: u64,
+    /// Resets.
+    pub resets: u64,
+    /// Packets that the capture holds more than once.
+    pub captured_twice: u64,
+    /// Bytes that were acknowledged, but are not in the capture.
+    pub missed_bytes: u64,
+    /// Largest segment that it takes.
+    pub mss: Option<u16>,
+    /// Shift of its windows; `None` if it has none or its SYN was not captured.
+    pub window_scale: Option<u8>,
+    /// Whether it takes selective acknowledgements.
+    pub sack_permitted: bool,
+    /// Largest window that it told, in bytes; not scaled if its SYN was not captured.
+    pub largest_window: u64,
+    /// How often its window was zero.
+    pub zero_windows: u64,
+    /// For how long in all.
+    #[serde(rename = "zero_window_ms", serialize_with = "millis")]
+    pub zero_window: Span,
+    /// Round-trip times of what it sent, from the capture to the other end and back.
+    pub rtt: RttSummary,
+}
+
+impl End {
+    /// Whether this packet was captured before; only IPv4 tells.
+    pub(super) fn is_copy(&mut self, packet: &Packet) -> bool {
+        let Some(id @ 1..) = packet.identification else { return false };
+        let Segment { seq, ack, flags, length, .. } = packet.segment;
+        let print = (id, seq, ack, flags.0, length);
+        if self.prints.contains(&print) {
+            self.copies += 1;
+            return true;
+        }
+        if self.prints.len() >= COPIES {
+            self.prints.pop_front();
+        }
+        self.prints.push_back(print);
+        false
+    }
+
+    /// Takes what every packet tells.
+    pub(super) fn heard(&mut self, segment: &Segment) {
+        self.packets += 1;
+        self.segments += u64::from(segment.length > 0);
+        self.largest = self.largest.max(segment.length);
+        self.stamped |= segment.options.timestamps.is_some();
+        if segment.flags.syn() {
+            self.mss = segment.options.mss;
+            self.window.scale = segment.options.scale;
+            self.sack_permitted = segment.options.sack_permitted;
+        }
+    }
+
+    /// Whether a segment of this end is less than it could send.
+    pub(super) fn is_small(&self, segment: &Segment, peer_mss: Option<u16>) -> bool {
+        let options = if self.stamped { TIMESTAMPS } else { 0 };
+        let full = match peer_mss {
+            Some(mss) => u32::from(mss).saturating_sub(options),
+            None => self.largest.max(SURELY_FULL),
+        };
+        segment.length < full
+    }
+
+    /// The MSS that it told.
+    pub(super) fn mss(&self) -> Option<u16> {
+        self.mss
+    }
+
+    /// Remembers a retransmission, with the place of its mark.
+    pub(super) fn remember(&mut self, start: i64, end: i64, mark: usize) {
+        if self.again.len() >= REMEMBERED {
+            self.again.pop_front();
+        }
+        self.again.push_back((start, end, mark));
+    }
+
+    /// The mark of the retransmission that these positions tell of, once.
+    pub(super) fn recall(&mut self, start: i64, end: i64) -> Option<usize> {
+        let place = self.again.iter().position(|(s, e, _)| *s < end && start < *e)?;
+        self.again.remove(place).map(|(_, _, mark)| mark)
+    }
+
+    /// What there is to tell.
+    pub(super) fn summary(&self) -> EndSummary {
+        EndSummary {
+            packets: self.packets,
+            segments: self.segments,
+            bytes: self.data,
+            bytes_again: self.bytes_again,
+            out_of_order: self.out_of_order,
+            duplicate_acks: self.duplicate_acks,
+            spurious: self.spurious,
+            keep_alives: self.keep_alives,
+            probes: self.probes,
+            resets: self.resets,
+            captured_twice: self.copies,
+            missed_bytes: self.sender.missed,
+            mss: self.mss,
+            window_scale: self.window.scale,
+            sack_permitted: self.sack_permitted,
+            largest_window: self.window.largest,
+            zero_windows: self.window.times,
+            zero_window: self.window.total,
+            rtt: self.rtts.summary(),
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! A TCP connection, as a machine that is moved by its packets.
+//!
+//! ```text
+//!   packet ──► End that sent it:  sender (flight, sent again, out of order), window, hold (Nagle)
+//!          └─► other End:         what the ACK tells its sender, hold and rtts
+//! ```
+//!
+//! Each end takes a bounded amount of memory, however long the connection lasts.
+
+mod end;
+mod hold;
+mod rtt;
+mod sender;
+mod seq;
+mod window;
+
+pub use end::EndSummary;
+pub use rtt::{RttPoint, RttSummary};
+
+use crate::mark::{Cause, Held, Mark, Side};
+use crate::packet::Packet;
+use crate::time::{Time, millis, millis_or_null};
+use end::End;
+use hold::{Acked, Sent, Wait};
+use quell_units::Span;
+use sender::{Again, Kind};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// Both ends said FIN.
+    Closed,
+    /// One end broke it off.
+    Reset,
+    /// It was still there when the capture ended, or was too quiet to be kept.
+    Open,
+}
+
+/// How often something happened, and how long was waited for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Tally {
+    /// How often.
+    pub count: u64,
+    /// For how long in all.
+    #[serde(rename = "waited_ms", serialize_with = "millis")]
+    pub waited: Span,
+}
+
+/// The three packets of an opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Handshake {
+    /// From SYN to its answer.
+    #[serde(rename = "to_server_ms", serialize_with = "millis_or_null")]
+    pub to_server: Option<Span>,
+    /// From the answer to the client's ACK.
+    #[serde(rename = "to_client_ms", serialize_with = "millis_or_null")]
+    pub to_client: Option<Span>,
+}
+
+impl Handshake {
+    /// The whole path's round trip.
+    pub fn rtt(&self) -> Option<Span> {
+        self.to_server.zip(self.to_client).map(|(server, client)| server + client)
+    }
+}
+
+/// What a connection was.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Who opened it, or was seen first.
+    pub client: SocketAddr,
+    /// The other one.
+    pub server: SocketAddr,
+    /// Its opening was captured.
+    pub opened: bool,
+    /// When its first and last packet passed.
+    pub times: (Time, Time),
+    /// How it ended.
+    pub ending: Ending,
+    /// How it was opened.
+    pub handshake: Handshake,
+    /// What the client sent.
+    pub up: EndSummary,
+    /// What the server sent.
+    pub down: EndSummary,
+    /// All that was marked, counted.
+    pub tallies: BTreeMap<Cause, Tally>,
+    /// The first marks, in order of time.
+    pub marks: Vec<Mark>,
+    /// Packets that belonged to no sense of it.
+    pub strange: u64,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    client: SocketAddr,
+    server: SocketAddr,
+    begin: Time,
+    latest: Time,
+    up: End,
+    down: End,
+    /// The client's SYN: its number, when it passed last, in which packet, how often.
+    syn: Option<Opening>,
+    answer: Option<Opening>,
+    handshake: Handshake,
+    ending: Ending,
+    tallies: BTreeMap<Cause, Tally>,
+    marks: Vec<Mark>,
+    most_marks: usize,
+    strange: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Opening {
+    seq: u32,
+    time: Time,
+    packet: u64,
+    times: u32,
+}
+
+impl Connection {
+    /// A connection that begins with this packet; no more than `most_marks` are kept.
+    pub(crate) fn new(now: Time, packet: &Packet, most_marks: usize) -> Self {
+        let flags = packet.segment.flags;
+        let (client, server) = match flags.syn() && flags.ack() {
+            true => (packet.to, packet.from),
+            false => (packet.from, packet.to),
+        };
+        Connection {
+            client,
+            server,
+            begin: now,
+            latest: now,
+            up: End::default(),
+            down: End::default(),
+            syn: None,
+            answer: None,
+            handshake: Handshake::default(),
+            ending: Ending::Open,
+            tallies: BTreeMap::new(),
+            marks: Vec::new(),
+            most_marks,
+            strange: 0,
+        }
+    }
+
+    /// Whether it may still go on.
+    pub(crate) fn is_open(&self) -> bool {
+        self.ending == Ending::Open
+    }
+
+    /// Whether a packet opens another connection between the same ends.
+    pub(crate) fn is_succeeded_by(&self, packet: &Packet) -> bool {
+        let flags = packet.segment.flags;
+        let known = match (flags.ack(), packet.from == self.client) {
+            (false, true) => self.syn,
+            (true, false) => self.answer,
+            (false, false) => None,
+            (true, true) => return flags.syn(),
+        };
+        let over = self.ending != Ending::Open;
+        flags.syn()
+            && match known {
+                Some(known) => known.seq != packet.segment.seq,
+                // A SYN of the end that so far answered; or the first that is captured, late, of one that goes on.
+                None => over || !flags.ack(),
+            }
+    }
+
+    /// Takes a packet of this connection.
+    pub(crate) fn packet(&mut self, now: Time, number: u64, packet: &Packet) {
+        let side = if packet.from == self.client { Side::Client } else { Side::Server };
+        self.latest = self.latest.max(now);
+        let segment = &packet.segment;
+        if self.end(side).is_copy(packet) {
+            return;
+        }
+        self.end(side).heard(segment);
+        if segment.flags.rst() {
+            self.reset(now, number, side);
+            return;
+        }
+        if segment.flags.syn() {
+            self.syn(now, number, side, packet);
+        }
+        if let Some(ack) = segment.ack {
+            self.ack(now, number, side, ack, packet);
+        }
+        if segment.extent() > 0 && !segment.flags.syn() {
+            self.data(now, number, side, packet);
+        } else if segment.ack.is_some() {
+            let probing = self.end(side.other()).window.is_zero();
+            if self.end(side).sender.is_behind(segment) {
+                if probing {
+                    self.end(side).probes += 1;
+                    self.end(side.other()).window.probed(number);
+                } else {
+                    self.end(side).keep_alives += 1;
+                }
+            }
+        }
+        self.settle_waits(side.other(), false);
+        if self.up.fin_acked && self.down.fin_acked && self.ending == Ending::Open {
+            self.ending = Ending::Closed;
+        }
+    }
+
+    fn end(&mut self, side: Side) -> &mut End {
+        match side {
+            Side::Client => &mut self.up,
+            Side::Server => &mut self.down,
+        }
+    }
+
+    fn reset(&mut self, now: Time, number: u64, side: Side) {
+        // A reset after the end, or a second one, is tidying up.
+        if self.ending == Ending::Open {
+            self.ending = Ending::Reset;
+            let packets = [Some(number), None, None];
+            self.mark(Mark { packets, ..blank(now, side, Cause::Reset) });
+        }
+        self.end(side).resets += 1;
+        self.up.hold.disturbed();
+        self.down.hold.disturbed();
+    }
+
+    fn syn(&mut self, now: Time, number: u64, side: Side, packet: &Packet) {
+        let segment = &packet.segment;
+        let known = match side {
+            Side::Client => &mut self.syn,
+            Side::Server => &mut self.answer,
+        };
+        let before = *known;
+        let times = before.map_or(1, |known| known.times.saturating_add(1));
+        *known = Some(Opening { seq: segment.seq, time: now, packet: number, times });
+        if let Some(before) = before {
+            let packets = [Some(before.packet), Some(number), None];
+            let waited = Some(now.since(before.time));
+            let time = before.time;
+            self.mark(Mark { packets, waited, ..blank(time, side, Cause::SynRetransmit) });
+        } else {
+            let rtt = self.handshake.rtt();
+            self.end(side).sender.sent(now, number, segment, rtt);
+        }
+        if let (Side::Server, Some(syn), None) = (side, self.syn, before)
+            && syn.times == 1
+        {
+            let took = now.since(syn.time);
+            self.handshake.to_server = Some(took);
+            self.up.hold.path_is(took);
+        }
+        // Scaling holds only if both want it (RFC 7323, 2.2).
+        if side == Side::Server
+            && (self.up.window.scale.is_none() || self.down.window.scale.is_none())
+        {
+            self.up.window.scale = None;
+            self.down.window.scale = None;
+        }
+    }
+
+    /// What an ACK of `side` tells the other end's sender.
+    fn ack(&mut self, now: Time, number: u64, side: Side, ack: u32, packet: &Packet) {
+        let segment = &packet.segment;
+        if let (Side::Client, Some(answer), None) = (side, self.answer, self.handshake.to_client)
+            && !segment.flags.syn()
+            && answer.times == 1
+            && ack == answer.seq.wrapping_add(1)
+        {
+            let took = now.since(answer.time);
+            self.handshake.to_client = Some(took);
+            self.down.hold.path_is(took);
+        }
+        let begin = self.begin;
+        let own = self.end(side);
+        let bare = segment.extent() == 0
+            && (own.window.is_same(segment.window) || !segment.options.sack().is_empty());
+        let opened = own.window.told(now, number, segment.window, !segment.flags.syn());
+        let was_zero = own.window.is_zero();
+        if let Some((zero, waited)) = opened {
+            self.zero_window(side, zero, Some(number), waited, false);
+        }
+
+        let other = self.end(side.other());
+        let told = other.sender.acknowledged(now, ack, segment, bare);
+        other.duplicate_acks += u64::from(told.duplicate);
+        if told.new {
+            // The answer to a SYN is the handshake's business.
+            if let Some(rtt) = told.rtt.filter(|_| !segment.flags.syn() && other.data > 0) {
+                other.rtts.add(begin, now, rtt);
+            }
+            let carried = segment.extent() > 0;
+            other.hold.acked(Acked { time: now, packet: number, all: told.all, carried });
+            other.fin_acked |= other.fin && told.all;
+        }
+        if was_zero || told.duplicate {
+            other.hold.disturbed();
+        }
+        if let Some((start, end)) = told.twice {
+            self.was_spurious(side.other(), start, end);
+        }
+    }
+
+    /// A segment of `side` with data or FIN.
+    fn data(&mut self, now: Time, number: u64, side: Side, packet: &Packet) {
+        let segment = &packet.segment;
+        let rtt = self.path_rtt();
+        let turn = self.end(side.other()).hold.path();
+        let probing = self.end(side.other()).window.is_zero();
+        let peer_mss = self.end(side.other()).mss();
+        // The other end's program may answer this: what it sends next was not held.
+        self.end(side.other()).hold.spoken_to();
+        let own = self.end(side);
+        let small = own.is_small(segment, peer_mss);
+        match own.sender.sent(now, number, segment, rtt) {
+            Kind::New { end } => {
+                own.data += u64::from(segment.length);
+                own.fin |= segment.flags.fin();
+                let acked = own.sender.acked_to();
+                let (length, fin) = (segment.length, segment.flags.fin());
+                let sent = Sent { time: now, packet: number, length, end, fin, small, acked, turn };
+                if let Some(wait) = own.hold.sent(sent) {
+                    self.held(side, &wait);
+                }
+            }
+            Kind::OutOfOrder => {
+                own.data += u64::from(segment.length);
+                own.out_of_order += 1;
+                own.fin |= segment.flags.fin();
+                let packets = [Some(number), None, None];
+                let length = segment.length;
+                self.mark(Mark { packets, length, ..blank(now, side, Cause::OutOfOrder) });
+            }
+            Kind::KeepAlive => own.keep_alives += 1,
+            Kind::Again(_) if probing => {
+                own.probes += 1;
+                self.end(side.other()).window.probed(number);
+            }
+            Kind::Again(again) => self.again(now, number, side, segment.length, &again),
+            Kind::Strange => self.strange += 1,
+        }
+    }
+
+    /// What the whole path takes, from the handshake or from what both directions showed.
+    fn path_rtt(&self) -> Option<Span> {
+        let median = || self.up.rtts.median().zip(self.down.rtts.median()).map(|(a, b)| a + b);
+        self.handshake.rtt().or_else(median)
+    }
+
+    fn again(&mut self, now: Time, number: u64, side: Side, length: u32, again: &Again) {
+        let own = self.end(side);
+        own.hold.disturbed();
+        own.bytes_again += u64::from(length);
+        let waited = again.before.map(|(time, _)| now.since(time));
+        let time =
+            again.before.filter(|_| again.cause == Cause::Timeout).map_or(now, |(time, _)| time);
+        let packets = [again.before.map(|(_, packet)| packet), Some(number), None];
+        let kept = self.marks.len();
+        self.mark(Mark { packets, waited, length, ..blank(time, side, again.cause) });
+        if self.marks.len() > kept {
+            self.end(side).remember(again.start, again.end, kept);
+        }
+    }
+
+    fn was_spurious(&mut self, side: Side, start: i64, end: i64) {
+        let own = self.end(side);
+        if let Some(place) = own.recall(start, end) {
+            own.spurious += 1;
+            if let Some(mark) = self.marks.get_mut(place) {
+                mark.spurious = true;
+            }
+        }
+    }
+
+    fn held(&mut self, side: Side, wait: &Wait) {
+        let cause = if wait.delayed() { Cause::DelayedAck } else { Cause::Nagle };
+        let held = Held {
+            bytes: wait.held,
+            fin: wait.fin,
+            small: wait.small,
+            after: wait.after,
+            path: wait.path,
+        };
+        self.mark(Mark {
+            waited: Some(wait.waited),
+            length: wait.length,
+            packets: [Some(wait.packet), Some(wait.ack), Some(wait.next)],
+            held: Some(held),
+            ..blank(wait.time, side, cause)
+        });
+    }
+
+    fn settle_waits(&mut self, side: Side, over: bool) {
+        for wait in self.end(side).hold.decided(over) {
+            self.held(side, &wait);
+        }
+    }
+
+    /// The window of `side` was zero: the other end waited.
+    fn zero_window(
+        &mut self,
+        side: Side,
+        zero: window::Zero,
+        end: Option<u64>,
+        waited: Span,
+        open: bool,
+    ) {
+        self.mark(Mark {
+            waited: Some(waited),
+            packets: [Some(zero.packet), end, zero.probe],
+            open,
+            ..blank(zero.since, side.other(), Cause::ZeroWindow)
+        });
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        let tally = self.tallies.entry(mark.cause).or_default();
+        tally.count += 1;
+        tally.waited += mark.waited.unwrap_or_default();
+        if self.marks.len() < self.most_marks {
+            self.marks.push(mark);
+        }
+    }
+
+    /// There will be no more packets.
+    pub(crate) fn finish(mut self) -> Summary {
+        for side in [Side::Client, Side::Server] {
+            let latest = self.latest;
+            if let Some((zero, waited)) = self.end(side).window.end(latest) {
+                self.zero_window(side, zero, None, waited, true);
+            }
+            self.settle_waits(side, true);
+            self.end(side).sender.finish();
+        }
+        let mut marks = self.marks;
+        marks.sort_by_key(|mark| mark.time);
+        Summary {
+            client: self.client,
+            server: self.server,
+            opened: self.syn.is_some() || self.answer.is_some(),
+            times: (self.begin, self.latest),
+            ending: self.ending,
+            handshake: self.handshake,
+            up: self.up.summary(),
+            down: self.down.summary(),
+            tallies: self.tallies,
+            marks,
+            strange: self.strange,
+        }
+    }
+}
+
+fn blank(time: Time, side: Side, cause: Cause) -> Mark {
+    Mark {
+        time,
+        side,
+        cause,
+        waited: None,
+        length: 0,
+        packets: [None; 3],
+        held: None,
+        spurious: false,
+        open: false,
+    }
+}

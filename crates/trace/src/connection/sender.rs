@@ -1,0 +1,412 @@
+//! What one end sent: which of it is on its way, what was sent again and why, and what came late.
+//!
+//! ```text
+//!   position  0 ........ acked ........ top
+//!                          |  flight  |        sent and not acknowledged: when, in which packet, how often
+//!                            hole              sent, or so ACKs and later data tell, but never captured
+//! ```
+//!
+//! A segment above `top` is new. Below it, one that fills a hole was either overtaken or lost before the capture;
+//! anything else was sent again.
+
+use super::seq::Line;
+use crate::mark::Cause;
+use crate::packet::Segment;
+use crate::time::Time;
+use quell_units::Span;
+use std::collections::VecDeque;
+
+/// Segments in flight that are remembered; of longer flights the oldest are forgotten.
+const MOST_IN_FLIGHT: usize = 512;
+
+/// Holes that are remembered.
+const MOST_HOLES: usize = 64;
+
+/// Silence from which a retransmission is the timer's: Linux's RTO is 200 ms at least, timers are early by a tick.
+const TIMER: Span = Span::from_millis(180);
+
+/// Data that fills a hole this soon was overtaken, unless the path is known to be faster.
+const OVERTAKEN: Span = Span::from_millis(3);
+
+/// Positions that are further off are nonsense, or of another connection.
+const FAR: i64 = 1 << 30;
+
+/// So many in a row are no nonsense: the capture missed a gigabyte.
+const STRANGERS: u32 = 4;
+
+/// A segment that was sent and not yet acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Flying {
+    start: i64,
+    end: i64,
+    packet: u64,
+    /// First and last time of sending, with the values of the timestamp option.
+    first: (Time, Option<u32>),
+    last: (Time, Option<u32>),
+    times: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Hole {
+    start: i64,
+    end: i64,
+    opened: Time,
+    stamp: Option<u32>,
+}
+
+/// One end as a sender.
+#[derive(Debug, Default)]
+pub(super) struct Sender {
+    line: Line,
+    top: i64,
+    acked: i64,
+    flight: VecDeque<Flying>,
+    holes: Vec<Hole>,
+    /// Duplicate ACKs in a row.
+    duplicates: u32,
+    /// The highest that was selectively acknowledged.
+    sacked: Option<i64>,
+    /// When data was last sent.
+    spoke: Option<Time>,
+    /// What had been sent when the timer last ran out.
+    recovery: Option<i64>,
+    /// Segments in a row that were too far off.
+    strangers: u32,
+    /// Bytes that the other end acknowledged and the capture does not hold.
+    pub(super) missed: u64,
+}
+
+/// What a segment with data is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// New data, behind all other. `end` is its position's end.
+    New { end: i64 },
+    /// Overtaken by data that was sent after it.
+    OutOfOrder,
+    /// Sent again.
+    Again(Again),
+    /// A byte or none that was acknowledged already, to hear from the other end.
+    KeepAlive,
+    /// Nonsense, or of another connection.
+    Strange,
+}
+
+/// Something that was sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Again {
+    pub(super) cause: Cause,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    /// When and in which packet it was sent before, if the capture holds that.
+    pub(super) before: Option<(Time, u64)>,
+}
+
+/// What an ACK told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Told {
+    /// It acknowledged something new.
+    pub(super) new: bool,
+    /// All that was sent is acknowledged.
+    pub(super) all: bool,
+    /// From the newest segment's passing to this.
+    pub(super) rtt: Option<Span>,
+    /// A duplicate of the one before.
+    pub(super) duplicate: bool,
+    /// Positions that the other end got twice, as DSACK or its timestamps tell.
+    pub(super) twice: Option<(i64, i64)>,
+}
+
+impl Sender {
+    /// Up to where everything was acknowledged.
+    pub(super) fn acked_to(&self) -> i64 {
+        self.acked
+    }
+
+    /// Whether something is on its way.
+    pub(super) fn flying(&self) -> bool {
+        self.begun() && self.top > self.acked
+    }
+
+    fn begun(&self) -> bool {
+        self.line.begun()
+    }
+
+    /// Whether a segment without data stands one below what was acknowledged, as keep-alives and probes of Linux do.
+    pub(super) fn is_behind(&self, segment: &Segment) -> bool {
+        self.begun() && self.line.place(segment.seq) == self.acked - 1
+    }
+
+    /// Takes a segment of this end that has an extent. `rtt` is what the whole path takes, if it is known.
+    pub(super) fn sent(
+        &mut self,
+        now: Time,
+        packet: u64,
+        segment: &Segment,
+        rtt: Option<Span>,
+    ) -> Kind {
+        if !self.begun() {
+            self.line.settle(segment.seq);
+        }
+        let mut start = self.line.place(segment.seq);
+        if start - self.top > FAR || self.top - start > FAR {
+            self.strangers += 1;
+            if self.strangers < STRANGERS {
+                return Kind::Strange;
+            }
+            *self = Sender { missed: self.missed, ..Sender::default() };
+            self.line.settle(segment.seq);
+            start = 0;
+        }
+        self.strangers = 0;
+        let end = start + i64::from(segment.extent());
+        let stamp = segment.options.timestamps.map(|(value, _)| value);
+        let silence = self.spoke.replace(now).map(|before| now.since(before)).unwrap_or_default();
+        let is_new = start >= self.top;
+        let flying =
+            Flying { start, end, packet, first: (now, stamp), last: (now, stamp), times: 1 };
+        if is_new {
+            if start > self.top {
+                self.open_hole(Hole { start: self.top, end: start, opened: now, stamp });
+            }
+            self.rise(segment.seq, segment.extent(), end);
+            self.fly(flying);
+            return Kind::New { end };
+        }
+        if end <= self.acked
+            && segment.length <= 1
+            && segment.extent() == segment.length
+            && end == self.top
+        {
+            return Kind::KeepAlive;
+        }
+        if let Some(hole) = self.fill(start, end) {
+            self.insert(flying);
+            let age = now.since(hole.opened);
+            let soon = age <= rtt.map_or(OVERTAKEN, |rtt| Span::from_nanos(rtt.nanos() / 10 * 9));
+            let older =
+                stamp.zip(hole.stamp).map(|(own, later)| own.wrapping_sub(later).cast_signed());
+            let overtaken = match older {
+                Some(..0) => true,
+                Some(1..) => false,
+                _ => soon && self.duplicates < 3,
+            };
+            if overtaken {
+                return Kind::OutOfOrder;
+            }
+            let before = None;
+            let cause = self.why(start, end, Some(age), 1, silence, rtt);
+            return Kind::Again(Again { cause, start, end, before });
+        }
+        let known = self.flight.iter_mut().find(|f| f.start < end && start < f.end);
+        let (before, times) = match known {
+            Some(known) => {
+                let before = (known.last.0, known.packet);
+                known.last = (now, stamp);
+                known.times = known.times.saturating_add(1);
+                (Some(before), known.times - 1)
+            }
+            None => (None, 1),
+        };
+        let since = before.map(|(time, _)| now.since(time));
+        let cause = self.why(start, end, since, times, silence, rtt);
+        if end > self.top {
+            self.rise(segment.seq, segment.extent(), end);
+            self.fly(Flying { times: 2, ..flying });
+        }
+        Kind::Again(Again { cause, start, end, before })
+    }
+
+    fn why(
+        &mut self,
+        start: i64,
+        end: i64,
+        since: Option<Span>,
+        times: u32,
+        silence: Span,
+        rtt: Option<Span>,
+    ) -> Cause {
+        let gap_known = self.duplicates >= 3 || self.sacked.is_some_and(|sacked| sacked >= end);
+        let since = since.unwrap_or(silence);
+        let patient = rtt.map_or(TIMER, |rtt| TIMER.max(rtt));
+        let timer = silence >= patient && since >= patient;
+        if timer && (!gap_known || times > 1) {
+            // A probe for the tail comes after two round trips (RFC 8985, 7.2), once; on long paths that is beyond the timer's least.
+            let probe = rtt.is_some_and(|rtt| since.saturating_mul(2) < rtt.saturating_mul(5));
+            if probe && times == 1 && end == self.top && !gap_known {
+                return Cause::TailProbe;
+            }
+            self.recovery = Some(self.top);
+            return Cause::Timeout;
+        }
+        if gap_known && times == 1 {
+            return Cause::FastRetransmit;
+        }
+        if self.recovery.is_some_and(|top| start < top) {
+            return Cause::AfterTimeout;
+        }
+        match gap_known {
+            true => Cause::FastRetransmit,
+            false if end == self.top => Cause::TailProbe,
+            false => Cause::Retransmission,
+        }
+    }
+
+    fn rise(&mut self, seq: u32, extent: u32, end: i64) {
+        self.top = end;
+        self.line.settle(seq.wrapping_add(extent));
+    }
+
+    fn fly(&mut self, flying: Flying) {
+        if self.flight.len() >= MOST_IN_FLIGHT {
+            self.flight.pop_front();
+        }
+        self.flight.push_back(flying);
+    }
+
+    fn insert(&mut self, flying: Flying) {
+        if self.flight.len() >= MOST_IN_FLIGHT {
+            self.flight.pop_front();
+        }
+        let place = self.flight.partition_point(|f| f.start < flying.start);
+        self.flight.insert(place, flying);
+    }
+
+    fn open_hole(&mut self, hole: Hole) {
+        if self.holes.len() >= MOST_HOLES {
+            let forgotten = self.holes.remove(0);
+            self.missed += (forgotten.end - forgotten.start).unsigned_abs();
+        }
+        self.holes.push(hole);
+    }
+
+    /// Takes what a segment covers out of the holes; gives the first hole that it touched.
+    fn fill(&mut self, start: i64, end: i64) -> Option<Hole> {
+        let touched = *self.holes.iter().find(|h| h.start < end && start < h.end)?;
+        let parts = |hole: Hole| {
+            let left = Hole { end: hole.end.min(start), ..hole };
+            let right = Hole { start: hole.start.max(end), ..hole };
+            [left, right].into_iter().filter(|part| part.start < part.end)
+        };
+        self.holes = std::mem::take(&mut self.holes)
+            .into_iter()
+            .flat_map(|hole| {
+                let apart = hole.end <= start || end <= hole.start;
+                apart
+                    .then_some(hole)
+                    .into_iter()
+                    .chain((!apart).then(|| parts(hole)).into_iter().flatten())
+            })
+            .take(MOST_HOLES)
+            .collect();
+        Some(touched)
+    }
+
+    /// Takes an ACK of the other end. `bare` says that it has neither data nor SYN nor FIN and tells the same window as
+    /// the one before.
+    pub(super) fn acknowledged(
+        &mut self,
+        now: Time,
+        ack: u32,
+        segment: &Segment,
+        bare: bool,
+    ) -> Told {
+        if !self.begun() {
+            // Only the other direction was captured until now.
+            self.line.settle(ack);
+            return Told::default();
+        }
+        let position = self.line.place(ack);
+        if position - self.top > FAR || self.acked - position > FAR {
+            return Told::default();
+        }
+        if position > self.top {
+            // What is acknowledged was sent, though it was not captured, or not yet.
+            self.open_hole(Hole { start: self.top, end: position, opened: now, stamp: None });
+            self.top = position;
+            self.line.settle(ack);
+        }
+        let mut told = Told { twice: self.selective(position, segment), ..Told::default() };
+        if position > self.acked {
+            told.new = true;
+            self.acked = position;
+            self.duplicates = 0;
+            self.sacked = self.sacked.filter(|sacked| *sacked > position);
+            self.recovery = self.recovery.filter(|top| *top > position);
+            let echo = segment.options.timestamps.map(|(_, echo)| echo);
+            let (rtt, twice) = self.land(now, position, echo);
+            told.rtt = rtt;
+            told.twice = told.twice.or(twice);
+            self.forget_holes(now, position);
+        } else if bare && position == self.acked && self.flying() {
+            self.duplicates = self.duplicates.saturating_add(1);
+            told.duplicate = true;
+        }
+        told.all = position >= self.top;
+        told
+    }
+
+    /// Takes what arrived out of the flight.
+    fn land(
+        &mut self,
+        now: Time,
+        position: i64,
+        echo: Option<u32>,
+    ) -> (Option<Span>, Option<(i64, i64)>) {
+        let (mut rtt, mut twice) = (None, None);
+        while let Some(landed) = self.flight.front().filter(|f| f.end <= position).copied() {
+            self.flight.pop_front();
+            // What was sent twice has two times (Karn), unless the echoed timestamp tells which one it answers.
+            rtt = match (landed.times, echo) {
+                (1, _) => Some(now.since(landed.first.0)),
+                (_, Some(echo)) if landed.first.1 != landed.last.1 => {
+                    if Some(echo) == landed.first.1 {
+                        twice = Some((landed.start, landed.end));
+                        Some(now.since(landed.first.0))
+                    } else if Some(echo) == landed.last.1 {
+                        Some(now.since(landed.last.0))
+                    } else {
+                        None
+                    }
+                }
+                _ => None,
+            };
+        }
+        (rtt, twice)
+    }
+
+    /// Holes below an ACK: data that was not captured. Those that the ACK itself opened may still be filled: captures on
+    /// several CPUs swap packets.
+    fn forget_holes(&mut self, now: Time, position: i64) {
+        let missed = &mut self.missed;
+        self.holes.retain(|hole| {
+            let gone = hole.end <= position && now.since(hole.opened) > OVERTAKEN;
+            if gone {
+                *missed += (hole.end - hole.start).unsigned_abs();
+            }
+            !gone
+        });
+    }
+
+    /// Reads SACK; gives what the other end says that it got twice (RFC 2883: a first block below the ACK or within the second).
+    fn selective(&mut self, ack: i64, segment: &Segment) -> Option<(i64, i64)> {
+        let sack = segment.options.sack();
+        let block = |&(start, end): &(u32, u32)| (self.line.place(start), self.line.place(end));
+        let blocks =
+            || sack.iter().map(block).filter(|(start, end)| start < end && *end <= self.top);
+        let first = blocks().next()?;
+        let second = blocks().nth(1);
+        let twice = first.1 <= ack
+            || second.is_some_and(|second| second.0 <= first.0 && first.1 <= second.1);
+        let highest = blocks().map(|(_, end)| end).max().filter(|end| *end > ack);
+        self.sacked = self.sacked.max(highest);
+        twice.then_some(first)
+    }
+
+    /// The capture is over: what is missing stays missing.
+    pub(super) fn finish(&mut self) {
+        let acked = self.acked;
+        for hole in self.holes.drain(..).filter(|hole| hole.end <= acked) {
+            self.missed += (hole.end - hole.start).unsigned_abs();
+        }
+    }
+}

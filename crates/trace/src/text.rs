@@ -1,0 +1,403 @@
+//! The report as text: at most 100 columns wide, nothing said by colour.
+//!
+//! ```text
+//!   overview    what was read, a table of connections, the marks of each kind with the first one's evidence
+//!   connection  all there is to tell about one
+//! ```
+
+use crate::advice::spoken;
+use crate::connection::{EndSummary, Ending, RttSummary};
+use crate::mark::{Cause, Side};
+use crate::report::{ConnectionReport, MarkReport, Report};
+use quell_units::Span;
+use std::fmt::Write;
+
+/// Widest line.
+const WIDTH: usize = 100;
+
+/// Most connections that the overview lists.
+const MOST_ROWS: usize = 40;
+
+/// Most kinds of marks that the overview shows, those with the longest waits first.
+const MOST_GROUPS: usize = 20;
+
+/// Widest address and port in the table; longer ones get a line of their own.
+const ENDPOINT: usize = 21;
+
+/// The capture as a whole.
+pub fn overview(report: &Report) -> String {
+    let mut text = headline(report);
+    text += &notes(report);
+    if report.connections.is_empty() {
+        text.push_str("\nNo TCP connection is in it.\n");
+        return text;
+    }
+    text.push('\n');
+    text += &table(&report.connections);
+    text += &marks(&report.connections);
+    text
+}
+
+fn headline(report: &Report) -> String {
+    let packets = plural(report.packets, "packet");
+    let connections = plural(report.connections_seen, "connection");
+    let (tcp, lasted) = (report.tcp_packets, spoken(report.duration));
+    format!("{}: {packets} ({tcp} of TCP) in {lasted}, {connections}\n", report.format)
+}
+
+/// What a reader should know before believing the rest.
+fn notes(report: &Report) -> String {
+    let skipped = &report.skipped;
+    let link = skipped.link_type.unwrap_or_default();
+    let notes = [
+        (report.cut_packets, "were captured in part; their lengths are still right".to_owned()),
+        (
+            report.without_time,
+            "have no time in the file; they take that of the one before".to_owned(),
+        ),
+        (
+            report.clock_set_back,
+            "are earlier than the one before; waits around them may be wrong".to_owned(),
+        ),
+        (skipped.fragments, "were fragments of TCP packets, which are not put together".to_owned()),
+        (skipped.cut_short, "had too little captured for their headers".to_owned()),
+        (skipped.malformed, "contradict themselves".to_owned()),
+        (
+            skipped.unknown_link,
+            format!("came from a kind of link that is not read (link type {link})"),
+        ),
+    ];
+    let mut text = String::new();
+    for (count, what) in notes.iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(text, "  {count} packets {what}");
+    }
+    if report.connections_given_up > 0 {
+        let count = report.connections_given_up;
+        let _ = writeln!(
+            text,
+            "  {count} connections were given up while open, the quietest first: too many at a time"
+        );
+    }
+    if report.connections_not_listed > 0 {
+        let _ = writeln!(text, "  {} connections are only counted", report.connections_not_listed);
+    }
+    text
+}
+
+fn table(connections: &[ConnectionReport]) -> String {
+    let mut text = row("#", "client", "server", ["lasted", "up", "down", "rtt", "again", "end"]);
+    text += &"─".repeat(WIDTH);
+    text.push('\n');
+    for connection in connections.iter().take(MOST_ROWS) {
+        let number = connection.number.to_string();
+        let rtt = connection.handshake_rtt.map_or("–".into(), spoken);
+        let cells = [
+            &spoken(connection.duration),
+            &size(connection.client_to_server.bytes),
+            &size(connection.server_to_client.bytes),
+            &rtt,
+            &connection.retransmissions.to_string(),
+            ending(connection.ending),
+        ];
+        let (client, server) = (&connection.client, &connection.server);
+        if client.chars().count().max(server.chars().count()) <= ENDPOINT {
+            text += &row(&number, client, server, cells);
+        } else {
+            let _ = writeln!(text, "{number:>5}  {client}");
+            let _ = writeln!(text, "{:>5}  → {server}", "");
+            text += &row("", "", "", cells);
+        }
+    }
+    if connections.len() > MOST_ROWS {
+        let more = connections.len() - MOST_ROWS;
+        let _ = writeln!(text, "{:>5}  and {more} more (--json lists them all)", "…");
+    }
+    text
+}
+
+fn row(number: &str, client: &str, server: &str, cells: [&str; 6]) -> String {
+    let [lasted, up, down, rtt, again, end] = cells;
+    let line = format!(
+        "{number:>5}  {client:<ENDPOINT$} {server:<ENDPOINT$} {lasted:>7} {up:>7} {down:>7} {rtt:>7} {again:>6} {end:>6}"
+    );
+    format!("{}\n", line.trim_end())
+}
+
+/// Marks of one kind, of one direction of one connection.
+struct Group<'a> {
+    connection: &'a ConnectionReport,
+    first: &'a MarkReport,
+    count: u64,
+    waited: Span,
+    longest: Span,
+}
+
+fn groups(connections: &[ConnectionReport]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for connection in connections {
+        let own = groups.len();
+        for mark in &connection.marks {
+            let waited = mark.waited.unwrap_or_default();
+            let kind = |first: &MarkReport| (first.cause, first.side, first.spurious);
+            let known = groups.iter_mut().skip(own).find(|g| kind(g.first) == kind(mark));
+            match known {
+                Some(group) => {
+                    group.count += 1;
+                    group.waited += waited;
+                    group.longest = group.longest.max(waited);
+                }
+                None => {
+                    let (first, longest) = (mark, waited);
+                    groups.push(Group { connection, first, count: 1, waited, longest });
+                }
+            }
+        }
+    }
+    // What happened without anybody waiting for it comes last; what was repaired without a wait, before that.
+    groups.sort_by_key(|group| {
+        let stall = matches!(
+            group.first.cause,
+            Cause::DelayedAck
+                | Cause::Nagle
+                | Cause::Timeout
+                | Cause::ZeroWindow
+                | Cause::SynRetransmit
+        );
+        (!stall, std::cmp::Reverse(group.waited), group.connection.number)
+    });
+    groups
+}
+
+fn marks(connections: &[ConnectionReport]) -> String {
+    let groups = groups(connections);
+    if groups.is_empty() {
+        return "\nNobody waited: no stalls, no retransmissions, nothing out of order.\n".into();
+    }
+    let mut text = String::from("\nMarks\n");
+    for group in groups.iter().take(MOST_GROUPS) {
+        let mark = group.first;
+        let arrow = direction(mark.side);
+        let number = format!("#{}", group.connection.number);
+        let at = format!("+{}", spoken(mark.at));
+        let _ = writeln!(text, "{number:>6} {at:>9}  {arrow}  {}", mark.text);
+        text += &indented(&mark.evidence);
+        text += &indented(&mark.who);
+        if let Some(advice) = &mark.advice {
+            text += &indented(&format!("change {advice}"));
+        }
+        if group.count > 1 {
+            let more = format!("and {} more of the kind", group.count - 1);
+            text += &indented(&match group.waited.is_zero() {
+                true => more,
+                false => format!(
+                    "{more}: {} in all, the longest {}",
+                    spoken(group.waited),
+                    spoken(group.longest)
+                ),
+            });
+        }
+    }
+    if groups.len() > MOST_GROUPS {
+        let _ = writeln!(text, "     … and {} more kinds of marks", groups.len() - MOST_GROUPS);
+    }
+    let unlisted: u64 = connections.iter().map(|c| c.marks_not_listed).sum();
+    if unlisted > 0 {
+        let _ = writeln!(text, "     … and {} that are only counted", plural(unlisted, "mark"));
+    }
+    text
+}
+
+/// All there is to tell about one connection.
+pub fn connection(connection: &ConnectionReport) -> String {
+    let c = connection;
+    let mut text = format!("#{}  {}\n", c.number, c.client);
+    let _ = writeln!(text, "  → {}", c.server);
+    let _ = writeln!(
+        text,
+        "  began at +{}, lasted {}, {}",
+        spoken(c.begin),
+        spoken(c.duration),
+        match c.ending {
+            Ending::Closed => "closed by both ends",
+            Ending::Reset => "reset",
+            Ending::Open => "still open",
+        }
+    );
+    match (c.handshake.to_server, c.handshake.to_client) {
+        (Some(server), Some(client)) => {
+            let _ = writeln!(
+                text,
+                "  opening: {} to the server and back, {} to the client and back",
+                spoken(server),
+                spoken(client)
+            );
+        }
+        _ if c.opened => text.push_str("  its opening was captured in part\n"),
+        _ => text.push_str(
+            "  its opening was not captured: windows are not scaled, and who is the client is a guess\n",
+        ),
+    }
+    text += &ends(c);
+    for (name, end) in
+        [("client to server", &c.client_to_server), ("server to client", &c.server_to_client)]
+    {
+        text += &rtt_over_time(name, &end.rtt);
+    }
+    if c.marks.is_empty() {
+        text.push_str("\nNobody waited: no stalls, no retransmissions, nothing out of order.\n");
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "\n  {:>10}     {}",
+        "at", "what happened (packets as tcpdump --number counts)"
+    );
+    for mark in &c.marks {
+        let packets: Vec<String> = mark.packets.iter().map(u64::to_string).collect();
+        let at = format!("+{}", spoken(mark.at));
+        let line = format!("{}  [{}]", mark.text, packets.join(", "));
+        let _ = writeln!(text, "  {at:>10}  {}  {line}", direction(mark.side));
+    }
+    if c.marks_not_listed > 0 {
+        let _ =
+            writeln!(text, "  … and {} that are only counted", plural(c.marks_not_listed, "mark"));
+    }
+    text.push('\n');
+    let mut told = Vec::new();
+    for mark in &c.marks {
+        if let Some(advice) = mark.advice.as_ref().filter(|advice| !told.contains(advice)) {
+            told.push(advice);
+            for (i, line) in wrapped(&format!("change {advice}"), WIDTH - 4).iter().enumerate() {
+                let _ = writeln!(text, "{}{line}", if i == 0 { "  " } else { "    " });
+            }
+        }
+    }
+    text
+}
+
+fn ends(c: &ConnectionReport) -> String {
+    let maybe = |value: Option<Span>| value.map_or("–".to_owned(), spoken);
+    let number = |value: u64| value.to_string();
+    let option = |value: Option<u64>| value.map_or("–".to_owned(), number);
+    type Line<'a> = (&'a str, &'a dyn Fn(&EndSummary) -> String);
+    let lines: [Line<'_>; 21] = [
+        ("packets", &|e| number(e.packets)),
+        ("  with data", &|e| number(e.segments)),
+        ("data", &|e| size(e.bytes)),
+        ("data sent again", &|e| size(e.bytes_again)),
+        ("sent again needlessly", &|e| number(e.spurious)),
+        ("out of order", &|e| number(e.out_of_order)),
+        ("duplicate ACKs received", &|e| number(e.duplicate_acks)),
+        ("RTT to the other end, least", &|e| maybe(e.rtt.min)),
+        ("  median", &|e| maybe(e.rtt.p50)),
+        ("  99 of 100 within", &|e| maybe(e.rtt.p99)),
+        ("  most", &|e| maybe(e.rtt.max)),
+        ("MSS it takes", &|e| option(e.mss.map(u64::from))),
+        ("window scale", &|e| option(e.window_scale.map(u64::from))),
+        ("largest window", &|e| size(e.largest_window)),
+        ("zero windows", &|e| number(e.zero_windows)),
+        ("  for", &|e| spoken(e.zero_window)),
+        ("window probes", &|e| number(e.probes)),
+        ("keep-alives", &|e| number(e.keep_alives)),
+        ("resets", &|e| number(e.resets)),
+        ("captured twice", &|e| number(e.captured_twice)),
+        ("missed by the capture", &|e| size(e.missed_bytes)),
+    ];
+    let mut text = format!("\n  {:<30} {:>16} {:>16}\n", "", "client", "server");
+    for (name, value) in lines {
+        let (up, down) = (value(&c.client_to_server), value(&c.server_to_client));
+        let _ = writeln!(text, "  {name:<30} {up:>16} {down:>16}");
+    }
+    text
+}
+
+fn rtt_over_time(name: &str, rtt: &RttSummary) -> String {
+    if rtt.over_time.len() < 2 {
+        return String::new();
+    }
+    let mut text = format!("\n  RTT over time, {name}, as seen from the capture\n");
+    let head = ["from", "ACKs", "least", "mean", "most"];
+    let line = |cells: [&str; 5]| {
+        let [at, count, least, mean, most] = cells;
+        format!("  {at:>10} {count:>8} {least:>9} {mean:>9} {most:>9}")
+    };
+    let _ = writeln!(text, "{}", line(head));
+    let longest = rtt.over_time.iter().map(|p| p.mean.nanos()).max().unwrap_or(1).max(1);
+    for point in &rtt.over_time {
+        let bar = u128::from(point.mean.nanos()) * 40 / u128::from(longest);
+        let cells = [
+            &format!("+{}", spoken(point.at)),
+            &point.count.to_string(),
+            &spoken(point.min),
+            &spoken(point.mean),
+            &spoken(point.max),
+        ];
+        let _ = writeln!(
+            text,
+            "{}  {}",
+            line(cells.map(String::as_str)),
+            "▪".repeat((bar as usize).max(1))
+        );
+    }
+    text
+}
+
+fn direction(side: Side) -> &'static str {
+    match side {
+        Side::Client => "→",
+        Side::Server => "←",
+    }
+}
+
+fn ending(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Closed => "closed",
+        Ending::Reset => "reset",
+        Ending::Open => "open",
+    }
+}
+
+fn plural(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// Bytes with three digits: "1.23 MB".
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1e3;
+    let mut units = UNITS.iter();
+    let mut unit = units.next().unwrap_or(&"");
+    while value >= 999.5 {
+        let Some(next) = units.next() else { break };
+        (value, unit) = (value / 1e3, next);
+    }
+    let digits = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn indented(text: &str) -> String {
+    const INDENT: usize = 21;
+    wrapped(text, WIDTH - INDENT).iter().map(|line| format!("{:INDENT$}{line}\n", "")).collect()
+}
+
+/// Lines of at most `width`, broken between words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
