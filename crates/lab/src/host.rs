@@ -17,7 +17,8 @@ pub fn lacking(plans: &[CellPlan]) -> Result<Vec<String>, BuildError> {
     let mut found = BTreeMap::new();
     let space = NetNs::new()?;
     let result = space.run(|| probe(plans, &mut found))?;
-    result.map_err(|error| BuildError::Netlink { node: "scratch".into(), error })?;
+    result
+        .map_err(|error| BuildError::Netlink { node: "scratch".into(), error: Box::new(error) })?;
     Ok(found.into_iter().map(|(what, why)| format!("{what}: {why}")).collect())
 }
 

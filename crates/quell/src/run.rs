@@ -4,6 +4,7 @@ use crate::args::{Backend, Guest, Run};
 use crate::failure::Failure;
 use crate::{kernel, progress, results};
 use quell_experiment::run::{Carrier, GuestOptions, Options};
+use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
 use quell_experiment::spec::{Experiment, check, load_file, set};
 use quell_experiment::{builtin, nearest};
@@ -49,22 +50,20 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
     load_file::parse(&name, &original).map_err(Failure::usage)?;
     let text = set::apply(&original, changes).map_err(Failure::usage)?;
     let mut experiment = load_file::parse(&name, &text)
-        .map_err(|e| Failure::usage(blame(&name, &original, changes, &e)))?;
+        .map_err(|e| Failure::usage(misread(&name, &original, changes, &e)))?;
     let names: Vec<&str> = experiment.scenario.iter().map(|s| s.name.as_str()).collect();
     if let Some(wanted) = only.iter().find(|w| !names.contains(&w.as_str())) {
         let hint = nearest::hint(wanted, &names);
         return Err(Failure::usage(format!("{name} has no scenario `{wanted}`{hint}")));
     }
-    let mut plans = check::check(&experiment).map_err(|e| {
-        Failure::usage(match changes {
-            [] => e.told(&name, &text),
-            // Lines of a text that only we have seen would mislead.
-            _ => format!("{name} with {}:\n{e}", changes.join(", ")),
-        })
-    })?;
+    let mut plans = check::check(&experiment)
+        .map_err(|e| Failure::usage(misfit(&name, &original, changes, &e)))?;
     if !only.is_empty() {
         plans.retain(|p| only.contains(&p.id.scenario));
         experiment.scenario.retain(|s| only.contains(&s.name));
+        // A change without scenarios is one in all: those of other scenarios go.
+        let other = |s: &[String]| !s.is_empty() && !s.iter().any(|s| only.contains(s));
+        experiment.timeline.retain(|change| !other(&change.scenarios));
         for change in &mut experiment.timeline {
             change.scenarios.retain(|s| only.contains(s));
         }
@@ -72,18 +71,38 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
     Ok(Ready { text, experiment, plans })
 }
 
-/// An error that a change made, told of that change: the person knows neither the changed text nor its lines.
-fn blame(name: &str, original: &str, changes: &[String], error: &ReadError) -> String {
-    let ReadError::Text { why, .. } = error else { return error.to_string() };
-    let after = |count: usize| {
-        let text = set::apply(original, &changes[..count]).ok()?;
-        load_file::parse(name, &text).err()
-    };
-    let made_it = |count: &usize| matches!(after(*count), Some(ReadError::Text { why: first, .. }) if first == *why);
+/// The change that made an error, or all of them where no single one did: the person knows neither the changed text nor its lines.
+/// `same` tells whether a text gets the same error.
+fn blamed(original: &str, changes: &[String], same: impl Fn(&str) -> bool) -> String {
+    let made_it = |count: &usize| set::apply(original, &changes[..*count]).is_ok_and(|t| same(&t));
     match (1..=changes.len()).find(made_it) {
-        Some(count) => format!("{name} with {}: {why}", changes[count - 1]),
-        None => format!("{name} with {}: {why}", changes.join(", ")),
+        Some(count) => changes[count - 1].clone(),
+        None => changes.join(", "),
     }
+}
+
+/// An error of reading, told of the change that made it.
+fn misread(name: &str, original: &str, changes: &[String], error: &ReadError) -> String {
+    let ReadError::Text { why, .. } = error else { return error.to_string() };
+    let same = |text: &str| {
+        let error = load_file::parse(name, text).err();
+        matches!(error, Some(ReadError::Text { why: again, .. }) if again == *why)
+    };
+    format!("{name} with {}: {why}", blamed(original, changes, same))
+}
+
+/// What does not fit together, told of the change that made it so; in a file that was not changed, with its lines.
+fn misfit(name: &str, original: &str, changes: &[String], error: &CheckError) -> String {
+    if changes.is_empty() {
+        return error.told(name, original);
+    }
+    let same = |text: &str| {
+        let read = load_file::parse(name, text);
+        read.is_ok_and(|experiment| check::check(&experiment).as_ref() == Err(error))
+    };
+    let change = blamed(original, changes, same);
+    let told = error.problems.iter().map(|problem| format!("{name} with {change}: {problem}"));
+    told.collect::<Vec<_>>().join("\n")
 }
 
 /// `quell run`.

@@ -225,7 +225,7 @@ fn a_topology_that_is_no_tree_is_refused() {
         (
             "[[load]]",
             "[[topology.link]]\nname = \"self\"\nends = [\"a\", \"a\"]\n[[load]]",
-            &["line 23:", "link `self`", "both ends"],
+            &["line 25:", "link `self`", "both ends"],
         ),
         ("ends = [\"a\", \"router\"]", "ends = [\"a\"]", &["line 11,", "`ends`", "a list of two"]),
     ]);

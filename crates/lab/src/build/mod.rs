@@ -34,7 +34,7 @@ pub enum BuildError {
         /// The node.
         node: String,
         /// What was tried and what the kernel answered.
-        error: NetlinkError,
+        error: Box<NetlinkError>,
     },
     /// A queue could not be put in place.
     #[error("the queue on `{at}`: {error}")]
@@ -42,7 +42,7 @@ pub enum BuildError {
         /// The interface.
         at: Interface,
         /// What is wrong with it, or what the kernel answered.
-        error: ApplyError,
+        error: Box<ApplyError>,
     },
     /// A namespace could not be made or entered.
     #[error("{0}")]
@@ -168,9 +168,10 @@ fn in_space<T: Send>(
     node: usize,
     work: impl FnOnce() -> Result<T, NetlinkError> + Send,
 ) -> Result<T, BuildError> {
-    spaces[node]
-        .run(work)?
-        .map_err(|error| BuildError::Netlink { node: network.nodes[node].name.clone(), error })
+    spaces[node].run(work)?.map_err(|error| BuildError::Netlink {
+        node: network.nodes[node].name.clone(),
+        error: Box::new(error),
+    })
 }
 
 fn link_name(name: &str) -> Result<LinkName, BuildError> {

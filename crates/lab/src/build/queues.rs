@@ -184,7 +184,7 @@ impl Queues {
             };
             spaces[place.node]
                 .run(put)?
-                .map_err(|error| BuildError::Queue { at: at.clone(), error })?;
+                .map_err(|error| BuildError::Queue { at: at.clone(), error: Box::new(error) })?;
         }
         Ok(())
     }

@@ -185,9 +185,9 @@ impl Sender {
             let soon = age <= rtt.map_or(OVERTAKEN, |rtt| Span::from_nanos(rtt.nanos() / 10 * 9));
             let older =
                 stamp.zip(hole.stamp).map(|(own, later)| own.wrapping_sub(later).cast_signed());
-            let overtaken = match older {
-                Some(..0) => true,
-                Some(1..) => false,
+            let overtaken = match older.unwrap_or(0).signum() {
+                -1 => true,
+                1 => false,
                 _ => soon && self.duplicates < 3,
             };
             if overtaken {

@@ -244,7 +244,8 @@ mod tests {
 
     #[test]
     fn a_large_segment_without_a_length_is_as_long_as_its_frame() {
-        let datagram = Datagram::read(&v4(0, 0), 70_000).expect("a header is all that is needed");
+        let bytes = v4(0, 0);
+        let datagram = Datagram::read(&bytes, 70_000).expect("a header is all that is needed");
         assert_eq!(datagram.length, 69_980);
     }
 
