@@ -96,6 +96,7 @@ fn cell(
     lines(experiment, network, &changes)?;
     let mut tasks = tasks::tasks(experiment, network, scenario, probes, seed)?;
     tasks.extend(sampling(experiment, network, &queues, &tasks));
+    tasks.extend(socket_sampling(experiment, &tasks));
     let mut node_sysctl = scenario.sysctl.clone();
     ecn(experiment, scenario, probes, &mut node_sysctl);
     Ok(CellPlan {
@@ -318,6 +319,26 @@ fn timeline(network: &Network, change: &Change) -> Result<Vec<PlacedChange>, Pla
         }
     }
     Ok(placed)
+}
+
+/// Connections of foreign programs are watched on the hosts that run them; Quell's own loads and probes report theirs themselves.
+fn socket_sampling(
+    experiment: &Experiment,
+    tasks: &[quell_model::Task],
+) -> Vec<quell_model::Task> {
+    let programs = tasks.iter().filter(|t| matches!(t.kind, TaskKind::Command { .. }));
+    let hosts: BTreeSet<&str> = programs.map(|t| t.host.as_str()).collect();
+    hosts
+        .into_iter()
+        .map(|host| quell_model::Task {
+            id: format!("sockets/{host}"),
+            host: host.into(),
+            start_ns: 0,
+            duration: experiment.duration,
+            seed: 0,
+            kind: TaskKind::SampleSockets { interval: experiment.sample_queues },
+        })
+        .collect()
 }
 
 /// Queues are watched where something can wait: on lines with a rate, and where the scenario put a queue.

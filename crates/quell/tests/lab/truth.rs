@@ -191,6 +191,52 @@ fn a_task_that_can_not_work_is_told_with_its_reason_and_the_rest_goes_on() {
 }
 
 #[test]
+fn the_connections_of_foreign_programs_are_sampled_too() {
+    let text = two_hosts(
+        "both = { rate = \"5Mbit\", delay = \"5ms\" }",
+        &format!(
+            "[[load]]\nname = \"server\"\nkind = \"command\"\non = \"b\"\nrun = [\"iperf3\", \"-s\", \"-1\"]\nstart = \"0ms\"\n\
+             [[load]]\nname = \"client\"\nkind = \"command\"\non = \"a\"\nstart = \"500ms\"\n\
+             run = [\"iperf3\", \"-c\", \"{{b}}\", \"-t\", \"10\"]\n\
+             [[scenario]]\nname = \"s\"\nloads = [\"server\", \"client\"]\n{PING}"
+        ),
+    );
+    let desk = Desk::new();
+    let results = desk.run(&text, &[]);
+    let rows = results.json["results"].as_array().expect("rows");
+    let sampled = rows.iter().any(|r| r["stream"].as_str().is_some_and(|s| s.contains("5201")));
+    assert!(sampled, "{:#}", results.json);
+    let outputs = std::fs::read_to_string(desk.only_run().join("outputs.jsonl")).expect("outputs");
+    assert!(outputs.contains("sender") && outputs.contains("Mbits/sec"), "iperf3's own words are kept");
+}
+
+#[test]
+fn repeats_have_seeds_of_their_own_and_give_intervals() {
+    let text = two_hosts("up = { loss = \"10%\", delay = \"5ms\" }", &format!("{QUIET}{UDP}"));
+    let desk = Desk::new();
+    let results = desk.run(&text, &["--repeat", "5", "--duration", "5s"]);
+    let rows = results.json["results"].as_array().expect("rows");
+    let losses: std::collections::BTreeSet<String> =
+        rows.iter().map(|r| r["loss_ratio"].to_string()).collect();
+    assert_eq!(rows.len(), 5);
+    assert!(losses.len() > 1, "five repeats lost exactly the same share: {losses:?}");
+    let shown = desk.quell(&["show"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains('±'), "{}", String::from_utf8_lossy(&shown.stdout));
+}
+
+#[test]
+fn an_on_off_load_sends_its_share_of_the_time() {
+    let text = two_hosts(
+        "both = { rate = \"50Mbit\", delay = \"5ms\" }",
+        &format!(
+            "[[load]]\nname = \"bursts\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"4Mbit\"\nsize = \"1000B\"\n\
+             on = \"1s\"\noff = \"3s\"\n[[scenario]]\nname = \"s\"\nloads = [\"bursts\"]\n{PING}"
+        ),
+    );
+    near(Desk::new().run(&text, &[]).number("s", "bursts", "goodput_mbps"), 1.0, 0.02);
+}
+
+#[test]
 fn an_expectation_that_fails_is_shown_and_makes_the_exit_code_1() {
     let desk = Desk::new();
     let text = two_hosts(
