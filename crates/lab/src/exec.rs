@@ -31,6 +31,9 @@ pub struct ExecPlan {
     pub with: Vec<Program>,
     /// Whether the program has this process's own terminal, instead of having its output relayed.
     pub interactive: bool,
+    /// The terminal that an interactive program is to control, by its device; none where it inherits one. Set by whoever runs the plan.
+    #[serde(skip)]
+    pub terminal: Option<String>,
     /// Folder to start in.
     pub folder: String,
     /// Environment of the program: name and value.
@@ -112,7 +115,7 @@ fn spawn(
     let node = built.network.nodes.iter().position(|n| n.name == program.host);
     let node = node.ok_or_else(|| ExecError::Host(program.host.clone()))?;
     let start = || {
-        let (name, arguments) = program.argv.split_first().ok_or("no program was named")?;
+        let (name, arguments) = program.argv.split_first().ok_or_else(|| "no program was named".to_string())?;
         let mut command = Command::new(name);
         command.args(arguments).env_clear();
         command.envs(plan.environment.iter().map(|(k, v)| (k.as_str(), v.as_str())));
@@ -120,10 +123,13 @@ fn spawn(
         if std::path::Path::new(&plan.folder).is_dir() {
             command.current_dir(&plan.folder);
         }
+        if let Some(terminal) = plan.terminal.as_ref().filter(|_| interactive) {
+            control(&mut command, terminal)?;
+        }
         if !interactive {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        command.spawn().map_err(|e| e.to_string())
+        command.spawn().map_err(|e: std::io::Error| e.to_string())
     };
     let failed = |error: String| ExecError::Start {
         program: program.argv.join(" "),
@@ -139,6 +145,30 @@ fn spawn(
         drain(child.stderr.take());
     }
     Ok(child)
+}
+
+/// Makes the program the leader of a session that controls the terminal, so that Ctrl-C and job control work.
+fn control(command: &mut Command, terminal: &str) -> Result<(), String> {
+    use std::os::unix::process::CommandExt;
+    let open = || {
+        std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(terminal)
+            .map_err(|e| format!("{terminal}: {e}"))
+    };
+    command.stdin(open()?).stdout(open()?).stderr(open()?);
+    // SAFETY: system calls only, between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            match nix::libc::ioctl(0, nix::libc::TIOCSCTTY, 1) {
+                -1 => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            }
+        });
+    }
+    Ok(())
 }
 
 fn drain(stream: Option<impl Read + Send + 'static>) {

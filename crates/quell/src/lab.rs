@@ -52,6 +52,7 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
         main: Program { host, argv },
         with: companions,
         interactive,
+        terminal: None,
         folder: std::env::current_dir()
             .map(|d| d.to_string_lossy().into_owned())
             .unwrap_or_else(|_| "/".into()),
