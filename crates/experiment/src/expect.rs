@@ -227,7 +227,10 @@ pub struct Verdict {
 impl Claim {
     /// Reads a claim.
     pub fn parse(text: &str) -> Result<Claim, ClaimError> {
-        let fail = |why: String| ClaimError { claim: text.into(), why };
+        let fail = |why: String| ClaimError { claim: text.escape_debug().to_string(), why };
+        if text.chars().any(char::is_control) {
+            return Err(fail("a claim is one line of plain text".into()));
+        }
         let relations = [
             ("<=", Relation::AtMost),
             ("≤", Relation::AtMost),

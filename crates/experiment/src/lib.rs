@@ -9,7 +9,8 @@
 pub mod agent;
 pub mod builtin;
 pub mod expect;
-pub mod nearest;
 pub mod plan;
 pub mod run;
 pub mod spec;
+
+pub use quell_units::nearest;

@@ -115,7 +115,8 @@ fn spawn(
     let node = built.network.nodes.iter().position(|n| n.name == program.host);
     let node = node.ok_or_else(|| ExecError::Host(program.host.clone()))?;
     let start = || {
-        let (name, arguments) = program.argv.split_first().ok_or_else(|| "no program was named".to_string())?;
+        let (name, arguments) =
+            program.argv.split_first().ok_or_else(|| "no program was named".to_string())?;
         let mut command = Command::new(name);
         command.args(arguments).env_clear();
         command.envs(plan.environment.iter().map(|(k, v)| (k.as_str(), v.as_str())));

@@ -91,6 +91,17 @@ pub enum Command {
     /// Run any program in a network of the lab
     #[command(subcommand)]
     Lab(Lab),
+    /// Tell from captured packets who waited, for what, and what to change
+    #[command(after_help = "Examples:
+  sudo tcpdump -i eth0 -s 128 -w slow.pcap tcp port 7890
+  quell trace slow.pcap
+  quell trace slow.pcap --connection 3
+  zcat old.pcap.gz | quell trace - --json
+
+Packets are numbered as `tcpdump --number -r FILE` does. Capture at the end that sends, if you can: there the times
+between an ACK and what follows it are the sender's own. Exits with 1 if the capture breaks off; what was read until
+then is told.")]
+    Trace(Trace),
     /// Carry out tasks that come on standard input (used by Quell itself)
     #[command(hide = true)]
     Agent,
@@ -145,6 +156,18 @@ pub struct Run {
     /// Also write the report here
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell trace`.
+#[derive(Debug, Args)]
+pub struct Trace {
+    /// A capture: pcap or pcapng; `-` for standard input
+    pub file: PathBuf,
+    /// All there is to tell about one connection
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub connection: Option<u64>,
     #[command(flatten)]
     pub json: Json,
 }

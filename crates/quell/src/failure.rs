@@ -47,6 +47,14 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        // What a file holds must not reach the terminal as its commands.
+        for c in self.text.chars() {
+            match c {
+                '\n' | '\t' => fmt::Write::write_char(f, c)?,
+                c if c.is_control() => write!(f, "{}", c.escape_default())?,
+                c => fmt::Write::write_char(f, c)?,
+            }
+        }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ mod lab;
 mod progress;
 mod results;
 mod run;
+mod trace;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -67,6 +68,7 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Report { run, output } => results::report(&run, output.as_deref()),
         Command::Kernel(command) => kernel::kernel(&command),
         Command::Lab(command) => lab::lab(&command),
+        Command::Trace(args) => trace::trace(&args),
         Command::Agent => agent(),
         Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),
         Command::HostLacks => hidden(quell_experiment::run::host_lacks()),

@@ -91,18 +91,27 @@ fn misread(name: &str, original: &str, changes: &[String], error: &ReadError) ->
     format!("{name} with {}: {why}", blamed(original, changes, same))
 }
 
-/// What does not fit together, told of the change that made it so; in a file that was not changed, with its lines.
+/// What does not fit together: told with the file's lines where the file itself is wrong, else of the change that made it so.
 fn misfit(name: &str, original: &str, changes: &[String], error: &CheckError) -> String {
-    if changes.is_empty() {
-        return error.told(name, original);
-    }
-    let same = |text: &str| {
+    let of = |text: &str| {
         let read = load_file::parse(name, text);
-        read.is_ok_and(|experiment| check::check(&experiment).as_ref() == Err(error))
+        read.ok().and_then(|e| check::check(&e).err()).map_or(Vec::new(), |e| e.problems)
     };
-    let change = blamed(original, changes, same);
-    let told = error.problems.iter().map(|problem| format!("{name} with {change}: {problem}"));
-    told.collect::<Vec<_>>().join("\n")
+    let (made, found) = error.problems.iter().cloned().partition::<Vec<_>, _>({
+        let before = of(original);
+        move |problem| !before.contains(problem)
+    });
+    let mut told = made
+        .into_iter()
+        .map(|problem| {
+            let change = blamed(original, changes, |text| of(text).contains(&problem));
+            format!("{name} with {change}: {problem}")
+        })
+        .collect::<Vec<_>>();
+    if !found.is_empty() {
+        told.push(CheckError { problems: found }.told(name, original));
+    }
+    told.join("\n")
 }
 
 /// `quell run`.

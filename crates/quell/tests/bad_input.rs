@@ -346,6 +346,7 @@ fn a_setting_of_the_whole_machine_is_refused() {
 fn a_claim_that_can_not_be_checked_is_refused() {
     let cases: &[(&str, &[&str])] = &[
         ("nonsense", &["write a comparison"]),
+        ("full.ping.rtt.p99\\n< 5ms", &["one line of plain text"]),
         ("ping < 5ms", &["`ping`", "scenario.probe.metric"]),
         ("ful.ping.rtt.p99 < 1s", &["no scenario `ful`", "did you mean `full`?"]),
         ("full.pign.rtt.p99 < 1s", &["no probe or load `pign`", "did you mean `ping`?"]),
@@ -392,4 +393,11 @@ fn what_is_no_toml_is_told_with_its_line() {
     says(&error_in(&format!("x = {}", "[".repeat(100_000))), &["nested too deeply"]);
     says(&error_in(&format!("{}x = 1", "a.".repeat(100_000))), &["nested too deeply"]);
     says(&error_in(&format!("x = {}", "{a=".repeat(100_000))), &["nested too deeply"]);
+}
+
+#[test]
+fn what_a_file_holds_does_not_command_the_terminal() {
+    let error = error_of("\"lan-b\"", "\"\\u001b[2J\\u0007\"");
+    says(&error, &["letters, digits", "\\u{1b}[2J"]);
+    assert!(!error.contains(['\u{1b}', '\u{7}']), "{error:?}");
 }

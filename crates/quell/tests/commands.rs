@@ -131,7 +131,10 @@ fn a_change_that_can_not_be_made_is_told_as_it_was_typed() {
         ("a..b=1", &["--set a..b=1", "empty part"]),
         ("duratoin=5s", &["with duratoin=5s", "did you mean `duration`?"]),
         ("topology.link.wna.up.rate=1Mbit", &["topology.link.wna", "did you mean `wan`?"]),
-        ("topology.link.wan.up.rat=1Mbit", &["with topology.link.wan.up.rat=1Mbit", "did you mean `rate`?"]),
+        (
+            "topology.link.wan.up.rat=1Mbit",
+            &["with topology.link.wan.up.rat=1Mbit", "did you mean `rate`?"],
+        ),
         ("topolgy.link.wan.up.rate=1Mbit", &["did you mean `topology`?"]),
         ("topology.link.wan.up.rate.x=1", &["`x` can't be set"]),
         ("topology.link.wan.up.rate=5s", &["`rate`", "5s", "such as 2.5Mbit"]),
@@ -154,10 +157,29 @@ fn a_change_that_can_not_be_made_is_told_as_it_was_typed() {
 }
 
 #[test]
+fn a_change_is_not_blamed_for_what_is_wrong_in_the_file() {
+    let desk = desk();
+    desk.write("my.toml", BASE.replace("\"500B\"", "\"4B\""));
+    let error = desk.run("my.toml", &["--duration", "5s", "--repeat", "0"]).refused(2);
+    says(&error, &["my.toml with repeat=0: repeat = 0", "my.toml, line 54: probe `call`"]);
+    assert!(!error.contains("5s"), "{error}");
+}
+
+#[test]
 fn changes_that_are_right_only_together_are_taken_together() {
-    let changes = ["--set", "probe.ping.kind=udp", "--set", "probe.ping.rate=9kbit", "--set", "probe.ping.size=100"];
+    let changes = [
+        "--set",
+        "probe.ping.kind=udp",
+        "--set",
+        "probe.ping.rate=9kbit",
+        "--set",
+        "probe.ping.size=100",
+    ];
     says(&desk().run("my.toml", &changes).refused(3), &["no-such-kernel"]);
-    says(&desk().run("my.toml", &changes[..2]).refused(2), &["probe.ping.kind=udp", "missing field `rate`"]);
+    says(
+        &desk().run("my.toml", &changes[..2]).refused(2),
+        &["probe.ping.kind=udp", "missing field `rate`"],
+    );
 }
 
 #[test]
@@ -190,7 +212,10 @@ fn options_that_can_not_be_meant_are_refused() {
 #[test]
 fn a_lab_needs_hosts_and_programs_that_are_there() {
     let desk = desk();
-    desk.write("topology.toml", "hosts = [\"a\", \"b\"]\n[[link]]\nname = \"l\"\nends = [\"a\", \"bb\"]\n");
+    desk.write(
+        "topology.toml",
+        "hosts = [\"a\", \"b\"]\n[[link]]\nname = \"l\"\nends = [\"a\", \"bb\"]\n",
+    );
     let exec = |more: &[&str]| {
         let all = [&["lab", "exec", "--kernel-file", "no-such-kernel"], more].concat();
         desk.quell(&all).refused(2)
@@ -200,8 +225,14 @@ fn a_lab_needs_hosts_and_programs_that_are_there() {
     says(&exec(&["my.toml", "a", "--with", "x", "--", "true"]), &["--with \"x\"", "HOST: COMMAND"]);
     says(&exec(&["my.toml", "a", "--with", "a:", "--", "true"]), &["--with \"a:\"", "no program"]);
     says(&exec(&["my.toml", "a", "--with", "servr: ls", "--", "true"]), &["--with", "`servr`"]);
-    says(&exec(&["my.toml", "a", "--scenario", "ful", "--", "true"]), &["`ful`", "did you mean `full`?"]);
-    says(&exec(&["topology.toml", "a", "--", "true"]), &["topology.toml", "`bb`", "did you mean `b`?"]);
+    says(
+        &exec(&["my.toml", "a", "--scenario", "ful", "--", "true"]),
+        &["`ful`", "did you mean `full`?"],
+    );
+    says(
+        &exec(&["topology.toml", "a", "--", "true"]),
+        &["topology.toml", "`bb`", "did you mean `b`?"],
+    );
 }
 
 #[test]
@@ -236,36 +267,37 @@ fn figures_are_listed_and_a_wrong_name_or_file_is_refused() {
 
 // ── what is printed ─────────────────────────────────────────────────────────────────────────────────────────
 
+/// All commands that help names, with those inside them.
+fn all_commands(desk: &Desk, inside: &[String]) -> Vec<Vec<String>> {
+    let mut words: Vec<&str> = inside.iter().map(String::as_str).collect();
+    words.push("--help");
+    let help = desk.quell(&words).fine();
+    let list = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);
+    let names = list.lines().take_while(|l| !l.is_empty());
+    let names = names.filter_map(|l| l.split_whitespace().next()).filter(|n| *n != "help");
+    let mut all = vec![inside.to_vec()];
+    for name in names {
+        all.extend(all_commands(desk, &[inside, &[name.to_string()]].concat()));
+    }
+    all
+}
+
 #[test]
 fn help_fits_a_terminal_and_shows_how() {
     let desk = Desk::new();
-    let commands: [&[&str]; 17] = [
-        &[],
-        &["run"],
-        &["list"],
-        &["show-experiment"],
-        &["check"],
-        &["runs"],
-        &["show"],
-        &["plot"],
-        &["report"],
-        &["kernel"],
-        &["kernel", "build"],
-        &["kernel", "info"],
-        &["kernel", "path"],
-        &["lab"],
-        &["lab", "exec"],
-        &["lab", "shell"],
-        &["agent"],
-    ];
-    for command in commands {
-        let help = desk.quell(&[command, &["--help"]].concat()).fine();
+    let commands = all_commands(&desk, &[]);
+    assert!(commands.len() >= 16, "they are found: {commands:?}");
+    for command in &commands {
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let help = desk.quell(&[&command[..], &["--help"]].concat()).fine();
         says(&help, &["Usage: quell", "--help"]);
         for line in help.lines() {
-            assert!(line.chars().count() <= 100, "{command:?}: {} columns: {line}", line.chars().count());
+            let columns = line.chars().count();
+            assert!(columns <= 100, "{command:?}: {columns} columns: {line}");
         }
-        let shown = matches!(command, ["run" | "show" | "plot" | "show-experiment"] | ["lab", _]);
-        if shown {
+        let with_example =
+            matches!(command[..], ["run" | "show" | "plot" | "show-experiment"] | ["lab", _]);
+        if with_example {
             let whole = format!("  quell {}", command.join(" "));
             says(&help, &["Example", &whole]);
         }
@@ -301,7 +333,12 @@ fn queues_are_printed_as_tc_commands() {
     let desk = desk();
     let home = desk.quell(&["check", "--tc", "home-link"]).fine();
     for scenario in ["unloaded-shaped", "bulk-shaped", "flood-shaped"] {
-        says(&home, &[&format!("# scenario {scenario}, router:wan\ntc qdisc replace dev wan root handle 1: htb")]);
+        says(
+            &home,
+            &[&format!(
+                "# scenario {scenario}, router:wan\ntc qdisc replace dev wan root handle 1: htb"
+            )],
+        );
     }
     assert!(!home.contains("# scenario bulk,"), "it has no queues: {home}");
     says(&home, &["protocol ip ", "protocol ipv6 ", "src_ip fd00", "fq_codel", "drr"]);
@@ -325,7 +362,8 @@ fn queues_are_printed_as_tc_commands() {
 fn a_reader_that_goes_away_is_no_failure_of_ours() {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
-    for arguments in [&["list"][..], &["list", "--json"], &["show-experiment", "rrul"], &["--help"]] {
+    for arguments in [&["list"][..], &["list", "--json"], &["show-experiment", "rrul"], &["--help"]]
+    {
         let (reader, writer) = std::io::pipe().expect("a pipe can be made");
         drop(reader);
         let output = program(arguments)

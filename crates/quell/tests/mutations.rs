@@ -31,7 +31,10 @@ fn is_told_well(error: &str, text: &str) {
         assert!(line.starts_with("my.toml"), "no file's name in {error:?} for\n{text}");
     }
     let why = error.split_once(": ").map_or("", |(_, why)| why);
-    assert!(why.chars().filter(|c| c.is_alphabetic()).count() > 8, "{error:?} says nothing, for\n{text}");
+    assert!(
+        why.chars().filter(|c| c.is_alphabetic()).count() > 8,
+        "{error:?} says nothing, for\n{text}"
+    );
     assert!(error.len() < 20_000, "{} bytes of error for\n{text}", error.len());
 }
 
@@ -108,14 +111,39 @@ fn with_characters_changed() {
 #[test]
 fn with_other_values() {
     let odd = [
-        "0", "-1", "1e308", "nan", "true", "\"\"", "\"0\"", "\"1\"", "[]", "[[]]", "{}", "\"*\"", "\"a.b.c\"", "\"1s\"",
-        "\"18446744073709551615ns\"", "\"1bit\"", "\"99999Tbit\"", "\"0p\"", "\"100%\"", "9223372036854775807",
-        "1979-05-27", "\"{server}\"", "[\"\"]", "[\"a\", \"a\"]", "{ kind = \"htb\" }", "\"router:\"", "\"😀\"",
+        "0",
+        "-1",
+        "1e308",
+        "nan",
+        "true",
+        "\"\"",
+        "\"0\"",
+        "\"1\"",
+        "[]",
+        "[[]]",
+        "{}",
+        "\"*\"",
+        "\"a.b.c\"",
+        "\"1s\"",
+        "\"18446744073709551615ns\"",
+        "\"1bit\"",
+        "\"99999Tbit\"",
+        "\"0p\"",
+        "\"100%\"",
+        "9223372036854775807",
+        "1979-05-27",
+        "\"{server}\"",
+        "[\"\"]",
+        "[\"a\", \"a\"]",
+        "{ kind = \"htb\" }",
+        "\"router:\"",
+        "\"😀\"",
     ];
     let refused = damage(5, 80, |dice, text| {
         let lines = lines(text);
-        let keyed: Vec<usize> =
-            (0..lines.len()).filter(|i| lines[*i].contains('=') && !lines[*i].starts_with('#')).collect();
+        let keyed: Vec<usize> = (0..lines.len())
+            .filter(|i| lines[*i].contains('=') && !lines[*i].starts_with('#'))
+            .collect();
         let at = keyed[dice.below(keyed.len())];
         let key = lines[at].split('=').next().unwrap_or_default();
         let changed = format!("{key}= {}\n", odd[dice.below(odd.len())]);
@@ -137,10 +165,11 @@ fn cut_anywhere() {
 fn changed_on_the_command_line() {
     let mut dice = Dice(7);
     let parts = [
-        "topology", "link", "scenario", "probe", "load", "queue", "name", "0", "1", "99", "up", "rate", "expect", "dsl",
-        "wan", "ping", "", "ä", "duration", "kind", "policy", "\"", " ",
+        "topology", "link", "scenario", "probe", "load", "queue", "name", "0", "1", "99", "up",
+        "rate", "expect", "dsl", "wan", "ping", "", "ä", "duration", "kind", "policy", "\"", " ",
     ];
-    let values = ["", "1", "1Mbit", "[]", "{}", "[", "\"", "x", "0s", "{ a = 1 }", "=", "# x", "\n", "'''"];
+    let values =
+        ["", "1", "1Mbit", "[]", "{}", "[", "\"", "x", "0s", "{ a = 1 }", "=", "# x", "\n", "'''"];
     for _ in 0..400 {
         let path: Vec<&str> = (0..=dice.below(5)).map(|_| parts[dice.below(parts.len())]).collect();
         let change = format!("{}={}", path.join("."), values[dice.below(values.len())]);

@@ -57,26 +57,7 @@ pub(crate) fn of<T: Serialize>(options: &T) -> Map<String, Value> {
 
 /// An unknown kind, with all that there are and the nearest.
 pub(crate) fn unknown_kind(what: &str, kind: &str, known: &[&str]) -> String {
-    let nearest = known
-        .iter()
-        .map(|name| (distance(kind, name), *name))
-        .min()
-        .filter(|(distance, name)| *distance <= name.len() / 3 + 1);
-    let hint = nearest.map(|(_, name)| format!(" (did you mean `{name}`?)")).unwrap_or_default();
+    let nearest = quell_units::nearest::nearest(kind, known);
+    let hint = nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default();
     format!("unknown {what} kind `{kind}`{hint}; there are {}", known.join(", "))
-}
-
-/// Levenshtein's distance: insertions, deletions and replacements.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }

@@ -10,7 +10,10 @@ pub(crate) fn spoken(span: Span) -> String {
         0..1_000 => return format!("{} ns", span.nanos()),
         1_000..999_500 => (nanos / 1e3, "µs"),
         999_500..999_500_000 => (nanos / 1e6, "ms"),
-        _ => (nanos / 1e9, "s"),
+        // From here on, a capture is more likely to lie than to last.
+        999_500_000..10_000_000_000_000 => (nanos / 1e9, "s"),
+        10_000_000_000_000..1_000_000_000_000_000 => (nanos / 3.6e12, "h"),
+        _ => (nanos / 8.64e13, "d"),
     };
     let digits = match value {
         ..9.995 => 2,
@@ -107,6 +110,11 @@ pub(crate) fn evidence(mark: &Mark) -> String {
         }
         (Cause::OutOfOrder, _) => format!("packet {first} fills a gap that later data had left"),
         (Cause::Reset, _) => format!("packet {first}"),
+        _ if mark.packets[0].is_none() => {
+            format!(
+                "packet {second} fills a gap; what was sent first is not in the capture, lost before it"
+            )
+        }
         _ => format!("packet {first}, and again packet {second}"),
     }
 }
@@ -193,5 +201,7 @@ mod tests {
         assert_eq!(said(999_500), "1.00 ms");
         assert_eq!(said(1_500_000_000), "1.50 s");
         assert_eq!(said(120_000_000_000), "120 s");
+        assert_eq!(said(36_000_000_000_000), "10.0 h");
+        assert!(said(u64::MAX).len() <= 8, "{}", said(u64::MAX));
     }
 }

@@ -118,7 +118,7 @@ fn table(connections: &[ConnectionReport]) -> String {
 fn row(number: &str, client: &str, server: &str, cells: [&str; 6]) -> String {
     let [lasted, up, down, rtt, again, end] = cells;
     let line = format!(
-        "{number:>5}  {client:<ENDPOINT$} {server:<ENDPOINT$} {lasted:>7} {up:>7} {down:>7} {rtt:>7} {again:>6} {end:>6}"
+        "{number:>5}  {client:<ENDPOINT$} {server:<ENDPOINT$} {lasted:>8} {up:>7} {down:>7} {rtt:>7} {again:>6} {end:>6}"
     );
     format!("{}\n", line.trim_end())
 }
@@ -247,11 +247,7 @@ pub fn connection(connection: &ConnectionReport) -> String {
         text.push_str("\nNobody waited: no stalls, no retransmissions, nothing out of order.\n");
         return text;
     }
-    let _ = writeln!(
-        text,
-        "\n  {:>10}     {}",
-        "at", "what happened (packets as tcpdump --number counts)"
-    );
+    text.push_str("\n          at     what happened (packets as tcpdump --number counts)\n");
     for mark in &c.marks {
         let packets: Vec<String> = mark.packets.iter().map(u64::to_string).collect();
         let at = format!("+{}", spoken(mark.at));
@@ -306,6 +302,11 @@ fn ends(c: &ConnectionReport) -> String {
     let mut text = format!("\n  {:<30} {:>16} {:>16}\n", "", "client", "server");
     for (name, value) in lines {
         let (up, down) = (value(&c.client_to_server), value(&c.server_to_client));
+        // What did not happen is not told.
+        let nothing = |value: &str| ["0", "0 B", "0 ns", "–"].contains(&value);
+        if nothing(&up) && nothing(&down) {
+            continue;
+        }
         let _ = writeln!(text, "  {name:<30} {up:>16} {down:>16}");
     }
     text

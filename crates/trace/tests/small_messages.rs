@@ -118,7 +118,8 @@ fn the_second_dump_is_clean() {
 fn in_one_capture_the_two_are_told_apart() {
     let second = second_dump().into_iter().map(|p| Told { us: p.us + 30_000, ..p });
     let report = report(&raw(&first_dump().into_iter().chain(second).collect::<Vec<_>>()));
-    let marks: Vec<_> = report.connections.iter().map(|c| (c.client.as_str(), c.marks.len())).collect();
+    let marks: Vec<_> =
+        report.connections.iter().map(|c| (c.client.as_str(), c.marks.len())).collect();
     assert_eq!(marks, [("10.0.0.1:1033", 1), ("10.0.0.1:1034", 0)]);
 }
 

@@ -1,4 +1,4 @@
-//! The vocabulary of Quell: rates, times, sizes and header marks.
+//! The vocabulary of Quell: rates, times, sizes and header marks; and which word was meant by a wrong one.
 //!
 //! ```text
 //!   "2.5Mbit"  --FromStr-->  Rate(2_500_000)  --Display-->  "2.5Mbit"
@@ -15,6 +15,7 @@ mod bytes;
 mod dscp;
 mod ecn;
 mod error;
+pub mod nearest;
 mod number;
 mod rate;
 mod ratio;

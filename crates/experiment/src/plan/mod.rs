@@ -322,10 +322,7 @@ fn timeline(network: &Network, change: &Change) -> Result<Vec<PlacedChange>, Pla
 }
 
 /// Connections of foreign programs are watched on the hosts that run them; Quell's own loads and probes report theirs themselves.
-fn socket_sampling(
-    experiment: &Experiment,
-    tasks: &[quell_model::Task],
-) -> Vec<quell_model::Task> {
+fn socket_sampling(experiment: &Experiment, tasks: &[quell_model::Task]) -> Vec<quell_model::Task> {
     let programs = tasks.iter().filter(|t| matches!(t.kind, TaskKind::Command { .. }));
     let hosts: BTreeSet<&str> = programs.map(|t| t.host.as_str()).collect();
     hosts

@@ -88,8 +88,7 @@ fn on_host(plan: &ExecPlan, desk: &Path) -> Result<(), String> {
 /// The first process's part: runs the plan and writes what comes out.
 pub(super) fn carry_out(desk: &Path, in_guest: bool) -> Result<(), String> {
     let text = std::fs::read(desk.join(PLAN)).map_err(|e| format!("{PLAN}: {e}"))?;
-    let mut plan: ExecPlan =
-        serde_json::from_slice(&text).map_err(|e| format!("{PLAN}: {e}"))?;
+    let mut plan: ExecPlan = serde_json::from_slice(&text).map_err(|e| format!("{PLAN}: {e}"))?;
     if in_guest {
         plan.terminal = Some("/dev/tty0".into());
         // For the prompt; a guest has no other use for its name.

@@ -26,7 +26,7 @@ impl CheckError {
     }
 }
 
-/// Most packets a second that one stream may send: beyond what a kernel carries, below what would only wait.
+/// Least time between the packets of a stream. A kernel carries fewer; no time at all would never end.
 const LEAST_GAP: Span = Span::from_micros(1);
 
 /// Least and largest segment sizes that the kernel takes (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`, include/net/tcp.h).
@@ -53,10 +53,13 @@ pub fn check(experiment: &Experiment) -> Result<Vec<CellPlan>, CheckError> {
     claims::check(experiment, &mut problems);
     sizes(experiment, &mut problems);
     settings(experiment, &mut problems);
-    if !problems.is_empty() {
-        return Err(CheckError { problems });
-    }
-    plan::plan(experiment).map_err(|e: PlanError| CheckError { problems: vec![e.to_string()] })
+    let plans = match problems.is_empty() {
+        true => plan::plan(experiment).map_err(|e: PlanError| vec![e.to_string()]),
+        false => Err(problems),
+    };
+    plans.map_err(|problems| CheckError {
+        problems: problems.iter().map(|p| place::one_line(p)).collect(),
+    })
 }
 
 fn names(experiment: &Experiment, problems: &mut Vec<String>) {

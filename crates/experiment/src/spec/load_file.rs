@@ -91,14 +91,15 @@ pub fn parse_as<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Resul
         let message = error.message();
         let again = |text: &str| toml::from_str::<T>(text).is_err_and(|e| e.message() == message);
         let found = error.span().map(|span| place::of_message(text, span, message, &again));
-        let place = found.as_ref().map(|p| format!(", line {}, column {}", p.line, p.column));
+        let at = found.as_ref().map(|p| format!(", line {}, column {}", p.line, p.column));
         let twice = error.span().filter(|_| message == "duplicate key").and_then(|s| text.get(s));
         let why = match (twice, found.and_then(|p| p.key)) {
             (Some(key), _) => format!("`{key}` is there twice; keep one"),
             (None, Some(key)) => format!("`{key}`: {}", explain(message)),
             (None, None) => explain(message),
         };
-        ReadError::Text { name: name.into(), place: place.unwrap_or_default(), why }
+        let why = place::one_line(&why);
+        ReadError::Text { name: name.into(), place: at.unwrap_or_default(), why }
     })
 }
 

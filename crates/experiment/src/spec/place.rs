@@ -17,6 +17,12 @@ pub struct Place {
     pub key: Option<String>,
 }
 
+/// A message in one line: what a file has between its quotes may be anything.
+pub fn one_line(message: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    message.chars().map(escaped).collect()
+}
+
 /// The place of a parser's message about `span`. `again` tells whether another text gets the same message.
 pub fn of_message(
     text: &str,

@@ -96,7 +96,9 @@ impl Queues {
                 if queue.incoming {
                     place.incoming = Some(queue.tree.clone());
                 } else {
-                    place.user = Some(queue.tree.clone());
+                    // Filters on the way in, as a policy's marks, belong to another queue and stay.
+                    let user = place.user.get_or_insert_with(Tree::default);
+                    user.queue = queue.tree.queue.clone();
                 }
                 &queue.on
             }

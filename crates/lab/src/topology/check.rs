@@ -119,16 +119,8 @@ pub enum TopologyError {
 }
 
 fn hint(known: &[String], name: &str) -> String {
-    let near = known
-        .iter()
-        .map(|k| (strsim::damerau_levenshtein(k, name), k))
-        .filter(|(d, k)| *d <= 1 + k.len() / 3)
-        .min();
-    match near {
-        Some((_, k)) => format!("; did you mean `{k}`?"),
-        None if known.is_empty() => String::new(),
-        None => format!("; there are: {}", known.join(", ")),
-    }
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    quell_units::nearest::hint(name, &known)
 }
 
 /// Longest name of a network device (`IFNAMSIZ` - 1, linux/if.h).

@@ -6,6 +6,7 @@
 mod days;
 mod exec;
 mod host;
+mod kernel;
 mod seeds;
 mod shaping;
 mod support;

@@ -207,7 +207,10 @@ fn the_connections_of_foreign_programs_are_sampled_too() {
     let sampled = rows.iter().any(|r| r["stream"].as_str().is_some_and(|s| s.contains("5201")));
     assert!(sampled, "{:#}", results.json);
     let outputs = std::fs::read_to_string(desk.only_run().join("outputs.jsonl")).expect("outputs");
-    assert!(outputs.contains("sender") && outputs.contains("Mbits/sec"), "iperf3's own words are kept");
+    assert!(
+        outputs.contains("sender") && outputs.contains("Mbits/sec"),
+        "iperf3's own words are kept"
+    );
 }
 
 #[test]
@@ -221,7 +224,11 @@ fn repeats_have_seeds_of_their_own_and_give_intervals() {
     assert_eq!(rows.len(), 5);
     assert!(losses.len() > 1, "five repeats lost exactly the same share: {losses:?}");
     let shown = desk.quell(&["show"]);
-    assert!(String::from_utf8_lossy(&shown.stdout).contains('±'), "{}", String::from_utf8_lossy(&shown.stdout));
+    assert!(
+        String::from_utf8_lossy(&shown.stdout).contains('±'),
+        "{}",
+        String::from_utf8_lossy(&shown.stdout)
+    );
 }
 
 #[test]

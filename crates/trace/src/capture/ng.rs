@@ -170,7 +170,7 @@ impl Ng {
     /// The length of a block without type and lengths.
     fn body_length(&self, offset: u64, length: [u8; 4]) -> Result<u32, CaptureError> {
         let length = self.order.u32(length);
-        if length % 4 != 0 {
+        if !length.is_multiple_of(4) {
             let what = "a block whose length is no multiple of 4";
             return Err(CaptureError::Block { offset, what });
         }
@@ -193,7 +193,7 @@ impl Ng {
         let mut interface =
             Interface { link: link.into(), snap, ticks: Ticks::Decimal(6), offset: 0 };
         let mut options = body.get(8..).unwrap_or_default();
-        while let Some(((code, value), rest)) = self.option(options) {
+        while let Some((code, value, rest)) = self.option(options) {
             match (code, value) {
                 (0, _) => break,
                 (9, &[resolution]) => interface.ticks = Ticks::from_option(resolution),
@@ -212,12 +212,12 @@ impl Ng {
         Ok(interface)
     }
 
-    /// The next option, and what stands behind it.
-    fn option<'a>(&self, bytes: &'a [u8]) -> Option<((u16, &'a [u8]), &'a [u8])> {
+    /// The next option: its code, its value, and what stands behind it.
+    fn option<'a>(&self, bytes: &'a [u8]) -> Option<(u16, &'a [u8], &'a [u8])> {
         let code = self.order.u16_at(bytes, 0)?;
         let length = usize::from(self.order.u16_at(bytes, 2)?);
         let value = bytes.get(4..4 + length)?;
-        Some(((code, value), bytes.get(4 + length.next_multiple_of(4)..).unwrap_or_default()))
+        Some((code, value, bytes.get(4 + length.next_multiple_of(4)..).unwrap_or_default()))
     }
 
     fn enhanced(&self, offset: u64, body: &[u8]) -> Result<Record, CaptureError> {

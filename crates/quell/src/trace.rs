@@ -1,0 +1,69 @@
+//! `quell trace`: what a capture tells about its connections.
+
+use crate::args::Trace;
+use crate::failure::Failure;
+use quell_trace::{
+    CaptureError, Limits, Options, Outcome, analyse, connection_text, overview_text,
+};
+use std::fs::File;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Marks of a connection that is looked at alone.
+const MARKS_OF_ONE: usize = 10_000;
+
+/// `quell trace`.
+pub fn trace(args: &Trace) -> Result<ExitCode, Failure> {
+    let limits = match args.connection {
+        Some(_) => Limits { marks: MARKS_OF_ONE, ..Limits::default() },
+        None => Limits::default(),
+    };
+    let options = Options { only: args.connection, limits };
+    let outcome = read(&args.file, &options)?;
+    print(&outcome, args)?;
+    match outcome.broke_off {
+        None => Ok(ExitCode::SUCCESS),
+        Some(error) => {
+            let read = outcome.report.packets;
+            let name = name(&args.file);
+            Err(Failure::check(format!(
+                "{name}: {error}; the {read} packets before it are told above"
+            )))
+        }
+    }
+}
+
+fn read(file: &Path, options: &Options) -> Result<Outcome, Failure> {
+    let failed = |error: CaptureError| Failure::usage(format!("{}: {error}", name(file)));
+    if file == Path::new("-") {
+        return analyse(std::io::stdin().lock(), options).map_err(failed);
+    }
+    let reader = File::open(file)
+        .map_err(|e| Failure::usage(format!("cannot open the capture {}: {e}", file.display())))?;
+    analyse(reader, options).map_err(failed)
+}
+
+fn name(file: &Path) -> String {
+    if file == Path::new("-") { "standard input".into() } else { file.display().to_string() }
+}
+
+fn print(outcome: &Outcome, args: &Trace) -> Result<(), Failure> {
+    let report = &outcome.report;
+    if let (Some(wanted), true) = (args.connection, report.connections.is_empty()) {
+        return Err(Failure::usage(format!(
+            "there is no connection {wanted} in {}: it has {}",
+            name(&args.file),
+            report.connections_seen
+        )));
+    }
+    if args.json.json {
+        let text = serde_json::to_string_pretty(report).map_err(Failure::system)?;
+        println!("{text}");
+        return Ok(());
+    }
+    match args.connection {
+        Some(_) => report.connections.iter().for_each(|c| print!("{}", connection_text(c))),
+        None => print!("{}", overview_text(report)),
+    }
+    Ok(())
+}
