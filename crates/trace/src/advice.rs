@@ -66,6 +66,7 @@ pub(crate) fn text(mark: &Mark) -> String {
         Cause::SynRetransmit => format!("stall, {}, SYN sent again", waited(mark)),
         Cause::OutOfOrder => format!("out of order, {}", bytes(length)),
         Cause::Reset => "reset".into(),
+        Cause::Refused => "refused".into(),
     }
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn evidence(mark: &Mark) -> String {
             }
         }
         (Cause::OutOfOrder, _) => format!("packet {first} fills a gap that later data had left"),
-        (Cause::Reset, _) => format!("packet {first}"),
+        (Cause::Reset | Cause::Refused, _) => format!("packet {first}"),
         _ if mark.packets[0].is_none() => {
             format!(
                 "packet {second} fills a gap; what was sent first is not in the capture, lost before it"
@@ -147,6 +148,7 @@ pub(crate) fn who(mark: &Mark, own: &str, other: &str) -> String {
         Cause::TailProbe => format!("{own} had no ACK of its last segment from {other}"),
         Cause::AfterTimeout | Cause::Retransmission => format!("{own} sent it to {other} again"),
         Cause::OutOfOrder => format!("the path from {own} to {other} swapped packets"),
+        Cause::Refused => format!("{own} did not let {other} in"),
         Cause::Reset => format!("{own} broke the connection to {other} off"),
     }
 }

@@ -32,7 +32,8 @@ pub enum Cause {
     DelayedAck,
     /// A sender held a small segment until an earlier one was acknowledged (Nagle, RFC 1122, 4.2.3.4); the ACK came promptly.
     Nagle,
-    /// Nothing was heard until the retransmission timer ran out (RFC 6298).
+    /// Nothing was heard until the retransmission timer ran out (RFC 6298). A probe for a lone segment waits about as long
+    /// (RFC 8985, 7.2) and can't be told from it.
     Timeout,
     /// The receiver's buffer was full.
     ZeroWindow,
@@ -50,6 +51,8 @@ pub enum Cause {
     OutOfOrder,
     /// Broken off.
     Reset,
+    /// Answered by a reset instead of being opened.
+    Refused,
 }
 
 impl Cause {

@@ -47,7 +47,8 @@ fn every_kind_of_link_is_read() {
     let ethernet = |types: &[u8]| [&[2; 12][..], types].concat();
     let cooked = [&[0, 0, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0][..], &[8, 0]].concat();
     let cooked_2 = [&[8, 0][..], &[0; 18]].concat();
-    let links: [(u32, Vec<u8>, fn(&Told) -> Vec<u8>); 11] = [
+    type Written = (u32, Vec<u8>, fn(&Told) -> Vec<u8>);
+    let links: [Written; 11] = [
         (1, ethernet(&[8, 0]), Told::ipv4),
         (1, ethernet(&[0x86, 0xdd]), Told::ipv6),
         (1, ethernet(&[0x81, 0, 0, 7, 8, 0]), Told::ipv4),

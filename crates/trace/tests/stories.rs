@@ -244,6 +244,19 @@ fn a_window_that_was_zero_is_a_stall_of_the_sender() {
 }
 
 #[test]
+fn a_window_that_is_zero_for_a_moment_is_counted_and_no_stall() {
+    let c = story([
+        up(20_000, 0, 1460),
+        answer(30_000, 1460).window(0),
+        answer(30_900, 1460).window(8192),
+        up(30_910, 1460, 1460),
+    ]);
+    assert_eq!(causes(&c), []);
+    assert_eq!(c.server_to_client.zero_windows, 1);
+    assert_eq!(c.server_to_client.zero_window, Span::from_micros(900));
+}
+
+#[test]
 fn a_window_that_stays_zero_lasts_to_the_end() {
     let c = story([
         up(20_000, 0, 1460),
@@ -294,6 +307,14 @@ fn a_reset_is_told_once() {
     ]);
     assert_eq!((causes(&c), c.ending), (vec![Cause::Reset], Ending::Reset));
     assert_eq!(c.marks[0].side, Side::Server);
+}
+
+#[test]
+fn a_port_where_nobody_listens_refuses() {
+    let syn = told(0, Client, SYN, 1000, 0, 0).mss(MSS);
+    let report = report(&raw(&[syn, told(10, Server, RST | ACK, 0, 1001, 0)]));
+    assert_eq!(texts(&report), ["refused"]);
+    assert!(report.connections[0].marks[0].who.starts_with("10.0.0.2:7890 did not let"));
 }
 
 #[test]

@@ -136,6 +136,29 @@ fn kill_9_of_a_guest_is_told_and_the_others_go_on() {
 }
 
 #[test]
+fn an_agent_that_is_killed_is_told_and_the_others_go_on() {
+    let desk = Desk::new();
+    // A program's parent is the agent of its host.
+    let text = two_hosts(
+        "both = { delay = \"10ms\" }",
+        &format!(
+            "[[load]]\nname = \"murder\"\nkind = \"command\"\non = \"b\"\nstart = \"5s\"\n\
+             run = [\"sh\", \"-c\", \"kill -9 $PPID\"]\n\
+             [[load]]\nname = \"later\"\nkind = \"command\"\non = \"b\"\nstart = \"10s\"\nrun = [\"true\"]\n\
+             [[scenario]]\nname = \"s\"\nloads = [\"murder\", \"later\"]\n{PING}"
+        ),
+    );
+    let file = desk.file("e.toml", &text);
+    let output = desk.quell(&["run", &file.to_string_lossy()]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("load/later on b: its agent died"), "{said}");
+    let shown = shown(&desk);
+    assert_eq!(shown["complete"], true);
+    let ping = shown["results"].as_array().expect("rows").iter().find(|r| r["stream"] == "ping");
+    assert_eq!(ping.expect("pings")["sent"], 400, "the other host's probe went on to its end");
+}
+
+#[test]
 fn a_guest_that_does_not_end_is_ended_at_its_wall_limit() {
     let desk = Desk::new();
     let file = desk.file("long.toml", &long());

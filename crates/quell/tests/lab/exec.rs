@@ -68,3 +68,35 @@ fn a_program_that_is_not_there_is_named() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("/no/such/program") && said.contains('b'), "{said}");
 }
+
+#[test]
+fn a_shell_has_a_terminal_on_its_host() {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+    let desk = Desk::new();
+    // script(1) gives it a terminal; what is typed comes from a pipe. It is ended if nothing happens for a minute.
+    let shell = format!("{} lab shell home-link b", super::support::QUELL);
+    let mut child = Command::new("timeout")
+        .args(["60", "script", "-qec", &shell, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .current_dir(desk.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("timeout and script are part of every Debian");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut output = child.stdout.take().expect("a pipe");
+    // What is typed before there is a prompt is thrown away by the terminal.
+    let mut said = Vec::new();
+    let mut byte = [0];
+    while !said.ends_with(b"# ") && !said.ends_with(b"$ ") {
+        assert_eq!(output.read(&mut byte).expect("it can be read"), 1, "no prompt: {said:?}");
+        said.push(byte[0]);
+    }
+    input.write_all(b"echo we-are-on-$QUELL_HOST $(tty)\nexit 5\n").expect("it listens");
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("it can be read");
+    assert!(rest.contains("we-are-on-b /dev/tty0"), "{rest}");
+    assert_eq!(child.wait().expect("it ends").code(), Some(5), "{rest}");
+}

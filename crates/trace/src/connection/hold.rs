@@ -147,7 +147,9 @@ impl Hold {
 
     /// The other end sent data, which may wake this end's program.
     pub(super) fn spoken_to(&mut self) {
-        if let State::Answered { .. } = self.state {
+        if let State::Answered { flight, time, .. } = self.state {
+            // Nobody waited for that ACK, so what it took tells of the path.
+            self.path_is(time.since(flight.time));
             self.state = State::Idle;
         }
     }
@@ -324,6 +326,19 @@ mod tests {
         let decided = hold.decided(false);
         assert!(decided.len() == 1 && decided[0].delayed(), "{decided:?}");
         assert_eq!(decided[0].path, Some(Span::from_millis(1)));
+    }
+
+    #[test]
+    fn the_path_shows_in_acks_that_nobody_waited_for() {
+        let mut hold = Hold::default();
+        hold.sent(small(ms(0), 1, 100, 0));
+        hold.acked(bare_ack(ms(60), 2));
+        assert_eq!(hold.sent(small(ms(60), 3, 200, 100)), None);
+        hold.acked(bare_ack(ms(80), 4));
+        hold.spoken_to();
+        let decided = hold.decided(false);
+        assert!(decided.len() == 1 && decided[0].delayed(), "{decided:?}");
+        assert_eq!(decided[0].path, Some(Span::from_millis(20)));
     }
 
     #[test]

@@ -28,6 +28,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+/// Zero windows that are shorter are no stalls.
+const SHORTEST_ZERO: Span = Span::from_millis(1);
+
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -221,8 +224,10 @@ impl Connection {
         // A reset after the end, or a second one, is tidying up.
         if self.ending == Ending::Open {
             self.ending = Ending::Reset;
+            let refused = side == Side::Server && self.syn.is_some() && self.answer.is_none();
+            let cause = if refused { Cause::Refused } else { Cause::Reset };
             let packets = [Some(number), None, None];
-            self.mark(Mark { packets, ..blank(now, side, Cause::Reset) });
+            self.mark(Mark { packets, ..blank(now, side, cause) });
         }
         self.end(side).resets += 1;
         self.up.hold.disturbed();
@@ -409,6 +414,10 @@ impl Connection {
         waited: Span,
         open: bool,
     ) {
+        // Fast senders fill a buffer for microseconds at a time; the end's counters have those, too.
+        if waited < SHORTEST_ZERO && !open {
+            return;
+        }
         self.mark(Mark {
             waited: Some(waited),
             packets: [Some(zero.packet), end, zero.probe],

@@ -1,0 +1,16 @@
+//! Any bytes as a capture: no panic, no line that is too long, no memory that the bytes do not justify.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use quell_trace::{Limits, Options, analyse, connection_text, overview_text};
+
+fuzz_target!(|bytes: &[u8]| {
+    let limits = Limits { live: 8, listed: 8, marks: 16, all_marks: 64 };
+    let Ok(outcome) = analyse(bytes, &Options { only: None, limits }) else { return };
+    let report = &outcome.report;
+    assert!(report.packets * 12 <= bytes.len() as u64);
+    let fits = |text: &str| text.lines().all(|line| line.chars().count() <= 100);
+    assert!(fits(&overview_text(report)));
+    assert!(report.connections.iter().all(|c| fits(&connection_text(c))));
+});
