@@ -3,7 +3,7 @@
 //! ```text
 //!   4  quell                       the command line
 //!   3  experiment  report
-//!   2  probe  load  lab  shaper
+//!   2  probe  load  rr  lab  shaper
 //!   1  sys  netlink  store  chart  trace   one system thing each
 //!   0  model  stats  wire  tc      pure: no I/O, no clock, no randomness
 //!      units                       below all of them
@@ -16,7 +16,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
     ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc"]),
     ("1", &["quell-sys", "quell-netlink", "quell-store", "quell-chart", "quell-trace"]),
-    ("2", &["quell-probe", "quell-load", "quell-lab", "quell-shaper"]),
+    ("2", &["quell-probe", "quell-load", "quell-rr", "quell-lab", "quell-shaper"]),
     ("3", &["quell-experiment", "quell-report"]),
     ("4", &["quell"]),
     ("beside", &["quell-bench", "quell-house"]),

@@ -6,6 +6,7 @@
 use crate::build::{self, Built};
 use crate::cell::CellPlan;
 use quell_sys::clock;
+use quell_units::Span;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -29,6 +30,8 @@ pub struct ExecPlan {
     pub main: Program,
     /// Programs that run beside it and are ended after it.
     pub with: Vec<Program>,
+    /// What companions get before the program starts. In virtual time that is enough for all that does not wait for something else.
+    pub head_start: Span,
     /// Whether the program has this process's own terminal, instead of having its output relayed.
     pub interactive: bool,
     /// The terminal that an interactive program is to control, by its device; none where it inherits one. Set by whoever runs the plan.
@@ -48,9 +51,6 @@ pub struct Output {
     /// What was written.
     pub bytes: Vec<u8>,
 }
-
-/// What companions get before the program starts, in nanoseconds.
-const HEAD_START_NS: u64 = 200_000_000;
 
 /// Why nothing could be run.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,7 @@ pub fn exec(plan: &ExecPlan, output: &mut dyn FnMut(Output)) -> Result<i32, Exec
         companions.push(Companion(child));
     }
     if !companions.is_empty() {
-        let until = clock::monotonic_ns() + HEAD_START_NS;
+        let until = clock::monotonic_ns() + plan.head_start.nanos();
         clock::sleep_until(until).map_err(|e| ExecError::Wait(std::io::Error::other(e)))?;
     }
     let mut child = spawn(plan, &built, &plan.main, plan.interactive)?;

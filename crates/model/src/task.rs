@@ -93,6 +93,13 @@ pub enum TaskKind {
         /// How often.
         interval: Span,
     },
+    /// Request and response over TCP, one call after the other, against a [`TaskKind::RrServer`].
+    Rr(RrClient),
+    /// Answers [`TaskKind::Rr`].
+    RrServer {
+        /// Where to listen.
+        bind: SocketAddr,
+    },
 }
 
 impl TaskKind {
@@ -100,7 +107,10 @@ impl TaskKind {
     pub fn is_server(&self) -> bool {
         matches!(
             self,
-            TaskKind::UdpReflector { .. } | TaskKind::TcpServer { .. } | TaskKind::UdpSink { .. }
+            TaskKind::UdpReflector { .. }
+                | TaskKind::TcpServer { .. }
+                | TaskKind::UdpSink { .. }
+                | TaskKind::RrServer { .. }
         )
     }
 }
@@ -204,4 +214,48 @@ pub struct OnOff {
     pub on: Span,
     /// How long it is silent.
     pub off: Span,
+}
+
+/// How requests and replies follow each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RrPattern {
+    /// One write, then the reply, over and over on one connection.
+    #[default]
+    RequestResponse,
+    /// A connection for each call: connect, one write, the reply.
+    Connect,
+    /// Two writes, then the reply, over and over on one connection.
+    WriteWriteRead,
+}
+
+/// When `TCP_QUICKACK` is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuickAck {
+    /// Once, when the connection stands.
+    Once,
+    /// Again after each receive.
+    Rearmed,
+}
+
+/// Request and response over TCP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RrClient {
+    /// Name of the stream in the results.
+    pub stream: String,
+    /// The server.
+    pub to: SocketAddr,
+    /// How requests follow each other.
+    pub pattern: RrPattern,
+    /// Bytes of each write, and of the reply.
+    pub size: u32,
+    /// Most calls; it ends with them, or with its duration.
+    pub calls: u32,
+    /// `TCP_NODELAY` at both ends.
+    pub nodelay: bool,
+    /// Two writes become one of the same bytes.
+    pub one_write: bool,
+    /// `TCP_QUICKACK` at both ends.
+    pub quickack: Option<QuickAck>,
 }

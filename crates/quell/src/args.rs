@@ -102,6 +102,15 @@ Packets are numbered as `tcpdump --number -r FILE` does. Capture at the end that
 between an ACK and what follows it are the sender's own. Exits with 1 if the capture breaks off; what was read until
 then is told.")]
     Trace(Trace),
+    /// Time calls over TCP, by size; tell who waited, for what, and what to change
+    #[command(after_help = "Examples:
+  quell rr --serve --bind 192.0.2.7                       (at the other end; loopback only without --bind)
+  quell rr 192.0.2.7
+  quell rr 192.0.2.7 --pattern write-write-read --sizes 1440..1450
+  quell rr 192.0.2.7 --pattern write-write-read --fix nodelay
+
+A call without a reply within 5 s is lost, and makes the exit code 1.")]
+    Rr(crate::rr::RrArgs),
     /// Carry out tasks that come on standard input (used by Quell itself)
     #[command(hide = true)]
     Agent,
@@ -280,6 +289,9 @@ pub enum Lab {
         /// A program to run beside it, as 'HOST: COMMAND' (repeatable)
         #[arg(long = "with", value_name = "HOST: COMMAND")]
         with: Vec<String>,
+        /// How long after the programs of --with it starts
+        #[arg(long, value_name = "TIME", default_value = "200ms")]
+        after: Span,
         /// The program and its arguments
         #[arg(last = true, required = true)]
         command: Vec<String>,

@@ -15,13 +15,13 @@ use std::process::ExitCode;
 
 /// `quell lab`.
 pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
-    let (lab, host, with, argv, interactive) = match command {
+    let (lab, host, with, after, argv, interactive) = match command {
         Lab::Shell { lab, host } => {
             let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
-            (lab, host.clone(), Vec::new(), vec![shell], true)
+            (lab, host.clone(), Vec::new(), Span::ZERO, vec![shell], true)
         }
-        Lab::Exec { lab, host, with, command } => {
-            (lab, Some(host.clone()), with.clone(), command.clone(), false)
+        Lab::Exec { lab, host, with, after, command } => {
+            (lab, Some(host.clone()), with.clone(), *after, command.clone(), false)
         }
     };
     let cell = cell(lab)?;
@@ -51,6 +51,7 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
         cell,
         main: Program { host, argv },
         with: companions,
+        head_start: after,
         interactive,
         terminal: None,
         folder: std::env::current_dir()

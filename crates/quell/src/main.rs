@@ -6,6 +6,7 @@ mod kernel;
 mod lab;
 mod progress;
 mod results;
+mod rr;
 mod run;
 mod trace;
 
@@ -69,6 +70,7 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Kernel(command) => kernel::kernel(&command),
         Command::Lab(command) => lab::lab(&command),
         Command::Trace(args) => trace::trace(&args),
+        Command::Rr(args) => rr::rr(&args),
         Command::Agent => agent(),
         Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),
         Command::HostLacks => hidden(quell_experiment::run::host_lacks()),

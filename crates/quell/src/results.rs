@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::progress::words;
 use quell_experiment::expect::{Claim, Evidence, Measured, Metric, Source};
 use quell_experiment::nearest;
-use quell_experiment::run::Finished;
+use quell_experiment::run::{Finished, STOPPED};
 use quell_experiment::spec::{Experiment, Load, Probe, load_file};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellStatus, Manifest, Outcome};
@@ -98,15 +98,27 @@ fn footnote(experiment: &Experiment) -> String {
     format!("published: {} that others measured, from the experiment's file\n", columns.join(", "))
 }
 
-/// Checks the claims whose scenarios were run; `--only` leaves some out.
+/// Checks the claims whose cells were run: `--only` leaves some out, and a run that was stopped did not come to others.
 fn judge(run: &Run, results: &Results, experiment: &Experiment) -> Vec<ExpectationRecord> {
-    let ran = |scenario: &str| run.manifest.cells.iter().any(|c| c.id.scenario == scenario);
+    let is_probe = |name: &str| experiment.probe.iter().any(|p| p.name() == name);
+    let ran = |source: &Source| {
+        let mut cells = run.manifest.cells.iter().filter(|c| {
+            source.scenario.as_ref().is_none_or(|s| *s == c.id.scenario)
+                && (c.id.probe == source.probe || c.id.probe == "all" || !is_probe(&source.probe))
+        });
+        let mut any = false;
+        cells.all(|c| {
+            any = true;
+            !matches!(c.status, CellStatus::Planned | CellStatus::Partial)
+                && c.reason.as_deref() != Some(STOPPED)
+        }) && any
+    };
     let evidence = Table { results, experiment };
     experiment
         .expect
         .iter()
         .filter_map(|text| Claim::parse(text).ok())
-        .filter(|c| c.sources().iter().all(|s| s.scenario.as_deref().is_none_or(ran)))
+        .filter(|c| c.sources().iter().all(|s| ran(s)))
         .map(|claim| {
             let verdict = claim.check(&evidence);
             ExpectationRecord { claim: verdict.claim, held: verdict.held, found: verdict.found }

@@ -7,8 +7,8 @@ use support::{Desk, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 5] =
-    ["home-link", "rrul", "congestion-controls", "window-bdp", "mtu-blackhole"];
+const BUILT_IN: [&str; 6] =
+    ["home-link", "rrul", "congestion-controls", "window-bdp", "mtu-blackhole", "small-messages"];
 
 /// A folder with a right experiment in it.
 fn desk() -> Desk {

@@ -7,6 +7,7 @@ use quell_load::tcp::{Client, Server};
 use quell_load::udp::Sender;
 use quell_model::{Event, Task, TaskKind};
 use quell_probe::{Ping, Reflector, UdpEchoClient};
+use quell_rr::{ClientTask, ServerTask};
 use quell_sys::pace::Window;
 use quell_sys::wait::Bell;
 
@@ -22,6 +23,8 @@ pub(super) enum Work {
     Command(Program),
     SampleQueues(QueueSampler),
     SampleSockets(SocketSampler),
+    Rr(ClientTask),
+    RrServer(ServerTask),
 }
 
 impl Work {
@@ -59,6 +62,12 @@ impl Work {
             TaskKind::SampleSockets { interval } => {
                 Work::SampleSockets(SocketSampler::prepare(*interval).map_err(why)?)
             }
+            TaskKind::Rr(client) => {
+                Work::Rr(ClientTask::prepare(client).map_err(|e| e.to_string())?)
+            }
+            TaskKind::RrServer { bind } => {
+                Work::RrServer(ServerTask::prepare(*bind).map_err(|e| e.to_string())?)
+            }
         })
     }
 
@@ -82,6 +91,8 @@ impl Work {
             Work::Command(work) => work.run(window, stop, emit).map_err(why),
             Work::SampleQueues(work) => work.run(window, stop, emit).map_err(why),
             Work::SampleSockets(work) => work.run(window, stop, emit).map_err(why),
+            Work::Rr(work) => work.run(window, stop, emit).map_err(|e| e.to_string()),
+            Work::RrServer(work) => work.run(stop).map_err(|e| e.to_string()),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::PlanError;
 use crate::spec::{
-    Experiment, Load, PingProbe, Probe, Program, Scenario, TcpFlow, UdpFlow, UdpProbe,
+    Experiment, Load, PingProbe, Probe, Program, RrProbe, Scenario, TcpFlow, UdpFlow, UdpProbe,
 };
 use quell_lab::topology::Network;
-use quell_model::task::{OnOff, PingStream, TcpClient, UdpEcho, UdpSend};
+use quell_model::task::{OnOff, PingStream, RrClient, TcpClient, UdpEcho, UdpSend};
 use quell_model::{Task, TaskKind};
 use quell_stats::rng::Rng;
 use quell_units::Span;
@@ -83,6 +83,7 @@ impl Maker<'_> {
         match probe {
             Probe::Ping(ping) => self.ping(ping),
             Probe::Udp(udp) => self.udp_echo(udp),
+            Probe::Rr(rr) => self.rr(rr),
             Probe::Tcp(flow) => {
                 // Like a load it warms up: what is measured is the transfer, not its first round trips.
                 let when = self.when(flow.start, flow.duration);
@@ -259,6 +260,27 @@ impl Maker<'_> {
         };
         let when = When { start_ns: 0, duration: self.duration };
         self.push(&id, &udp.from, when, TaskKind::UdpEcho(echo));
+        Ok(())
+    }
+
+    fn rr(&mut self, rr: &RrProbe) -> Result<(), PlanError> {
+        let id = format!("probe/{}", rr.name);
+        self.network.find(&id, &rr.from)?;
+        let to = self.address(&id, &rr.to, rr.ipv6)?;
+        let port = self.server(&id, &rr.to, rr.ipv6, |bind| TaskKind::RrServer { bind });
+        let client = RrClient {
+            stream: rr.name.clone(),
+            to: SocketAddr::new(to, port),
+            pattern: rr.pattern,
+            // Larger ones were refused when the file was checked.
+            size: u32::try_from(rr.size.get()).unwrap_or(u32::MAX),
+            calls: rr.calls,
+            nodelay: rr.nodelay,
+            one_write: rr.one_write,
+            quickack: rr.quickack,
+        };
+        let when = When { start_ns: 0, duration: self.duration };
+        self.push(&id, &rr.from, when, TaskKind::Rr(client));
         Ok(())
     }
 }

@@ -35,6 +35,9 @@ pub const GUEST_INIT: &str = "guest-init";
 /// programs (ping) take a clock that shows 0 s for one that was never read.
 const GUEST_READY_NS: u64 = 2_000_000_000;
 
+/// Why a cell failed that was ended from outside.
+pub const STOPPED: &str = "it was stopped";
+
 /// How often a running cell is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -134,7 +137,7 @@ fn in_guest(
             Some(exit) => break exit,
             None if stop.load(Ordering::Relaxed) => {
                 guest.kill();
-                return Err("it was stopped".into());
+                return Err(STOPPED.into());
             }
             None => {}
         }
@@ -173,7 +176,7 @@ fn on_host(plan: &CellPlan, desk: &Path, stop: &AtomicBool) -> Result<(), String
             Err(error) => return Err(format!("waiting for a cell: {error}")),
         }
         let why = match (stop.load(Ordering::Relaxed), Instant::now() > limit) {
-            (true, _) => Some("it was stopped"),
+            (true, _) => Some(STOPPED),
             (_, true) => Some("it did not end in time"),
             _ => None,
         };

@@ -13,7 +13,8 @@ mod machine;
 mod watch;
 
 pub use carrier::{
-    Carrier, GUEST_INIT, GuestOptions, guest_init, host_cell, host_init, host_lacking, host_lacks,
+    Carrier, GUEST_INIT, GuestOptions, STOPPED, guest_init, host_cell, host_init, host_lacking,
+    host_lacks,
 };
 pub use exec::lab_exec;
 pub use machine::machine;

@@ -1,6 +1,6 @@
 //! What fits together in an experiment, beyond what each field can say by itself.
 
-use super::{Experiment, Load, Probe, TcpFlow, claims, place};
+use super::{Experiment, Load, Probe, RrProbe, TcpFlow, claims, place};
 use crate::nearest;
 use crate::plan::{self, PlanError};
 use quell_lab::cell::CellPlan;
@@ -211,6 +211,7 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
             Probe::Ping(p) => [&p.from, &p.to],
             Probe::Udp(p) => [&p.from, &p.to],
             Probe::Tcp(p) => [&p.from, &p.to],
+            Probe::Rr(p) => [&p.from, &p.to],
         };
         named.into_iter().for_each(|n| look(place(), "host", n, &nodes));
     }
@@ -224,6 +225,7 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
         Probe::Ping(p) => ("probe", &p.name, &p.from, &p.to),
         Probe::Udp(p) => ("probe", &p.name, &p.from, &p.to),
         Probe::Tcp(p) => ("probe", &p.name, &p.from, &p.to),
+        Probe::Rr(p) => ("probe", &p.name, &p.from, &p.to),
     });
     for (what, name, from, to) in loads.chain(probes) {
         if from == to {
@@ -279,6 +281,17 @@ fn flow(what: &str, flow: &TcpFlow, problems: &mut Vec<String>) {
     }
 }
 
+fn calls(probe: &RrProbe, problems: &mut Vec<String>) {
+    let name = &probe.name;
+    if !(1..=u64::from(quell_rr::client::LARGEST)).contains(&probe.size.get()) {
+        problems
+            .push(format!("probe `{name}`: a size of {} can't be; give 1B to 1MiB", probe.size));
+    }
+    if !(1..=1_000_000).contains(&probe.calls) {
+        problems.push(format!("probe `{name}`: {} calls can't be; give 1 to 1000000", probe.calls));
+    }
+}
+
 fn gap(what: &str, name: &str, rate: Rate, size: u64, problems: &mut Vec<String>) {
     if rate.time_for(size) < LEAST_GAP {
         problems.push(format!(
@@ -318,6 +331,7 @@ fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
         match probe {
             Probe::Tcp(p) => flow("probe", p, problems),
             Probe::Udp(p) => gap("probe", &p.name, p.rate, p.size.get(), problems),
+            Probe::Rr(p) => calls(p, problems),
             Probe::Ping(_) => {}
         }
         if let Probe::Udp(udp) = probe

@@ -59,6 +59,18 @@ const UDP: &[Metric] = &[
     Metric::LostDown,
 ];
 
+const CALLS: &[Metric] = &[
+    Metric::Loss,
+    Metric::RttMin,
+    Metric::RttMean,
+    Metric::RttP50,
+    Metric::RttP90,
+    Metric::RttP99,
+    Metric::RttMax,
+    Metric::Sent,
+    Metric::Received,
+];
+
 const TCP_FLOW: &[Metric] = &[Metric::Goodput, Metric::Share, Metric::Retransmits];
 
 const UDP_FLOW: &[Metric] =
@@ -69,6 +81,7 @@ fn measured<'a>(experiment: &'a Experiment, name: &str) -> Option<Measured<'a>> 
         Probe::Ping(_) => Measured { what: "a ping", metrics: PING, flow: None },
         Probe::Udp(_) => Measured { what: "a udp probe", metrics: UDP, flow: None },
         Probe::Tcp(f) => Measured { what: "a tcp probe", metrics: TCP_FLOW, flow: Some(f) },
+        Probe::Rr(_) => Measured { what: "an rr probe", metrics: CALLS, flow: None },
     });
     let load = || {
         experiment.load.iter().find(|l| l.name() == name).map(|l| match l {

@@ -3,7 +3,7 @@
 //! ```text
 //!   scenarios × probes × repeats ──► cells (see the module `plan`)
 //!      │          │
-//!      │          └ what is measured: ping, udp, tcp
+//!      │          └ what is measured: ping, udp, tcp, rr
 //!      └ what burdens the network: loads, queues, settings, changes on a timeline
 //! ```
 //!
@@ -16,7 +16,7 @@ mod place;
 pub mod set;
 
 use quell_lab::topology::{Interface, Line, Topology};
-use quell_model::task::Direction;
+use quell_model::task::{Direction, QuickAck, RrPattern};
 use quell_shaper::Policy;
 use quell_tc::Queue;
 use quell_units::{Bytes, Rate, Span, Tos};
@@ -254,6 +254,8 @@ pub enum Probe {
     Udp(UdpProbe),
     /// TCP goodput over time.
     Tcp(TcpFlow),
+    /// Request and response over TCP, one call after the other.
+    Rr(RrProbe),
 }
 
 impl Probe {
@@ -263,6 +265,7 @@ impl Probe {
             Probe::Ping(p) => &p.name,
             Probe::Udp(p) => &p.name,
             Probe::Tcp(p) => &p.name,
+            Probe::Rr(p) => &p.name,
         }
     }
 }
@@ -315,6 +318,47 @@ pub struct UdpProbe {
     /// Over IPv6.
     #[serde(default)]
     pub ipv6: bool,
+}
+
+/// Request and response over TCP: the next call begins when the reply is there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RrProbe {
+    /// Its name in the results.
+    pub name: String,
+    /// The host that asks.
+    pub from: String,
+    /// The host that answers.
+    pub to: String,
+    /// How writes and replies follow each other.
+    #[serde(default)]
+    pub pattern: RrPattern,
+    /// Bytes of each write, and of the reply.
+    #[serde(default = "call_size")]
+    pub size: Bytes,
+    /// Most calls; it ends with them, or at the end of the measurement.
+    #[serde(default = "some_calls")]
+    pub calls: u32,
+    /// `TCP_NODELAY` at both ends.
+    #[serde(default)]
+    pub nodelay: bool,
+    /// What would be two writes is one of the same bytes.
+    #[serde(default)]
+    pub one_write: bool,
+    /// `TCP_QUICKACK` at both ends: once, or again after each receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quickack: Option<QuickAck>,
+    /// Over IPv6.
+    #[serde(default)]
+    pub ipv6: bool,
+}
+
+fn call_size() -> Bytes {
+    Bytes::new(64)
+}
+
+fn some_calls() -> u32 {
+    200
 }
 
 /// A queue discipline on an interface.

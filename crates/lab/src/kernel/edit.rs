@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Files of edits, by name; they are applied in this order.
-pub(super) const FILES: [(&str, &str); 6] = [
+pub(super) const FILES: [(&str, &str); 7] = [
+    ("clock.edit", include_str!("../../kernel/edits/clock.edit")),
     ("seeded.edit", include_str!("../../kernel/edits/seeded.edit")),
     ("end-together.edit", include_str!("../../kernel/edits/end-together.edit")),
     ("no-traces.edit", include_str!("../../kernel/edits/no-traces.edit")),

@@ -2,9 +2,9 @@
 
 use super::support::{Desk, PING, QUIET, UDP, near, two_hosts};
 
-/// In virtual time each look at the clock takes 256 ns, so that a program that waits for time to pass gets on
+/// In virtual time each look at the clock takes 32 ns, so that a program that waits for time to pass gets on
 /// (`timer_read`, arch/um/kernel/time.c); what several streams look at while a packet is on its way adds up.
-const CLOCK_MS: f64 = 0.003;
+const CLOCK_MS: f64 = 0.001;
 
 #[test]
 fn a_path_of_10_ms_up_and_30_ms_down_measures_as_that_in_both_directions_and_families() {

@@ -1,0 +1,429 @@
+//! `quell rr`: request and response over TCP, and who waited for what.
+
+use crate::failure::Failure;
+use clap::{Args, ValueEnum};
+use quell_model::task::{QuickAck, RrPattern};
+use quell_rr::cause::cliffs;
+use quell_rr::{Cliff, Limits, Row, RrError, Server, Shape, sweep};
+use quell_sys::wait::Bell;
+use quell_units::Span;
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+
+/// The port of the server, where none is named.
+const PORT: u16 = 7890;
+
+/// Most sizes of one sweep.
+const MOST_SIZES: usize = 10_000;
+
+/// Widest line.
+const WIDTH: usize = 100;
+
+/// Options of `quell rr`.
+#[derive(Debug, Args)]
+pub struct RrArgs {
+    /// The server: HOST, HOST:PORT, ADDRESS, [IPv6]:PORT
+    #[arg(required_unless_present = "serve")]
+    pub host: Option<String>,
+    /// Bytes of each write and of the reply: a list, with ranges, as 1,64,700..740
+    #[arg(long, default_value = "1,64,512,1448,4096")]
+    pub sizes: Sizes,
+    /// Calls of each size
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub calls: u32,
+    /// What a call looks like
+    #[arg(long, value_enum, default_value_t = Pattern::RequestResponse)]
+    pub pattern: Pattern,
+    /// TCP_NODELAY at both ends
+    #[arg(long)]
+    pub nodelay: bool,
+    /// One write of the same bytes instead of two
+    #[arg(long)]
+    pub one_write: bool,
+    /// TCP_QUICKACK at both ends
+    #[arg(long, value_enum)]
+    pub quickack: Option<Quick>,
+    /// Run again with this change, and show before and after
+    #[arg(long, value_enum)]
+    pub fix: Option<Fix>,
+    /// Over IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Over IPv6 only
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    #[command(flatten)]
+    pub json: crate::args::Json,
+    /// Answer others, until stopped
+    #[arg(
+        long,
+        conflicts_with_all = ["host", "sizes", "calls", "pattern", "nodelay", "one_write", "quickack", "fix", "ipv4", "ipv6", "json"]
+    )]
+    pub serve: bool,
+    /// Address to answer at [default: 127.0.0.1]
+    #[arg(long, requires = "serve", conflicts_with = "host", value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+    /// Port to answer at, 0 for any [default: 7890]
+    #[arg(long, requires = "serve", conflicts_with = "host")]
+    pub port: Option<u16>,
+    /// Most connections at once [default: 64]
+    #[arg(long, requires = "serve", conflicts_with = "host", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub max_connections: Option<u16>,
+    /// Largest request [default: 2MiB]
+    #[arg(long, requires = "serve", conflicts_with = "host", value_name = "BYTES")]
+    pub max_size: Option<quell_units::Bytes>,
+    /// Longest time of a connection [default: 1h]
+    #[arg(long, requires = "serve", conflicts_with = "host", value_name = "TIME")]
+    pub max_time: Option<Span>,
+}
+
+/// What a call looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Pattern {
+    /// One write, then the reply
+    RequestResponse,
+    /// A connection for each call
+    Connect,
+    /// Two writes, then the reply
+    WriteWriteRead,
+}
+
+/// When TCP_QUICKACK is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Quick {
+    /// Once, when the connection stands
+    Once,
+    /// Again after each receive
+    Rearmed,
+}
+
+/// What to change for the second run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Fix {
+    /// TCP_NODELAY
+    Nodelay,
+    /// One write of the same bytes
+    OneWrite,
+    /// TCP_QUICKACK, set again after each receive
+    Quickack,
+}
+
+/// Sizes to try, ascending, each once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sizes(Vec<u32>);
+
+impl std::str::FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |n: &str| match n.trim().parse::<u32>() {
+            Ok(size) if (1..=quell_rr::client::LARGEST).contains(&size) => Ok(size),
+            _ => Err(format!(
+                "`{n}` is no size; give bytes from 1 to {}, as 1,64,700..740",
+                quell_rr::client::LARGEST
+            )),
+        };
+        let mut sizes = std::collections::BTreeSet::new();
+        for part in text.split(',') {
+            let (first, last) = match part.split_once("..") {
+                Some((first, last)) => (number(first)?, number(last)?),
+                None => (number(part)?, number(part)?),
+            };
+            if last < first {
+                return Err(format!("`{part}` ends before it begins"));
+            }
+            if (last - first) as usize + sizes.len() >= MOST_SIZES {
+                return Err(format!("more than {MOST_SIZES} sizes; give fewer"));
+            }
+            sizes.extend(first..=last);
+        }
+        Ok(Self(sizes.into_iter().collect()))
+    }
+}
+
+/// `quell rr`.
+pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
+    match &args.host {
+        Some(host) => client(host, args),
+        None => serve(args),
+    }
+}
+
+fn serve(args: &RrArgs) -> Result<ExitCode, Failure> {
+    let bind = args.bind.unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let defaults = Limits::default();
+    let most = args.max_size.map(|b| u32::try_from(b.get()).unwrap_or(u32::MAX));
+    let limits = Limits {
+        connections: args.max_connections.map_or(defaults.connections, usize::from),
+        request: most.unwrap_or(defaults.request),
+        time: args.max_time.unwrap_or(defaults.time),
+        ..defaults
+    };
+    let address = SocketAddr::new(bind, args.port.unwrap_or(PORT));
+    let server = Server::prepare(address, limits).map_err(Failure::system)?;
+    let local = server.local().map_err(Failure::system)?;
+    println!("answering at {local}; Ctrl-C ends it");
+    if local.ip().is_loopback() {
+        println!("only this machine can reach it; --bind ADDRESS serves others");
+    }
+    let stop = Bell::new().map_err(Failure::system)?;
+    server.run(&stop).map_err(Failure::system)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
+    let to = resolve(host, args)?;
+    let shape = Shape {
+        pattern: match args.pattern {
+            Pattern::RequestResponse => RrPattern::RequestResponse,
+            Pattern::Connect => RrPattern::Connect,
+            Pattern::WriteWriteRead => RrPattern::WriteWriteRead,
+        },
+        size: 1,
+        nodelay: args.nodelay,
+        one_write: args.one_write,
+        quickack: args.quickack.map(|quick| match quick {
+            Quick::Once => QuickAck::Once,
+            Quick::Rearmed => QuickAck::Rearmed,
+        }),
+    };
+    let before = all(to, shape, args);
+    let after = match (args.fix, &before.failed) {
+        (Some(fix), None) => Some(all(to, fixed(shape, fix), args)),
+        _ => None,
+    };
+    if args.json.json {
+        let text = json(to, args, &before, after.as_ref());
+        println!("{text}");
+    } else {
+        print!("{}", text(to, args, &before, after.as_ref()));
+    }
+    let failed = before.failed.or(after.and_then(|a| a.failed));
+    match failed {
+        Some(error) => Err(Failure::system(error)),
+        None => match before.rows.iter().map(|row| row.lost).sum::<u64>() {
+            0 => Ok(ExitCode::SUCCESS),
+            lost => Err(Failure::check(format!("{lost} calls had no reply"))),
+        },
+    }
+}
+
+fn resolve(host: &str, args: &RrArgs) -> Result<SocketAddr, Failure> {
+    let family = |a: &SocketAddr| !(args.ipv4 && a.is_ipv6() || args.ipv6 && a.is_ipv4());
+    let bare: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    let found = match bare {
+        Some(address) => Ok(vec![SocketAddr::new(address, PORT)]),
+        None => match host.rsplit_once(':') {
+            Some(_) => host.to_socket_addrs().map(Iterator::collect),
+            None => (host, PORT).to_socket_addrs().map(Iterator::collect::<Vec<_>>),
+        },
+    };
+    let found = found.map_err(|e| {
+        Failure::usage(format!(
+            "cannot find the host `{host}`: {e}; give HOST, HOST:PORT, an address or [IPv6]:PORT"
+        ))
+    })?;
+    found.into_iter().find(family).ok_or_else(|| {
+        let version = if args.ipv6 { 6 } else { 4 };
+        Failure::usage(format!("`{host}` has no IPv{version} address"))
+    })
+}
+
+fn fixed(shape: Shape, fix: Fix) -> Shape {
+    match fix {
+        Fix::Nodelay => Shape { nodelay: true, ..shape },
+        Fix::OneWrite => Shape { one_write: true, ..shape },
+        Fix::Quickack => Shape { quickack: Some(QuickAck::Rearmed), ..shape },
+    }
+}
+
+/// What the sizes of one sweep showed.
+struct Outcome {
+    rows: Vec<Row>,
+    /// Why it ended before its last size.
+    failed: Option<RrError>,
+}
+
+impl Outcome {
+    fn cliffs(&self) -> Vec<Cliff> {
+        let median = |row: &Row| Some((row.size, row.latency_ms?.p50));
+        cliffs(&self.rows.iter().filter_map(median).collect::<Vec<_>>())
+    }
+}
+
+fn all(to: SocketAddr, shape: Shape, args: &RrArgs) -> Outcome {
+    let mut outcome = Outcome { rows: Vec::new(), failed: None };
+    let stop = match Bell::new() {
+        Ok(bell) => bell,
+        Err(error) => return Outcome { failed: Some(error.into()), ..outcome },
+    };
+    for &size in &args.sizes.0 {
+        match sweep(to, Shape { size, ..shape }, args.calls, &stop) {
+            Ok(row) => outcome.rows.push(row),
+            Err(error) => {
+                outcome.failed = Some(error);
+                break;
+            }
+        }
+    }
+    outcome
+}
+
+fn json(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>) -> String {
+    let one = |outcome: &Outcome| {
+        serde_json::json!({
+            "rows": outcome.rows,
+            "cliffs": outcome.cliffs(),
+            "error": outcome.failed.as_ref().map(ToString::to_string),
+        })
+    };
+    let value = serde_json::json!({
+        "to": to.to_string(),
+        "pattern": name(args.pattern),
+        "fix": args.fix.map(name),
+        "before": one(before),
+        "after": after.map(one),
+    });
+    format!("{value:#}")
+}
+
+fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
+}
+
+fn text(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>) -> String {
+    let mut out = format!("{} against {to}, {} calls a size\n\n", name(args.pattern), args.calls);
+    if before.rows.is_empty() {
+        return String::new();
+    }
+    out += &match (after, args.fix) {
+        (Some(after), Some(fix)) => compared(before, after, &name(fix)),
+        _ => table(before),
+    };
+    for cliff in before.cliffs() {
+        let _ = writeln!(
+            out,
+            "\ncliff: calls of {} bytes take {:.0} times as long as those of {}",
+            cliff.slow, cliff.factor, cliff.fast
+        );
+    }
+    out += &findings(before, "waits");
+    if let Some(after) = after {
+        out += &match after.rows.iter().any(|r| r.finding.is_some()) {
+            true => findings(after, "waits that are left"),
+            false => "\nwith the fix nobody waited\n".to_owned(),
+        };
+    }
+    out
+}
+
+fn table(outcome: &Outcome) -> String {
+    let mut out = format!(
+        "{:>8} {:>11} {:>10} {:>10} {:>10} {:>10} {:>6} {:>6}\n",
+        "bytes", "calls/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "lost", "stalls"
+    );
+    let _ = writeln!(out, "{}", "─".repeat(78));
+    for row in &outcome.rows {
+        let _ = write!(out, "{:>8} {:>11.1}", row.size, row.calls_per_s);
+        match &row.latency_ms {
+            Some(l) => {
+                for value in [l.p50, l.p90, l.p99, l.max] {
+                    let _ = write!(out, " {value:>10.3}");
+                }
+            }
+            None => out += &format!(" {:>10}", "–").repeat(4),
+        }
+        let _ = writeln!(out, " {:>6} {:>6}", row.lost, row.stalls.count);
+    }
+    let why = |row: &Row| Some(format!("lost: {} bytes: {}\n", row.size, row.lost_why.as_ref()?));
+    outcome.rows.iter().filter_map(why).for_each(|line| out += &line);
+    out
+}
+
+fn compared(before: &Outcome, after: &Outcome, fix: &str) -> String {
+    let mut out = format!("{:>8} {:>40}   {:>40}\n", "", "as it is", format!("with {fix}"));
+    let _ = writeln!(
+        out,
+        "{:>8} {:>11} {:>10} {:>10} {:>6}   {:>11} {:>10} {:>10} {:>6}",
+        "bytes", "calls/s", "p50 ms", "p99 ms", "stalls", "calls/s", "p50 ms", "p99 ms", "stalls"
+    );
+    let _ = writeln!(out, "{}", "─".repeat(91));
+    let cells = |row: &Row| {
+        let (p50, p99) = row.latency_ms.map_or((f64::NAN, f64::NAN), |l| (l.p50, l.p99));
+        format!("{:>11.1} {p50:>10.3} {p99:>10.3} {:>6}", row.calls_per_s, row.stalls.count)
+    };
+    for row in &before.rows {
+        let then = after.rows.iter().find(|r| r.size == row.size).map(cells).unwrap_or_default();
+        let _ = writeln!(out, "{:>8} {}   {then}", row.size, cells(row));
+    }
+    out
+}
+
+/// One paragraph a cause: that of the size with the most stalls, and which others have it too.
+fn findings(outcome: &Outcome, title: &str) -> String {
+    let mut out = String::new();
+    let mut causes: Vec<_> =
+        outcome.rows.iter().filter_map(|r| Some(r.finding.as_ref()?.cause)).collect();
+    causes.sort_unstable();
+    causes.dedup();
+    for cause in causes {
+        let rows: Vec<&Row> = outcome
+            .rows
+            .iter()
+            .filter(|r| r.finding.as_ref().is_some_and(|f| f.cause == cause))
+            .collect();
+        let Some(worst) = rows.iter().max_by_key(|r| r.stalls.count) else { continue };
+        let Some(finding) = &worst.finding else { continue };
+        let (first, last) = (rows[0].size, rows[rows.len() - 1].size);
+        let sizes = match rows.len() {
+            1 => format!("{first} bytes"),
+            n => format!("{n} sizes from {first} to {last} bytes"),
+        };
+        let _ = writeln!(out, "\n{title}: {sizes}");
+        for (label, said) in [
+            ("who", finding.who.clone()),
+            ("evidence", format!("{} bytes: {}", worst.size, finding.evidence)),
+            ("change", finding.change.clone()),
+        ] {
+            out += &paragraph(label, &said);
+        }
+    }
+    out
+}
+
+/// A label and a text in lines of at most 100 columns.
+fn paragraph(label: &str, said: &str) -> String {
+    let mut out = String::new();
+    let mut line = format!("  {label:<9}");
+    let start = line.chars().count();
+    for word in said.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out += &line;
+            out.push('\n');
+            line = " ".repeat(start);
+        }
+        line.push(' ');
+        line += word;
+    }
+    out + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_lists_with_ranges_and_each_is_tried_once() {
+        assert_eq!("1448,1,64..66,65".parse(), Ok(Sizes(vec![1, 64, 65, 66, 1448])));
+        for bad in ["", "0", "a", "5..1", "1..", "1,,2", "1..20000", "1048577", "-1"] {
+            assert!(bad.parse::<Sizes>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn paragraphs_keep_within_100_columns() {
+        let text = paragraph("evidence", &"word ".repeat(60));
+        assert!(text.lines().count() > 2 && text.lines().all(|l| l.chars().count() <= WIDTH));
+    }
+}

@@ -1,0 +1,252 @@
+//! The calling end: one call after the other, each with what TCP says of it.
+//!
+//! ```text
+//!   request-response   connect ─ call ─ call ─ call …         a call: write, read
+//!   write-write-read   connect ─ call ─ call ─ call …         a call: write, write, read
+//!   connect            (connect ─ write ─ read ─ reset) …     all of it is the call
+//! ```
+//!
+//! Where a connection serves many calls, a first one, with the hello in the same segment, opens it and is not counted.
+
+use crate::RrError;
+use crate::hello::{self, Hello};
+use nix::errno::Errno;
+use quell_model::task::{QuickAck, RrPattern};
+use quell_netlink::sock_diag::TcpInfo;
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::option::{set, set_bytes};
+use quell_sys::socket::stream::{Connected, Stream, StreamOptions};
+use quell_sys::wait::Bell;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+/// How long a call, or a connection attempt, is waited for: beyond every delayed ACK and several retransmission timeouts.
+const PATIENCE_NS: u64 = 5_000_000_000;
+
+/// Largest size of one write in bytes.
+pub const LARGEST: u32 = 1 << 20;
+
+/// What a call looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// How requests follow each other.
+    pub pattern: RrPattern,
+    /// Bytes of each write, and of the reply.
+    pub size: u32,
+    /// `TCP_NODELAY` at both ends: no small segment is held back.
+    pub nodelay: bool,
+    /// Several writes become one of the same bytes.
+    pub one_write: bool,
+    /// `TCP_QUICKACK` at both ends.
+    pub quickack: Option<QuickAck>,
+}
+
+impl Shape {
+    /// Bytes of a whole request.
+    pub fn request(&self) -> u32 {
+        match self.pattern {
+            RrPattern::WriteWriteRead => self.size * 2,
+            RrPattern::RequestResponse | RrPattern::Connect => self.size,
+        }
+    }
+
+    /// Bytes of each write.
+    fn each(&self) -> u32 {
+        if self.one_write { self.request() } else { self.size }
+    }
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// When it began: nanoseconds of the monotonic clock.
+    pub start_ns: u64,
+    /// How long it took in nanoseconds; none when no reply came.
+    pub latency_ns: Option<u64>,
+    /// Bytes that the kernel had not sent right after the last write (`tcpi_notsent_bytes`).
+    pub held: u32,
+    /// Segments that were not acknowledged then (`tcpi_unacked`).
+    pub unacked: u32,
+    /// Milliseconds since the last acknowledgement when the reply was there (`tcpi_last_ack_recv`).
+    pub last_ack_ms: u32,
+    /// This end's own timeout for delaying acknowledgements in microseconds (`tcpi_ato`).
+    pub ato_us: u32,
+    /// The least round-trip time that the kernel saw, in microseconds.
+    pub min_rtt_us: Option<u32>,
+    /// Segments that this end sent again during the call.
+    pub retransmits: u32,
+    /// Why no reply came.
+    pub lost: Option<String>,
+}
+
+/// Makes calls to one server.
+#[derive(Debug)]
+pub struct Caller {
+    to: SocketAddr,
+    shape: Shape,
+    /// Hello and request.
+    bytes: Vec<u8>,
+    open: Option<Stream>,
+    retransmits: u32,
+}
+
+impl Caller {
+    /// One that has not called yet. Errors when the size can't be.
+    pub fn new(to: SocketAddr, shape: Shape) -> Result<Self, RrError> {
+        if !(1..=LARGEST).contains(&shape.size) {
+            let size = shape.size;
+            return Err(RrError::Parameter(format!("a size has 1 to {LARGEST} bytes, not {size}")));
+        }
+        let hello = Hello {
+            request: shape.request(),
+            reply: shape.size,
+            nodelay: shape.nodelay,
+            quickack: shape.quickack,
+        };
+        let mut bytes = hello.write().to_vec();
+        bytes.resize(hello::SIZE + shape.request() as usize, b'q');
+        Ok(Self { to, shape, bytes, open: None, retransmits: 0 })
+    }
+
+    /// Connects and makes the first call, where connections stay; errors tell that nothing of the kind serves there.
+    pub fn open(&mut self, stop: &Bell) -> Result<(), RrError> {
+        if self.shape.pattern == RrPattern::Connect || self.open.is_some() {
+            return Ok(());
+        }
+        let stream = self.connect(stop)?;
+        self.write(&stream, &self.bytes)
+            .and_then(|()| self.read(&stream))
+            .map_err(|why| RrError::NotServing { to: self.to, why })?;
+        self.retransmits = info(&stream).map_or(0, |i| i.total_retrans);
+        self.open = Some(stream);
+        Ok(())
+    }
+
+    /// One call. A reply that does not come is part of the result; errors tell that the server can't be reached at all.
+    pub fn call(&mut self, stop: &Bell) -> Result<Call, RrError> {
+        self.open(stop)?;
+        let start_ns = monotonic_ns();
+        let (stream, request) = match self.open.take() {
+            Some(stream) => (stream, &self.bytes[hello::SIZE..]),
+            None => (self.connect(stop)?, &self.bytes[..]),
+        };
+        // A new connection's hello travels with its first write.
+        let first = request.len() - self.shape.request() as usize + self.shape.each() as usize;
+        let written = self
+            .write(&stream, &request[..first])
+            .and_then(|()| self.write(&stream, &request[first..]));
+        let waiting = info(&stream);
+        let result = written.and_then(|()| self.read(&stream));
+        let end_ns = monotonic_ns();
+        let after = info(&stream);
+        let before = std::mem::take(&mut self.retransmits);
+        let total = after.as_ref().map_or(before, |i| i.total_retrans);
+        let call = Call {
+            start_ns,
+            latency_ns: result.is_ok().then(|| end_ns.saturating_sub(start_ns)),
+            held: waiting.as_ref().and_then(|i| i.notsent_bytes).unwrap_or(0),
+            unacked: waiting.as_ref().map_or(0, |i| i.unacked),
+            last_ack_ms: after.as_ref().map_or(0, |i| i.last_ack_recv),
+            ato_us: after.as_ref().map_or(0, |i| i.ato),
+            min_rtt_us: after.as_ref().and_then(|i| i.min_rtt).filter(|rtt| *rtt != u32::MAX),
+            retransmits: total.saturating_sub(before),
+            lost: result.err(),
+        };
+        if self.shape.pattern == RrPattern::Connect {
+            // Reset, so that many calls do not use up the local ports in TIME-WAIT.
+            stream.abort();
+        } else if call.lost.is_none() {
+            self.retransmits = total;
+            self.open = Some(stream);
+        }
+        Ok(call)
+    }
+
+    fn connect(&self, stop: &Bell) -> Result<Stream, RrError> {
+        let stream = Stream::new(self.to.is_ipv6(), &StreamOptions::default())?;
+        if self.shape.nodelay {
+            no_delay(&stream)?;
+        }
+        match stream.connect(self.to, monotonic_ns().saturating_add(PATIENCE_NS), stop)? {
+            Connected::Yes => {}
+            Connected::NoAnswer => return Err(RrError::NoAnswer(self.to)),
+            Connected::Stopped => return Err(RrError::Stopped),
+        }
+        patience(&stream, PATIENCE_NS)?;
+        if self.shape.quickack.is_some() {
+            quick_ack(&stream);
+        }
+        Ok(stream)
+    }
+
+    fn write(&self, stream: &Stream, bytes: &[u8]) -> Result<(), String> {
+        write_all(stream, bytes).map_err(why)
+    }
+
+    fn read(&self, stream: &Stream) -> Result<(), String> {
+        let rearm = self.shape.quickack == Some(QuickAck::Rearmed);
+        let mut left = self.shape.size as usize;
+        while left > 0 {
+            match stream.discard(left) {
+                Ok(0) => return Err("it closed the connection".into()),
+                Ok(got) => left -= got.min(left),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(why(errno)),
+            }
+            if rearm {
+                quick_ack(stream);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes all of it.
+pub(crate) fn write_all(stream: &Stream, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(sent) => bytes = &bytes[sent.min(bytes.len())..],
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn why(errno: Errno) -> String {
+    match errno {
+        Errno::EAGAIN => format!("nothing for {} s", PATIENCE_NS / 1_000_000_000),
+        errno => errno.desc().to_lowercase(),
+    }
+}
+
+fn info(stream: &Stream) -> Option<TcpInfo> {
+    let mut bytes = [0; 256];
+    let length = stream.info(&mut bytes).ok()?;
+    TcpInfo::from_bytes(&bytes[..length]).ok()
+}
+
+/// Sends small segments at once (`TCP_NODELAY`, tcp(7)).
+pub(crate) fn no_delay(stream: &Stream) -> Result<(), SysError> {
+    set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")
+}
+
+/// Acknowledges at once, until the kernel thinks better of it (`TCP_QUICKACK`, tcp(7)).
+pub(crate) fn quick_ack(stream: &Stream) {
+    // Every Linux since 2.4.4 has it; and if it did not take, the figures would show.
+    let _ = set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1, "TCP_QUICKACK");
+}
+
+/// Reading and writing give up after this many nanoseconds (`SO_RCVTIMEO`, `SO_SNDTIMEO`, socket(7)).
+pub(crate) fn patience(stream: &Stream, nanos: u64) -> Result<(), SysError> {
+    let seconds = i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX);
+    let micros = (nanos % 1_000_000_000 / 1000) as i64;
+    let time = [seconds.to_ne_bytes(), micros.to_ne_bytes()].concat();
+    for (name, what) in
+        [(libc::SO_RCVTIMEO, "a time limit on reading"), (libc::SO_SNDTIMEO, "one on writing")]
+    {
+        set_bytes(stream.as_fd(), libc::SOL_SOCKET, name, &time, what)?;
+    }
+    Ok(())
+}

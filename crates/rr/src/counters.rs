@@ -1,0 +1,60 @@
+//! What this host's TCP counted: `/proc/net/netstat` (net/ipv4/proc.c), of the calling thread's network namespace.
+
+use serde::Serialize;
+
+/// The counters that tell of waiting, as differences between two looks or since the start of the namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Acknowledgements that were sent because their delay was over (`DelayedACKs`).
+    pub delayed_acks: u64,
+    /// Retransmission timeouts (`TCPTimeouts`).
+    pub timeouts: u64,
+}
+
+impl Counters {
+    /// Those of now; none where the file can't be read.
+    pub fn now() -> Option<Self> {
+        Self::read(&std::fs::read_to_string("/proc/thread-self/net/netstat").ok()?)
+    }
+
+    /// Reads the file: lines of names, each followed by a line of values.
+    pub fn read(text: &str) -> Option<Self> {
+        let mut lines = text.lines().filter(|l| l.starts_with("TcpExt:"));
+        let (names, values) = (lines.next()?, lines.next()?);
+        let value = |wanted: &str| {
+            let at = names.split(' ').position(|name| name == wanted)?;
+            values.split(' ').nth(at)?.parse().ok()
+        };
+        Some(Self { delayed_acks: value("DelayedACKs")?, timeouts: value("TCPTimeouts")? })
+    }
+
+    /// What was added since an earlier look.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            delayed_acks: self.delayed_acks.saturating_sub(before.delayed_acks),
+            timeouts: self.timeouts.saturating_sub(before.timeouts),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_are_found_by_their_names() {
+        let text = "TcpExt: SyncookiesSent DelayedACKs TW TCPTimeouts\nTcpExt: 1 118 3 7\n\
+                    IpExt: InNoRoutes\nIpExt: 9\n";
+        let counters = Counters { delayed_acks: 118, timeouts: 7 };
+        assert_eq!(Counters::read(text), Some(counters));
+        assert_eq!(Counters::read("TcpExt: TCPTimeouts\nTcpExt: 7\n"), None);
+        assert_eq!(Counters::read("IpExt: A\n"), None);
+        let before = Counters { delayed_acks: 100, timeouts: 7 };
+        assert_eq!(counters.since(before), Counters { delayed_acks: 18, timeouts: 0 });
+    }
+
+    #[test]
+    fn this_kernel_has_them() {
+        assert!(Counters::now().is_some());
+    }
+}

@@ -1,0 +1,60 @@
+//! Request and response over TCP: how many calls a second, how long each takes, and who waited for what.
+//!
+//! ```text
+//!   pure      hello      what a client tells the server first
+//!             cause      which calls stalled, why, where the cliff between sizes is, what to change
+//!   kernel    client     one call after the other, with what TCP says of each
+//!             server     answers, within limits
+//!             counters   DelayedACKs and TCPTimeouts of this host
+//!   both      sweep      a size after the other: a row each
+//!             task       the same as tasks of an experiment
+//! ```
+//!
+//! A program that writes a request in two small pieces makes two rules of TCP wait for each other: the sender holds the second piece until
+//! the first is acknowledged (Nagle, RFC 896), and the receiver delays the acknowledgement because an answer could carry it (RFC 1122,
+//! section 4.2.3.2; 40 ms at least on Linux, `TCP_DELACK_MIN` in include/net/tcp.h).
+
+pub mod cause;
+pub mod client;
+pub mod counters;
+pub mod hello;
+pub mod server;
+pub mod sweep;
+pub mod task;
+
+pub use cause::{Cause, Cliff, Finding, Stalls};
+pub use client::{Call, Caller, Shape};
+pub use counters::Counters;
+pub use server::{Limits, Server};
+pub use sweep::{Row, sweep};
+pub use task::{ClientTask, ServerTask};
+
+use quell_sys::SysError;
+use std::net::SocketAddr;
+
+/// Why calls can't be made or answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RrError {
+    /// What was asked for can't be.
+    #[error("{0}")]
+    Parameter(String),
+    /// The kernel refused something.
+    #[error("{0}")]
+    System(#[from] SysError),
+    /// Nothing answers there.
+    #[error("TCP {0} does not answer: is the host up, and does no firewall drop it?")]
+    NoAnswer(SocketAddr),
+    /// Something else listens there, or the server takes no more.
+    #[error(
+        "{to} did not answer the first call ({why}): either it is no `quell rr --serve`, or it has as many connections as it allows"
+    )]
+    NotServing {
+        /// Who.
+        to: SocketAddr,
+        /// What happened instead.
+        why: String,
+    },
+    /// It was told to stop.
+    #[error("it was stopped")]
+    Stopped,
+}

@@ -1,0 +1,188 @@
+//! The answering end: a thread a connection, blocked in the kernel until a request is there.
+//!
+//! It gives nobody more than it gets: replies are no larger than requests, and connections, their length in time, their idleness and the
+//! size of requests are limited. A client that breaks a limit, or sends what is no hello, is reset; the others go on.
+
+use crate::RrError;
+use crate::client::{no_delay, patience, quick_ack, write_all};
+use crate::hello::{self, Hello};
+use nix::errno::Errno;
+use quell_model::task::QuickAck;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::stream::{Stream, accept, listen};
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_units::Span;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long the server rests when the system has no descriptor for a new connection.
+const REST_NS: u64 = 100_000_000;
+
+/// Bytes of a reply that are written in one call.
+const CHUNK: usize = 64 * 1024;
+
+/// What clients may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once; those beyond are closed.
+    pub connections: usize,
+    /// Largest request in bytes.
+    pub request: u32,
+    /// Longest time of a connection.
+    pub time: Span,
+    /// Longest time without a byte.
+    pub idle: Span,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            request: 2 << 20,
+            time: Span::from_secs(3600),
+            idle: Span::from_secs(10),
+        }
+    }
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    limits: Limits,
+}
+
+/// The connections that are open, by number.
+type Open = Mutex<BTreeMap<u64, Arc<Stream>>>;
+
+impl Server {
+    /// Listens. Errors when the port is in use.
+    pub fn prepare(bind: SocketAddr, limits: Limits) -> Result<Self, RrError> {
+        Ok(Self { listener: listen(bind, None)?, limits })
+    }
+
+    /// Where it listens.
+    pub fn local(&self) -> Result<SocketAddr, RrError> {
+        let failed = |e| quell_sys::SysError::io("read a listener's address", &e);
+        Ok(self.listener.local_addr().map_err(failed)?)
+    }
+
+    /// Answers until the bell rings.
+    pub fn run(&self, stop: &Bell) -> Result<(), RrError> {
+        let open = Open::default();
+        let mut alarm = Alarm::new()?;
+        std::thread::scope(|scope| {
+            let result = (|| {
+                for number in 0.. {
+                    let mut fds = [readable(stop), readable(&self.listener)];
+                    wait(&mut fds)?;
+                    if came(&fds[0]) {
+                        break;
+                    }
+                    match accept(&self.listener) {
+                        Ok(Some((stream, _))) => {
+                            if !self.admit(&open, number, stream, scope) {
+                                continue;
+                            }
+                        }
+                        Ok(None) => {}
+                        Err(_) => {
+                            // No descriptor is left: it stays readable, and asking again at once would spin.
+                            alarm.set(Some(monotonic_ns().saturating_add(REST_NS)))?;
+                            wait(&mut [readable(stop), readable(&alarm)])?;
+                        }
+                    }
+                }
+                Ok(())
+            })();
+            // Whoever is blocked wakes with an end of the connection.
+            lock(&open).values().for_each(|stream| stream.abort());
+            result
+        })
+    }
+
+    /// Whether the connection got a thread.
+    fn admit<'s>(
+        &'s self,
+        open: &'s Open,
+        number: u64,
+        stream: Stream,
+        scope: &'s std::thread::Scope<'s, '_>,
+    ) -> bool {
+        let stream = Arc::new(stream);
+        let full = {
+            let mut open = lock(open);
+            let full = open.len() >= self.limits.connections;
+            if !full {
+                open.insert(number, Arc::clone(&stream));
+            }
+            full
+        };
+        if full {
+            stream.abort();
+            return false;
+        }
+        let work = move || {
+            // How it ended is the client's affair, which learns it from the reset.
+            let _ = answer(&stream, &self.limits);
+            stream.abort();
+            lock(open).remove(&number);
+        };
+        let thread = std::thread::Builder::new().name("rr".into()).stack_size(256 * 1024);
+        let started = thread.spawn_scoped(scope, work).is_ok();
+        if !started {
+            lock(open).remove(&number);
+        }
+        started
+    }
+}
+
+fn lock(open: &Open) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Stream>>> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Answers one client to the end of its connection.
+fn answer(stream: &Stream, limits: &Limits) -> Result<(), Errno> {
+    let deadline = monotonic_ns().saturating_add(limits.time.nanos());
+    patience(stream, limits.idle.nanos()).map_err(|e| e.errno)?;
+    let mut bytes = [0; hello::SIZE];
+    let mut got = 0;
+    while got < bytes.len() {
+        got += some(stream.read(&mut bytes[got..]), deadline)?;
+    }
+    let hello = Hello::read(&bytes).filter(|h| h.request <= limits.request).ok_or(Errno::EPROTO)?;
+    if hello.nodelay {
+        no_delay(stream).map_err(|e| e.errno)?;
+    }
+    if hello.quickack.is_some() {
+        quick_ack(stream);
+    }
+    let reply = vec![b'a'; (hello.reply as usize).min(CHUNK)];
+    loop {
+        let mut left = hello.request as usize;
+        while left > 0 {
+            left -= some(stream.discard(left), deadline)?.min(left);
+            if hello.quickack == Some(QuickAck::Rearmed) {
+                quick_ack(stream);
+            }
+        }
+        let mut left = hello.reply as usize;
+        while left > 0 {
+            let part = left.min(reply.len());
+            write_all(stream, &reply[..part])?;
+            left -= part;
+        }
+    }
+}
+
+/// What was read: an error at the end of the connection, of patience, or of the time that it may last.
+fn some(read: Result<usize, Errno>, deadline_ns: u64) -> Result<usize, Errno> {
+    match read {
+        _ if monotonic_ns() >= deadline_ns => Err(Errno::ETIMEDOUT),
+        Ok(0) => Err(Errno::EPIPE),
+        Ok(got) => Ok(got),
+        Err(Errno::EINTR) => Ok(0),
+        Err(errno) => Err(errno),
+    }
+}

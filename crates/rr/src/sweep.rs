@@ -1,0 +1,97 @@
+//! A size after the other, each over a connection of its own: a row each.
+
+use crate::RrError;
+use crate::cause::{Finding, Stalls};
+use crate::client::{Call, Caller, Shape};
+use crate::counters::Counters;
+use quell_stats::summary;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::Bell;
+use serde::Serialize;
+use std::net::SocketAddr;
+
+/// After so many calls in a row without a reply, a size is given up.
+const MOST_LOST: u64 = 3;
+
+/// What the calls of one size showed. Times are in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Bytes of each write, and of the reply.
+    pub size: u32,
+    /// Calls made.
+    pub calls: u64,
+    /// Calls without a reply.
+    pub lost: u64,
+    /// Why the last of them had none.
+    pub lost_why: Option<String>,
+    /// Replies a second, from the beginning of the first call to the end of the last.
+    pub calls_per_s: f64,
+    /// How long calls took; none where no reply came.
+    pub latency_ms: Option<Latency>,
+    /// Those that stalled.
+    pub stalls: Stalls,
+    /// What this host counted meanwhile; other programs' connections are among it.
+    pub counted: Option<Counters>,
+    /// Why calls stalled, and what to change.
+    pub finding: Option<Finding>,
+}
+
+/// How long calls took, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Latency {
+    /// The shortest.
+    pub min: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 0.9 quantile.
+    pub p90: f64,
+    /// The 0.99 quantile.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Row {
+    /// What calls of one size showed that took `span_ns` in all.
+    pub fn of(size: u32, calls: &[Call], span_ns: u64, counted: Option<Counters>) -> Self {
+        let times: Vec<f64> =
+            calls.iter().filter_map(|c| Some(c.latency_ns? as f64 / 1e6)).collect();
+        let stalls = Stalls::of(calls);
+        let made = calls.len() as u64;
+        Self {
+            size,
+            calls: made,
+            lost: made - times.len() as u64,
+            lost_why: calls.iter().rev().find_map(|c| c.lost.clone()),
+            calls_per_s: times.len() as f64 * 1e9 / span_ns.max(1) as f64,
+            latency_ms: summary(&times).map(|s| Latency {
+                min: s.min,
+                p50: s.p50,
+                p90: s.p90,
+                p99: s.p99,
+                max: s.max,
+            }),
+            finding: Finding::of(&stalls, made, counted),
+            stalls,
+            counted,
+        }
+    }
+}
+
+/// Makes `calls` calls of one shape. Errors when the server can't be reached.
+pub fn sweep(to: SocketAddr, shape: Shape, calls: u32, stop: &Bell) -> Result<Row, RrError> {
+    let mut caller = Caller::new(to, shape)?;
+    caller.open(stop)?;
+    let before = Counters::now();
+    let start_ns = monotonic_ns();
+    let mut made = Vec::new();
+    let mut lost = 0;
+    while made.len() < calls as usize && lost < MOST_LOST && !stop.rings() {
+        let call = caller.call(stop)?;
+        lost = if call.lost.is_some() { lost + 1 } else { 0 };
+        made.push(call);
+    }
+    let span_ns = monotonic_ns().saturating_sub(start_ns);
+    let counted = Counters::now().zip(before).map(|(now, before)| now.since(before));
+    Ok(Row::of(shape.size, &made, span_ns, counted))
+}

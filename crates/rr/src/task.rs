@@ -1,0 +1,108 @@
+//! Client and server as tasks of an experiment: a row a call, as an echo stream has it.
+
+use crate::RrError;
+use crate::client::{Caller, Shape};
+use crate::server::{Limits, Server};
+use quell_model::task::RrClient;
+use quell_model::{EchoSample, EchoStatus, Event};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::pace::Window;
+use quell_sys::wait::{Alarm, Bell, readable, wait, wake_exactly};
+use quell_units::Span;
+use std::net::SocketAddr;
+
+/// Calls that are handed on together.
+const BATCH: usize = 1000;
+
+/// A client that is ready to start.
+#[derive(Debug)]
+pub struct ClientTask {
+    client: RrClient,
+    caller: Caller,
+}
+
+impl ClientTask {
+    /// Checks the parameters.
+    pub fn prepare(client: &RrClient) -> Result<Self, RrError> {
+        let shape = Shape {
+            pattern: client.pattern,
+            size: client.size,
+            nodelay: client.nodelay,
+            one_write: client.one_write,
+            quickack: client.quickack,
+        };
+        Ok(Self { client: client.clone(), caller: Caller::new(client.to, shape)? })
+    }
+
+    /// Calls from the window's start to its end, or as often as it was told; a call that was begun is waited for.
+    pub fn run(
+        mut self,
+        window: &Window,
+        stop: &Bell,
+        emit: &(dyn Fn(Event) + Sync),
+    ) -> Result<(), RrError> {
+        wake_exactly();
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(window.start_ns))?;
+        wait(&mut [readable(&alarm), readable(stop)])?;
+        let mut samples = Vec::new();
+        let result = self.calls(window, stop, &mut samples, emit);
+        if !samples.is_empty() {
+            emit(Event::Echo { stream: self.client.stream, samples });
+        }
+        result
+    }
+
+    fn calls(
+        &mut self,
+        window: &Window,
+        stop: &Bell,
+        samples: &mut Vec<EchoSample>,
+        emit: &(dyn Fn(Event) + Sync),
+    ) -> Result<(), RrError> {
+        for seq in 0..u64::from(self.client.calls) {
+            if monotonic_ns() >= window.end_ns() || stop.rings() {
+                break;
+            }
+            let call = self.caller.call(stop)?;
+            samples.push(EchoSample {
+                t_ns: window.t(call.start_ns),
+                seq,
+                rtt_ns: call.latency_ns,
+                up_ns: None,
+                down_ns: None,
+                up_order: None,
+                down_order: call.latency_ns.map(|_| seq),
+                seen_late_ns: None,
+                bytes: self.client.size,
+                status: match call.latency_ns {
+                    Some(_) => EchoStatus::Ok,
+                    None => EchoStatus::Lost,
+                },
+            });
+            if samples.len() >= BATCH {
+                let samples = std::mem::take(samples);
+                emit(Event::Echo { stream: self.client.stream.clone(), samples });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct ServerTask(Server);
+
+impl ServerTask {
+    /// Listens. Errors when the port is in use.
+    pub fn prepare(bind: SocketAddr) -> Result<Self, RrError> {
+        // A broken path in the lab is the experiment's wish: patience beyond it.
+        let limits = Limits { idle: Span::from_secs(120), ..Limits::default() };
+        Ok(Self(Server::prepare(bind, limits)?))
+    }
+
+    /// Answers until the bell rings.
+    pub fn run(self, stop: &Bell) -> Result<(), RrError> {
+        self.0.run(stop)
+    }
+}

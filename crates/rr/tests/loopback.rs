@@ -1,0 +1,137 @@
+//! Calls over loopback, against the kernel of this machine: the stall, its cures, and a server that keeps its limits.
+
+use quell_model::task::{QuickAck, RrPattern};
+use quell_rr::{Cause, Limits, Row, RrError, Server, Shape, sweep};
+use quell_sys::wait::Bell;
+use quell_units::Span;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+const STALLING: Shape = Shape {
+    pattern: RrPattern::WriteWriteRead,
+    size: 64,
+    nodelay: false,
+    one_write: false,
+    quickack: None,
+};
+
+/// Tells a story beside a server, and ends it.
+fn with_server<T>(bind: &str, limits: Limits, story: impl FnOnce(SocketAddr) -> T) -> T {
+    let server = Server::prepare(bind.parse().expect("an address"), limits).expect("a free port");
+    let to = server.local().expect("it listens");
+    let stop = Bell::new().expect("a bell");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| server.run(&stop));
+        // Also when the story fails: else the scope would wait for the server for ever.
+        struct Ring<'a>(&'a Bell);
+        impl Drop for Ring<'_> {
+            fn drop(&mut self) {
+                self.0.ring();
+            }
+        }
+        let ring = Ring(&stop);
+        let told = story(to);
+        drop(ring);
+        thread.join().expect("no panic").expect("it ends well");
+        told
+    })
+}
+
+fn calls(to: SocketAddr, shape: Shape, n: u32) -> Row {
+    sweep(to, shape, n, &Bell::new().expect("a bell")).expect("the server answers")
+}
+
+#[test]
+fn two_small_writes_stall_and_three_changes_cure_it_but_quickack_once_does_not() {
+    with_server("127.0.0.1:0", Limits::default(), |to| {
+        for shape in [STALLING, Shape { quickack: Some(QuickAck::Once), ..STALLING }] {
+            let row = calls(to, shape, 6);
+            assert_eq!((row.calls, row.lost), (6, 0));
+            assert!(row.stalls.count >= 5, "{row:?}");
+            assert_eq!(row.finding.expect("they stalled").cause, Cause::NagleAndDelayedAck);
+            assert!(row.counted.expect("this kernel counts").delayed_acks >= row.stalls.count);
+            assert!(row.latency_ms.expect("replies came").p50 > 30.0);
+        }
+        for shape in [
+            Shape { nodelay: true, ..STALLING },
+            Shape { one_write: true, ..STALLING },
+            Shape { quickack: Some(QuickAck::Rearmed), ..STALLING },
+        ] {
+            let row = calls(to, shape, 20);
+            assert_eq!((row.calls, row.lost), (20, 0));
+            assert!(row.latency_ms.expect("replies came").p50 < 20.0, "{shape:?}: {row:?}");
+            assert!(row.stalls.held < 3, "{shape:?}: {row:?}");
+        }
+    });
+}
+
+#[test]
+fn every_pattern_works_over_both_families_with_large_and_small_sizes() {
+    for bind in ["127.0.0.1:0", "[::1]:0"] {
+        with_server(bind, Limits::default(), |to| {
+            for pattern in [RrPattern::RequestResponse, RrPattern::Connect] {
+                for size in [1, 1448, 300_000] {
+                    let row = calls(to, Shape { pattern, size, ..STALLING }, 5);
+                    assert_eq!((row.calls, row.lost), (5, 0), "{bind} {pattern:?} {size}: {row:?}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn nobody_there_and_a_size_of_nothing_are_told() {
+    let to = with_server("127.0.0.1:0", Limits::default(), |to| to);
+    let stop = Bell::new().expect("a bell");
+    let error = sweep(to, STALLING, 1, &stop).expect_err("the server is gone");
+    assert!(matches!(error, RrError::System(_)), "{error}");
+    let error = sweep(to, Shape { size: 0, ..STALLING }, 1, &stop).expect_err("no such size");
+    assert!(matches!(error, RrError::Parameter(_)), "{error}");
+}
+
+/// What is left to read until the server ends the connection.
+fn rest(mut stream: TcpStream) -> usize {
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => bytes.len(),
+        Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => bytes.len(),
+        Err(e) => panic!("the server did not end the connection: {e}"),
+    }
+}
+
+#[test]
+fn garbage_half_a_hello_and_silence_are_ended_and_others_are_served_on() {
+    let limits = Limits { idle: Span::from_millis(100), ..Limits::default() };
+    with_server("127.0.0.1:0", limits, |to| {
+        let connect = || TcpStream::connect(to).expect("it listens");
+        let mut garbage = connect();
+        garbage.write_all(&[0x55; 100]).expect("sent");
+        let mut half = connect();
+        half.write_all(b"QUELLRR1\0\0").expect("sent");
+        let silent = connect();
+        assert_eq!(calls(to, Shape { nodelay: true, ..STALLING }, 5).lost, 0);
+        for stream in [garbage, half, silent] {
+            assert_eq!(rest(stream), 0, "not a byte to whom asked for nothing");
+        }
+        assert_eq!(calls(to, Shape { nodelay: true, ..STALLING }, 5).lost, 0);
+    });
+}
+
+#[test]
+fn a_connection_and_a_request_beyond_the_limits_are_refused() {
+    let limits = Limits { connections: 1, request: 1000, ..Limits::default() };
+    with_server("127.0.0.1:0", limits, |to| {
+        let stop = Bell::new().expect("a bell");
+        let large = sweep(to, Shape { size: 501, ..STALLING }, 1, &stop);
+        assert!(matches!(large, Err(RrError::NotServing { .. })), "{large:?}");
+    });
+    let limits = Limits { connections: 1, ..limits };
+    with_server("127.0.0.1:0", limits, |to| {
+        let first = TcpStream::connect(to).expect("it listens");
+        let second = TcpStream::connect(to).expect("it listens");
+        assert_eq!(rest(second), 0, "the server is full");
+        drop(first);
+    });
+}
