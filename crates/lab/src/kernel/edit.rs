@@ -195,7 +195,12 @@ mod tests {
         std::fs::create_dir_all(tree.join("arch/um/os-Linux")).unwrap();
         let util = tree.join("arch/um/os-Linux/util.c");
         std::fs::write(&util, "int other;\n").unwrap();
+        // One that fits, before the one that does not.
+        std::fs::create_dir_all(tree.join("arch/um/include/linux")).unwrap();
+        let clock = tree.join("arch/um/include/linux/time-internal.h");
+        std::fs::write(&clock, "#define TIMER_MULTIPLIER 256\n").unwrap();
         assert!(matches!(apply_all(&tree), Err(EditError::Anchor { count: 0, .. })));
+        assert_eq!(std::fs::read_to_string(&clock).unwrap(), "#define TIMER_MULTIPLIER 256\n");
         assert_eq!(std::fs::read_to_string(&util).unwrap(), "int other;\n");
         std::fs::remove_dir_all(&tree).unwrap();
     }
