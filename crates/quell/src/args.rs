@@ -280,6 +280,8 @@ pub enum Lab {
     #[command(after_help = "Examples:
   quell lab exec home-link b -- ping -c 3 {server}
   quell lab exec home-link a --with 'server: iperf3 -s -1' -- iperf3 -c {server} -t 5
+  quell lab exec home-link a --with 'server: python3 -m http.server' --after 1min -- \\
+      curl -s -o /dev/null -w '%{time_total}' http://{server}:8000/
 {NAME} stands for the IPv4 address of the host NAME, {NAME/6} for its IPv6 address.")]
     Exec {
         #[command(flatten)]

@@ -12,6 +12,8 @@ use quell_model::CellId;
 use quell_units::Span;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// `quell lab`.
 pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
@@ -64,7 +66,15 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
         Backend::Host => Carrier::Host,
     };
     let real_time = lab.real_time || interactive;
-    let code = lab_exec(&plan, &carrier, real_time).map_err(Failure::system)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
+    }
+    // On the host's kernel an interactive program shares our terminal: Ctrl-C is for it.
+    let never = AtomicBool::new(false);
+    let stop = if interactive { &never } else { &*stop };
+    let code = lab_exec(&plan, &carrier, real_time, stop).map_err(Failure::system)?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(255)))
 }
 

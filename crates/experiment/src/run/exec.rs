@@ -1,13 +1,14 @@
 //! Carrying a program for `quell lab`: the plan lies on a desk of its own in the temporary folder, output comes back through two
 //! files that grow.
 
-use super::carrier::{self, Carrier};
+use super::carrier::{self, Carrier, STOPPED};
 use quell_lab::exec::{ExecPlan, Output, exec};
 use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often output is looked for.
@@ -19,8 +20,13 @@ const WALL_LIMIT: Duration = Duration::from_secs(3600);
 /// File that the desk of a program has instead of a cell's `plan.json`.
 pub(super) const PLAN: &str = "exec.json";
 
-/// Runs a program in a network of the lab; gives its exit code.
-pub fn lab_exec(plan: &ExecPlan, carrier: &Carrier, real_time: bool) -> Result<i32, String> {
+/// Runs a program in a network of the lab; gives its exit code. `stop` ends it early.
+pub fn lab_exec(
+    plan: &ExecPlan,
+    carrier: &Carrier,
+    real_time: bool,
+    stop: &AtomicBool,
+) -> Result<i32, String> {
     let desk = Desk::new()?;
     let text = serde_json::to_vec(plan).map_err(|e| e.to_string())?;
     for (name, bytes) in [(PLAN, text.as_slice()), ("stdout", b""), ("stderr", b"")] {
@@ -51,12 +57,16 @@ pub fn lab_exec(plan: &ExecPlan, carrier: &Carrier, real_time: bool) -> Result<i
                 if let Some(exit) = exit {
                     break exit;
                 }
+                if stop.load(Ordering::Relaxed) {
+                    guest.kill();
+                    return Err(STOPPED.into());
+                }
             };
             if exit != GuestExit::Clean {
                 return Err(exit.to_string());
             }
         }
-        Carrier::Host => on_host(plan, &desk.0)?,
+        Carrier::Host => on_host(plan, &desk.0, stop)?,
     }
     let place = desk.0.join("exit");
     let text = std::fs::read_to_string(&place)
@@ -67,7 +77,7 @@ pub fn lab_exec(plan: &ExecPlan, carrier: &Carrier, real_time: bool) -> Result<i
     }
 }
 
-fn on_host(plan: &ExecPlan, desk: &Path) -> Result<(), String> {
+fn on_host(plan: &ExecPlan, desk: &Path, stop: &AtomicBool) -> Result<(), String> {
     let mut child = Command::new(carrier::own_program()?)
         .arg(carrier::HOST_CELL)
         .arg(desk)
@@ -80,6 +90,12 @@ fn on_host(plan: &ExecPlan, desk: &Path) -> Result<(), String> {
         tail.copy();
         if ended.is_some() {
             return Ok(());
+        }
+        if stop.load(Ordering::Relaxed) {
+            // The kernel ends everything in the namespaces with their first process.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(STOPPED.into());
         }
         std::thread::sleep(LOOK);
     }

@@ -100,3 +100,29 @@ fn a_shell_has_a_terminal_on_its_host() {
     assert!(rest.contains("we-are-on-b /dev/tty0"), "{rest}");
     assert_eq!(child.wait().expect("it ends").code(), Some(5), "{rest}");
 }
+
+#[test]
+fn ctrl_c_ends_the_program_and_leaves_nothing_behind() {
+    use std::process::Stdio;
+    let desk = Desk::new();
+    let mut command = desk.command(&[
+        "lab",
+        "exec",
+        "home-link",
+        "b",
+        "--real-time",
+        "--",
+        "sh",
+        "-c",
+        "echo up; sleep 600",
+    ]);
+    command.env("TMPDIR", desk.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("quell can be started");
+    let mut byte = [0; 3];
+    std::io::Read::read_exact(child.stdout.as_mut().expect("a pipe"), &mut byte).expect("it works");
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(3));
+    let left: Vec<_> = std::fs::read_dir(desk.path()).expect("the folder").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
