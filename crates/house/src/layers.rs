@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   4  quell                       the command line
-//!   3  experiment  report
+//!   3  experiment  report  flow  serve
 //!   2  probe  load  rr  lab  shaper
 //!   1  sys  netlink  store  chart  trace   one system thing each
-//!   0  model  stats  wire  tc      pure: no I/O, no clock, no randomness
+//!   0  model  stats  wire  tc  pingexp   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
 //! ```
 
@@ -14,10 +14,10 @@ use cargo_metadata::Metadata;
 /// The layers, lowest first. A crate may use crates of the layers below its own.
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
-    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc"]),
+    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-pingexp"]),
     ("1", &["quell-sys", "quell-netlink", "quell-store", "quell-chart", "quell-trace"]),
     ("2", &["quell-probe", "quell-load", "quell-rr", "quell-lab", "quell-shaper"]),
-    ("3", &["quell-experiment", "quell-report"]),
+    ("3", &["quell-experiment", "quell-report", "quell-flow", "quell-serve"]),
     ("4", &["quell"]),
     ("beside", &["quell-bench", "quell-house"]),
 ];

@@ -1,0 +1,1 @@
+//! Throughput between two hosts: the client, its results and what they mean.
