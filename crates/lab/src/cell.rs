@@ -44,6 +44,9 @@ fn linger(task: &Task) -> u64 {
     use quell_model::TaskKind;
     match &task.kind {
         TaskKind::Ping { streams } => streams.iter().map(|s| s.linger.nanos()).max().unwrap_or(0),
+        TaskKind::TcpPing { streams } => {
+            streams.iter().map(|s| s.linger.nanos()).max().unwrap_or(0)
+        }
         TaskKind::UdpEcho(echo) => echo.linger.nanos(),
         _ => 0,
     }

@@ -49,6 +49,16 @@ pub enum TaskKind {
         /// The streams, all at once.
         streams: Vec<PingStream>,
     },
+    /// TCP connects: how long until a SYN is answered.
+    TcpPing {
+        /// The streams, all at once.
+        streams: Vec<TcpPingStream>,
+    },
+    /// Listens, and lets [`TaskKind::TcpPing`] connect.
+    TcpListener {
+        /// Where to listen.
+        bind: SocketAddr,
+    },
     /// A UDP stream against a [`TaskKind::UdpReflector`]: STAMP packets (RFC 8762) at a constant rate.
     UdpEcho(UdpEcho),
     /// Answers [`TaskKind::UdpEcho`].
@@ -108,6 +118,7 @@ impl TaskKind {
         matches!(
             self,
             TaskKind::UdpReflector { .. }
+                | TaskKind::TcpListener { .. }
                 | TaskKind::TcpServer { .. }
                 | TaskKind::UdpSink { .. }
                 | TaskKind::RrServer { .. }
@@ -129,6 +140,21 @@ pub struct PingStream {
     /// TOS or traffic class byte, ECN bits included.
     pub tos: Tos,
     /// How long to wait for replies after the last packet.
+    pub linger: Span,
+}
+
+/// One stream of TCP connects.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TcpPingStream {
+    /// Name of the stream in the results.
+    pub stream: String,
+    /// Destination. A port where nobody listens answers too.
+    pub to: SocketAddr,
+    /// Time between attempts.
+    pub interval: Span,
+    /// TOS or traffic class byte; TCP keeps the ECN bits for itself.
+    pub tos: Tos,
+    /// How long to wait for answers after the last attempt.
     pub linger: Span,
 }
 

@@ -79,6 +79,11 @@ impl Ledger {
         self.first + self.packets.len() as u64
     }
 
+    /// The number of the oldest packet that is not settled.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
     /// How many packets may still be answered.
     pub fn waiting(&self) -> usize {
         self.waiting

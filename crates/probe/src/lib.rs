@@ -5,9 +5,12 @@
 //!             direction   on which way a packet was lost, by the reflector's count
 //!             sessions    a reflector's counts
 //!   sockets   prober      sends when it is time, receives when something comes: one thread, any number of streams
+//!             line        a stream's socket, as the prober sees it
 //!             ping        ICMP echo        ┐
-//!             udp         STAMP over UDP   ┘ what differs between them
+//!             udp         STAMP over UDP   │ what differs between them
+//!             tcp         TCP connects     ┘
 //!             reflector   answers STAMP
+//!             listener    lets TCP connect
 //! ```
 //!
 //! A packet counts as lost when no reply came within the *patience*: the stream's linger, at least a second. That is the same for
@@ -16,14 +19,21 @@
 
 pub mod direction;
 pub mod ledger;
+mod line;
+pub mod listener;
+pub mod options;
 pub mod ping;
 mod prober;
 pub mod reflector;
 pub mod sessions;
+pub mod tcp;
 pub mod udp;
 
+pub use listener::Listener;
+pub use options::Options;
 pub use ping::Ping;
 pub use reflector::Reflector;
+pub use tcp::TcpPing;
 pub use udp::UdpEchoClient;
 
 use quell_model::Event;

@@ -1,13 +1,16 @@
 //! ICMP echo: several streams at once, each with its own socket, interval, size and TOS.
 
-use crate::prober::{self, Answer, Line, Stream, StreamSpec};
-use crate::{Emit, ProbeError};
+use crate::line::{Answer, Datagrams};
+use crate::options::{FLUSH, check_interval};
+use crate::prober::{Driver, Stream, StreamSpec};
+use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
 use quell_model::task::PingStream;
 use quell_stats::Rng;
 use quell_sys::pace::Window;
-use quell_sys::socket::{Arrival, EchoSocket, PathError};
+use quell_sys::socket::{Arrival, EchoSocket, PathError, Way};
 use quell_sys::wait::Bell;
+use quell_units::Span;
 use quell_wire::icmp::{self, EchoReply};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,7 +25,8 @@ static SOCKETS: AtomicU16 = AtomicU16::new(0);
 /// A ping task that is ready to start.
 #[derive(Debug)]
 pub struct Ping {
-    streams: Vec<(PingStream, EchoLine)>,
+    streams: Vec<(PingStream, Options, EchoLine)>,
+    flush: Span,
     seed: u64,
 }
 
@@ -39,40 +43,51 @@ impl Ping {
     ///
     /// Errors when a parameter can't be, when neither ping sockets nor raw ones are allowed, or when there is no route.
     pub fn prepare(streams: &[PingStream], seed: u64) -> Result<Self, ProbeError> {
+        let plain: Vec<_> = streams.iter().map(|s| (s.clone(), Options::default())).collect();
+        Self::open(&plain, seed)
+    }
+
+    /// The same, with wishes for each stream.
+    pub fn open(streams: &[(PingStream, Options)], seed: u64) -> Result<Self, ProbeError> {
         let rng = Rng::new(seed);
-        let streams = streams.iter().map(|stream| {
+        let streams = streams.iter().map(|(stream, options)| {
             check(stream)?;
-            let socket = open(stream.to, stream.tos.byte())?;
+            let socket = open(stream.to, stream.tos.byte(), &options.way)?;
             let key = rng.derive(&stream.stream).derive("echo").u64();
             let line = EchoLine { socket, stream: key, size: stream.size as usize };
-            Ok((stream.clone(), line))
+            Ok((stream.clone(), options.clone(), line))
         });
-        Ok(Self { streams: streams.collect::<Result<_, ProbeError>>()?, seed })
+        Ok(Self { streams: streams.collect::<Result<_, ProbeError>>()?, flush: FLUSH, seed })
+    }
+
+    /// Rows are handed on so often, instead of each second.
+    pub fn flushing_every(self, flush: Span) -> Self {
+        Self { flush, ..self }
     }
 
     /// Runs it: sends from the window's start on, ends by itself when every reply came or was waited for.
     pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
         let rng = Rng::new(self.seed);
-        let largest = self.streams.iter().map(|(_, l)| l.size).max().unwrap_or(0) + 128;
-        let streams = self.streams.into_iter().map(|(stream, line)| {
+        let largest = self.streams.iter().map(|(.., l)| l.size).max().unwrap_or(0) + 128;
+        let streams = self.streams.into_iter().map(|(stream, options, line)| {
             let spec = StreamSpec {
                 interval_ns: stream.interval.nanos(),
                 linger_ns: stream.linger.nanos(),
                 size: stream.size,
                 seed: rng.derive(&stream.stream).derive("pace").u64(),
+                count: options.count,
                 name: stream.stream,
             };
             Stream::new(spec, line, window)
         });
-        prober::run(streams.collect::<Result<_, _>>()?, largest, window, stop, emit)
+        let streams = streams.collect::<Result<_, _>>()?;
+        Driver { streams, largest, flush: self.flush }.run(window, stop, emit)
     }
 }
 
 fn check(stream: &PingStream) -> Result<(), ProbeError> {
     let wrong = |why: String| ProbeError::Parameter { stream: stream.stream.clone(), why };
-    if stream.interval.is_zero() {
-        return Err(wrong("the interval is zero; take at least 1us".into()));
-    }
+    check_interval(&stream.stream, stream.interval)?;
     if stream.size > LARGEST {
         return Err(wrong(format!(
             "{} bytes don't fit in a packet; at most {LARGEST}",
@@ -82,11 +97,11 @@ fn check(stream: &PingStream) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn open(to: IpAddr, tos: u8) -> Result<EchoSocket, ProbeError> {
+fn open(to: IpAddr, tos: u8, way: &Way) -> Result<EchoSocket, ProbeError> {
     // The process id keeps two agents in one network apart.
     let base = std::process::id() as u16;
     let identifier = base.wrapping_mul(31).wrapping_add(SOCKETS.fetch_add(1, Ordering::Relaxed));
-    Ok(EchoSocket::open(to, tos, identifier)?)
+    Ok(EchoSocket::open_by(to, tos, identifier, way)?)
 }
 
 impl EchoLine {
@@ -105,7 +120,7 @@ impl EchoLine {
     }
 }
 
-impl Line for EchoLine {
+impl Datagrams for EchoLine {
     fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

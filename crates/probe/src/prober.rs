@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   timerfd: next packet, next flush, end ─┐
-//!   sockets: replies, errors from the path ─┼─► ppoll ─► Line (packets) ─► Ledger (what became of them) ─► rows, once a second
+//!   sockets: replies, errors from the path ─┼─► ppoll ─► Line (packets) ─► Ledger (what became of them) ─► rows, now and then
 //!   bell: stop                              ─┘
 //! ```
 //!
@@ -12,46 +12,27 @@
 //! changes: then the time at which we saw the reply counts, and one-way delays are not given.
 
 use crate::ledger::{Ledger, Reply};
+use crate::line::{Answer, Line, Seen, When};
 use crate::{Emit, ProbeError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use quell_model::Event;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::{Pace, Window};
-use quell_sys::socket::errors::path_errors;
-use quell_sys::socket::{Arrival, Inbox, PathError};
+use quell_sys::socket::Inbox;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_sys::wall::Wall;
-use std::os::fd::BorrowedFd;
+use quell_units::Span;
 
-/// How often rows are handed on.
-const FLUSH_NS: u64 = 1_000_000_000;
 /// How long after a stream's end packets that were held up may still leave.
 const GRACE_NS: u64 = 200_000_000;
 /// A reply is awaited at least this long.
 const LEAST_PATIENCE_NS: u64 = 1_000_000_000;
+/// Rows are not handed on more often than this.
+const LEAST_FLUSH_NS: u64 = 10_000_000;
+const MICROSECOND_NS: u64 = 1_000;
 /// Replies taken in one call.
 const BATCH: usize = 16;
-
-/// What a reply says beside its times.
-pub(crate) struct Answer {
-    pub seq: u64,
-    /// The reflector's count.
-    pub up_order: Option<u64>,
-    /// The reflector's wall clock when it received and when it sent.
-    pub reflected_ns: Option<(u64, u64)>,
-}
-
-/// What differs between kinds of probes: the packets.
-pub(crate) trait Line {
-    fn fd(&self) -> BorrowedFd<'_>;
-    /// Sends packet `seq`; `sent_ns` is the wall clock now.
-    fn send(&mut self, seq: u64, sent_ns: u64) -> Result<(), Errno>;
-    /// Reads what came; none when it is not a reply of this stream. `next` is the first number not sent yet.
-    fn read(&mut self, arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer>;
-    /// Which packet an error is about.
-    fn blamed(&self, error: &PathError, next: u64) -> Option<u64>;
-}
 
 /// One stream of a probe.
 pub(crate) struct Stream<L> {
@@ -59,6 +40,8 @@ pub(crate) struct Stream<L> {
     line: L,
     pace: Pace,
     ledger: Ledger,
+    /// What was seen and is not entered yet.
+    seen: Vec<Seen>,
     linger_ns: u64,
     /// When the last packet was sent.
     last_ns: u64,
@@ -71,6 +54,8 @@ pub(crate) struct StreamSpec {
     pub linger_ns: u64,
     pub size: u32,
     pub seed: u64,
+    /// Most packets.
+    pub count: Option<u64>,
 }
 
 impl<L: Line> Stream<L> {
@@ -83,7 +68,8 @@ impl<L: Line> Stream<L> {
         Ok(Self {
             name: spec.name,
             line,
-            pace,
+            pace: pace.at_most(spec.count.unwrap_or(u64::MAX)),
+            seen: Vec::new(),
             ledger: Ledger::new(spec.size, spec.linger_ns.max(LEAST_PATIENCE_NS)),
             linger_ns: spec.linger_ns,
             last_ns: window.start_ns,
@@ -91,14 +77,14 @@ impl<L: Line> Stream<L> {
     }
 
     /// Sends what is due at `now_ns`; the time after that.
-    fn send(&mut self, mut now_ns: u64, window: &Window, wall: &Wall) -> u64 {
+    fn send(&mut self, mut now_ns: u64, window: &Window, wall: &mut Wall) -> u64 {
         while let Some((seq, _)) = self.next(now_ns, window).filter(|(_, due)| *due <= now_ns) {
             let t_ns = window.t(now_ns);
             match self.line.send(seq, wall.at(now_ns)) {
                 Ok(()) => self.ledger.sent(t_ns, wall.steps()),
                 Err(errno) => {
                     self.ledger.refused(t_ns, errno == Errno::ENOBUFS);
-                    self.collect_errors();
+                    self.collect_errors(window, wall);
                 }
             }
             self.last_ns = now_ns;
@@ -125,50 +111,76 @@ impl<L: Line> Stream<L> {
         }
     }
 
-    fn collect_errors(&mut self) {
-        for error in path_errors(self.line.fd()) {
-            if let Some(seq) = self.line.blamed(&error, self.ledger.next()) {
-                self.ledger.error(seq);
-            }
-        }
-    }
-
     /// Takes what came.
-    fn receive(&mut self, inbox: &mut Inbox, window: &Window, wall: &mut Wall) {
+    fn receive(&mut self, has_errors: bool, inbox: &mut Inbox, window: &Window, wall: &mut Wall) {
+        if has_errors {
+            self.collect_errors(window, wall);
+        }
         loop {
-            let got = inbox.receive(self.line.fd());
-            let now_ns = wall.look();
-            let Ok(got) = got else {
-                // The error itself stands in the queue, with its packet; datagrams behind it make the socket readable again.
-                self.collect_errors();
-                return;
-            };
-            for (arrival, bytes) in inbox.iter() {
-                self.take(arrival, bytes, now_ns, window, wall);
-            }
-            if got < inbox.capacity() {
+            let more = self.line.receive(inbox, self.ledger.next(), &mut self.seen);
+            self.note(window, wall);
+            if !more {
                 return;
             }
         }
     }
 
-    fn take(&mut self, arrival: &Arrival, bytes: &[u8], now_ns: u64, window: &Window, wall: &Wall) {
-        let Some(answer) = self.line.read(arrival, bytes, self.ledger.next()) else { return };
+    fn collect_errors(&mut self, window: &Window, wall: &mut Wall) {
+        self.line.errors(self.ledger.next(), &mut self.seen);
+        self.note(window, wall);
+    }
+
+    /// Enters what was seen.
+    fn note(&mut self, window: &Window, wall: &mut Wall) {
+        let now_ns = wall.look();
+        for seen in std::mem::take(&mut self.seen) {
+            match seen {
+                Seen::Reply { answer, when } => self.reply(answer, when, now_ns, window, wall),
+                Seen::Failed(seq) => self.ledger.error(seq),
+            }
+        }
+    }
+
+    fn reply(&mut self, answer: Answer, when: When, now_ns: u64, window: &Window, wall: &Wall) {
         let Some((t_ns, epoch)) = self.ledger.sent_at(answer.seq) else { return };
         let sent_ns = window.origin_ns.saturating_add_signed(t_ns);
-        let stamp = arrival.stamp_ns.filter(|_| epoch == wall.steps());
-        let received_ns = stamp.map_or(now_ns, |stamp| wall.monotonic(stamp)).min(now_ns);
-        let delays = stamp.zip(answer.reflected_ns).map(|(stamp, (there, back))| {
-            (there as i64 - wall.at(sent_ns) as i64, stamp as i64 - back as i64)
-        });
-        let reply = Reply {
-            rtt_ns: received_ns.saturating_sub(sent_ns),
-            up_ns: delays.map(|d| d.0),
-            down_ns: delays.map(|d| d.1),
-            up_order: answer.up_order,
-            seen_late_ns: stamp.map(|_| now_ns - received_ns),
+        let stamped = |stamp: Option<u64>| {
+            let stamp = stamp.filter(|_| epoch == wall.steps());
+            let received_ns = stamp.map_or(now_ns, |stamp| wall.monotonic(stamp)).min(now_ns);
+            let delays = stamp.zip(answer.reflected_ns).map(|(stamp, (there, back))| {
+                (there as i64 - wall.at(sent_ns) as i64, stamp as i64 - back as i64)
+            });
+            Reply {
+                rtt_ns: received_ns.saturating_sub(sent_ns),
+                up_ns: delays.map(|d| d.0),
+                down_ns: delays.map(|d| d.1),
+                up_order: answer.up_order,
+                seen_late_ns: stamp.map(|_| now_ns - received_ns),
+            }
+        };
+        let reply = match when {
+            When::Stamped(stamp) => stamped(stamp),
+            When::Measured { rtt_ns, seen_ns } => {
+                let by_us = seen_ns.saturating_sub(sent_ns);
+                // The kernel's measure is of whole microseconds: where we saw it at once, ours is finer.
+                let late = |rtt: u64| by_us.saturating_sub(rtt) > MICROSECOND_NS;
+                let rtt = rtt_ns.filter(|rtt| late(*rtt)).unwrap_or(by_us);
+                Reply { rtt_ns: rtt, seen_late_ns: rtt_ns.map(|_| by_us - rtt), ..Reply::default() }
+            }
         };
         self.ledger.reply(answer.seq, reply);
+    }
+
+    fn expire(&mut self, now_ns: i64) {
+        self.ledger.expire(now_ns);
+        self.line.settled(self.ledger.first());
+    }
+
+    fn tell_facts(&self, emit: Emit<'_>) {
+        for (what, value) in self.line.facts() {
+            let key = format!("stream/{}/{what}", self.name);
+            emit(Event::Fact { when: "after".into(), key, value });
+        }
     }
 
     fn flush(&mut self, emit: Emit<'_>) {
@@ -179,57 +191,68 @@ impl<L: Line> Stream<L> {
     }
 }
 
-/// Runs all streams to their end, or until the bell rings.
-pub(crate) fn run<L: Line>(
-    mut streams: Vec<Stream<L>>,
-    largest: usize,
-    window: &Window,
-    stop: &Bell,
-    emit: Emit<'_>,
-) -> Result<(), ProbeError> {
-    wake_exactly();
-    let mut wall = Wall::new();
-    let mut alarm = Alarm::new()?;
-    let mut inbox = Inbox::new(BATCH, largest);
-    let mut now = wall.look();
-    let mut flush = window.start_ns.max(now).saturating_add(FLUSH_NS);
-    loop {
-        for stream in &mut streams {
-            now = stream.send(now, window, &wall);
-        }
-        let Some(due) = streams.iter().filter_map(|s| s.due(now, window)).min() else { break };
-        alarm.set(Some(due.min(flush)))?;
-        let sockets: Vec<(usize, bool)> = {
-            let mut fds = vec![readable(stop), readable(&alarm)];
-            fds.extend(streams.iter().map(|s| PollFd::new(s.line.fd(), PollFlags::POLLIN)));
-            wait(&mut fds)?;
-            if came(&fds[0]) {
-                break;
-            }
-            let errs =
-                |fd: &PollFd<'_>| fd.revents().is_some_and(|e| e.contains(PollFlags::POLLERR));
-            let sockets = fds[2..].iter().enumerate();
-            sockets.filter(|(_, fd)| came(fd)).map(|(i, fd)| (i, errs(fd))).collect()
-        };
-        for (index, has_errors) in sockets {
-            if has_errors {
-                streams[index].collect_errors();
-            }
-            streams[index].receive(&mut inbox, window, &mut wall);
-        }
-        now = monotonic_ns();
-        if now >= flush {
+/// Streams that run together.
+pub(crate) struct Driver<L> {
+    pub streams: Vec<Stream<L>>,
+    /// Bytes of the largest reply.
+    pub largest: usize,
+    /// How often rows are handed on.
+    pub flush: Span,
+}
+
+impl<L: Line> Driver<L> {
+    /// Runs all streams to their end, or until the bell rings.
+    pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
+        let mut streams = self.streams;
+        let every = self.flush.nanos().max(LEAST_FLUSH_NS);
+        wake_exactly();
+        let mut wall = Wall::new();
+        let mut alarm = Alarm::new()?;
+        let mut inbox = Inbox::new(BATCH, self.largest);
+        let mut now = wall.look();
+        let mut flush = window.start_ns.max(now).saturating_add(every);
+        loop {
             for stream in &mut streams {
-                stream.ledger.expire(window.t(now));
-                stream.flush(emit);
+                now = stream.send(now, window, &mut wall);
             }
-            flush = now.saturating_add(FLUSH_NS);
+            let Some(due) = streams.iter().filter_map(|s| s.due(now, window)).min() else { break };
+            alarm.set(Some(due.min(flush)))?;
+            let Some(ready) = ready(&streams, &alarm, stop)? else { break };
+            for (index, has_errors) in ready {
+                streams[index].receive(has_errors, &mut inbox, window, &mut wall);
+            }
+            now = monotonic_ns();
+            if now >= flush {
+                for stream in &mut streams {
+                    stream.expire(window.t(now));
+                    stream.flush(emit);
+                }
+                flush = now.saturating_add(every);
+            }
         }
+        let end = window.t(monotonic_ns());
+        for stream in &mut streams {
+            stream.ledger.finish(end);
+            stream.flush(emit);
+            stream.tell_facts(emit);
+        }
+        Ok(())
     }
-    let end = window.t(monotonic_ns());
-    for stream in &mut streams {
-        stream.ledger.finish(end);
-        stream.flush(emit);
+}
+
+/// Waits; which streams have something, and whether that is errors. None when the bell rang.
+fn ready<L: Line>(
+    streams: &[Stream<L>],
+    alarm: &Alarm,
+    stop: &Bell,
+) -> Result<Option<Vec<(usize, bool)>>, ProbeError> {
+    let mut fds = vec![readable(stop), readable(alarm)];
+    fds.extend(streams.iter().map(|s| PollFd::new(s.line.fd(), PollFlags::POLLIN)));
+    wait(&mut fds)?;
+    if came(&fds[0]) {
+        return Ok(None);
     }
-    Ok(())
+    let errors = |fd: &PollFd<'_>| fd.revents().is_some_and(|e| e.contains(PollFlags::POLLERR));
+    let sockets = fds[2..].iter().enumerate().filter(|(_, fd)| came(fd));
+    Ok(Some(sockets.map(|(index, fd)| (index, errors(fd))).collect()))
 }

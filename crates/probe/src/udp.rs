@@ -1,13 +1,16 @@
 //! A UDP stream against a reflector: STAMP packets at a constant rate, with one-way delays and the direction of losses.
 
-use crate::prober::{self, Answer, Line, Stream, StreamSpec};
-use crate::{Emit, ProbeError};
+use crate::line::{Answer, Datagrams};
+use crate::options::{FLUSH, check_interval};
+use crate::prober::{Driver, Stream, StreamSpec};
+use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
 use quell_model::task::UdpEcho;
 use quell_stats::Rng;
 use quell_sys::pace::Window;
 use quell_sys::socket::{Arrival, PathError, Udp};
 use quell_sys::wait::Bell;
+use quell_units::Span;
 use quell_wire::stamp::{self, ReflectorPacket, SenderPacket, widen32};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -17,9 +20,9 @@ const LARGEST: u32 = 65_507;
 /// A UDP echo task that is ready to start.
 #[derive(Debug)]
 pub struct UdpEchoClient {
-    echo: UdpEcho,
-    line: StampLine,
-    seed: u64,
+    /// With the seed of each stream's sending times.
+    streams: Vec<(UdpEcho, Options, StampLine, u64)>,
+    flush: Span,
 }
 
 #[derive(Debug)]
@@ -34,40 +37,70 @@ struct StampLine {
 impl UdpEchoClient {
     /// Opens the socket. Errors when a parameter can't be, or there is no route.
     pub fn prepare(echo: &UdpEcho, seed: u64) -> Result<Self, ProbeError> {
-        let wrong = |why: String| ProbeError::Parameter { stream: echo.stream.clone(), why };
-        if echo.interval.is_zero() {
-            return Err(wrong("the interval is zero; take at least 1us".into()));
-        }
-        if (echo.size as usize) < stamp::BASE || echo.size > LARGEST {
-            return Err(wrong(format!(
-                "a STAMP packet has {} to {LARGEST} bytes, not {}",
-                stamp::BASE,
-                echo.size
-            )));
-        }
-        let socket = Udp::connected(echo.to, echo.tos.byte())?;
-        let ssid = Rng::new(seed).derive("ssid").u64() as u16;
-        let packet = SenderPacket::template(echo.size as usize);
-        let line = StampLine { socket, ssid, packet, reflected: 0 };
-        Ok(Self { echo: echo.clone(), line, seed })
+        let ready = ready(echo, &Options::default(), &Rng::new(seed))?;
+        Ok(Self { streams: vec![ready], flush: FLUSH })
+    }
+
+    /// Several streams at once, with wishes for each.
+    pub fn open(streams: &[(UdpEcho, Options)], seed: u64) -> Result<Self, ProbeError> {
+        let rng = Rng::new(seed);
+        let streams =
+            streams.iter().map(|(echo, options)| ready(echo, options, &rng.derive(&echo.stream)));
+        Ok(Self { streams: streams.collect::<Result<_, ProbeError>>()?, flush: FLUSH })
+    }
+
+    /// Rows are handed on so often, instead of each second.
+    pub fn flushing_every(self, flush: Span) -> Self {
+        Self { flush, ..self }
     }
 
     /// Runs it: sends from the window's start on, ends by itself when every reply came or was waited for.
     pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
-        let spec = StreamSpec {
-            interval_ns: self.echo.interval.nanos(),
-            linger_ns: self.echo.linger.nanos(),
-            size: self.echo.size,
-            seed: Rng::new(self.seed).derive("pace").u64(),
-            name: self.echo.stream,
-        };
-        let largest = self.echo.size as usize;
-        let stream = Stream::new(spec, self.line, window)?;
-        prober::run(vec![stream], largest, window, stop, emit)
+        let largest = self.streams.iter().map(|(echo, ..)| echo.size as usize).max().unwrap_or(0);
+        let streams = self.streams.into_iter().map(|(echo, options, line, seed)| {
+            let spec = StreamSpec {
+                interval_ns: echo.interval.nanos(),
+                linger_ns: echo.linger.nanos(),
+                size: echo.size,
+                seed,
+                count: options.count,
+                name: echo.stream,
+            };
+            Stream::new(spec, line, window)
+        });
+        let streams = streams.collect::<Result<_, _>>()?;
+        Driver { streams, largest, flush: self.flush }.run(window, stop, emit)
     }
 }
 
-impl Line for StampLine {
+fn ready(
+    echo: &UdpEcho,
+    options: &Options,
+    rng: &Rng,
+) -> Result<(UdpEcho, Options, StampLine, u64), ProbeError> {
+    let line = StampLine::open(echo, options, rng)?;
+    Ok((echo.clone(), options.clone(), line, rng.derive("pace").u64()))
+}
+
+impl StampLine {
+    fn open(echo: &UdpEcho, options: &Options, rng: &Rng) -> Result<Self, ProbeError> {
+        check_interval(&echo.stream, echo.interval)?;
+        if (echo.size as usize) < stamp::BASE || echo.size > LARGEST {
+            let least = stamp::BASE;
+            let size = echo.size;
+            return Err(ProbeError::Parameter {
+                stream: echo.stream.clone(),
+                why: format!("a STAMP packet has {least} to {LARGEST} bytes, not {size}"),
+            });
+        }
+        let socket = Udp::connected_by(echo.to, echo.tos.byte(), &options.way)?;
+        let ssid = rng.derive("ssid").u64() as u16;
+        let packet = SenderPacket::template(echo.size as usize);
+        Ok(Self { socket, ssid, packet, reflected: 0 })
+    }
+}
+
+impl Datagrams for StampLine {
     fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,15 +1,17 @@
 //! Probes over the loopback interface: what they say must be so, whatever the machine is busy with.
 
-use quell_model::task::{PingStream, UdpEcho};
+use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
 use quell_model::{EchoSample, EchoStatus, Event};
-use quell_probe::{Ping, Reflector, UdpEchoClient};
+use quell_probe::{Listener, Options, Ping, Reflector, TcpPing, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
+use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
 use quell_units::{Span, Tos};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn window(millis: u64) -> Window {
     let start = monotonic_ns() + 5_000_000;
@@ -154,4 +156,82 @@ fn parameters_that_can_t_be_are_refused_with_their_reason() {
     assert!(Ping::prepare(&[still], 1).unwrap_err().to_string().contains("interval"));
     let huge = ping_to("x", "127.0.0.1", 65_508);
     assert!(Ping::prepare(&[huge], 1).unwrap_err().to_string().contains("65507"));
+}
+
+fn connect_to(stream: &str, to: SocketAddr) -> TcpPingStream {
+    TcpPingStream {
+        stream: stream.into(),
+        to,
+        interval: Span::from_millis(2),
+        tos: Tos::from_byte(0),
+        linger: Span::from_millis(500),
+    }
+}
+
+#[test]
+fn an_open_port_and_a_closed_one_answer_tcp_connects_and_are_told_apart() {
+    let listener = Listener::prepare("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = Listener::prepare("127.0.0.1:0".parse().unwrap()).unwrap().local().unwrap();
+    let streams = [connect_to("open", listener.local().unwrap()), connect_to("closed", gone)];
+    let (stop, never) = (Bell::new().unwrap(), Bell::new().unwrap());
+    let rows = Rows::default();
+    let facts = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| listener.run(&stop));
+        let client = TcpPing::prepare(&streams, 2).unwrap();
+        let emit = |event| match event {
+            Event::Fact { key, value, .. } => drop(facts.lock().unwrap().insert(key, value)),
+            event => rows.take(event),
+        };
+        client.run(&window(200), &never, &emit).unwrap();
+        stop.ring();
+        server.join().unwrap().unwrap();
+    });
+    for stream in ["open", "closed"] {
+        let rows = rows.of(stream);
+        assert_eq!(rows.len(), 100, "{stream}");
+        assert!(rows.iter().all(|r| r.status == EchoStatus::Ok && r.rtt_ns.is_some()), "{stream}");
+    }
+    let facts = facts.into_inner().unwrap();
+    assert_eq!(facts["stream/open/answers"], r#"{"open":100,"refused":0}"#);
+    assert_eq!(facts["stream/closed/answers"], r#"{"open":0,"refused":100}"#);
+}
+
+#[test]
+fn a_count_ends_a_stream_and_rows_come_as_often_as_they_are_asked_for() {
+    let streams = [
+        (ping_to("few", "127.0.0.1", 56), Options { count: Some(10), ..Options::default() }),
+        (ping_to("more", "127.0.0.1", 56), Options { count: Some(60), ..Options::default() }),
+    ];
+    let (rows, handed) = (Rows::default(), AtomicUsize::new(0));
+    let ping = Ping::open(&streams, 1).unwrap().flushing_every(Span::from_millis(20));
+    let emit = |event| {
+        handed.fetch_add(1, Ordering::Relaxed);
+        rows.take(event);
+    };
+    ping.run(&window(3_600_000), &Bell::new().unwrap(), &emit).unwrap();
+    assert_eq!((rows.of("few").len(), rows.of("more").len()), (10, 60));
+    assert!(handed.into_inner() >= 4, "60 packets take 120 ms");
+}
+
+#[test]
+fn several_udp_streams_of_one_client_each_have_their_own_session() {
+    let reflector = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap();
+    let to = reflector.local().unwrap();
+    let way = Way { source: Some("127.0.0.9".parse().unwrap()), device: Some("lo".into()) };
+    let options = Options { count: Some(20), way };
+    let named = |name: &str| (UdpEcho { stream: name.into(), ..echo_to(to) }, options.clone());
+    let (stop, never) = (Bell::new().unwrap(), Bell::new().unwrap());
+    let rows = Rows::default();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| reflector.run(&stop));
+        let client = UdpEchoClient::open(&[named("a"), named("b")], 2).unwrap();
+        client.run(&window(300), &never, &|event| rows.take(event)).unwrap();
+        stop.ring();
+        server.join().unwrap().unwrap();
+    });
+    for stream in ["a", "b"] {
+        let orders: Vec<_> = rows.of(stream).iter().map(|r| r.up_order).collect();
+        assert_eq!(orders, (0..20).map(Some).collect::<Vec<_>>());
+    }
 }

@@ -87,6 +87,12 @@ impl Pace {
         Self::fractional(start_ns, interval, LOAD_DIVISOR, duration_ns, seed)
     }
 
+    /// Ends after this many packets, if that is before the duration.
+    pub fn at_most(mut self, count: u64) -> Self {
+        self.count = self.count.min(count);
+        self
+    }
+
     fn fractional(
         start_ns: u64,
         interval: (u128, u128),
@@ -204,6 +210,13 @@ mod tests {
         assert_eq!(window.next_tick(960, 40), 1_000);
         assert_eq!(window.next_tick(1_001, 40), 1_040);
         assert_eq!(window.end_ns(), 1_400);
+    }
+
+    #[test]
+    fn a_count_ends_it_before_the_duration_does() {
+        let pace = || Pace::new(0, 1_000_000, u64::MAX, 1).unwrap();
+        assert_eq!(times(pace().at_most(7)).len(), 7);
+        assert_eq!(pace().at_most(u64::MAX).count(), u64::MAX.div_ceil(1_000_000));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //!   inbox      many datagrams in one call, each with stamp, TOS, TTL and destination
 //!   errors     the socket's error queue: which packet an ICMP error was about
 //!   stream     TCP: connect with a deadline, congestion control, pacing, window, abort
+//!   way        the own address and the device by which packets leave
+//!   attempts   TCP connections that are tried and given up again, many at once
 //!   option     setsockopt(2), with errors that say what could not be set
 //! ```
 //!
@@ -13,14 +15,18 @@
 //! stamps on purpose: `SOF_TIMESTAMPING_TX_SOFTWARE` is taken by the driver, behind this host's queues, so that a queue that we
 //! want to measure would vanish from the round-trip time. Senders read the clock right before they send.
 
+pub mod attempts;
 pub mod datagram;
 pub mod echo;
 pub mod errors;
 pub mod inbox;
 pub mod option;
 pub mod stream;
+pub mod way;
 
+pub use attempts::Attempts;
 pub use datagram::Udp;
 pub use echo::EchoSocket;
 pub use errors::PathError;
 pub use inbox::{Arrival, Inbox};
+pub use way::Way;

@@ -6,7 +6,7 @@ use quell_load::sink::Sink;
 use quell_load::tcp::{Client, Server};
 use quell_load::udp::Sender;
 use quell_model::{Event, Task, TaskKind};
-use quell_probe::{Ping, Reflector, UdpEchoClient};
+use quell_probe::{Listener, Ping, Reflector, TcpPing, UdpEchoClient};
 use quell_rr::{ClientTask, ServerTask};
 use quell_sys::pace::Window;
 use quell_sys::wait::Bell;
@@ -14,6 +14,8 @@ use quell_sys::wait::Bell;
 /// A task that is ready to start.
 pub(super) enum Work {
     Ping(Ping),
+    TcpPing(TcpPing),
+    TcpListener(Listener),
     UdpEcho(UdpEchoClient),
     UdpReflector(Reflector),
     Tcp(Client),
@@ -36,6 +38,12 @@ impl Work {
         Ok(match &task.kind {
             TaskKind::Ping { streams } => {
                 Work::Ping(Ping::prepare(streams, task.seed).map_err(reason)?)
+            }
+            TaskKind::TcpPing { streams } => {
+                Work::TcpPing(TcpPing::prepare(streams, task.seed).map_err(reason)?)
+            }
+            TaskKind::TcpListener { bind } => {
+                Work::TcpListener(Listener::prepare(*bind).map_err(reason)?)
             }
             TaskKind::UdpEcho(echo) => {
                 Work::UdpEcho(UdpEchoClient::prepare(echo, task.seed).map_err(reason)?)
@@ -82,6 +90,8 @@ impl Work {
         let why = |e: quell_load::LoadError| e.to_string();
         match self {
             Work::Ping(work) => work.run(window, stop, emit).map_err(reason),
+            Work::TcpPing(work) => work.run(window, stop, emit).map_err(reason),
+            Work::TcpListener(work) => work.run(stop).map_err(reason),
             Work::UdpEcho(work) => work.run(window, stop, emit).map_err(reason),
             Work::UdpReflector(work) => work.run(stop).map_err(reason),
             Work::Tcp(work) => work.run(window, stop, emit).map_err(why),

@@ -2,10 +2,11 @@
 
 use super::PlanError;
 use crate::spec::{
-    Experiment, Load, PingProbe, Probe, Program, RrProbe, Scenario, TcpFlow, UdpFlow, UdpProbe,
+    Experiment, Load, PingProbe, Probe, Program, RrProbe, Scenario, TcpFlow, TcpPingProbe, UdpFlow,
+    UdpProbe,
 };
 use quell_lab::topology::Network;
-use quell_model::task::{OnOff, PingStream, RrClient, TcpClient, UdpEcho, UdpSend};
+use quell_model::task::{OnOff, PingStream, RrClient, TcpClient, TcpPingStream, UdpEcho, UdpSend};
 use quell_model::{Task, TaskKind};
 use quell_stats::rng::Rng;
 use quell_units::Span;
@@ -16,6 +17,9 @@ const REPORT: Span = Span::from_millis(100);
 
 /// How long a probe waits for the last replies: longer than the worst queue of a modem that deserves the name.
 const LINGER: Span = Span::from_secs(3);
+
+/// Where nobody of ours listens.
+const DISCARD_PORT: u16 = 9;
 
 /// First port of servers; each gets its own.
 const FIRST_PORT: u16 = 5201;
@@ -82,6 +86,7 @@ impl Maker<'_> {
     fn probe(&mut self, probe: &Probe) -> Result<(), PlanError> {
         match probe {
             Probe::Ping(ping) => self.ping(ping),
+            Probe::TcpPing(ping) => self.tcp_ping(ping),
             Probe::Udp(udp) => self.udp_echo(udp),
             Probe::Rr(rr) => self.rr(rr),
             Probe::Tcp(flow) => {
@@ -241,6 +246,26 @@ impl Maker<'_> {
         };
         let when = When { start_ns: 0, duration: self.duration };
         self.push(&id, &ping.from, when, TaskKind::Ping { streams: vec![stream] });
+        Ok(())
+    }
+
+    fn tcp_ping(&mut self, ping: &TcpPingProbe) -> Result<(), PlanError> {
+        let id = format!("probe/{}", ping.name);
+        self.network.find(&id, &ping.from)?;
+        let to = self.address(&id, &ping.to, ping.ipv6)?;
+        let port = match ping.listens {
+            true => self.server(&id, &ping.to, ping.ipv6, |bind| TaskKind::TcpListener { bind }),
+            false => DISCARD_PORT,
+        };
+        let stream = TcpPingStream {
+            stream: ping.name.clone(),
+            to: SocketAddr::new(to, port),
+            interval: ping.interval,
+            tos: ping.tos,
+            linger: LINGER,
+        };
+        let when = When { start_ns: 0, duration: self.duration };
+        self.push(&id, &ping.from, when, TaskKind::TcpPing { streams: vec![stream] });
         Ok(())
     }
 

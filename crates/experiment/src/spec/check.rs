@@ -133,12 +133,14 @@ fn times(experiment: &Experiment, problems: &mut Vec<String>) {
         problems.push("repeat = 0 measures nothing; give at least 1".into());
     }
     for probe in &experiment.probe {
-        if let Probe::Ping(ping) = probe
-            && ping.interval.nanos() < 100_000
-        {
+        let (name, interval, least) = match probe {
+            Probe::Ping(ping) => (&ping.name, ping.interval, Span::from_micros(100)),
+            Probe::TcpPing(ping) => (&ping.name, ping.interval, Span::from_millis(1)),
+            Probe::Udp(_) | Probe::Tcp(_) | Probe::Rr(_) => continue,
+        };
+        if interval < least {
             problems.push(format!(
-                "probe `{}`: an interval of {} is a flood; give at least 100us",
-                ping.name, ping.interval
+                "probe `{name}`: an interval of {interval} is a flood; give at least {least}"
             ));
         }
     }
@@ -209,6 +211,7 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
         let place = || format!("probe `{}`", probe.name());
         let named = match probe {
             Probe::Ping(p) => [&p.from, &p.to],
+            Probe::TcpPing(p) => [&p.from, &p.to],
             Probe::Udp(p) => [&p.from, &p.to],
             Probe::Tcp(p) => [&p.from, &p.to],
             Probe::Rr(p) => [&p.from, &p.to],
@@ -223,6 +226,7 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
     });
     let probes = experiment.probe.iter().map(|probe| match probe {
         Probe::Ping(p) => ("probe", &p.name, &p.from, &p.to),
+        Probe::TcpPing(p) => ("probe", &p.name, &p.from, &p.to),
         Probe::Udp(p) => ("probe", &p.name, &p.from, &p.to),
         Probe::Tcp(p) => ("probe", &p.name, &p.from, &p.to),
         Probe::Rr(p) => ("probe", &p.name, &p.from, &p.to),
@@ -332,7 +336,7 @@ fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
             Probe::Tcp(p) => flow("probe", p, problems),
             Probe::Udp(p) => gap("probe", &p.name, p.rate, p.size.get(), problems),
             Probe::Rr(p) => calls(p, problems),
-            Probe::Ping(_) => {}
+            Probe::Ping(_) | Probe::TcpPing(_) => {}
         }
         if let Probe::Udp(udp) = probe
             && !(44..=65_507).contains(&udp.size.get())

@@ -79,6 +79,7 @@ const UDP_FLOW: &[Metric] =
 fn measured<'a>(experiment: &'a Experiment, name: &str) -> Option<Measured<'a>> {
     let probe = experiment.probe.iter().find(|p| p.name() == name).map(|p| match p {
         Probe::Ping(_) => Measured { what: "a ping", metrics: PING, flow: None },
+        Probe::TcpPing(_) => Measured { what: "a tcp-ping", metrics: PING, flow: None },
         Probe::Udp(_) => Measured { what: "a udp probe", metrics: UDP, flow: None },
         Probe::Tcp(f) => Measured { what: "a tcp probe", metrics: TCP_FLOW, flow: Some(f) },
         Probe::Rr(_) => Measured { what: "an rr probe", metrics: CALLS, flow: None },

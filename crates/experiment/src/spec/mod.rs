@@ -250,6 +250,8 @@ pub struct Program {
 pub enum Probe {
     /// ICMP echo.
     Ping(PingProbe),
+    /// TCP connects.
+    TcpPing(TcpPingProbe),
     /// A UDP stream that is reflected: one-way delays, loss with direction, jitter.
     Udp(UdpProbe),
     /// TCP goodput over time.
@@ -263,6 +265,7 @@ impl Probe {
     pub fn name(&self) -> &str {
         match self {
             Probe::Ping(p) => &p.name,
+            Probe::TcpPing(p) => &p.name,
             Probe::Udp(p) => &p.name,
             Probe::Tcp(p) => &p.name,
             Probe::Rr(p) => &p.name,
@@ -296,6 +299,34 @@ pub struct PingProbe {
 
 fn ping_size() -> Bytes {
     Bytes::new(56)
+}
+
+/// TCP connects from one host to another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TcpPingProbe {
+    /// Its name in the results.
+    pub name: String,
+    /// The host that connects.
+    pub from: String,
+    /// The host that answers.
+    pub to: String,
+    /// Time between attempts.
+    #[serde(default = "fifth")]
+    pub interval: Span,
+    /// Whether somebody listens there. Where nobody does the host answers too, with a refusal.
+    #[serde(default = "yes")]
+    pub listens: bool,
+    /// TOS byte or DSCP name.
+    #[serde(default = "no_tos")]
+    pub tos: Tos,
+    /// Over IPv6.
+    #[serde(default)]
+    pub ipv6: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A reflected UDP stream.

@@ -11,4 +11,5 @@ mod rr;
 mod seeds;
 mod shaping;
 mod support;
+mod time;
 mod truth;

@@ -2,10 +2,11 @@
 
 use super::inbox::{connect, sockaddr};
 use super::option::{observe, set, set_tos};
+use super::way::Way;
 use crate::SysError;
 use nix::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// A UDP socket with kernel receive stamps.
 #[derive(Debug)]
@@ -27,9 +28,13 @@ impl Udp {
 
     /// One that sends to `to` with this TOS byte, and gets answers and ICMP errors from there.
     pub fn connected(to: SocketAddr, tos: u8) -> Result<Self, SysError> {
-        let any: IpAddr =
-            if to.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        let udp = Self::bound(SocketAddr::new(any, 0))?;
+        Self::connected_by(to, tos, &Way::default())
+    }
+
+    /// The same, by this way.
+    pub fn connected_by(to: SocketAddr, tos: u8, way: &Way) -> Result<Self, SysError> {
+        let udp = Self::unbound(to.is_ipv6())?;
+        way.apply(udp.as_fd(), udp.ipv6)?;
         observe(udp.as_fd(), udp.ipv6)?;
         set_tos(udp.as_fd(), udp.ipv6, tos)?;
         connect(udp.as_fd(), to)?;
@@ -53,6 +58,19 @@ impl Udp {
             set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1, "reports of own addresses")?;
         }
         Ok(udp)
+    }
+
+    /// Connecting binds it, to the address that the routes choose.
+    fn unbound(ipv6: bool) -> Result<Self, SysError> {
+        let family = if ipv6 { libc::AF_INET6 } else { libc::AF_INET };
+        // SAFETY: socket(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns.
+        let fd = unsafe {
+            let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+            let raw = Errno::result(libc::socket(family, kind, 0))
+                .map_err(|errno| SysError::new("open a UDP socket", errno))?;
+            OwnedFd::from_raw_fd(raw)
+        };
+        Ok(Self { socket: UdpSocket::from(fd), ipv6 })
     }
 
     fn bound(bind: SocketAddr) -> Result<Self, SysError> {

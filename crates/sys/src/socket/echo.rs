@@ -7,6 +7,7 @@
 
 use super::inbox::connect;
 use super::option::{observe, set_bytes, set_tos};
+use super::way::Way;
 use crate::SysError;
 use nix::errno::Errno;
 use std::net::{IpAddr, SocketAddr};
@@ -34,12 +35,18 @@ impl EchoSocket {
     ///
     /// Errors when this user may open neither kind, or there is no route.
     pub fn open(to: IpAddr, tos: u8, identifier: u16) -> Result<Self, SysError> {
+        Self::open_by(to, tos, identifier, &Way::default())
+    }
+
+    /// The same, by this way.
+    pub fn open_by(to: IpAddr, tos: u8, identifier: u16, way: &Way) -> Result<Self, SysError> {
         let mut socket = match Self::ping(to.is_ipv6()) {
             Ok(socket) => socket,
             Err(_) => Self::raw(to.is_ipv6(), identifier)?,
         };
         observe(socket.as_fd(), socket.ipv6)?;
         set_tos(socket.as_fd(), socket.ipv6, tos)?;
+        way.apply(socket.as_fd(), socket.ipv6)?;
         // A ping socket takes its identifier from the port it is bound to, which connecting does.
         connect(socket.as_fd(), SocketAddr::new(to, 0))?;
         if socket.raw {
@@ -60,7 +67,8 @@ impl EchoSocket {
         let fd = open(ipv6, libc::SOCK_RAW).map_err(|errno| {
             SysError::new("open a socket for ICMP echo", errno).advise(
                 "neither a ping socket nor a raw one is allowed: set sysctl net.ipv4.ping_group_range to a range with your \
-                 group, or be root (CAP_NET_RAW)",
+                 group (as `sysctl net.ipv4.ping_group_range='0 2147483647'`), or give the program the right \
+                 (`setcap cap_net_raw+ep $(which quell)`), or be root",
             )
         })?;
         Ok(Self { fd, raw: true, ipv6, identifier })

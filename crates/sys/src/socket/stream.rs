@@ -181,10 +181,19 @@ impl Stream {
     /// Ends the connection at once, also for threads that are blocked in it: closing it later throws away what was not sent yet
     /// and resets the other end (`SO_LINGER` of 0), so that a full queue on the path holds nobody up.
     pub fn abort(&self) {
-        let linger = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
-        // Neither can fail on a TCP socket but when it is not connected, and then there is nothing to abort.
-        let _ = set_bytes(self.as_fd(), libc::SOL_SOCKET, libc::SO_LINGER, &linger, "lingering");
+        self.dont_linger();
         self.shutdown(libc::SHUT_RDWR);
+    }
+
+    /// Closes the connection with a reset and nothing else: neither end waits for anything any more.
+    pub fn reset(self) {
+        self.dont_linger();
+    }
+
+    fn dont_linger(&self) {
+        let linger = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
+        // It can't fail on a TCP socket but when it is not connected, and then there is nothing to throw away.
+        let _ = set_bytes(self.as_fd(), libc::SOL_SOCKET, libc::SO_LINGER, &linger, "lingering");
     }
 
     fn shutdown(&self, how: libc::c_int) {

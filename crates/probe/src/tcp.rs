@@ -1,0 +1,140 @@
+//! TCP connects: how long until the other end answers a SYN. Each packet of the stream is one attempt to connect, given up with a
+//! reset as soon as it is answered.
+//!
+//! ```text
+//!   SYN ──► SYN+ACK      somebody listens: an answer
+//!   SYN ──► RST          nobody does: an answer too, the host is there
+//!   SYN ──► nothing      lost, also where a SYN that the kernel sent again was answered a second later
+//! ```
+//!
+//! Where the connection came about the kernel measured the time itself, from SYN to answer, in whole microseconds (`tcpi_rtt`); a
+//! refusal is timed by when we saw it.
+
+use crate::line::{Answer, Line, Seen, When};
+use crate::options::check_interval;
+use crate::prober::{Driver, Stream, StreamSpec};
+use crate::{Emit, Options, ProbeError};
+use nix::errno::Errno;
+use quell_model::task::TcpPingStream;
+use quell_stats::Rng;
+use quell_sys::pace::Window;
+use quell_sys::socket::Inbox;
+use quell_sys::socket::attempts::{Attempts, End, Ended};
+use quell_sys::wait::Bell;
+use quell_units::Span;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Attempts that may be open at once: file descriptors are few.
+const MOST_OPEN: u64 = 500;
+
+/// A task of TCP connects that is ready to start.
+#[derive(Debug)]
+pub struct TcpPing {
+    streams: Vec<(TcpPingStream, Options, ConnectLine)>,
+    flush: Span,
+    seed: u64,
+}
+
+#[derive(Debug)]
+struct ConnectLine {
+    attempts: Attempts,
+    /// Where the ends are put before they are read.
+    ended: Vec<Ended>,
+    oldest: u64,
+    open: u64,
+    refused: u64,
+}
+
+impl TcpPing {
+    /// Makes ready. Errors when a parameter can't be.
+    pub fn prepare(streams: &[TcpPingStream], seed: u64) -> Result<Self, ProbeError> {
+        let plain: Vec<_> = streams.iter().map(|s| (s.clone(), Options::default())).collect();
+        Self::open(&plain, seed)
+    }
+
+    /// The same, with wishes for each stream.
+    pub fn open(streams: &[(TcpPingStream, Options)], seed: u64) -> Result<Self, ProbeError> {
+        let streams = streams.iter().map(|(stream, options)| {
+            check_interval(&stream.stream, stream.interval)?;
+            let attempts = Attempts::new(stream.to, stream.tos.byte(), options.way.clone())?;
+            let line = ConnectLine { attempts, ended: Vec::new(), oldest: 0, open: 0, refused: 0 };
+            Ok((stream.clone(), options.clone(), line))
+        });
+        let streams = streams.collect::<Result<_, ProbeError>>()?;
+        Ok(Self { streams, flush: crate::options::FLUSH, seed })
+    }
+
+    /// Rows are handed on so often, instead of each second.
+    pub fn flushing_every(self, flush: Span) -> Self {
+        Self { flush, ..self }
+    }
+
+    /// Runs it: connects from the window's start on, ends by itself when every answer came or was waited for.
+    pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
+        let rng = Rng::new(self.seed);
+        let streams = self.streams.into_iter().map(|(stream, options, line)| {
+            let spec = StreamSpec {
+                interval_ns: stream.interval.nanos(),
+                linger_ns: stream.linger.nanos(),
+                size: 0,
+                seed: rng.derive(&stream.stream).derive("pace").u64(),
+                count: options.count,
+                name: stream.stream,
+            };
+            Stream::new(spec, line, window)
+        });
+        let streams = streams.collect::<Result<_, _>>()?;
+        Driver { streams, largest: 1, flush: self.flush }.run(window, stop, emit)
+    }
+}
+
+impl ConnectLine {
+    fn read(&mut self, ended: Ended) -> Option<Seen> {
+        match ended.end {
+            // The answer may be one to the SYN that was sent again, after a second at the earliest: the first one got none.
+            _ if ended.repeated > 0 => return None,
+            End::Open => self.open += 1,
+            End::Refused => self.refused += 1,
+            // The kernel sent it again and again, and gave up.
+            End::Failed(Errno::ETIMEDOUT) => return None,
+            End::Failed(_) => return Some(Seen::Failed(ended.id)),
+        }
+        let answer = Answer { seq: ended.id, ..Answer::default() };
+        let when = When::Measured { rtt_ns: ended.rtt_ns, seen_ns: ended.seen_ns };
+        Some(Seen::Reply { answer, when })
+    }
+}
+
+impl Line for ConnectLine {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.attempts.as_fd()
+    }
+
+    fn send(&mut self, seq: u64, _sent_ns: u64) -> Result<(), Errno> {
+        // Where nobody answers and they come fast, the oldest make room; they count as lost when their time is over.
+        self.settled(seq.saturating_sub(MOST_OPEN));
+        self.attempts.begin(seq)
+    }
+
+    fn receive(&mut self, _inbox: &mut Inbox, _next: u64, seen: &mut Vec<Seen>) -> bool {
+        let mut ended = std::mem::take(&mut self.ended);
+        let more = self.attempts.ended(&mut ended);
+        seen.extend(ended.drain(..).filter_map(|ended| self.read(ended)));
+        self.ended = ended;
+        more
+    }
+
+    fn errors(&mut self, _next: u64, _seen: &mut Vec<Seen>) {}
+
+    fn settled(&mut self, seq: u64) {
+        if seq > self.oldest {
+            self.oldest = seq;
+            self.attempts.give_up_before(seq);
+        }
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let answers = format!("{{\"open\":{},\"refused\":{}}}", self.open, self.refused);
+        vec![("answers", answers)]
+    }
+}

@@ -1,0 +1,42 @@
+//! Clocks and times: when packets really left and came, and what that says.
+
+use super::support::{Desk, QUIET, near, two_hosts};
+
+/// As in `truth`: each look at the clock takes 32 ns.
+const CLOCK_MS: f64 = 0.001;
+
+fn tcp_ping(name: &str, more: &str) -> String {
+    format!("[[probe]]\nname = \"{name}\"\nkind = \"tcp-ping\"\nfrom = \"a\"\nto = \"b\"\n{more}\n")
+}
+
+#[test]
+fn a_tcp_connect_takes_the_paths_round_trip_whether_somebody_listens_or_not() {
+    let probes = [
+        tcp_ping("open", ""),
+        tcp_ping("closed", "listens = false"),
+        tcp_ping("six", "ipv6 = true"),
+    ];
+    let text = two_hosts(
+        "up = { delay = \"10ms\" }\ndown = { delay = \"30ms\" }",
+        &format!("{QUIET}{}", probes.concat()),
+    );
+    let results = Desk::new().run(&text, &[]);
+    for stream in ["open", "closed", "six"] {
+        near(results.number("s", stream, "loss_ratio"), 0.0, 0.0);
+        near(results.number("s", stream, "sent"), 100.0, 1.0);
+        for point in ["min", "p50", "max"] {
+            near(results.number("s", stream, &format!("rtt_ms.{point}")), 40.0, CLOCK_MS);
+        }
+    }
+}
+
+#[test]
+fn a_syn_that_was_lost_is_a_loss_and_not_a_connect_of_a_second() {
+    let text = two_hosts(
+        "up = { loss = \"10%\", delay = \"5ms\" }\ndown = { delay = \"5ms\" }",
+        &format!("{QUIET}{}", tcp_ping("open", "interval = \"20ms\"")),
+    );
+    let results = Desk::new().run(&text, &[]);
+    near(results.number("s", "open", "loss_ratio"), 0.10, 0.038);
+    near(results.number("s", "open", "rtt_ms.max"), 10.0, CLOCK_MS);
+}

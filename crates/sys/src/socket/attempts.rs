@@ -1,0 +1,225 @@
+//! Attempts to connect: many at once, each given up as soon as it is known how it ended.
+//!
+//! ```text
+//!   us     SYN ──────────────────► them        begin(id)
+//!   us     ◄───────────── SYN+ACK  them        Open: somebody listens
+//!   us     RST ──────────────────► them        at once: they keep nothing, nor do we
+//!
+//!   us     ◄───────────────── RST  them        Refused: the host answers, and nobody listens
+//! ```
+//!
+//! All sockets are in one epoll(7) descriptor, so that one wait is for all of them.
+
+use super::inbox::sockaddr;
+use super::option::{get, get_bytes};
+use super::stream::{Stream, StreamOptions};
+use super::way::Way;
+use crate::SysError;
+use crate::clock::monotonic_ns;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// Where `tcpi_rtt` stands in `struct tcp_info` (linux/tcp.h), in microseconds.
+const RTT: usize = 68;
+/// Where `tcpi_total_retrans` stands.
+const RETRANSMITTED: usize = 100;
+/// Ends that are taken in one call.
+const BATCH: usize = 64;
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The other end accepted. The connection was reset since.
+    Open,
+    /// The other end answered that nobody listens (RST).
+    Refused,
+    /// An error came back from the path, or this host's stack gave it up.
+    Failed(Errno),
+}
+
+/// An attempt that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// What it was begun with.
+    pub id: u64,
+    /// How it ended.
+    pub end: End,
+    /// When this program found out: nanoseconds of the monotonic clock.
+    pub seen_ns: u64,
+    /// The kernel's own measure from the SYN to its answer, in nanoseconds, exact to a microsecond. There is one for what is
+    /// [`End::Open`] only.
+    pub rtt_ns: Option<u64>,
+    /// How often the SYN was sent again.
+    pub repeated: u32,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    socket: Stream,
+    /// The kernel knew the end at once, as it does on the loopback interface, and then.
+    at_once: Option<(Errno, u64)>,
+}
+
+/// Attempts to connect to one address.
+#[derive(Debug)]
+pub struct Attempts {
+    epoll: Epoll,
+    to: SocketAddr,
+    tos: u8,
+    way: Way,
+    open: BTreeMap<u64, Attempt>,
+}
+
+impl Attempts {
+    /// None yet. Errors when an option can't be set or this way can't be gone, which is tried with a socket that sends nothing.
+    pub fn new(to: SocketAddr, tos: u8, way: Way) -> Result<Self, SysError> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
+            .map_err(|errno| SysError::new("make an epoll descriptor", errno))?;
+        let attempts = Self { epoll, to, tos, way, open: BTreeMap::new() };
+        attempts.socket()?;
+        Ok(attempts)
+    }
+
+    fn socket(&self) -> Result<Stream, SysError> {
+        let options = StreamOptions { tos: self.tos, ..StreamOptions::default() };
+        let socket = Stream::new(self.to.is_ipv6(), &options)?;
+        self.way.apply(socket.as_fd(), self.to.is_ipv6())?;
+        Ok(socket)
+    }
+
+    /// Begins an attempt; `id` comes back with its end. An error is the kernel's refusal to send anything.
+    pub fn begin(&mut self, id: u64) -> Result<(), Errno> {
+        let socket = self.socket().map_err(|error| error.errno)?;
+        let (name, length) = sockaddr(self.to);
+        // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
+        let result =
+            unsafe { libc::connect(socket.as_fd().as_raw_fd(), (&raw const name).cast(), length) };
+        let at_once = match Errno::result(result) {
+            Ok(_) | Err(Errno::EINPROGRESS) => None,
+            Err(answer @ (Errno::ECONNREFUSED | Errno::ECONNRESET)) => {
+                Some((answer, monotonic_ns()))
+            }
+            Err(errno) => return Err(errno),
+        };
+        self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLOUT, id))?;
+        self.open.insert(id, Attempt { socket, at_once });
+        Ok(())
+    }
+
+    /// The attempts that ended since, without waiting; whether there may be more.
+    pub fn ended(&mut self, ended: &mut Vec<Ended>) -> bool {
+        let mut events = [EpollEvent::empty(); BATCH];
+        // It is interrupted by no signal when it does not wait, and can't fail else.
+        let got = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+        let seen_ns = monotonic_ns();
+        for event in &events[..got] {
+            if let Some(attempt) = self.open.remove(&event.data()) {
+                ended.push(attempt.end(event.data(), seen_ns));
+            }
+        }
+        got == BATCH
+    }
+
+    /// Gives up all attempts with a lower `id`.
+    pub fn give_up_before(&mut self, id: u64) {
+        self.open = self.open.split_off(&id);
+    }
+}
+
+impl Attempt {
+    fn end(self, id: u64, seen_ns: u64) -> Ended {
+        let fd = self.socket.as_fd();
+        let (errno, seen_ns) = self.at_once.unwrap_or_else(|| {
+            let error = get(fd, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
+            (Errno::from_raw(error), seen_ns)
+        });
+        let end = match errno as i32 {
+            // A reset that answers a SYN is a refusal (tcp_reset, net/ipv4/tcp_input.c); any other came after it was open.
+            0 | libc::ECONNRESET | libc::EPIPE => End::Open,
+            libc::ECONNREFUSED => End::Refused,
+            _ => End::Failed(errno),
+        };
+        let mut info = [0; RETRANSMITTED + 4];
+        let read = get_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).unwrap_or(0);
+        let number = |place: usize| -> u32 {
+            let bytes = info[..read].get(place..place + 4).and_then(|b| b.try_into().ok());
+            bytes.map_or(0, u32::from_ne_bytes)
+        };
+        let rtt_us = Some(number(RTT)).filter(|rtt| end == End::Open && *rtt > 0);
+        let repeated = number(RETRANSMITTED);
+        // Their side is reset; ours leaves no TIME-WAIT.
+        self.socket.reset();
+        Ended { id, end, seen_ns, rtt_ns: rtt_us.map(|us| u64::from(us) * 1000), repeated }
+    }
+}
+
+impl AsFd for Attempts {
+    /// Readable when attempts ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stream::{accept, listen};
+    use super::*;
+    use crate::wait::{readable, wait};
+
+    fn outcome(attempts: &mut Attempts) -> Ended {
+        wait(&mut [readable(attempts)]).unwrap();
+        let mut ended = Vec::new();
+        attempts.ended(&mut ended);
+        assert_eq!(ended.len(), 1);
+        ended[0]
+    }
+
+    #[test]
+    fn an_open_port_and_one_where_nobody_listens_both_answer() {
+        for loopback in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = listen(loopback.parse().unwrap(), None).unwrap();
+            let to = listener.local_addr().unwrap();
+            let mut attempts = Attempts::new(to, 0, Way::default()).unwrap();
+            let before = monotonic_ns();
+            attempts.begin(7).unwrap();
+            let open = outcome(&mut attempts);
+            assert_eq!((open.id, open.end, open.repeated), (7, End::Open, 0));
+            assert!(open.rtt_ns.is_none_or(|rtt| rtt <= open.seen_ns - before + 1000));
+            drop(listener);
+            attempts.begin(8).unwrap();
+            let refused = outcome(&mut attempts);
+            assert_eq!((refused.id, refused.end, refused.rtt_ns), (8, End::Refused, None));
+        }
+    }
+
+    #[test]
+    fn what_is_given_up_is_not_told_any_more() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let to = listener.local_addr().unwrap();
+        let mut attempts = Attempts::new(to, 0, Way::default()).unwrap();
+        for id in 0..4 {
+            attempts.begin(id).unwrap();
+        }
+        attempts.give_up_before(3);
+        assert_eq!(outcome(&mut attempts).id, 3);
+    }
+
+    #[test]
+    fn an_attempt_leaves_no_connection_behind() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let to = listener.local_addr().unwrap();
+        let mut attempts = Attempts::new(to, 0, Way::default()).unwrap();
+        for id in 0..20 {
+            attempts.begin(id).unwrap();
+            assert_eq!(outcome(&mut attempts).end, End::Open, "{id}");
+            drop(accept(&listener).unwrap());
+        }
+        // Also none in TIME-WAIT, which would hold the port for a minute.
+        let port = format!(":{:04X}", to.port());
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        assert_eq!(table.lines().filter(|line| line.contains(&port)).count(), 1, "{table}");
+    }
+}
