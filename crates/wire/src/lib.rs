@@ -5,12 +5,14 @@
 //!   stamp    STAMP, unauthenticated (RFC 8762), with extra padding (RFC 8972)
 //!   oneway   Quell's datagrams in one direction
 //!   hello    what a Quell TCP client tells its server first
+//!   iperf3   the protocol of iperf3, with Quell's addition
 //! ```
 //!
 //! Readers take any bytes and give a value or nothing; they never panic.
 
 pub mod hello;
 pub mod icmp;
+pub mod iperf3;
 pub mod oneway;
 mod read;
 pub mod stamp;

@@ -1,0 +1,173 @@
+//! What two Quells tell each other beyond iperf3, inside its parameters and results.
+//!
+//! Everything is optional when read, so that versions can differ.
+
+use serde::{Deserialize, Serialize};
+
+/// What a Quell client asks of a Quell server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wishes {
+    /// The version of this addition: 1.
+    pub version: u32,
+    /// Milliseconds between looks at a stream's state; 0 for none.
+    pub look_ms: u32,
+    /// Congestion control of each stream that the server sends, in their order; shorter lists repeat.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub congestion: Vec<String>,
+    /// The server shall not copy what it sends.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub zero_copy: bool,
+    /// Milliseconds of the test, where they are no whole seconds; `time` then is rounded up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_ms: Option<u64>,
+    /// Milliseconds at the start that do not count, where they are no whole seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub omit_ms: Option<u64>,
+}
+
+/// What a Quell server (or client) adds to its results.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Part {
+    /// The version of this addition: 1.
+    pub version: u32,
+    /// The host.
+    pub host: Host,
+    /// Its counters when data began to flow and when it had ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<HostCounters>,
+    /// See `before`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<HostCounters>,
+    /// The streams.
+    pub streams: Vec<PartStream>,
+}
+
+/// The host of one end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Quell's version.
+    pub quell: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// How many CPUs the process may use.
+    pub cpus: u32,
+    /// CPU time of the whole host during the test in percent of all CPUs; none where it can't be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_busy: Option<f64>,
+}
+
+/// What a host's kernel counted since its start (`/proc/net/snmp`, `/proc/net/netstat`, link and queue statistics).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostCounters {
+    /// TCP segments sent again (`RetransSegs`).
+    pub retransmitted: u64,
+    /// Retransmission timeouts (`TCPTimeouts`).
+    pub timeouts: u64,
+    /// TCP segments that were dropped since a socket's buffer was full (`TCPRcvQDrop`, `PruneCalled` …).
+    pub tcp_dropped: u64,
+    /// Datagrams dropped since a socket's buffer was full (`RcvbufErrors`).
+    pub udp_receive_dropped: u64,
+    /// Datagrams that found no room on sending (`SndbufErrors`).
+    pub udp_send_dropped: u64,
+    /// Packets that the test's device dropped on receiving.
+    pub device_receive_dropped: u64,
+    /// Packets that the test's device dropped on sending.
+    pub device_send_dropped: u64,
+    /// Packets that the test's device received with errors.
+    pub device_errors: u64,
+    /// Packets that the queues of the test's device dropped.
+    pub queue_dropped: u64,
+}
+
+/// One stream, in detail.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartStream {
+    /// Its number: 1, 3, 4 …
+    pub id: u32,
+    /// Congestion control, where this end sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Maximum segment size in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mss: Option<u32>,
+    /// Send buffer in bytes, as the kernel counts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<u64>,
+    /// Receive buffer in bytes, as the kernel counts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<u64>,
+    /// Datagrams that came after one with a higher number.
+    pub out_of_order: u64,
+    /// Further copies of datagrams.
+    pub duplicates: u64,
+    /// Datagrams that this end's own socket dropped for want of room: no loss of the network.
+    pub socket_dropped: u64,
+    /// Times between arrivals: how many of them were shorter than each bound in nanoseconds (the bound before excluded).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<(u64, u64)>,
+    /// The stream over time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<Moment>,
+}
+
+/// The state of a stream at one time; counts from the stream's start, omitted seconds included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Moment {
+    /// Nanoseconds since the test's start at this end.
+    pub t_ns: i64,
+    /// Bytes sent or received.
+    pub bytes: u64,
+    /// Datagrams; 0 for TCP.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub packets: u64,
+    /// Datagrams lost so far, at a receiver.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Segments sent again.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retransmits: u64,
+    /// Congestion window in bytes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cwnd: u64,
+    /// Smoothed round-trip time in microseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub srtt_us: u64,
+    /// Variation of the round-trip time in microseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rttvar_us: u64,
+    /// The kernel's estimate of the delivery rate in bytes a second.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub delivery_rate: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_addition_comes_out_as_it_went_in_and_leaves_out_what_is_nothing() {
+        let moment = Moment { t_ns: -5, bytes: 7, retransmits: 2, ..Moment::default() };
+        let stream = PartStream {
+            id: 3,
+            gaps: vec![(1000, 4)],
+            moments: vec![moment],
+            ..PartStream::default()
+        };
+        let part = Part { version: 1, streams: vec![stream], ..Part::default() };
+        let text = serde_json::to_string(&part).unwrap();
+        assert_eq!(serde_json::from_str::<Part>(&text).unwrap(), part);
+        assert!(text.contains(r#"{"t_ns":-5,"bytes":7,"retransmits":2}"#), "{text}");
+        assert_eq!(serde_json::from_str::<Part>("{}").unwrap(), Part::default());
+    }
+}

@@ -1,0 +1,231 @@
+//! The protocol of iperf3 (as of 3.12; its source is its only description), with Quell's addition.
+//!
+//! ```text
+//!   client                        control connection (TCP)                         server
+//!     │── cookie (37 bytes) ────────────────────────────────────────────────────────►│
+//!     │◄─ ParamExchange ─────────────────────────────────────────────────────────────│
+//!     │── length (4 bytes, big endian), Parameters as JSON ─────────────────────────►│
+//!     │◄─ CreateStreams ─────────────────────────────────────────────────────────────│
+//!     │══ data connections: TCP with the cookie first, UDP with a hello and reply ══►│
+//!     │◄─ TestStart ─────────────────────────────────────────────────────────────────│
+//!     │◄─ TestRunning ───────────────────────────────────────────────────────────────│
+//!     │══ data ═════════════════════════════════════════════════════════════════════►│
+//!     │── TestEnd ──────────────────────────────────────────────────────────────────►│
+//!     │◄─ ExchangeResults ───────────────────────────────────────────────────────────│
+//!     │── length, Results as JSON ──────────────────────────────────────────────────►│
+//!     │◄─ length, Results as JSON ───────────────────────────────────────────────────│
+//!     │◄─ DisplayResults ────────────────────────────────────────────────────────────│
+//!     │── IperfDone ────────────────────────────────────────────────────────────────►│
+//! ```
+//!
+//! States are one byte. Streams have the numbers 1, 3, 4, 5 …: 2 is left out. Parameters and results may carry the key `quell`, which
+//! iperf3 ignores: a server that leaves it out of its results is no Quell.
+
+mod datagram;
+mod extension;
+mod parameters;
+mod results;
+
+pub use datagram::{Datagram, Hello, header_size};
+pub use extension::{Host, HostCounters, Moment, Part, PartStream, Wishes};
+pub use parameters::Parameters;
+pub use results::{Results, StreamResult};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The port of `iperf3 -s`, and of `quell serve`.
+pub const PORT: u16 = 5201;
+/// Bytes of a cookie: 36 letters and digits, and a zero.
+pub const COOKIE: usize = 37;
+/// Bytes of the length before a JSON text.
+pub const LENGTH: usize = 4;
+/// Longest JSON of parameters that a server needs to take, in bytes. Those of iperf3 3.12 with all options have less than 2 kB.
+pub const LONGEST_PARAMETERS: usize = 64 << 10;
+/// Longest JSON of results, in bytes: an hour's states of eight streams, twice a second, fit.
+pub const LONGEST_RESULTS: usize = 16 << 20;
+
+/// What a test is known by on both ends: whoever knows it belongs to the test.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Cookie([u8; COOKIE]);
+
+/// Letters and digits of a cookie (base 32 of RFC 4648, small).
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+impl Cookie {
+    /// One from 36 random bytes; 5 bits of each count.
+    pub fn from_random(random: &[u8; COOKIE - 1]) -> Self {
+        let mut bytes = [0; COOKIE];
+        for (to, from) in bytes.iter_mut().zip(random) {
+            *to = ALPHABET[usize::from(from & 31)];
+        }
+        Self(bytes)
+    }
+
+    /// Reads one; none unless it is 36 letters and digits and a zero.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes: [u8; COOKIE] = *bytes.first_chunk()?;
+        let (zero, text) = bytes.split_last()?;
+        (*zero == 0 && text.iter().all(u8::is_ascii_alphanumeric)).then_some(Self(bytes))
+    }
+
+    /// As sent.
+    pub fn bytes(&self) -> &[u8; COOKIE] {
+        &self.0
+    }
+
+    /// The letters and digits.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.0[..COOKIE - 1]).unwrap_or_default()
+    }
+}
+
+/// Cookies are secrets: logs get the first letters only.
+impl std::fmt::Debug for Cookie {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cookie({}…)", self.text().get(..4).unwrap_or_default())
+    }
+}
+
+/// Where a test stands; one signed byte on the control connection (`iperf_api.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(i8)]
+pub enum State {
+    /// All data connections are there.
+    TestStart = 1,
+    /// Data flows.
+    TestRunning = 2,
+    /// The client's time or bytes are over.
+    TestEnd = 4,
+    /// The server awaits the client's parameters.
+    ParamExchange = 9,
+    /// The server awaits data connections.
+    CreateStreams = 10,
+    /// The server goes away.
+    ServerTerminate = 11,
+    /// The client goes away.
+    ClientTerminate = 12,
+    /// The server awaits the client's results.
+    ExchangeResults = 13,
+    /// The server has sent its results.
+    DisplayResults = 14,
+    /// The client has all it wanted.
+    IperfDone = 16,
+    /// The server is busy, or does not let this client in.
+    AccessDenied = -1,
+    /// The server failed; two numbers of 4 bytes follow: iperf3's error and `errno`.
+    ServerError = -2,
+}
+
+impl State {
+    const ALL: [State; 12] = [
+        State::TestStart,
+        State::TestRunning,
+        State::TestEnd,
+        State::ParamExchange,
+        State::CreateStreams,
+        State::ServerTerminate,
+        State::ClientTerminate,
+        State::ExchangeResults,
+        State::DisplayResults,
+        State::IperfDone,
+        State::AccessDenied,
+        State::ServerError,
+    ];
+
+    /// As sent.
+    pub fn byte(self) -> u8 {
+        (self as i8).cast_unsigned()
+    }
+
+    /// Reads one; none when no such state exists.
+    pub fn read(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.byte() == byte)
+    }
+}
+
+/// The number of the stream with this index from 0: 1, 3, 4, 5 …
+pub fn stream_id(index: usize) -> u32 {
+    let index = u32::try_from(index).unwrap_or(u32::MAX - 2);
+    if index == 0 { 1 } else { index + 2 }
+}
+
+/// A value as JSON behind its length.
+///
+/// Errors only when the value can't be JSON: a map whose keys are not texts, or a text beyond 4 GiB.
+pub fn frame<T: Serialize>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
+    let text = serde_json::to_vec(value)?;
+    let length = u32::try_from(text.len())
+        .map_err(|_| serde::ser::Error::custom("the text is longer than 4 GiB"))?;
+    Ok([&length.to_be_bytes()[..], &text].concat())
+}
+
+/// The length that stands before a JSON text, if it is at most `longest`.
+pub fn length(bytes: [u8; LENGTH], longest: usize) -> Option<usize> {
+    usize::try_from(u32::from_be_bytes(bytes)).ok().filter(|length| *length <= longest)
+}
+
+/// Reads a JSON text (without its length).
+pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, serde_json::Error> {
+    // iperf3 sends a C string's bytes and may count its end.
+    serde_json::from_slice(text.strip_suffix(&[0]).unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn states_are_iperf3s_bytes() {
+        assert_eq!(State::ParamExchange.byte(), 9);
+        assert_eq!(State::AccessDenied.byte(), 0xff);
+        for state in State::ALL {
+            assert_eq!(State::read(state.byte()), Some(state));
+        }
+        assert_eq!(State::read(3), None);
+    }
+
+    #[test]
+    fn the_second_number_is_left_out() {
+        assert_eq!([0, 1, 2, 3].map(stream_id), [1, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_cookie_is_36_letters_and_a_zero_and_nothing_else() {
+        let cookie = Cookie::from_random(&[255; 36]);
+        assert_eq!(cookie.text(), "7".repeat(36));
+        assert_eq!(Cookie::read(cookie.bytes()), Some(cookie));
+        let mut bytes = *cookie.bytes();
+        bytes[36] = b'a';
+        assert_eq!(Cookie::read(&bytes), None);
+        assert_eq!(Cookie::read(&bytes[..36]), None);
+        assert_eq!(Cookie::read(b"GET / HTTP/1.1\r\nHost: example.org\r\n\0\0"), None);
+        assert_eq!(format!("{cookie:?}"), "Cookie(7777…)");
+    }
+
+    #[test]
+    fn a_length_beyond_the_limit_is_refused() {
+        assert_eq!(length([0, 0, 1, 0], 256), Some(256));
+        assert_eq!(length([0, 0, 1, 1], 256), None);
+        assert_eq!(length([255; 4], LONGEST_RESULTS), None);
+    }
+
+    #[test]
+    fn a_frame_is_a_length_and_a_text() {
+        let frame = frame(&Parameters::default()).unwrap();
+        let length = length(*frame.first_chunk().unwrap(), 1000).unwrap();
+        assert_eq!(length, frame.len() - 4);
+        assert_eq!(read::<Parameters>(&frame[4..]).unwrap(), Parameters::default());
+        assert!(read::<Parameters>(b"{}\0").is_ok(), "with the end of a C string");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Cookie::read(&bytes);
+            let _ = (read::<Parameters>(&bytes).is_ok(), read::<Results>(&bytes).is_ok());
+            let _ = (Datagram::read(&bytes, true), Datagram::read(&bytes, false), Hello::read(&bytes));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What each end tells the other when data has flowed.
+
+use super::Part;
+use serde::{Deserialize, Serialize};
+
+/// One end's results, by iperf3's names.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Results {
+    /// CPU of the process in percent of one CPU.
+    pub cpu_util_total: f64,
+    /// The part in user space.
+    pub cpu_util_user: f64,
+    /// The part in the kernel.
+    pub cpu_util_system: f64,
+    /// Whether `retransmits` of this end's streams mean something: 1, 0, or -1 when this end does not send.
+    pub sender_has_retransmits: i32,
+    /// Congestion control of this end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion_used: Option<String>,
+    /// What the server printed, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_output_text: Option<String>,
+    /// The same of a server with JSON output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_output_json: Option<serde_json::Value>,
+    /// The streams, those of both directions.
+    pub streams: Vec<StreamResult>,
+    /// What a Quell adds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quell: Option<Part>,
+}
+
+/// One stream, as one end saw it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamResult {
+    /// Its number: 1, 3, 4 …
+    pub id: u32,
+    /// Bytes that this end sent or received, without the omitted seconds.
+    pub bytes: u64,
+    /// Segments sent again; -1 where this end does not know.
+    pub retransmits: i64,
+    /// Jitter of RFC 3550 in seconds, at a receiver of datagrams.
+    pub jitter: f64,
+    /// Datagrams lost, at a receiver.
+    pub errors: i64,
+    /// Those lost in the omitted seconds (newer versions).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub omitted_errors: Option<i64>,
+    /// Datagrams sent, or at a receiver the largest number seen.
+    pub packets: i64,
+    /// Those in the omitted seconds (newer versions).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub omitted_packets: Option<i64>,
+    /// Seconds from the test's start to the stream's.
+    pub start_time: f64,
+    /// Seconds from the test's start to the stream's end.
+    pub end_time: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_iperf3_are_read_and_ours_have_its_names() {
+        let text = r#"{"cpu_util_total":10.5,"cpu_util_user":1.5,"cpu_util_system":9,"sender_has_retransmits":-1,
+            "congestion_used":"cubic","streams":[{"id":1,"bytes":123,"retransmits":-1,"jitter":0.0001,"errors":2,
+            "packets":100,"start_time":0,"end_time":10.000123}]}"#;
+        let results: Results = serde_json::from_str(text).unwrap();
+        assert_eq!(results.streams[0].errors, 2);
+        let ours = serde_json::to_value(&results).unwrap();
+        let theirs: serde_json::Value = serde_json::from_str(text).unwrap();
+        let keys = |value: &serde_json::Value| -> Vec<String> {
+            value.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default()
+        };
+        assert_eq!(keys(&ours), keys(&theirs));
+        assert_eq!(keys(&ours["streams"][0]), keys(&theirs["streams"][0]));
+    }
+}
