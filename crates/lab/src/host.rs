@@ -1,14 +1,16 @@
-//! What the running kernel lacks for an experiment: each kind of device, queue, filter and action is tried in a scratch namespace
-//! before anything starts.
+//! What the running kernel lacks for an experiment: each kind of device, queue, filter, action and congestion control is tried in a
+//! scratch namespace before anything starts.
 
 use crate::build::BuildError;
 use crate::cell::{CellPlan, ChangeWhat};
+use crate::kernel::congestion_asked;
 use crate::line;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkKind, NewLink};
 use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{LinkName, NetlinkError, Stack};
 use quell_sys::netns::NetNs;
+use quell_sys::socket::stream::{Stream, StreamOptions};
 use quell_tc::{Clsact, Filter, Ingress, Qdisc, Queue, Step, Tree};
 use std::collections::BTreeMap;
 
@@ -27,6 +29,13 @@ fn probe(plans: &[CellPlan], found: &mut BTreeMap<String, String>) -> Result<(),
     let name: LinkName = "probe".parse().expect("a short word is a device name");
     stack.create_link(&NewLink::new(name.clone(), LinkKind::Ifb))?;
     let index = stack.index_of(&name)?;
+    for name in congestion_asked(plans) {
+        let congestion = Some(name.to_owned());
+        let options = StreamOptions { congestion, ..StreamOptions::default() };
+        if let Err(error) = Stream::new(false, &options) {
+            found.insert(format!("congestion control `{name}`"), error.to_string());
+        }
+    }
     let mut seen = Vec::new();
     for plan in plans {
         for tree in trees(plan) {

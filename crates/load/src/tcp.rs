@@ -90,6 +90,11 @@ impl Client {
         let streams = (0..spec.connections)
             .map(|_| Stream::new(spec.to.is_ipv6(), &options))
             .collect::<Result<_, SysError>>()?;
+        if !sends {
+            // The other end sends, most often on this same kernel: better told now than when it refuses.
+            let congestion = spec.congestion.clone();
+            Stream::new(spec.to.is_ipv6(), &StreamOptions { congestion, ..Default::default() })?;
+        }
         Ok(Self { task: task.into(), spec: spec.clone(), seed, streams })
     }
 
@@ -368,6 +373,19 @@ fn buffer(window: Bytes) -> u32 {
     u32::try_from(window.get()).unwrap_or(u32::MAX)
 }
 
+/// Why a connection became no flow.
+struct NoFlow {
+    why: String,
+    /// The flow's name, where it was one of ours that can't have what it asks for.
+    refused: Option<String>,
+}
+
+impl From<String> for NoFlow {
+    fn from(why: String) -> Self {
+        Self { why, refused: None }
+    }
+}
+
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
@@ -432,7 +450,8 @@ impl Server {
             reporter.ended();
             if stopped {
                 reporter.finish(monotonic_ns());
-                return Ok(());
+                // Whoever asked saw only that the connection ended; the reason is known here.
+                return desk.papers().errors.drain(..).next().map_or(Ok(()), Err);
             }
             reporter.tick(monotonic_ns());
             if called && let Some((stream, from)) = accept(&self.listener)? {
@@ -442,8 +461,12 @@ impl Server {
                     desk.keep(&mut papers, &stream);
                 }
                 let work = move || {
-                    if let Err(why) = self.attend(&stream, from, desk) {
+                    if let Err(NoFlow { why, refused }) = self.attend(&stream, from, desk) {
                         stream.abort();
+                        if let Some(flow) = refused {
+                            let why = format!("its sending end refused it: {why}");
+                            desk.papers().errors.push(LoadError::Parameter { flow, why });
+                        }
                         let line = format!("{from}: {why}");
                         emit(Event::Output { task: self.task.clone(), stderr: true, line });
                     }
@@ -458,21 +481,24 @@ impl Server {
     }
 
     /// One connection to its end; the reason why there was no flow.
-    fn attend(&self, stream: &Arc<Stream>, from: SocketAddr, desk: &Desk) -> Result<(), String> {
+    fn attend(&self, stream: &Arc<Stream>, from: SocketAddr, desk: &Desk) -> Result<(), NoFlow> {
         let mut bytes = [0; hello::SIZE];
         let mut have = 0;
         while have < bytes.len() {
             match stream.read(&mut bytes[have..]) {
                 // Broken off before it said anything: the client's affair.
                 Ok(0) | Err(_) if have == 0 => return Ok(()),
-                Ok(0) => return Err("it ended within its first words".into()),
+                Ok(0) => return Err(NoFlow::from("it ended within its first words".to_owned())),
                 Ok(got) => have += got,
                 Err(Errno::EINTR) => {}
-                Err(errno) => return Err(format!("it broke within its first words: {errno:?}")),
+                Err(errno) => {
+                    return Err(format!("it broke within its first words: {errno:?}").into());
+                }
             }
         }
-        let hello = Hello::read(&bytes)
-            .ok_or("it does not speak as a Quell of this version; the connection was closed")?;
+        let hello = Hello::read(&bytes).ok_or_else(|| {
+            "it does not speak as a Quell of this version; the connection was closed".to_owned()
+        })?;
         let options = StreamOptions {
             tos: hello.tos,
             congestion: hello.congestion.clone().filter(|_| hello.down),
@@ -480,7 +506,9 @@ impl Server {
             window: None,
             mss: None,
         };
-        stream.apply(from.is_ipv6(), &options).map_err(|e| e.to_string())?;
+        stream
+            .apply(from.is_ipv6(), &options)
+            .map_err(|e| NoFlow { why: e.to_string(), refused: Some(hello.name.clone()) })?;
         let (side, report_ns) = match hello.down {
             true => (Side::Sender, hello.report_ns.max(1_000_000)),
             false => (Side::Receiver, self.report.nanos()),

@@ -218,6 +218,44 @@ fn a_stranger_at_the_servers_port_is_sent_away_and_the_server_goes_on() {
     assert!(log.lines()[0].0.contains("does not speak"), "{:?}", log.lines());
 }
 
+#[test]
+fn a_server_that_can_t_do_what_it_is_asked_fails_with_its_reason() {
+    use std::io::{Read, Write};
+    let log = Log::default();
+    let server =
+        Server::prepare("server", LOOPBACK.parse().unwrap(), Span::from_millis(20), None).unwrap();
+    let to = server.local().unwrap();
+    let (window, stop) = (window(1000), Bell::new().unwrap());
+    // A client of another machine, whose kernel has what this one lacks.
+    let hello = quell_wire::hello::Hello {
+        name: "bulk".into(),
+        down: true,
+        tos: 0,
+        bytes: None,
+        pacing: None,
+        report_ns: 1_000_000,
+        congestion: Some("hybridla".into()),
+    };
+    let result = std::thread::scope(|scope| {
+        let serving = scope.spawn(|| server.run(&window, &stop, &|event| log.put(event)));
+        let mut client = std::net::TcpStream::connect(to).unwrap();
+        client.write_all(&hello.write().unwrap()).unwrap();
+        let _ = client.read_to_end(&mut Vec::new());
+        stop.ring();
+        serving.join().unwrap()
+    });
+    let said = result.unwrap_err().to_string();
+    assert!(said.contains("`bulk`") && said.contains("hybridla"), "{said}");
+}
+
+#[test]
+fn a_client_that_receives_knows_the_congestion_controls_of_its_kernel() {
+    let mut client = tcp("127.0.0.1:9".parse().unwrap(), Direction::Down);
+    client.congestion = Some("hybridla".into());
+    let said = Client::prepare("load", &client, 1).unwrap_err().to_string();
+    assert!(said.contains("hybridla") && said.contains("cubic"), "{said}");
+}
+
 fn udp(to: SocketAddr) -> UdpSend {
     UdpSend {
         stream: "flood".into(),

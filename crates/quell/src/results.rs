@@ -8,7 +8,7 @@ use quell_experiment::nearest;
 use quell_experiment::run::{Finished, STOPPED};
 use quell_experiment::spec::{Experiment, Load, Probe, load_file};
 use quell_model::manifest::ExpectationRecord;
-use quell_model::{CellStatus, Manifest, Outcome};
+use quell_model::{CellId, CellRecord, CellStatus, Manifest, Outcome, TaskRecord};
 use quell_report::analysis::{EchoResult, FlowResult, Results, StreamKind, StreamResult};
 use quell_report::{figures, html, json, table};
 use quell_store::{Run, RunState, RunSummary};
@@ -102,10 +102,7 @@ fn footnote(experiment: &Experiment) -> String {
 fn judge(run: &Run, results: &Results, experiment: &Experiment) -> Vec<ExpectationRecord> {
     let is_probe = |name: &str| experiment.probe.iter().any(|p| p.name() == name);
     let ran = |source: &Source| {
-        let mut cells = run.manifest.cells.iter().filter(|c| {
-            source.scenario.as_ref().is_none_or(|s| *s == c.id.scenario)
-                && (c.id.probe == source.probe || c.id.probe == "all" || !is_probe(&source.probe))
-        });
+        let mut cells = run.manifest.cells.iter().filter(|c| is_meant(&c.id, source, is_probe));
         let mut any = false;
         cells.all(|c| {
             any = true;
@@ -121,9 +118,47 @@ fn judge(run: &Run, results: &Results, experiment: &Experiment) -> Vec<Expectati
         .filter(|c| c.sources().iter().all(|s| ran(s)))
         .map(|claim| {
             let verdict = claim.check(&evidence);
-            ExpectationRecord { claim: verdict.claim, held: verdict.held, found: verdict.found }
+            // What was measured while a load or a probe was missing proves nothing.
+            let missing = missing(&run.manifest, &claim, is_probe);
+            let found = match &missing {
+                Some(what) => format!("{}; {what}", verdict.found),
+                None => verdict.found,
+            };
+            let held = verdict.held && missing.is_none();
+            ExpectationRecord { claim: verdict.claim, held, found }
         })
         .collect()
+}
+
+/// Whether a cell is one of those that a source speaks of.
+fn is_meant(id: &CellId, source: &Source, is_probe: impl Fn(&str) -> bool) -> bool {
+    source.scenario.as_ref().is_none_or(|s| *s == id.scenario)
+        && (id.probe == source.probe || id.probe == "all" || !is_probe(&source.probe))
+}
+
+/// What failed in a cell that a claim rests on, for a person.
+fn missing(manifest: &Manifest, claim: &Claim, is_probe: impl Fn(&str) -> bool) -> Option<String> {
+    let meant = |id: &CellId| claim.sources().iter().any(|s| is_meant(id, s, &is_probe));
+    let cells = manifest.cells.iter().filter(|c| meant(&c.id));
+    let mut failed = cells.flat_map(|c| failed_in(c).map(move |(task, _)| (c, task)));
+    let (cell, task) = failed.next()?;
+    let what = match task.id.strip_prefix("server/").unwrap_or(&task.id).split_once('/') {
+        Some((kind, name)) => format!("{kind} `{name}`"),
+        None => task.id.clone(),
+    };
+    let more = match failed.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    Some(format!("{what} failed in {}{more}", cell.id))
+}
+
+/// The tasks of a cell that ended with an error, with its reason.
+fn failed_in(cell: &CellRecord) -> impl Iterator<Item = (&TaskRecord, &str)> {
+    cell.tasks.iter().filter_map(|task| match &task.outcome {
+        Some(Outcome::Failed(why)) => Some((task, why.as_str())),
+        _ => None,
+    })
 }
 
 struct Table<'a> {
@@ -271,9 +306,6 @@ pub fn after_run(
             );
         }
     }
-    if !args.json.json {
-        print!("{}", failed_tasks(manifest));
-    }
     let failed: Vec<String> = manifest
         .cells
         .iter()
@@ -293,27 +325,45 @@ pub fn after_run(
         return Err(Failure::system(text));
     }
     let broken = manifest.expectations.iter().filter(|e| !e.held).count();
+    let mut wrong: Vec<String> = Vec::new();
+    wrong.extend(failed_tasks(manifest));
     if broken > 0 {
-        return Err(Failure::check(format!(
+        wrong.push(format!(
             "{broken} of {} expectations of {} failed",
             manifest.expectations.len(),
             experiment.name
-        )));
+        ));
     }
-    Ok(ExitCode::SUCCESS)
+    if wrong.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::check(wrong.join("\n"))) }
 }
 
-/// Tasks that ended with an error in cells that went on without them.
-fn failed_tasks(manifest: &Manifest) -> String {
-    let mut text = String::new();
-    for cell in manifest.cells.iter().filter(|c| c.status == CellStatus::Complete) {
-        for task in &cell.tasks {
-            if let Some(Outcome::Failed(why)) = &task.outcome {
-                text.push_str(&format!("  {}: {} on {}: {why}\n", cell.id, task.id, task.host));
-            }
-        }
+/// Most failed tasks that are told one by one.
+const TOLD: usize = 12;
+
+/// Tasks that ended with an error in cells that went on without them; none where none did.
+fn failed_tasks(manifest: &Manifest) -> Option<String> {
+    let cells = manifest.cells.iter().filter(|c| c.status == CellStatus::Complete);
+    let failed: Vec<String> = cells
+        .flat_map(|cell| {
+            failed_in(cell).map(move |(task, why)| {
+                format!("  {}: {} on {}: {why}", cell.id, task.id, task.host)
+            })
+        })
+        .collect();
+    let count = failed.len();
+    let mut text = match count {
+        0 => return None,
+        1 => "a task failed; its cell went on without it:".to_owned(),
+        _ => format!("{count} tasks failed; their cells went on without them:"),
+    };
+    for line in failed.iter().take(TOLD) {
+        text.push('\n');
+        text.push_str(line);
     }
-    if text.is_empty() { text } else { format!("\ntasks that failed\n{text}") }
+    if count > TOLD {
+        text.push_str(&format!("\n  … and {} more", count - TOLD));
+    }
+    Some(text)
 }
 
 fn verdicts(expectations: &[ExpectationRecord]) -> String {

@@ -10,6 +10,7 @@ use quell_experiment::spec::{Experiment, check, load_file, set};
 use quell_experiment::{builtin, nearest};
 use quell_lab::build::ifb_name;
 use quell_lab::cell::CellPlan;
+use quell_lab::kernel::{congestion_asked, congestion_controls};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
@@ -198,7 +199,14 @@ fn can_be_written(args: &Run) -> Result<(), Failure> {
 
 fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Carrier, Failure> {
     match backend {
-        Backend::Guest => guest_options(guest).map(Carrier::Guest),
+        Backend::Guest => {
+            let options = guest_options(guest)?;
+            // Of a kernel that was named nothing is known; there the task tells.
+            if !options.key.is_empty() {
+                guest_offers(plans)?;
+            }
+            Ok(Carrier::Guest(options))
+        }
         Backend::Host => {
             let lacking = quell_experiment::run::host_lacking(plans).map_err(Failure::system)?;
             if lacking.is_empty() {
@@ -209,6 +217,20 @@ fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Carrie
                 lacking.join("\n  ")
             )))
         }
+    }
+}
+
+/// Told before anything runs: flows whose congestion control the lab's kernel has not would carry nothing.
+fn guest_offers(plans: &[CellPlan]) -> Result<(), Failure> {
+    let known = congestion_controls();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    match congestion_asked(plans).into_iter().find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(format!(
+            "the lab's kernel has no congestion control `{name}`{}; it has {}",
+            nearest::hint(name, &known),
+            known.join(", ")
+        ))),
     }
 }
 

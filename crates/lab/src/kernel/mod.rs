@@ -13,12 +13,14 @@
 mod build;
 mod edit;
 mod job;
+mod offers;
 mod place;
 mod ready;
 mod tools;
 
 pub use build::{BuildError, build};
 pub use edit::EditError;
+pub use offers::{congestion_asked, congestion_controls};
 pub use place::KernelSource;
 pub use ready::{NotReady, Ready, inspect};
 pub use tools::MissingTool;

@@ -150,7 +150,8 @@ fn an_agent_that_is_killed_is_told_and_the_others_go_on() {
     );
     let file = desk.file("e.toml", &text);
     let output = desk.quell(&["run", &file.to_string_lossy()]);
-    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "two loads were missing");
+    let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("load/later on b: its agent died"), "{said}");
     let shown = shown(&desk);
     assert_eq!(shown["complete"], true);

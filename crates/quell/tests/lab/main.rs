@@ -7,6 +7,7 @@ mod days;
 mod exec;
 mod host;
 mod kernel;
+mod missing;
 mod rr;
 mod seeds;
 mod shaping;

@@ -169,28 +169,6 @@ fn random_marking_spares_packets_that_can_be_marked() {
 }
 
 #[test]
-fn a_task_that_can_not_work_is_told_with_its_reason_and_the_rest_goes_on() {
-    let desk = Desk::new();
-    let text = two_hosts(
-        "both = { delay = \"5ms\" }",
-        &format!(
-            "[[load]]\nname = \"broken\"\nkind = \"command\"\non = \"a\"\nrun = [\"/nonexistent/program\"]\n\
-             [[load]]\nname = \"failing\"\nkind = \"command\"\non = \"a\"\nrun = [\"sh\", \"-c\", \"echo oh dear >&2; exit 7\"]\n\
-             [[load]]\nname = \"strange\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\ncongestion = \"hybridla\"\n\
-             [[scenario]]\nname = \"s\"\nloads = [\"broken\", \"failing\", \"strange\"]\n{PING}"
-        ),
-    );
-    let file = desk.file("e.toml", &text);
-    let output = desk.quell(&["run", &file.to_string_lossy()]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    for part in ["/nonexistent/program", "7", "hybridla", "cubic"] {
-        assert!(said.contains(part), "{part} in {said}");
-    }
-    let results = desk.run(&text, &[]);
-    near(results.number("s", "ping", "loss_ratio"), 0.0, 0.0);
-}
-
-#[test]
 fn the_connections_of_foreign_programs_are_sampled_too() {
     let text = two_hosts(
         "both = { rate = \"5Mbit\", delay = \"5ms\" }",
