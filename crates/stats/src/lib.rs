@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   numbers --Sample::new--> Sample --> quantiles, Summary, BoxSummary, ECDF, Histogram
+//!   a stream without an end --> Running: the same figures in bounded memory
 //!   transit times, in order of arrival --> Jitter (RFC 3550)
 //!   one-way delays, in order of sending --> ipdv (RFC 3393)
 //!   sequence numbers, in order of arrival --> ArrivalOrder (RFC 4737)
@@ -20,6 +21,7 @@ pub mod ipdv;
 pub mod jitter;
 pub mod order;
 pub mod rng;
+pub mod running;
 pub mod sample;
 
 pub use bootstrap::{Bootstrap, Interval, Repeats};
@@ -30,4 +32,5 @@ pub use ipdv::ipdv;
 pub use jitter::Jitter;
 pub use order::ArrivalOrder;
 pub use rng::Rng;
+pub use running::Running;
 pub use sample::{Sample, Summary, mean, median, quantile, sd, summary};

@@ -1,0 +1,243 @@
+//! The figures of a stream of values that has no end, in bounded memory.
+//!
+//! ```text
+//!   values ──► the first 4096 as they are                  quantiles are exact
+//!          ──► then buckets: each octave in 256 parts,     quantiles are within 0.4 %, and nearly always much nearer:
+//!              count, least and greatest of each           each bucket knows where its values really are
+//!          ──► count, minimum, maximum, mean, deviation    exact all the way (Welford's recurrence)
+//! ```
+//!
+//! Values are whole numbers from 0, as nanoseconds are. A stream of one value has that value as each of its quantiles, exactly.
+
+use crate::sample::Summary;
+use std::collections::BTreeMap;
+
+/// So many values are kept as they are.
+const KEPT: usize = 4096;
+/// An octave is divided into two to the power of this.
+const PART_BITS: u32 = 8;
+const PARTS: usize = 1 << PART_BITS;
+
+/// Values that were taken so far.
+#[derive(Debug, Clone, Default)]
+pub struct Running {
+    count: u64,
+    mean: f64,
+    squares: f64,
+    min: u64,
+    max: u64,
+    first: Vec<u64>,
+    octaves: BTreeMap<u32, Box<[Bucket]>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    count: u64,
+    low: u64,
+    high: u64,
+}
+
+impl Bucket {
+    fn push(&mut self, value: u64) {
+        if self.count == 0 {
+            (self.low, self.high) = (value, value);
+        }
+        self.low = self.low.min(value);
+        self.high = self.high.max(value);
+        self.count += 1;
+    }
+}
+
+impl Running {
+    /// Nothing was taken.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a value.
+    pub fn push(&mut self, value: u64) {
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count += 1;
+        let before = value as f64 - self.mean;
+        self.mean += before / self.count as f64;
+        self.squares += before * (value as f64 - self.mean);
+        if self.octaves.is_empty() && self.first.len() < KEPT {
+            self.first.push(value);
+            return;
+        }
+        for value in std::mem::take(&mut self.first) {
+            self.file(value);
+        }
+        self.file(value);
+    }
+
+    fn file(&mut self, value: u64) {
+        // Octave 0 holds what is below the number of parts, each value by itself.
+        let octave = (u64::BITS - value.leading_zeros()).saturating_sub(PART_BITS);
+        let part = (value >> octave.saturating_sub(1)) as usize % PARTS;
+        let buckets = self.octaves.entry(octave);
+        buckets.or_insert_with(|| vec![Bucket::default(); PARTS].into())[part].push(value);
+    }
+
+    /// How many values were taken.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The smallest; none when there is no value.
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// The largest.
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// The arithmetic mean.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.mean)
+    }
+
+    /// The sample standard deviation (divisor n-1); none for a single value.
+    pub fn sd(&self) -> Option<f64> {
+        (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
+    }
+
+    /// The quantile at `p`, as [`crate::Sample::quantile`] defines it; none when there is no value or `p` is not within 0..=1.
+    pub fn quantile(&self, p: f64) -> Option<f64> {
+        self.quantiles([p]).map(|[value]| value)
+    }
+
+    /// Several quantiles, ascending, for the price of one.
+    pub fn quantiles<const N: usize>(&self, ps: [f64; N]) -> Option<[f64; N]> {
+        if self.count == 0 || !ps.iter().all(|p| (0.0..=1.0).contains(p)) {
+            return None;
+        }
+        if self.octaves.is_empty() {
+            let mut sorted = self.first.clone();
+            sorted.sort_unstable();
+            let sorted: Vec<f64> = sorted.into_iter().map(|v| v as f64).collect();
+            return Some(ps.map(|p| crate::sample::quantile_of(&sorted, p)));
+        }
+        Some(ps.map(|p| {
+            let position = (self.count - 1) as f64 * p;
+            let below = position as u64;
+            let share = position - below as f64;
+            let low = self.at(below);
+            let high = if share > 0.0 { self.at(below + 1) } else { low };
+            low + share * (high - low)
+        }))
+    }
+
+    /// The value at a place in the ascending order, from 0: exact at the ends of each bucket, evenly spread in between.
+    fn at(&self, place: u64) -> f64 {
+        let mut passed = 0;
+        for bucket in self.octaves.values().flat_map(|parts| parts.iter()).filter(|b| b.count > 0) {
+            if place < passed + bucket.count {
+                let (low, high) = (bucket.low as f64, bucket.high as f64);
+                let share = match bucket.count {
+                    1 => 0.0,
+                    count => (place - passed) as f64 / (count - 1) as f64,
+                };
+                return low + share * (high - low);
+            }
+            passed += bucket.count;
+        }
+        self.max as f64
+    }
+
+    /// All the figures at once, in `unit` values to one (1e6 makes milliseconds of nanoseconds).
+    pub fn summary(&self, unit: f64) -> Option<Summary> {
+        let [p50, p90, p99] = self.quantiles([0.5, 0.9, 0.99])?;
+        Some(Summary {
+            n: usize::try_from(self.count).unwrap_or(usize::MAX),
+            min: self.min as f64 / unit,
+            mean: self.mean / unit,
+            p50: p50 / unit,
+            p90: p90 / unit,
+            p99: p99 / unit,
+            max: self.max as f64 / unit,
+            sd: self.sd().map(|sd| sd / unit),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sample;
+    use proptest::prelude::*;
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Running {
+        let mut running = Running::new();
+        values.into_iter().for_each(|v| running.push(v));
+        running
+    }
+
+    #[test]
+    fn a_short_stream_has_the_exact_figures_of_a_sample() {
+        let values = [9, 2, 4, 4, 5, 4, 7, 5];
+        let sample = Sample::new(values.map(|v| v as f64)).expect("values").summary();
+        let got = of(values).summary(1.0).expect("values");
+        assert_eq!((got.n, got.min, got.p50, got.p90, got.max), (8, 2.0, 4.5, sample.p90, 9.0));
+        assert!((got.mean - 5.0).abs() < 1e-12);
+        assert!((got.sd.unwrap() - sample.sd.unwrap()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_long_stream_of_one_value_has_that_value_everywhere() {
+        let running = of(std::iter::repeat_n(20_000_123, 50_000));
+        let got = running.summary(1e6).expect("values");
+        assert_eq!(
+            (got.min, got.p50, got.p99, got.max),
+            (20.000123, 20.000123, 20.000123, 20.000123)
+        );
+        assert!(got.sd.unwrap() < 1e-9);
+    }
+
+    #[test]
+    fn nothing_and_one_value() {
+        assert_eq!(Running::new().summary(1.0), None);
+        assert_eq!((Running::new().min(), Running::new().mean()), (None, None));
+        let one = of([7]);
+        assert_eq!((one.quantile(0.3), one.sd()), (Some(7.0), None));
+        assert_eq!((one.quantile(1.1), one.quantile(f64::NAN)), (None, None));
+    }
+
+    #[test]
+    fn memory_is_that_of_the_range_not_of_the_stream() {
+        let running = of((0..1_000_000u64).map(|n| 10_000_000 + n * 37 % 20_000_000));
+        assert!(running.octaves.len() <= 3, "{} octaves", running.octaves.len());
+        assert_eq!(running.first.capacity(), 0);
+    }
+
+    #[test]
+    fn the_whole_range_of_numbers_has_its_place() {
+        let mut running = of(std::iter::repeat_n(1, KEPT));
+        for value in [0, 255, 256, 257, 511, 512, u64::MAX - 1, u64::MAX] {
+            running.push(value);
+        }
+        assert_eq!((running.min(), running.max()), (Some(0), Some(u64::MAX)));
+        assert_eq!(running.quantile(1.0), Some(u64::MAX as f64));
+        assert_eq!(running.quantile(0.0), Some(0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_of_a_long_stream_are_within_a_bucket_of_the_true_ones(
+            values in prop::collection::vec(0u64..200_000_000, 5000..5500),
+            p in 0.0f64..=1.0,
+        ) {
+            let sample = Sample::new(values.iter().map(|v| *v as f64)).expect("values");
+            let exact = sample.quantile(p).expect("p is within 0 and 1");
+            let got = of(values).quantile(p).expect("there are values");
+            // Both neighbours of the place are in buckets that are a 256th of their value wide.
+            let place = (p * (sample.count() - 1) as f64) as usize;
+            let next = (place + 1).min(sample.count() - 1);
+            let slack = sample.values()[next] / 128.0 + 1.0;
+            prop_assert!((got - exact).abs() <= slack, "{got} is not {exact}");
+        }
+    }
+}
