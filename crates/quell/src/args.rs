@@ -102,6 +102,17 @@ Packets are numbered as `tcpdump --number -r FILE` does. Capture at the end that
 between an ACK and what follows it are the sender's own. Exits with 1 if the capture breaks off; what was read until
 then is told.")]
     Trace(Trace),
+    /// Ping one or several hosts: loss, delay and jitter, watched as they come
+    #[command(after_help = "Examples:
+  quell ping example.org
+  quell ping -c 400 -t voip,192.0.2.7,EF,160 -t bulk,192.0.2.7,CS1,1400
+  quell ping --method udp 192.0.2.7                  (quell serve there; loss by direction, one-way delays)
+  quell ping --save -d 10min example.org             (then: quell show, quell report)
+  quell ping -c 10 example.org --json | jq .streams[0].rtt_ms.p50
+
+On a terminal a view is drawn in place; in a pipe each packet is a line. Ctrl-C ends it and sums up, a second one ends at
+once. Exits with 1 when a stream got no reply at all.")]
+    Ping(crate::ping::PingArgs),
     /// Time calls over TCP, by size; tell who waited, for what, and what to change
     #[command(after_help = "Examples:
   quell rr --serve --bind 192.0.2.7                       (at the other end; loopback only without --bind)

@@ -2,8 +2,10 @@
 
 mod args;
 mod failure;
+mod keep;
 mod kernel;
 mod lab;
+mod ping;
 mod progress;
 mod results;
 mod rr;
@@ -70,6 +72,7 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Kernel(command) => kernel::kernel(&command),
         Command::Lab(command) => lab::lab(&command),
         Command::Trace(args) => trace::trace(&args),
+        Command::Ping(args) => ping::ping(&args),
         Command::Rr(args) => rr::rr(&args),
         Command::Agent => agent(),
         Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),

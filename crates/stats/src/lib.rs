@@ -32,5 +32,5 @@ pub use ipdv::ipdv;
 pub use jitter::Jitter;
 pub use order::ArrivalOrder;
 pub use rng::Rng;
-pub use running::Running;
+pub use running::{Running, RunningAround};
 pub use sample::{Sample, Summary, mean, median, quantile, sd, summary};

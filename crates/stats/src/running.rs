@@ -115,13 +115,11 @@ impl Running {
         if self.count == 0 || !ps.iter().all(|p| (0.0..=1.0).contains(p)) {
             return None;
         }
-        if self.octaves.is_empty() {
-            let mut sorted = self.first.clone();
-            sorted.sort_unstable();
-            let sorted: Vec<f64> = sorted.into_iter().map(|v| v as f64).collect();
-            return Some(ps.map(|p| crate::sample::quantile_of(&sorted, p)));
-        }
+        let sorted = self.sorted();
         Some(ps.map(|p| {
+            if let Some(sorted) = &sorted {
+                return crate::sample::quantile_of(sorted, p);
+            }
             let position = (self.count - 1) as f64 * p;
             let below = position as u64;
             let share = position - below as f64;
@@ -131,7 +129,24 @@ impl Running {
         }))
     }
 
-    /// The value at a place in the ascending order, from 0: exact at the ends of each bucket, evenly spread in between.
+    /// The values themselves, ascending, as long as they are kept.
+    fn sorted(&self) -> Option<Vec<f64>> {
+        self.octaves.is_empty().then(|| {
+            let mut sorted = self.first.clone();
+            sorted.sort_unstable();
+            sorted.into_iter().map(|v| v as f64).collect()
+        })
+    }
+
+    /// The value at a place in the ascending order, kept or in a bucket.
+    fn place(&self, place: u64) -> f64 {
+        match self.sorted() {
+            Some(sorted) => sorted.get(place as usize).copied().unwrap_or(self.max as f64),
+            None => self.at(place),
+        }
+    }
+
+    /// The value at a place of the buckets, from 0: exact at the ends of each bucket, evenly spread in between.
     fn at(&self, place: u64) -> f64 {
         let mut passed = 0;
         for bucket in self.octaves.values().flat_map(|parts| parts.iter()).filter(|b| b.count > 0) {
@@ -160,6 +175,68 @@ impl Running {
             p99: p99 / unit,
             max: self.max as f64 / unit,
             sd: self.sd().map(|sd| sd / unit),
+        })
+    }
+}
+
+/// Values that may be negative and far from zero, as delays between clocks that are not in step: the same figures, exact to a part of the
+/// distance from the first value and not from zero.
+#[derive(Debug, Clone, Default)]
+pub struct RunningAround {
+    first: Option<i64>,
+    /// Distances of those below the first value.
+    below: Running,
+    /// Of the others.
+    above: Running,
+}
+
+impl RunningAround {
+    /// Nothing was taken.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a value.
+    pub fn push(&mut self, value: i64) {
+        let first = *self.first.get_or_insert(value);
+        let half = if value < first { &mut self.below } else { &mut self.above };
+        half.push(value.abs_diff(first));
+    }
+
+    /// How many values were taken.
+    pub fn count(&self) -> u64 {
+        self.below.count + self.above.count
+    }
+
+    /// All the figures at once, in `unit` values to one.
+    pub fn summary(&self, unit: f64) -> Option<Summary> {
+        let first = self.first? as f64;
+        let (below, above) = (&self.below, &self.above);
+        let n = self.count();
+        let place = |place: u64| match place < below.count {
+            true => -below.place(below.count - 1 - place),
+            false => above.place(place - below.count),
+        };
+        let quantile = |p: f64| {
+            let position = (n - 1) as f64 * p;
+            let (low, share) = (position as u64, position.fract());
+            let (low, high) = (place(low), place((low + 1).min(n - 1)));
+            (first + low + share * (high - low)) / unit
+        };
+        let mean = (above.mean * above.count as f64 - below.mean * below.count as f64) / n as f64;
+        let squares = |half: &Running, sign: f64| {
+            half.squares + half.count as f64 * (sign * half.mean - mean).powi(2)
+        };
+        let variance = (squares(below, -1.0) + squares(above, 1.0)) / (n.max(2) - 1) as f64;
+        Some(Summary {
+            n: usize::try_from(n).unwrap_or(usize::MAX),
+            min: quantile(0.0),
+            mean: (first + mean) / unit,
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            max: quantile(1.0),
+            sd: (n > 1).then(|| variance.sqrt() / unit),
         })
     }
 }
@@ -222,6 +299,25 @@ mod tests {
         assert_eq!((running.min(), running.max()), (Some(0), Some(u64::MAX)));
         assert_eq!(running.quantile(1.0), Some(u64::MAX as f64));
         assert_eq!(running.quantile(0.0), Some(0.0));
+    }
+
+    #[test]
+    fn delays_between_clocks_that_are_an_hour_apart_keep_their_microseconds() {
+        let hour = -3_600_000_000_000i64;
+        let (mut around, mut values) = (RunningAround::new(), Vec::new());
+        for n in 0..20_000i64 {
+            let value = hour + 10_000_000 + (n * 7919) % 4_000_001 - 2_000_000;
+            around.push(value);
+            values.push(value as f64);
+        }
+        let exact = crate::summary(&values).expect("values");
+        let got = around.summary(1.0).expect("values");
+        assert_eq!((got.n, got.min, got.max), (exact.n, exact.min, exact.max));
+        for (got, exact) in [(got.p50, exact.p50), (got.p99, exact.p99), (got.mean, exact.mean)] {
+            assert!((got - exact).abs() < 10_000.0, "{got} is not {exact}");
+        }
+        assert!((got.sd.unwrap() / exact.sd.unwrap() - 1.0).abs() < 1e-3);
+        assert_eq!(RunningAround::new().summary(1.0), None);
     }
 
     proptest! {

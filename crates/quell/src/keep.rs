@@ -1,0 +1,130 @@
+//! Keeping what a command measured by itself as a run, as an experiment would: readable by `quell show`, `plot`, `report` and `runs`,
+//! while it goes on and after whatever ends it.
+//!
+//! ```text
+//!   Keep::begin ──► manifest, one cell ──► event, event … (each handed to the kernel at once) ──► finish: tables
+//!                                           killed here: readable up to the last event
+//! ```
+
+use crate::failure::Failure;
+use quell_model::manifest::{FORMAT_VERSION, KernelRecord};
+use quell_model::{CellId, CellRecord, CellStatus, Event, Manifest, Outcome, TaskRecord};
+use quell_store::{JournalWriter, RunWriter};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+/// What is measured, for the manifest.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// Names the run, as `ping` or what the person calls it.
+    pub name: String,
+    /// The scenario's name in tables, as `icmp`.
+    pub scenario: String,
+    /// What it is, in a line.
+    pub title: String,
+    /// The task, as `ping`.
+    pub task: String,
+    /// Which clock the times come from.
+    pub clock: String,
+    /// From this came all randomness.
+    pub seed: u64,
+    /// How long it is planned to take in nanoseconds, where that is known.
+    pub window_ns: Option<u64>,
+}
+
+/// A run that is being kept.
+#[derive(Debug)]
+pub struct Keep {
+    writer: RunWriter,
+    journal: JournalWriter,
+    manifest: Manifest,
+    begun: Instant,
+}
+
+impl Keep {
+    /// Makes the run's folder under `base`. Errors when that can't be written.
+    pub fn begin(base: &Path, about: &About) -> Result<Self, Failure> {
+        let manifest = manifest(about);
+        let cell = manifest.cells[0].id.clone();
+        let writer = RunWriter::create(base, manifest.clone()).map_err(Failure::system)?;
+        let mut journal = writer.journal(&cell).map_err(Failure::system)?;
+        let kernel = manifest.kernel.version.clone();
+        let begin = Event::Begin { cell, seed: about.seed, kernel };
+        journal.append(&begin).map_err(Failure::system)?;
+        Ok(Self { writer, journal, manifest, begun: Instant::now() })
+    }
+
+    /// Takes an event. What was taken is kept also when the program is killed.
+    pub fn event(&mut self, event: &Event) -> Result<(), Failure> {
+        self.journal.append(event).map_err(Failure::system)
+    }
+
+    /// Turns the events into tables; the run's folder. `reason` is why it could not go on, if it could not.
+    pub fn finish(mut self, reason: Option<String>) -> Result<PathBuf, Failure> {
+        let elapsed = self.begun.elapsed();
+        let took_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let task = self.manifest.cells[0].tasks[0].id.clone();
+        let outcome = reason.clone().map_or(Outcome::Done, Outcome::Failed);
+        let t_ns = i64::try_from(took_ns).unwrap_or(i64::MAX);
+        self.event(&Event::Ended { task, t_ns, outcome })?;
+        self.event(&match reason {
+            Some(reason) => Event::Abort { reason },
+            None => Event::End { virtual_ns: took_ns },
+        })?;
+        self.manifest.wall_s = Some(elapsed.as_secs_f64());
+        let folder = self.writer.folder().to_path_buf();
+        self.writer.finish(self.manifest).map_err(Failure::system)?;
+        Ok(folder)
+    }
+}
+
+/// The command as it was typed, each word quoted where a shell would want it.
+pub fn command_line() -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_=.,:/%@+[]".contains(c))
+    };
+    let quoted = |word: String| match plain(&word) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let words = std::env::args_os().skip(1).map(|w| quoted(w.to_string_lossy().into_owned()));
+    std::iter::once("quell".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn manifest(about: &About) -> Manifest {
+    let machine = quell_experiment::run::machine();
+    let version = nix::sys::utsname::uname()
+        .map_or_else(|_| String::new(), |u| u.release().to_string_lossy().into_owned());
+    let id = CellId { scenario: about.scenario.clone(), probe: about.task.clone(), repeat: 0 };
+    Manifest {
+        format: FORMAT_VERSION,
+        quell: env!("CARGO_PKG_VERSION").into(),
+        run: String::new(),
+        experiment: about.name.clone(),
+        title: about.title.clone(),
+        experiment_text: format!("# measured by hand\n# {}\n", command_line()),
+        changes: Vec::new(),
+        seed: about.seed,
+        started: quell_store::utc_rfc3339(SystemTime::now()),
+        kernel: KernelRecord { backend: "host".into(), version, ..KernelRecord::default() },
+        machine,
+        clock: about.clock.clone(),
+        cells: vec![CellRecord {
+            id,
+            seed: about.seed,
+            status: CellStatus::Planned,
+            reason: None,
+            wall_s: None,
+            virtual_s: None,
+            window_ns: about.window_ns,
+            tasks: vec![TaskRecord { id: about.task.clone(), host: "here".into(), outcome: None }],
+        }],
+        complete: false,
+        wall_s: None,
+        virtual_s: None,
+        sysctls: BTreeMap::new(),
+        queues: BTreeMap::new(),
+        expectations: Vec::new(),
+    }
+}

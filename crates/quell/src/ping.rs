@@ -1,0 +1,288 @@
+//! `quell ping`: several streams at once, watched while they run, summed up at the end, kept as a run where that is wanted.
+//!
+//! ```text
+//!   args ──► target (names, addresses) ──► session (sockets, threads) ──► watch ──┬─► live, on screen   a terminal
+//!                                                                                 ├─► text              a pipe
+//!                                                       tally, one a stream ◄─────┼─► json              a program
+//!                                                                                 └─► keep              a run
+//! ```
+
+mod json;
+mod live;
+mod screen;
+mod session;
+mod tally;
+mod target;
+mod text;
+mod watch;
+
+use crate::args::Place;
+use crate::failure::Failure;
+use crate::keep::{About, Keep, command_line};
+use clap::{Args, ValueEnum};
+use quell_units::{Ecn, Span, Tos};
+use session::{Method, Session};
+use std::io::IsTerminal;
+use std::net::IpAddr;
+use std::process::ExitCode;
+use target::{Usual, Wanted};
+
+/// Where `quell serve` reflects.
+const UDP_PORT: u16 = 5201;
+/// Where nearly every host answers, be it with a refusal.
+const TCP_PORT: u16 = 443;
+/// Faster than this only root may send, and only where the network is one's own.
+const LEAST_INTERVAL: Span = Span::from_millis(2);
+
+/// Options of `quell ping`.
+#[derive(Debug, Args)]
+pub struct PingArgs {
+    /// What to ping: HOST, ADDRESS; with --method udp or tcp also HOST:PORT, [IPv6]:PORT
+    #[arg(required_unless_present_any = ["streams"])]
+    pub hosts: Vec<String>,
+    /// A stream with a name, and a TOS byte and size of its own: -t voip,example.org,EF,160 (repeatable)
+    #[arg(short = 't', long = "stream", value_name = "ID,HOST[,TOS[,SIZE]]")]
+    pub streams: Vec<Wanted>,
+    /// Time between packets of a stream: 200ms, or 0.2 for seconds
+    #[arg(short, long, value_name = "TIME", default_value = "0.2", value_parser = seconds)]
+    pub interval: Span,
+    /// Packets of each stream; without it, until Ctrl-C
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// How long packets are sent; without it, until Ctrl-C
+    #[arg(short, long, value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<Span>,
+    /// Bytes of payload (UDP: at least 44)
+    #[arg(short, long, value_name = "BYTES", default_value = "56", value_parser = target::size)]
+    pub size: u32,
+    /// TOS byte or traffic class: a number, or a name as EF, CS1, low-delay
+    #[arg(long, value_name = "TOS", default_value = "0")]
+    pub tos: Tos,
+    /// The two ECN bits of the TOS byte
+    #[arg(long, value_enum)]
+    pub ecn: Option<EcnMark>,
+    /// What is sent
+    #[arg(short, long, value_enum, default_value_t = MethodName::Icmp)]
+    pub method: MethodName,
+    /// Port at the other end [default: 5201 for udp, 443 for tcp]
+    #[arg(short, long)]
+    pub port: Option<u16>,
+    /// IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    /// How long a reply is awaited before its packet counts as lost; at least 1s
+    #[arg(short = 'W', long, value_name = "TIME", default_value = "3s", value_parser = seconds)]
+    pub wait: Span,
+    /// Keep every packet as a run, for `quell show`, `plot` and `report`
+    #[arg(long)]
+    pub save: bool,
+    /// The same, and call the run so
+    #[arg(short = 'w', long, value_name = "NAME")]
+    pub write: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+    /// A line a packet also on a terminal
+    #[arg(long)]
+    pub plain: bool,
+    /// Only the summary
+    #[arg(short, long, conflicts_with_all = ["plain", "json"])]
+    pub quiet: bool,
+    /// Print JSON: one document at the end, or with =lines an object for each packet as it goes
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "document", value_name = "FORM")]
+    pub json: Option<JsonForm>,
+    /// From this come the exact sending times
+    #[arg(long, default_value_t = 1, hide = true)]
+    pub seed: u64,
+}
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MethodName {
+    /// ICMP echo
+    Icmp,
+    /// STAMP over UDP, to `quell serve` or another reflector; tells the direction of losses and one-way delays
+    Udp,
+    /// The handshake of a TCP connection; an open or closed port answers
+    Tcp,
+}
+
+/// The ECN field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EcnMark {
+    /// ECT(0)
+    Ect0,
+    /// ECT(1)
+    Ect1,
+    /// Congestion experienced
+    Ce,
+}
+
+/// How JSON is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum JsonForm {
+    /// One document at the end
+    Document,
+    /// An object a line
+    Lines,
+}
+
+/// How it is shown while it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Live,
+    Lines,
+    Quiet,
+    Json(JsonForm),
+}
+
+/// A time; a bare number is seconds, as ping has it.
+fn seconds(text: &str) -> Result<Span, String> {
+    if let Ok(seconds) = text.trim().parse::<f64>() {
+        let nanos = seconds * 1e9;
+        return match (0.0..=1e18).contains(&nanos) {
+            true => Ok(Span::from_nanos(nanos.round() as u64)),
+            false => Err(format!("`{text}` is no time; write 200ms, or 0.2 for seconds")),
+        };
+    }
+    text.parse::<Span>().map_err(|e| e.to_string())
+}
+
+/// `quell ping`.
+pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
+    let session = session(args)?;
+    allowed(&session)?;
+    let probers = session.prepare()?;
+    let keep = match args.save || args.write.is_some() {
+        true => Some(begin(args, &session)?),
+        false => None,
+    };
+    let shown = match args.json {
+        Some(form) => Shown::Json(form),
+        None if args.quiet => Shown::Quiet,
+        None if args.plain || !live_terminal() => Shown::Lines,
+        None => Shown::Live,
+    };
+    let ended = watch::watch(&session, probers, shown, keep)?;
+    let run = ended.run.as_ref().map(|folder| folder.display().to_string());
+    match shown {
+        Shown::Json(form) => {
+            let mut document = json::document(&session, &ended.tallies, CLOCK, run.as_deref());
+            if form == JsonForm::Lines {
+                document["event"] = "end".into();
+                println!("{document}");
+            } else {
+                println!("{document:#}");
+            }
+        }
+        _ => {
+            if shown == Shown::Lines {
+                println!();
+            }
+            print!("{}", text::summary(&session, &ended.tallies));
+            if let Some(run) = &run {
+                println!("\nkept as {run}");
+            }
+        }
+    }
+    match ended.failed {
+        Some(why) => Err(Failure::system(why)),
+        None => verdict(&session, &ended.tallies),
+    }
+}
+
+/// Which clock the times come from.
+const CLOCK: &str =
+    "CLOCK_MONOTONIC when sent; the kernel's receive stamps (SO_TIMESTAMPNS), by a constant offset";
+
+fn live_terminal() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
+    std::io::stdout().is_terminal() && !dumb
+}
+
+fn session(args: &PingArgs) -> Result<Session, Failure> {
+    let method = match args.method {
+        MethodName::Icmp => Method::Icmp,
+        MethodName::Udp => Method::Udp,
+        MethodName::Tcp => Method::Tcp,
+    };
+    if method == Method::Icmp && args.port.is_some() {
+        return Err(Failure::usage("--port: ICMP has no ports; take --method udp or tcp"));
+    }
+    let port = match method {
+        Method::Icmp => None,
+        Method::Udp => Some(args.port.unwrap_or(UDP_PORT)),
+        Method::Tcp => Some(args.port.unwrap_or(TCP_PORT)),
+    };
+    if args.interval.is_zero() {
+        return Err(Failure::usage("-i 0: a packet at least every 10us; root may send that often"));
+    }
+    let family = if args.ipv4 { Some(4) } else { args.ipv6.then_some(6) };
+    let usual = Usual { family, port, tos: args.tos, size: args.size };
+    let mut wanted = args.streams.clone();
+    wanted.extend(args.hosts.iter().map(|h| Wanted::host(h)));
+    let mut targets = target::resolve(&wanted, usual)?;
+    if let Some(mark) = args.ecn {
+        let ecn = match mark {
+            EcnMark::Ect0 => Ecn::Ect0,
+            EcnMark::Ect1 => Ecn::Ect1,
+            EcnMark::Ce => Ecn::Ce,
+        };
+        targets.iter_mut().for_each(|t| t.tos = t.tos.with_ecn(ecn));
+    }
+    Ok(Session {
+        targets,
+        method,
+        interval: args.interval,
+        count: args.count,
+        duration: args.duration,
+        wait: args.wait,
+        seed: args.seed,
+    })
+}
+
+/// A ping must not become a flood by a slip of the finger.
+fn allowed(session: &Session) -> Result<(), Failure> {
+    let root = nix::unistd::geteuid().is_root();
+    let own = |address: IpAddr| address.is_loopback();
+    let far = session.targets.iter().find(|t| !own(t.to.ip()));
+    match far {
+        Some(target) if session.interval < LEAST_INTERVAL && !root => Err(Failure::usage(format!(
+            "-i {} to {}: more than {} packets a second to other machines only as root; take -i 2ms",
+            session.interval,
+            target.host,
+            1_000_000_000 / LEAST_INTERVAL.nanos()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
+    let about = About {
+        name: args.write.clone().unwrap_or_else(|| "ping".into()),
+        scenario: session.method.key().into(),
+        title: command_line(),
+        task: "ping".into(),
+        clock: CLOCK.into(),
+        seed: session.seed,
+        window_ns: None,
+    };
+    Keep::begin(&args.place.base, &about)
+}
+
+/// A stream without any answer is a failed check.
+fn verdict(session: &Session, tallies: &[tally::Tally]) -> Result<ExitCode, Failure> {
+    let silent: Vec<&str> = session
+        .targets
+        .iter()
+        .zip(tallies)
+        .filter(|(_, tally)| tally.received == 0 && tally.sent > 0)
+        .map(|(target, _)| target.name.as_str())
+        .collect();
+    match silent[..] {
+        [] => Ok(ExitCode::SUCCESS),
+        _ => Err(Failure::check(format!("no reply from {}", silent.join(", ")))),
+    }
+}

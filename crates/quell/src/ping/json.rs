@@ -1,0 +1,114 @@
+//! The same for programs: one document at the end, or an object a line while it goes on.
+
+use super::session::{Method, Session};
+use super::tally::{LATE_NS, Tally};
+use super::target::Target;
+use quell_model::EchoSample;
+use quell_stats::Summary;
+use serde_json::{Value, json};
+
+/// First line of `--json=lines`: what is sent where.
+pub fn start(session: &Session) -> Value {
+    let streams: Vec<Value> = session.targets.iter().map(|t| stream(session, t)).collect();
+    json!({
+        "event": "start",
+        "method": session.method.key(),
+        "interval_ms": session.interval.nanos() as f64 / 1e6,
+        "streams": streams,
+    })
+}
+
+/// A line for a packet. Times in nanoseconds; what is not known is left out.
+pub fn packet(stream: &str, sample: &EchoSample) -> Value {
+    let mut line = json!({
+        "event": "packet",
+        "stream": stream,
+        "seq": sample.seq,
+        "t_ns": sample.t_ns,
+        "status": sample.status.name(),
+    });
+    let numbers = [
+        ("rtt_ns", sample.rtt_ns.map(Value::from)),
+        ("up_ns", sample.up_ns.map(Value::from)),
+        ("down_ns", sample.down_ns.map(Value::from)),
+        ("seen_late_ns", sample.seen_late_ns.map(Value::from)),
+    ];
+    for (key, number) in numbers {
+        if let Some(number) = number {
+            line[key] = number;
+        }
+    }
+    line
+}
+
+/// The whole result.
+pub fn document(session: &Session, tallies: &[Tally], clock: &str, run: Option<&str>) -> Value {
+    let streams: Vec<Value> = session
+        .targets
+        .iter()
+        .zip(tallies)
+        .map(|(target, tally)| {
+            let mut value = stream(session, target);
+            figures(&mut value, tally);
+            value
+        })
+        .collect();
+    json!({
+        "method": session.method.key(),
+        "interval_ms": session.interval.nanos() as f64 / 1e6,
+        "clock": clock,
+        "run": run,
+        "streams": streams,
+    })
+}
+
+fn stream(session: &Session, target: &Target) -> Value {
+    let mut value = json!({
+        "stream": target.name,
+        "host": target.host,
+        "address": target.to.ip().to_string(),
+        "tos": target.tos.byte(),
+    });
+    if session.method != Method::Icmp {
+        value["port"] = target.to.port().into();
+    }
+    if session.method != Method::Tcp {
+        value["bytes"] = target.size.into();
+    }
+    value
+}
+
+fn figures(value: &mut Value, tally: &Tally) {
+    for (key, count) in [
+        ("sent", tally.sent),
+        ("received", tally.received),
+        ("lost", tally.lost),
+        ("lost_up", tally.lost_up),
+        ("lost_down", tally.lost_down),
+        ("errors", tally.errors),
+        ("duplicates", tally.duplicates),
+        ("reordered", tally.reordered),
+        ("unfinished", tally.unfinished),
+    ] {
+        value[key] = count.into();
+    }
+    value["loss_ratio"] = tally.loss_ratio().into();
+    value["rtt_ms"] = spread(tally.rtt.summary(1e6));
+    value["up_ms"] = spread(tally.up.summary(1e6));
+    value["down_ms"] = spread(tally.down.summary(1e6));
+    value["jitter_ms"] = tally.jitter_ms().into();
+    value["jitter_of"] = if tally.one_way() { "up" } else { "round-trip" }.into();
+    value["seen_late"] = json!({
+        "replies": tally.late,
+        "more_than_ms": LATE_NS as f64 / 1e6,
+        "of": tally.seen_late.count(),
+        "max_ms": tally.seen_late.max().map(|ns| ns as f64 / 1e6),
+    });
+}
+
+fn spread(of: Option<Summary>) -> Value {
+    let Some(of) = of else { return Value::Null };
+    json!({
+        "n": of.n, "min": of.min, "mean": of.mean, "p50": of.p50, "p90": of.p90, "p99": of.p99, "max": of.max, "sd": of.sd,
+    })
+}

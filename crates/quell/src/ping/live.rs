@@ -1,0 +1,162 @@
+//! The live view: a line a stream, made of its state and nothing else.
+//!
+//! ```text
+//!   quell ping: ICMP every 200ms, 12.4 s                        Ctrl-C ends it and sums up
+//!   stream       sent  lost%    min    p50    p99    max jitter  worst RTT a packet, 0 to 24.3 ms
+//!   voip           62    0.0  19.98  20.01  21.93  24.33  0.120  ▇▇▇▇▇█▇▇▇▇×▇▇▇▇▇▇▇▇▇▇▇▇▇
+//! ```
+
+use super::session::Session;
+use super::tally::{Bucket, Tally};
+use super::text::{ms, ms_or_dash, percent};
+use std::fmt::Write;
+
+/// Marks from low to high, and what stands for a loss.
+struct Marks {
+    bars: &'static [char],
+    lost: char,
+}
+
+const BLOCKS: Marks =
+    Marks { bars: &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'], lost: '×' };
+const ASCII: Marks = Marks { bars: &['_', '.', ':', '-', '=', '+', '*', '#'], lost: 'x' };
+
+/// Width of the figures between name and picture.
+const FIGURES: usize = 49;
+/// Widest name.
+const NAME: usize = 24;
+/// A picture narrower than this is none.
+const PICTURE: usize = 4;
+
+/// Where it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Columns.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Whether block characters can be shown.
+    pub unicode: bool,
+}
+
+/// The view as lines, none wider than the place and fewer than its height.
+pub fn lines(session: &Session, tallies: &[Tally], elapsed_ns: u64, place: Place) -> Vec<String> {
+    let room = place.height.saturating_sub(4).max(1);
+    let streams = session.targets.len();
+    let shown = if streams <= room { streams } else { room.saturating_sub(1).max(1) };
+    let longest = session.targets.iter().map(|t| t.name.chars().count()).max().unwrap_or(0);
+    let spare = place.width.saturating_sub(FIGURES + 2 + PICTURE);
+    let name = longest.clamp("stream".len(), NAME).min(spare.max("stream".len()));
+    let picture = place.width.saturating_sub(name + FIGURES + 2);
+    let picture = if picture < PICTURE { 0 } else { picture };
+    let pictures: Vec<Vec<Bucket>> =
+        tallies.iter().take(shown).map(|t| t.recent.last(picture, elapsed_ns)).collect();
+    let worst = pictures.iter().flatten().filter_map(|b| b.worst_ns).max().unwrap_or(0);
+
+    let mut out = vec![headline(session, elapsed_ns, place.width)];
+    let mut head = format!("{:<name$}", "stream");
+    for (title, width) in COLUMNS {
+        let _ = write!(head, " {title:>width$}");
+    }
+    if picture > 0 {
+        head += &legend(tallies, worst, picture);
+    }
+    out.push(head);
+    let marks = if place.unicode { BLOCKS } else { ASCII };
+    for ((target, tally), picture) in session.targets.iter().zip(tallies).zip(&pictures) {
+        let mut line = format!("{:<name$}", cut(&target.name, name));
+        for (cell, (_, width)) in cells(tally).into_iter().zip(COLUMNS) {
+            let _ = write!(line, " {cell:>width$}");
+        }
+        line += "  ";
+        line.extend(picture.iter().map(|bucket| mark(bucket, worst, &marks)));
+        out.push(line.trim_end().to_owned());
+    }
+    if shown < streams {
+        out.push(format!("... and {} more; a higher window shows them", streams - shown));
+    }
+    if let Some(note) = note(tallies) {
+        out.push(note);
+    }
+    out.iter().map(|line| cut(line, place.width.saturating_sub(1).max(1))).collect()
+}
+
+const COLUMNS: [(&str, usize); 7] =
+    [("sent", 6), ("lost%", 5), ("min", 6), ("p50", 6), ("p99", 6), ("max", 6), ("jitter", 6)];
+
+fn cells(tally: &Tally) -> [String; 7] {
+    let quantiles = tally.rtt.quantiles([0.0, 0.5, 0.99, 1.0]);
+    let rtt = |index: usize| ms_or_dash(quantiles.map(|q| q[index] / 1e6));
+    [
+        tally.sent.to_string(),
+        tally.loss_ratio().map_or("-".into(), percent),
+        rtt(0),
+        rtt(1),
+        rtt(2),
+        rtt(3),
+        ms_or_dash(tally.jitter_ms()),
+    ]
+}
+
+fn headline(session: &Session, elapsed_ns: u64, width: usize) -> String {
+    let left = format!(
+        "{} every {}, RTT in ms, {:.1} s",
+        session.method.name(),
+        session.interval,
+        elapsed_ns as f64 / 1e9
+    );
+    let right = "Ctrl-C sums up";
+    let gap = width.saturating_sub(left.chars().count() + right.len() + 1);
+    if gap < 2 { left } else { format!("{left}{}{right}", " ".repeat(gap)) }
+}
+
+/// What the picture shows, as long as there is room to say it.
+fn legend(tallies: &[Tally], worst_ns: u64, width: usize) -> String {
+    let bucket_ns = tallies.first().map_or(0, |t| t.recent.bucket_ns());
+    let span = bucket_ns as f64 * width as f64 / 1e9;
+    let top = ms(worst_ns as f64 / 1e6);
+    let texts = [
+        format!("worst of each {:.1} s, from 0 to {top} ms", bucket_ns as f64 / 1e9),
+        format!("last {span:.0} s, 0 to {top} ms"),
+        format!("0 to {top} ms"),
+        format!("to {top}"),
+    ];
+    let fits = texts.into_iter().find(|t| t.chars().count() < width);
+    fits.map_or(String::new(), |text| format!("  {text}"))
+}
+
+fn mark(bucket: &Bucket, worst_ns: u64, marks: &Marks) -> char {
+    match bucket {
+        Bucket { lost: true, .. } => marks.lost,
+        Bucket { worst_ns: None, .. } => ' ',
+        Bucket { worst_ns: Some(ns), .. } => {
+            let top = marks.bars.len() - 1;
+            let share = *ns as f64 / worst_ns.max(1) as f64;
+            marks.bars[((share * top as f64).round() as usize).min(top)]
+        }
+    }
+}
+
+fn note(tallies: &[Tally]) -> Option<String> {
+    let errors: u64 = tallies.iter().map(|t| t.errors).sum();
+    let late: u64 = tallies.iter().map(|t| t.late).sum();
+    let seen: u64 = tallies.iter().map(|t| t.seen_late.count()).sum();
+    let mut notes = Vec::new();
+    if errors > 0 {
+        notes.push(format!("{errors} packets were refused or answered by an error"));
+    }
+    if late > 0 && late * 100 >= seen {
+        notes.push("this machine is short of CPU".to_owned());
+    }
+    (!notes.is_empty()).then(|| format!("! {}", notes.join("; ")))
+}
+
+/// The first `width` characters, the last of them a dot where something is missing.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('~');
+    short
+}

@@ -1,0 +1,300 @@
+//! What a stream showed so far, in bounded memory: counts, delays, and the last stretch as a picture.
+//!
+//! ```text
+//!   rows of the probe ──► Tally ──► counts, quantiles, jitter       of the whole stream
+//!                           └─────► Recent: worst RTT and losses    of the last few hundred buckets of time
+//! ```
+//!
+//! The definitions are those of the analysis of runs: the figures here and those of `quell show` are the same.
+
+use quell_model::{EchoSample, EchoStatus};
+use quell_stats::{Jitter, Running, RunningAround};
+use std::collections::VecDeque;
+
+/// A reply that the program saw so much later than the kernel had it tells that this machine was short of CPU.
+pub const LATE_NS: u64 = 5_000_000;
+
+/// Most buckets that are remembered: no terminal is wider.
+const BUCKETS: usize = 500;
+
+/// One stream so far.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Packets sent whose fate is known; those that the kernel refused count too.
+    pub sent: u64,
+    /// Packets answered.
+    pub received: u64,
+    /// Packets lost, wherever.
+    pub lost: u64,
+    /// Of these, known to be lost on the way there.
+    pub lost_up: u64,
+    /// Known to be lost on the way back.
+    pub lost_down: u64,
+    /// Packets that the kernel refused, or that an ICMP error answered.
+    pub errors: u64,
+    /// Further replies.
+    pub duplicates: u64,
+    /// Replies that came after one to a later packet.
+    pub reordered: u64,
+    /// Packets that were on their way when it ended: they count as nothing.
+    pub unfinished: u64,
+    /// Round-trip times in nanoseconds.
+    pub rtt: Running,
+    /// One-way delays in nanoseconds, as the two clocks tell them.
+    pub up: RunningAround,
+    /// And back.
+    pub down: RunningAround,
+    /// How long replies waited in this host until the program saw them, in nanoseconds.
+    pub seen_late: Running,
+    /// Replies that waited longer than [`LATE_NS`].
+    pub late: u64,
+    /// The last stretch.
+    pub recent: Recent,
+    jitter_rtt: Jitter,
+    jitter_up: Jitter,
+    /// One above the largest number that was answered.
+    next: u64,
+}
+
+impl Tally {
+    /// Nothing happened yet. Packets leave every `interval_ns`.
+    pub fn new(interval_ns: u64) -> Self {
+        Self {
+            sent: 0,
+            received: 0,
+            lost: 0,
+            lost_up: 0,
+            lost_down: 0,
+            errors: 0,
+            duplicates: 0,
+            reordered: 0,
+            unfinished: 0,
+            rtt: Running::new(),
+            up: RunningAround::new(),
+            down: RunningAround::new(),
+            seen_late: Running::new(),
+            late: 0,
+            recent: Recent::new(interval_ns),
+            jitter_rtt: Jitter::new(),
+            jitter_up: Jitter::new(),
+            next: 0,
+        }
+    }
+
+    /// Takes what became of a packet.
+    pub fn take(&mut self, sample: &EchoSample) {
+        match sample.status {
+            EchoStatus::Duplicate => {
+                self.duplicates += 1;
+                return;
+            }
+            EchoStatus::Unfinished => {
+                self.unfinished += 1;
+                return;
+            }
+            EchoStatus::Ok => self.answered(sample),
+            EchoStatus::Lost => self.lost += 1,
+            EchoStatus::LostUp => {
+                self.lost += 1;
+                self.lost_up += 1;
+            }
+            EchoStatus::LostDown => {
+                self.lost += 1;
+                self.lost_down += 1;
+            }
+            EchoStatus::Error => self.errors += 1,
+        }
+        self.sent += 1;
+        let rtt_ns = sample.rtt_ns.filter(|_| sample.status == EchoStatus::Ok);
+        self.recent.take(sample.t_ns, rtt_ns);
+    }
+
+    fn answered(&mut self, sample: &EchoSample) {
+        self.received += 1;
+        if sample.seq < self.next {
+            self.reordered += 1;
+        }
+        self.next = self.next.max(sample.seq.saturating_add(1));
+        if let Some(rtt) = sample.rtt_ns {
+            self.rtt.push(rtt);
+            self.jitter_rtt.push(rtt as f64);
+        }
+        if let Some(up) = sample.up_ns {
+            self.up.push(up);
+            self.jitter_up.push(up as f64);
+        }
+        if let Some(down) = sample.down_ns {
+            self.down.push(down);
+        }
+        if let Some(late) = sample.seen_late_ns {
+            self.seen_late.push(late);
+            self.late += u64::from(late > LATE_NS);
+        }
+    }
+
+    /// The part of the packets without an answer; none when none was sent.
+    pub fn loss_ratio(&self) -> Option<f64> {
+        (self.sent > 0).then(|| (self.sent - self.received) as f64 / self.sent as f64)
+    }
+
+    /// Jitter of RFC 3550 in milliseconds, the mean of its running value: of the way there where each reply tells its time, else of
+    /// the round trip.
+    pub fn jitter_ms(&self) -> Option<f64> {
+        let jitter = if self.one_way() { &self.jitter_up } else { &self.jitter_rtt };
+        jitter.mean().map(|ns| ns / 1e6)
+    }
+
+    /// Whether each reply told its one-way delay.
+    pub fn one_way(&self) -> bool {
+        self.received > 0 && self.up.count() == self.received
+    }
+}
+
+/// The last stretch of a stream, in buckets of time.
+#[derive(Debug, Clone)]
+pub struct Recent {
+    bucket_ns: u64,
+    /// Number of the first bucket.
+    first: u64,
+    buckets: VecDeque<Bucket>,
+}
+
+/// What a bucket of time saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bucket {
+    /// The longest round trip in nanoseconds.
+    pub worst_ns: Option<u64>,
+    /// Whether a packet got no answer.
+    pub lost: bool,
+}
+
+impl Recent {
+    fn new(interval_ns: u64) -> Self {
+        // A bucket is at least as long as a picture stands.
+        let bucket_ns = interval_ns.max(200_000_000);
+        Self { bucket_ns, first: 0, buckets: VecDeque::new() }
+    }
+
+    fn take(&mut self, t_ns: i64, rtt_ns: Option<u64>) {
+        let Some(index) = u64::try_from(t_ns).ok().map(|t| t / self.bucket_ns) else { return };
+        let Some(mut place) = index.checked_sub(self.first) else { return };
+        // What was silent for long starts anew.
+        if place >= (self.buckets.len() + BUCKETS) as u64 {
+            self.buckets.clear();
+            (self.first, place) = (index, 0);
+        }
+        while self.buckets.len() as u64 <= place {
+            self.buckets.push_back(Bucket::default());
+        }
+        if let Some(bucket) = self.buckets.get_mut(place as usize) {
+            bucket.worst_ns = bucket.worst_ns.max(rtt_ns);
+            bucket.lost |= rtt_ns.is_none();
+        }
+        while self.buckets.len() > BUCKETS {
+            self.buckets.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// The last `count` buckets up to `now_ns`, oldest first.
+    pub fn last(&self, count: usize, now_ns: u64) -> Vec<Bucket> {
+        let end = now_ns / self.bucket_ns + 1;
+        let begin = end.saturating_sub(count as u64);
+        let at = |index: u64| {
+            let place = index.checked_sub(self.first)?;
+            self.buckets.get(usize::try_from(place).ok()?).copied()
+        };
+        (begin..end).map(|index| at(index).unwrap_or_default()).collect()
+    }
+
+    /// How long a bucket is.
+    pub fn bucket_ns(&self) -> u64 {
+        self.bucket_ns
+    }
+}
+
+/// A packet of a stream with one every 200 ms.
+#[cfg(test)]
+pub fn sample(seq: u64, rtt_ms: Option<u64>, status: EchoStatus) -> EchoSample {
+    EchoSample {
+        t_ns: (seq * 200_000_000) as i64,
+        seq,
+        rtt_ns: rtt_ms.map(|ms| ms * 1_000_000),
+        up_ns: None,
+        down_ns: None,
+        up_order: None,
+        down_order: None,
+        seen_late_ns: Some(1),
+        bytes: 56,
+        status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn tally(samples: impl IntoIterator<Item = EchoSample>) -> Tally {
+        let mut tally = Tally::new(200 * MS);
+        samples.into_iter().for_each(|s| tally.take(&s));
+        tally
+    }
+
+    #[test]
+    fn each_fate_is_counted_once_and_what_was_not_awaited_not_at_all() {
+        use EchoStatus::{Duplicate, Error, Lost, LostDown, LostUp, Ok, Unfinished};
+        let fates = [Ok, Ok, Lost, LostUp, LostDown, LostDown, Error, Unfinished];
+        let mut samples: Vec<_> = fates
+            .iter()
+            .enumerate()
+            .map(|(n, s)| sample(n as u64, (*s == Ok).then_some(20), *s))
+            .collect();
+        samples.push(sample(1, Some(30), Duplicate));
+        let got = tally(samples);
+        assert_eq!((got.sent, got.received, got.lost, got.unfinished), (7, 2, 4, 1));
+        assert_eq!((got.lost_up, got.lost_down, got.errors, got.duplicates), (1, 2, 1, 1));
+        assert_eq!(got.loss_ratio(), Some(5.0 / 7.0));
+        assert_eq!(got.rtt.max(), Some(20 * MS), "a duplicate's time is not the packet's");
+    }
+
+    #[test]
+    fn a_reply_behind_one_to_a_later_packet_is_out_of_order() {
+        let ok = |seq| sample(seq, Some(20), EchoStatus::Ok);
+        assert_eq!(tally([0, 1, 4, 2, 3, 5].map(ok)).reordered, 2);
+        assert_eq!(tally([0, 1, 4, 7].map(ok)).reordered, 0);
+    }
+
+    #[test]
+    fn jitter_is_of_the_way_there_where_each_reply_tells_it() {
+        let swing = |n: u64| sample(n, Some(20 + n % 2), EchoStatus::Ok);
+        assert!(tally((0..500).map(swing)).jitter_ms().unwrap() > 0.9);
+        let steady = |n: u64| EchoSample { up_ns: Some(10), ..swing(n) };
+        assert_eq!(tally((0..500).map(steady)).jitter_ms(), Some(0.0));
+    }
+
+    #[test]
+    fn the_last_stretch_has_the_worst_of_each_bucket_and_forgets() {
+        let mut tally = Tally::new(50 * MS);
+        for n in 0..4000u64 {
+            let mut s = sample(n, Some(n % 4), EchoStatus::Ok);
+            s.t_ns = (n * 50 * MS) as i64;
+            tally.take(&s);
+        }
+        let mut lost = sample(0, None, EchoStatus::Lost);
+        lost.t_ns = 199_800 * MS as i64;
+        tally.take(&lost);
+        let last = tally.recent.last(3, 200_000 * MS - 1);
+        let worst = Bucket { worst_ns: Some(3 * MS), lost: false };
+        assert_eq!(last, [worst, worst, Bucket { lost: true, ..worst }]);
+        assert!(tally.recent.buckets.len() <= BUCKETS);
+        assert_eq!(tally.recent.last(2, 0).len(), 1, "nothing lies before the start");
+        // An hour of silence.
+        let mut late = sample(0, Some(7), EchoStatus::Ok);
+        late.t_ns = 3_800_000 * MS as i64;
+        tally.take(&late);
+        assert_eq!(tally.recent.last(1, 3_800_000 * MS)[0].worst_ns, Some(7 * MS));
+        assert_eq!(tally.recent.buckets.len(), 1);
+    }
+}

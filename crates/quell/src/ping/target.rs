@@ -1,0 +1,247 @@
+//! What is pinged: streams as people write them, and their addresses.
+//!
+//! ```text
+//!   voip,example.org,EF,160 ──parse──► Wanted ──resolve──► Target     every error is told before anything is sent
+//!   example.org:853         ──parse──►
+//! ```
+
+use crate::failure::Failure;
+use quell_units::Tos;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// Most streams of one call.
+const MOST: usize = 256;
+/// Longest name of a stream.
+const LONGEST: usize = 64;
+
+/// A stream as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// What to call it.
+    pub name: String,
+    /// Name or address, with a port perhaps.
+    pub host: String,
+    /// Its own TOS byte.
+    pub tos: Option<Tos>,
+    /// Its own size in bytes.
+    pub size: Option<u32>,
+}
+
+impl Wanted {
+    /// A host without a name of its own.
+    pub fn host(host: &str) -> Self {
+        Self { name: host.into(), host: host.into(), tos: None, size: None }
+    }
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    /// `ID,HOST[,TOS[,SIZE]]`, as ping-exp has it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+        let ([name, host] | [name, host, ..]) = parts[..] else {
+            return Err("write ID,HOST[,TOS[,SIZE]], as voip,example.org,EF,160".into());
+        };
+        if parts.len() > 4 {
+            return Err("more than ID,HOST,TOS,SIZE".into());
+        }
+        if name.is_empty() || host.is_empty() {
+            return Err("the ID or the HOST is empty; write ID,HOST[,TOS[,SIZE]]".into());
+        }
+        if name.chars().any(char::is_control) || name.chars().count() > LONGEST {
+            return Err(format!("an ID has at most {LONGEST} printable characters"));
+        }
+        let given = |index: usize| parts.get(index).copied().filter(|p| !p.is_empty());
+        let tos = given(2).map(str::parse).transpose().map_err(|e| format!("{e}"))?;
+        let size = given(3).map(size).transpose()?;
+        Ok(Self { name: name.into(), host: host.into(), tos, size })
+    }
+}
+
+/// Bytes of a packet's payload.
+pub fn size(text: &str) -> Result<u32, String> {
+    let wrong = || format!("`{text}` is no size; give bytes from 0 to 65507, as 56");
+    let bytes = text.trim().trim_end_matches('B').trim_end();
+    bytes.parse().ok().filter(|n| *n <= 65_507).ok_or_else(wrong)
+}
+
+/// A stream with its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// What to call it.
+    pub name: String,
+    /// As it was asked for.
+    pub host: String,
+    /// Where it goes; the port is 0 for ICMP.
+    pub to: SocketAddr,
+    /// TOS byte, ECN bits included.
+    pub tos: Tos,
+    /// Payload in bytes.
+    pub size: u32,
+}
+
+/// What holds for all streams that do not say otherwise.
+#[derive(Debug, Clone, Copy)]
+pub struct Usual {
+    /// 4 or 6 only.
+    pub family: Option<u8>,
+    /// The port, where a method has one.
+    pub port: Option<u16>,
+    /// TOS byte.
+    pub tos: Tos,
+    /// Payload in bytes.
+    pub size: u32,
+}
+
+/// Finds the addresses. The error names every host that has none, and every name that two streams have.
+pub fn resolve(wanted: &[Wanted], usual: Usual) -> Result<Vec<Target>, Failure> {
+    if wanted.len() > MOST {
+        return Err(Failure::usage(format!("{} streams; at most {MOST} at once", wanted.len())));
+    }
+    let mut targets: Vec<Target> = Vec::new();
+    let mut problems = Vec::new();
+    for one in wanted {
+        if targets.iter().any(|t| t.name == one.name) {
+            problems.push(format!(
+                "two streams are called `{}`; give them names of their own: -t ID,{}",
+                one.name, one.host
+            ));
+            continue;
+        }
+        match address(&one.host, usual) {
+            Ok(to) => targets.push(Target {
+                name: one.name.clone(),
+                host: one.host.clone(),
+                to,
+                tos: one.tos.unwrap_or(usual.tos),
+                size: one.size.unwrap_or(usual.size),
+            }),
+            Err(why) => problems.push(why),
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(targets),
+        false => Err(Failure::usage(problems.join("\n"))),
+    }
+}
+
+/// The first address of a host, of the family that is wanted.
+fn address(host: &str, usual: Usual) -> Result<SocketAddr, String> {
+    let (bare, own_port) = split(host);
+    if own_port.is_some() && usual.port.is_none() {
+        return Err(format!("`{host}`: ICMP has no ports; take --method udp or tcp"));
+    }
+    let port = own_port.or(usual.port).unwrap_or(0);
+    let found = match bare.parse::<IpAddr>() {
+        Ok(address) => vec![SocketAddr::new(address, port)],
+        Err(_) => (bare, port)
+            .to_socket_addrs()
+            .map_err(|e| format!("cannot find the host `{host}`: {}", plain(&e)))?
+            .collect(),
+    };
+    let fits = |a: &&SocketAddr| match usual.family {
+        Some(4) => a.is_ipv4(),
+        Some(_) => a.is_ipv6(),
+        None => true,
+    };
+    found.iter().find(fits).copied().ok_or_else(|| match usual.family {
+        Some(family) => format!("`{host}` has no IPv{family} address"),
+        None => format!("`{host}` has no address"),
+    })
+}
+
+/// A host and the port behind it: `host:853`, `[::1]:853`. A bare IPv6 address has none.
+fn split(host: &str) -> (&str, Option<u16>) {
+    if let Some(rest) = host.strip_prefix('[') {
+        if let Some((inside, after)) = rest.split_once(']') {
+            return (inside, after.strip_prefix(':').and_then(|p| p.parse().ok()));
+        }
+    }
+    match host.split_once(':') {
+        Some((name, port)) if !port.contains(':') => match port.parse() {
+            Ok(port) => (name, Some(port)),
+            Err(_) => (host, None),
+        },
+        _ => (host, None),
+    }
+}
+
+/// The resolver's words without the library's wrapping.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.strip_prefix("failed to lookup address information: ") {
+        Some(rest) => rest.to_lowercase(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: Usual = Usual { family: None, port: None, tos: Tos::from_byte(0), size: 56 };
+
+    #[test]
+    fn a_stream_is_written_as_ping_exp_has_it() {
+        let full: Wanted = "voip,example.org,EF,160".parse().expect("it is whole");
+        assert_eq!((full.name.as_str(), full.host.as_str()), ("voip", "example.org"));
+        assert_eq!((full.tos, full.size), (Some(Tos::from_byte(0xb8)), Some(160)));
+        let old: Wanted = "bulk, example.org, 0x08".parse().expect("TOS as a number");
+        assert_eq!((old.tos, old.size), (Some(Tos::from_byte(8)), None));
+        let skipped: Wanted = "a,b,,1400".parse().expect("the usual TOS");
+        assert_eq!((skipped.tos, skipped.size), (None, Some(1400)));
+    }
+
+    #[test]
+    fn what_is_no_stream_is_refused_with_what_would_be() {
+        for (text, word) in [
+            ("", "ID,HOST"),
+            ("voip", "ID,HOST"),
+            (",host", "empty"),
+            ("a,", "empty"),
+            ("a,b,EFF", "EF"),
+            ("a,b,EF,-1", "0 to 65507"),
+            ("a,b,EF,70000", "0 to 65507"),
+            ("a,b,EF,1,2", "more than"),
+            ("a\u{7},b", "printable"),
+        ] {
+            let why = text.parse::<Wanted>().expect_err(text);
+            assert!(why.contains(word), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_port_stands_behind_the_host() {
+        assert_eq!(split("example.org:853"), ("example.org", Some(853)));
+        assert_eq!(split("[::1]:853"), ("::1", Some(853)));
+        assert_eq!(split("[::1]"), ("::1", None));
+        assert_eq!(split("::1"), ("::1", None));
+        assert_eq!(split("example.org"), ("example.org", None));
+    }
+
+    #[test]
+    fn every_wrong_host_is_told_at_once() {
+        let wanted = ["127.0.0.1", "name.invalid", "other.invalid", "127.0.0.1"].map(Wanted::host);
+        let why = resolve(&wanted, USUAL).expect_err("two have no address").to_string();
+        for word in ["name.invalid", "other.invalid", "two streams are called `127.0.0.1`"] {
+            assert!(why.contains(word), "{why}");
+        }
+        let six = Usual { family: Some(6), ..USUAL };
+        let why = resolve(&[Wanted::host("127.0.0.1")], six).expect_err("it is IPv4").to_string();
+        assert!(why.contains("no IPv6 address"), "{why}");
+        let why = resolve(&[Wanted::host("[::1]:7")], USUAL).expect_err("no ports").to_string();
+        assert!(why.contains("--method udp"), "{why}");
+    }
+
+    #[test]
+    fn streams_have_what_they_ask_for_and_the_usual_for_the_rest() {
+        let wanted = ["a,127.0.0.1:99,EF".parse().unwrap(), Wanted::host("::1")];
+        let usual = Usual { port: Some(5201), tos: Tos::from_byte(2), ..USUAL };
+        let got = resolve(&wanted, usual).expect("addresses need no resolver");
+        assert_eq!(got[0].to, "127.0.0.1:99".parse().unwrap());
+        assert_eq!((got[0].tos.byte(), got[1].tos.byte()), (0xb8, 2));
+        assert_eq!(got[1].to, "[::1]:5201".parse().unwrap());
+    }
+}

@@ -1,0 +1,283 @@
+//! What is printed: a line a packet in a pipe, and the summary.
+
+use super::session::{Method, Session};
+use super::tally::{LATE_NS, Tally};
+use super::target::Target;
+use quell_model::{EchoSample, EchoStatus};
+use quell_stats::Summary;
+use std::fmt::Write;
+
+/// Widest line of the summary.
+const WIDTH: usize = 100;
+
+/// Milliseconds as a person reads them: four digits that count, at most six characters up to 1000 s.
+pub fn ms(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v < 9.9995 => 3,
+        v if v < 99.995 => 2,
+        v if v < 999.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}")
+}
+
+/// The same, or a dash.
+pub fn ms_or_dash(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), ms)
+}
+
+/// A part of 1 as percent: one digit behind the point, and never 0 or 100 for what is only nearly so.
+pub fn percent(ratio: f64) -> String {
+    let text = format!("{:.1}", ratio * 100.0);
+    match text.as_str() {
+        "0.0" if ratio > 0.0 => "<0.1".into(),
+        "100.0" if ratio < 1.0 => ">99.9".into(),
+        "100.0" => "100".into(),
+        _ => text,
+    }
+}
+
+/// How many, and of what: `1 packet`, `2 packets`.
+pub fn count(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// What opens the output: where each stream goes, and how.
+pub fn opening(session: &Session) -> String {
+    let mut out = String::new();
+    for target in &session.targets {
+        let _ = writeln!(out, "{}", line_of(target, session));
+    }
+    out
+}
+
+/// A stream in a line: `voip: example.org (192.0.2.7), ICMP, 56 bytes, TOS EF, every 200ms`.
+fn line_of(target: &Target, session: &Session) -> String {
+    let mut line = String::new();
+    if target.name != target.host {
+        let _ = write!(line, "{}: ", target.name);
+    }
+    line += &target.host;
+    let address = match session.method {
+        Method::Icmp => target.to.ip().to_string(),
+        Method::Udp | Method::Tcp => target.to.to_string(),
+    };
+    if address != target.host {
+        let _ = write!(line, " ({address})");
+    }
+    let _ = write!(line, ", {}", session.method.name());
+    if session.method != Method::Tcp {
+        let _ = write!(line, ", {} bytes", target.size);
+    }
+    if target.tos.byte() != 0 {
+        let _ = write!(line, ", TOS {}", target.tos);
+    }
+    let _ = write!(line, ", every {}", session.interval);
+    line
+}
+
+/// What became of a packet, in a line: `voip  t=0.400 s  seq=2  rtt=20.012 ms`.
+pub fn packet(stream: &str, width: usize, sample: &EchoSample) -> String {
+    let mut line =
+        format!("{stream:<width$}  t={:.3} s  seq={}", sample.t_ns as f64 / 1e9, sample.seq);
+    let of = |ns: i64| ns as f64 / 1e6;
+    if let Some(rtt) = sample.rtt_ns {
+        let _ = write!(line, "  rtt={:.3} ms", of(rtt as i64));
+    }
+    if let (Some(up), Some(down)) = (sample.up_ns, sample.down_ns) {
+        let _ = write!(line, "  up={:.3} ms  down={:.3} ms", of(up), of(down));
+    }
+    line += match sample.status {
+        EchoStatus::Ok => "",
+        EchoStatus::Duplicate => "  duplicate",
+        EchoStatus::Lost => "  lost",
+        EchoStatus::LostUp => "  lost on the way there",
+        EchoStatus::LostDown => "  lost on the way back",
+        EchoStatus::Error => "  error",
+        EchoStatus::Unfinished => "  unfinished",
+    };
+    line
+}
+
+/// The figures of all streams, each under its name.
+pub fn summary(session: &Session, tallies: &[Tally]) -> String {
+    let mut out = String::new();
+    for (target, tally) in session.targets.iter().zip(tallies) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let _ = writeln!(out, "{}", line_of(target, session));
+        out += &figures(tally);
+    }
+    if let Some(starved) = starved(tallies) {
+        out.push('\n');
+        out += &wrap(&starved);
+    }
+    out
+}
+
+fn figures(tally: &Tally) -> String {
+    let mut out = format!("  packets     {}\n", counts(tally).join(", "));
+    if let Some(rtt) = tally.rtt.summary(1e6) {
+        let _ = writeln!(out, "  RTT, ms     {}", spread(&rtt));
+        let jitter = ms_or_dash(tally.jitter_ms());
+        let of = if tally.one_way() { " of the way there" } else { "" };
+        let _ = writeln!(
+            out,
+            "              mean {}   mdev {}   jitter{of} {jitter} (RFC 3550)",
+            ms(rtt.mean),
+            ms_or_dash(rtt.sd),
+        );
+    }
+    for (label, way) in [("there, ms ", &tally.up), ("back, ms  ", &tally.down)] {
+        if let Some(way) = way.summary(1e6) {
+            let _ = writeln!(out, "  {label}  {}", spread(&way));
+        }
+    }
+    if tally.up.count() > 0 {
+        out += "              one-way delays are as the clocks of the two machines tell them\n";
+    }
+    out
+}
+
+fn counts(tally: &Tally) -> Vec<String> {
+    let mut parts = vec![format!("{} sent, {} received", tally.sent, tally.received)];
+    if tally.sent > 0 {
+        let mut lost =
+            format!("{} lost ({} %)", tally.lost, percent(ratio_of(tally.lost, tally.sent)));
+        let ways = [(tally.lost_up, "on the way there"), (tally.lost_down, "on the way back")];
+        let ways: Vec<String> =
+            ways.iter().filter(|(n, _)| *n > 0).map(|(n, way)| format!("{n} {way}")).collect();
+        if !ways.is_empty() {
+            let _ = write!(lost, ": {}", ways.join(", "));
+        }
+        parts.push(lost);
+    }
+    for (n, what) in [(tally.errors, "error"), (tally.duplicates, "duplicate")] {
+        if n > 0 {
+            parts.push(count(n, what));
+        }
+    }
+    if tally.reordered > 0 {
+        parts.push(format!("{} out of order", tally.reordered));
+    }
+    parts
+}
+
+fn ratio_of(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn spread(of: &Summary) -> String {
+    [("min", of.min), ("p50", of.p50), ("p90", of.p90), ("p99", of.p99), ("max", of.max)]
+        .map(|(name, value)| format!("{name} {:<7}", ms(value)))
+        .join(" ")
+        .trim_end()
+        .to_owned()
+}
+
+/// Says when this machine, and not the network, was slow: one packet in a hundred waited for the program.
+pub fn starved(tallies: &[Tally]) -> Option<String> {
+    let late: u64 = tallies.iter().map(|t| t.late).sum();
+    let seen: u64 = tallies.iter().map(|t| t.seen_late.count()).sum();
+    let worst = tallies.iter().filter_map(|t| t.seen_late.max()).max().unwrap_or(0);
+    (late * 100 >= seen && late > 0).then(|| {
+        format!(
+            "This machine was short of CPU: {} % of the replies were seen more than {} ms after the kernel had them (the \
+             latest {} ms). Round-trip times use the kernel's stamps for what came and are right; packets may have left \
+             late, and so in other places of the network's traffic than planned.",
+            percent(ratio_of(late, seen)),
+            LATE_NS / 1_000_000,
+            ms(worst as f64 / 1e6)
+        )
+    })
+}
+
+/// A paragraph in lines that fit.
+pub fn wrap(text: &str) -> String {
+    let mut out = String::new();
+    let mut width = 0;
+    for word in text.split_whitespace() {
+        let long = word.chars().count();
+        if width > 0 && width + 1 + long > WIDTH {
+            out.push('\n');
+            width = 0;
+        } else if width > 0 {
+            out.push(' ');
+            width += 1;
+        }
+        out += word;
+        width += long;
+    }
+    out + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_have_the_digits_that_count_and_fit_in_six_places() {
+        for (value, text) in [
+            (0.0, "0.000"),
+            (0.0234, "0.023"),
+            (9.9996, "10.00"),
+            (20.012, "20.01"),
+            (99.996, "100.0"),
+            (2503.4, "2503"),
+            (-1.5, "-1.500"),
+        ] {
+            assert_eq!(ms(value), text);
+        }
+    }
+
+    #[test]
+    fn a_loss_is_never_rounded_away() {
+        for (ratio, text) in
+            [(0.0, "0.0"), (1e-6, "<0.1"), (0.025, "2.5"), (0.9999, ">99.9"), (1.0, "100")]
+        {
+            assert_eq!(percent(ratio), text);
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_packet_has_what_is_known_of_it() {
+        let mut sample = EchoSample {
+            t_ns: 400_000_000,
+            seq: 2,
+            rtt_ns: Some(20_012_000),
+            up_ns: Some(-5_000_000),
+            down_ns: Some(25_012_000),
+            up_order: None,
+            down_order: None,
+            seen_late_ns: None,
+            bytes: 56,
+            status: EchoStatus::Ok,
+        };
+        assert_eq!(
+            packet("a", 3, &sample),
+            "a    t=0.400 s  seq=2  rtt=20.012 ms  up=-5.000 ms  down=25.012 ms"
+        );
+        sample = EchoSample { rtt_ns: None, up_ns: None, status: EchoStatus::LostUp, ..sample };
+        assert_eq!(packet("a", 1, &sample), "a  t=0.400 s  seq=2  lost on the way there");
+    }
+
+    #[test]
+    fn a_machine_short_of_cpu_is_told_and_one_slow_reply_in_a_thousand_is_not() {
+        let mut tally = Tally::new(1);
+        let mut sample = super::super::tally::sample(0, Some(20), EchoStatus::Ok);
+        for n in 0..1000 {
+            sample.seq = n;
+            sample.seen_late_ns = Some(if n == 0 { 8_000_000 } else { 30_000 });
+            tally.take(&sample);
+        }
+        assert_eq!(starved(&[tally.clone()]), None);
+        for _ in 0..100 {
+            sample.seen_late_ns = Some(12_000_000);
+            tally.take(&sample);
+        }
+        let said = starved(&[tally]).expect("a tenth was late");
+        assert!(said.contains("9.2 %") && said.contains("12.00 ms"), "{said}");
+        assert!(wrap(&said).lines().all(|l| l.chars().count() <= WIDTH), "{said}");
+    }
+}

@@ -1,0 +1,204 @@
+//! Watching a session: takes what the probers tell, shows it, keeps it, ends it when Ctrl-C says so.
+//!
+//! ```text
+//!   probers (threads) ──news──► this thread ──► tallies ──► live view, four times a second
+//!   SIGINT, SIGTERM, SIGHUP ──► stop bell       │      ├──► lines
+//!        a second one ends the program          │      └──► keep
+//!                                               └─ until every prober ended
+//! ```
+
+use super::session::{News, Prober, Session};
+use super::tally::Tally;
+use super::{JsonForm, Shown, json, live, screen, text};
+use crate::failure::Failure;
+use crate::keep::Keep;
+use quell_model::{EchoSample, Event};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+/// How often the live view is drawn.
+const DRAW_NS: u64 = 250_000_000;
+/// Events that may wait for this thread; a reader that stops reading then stops the probers, and memory stays bounded.
+const WAITING: usize = 256;
+
+/// How it ended.
+pub struct Ended {
+    /// The streams' figures.
+    pub tallies: Vec<Tally>,
+    /// Where the run was kept.
+    pub run: Option<PathBuf>,
+    /// Why it could not go on.
+    pub failed: Option<String>,
+}
+
+/// Runs the probers to their end.
+pub fn watch(
+    session: &Session,
+    probers: Vec<Prober>,
+    shown: Shown,
+    keep: Option<Keep>,
+) -> Result<Ended, Failure> {
+    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
+    let told = Bell::new().map_err(Failure::system)?;
+    let alarm = Alarm::new().map_err(Failure::system)?;
+    listen(&stop)?;
+    let (send, receive) = sync_channel(WAITING);
+    let running = probers.len();
+    let window = session.window();
+    let interval_ns = session.interval.nanos();
+    let mut watch = Watch {
+        session,
+        shown,
+        keep,
+        tallies: session.targets.iter().map(|_| Tally::new(interval_ns)).collect(),
+        screen: screen::Screen::new(),
+        unicode: screen::unicode(),
+        width: session.targets.iter().map(|t| t.name.chars().count()).max().unwrap_or(0),
+        begun_ns: window.start_ns,
+        running,
+        failed: None,
+    };
+    watch.open();
+    std::thread::scope(|scope| {
+        for prober in probers {
+            let (send, stop, told, window) = (send.clone(), &stop, &told, &window);
+            scope.spawn(move || prober.run(window, stop, &send, told));
+        }
+        let result = watch.until_ended(&receive, &stop, &told, alarm);
+        // A prober that waits for room among the events must not wait for ever.
+        drop(receive);
+        result
+    })?;
+    if watch.shown == Shown::Live {
+        screen::Screen::show(&watch.screen.clear(screen::size().0));
+    }
+    let Watch { keep, tallies, failed, .. } = watch;
+    let run = keep.map(|keep| keep.finish(failed.clone())).transpose()?;
+    Ok(Ended { tallies, run, failed })
+}
+
+/// The first signal rings the bell, the second ends the program.
+fn listen(stop: &Arc<Bell>) -> Result<(), Failure> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let bell = Arc::clone(stop);
+        let registered =
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&asked)))
+                // SAFETY: ringing is one write(2) to a descriptor that lives as long as the closure; that is async-signal-safe.
+                .and_then(|_| unsafe {
+                    signal_hook::low_level::register(signal, move || bell.ring())
+                });
+        registered.map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
+    }
+    Ok(())
+}
+
+struct Watch<'a> {
+    session: &'a Session,
+    shown: Shown,
+    keep: Option<Keep>,
+    tallies: Vec<Tally>,
+    screen: screen::Screen,
+    unicode: bool,
+    /// Of the longest name.
+    width: usize,
+    begun_ns: u64,
+    /// Probers that did not end yet.
+    running: usize,
+    failed: Option<String>,
+}
+
+impl Watch<'_> {
+    fn open(&mut self) {
+        match self.shown {
+            Shown::Lines => print!("{}", text::opening(self.session)),
+            Shown::Json(JsonForm::Lines) => println!("{}", json::start(self.session)),
+            Shown::Live | Shown::Quiet | Shown::Json(JsonForm::Document) => {}
+        }
+    }
+
+    fn until_ended(
+        &mut self,
+        news: &Receiver<News>,
+        stop: &Bell,
+        told: &Bell,
+        mut alarm: Alarm,
+    ) -> Result<(), Failure> {
+        let mut draw = self.begun_ns;
+        while self.running > 0 {
+            let live = self.shown == Shown::Live;
+            alarm.set(live.then_some(draw)).map_err(Failure::system)?;
+            let mut fds = [readable(told), readable(&alarm)];
+            wait(&mut fds).map_err(Failure::system)?;
+            let due = came(&fds[1]);
+            told.silence();
+            for news in news.try_iter() {
+                if let Err(error) = self.take(news) {
+                    // The disk is full, as a rule. What was kept so far stays readable.
+                    self.failed.get_or_insert(error.to_string());
+                    self.keep = None;
+                    stop.ring();
+                }
+            }
+            if self.failed.is_some() {
+                stop.ring();
+            }
+            // A reader of lines wants them now, not when a block is full.
+            let _ = std::io::stdout().flush();
+            if live && due {
+                self.draw();
+                draw = monotonic_ns() + DRAW_NS;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, news: News) -> Result<(), Failure> {
+        let event = match news {
+            News::Ended(result) => {
+                self.running -= 1;
+                if let Err(error) = result {
+                    self.failed.get_or_insert(error.to_string());
+                }
+                return Ok(());
+            }
+            News::Event(event) => event,
+        };
+        if let Some(keep) = &mut self.keep {
+            keep.event(&event)?;
+        }
+        if let Event::Echo { stream, samples } = event {
+            let Some(index) = self.session.targets.iter().position(|t| t.name == stream) else {
+                return Ok(());
+            };
+            for sample in &samples {
+                self.tallies[index].take(sample);
+                self.line(&stream, sample);
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, stream: &str, sample: &EchoSample) {
+        match self.shown {
+            Shown::Lines => println!("{}", text::packet(stream, self.width, sample)),
+            Shown::Json(JsonForm::Lines) => println!("{}", json::packet(stream, sample)),
+            Shown::Live | Shown::Quiet | Shown::Json(JsonForm::Document) => {}
+        }
+    }
+
+    fn draw(&mut self) {
+        let (width, height) = screen::size();
+        let place = live::Place { width, height, unicode: self.unicode };
+        let elapsed = monotonic_ns().saturating_sub(self.begun_ns);
+        let lines = live::lines(self.session, &self.tallies, elapsed, place);
+        screen::Screen::show(&self.screen.frame(&lines, width));
+    }
+}
