@@ -37,14 +37,14 @@ const LEAST_INTERVAL: Span = Span::from_millis(2);
 /// Options of `quell ping`.
 #[derive(Debug, Args)]
 pub struct PingArgs {
-    /// What to ping: HOST, ADDRESS; with --method udp or tcp also HOST:PORT, [IPv6]:PORT
+    /// What to ping: HOST, ADDRESS; with --method udp also HOST:PORT, [IPv6]:PORT
     #[arg(required_unless_present_any = ["streams"])]
     pub hosts: Vec<String>,
     /// A stream with a name, and a TOS byte and size of its own: -t voip,example.org,EF,160 (repeatable)
     #[arg(short = 't', long = "stream", value_name = "ID,HOST[,TOS[,SIZE]]")]
     pub streams: Vec<Wanted>,
     /// Time between packets of a stream: 200ms, or 0.2 for seconds
-    #[arg(short, long, value_name = "TIME", default_value = "0.2", value_parser = seconds)]
+    #[arg(short, long, value_name = "TIME", default_value = "0.2", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Span,
     /// Packets of each stream; without it, until Ctrl-C
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -105,6 +105,7 @@ pub enum MethodName {
     Icmp,
     /// STAMP over UDP, to `quell serve` or another reflector; tells the direction of losses and one-way delays
     Udp,
+    #[value(skip)]
     /// The handshake of a TCP connection; an open or closed port answers
     Tcp,
 }

@@ -1,9 +1,9 @@
 //! The live view: a line a stream, made of its state and nothing else.
 //!
 //! ```text
-//!   quell ping: ICMP every 200ms, 12.4 s                        Ctrl-C ends it and sums up
-//!   stream       sent  lost%    min    p50    p99    max jitter  worst RTT a packet, 0 to 24.3 ms
-//!   voip           62    0.0  19.98  20.01  21.93  24.33  0.120  ▇▇▇▇▇█▇▇▇▇×▇▇▇▇▇▇▇▇▇▇▇▇▇
+//!   ICMP every 200ms, RTT in ms, 7.9 s                               Ctrl-C sums up
+//!   stream   sent lost%    min    p50    p99    max jitter  last 5 s, 0 to 40.00 ms
+//!   voip       40   2.5  20.00  20.00  32.40  40.00  0.097  ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅×█▅
 //! ```
 
 use super::session::Session;
@@ -121,7 +121,7 @@ fn legend(tallies: &[Tally], worst_ns: u64, width: usize) -> String {
         format!("0 to {top} ms"),
         format!("to {top}"),
     ];
-    let fits = texts.into_iter().find(|t| t.chars().count() < width);
+    let fits = texts.into_iter().find(|t| t.chars().count() <= width);
     fits.map_or(String::new(), |text| format!("  {text}"))
 }
 
@@ -143,7 +143,8 @@ fn note(tallies: &[Tally]) -> Option<String> {
     let seen: u64 = tallies.iter().map(|t| t.seen_late.count()).sum();
     let mut notes = Vec::new();
     if errors > 0 {
-        notes.push(format!("{errors} packets were refused or answered by an error"));
+        let were = if errors == 1 { "packet was" } else { "packets were" };
+        notes.push(format!("{errors} {were} refused, or answered by an error"));
     }
     if late > 0 && late * 100 >= seen {
         notes.push("this machine is short of CPU".to_owned());
@@ -159,4 +160,108 @@ fn cut(text: &str, width: usize) -> String {
     let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
     short.push('~');
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::{Method, Session};
+    use super::super::tally::sample;
+    use super::super::target::Target;
+    use super::*;
+    use quell_model::EchoStatus;
+    use quell_units::{Span, Tos};
+
+    fn session(names: &[&str]) -> Session {
+        let target = |name: &&str| Target {
+            name: (*name).into(),
+            host: (*name).into(),
+            to: ([192, 0, 2, 7], 0).into(),
+            tos: Tos::from_byte(0),
+            size: 56,
+        };
+        Session {
+            targets: names.iter().map(target).collect(),
+            method: Method::Icmp,
+            interval: Span::from_millis(200),
+            count: None,
+            duration: None,
+            wait: Span::from_secs(1),
+            seed: 1,
+        }
+    }
+
+    /// 40 packets of 20 ms, the 38th lost, the 39th after 40 ms.
+    fn tally() -> Tally {
+        let mut tally = Tally::new(200_000_000);
+        for n in 0..40 {
+            tally.take(&match n {
+                37 => sample(n, None, EchoStatus::Lost),
+                38 => sample(n, Some(40), EchoStatus::Ok),
+                _ => sample(n, Some(20), EchoStatus::Ok),
+            });
+        }
+        tally
+    }
+
+    const NOW: u64 = 7_900_000_000;
+
+    fn view(names: &[&str], width: usize, height: usize, unicode: bool) -> Vec<String> {
+        let session = session(names);
+        let tallies: Vec<Tally> = names.iter().map(|_| tally()).collect();
+        lines(&session, &tallies, NOW, Place { width, height, unicode })
+    }
+
+    #[test]
+    fn a_stream_has_its_figures_and_its_last_stretch_in_a_line() {
+        let got = view(&["voip"], 80, 24, true);
+        let wanted = [
+            "ICMP every 200ms, RTT in ms, 7.9 s                               Ctrl-C sums up",
+            "stream   sent lost%    min    p50    p99    max jitter  last 5 s, 0 to 40.00 ms",
+            "voip       40   2.5  20.00  20.00  32.40  40.00  0.097  ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅×█▅",
+        ];
+        assert_eq!(got, wanted);
+        let ascii = view(&["voip"], 80, 24, false);
+        assert!(ascii[2].ends_with("=====x#="), "{ascii:#?}");
+        assert!(ascii.iter().all(|l| l.is_ascii()), "{ascii:#?}");
+    }
+
+    #[test]
+    fn it_fits_every_terminal() {
+        let long = "a-name-that-is-much-longer-than-a-column-of-a-table-can-be";
+        let names: Vec<String> = (0..30).map(|n| format!("{long}{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for (width, height) in
+            [(80, 24), (100, 30), (120, 40), (300, 100), (40, 10), (5, 2), (1, 1)]
+        {
+            let got = view(&names, width, height, true);
+            assert!(got.len() < height.max(5), "{width}x{height}: {} lines", got.len());
+            for line in &got {
+                assert!(line.chars().count() < width.max(2), "{width}x{height}: {line}");
+            }
+            if width >= 80 {
+                assert!(got[1].contains("jitter") && got[2].contains("32.40"), "{got:#?}");
+            }
+        }
+        let hidden = view(&names, 100, 24, true);
+        assert!(hidden.iter().any(|l| l.contains("and 11 more")), "{hidden:#?}");
+    }
+
+    #[test]
+    fn nothing_measured_is_a_dash_and_not_a_zero() {
+        let session = session(&["a"]);
+        let place = Place { width: 80, height: 24, unicode: true };
+        let got = lines(&session, &[Tally::new(1)], 0, place);
+        assert_eq!(got[2], "a           0     -      -      -      -      -      -");
+    }
+
+    #[test]
+    fn errors_and_a_starved_machine_are_noted_below() {
+        let mut tally = tally();
+        tally.take(&sample(41, None, EchoStatus::Error));
+        tally.late = 30;
+        let place = Place { width: 100, height: 24, unicode: true };
+        let got = lines(&session(&["a"]), &[tally], NOW, place);
+        let note = got.last().expect("there are lines");
+        assert!(note.contains("1 packet was refused") && note.contains("short of CPU"), "{note}");
+    }
 }

@@ -141,22 +141,26 @@ fn figures(tally: &Tally) -> String {
 }
 
 fn counts(tally: &Tally) -> Vec<String> {
-    let mut parts = vec![format!("{} sent, {} received", tally.sent, tally.received)];
-    if tally.sent > 0 {
-        let mut lost =
-            format!("{} lost ({} %)", tally.lost, percent(ratio_of(tally.lost, tally.sent)));
-        let ways = [(tally.lost_up, "on the way there"), (tally.lost_down, "on the way back")];
-        let ways: Vec<String> =
-            ways.iter().filter(|(n, _)| *n > 0).map(|(n, way)| format!("{n} {way}")).collect();
-        if !ways.is_empty() {
-            let _ = write!(lost, ": {}", ways.join(", "));
+    let mut sent = format!("{} sent, {} received", tally.sent, tally.received);
+    if let Some(ratio) = tally.loss_ratio() {
+        let _ = write!(sent, ": loss {} %", percent(ratio));
+        let unknown = tally.lost - tally.lost_up - tally.lost_down;
+        let fates = [
+            (tally.lost_up, "on the way there"),
+            (tally.lost_down, "on the way back"),
+            // That a loss is a loss needs to be said only beside others.
+            (if unknown == tally.sent - tally.received { 0 } else { unknown }, "somewhere"),
+            (tally.errors, if tally.errors == 1 { "error" } else { "errors" }),
+        ];
+        let fates: Vec<String> =
+            fates.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        if !fates.is_empty() {
+            let _ = write!(sent, " ({})", fates.join(", "));
         }
-        parts.push(lost);
     }
-    for (n, what) in [(tally.errors, "error"), (tally.duplicates, "duplicate")] {
-        if n > 0 {
-            parts.push(count(n, what));
-        }
+    let mut parts = vec![sent];
+    if tally.duplicates > 0 {
+        parts.push(count(tally.duplicates, "duplicate"));
     }
     if tally.reordered > 0 {
         parts.push(format!("{} out of order", tally.reordered));

@@ -1,0 +1,114 @@
+//! `quell ping` as a person uses it, over loopback.
+
+mod support;
+
+use serde_json::Value;
+use support::{Desk, program, said, says};
+
+/// Not every kernel lets every user ping: then there is nothing to test here but the refusal, which must say what to do.
+fn icmp() -> bool {
+    let probe = ["ping", "-c", "1", "-q", "127.0.0.1"];
+    let got = said(program(&probe), &probe);
+    if got.code == Some(3) {
+        says(&got.error, &["ping_group_range", "cap_net_raw", "as root", "--method udp"]);
+        return false;
+    }
+    true
+}
+
+#[test]
+fn two_streams_are_named_counted_and_summed_up() {
+    if !icmp() {
+        return;
+    }
+    let arguments =
+        ["ping", "-i", "0.01", "-c", "20", "-t", "voip,127.0.0.1,EF,160", "-t", "six,::1,CS1"];
+    let text = said(program(&arguments), &arguments).fine();
+    says(
+        &text,
+        &["voip: 127.0.0.1, ICMP, 160 bytes, TOS EF, every 10ms", "six: ::1, ICMP, 56 bytes"],
+    );
+    says(&text, &["20 sent, 20 received: loss 0.0 %", "jitter", "RFC 3550"]);
+    for stream in ["voip", "six "] {
+        let lines = text.lines().filter(|l| l.starts_with(&format!("{stream}  t=")));
+        assert_eq!(lines.count(), 20, "a line a packet: {text}");
+    }
+    assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn json_has_the_same_whole_or_line_by_line() {
+    if !icmp() {
+        return;
+    }
+    let arguments = ["ping", "-i", "10ms", "-c", "7", "--ecn", "ect1", "127.0.0.1", "--json"];
+    let text = said(program(&arguments), &arguments).fine();
+    let whole: Value = serde_json::from_str(&text).expect("it is one document");
+    let stream = &whole["streams"][0];
+    assert_eq!((&stream["sent"], &stream["received"]), (&7.into(), &7.into()), "{text}");
+    assert_eq!((&stream["tos"], &stream["rtt_ms"]["n"]), (&1.into(), &7.into()), "{text}");
+    assert!(whole["clock"].as_str().is_some_and(|c| c.contains("kernel")), "{text}");
+
+    let arguments = ["ping", "-i", "10ms", "-c", "7", "127.0.0.1", "--json=lines"];
+    let text = said(program(&arguments), &arguments).fine();
+    let lines: Vec<Value> =
+        text.lines().map(|l| serde_json::from_str(l).expect("each line is an object")).collect();
+    let events: Vec<&str> = lines.iter().filter_map(|l| l["event"].as_str()).collect();
+    assert_eq!((events[0], events[8], events.len()), ("start", "end", 9), "{text}");
+    assert!(lines[1..8].iter().all(|l| l["status"] == "ok" && l["rtt_ns"].is_u64()), "{text}");
+}
+
+#[test]
+fn a_kept_run_is_read_like_any_other() {
+    if !icmp() {
+        return;
+    }
+    let desk = Desk::new();
+    let arguments = ["ping", "-q", "-i", "10ms", "-c", "30", "-t", "a,127.0.0.1", "-w", "line"];
+    let text = desk.quell(&arguments).fine();
+    says(&text, &["30 received", "kept as runs/", "-line"]);
+    let shown = desk.quell(&["show", "line", "--json"]).fine();
+    let json: Value = serde_json::from_str(&shown).expect("it is JSON");
+    assert_eq!(json["complete"], true, "{shown}");
+    let row = &json["results"][0];
+    assert_eq!(
+        (&row["stream"], &row["sent"], &row["received"]),
+        (&"a".into(), &30.into(), &30.into())
+    );
+    says(&desk.quell(&["runs"]).fine(), &["-line", "complete"]);
+    desk.quell(&["plot", "--figure", "rtt-time", "-o", "rtt.svg"]);
+    says(&desk.quell(&["report"]).fine(), &["report.html"]);
+}
+
+#[test]
+fn what_can_not_be_is_told_before_anything_is_sent() {
+    for (arguments, words) in [
+        (&["ping"][..], &["HOST"][..]),
+        (
+            &["ping", "name.invalid", "127.0.0.1", "other.invalid"],
+            &["name.invalid", "other.invalid"],
+        ),
+        (&["ping", "-6", "127.0.0.1"], &["no IPv6 address"]),
+        (&["ping", "-i", "0", "127.0.0.1"], &["-i 0"]),
+        (&["ping", "-i", "-1", "127.0.0.1"], &["`-1` is no time", "200ms"]),
+        (&["ping", "-i", "fast", "127.0.0.1"], &["fast", "20ms"]),
+        (&["ping", "-s", "70000", "127.0.0.1"], &["65507"]),
+        (&["ping", "-p", "7", "127.0.0.1"], &["ICMP has no ports"]),
+        (&["ping", "--method", "udp", "-s", "20", "127.0.0.1"], &["44"]),
+        (&["ping", "-t", "a,127.0.0.1,EFF"], &["EFF", "low-delay"]),
+        (&["ping", "-t", "a,127.0.0.1", "-t", "a,::1"], &["two streams", "`a`"]),
+        (&["ping", "--tos", "256", "127.0.0.1"], &["256", "255"]),
+    ] {
+        says(&said(program(arguments), arguments).refused(2), words);
+    }
+}
+
+#[test]
+fn a_host_that_does_not_answer_makes_the_exit_code_1() {
+    // Nobody listens there; the kernel says so at once.
+    let arguments = ["ping", "-m", "udp", "-p", "9", "-i", "10ms", "-c", "3", "127.0.0.1"];
+    let got = said(program(&arguments), &arguments);
+    assert_eq!(got.code, Some(1), "{}{}", got.out, got.error);
+    says(&got.out, &["3 sent, 0 received: loss 100 % (3 errors)"]);
+    says(&got.error, &["no reply from 127.0.0.1"]);
+}
