@@ -62,8 +62,8 @@ pub struct PingArgs {
     #[arg(long, value_enum)]
     pub ecn: Option<EcnMark>,
     /// What is sent
-    #[arg(short, long, value_enum, default_value_t = MethodName::Icmp)]
-    pub method: MethodName,
+    #[arg(short, long, value_enum, default_value_t = Method::Icmp)]
+    pub method: Method,
     /// Port at the other end [default: 5201 for udp, 443 for tcp]
     #[arg(short, long)]
     pub port: Option<u16>,
@@ -96,18 +96,6 @@ pub struct PingArgs {
     /// From this come the exact sending times
     #[arg(long, default_value_t = 1, hide = true)]
     pub seed: u64,
-}
-
-/// What is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum MethodName {
-    /// ICMP echo
-    Icmp,
-    /// STAMP over UDP, to `quell serve` or another reflector; tells the direction of losses and one-way delays
-    Udp,
-    #[value(skip)]
-    /// The handshake of a TCP connection; an open or closed port answers
-    Tcp,
 }
 
 /// The ECN field.
@@ -204,11 +192,7 @@ fn live_terminal() -> bool {
 }
 
 fn session(args: &PingArgs) -> Result<Session, Failure> {
-    let method = match args.method {
-        MethodName::Icmp => Method::Icmp,
-        MethodName::Udp => Method::Udp,
-        MethodName::Tcp => Method::Tcp,
-    };
+    let method = args.method;
     if method == Method::Icmp && args.port.is_some() {
         return Err(Failure::usage("--port: ICMP has no ports; take --method udp or tcp"));
     }

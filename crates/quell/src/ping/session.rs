@@ -8,6 +8,7 @@
 
 use super::target::Target;
 use crate::failure::Failure;
+use clap::ValueEnum;
 use quell_model::Event;
 use quell_model::task::{PingStream, UdpEcho};
 use quell_probe::{Emit, Ping, ProbeError, UdpEchoClient};
@@ -23,13 +24,14 @@ const HEAD_START_NS: u64 = 2_000_000;
 const ENDLESS_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
 /// What is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Method {
-    /// ICMP echo.
+    /// ICMP echo
     Icmp,
-    /// STAMP over UDP.
+    /// STAMP over UDP, to `quell serve` or another reflector; tells the direction of losses and one-way delays
     Udp,
-    /// TCP connections.
+    /// The handshake of a TCP connection; an open or closed port answers
+    #[value(skip)]
     Tcp,
 }
 

@@ -154,10 +154,8 @@ fn address(host: &str, usual: Usual) -> Result<SocketAddr, String> {
 
 /// A host and the port behind it: `host:853`, `[::1]:853`. A bare IPv6 address has none.
 fn split(host: &str) -> (&str, Option<u16>) {
-    if let Some(rest) = host.strip_prefix('[') {
-        if let Some((inside, after)) = rest.split_once(']') {
-            return (inside, after.strip_prefix(':').and_then(|p| p.parse().ok()));
-        }
+    if let Some((inside, after)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return (inside, after.strip_prefix(':').and_then(|p| p.parse().ok()));
     }
     match host.split_once(':') {
         Some((name, port)) if !port.contains(':') => match port.parse() {
