@@ -5,7 +5,8 @@
 //!   a stream without an end --> Running: the same figures in bounded memory
 //!   transit times, in order of arrival --> Jitter (RFC 3550)
 //!   one-way delays, in order of sending --> ipdv (RFC 3393)
-//!   sequence numbers, in order of arrival --> ArrivalOrder (RFC 4737)
+//!   sequence numbers, in order of arrival --> ArrivalOrder, RecentOrder for fast flows (RFC 4737)
+//!   times over many decades --> LogHistogram
 //!   one figure for each repeat --> Bootstrap, Repeats
 //! ```
 //!
@@ -19,7 +20,9 @@ pub mod fairness;
 pub mod histogram;
 pub mod ipdv;
 pub mod jitter;
+pub mod log_histogram;
 pub mod order;
+pub mod recent_order;
 pub mod rng;
 pub mod running;
 pub mod sample;
@@ -30,7 +33,9 @@ pub use fairness::jain_index;
 pub use histogram::{Bins, Histogram};
 pub use ipdv::ipdv;
 pub use jitter::Jitter;
+pub use log_histogram::LogHistogram;
 pub use order::ArrivalOrder;
+pub use recent_order::RecentOrder;
 pub use rng::Rng;
 pub use running::{Running, RunningAround};
 pub use sample::{Sample, Summary, mean, median, quantile, sd, summary};

@@ -1,0 +1,183 @@
+//! Losses, reordering and copies of a fast flow, from sequence numbers as they arrive: bounded memory, and almost no time.
+//!
+//! ```text
+//!   … │ forgotten │ 1 1 0 1 1 1 0 0 1 1 … 1 │ not seen yet
+//!                   └── the last WINDOW ──┘ ▲ next
+//! ```
+//!
+//! The exact counterpart without a window is [`crate::ArrivalOrder`]: its memory grows with the open gaps, which for a flow of a million
+//! packets a second, half of them lost, is a gigabyte a minute.
+
+/// How many numbers behind the newest one are told apart. What arrives later than that is counted as reordered though it may be a copy.
+pub const WINDOW: u64 = 1 << 16;
+
+/// Larger jumps ahead than this are nonsense and not counted as losses.
+const LARGEST_JUMP: u64 = 1 << 32;
+
+/// Counts by RFC 4737 section 3, as [`crate::ArrivalOrder`] does, over a window.
+#[derive(Debug, Clone)]
+pub struct RecentOrder {
+    first: u64,
+    next: u64,
+    seen: Box<[u64]>,
+    arrived: u64,
+    reordered: u64,
+    duplicates: u64,
+    nonsense: u64,
+}
+
+impl RecentOrder {
+    /// Nothing has arrived; `first` is the number of the first packet.
+    pub fn new(first: u64) -> Self {
+        let seen = vec![0; (WINDOW / 64) as usize].into_boxed_slice();
+        Self { first, next: first, seen, arrived: 0, reordered: 0, duplicates: 0, nonsense: 0 }
+    }
+
+    /// Takes the number of the next packet to arrive; whether it is the first of this number.
+    pub fn push(&mut self, seq: u64) -> bool {
+        if seq >= self.next {
+            if seq - self.next > LARGEST_JUMP {
+                self.nonsense += 1;
+                return false;
+            }
+            self.advance(seq);
+        } else if seq < self.first {
+            self.nonsense += 1;
+            return false;
+        } else if self.next - seq <= WINDOW {
+            if self.has(seq) {
+                self.duplicates += 1;
+                return false;
+            }
+            self.reordered += 1;
+        } else {
+            self.reordered += 1;
+            self.arrived += 1;
+            return true;
+        }
+        self.mark(seq);
+        self.arrived += 1;
+        true
+    }
+
+    /// Makes `seq` the newest: numbers between were not seen.
+    fn advance(&mut self, seq: u64) {
+        // Words that come to stand for newer numbers are cleared when the first of these is entered.
+        let (last, now) = (self.next.wrapping_sub(1) / 64, seq / 64);
+        let from = if self.next == 0 { 0 } else { last.saturating_add(1) };
+        if now >= from {
+            if now - from >= WINDOW / 64 {
+                self.seen.fill(0);
+            } else {
+                for word in from..=now {
+                    self.seen[(word % (WINDOW / 64)) as usize] = 0;
+                }
+            }
+        }
+        self.next = seq.saturating_add(1);
+    }
+
+    fn place(seq: u64) -> (usize, u64) {
+        ((seq / 64 % (WINDOW / 64)) as usize, 1 << (seq % 64))
+    }
+
+    fn has(&self, seq: u64) -> bool {
+        // The oldest word of the window is shared with the newest numbers.
+        if self.next.saturating_sub(1) / 64 - seq / 64 >= WINDOW / 64 {
+            return false;
+        }
+        let (word, bit) = Self::place(seq);
+        self.seen[word] & bit != 0
+    }
+
+    fn mark(&mut self, seq: u64) {
+        if self.next.saturating_sub(1) / 64 - seq / 64 < WINDOW / 64 {
+            let (word, bit) = Self::place(seq);
+            self.seen[word] |= bit;
+        }
+    }
+
+    /// Packets that arrived, each counted once.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// How many packets the sender had sent when it sent the newest one that arrived.
+    pub fn sent(&self) -> u64 {
+        self.next - self.first
+    }
+
+    /// Those of them that have not arrived, or not yet.
+    pub fn missing(&self) -> u64 {
+        self.sent().saturating_sub(self.arrived)
+    }
+
+    /// Packets that arrived behind a later one.
+    pub fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// Further copies.
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Numbers that this flow can't have.
+    pub fn nonsense(&self) -> u64 {
+        self.nonsense
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ArrivalOrder;
+    use proptest::prelude::*;
+
+    fn of(first: u64, sequence: impl IntoIterator<Item = u64>) -> RecentOrder {
+        let mut order = RecentOrder::new(first);
+        sequence.into_iter().for_each(|seq| {
+            order.push(seq);
+        });
+        order
+    }
+
+    #[test]
+    fn a_lost_a_late_and_a_doubled_packet_are_told_apart() {
+        let order = of(1, [1, 2, 4, 5, 3, 5, 8]);
+        assert_eq!((order.arrived(), order.sent(), order.missing()), (6, 8, 2));
+        assert_eq!((order.reordered(), order.duplicates()), (1, 1));
+    }
+
+    #[test]
+    fn a_loss_longer_than_the_window_leaves_no_ghosts() {
+        let far = 1000 * WINDOW + 3;
+        let order = of(0, [0, 1, 2, far, far - 1, far - 1, far - WINDOW - 70]);
+        assert_eq!((order.arrived(), order.reordered(), order.duplicates()), (6, 2, 1));
+        assert_eq!(order.missing(), far + 1 - 6);
+    }
+
+    #[test]
+    fn numbers_that_can_not_be_are_not_believed() {
+        let order = of(1, [1, u64::MAX, 0, 2]);
+        assert_eq!((order.arrived(), order.missing(), order.nonsense()), (2, 0, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn within_the_window_it_counts_as_the_exact_one_does(
+            steps in proptest::collection::vec(-300i64..400, 0..400), first in 0u64..3
+        ) {
+            let mut at = first as i64;
+            let sequence: Vec<u64> = steps.iter().map(|step| {
+                at = (at + step).max(first as i64);
+                at as u64
+            }).collect();
+            let exact = ArrivalOrder::of(sequence.iter().copied());
+            let order = of(first, sequence);
+            prop_assert_eq!(order.arrived(), exact.arrived());
+            prop_assert_eq!(order.reordered(), exact.reordered());
+            prop_assert_eq!(order.duplicates(), exact.duplicates());
+        }
+    }
+}
