@@ -3,6 +3,7 @@
 //! ```text
 //!   tcp       bulk connections    client ──connects, says hello──► server; data either way
 //!   udp       datagrams one way   send ──► sink
+//!   bulk      data movers: as many bytes or datagrams as go, over sockets that stand already
 //!   command   any program
 //!   sample    what the kernel says of queues and connections
 //! ```
@@ -11,6 +12,7 @@
 //!
 //! ECN of TCP is negotiated as the host's `net.ipv4.tcp_ecn` says; whoever builds the network sets that, not the task.
 
+pub mod bulk;
 pub mod command;
 mod flow;
 pub mod sample;

@@ -38,6 +38,11 @@ impl Jitter {
         }
     }
 
+    /// The next transit time can't be compared with the last one: a clock was set. The estimate stays.
+    pub fn interrupt(&mut self) {
+        self.transit = None;
+    }
+
     /// The running estimate after the last packet: what an RTP receiver would report now. `None` before
     /// the second packet.
     pub fn last(&self) -> Option<f64> {
@@ -94,6 +99,14 @@ mod tests {
             Jitter::of([1.0, 3.0, 2.0]),
             Jitter { transit: Some(2.0), ..Jitter::of([1e6 + 1.0, 1e6 + 3.0, 1e6 + 2.0]) }
         );
+    }
+
+    #[test]
+    fn a_clock_that_was_set_between_two_packets_is_no_jitter() {
+        let mut jitter = Jitter::of([20.0, 21.0]);
+        jitter.interrupt();
+        jitter.push(3_600_021.0);
+        assert_eq!(jitter.last(), Some(1.0 / 16.0));
     }
 
     #[test]

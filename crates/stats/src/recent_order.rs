@@ -97,6 +97,12 @@ impl RecentOrder {
         }
     }
 
+    /// The whole number of a packet that carries only the lower 32 bits of it: the one nearest to the newest.
+    pub fn widen(&self, low: u32) -> u64 {
+        let ahead = low.wrapping_sub(self.next as u32) as i32;
+        self.next.checked_add_signed(ahead.into()).unwrap_or(low.into())
+    }
+
     /// Packets that arrived, each counted once.
     pub fn arrived(&self) -> u64 {
         self.arrived
@@ -161,6 +167,16 @@ mod tests {
     fn numbers_that_can_not_be_are_not_believed() {
         let order = of(1, [1, u64::MAX, 0, 2]);
         assert_eq!((order.arrived(), order.missing(), order.nonsense()), (2, 0, 2));
+    }
+
+    #[test]
+    fn counters_of_32_bits_go_on_behind_their_end() {
+        let mut order = of(1, [1, u64::from(u32::MAX) - 1]);
+        for low in [u32::MAX, 1, 0, 2] {
+            let seq = order.widen(low);
+            assert!(order.push(seq), "{low} became {seq}");
+        }
+        assert_eq!((order.sent(), order.reordered(), order.nonsense()), ((1 << 32) + 2, 1, 0));
     }
 
     proptest! {

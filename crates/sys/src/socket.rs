@@ -8,6 +8,8 @@
 //!   stream     TCP: connect with a deadline, congestion control, pacing, window, abort
 //!   way        the own address and the device by which packets leave
 //!   attempts   TCP connections that are tried and given up again, many at once
+//!   bulk       many datagrams in one call, in trains; what a socket's own buffer dropped
+//!   bulk_stream  much over one TCP connection, without waiting and without copying
 //!   option     setsockopt(2), with errors that say what could not be set
 //! ```
 //!
@@ -16,6 +18,8 @@
 //! want to measure would vanish from the round-trip time. Senders read the clock right before they send.
 
 pub mod attempts;
+pub mod bulk;
+pub mod bulk_stream;
 pub mod datagram;
 pub mod echo;
 pub mod errors;

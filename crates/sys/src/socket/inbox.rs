@@ -159,7 +159,7 @@ fn int(data: &[u8]) -> Option<i32> {
 }
 
 /// `struct timespec` as nanoseconds.
-fn stamp(data: &[u8]) -> Option<u64> {
+pub(super) fn stamp(data: &[u8]) -> Option<u64> {
     let (seconds, rest) = data.split_first_chunk::<8>()?;
     let nanos = rest.first_chunk::<8>()?;
     let seconds = u64::try_from(i64::from_ne_bytes(*seconds)).ok()?;

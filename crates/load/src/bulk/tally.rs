@@ -1,0 +1,172 @@
+//! What a mover has counted so far: written by one thread, read by any.
+
+use quell_stats::log_histogram::{BUCKETS, LogHistogram, bucket};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A count with one writer, so that adding needs no locked instruction.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub fn add(&self, more: u64) {
+        self.set(self.get().wrapping_add(more));
+    }
+
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What went over a TCP connection, or out of a UDP socket.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub(super) bytes: Count,
+    pub(super) packets: Count,
+    pub(super) calls: Count,
+    pub(super) refused: Count,
+    pub(super) skipped: Count,
+}
+
+impl Tally {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes of payload that were handed to the kernel, or taken from it.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
+    /// Datagrams that were handed to the kernel; 0 for TCP.
+    pub fn packets(&self) -> u64 {
+        self.packets.get()
+    }
+
+    /// System calls that moved something.
+    pub fn calls(&self) -> u64 {
+        self.calls.get()
+    }
+
+    /// Datagrams that a queue of this host refused (`ENOBUFS`); they are counted as sent too, since they have numbers and are lost.
+    pub fn refused(&self) -> u64 {
+        self.refused.get()
+    }
+
+    /// Datagrams that a rate asked for and that were never sent, since this host did not get to it in time.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.get()
+    }
+}
+
+/// What came into a UDP socket.
+#[derive(Debug)]
+pub struct UdpTally {
+    pub(super) bytes: Count,
+    pub(super) arrived: Count,
+    pub(super) sent: Count,
+    pub(super) reordered: Count,
+    pub(super) duplicates: Count,
+    pub(super) foreign: Count,
+    pub(super) trains: Count,
+    pub(super) jitter_ns: Count,
+    pub(super) socket_drops: Count,
+    pub(super) first_ns: Count,
+    pub(super) last_ns: Count,
+    pub(super) gaps: Box<[Count]>,
+}
+
+/// One look at a [`UdpTally`]. Numbers of one look fit together to within what arrives while looking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UdpCounts {
+    /// Bytes of payload, copies not counted.
+    pub bytes: u64,
+    /// Datagrams, copies not counted.
+    pub packets: u64,
+    /// How many the sender had sent when it sent the newest one that came: arrived and missing ones.
+    pub sent: u64,
+    /// Arrived behind a later one (RFC 4737).
+    pub reordered: u64,
+    /// Further copies.
+    pub duplicates: u64,
+    /// Too short, or with a number that this flow can't have.
+    pub foreign: u64,
+    /// In how many pieces the kernel handed them over. Fewer than packets where it carried several in one.
+    pub trains: u64,
+    /// Interarrival jitter now in nanoseconds (RFC 3550): by the kernel's receive stamps, and the sender's time of sending.
+    pub jitter_ns: u64,
+    /// Pieces that the kernel threw away because this socket's buffer was full: losses of this host, not of the network.
+    pub socket_drops: u64,
+    /// When the first and the newest came, in nanoseconds of the monotonic clock; 0 before the first.
+    pub first_ns: u64,
+    /// See `first_ns`.
+    pub last_ns: u64,
+}
+
+impl UdpCounts {
+    /// Datagrams that have not arrived, or not yet.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.packets)
+    }
+}
+
+impl UdpTally {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        let count = Count::default;
+        Self {
+            bytes: count(),
+            arrived: count(),
+            sent: count(),
+            reordered: count(),
+            duplicates: count(),
+            foreign: count(),
+            trains: count(),
+            jitter_ns: count(),
+            socket_drops: count(),
+            first_ns: count(),
+            last_ns: count(),
+            gaps: (0..BUCKETS).map(|_| count()).collect(),
+        }
+    }
+
+    /// All counts as they are now.
+    pub fn counts(&self) -> UdpCounts {
+        // The number of those sent is stored last and read first, so that nothing looks lost that was only not yet counted.
+        let sent = self.sent.get();
+        let packets = self.arrived.get();
+        UdpCounts {
+            bytes: self.bytes.get(),
+            packets,
+            sent: sent.max(packets),
+            reordered: self.reordered.get(),
+            duplicates: self.duplicates.get(),
+            foreign: self.foreign.get(),
+            trains: self.trains.get(),
+            jitter_ns: self.jitter_ns.get(),
+            socket_drops: self.socket_drops.get(),
+            first_ns: self.first_ns.get(),
+            last_ns: self.last_ns.get(),
+        }
+    }
+
+    /// Times between one arrival and the next in nanoseconds, by the kernel's receive stamps. Datagrams of one train arrived together: their
+    /// gaps are 0.
+    pub fn gaps(&self) -> LogHistogram {
+        LogHistogram::from_counts(self.gaps.iter().map(Count::get).enumerate())
+    }
+
+    pub(super) fn gap(&self, gap_ns: u64, times: u64) {
+        self.gaps[bucket(gap_ns)].add(times);
+    }
+}
+
+impl Default for UdpTally {
+    fn default() -> Self {
+        Self::new()
+    }
+}

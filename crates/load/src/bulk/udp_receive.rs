@@ -1,0 +1,233 @@
+//! Datagrams into one socket: counted, put in order, timed.
+
+use super::{Ended, Limit, Patience, UdpHeader, UdpTally, Woken};
+use nix::errno::Errno;
+use quell_stats::{Jitter, RecentOrder};
+use quell_sys::SysError;
+use quell_sys::socket::bulk::{Train, Trains, prepare_receiving, socket_drops};
+use quell_sys::wait::Bell;
+use quell_sys::wall::Wall;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Trains taken in one call.
+const BATCH: usize = 16;
+
+/// What to receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpReceiving {
+    /// The header of each datagram.
+    pub header: UdpHeader,
+    /// When it is done.
+    pub limit: Limit,
+    /// Receive buffer in bytes, payload and bookkeeping together, as far as the system grants it.
+    pub buffer: usize,
+    /// The kernel may hand several over in one piece (`UDP_GRO`), with one stamp. Without, each has its own.
+    pub trains: bool,
+}
+
+impl Default for UdpReceiving {
+    fn default() -> Self {
+        Self { header: UdpHeader::Bits32, limit: Limit::NONE, buffer: 4 << 20, trains: true }
+    }
+}
+
+/// Receives until the limit, or until the bell rings; what waits then is still counted. The socket gets options for that, and keeps
+/// them. Where datagrams may come before this runs, give it them earlier ([`prepare_receiving`]): what did not find room then is lost
+/// and not among `socket_drops`.
+///
+/// Errors from the path, such as that nobody listens at the other end, are no errors here.
+pub fn udp_receive(
+    socket: &impl AsFd,
+    what: &UdpReceiving,
+    tally: &UdpTally,
+    stop: &Bell,
+) -> Result<Ended, SysError> {
+    let fd = socket.as_fd();
+    let got = prepare_receiving(fd, what.buffer, what.trains);
+    let patience = Patience::new(stop, what.limit.end_ns)?;
+    let mut trains = Trains::new(if got.trains { BATCH } else { 4 * BATCH });
+    let mut book = Book::new(what.header, tally);
+    let drops_before = socket_drops(fd).unwrap_or(0);
+    let most = what.limit.bytes.unwrap_or(u64::MAX);
+    loop {
+        let woken = patience.until_readable(fd)?;
+        take(fd, &mut trains, &mut book, most)?;
+        let drops = socket_drops(fd).unwrap_or(0);
+        tally.socket_drops.set(drops.wrapping_sub(drops_before));
+        if tally.bytes.get() >= most {
+            return Ok(Ended::Done);
+        }
+        if let Woken::End(ended) = woken {
+            return Ok(ended);
+        }
+    }
+}
+
+/// Takes what waits now; not for ever, since a sender may be faster than we are and one who rings must still be heard.
+fn take(
+    fd: BorrowedFd<'_>,
+    trains: &mut Trains,
+    book: &mut Book<'_>,
+    most: u64,
+) -> Result<(), SysError> {
+    for _ in 0..64 {
+        let now = book.look();
+        let got = match trains.receive(fd) {
+            Ok(got) => got,
+            // Something that was sent did not arrive, perhaps: what comes is none the worse for it.
+            Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => continue,
+            Err(errno) => return Err(SysError::new("receive datagrams", errno)),
+        };
+        trains.iter().for_each(|train| book.arrive(&train, now));
+        book.publish();
+        if got < trains.capacity() || book.tally.bytes.get() >= most {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// One flow.
+struct Book<'a> {
+    header: UdpHeader,
+    tally: &'a UdpTally,
+    order: RecentOrder,
+    jitter: Jitter,
+    wall: Wall,
+    /// When the previous one arrived, by the wall clock.
+    last_ns: Option<u64>,
+    /// Datagrams that are shorter than the header.
+    short: u64,
+}
+
+impl<'a> Book<'a> {
+    fn new(header: UdpHeader, tally: &'a UdpTally) -> Self {
+        Self {
+            header,
+            tally,
+            order: RecentOrder::new(1),
+            jitter: Jitter::new(),
+            wall: Wall::new(),
+            last_ns: None,
+            short: 0,
+        }
+    }
+
+    /// The time; and whether somebody set the clock: stamps from before and after can't be compared.
+    fn look(&mut self) -> u64 {
+        let steps = self.wall.steps();
+        let now = self.wall.look();
+        if self.wall.steps() != steps {
+            self.last_ns = None;
+            self.jitter.interrupt();
+        }
+        now
+    }
+
+    fn arrive(&mut self, train: &Train<'_>, now: u64) {
+        let stamp = train.stamp_ns.unwrap_or_else(|| self.wall.at(now));
+        let mut first = true;
+        let mut bytes = 0;
+        let mut together = 0;
+        for datagram in train.datagrams() {
+            let Some((sent_ns, number)) = self.header.read(datagram) else {
+                self.short += 1;
+                continue;
+            };
+            let number = match self.header {
+                UdpHeader::Bits32 => self.order.widen(number as u32),
+                UdpHeader::Bits64 => number,
+            };
+            if self.order.push(number) {
+                bytes += datagram.len() as u64;
+            }
+            // A constant offset of the clocks cancels.
+            self.jitter.push(stamp.wrapping_sub(sent_ns) as i64 as f64);
+            if std::mem::take(&mut first) {
+                if let Some(last) = self.last_ns.replace(stamp) {
+                    self.tally.gap(stamp.saturating_sub(last), 1);
+                }
+            } else {
+                together += 1;
+            }
+        }
+        if together > 0 {
+            self.tally.gap(0, together);
+        }
+        if !first {
+            let at = self.wall.monotonic(stamp);
+            if self.tally.first_ns.get() == 0 {
+                self.tally.first_ns.set(at);
+            }
+            self.tally.last_ns.set(at);
+            self.tally.trains.add(1);
+            self.tally.bytes.add(bytes);
+        }
+    }
+
+    fn publish(&self) {
+        let tally = self.tally;
+        tally.arrived.set(self.order.arrived());
+        tally.reordered.set(self.order.reordered());
+        tally.duplicates.set(self.order.duplicates());
+        tally.jitter_ns.set(self.jitter.last().unwrap_or(0.0) as u64);
+        tally.foreign.set(self.short + self.order.nonsense());
+        tally.sent.set(self.order.sent());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagrams(numbers: &[u64]) -> Vec<u8> {
+        let mut bytes = vec![0; numbers.len() * 20];
+        for (datagram, number) in bytes.chunks_mut(20).zip(numbers) {
+            UdpHeader::Bits32.write(datagram, number * 1_000_000, *number);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_trains_datagrams_are_counted_one_by_one_and_came_at_one_time() {
+        let tally = UdpTally::new();
+        let mut book = Book::new(UdpHeader::Bits32, &tally);
+        let (first, second) = (datagrams(&[1, 2, 4]), datagrams(&[3, 3]));
+        let at = |ns| Some(book.wall.at(ns));
+        let (early, late) = (at(5_000_000), at(5_070_000));
+        book.arrive(&Train { stamp_ns: early, bytes: &first, segment: 20 }, 0);
+        book.arrive(&Train { stamp_ns: late, bytes: &second, segment: 20 }, 0);
+        book.arrive(&Train { stamp_ns: late, bytes: &[7; 5], segment: 5 }, 0);
+        book.publish();
+        let counts = tally.counts();
+        assert_eq!((counts.packets, counts.sent, counts.lost()), (4, 4, 0));
+        assert_eq!((counts.reordered, counts.duplicates, counts.foreign), (1, 1, 1));
+        assert_eq!((counts.bytes, counts.trains), (80, 2));
+        assert_eq!((counts.first_ns, counts.last_ns), (5_000_000, 5_070_000));
+        let gaps: Vec<_> = tally.gaps().counts().map(|(_, count)| count).collect();
+        assert_eq!(
+            gaps,
+            [3, 1],
+            "three came together with their first, one train 70 us behind the other"
+        );
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_no_gap_and_no_jitter() {
+        let tally = UdpTally::new();
+        let mut book = Book::new(UdpHeader::Bits32, &tally);
+        let bytes = datagrams(&[1, 2]);
+        let train = |stamp, range: std::ops::Range<usize>| Train {
+            stamp_ns: Some(stamp),
+            bytes: &bytes[range],
+            segment: 20,
+        };
+        book.arrive(&train(book.wall.at(1_000_000), 0..20), 0);
+        // As if it had been an hour behind until now.
+        book.wall = Wall::with_offset(book.wall.at(0) as i64 - 3_600_000_000_000);
+        book.look();
+        book.arrive(&train(book.wall.at(2_000_000), 20..40), 0);
+        book.publish();
+        assert_eq!((tally.counts().jitter_ns, tally.gaps().total()), (0, 0));
+    }
+}

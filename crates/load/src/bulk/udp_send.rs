@@ -1,0 +1,234 @@
+//! Datagrams out of one socket: as many as go, or at a rate.
+
+use super::{Ended, Limit, Patience, Tally, UdpHeader, Woken, noise};
+use nix::errno::Errno;
+use quell_sys::SysError;
+use quell_sys::clock::{monotonic_ns, sleep_until};
+use quell_sys::socket::bulk::{BATCH, MOST_BYTES, MOST_SEGMENTS, Outbox, send_segments};
+use quell_sys::wait::{Bell, wake_exactly};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Sleeps longer than this can be cut short by a ring.
+const LONG_NS: u64 = 20_000_000;
+/// A sender that is later than this forgets what it owes.
+const MOST_DEBT_NS: u64 = 20_000_000;
+
+/// What to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UdpSending {
+    /// Payload of each datagram in bytes, its header included.
+    pub size: usize,
+    /// Bits of payload a second; none for as many as go.
+    pub rate: Option<u64>,
+    /// When it is done.
+    pub limit: Limit,
+    /// The header of each.
+    pub header: UdpHeader,
+    /// Several may go through the stack in one piece (`UDP_SEGMENT`), where no rate is asked for.
+    pub trains: bool,
+}
+
+/// Sends to the connected end until the limit, or until the bell rings. That nobody listens there is no error: the datagrams go out all
+/// the same.
+///
+/// Errors: `EINVAL` when the size is below the header's; `EMSGSIZE` when it is more than the path carries in one packet and may not be
+/// cut; whatever the kernel refuses for good.
+pub fn udp_send(
+    socket: &impl AsFd,
+    what: &UdpSending,
+    tally: &Tally,
+    stop: &Bell,
+) -> Result<Ended, SysError> {
+    if what.size < what.header.size() {
+        let tried = format!("send datagrams of {} bytes", what.size);
+        return Err(SysError::new(tried, Errno::EINVAL)
+            .advise("their numbers and times alone take 12 bytes, 16 with 64-bit counters"));
+    }
+    let mut sender = Sender::new(socket.as_fd(), what, tally, stop)?;
+    match what.rate {
+        None => sender.flood(),
+        Some(rate) => sender.pace(rate),
+    }
+}
+
+struct Sender<'a> {
+    fd: BorrowedFd<'a>,
+    what: &'a UdpSending,
+    tally: &'a Tally,
+    patience: Patience<'a>,
+    outbox: Outbox,
+    trains: bool,
+    /// Number of the next packet.
+    next: u64,
+    /// Packets to send in all.
+    count: u64,
+}
+
+impl<'a> Sender<'a> {
+    fn new(
+        fd: BorrowedFd<'a>,
+        what: &'a UdpSending,
+        tally: &'a Tally,
+        stop: &'a Bell,
+    ) -> Result<Self, SysError> {
+        let size = what.size.max(1);
+        let fits = (MOST_BYTES / size).min(MOST_SEGMENTS);
+        let trains = what.trains && what.rate.is_none() && fits > 1;
+        let count = if trains { fits } else { BATCH };
+        Ok(Self {
+            fd,
+            what,
+            tally,
+            patience: Patience::new(stop, what.limit.end_ns)?,
+            outbox: Outbox::new(count, size, &noise(size)),
+            trains,
+            next: 0,
+            count: what.limit.bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(size as u64)),
+        })
+    }
+
+    /// As many as go.
+    fn flood(&mut self) -> Result<Ended, SysError> {
+        while self.next < self.count {
+            let now = monotonic_ns();
+            if let Some(ended) = self.patience.over_at(now) {
+                return Ok(ended);
+            }
+            if let Some(ended) = self.send(self.outbox.count(), now)? {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Done)
+    }
+
+    /// Each at its time.
+    fn pace(&mut self, rate: u64) -> Result<Ended, SysError> {
+        wake_exactly();
+        let mut start = monotonic_ns();
+        let mut since = 0;
+        let bits = self.what.size as u128 * 8 * 1_000_000_000;
+        let rate = u128::from(rate.max(1));
+        let due = |start: u64, n: u64| {
+            start.saturating_add(u64::try_from(u128::from(n) * bits / rate).unwrap_or(u64::MAX))
+        };
+        while self.next < self.count {
+            let now = monotonic_ns();
+            if let Some(ended) = self.patience.over_at(now) {
+                return Ok(ended);
+            }
+            let at = due(start, self.next - since);
+            if at > now {
+                if at - now > LONG_NS {
+                    // Not to the exact time: the rest is slept below.
+                    let mut nap = Patience::new(self.patience.stop, Some(at - LONG_NS / 2))?;
+                    nap.end_ns = u64::MAX;
+                    if nap.sleep()? {
+                        return Ok(Ended::Stopped);
+                    }
+                } else {
+                    sleep_until(at.min(self.patience.end_ns))?;
+                }
+                continue;
+            }
+            if now - at > MOST_DEBT_NS {
+                let owed = (u128::from(now - at) * rate / bits) as u64;
+                self.tally.skipped.add(owed);
+                (start, since) = (now, self.next);
+            }
+            let mut many = 1;
+            while many < BATCH as u64 && due(start, self.next + many - since) <= now {
+                many += 1;
+            }
+            if let Some(ended) = self.send(many as usize, now)? {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Done)
+    }
+
+    /// Sends the next `many`, fewer where that is the end.
+    fn send(&mut self, many: usize, now: u64) -> Result<Option<Ended>, SysError> {
+        let left = usize::try_from(self.count - self.next).unwrap_or(usize::MAX);
+        let many = many.min(left).min(self.outbox.count());
+        for n in 0..many {
+            let number = self.next + 1 + n as u64;
+            self.what.header.write(self.outbox.datagram_mut(n), now, number);
+        }
+        let mut from = 0;
+        let mut refused = 0;
+        while from < many {
+            let result = if self.trains {
+                send_segments(self.fd, self.outbox.first(many), self.what.size as u16)
+                    .map(|()| many)
+            } else {
+                self.outbox.send(self.fd, from, many)
+            };
+            match result {
+                Ok(sent) => {
+                    from += sent;
+                    self.sent(sent);
+                }
+                Err(Errno::EAGAIN) => {
+                    if let Woken::End(ended) = self.patience.until_writable(self.fd)? {
+                        return Ok(Some(ended));
+                    }
+                }
+                // Nobody listens there, or a router says so: told once in place of sending.
+                Err(
+                    Errno::ECONNREFUSED
+                    | Errno::EHOSTUNREACH
+                    | Errno::ENETUNREACH
+                    | Errno::EHOSTDOWN
+                    | Errno::EINTR,
+                ) if refused < 2 => {
+                    refused += 1;
+                }
+                Err(Errno::ENOBUFS) => {
+                    let gone = if self.trains { many - from } else { 1 };
+                    from += gone;
+                    self.tally.refused.add(gone as u64);
+                    self.sent(gone);
+                }
+                // No such thing here, or not for this size, or not over this device.
+                Err(Errno::EINVAL | Errno::EIO | Errno::EOPNOTSUPP | Errno::EMSGSIZE)
+                    if self.trains =>
+                {
+                    self.trains = false;
+                }
+                Err(errno) => return Err(self.refusal(errno)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn sent(&mut self, many: usize) {
+        self.next += many as u64;
+        self.tally.bytes.add((many * self.what.size) as u64);
+        self.tally.packets.add(many as u64);
+        self.tally.calls.add(1);
+    }
+
+    fn refusal(&self, errno: Errno) -> SysError {
+        let error = SysError::new(format!("send datagrams of {} bytes", self.what.size), errno);
+        match errno {
+            Errno::EMSGSIZE => {
+                error.advise("that is more than fits in a packet; take a smaller size")
+            }
+            Errno::ECONNREFUSED => error.advise("nobody listens there"),
+            Errno::EHOSTUNREACH | Errno::ENETUNREACH => {
+                error.advise("there is no way there: see `ip route get`")
+            }
+            _ => error,
+        }
+    }
+}
+
+impl Patience<'_> {
+    /// Sleeps until the alarm; whether somebody rang.
+    fn sleep(&self) -> Result<bool, SysError> {
+        use quell_sys::wait::{came, readable, wait};
+        let mut fds = [readable(self.stop), readable(&self.alarm)];
+        wait(&mut fds)?;
+        Ok(came(&fds[0]))
+    }
+}

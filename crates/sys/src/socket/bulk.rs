@@ -1,0 +1,365 @@
+//! Many datagrams in one system call, sent and received.
+//!
+//! ```text
+//!   send_segments   one buffer of n datagrams   ──► one packet through the stack, cut at the end (UDP_SEGMENT, udp(7))
+//!   Outbox          n datagrams                 ──► n packets, one call (sendmmsg)
+//!   Trains          n packets, one call (recvmmsg) ──► trains of datagrams of one size (UDP_GRO), each with the kernel's stamp
+//! ```
+//!
+//! A train is what the kernel carried in one piece: datagrams of a flow that were sent in one piece and never cut, or that a network card or its
+//! driver joined. All of a train have one stamp: that of its first.
+
+use super::inbox::{each_control, stamp};
+use super::option::{get_bytes, grow_receive_buffer, set};
+use nix::errno::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Most datagrams in one call of [`send_segments`] on every kernel that has it (`UDP_MAX_SEGMENTS`, 64 until Linux 6.9).
+pub const MOST_SEGMENTS: usize = 64;
+/// Most bytes in one call of [`send_segments`]: what fits in an IP packet with its headers.
+pub const MOST_BYTES: usize = 65_487;
+/// The largest train, and so the room each packet gets in [`Trains`].
+const TRAIN: usize = 65_536;
+/// Room for the ancillary data of one train: stamp and segment size.
+const CONTROL: usize = 128;
+/// `SO_MEMINFO`'s fields (`SK_MEMINFO_*`, linux/sock_diag.h).
+const MEMINFO_FIELDS: usize = 9;
+const MEMINFO_DROPS: usize = 8;
+
+/// Hands the kernel one buffer that it cuts into datagrams of `segment` bytes (the last may be shorter) for the connected end. At
+/// most [`MOST_SEGMENTS`] and [`MOST_BYTES`].
+///
+/// Errors: `EAGAIN` when there is no room now; `EINVAL` when a segment is larger than the path's MTU or the kernel has no such thing
+/// (before Linux 4.18), `EIO` when the device can't calculate checksums: then send them one by one ([`Outbox`]).
+pub fn send_segments(fd: BorrowedFd<'_>, bytes: &[u8], segment: u16) -> Result<(), Errno> {
+    let mut vector =
+        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = [0u64; 4];
+    // SAFETY: all zeros is a valid msghdr.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
+    if bytes.len() > usize::from(segment) {
+        // SAFETY: CMSG_SPACE and CMSG_LEN only calculate; the control buffer has room for a header and two bytes, and is aligned for
+        // it.
+        unsafe {
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = libc::CMSG_SPACE(2) as _;
+            let message = control.as_mut_ptr().cast::<libc::cmsghdr>();
+            (*message).cmsg_level = libc::SOL_UDP;
+            (*message).cmsg_type = libc::UDP_SEGMENT;
+            (*message).cmsg_len = libc::CMSG_LEN(2) as _;
+            libc::CMSG_DATA(message).cast::<u16>().write_unaligned(segment);
+        }
+    }
+    // SAFETY: the header points to buffers of the lengths it says; the kernel only reads them.
+    let sent = unsafe {
+        libc::sendmsg(fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+    };
+    Errno::result(sent).map(drop)
+}
+
+/// Datagrams of one size in one buffer, for the connected end.
+#[derive(Debug)]
+pub struct Outbox {
+    bytes: Vec<u8>,
+    size: usize,
+}
+
+impl Outbox {
+    /// Room for `count` datagrams (at least one) of `size` bytes, each filled with the same `template` and zeros behind it.
+    pub fn new(count: usize, size: usize, template: &[u8]) -> Self {
+        let count = count.max(1);
+        let mut bytes = vec![0; count * size];
+        if size > 0 {
+            for datagram in bytes.chunks_exact_mut(size) {
+                let length = size.min(template.len());
+                datagram[..length].copy_from_slice(&template[..length]);
+            }
+        }
+        Self { bytes, size }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.bytes.len().checked_div(self.size).unwrap_or(1)
+    }
+
+    /// The n-th, to be changed; empty where there is none.
+    pub fn datagram_mut(&mut self, n: usize) -> &mut [u8] {
+        let start = n.saturating_mul(self.size);
+        self.bytes.get_mut(start..start.saturating_add(self.size)).unwrap_or_default()
+    }
+
+    /// The first `count`, one behind the other.
+    pub fn first(&self, count: usize) -> &[u8] {
+        &self.bytes[..self.bytes.len().min(count.saturating_mul(self.size))]
+    }
+
+    /// Sends those from `from` up to `to` in one call, without blocking; how many the kernel took. Errors only when it took none: `EAGAIN`
+    /// when there is no room now, `EMSGSIZE` when one is larger than the path carries, `ECONNREFUSED` where nobody listens (one
+    /// datagram's error, told in place of sending the next).
+    pub fn send(&self, fd: BorrowedFd<'_>, from: usize, to: usize) -> Result<usize, Errno> {
+        let to = to.min(self.count());
+        let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
+        // SAFETY: all zeros is a valid mmsghdr.
+        let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+        let count = to.saturating_sub(from).min(BATCH);
+        for (n, (vector, header)) in vectors.iter_mut().zip(&mut headers).take(count).enumerate() {
+            let start = (from + n) * self.size;
+            *vector = libc::iovec {
+                iov_base: self.bytes[start..].as_ptr().cast_mut().cast(),
+                iov_len: self.size,
+            };
+            header.msg_hdr.msg_iov = vector;
+            header.msg_hdr.msg_iovlen = 1;
+        }
+        // SAFETY: each header points to a vector, and that to bytes of the length it says, which the kernel only reads.
+        let sent = unsafe {
+            libc::sendmmsg(
+                fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count as libc::c_uint,
+                (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
+            )
+        };
+        Errno::result(sent).map(|sent| sent as usize)
+    }
+}
+
+/// Datagrams in one call of [`Outbox::send`].
+pub const BATCH: usize = 64;
+
+/// What a socket got of what makes receiving fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BulkSocket {
+    /// Trains are handed over whole (`UDP_GRO`, since Linux 5.0).
+    pub trains: bool,
+    /// Arrivals have kernel stamps.
+    pub stamps: bool,
+    /// The receive buffer, payload and bookkeeping together, in bytes.
+    pub buffer: usize,
+}
+
+/// Makes a UDP socket ready for much: kernel stamps, a receive buffer of `buffer` bytes where the system grants it, and trains in
+/// one piece where `trains`. What it got.
+pub fn prepare_receiving(fd: BorrowedFd<'_>, buffer: usize, trains: bool) -> BulkSocket {
+    let stamps = set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "kernel receive timestamps");
+    let gro = set(fd, libc::SOL_UDP, libc::UDP_GRO, trains.into(), "trains of datagrams");
+    BulkSocket {
+        trains: trains && gro.is_ok(),
+        stamps: stamps.is_ok(),
+        buffer: grow_receive_buffer(fd, buffer),
+    }
+}
+
+/// How many packets the kernel threw away because this socket's receive buffer was full, since it was opened (`SO_MEMINFO`, since
+/// Linux 4.12). A train counts as one.
+pub fn socket_drops(fd: BorrowedFd<'_>) -> Option<u64> {
+    let mut bytes = [0; MEMINFO_FIELDS * 4];
+    let length = get_bytes(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut bytes).ok()?;
+    let field = bytes[..length].get(MEMINFO_DROPS * 4..)?.first_chunk()?;
+    Some(u32::from_ne_bytes(*field).into())
+}
+
+/// Datagrams of one flow that the kernel carried in one piece; a single one too.
+#[derive(Debug, Clone, Copy)]
+pub struct Train<'a> {
+    /// When the first entered this host's stack, in nanoseconds of the wall clock; none where the kernel gave no stamp.
+    pub stamp_ns: Option<u64>,
+    /// The bytes of all, one behind the other.
+    pub bytes: &'a [u8],
+    /// The size of each but the last, which may be shorter. Zero when there is one, and that is empty.
+    pub segment: usize,
+}
+
+impl<'a> Train<'a> {
+    /// The datagrams, in order.
+    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.bytes.chunks(self.segment.max(1))
+    }
+}
+
+/// Buffers for a number of trains.
+pub struct Trains {
+    bytes: Vec<u8>,
+    vectors: Vec<libc::iovec>,
+    control: Vec<[u64; CONTROL / 8]>,
+    headers: Vec<libc::mmsghdr>,
+    got: usize,
+}
+
+// SAFETY: the pointers in `vectors` and `headers` point into the other vectors, which nobody else has.
+unsafe impl Send for Trains {}
+
+impl std::fmt::Debug for Trains {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trains").field("got", &self.got).finish_non_exhaustive()
+    }
+}
+
+impl Trains {
+    /// Buffers for `count` trains (at least one), 64 KiB each.
+    pub fn new(count: usize) -> Self {
+        let count = count.max(1);
+        let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        // SAFETY: all zeros is a valid mmsghdr.
+        let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        Self {
+            bytes: vec![0; count * TRAIN],
+            vectors: vec![empty; count],
+            control: vec![[0; CONTROL / 8]; count],
+            headers: vec![header; count],
+            got: 0,
+        }
+    }
+
+    /// How many trains it takes at a time.
+    pub fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Takes what waits in the socket, without blocking; how many trains, 0 when nothing waits. Errors are the socket's: those that
+    /// came back from the path take the place of a datagram once, and reading goes on after them.
+    pub fn receive(&mut self, fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+        self.got = 0;
+        let places =
+            self.bytes.chunks_exact_mut(TRAIN).zip(&mut self.vectors).zip(&mut self.control);
+        for (((bytes, vector), control), header) in places.zip(&mut self.headers) {
+            *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: TRAIN };
+            header.msg_hdr.msg_iov = vector;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = CONTROL as _;
+        }
+        // SAFETY: each header points to buffers of the lengths it says, which live as long as self.
+        let got = unsafe {
+            libc::recvmmsg(
+                fd.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                self.headers.len() as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+                std::ptr::null_mut(),
+            )
+        };
+        match Errno::result(got) {
+            Ok(got) => self.got = got as usize,
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        Ok(self.got)
+    }
+
+    /// The trains of the last call.
+    pub fn iter(&self) -> impl Iterator<Item = Train<'_>> {
+        self.headers.iter().zip(self.bytes.chunks_exact(TRAIN)).take(self.got).map(
+            |(header, bytes)| {
+                let length = (header.msg_len as usize).min(TRAIN);
+                let mut train = Train { stamp_ns: None, bytes: &bytes[..length], segment: length };
+                each_control(&header.msg_hdr, |level, kind, data| match (level, kind) {
+                    (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => train.stamp_ns = stamp(data),
+                    (libc::SOL_UDP, libc::UDP_GRO) => {
+                        let size = data.first_chunk().copied().map(i32::from_ne_bytes);
+                        if let Some(size @ 1..) = size.and_then(|s| usize::try_from(s).ok()) {
+                            train.segment = size;
+                        }
+                    }
+                    _ => {}
+                });
+                train
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{readable, wait};
+    use crate::wall::realtime_ns;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    fn pair(loopback: &str, trains: bool) -> (UdpSocket, UdpSocket, BulkSocket) {
+        let server = UdpSocket::bind(loopback).unwrap();
+        let client = UdpSocket::bind(loopback).unwrap();
+        client.connect(server.local_addr().unwrap()).unwrap();
+        let got = prepare_receiving(server.as_fd(), 4 << 20, trains);
+        (server, client, got)
+    }
+
+    /// All datagrams that come until there are `count`, and in how many pieces.
+    fn receive(server: &UdpSocket, count: usize) -> (Vec<Vec<u8>>, usize) {
+        let mut trains = Trains::new(4);
+        let (mut datagrams, mut pieces) = (Vec::new(), 0);
+        while datagrams.len() < count {
+            wait(&mut [readable(server)]).unwrap();
+            pieces += trains.receive(server.as_fd()).unwrap();
+            datagrams.extend(
+                trains.iter().flat_map(|t| t.datagrams().map(<[u8]>::to_vec).collect::<Vec<_>>()),
+            );
+        }
+        (datagrams, pieces)
+    }
+
+    fn numbered(count: usize, size: usize) -> Outbox {
+        let mut outbox = Outbox::new(count, size, b"?");
+        (0..count).for_each(|n| outbox.datagram_mut(n)[0] = n as u8);
+        outbox
+    }
+
+    #[test]
+    fn a_train_arrives_whole_or_in_single_cars_as_the_receiver_likes() {
+        for loopback in ["127.0.0.1:0", "[::1]:0"] {
+            for trains in [true, false] {
+                let (server, client, got) = pair(loopback, trains);
+                assert_eq!(got.trains, trains);
+                let outbox = numbered(10, 100);
+                send_segments(client.as_fd(), outbox.first(10), 100).unwrap();
+                let (datagrams, pieces) = receive(&server, 10);
+                assert_eq!(pieces, if trains { 1 } else { 10 }, "{loopback}");
+                let numbers: Vec<u8> = datagrams.iter().map(|d| d[0]).collect();
+                assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+                assert!(datagrams.iter().all(|d| d.len() == 100));
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_car_may_be_shorter_and_the_train_has_a_stamp() {
+        let (server, client, got) = pair("127.0.0.1:0", true);
+        assert!(got.stamps);
+        let before = realtime_ns();
+        send_segments(client.as_fd(), &[7; 250], 100).unwrap();
+        wait(&mut [readable(&server)]).unwrap();
+        let mut trains = Trains::new(1);
+        assert_eq!(trains.receive(server.as_fd()), Ok(1));
+        let train = trains.iter().next().unwrap();
+        assert_eq!(train.datagrams().map(<[u8]>::len).collect::<Vec<_>>(), [100, 100, 50]);
+        assert!((before..=realtime_ns()).contains(&train.stamp_ns.unwrap()));
+        assert_eq!(trains.receive(server.as_fd()), Ok(0));
+    }
+
+    #[test]
+    fn many_datagrams_go_out_in_one_call_and_stay_apart() {
+        let (server, client, _) = pair("127.0.0.1:0", true);
+        let outbox = numbered(5, 64);
+        assert_eq!(outbox.send(client.as_fd(), 1, 5), Ok(4));
+        let (datagrams, _) = receive(&server, 4);
+        assert_eq!(datagrams.iter().map(|d| d[0]).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn what_the_sockets_own_buffer_dropped_is_counted() {
+        let (server, client, _) = pair("127.0.0.1:0", true);
+        prepare_receiving(server.as_fd(), 4096, false);
+        assert_eq!(socket_drops(server.as_fd()), Some(0));
+        let outbox = numbered(64, 1000);
+        assert_eq!(outbox.send(client.as_fd(), 0, 64), Ok(64));
+        let drops = socket_drops(server.as_fd()).unwrap();
+        let mut trains = Trains::new(64);
+        let kept = trains.receive(server.as_fd()).unwrap();
+        assert_eq!(kept as u64 + drops, 64);
+        assert!(drops > 0);
+    }
+}
