@@ -1,7 +1,7 @@
 //! `quell ping`: several streams at once, watched while they run, summed up at the end, kept as a run where that is wanted.
 //!
 //! ```text
-//!   args ──► target (names, addresses) ──► session (sockets, threads) ──► watch ──┬─► live, on screen   a terminal
+//!   args ──► target (names, addresses) ──► session (sockets, a thread) ──► watch ──┬─► live, on screen   a terminal
 //!                                                                                 ├─► text              a pipe
 //!                                                       tally, one a stream ◄─────┼─► json              a program
 //!                                                                                 └─► keep              a run
@@ -20,6 +20,7 @@ use crate::args::Place;
 use crate::failure::Failure;
 use crate::keep::{About, Keep, command_line};
 use clap::{Args, ValueEnum};
+use quell_sys::socket::Way;
 use quell_units::{Ecn, Span, Tos};
 use session::{Method, Session};
 use std::io::IsTerminal;
@@ -37,7 +38,7 @@ const LEAST_INTERVAL: Span = Span::from_millis(2);
 /// Options of `quell ping`.
 #[derive(Debug, Args)]
 pub struct PingArgs {
-    /// What to ping: HOST, ADDRESS; with --method udp also HOST:PORT, [IPv6]:PORT
+    /// What to ping: HOST, ADDRESS; with --method udp or tcp also HOST:PORT, [IPv6]:PORT
     #[arg(required_unless_present_any = ["streams"])]
     pub hosts: Vec<String>,
     /// A stream with a name, and a TOS byte and size of its own: -t voip,example.org,EF,160 (repeatable)
@@ -73,6 +74,9 @@ pub struct PingArgs {
     /// IPv6 only
     #[arg(short = '6', long)]
     pub ipv6: bool,
+    /// Own address to send from, or device to send by
+    #[arg(short = 'I', long = "from", value_name = "ADDRESS|DEVICE")]
+    pub from: Option<String>,
     /// How long a reply is awaited before its packet counts as lost; at least 1s
     #[arg(short = 'W', long, value_name = "TIME", default_value = "3s", value_parser = seconds)]
     pub wait: Span,
@@ -143,7 +147,7 @@ fn seconds(text: &str) -> Result<Span, String> {
 pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
     let session = session(args)?;
     allowed(&session)?;
-    let probers = session.prepare()?;
+    let prober = session.prepare()?;
     let keep = match args.save || args.write.is_some() {
         true => Some(begin(args, &session)?),
         false => None,
@@ -154,7 +158,7 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
         None if args.plain || !live_terminal() => Shown::Lines,
         None => Shown::Live,
     };
-    let ended = watch::watch(&session, probers, shown, keep)?;
+    let ended = watch::watch(&session, prober, shown, keep)?;
     let run = ended.run.as_ref().map(|folder| folder.display().to_string());
     match shown {
         Shown::Json(form) => {
@@ -224,8 +228,16 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
         count: args.count,
         duration: args.duration,
         wait: args.wait,
+        way: way(args.from.as_deref()),
         seed: args.seed,
     })
+}
+
+/// An address to send from, or the device to send by.
+fn way(from: Option<&str>) -> Way {
+    let source = from.and_then(|f| f.parse().ok());
+    let device = from.filter(|_| source.is_none()).map(str::to_owned);
+    Way { source, device }
 }
 
 /// A ping must not become a flood by a slip of the finger.

@@ -186,6 +186,7 @@ mod tests {
             count: None,
             duration: None,
             wait: Span::from_secs(1),
+            way: quell_sys::socket::Way::default(),
             seed: 1,
         }
     }

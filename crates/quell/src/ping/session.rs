@@ -1,23 +1,26 @@
-//! One call of `quell ping`: what is sent, and the threads that send it.
+//! One call of `quell ping`: what is sent, and the thread that sends it.
 //!
 //! ```text
-//!   Session ──prepare──► probers ──run, a thread each──► events ──► the caller's thread
-//!                                       ▲
-//!                      bell (Ctrl-C) ───┘
+//!   Session ──prepare──► Prober ──run, on its own thread──► news ──► the caller's thread
+//!                                   ▲
+//!                  bell (Ctrl-C) ───┘
 //! ```
 
 use super::target::Target;
 use crate::failure::Failure;
 use clap::ValueEnum;
 use quell_model::Event;
-use quell_model::task::{PingStream, UdpEcho};
-use quell_probe::{Emit, Ping, ProbeError, UdpEchoClient};
+use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
+use quell_probe::{Emit, Options, Ping, ProbeError, TcpPing, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
+use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::sync::mpsc::SyncSender;
 
+/// How often the prober tells what came: often enough for eyes, seldom enough for the CPU.
+const FLUSH: Span = Span::from_millis(100);
 /// From the last preparation to the first packet.
 const HEAD_START_NS: u64 = 2_000_000;
 /// Long enough for everybody, and far from where sums overflow.
@@ -31,7 +34,6 @@ pub enum Method {
     /// STAMP over UDP, to `quell serve` or another reflector; tells the direction of losses and one-way delays
     Udp,
     /// The handshake of a TCP connection; an open or closed port answers
-    #[value(skip)]
     Tcp,
 }
 
@@ -70,6 +72,8 @@ pub struct Session {
     pub duration: Option<Span>,
     /// How long a reply is awaited.
     pub wait: Span,
+    /// By which own address and device packets leave.
+    pub way: Way,
     /// From this come the sending times.
     pub seed: u64,
 }
@@ -82,30 +86,34 @@ pub enum News {
     Ended(Result<(), ProbeError>),
 }
 
-/// Something that sends, with its sockets open.
+/// What sends all streams of a session on one thread, with its sockets open.
 pub enum Prober {
-    /// All ICMP streams.
+    /// ICMP echo.
     Icmp(Ping),
-    /// One UDP stream.
+    /// STAMP over UDP.
     Udp(UdpEchoClient),
+    /// TCP connects.
+    Tcp(TcpPing),
 }
 
 impl Session {
     /// Opens all sockets; nothing is sent yet.
-    pub fn prepare(&self) -> Result<Vec<Prober>, Failure> {
-        let probers = match self.method {
-            Method::Icmp => {
-                let streams: Vec<PingStream> = self.targets.iter().map(|t| self.icmp(t)).collect();
-                Ping::prepare(&streams, self.seed).map(|ping| vec![Prober::Icmp(ping)])
-            }
-            Method::Udp => self
-                .targets
-                .iter()
-                .map(|t| UdpEchoClient::prepare(&self.udp(t), self.seed).map(Prober::Udp))
-                .collect(),
-            Method::Tcp => return Err(Failure::usage("--method tcp is not there yet")),
+    pub fn prepare(&self) -> Result<Prober, Failure> {
+        let seed = self.seed;
+        let prober = match self.method {
+            Method::Icmp => Ping::open(&self.streams(|t| self.icmp(t)), seed)
+                .map(|p| Prober::Icmp(p.flushing_every(FLUSH))),
+            Method::Udp => UdpEchoClient::open(&self.streams(|t| self.udp(t)), seed)
+                .map(|p| Prober::Udp(p.flushing_every(FLUSH))),
+            Method::Tcp => TcpPing::open(&self.streams(|t| self.tcp(t)), seed)
+                .map(|p| Prober::Tcp(p.flushing_every(FLUSH))),
         };
-        probers.map_err(|error| self.refused(&error))
+        prober.map_err(|error| self.refused(&error))
+    }
+
+    fn streams<T>(&self, of: impl Fn(&Target) -> T) -> Vec<(T, Options)> {
+        let options = Options { count: self.count, way: self.way.clone() };
+        self.targets.iter().map(|t| (of(t), options.clone())).collect()
     }
 
     fn icmp(&self, target: &Target) -> PingStream {
@@ -125,6 +133,16 @@ impl Session {
             to: target.to,
             interval: self.interval,
             size: target.size,
+            tos: target.tos,
+            linger: self.wait,
+        }
+    }
+
+    fn tcp(&self, target: &Target) -> TcpPingStream {
+        TcpPingStream {
+            stream: target.name.clone(),
+            to: target.to,
+            interval: self.interval,
             tos: target.tos,
             linger: self.wait,
         }
@@ -155,12 +173,10 @@ impl Session {
         }
     }
 
-    /// Packets leave from now on; what they show goes to `news`, and `bell` rings for each piece. Returns the threads' window at once.
+    /// When packets leave: from now on, until the end that was asked for.
     pub fn window(&self) -> Window {
         let start_ns = monotonic_ns() + HEAD_START_NS;
-        let counted = self.count.map(|n| self.interval.nanos().saturating_mul(n));
-        let timed = self.duration.map(Span::nanos);
-        let duration_ns = [counted, timed].into_iter().flatten().min().unwrap_or(ENDLESS_NS);
+        let duration_ns = self.duration.map_or(ENDLESS_NS, Span::nanos);
         Window { origin_ns: start_ns, start_ns, duration_ns: duration_ns.min(ENDLESS_NS) }
     }
 }
@@ -177,6 +193,7 @@ impl Prober {
         let result = match self {
             Prober::Icmp(ping) => ping.run(window, stop, emit),
             Prober::Udp(client) => client.run(window, stop, emit),
+            Prober::Tcp(client) => client.run(window, stop, emit),
         };
         let _ = news.send(News::Ended(result));
         told.ring();

@@ -1,10 +1,10 @@
-//! Watching a session: takes what the probers tell, shows it, keeps it, ends it when Ctrl-C says so.
+//! Watching a session: takes what the prober tells, shows it, keeps it, ends it when Ctrl-C says so.
 //!
 //! ```text
-//!   probers (threads) ──news──► this thread ──► tallies ──► live view, four times a second
+//!   prober (its thread) ─news──► this thread ──► tallies ──► live view, four times a second
 //!   SIGINT, SIGTERM, SIGHUP ──► stop bell       │      ├──► lines
 //!        a second one ends the program          │      └──► keep
-//!                                               └─ until every prober ended
+//!                                               └─ until the prober ended
 //! ```
 
 use super::session::{News, Prober, Session};
@@ -23,7 +23,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 /// How often the live view is drawn.
 const DRAW_NS: u64 = 250_000_000;
-/// Events that may wait for this thread; a reader that stops reading then stops the probers, and memory stays bounded.
+/// Events that may wait for this thread; a reader that stops reading then stops the prober, and memory stays bounded.
 const WAITING: usize = 256;
 
 /// How it ended.
@@ -36,10 +36,10 @@ pub struct Ended {
     pub failed: Option<String>,
 }
 
-/// Runs the probers to their end.
+/// Runs the prober to its end.
 pub fn watch(
     session: &Session,
-    probers: Vec<Prober>,
+    prober: Prober,
     shown: Shown,
     keep: Option<Keep>,
 ) -> Result<Ended, Failure> {
@@ -48,7 +48,6 @@ pub fn watch(
     let alarm = Alarm::new().map_err(Failure::system)?;
     listen(&stop)?;
     let (send, receive) = sync_channel(WAITING);
-    let running = probers.len();
     let window = session.window();
     let interval_ns = session.interval.nanos();
     let mut watch = Watch {
@@ -60,17 +59,15 @@ pub fn watch(
         unicode: screen::unicode(),
         width: session.targets.iter().map(|t| t.name.chars().count()).max().unwrap_or(0),
         begun_ns: window.start_ns,
-        running,
+        running: true,
         failed: None,
     };
     watch.open();
     std::thread::scope(|scope| {
-        for prober in probers {
-            let (send, stop, told, window) = (send.clone(), &stop, &told, &window);
-            scope.spawn(move || prober.run(window, stop, &send, told));
-        }
-        let result = watch.until_ended(&receive, &stop, &told, alarm);
-        // A prober that waits for room among the events must not wait for ever.
+        let (stop, told, window) = (&stop, &told, &window);
+        scope.spawn(move || prober.run(window, stop, &send, told));
+        let result = watch.until_ended(&receive, stop, told, alarm);
+        // A prober that waits for room among the news must not wait for ever.
         drop(receive);
         result
     })?;
@@ -110,8 +107,8 @@ struct Watch<'a> {
     /// Of the longest name.
     width: usize,
     begun_ns: u64,
-    /// Probers that did not end yet.
-    running: usize,
+    /// Whether the prober did not end yet.
+    running: bool,
     failed: Option<String>,
 }
 
@@ -132,7 +129,7 @@ impl Watch<'_> {
         mut alarm: Alarm,
     ) -> Result<(), Failure> {
         let mut draw = self.begun_ns;
-        while self.running > 0 {
+        while self.running {
             let live = self.shown == Shown::Live;
             alarm.set(live.then_some(draw)).map_err(Failure::system)?;
             let mut fds = [readable(told), readable(&alarm)];
@@ -163,7 +160,7 @@ impl Watch<'_> {
     fn take(&mut self, news: News) -> Result<(), Failure> {
         let event = match news {
             News::Ended(result) => {
-                self.running -= 1;
+                self.running = false;
                 if let Err(error) = result {
                     self.failed.get_or_insert(error.to_string());
                 }

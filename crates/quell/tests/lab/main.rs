@@ -8,6 +8,7 @@ mod exec;
 mod host;
 mod kernel;
 mod missing;
+mod ping;
 mod rr;
 mod seeds;
 mod shaping;

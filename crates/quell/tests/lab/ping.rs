@@ -1,0 +1,83 @@
+//! `quell ping` in networks that are known to the microsecond, in virtual time.
+
+use super::support::{Desk, QUELL, near, two_hosts};
+use serde_json::Value;
+
+/// What `quell ping ARGUMENTS` on `a` says in JSON over this line, and its exit code.
+fn ping(line: &str, arguments: &[&str]) -> (Value, Option<i32>) {
+    let desk = Desk::new();
+    let quiet = "[[scenario]]\nname = \"s\"\n\
+                 [[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
+    let file = desk.file("network.toml", &two_hosts(line, quiet));
+    let file = file.to_string_lossy();
+    let exec = ["lab", "exec", &*file, "a", "--", QUELL, "ping", "--json"];
+    let output = desk.quell(&[&exec, arguments].concat());
+    let (out, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let json = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{error}"));
+    (json, output.status.code())
+}
+
+/// A number of a stream, as `rtt_ms.p50`.
+fn number(said: &Value, stream: usize, path: &str) -> f64 {
+    let value = path.split('.').fold(&said["streams"][stream], |value, part| &value[part]);
+    value.as_f64().unwrap_or_else(|| panic!("{path} of {stream} in {said:#}"))
+}
+
+#[test]
+fn the_home_link_takes_20_ms_for_each_of_its_packets() {
+    let exec = ["lab", "exec", "home-link", "b", "--", QUELL, "ping", "-c", "50", "{server}"];
+    let output = Desk::new().quell(&exec);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("rtt=20.00").count(), 50, "{said}");
+    assert!(said.contains("50 sent, 50 received: loss 0.0 %"), "{said}");
+    assert!(said.contains("min 20.00   p50 20.00   p90 20.00   p99 20.00   max 20.00"), "{said}");
+}
+
+#[test]
+fn streams_of_both_families_and_any_size_take_what_the_line_takes() {
+    let line = "up = { delay = \"10ms\" }\ndown = { delay = \"30ms\" }";
+    let streams = ["-t", "four,{b},EF,160", "-t", "six,{b/6},CS1,1400", "-c", "400", "-i", "20ms"];
+    let (said, code) = ping(line, &streams);
+    assert_eq!(code, Some(0), "{said:#}");
+    for stream in [0, 1] {
+        near(number(&said, stream, "sent"), 400.0, 0.0);
+        near(number(&said, stream, "received"), 400.0, 0.0);
+        for point in ["min", "p50", "p99", "max"] {
+            near(number(&said, stream, &format!("rtt_ms.{point}")), 40.0, 0.001);
+        }
+        near(number(&said, stream, "jitter_ms"), 0.0, 0.001);
+    }
+}
+
+#[test]
+fn losses_and_copies_are_counted_as_they_are_made() {
+    let (said, code) =
+        ping("up = { delay = \"5ms\", loss = \"10%\" }", &["-c", "2000", "-i", "5ms", "{b}"]);
+    assert_eq!(code, Some(0), "{said:#}");
+    near(number(&said, 0, "sent"), 2000.0, 0.0);
+    // Four standard deviations around 10 % of 2000.
+    near(number(&said, 0, "lost"), 200.0, 54.0);
+    near(number(&said, 0, "lost") + number(&said, 0, "received"), 2000.0, 0.0);
+    let (said, _) = ping(
+        "down = { delay = \"5ms\", duplicate = \"20%\" }",
+        &["-c", "1000", "-i", "5ms", "{b}"],
+    );
+    near(number(&said, 0, "duplicates"), 200.0, 51.0);
+    near(number(&said, 0, "received"), 1000.0, 0.0);
+}
+
+#[test]
+fn a_host_that_is_cut_off_makes_the_exit_code_1() {
+    let (said, code) = ping("both = { loss = \"100%\" }", &["-c", "20", "{b}"]);
+    assert_eq!(code, Some(1), "{said:#}");
+    near(number(&said, 0, "loss_ratio"), 1.0, 0.0);
+}
+
+#[test]
+fn an_hour_has_its_18000_packets() {
+    let (said, _) = ping("both = { delay = \"10ms\" }", &["-d", "1h", "{b}"]);
+    near(number(&said, 0, "received"), 18_000.0, 0.0);
+    near(number(&said, 0, "rtt_ms.p99"), 20.0, 0.001);
+}
