@@ -2,7 +2,11 @@
 
 mod support;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
 use support::{Desk, program, said, says};
 
 /// Not every kernel lets every user ping: then there is nothing to test here but the refusal, which must say what to do.
@@ -98,6 +102,9 @@ fn what_can_not_be_is_told_before_anything_is_sent() {
         (&["ping", "-t", "a,127.0.0.1,EFF"], &["EFF", "low-delay"]),
         (&["ping", "-t", "a,127.0.0.1", "-t", "a,::1"], &["two streams", "`a`"]),
         (&["ping", "--tos", "256", "127.0.0.1"], &["256", "255"]),
+        (&["ping", "-m", "tcp", "-I", "no-such-dev", "127.0.0.1"], &["no-such-dev", "ip link"]),
+        (&["ping", "-m", "udp", "-I", "192.0.2.77", "127.0.0.1"], &["-I", "192.0.2.77"]),
+        (&["ping", "-m", "udp", "-I", "::1", "127.0.0.1"], &["-I", "IPv4"]),
     ] {
         says(&said(program(arguments), arguments).refused(2), words);
     }
@@ -111,4 +118,59 @@ fn a_host_that_does_not_answer_makes_the_exit_code_1() {
     assert_eq!(got.code, Some(1), "{}{}", got.out, got.error);
     says(&got.out, &["3 sent, 0 received: loss 100 % (3 errors)"]);
     says(&got.error, &["no reply from 127.0.0.1"]);
+}
+
+#[test]
+fn a_tcp_port_answers_whether_it_is_open_or_closed() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let open = listener.local_addr().expect("it has one").to_string();
+    let stream = format!("open,{open}");
+    let arguments =
+        ["ping", "-m", "tcp", "-i", "10ms", "-c", "10", "-t", &stream, "-t", "closed,[::1]:1"];
+    let text = said(program(&arguments), &arguments).fine();
+    says(&text, &[&format!("open: {open}, TCP connect, every 10ms"), "closed: [::1]:1, TCP"]);
+    assert_eq!(text.matches("10 sent, 10 received: loss 0.0 %").count(), 2, "{text}");
+}
+
+/// Starts a ping without end that is kept, and waits until it has told of some packets.
+fn endless(desk: &Desk) -> (Child, BufReader<std::process::ChildStdout>) {
+    let arguments =
+        ["ping", "-m", "tcp", "-i", "20ms", "-t", "a,127.0.0.1:1", "-w", "long", "--json=lines"];
+    let mut child = desk.command(&arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
+    for _ in 0..10 {
+        let mut line = String::new();
+        assert_ne!(lines.read_line(&mut line).expect("it can be read"), 0, "it goes on");
+    }
+    (child, lines)
+}
+
+#[test]
+fn ctrl_c_sums_up_and_keeps_the_run() {
+    let desk = Desk::new();
+    let (mut child, mut lines) = endless(&desk);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it runs");
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).expect("it can be read");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{rest}");
+    let end: Value = serde_json::from_str(rest.lines().last().expect("an end")).expect("JSON");
+    assert_eq!(end["event"], "end");
+    let sent = end["streams"][0]["sent"].as_u64().expect("a count");
+    assert!(sent >= 9 && end["streams"][0]["received"] == sent, "{end:#}");
+    let shown: Value =
+        serde_json::from_str(&desk.quell(&["show", "long", "--json"]).fine()).expect("JSON");
+    assert_eq!((&shown["complete"], &shown["results"][0]["sent"]), (&true.into(), &sent.into()));
+}
+
+#[test]
+fn what_was_measured_stays_readable_when_it_is_killed() {
+    let desk = Desk::new();
+    let (mut child, _lines) = endless(&desk);
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let shown: Value =
+        serde_json::from_str(&desk.quell(&["show", "long", "--json"]).fine()).expect("JSON");
+    assert_eq!(shown["complete"], false, "{shown:#}");
+    let sent = shown["results"][0]["sent"].as_u64().expect("a count");
+    assert!(sent >= 9, "what was told of is kept: {sent}");
 }

@@ -45,10 +45,12 @@ pub fn lines(session: &Session, tallies: &[Tally], elapsed_ns: u64, place: Place
     let streams = session.targets.len();
     let shown = if streams <= room { streams } else { room.saturating_sub(1).max(1) };
     let longest = session.targets.iter().map(|t| t.name.chars().count()).max().unwrap_or(0);
-    let spare = place.width.saturating_sub(FIGURES + 2 + PICTURE);
-    let name = longest.clamp("stream".len(), NAME).min(spare.max("stream".len()));
-    let picture = place.width.saturating_sub(name + FIGURES + 2);
+    let wanted = longest.clamp("stream".len(), NAME);
+    // Names come before the picture where there is no room for both.
+    let picture = place.width.saturating_sub(wanted + FIGURES + 2);
     let picture = if picture < PICTURE { 0 } else { picture };
+    let spare = place.width.saturating_sub(FIGURES + if picture > 0 { 2 + picture } else { 0 });
+    let name = wanted.min(spare.max("stream".len()));
     let pictures: Vec<Vec<Bucket>> =
         tallies.iter().take(shown).map(|t| t.recent.last(picture, elapsed_ns)).collect();
     let worst = pictures.iter().flatten().filter_map(|b| b.worst_ns).max().unwrap_or(0);

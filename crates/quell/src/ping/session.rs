@@ -9,6 +9,7 @@
 use super::target::Target;
 use crate::failure::Failure;
 use clap::ValueEnum;
+use nix::errno::Errno;
 use quell_model::Event;
 use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
 use quell_probe::{Emit, Options, Ping, ProbeError, TcpPing, UdpEchoClient};
@@ -155,10 +156,7 @@ impl Session {
             ProbeError::System(system)
                 if self.method == Method::Icmp
                     && system.tried.contains("open")
-                    && matches!(
-                        system.errno,
-                        nix::errno::Errno::EACCES | nix::errno::Errno::EPERM
-                    ) =>
+                    && matches!(system.errno, Errno::EACCES | Errno::EPERM) =>
             {
                 Failure::system(
                     "ICMP is not allowed to this user. One of these helps:\n  \
@@ -168,6 +166,16 @@ impl Session {
                      Or ping without ICMP: --method udp needs `quell serve` or another STAMP reflector there,\n\
                      --method tcp an open or closed TCP port.",
                 )
+            }
+            // What was named with -I can't be.
+            ProbeError::System(system)
+                if self.way != Way::default()
+                    && matches!(
+                        system.errno,
+                        Errno::ENODEV | Errno::EADDRNOTAVAIL | Errno::EAFNOSUPPORT | Errno::EINVAL
+                    ) =>
+            {
+                Failure::usage(format!("-I: {error}"))
             }
             ProbeError::System(_) => Failure::system(error),
         }
