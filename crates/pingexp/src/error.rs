@@ -1,6 +1,6 @@
 //! What can be wrong with a pickle.
 
-use crate::{MOST_BYTES, MOST_DEPTH, MOST_REPLIES};
+use crate::{MOST_BYTES, MOST_DEPTH, MOST_REPLIES, MOST_VALUES};
 
 /// Why a file is not read. Places are bytes from the start of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +35,9 @@ pub enum PickleError {
         does: &'static str,
     },
     /// No instruction of pickle has this code.
-    #[error("byte {at} is {code:#04x}, which is no pickle instruction: this is no pickle of ping-exp")]
+    #[error(
+        "byte {at} is {code:#04x}, which is no pickle instruction: this is no pickle of ping-exp"
+    )]
     Unknown {
         /// Where.
         at: usize,
@@ -58,6 +60,9 @@ pub enum PickleError {
     /// Values in values in values.
     #[error("the data are nested deeper than {MOST_DEPTH} levels; ping-exp writes five")]
     TooDeep,
+    /// More than ping-exp can have measured.
+    #[error("the file makes more than {MOST_VALUES} values: more than ping-exp can have measured")]
+    TooBig,
     /// The same replies named again and again.
     #[error("the file stands for more than {MOST_REPLIES} replies")]
     TooMany,

@@ -25,11 +25,14 @@ mod value;
 pub use document::{Experiment, PingExp, Reply, Summary};
 pub use error::PickleError;
 
-/// Largest file that is read, in bytes: some million replies.
-pub const MOST_BYTES: usize = 64 << 20;
+/// Largest file that is read, in bytes.
+pub const MOST_BYTES: usize = 32 << 20;
+
+/// Most values that a file makes; a reply is four.
+pub const MOST_VALUES: usize = 4 << 20;
 
 /// Most replies of all experiments together. A pickle can name the same list of replies many times; this bounds what comes of it.
-pub const MOST_REPLIES: usize = 4 << 20;
+pub const MOST_REPLIES: usize = 1 << 20;
 
 /// Greatest depth of values in values. ping-exp needs five.
 pub const MOST_DEPTH: u32 = 64;

@@ -54,6 +54,9 @@ pub(crate) fn escaped(line: &[u8]) -> Option<String> {
             _ => 0,
         };
         if digits == 0 {
+            if high.is_some() {
+                return None;
+            }
             text.push(char::from(*byte));
             at += 1;
             continue;
@@ -74,9 +77,9 @@ pub(crate) fn escaped(line: &[u8]) -> Option<String> {
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {
-    digits.iter().try_fold(0_u32, |value, digit| {
-        Some((value << 4) | char::from(*digit).to_digit(16)?)
-    })
+    digits
+        .iter()
+        .try_fold(0_u32, |value, digit| Some((value << 4) | char::from(*digit).to_digit(16)?))
 }
 
 #[cfg(test)]
