@@ -10,6 +10,8 @@
 //!   attempts   TCP connections that are tried and given up again, many at once
 //!   bulk       many datagrams in one call, in trains; what a socket's own buffer dropped
 //!   bulk_stream  much over one TCP connection, without waiting and without copying
+//!   exchange   whole messages over TCP, until a time or until somebody rings
+//!   preface    both ends of a connection prove that they share a secret
 //!   option     setsockopt(2), with errors that say what could not be set
 //! ```
 //!
@@ -23,8 +25,10 @@ pub mod bulk_stream;
 pub mod datagram;
 pub mod echo;
 pub mod errors;
+pub mod exchange;
 pub mod inbox;
 pub mod option;
+pub mod preface;
 pub mod stream;
 pub mod way;
 

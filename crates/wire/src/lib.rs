@@ -6,10 +6,12 @@
 //!   oneway   Quell's datagrams in one direction
 //!   hello    what a Quell TCP client tells its server first
 //!   iperf3   the protocol of iperf3, with Quell's addition
+//!   auth     how both ends of a connection prove that they share a secret
 //! ```
 //!
 //! Readers take any bytes and give a value or nothing; they never panic.
 
+pub mod auth;
 pub mod hello;
 pub mod icmp;
 pub mod iperf3;

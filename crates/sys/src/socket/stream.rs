@@ -150,6 +150,25 @@ impl Stream {
         Errno::result(sent).map(|sent| sent as usize)
     }
 
+    /// Hands the kernel what it has room for right now; `EAGAIN` when that is nothing.
+    pub fn write_now(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+        let sent =
+            unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        Errno::result(sent).map(|sent| sent as usize)
+    }
+
+    /// Reads what is there right now; `EAGAIN` when that is nothing, 0 at the end.
+    pub fn read_now(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: the pointer and the length are those of a live slice.
+        let got = unsafe {
+            let start = bytes.as_mut_ptr().cast();
+            libc::recv(self.fd.as_raw_fd(), start, bytes.len(), libc::MSG_DONTWAIT)
+        };
+        Errno::result(got).map(|got| got as usize)
+    }
+
     /// Reads what is there, blocking until something is; 0 at the end.
     pub fn read(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the pointer and the length are those of a live slice.
