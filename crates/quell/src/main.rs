@@ -10,6 +10,7 @@ mod progress;
 mod results;
 mod rr;
 mod run;
+mod secret;
 mod trace;
 
 use args::{Cli, Command};

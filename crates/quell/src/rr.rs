@@ -7,12 +7,13 @@ use quell_rr::cause::cliffs;
 use quell_rr::{Cliff, Limits, Row, RrError, Server, Shape, sweep};
 use quell_sys::wait::Bell;
 use quell_units::Span;
+use quell_wire::auth::Secret;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-/// The port of the server, where none is named.
-const PORT: u16 = 7890;
+/// The port of the server, where none is named: that of `quell serve`, and iperf3's.
+const PORT: u16 = 5201;
 
 /// Most sizes of one sweep.
 const MOST_SIZES: usize = 10_000;
@@ -55,6 +56,8 @@ pub struct RrArgs {
     pub ipv6: bool,
     #[command(flatten)]
     pub json: crate::args::Json,
+    #[command(flatten)]
+    pub secret: crate::secret::SecretFile,
     /// Answer others, until stopped
     #[arg(
         long,
@@ -64,7 +67,7 @@ pub struct RrArgs {
     /// Address to answer at [default: 127.0.0.1]
     #[arg(long, requires = "serve", conflicts_with = "host", value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
-    /// Port to answer at, 0 for any [default: 7890]
+    /// Port to answer at, 0 for any [default: 5201]
     #[arg(long, requires = "serve", conflicts_with = "host")]
     pub port: Option<u16>,
     /// Most connections at once [default: 64]
@@ -161,7 +164,8 @@ fn serve(args: &RrArgs) -> Result<ExitCode, Failure> {
         ..defaults
     };
     let address = SocketAddr::new(bind, args.port.unwrap_or(PORT));
-    let server = Server::prepare(address, limits).map_err(Failure::system)?;
+    let secret = args.secret.read()?;
+    let server = Server::prepare(address, limits).map_err(Failure::system)?.with_secret(secret);
     let local = server.local().map_err(Failure::system)?;
     println!("answering at {local}; Ctrl-C ends it");
     if local.ip().is_loopback() {
@@ -188,9 +192,11 @@ fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
             Quick::Rearmed => QuickAck::Rearmed,
         }),
     };
-    let before = all(to, shape, args);
+    let secret = args.secret.read()?;
+    let secret = secret.as_ref();
+    let before = all(to, secret, shape, args);
     let after = match (args.fix, &before.failed) {
-        (Some(fix), None) => Some(all(to, fixed(shape, fix), args)),
+        (Some(fix), None) => Some(all(to, secret, fixed(shape, fix), args)),
         _ => None,
     };
     if args.json.json {
@@ -252,14 +258,14 @@ impl Outcome {
     }
 }
 
-fn all(to: SocketAddr, shape: Shape, args: &RrArgs) -> Outcome {
+fn all(to: SocketAddr, secret: Option<&Secret>, shape: Shape, args: &RrArgs) -> Outcome {
     let mut outcome = Outcome { rows: Vec::new(), failed: None };
     let stop = match Bell::new() {
         Ok(bell) => bell,
         Err(error) => return Outcome { failed: Some(error.into()), ..outcome },
     };
     for &size in &args.sizes.0 {
-        match sweep(to, Shape { size, ..shape }, args.calls, &stop) {
+        match sweep(to, secret, Shape { size, ..shape }, args.calls, &stop) {
             Ok(row) => outcome.rows.push(row),
             Err(error) => {
                 outcome.failed = Some(error);

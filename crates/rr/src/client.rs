@@ -15,9 +15,12 @@ use quell_model::task::{QuickAck, RrPattern};
 use quell_netlink::sock_diag::TcpInfo;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::exchange::Exchange;
 use quell_sys::socket::option::{set, set_bytes};
+use quell_sys::socket::preface;
 use quell_sys::socket::stream::{Connected, Stream, StreamOptions};
 use quell_sys::wait::Bell;
+use quell_wire::auth::Secret;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
@@ -87,6 +90,7 @@ pub struct Caller {
     shape: Shape,
     /// Hello and request.
     bytes: Vec<u8>,
+    secret: Option<Secret>,
     open: Option<Stream>,
     retransmits: u32,
 }
@@ -106,7 +110,15 @@ impl Caller {
         };
         let mut bytes = hello.write().to_vec();
         bytes.resize(hello::SIZE + shape.request() as usize, b'q');
-        Ok(Self { to, shape, bytes, open: None, retransmits: 0 })
+        Ok(Self { to, shape, bytes, secret: None, open: None, retransmits: 0 })
+    }
+
+    /// Proves on each connection that it knows the secret, if there is one, and demands the same of the server. Where connecting is a
+    /// part of the call, this costs it two round trips.
+    #[must_use]
+    pub fn with_secret(mut self, secret: Option<Secret>) -> Self {
+        self.secret = secret;
+        self
     }
 
     /// Connects and makes the first call, where connections stay; errors tell that nothing of the kind serves there.
@@ -172,6 +184,11 @@ impl Caller {
             Connected::Yes => {}
             Connected::NoAnswer => return Err(RrError::NoAnswer(self.to)),
             Connected::Stopped => return Err(RrError::Stopped),
+        }
+        if let Some(secret) = &self.secret {
+            let soon = monotonic_ns().saturating_add(PATIENCE_NS);
+            let mut exchange = Exchange::new(&stream, Some(soon), stop)?;
+            preface::prove(&mut exchange, secret).map_err(RrError::Preface)?;
         }
         patience(&stream, PATIENCE_NS)?;
         if self.shape.quickack.is_some() {

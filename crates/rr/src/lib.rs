@@ -30,6 +30,8 @@ pub use sweep::{Row, sweep};
 pub use task::{ClientTask, ServerTask};
 
 use quell_sys::SysError;
+use quell_sys::socket::exchange::ExchangeError;
+use quell_sys::socket::preface::PrefaceError;
 use std::net::SocketAddr;
 
 /// Why calls can't be made or answered.
@@ -46,7 +48,7 @@ pub enum RrError {
     NoAnswer(SocketAddr),
     /// Something else listens there, or the server takes no more.
     #[error(
-        "{to} did not answer the first call ({why}): either it is no `quell rr --serve`, or it has as many connections as it allows"
+        "{to} did not answer the first call ({why}): either it is no `quell serve`, or it has as many connections as it allows, or it wants a secret (--secret-file)"
     )]
     NotServing {
         /// Who.
@@ -54,6 +56,12 @@ pub enum RrError {
         /// What happened instead.
         why: String,
     },
+    /// The two ends do not share a secret.
+    #[error("{0}")]
+    Preface(PrefaceError),
+    /// The connection broke before the first call.
+    #[error("{0}")]
+    Exchange(#[from] ExchangeError),
     /// It was told to stop.
     #[error("it was stopped")]
     Stopped,

@@ -1,17 +1,22 @@
 //! The answering end: a thread a connection, blocked in the kernel until a request is there.
 //!
 //! It gives nobody more than it gets: replies are no larger than requests, and connections, their length in time, their idleness and the
-//! size of requests are limited. A client that breaks a limit, or sends what is no hello, is reset; the others go on.
+//! size of requests are limited. A client that breaks a limit, sends what is no hello, or does not know the server's secret, is reset; the
+//! others go on.
 
 use crate::RrError;
 use crate::client::{no_delay, patience, quick_ack, write_all};
 use crate::hello::{self, Hello};
 use nix::errno::Errno;
 use quell_model::task::QuickAck;
+use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::exchange::Exchange;
+use quell_sys::socket::preface;
 use quell_sys::socket::stream::{Stream, accept, listen};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_units::Span;
+use quell_wire::auth::Secret;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +38,8 @@ pub struct Limits {
     pub time: Span,
     /// Longest time without a byte.
     pub idle: Span,
+    /// Longest time from connecting to the whole hello, the proof of a secret included.
+    pub handshake: Span,
 }
 
 impl Default for Limits {
@@ -42,6 +49,7 @@ impl Default for Limits {
             request: 2 << 20,
             time: Span::from_secs(3600),
             idle: Span::from_secs(10),
+            handshake: Span::from_secs(5),
         }
     }
 }
@@ -51,6 +59,7 @@ impl Default for Limits {
 pub struct Server {
     listener: TcpListener,
     limits: Limits,
+    secret: Option<Secret>,
 }
 
 /// The connections that are open, by number.
@@ -59,7 +68,14 @@ type Open = Mutex<BTreeMap<u64, Arc<Stream>>>;
 impl Server {
     /// Listens. Errors when the port is in use.
     pub fn prepare(bind: SocketAddr, limits: Limits) -> Result<Self, RrError> {
-        Ok(Self { listener: listen(bind, None)?, limits })
+        Ok(Self { listener: listen(bind, None)?, limits, secret: None })
+    }
+
+    /// Answers only clients that prove to know the secret, if there is one.
+    #[must_use]
+    pub fn with_secret(mut self, secret: Option<Secret>) -> Self {
+        self.secret = secret;
+        self
     }
 
     /// Where it listens.
@@ -82,7 +98,7 @@ impl Server {
                     }
                     match accept(&self.listener) {
                         Ok(Some((stream, _))) => {
-                            if !self.admit(&open, number, stream, scope) {
+                            if !self.admit(&open, number, stream, stop, scope) {
                                 continue;
                             }
                         }
@@ -108,6 +124,7 @@ impl Server {
         open: &'s Open,
         number: u64,
         stream: Stream,
+        stop: &'s Bell,
         scope: &'s std::thread::Scope<'s, '_>,
     ) -> bool {
         let stream = Arc::new(stream);
@@ -125,7 +142,7 @@ impl Server {
         }
         let work = move || {
             // How it ended is the client's affair, which learns it from the reset.
-            let _ = answer(&stream, &self.limits);
+            let _ = self.serve(&stream, stop);
             stream.abort();
             lock(open).remove(&number);
         };
@@ -138,20 +155,66 @@ impl Server {
     }
 }
 
+impl Server {
+    /// One connection from its beginning.
+    fn serve(&self, stream: &Stream, stop: &Bell) -> Result<u64, RrError> {
+        let deadline = monotonic_ns().saturating_add(self.limits.handshake.nanos());
+        let mut exchange = Exchange::new(stream, Some(deadline), stop)?;
+        if let Some(secret) = &self.secret {
+            preface::demand_all(&mut exchange, secret).map_err(RrError::Preface)?;
+        }
+        answer(stream, &mut exchange, &[], &self.limits)
+    }
+}
+
 fn lock(open: &Open) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Stream>>> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Answers one client to the end of its connection.
-fn answer(stream: &Stream, limits: &Limits) -> Result<(), Errno> {
+/// Answers one client to the end of its connection, after `begun` bytes of its hello were read already (at most [`hello::SIZE`]); gives
+/// how many calls it made. Errors when it sends what is no hello, or one that asks for more than the limits.
+pub fn answer(
+    stream: &Stream,
+    exchange: &mut Exchange<'_>,
+    begun: &[u8],
+    limits: &Limits,
+) -> Result<u64, RrError> {
     let deadline = monotonic_ns().saturating_add(limits.time.nanos());
-    patience(stream, limits.idle.nanos()).map_err(|e| e.errno)?;
     let mut bytes = [0; hello::SIZE];
-    let mut got = 0;
-    while got < bytes.len() {
-        got += some(stream.read(&mut bytes[got..]), deadline)?;
+    let begun = &begun[..begun.len().min(bytes.len())];
+    bytes[..begun.len()].copy_from_slice(begun);
+    exchange.read(&mut bytes[begun.len()..])?;
+    let hello = Hello::read(&bytes)
+        .ok_or_else(|| RrError::Parameter("this is no hello of quell rr".into()))?;
+    if hello.request > limits.request {
+        let (asked, most) = (hello.request, limits.request);
+        return Err(RrError::Parameter(format!("requests of {asked} bytes; at most {most}")));
     }
-    let hello = Hello::read(&bytes).filter(|h| h.request <= limits.request).ok_or(Errno::EPROTO)?;
+    patience(stream, limits.idle.nanos())?;
+    let mut calls = 0;
+    match calls_of(stream, &hello, deadline, &mut calls) {
+        // The usual end: the client has what it wanted.
+        Errno::EPIPE | Errno::ECONNRESET => Ok(calls),
+        Errno::ETIMEDOUT => Err(RrError::Parameter("its time was up".into())),
+        Errno::EAGAIN => Err(RrError::Parameter("it was idle for too long".into())),
+        errno => Err(SysError::new("answer a call", errno).into()),
+    }
+}
+
+/// Answers until something ends it: what.
+fn calls_of(stream: &Stream, hello: &Hello, deadline_ns: u64, calls: &mut u64) -> Errno {
+    match answer_calls(stream, hello, deadline_ns, calls) {
+        Ok(never) => match never {},
+        Err(errno) => errno,
+    }
+}
+
+fn answer_calls(
+    stream: &Stream,
+    hello: &Hello,
+    deadline: u64,
+    calls: &mut u64,
+) -> Result<std::convert::Infallible, Errno> {
     if hello.nodelay {
         no_delay(stream).map_err(|e| e.errno)?;
     }
@@ -173,6 +236,7 @@ fn answer(stream: &Stream, limits: &Limits) -> Result<(), Errno> {
             write_all(stream, &reply[..part])?;
             left -= part;
         }
+        *calls += 1;
     }
 }
 

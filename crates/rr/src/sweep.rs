@@ -7,6 +7,7 @@ use crate::counters::Counters;
 use quell_stats::summary;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
+use quell_wire::auth::Secret;
 use serde::Serialize;
 use std::net::SocketAddr;
 
@@ -78,9 +79,15 @@ impl Row {
     }
 }
 
-/// Makes `calls` calls of one shape. Errors when the server can't be reached.
-pub fn sweep(to: SocketAddr, shape: Shape, calls: u32, stop: &Bell) -> Result<Row, RrError> {
-    let mut caller = Caller::new(to, shape)?;
+/// Makes `calls` calls of one shape, with a secret where the server wants one. Errors when the server can't be reached.
+pub fn sweep(
+    to: SocketAddr,
+    secret: Option<&Secret>,
+    shape: Shape,
+    calls: u32,
+    stop: &Bell,
+) -> Result<Row, RrError> {
+    let mut caller = Caller::new(to, shape)?.with_secret(secret.cloned());
     caller.open(stop)?;
     let before = Counters::now();
     let start_ns = monotonic_ns();

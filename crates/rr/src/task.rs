@@ -97,7 +97,8 @@ impl ServerTask {
     /// Listens. Errors when the port is in use.
     pub fn prepare(bind: SocketAddr) -> Result<Self, RrError> {
         // A broken path in the lab is the experiment's wish: patience beyond it.
-        let limits = Limits { idle: Span::from_secs(120), ..Limits::default() };
+        let patience = Span::from_secs(120);
+        let limits = Limits { idle: patience, handshake: patience, ..Limits::default() };
         Ok(Self(Server::prepare(bind, limits)?))
     }
 

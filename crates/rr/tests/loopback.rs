@@ -2,8 +2,10 @@
 
 use quell_model::task::{QuickAck, RrPattern};
 use quell_rr::{Cause, Limits, Row, RrError, Server, Shape, sweep};
+use quell_sys::socket::preface::PrefaceError;
 use quell_sys::wait::Bell;
 use quell_units::Span;
+use quell_wire::auth::Secret;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -19,6 +21,10 @@ const STALLING: Shape = Shape {
 /// Tells a story beside a server, and ends it.
 fn with_server<T>(bind: &str, limits: Limits, story: impl FnOnce(SocketAddr) -> T) -> T {
     let server = Server::prepare(bind.parse().expect("an address"), limits).expect("a free port");
+    serving(server, story)
+}
+
+fn serving<T>(server: Server, story: impl FnOnce(SocketAddr) -> T) -> T {
     let to = server.local().expect("it listens");
     let stop = Bell::new().expect("a bell");
     std::thread::scope(|scope| {
@@ -39,7 +45,7 @@ fn with_server<T>(bind: &str, limits: Limits, story: impl FnOnce(SocketAddr) -> 
 }
 
 fn calls(to: SocketAddr, shape: Shape, n: u32) -> Row {
-    sweep(to, shape, n, &Bell::new().expect("a bell")).expect("the server answers")
+    sweep(to, None, shape, n, &Bell::new().expect("a bell")).expect("the server answers")
 }
 
 #[test]
@@ -84,9 +90,9 @@ fn every_pattern_works_over_both_families_with_large_and_small_sizes() {
 fn nobody_there_and_a_size_of_nothing_are_told() {
     let to = with_server("127.0.0.1:0", Limits::default(), |to| to);
     let stop = Bell::new().expect("a bell");
-    let error = sweep(to, STALLING, 1, &stop).expect_err("the server is gone");
+    let error = sweep(to, None, STALLING, 1, &stop).expect_err("the server is gone");
     assert!(matches!(error, RrError::System(_)), "{error}");
-    let error = sweep(to, Shape { size: 0, ..STALLING }, 1, &stop).expect_err("no such size");
+    let error = sweep(to, None, Shape { size: 0, ..STALLING }, 1, &stop).expect_err("no such size");
     assert!(matches!(error, RrError::Parameter(_)), "{error}");
 }
 
@@ -103,7 +109,8 @@ fn rest(mut stream: TcpStream) -> usize {
 
 #[test]
 fn garbage_half_a_hello_and_silence_are_ended_and_others_are_served_on() {
-    let limits = Limits { idle: Span::from_millis(100), ..Limits::default() };
+    let soon = Span::from_millis(100);
+    let limits = Limits { idle: soon, handshake: soon, ..Limits::default() };
     with_server("127.0.0.1:0", limits, |to| {
         let connect = || TcpStream::connect(to).expect("it listens");
         let mut garbage = connect();
@@ -124,7 +131,7 @@ fn a_connection_and_a_request_beyond_the_limits_are_refused() {
     let limits = Limits { connections: 1, request: 1000, ..Limits::default() };
     with_server("127.0.0.1:0", limits, |to| {
         let stop = Bell::new().expect("a bell");
-        let large = sweep(to, Shape { size: 501, ..STALLING }, 1, &stop);
+        let large = sweep(to, None, Shape { size: 501, ..STALLING }, 1, &stop);
         assert!(matches!(large, Err(RrError::NotServing { .. })), "{large:?}");
     });
     let limits = Limits { connections: 1, ..limits };
@@ -133,5 +140,30 @@ fn a_connection_and_a_request_beyond_the_limits_are_refused() {
         let second = TcpStream::connect(to).expect("it listens");
         assert_eq!(rest(second), 0, "the server is full");
         drop(first);
+    });
+}
+
+#[test]
+fn a_server_with_a_secret_answers_who_knows_it_and_nobody_else() {
+    let secret = |text: &[u8]| Some(Secret::parse(text).expect("long enough"));
+    let server = Server::prepare("127.0.0.1:0".parse().expect("an address"), Limits::default());
+    let server = server.expect("a free port").with_secret(secret(b"correct horse battery"));
+    serving(server, |to| {
+        let stop = Bell::new().expect("a bell");
+        let call = |secret: Option<Secret>| sweep(to, secret.as_ref(), STALLING, 3, &stop);
+        let row = call(secret(b"correct horse battery")).expect("it is the right one");
+        assert_eq!((row.calls, row.lost), (3, 0));
+        let wrong = call(secret(b"correct horse stapler"));
+        assert!(matches!(wrong, Err(RrError::Preface(PrefaceError::Refused))), "{wrong:?}");
+        let none = call(None);
+        assert!(matches!(none, Err(RrError::NotServing { .. })), "{none:?}");
+        let row = call(secret(b"correct horse battery")).expect("it serves on");
+        assert_eq!((row.calls, row.lost), (3, 0));
+    });
+    with_server("127.0.0.1:0", Limits::default(), |to| {
+        let stop = Bell::new().expect("a bell");
+        let asked = secret(b"correct horse battery");
+        let error = sweep(to, asked.as_ref(), STALLING, 3, &stop);
+        assert!(matches!(error, Err(RrError::Preface(PrefaceError::Refused))), "{error:?}");
     });
 }
