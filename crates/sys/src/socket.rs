@@ -12,6 +12,7 @@
 //!   bulk_stream  much over one TCP connection, without waiting and without copying
 //!   exchange   whole messages over TCP, until a time or until somebody rings
 //!   preface    both ends of a connection prove that they share a secret
+//!   shared     UDP: one port, a socket for whoever comes and one for each peer
 //!   option     setsockopt(2), with errors that say what could not be set
 //! ```
 //!
@@ -29,6 +30,7 @@ pub mod exchange;
 pub mod inbox;
 pub mod option;
 pub mod preface;
+pub mod shared;
 pub mod stream;
 pub mod way;
 

@@ -46,9 +46,20 @@ impl Udp {
     /// Errors with `EADDRINUSE` when another socket has the port, `EADDRNOTAVAIL` when the address is not this host's.
     pub fn listening(bind: SocketAddr) -> Result<Self, SysError> {
         let udp = Self::bound(bind)?;
-        let fd = udp.as_fd();
+        udp.tell_all()?;
+        Ok(udp)
+    }
+
+    /// A socket that is bound, and connected if it shall be, from elsewhere.
+    pub(super) fn adopt(socket: UdpSocket, ipv6: bool) -> Self {
+        Self { socket, ipv6 }
+    }
+
+    /// Asks for stamp, TOS byte, TTL and own address of what comes.
+    pub(super) fn tell_all(&self) -> Result<(), SysError> {
+        let fd = self.as_fd();
         set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "kernel receive timestamps")?;
-        if udp.ipv6 {
+        if self.ipv6 {
             set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1, "reports of traffic classes")?;
             set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1, "reports of hop limits")?;
             set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1, "reports of own addresses")?;
@@ -57,7 +68,7 @@ impl Udp {
             set(fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1, "reports of TTLs")?;
             set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1, "reports of own addresses")?;
         }
-        Ok(udp)
+        Ok(())
     }
 
     /// Connecting binds it, to the address that the routes choose.

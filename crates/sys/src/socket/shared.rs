@@ -1,0 +1,168 @@
+//! One UDP port, shared by a socket for whoever comes and a connected one for each peer that stays.
+//!
+//! ```text
+//!                    ┌─ connected to 192.0.2.1:4000 ── its datagrams, in a queue of its own
+//!   UDP port 5201 ───┼─ connected to 192.0.2.1:4001
+//!                    └─ shared ── everybody else's
+//! ```
+//!
+//! The kernel prefers a connected socket to the others (`compute_score`, net/ipv4/udp.c). The port is shared by `SO_REUSEPORT`, so that
+//! only sockets of the same user can join: with `SO_REUSEADDR` any program could, and take the datagrams.
+
+use super::datagram::Udp;
+use super::inbox::{Inbox, connect, sockaddr};
+use super::option::set;
+use crate::SysError;
+use nix::errno::Errno;
+use nix::unistd::{Uid, fchown};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// The socket for whoever comes.
+#[derive(Debug)]
+pub struct SharedUdp {
+    socket: Udp,
+    local: SocketAddr,
+}
+
+/// A datagram that got into a peer's queue while that was being connected, and is somebody else's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stray {
+    /// What the kernel knows of it.
+    pub arrival: super::inbox::Arrival,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl SharedUdp {
+    /// Listens. Errors with `EADDRINUSE` when another socket has the port, whether that one shares or not.
+    pub fn listening(bind: SocketAddr) -> Result<Self, SysError> {
+        // One that does not share finds out whether the port is free.
+        let bind = Udp::listening(bind)?.local()?;
+        let socket = open(bind)?;
+        socket.tell_all()?;
+        let local = socket.local()?;
+        Ok(Self { socket, local })
+    }
+
+    /// Where it listens.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The socket that everybody's datagrams come to, but those of connected peers.
+    pub fn socket(&self) -> &Udp {
+        &self.socket
+    }
+
+    /// Hands it to another user (fchown(2)), so that sockets for peers can be made after this process has become that user. Needs
+    /// `CAP_CHOWN`.
+    pub fn give_to(&self, user: u32) -> Result<(), SysError> {
+        fchown(&self.socket, Some(Uid::from_raw(user)), None)
+            .map_err(|errno| SysError::new(format!("give a socket to user {user}"), errno))
+    }
+
+    /// A socket on the same port that is connected to `peer`, which had sent to `to`, one of this host's addresses. Its receive stamps are
+    /// on. Whatever had got into its queue before it was connected and is not the peer's is given back.
+    pub fn branch(
+        &self,
+        peer: SocketAddr,
+        to: Option<IpAddr>,
+    ) -> Result<(Udp, Vec<Stray>), SysError> {
+        let own = match (self.local.ip(), to) {
+            (ip, Some(to)) if ip.is_unspecified() => match (ip, to) {
+                // A socket of both families names IPv4 addresses as IPv6 ones.
+                (IpAddr::V6(_), IpAddr::V4(to)) => to.to_ipv6_mapped().into(),
+                (_, to) => to,
+            },
+            (ip, _) => ip,
+        };
+        let socket = open(SocketAddr::new(own, self.local.port()))?;
+        connect(socket.as_fd(), peer)?;
+        socket.tell_all()?;
+        let mut strays = Vec::new();
+        let mut inbox = Inbox::new(8, 2048);
+        // The queue is as long as what came within microseconds; and who floods it only harms this one peer.
+        for _ in 0..64 {
+            match inbox.receive(socket.as_fd()) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(_) => continue,
+            }
+            let others = inbox.iter().filter(|(arrival, _)| arrival.from != Some(peer));
+            strays.extend(others.map(|(a, bytes)| Stray { arrival: *a, bytes: bytes.to_vec() }));
+        }
+        Ok((socket, strays))
+    }
+}
+
+/// A socket on a port that others may share.
+fn open(bind: SocketAddr) -> Result<Udp, SysError> {
+    let family = if bind.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+    // SAFETY: socket(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns.
+    let fd = unsafe {
+        let raw = Errno::result(libc::socket(family, kind, 0))
+            .map_err(|errno| SysError::new("open a UDP socket", errno))?;
+        OwnedFd::from_raw_fd(raw)
+    };
+    set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1, "sharing of the port")?;
+    let (name, length) = sockaddr(bind);
+    // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
+    let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const name).cast(), length) };
+    Errno::result(result).map_err(|errno| {
+        let error = SysError::new(format!("listen on UDP {bind}"), errno);
+        match errno {
+            Errno::EADDRINUSE => error.advise("another program has this port: see `ss -ulnp`"),
+            Errno::EACCES => error.advise("ports below 1024 need root"),
+            _ => error,
+        }
+    })?;
+    Ok(Udp::adopt(UdpSocket::from(fd), bind.is_ipv6()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{readable, wait};
+
+    fn next(socket: &Udp) -> (Option<SocketAddr>, Vec<u8>) {
+        wait(&mut [readable(socket)]).unwrap();
+        let mut inbox = Inbox::new(1, 100);
+        assert_eq!(inbox.receive(socket.as_fd()), Ok(1));
+        let (arrival, bytes) = inbox.iter().next().unwrap();
+        (arrival.from, bytes.to_vec())
+    }
+
+    #[test]
+    fn each_peer_gets_its_own_socket_and_strangers_the_shared_one() {
+        for (bind, at) in
+            [("127.0.0.1:0", "127.0.0.1"), ("0.0.0.0:0", "127.0.0.1"), ("[::]:0", "::1")]
+        {
+            let shared = SharedUdp::listening(bind.parse().unwrap()).unwrap();
+            let at: IpAddr = at.parse().unwrap();
+            let to = SocketAddr::new(at, shared.local().port());
+            let client = || UdpSocket::bind(SocketAddr::new(at, 0)).unwrap();
+            let (one, two, stranger) = (client(), client(), client());
+            let branches: Vec<Udp> = [&one, &two]
+                .map(|c| shared.branch(c.local_addr().unwrap(), Some(at)).unwrap().0)
+                .into();
+            for (who, word) in [(&two, b"two"), (&one, b"one"), (&stranger, b"new")] {
+                who.send_to(word, to).unwrap();
+            }
+            assert_eq!(next(&branches[0]).1, b"one", "{bind}");
+            assert_eq!(next(&branches[1]).1, b"two");
+            assert_eq!(next(shared.socket()), (stranger.local_addr().ok(), b"new".to_vec()));
+            branches[0].send(b"answer").unwrap();
+            let mut bytes = [0; 10];
+            assert_eq!(one.recv_from(&mut bytes).unwrap(), (6, to));
+        }
+    }
+
+    #[test]
+    fn a_port_that_somebody_has_is_in_use() {
+        let first = SharedUdp::listening("127.0.0.1:0".parse().unwrap()).unwrap();
+        let error = SharedUdp::listening(first.local()).unwrap_err();
+        assert_eq!(error.errno, Errno::EADDRINUSE);
+    }
+}
