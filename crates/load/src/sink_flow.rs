@@ -103,7 +103,7 @@ impl SinkFlow {
             self.rows.push(EchoSample {
                 up_ns,
                 up_order: Some(up_order),
-                ..row(seq, t_ns, bytes, status)
+                ..EchoSample::new(t_ns, seq, bytes, status)
             });
         }
     }
@@ -145,7 +145,12 @@ impl SinkFlow {
             let first = *entry.key();
             entry.remove();
             for seq in first..gap.end {
-                self.rows.push(row(seq, gap.time_of(seq), self.size, EchoStatus::LostUp));
+                self.rows.push(EchoSample::new(
+                    gap.time_of(seq),
+                    seq,
+                    self.size,
+                    EchoStatus::LostUp,
+                ));
             }
         }
     }
@@ -175,21 +180,6 @@ impl Gap {
         let span = i128::from(self.after.1) - i128::from(self.before.1);
         let passed = i128::from(seq - self.before.0);
         (i128::from(self.before.1) + span * passed / steps) as i64
-    }
-}
-
-fn row(seq: u64, t_ns: i64, bytes: u32, status: EchoStatus) -> EchoSample {
-    EchoSample {
-        t_ns,
-        seq,
-        rtt_ns: None,
-        up_ns: None,
-        down_ns: None,
-        up_order: None,
-        down_order: None,
-        seen_late_ns: None,
-        bytes,
-        status,
     }
 }
 

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 /// | version | change |
 /// |---|---|
 /// | 1 | manifest.json, samples.parquet, flows.parquet, queues.parquet, journal/ while it runs |
-pub const FORMAT_VERSION: u32 = 1;
+/// | 2 | samples: added queued_ns, sent_late_ns. Tables of version 1 are read as if both were empty; unfinished runs of version 1, which still are journals, are not read |
+pub const FORMAT_VERSION: u32 = 2;
 
 /// `manifest.json` of a run folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

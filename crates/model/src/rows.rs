@@ -70,10 +70,36 @@ pub struct EchoSample {
     /// How long after the kernel's receive timestamp the program saw the reply, in nanoseconds: a large value means that this
     /// machine was short of CPU.
     pub seen_late_ns: Option<u64>,
+    /// How long the packet waited in this host's own queue, from where the kernel took it to where the device's driver did, in
+    /// nanoseconds. It is part of the round-trip time. None where the kernel did not say.
+    pub queued_ns: Option<u64>,
+    /// How long after it was due the packet was sent, in nanoseconds: a large value means that this machine was short of CPU. It
+    /// is no part of the round-trip time. None where nothing was due at a time.
+    pub sent_late_ns: Option<u64>,
     /// Size in bytes: UDP or ICMP payload.
     pub bytes: u32,
     /// What became of it.
     pub status: EchoStatus,
+}
+
+impl EchoSample {
+    /// A packet of which nothing is known but what became of it.
+    pub fn new(t_ns: i64, seq: u64, bytes: u32, status: EchoStatus) -> Self {
+        Self {
+            t_ns,
+            seq,
+            rtt_ns: None,
+            up_ns: None,
+            down_ns: None,
+            up_order: None,
+            down_order: None,
+            seen_late_ns: None,
+            queued_ns: None,
+            sent_late_ns: None,
+            bytes,
+            status,
+        }
+    }
 }
 
 /// Which end of a flow reports.

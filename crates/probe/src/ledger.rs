@@ -42,7 +42,19 @@ enum State {
 struct Packet {
     t_ns: i64,
     epoch: u64,
+    late_ns: u64,
+    queued_ns: Option<u64>,
     state: State,
+}
+
+impl Packet {
+    fn row(&self, seq: u64, bytes: u32, status: EchoStatus) -> EchoSample {
+        EchoSample {
+            queued_ns: self.queued_ns,
+            sent_late_ns: Some(self.late_ns),
+            ..EchoSample::new(self.t_ns, seq, bytes, status)
+        }
+    }
 }
 
 /// One stream's packets.
@@ -89,18 +101,26 @@ impl Ledger {
         self.waiting
     }
 
-    /// The next packet was sent at `t_ns`. `epoch` is kept for the caller: see [`Ledger::sent_at`].
-    pub fn sent(&mut self, t_ns: i64, epoch: u64) {
-        self.packets.push_back(Packet { t_ns, epoch, state: State::Waiting });
+    /// The next packet was sent at `t_ns`, `late_ns` after it was due. `epoch` is kept for the caller: see [`Ledger::sent_at`].
+    pub fn sent(&mut self, t_ns: i64, epoch: u64, late_ns: u64) {
+        let state = State::Waiting;
+        self.packets.push_back(Packet { t_ns, epoch, late_ns, queued_ns: None, state });
         self.waiting += 1;
     }
 
     /// The next packet was not sent: the kernel refused it, or a queue of this host dropped it.
-    pub fn refused(&mut self, t_ns: i64, dropped: bool) {
-        let seq = self.next();
-        self.packets.push_back(Packet { t_ns, epoch: 0, state: State::Failed });
+    pub fn refused(&mut self, t_ns: i64, late_ns: u64, dropped: bool) {
+        let packet = Packet { t_ns, epoch: 0, late_ns, queued_ns: None, state: State::Failed };
         let status = if dropped { EchoStatus::LostUp } else { EchoStatus::Error };
-        self.row(seq, t_ns, status);
+        self.rows.push(packet.row(self.next(), self.bytes, status));
+        self.packets.push_back(packet);
+    }
+
+    /// A packet waited so long in this host's own queue.
+    pub fn queued(&mut self, seq: u64, queued_ns: u64) {
+        if let Some(packet) = self.packet(seq) {
+            packet.queued_ns = Some(queued_ns);
+        }
     }
 
     /// When a packet was sent, with its epoch, if a reply to it still counts.
@@ -122,16 +142,13 @@ impl Ledger {
         };
         packet.state = State::Answered;
         let sample = EchoSample {
-            t_ns: packet.t_ns,
-            seq,
             rtt_ns: Some(reply.rtt_ns),
             up_ns: reply.up_ns,
             down_ns: reply.down_ns,
             up_order: reply.up_order,
             down_order: Some(down_order),
             seen_late_ns: reply.seen_late_ns,
-            bytes,
-            status,
+            ..packet.row(seq, bytes, status)
         };
         if status == EchoStatus::Ok {
             self.waiting -= 1;
@@ -146,9 +163,9 @@ impl Ledger {
     pub fn error(&mut self, seq: u64) {
         let Some(packet) = self.packet(seq).filter(|p| p.state == State::Waiting) else { return };
         packet.state = State::Failed;
-        let t_ns = packet.t_ns;
+        let packet = *packet;
         self.waiting -= 1;
-        self.row(seq, t_ns, EchoStatus::Error);
+        self.rows.push(packet.row(seq, self.bytes, EchoStatus::Error));
     }
 
     /// Settles the packets whose patience is over at `now_ns`.
@@ -181,7 +198,7 @@ impl Ledger {
                     Some(Direction::Down) => EchoStatus::LostDown,
                     Some(Direction::Unknown) | None => EchoStatus::Lost,
                 };
-                self.row(seq, packet.t_ns, status);
+                self.rows.push(packet.row(seq, self.bytes, status));
             }
         }
         self.counts.settle(self.first);
@@ -192,7 +209,7 @@ impl Ledger {
         self.expire(now_ns);
         while let Some(packet) = self.packets.pop_front() {
             if packet.state == State::Waiting {
-                self.row(self.first, packet.t_ns, EchoStatus::Unfinished);
+                self.rows.push(packet.row(self.first, self.bytes, EchoStatus::Unfinished));
             }
             self.first += 1;
         }
@@ -208,21 +225,6 @@ impl Ledger {
         let place = usize::try_from(seq.checked_sub(self.first)?).ok()?;
         self.packets.get_mut(place)
     }
-
-    fn row(&mut self, seq: u64, t_ns: i64, status: EchoStatus) {
-        self.rows.push(EchoSample {
-            t_ns,
-            seq,
-            rtt_ns: None,
-            up_ns: None,
-            down_ns: None,
-            up_order: None,
-            down_order: None,
-            seen_late_ns: None,
-            bytes: self.bytes,
-            status,
-        });
-    }
 }
 
 #[cfg(test)]
@@ -236,7 +238,7 @@ mod tests {
     fn stream(count: i64) -> Ledger {
         let mut ledger = Ledger::new(56, 100_000_000);
         for n in 0..count {
-            ledger.sent(n * 10 * MS, 0);
+            ledger.sent(n * 10 * MS, 0, 0);
         }
         ledger
     }
@@ -311,8 +313,8 @@ mod tests {
     #[test]
     fn errors_are_rows_of_their_packets_and_end_the_waiting() {
         let mut ledger = stream(2);
-        ledger.refused(20 * MS, false);
-        ledger.refused(30 * MS, true);
+        ledger.refused(20 * MS, 0, false);
+        ledger.refused(30 * MS, 0, true);
         ledger.error(1);
         ledger.error(1);
         ledger.reply(2, Reply::default());
@@ -331,10 +333,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_of_a_packets_leaving_stands_in_its_row_whatever_became_of_it() {
+        let mut ledger = Ledger::new(56, 100_000_000);
+        for (n, late) in [(0, 0), (1, 7), (2, 0)] {
+            ledger.sent(n * 10 * MS, 0, late);
+        }
+        ledger.queued(1, 3_000);
+        ledger.queued(0, 2_000);
+        ledger.queued(9, 1_000);
+        ledger.reply(0, Reply::default());
+        ledger.finish(200 * MS);
+        let rows: Vec<_> =
+            ledger.take().iter().map(|r| (r.seq, r.queued_ns, r.sent_late_ns)).collect();
+        assert_eq!(
+            rows,
+            [(0, Some(2_000), Some(0)), (1, Some(3_000), Some(7)), (2, None, Some(0))]
+        );
+    }
+
+    #[test]
     fn memory_is_that_of_the_patience_not_of_the_stream() {
         let mut ledger = Ledger::new(56, 100_000_000);
         for n in 0..100_000 {
-            ledger.sent(n * 10 * MS, 0);
+            ledger.sent(n * 10 * MS, 0, 0);
             ledger.reply(n as u64, reply(n as u64));
             ledger.expire(n * 10 * MS);
         }

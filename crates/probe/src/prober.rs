@@ -78,12 +78,13 @@ impl<L: Line> Stream<L> {
 
     /// Sends what is due at `now_ns`; the time after that.
     fn send(&mut self, mut now_ns: u64, window: &Window, wall: &mut Wall) -> u64 {
-        while let Some((seq, _)) = self.next(now_ns, window).filter(|(_, due)| *due <= now_ns) {
+        while let Some((seq, due)) = self.next(now_ns, window).filter(|(_, due)| *due <= now_ns) {
+            let late_ns = now_ns - due;
             let t_ns = window.t(now_ns);
             match self.line.send(seq, wall.at(now_ns)) {
-                Ok(()) => self.ledger.sent(t_ns, wall.steps()),
+                Ok(()) => self.ledger.sent(t_ns, wall.steps(), late_ns),
                 Err(errno) => {
-                    self.ledger.refused(t_ns, errno == Errno::ENOBUFS);
+                    self.ledger.refused(t_ns, late_ns, errno == Errno::ENOBUFS);
                     self.collect_errors(window, wall);
                 }
             }

@@ -228,6 +228,8 @@ fn echo(stream: &str, scenario: &Scenario, dice: &mut Dice) -> Event {
             up_order: (!lost && udp).then_some(seq as u64),
             down_order: (!lost).then_some(seq as u64),
             seen_late_ns: None,
+            queued_ns: None,
+            sent_late_ns: None,
             bytes: if udp { 500 } else { 56 },
             status: match (lost, udp) {
                 (false, _) => EchoStatus::Ok,

@@ -65,20 +65,15 @@ impl ClientTask {
                 break;
             }
             let call = self.caller.call(stop)?;
+            let status = match call.latency_ns {
+                Some(_) => EchoStatus::Ok,
+                None => EchoStatus::Lost,
+            };
+            let t_ns = window.t(call.start_ns);
             samples.push(EchoSample {
-                t_ns: window.t(call.start_ns),
-                seq,
                 rtt_ns: call.latency_ns,
-                up_ns: None,
-                down_ns: None,
-                up_order: None,
                 down_order: call.latency_ns.map(|_| seq),
-                seen_late_ns: None,
-                bytes: self.client.size,
-                status: match call.latency_ns {
-                    Some(_) => EchoStatus::Ok,
-                    None => EchoStatus::Lost,
-                },
+                ..EchoSample::new(t_ns, seq, self.client.size, status)
             });
             if samples.len() >= BATCH {
                 let samples = std::mem::take(samples);

@@ -277,6 +277,15 @@ impl Group<'_> {
         }
     }
 
+    /// A column of counts that earlier versions of the layout don't have: none in each of its rows then.
+    pub fn added(&self, name: &str) -> Result<Vec<Option<u64>>, StoreError> {
+        let schema = self.reader.metadata().schema_descr();
+        match schema.columns().iter().any(|c| c.name() == name) {
+            true => self.opt_count(name),
+            false => Ok(vec![None; self.rows]),
+        }
+    }
+
     fn column(&self, name: &str) -> Result<ColumnReader, StoreError> {
         let schema = self.reader.metadata().schema_descr();
         let index =

@@ -33,7 +33,7 @@ macro_rules! columns {
     };
 }
 
-fn sample_columns<'a>() -> [Column<Row<'a, EchoSample>>; 14] {
+fn sample_columns<'a>() -> [Column<Row<'a, EchoSample>>; 16] {
     columns! { EchoSample:
         stream       Text     |r| r.names[0];
         seq          Count    |r| r.sample.seq;
@@ -43,6 +43,8 @@ fn sample_columns<'a>() -> [Column<Row<'a, EchoSample>>; 14] {
         up_order     OptCount |r| r.sample.up_order;
         down_order   OptCount |r| r.sample.down_order;
         seen_late_ns OptCount |r| r.sample.seen_late_ns;
+        queued_ns    OptCount |r| r.sample.queued_ns;
+        sent_late_ns OptCount |r| r.sample.sent_late_ns;
         bytes        Small    |r| r.sample.bytes;
         status       Text     |r| r.sample.status.name();
     }
@@ -190,6 +192,7 @@ impl<'a> Reader<'a> {
             (g.opt_count("rtt_ns")?, g.opt_time("up_ns")?, g.opt_time("down_ns")?);
         let (up_order, down_order) = (g.opt_count("up_order")?, g.opt_count("down_order")?);
         let late = g.opt_count("seen_late_ns")?;
+        let (queued, sent_late) = (g.added("queued_ns")?, g.added("sent_late_ns")?);
         let (bytes, status) = (g.small("bytes")?, g.text("status")?);
         for i in 0..g.rows() {
             let sample = EchoSample {
@@ -201,6 +204,8 @@ impl<'a> Reader<'a> {
                 up_order: up_order[i],
                 down_order: down_order[i],
                 seen_late_ns: late[i],
+                queued_ns: queued[i],
+                sent_late_ns: sent_late[i],
                 bytes: bytes[i],
                 status: EchoStatus::from_name(status[i].as_str())
                     .ok_or_else(|| unknown(path, "status", &status[i]))?,
@@ -301,17 +306,12 @@ mod tests {
     use super::*;
 
     fn sample(seq: u64) -> EchoSample {
+        let status = EchoStatus::Ok;
         EchoSample {
-            t_ns: seq as i64,
-            seq,
             rtt_ns: Some(20),
-            up_ns: None,
             down_ns: Some(-1),
-            up_order: None,
-            down_order: None,
-            seen_late_ns: None,
-            bytes: 56,
-            status: EchoStatus::Ok,
+            queued_ns: Some(7),
+            ..EchoSample::new(seq as i64, seq, 56, status)
         }
     }
 
@@ -343,6 +343,18 @@ mod tests {
         let cell = cell();
         let cells = read(&cell, &columns, &samples).expect("a table");
         assert_eq!(cells[0].echoes[0].samples, samples);
+    }
+
+    #[test]
+    fn a_table_from_before_a_column_was_added_reads_as_if_it_were_empty() {
+        let samples: Vec<_> = (0..3).map(sample).collect();
+        let old = |c: &Column<_>| !matches!(c.name, "queued_ns" | "sent_late_ns");
+        let columns: Vec<_> = sample_columns().into_iter().filter(old).collect();
+        let cell = cell();
+        let cells = read(&cell, &columns, &samples).expect("a table");
+        let wanted: Vec<_> =
+            samples.iter().map(|s| EchoSample { queued_ns: None, ..s.clone() }).collect();
+        assert_eq!(cells[0].echoes[0].samples, wanted);
     }
 
     #[test]

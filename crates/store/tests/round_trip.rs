@@ -163,11 +163,19 @@ fn any_echo() -> impl Strategy<Value = EchoSample> {
         any::<i64>(),
         any::<u64>(),
         (optional(), signed(), signed(), optional(), optional(), optional()),
+        (optional(), optional()),
         any::<u32>(),
         0..EchoStatus::NAMES.len(),
     )
         .prop_map(
-            |(t_ns, seq, (rtt_ns, up_ns, down_ns, up, down, seen_late_ns), bytes, status)| {
+            |(
+                t_ns,
+                seq,
+                (rtt_ns, up_ns, down_ns, up, down, seen_late_ns),
+                (queued_ns, sent_late_ns),
+                bytes,
+                status,
+            )| {
                 EchoSample {
                     t_ns,
                     seq,
@@ -177,6 +185,8 @@ fn any_echo() -> impl Strategy<Value = EchoSample> {
                     up_order: up,
                     down_order: down,
                     seen_late_ns,
+                    queued_ns,
+                    sent_late_ns,
                     bytes,
                     status: EchoStatus::NAMES[status].0,
                 }

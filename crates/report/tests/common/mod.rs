@@ -73,6 +73,8 @@ pub fn packets(delays: &[Option<(f64, f64)>]) -> Vec<EchoSample> {
             up_order: order,
             down_order: order,
             seen_late_ns: None,
+            queued_ns: None,
+            sent_late_ns: None,
             bytes: 500,
             status: if delays.is_some() { EchoStatus::Ok } else { EchoStatus::LostUp },
         }

@@ -71,6 +71,8 @@ pub fn echo(seq: u64, status: EchoStatus) -> EchoSample {
         up_order: answered.then_some(u64::MAX),
         down_order: answered.then_some(seq),
         seen_late_ns: None,
+        queued_ns: answered.then_some(5),
+        sent_late_ns: Some(seq),
         bytes: 56,
         status,
     }
