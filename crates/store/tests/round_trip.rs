@@ -91,7 +91,7 @@ fn other_programs_find_the_columns_that_the_documentation_names() {
     assert_eq!(
         columns("samples.parquet").join(" "),
         "t_ns scenario probe repeat stream seq rtt_ns up_ns down_ns up_order down_order \
-         seen_late_ns bytes status"
+         seen_late_ns queued_ns sent_late_ns bytes status"
     );
     assert_eq!(
         columns("flows.parquet").join(" "),

@@ -225,6 +225,8 @@ pub fn sample(seq: u64, rtt_ms: Option<u64>, status: EchoStatus) -> EchoSample {
         up_order: None,
         down_order: None,
         seen_late_ns: Some(1),
+        queued_ns: None,
+        sent_late_ns: None,
         bytes: 56,
         status,
     }

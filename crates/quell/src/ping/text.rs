@@ -255,6 +255,8 @@ mod tests {
             up_order: None,
             down_order: None,
             seen_late_ns: None,
+            queued_ns: None,
+            sent_late_ns: None,
             bytes: 56,
             status: EchoStatus::Ok,
         };
