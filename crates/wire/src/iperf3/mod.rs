@@ -23,6 +23,7 @@
 
 mod datagram;
 mod extension;
+mod number;
 mod parameters;
 mod results;
 

@@ -1,6 +1,7 @@
 //! What each end tells the other when data has flowed.
 
 use super::Part;
+use super::number::{count, float, signed};
 use serde::{Deserialize, Serialize};
 
 /// One end's results, by iperf3's names.
@@ -8,10 +9,13 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct Results {
     /// CPU of the process in percent of one CPU.
+    #[serde(deserialize_with = "float")]
     pub cpu_util_total: f64,
     /// The part in user space.
+    #[serde(deserialize_with = "float")]
     pub cpu_util_user: f64,
     /// The part in the kernel.
+    #[serde(deserialize_with = "float")]
     pub cpu_util_system: f64,
     /// Whether `retransmits` of this end's streams mean something: 1, 0, or -1 when this end does not send.
     pub sender_has_retransmits: i32,
@@ -38,24 +42,31 @@ pub struct StreamResult {
     /// Its number: 1, 3, 4 …
     pub id: u32,
     /// Bytes that this end sent or received, without the omitted seconds.
+    #[serde(deserialize_with = "count")]
     pub bytes: u64,
     /// Segments sent again; -1 where this end does not know.
+    #[serde(deserialize_with = "signed")]
     pub retransmits: i64,
     /// Jitter of RFC 3550 in seconds, at a receiver of datagrams.
+    #[serde(deserialize_with = "float")]
     pub jitter: f64,
     /// Datagrams lost, at a receiver.
+    #[serde(deserialize_with = "signed")]
     pub errors: i64,
     /// Those lost in the omitted seconds (newer versions).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub omitted_errors: Option<i64>,
     /// Datagrams sent, or at a receiver the largest number seen.
+    #[serde(deserialize_with = "signed")]
     pub packets: i64,
     /// Those in the omitted seconds (newer versions).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub omitted_packets: Option<i64>,
     /// Seconds from the test's start to the stream's.
+    #[serde(deserialize_with = "float")]
     pub start_time: f64,
     /// Seconds from the test's start to the stream's end.
+    #[serde(deserialize_with = "float")]
     pub end_time: f64,
 }
 
@@ -77,5 +88,17 @@ mod tests {
         };
         assert_eq!(keys(&ours), keys(&theirs));
         assert_eq!(keys(&ours["streams"][0]), keys(&theirs["streams"][0]));
+    }
+
+    /// What iperf3 3.12's server said after a test in both directions.
+    #[test]
+    fn retransmissions_that_are_not_known_come_as_a_huge_number() {
+        let text = r#"{"cpu_util_total":2.3409712262028815,"cpu_util_user":0.028070121470566749,"cpu_util_system":2.3128049741793335,
+            "sender_has_retransmits":1,"congestion_used":"reno","streams":[{"id":1,"bytes":125000,"retransmits":18446744073709551615,
+            "jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.040237},{"id":3,"bytes":131000,"retransmits":0,"jitter":0,
+            "errors":0,"packets":0,"start_time":0,"end_time":1.04024}]}"#;
+        let results: Results = serde_json::from_str(text).unwrap();
+        assert_eq!(results.streams[0].retransmits, -1);
+        assert_eq!((results.streams[1].retransmits, results.streams[1].bytes), (0, 131_000));
     }
 }

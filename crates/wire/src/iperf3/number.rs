@@ -1,0 +1,44 @@
+//! Numbers as iperf3 writes them: a whole number may come as a float, and -1 for "not known" as that in 64 bits without a sign.
+
+use serde::de::{Deserialize, Deserializer};
+
+/// What a JSON number can be.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Whole(u64),
+    Negative(i64),
+    Float(f64),
+    // Anything else, which is no number.
+    Other(serde::de::IgnoredAny),
+}
+
+/// A whole number of at least zero; 0 for what is none.
+pub(super) fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Ok(match Number::deserialize(from)? {
+        Number::Whole(n) if n <= i64::MAX as u64 => n,
+        Number::Float(f) => f as u64,
+        Number::Whole(_) | Number::Negative(_) | Number::Other(_) => 0,
+    })
+}
+
+/// A whole number, also below zero: 3.12 says -1 as 18446744073709551615. 0 for what is none.
+pub(super) fn signed<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    Ok(match Number::deserialize(from)? {
+        Number::Whole(n) => n.cast_signed(),
+        Number::Negative(n) => n,
+        Number::Float(f) if f >= i64::MAX as f64 => -1,
+        Number::Float(f) => f as i64,
+        Number::Other(_) => 0,
+    })
+}
+
+/// A finite number; 0 for what is none.
+pub(super) fn float<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(match Number::deserialize(from)? {
+        Number::Whole(n) => n as f64,
+        Number::Negative(n) => n as f64,
+        Number::Float(f) if f.is_finite() => f,
+        Number::Float(_) | Number::Other(_) => 0.0,
+    })
+}
