@@ -5,6 +5,7 @@
 //!   udp       datagrams one way   send ──► sink
 //!   bulk      data movers: as many bytes or datagrams as go, over sockets that stand already
 //!   command   any program
+//!   look      what this end's kernel says of a flow and its host
 //!   sample    what the kernel says of queues and connections
 //! ```
 //!
@@ -15,6 +16,7 @@
 pub mod bulk;
 pub mod command;
 mod flow;
+pub mod look;
 pub mod sample;
 pub mod sink;
 mod sink_flow;

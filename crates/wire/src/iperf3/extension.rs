@@ -144,6 +144,39 @@ pub struct Moment {
     /// The kernel's estimate of the delivery rate in bytes a second.
     #[serde(skip_serializing_if = "is_zero")]
     pub delivery_rate: u64,
+    /// Least round-trip time of the last minutes in microseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub min_rtt_us: u64,
+    /// Bytes that the other end has room for (its window).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub window: u64,
+    /// Bytes that the other end acknowledged.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub acked: u64,
+    /// Bytes written and not yet sent.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unsent: u64,
+    /// Time with something to send, in microseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub busy_us: u64,
+    /// Of that, time in which the other end's window held it up.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub window_limited_us: u64,
+    /// Of that, time in which the own send buffer held it up.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub buffer_limited_us: u64,
+    /// Path MTU in bytes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pmtu: u64,
+    /// Segments that arrived out of order, at a receiver.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub out_of_order: u64,
+    /// Segments that were delivered with a congestion mark.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub marked: u64,
+    /// Rate at which the kernel lets segments out, in bytes a second; 0 where it does not hold them back.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pacing_rate: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
