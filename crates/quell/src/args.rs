@@ -106,12 +106,13 @@ then is told.")]
     #[command(after_help = "Examples:
   quell ping example.org
   quell ping -c 400 -t voip,192.0.2.7,EF,160 -t bulk,192.0.2.7,CS1,1400
-  quell ping --method udp 192.0.2.7                  (quell serve there; loss by direction, one-way delays)
-  quell ping --save -d 10min example.org             (then: quell show, quell report)
+  quell ping --method udp 192.0.2.7        (needs `quell serve` there; tells which way lost a packet)
+  quell ping --method tcp 192.0.2.7:22
+  quell ping -d 10min -w evening 192.0.2.7      (then: quell ping -r evening -o evening.png, quell show)
   quell ping -c 10 example.org --json | jq .streams[0].rtt_ms.p50
 
-On a terminal a view is drawn in place; in a pipe each packet is a line. Ctrl-C ends it and sums up, a second one ends at
-once. Exits with 1 when a stream got no reply at all.")]
+On a terminal a view is drawn in place; in a pipe each packet is a line. Ctrl-C ends it and sums up, a second
+Ctrl-C ends it at once. Exits with 1 when a stream got no reply at all.")]
     Ping(crate::ping::PingArgs),
     /// Time calls over TCP, by size; tell who waited, for what, and what to change
     #[command(after_help = "Examples:

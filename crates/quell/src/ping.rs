@@ -9,6 +9,7 @@
 
 mod json;
 mod live;
+mod reopen;
 mod screen;
 mod session;
 mod tally;
@@ -19,13 +20,18 @@ mod watch;
 use crate::args::Place;
 use crate::failure::Failure;
 use crate::keep::{About, Keep, command_line};
+use crate::results::{self, Format};
 use clap::{Args, ValueEnum};
+use quell_model::Event;
+use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Ecn, Span, Tos};
 use session::{Method, Session};
 use std::io::IsTerminal;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tally::Tally;
 use target::{Usual, Wanted};
 
 /// Where `quell serve` reflects.
@@ -39,7 +45,7 @@ const LEAST_INTERVAL: Span = Span::from_millis(2);
 #[derive(Debug, Args)]
 pub struct PingArgs {
     /// What to ping: HOST, ADDRESS; with --method udp or tcp also HOST:PORT, [IPv6]:PORT
-    #[arg(required_unless_present_any = ["streams"])]
+    #[arg(required_unless_present_any = ["streams", "read"])]
     pub hosts: Vec<String>,
     /// A stream with a name, and a TOS byte and size of its own: -t voip,example.org,EF,160 (repeatable)
     #[arg(short = 't', long = "stream", value_name = "ID,HOST[,TOS[,SIZE]]")]
@@ -88,6 +94,15 @@ pub struct PingArgs {
     pub write: Option<String>,
     #[command(flatten)]
     pub place: Place,
+    /// Sum up a run that was kept, instead of pinging: its name, a part of it, or `last`
+    #[arg(short, long, value_name = "RUN", conflicts_with_all = ["hosts", "streams", "save", "write", "plain", "quiet", "count", "duration"])]
+    pub read: Option<String>,
+    /// Draw a figure: FILE.png or FILE.svg; keeps the run too
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The figure is round-trip times over time, as lines
+    #[arg(short, long, requires = "output")]
+    pub lines: bool,
     /// A line a packet also on a terminal
     #[arg(long)]
     pub plain: bool,
@@ -145,10 +160,14 @@ fn seconds(text: &str) -> Result<Span, String> {
 
 /// `quell ping`.
 pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
+    let figure = args.output.as_deref().map(|f| Ok((f, Format::of(f)?))).transpose()?;
+    if let Some(name) = &args.read {
+        return read(name, args, figure);
+    }
     let session = session(args)?;
     allowed(&session)?;
     let prober = session.prepare()?;
-    let keep = match args.save || args.write.is_some() {
+    let keep = match args.save || args.write.is_some() || figure.is_some() {
         true => Some(begin(args, &session)?),
         false => None,
     };
@@ -159,10 +178,39 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
         None => Shown::Live,
     };
     let ended = watch::watch(&session, prober, shown, keep)?;
-    let run = ended.run.as_ref().map(|folder| folder.display().to_string());
-    match shown {
-        Shown::Json(form) => {
-            let mut document = json::document(&session, &ended.tallies, CLOCK, run.as_deref());
+    if shown == Shown::Lines {
+        println!();
+    }
+    tell(&session, &ended.tallies, args.json, ended.run.as_deref());
+    if let Some(why) = ended.failed {
+        return Err(Failure::system(why));
+    }
+    if let (Some(figure), Some(folder)) = (figure, &ended.run) {
+        draw(&Run::read(folder).map_err(Failure::system)?, args, figure)?;
+    }
+    verdict(&session, &ended.tallies)
+}
+
+/// A run that was kept.
+fn read(name: &str, args: &PingArgs, figure: Option<(&Path, Format)>) -> Result<ExitCode, Failure> {
+    let run = Run::open(&args.place.base, name).map_err(Failure::usage)?;
+    let (session, tallies) = reopen::session(&run).ok_or_else(|| {
+        let run = &run.manifest.run;
+        Failure::usage(format!("{run} is no run of `quell ping`; see `quell show {run}`"))
+    })?;
+    tell(&session, &tallies, args.json, Some(&run.folder));
+    if let Some(figure) = figure {
+        draw(&run, args, figure)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The summary, for a person or a program.
+fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run: Option<&Path>) {
+    let run = run.map(|folder| folder.display().to_string());
+    match form {
+        Some(form) => {
+            let mut document = json::document(session, tallies, CLOCK, run.as_deref());
             if form == JsonForm::Lines {
                 document["event"] = "end".into();
                 println!("{document}");
@@ -170,20 +218,18 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
                 println!("{document:#}");
             }
         }
-        _ => {
-            if shown == Shown::Lines {
-                println!();
-            }
-            print!("{}", text::summary(&session, &ended.tallies));
+        None => {
+            print!("{}", text::summary(session, tallies));
             if let Some(run) = &run {
                 println!("\nkept as {run}");
             }
         }
     }
-    match ended.failed {
-        Some(why) => Err(Failure::system(why)),
-        None => verdict(&session, &ended.tallies),
-    }
+}
+
+fn draw(run: &Run, args: &PingArgs, (file, format): (&Path, Format)) -> Result<(), Failure> {
+    let name = if args.lines { "rtt-time" } else { "rtt-scatter" };
+    results::draw(run, name, file, format)
 }
 
 /// Which clock the times come from.
@@ -266,11 +312,19 @@ fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
         seed: session.seed,
         window_ns: None,
     };
-    Keep::begin(&args.place.base, &about)
+    let mut keep = Keep::begin(&args.place.base, &about)?;
+    for target in &session.targets {
+        keep.event(&Event::Fact {
+            when: "before".into(),
+            key: reopen::key(&target.name),
+            value: json::kept(session, target).to_string(),
+        })?;
+    }
+    Ok(keep)
 }
 
 /// A stream without any answer is a failed check.
-fn verdict(session: &Session, tallies: &[tally::Tally]) -> Result<ExitCode, Failure> {
+fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
     let silent: Vec<&str> = session
         .targets
         .iter()

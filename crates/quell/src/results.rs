@@ -456,23 +456,44 @@ pub fn plot(
     let output = output.ok_or_else(|| {
         Failure::usage("say where to write the figure: -o FILE.png or -o FILE.svg")
     })?;
-    let is_png = match output.extension().and_then(|e| e.to_str()) {
-        Some("png") => true,
-        Some("svg") => false,
-        _ => {
-            return Err(Failure::usage(format!(
-                "{}: a figure is written as .png or .svg",
-                output.display()
-            )));
-        }
-    };
+    let format = Format::of(output)?;
     let opened = open_named(name)?;
-    let figure = figures::figure(&opened.run, wanted).map_err(Failure::usage)?;
-    let bytes =
-        if is_png { figure.png(2.0).map_err(Failure::system)? } else { figure.svg().into_bytes() };
-    write(output, &bytes)?;
+    draw(&opened.run, wanted, output, format)?;
     println!("{}", output.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// How a figure is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Dots.
+    Png,
+    /// Shapes.
+    Svg,
+}
+
+impl Format {
+    /// By the file's name.
+    pub fn of(output: &Path) -> Result<Self, Failure> {
+        match output.extension().and_then(|e| e.to_str()) {
+            Some("png") => Ok(Format::Png),
+            Some("svg") => Ok(Format::Svg),
+            _ => Err(Failure::usage(format!(
+                "{}: a figure is written as .png or .svg",
+                output.display()
+            ))),
+        }
+    }
+}
+
+/// Draws a figure of a run into a file.
+pub fn draw(run: &Run, figure: &str, output: &Path, format: Format) -> Result<(), Failure> {
+    let figure = figures::figure(run, figure).map_err(Failure::usage)?;
+    let bytes = match format {
+        Format::Png => figure.png(2.0).map_err(Failure::system)?,
+        Format::Svg => figure.svg().into_bytes(),
+    };
+    write(output, &bytes)
 }
 
 /// `quell report`.

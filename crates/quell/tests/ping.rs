@@ -80,7 +80,12 @@ fn a_kept_run_is_read_like_any_other() {
         (&"a".into(), &30.into(), &30.into())
     );
     says(&desk.quell(&["runs"]).fine(), &["-line", "complete"]);
-    desk.quell(&["plot", "--figure", "rtt-time", "-o", "rtt.svg"]);
+    let again = desk.quell(&["ping", "-r", "line"]).fine();
+    assert_eq!(again, text, "the same summary again");
+    for (file, more) in [("dots.png", &[][..]), ("lines.svg", &["-l"])] {
+        desk.quell(&[&["ping", "-r", "line", "-o", file], more].concat()).fine();
+        assert!(std::fs::metadata(desk.path(file)).expect("it is drawn").len() > 1000);
+    }
     says(&desk.quell(&["report"]).fine(), &["report.html"]);
 }
 
@@ -102,6 +107,9 @@ fn what_can_not_be_is_told_before_anything_is_sent() {
         (&["ping", "-t", "a,127.0.0.1,EFF"], &["EFF", "low-delay"]),
         (&["ping", "-t", "a,127.0.0.1", "-t", "a,::1"], &["two streams", "`a`"]),
         (&["ping", "--tos", "256", "127.0.0.1"], &["256", "255"]),
+        (&["ping", "-o", "x.jpg", "127.0.0.1"], &["x.jpg", ".png or .svg"]),
+        (&["ping", "-r", "no-such-run"], &["no-such-run"]),
+        (&["ping", "-r", "x", "127.0.0.1"], &["--read"]),
         (&["ping", "-m", "tcp", "-I", "no-such-dev", "127.0.0.1"], &["no-such-dev", "ip link"]),
         (&["ping", "-m", "udp", "-I", "192.0.2.77", "127.0.0.1"], &["-I", "192.0.2.77"]),
         (&["ping", "-m", "udp", "-I", "::1", "127.0.0.1"], &["-I", "IPv4"]),

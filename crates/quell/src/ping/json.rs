@@ -7,6 +7,14 @@ use quell_model::EchoSample;
 use quell_stats::Summary;
 use serde_json::{Value, json};
 
+/// What a kept run tells of a stream, so that it can be summed up again.
+pub fn kept(session: &Session, target: &Target) -> Value {
+    let mut value = stream(session, target);
+    value["method"] = session.method.key().into();
+    value["interval_ns"] = session.interval.nanos().into();
+    value
+}
+
 /// First line of `--json=lines`: what is sent where.
 pub fn start(session: &Session) -> Value {
     let streams: Vec<Value> = session.targets.iter().map(|t| stream(session, t)).collect();

@@ -1,0 +1,62 @@
+//! A run that was kept, summed up and drawn again.
+
+use super::session::{Method, Session};
+use super::tally::Tally;
+use super::target::Target;
+use clap::ValueEnum;
+use quell_store::{CellData, Run};
+use quell_sys::socket::Way;
+use quell_units::{Span, Tos};
+use serde_json::Value;
+use std::net::{IpAddr, SocketAddr};
+
+/// The key of the fact that tells where a stream went.
+pub fn key(stream: &str) -> String {
+    format!("stream/{stream}/target")
+}
+
+/// What was pinged, and the figures of each stream; none when the run is not one of `quell ping`.
+pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
+    let data = run.cells.first()?;
+    let mut method = None;
+    let mut interval = Span::ZERO;
+    let mut targets = Vec::new();
+    let mut tallies = Vec::new();
+    for series in &data.echoes {
+        let told = told(data, &series.stream)?;
+        interval = Span::from_nanos(told["interval_ns"].as_u64()?);
+        method = Method::from_str(told["method"].as_str()?, false).ok();
+        let address: IpAddr = told["address"].as_str()?.parse().ok()?;
+        let port = told["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(0);
+        targets.push(Target {
+            name: series.stream.clone(),
+            host: told["host"].as_str()?.to_owned(),
+            to: SocketAddr::new(address, port),
+            tos: Tos::from_byte(u8::try_from(told["tos"].as_u64()?).ok()?),
+            size: told["bytes"].as_u64().and_then(|b| u32::try_from(b).ok()).unwrap_or(0),
+        });
+        let mut tally = Tally::new(interval.nanos());
+        // They are kept in the order of sending; figures want them as they came.
+        let mut samples: Vec<_> = series.samples.iter().collect();
+        samples.sort_by_key(|s| s.down_order.unwrap_or(s.seq));
+        samples.into_iter().for_each(|s| tally.take(s));
+        tallies.push(tally);
+    }
+    let session = Session {
+        targets,
+        method: method?,
+        interval,
+        count: None,
+        duration: None,
+        wait: Span::ZERO,
+        way: Way::default(),
+        seed: run.manifest.seed,
+    };
+    Some((session, tallies))
+}
+
+fn told(data: &CellData, stream: &str) -> Option<Value> {
+    let key = key(stream);
+    let fact = data.facts.iter().find(|f| f.key == key)?;
+    serde_json::from_str(&fact.value).ok()
+}
