@@ -68,13 +68,27 @@ fn a_kept_run_is_read_like_any_other() {
         return;
     }
     let desk = Desk::new();
-    let arguments = ["ping", "-q", "-i", "10ms", "-c", "30", "-t", "a,127.0.0.1", "-w", "line"];
+    let arguments = [
+        "ping",
+        "-q",
+        "-i",
+        "10ms",
+        "-c",
+        "30",
+        "-t",
+        "b,127.0.0.1,EF",
+        "-t",
+        "a,::1",
+        "-w",
+        "line",
+    ];
     let text = desk.quell(&arguments).fine();
     says(&text, &["30 received", "kept as runs/", "-line"]);
     let shown = desk.quell(&["show", "line", "--json"]).fine();
     let json: Value = serde_json::from_str(&shown).expect("it is JSON");
     assert_eq!(json["complete"], true, "{shown}");
     let row = &json["results"][0];
+    assert_eq!(json["results"].as_array().map(Vec::len), Some(2), "{shown}");
     assert_eq!(
         (&row["stream"], &row["sent"], &row["received"]),
         (&"a".into(), &30.into(), &30.into())

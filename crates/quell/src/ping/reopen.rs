@@ -4,15 +4,18 @@ use super::session::{Method, Session};
 use super::tally::Tally;
 use super::target::Target;
 use clap::ValueEnum;
-use quell_store::{CellData, Run};
+use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Span, Tos};
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
 
+const PREFIX: &str = "stream/";
+const SUFFIX: &str = "/target";
+
 /// The key of the fact that tells where a stream went.
 pub fn key(stream: &str) -> String {
-    format!("stream/{stream}/target")
+    format!("{PREFIX}{stream}{SUFFIX}")
 }
 
 /// What was pinged, and the figures of each stream; none when the run is not one of `quell ping`.
@@ -22,14 +25,19 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
     let mut interval = Span::ZERO;
     let mut targets = Vec::new();
     let mut tallies = Vec::new();
-    for series in &data.echoes {
-        let told = told(data, &series.stream)?;
+    // Facts are in the order of the command line, series in that of names.
+    for fact in &data.facts {
+        let Some(stream) = fact.key.strip_prefix(PREFIX).and_then(|k| k.strip_suffix(SUFFIX))
+        else {
+            continue;
+        };
+        let told: Value = serde_json::from_str(&fact.value).ok()?;
         interval = Span::from_nanos(told["interval_ns"].as_u64()?);
         method = Method::from_str(told["method"].as_str()?, false).ok();
         let address: IpAddr = told["address"].as_str()?.parse().ok()?;
         let port = told["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(0);
         targets.push(Target {
-            name: series.stream.clone(),
+            name: stream.to_owned(),
             host: told["host"].as_str()?.to_owned(),
             to: SocketAddr::new(address, port),
             tos: Tos::from_byte(u8::try_from(told["tos"].as_u64()?).ok()?),
@@ -37,7 +45,8 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
         });
         let mut tally = Tally::new(interval.nanos());
         // They are kept in the order of sending; figures want them as they came.
-        let mut samples: Vec<_> = series.samples.iter().collect();
+        let mut samples: Vec<_> =
+            data.echo(stream).map_or(&[][..], |s| &s.samples).iter().collect();
         samples.sort_by_key(|s| s.down_order.unwrap_or(s.seq));
         samples.into_iter().for_each(|s| tally.take(s));
         tallies.push(tally);
@@ -53,10 +62,4 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
         seed: run.manifest.seed,
     };
     Some((session, tallies))
-}
-
-fn told(data: &CellData, stream: &str) -> Option<Value> {
-    let key = key(stream);
-    let fact = data.facts.iter().find(|f| f.key == key)?;
-    serde_json::from_str(&fact.value).ok()
 }
