@@ -33,8 +33,8 @@ pub mod wireguard;
 
 #[cfg(test)]
 mod golden;
-#[cfg(test)]
-mod hostile;
+#[cfg(any(test, fuzzing))]
+pub mod hostile;
 
 pub use crate::core::{DecodeError, NetlinkError};
 pub use link::{LinkName, Mac};

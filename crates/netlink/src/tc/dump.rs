@@ -171,13 +171,32 @@ fn ours(reply: &Reply, ifindex: u32) -> Result<Option<Parts<'_>>, DecodeError> {
     Ok(Some((head, kind, attrs)))
 }
 
+/// Takes any attributes for those of queues, classes and filters of every kind.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn decode_as_everything(attrs: &[u8]) {
+    let names = super::fixed_names(&[]);
+    let head = decode_filter::Head { handle: 1, prio: 1, protocol: Protocol::ALL };
+    let attrs = crate::core::AttrReader::new(attrs);
+    for attr in attrs.clone() {
+        let Ok(attr) = attr else { return };
+        let options = Some(attr);
+        for kind in quell_tc::Qdisc::KINDS {
+            let _ = decode_qdisc::qdisc(kind, Handle::qdisc(1), options);
+            let _ = decode_qdisc::class(kind, options);
+            let _ = decode_stats::of_qdisc(kind, &attrs);
+            let _ = decode_stats::of_class(kind, &attrs);
+        }
+        for kind in quell_tc::FilterKind::KINDS {
+            let _ = decode_filter::filter(kind, &head, options, &names);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{AttrReader, AttrWriter};
-    use crate::tc::fixed_names;
+    use crate::core::AttrWriter;
     use proptest::prelude::*;
-    use quell_tc::{FilterKind, Qdisc};
 
     proptest! {
         #[test]
@@ -190,22 +209,7 @@ mod tests {
             writer.bytes(TCA_OPTIONS, &payload);
             writer.nested(TCA_OPTIONS, |w| { w.bytes(kind, &payload); });
             writer.bytes(4, &payload);
-            let names = fixed_names(&[]);
-            let head =
-                decode_filter::Head { handle: 1, prio: 1, protocol: Protocol::ALL };
-            let attrs = AttrReader::new(writer.as_bytes());
-            for attr in attrs.clone() {
-                let options = Some(attr?);
-                for kind in Qdisc::KINDS {
-                    let _ = decode_qdisc::qdisc(kind, Handle::qdisc(1), options);
-                    let _ = decode_qdisc::class(kind, options);
-                    let _ = decode_stats::of_qdisc(kind, &attrs);
-                    let _ = decode_stats::of_class(kind, &attrs);
-                }
-                for kind in FilterKind::KINDS {
-                    let _ = decode_filter::filter(kind, &head, options, &names);
-                }
-            }
+            decode_as_everything(writer.as_bytes());
         }
     }
 }

@@ -24,6 +24,8 @@ use nix::errno::Errno;
 use quell_tc::{Difference, Handle, Qdisc, Step, Tree, TreeError};
 use thiserror::Error;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use dump::decode_as_everything;
 pub use dump::{dump_classes, dump_filters, dump_qdiscs, snapshot};
 pub use message::messages;
 pub use names::{Names, fixed_names};

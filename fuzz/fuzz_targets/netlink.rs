@@ -1,0 +1,7 @@
+//! Any bytes as an answer of the kernel: a value or a typed error, never a panic.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| quell_netlink::hostile::decode_as_everything(bytes.to_vec()));

@@ -1,0 +1,77 @@
+//! Any bytes as each packet and each hello: no panic, and what was read comes out as it went in.
+//!
+//! ```text
+//!   bytes ──► icmp  stamp  oneway  hello of a flow  hello of calls        the first byte says which
+//! ```
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use quell_wire::oneway::{self, OneWay};
+use quell_wire::stamp::{self, ReflectorPacket, SenderPacket};
+use quell_wire::{Hello, icmp};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((which, bytes)) = bytes.split_first() else { return };
+    match which % 5 {
+        0 => echo(bytes),
+        1 => reflected(bytes),
+        2 => one_way(bytes),
+        3 => flow_hello(bytes),
+        _ => call_hello(bytes),
+    }
+});
+
+fn echo(bytes: &[u8]) {
+    for ipv6 in [false, true] {
+        for reply in [icmp::reply(ipv6, bytes), icmp::quoted_request(ipv6, bytes)] {
+            let Some(reply) = reply else { continue };
+            assert!(bytes.len() >= icmp::HEADER);
+            assert_eq!(reply.full.is_some(), bytes.len() >= icmp::HEADER + icmp::FULL);
+            let (_, next) = reply.full.unwrap_or((0, 1 << 20));
+            if let Some(seq) = icmp::widen16(reply.short_seq, next) {
+                assert_eq!(seq as u16, reply.short_seq);
+                assert!(seq < next && next - seq <= 1 << 16);
+            }
+        }
+    }
+}
+
+fn reflected(bytes: &[u8]) {
+    let sender = SenderPacket::read(bytes);
+    let mut reflected = bytes.to_vec();
+    let done = ReflectorPacket::reflect(&mut reflected, 1, 2, 3, 64);
+    assert_eq!(done, sender.is_some());
+    assert_eq!(reflected.len(), bytes.len(), "a reply is as large as its request");
+    if let (Some(sender), true) = (sender, done) {
+        let reflected = ReflectorPacket::read(&reflected).expect("it was just written");
+        assert_eq!(reflected.sender_seq, sender.seq);
+        assert_eq!(reflected.sender_sent_ns, sender.sent_ns);
+        assert_eq!((reflected.ssid, reflected.sender_ttl), (sender.ssid, 64));
+        if let Some(seq) = stamp::widen32(sender.seq, sender.sent_ns) {
+            assert_eq!(seq as u32, sender.seq);
+        }
+    }
+    let _ = ReflectorPacket::read(bytes);
+}
+
+fn one_way(bytes: &[u8]) {
+    let Some(packet) = OneWay::read(bytes) else { return };
+    let mut again =
+        OneWay::template(packet.name, packet.each, bytes.len()).expect("it came in this size");
+    oneway::restamp(&mut again, packet.seq, packet.sent_ns);
+    assert_eq!(OneWay::read(&again), Some(packet));
+}
+
+fn flow_hello(bytes: &[u8]) {
+    let Some(hello) = bytes.first_chunk().and_then(Hello::read) else { return };
+    let again = hello.write().expect("what was read can be written");
+    assert_eq!(Hello::read(&again), Some(hello));
+}
+
+fn call_hello(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk() else { return };
+    let Some(hello) = quell_rr::hello::Hello::read(bytes) else { return };
+    assert_eq!(hello.write(), *bytes);
+    assert!(hello.reply <= hello.request);
+}
