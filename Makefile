@@ -9,6 +9,8 @@ DESTDIR ?=
 
 # Where runs of `make demo` are kept.
 RUNS ?= runs
+# How long `make fuzz` gives each target, in seconds.
+FUZZ_TIME ?= 600
 # Options for `quell kernel build`, as KERNEL_OPTIONS="--source linux-6.1.tar.xz".
 KERNEL_OPTIONS ?=
 
@@ -16,7 +18,7 @@ BUILD_PACKAGES  := gcc libc6-dev
 KERNEL_PACKAGES := flex bison bc libelf-dev libssl-dev make xz-utils $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench kernel build install cargo packages
+.PHONY: help demo test check bench fuzz kernel build install cargo packages
 
 help: ## List these commands
 	@echo "make COMMAND, where COMMAND is:"
@@ -44,6 +46,11 @@ check: cargo ## Check format, lints, layers, licences and documents
 bench: kernel ## Measure how fast the lab is
 	@tools/need-packages iperf3 || echo "The comparison with iperf3 is left out."
 	$(CARGO) run --locked --release -p quell-bench --bin lab-bench -- $(QUELL)
+
+fuzz: cargo ## Fuzz all that reads from networks and files, each for FUZZ_TIME seconds (needs a nightly compiler)
+	@cargo +nightly --version >/dev/null 2>&1 || { echo "A nightly compiler is missing: rustup toolchain install nightly" >&2; exit 1; }
+	@tools/need-packages $(BUILD_PACKAGES) g++
+	FUZZ_TIME=$(FUZZ_TIME) tools/fuzz run
 
 kernel: build ## Build the lab's kernel, unless it is there (installs what is missing)
 	@$(QUELL) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || { tools/need-packages $(KERNEL_PACKAGES) && $(QUELL) kernel build $(KERNEL_OPTIONS); }
