@@ -22,6 +22,9 @@ impl File {
 /// What tools make at the root and nobody keeps: see `.gitignore`.
 const MADE: [&str; 3] = [".git", "target", "runs"];
 
+/// What fuzzing makes: see `fuzz/.gitignore`; and its inputs, which are no text that anybody wrote.
+const FUZZING: [&str; 3] = ["target", "artifacts", "corpus"];
+
 /// The root of the workspace. Asked for when the tests run, since a tree may be moved after it was built.
 pub fn root() -> PathBuf {
     let here =
@@ -40,6 +43,10 @@ pub fn files(root: &Path) -> std::io::Result<Vec<File>> {
             let (path, kind) = (entry.path(), entry.file_type()?);
             // In a linked working tree `.git` is a file.
             if folder == root && MADE.iter().any(|made| entry.file_name() == *made) {
+                continue;
+            }
+            // The fuzz targets are a workspace of their own; what they collect is data.
+            if folder.ends_with("fuzz") && FUZZING.iter().any(|made| entry.file_name() == *made) {
                 continue;
             }
             if kind.is_dir() {

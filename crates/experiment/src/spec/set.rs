@@ -7,12 +7,13 @@
 //!   expect=[]                       a TOML value
 //! ```
 
+use super::place::one_line;
 use crate::nearest;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 /// Why a field can't be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("--set {change}: {why}")]
+#[error("--set {}: {}", one_line(.change), one_line(.why))]
 pub struct SetError {
     /// The change as it was typed.
     pub change: String,
@@ -143,6 +144,14 @@ kind = "ping"
 
     fn changed(change: &str) -> Result<String, String> {
         apply(TEXT, &[change.to_string()]).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_was_typed_is_told_without_what_steers_a_terminal() {
+        for (change, told) in [("\u{1b}[2J", "\\u{1b}[2J"), ("a\r=1", "a\\r")] {
+            let why = apply("= [", &[change.to_string()]).expect_err("that is no TOML").to_string();
+            assert!(why.contains(told) && !why.contains(char::is_control), "{why:?}");
+        }
     }
 
     #[test]
