@@ -22,6 +22,7 @@ pub use tcp::{Copying, TcpReceiving, TcpSending, tcp_receive, tcp_send};
 pub use udp_receive::{UdpReceiving, udp_receive};
 pub use udp_send::{UdpSending, udp_send};
 
+use nix::poll::PollFd;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, writable};
@@ -150,16 +151,21 @@ impl<'a> Patience<'a> {
     }
 
     fn until_writable(&self, fd: BorrowedFd<'_>) -> Result<Woken, SysError> {
-        self.until([writable(&fd), readable(self.stop), readable(&self.alarm)])
+        self.until(&mut [readable(self.stop), readable(&self.alarm), writable(&fd)])
     }
 
-    fn until_readable(&self, fd: BorrowedFd<'_>) -> Result<Woken, SysError> {
-        self.until([readable(&fd), readable(self.stop), readable(&self.alarm)])
+    /// Until there is something to read, or a nap is over.
+    fn until_readable(&self, fd: BorrowedFd<'_>, nap: Option<&Alarm>) -> Result<Woken, SysError> {
+        let (stop, end) = (readable(self.stop), readable(&self.alarm));
+        match nap {
+            Some(nap) => self.until(&mut [stop, end, readable(&fd), readable(nap)]),
+            None => self.until(&mut [stop, end, readable(&fd)]),
+        }
     }
 
-    fn until(&self, mut fds: [nix::poll::PollFd<'_>; 3]) -> Result<Woken, SysError> {
-        wait(&mut fds)?;
-        Ok(match (came(&fds[1]), came(&fds[2])) {
+    fn until(&self, fds: &mut [PollFd<'_>]) -> Result<Woken, SysError> {
+        wait(fds)?;
+        Ok(match (came(&fds[0]), came(&fds[1])) {
             (true, _) => Woken::End(Ended::Stopped),
             (_, true) => Woken::End(Ended::Done),
             _ => Woken::Ready,

@@ -3,10 +3,11 @@
 use super::{Ended, Limit, Patience, Tally, Woken, noise};
 use nix::errno::Errno;
 use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk_stream::{Source, discard_some, send_some, waits};
-use quell_sys::socket::option::set_bytes;
+use quell_sys::socket::option::{get, set, set_bytes};
 use quell_sys::socket::stream::Stream;
-use quell_sys::wait::Bell;
+use quell_sys::wait::{Alarm, Bell};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// What a receiver takes off the queue at most in one call.
@@ -126,6 +127,7 @@ pub fn tcp_receive(
     let fd = stream.as_fd();
     let mut patience = Patience::new(stop, what.limit.end_ns)?;
     let mut left = what.limit.bytes.unwrap_or(u64::MAX);
+    let mut mark = LowWater::new(fd)?;
     while left > 0 {
         if let Some(ended) = patience.over() {
             return Ok(ended);
@@ -136,9 +138,14 @@ pub fn tcp_receive(
                 left -= got as u64;
                 tally.bytes.add(got as u64);
                 tally.calls.add(1);
+                mark.took(got as u64);
             }
             Err(Errno::EAGAIN) => {
-                if let Woken::End(ended) = patience.until_readable(fd)? {
+                let nap = mark.adjust(monotonic_ns())?;
+                if let Woken::End(ended) = patience.until_readable(fd, nap)? {
+                    // What waits below the mark came in time too.
+                    let rest = discard_some(fd, usize::try_from(left).unwrap_or(MOST).min(MOST));
+                    tally.bytes.add(rest.unwrap_or(0) as u64);
                     return Ok(ended);
                 }
             }
@@ -149,11 +156,117 @@ pub fn tcp_receive(
     Ok(Ended::Done)
 }
 
+/// How much has to wait before a fast receiver is woken (`SO_RCVLOWAT`): about what comes in a millisecond.
+///
+/// ```text
+///   slower than 256 Mbit/s, or a window that was set by hand    woken for each segment
+///   faster                                                     woken a thousand times a second; by a clock where the rate falls
+/// ```
+///
+/// A wake-up of another CPU costs more than all else that a receiver does. What waits unread takes room from the window, so the
+/// mark stays below an eighth of the receive buffer; that far it also leaves the kernel's sizing of the buffer alone
+/// (`tcp_set_rcvlowat`).
+struct LowWater<'a> {
+    fd: BorrowedFd<'a>,
+    allowed: bool,
+    mark: u64,
+    since_ns: u64,
+    bytes: u64,
+    nap: Alarm,
+    nap_ends_ns: u64,
+}
+
+/// What a mark stands for.
+const NAP_NS: u64 = 1_000_000;
+/// No mark below this: wake-ups are then no burden.
+const LEAST_MARK: u64 = 32 << 10;
+const MOST_MARK: u64 = 1 << 20;
+/// How long a rate is measured.
+const SPELL_NS: u64 = 4_000_000;
+/// Longest time that anything waits below the mark.
+const FALLBACK_NS: u64 = 10_000_000;
+/// `SO_BUF_LOCK`'s bit: the receive buffer was set by hand (asm-generic/socket.h, since Linux 5.17).
+const SO_BUF_LOCK: libc::c_int = 72;
+const RCVBUF_LOCK: i32 = 2;
+
+impl<'a> LowWater<'a> {
+    fn new(fd: BorrowedFd<'a>) -> Result<Self, SysError> {
+        let locks = get(fd, libc::SOL_SOCKET, SO_BUF_LOCK);
+        let allowed = locks.is_ok_and(|locks| locks & RCVBUF_LOCK == 0);
+        let nap = Alarm::new()?;
+        Ok(Self { fd, allowed, mark: 1, since_ns: 0, bytes: 0, nap, nap_ends_ns: 0 })
+    }
+
+    fn took(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// Before waiting: sets the mark by the rate of late. Where there is one, what to wait for beside the socket.
+    fn adjust(&mut self, now: u64) -> Result<Option<&Alarm>, SysError> {
+        let spell = now.saturating_sub(self.since_ns);
+        if self.allowed && spell >= SPELL_NS {
+            let buffer = get(self.fd, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
+            let most = (buffer.max(0) as u64 / 8).min(MOST_MARK);
+            let wanted = mark_for(self.bytes, spell, most);
+            // The kernel looks whether to wake at each setting: not for little.
+            if wanted.abs_diff(self.mark) > self.mark / 4 {
+                let value = libc::c_int::try_from(wanted).unwrap_or(1);
+                let what = "the low-water mark";
+                self.allowed =
+                    set(self.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, value, what).is_ok();
+                self.mark = wanted;
+            }
+            (self.since_ns, self.bytes) = (now, 0);
+        }
+        if self.mark <= 1 {
+            return Ok(None);
+        }
+        // Set only when it is over: not once a wait.
+        if self.nap_ends_ns <= now {
+            self.nap_ends_ns = now.saturating_add(FALLBACK_NS);
+            self.nap.set(Some(self.nap_ends_ns))?;
+        }
+        Ok(Some(&self.nap))
+    }
+}
+
+impl Drop for LowWater<'_> {
+    /// Whoever reads after us wants each byte.
+    fn drop(&mut self) {
+        if self.mark > 1 {
+            let _ = set(self.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1, "the low-water mark");
+        }
+    }
+}
+
+/// The mark after so many bytes in so many nanoseconds.
+fn mark_for(bytes: u64, spell_ns: u64, most: u64) -> u64 {
+    let in_a_nap = u128::from(bytes) * u128::from(NAP_NS) / u128::from(spell_ns.max(1));
+    let mark = u64::try_from(in_a_nap).unwrap_or(u64::MAX).min(most);
+    if mark < LEAST_MARK { 1 } else { mark }
+}
+
 fn broken(tried: &str, errno: Errno) -> SysError {
     let error = SysError::new(tried, errno);
     match errno {
         Errno::EPIPE | Errno::ECONNRESET => error.advise("the other end broke it off"),
         Errno::ETIMEDOUT => error.advise("the other end is not heard any more"),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_fast_flow_has_a_mark_and_never_one_that_takes_the_window() {
+        let spell = 4_000_000;
+        assert_eq!(mark_for(0, spell, 1 << 20), 1);
+        assert_eq!(mark_for(50_000, spell, 1 << 20), 1, "100 Mbit/s");
+        assert_eq!(mark_for(500_000, spell, 1 << 20), 125_000, "1 Gbit/s: what comes in 1 ms");
+        assert_eq!(mark_for(500_000, spell, 64_000), 64_000, "an eighth of the buffer");
+        assert_eq!(mark_for(500_000, spell, 16_000), 1, "a small buffer has none");
+        assert_eq!(mark_for(u64::MAX, 0, 1 << 20), 1 << 20);
     }
 }

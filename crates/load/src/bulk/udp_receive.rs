@@ -50,7 +50,7 @@ pub fn udp_receive(
     let drops_before = socket_drops(fd).unwrap_or(0);
     let most = what.limit.bytes.unwrap_or(u64::MAX);
     loop {
-        let woken = patience.until_readable(fd)?;
+        let woken = patience.until_readable(fd, None)?;
         take(fd, &mut trains, &mut book, most)?;
         let drops = socket_drops(fd).unwrap_or(0);
         tally.socket_drops.set(drops.wrapping_sub(drops_before));
