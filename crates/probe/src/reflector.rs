@@ -74,8 +74,8 @@ impl Reflector {
     }
 }
 
-/// CE becomes ECT(0).
-fn answer_tos(tos: u8) -> u8 {
+/// The TOS byte of an answer: CE becomes ECT(0).
+pub fn answer_tos(tos: u8) -> u8 {
     if tos & 3 == 3 { tos & !1 } else { tos }
 }
 

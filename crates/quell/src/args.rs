@@ -116,13 +116,25 @@ Ctrl-C ends it at once. Exits with 1 when a stream got no reply at all.")]
     Ping(crate::ping::PingArgs),
     /// Time calls over TCP, by size; tell who waited, for what, and what to change
     #[command(after_help = "Examples:
-  quell rr --serve --bind 192.0.2.7                       (at the other end; loopback only without --bind)
+  quell serve --bind 192.0.2.7                            (at the other end; loopback only without --bind)
   quell rr 192.0.2.7
   quell rr 192.0.2.7 --pattern write-write-read --sizes 1440..1450
   quell rr 192.0.2.7 --pattern write-write-read --fix nodelay
 
 A call without a reply within 5 s is lost, and makes the exit code 1.")]
     Rr(crate::rr::RrArgs),
+    /// Serve all that measures: quell flow, rr and ping --method udp, iperf3 clients, any STAMP sender
+    #[command(after_help = "Examples:
+  quell serve --bind 0.0.0.0                         (loopback only without --bind)
+  quell serve --bind 192.0.2.7 --secret-file key     (the same file at the clients, who give --secret-file too)
+  quell serve --bind :: --max-rate-per-client 100Mbit --max-time 60s --json
+  quell serve -1                                     (ends after one test)
+  iperf3 -c 192.0.2.7                                (at a client; also -u, -R, --bidir, -P, -J)
+
+TCP and UDP of one port. Started as root, it opens the port and becomes another user without any rights. With a secret,
+iperf3 clients are refused, since they can't know it; STAMP packets are still reflected, never larger than they came.
+A secret: head -c 32 /dev/urandom | base64 >key; chmod 600 key")]
+    Serve(crate::serve::ServeArgs),
     /// Carry out tasks that come on standard input (used by Quell itself)
     #[command(hide = true)]
     Agent,

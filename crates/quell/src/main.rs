@@ -11,6 +11,7 @@ mod results;
 mod rr;
 mod run;
 mod secret;
+mod serve;
 mod trace;
 
 use args::{Cli, Command};
@@ -75,6 +76,7 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Trace(args) => trace::trace(&args),
         Command::Ping(args) => ping::ping(&args),
         Command::Rr(args) => rr::rr(&args),
+        Command::Serve(args) => serve::serve(&args),
         Command::Agent => agent(),
         Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),
         Command::HostLacks => hidden(quell_experiment::run::host_lacks()),

@@ -1,1 +1,27 @@
 //! One server for all that measures: flows, iperf3 clients, calls, reflected packets.
+//!
+//! ```text
+//!                     ┌─ door ─► session   a test of iperf3 or quell flow
+//!   TCP ─ server ─────┤      └─► quell_rr  calls of quell rr
+//!                     └─ hub ── ledger     who is there, what they may use
+//!   UDP ─ udp ────────────────┬ streams of tests, each with a socket of its own
+//!                             └ STAMP, reflected
+//!   privileges   what root gives up once the ports are open
+//!   event        what is told meanwhile
+//! ```
+//!
+//! One port number for both. Nobody gets more than they give before they have proven an address by a TCP handshake, and, where there is
+//! a secret, that they know it. Everything is bounded: half handshakes in number and time, sessions, streams, rates, time, memory.
+
+mod door;
+pub mod event;
+mod hub;
+pub mod ledger;
+pub mod privileges;
+mod server;
+mod session;
+mod udp;
+
+pub use event::Event;
+pub use ledger::Limits;
+pub use server::{Config, ServeError, Server};

@@ -220,6 +220,18 @@ impl Stream {
         unsafe { libc::shutdown(self.fd.as_raw_fd(), how) };
     }
 
+    /// The own end, while there is one.
+    pub fn local(&self) -> Option<SocketAddr> {
+        // SAFETY: all zeros is a valid sockaddr_storage.
+        let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes of an address.
+        let result = unsafe {
+            libc::getsockname(self.fd.as_raw_fd(), (&raw mut name).cast(), &raw mut length)
+        };
+        Errno::result(result).ok().and_then(|_| super::inbox::address(&name))
+    }
+
     /// The other end, while there is one.
     pub fn peer(&self) -> Option<SocketAddr> {
         // SAFETY: all zeros is a valid sockaddr_storage.

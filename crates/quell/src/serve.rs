@@ -1,0 +1,114 @@
+//! `quell serve`: the server for all that measures.
+
+use crate::failure::Failure;
+use clap::Args;
+use quell_serve::{Config, Event, Limits, Server};
+use quell_sys::wait::Bell;
+use quell_units::{Rate, Span};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+
+/// The port, where none is named: iperf3's.
+const PORT: u16 = quell_wire::iperf3::PORT;
+
+/// Whom root becomes.
+const USER: &str = "nobody";
+
+/// Options of `quell serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Address to serve at; 0.0.0.0 for all of IPv4, :: for all there are [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+    /// Port to serve at, with TCP and UDP; 0 for any
+    #[arg(short, long, default_value_t = PORT)]
+    pub port: u16,
+    #[command(flatten)]
+    pub secret: crate::secret::SecretFile,
+    /// End after the first test
+    #[arg(short = '1', long)]
+    pub one_off: bool,
+    /// End by itself after this time
+    #[arg(long = "for", value_name = "TIME")]
+    pub time: Option<Span>,
+    /// Most tests at once
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub max_tests: u16,
+    /// Most tests at once of one client address
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub max_tests_per_client: u16,
+    /// Most streams of one test, each way
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub max_streams: u16,
+    /// Most that all tests together may send and receive [default: no limit]
+    #[arg(long, value_name = "RATE")]
+    pub max_rate: Option<Rate>,
+    /// Most that the tests of one client address may [default: no limit]
+    #[arg(long, value_name = "RATE")]
+    pub max_rate_per_client: Option<Rate>,
+    /// Longest time of a test
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    pub max_time: Span,
+    /// User to become when started as root
+    #[arg(long, value_name = "NAME", default_value = USER)]
+    pub user: String,
+    /// Print each event as a line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `quell serve`.
+pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let secret = args.secret.read()?;
+    let bits = |rate: Option<Rate>| rate.map(Rate::bps);
+    let limits = Limits {
+        sessions: args.max_tests.into(),
+        sessions_of_one: args.max_tests_per_client.into(),
+        streams: args.max_streams.into(),
+        rate: bits(args.max_rate),
+        rate_of_one: bits(args.max_rate_per_client),
+        time_ns: args.max_time.nanos(),
+        ..Limits::default()
+    };
+    let config = Config {
+        bind: SocketAddr::new(args.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()), args.port),
+        limits,
+        secret,
+        one_off: args.one_off,
+        time_ns: args.time.map(Span::nanos),
+    };
+    let mut server = Server::prepare(config).map_err(Failure::system)?;
+    // Before there is a second thread: the kernel keeps rights for each of them.
+    server.give_up_rights(&args.user).map_err(Failure::system)?;
+    let stop = std::sync::Arc::new(Bell::new().map_err(Failure::system)?);
+    let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+    let mut signals = signal_hook::iterator::Signals::new(signals)
+        .map_err(|e| Failure::system(format!("could not watch for signals: {e}")))?;
+    let ring = std::sync::Arc::clone(&stop);
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            ring.ring();
+        }
+    });
+    let loopback = server.local().ip().is_loopback();
+    let tell = |event: &Event| tell(event, args.json, loopback);
+    server.run(&stop, &tell).map_err(Failure::system)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints an event whole, and at once: somebody may be waiting for it in a pipe.
+fn tell(event: &Event, json: bool, loopback: bool) {
+    let mut text = match json {
+        // Texts and numbers are always JSON.
+        true => serde_json::to_string(event).unwrap_or_default(),
+        false => event.to_string(),
+    };
+    text.push('\n');
+    if !json && loopback && matches!(event, Event::Started { .. }) {
+        text += "only this machine can reach it; --bind ADDRESS serves others\n";
+    }
+    let mut out = std::io::stdout().lock();
+    // A log that can't be written is no reason to end the tests of others.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,174 @@
+//! Who is there: the first bytes of a TCP connection decide.
+//!
+//! ```text
+//!   QUELAUT1 ──► both prove that they know the secret ──► once more, trusted
+//!   QUELLRR1 ──────────────────────────────► calls
+//!   37 bytes, the cookie of a waiting test ► one of its streams
+//!   37 bytes, another cookie ──────────────► a new test
+//!   anything else, or nothing in time ─────► reset
+//! ```
+//!
+//! A stream needs no secret of its own: the cookie, which only those who set up the test have, is one.
+
+use crate::hub::{Hub, Knock, Opened, Waiting};
+use crate::session;
+use quell_rr::RrError;
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::exchange::{Exchange, ExchangeError};
+use quell_sys::socket::preface::{self, PrefaceError};
+use quell_sys::socket::stream::Stream;
+use quell_units::Span;
+use quell_wire::auth::MAGIC;
+use quell_wire::iperf3::{COOKIE, Cookie, State};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// With what a hello of `quell rr` begins.
+const CALLS: &[u8; 8] = b"QUELLRR1";
+
+/// A connection that came.
+pub struct Guest {
+    /// The connection.
+    pub stream: Stream,
+    /// Who.
+    pub peer: SocketAddr,
+    /// How many came before it.
+    pub number: u64,
+    /// When it came, in nanoseconds of the monotonic clock.
+    pub came_ns: u64,
+}
+
+enum Wish {
+    Stream(Arc<Waiting>),
+    Test(Cookie),
+    Calls,
+}
+
+/// Why a connection is not let in.
+#[derive(Debug, thiserror::Error)]
+enum Unwelcome {
+    #[error("it said nothing that we know")]
+    Foreign,
+    #[error("it did not say in time what it wants")]
+    Silent,
+    #[error("it went away before it said what it wants")]
+    Gone,
+    #[error("it wants to prove a secret; we have none (--secret-file)")]
+    NoSecretHere,
+    #[error("it does not know the secret")]
+    Untrusted,
+    #[error("it did not prove that it knows the secret")]
+    NoProof,
+    /// The server ends.
+    #[error("the server was stopped")]
+    Stopped,
+    #[error("{0}")]
+    System(#[from] SysError),
+}
+
+impl From<ExchangeError> for Unwelcome {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Closed => Self::Gone,
+            ExchangeError::Late => Self::Silent,
+            ExchangeError::Stopped => Self::Stopped,
+            ExchangeError::System(error) => Self::System(error),
+        }
+    }
+}
+
+/// Serves a connection to its end.
+pub fn open(hub: &Hub<'_>, guest: Guest, knock: Knock<'_>) {
+    let deadline = guest.came_ns.saturating_add(hub.limits.handshake_ns);
+    let wish = Exchange::new(&guest.stream, Some(deadline), hub.stop)
+        .map_err(Unwelcome::System)
+        .and_then(|mut exchange| ask(hub, &mut exchange));
+    drop(knock);
+    match wish {
+        Ok(Wish::Stream(waiting)) => {
+            if let Err(Opened::Tcp(_, stream)) =
+                waiting.add(Opened::Tcp(guest.number, guest.stream))
+            {
+                hub.refuse(guest.peer, "its test has all its streams");
+                stream.abort();
+            }
+        }
+        Ok(Wish::Test(cookie)) => session::run(hub, guest, cookie),
+        Ok(Wish::Calls) => calls(hub, &guest),
+        Err(Unwelcome::Stopped) => guest.stream.abort(),
+        Err(why) => {
+            hub.refuse(guest.peer, why);
+            guest.stream.abort();
+        }
+    }
+}
+
+fn ask(hub: &Hub<'_>, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
+    let mut first = [0; 8];
+    exchange.read(&mut first)?;
+    let mut trusted = hub.secret.is_none();
+    if first == *MAGIC {
+        let secret = hub.secret.as_ref().ok_or(Unwelcome::NoSecretHere)?;
+        preface::demand(exchange, secret).map_err(|error| match error {
+            PrefaceError::Exchange(ExchangeError::Closed | ExchangeError::Late) => {
+                Unwelcome::NoProof
+            }
+            PrefaceError::Exchange(error) => error.into(),
+            PrefaceError::System(error) => error.into(),
+            _ => Unwelcome::Untrusted,
+        })?;
+        trusted = true;
+        exchange.read(&mut first)?;
+    }
+    if first == *CALLS {
+        return if trusted { Ok(Wish::Calls) } else { Err(Unwelcome::Untrusted) };
+    }
+    // What can't become a cookie is not waited for.
+    if !first.iter().all(u8::is_ascii_alphanumeric) {
+        return Err(Unwelcome::Foreign);
+    }
+    let mut bytes = [0; COOKIE];
+    bytes[..first.len()].copy_from_slice(&first);
+    exchange.read(&mut bytes[first.len()..])?;
+    let cookie = Cookie::read(&bytes).ok_or(Unwelcome::Foreign)?;
+    if let Some(waiting) = hub.waiting_for(&cookie) {
+        return Ok(Wish::Stream(waiting));
+    }
+    if !trusted {
+        // iperf3 tells its user that the server is busy: it has no word for this.
+        exchange.write(&[State::AccessDenied.byte()])?;
+        return Err(Unwelcome::Untrusted);
+    }
+    Ok(Wish::Test(cookie))
+}
+
+/// Answers the calls of one connection.
+fn calls(hub: &Hub<'_>, guest: &Guest) {
+    let pass = match hub.begin(guest.peer.ip().to_canonical()) {
+        Ok(pass) => pass,
+        Err(full) => {
+            hub.refuse(guest.peer, full);
+            guest.stream.abort();
+            return;
+        }
+    };
+    let limits = quell_rr::Limits {
+        time: Span::from_nanos(hub.limits.time_ns),
+        ..quell_rr::Limits::default()
+    };
+    let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
+    let answered = Exchange::new(&guest.stream, Some(deadline), hub.stop)
+        .map_err(RrError::from)
+        .and_then(|mut exchange| {
+            hub.aborting(&guest.stream, || {
+                quell_rr::server::answer(&guest.stream, &mut exchange, CALLS, &limits)
+            })
+        });
+    guest.stream.abort();
+    let (calls, why) = match answered {
+        Ok(calls) => (calls, None),
+        Err(error) => (0, Some(error.to_string())),
+    };
+    hub.called(guest.peer, &pass, calls, why);
+}

@@ -1,0 +1,318 @@
+//! What the server tells while it runs: an event a line, for people and as JSON.
+
+use serde::Serialize;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// It listens.
+    Started {
+        /// Where: TCP and UDP.
+        address: SocketAddr,
+        /// Whether clients must know a secret.
+        secret: bool,
+        /// The user that it runs as now, where it gave up root's rights.
+        user: Option<String>,
+    },
+    /// A test runs.
+    Began {
+        /// Its number since the start.
+        session: u64,
+        /// Who.
+        client: SocketAddr,
+        /// What is measured.
+        #[serde(flatten)]
+        test: Test,
+    },
+    /// A test is over.
+    Ended {
+        /// Its number.
+        session: u64,
+        /// Who.
+        client: SocketAddr,
+        /// How it ended; none where it ended as it should.
+        why: Option<String>,
+        /// What went over the network until then.
+        #[serde(flatten)]
+        result: Outcome,
+    },
+    /// A connection of calls is over.
+    Called {
+        /// Its number.
+        session: u64,
+        /// Who.
+        client: SocketAddr,
+        /// How many calls were answered.
+        calls: u64,
+        /// How it ended; none where it ended as it should.
+        why: Option<String>,
+    },
+    /// Somebody was turned away.
+    Refused {
+        /// Who.
+        client: SocketAddr,
+        /// Why.
+        why: String,
+    },
+    /// Others were turned away meanwhile; more than there is use in telling of.
+    Silenced {
+        /// How many.
+        refused: u64,
+    },
+    /// It listens no more.
+    Stopped {
+        /// Tests and connections of calls since the start.
+        sessions: u64,
+        /// Datagrams that were reflected since the start.
+        reflected: u64,
+    },
+}
+
+/// What a test is to measure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Test {
+    /// `tcp` or `udp`.
+    pub protocol: &'static str,
+    /// `up` (the client sends), `down` or `both`.
+    pub direction: &'static str,
+    /// Streams each way.
+    pub streams: u32,
+    /// Seconds, where the client says how long.
+    pub seconds: Option<f64>,
+    /// Who the client says it is, as `iperf3 3.12` or `quell`.
+    pub program: String,
+}
+
+/// What a test showed at this end.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Outcome {
+    /// Seconds without the omitted ones.
+    pub seconds: f64,
+    /// Bytes that came from the client.
+    pub received_bytes: u64,
+    /// Bytes that were sent to it.
+    pub sent_bytes: u64,
+    /// Received bits a second.
+    pub received_bits_per_second: f64,
+    /// Sent bits a second.
+    pub sent_bits_per_second: f64,
+    /// Segments that this end sent again, where it sent over TCP.
+    pub retransmits: Option<u64>,
+    /// Datagrams that came.
+    pub packets: Option<u64>,
+    /// Datagrams that should have come and did not.
+    pub lost_packets: Option<u64>,
+    /// Their jitter in milliseconds, as RFC 3550 has it; the largest of all streams.
+    pub jitter_ms: Option<f64>,
+}
+
+/// Where nothing limits how much is told: this many refusals at once, and one a second after that.
+const BURST: u64 = 20;
+
+/// Holds back refusals beyond what a person can use, so that a flood of strangers fills no disk. Pure.
+#[derive(Debug)]
+pub struct Quiet {
+    tokens: u64,
+    filled_ns: u64,
+    held: u64,
+}
+
+impl Quiet {
+    /// Nothing told yet.
+    pub fn new(now_ns: u64) -> Self {
+        Self { tokens: BURST, filled_ns: now_ns, held: 0 }
+    }
+
+    /// Whether to tell of one more refusal, and of how many that were held back before it.
+    pub fn ask(&mut self, now_ns: u64) -> Option<u64> {
+        let more = now_ns.saturating_sub(self.filled_ns) / 1_000_000_000;
+        if more > 0 {
+            self.tokens = self.tokens.saturating_add(more).min(BURST);
+            self.filled_ns = now_ns;
+        }
+        if self.tokens == 0 {
+            self.held += 1;
+            return None;
+        }
+        self.tokens -= 1;
+        Some(std::mem::take(&mut self.held))
+    }
+
+    /// How many were held back and not told of yet.
+    pub fn rest(&mut self) -> u64 {
+        std::mem::take(&mut self.held)
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started { address, secret, user } => {
+                write!(f, "serving at {address}, TCP and UDP")?;
+                if *secret {
+                    write!(f, ", for those who know the secret")?;
+                }
+                match user {
+                    Some(user) => write!(f, "; now as user {user}, without rights"),
+                    None => Ok(()),
+                }
+            }
+            Self::Began { session, client, test } => {
+                let Test { protocol, direction, streams, seconds, program } = test;
+                let way = match *direction {
+                    "up" => "to us",
+                    "down" => "to them",
+                    _ => "both ways",
+                };
+                let plural = if *streams == 1 { "" } else { "s" };
+                let protocol = protocol.to_uppercase();
+                write!(
+                    f,
+                    "#{session} {client} ({program}): {protocol}, {streams} stream{plural} {way}"
+                )?;
+                match seconds {
+                    Some(seconds) => write!(f, ", {seconds} s"),
+                    None => Ok(()),
+                }
+            }
+            Self::Ended { session, client, why, result } => {
+                write!(f, "#{session} {client}: {result}")?;
+                match why {
+                    Some(why) => write!(f, "; {why}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Called { session, client, calls, why } => {
+                write!(f, "#{session} {client}: {calls} calls answered")?;
+                match why {
+                    Some(why) => write!(f, "; {why}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Refused { client, why } => write!(f, "refused {client}: {why}"),
+            Self::Silenced { refused } => write!(f, "{refused} more were refused meanwhile"),
+            Self::Stopped { sessions, reflected } => {
+                write!(f, "stopped after {sessions} sessions and {reflected} reflected packets")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        for (bytes, rate, word) in [
+            (self.received_bytes, self.received_bits_per_second, "received"),
+            (self.sent_bytes, self.sent_bits_per_second, "sent"),
+        ] {
+            if bytes > 0 {
+                parts.push(format!("{} {word}, {}", size(bytes as f64), bits(rate)));
+            }
+        }
+        if parts.is_empty() {
+            parts.push("nothing came".into());
+        }
+        if let Some(retransmits) = self.retransmits {
+            parts.push(format!("{retransmits} segments sent again"));
+        }
+        if let (Some(packets), Some(lost)) = (self.packets, self.lost_packets) {
+            let share = 100.0 * lost as f64 / (packets + lost).max(1) as f64;
+            parts.push(format!("{lost} of {} packets lost ({share:.2} %)", packets + lost));
+        }
+        if let Some(jitter) = self.jitter_ms {
+            parts.push(format!("jitter {jitter:.3} ms"));
+        }
+        write!(f, "{:.1} s: {}", self.seconds, parts.join(", "))
+    }
+}
+
+fn size(bytes: f64) -> String {
+    scaled(bytes, "B")
+}
+
+fn bits(rate: f64) -> String {
+    scaled(rate, "bit/s")
+}
+
+/// Three digits and a decimal prefix.
+fn scaled(value: f64, unit: &str) -> String {
+    let mut value = value;
+    for prefix in ["", "k", "M", "G"] {
+        if value < 999.5 {
+            let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+            let digits = if prefix.is_empty() { 0 } else { digits };
+            return format!("{value:.digits$} {prefix}{unit}");
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.2} T{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client() -> SocketAddr {
+        "192.0.2.1:4000".parse().unwrap()
+    }
+
+    #[test]
+    fn a_line_says_what_a_person_wants_to_know() {
+        let test = Test {
+            protocol: "udp",
+            direction: "up",
+            streams: 2,
+            seconds: Some(10.0),
+            program: "iperf3 3.12".into(),
+        };
+        let began = Event::Began { session: 3, client: client(), test };
+        assert_eq!(
+            began.to_string(),
+            "#3 192.0.2.1:4000 (iperf3 3.12): UDP, 2 streams to us, 10 s"
+        );
+        let result = Outcome {
+            seconds: 10.0,
+            received_bytes: 12_500_000,
+            received_bits_per_second: 1e7,
+            packets: Some(99),
+            lost_packets: Some(1),
+            jitter_ms: Some(0.25),
+            ..Outcome::default()
+        };
+        let ended = Event::Ended { session: 3, client: client(), why: None, result };
+        assert_eq!(
+            ended.to_string(),
+            "#3 192.0.2.1:4000: 10.0 s: 12.5 MB received, 10.0 Mbit/s, 1 of 100 packets lost (1.00 %), jitter 0.250 ms"
+        );
+    }
+
+    #[test]
+    fn an_event_is_one_flat_line_of_json() {
+        let result = Outcome { sent_bytes: 5, ..Outcome::default() };
+        let ended = Event::Ended { session: 1, client: client(), why: Some("x".into()), result };
+        let json = serde_json::to_value(&ended).unwrap();
+        assert_eq!(json["event"], "ended");
+        assert_eq!(json["sent_bytes"], 5);
+        assert_eq!(json["client"], "192.0.2.1:4000");
+    }
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let said = [0.0, 999.0, 1000.0, 12_345.0, 999_600.0, 5.3e9, 7e13].map(|v| scaled(v, "B"));
+        assert_eq!(said, ["0 B", "999 B", "1.00 kB", "12.3 kB", "1.00 MB", "5.30 GB", "70.00 TB"]);
+    }
+
+    #[test]
+    fn a_flood_of_refusals_becomes_a_count() {
+        let mut quiet = Quiet::new(0);
+        let told = (0..1000).filter(|_| quiet.ask(1).is_some()).count();
+        assert_eq!(told as u64, BURST);
+        assert_eq!(quiet.ask(2_000_000_000), Some(1000 - BURST));
+        assert_eq!(quiet.ask(2_000_000_000), Some(0));
+        assert_eq!(quiet.ask(2_000_000_000), None);
+        assert_eq!(quiet.rest(), 1);
+    }
+}

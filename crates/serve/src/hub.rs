@@ -1,0 +1,373 @@
+//! What the parts of a server share: who is there, which tests wait for their streams, what is told.
+
+use crate::event::{Event, Outcome, Quiet};
+use crate::ledger::{Full, Ledger, Limits};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::Udp;
+use quell_sys::socket::stream::Stream;
+use quell_sys::wait::Bell;
+use quell_wire::auth::Secret;
+use quell_wire::iperf3::Cookie;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Takes events, on the thread where they happen.
+pub type Tell<'a> = &'a (dyn Fn(&Event) + Sync);
+
+/// What all connections share.
+pub struct Hub<'a> {
+    /// What clients may use.
+    pub limits: Limits,
+    /// What clients must know.
+    pub secret: Option<Secret>,
+    /// Rings when the server ends.
+    pub stop: &'a Bell,
+    tell: Tell<'a>,
+    ledger: Mutex<Ledger>,
+    quiet: Mutex<Quiet>,
+    waiting: Mutex<HashMap<Cookie, Arc<Waiting>>>,
+    /// Addresses that a test of is being given its UDP streams.
+    turns: Mutex<Vec<IpAddr>>,
+    turned: Condvar,
+    sessions: AtomicU64,
+    /// Whether it ends after the first session.
+    one_off: bool,
+    numbers: AtomicU64,
+    blocked: Mutex<HashMap<u64, Stream>>,
+}
+
+/// A stream of a test that a client has opened.
+#[derive(Debug)]
+pub enum Opened {
+    /// A connection, in the order in which connections came.
+    Tcp(u64, Stream),
+    /// A socket connected to the client.
+    Udp(Udp),
+}
+
+/// A test that waits for its streams.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Whose.
+    pub ip: IpAddr,
+    /// Whether they are UDP streams.
+    pub udp: bool,
+    opened: Mutex<Queue>,
+    /// Rings when one has come.
+    pub came: Bell,
+}
+
+#[derive(Debug)]
+struct Queue {
+    new: Vec<Opened>,
+    wanted: usize,
+}
+
+impl Waiting {
+    /// Adds a stream; gives it back when there are enough.
+    pub fn add(&self, opened: Opened) -> Result<(), Opened> {
+        let mut queue = lock(&self.opened);
+        if queue.wanted == 0 {
+            return Err(opened);
+        }
+        queue.wanted -= 1;
+        queue.new.push(opened);
+        self.came.ring();
+        Ok(())
+    }
+
+    /// Whether one more is wanted.
+    pub fn wants(&self) -> bool {
+        lock(&self.opened).wanted > 0
+    }
+
+    /// Those that came since the last look.
+    pub fn take(&self) -> Vec<Opened> {
+        let mut queue = lock(&self.opened);
+        self.came.silence();
+        std::mem::take(&mut queue.new)
+    }
+}
+
+impl<'a> Hub<'a> {
+    /// Nobody is there yet.
+    pub fn new(
+        limits: Limits,
+        secret: Option<Secret>,
+        one_off: bool,
+        stop: &'a Bell,
+        tell: Tell<'a>,
+    ) -> Self {
+        Self {
+            limits,
+            secret,
+            stop,
+            tell,
+            ledger: Mutex::default(),
+            quiet: Mutex::new(Quiet::new(monotonic_ns())),
+            waiting: Mutex::default(),
+            turns: Mutex::default(),
+            turned: Condvar::new(),
+            sessions: AtomicU64::new(0),
+            one_off,
+            numbers: AtomicU64::new(0),
+            blocked: Mutex::default(),
+        }
+    }
+
+    /// Tells of an event.
+    pub fn tell(&self, event: &Event) {
+        (self.tell)(event);
+    }
+
+    /// Tells that somebody was turned away, unless that was told too often lately.
+    pub fn refuse(&self, client: SocketAddr, why: impl ToString) {
+        let asked = lock(&self.quiet).ask(monotonic_ns());
+        if let Some(refused) = asked {
+            if refused > 0 {
+                self.tell(&Event::Silenced { refused });
+            }
+            self.tell(&Event::Refused { client, why: why.to_string() });
+        }
+    }
+
+    /// Tells of what was held back.
+    pub fn last_words(&self) {
+        let refused = lock(&self.quiet).rest();
+        if refused > 0 {
+            self.tell(&Event::Silenced { refused });
+        }
+    }
+
+    /// Lets an unknown connection in, until the pass is dropped; none when there are too many.
+    pub fn knock(&self, ip: IpAddr) -> Option<Knock<'_>> {
+        lock(&self.ledger).knock(&self.limits, ip).then_some(Knock { ledger: &self.ledger, ip })
+    }
+
+    /// Begins a session; it ends when the pass is dropped.
+    pub fn begin(&self, ip: IpAddr) -> Result<Pass<'_>, Full> {
+        lock(&self.ledger).begin(&self.limits, ip)?;
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Pass { ledger: &self.ledger, ip, number, reserved: None })
+    }
+
+    /// Sessions since the start.
+    pub fn sessions(&self) -> u64 {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
+    /// Tells that a test is over.
+    pub fn ended(&self, client: SocketAddr, pass: &Pass<'_>, why: Option<String>, result: Outcome) {
+        self.tell(&Event::Ended { session: pass.number, client, why, result });
+        self.completed();
+    }
+
+    /// Tells that a connection of calls is over.
+    pub fn called(&self, client: SocketAddr, pass: &Pass<'_>, calls: u64, why: Option<String>) {
+        self.tell(&Event::Called { session: pass.number, client, calls, why });
+        self.completed();
+    }
+
+    fn completed(&self) {
+        if self.one_off {
+            self.stop.ring();
+        }
+    }
+
+    /// Does work that may block in a connection, which is ended when the server ends.
+    pub fn aborting<T>(&self, stream: &Stream, work: impl FnOnce() -> T) -> T {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        if let Ok(fd) = stream.as_fd().try_clone_to_owned() {
+            lock(&self.blocked).insert(number, Stream::accepted(fd));
+        }
+        if self.stop.rings() {
+            stream.abort();
+        }
+        let done = work();
+        lock(&self.blocked).remove(&number);
+        done
+    }
+
+    /// Ends the connections that threads are blocked in.
+    pub fn abort_all(&self) {
+        lock(&self.blocked).values().for_each(Stream::abort);
+    }
+
+    /// Enters a test that waits for so many streams, until the entry is dropped. None when another test has this cookie.
+    pub fn expect(
+        &self,
+        cookie: Cookie,
+        ip: IpAddr,
+        udp: bool,
+        wanted: usize,
+    ) -> Result<Option<Entry<'_>>, quell_sys::SysError> {
+        let opened = Mutex::new(Queue { new: Vec::new(), wanted });
+        let waiting = Arc::new(Waiting { ip, udp, opened, came: Bell::new()? });
+        let mut all = lock(&self.waiting);
+        if all.contains_key(&cookie) {
+            return Ok(None);
+        }
+        all.insert(cookie, Arc::clone(&waiting));
+        Ok(Some(Entry { all: &self.waiting, cookie, waiting }))
+    }
+
+    /// The test of this cookie that waits for connections.
+    pub fn waiting_for(&self, cookie: &Cookie) -> Option<Arc<Waiting>> {
+        lock(&self.waiting).get(cookie).filter(|w| !w.udp).cloned()
+    }
+
+    /// The test that waits for a UDP stream from this address. There is at most one: see [`Hub::turn`].
+    pub fn waiting_at(&self, ip: IpAddr) -> Option<Arc<Waiting>> {
+        lock(&self.waiting).values().find(|w| w.udp && w.ip == ip && w.wants()).cloned()
+    }
+
+    /// Waits until no other test of this address is being given its UDP streams, at most until `deadline_ns`. A datagram does not say of
+    /// which test it is, so that two at once could be taken for each other's.
+    pub fn turn(&self, ip: IpAddr, deadline_ns: u64) -> Option<Turn<'_>> {
+        let mut turns = lock(&self.turns);
+        while turns.contains(&ip) {
+            let left = deadline_ns.saturating_sub(monotonic_ns());
+            if left == 0 {
+                return None;
+            }
+            let waited = self.turned.wait_timeout(turns, Duration::from_nanos(left));
+            turns = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        turns.push(ip);
+        Some(Turn { turns: &self.turns, turned: &self.turned, ip })
+    }
+}
+
+/// An unknown connection.
+#[derive(Debug)]
+pub struct Knock<'a> {
+    ledger: &'a Mutex<Ledger>,
+    ip: IpAddr,
+}
+
+impl Drop for Knock<'_> {
+    fn drop(&mut self) {
+        lock(self.ledger).known(self.ip);
+    }
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    ledger: &'a Mutex<Ledger>,
+    ip: IpAddr,
+    /// Its number since the start, from 1.
+    pub number: u64,
+    reserved: Option<u64>,
+}
+
+impl Pass<'_> {
+    /// Sets a rate aside: see [`Ledger::reserve`].
+    pub fn reserve(&mut self, limits: &Limits, asked: Option<u64>) -> Result<Option<u64>, Full> {
+        let got = lock(self.ledger).reserve(limits, self.ip, asked)?;
+        self.reserved = got;
+        Ok(got)
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let mut ledger = lock(self.ledger);
+        ledger.release(self.ip, self.reserved);
+        ledger.end(self.ip);
+    }
+}
+
+/// A test that is entered as waiting.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    all: &'a Mutex<HashMap<Cookie, Arc<Waiting>>>,
+    cookie: Cookie,
+    /// What it waits for.
+    pub waiting: Arc<Waiting>,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        lock(self.all).remove(&self.cookie);
+    }
+}
+
+/// An address' turn to be given UDP streams.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    turns: &'a Mutex<Vec<IpAddr>>,
+    turned: &'a Condvar,
+    ip: IpAddr,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut turns = lock(self.turns);
+        if let Some(at) = turns.iter().position(|ip| *ip == self.ip) {
+            turns.swap_remove(at);
+        }
+        self.turned.notify_all();
+    }
+}
+
+/// Whatever panicked while it held the lock, the counts are whole between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn what_ends_gives_back_what_it_had() {
+        let stop = Bell::new().unwrap();
+        let limits = Limits { sessions: 1, rate: Some(100), ..Limits::default() };
+        let hub = Hub::new(limits.clone(), None, false, &stop, &|_| {});
+        let mut first = hub.begin(IP).unwrap();
+        assert_eq!(first.reserve(&limits, Some(80)), Ok(Some(80)));
+        assert_eq!(hub.begin(IP).map(drop), Err(Full::Sessions));
+        drop(first);
+        let mut second = hub.begin(IP).unwrap();
+        assert_eq!(second.number, 2);
+        assert_eq!(second.reserve(&limits, Some(80)), Ok(Some(80)));
+    }
+
+    #[test]
+    fn a_test_gets_as_many_streams_as_it_wants_and_no_more() {
+        let stop = Bell::new().unwrap();
+        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
+        let cookie = Cookie::from_random(&[7; 36]);
+        let entry = hub.expect(cookie, IP, true, 1).unwrap().unwrap();
+        assert!(hub.expect(cookie, IP, true, 1).unwrap().is_none(), "a cookie is used once");
+        assert!(hub.waiting_for(&cookie).is_none(), "it waits for no connections");
+        let udp = || Opened::Udp(Udp::connected("127.0.0.1:9".parse().unwrap(), 0).unwrap());
+        let waiting = hub.waiting_at(IP).unwrap();
+        assert!(waiting.take().is_empty());
+        assert!(waiting.add(udp()).is_ok() && waiting.add(udp()).is_err());
+        assert!(hub.waiting_at(IP).is_none());
+        assert_eq!(entry.waiting.take().len(), 1);
+        drop(entry);
+        assert!(hub.expect(cookie, IP, true, 1).unwrap().is_some());
+    }
+
+    #[test]
+    fn an_address_has_one_turn_at_a_time() {
+        let stop = Bell::new().unwrap();
+        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
+        let turn = hub.turn(IP, 0).unwrap();
+        assert!(hub.turn(IP, monotonic_ns()).is_none());
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| hub.turn(IP, u64::MAX).is_some());
+            drop(turn);
+            assert!(next.join().unwrap());
+        });
+    }
+}

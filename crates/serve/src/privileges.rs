@@ -1,0 +1,132 @@
+//! Giving up root's rights once the ports are open: another user, no groups, no capabilities, and no way to get any back.
+//!
+//! ```text
+//!   root ── listen ── hand the UDP port over ── bounding set empty ── setgroups, setresgid, setresuid ── capset none ── no_new_privs
+//! ```
+//!
+//! To be done before the process has threads: the kernel keeps these per thread (capabilities(7), credentials(7)).
+
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
+use quell_sys::SysError;
+
+/// Most open descriptors: those of as many streams as the limits allow, and some.
+const DESCRIPTORS: u64 = 16_384;
+
+/// The last capability that the kernel may know (`CAP_LAST_CAP` is 40 in Linux 6; asking for one beyond is refused harmlessly).
+const LAST_CAPABILITY: libc::c_ulong = 63;
+
+/// A user to become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its name, or its number as text.
+    pub name: String,
+    uid: u32,
+    gid: u32,
+}
+
+/// Why rights can't be given up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PrivilegeError {
+    /// There is no such user.
+    #[error("there is no user `{0}` on this host: give another with --user")]
+    NoUser(String),
+    /// The kernel refused.
+    #[error("{0}")]
+    System(#[from] SysError),
+}
+
+/// Whether this process has root's rights.
+pub fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+impl Account {
+    /// The user of this name or number.
+    pub fn find(name: &str) -> Result<Self, PrivilegeError> {
+        let failed = |errno| SysError::new(format!("look up the user `{name}`"), errno);
+        let user = match name.parse() {
+            Ok(number) => User::from_uid(Uid::from_raw(number)),
+            Err(_) => User::from_name(name),
+        };
+        let user = user.map_err(failed)?.ok_or_else(|| PrivilegeError::NoUser(name.into()))?;
+        Ok(Self { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
+    }
+
+    /// Its number.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+}
+
+/// Becomes that user for good, without groups and capabilities. Only the calling thread's capabilities are taken; call it while it is the
+/// only one.
+pub fn drop_to(account: &Account) -> Result<(), PrivilegeError> {
+    let failed = |what: &str, errno| {
+        SysError::new(format!("{what} (user `{}`)", account.name), errno).advise(
+            "in a namespace of its own only users that it maps can be taken: give one of them with --user",
+        )
+    };
+    let (uid, gid) = (Uid::from_raw(account.uid), Gid::from_raw(account.gid));
+    for capability in 0..=LAST_CAPABILITY {
+        // EINVAL: the kernel knows no such capability. Without CAP_SETPCAP the set stays; nothing can be got from it, since setresuid
+        // below empties the others and no_new_privs keeps programs from adding to them.
+        prctl(libc::PR_CAPBSET_DROP, capability);
+    }
+    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong);
+    setgroups(&[]).map_err(|errno| failed("leave all groups", errno))?;
+    setresgid(gid, gid, gid).map_err(|errno| failed("change the group", errno))?;
+    setresuid(uid, uid, uid).map_err(|errno| failed("change the user", errno))?;
+    capset_none().map_err(|errno| failed("give up all capabilities", errno))?;
+    Ok(())
+}
+
+/// What is done whoever runs it: no new rights from programs, no core file with the secret in it, a limit on descriptors.
+pub fn harden() -> Result<(), PrivilegeError> {
+    prctl(libc::PR_SET_NO_NEW_PRIVS, 1);
+    prctl(libc::PR_SET_DUMPABLE, 0);
+    let failed = |errno| SysError::new("limit this process", errno);
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(failed)?;
+    let (_, hard) = nix::sys::resource::getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
+    let most = hard.min(DESCRIPTORS);
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).map_err(failed)?;
+    Ok(())
+}
+
+/// Whether the kernel did it.
+fn prctl(option: libc::c_int, value: libc::c_ulong) -> bool {
+    // SAFETY: none of the options used here has an argument that points to memory.
+    unsafe {
+        libc::prctl(option, value, 0 as libc::c_ulong, 0 as libc::c_ulong, 0 as libc::c_ulong) == 0
+    }
+}
+
+/// Empties the effective, permitted and inheritable sets (capset(2)).
+fn capset_none() -> Result<(), Errno> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: libc::c_int,
+    }
+    // _LINUX_CAPABILITY_VERSION_3 (linux/capability.h): two words for each of the three sets.
+    let header = Header { version: 0x2008_0522, pid: 0 };
+    let none = [0u32; 6];
+    // SAFETY: the kernel reads a header and, for this version, two structures of three words.
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
+    Errno::result(result).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_name_and_number_and_others_are_not() {
+        let root = Account::find("root").unwrap();
+        assert_eq!((root.uid(), root.gid), (0, 0));
+        assert_eq!(Account::find("0").unwrap(), root);
+        let error = Account::find("no-such-user-here").unwrap_err();
+        assert_eq!(error, PrivilegeError::NoUser("no-such-user-here".into()));
+    }
+}

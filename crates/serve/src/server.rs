@@ -1,0 +1,166 @@
+//! The server itself: one TCP listener, one UDP socket, a thread for each connection.
+
+use crate::door::{self, Guest};
+use crate::event::Event;
+use crate::hub::{Hub, Tell};
+use crate::ledger::Limits;
+use crate::privileges::{self, Account, PrivilegeError};
+use crate::udp;
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::shared::SharedUdp;
+use quell_sys::socket::stream::{accept, listen};
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_wire::auth::Secret;
+use std::net::{SocketAddr, TcpListener};
+use std::thread::{Builder, scope};
+
+/// How long the server rests when the system has no descriptor for a new connection.
+const REST_NS: u64 = 100_000_000;
+
+/// How often it is tried to find a port that is free for both TCP and UDP, where any will do.
+const TRIES: u32 = 16;
+
+/// What a server is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where it listens; port 0 for any.
+    pub bind: SocketAddr,
+    /// What clients may use.
+    pub limits: Limits,
+    /// What clients must know.
+    pub secret: Option<Secret>,
+    /// It ends after the first test or connection of calls.
+    pub one_off: bool,
+    /// It ends by itself after so many nanoseconds.
+    pub time_ns: Option<u64>,
+}
+
+/// Why there is no server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServeError {
+    /// The kernel refused something.
+    #[error("{0}")]
+    System(#[from] SysError),
+    /// Rights can't be given up.
+    #[error("{0}")]
+    Privileges(#[from] PrivilegeError),
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    tcp: TcpListener,
+    udp: SharedUdp,
+    config: Config,
+    user: Option<String>,
+}
+
+impl Server {
+    /// Listens with TCP and UDP on one port. Errors when either is in use.
+    pub fn prepare(config: Config) -> Result<Self, ServeError> {
+        let mut tries = 0;
+        loop {
+            let tcp = listen(config.bind, None)?;
+            let failed = |e| SysError::io("read a listener's address", &e);
+            let local = tcp.local_addr().map_err(failed)?;
+            match SharedUdp::listening(local) {
+                Ok(udp) => return Ok(Self { tcp, udp, config, user: None }),
+                // The port that TCP found may be taken for UDP: another one.
+                Err(_) if config.bind.port() == 0 && tries < TRIES => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub fn local(&self) -> SocketAddr {
+        self.udp.local()
+    }
+
+    /// Gives up root's rights, if this process has them, and becomes that user. For a process that has one thread still.
+    pub fn give_up_rights(&mut self, user: &str) -> Result<(), ServeError> {
+        if privileges::is_root() {
+            let account = Account::find(user)?;
+            self.udp.give_to(account.uid())?;
+            privileges::drop_to(&account)?;
+            self.user = Some(account.name);
+        }
+        Ok(privileges::harden()?)
+    }
+
+    /// Serves until the bell rings, until its time is up, or with `one_off` until the first session has ended.
+    pub fn run(&self, stop: &Bell, tell: Tell<'_>) -> Result<(), ServeError> {
+        let Config { limits, secret, one_off, time_ns, .. } = self.config.clone();
+        let trusted = secret.is_some();
+        let hub = Hub::new(limits, secret, one_off, stop, tell);
+        hub.tell(&Event::Started {
+            address: self.local(),
+            secret: trusted,
+            user: self.user.clone(),
+        });
+        let end_ns = time_ns.map(|time| monotonic_ns().saturating_add(time));
+        let (served, reflected) = scope(|scope| {
+            let hub = &hub;
+            let udp = Builder::new().name("udp".into());
+            let udp = udp.spawn_scoped(scope, || udp::run(hub, &self.udp));
+            let udp = match udp {
+                Ok(thread) => thread,
+                Err(error) => return (Err(SysError::io("start a thread", &error)), Ok(0)),
+            };
+            let served = self.accept(hub, scope, end_ns);
+            // Everybody hears it: those who wait, and those who are blocked in a connection.
+            stop.ring();
+            hub.abort_all();
+            (served, udp.join().unwrap_or(Ok(0)))
+        });
+        hub.last_words();
+        hub.tell(&Event::Stopped {
+            sessions: hub.sessions(),
+            reflected: *reflected.as_ref().unwrap_or(&0),
+        });
+        served?;
+        reflected?;
+        Ok(())
+    }
+
+    fn accept<'s>(
+        &'s self,
+        hub: &'s Hub<'s>,
+        scope: &'s std::thread::Scope<'s, '_>,
+        end_ns: Option<u64>,
+    ) -> Result<(), SysError> {
+        let mut alarm = Alarm::new()?;
+        for number in 0.. {
+            alarm.set(end_ns)?;
+            let mut fds = [readable(hub.stop), readable(&alarm), readable(&self.tcp)];
+            wait(&mut fds)?;
+            if came(&fds[0]) || came(&fds[1]) {
+                return Ok(());
+            }
+            let (stream, peer) = match accept(&self.tcp) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => continue,
+                Err(_) => {
+                    // No descriptor is left: it stays readable, and asking again at once would spin.
+                    let rest = monotonic_ns().saturating_add(REST_NS);
+                    alarm.set(Some(end_ns.map_or(rest, |end| end.min(rest))))?;
+                    wait(&mut [readable(hub.stop), readable(&alarm)])?;
+                    continue;
+                }
+            };
+            let Some(knock) = hub.knock(peer.ip().to_canonical()) else {
+                stream.abort();
+                hub.refuse(peer, "too many connections that have not said what they want");
+                continue;
+            };
+            let guest = Guest { stream, peer, number, came_ns: monotonic_ns() };
+            let thread = Builder::new().name("guest".into()).stack_size(512 * 1024);
+            // Without a thread the connection closes, and the client sees that.
+            if let Err(error) = thread.spawn_scoped(scope, move || door::open(hub, guest, knock)) {
+                hub.refuse(peer, format!("no thread for it: {error}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,509 @@
+//! One test of an iperf3 client or of `quell flow`, from cookie to results.
+//!
+//! ```text
+//!   plan    what the client asks for, against the limits
+//!   talk    the control connection
+//!   lane    a stream: socket, thread, counts
+//!   report  the results, for the client and for the log
+//!
+//!   admitted ─ parameters ─ streams come ─ data flows ─ TestEnd ─ results ─ done
+//!                │             │              │           │          │
+//!                └─────────────┴── client gone, too late, limit, stop ──► told, logged, everything given back
+//! ```
+
+mod lane;
+mod plan;
+mod report;
+mod talk;
+
+use crate::door::Guest;
+use crate::event::{Event, Test};
+use crate::hub::{Hub, Opened, Pass};
+use crate::ledger::Full;
+use lane::{Cpu, Lane, Mark};
+use nix::poll::PollFd;
+use plan::{Plan, Unfit};
+use quell_load::look::{self, CpuTimes};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::option::set;
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_sys::{SysError, socket::Udp};
+use quell_wire::iperf3::{Cookie, Hello, HostCounters, Moment, State};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use talk::{Break, Talk};
+
+/// How much longer than agreed a test may run, for the way and for slow starts, before the client is taken for gone, in nanoseconds.
+const GRACE_NS: u64 = 10_000_000_000;
+/// Datagrams that are still on their way when the client says that it is done are waited for until none came for so long, …
+const QUIET_NS: u64 = 50_000_000;
+/// … and at most so long.
+const LONGEST_QUIET_NS: u64 = 500_000_000;
+/// How long a client may send more than it may, on average, before its test ends.
+const TOO_FAST_NS: u64 = 2_000_000_000;
+/// Most states over time that are kept of one test.
+const MOST_MOMENTS: usize = 40_000;
+
+/// Serves a test to its end.
+pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
+    let peer = guest.peer;
+    let mut talk = match Talk::new(&guest.stream, hub.limits.handshake_ns, hub.stop) {
+        Ok(talk) => talk,
+        Err(error) => return hub.refuse(peer, error),
+    };
+    let mut pass = match hub.begin(peer.ip().to_canonical()) {
+        Ok(pass) => pass,
+        Err(full) => {
+            talk.part(&Break::Busy(full.to_string()));
+            return hub.refuse(peer, full);
+        }
+    };
+    keep_alive(&guest);
+    let ready = prepare(hub, &guest, &mut talk, &mut pass, cookie);
+    let (plan, rates, lanes) = match ready {
+        Ok(ready) => ready,
+        Err(why) => {
+            talk.part(&why);
+            return hub.refuse(peer, why);
+        }
+    };
+    hub.tell(&Event::Began { session: pass.number, client: peer, test: describe(&plan) });
+    let local = guest.stream.local().map(|local| local.ip());
+    let mut measured = Measured::new(&plan, local, &lanes);
+    let result = measure(hub, &guest, &mut talk, &plan, rates, &lanes, &mut measured);
+    let outcome = report::outcome(&plan, &lanes, &measured);
+    let result = result.and_then(|()| finish(&mut talk, &plan, &lanes, &mut measured));
+    if let Err(why) = &result {
+        talk.part(why);
+    }
+    // Only now: the client reads its data connections until it has heard that all is over.
+    lanes.iter().for_each(Lane::abort);
+    let broke = lanes.iter().find_map(Lane::broke).filter(|_| result.is_err());
+    let why = result.err().map(|why| match broke {
+        Some(error) => format!("{why}; {error}"),
+        None => why.to_string(),
+    });
+    hub.ended(peer, &pass, why, outcome);
+}
+
+/// Finds out within seconds that a client is gone without a word.
+fn keep_alive(guest: &Guest) {
+    let fd = guest.stream.as_fd();
+    for (level, name, value) in [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 5),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 2),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 5),
+        // The client's data may fill the path: what we say shall not wait for more to say.
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+    ] {
+        // Without it, the end of the test's time does the same.
+        let _ = set(fd, level, name, value, "an option of the control connection");
+    }
+}
+
+fn describe(plan: &Plan) -> Test {
+    Test {
+        protocol: if plan.udp { "udp" } else { "tcp" },
+        direction: match (plan.up, plan.down) {
+            (_, 0) => "up",
+            (0, _) => "down",
+            _ => "both",
+        },
+        streams: u32::try_from(plan.up.max(plan.down)).unwrap_or(u32::MAX),
+        seconds: plan.time_ns.map(|ns| ns as f64 / 1e9),
+        program: plan.program.clone(),
+    }
+}
+
+/// Everything until data may flow: the plan, what each stream may send in bits a second, the streams.
+fn prepare(
+    hub: &Hub<'_>,
+    guest: &Guest,
+    talk: &mut Talk<'_>,
+    pass: &mut Pass<'_>,
+    cookie: Cookie,
+) -> Result<(Plan, Rates, Vec<Lane>), Break> {
+    talk.say(State::ParamExchange)?;
+    let plan = Plan::of(&talk.parameters()?, &hub.limits)?;
+    let rates = reserve(hub, pass, &plan)?;
+    let ip = guest.peer.ip().to_canonical();
+    let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
+    // Held until all streams are there.
+    let _turn = match plan.udp {
+        true => Some(hub.turn(ip, deadline).ok_or_else(|| {
+            Break::Busy("other tests of this address were being given their UDP streams".into())
+        })?),
+        false => None,
+    };
+    let entry = hub
+        .expect(cookie, ip, plan.udp, plan.streams())?
+        .ok_or_else(|| Break::Protocol("another test has its cookie".into()))?;
+    talk.say(State::CreateStreams)?;
+    let mut opened = gather(hub, guest, talk, &plan, &entry.waiting)?;
+    // In the order in which the client opened them: by that it numbers them.
+    opened.sort_by_key(|opened| match opened {
+        Opened::Tcp(number, _) => *number,
+        Opened::Udp(_) => 0,
+    });
+    let lanes = opened
+        .into_iter()
+        .enumerate()
+        .map(|(index, opened)| match opened {
+            Opened::Tcp(_, stream) => Lane::tcp(index, stream, &plan),
+            Opened::Udp(socket) => Lane::udp(index, socket, guest.peer.is_ipv6(), &plan),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok((plan, rates, lanes))
+}
+
+/// In bits a second: what each stream that this end sends may use, and what the whole test may.
+#[derive(Debug, Clone, Copy)]
+struct Rates {
+    each: Option<u64>,
+    all: Option<u64>,
+}
+
+fn reserve(hub: &Hub<'_>, pass: &mut Pass<'_>, plan: &Plan) -> Result<Rates, Break> {
+    let asked = plan.total_rate();
+    for limit in [hub.limits.rate_of_one, hub.limits.rate] {
+        if let (Some(asked), Some(limit)) = (asked, limit)
+            && asked > limit
+        {
+            let why = format!("{asked} bit/s are more than the {limit} that it may have");
+            return Err(Unfit::new(Unfit::RATE, why).into());
+        }
+    }
+    let all =
+        pass.reserve(&hub.limits, asked).map_err(|full: Full| Break::Busy(full.to_string()))?;
+    let share = all.map(|all| all / plan.streams().max(1) as u64);
+    let each = [share, plan.rate, plan.pacing].into_iter().flatten().min();
+    Ok(Rates { each, all })
+}
+
+/// Waits for the client's streams.
+fn gather(
+    hub: &Hub<'_>,
+    guest: &Guest,
+    talk: &Talk<'_>,
+    plan: &Plan,
+    waiting: &crate::hub::Waiting,
+) -> Result<Vec<Opened>, Break> {
+    let mut alarm = Alarm::new()?;
+    alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
+    let mut opened: Vec<Opened> = Vec::new();
+    loop {
+        opened.extend(waiting.take());
+        if opened.len() >= plan.streams() {
+            return Ok(opened);
+        }
+        let sockets = opened.iter().filter_map(|opened| match opened {
+            Opened::Udp(socket) => Some(socket),
+            Opened::Tcp(..) => None,
+        });
+        let mut fds = vec![
+            readable(&waiting.came),
+            readable(&guest.stream),
+            readable(hub.stop),
+            readable(&alarm),
+        ];
+        let fixed = fds.len();
+        fds.extend(sockets.clone().map(readable::<Udp>));
+        wait(&mut fds)?;
+        if came(&fds[2]) {
+            return Err(Break::ServerStopped);
+        }
+        if came(&fds[1])
+            && let Some(state) = talk.heard()?
+        {
+            return Err(Break::Protocol(format!("{state:?} while its streams were awaited")));
+        }
+        if came(&fds[3]) && !came(&fds[0]) {
+            return Err(Break::Late);
+        }
+        let again: Vec<bool> = fds[fixed..].iter().map(came).collect();
+        for (socket, again) in sockets.zip(again) {
+            if again {
+                greet_again(socket);
+            }
+        }
+    }
+}
+
+/// A hello that comes again: the answer was lost.
+fn greet_again(socket: &Udp) {
+    let mut inbox = quell_sys::socket::Inbox::new(4, 64);
+    // An error tells that the client closed its socket: then its control connection ends as well.
+    let got = inbox.receive(socket.as_fd()).unwrap_or(0);
+    if got > 0
+        && let Some((_, hello)) = inbox.iter().find(|(_, bytes)| Hello::read(bytes).is_some())
+    {
+        let _ = socket.send(&crate::udp::reply(hello));
+    }
+}
+
+/// What was seen while data flowed.
+#[derive(Debug)]
+struct Measured {
+    /// When data began to flow, and when what counts began.
+    start_ns: u64,
+    count_ns: u64,
+    /// When the client said that it was done.
+    end_ns: u64,
+    /// Where each stream stood when what counts began.
+    base: Vec<Mark>,
+    /// And in the end.
+    last: Vec<Mark>,
+    /// Each stream over time.
+    moments: Vec<Vec<Moment>>,
+    /// Each second: when, and where each stream stood.
+    seconds: Vec<(u64, Vec<Mark>)>,
+    cpu: Cpu,
+    /// The device of the control connection, and the host before the test, for a Quell client.
+    device: Option<String>,
+    host: Option<(HostCounters, CpuTimes)>,
+}
+
+impl Measured {
+    fn new(plan: &Plan, local: Option<IpAddr>, lanes: &[Lane]) -> Self {
+        let device = local.filter(|_| plan.quell).and_then(look::device_with);
+        let host = || (look::counters(device.as_deref()), CpuTimes::now());
+        let now = monotonic_ns();
+        Self {
+            start_ns: now,
+            count_ns: now,
+            end_ns: now,
+            base: vec![Mark::default(); lanes.len()],
+            last: vec![Mark::default(); lanes.len()],
+            moments: vec![Vec::new(); lanes.len()],
+            seconds: Vec::new(),
+            cpu: Cpu::default(),
+            host: plan.quell.then(host),
+            device,
+        }
+    }
+
+    /// What counts, of each stream.
+    fn counted(&self) -> impl Iterator<Item = Mark> {
+        self.last.iter().zip(&self.base).map(|(last, base)| last.since(base))
+    }
+
+    fn seconds_counted(&self) -> f64 {
+        self.end_ns.saturating_sub(self.count_ns) as f64 / 1e9
+    }
+}
+
+/// Lets data flow until the client says that it is done; errors when something else ends it. What was counted is kept either way.
+fn measure(
+    hub: &Hub<'_>,
+    guest: &Guest,
+    talk: &mut Talk<'_>,
+    plan: &Plan,
+    rates: Rates,
+    lanes: &[Lane],
+    measured: &mut Measured,
+) -> Result<(), Break> {
+    talk.say(State::TestStart)?;
+    let own_end = guest.came_ns.saturating_add(hub.limits.time_ns);
+    let agreed = plan.time_ns.map(|time| plan.omit_ns.saturating_add(time));
+    let now = monotonic_ns();
+    (measured.start_ns, measured.count_ns, measured.end_ns) = (now, now + plan.omit_ns, now);
+    let end_ns = agreed
+        .map_or(u64::MAX, |time| now.saturating_add(time).saturating_add(GRACE_NS))
+        .min(own_end);
+    let stop = Bell::new()?;
+    let cpu = std::mem::take(&mut measured.cpu);
+    let result = std::thread::scope(|scope| {
+        for lane in lanes {
+            let (stop, cpu) = (&stop, &cpu);
+            let work = move || lane.work(plan, rates.each, end_ns, stop, cpu);
+            let thread = std::thread::Builder::new().name("lane".into()).stack_size(256 * 1024);
+            if let Err(error) = thread.spawn_scoped(scope, work) {
+                stop.ring();
+                return Err(SysError::io("start a thread", &error).into());
+            }
+        }
+        let result = talk
+            .say(State::TestRunning)
+            .and_then(|()| watch(hub, guest, talk, plan, (rates.all, end_ns), lanes, measured));
+        measured.end_ns = monotonic_ns();
+        if result.is_ok() && plan.up > 0 {
+            match (plan.udp, plan.time_ns) {
+                (true, _) if plan.quell => drop(await_quiet(lanes)),
+                // It is an amount that is measured: with the last byte it is over.
+                (false, None) => measured.end_ns = await_quiet(lanes).unwrap_or(measured.end_ns),
+                _ => {}
+            }
+        }
+        stop.ring();
+        result
+    });
+    cpu.add_thread();
+    measured.cpu = cpu;
+    if measured.count_ns > measured.end_ns {
+        // It ended before what counts began: nothing does.
+        measured.count_ns = measured.end_ns;
+        measured.base = lanes.iter().map(Lane::mark).collect();
+    }
+    measured.last = lanes.iter().map(Lane::mark).collect();
+    result
+}
+
+/// Looks at the streams from time to time, until the client says that it is done; it may send so many bits a second, and take until a time.
+fn watch(
+    hub: &Hub<'_>,
+    guest: &Guest,
+    talk: &Talk<'_>,
+    plan: &Plan,
+    (most, end_ns): (Option<u64>, u64),
+    lanes: &[Lane],
+    measured: &mut Measured,
+) -> Result<(), Break> {
+    let mut alarm = Alarm::new()?;
+    let mut looks = Looks::new(plan, measured.start_ns, lanes.len());
+    let mut counting = measured.count_ns <= measured.start_ns;
+    let mut meter = (measured.start_ns, 0u64);
+    loop {
+        let next = looks.next_ns.min(end_ns);
+        alarm.set(Some(if counting { next } else { next.min(measured.count_ns) }))?;
+        let mut fds: [PollFd<'_>; 3] =
+            [readable(&guest.stream), readable(hub.stop), readable(&alarm)];
+        wait(&mut fds)?;
+        if came(&fds[1]) {
+            return Err(Break::ServerStopped);
+        }
+        if came(&fds[0]) {
+            match talk.heard()? {
+                Some(State::TestEnd) => return Ok(()),
+                Some(state) => {
+                    return Err(Break::Protocol(format!("{state:?} while data flowed")));
+                }
+                None => {}
+            }
+        }
+        let now = monotonic_ns();
+        if !counting && now >= measured.count_ns {
+            counting = true;
+            measured.count_ns = now;
+            measured.base = lanes.iter().map(Lane::mark).collect();
+        }
+        if now >= looks.next_ns {
+            looks.look(now, lanes, measured);
+        }
+        if let Some(most) = most
+            && now.saturating_sub(meter.0) >= TOO_FAST_NS
+        {
+            let came: u64 = lanes.iter().filter(|l| !l.sends).map(|l| l.mark().bytes).sum();
+            let bits = (came - meter.1) as f64 * 8e9 / (now - meter.0) as f64;
+            if bits > most as f64 * 1.1 {
+                let why = format!("it sent {bits:.0} bit/s; it may send {most}");
+                return Err(Unfit::new(Unfit::RATE, why).into());
+            }
+            meter = (now, came);
+        }
+        if now >= end_ns {
+            return Err(Break::TimeUp);
+        }
+    }
+}
+
+/// When streams are looked at, and what is kept of it.
+#[derive(Debug)]
+struct Looks {
+    every_ns: u64,
+    next_ns: u64,
+    last_second_ns: u64,
+    moments: bool,
+    seconds: bool,
+    /// Most states of one stream.
+    most: usize,
+}
+
+impl Looks {
+    fn new(plan: &Plan, start_ns: u64, lanes: usize) -> Self {
+        Self {
+            every_ns: plan.look_ns,
+            next_ns: start_ns.saturating_add(plan.look_ns),
+            last_second_ns: start_ns,
+            moments: plan.quell,
+            seconds: plan.output,
+            most: (MOST_MOMENTS / lanes.max(1)).max(64),
+        }
+    }
+
+    fn look(&mut self, now: u64, lanes: &[Lane], measured: &mut Measured) {
+        let marks: Vec<Mark> = lanes.iter().map(Lane::mark).collect();
+        if self.moments {
+            let t_ns = i64::try_from(now.saturating_sub(measured.start_ns)).unwrap_or(i64::MAX);
+            for ((lane, mark), moments) in lanes.iter().zip(&marks).zip(&mut measured.moments) {
+                moments.push(lane.moment(t_ns, mark));
+            }
+            if measured.moments.iter().any(|moments| moments.len() >= self.most) {
+                // A long test is seen more coarsely, all of it alike.
+                for moments in &mut measured.moments {
+                    let mut odd = false;
+                    moments.retain(|_| {
+                        odd = !odd;
+                        !odd
+                    });
+                }
+                self.every_ns = self.every_ns.saturating_mul(2);
+            }
+        }
+        // Half of the interval early is still this second's.
+        let second = now.saturating_sub(self.last_second_ns) >= 990_000_000;
+        if self.seconds && second && measured.seconds.len() * lanes.len() < MOST_MOMENTS {
+            measured.seconds.push((now, marks));
+            self.last_second_ns = now;
+        }
+        while self.next_ns <= now {
+            self.next_ns = self.next_ns.saturating_add(self.every_ns);
+        }
+    }
+}
+
+/// Waits for data that is still on its way, until none came for a while: else it would be taken for lost. Gives when the last came, as far
+/// as that was seen.
+fn await_quiet(lanes: &[Lane]) -> Option<u64> {
+    let so_far =
+        || -> u64 { lanes.iter().filter(|l| !l.sends).map(|l| l.mark()).map(|m| m.bytes).sum() };
+    let mut alarm = Alarm::new().ok()?;
+    let began = monotonic_ns();
+    let (mut before, mut last) = (so_far(), None);
+    loop {
+        let now = monotonic_ns();
+        let quiet = now.saturating_sub(last.unwrap_or(began)) >= QUIET_NS;
+        if quiet || now.saturating_sub(began) >= LONGEST_QUIET_NS {
+            return last;
+        }
+        alarm.set(Some(now.saturating_add(QUIET_NS / 10))).ok()?;
+        wait(&mut [readable(&alarm)]).ok()?;
+        let bytes = so_far();
+        if bytes > before {
+            (before, last) = (bytes, Some(monotonic_ns()));
+        }
+    }
+}
+
+/// The exchange of results, until the client has all it wants.
+fn finish(
+    talk: &mut Talk<'_>,
+    plan: &Plan,
+    lanes: &[Lane],
+    measured: &mut Measured,
+) -> Result<(), Break> {
+    talk.say(State::ExchangeResults)?;
+    talk.results()?;
+    let results = report::results(plan, lanes, measured);
+    let frame = quell_wire::iperf3::frame(&results)
+        .map_err(|error| Break::Protocol(format!("the results are no JSON: {error}")))?;
+    talk.send(&frame)?;
+    talk.say(State::DisplayResults)?;
+    match talk.hear() {
+        Ok(State::IperfDone) => Ok(()),
+        Ok(state) => Err(Break::Protocol(format!("{state:?} instead of its end"))),
+        // It has all it wanted; some versions just close.
+        Err(Break::Gone) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,278 @@
+//! What a client asks for, as what will be done: checked against the limits. Pure.
+
+use crate::ledger::Limits;
+use quell_wire::iperf3::Parameters;
+
+/// Largest block of a TCP stream in bytes (`MAX_BLOCKSIZE` of iperf3).
+const LARGEST_BLOCK: u64 = 1 << 20;
+/// Largest payload of a datagram in bytes: 65535 without the headers of IPv4 and UDP.
+const LARGEST_DATAGRAM: u64 = 65_507;
+/// Longest start that does not count, in seconds (`MAX_OMIT_TIME` of iperf3 is 60; later versions allow more).
+const LONGEST_OMIT: u64 = 600;
+/// Longest name of a congestion control in bytes (`TCP_CA_NAME_MAX`, linux/tcp.h, with a zero at its end).
+const LONGEST_NAME: usize = 15;
+/// How often streams are looked at, where nothing else is asked for; and the least, in nanoseconds.
+const LOOK_NS: u64 = 1_000_000_000;
+const LEAST_LOOK_NS: u64 = 10_000_000;
+
+/// A test that can be carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// UDP instead of TCP.
+    pub udp: bool,
+    /// Streams from the client; they come first.
+    pub up: usize,
+    /// Streams to the client.
+    pub down: usize,
+    /// The time at the start that does not count, in nanoseconds.
+    pub omit_ns: u64,
+    /// How long it takes after that, where the client says how long.
+    pub time_ns: Option<u64>,
+    /// Bytes of a block or datagram.
+    pub len: usize,
+    /// Socket buffers in bytes.
+    pub window: Option<u32>,
+    /// Maximum segment size in bytes.
+    pub mss: Option<u32>,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// The TOS byte.
+    pub tos: u8,
+    /// Congestion controls of the streams, in their order; the last goes on. Empty for the system's.
+    pub congestion: Vec<String>,
+    /// Most bits a second of each stream.
+    pub rate: Option<u64>,
+    /// Most bits a second that the kernel lets out of each stream.
+    pub pacing: Option<u64>,
+    /// Numbers of datagrams have 64 bits.
+    pub wide: bool,
+    /// What is sent is not copied.
+    pub zero_copy: bool,
+    /// How often streams are looked at, in nanoseconds.
+    pub look_ns: u64,
+    /// The client wants what an iperf3 server would print.
+    pub output: bool,
+    /// The client understands Quell's addition.
+    pub quell: bool,
+    /// Which program asks.
+    pub program: String,
+}
+
+/// Why a test is not carried out, in iperf3's words and in ours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Unfit {
+    /// Number of an error of iperf3 (`iperf_api.h`).
+    pub code: u32,
+    /// Why.
+    pub why: String,
+}
+
+impl Unfit {
+    /// `IEDURATION`.
+    pub const DURATION: u32 = 5;
+    /// `IENUMSTREAMS`.
+    pub const STREAMS: u32 = 6;
+    /// `IEBLOCKSIZE`.
+    pub const BLOCK: u32 = 7;
+    /// `IEOMIT`.
+    pub const OMIT: u32 = 12;
+    /// `IENOSCTP`.
+    pub const SCTP: u32 = 18;
+    /// `IEUDPBLOCKSIZE`.
+    pub const DATAGRAM: u32 = 20;
+    /// `IEBADTOS`.
+    pub const TOS: u32 = 21;
+    /// `IETOTALRATE`.
+    pub const RATE: u32 = 27;
+    /// `IEINITTEST`: with an errno that says more.
+    pub const SYSTEM: u32 = 101;
+    /// `IEMESSAGE`.
+    pub const MESSAGE: u32 = 110;
+    /// `IERECVPARAMS`.
+    pub const PARAMETERS: u32 = 114;
+    /// `IESETCONGESTION`.
+    pub const CONGESTION: u32 = 134;
+
+    /// One of these.
+    pub fn new(code: u32, why: impl Into<String>) -> Self {
+        Self { code, why: why.into() }
+    }
+}
+
+impl Plan {
+    /// What these parameters mean. Errors when no test has them, or when they are beyond the limits.
+    pub fn of(asked: &Parameters, limits: &Limits) -> Result<Self, Unfit> {
+        if asked.tcp == asked.udp {
+            let why = if asked.sctp { "SCTP is not spoken here" } else { "neither TCP nor UDP" };
+            return Err(Unfit::new(Unfit::SCTP, why));
+        }
+        if asked.parallel == 0 || asked.parallel > limits.streams {
+            let (asked, most) = (asked.parallel, limits.streams);
+            return Err(Unfit::new(Unfit::STREAMS, format!("{asked} streams; at most {most}")));
+        }
+        let wide = asked.wide();
+        let (least, most, code) = match (asked.udp, wide) {
+            (false, _) => (1, LARGEST_BLOCK, Unfit::BLOCK),
+            (true, false) => (12, LARGEST_DATAGRAM, Unfit::DATAGRAM),
+            (true, true) => (16, LARGEST_DATAGRAM, Unfit::DATAGRAM),
+        };
+        if !(least..=most).contains(&asked.len) {
+            let why = format!("blocks of {} bytes; {least} to {most} can be", asked.len);
+            return Err(Unfit::new(code, why));
+        }
+        if u64::from(asked.omit) > LONGEST_OMIT {
+            return Err(Unfit::new(Unfit::OMIT, format!("{} s that do not count", asked.omit)));
+        }
+        let wishes = asked.quell.as_ref();
+        let ms = |wish: Option<u64>, seconds: u32| match wish {
+            Some(ms) => ms.saturating_mul(1_000_000),
+            None => u64::from(seconds) * 1_000_000_000,
+        };
+        let omit_ns = ms(wishes.and_then(|w| w.omit_ms), asked.omit);
+        let time_ns = ms(wishes.and_then(|w| w.time_ms), asked.time);
+        if omit_ns.saturating_add(time_ns) > limits.time_ns {
+            let most = limits.time_ns / 1_000_000_000;
+            let why = format!("a test of {} s; at most {most} s", asked.omit + asked.time);
+            return Err(Unfit::new(Unfit::DURATION, why));
+        }
+        let tos = asked.tos.unwrap_or(0);
+        let tos = u8::try_from(tos)
+            .map_err(|_| Unfit::new(Unfit::TOS, format!("a TOS byte of {tos}")))?;
+        let mut congestion = wishes.map_or_else(Vec::new, |w| w.congestion.clone());
+        if congestion.is_empty() {
+            congestion.extend(asked.congestion.clone());
+        }
+        if let Some(name) = congestion.iter().find(|name| name.len() > LONGEST_NAME) {
+            let why = format!("a congestion control with a name of {} bytes", name.len());
+            return Err(Unfit::new(Unfit::CONGESTION, why));
+        }
+        let (up, down) = asked.streams();
+        let some = |value: Option<u64>| value.filter(|v| *v > 0);
+        let look_ns = wishes.map_or(0, |w| u64::from(w.look_ms) * 1_000_000);
+        let version = asked.client_version.as_deref().map_or("of no version", printable);
+        Ok(Self {
+            udp: asked.udp,
+            up: up as usize,
+            down: down as usize,
+            omit_ns,
+            time_ns: Some(time_ns).filter(|t| *t > 0),
+            len: asked.len as usize,
+            window: some(asked.window).map(|w| u32::try_from(w).unwrap_or(u32::MAX)),
+            mss: asked.mss.filter(|m| *m > 0),
+            nodelay: asked.nodelay,
+            tos,
+            congestion,
+            rate: some(asked.bandwidth),
+            pacing: some(asked.fqrate),
+            wide,
+            zero_copy: wishes.is_some_and(|w| w.zero_copy),
+            look_ns: if look_ns == 0 { LOOK_NS } else { look_ns.clamp(LEAST_LOOK_NS, LOOK_NS) },
+            output: asked.get_server_output.is_some_and(|flag| flag != 0),
+            quell: wishes.is_some(),
+            program: match wishes {
+                Some(_) => format!("quell {version}"),
+                None => format!("iperf3 {version}"),
+            },
+        })
+    }
+
+    /// Streams of both directions.
+    pub fn streams(&self) -> usize {
+        self.up + self.down
+    }
+
+    /// The congestion control of the stream with this index.
+    pub fn congestion_of(&self, index: usize) -> Option<&str> {
+        self.congestion.get(index).or(self.congestion.last()).map(String::as_str)
+    }
+
+    /// Bits a second of all streams together, where the client says how many.
+    pub fn total_rate(&self) -> Option<u64> {
+        Some(self.rate?.saturating_mul(self.streams() as u64))
+    }
+}
+
+/// A version, as far as it can be printed: a client may say anything.
+fn printable(version: &str) -> &str {
+    let end = version.find(|c: char| !c.is_ascii_graphic()).unwrap_or(version.len()).min(24);
+    version.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_wire::iperf3::Wishes;
+
+    fn asked() -> Parameters {
+        Parameters {
+            tcp: true,
+            time: 10,
+            parallel: 2,
+            len: 131_072,
+            client_version: Some("3.12".into()),
+            ..Parameters::default()
+        }
+    }
+
+    fn plan(asked: &Parameters) -> Result<Plan, Unfit> {
+        Plan::of(asked, &Limits::default())
+    }
+
+    #[test]
+    fn what_iperf3_asks_for_by_default_is_a_plan() {
+        let plan = plan(&asked()).unwrap();
+        assert_eq!((plan.up, plan.down, plan.udp), (2, 0, false));
+        assert_eq!(
+            (plan.time_ns, plan.rate, plan.total_rate()),
+            (Some(10_000_000_000), None, None)
+        );
+        assert_eq!(plan.program, "iperf3 3.12");
+    }
+
+    #[test]
+    fn what_no_test_has_and_what_is_beyond_the_limits_is_refused_in_iperf3s_numbers() {
+        let codes = [
+            Parameters { udp: true, ..asked() },
+            Parameters { tcp: false, sctp: true, ..asked() },
+            Parameters { parallel: 0, ..asked() },
+            Parameters { parallel: 129, ..asked() },
+            Parameters { len: 0, ..asked() },
+            Parameters { len: 2 << 20, ..asked() },
+            Parameters { tcp: false, udp: true, len: 65_508, ..asked() },
+            Parameters { tcp: false, udp: true, len: 11, ..asked() },
+            Parameters { omit: 601, ..asked() },
+            Parameters { time: 3601, ..asked() },
+            Parameters { time: u32::MAX, omit: 600, ..asked() },
+            Parameters { tos: Some(256), ..asked() },
+            Parameters { tos: Some(-1), ..asked() },
+            Parameters { congestion: Some("a".repeat(16)), ..asked() },
+        ]
+        .map(|asked| plan(&asked).unwrap_err().code);
+        assert_eq!(codes, [18, 18, 6, 6, 7, 7, 20, 20, 12, 5, 5, 21, 21, 134]);
+    }
+
+    #[test]
+    fn wishes_go_before_what_iperf3_can_say() {
+        let wishes = Wishes {
+            version: 1,
+            look_ms: 100,
+            congestion: vec!["cubic".into(), "bbr".into()],
+            time_ms: Some(1500),
+            ..Wishes::default()
+        };
+        let asked = Parameters { time: 2, quell: Some(wishes), ..asked() };
+        let plan = plan(&asked).unwrap();
+        assert_eq!((plan.time_ns, plan.look_ns), (Some(1_500_000_000), 100_000_000));
+        assert_eq!(
+            [0, 1, 2].map(|n| plan.congestion_of(n)),
+            [Some("cubic"), Some("bbr"), Some("bbr")]
+        );
+    }
+
+    #[test]
+    fn a_version_can_not_write_to_the_log_what_it_likes() {
+        assert_eq!(printable("3.12\n#9 forged"), "3.12");
+        assert_eq!(printable(&"9".repeat(100)).len(), 24);
+    }
+}

@@ -1,0 +1,217 @@
+//! What a test showed at this end: the results for the client, the line for the log, and the text that an iperf3 server would print.
+
+use super::Measured;
+use super::lane::{Lane, Mark};
+use super::plan::Plan;
+use crate::event::Outcome;
+use quell_load::look::{self, CpuTimes};
+use quell_wire::iperf3::{Host, Part, Results, StreamResult};
+use std::fmt::Write;
+
+/// The line for the log.
+pub fn outcome(plan: &Plan, lanes: &[Lane], measured: &Measured) -> Outcome {
+    let seconds = measured.seconds_counted();
+    let mut outcome = Outcome { seconds, ..Outcome::default() };
+    for (lane, mark) in lanes.iter().zip(measured.counted()) {
+        if lane.sends {
+            outcome.sent_bytes += mark.bytes;
+            if let Some(more) = mark.retransmits {
+                *outcome.retransmits.get_or_insert(0) += more;
+            }
+        } else {
+            outcome.received_bytes += mark.bytes;
+            if plan.udp {
+                *outcome.packets.get_or_insert(0) += mark.packets;
+                *outcome.lost_packets.get_or_insert(0) += mark.lost();
+                let jitter_ms = mark.jitter_ns as f64 / 1e6;
+                outcome.jitter_ms = Some(outcome.jitter_ms.unwrap_or(0.0).max(jitter_ms));
+            }
+        }
+    }
+    let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+    outcome.received_bits_per_second = rate(outcome.received_bytes);
+    outcome.sent_bits_per_second = rate(outcome.sent_bytes);
+    outcome
+}
+
+/// The results for the client.
+pub fn results(plan: &Plan, lanes: &[Lane], measured: &mut Measured) -> Results {
+    let wall = measured.end_ns.saturating_sub(measured.start_ns) as f64 / 1e9;
+    let (user, system) = measured.cpu.seconds();
+    let percent = |seconds: f64| if wall > 0.0 { 100.0 * seconds / wall } else { 0.0 };
+    let counted: Vec<Mark> = measured.counted().collect();
+    let seconds = measured.seconds_counted();
+    let streams = lanes
+        .iter()
+        .zip(&counted)
+        .zip(&measured.last)
+        .map(|((lane, mark), last)| StreamResult {
+            id: lane.id,
+            bytes: mark.bytes,
+            retransmits: mark.retransmits.map_or(-1, signed),
+            jitter: mark.jitter_ns as f64 / 1e9,
+            // Lost ones of the time that does not count are left out, and all packets are told with those that do not count beside them:
+            // so versions that know the second key and versions that do not come to the same figures.
+            errors: if lane.sends { 0 } else { signed(mark.lost()) },
+            omitted_errors: None,
+            packets: signed(if plan.udp { last.expected } else { 0 }),
+            omitted_packets: None,
+            start_time: 0.0,
+            end_time: seconds,
+        })
+        .map(|stream| omitted(stream, plan, lanes, measured))
+        .collect();
+    let sends = lanes.iter().any(|lane| lane.sends);
+    Results {
+        cpu_util_total: percent(user + system),
+        cpu_util_user: percent(user),
+        cpu_util_system: percent(system),
+        sender_has_retransmits: if sends { i32::from(!plan.udp) } else { -1 },
+        congestion_used: lanes.first().and_then(Lane::congestion),
+        server_output_text: plan.output.then(|| text(plan, lanes, measured)),
+        server_output_json: None,
+        streams,
+        quell: plan.quell.then(|| part(lanes, &counted, measured)),
+    }
+}
+
+fn omitted(stream: StreamResult, plan: &Plan, lanes: &[Lane], measured: &Measured) -> StreamResult {
+    let place = lanes.iter().position(|lane| lane.id == stream.id);
+    let Some(base) = place.and_then(|place| measured.base.get(place)) else { return stream };
+    if plan.omit_ns == 0 || !plan.udp {
+        return stream;
+    }
+    StreamResult { omitted_errors: Some(0), omitted_packets: Some(signed(base.expected)), ..stream }
+}
+
+fn part(lanes: &[Lane], counted: &[Mark], measured: &mut Measured) -> Part {
+    let moments = std::mem::take(&mut measured.moments);
+    let streams = lanes.iter().zip(counted).zip(moments);
+    let after = measured.host.map(|_| look::counters(measured.device.as_deref()));
+    let cpu = measured.host.map(|(_, cpu)| CpuTimes::now().since(&cpu));
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cpus = quell_sys::affinity::allowed_cpus().map_or(0, |cpus| cpus.len());
+    Part {
+        version: 1,
+        host: Host {
+            quell: env!("CARGO_PKG_VERSION").into(),
+            kernel: kernel.trim().into(),
+            cpus: u32::try_from(cpus).unwrap_or(0),
+            cpu_busy: cpu.and_then(|cpu| cpu.host_busy),
+        },
+        before: measured.host.map(|(counters, _)| counters),
+        after,
+        streams: streams.map(|((lane, mark), moments)| lane.part(mark, moments)).collect(),
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+const LINE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
+
+/// What `iperf3 -s` prints of a test, for clients that want to see it.
+fn text(plan: &Plan, lanes: &[Lane], measured: &Measured) -> String {
+    let mut out = String::from("Server: Quell ");
+    out += env!("CARGO_PKG_VERSION");
+    out.push('\n');
+    let receives = lanes.iter().any(|lane| !lane.sends);
+    let head = match (plan.udp, receives) {
+        (true, true) => {
+            "[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams"
+        }
+        (true, false) => "[ ID] Interval           Transfer     Bitrate         Total Datagrams",
+        (false, true) => "[ ID] Interval           Transfer     Bitrate",
+        (false, false) => "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd",
+    };
+    out += head;
+    out.push('\n');
+    let mut before = (measured.start_ns, vec![Mark::default(); lanes.len()]);
+    let end = (measured.end_ns, measured.last.clone());
+    let rest = measured.seconds.iter().chain(std::iter::once(&end));
+    for (now, marks) in rest {
+        let span = now.saturating_sub(before.0);
+        // What is left at the end is a line of its own when it is long enough to say something.
+        if span < 100_000_000 {
+            continue;
+        }
+        let counts = before.0.saturating_add(100_000_000) >= measured.count_ns;
+        let zero = if counts { measured.count_ns } else { measured.start_ns };
+        let from = before.0.saturating_sub(zero) as f64 / 1e9;
+        let to = now.saturating_sub(zero) as f64 / 1e9;
+        for ((lane, mark), old) in lanes.iter().zip(marks).zip(&before.1) {
+            let note = if counts { "" } else { "(omitted)" };
+            line(&mut out, plan, lane, (from, to), &mark.since(old), note);
+        }
+        before = (*now, marks.clone());
+    }
+    let _ = writeln!(out, "{LINE}\n{head}");
+    let seconds = measured.seconds_counted();
+    for (lane, mark) in lanes.iter().zip(measured.counted()) {
+        let who = if lane.sends { "sender" } else { "receiver" };
+        line(&mut out, plan, lane, (0.0, seconds), &mark, who);
+    }
+    out
+}
+
+fn line(
+    out: &mut String,
+    plan: &Plan,
+    lane: &Lane,
+    (from, to): (f64, f64),
+    mark: &Mark,
+    note: &str,
+) {
+    let rate = if to > from { mark.bytes as f64 * 8.0 / (to - from) } else { 0.0 };
+    let mut text = format!(
+        "[{:>3}] {from:>6.2}-{to:<6.2} sec  {}  {}",
+        lane.id,
+        binary(mark.bytes as f64, "Bytes", 1024.0),
+        binary(rate, "bits/sec", 1000.0)
+    );
+    match (plan.udp, lane.sends) {
+        (true, false) => {
+            let (lost, all) = (mark.lost(), mark.expected);
+            let share = 100.0 * lost as f64 / all.max(1) as f64;
+            let jitter = mark.jitter_ns as f64 / 1e6;
+            let _ = write!(text, "  {jitter:.3} ms  {lost}/{all} ({share:.2}%)");
+        }
+        (true, true) => {
+            let _ = write!(text, "  {}", mark.packets);
+        }
+        (false, true) => {
+            let cwnd = binary(mark.cwnd as f64, "Bytes", 1024.0);
+            let _ = write!(text, "  {:>3}  {cwnd}", mark.retransmits.unwrap_or(0));
+        }
+        (false, false) => {}
+    }
+    let _ = writeln!(out, "{}", format!("{text}  {note}").trim_end());
+}
+
+/// As iperf3 writes amounts: four places, prefixes of 1024 for bytes and of 1000 for bits.
+fn binary(value: f64, unit: &str, step: f64) -> String {
+    let mut value = value;
+    let mut prefix = "";
+    for next in ["K", "M", "G", "T"] {
+        if value < step {
+            break;
+        }
+        value /= step;
+        prefix = next;
+    }
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:>4.digits$} {prefix}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_written_as_iperf3_does() {
+        let said = [0.0, 131_072.0, 6_291_456.0].map(|v| binary(v, "Bytes", 1024.0));
+        assert_eq!(said, ["0.00 Bytes", " 128 KBytes", "6.00 MBytes"]);
+        assert_eq!(binary(50_300_000.0, "bits/sec", 1000.0), "50.3 Mbits/sec");
+    }
+}

@@ -1,0 +1,172 @@
+//! The control connection of one test.
+
+use super::plan::Unfit;
+use nix::errno::Errno;
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::exchange::{Exchange, ExchangeError};
+use quell_sys::socket::stream::Stream;
+use quell_sys::wait::Bell;
+use quell_wire::iperf3::{self, LENGTH, LONGEST_PARAMETERS, LONGEST_RESULTS, Parameters, State};
+
+/// One end of the conversation.
+#[derive(Debug)]
+pub struct Talk<'a> {
+    stream: &'a Stream,
+    exchange: Exchange<'a>,
+    step_ns: u64,
+}
+
+/// Why a test ends before its end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Break {
+    /// It can't be.
+    #[error("{0}")]
+    Unfit(#[from] Unfit),
+    /// It may not be now.
+    #[error("{0}")]
+    Busy(String),
+    /// The client says that it stops.
+    #[error("the client was stopped")]
+    ClientStopped,
+    /// The client is gone.
+    #[error("the client went away")]
+    Gone,
+    /// The client does not go on.
+    #[error("the client did not go on in time")]
+    Late,
+    /// The client says what it should not.
+    #[error("the client does not keep to the protocol: {0}")]
+    Protocol(String),
+    /// It took longer than it may.
+    #[error("its time was up")]
+    TimeUp,
+    /// The server ends.
+    #[error("the server was stopped")]
+    ServerStopped,
+    /// The system would not let us.
+    #[error("{0}")]
+    System(#[from] SysError),
+}
+
+impl From<ExchangeError> for Break {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Closed => Self::Gone,
+            ExchangeError::Late => Self::Late,
+            ExchangeError::Stopped => Self::ServerStopped,
+            ExchangeError::System(error) => Self::System(error),
+        }
+    }
+}
+
+impl<'a> Talk<'a> {
+    /// With one client; each step may take so long.
+    pub fn new(stream: &'a Stream, step_ns: u64, stop: &'a Bell) -> Result<Self, SysError> {
+        Ok(Self { stream, exchange: Exchange::new(stream, None, stop)?, step_ns })
+    }
+
+    /// The next step begins.
+    fn step(&mut self) -> Result<(), SysError> {
+        self.exchange.until(Some(monotonic_ns().saturating_add(self.step_ns)))
+    }
+
+    /// Says where the test stands.
+    pub fn say(&mut self, state: State) -> Result<(), Break> {
+        self.step()?;
+        Ok(self.exchange.write(&[state.byte()])?)
+    }
+
+    /// The client's parameters.
+    pub fn parameters(&mut self) -> Result<Parameters, Break> {
+        self.step()?;
+        let length = self.length(LONGEST_PARAMETERS, "parameters")?;
+        // Memory grows with what came and not with what was announced; and that is bounded.
+        let mut text = Vec::new();
+        while text.len() < length {
+            let start = text.len();
+            text.resize(length.min(start + 4096), 0);
+            self.exchange.read(&mut text[start..])?;
+        }
+        iperf3::read(&text).map_err(|error| {
+            Unfit::new(Unfit::PARAMETERS, format!("its parameters can't be read: {error}")).into()
+        })
+    }
+
+    /// Takes the client's results and throws them away: this end counts for itself.
+    pub fn results(&mut self) -> Result<(), Break> {
+        self.step()?;
+        let mut left = self.length(LONGEST_RESULTS, "results")?;
+        let mut bytes = [0; 4096];
+        while left > 0 {
+            let part = left.min(bytes.len());
+            self.exchange.read(&mut bytes[..part])?;
+            left -= part;
+        }
+        Ok(())
+    }
+
+    /// Sends something whole.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), Break> {
+        self.step()?;
+        Ok(self.exchange.write(bytes)?)
+    }
+
+    fn length(&mut self, longest: usize, what: &str) -> Result<usize, Break> {
+        let mut bytes = [0; LENGTH];
+        self.exchange.read(&mut bytes)?;
+        iperf3::length(bytes, longest).ok_or_else(|| {
+            let announced = u32::from_be_bytes(bytes);
+            Break::Protocol(format!("{what} of {announced} bytes; at most {longest} are read"))
+        })
+    }
+
+    /// Waits for the client's next word.
+    pub fn hear(&mut self) -> Result<State, Break> {
+        self.step()?;
+        let mut byte = [0];
+        self.exchange.read(&mut byte)?;
+        word(byte[0])
+    }
+
+    /// The client's word, if there is one now.
+    pub fn heard(&self) -> Result<Option<State>, Break> {
+        let mut byte = [0];
+        match self.stream.read_now(&mut byte) {
+            Ok(0) => Err(Break::Gone),
+            Ok(_) => word(byte[0]).map(Some),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
+            Err(Errno::ECONNRESET | Errno::ETIMEDOUT | Errno::EPIPE) => Err(Break::Gone),
+            Err(errno) => Err(SysError::new("read from a TCP connection", errno).into()),
+        }
+    }
+
+    /// Tells the client, in its words, why it is over; whether it hears it is its affair.
+    pub fn part(&self, why: &Break) {
+        let error = |code: u32, errno: u32| {
+            let state = [State::ServerError.byte()];
+            [&state[..], &code.to_be_bytes(), &errno.to_be_bytes()].concat()
+        };
+        let bytes = match why {
+            Break::Unfit(unfit) => error(unfit.code, 0),
+            Break::Busy(_) => vec![State::AccessDenied.byte()],
+            Break::TimeUp | Break::ServerStopped | Break::Late => {
+                vec![State::ServerTerminate.byte()]
+            }
+            Break::System(e) => error(Unfit::SYSTEM, u32::try_from(e.errno as i32).unwrap_or(0)),
+            Break::Protocol(_) => error(Unfit::MESSAGE, 0),
+            Break::ClientStopped | Break::Gone => return,
+        };
+        // Nine bytes always find room in a socket that was hardly used.
+        let _ = self.stream.write_now(&bytes);
+        self.stream.finish();
+    }
+}
+
+fn word(byte: u8) -> Result<State, Break> {
+    match State::read(byte) {
+        Some(State::ClientTerminate) => Err(Break::ClientStopped),
+        Some(state) => Ok(state),
+        None => Err(Break::Protocol(format!("no state is {byte}"))),
+    }
+}

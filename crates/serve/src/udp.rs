@@ -1,0 +1,135 @@
+//! The UDP port: who opens a stream of a test, and who wants packets reflected.
+//!
+//! ```text
+//!    4 bytes, iperf3's hello ──► a test of that address waits for a stream? ──► a socket of its own, and 4 bytes back
+//!   44 bytes or more, STAMP ───► the same size back (RFC 8762)
+//!   anything else ─────────────► nothing
+//! ```
+//!
+//! No answer is larger than its question, so that forged addresses gain nothing: only one who has a TCP connection to the server, and so
+//! has proven an address, gets more, and gets it there.
+
+use crate::hub::{Hub, Opened};
+use quell_probe::sessions::Sessions;
+use quell_sys::SysError;
+use quell_sys::socket::inbox::{Arrival, Inbox};
+use quell_sys::socket::shared::SharedUdp;
+use quell_sys::wait::{came, readable, wait};
+use quell_sys::wall::realtime_ns;
+use quell_wire::iperf3::Hello;
+use quell_wire::stamp::{ReflectorPacket, SenderPacket};
+use std::os::fd::AsFd;
+
+/// Datagrams taken in one call.
+const BATCH: usize = 8;
+/// Largest datagram.
+const LARGEST: usize = 65_535;
+
+/// Serves the port until the server ends; how many packets it reflected.
+pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
+    let mut inbox = Inbox::new(BATCH, LARGEST);
+    let mut sessions = Sessions::new();
+    let mut reflected = 0;
+    loop {
+        let mut fds = [readable(hub.stop), readable(port.socket())];
+        wait(&mut fds)?;
+        if came(&fds[0]) {
+            return Ok(reflected);
+        }
+        // An error here is about an answer whose asker is gone: nobody needs to know.
+        let got = inbox.receive(port.socket().as_fd()).unwrap_or(0);
+        for n in 0..got {
+            let Some((arrival, bytes)) = inbox.datagram_mut(n) else { continue };
+            reflected += u64::from(take(hub, port, &mut sessions, &arrival, bytes));
+        }
+    }
+}
+
+/// Takes one datagram; whether it was reflected.
+fn take(
+    hub: &Hub<'_>,
+    port: &SharedUdp,
+    sessions: &mut Sessions,
+    arrival: &Arrival,
+    bytes: &mut [u8],
+) -> bool {
+    if Hello::read(bytes).is_some() {
+        greet(hub, port, sessions, arrival, bytes);
+        return false;
+    }
+    reflect(port, sessions, arrival, bytes)
+}
+
+/// A client opens a stream.
+fn greet(
+    hub: &Hub<'_>,
+    port: &SharedUdp,
+    sessions: &mut Sessions,
+    arrival: &Arrival,
+    bytes: &[u8],
+) {
+    let Some(from) = arrival.from else { return };
+    // Nobody waits: no answer, and not a word either, or anybody could fill the log under forged addresses.
+    let Some(waiting) = hub.waiting_at(from.ip().to_canonical()) else { return };
+    match port.branch(from, arrival.to) {
+        Ok((socket, strays)) => {
+            // Sent here as later data is; a reply that is lost is sent again when the hello comes again.
+            let _ = socket.send(&reply(bytes));
+            // Another stream may have taken the last place: then nobody holds this socket, and it closes.
+            let _ = waiting.add(Opened::Udp(socket));
+            for mut stray in strays {
+                if Hello::read(&stray.bytes).is_some() {
+                    // Once only: what strays while that one's socket is made is lost, as on any network.
+                    if let Some(other) =
+                        stray.arrival.from.and_then(|f| hub.waiting_at(f.ip().to_canonical()))
+                        && let Some(peer) = stray.arrival.from
+                        && let Ok((socket, _)) = port.branch(peer, stray.arrival.to)
+                    {
+                        let _ = socket.send(&reply(&stray.bytes));
+                        let _ = other.add(Opened::Udp(socket));
+                    }
+                } else {
+                    reflect(port, sessions, &stray.arrival, &mut stray.bytes);
+                }
+            }
+        }
+        Err(error) => hub.refuse(from, format!("no socket for its UDP stream: {error}")),
+    }
+}
+
+/// What a hello is answered with. A client tells the server's byte order from it.
+pub fn reply(hello: &[u8]) -> [u8; 4] {
+    const OLD: [u8; 4] = 123_456_789u32.to_le_bytes();
+    const OLD_ANSWER: [u8; 4] = 987_654_321u32.to_le_bytes();
+    match hello == OLD {
+        true => OLD_ANSWER,
+        // Of a machine with the other byte order the two look exchanged, and the answer has to be as well.
+        false if hello == Hello::Server.bytes() => Hello::Client.bytes(),
+        false => Hello::Server.bytes(),
+    }
+}
+
+/// Answers a STAMP packet with one of the same size.
+fn reflect(port: &SharedUdp, sessions: &mut Sessions, arrival: &Arrival, bytes: &mut [u8]) -> bool {
+    let Some(from) = arrival.from else { return false };
+    let Some(packet) = SenderPacket::read(bytes) else { return false };
+    let seq = sessions.number(from, packet.ssid);
+    let now = realtime_ns();
+    let received = arrival.stamp_ns.unwrap_or(now);
+    ReflectorPacket::reflect(bytes, seq, received, now, arrival.ttl.unwrap_or(0));
+    let tos = quell_probe::reflector::answer_tos(arrival.tos.unwrap_or(0));
+    // What can't be sent is a loss on the way back, which the asker finds out by the count.
+    port.socket().reply(bytes, from, arrival.to, tos).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_hello_has_its_answer() {
+        assert_eq!(reply(b"9876"), *b"6789");
+        assert_eq!(reply(b"6789"), *b"9876");
+        assert_eq!(reply(&123_456_789u32.to_le_bytes()), 987_654_321u32.to_le_bytes());
+    }
+}
