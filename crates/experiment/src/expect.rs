@@ -291,7 +291,7 @@ impl Claim {
             Some((_, held, found)) if values.len() == 1 => {
                 (held, found.split(" in ").next().unwrap_or(&found).to_string())
             }
-            Some((_, held, found)) => (held, format!("{found}, the closest of {}", values.len())),
+            Some((_, held, found)) => (held, format!("{found}, the worst of {}", values.len())),
             None => (false, format!("nothing was measured for {}", self.left)),
         };
         Verdict { claim: self.text.clone(), held, found }

@@ -35,6 +35,7 @@ mod peer {
     pub const TX_BYTES: u16 = 8;
     pub const ALLOWED_IPS: u16 = 9;
     pub const REPLACE_ALLOWED_IPS: u32 = 2;
+    pub const UPDATE_ONLY: u32 = 4;
 }
 mod allowed {
     pub const FAMILY: u16 = 1;
@@ -123,6 +124,28 @@ impl Wireguard {
         let tried = format!("set up WireGuard on interface {index}");
         let mut message = self.family.message(tried, SET_DEVICE);
         write_config(index, config, message.attrs());
+        self.family.socket.request_ack(&message)
+    }
+
+    /// Turns a peer's keepalive on (whole seconds, 1 to 65535) or off; the rest stays, its session too. Turned on while the interface is
+    /// up, an empty packet is sent at once, and a handshake before it where there is no session.
+    pub fn keepalive(
+        &mut self,
+        index: u32,
+        peer: PublicKey,
+        every: Option<Duration>,
+    ) -> Result<(), NetlinkError> {
+        let tried = format!("set a WireGuard peer's keepalive on interface {index}");
+        let mut message = self.family.message(tried, SET_DEVICE);
+        let seconds = every.map_or(0, |span| u16::try_from(span.as_secs()).unwrap_or(u16::MAX));
+        message.attrs().u32(device::INDEX, index).nested(device::PEERS, |peers| {
+            peers.nested(0, |element| {
+                element
+                    .bytes(peer::PUBLIC_KEY, &peer.0)
+                    .u32(peer::FLAGS, peer::UPDATE_ONLY)
+                    .u16(peer::KEEPALIVE, seconds);
+            });
+        });
         self.family.socket.request_ack(&message)
     }
 

@@ -41,13 +41,10 @@ pub enum Command {
         name: String,
     },
     /// Check an experiment file without running it
-    Check {
-        /// Name of a built-in experiment, or a file
-        experiment: String,
-        /// Print the queues as the tc commands that would make them
-        #[arg(long)]
-        tc: bool,
-    },
+    #[command(
+        after_help = "Examples:\n  quell check my.toml\n  quell check home-link --tc --set topology.link.dsl.up.rate=5Mbit"
+    )]
+    Check(Check),
     /// List the runs in a folder
     Runs {
         #[command(flatten)]
@@ -171,7 +168,7 @@ pub struct Run {
     #[arg(long)]
     pub repeat: Option<u32>,
     /// From this comes all randomness
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     pub seed: Option<u64>,
     /// Cells side by side; as many as CPUs where absent (one on the host's kernel)
     #[arg(long)]
@@ -287,6 +284,23 @@ pub struct Source {
     /// A ready kernel instead of one that Quell builds
     #[arg(long, value_name = "FILE")]
     pub kernel_file: Option<PathBuf>,
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
+}
+
+/// What `quell check` checks.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Name of a built-in experiment, or a file
+    pub experiment: String,
+    /// Print the queues as the tc commands that would make them
+    #[arg(long)]
+    pub tc: bool,
+    /// Change a field first, as `quell run --set` does (repeatable)
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub changes: Vec<String>,
 }
 
 /// `quell lab`.

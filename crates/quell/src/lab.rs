@@ -7,7 +7,7 @@ use quell_experiment::run::{Carrier, lab_exec};
 use quell_experiment::spec::load_file;
 use quell_lab::cell::CellPlan;
 use quell_lab::exec::{ExecPlan, Program};
-use quell_lab::topology::{Network, Topology};
+use quell_lab::topology::Topology;
 use quell_model::CellId;
 use quell_units::Span;
 use std::collections::BTreeMap;
@@ -41,14 +41,15 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
             ))
         })?;
         network.find("--with", host.trim()).map_err(Failure::usage)?;
-        let argv: Vec<String> =
-            command.split_whitespace().map(|w| addressed(&network, w)).collect();
+        let words = command.split_whitespace().map(|w| network.fill_in("--with", w));
+        let argv = words.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
         if argv.is_empty() {
             return Err(Failure::usage(format!("--with \"{text}\" names no program")));
         }
         companions.push(Program { host: host.trim().into(), argv });
     }
-    let argv = argv.iter().map(|w| addressed(&network, w)).collect();
+    let words = argv.iter().map(|w| network.fill_in("the command line", w));
+    let argv = words.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
     let plan = ExecPlan {
         cell,
         main: Program { host, argv },
@@ -76,20 +77,6 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
     let stop = if interactive { &never } else { &*stop };
     let code = lab_exec(&plan, &carrier, real_time, stop).map_err(Failure::system)?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(255)))
-}
-
-/// `{node}` and `{node/6}` become addresses.
-fn addressed(network: &Network, word: &str) -> String {
-    let mut text = word.to_string();
-    for (index, node) in network.nodes.iter().enumerate() {
-        if let Some(v6) = network.v6(index) {
-            text = text.replace(&format!("{{{}/6}}", node.name), &v6.to_string());
-        }
-        if let Some(v4) = network.v4(index) {
-            text = text.replace(&format!("{{{}}}", node.name), &v4.to_string());
-        }
-    }
-    text
 }
 
 /// The network of an experiment, with the queues of a scenario where one is named; or a topology by itself.

@@ -1,6 +1,7 @@
 //! `quell`: the command line, and nothing else.
 
 mod args;
+mod check;
 mod failure;
 mod keep;
 mod kernel;
@@ -64,7 +65,7 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(&args),
         Command::List(json) => run::list(json.json),
         Command::ShowExperiment { name } => run::show_experiment(&name),
-        Command::Check { experiment, tc } => run::check(&experiment, tc),
+        Command::Check(args) => check::check(&args),
         Command::Runs { place, json } => results::runs(&place.base, json.json),
         Command::Show { run, json } => results::show(&run, json.json),
         Command::Plot { run, figure, output } => {

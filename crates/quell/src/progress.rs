@@ -1,4 +1,4 @@
-//! Progress for a person: a bar a scenario on a terminal, a line a finished scenario in a pipe.
+//! Progress for a person: a bar a scenario on a terminal; in a pipe a line a finished scenario, and one every few seconds.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quell_experiment::run::Progress;
@@ -9,7 +9,12 @@ use std::time::Duration;
 pub struct Show {
     bars: Option<(MultiProgress, ProgressBar, Vec<ProgressBar>)>,
     told: Vec<bool>,
+    /// When the last line went to a pipe.
+    last: Duration,
 }
+
+/// Longest silence in a pipe.
+const SILENCE: Duration = Duration::from_secs(5);
 
 const STEPS: u64 = 1000;
 
@@ -39,7 +44,7 @@ impl Show {
             sum.set_prefix("all");
             (all, sum, bars)
         });
-        Show { bars, told: vec![false; scenarios.len()] }
+        Show { bars, told: vec![false; scenarios.len()], last: Duration::ZERO }
     }
 
     /// How far it came.
@@ -55,17 +60,25 @@ impl Show {
                 sum.set_message(left);
             }
             None => {
+                let mut done = Vec::new();
                 for (told, (name, fraction)) in self.told.iter_mut().zip(&progress.scenarios) {
                     if !*told && *fraction >= 1.0 {
                         *told = true;
-                        // Standard error may be closed; then nobody wants to know.
-                        let _ = writeln!(
-                            std::io::stderr(),
-                            "{name} done; {:.0} % of all after {}, {left}",
-                            progress.fraction * 100.0,
-                            words(progress.elapsed)
-                        );
+                        done.push(format!("{name} done; "));
                     }
+                }
+                if done.is_empty() && progress.elapsed >= self.last + SILENCE {
+                    done.push(String::new());
+                }
+                for what in done {
+                    self.last = progress.elapsed;
+                    // Standard error may be closed; then nobody wants to know.
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "{what}{:.0} % of all after {}, {left}",
+                        progress.fraction * 100.0,
+                        words(progress.elapsed)
+                    );
                 }
             }
         }

@@ -292,7 +292,7 @@ pub fn after_run(
     if args.json.json {
         print!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
     } else {
-        print!("{}", table::render(manifest, &opened.results, &opened.published));
+        print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
         print!("{}", opened.footnote);
         print!("{}", verdicts(&manifest.expectations));
         println!();
@@ -366,14 +366,30 @@ fn failed_tasks(manifest: &Manifest) -> Option<String> {
     Some(text)
 }
 
+/// Columns of the terminal that the tables go to; in a pipe, as many as they may have.
+fn columns() -> usize {
+    match terminal_size::terminal_size_of(std::io::stdout()) {
+        Some((width, _)) => width.0.into(),
+        None => table::WIDEST,
+    }
+}
+
+/// Each claim with what was found; that stands below where it has no room beside.
 fn verdicts(expectations: &[ExpectationRecord]) -> String {
     if expectations.is_empty() {
         return String::new();
     }
+    let room = columns().min(table::WIDEST);
     let mut text = String::from("\nexpectations\n");
     for e in expectations {
         let sign = if e.held { "✓ holds" } else { "✗ FAILS" };
-        text.push_str(&format!("  {sign}  {:<52} {}\n", e.claim, e.found));
+        let line = format!("  {sign}  {:<52} {}", e.claim, e.found);
+        if line.chars().count() <= room {
+            text.push_str(&line);
+        } else {
+            text.push_str(&format!("  {sign}  {}\n           {}", e.claim, e.found));
+        }
+        text.push('\n');
     }
     text
 }
@@ -429,7 +445,7 @@ pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
     if as_json {
         print!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
     } else {
-        print!("{}", table::render(manifest, &opened.results, &opened.published));
+        print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
         print!("{}", opened.footnote);
         print!("{}", verdicts(&manifest.expectations));
     }

@@ -1,4 +1,4 @@
-//! `quell run`, `quell list`, `quell show-experiment`, `quell check`.
+//! `quell run`, `quell list`, `quell show-experiment`.
 
 use crate::args::{Backend, Guest, Run};
 use crate::failure::Failure;
@@ -8,10 +8,8 @@ use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
 use quell_experiment::spec::{Experiment, check, load_file, set};
 use quell_experiment::{builtin, nearest};
-use quell_lab::build::ifb_name;
 use quell_lab::cell::CellPlan;
 use quell_lab::kernel::{congestion_asked, congestion_controls};
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -281,43 +279,5 @@ pub fn show_experiment(name: &str) -> Result<ExitCode, Failure> {
         Failure::usage(format!("no experiment `{name}` is built in{}", nearest::hint(name, &names)))
     })?;
     print!("{text}");
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `quell check`.
-pub fn check(name: &str, tc: bool) -> Result<ExitCode, Failure> {
-    let ready = prepare(name, &[], &[])?;
-    let length: f64 = ready.plans.iter().map(|p| p.length().as_secs_f64()).sum();
-    println!(
-        "{}: {} scenarios, {} probes, {} cells, {length:.0} s inside the experiment; {} claims",
-        ready.experiment.name,
-        ready.experiment.scenario.len(),
-        ready.experiment.probe.len(),
-        ready.plans.len(),
-        ready.experiment.expect.len()
-    );
-    if tc {
-        let mut told = BTreeSet::new();
-        // The cells of a scenario have the same queues.
-        for plan in ready.plans.iter().filter(|p| told.insert(p.id.scenario.clone())) {
-            for queue in &plan.queues {
-                println!("\n# scenario {}, {}", plan.id.scenario, queue.on);
-                let mut device = queue.on.device.clone();
-                if queue.incoming {
-                    let outside = std::mem::replace(&mut device, ifb_name(&queue.on.device));
-                    println!("ip link add {device} type ifb");
-                    println!("ip link set {device} up");
-                    println!("tc qdisc replace dev {outside} ingress");
-                    println!(
-                        "tc filter add dev {outside} parent ffff: matchall action mirred egress redirect dev {device}"
-                    );
-                }
-                let steps = queue.tree.plan().map_err(Failure::usage)?;
-                for command in quell_tc::commands(&steps, &device) {
-                    println!("{command}");
-                }
-            }
-        }
-    }
     Ok(ExitCode::SUCCESS)
 }

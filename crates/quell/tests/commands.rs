@@ -236,6 +236,41 @@ fn a_lab_needs_hosts_and_programs_that_are_there() {
 }
 
 #[test]
+fn a_name_in_braces_that_no_node_has_is_refused_with_the_right_one() {
+    let desk = desk();
+    let said = desk.quell(&["lab", "exec", "home-link", "b", "--", "ping", "{sever}"]).refused(2);
+    says(&said, &["`sever`", "did you mean `server`?", "doubled braces"]);
+    let with = ["lab", "exec", "home-link", "b", "--with", "server: x {sever}", "--", "true"];
+    says(&desk.quell(&with).refused(2), &["--with", "did you mean `server`?"]);
+}
+
+#[test]
+fn a_check_takes_changes_and_shows_the_queues_of_the_timeline_too() {
+    let desk = desk();
+    desk.write(
+        "timed.toml",
+        format!(
+            "{BASE}\n[[timeline]]\nat = \"1s\"\non = \"router:wan\"\nqueue = {{ kind = \"fq_codel\" }}\n"
+        ),
+    );
+    let told = desk.quell(&["check", "timed.toml", "--tc"]).fine();
+    says(&told, &["router:wan at 1s", "fq_codel", "at most"]);
+    let error = desk.quell(&["check", "my.toml", "--set", "duratoin=5s"]).refused(2);
+    says(&error, &["with duratoin=5s", "did you mean `duration`?"]);
+    let changed = desk.quell(&["check", "my.toml", "--set", "repeat=3"]).fine();
+    assert_ne!(changed, desk.quell(&["check", "my.toml"]).fine());
+}
+
+#[test]
+fn a_seed_is_a_whole_number() {
+    let desk = desk();
+    for seed in ["-1", "1.5", "x"] {
+        let error = desk.quell(&["run", "my.toml", "--seed", seed]).refused(2);
+        says(&error, &[seed, "--seed", "whole number from 0"]);
+    }
+}
+
+#[test]
 fn what_was_never_run_can_not_be_shown() {
     let desk = Desk::new();
     for command in ["show", "report"] {

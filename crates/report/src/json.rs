@@ -65,8 +65,20 @@ struct Times {
 
 impl From<&Spread> for Times {
     fn from(s: &Spread) -> Self {
-        Self { min: s.min, mean: s.mean, p50: s.p50, p90: s.p90, p99: s.p99, max: s.max }
+        Self {
+            min: tidy(s.min),
+            mean: tidy(s.mean),
+            p50: tidy(s.p50),
+            p90: tidy(s.p90),
+            p99: tidy(s.p99),
+            max: tidy(s.max),
+        }
     }
+}
+
+/// A value to 12 digits, far finer than anything is measured: what is left of binary arithmetic (0.30000000000000004) goes.
+fn tidy(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
 }
 
 impl<'a> Row<'a> {
@@ -80,12 +92,12 @@ impl<'a> Row<'a> {
             repeat: result.cell.repeat,
             sent: result.sent(),
             received: result.received(),
-            loss_ratio: result.loss_ratio(),
-            jitter_ms: echo.and_then(|e| e.jitter_ms),
+            loss_ratio: result.loss_ratio().map(tidy),
+            jitter_ms: echo.and_then(|e| e.jitter_ms).map(tidy),
             rtt_ms: times(echo.and_then(|e| e.rtt_ms.as_ref())),
-            goodput_mbps: flow.and_then(|f| f.goodput_mbps),
-            share: flow.and_then(|f| f.share),
-            jitter_last_ms: echo.and_then(|e| e.jitter_last_ms),
+            goodput_mbps: flow.and_then(|f| f.goodput_mbps).map(tidy),
+            share: flow.and_then(|f| f.share).map(tidy),
+            jitter_last_ms: echo.and_then(|e| e.jitter_last_ms).map(tidy),
             lost_up: echo.map(|e| e.lost_up),
             lost_down: echo.map(|e| e.lost_down),
             errors: echo.map(|e| e.errors),
@@ -141,9 +153,23 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
             virtual_time: manifest.kernel.virtual_time,
         },
         results: rows(results),
-        wall_s: manifest.wall_s,
-        virtual_s: manifest.virtual_s,
+        wall_s: manifest.wall_s.map(tidy),
+        virtual_s: manifest.virtual_s.map(tidy),
         expectations: &manifest.expectations,
     };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tidy;
+
+    #[test]
+    fn what_binary_arithmetic_leaves_behind_goes_and_nothing_else() {
+        assert_eq!(tidy(0.1 + 0.2), 0.3);
+        for value in [0.0, 20.000_032, 1e-9, 123_456.789_012, -0.5, 1.0 / 3.0] {
+            assert!((tidy(value) - value).abs() <= value.abs() * 1e-11, "{value}");
+        }
+        assert!(tidy(f64::NAN).is_nan());
+    }
 }

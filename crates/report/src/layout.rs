@@ -53,9 +53,21 @@ impl Value {
         number(self.estimate.mean, self.digits)
     }
 
-    /// The interval, as `± 0.4`.
+    /// The interval from low to high, as `11.9–12.7`.
     pub fn interval(&self) -> Option<String> {
-        self.estimate.half_width().map(|half| format!("± {}", number(half, self.digits)))
+        let (low, high) = self.estimate.interval?;
+        Some(format!("{}–{}", number(low, self.digits), number(high, self.digits)))
+    }
+}
+
+/// How the intervals of a mean over so many repeats are to be read, to stand after "means over … repeats"; empty where there are none.
+pub(crate) fn intervals(repeats: u32) -> String {
+    match repeats {
+        0..3 => "; intervals need three".to_owned(),
+        3..10 => format!(
+            ", and below each its 95 % interval (Student's t); {repeats} are few, so it is wide"
+        ),
+        _ => ", and below each its 95 % interval (bootstrap)".to_owned(),
     }
 }
 
@@ -88,11 +100,7 @@ const KINDS: [Kind; 6] = [
 impl Kind {
     fn value(&self, row: &SummaryRow) -> Option<Value> {
         let estimate = (self.of)(row)?;
-        let scale = |v: f64| v * self.factor;
-        let estimate = Estimate {
-            mean: scale(estimate.mean),
-            interval: estimate.interval.map(|(low, high)| (scale(low), scale(high))),
-        };
+        let estimate = estimate.scaled(self.factor);
         let digits = match (self.name, estimate.mean.abs()) {
             ("loss" | "share", _) => 1,
             ("jitter" | "goodput", m) if m < 100.0 => 3,

@@ -1,14 +1,17 @@
 //! The table that a terminal shows: at most 100 columns wide, units in its head, and nothing said by colour.
 
 use crate::analysis::{Results, Summary};
-use crate::layout::{Layout, Row};
+use crate::layout::{Layout, Row, Value, intervals};
 use quell_model::{CellStatus, Manifest};
 use quell_store::{RunState, RunSummary};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Widest line.
-const WIDTH: usize = 100;
+/// The widest line, unless told otherwise: what a pipe gets.
+pub const WIDEST: usize = 100;
+
+/// The narrowest screen that is written for; a narrower one breaks lines by itself.
+const NARROWEST_SCREEN: usize = 70;
 
 /// Narrowest column of published figures that can be read; with less room they stand below their row.
 const NARROWEST: usize = 22;
@@ -21,22 +24,37 @@ const RUN_NAME: usize = 48;
 const STEPS: [(usize, bool, usize); 6] =
     [(0, true, 28), (1, true, 24), (2, true, 24), (2, true, 16), (2, false, 16), (2, false, 12)];
 
-/// The results of a run as a table. `published` has texts by scenario that stand beside each row: figures that others published.
+/// The results of a run as a table, at most [`WIDEST`] columns wide. `published` has texts by scenario that stand beside each row:
+/// figures that others published.
 pub fn render(
     manifest: &Manifest,
     results: &Results,
     published: &BTreeMap<String, String>,
 ) -> String {
+    render_in(WIDEST, manifest, results, published)
+}
+
+/// The same for a screen of so many columns. What does not fit loses digits, then intervals, then the ends of names.
+pub fn render_in(
+    width: usize,
+    manifest: &Manifest,
+    results: &Results,
+    published: &BTreeMap<String, String>,
+) -> String {
+    let width = width.clamp(NARROWEST_SCREEN, WIDEST);
     let summary = Summary::of(results, manifest);
     let layout = Layout::of(manifest, results, &summary);
-    let mut text = headline(manifest);
+    let mut text = String::new();
+    for line in headline(manifest).lines().flat_map(|line| wrap(line, width)) {
+        let _ = writeln!(text, "{line}");
+    }
     if layout.rows.iter().all(|r| r.cells.iter().all(Option::is_none)) {
         text.push_str("\nNothing was measured.\n");
         return text;
     }
-    let (layout, mut grid) = fitting(layout);
+    let (layout, mut grid) = fitting(layout, width);
     let widest_line = grid.width();
-    let beside = WIDTH.saturating_sub(widest_line + 2);
+    let beside = width.saturating_sub(widest_line + 2);
     let is_beside = !published.is_empty() && beside >= NARROWEST;
     if is_beside {
         grid.head[0].push(("published".to_owned(), Side::Left));
@@ -45,30 +63,28 @@ pub fn render(
     for line in &grid.head {
         text.push_str(&grid.line(line));
     }
-    let rule = "─".repeat(if is_beside { WIDTH } else { widest_line });
+    let rule = "─".repeat(if is_beside { width } else { widest_line });
     text += &rule;
     text.push('\n');
-    for (row, cells) in layout.rows.iter().zip(&grid.rows) {
+    for (row, lines) in layout.rows.iter().zip(&grid.rows) {
         let note = published.get(&row.scenario).map(String::as_str).unwrap_or_default();
-        if is_beside {
-            let mut lines = wrap(note, beside).into_iter();
+        let mut beside = if is_beside { wrap(note, beside) } else { Vec::new() }.into_iter();
+        for cells in lines {
             let mut cells = cells.clone();
-            cells.push((lines.next().unwrap_or_default(), Side::Left));
+            cells.extend(beside.next().map(|line| (line, Side::Left)));
             text.push_str(&grid.line(&cells));
-            for line in lines {
-                let _ = writeln!(text, "{}{line}", " ".repeat(widest_line + 2));
-            }
-        } else {
-            text.push_str(&grid.line(cells));
-            if !note.is_empty() {
-                for (index, line) in wrap(note, WIDTH - 15).into_iter().enumerate() {
-                    let mark = if index == 0 { "└ published: " } else { "             " };
-                    let _ = writeln!(text, "  {mark}{line}");
-                }
+        }
+        for line in beside {
+            let _ = writeln!(text, "{}{line}", " ".repeat(widest_line + 2));
+        }
+        if !is_beside && !note.is_empty() {
+            for (index, line) in wrap(note, width - 15).into_iter().enumerate() {
+                let mark = if index == 0 { "└ published: " } else { "             " };
+                let _ = writeln!(text, "  {mark}{line}");
             }
         }
     }
-    text.push_str(&footer(manifest, &layout));
+    text.push_str(&footer(manifest, &layout, width));
     text
 }
 
@@ -96,7 +112,7 @@ pub fn runs(runs: &[RunSummary]) -> String {
         let seed = manifest.map_or("–".to_owned(), |m| m.seed.to_string());
         let _ = writeln!(text, "{name:<widest$}  {state:<24}  {wall:>10}  {seed}");
         if let RunState::Unreadable(error) = &run.state {
-            for line in wrap(&error.to_string(), WIDTH - 4) {
+            for line in wrap(&error.to_string(), WIDEST - 4) {
                 let _ = writeln!(text, "    {line}");
             }
         }
@@ -104,7 +120,7 @@ pub fn runs(runs: &[RunSummary]) -> String {
     text
 }
 
-fn fitting(layout: Layout) -> (Layout, Grid) {
+fn fitting(layout: Layout, width: usize) -> (Layout, Grid) {
     let steps = STEPS.iter().map(|&(digits, intervals, name)| {
         let shorter = layout.shortened(digits, intervals);
         let grid = Grid::of(&shorter, name);
@@ -112,13 +128,13 @@ fn fitting(layout: Layout) -> (Layout, Grid) {
     });
     let mut narrowest = None;
     for (shorter, grid) in steps {
-        if grid.width() <= WIDTH {
+        if grid.width() <= width {
             return (shorter, grid);
         }
         narrowest = Some((shorter, grid));
     }
     narrowest.unwrap_or_else(|| {
-        let grid = Grid::of(&layout, WIDTH);
+        let grid = Grid::of(&layout, width);
         (layout, grid)
     })
 }
@@ -146,34 +162,60 @@ fn headline(manifest: &Manifest) -> String {
     text
 }
 
-fn footer(manifest: &Manifest, layout: &Layout) -> String {
+fn footer(manifest: &Manifest, layout: &Layout, width: usize) -> String {
     let mut text = String::new();
     let repeats = manifest.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
     let cells = layout.rows.iter().flat_map(|r| &r.cells).flatten();
-    if cells.clone().any(|v| v.interval().is_some()) {
-        let _ = writeln!(text, "± 95 % bootstrap interval of the mean over {repeats} repeats");
-    } else if repeats > 1 {
-        let _ = writeln!(text, "means over {repeats} repeats; intervals need three");
+    let how = match cells.clone().any(|v| v.interval().is_some()) {
+        true => intervals(repeats),
+        // Some repeats are missing, or the intervals had no room.
+        false if repeats > 2 => String::new(),
+        false => intervals(repeats),
+    };
+    if repeats > 1 {
+        for line in wrap(&format!("means over {repeats} repeats{how}"), width) {
+            let _ = writeln!(text, "{line}");
+        }
     }
-    for record in manifest.cells.iter().filter(|c| c.status != CellStatus::Complete) {
+    for line in unfinished(manifest) {
+        for (index, line) in wrap(&line, width - 4).into_iter().enumerate() {
+            let _ = writeln!(text, "{}{line}", if index == 0 { "✗ " } else { "    " });
+        }
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
+/// Most cells with the same end that are named one by one.
+const NAMED: usize = 3;
+
+/// What became of the cells that did not run to their end, those with the same end together.
+fn unfinished(manifest: &Manifest) -> Vec<String> {
+    let mut ends: Vec<(String, Vec<String>)> = Vec::new();
+    for record in &manifest.cells {
         let status = match record.status {
             CellStatus::Planned => "not begun",
             CellStatus::Partial => "partial",
             CellStatus::Failed => "failed",
             CellStatus::Complete => continue,
         };
-        let reason = record.reason.as_deref().unwrap_or_default();
-        let line = format!(
-            "{}: {status}{}{}",
-            record.id,
-            if reason.is_empty() { "" } else { ": " },
-            reason
-        );
-        for (index, line) in wrap(&line, WIDTH - 4).into_iter().enumerate() {
-            let _ = writeln!(text, "{}{line}", if index == 0 { "✗ " } else { "    " });
+        let end = match record.reason.as_deref().unwrap_or_default() {
+            "" => status.to_owned(),
+            reason => format!("{status}: {reason}"),
+        };
+        match ends.iter_mut().find(|(known, _)| *known == end) {
+            Some((_, cells)) => cells.push(record.id.to_string()),
+            None => ends.push((end, vec![record.id.to_string()])),
         }
     }
-    if text.is_empty() { text } else { format!("\n{text}") }
+    let mut lines = Vec::new();
+    for (end, cells) in ends {
+        if cells.len() > NAMED {
+            lines.push(format!("{} and {} more: {end}", cells[0], cells.len() - 1));
+        } else {
+            lines.extend(cells.iter().map(|cell| format!("{cell}: {end}")));
+        }
+    }
+    lines
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -185,7 +227,8 @@ enum Side {
 /// Cells as texts, with the widths of their columns.
 struct Grid {
     head: Vec<Vec<(String, Side)>>,
-    rows: Vec<Vec<(String, Side)>>,
+    /// The lines of each row: its figures, and below them their intervals where there are some.
+    rows: Vec<Vec<Vec<(String, Side)>>>,
     widths: Vec<usize>,
 }
 
@@ -206,7 +249,7 @@ impl Grid {
             head[0].push((column.name.to_owned(), Side::Right));
             head[1].push((below, Side::Right));
         }
-        let mut rows: Vec<Vec<(String, Side)>> = Vec::new();
+        let mut rows: Vec<Vec<Vec<(String, Side)>>> = Vec::new();
         let mut last: Option<&Row> = None;
         for row in &layout.rows {
             let again = with_streams && last.is_some_and(|l| l.scenario == row.scenario);
@@ -220,15 +263,26 @@ impl Grid {
                 };
                 cells.push((cut(&name, widest_name), Side::Left));
             }
-            for (index, _) in layout.columns.iter().enumerate() {
-                cells.push((figure(layout, row, index), Side::Right));
+            let names = cells.len();
+            let mean = |v: &Option<Value>| v.map_or("–".to_owned(), |v| v.mean());
+            cells.extend(row.cells.iter().map(|v| (mean(v), Side::Right)));
+            let mut lines = vec![cells];
+            let intervals: Vec<Option<String>> =
+                row.cells.iter().map(|v| v.and_then(|v| v.interval())).collect();
+            if intervals.iter().any(Option::is_some) {
+                let mut below = vec![(String::new(), Side::Left); names];
+                below.extend(intervals.into_iter().map(|i| (i.unwrap_or_default(), Side::Right)));
+                lines.push(below);
             }
-            rows.push(cells);
+            rows.push(lines);
             last = Some(row);
         }
         let columns = head[0].len();
         let widths = (0..columns)
-            .map(|i| head.iter().chain(&rows).map(|r| r[i].0.chars().count()).max().unwrap_or(0))
+            .map(|i| {
+                let lines = head.iter().chain(rows.iter().flatten());
+                lines.map(|line| line[i].0.chars().count()).max().unwrap_or(0)
+            })
             .collect();
         Self { head, rows, widths }
     }
@@ -253,19 +307,6 @@ impl Grid {
         text.truncate(text.trim_end().len());
         text.push('\n');
         text
-    }
-}
-
-/// A figure as `12.3 ± 0.4`. Within a column the points stand below each other, as far as rows have intervals alike.
-fn figure(layout: &Layout, row: &Row, index: usize) -> String {
-    let Some(value) = &row.cells[index] else { return "–".to_owned() };
-    match value.interval() {
-        Some(interval) => {
-            let widest = layout.rows.iter().filter_map(|r| r.cells[index].as_ref()?.interval());
-            let widest = widest.map(|i| i.chars().count()).max().unwrap_or(0);
-            format!("{} {interval:<widest$}", value.mean())
-        }
-        None => value.mean(),
     }
 }
 

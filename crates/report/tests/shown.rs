@@ -39,12 +39,42 @@ bulk         5.0    0.841     241.0     241.0        0.600    25.0  0.6 % loss, 
 }
 
 #[test]
-fn intervals_stand_behind_means_where_there_are_three_repeats() {
+fn intervals_stand_below_means_where_there_are_three_repeats() {
     let found = table_of(&home_link(3), &published("0.6 % loss"));
-    assert!(found.contains(" ± "), "{found}");
-    assert!(found.contains("└ published: 0.6 % loss"), "no room beside: {found}");
-    assert!(found.contains("interval of the mean over 3 repeats"));
+    let below = found.lines().skip_while(|l| !l.starts_with("bulk")).nth(1).unwrap();
+    assert_eq!(below.matches('–').count(), 6, "an interval for each figure: {found}");
+    assert!(!found.contains(" -") && !found.contains('±'), "nothing reads as negative: {found}");
+    assert!(found.contains("means over 3 repeats") && found.contains("3 are few"), "{found}");
+    let many = table_of(&home_link(12), &BTreeMap::new());
+    assert!(many.contains("12 repeats") && many.contains("bootstrap"), "{many}");
     assert!(table_of(&home_link(2), &BTreeMap::new()).contains("intervals need three"));
+}
+
+#[test]
+fn a_table_fits_the_screen_that_it_is_for() {
+    for (repeats, width) in [(1, 70), (1, 80), (3, 70), (3, 80), (3, 200)] {
+        let run = home_link(repeats);
+        let notes = published("0.6 % loss, 2.6 ms jitter, and what else others had to say of it");
+        let text = table::render_in(width, &run.manifest, &Results::from(&run), &notes);
+        for line in text.lines() {
+            let columns = line.chars().count();
+            assert!(columns <= width.min(table::WIDEST), "{columns} of {width} columns: {text}");
+        }
+        assert!(text.contains("0.6 % loss"), "{text}");
+    }
+}
+
+#[test]
+fn many_cells_with_the_same_end_are_told_in_one_line() {
+    let mut run = home_link(6);
+    for cell in &mut run.manifest.cells[3..] {
+        cell.status = CellStatus::Planned;
+    }
+    let found = table_of(&run, &BTreeMap::new());
+    assert_eq!(found.matches("not begun").count(), 1, "{found}");
+    let all = run.manifest.cells.len();
+    assert!(found.contains(&format!("{} of {all} cells did not run", all - 3)), "{found}");
+    assert!(found.contains(&format!("and {} more: not begun", all - 4)), "{found}");
 }
 
 #[test]

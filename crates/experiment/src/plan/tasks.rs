@@ -210,26 +210,11 @@ impl Maker<'_> {
         self.network.find(&id, &program.on)?;
         let mut argv = Vec::new();
         for word in &program.run {
-            argv.push(self.expand(&id, word)?);
+            argv.push(self.network.fill_in(&id, word)?);
         }
         let when = self.when(program.start, program.duration);
         self.push(&id, &program.on, when, TaskKind::Command { argv });
         Ok(())
-    }
-
-    /// `{node}` and `{node/6}` become addresses.
-    fn expand(&self, id: &str, word: &str) -> Result<String, PlanError> {
-        let mut text = word.to_string();
-        for node in &self.network.nodes {
-            for (ipv6, mark) in
-                [(true, format!("{{{}/6}}", node.name)), (false, format!("{{{}}}", node.name))]
-            {
-                if text.contains(&mark) {
-                    text = text.replace(&mark, &self.address(id, &node.name, ipv6)?.to_string());
-                }
-            }
-        }
-        Ok(text)
     }
 
     fn ping(&mut self, ping: &PingProbe) -> Result<(), PlanError> {

@@ -9,6 +9,7 @@
 
 mod queues;
 mod tunnels;
+mod wireguard;
 
 use crate::cell::CellPlan;
 use crate::topology::{Interface, Network, NodeKind};
@@ -100,6 +101,7 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
     }
     let queues = Queues::place(plan, &network, &spaces)?;
     settle(&network, &spaces)?;
+    wireguard::shake_hands(&network, &spaces)?;
     Ok(Built { network, spaces, queues })
 }
 
@@ -225,10 +227,11 @@ fn route(network: &Network, spaces: &[NetNs], node: usize) -> Result<(), BuildEr
             routes.push((Prefix::ALL_V6, IpAddr::V6(peer.v6), port.device.clone()));
         }
     } else {
+        let first = network.next_hops(node);
         for wire in network.wires.iter().filter(|w| !w.ends.contains(&node)) {
             let far = wire.ends[0];
             let (Some(port), Some(target)) = (
-                network.next_hop(node, far),
+                first[far].map(|port| &this.ports[port]),
                 network.nodes[far].ports.iter().find(|p| p.device == wire.name),
             ) else {
                 continue;

@@ -1,19 +1,14 @@
 //! Tunnels: a device on each end, and routes that lead the traffic of the hosts behind one end to those behind the other through
 //! it.
 
-use super::{BuildError, link_name, within};
+use super::{BuildError, link_name, wireguard, within};
 use crate::topology::{Network, Tunnel, TunnelKind};
 use quell_netlink::address::NewAddress;
 use quell_netlink::link::{Ends, LinkKind, NewLink, Tunnel as Kind, TunnelPayload};
 use quell_netlink::route::NewRoute;
-use quell_netlink::wireguard;
 use quell_netlink::{Prefix, quiet};
-use quell_stats::rng::Rng;
 use quell_sys::netns::NetNs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-/// The port that WireGuard listens on.
-const WIREGUARD_PORT: u16 = 51820;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(super) fn build(network: &Network, spaces: &[NetNs], seed: u64) -> Result<(), BuildError> {
     for (number, tunnel) in network.tunnels.iter().enumerate() {
@@ -22,25 +17,14 @@ pub(super) fn build(network: &Network, spaces: &[NetNs], seed: u64) -> Result<()
             network.find("tunnel", &tunnel.ends[0]).map_err(plan)?,
             network.find("tunnel", &tunnel.ends[1]).map_err(plan)?,
         ];
-        let keys = [private_key(seed, &tunnel.name, 0), private_key(seed, &tunnel.name, 1)];
         for (side, node) in ends.into_iter().enumerate() {
-            let peer = ends[1 - side];
-            end(network, spaces, tunnel, number, side, (node, peer), &keys)?;
+            end(network, spaces, tunnel, number, side, (node, ends[1 - side]))?;
+        }
+        if tunnel.kind == TunnelKind::WireGuard {
+            wireguard::join(network, spaces, tunnel, ends, seed)?;
         }
     }
     Ok(())
-}
-
-/// A WireGuard key from the cell's seed, clamped as Curve25519 wants it (RFC 7748, section 5).
-fn private_key(seed: u64, name: &str, side: usize) -> [u8; 32] {
-    let mut rng = Rng::new(seed).derive(&format!("tunnel/{name}/{side}"));
-    let mut key = [0; 32];
-    for chunk in key.chunks_mut(8) {
-        chunk.copy_from_slice(&rng.u64().to_le_bytes());
-    }
-    key[0] &= 248;
-    key[31] = (key[31] & 127) | 64;
-    key
 }
 
 fn end(
@@ -50,7 +34,6 @@ fn end(
     number: usize,
     side: usize,
     (node, peer): (usize, usize),
-    keys: &[[u8; 32]; 2],
 ) -> Result<(), BuildError> {
     let v4 = |n: usize| {
         network.v4(n).ok_or_else(|| BuildError::Plan("a tunnel's end has no address".into()))
@@ -101,22 +84,6 @@ fn end(
         stack.create_link(&link)?;
         quiet::quiet(&name)
     })?;
-    if tunnel.kind == TunnelKind::WireGuard {
-        let config = wireguard::Config {
-            private_key: wireguard::PrivateKey(keys[side]),
-            listen_port: Some(WIREGUARD_PORT),
-            peers: vec![wireguard::Peer {
-                public_key: wireguard::PublicKey(public_key(&keys[1 - side])),
-                endpoint: Some(SocketAddr::new(IpAddr::V4(v4(peer)?), WIREGUARD_PORT)),
-                allowed_ips: vec![Prefix::ALL_V4, Prefix::ALL_V6],
-                keepalive: None,
-            }],
-        };
-        within(network, spaces, node, |stack| {
-            let index = stack.index_of(&name)?;
-            wireguard::Wireguard::open()?.configure(index, &config)
-        })?;
-    }
     within(network, spaces, node, |stack| {
         let index = stack.index_of(&name)?;
         stack.up(index)?;
@@ -128,8 +95,4 @@ fn end(
         }
         Ok(())
     })
-}
-
-fn public_key(private: &[u8; 32]) -> [u8; 32] {
-    x25519_dalek::PublicKey::from(&x25519_dalek::StaticSecret::from(*private)).to_bytes()
 }

@@ -3,7 +3,7 @@
 
 use super::network::{Network, Node, NodeKind, Port, Wire};
 use super::spec::{Interface, Line, Link, Topology, Tunnel, TunnelKind};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Why a topology can't be built.
@@ -102,6 +102,25 @@ pub enum TopologyError {
         /// The least one.
         least: u32,
     },
+    /// A node's address is asked for, and it has none.
+    #[error("{place}: `{node}` has no link and so no address")]
+    NoAddress {
+        /// Where it is asked for.
+        place: String,
+        /// The node.
+        node: String,
+    },
+    /// A tunnel that ends where its own packets would go through it.
+    #[error(
+        "tunnel `{tunnel}` ends on the host `{host}`: a host has one address, so the tunnel's own packets would go through it; put \
+         a router before the host, and let the tunnel end there"
+    )]
+    TunnelOnHost {
+        /// The tunnel.
+        tunnel: String,
+        /// The end that is a host.
+        host: String,
+    },
     /// A tunnel that no traffic would take.
     #[error(
         "tunnel `{tunnel}`: no host is behind its end `{end}`, so nothing would take it; let it end on a router that hosts are \
@@ -138,11 +157,21 @@ impl Topology {
         if self.link.len() > MOST_LINKS || self.hosts.len() + self.routers.len() > MOST_LINKS {
             return Err(TopologyError::Size("at most 4096 nodes and links"));
         }
-        let nodes = nodes(self)?;
-        let mut net =
-            Network { nodes, wires: Vec::new(), tunnels: self.tunnel.clone(), nat: Vec::new() };
+        let (nodes, index) = nodes(self)?;
+        let mut parts = Parts::new(nodes.len());
+        let mut net = Network {
+            nodes,
+            wires: Vec::new(),
+            tunnels: self.tunnel.clone(),
+            nat: Vec::new(),
+            index,
+        };
+        let mut names = BTreeSet::new();
         for (index, link) in self.link.iter().enumerate() {
-            add_link(&mut net, index, link)?;
+            if !names.insert(link.name.as_str()) {
+                return Err(TopologyError::Twice { what: "link", name: link.name.clone() });
+            }
+            add_link(&mut net, &mut parts, index, link)?;
         }
         for node in &net.nodes {
             if node.kind == NodeKind::Host && node.ports.len() > 1 {
@@ -162,19 +191,43 @@ impl Topology {
     }
 }
 
-fn nodes(topology: &Topology) -> Result<Vec<Node>, TopologyError> {
+/// Which nodes are joined already: each node points towards its part's first one (union-find).
+struct Parts(Vec<usize>);
+
+impl Parts {
+    fn new(nodes: usize) -> Self {
+        Self((0..nodes).collect())
+    }
+
+    fn first(&mut self, mut node: usize) -> usize {
+        while self.0[node] != node {
+            self.0[node] = self.0[self.0[node]];
+            node = self.0[node];
+        }
+        node
+    }
+
+    /// Joins two nodes' parts; false where they were one.
+    fn join(&mut self, a: usize, b: usize) -> bool {
+        let (a, b) = (self.first(a), self.first(b));
+        self.0[a] = b;
+        a != b
+    }
+}
+
+fn nodes(topology: &Topology) -> Result<(Vec<Node>, BTreeMap<String, usize>), TopologyError> {
     let mut seen = BTreeMap::new();
     let mut nodes = Vec::new();
     let hosts = topology.hosts.iter().map(|n| (n, NodeKind::Host, "host"));
     let routers = topology.routers.iter().map(|n| (n, NodeKind::Router, "router"));
     for (name, kind, what) in hosts.chain(routers) {
         check_name(what, name)?;
-        if seen.insert(name.clone(), ()).is_some() {
+        if seen.insert(name.clone(), nodes.len()).is_some() {
             return Err(TopologyError::Twice { what: "node", name: name.clone() });
         }
         nodes.push(Node { name: name.clone(), kind, ports: Vec::new() });
     }
-    Ok(nodes)
+    Ok((nodes, seen))
 }
 
 fn check_name(what: &'static str, name: &str) -> Result<(), TopologyError> {
@@ -192,14 +245,16 @@ fn check_name(what: &'static str, name: &str) -> Result<(), TopologyError> {
     Err(TopologyError::BadName { what, name: name.into(), why })
 }
 
-fn add_link(net: &mut Network, index: usize, link: &Link) -> Result<(), TopologyError> {
+fn add_link(
+    net: &mut Network,
+    parts: &mut Parts,
+    index: usize,
+    link: &Link,
+) -> Result<(), TopologyError> {
     check_name("link", &link.name)?;
-    if net.wires.iter().any(|w| w.name == link.name) {
-        return Err(TopologyError::Twice { what: "link", name: link.name.clone() });
-    }
     let place = format!("link `{}`", link.name);
     let [a, b] = ends(net, &place, "link", &link.name, &link.ends)?;
-    if net.path(a, b).is_some() {
+    if !parts.join(a, b) {
         return Err(TopologyError::Cycle {
             link: link.name.clone(),
             a: link.ends[0].clone(),
@@ -336,6 +391,12 @@ fn check_tunnels(net: &Network, tunnels: &[Tunnel]) -> Result<(), TopologyError>
         let place = format!("tunnel `{}`", tunnel.name);
         let [a, b] = ends(net, &place, "tunnel", &tunnel.name, &tunnel.ends)?;
         for (end, other, named) in [(a, b, &tunnel.from), (b, a, &tunnel.to)] {
+            if net.nodes[end].kind == NodeKind::Host {
+                return Err(TopologyError::TunnelOnHost {
+                    tunnel: tunnel.name.clone(),
+                    host: net.nodes[end].name.clone(),
+                });
+            }
             if net.beyond(end, other, named).is_empty() {
                 return Err(TopologyError::IdleTunnel {
                     tunnel: tunnel.name.clone(),
@@ -364,7 +425,7 @@ fn check_tunnels(net: &Network, tunnels: &[Tunnel]) -> Result<(), TopologyError>
 impl Network {
     /// The node with this name; `place` says in the error where it was named.
     pub fn find(&self, place: &str, name: &str) -> Result<usize, TopologyError> {
-        self.nodes.iter().position(|n| n.name == name).ok_or_else(|| TopologyError::Unknown {
+        self.index.get(name).copied().ok_or_else(|| TopologyError::Unknown {
             place: place.into(),
             what: "the node",
             name: name.into(),
@@ -385,7 +446,15 @@ impl Network {
                 .flat_map(|t| t.ends.iter().map(move |e| format!("{e}:{}", t.name)));
             ports.chain(tunnels).collect::<Vec<_>>()
         };
-        if !known().iter().any(|k| k == text) {
+        let is_there = text.split_once(':').is_some_and(|(node, device)| {
+            let ports = self.index.get(node).map(|n| &self.nodes[*n].ports);
+            ports.is_some_and(|ports| ports.iter().any(|p| p.device == device))
+                || self
+                    .tunnels
+                    .iter()
+                    .any(|t| t.name == device && t.ends.iter().any(|end| end == node))
+        });
+        if !is_there {
             return Err(TopologyError::Unknown {
                 place: place.into(),
                 what: "the interface",

@@ -1,8 +1,10 @@
-//! Topologies: what a person writes ([`spec`]), its check ([`check`]), and the network with addresses and paths ([`network`]).
+//! Topologies: what a person writes ([`spec`]), its check ([`check`]), the network with addresses and
+//! paths ([`network`]), and the names of its nodes in commands.
 
 pub mod check;
 pub mod network;
 pub mod spec;
+mod words;
 
 pub use check::TopologyError;
 pub use network::{Network, Node, NodeKind, Port, Wire};

@@ -9,7 +9,7 @@
 //! A node's address is that of its first link.
 
 use super::spec::{Interface, Line, Tunnel};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A checked topology. Nodes are known by their index.
@@ -23,6 +23,8 @@ pub struct Network {
     pub tunnels: Vec<Tunnel>,
     /// Interfaces that masquerade.
     pub nat: Vec<Interface>,
+    /// Nodes by their names.
+    pub(super) index: BTreeMap<String, usize>,
 }
 
 /// Whether a node forwards.
@@ -90,38 +92,25 @@ impl Network {
         self.nodes[node].ports.first().map(|p| p.v6)
     }
 
-    /// The ports to leave by on the way from one node to another, as (node, index of its port); none if there is no path.
-    pub fn path(&self, from: usize, to: usize) -> Option<Vec<(usize, usize)>> {
-        let mut came: Vec<Option<(usize, usize)>> = vec![None; self.nodes.len()];
-        let mut seen = vec![false; self.nodes.len()];
-        let mut todo = VecDeque::from([from]);
-        seen[from] = true;
-        while let Some(node) = todo.pop_front() {
-            if node == to {
-                let mut hops = Vec::new();
-                let mut at = to;
-                while let Some((previous, port)) = came[at] {
-                    hops.push((previous, port));
-                    at = previous;
-                }
-                hops.reverse();
-                return Some(hops);
+    /// Where a node must send packets for each other node: the index of its own port; none for itself and for what it can't reach.
+    pub fn next_hops(&self, node: usize) -> Vec<Option<usize>> {
+        let mut first: Vec<Option<usize>> = vec![None; self.nodes.len()];
+        let mut todo = VecDeque::new();
+        for (index, port) in self.nodes[node].ports.iter().enumerate() {
+            if port.peer != node && first[port.peer].is_none() {
+                first[port.peer] = Some(index);
+                todo.push_back(port.peer);
             }
-            for (index, port) in self.nodes[node].ports.iter().enumerate() {
-                if !seen[port.peer] {
-                    seen[port.peer] = true;
-                    came[port.peer] = Some((node, index));
+        }
+        while let Some(at) = todo.pop_front() {
+            for port in &self.nodes[at].ports {
+                if port.peer != node && first[port.peer].is_none() {
+                    first[port.peer] = first[at];
                     todo.push_back(port.peer);
                 }
             }
         }
-        None
-    }
-
-    /// Where a node must send packets for another: its own port.
-    pub fn next_hop(&self, node: usize, to: usize) -> Option<&Port> {
-        let (first, port) = *self.path(node, to)?.first()?;
-        self.nodes[first].ports.get(port)
+        first
     }
 
     /// The line that packets take which leave a node by a port.
@@ -138,24 +127,26 @@ impl Network {
     /// The hosts on the far side of `end`, as seen from `other`: those of `named`, or all where it is empty. `end` itself is never
     /// among them, since a tunnel's own packets must not go through it.
     pub fn beyond(&self, end: usize, other: usize, named: &[String]) -> Vec<usize> {
+        let first = self.next_hops(end);
         (0..self.nodes.len())
             .filter(|n| *n != end && self.nodes[*n].kind == NodeKind::Host)
             .filter(|n| named.is_empty() || named.contains(&self.nodes[*n].name))
-            .filter(|n| {
-                self.path(other, *n).is_some_and(|hops| hops.iter().any(|(node, _)| *node == end))
-            })
+            // Links form a tree: what `end` does not reach by way of `other`, `other` reaches by way of `end`.
+            .filter(|n| first[*n].is_some() && first[*n] != first[other])
             .collect()
     }
 
     /// The nodes whose packets leave `node` by the device when they go to the other side: all on the near side, the node itself
     /// left out. These are the hosts that a shaper on that interface serves.
     pub fn hosts_behind(&self, at: &Interface) -> Vec<usize> {
-        let Some(node) = self.nodes.iter().position(|n| n.name == at.node) else {
+        let Some(&node) = self.index.get(&at.node) else {
             return Vec::new();
         };
+        let first = self.next_hops(node);
+        let ports = &self.nodes[node].ports;
         (0..self.nodes.len())
             .filter(|n| *n != node && self.nodes[*n].kind == NodeKind::Host)
-            .filter(|n| self.next_hop(node, *n).is_some_and(|p| p.device != at.device))
+            .filter(|n| first[*n].is_some_and(|p| ports[p].device != at.device))
             .collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The host-fair policy: between hosts, between tiers, over IPv6, behind address translation, in both directions; and tunnels.
 
-use super::support::{Desk, near};
+use super::support::{Desk, PING, near};
 
 fn home(nat: bool, extra: &str) -> String {
     let nat = if nat { "nat = [\"router:wan\"]" } else { "" };
@@ -100,6 +100,24 @@ fn downloads_are_shared_by_host_where_packets_come_in() {
     let results = Desk::new().run(&text, &[]);
     near(results.number("s", "b", "share"), 0.5, 0.03);
     assert!(results.number("s", "ping", "rtt_ms.p99") < 35.0);
+}
+
+#[test]
+fn wireguard_shook_hands_before_the_first_packet_is_measured() {
+    let text = format!(
+        "name = \"story\"\nduration = \"2s\"\nprobes-run = \"together\"\n\
+         [topology]\nhosts = [\"a\", \"b\"]\nrouters = [\"r1\", \"core\", \"r2\"]\n\
+         [[topology.link]]\nname = \"la\"\nends = [\"a\", \"r1\"]\n\
+         [[topology.link]]\nname = \"w1\"\nends = [\"r1\", \"core\"]\nboth = {{ delay = \"50ms\" }}\n\
+         [[topology.link]]\nname = \"w2\"\nends = [\"core\", \"r2\"]\nboth = {{ delay = \"50ms\" }}\n\
+         [[topology.link]]\nname = \"lb\"\nends = [\"r2\", \"b\"]\n\
+         [[topology.tunnel]]\nname = \"tun\"\nkind = \"wireguard\"\nends = [\"r1\", \"r2\"]\n\
+         [[scenario]]\nname = \"s\"\n{PING}"
+    );
+    let results = Desk::new().run(&text, &[]);
+    near(results.number("s", "ping", "loss_ratio"), 0.0, 0.0);
+    near(results.number("s", "ping", "rtt_ms.p50"), 200.0, 0.1);
+    near(results.number("s", "ping", "rtt_ms.max"), 200.0, 0.1);
 }
 
 #[test]

@@ -63,10 +63,11 @@ pub fn definitions() -> &'static [Definition] {
             source: "Quell",
         },
         Definition {
-            name: "± (95 %)",
-            how: "Where there are three repeats or more: half the width of the 95 % bootstrap interval of the mean over \
-                  repeats, resampled with the run's seed.",
-            source: "Efron and Tibshirani (1993), percentile interval",
+            name: "low–high (95 %)",
+            how: "Where there are three repeats or more: the 95 % interval of the mean over repeats. Of three to nine repeats by \
+                  Student's t (the mean give or take t standard errors, not below 0), which is wide because so few say \
+                  little; of ten or more the bootstrap's, resampled with the run's seed.",
+            source: "Student (1908); Efron and Tibshirani (1993), percentile interval",
         },
         Definition {
             name: "box",

@@ -58,7 +58,7 @@ pub(super) fn summary(
         for cell in &row.cells {
             let figure = match cell {
                 Some(value) => match value.interval() {
-                    Some(interval) => format!("{} <small>{interval}</small>", value.mean()),
+                    Some(interval) => format!("{}<br><small>{interval}</small>", value.mean()),
                     None => value.mean(),
                 },
                 None => "–".to_owned(),
@@ -75,7 +75,7 @@ pub(super) fn summary(
     let repeats = m.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
     let caption = match repeats {
         1 => "By scenario, one repeat".to_owned(),
-        n => format!("By scenario, means over {n} repeats; ± is the 95 % bootstrap interval"),
+        n => format!("By scenario, means over {n} repeats{}", crate::layout::intervals(n)),
     };
     scrolling(&caption, &text)
 }
