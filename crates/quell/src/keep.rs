@@ -47,7 +47,7 @@ impl Keep {
     pub fn begin(base: &Path, about: &About) -> Result<Self, Failure> {
         let manifest = manifest(about);
         let cell = manifest.cells[0].id.clone();
-        let writer = RunWriter::create(base, manifest.clone()).map_err(Failure::system)?;
+        let writer = RunWriter::create(base, manifest.clone()).map_err(Failure::system)?.long();
         let mut journal = writer.journal(&cell).map_err(Failure::system)?;
         let kernel = manifest.kernel.version.clone();
         let begin = Event::Begin { cell, seed: about.seed, kernel };

@@ -228,7 +228,7 @@ fn side_rank(side: Side) -> u8 {
 }
 
 /// The order of packets: by sending time and number; a packet before its duplicates, and these by arrival.
-fn echo_order(s: &EchoSample) -> (i64, u64, usize, Option<u64>, Option<u64>) {
+pub(crate) fn echo_order(s: &EchoSample) -> (i64, u64, usize, Option<u64>, Option<u64>) {
     let rank = EchoStatus::NAMES.iter().position(|(status, _)| *status == s.status).unwrap_or(0);
     (s.t_ns, s.seq, rank, s.down_order, s.rtt_ns)
 }

@@ -74,12 +74,25 @@ pub(crate) struct Course {
 /// Reads a cell's journal up to its last whole frame; none when there is no journal. Damage, and a journal of another cell, are noted
 /// in the course: what lies before stays readable.
 pub(crate) fn read(path: &Path, cell: &CellId) -> Result<Option<Journal>, StoreError> {
+    let mut collector = Collector::default();
+    let course = walk(path, cell, |event| {
+        collector.event(event);
+        Ok(())
+    })?;
+    Ok(course.map(|course| Journal { data: collector.finish(), course }))
+}
+
+/// Hands on the events of a journal one by one, as far as they go; how the cell went. None when there is no journal.
+pub(crate) fn walk(
+    path: &Path,
+    cell: &CellId,
+    mut take: impl FnMut(Event) -> Result<(), StoreError>,
+) -> Result<Option<Course>, StoreError> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(StoreError::io("open", path))?,
     };
     let mut decoder = frame::Decoder::new();
-    let mut collector = Collector::default();
     let mut course = Course::default();
     let mut buffer = vec![0; 1 << 18];
     let mut taken: u64 = 0;
@@ -100,7 +113,7 @@ pub(crate) fn read(path: &Path, cell: &CellId) -> Result<Option<Journal>, StoreE
                         course.damage = Some(what);
                         break 'file;
                     }
-                    collector.event(event);
+                    take(event)?;
                 }
                 Ok(None) => break,
                 Err(error) => {
@@ -111,7 +124,7 @@ pub(crate) fn read(path: &Path, cell: &CellId) -> Result<Option<Journal>, StoreE
             }
         }
     }
-    Ok(Some(Journal { data: collector.finish(), course }))
+    Ok(Some(course))
 }
 
 impl Course {

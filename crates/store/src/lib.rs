@@ -26,6 +26,7 @@ mod files;
 mod journal;
 mod lines;
 mod list;
+mod long;
 mod merge;
 mod names;
 mod run;

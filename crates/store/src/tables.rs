@@ -121,6 +121,16 @@ impl Writers {
         self.queues.append(&queue_columns(), &queues)
     }
 
+    /// Adds packets of a cell's streams.
+    pub fn append_echoes<'a>(
+        &mut self,
+        cell: &'a CellId,
+        echoes: impl Iterator<Item = (&'a str, &'a EchoSample)>,
+    ) -> Result<(), StoreError> {
+        let rows: Vec<_> = echoes.map(|(stream, x)| row(cell, [stream, "", ""], x)).collect();
+        self.samples.append(&sample_columns(), &rows)
+    }
+
     /// The writers with their file names, to be committed.
     pub fn into_files(self) -> [(&'static str, TableWriter); 3] {
         [(SAMPLES, self.samples), (FLOWS, self.flows), (QUEUES, self.queues)]

@@ -6,7 +6,7 @@ use crate::journal::{self, JournalWriter};
 use crate::lines::{self, LineWriter};
 use crate::stored::{self, FileRecord};
 use crate::tables::Writers;
-use crate::{files, merge, names, time};
+use crate::{files, long, merge, names, time};
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{CellId, Manifest};
@@ -23,6 +23,8 @@ pub(crate) const JOURNALS: &str = "journal";
 pub struct RunWriter {
     folder: PathBuf,
     name: String,
+    /// Whether packets go to their table without being held in memory.
+    long: bool,
     /// Held as long as the run is being written, so that others can tell a running run from a killed one.
     _lock: Option<Flock<File>>,
 }
@@ -44,13 +46,19 @@ impl RunWriter {
         manifest.run.clone_from(&name);
         manifest.format = FORMAT_VERSION;
         match fill(base, &folder, &manifest) {
-            Ok(lock) => Ok(Self { folder, name, _lock: lock }),
+            Ok(lock) => Ok(Self { folder, name, long: false, _lock: lock }),
             Err(error) => {
                 // Only what was made just now: the folder was created by this call.
                 let _ = fs::remove_dir_all(&folder);
                 Err(error)
             }
         }
+    }
+
+    /// For runs of any length: [`RunWriter::finish`] then takes little memory, and orders the packets of several streams by time.
+    #[must_use]
+    pub fn long(self) -> Self {
+        Self { long: true, ..self }
     }
 
     /// The run's folder.
@@ -115,7 +123,10 @@ impl RunWriter {
         for index in 0..manifest.cells.len() {
             let id = manifest.cells[index].id.clone();
             let path = self.journal_path(&id);
-            let journal = journal::read(&path, &id)?;
+            let journal = match self.long {
+                true => long::echoes(&path, &id, &mut tables)?,
+                false => journal::read(&path, &id)?,
+            };
             merge::cell(&mut manifest.cells[index], journal.as_ref().map(|j| &j.course));
             let Some(journal) = journal else { continue };
             merge::facts(manifest, &id, &journal.data);

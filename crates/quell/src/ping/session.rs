@@ -113,7 +113,7 @@ impl Session {
     }
 
     fn streams<T>(&self, of: impl Fn(&Target) -> T) -> Vec<(T, Options)> {
-        let options = Options { count: self.count, way: self.way.clone() };
+        let options = Options { count: self.count, way: self.way.clone(), ..Options::default() };
         self.targets.iter().map(|t| (of(t), options.clone())).collect()
     }
 
