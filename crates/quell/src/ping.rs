@@ -210,7 +210,7 @@ fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run: Optio
     let run = run.map(|folder| folder.display().to_string());
     match form {
         Some(form) => {
-            let mut document = json::document(session, tallies, CLOCK, run.as_deref());
+            let mut document = json::document(session, tallies, run.as_deref());
             if form == JsonForm::Lines {
                 document["event"] = "end".into();
                 println!("{document}");
@@ -231,10 +231,6 @@ fn draw(run: &Run, args: &PingArgs, (file, format): (&Path, Format)) -> Result<(
     let name = if args.lines { "rtt-time" } else { "rtt-scatter" };
     results::draw(run, name, file, format)
 }
-
-/// Which clock the times come from.
-const CLOCK: &str =
-    "CLOCK_MONOTONIC when sent; the kernel's receive stamps (SO_TIMESTAMPNS), by a constant offset";
 
 fn live_terminal() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
@@ -308,7 +304,7 @@ fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
         scenario: session.method.key().into(),
         title: command_line(),
         task: "ping".into(),
-        clock: CLOCK.into(),
+        clock: "CLOCK_MONOTONIC".into(),
         seed: session.seed,
         window_ns: None,
     };

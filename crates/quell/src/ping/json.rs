@@ -6,6 +6,7 @@ use super::target::Target;
 use quell_model::EchoSample;
 use quell_stats::Summary;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What a kept run tells of a stream, so that it can be summed up again.
 pub fn kept(session: &Session, target: &Target) -> Value {
@@ -50,7 +51,7 @@ pub fn packet(stream: &str, sample: &EchoSample) -> Value {
 }
 
 /// The whole result.
-pub fn document(session: &Session, tallies: &[Tally], clock: &str, run: Option<&str>) -> Value {
+pub fn document(session: &Session, tallies: &[Tally], run: Option<&str>) -> Value {
     let streams: Vec<Value> = session
         .targets
         .iter()
@@ -64,7 +65,6 @@ pub fn document(session: &Session, tallies: &[Tally], clock: &str, run: Option<&
     json!({
         "method": session.method.key(),
         "interval_ms": session.interval.nanos() as f64 / 1e6,
-        "clock": clock,
         "run": run,
         "streams": streams,
     })
@@ -100,6 +100,9 @@ fn figures(value: &mut Value, tally: &Tally) {
     ] {
         value[key] = count.into();
     }
+    let kinds: BTreeMap<&String, u64> = tally.kinds.iter().map(|(k, n)| (k, *n)).collect();
+    value["errors_by_kind"] = json!(kinds);
+    value["clock"] = tally.clock.clone().into();
     value["loss_ratio"] = tally.loss_ratio().into();
     value["rtt_ms"] = spread(tally.rtt.summary(1e6));
     value["up_ms"] = spread(tally.up.summary(1e6));

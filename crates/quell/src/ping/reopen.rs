@@ -49,6 +49,10 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
             data.echo(stream).map_or(&[][..], |s| &s.samples).iter().collect();
         samples.sort_by_key(|s| s.down_order.unwrap_or(s.seq));
         samples.into_iter().for_each(|s| tally.take(s));
+        let of = format!("{PREFIX}{stream}/");
+        for fact in &data.facts {
+            fact.key.strip_prefix(&of).into_iter().for_each(|what| tally.fact(what, &fact.value));
+        }
         tallies.push(tally);
     }
     let session = Session {

@@ -9,7 +9,7 @@
 
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::{Jitter, Running, RunningAround};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A reply that the program saw so much later than the kernel had it tells that this machine was short of CPU.
 pub const LATE_NS: u64 = 5_000_000;
@@ -48,6 +48,10 @@ pub struct Tally {
     pub seen_late: Running,
     /// Replies that waited longer than [`LATE_NS`].
     pub late: u64,
+    /// By which clocks its times came about, for a person.
+    pub clock: Option<String>,
+    /// Errors by their kind, as `EHOSTUNREACH`, most frequent first.
+    pub kinds: Vec<(String, u64)>,
     /// The last stretch.
     pub recent: Recent,
     jitter_rtt: Jitter,
@@ -74,6 +78,8 @@ impl Tally {
             down: RunningAround::new(),
             seen_late: Running::new(),
             late: 0,
+            clock: None,
+            kinds: Vec::new(),
             recent: Recent::new(interval_ns),
             jitter_rtt: Jitter::new(),
             jitter_up: Jitter::new(),
@@ -107,6 +113,19 @@ impl Tally {
         self.sent += 1;
         let rtt_ns = sample.rtt_ns.filter(|_| sample.status == EchoStatus::Ok);
         self.recent.take(sample.t_ns, rtt_ns);
+    }
+
+    /// Takes what the probe tells of the stream beside its packets; what is of no known kind is left.
+    pub fn fact(&mut self, what: &str, value: &str) {
+        match what {
+            "clock" => self.clock = Some(value.to_owned()),
+            "errors" => {
+                let kinds: BTreeMap<String, u64> = serde_json::from_str(value).unwrap_or_default();
+                self.kinds = kinds.into_iter().collect();
+                self.kinds.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+            }
+            _ => {}
+        }
     }
 
     fn answered(&mut self, sample: &EchoSample) {

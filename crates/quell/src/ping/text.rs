@@ -109,6 +109,7 @@ pub fn summary(session: &Session, tallies: &[Tally]) -> String {
         let _ = writeln!(out, "{}", line_of(target, session));
         out += &figures(tally);
     }
+    out += &clocks(session, tallies);
     if let Some(starved) = starved(tallies) {
         out.push('\n');
         out += &wrap(&starved);
@@ -118,6 +119,9 @@ pub fn summary(session: &Session, tallies: &[Tally]) -> String {
 
 fn figures(tally: &Tally) -> String {
     let mut out = format!("  packets     {}\n", counts(tally).join(", "));
+    for (kind, n) in &tally.kinds {
+        let _ = writeln!(out, "  {:<10}  {n} × {kind}: {}", "errors", meaning(kind));
+    }
     if let Some(rtt) = tally.rtt.summary(1e6) {
         let _ = writeln!(out, "  RTT, ms     {}", spread(&rtt));
         let jitter = ms_or_dash(tally.jitter_ms());
@@ -166,6 +170,39 @@ fn counts(tally: &Tally) -> Vec<String> {
         parts.push(format!("{} out of order", tally.reordered));
     }
     parts
+}
+
+/// What an error means, for a person.
+fn meaning(kind: &str) -> &str {
+    match kind {
+        "EHOSTUNREACH" => "no route to the host, or it does not answer on its link",
+        "ENETUNREACH" => "no route to its network",
+        "ECONNREFUSED" => "nobody listens there",
+        "EMSGSIZE" => "larger than the path takes (MTU)",
+        "EACCES" | "EPERM" => "forbidden, by a firewall as a rule",
+        "EPROTO" => "the packet lived too short (TTL), or was malformed to somebody",
+        "ENETDOWN" => "the device is down",
+        _ => "an error",
+    }
+}
+
+/// By which clocks times came about: once where that is the same for all.
+fn clocks(session: &Session, tallies: &[Tally]) -> String {
+    let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (target, tally) in session.targets.iter().zip(tallies) {
+        let Some(clock) = tally.clock.as_deref().filter(|_| tally.received > 0) else { continue };
+        match told.iter_mut().find(|(c, _)| *c == clock) {
+            Some((_, names)) => names.push(&target.name),
+            None => told.push((clock, vec![&target.name])),
+        }
+    }
+    let several = told.len() > 1;
+    let line = |(clock, names): &(&str, Vec<&str>)| match several {
+        true => wrap(&format!("Clocks of {}: {clock}", names.join(", "))),
+        false => wrap(&format!("Clocks: {clock}")),
+    };
+    let text: String = told.iter().map(line).collect();
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 fn ratio_of(part: u64, whole: u64) -> f64 {

@@ -171,6 +171,13 @@ impl Watch<'_> {
         if let Some(keep) = &mut self.keep {
             keep.event(&event)?;
         }
+        if let Event::Fact { key, value, .. } = &event
+            && let Some((stream, what)) =
+                key.strip_prefix("stream/").and_then(|k| k.rsplit_once('/'))
+            && let Some(index) = self.session.targets.iter().position(|t| t.name == stream)
+        {
+            self.tallies[index].fact(what, value);
+        }
         if let Event::Echo { stream, samples } = event {
             let Some(index) = self.session.targets.iter().position(|t| t.name == stream) else {
                 return Ok(());
