@@ -36,10 +36,11 @@ fn a_long_run_reads_the_same_as_one_that_was_sorted_as_a_whole() {
         journal.append(&fact).expect("room");
         journal.append(&Event::End { virtual_ns: 7 }).expect("room");
         let folder = writer.folder().to_path_buf();
-        writer.finish(manifest(&[id.clone()])).expect("it is finished");
+        writer.finish(manifest(std::slice::from_ref(&id))).expect("it is finished");
         Run::read(&folder).expect("it can be read")
     };
-    let create = || RunWriter::create(base.path(), manifest(&[id.clone()])).expect("room");
+    let create =
+        || RunWriter::create(base.path(), manifest(std::slice::from_ref(&id))).expect("room");
     let (usual, long) = (finish(create()), finish(create().long()));
     assert!(long.manifest.complete && !long.folder.join("journal").exists());
     assert_eq!(usual.cells[0].echoes.len(), 2);
