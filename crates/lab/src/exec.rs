@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
+use std::time::Duration;
 
 /// A program to run on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,8 @@ pub struct ExecPlan {
     pub main: Program,
     /// Programs that run beside it and are ended after it.
     pub with: Vec<Program>,
+    /// Whether what companions say is passed on at once; else only their last words, where the program or one of them fails.
+    pub show_with: bool,
     /// What companions get before the program starts. In virtual time that is enough for all that does not wait for something else.
     pub head_start: Span,
     /// Whether the program has this process's own terminal, instead of having its output relayed.
@@ -79,30 +82,113 @@ pub enum ExecError {
 /// Builds the network and runs the programs; gives the main program's exit code (128 and the signal's number for a signal).
 pub fn exec(plan: &ExecPlan, output: &mut dyn FnMut(Output)) -> Result<i32, ExecError> {
     let built = build::build(&plan.cell)?;
+    let (said, hear) = mpsc::channel();
     let mut companions = Vec::new();
-    for program in &plan.with {
-        let child = spawn(plan, &built, program, false)?;
-        companions.push(Companion(child));
+    for (index, program) in plan.with.iter().enumerate() {
+        let mut child = spawn(plan, &built, program, false)?;
+        listen(&mut child, Some(index), &said);
+        companions.push(Companion::new(program, child));
     }
     if !companions.is_empty() {
         let until = clock::monotonic_ns() + plan.head_start.nanos();
         clock::sleep_until(until).map_err(|e| ExecError::Wait(std::io::Error::other(e)))?;
     }
     let mut child = spawn(plan, &built, &plan.main, plan.interactive)?;
-    relay(&mut child, output);
+    let mut open = listen(&mut child, None, &said);
+    drop(said);
+    while open > 0 {
+        // Somebody still holds a sender, or there would be nothing open.
+        let Ok(said) = hear.recv() else { break };
+        match (said.companion, said.output) {
+            (None, Some(piece)) => output(piece),
+            (None, None) => open -= 1,
+            (Some(index), piece) => companions[index].heard(piece, plan.show_with, output),
+        }
+    }
     let status = child.wait().map_err(ExecError::Wait)?;
     use std::os::unix::process::ExitStatusExt;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let failed = companions.iter_mut().any(Companion::has_failed);
+    for companion in &mut companions {
+        companion.end();
+    }
+    // What was said until now is on its way through the readers; a program that kept its output open for others may hold one back.
+    let until = clock::monotonic_ns() + LAST_WORDS.as_nanos() as u64;
+    while let left @ 1.. = until.saturating_sub(clock::monotonic_ns())
+        && let Ok(said) = hear.recv_timeout(Duration::from_nanos(left))
+    {
+        if let Some(index) = said.companion {
+            companions[index].heard(said.output, plan.show_with, output);
+        }
+    }
+    if (code != 0 || failed) && !plan.show_with {
+        companions.iter_mut().for_each(|companion| companion.tell(output));
+    }
+    Ok(code)
 }
 
+/// How long what companions said last may take to come through.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Most bytes of a companion's words that are kept.
+const KEPT: usize = 4096;
+
 /// A program that is ended with the main one.
-struct Companion(Child);
+struct Companion {
+    child: Child,
+    name: String,
+    /// What it said and is not told yet: at most [`KEPT`] bytes, the last ones.
+    words: Vec<u8>,
+}
+
+impl Companion {
+    fn new(program: &Program, child: Child) -> Self {
+        let what = program.argv.first().map_or("", String::as_str);
+        Self { child, name: format!("{}: {what}", program.host), words: Vec::new() }
+    }
+
+    /// It said something, or closed a stream.
+    fn heard(&mut self, piece: Option<Output>, show: bool, output: &mut dyn FnMut(Output)) {
+        match piece {
+            Some(piece) => self.words.extend(piece.bytes),
+            None if show => self.tell(output),
+            None => {}
+        }
+        if show && let Some(end) = self.words.iter().rposition(|b| *b == b'\n') {
+            let rest = self.words.split_off(end + 1);
+            self.tell(output);
+            self.words = rest;
+        }
+        let surplus = self.words.len().saturating_sub(KEPT);
+        self.words.drain(..surplus);
+    }
+
+    /// Passes on what it said, each line behind its name.
+    fn tell(&mut self, output: &mut dyn FnMut(Output)) {
+        let words = std::mem::take(&mut self.words);
+        for line in words.split_inclusive(|b| *b == b'\n') {
+            let mut bytes = format!("[{}] ", self.name).into_bytes();
+            bytes.extend(line.strip_suffix(b"\n").unwrap_or(line));
+            bytes.push(b'\n');
+            output(Output { stderr: true, bytes });
+        }
+    }
+
+    /// Whether it ended by itself, and not well.
+    fn has_failed(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(status)) if !status.success())
+    }
+
+    fn end(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
 
 impl Drop for Companion {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.end();
     }
 }
 
@@ -137,15 +223,9 @@ fn spawn(
         host: program.host.clone(),
         error,
     };
-    let mut child = build::in_its_own_sysfs(&built.spaces[node], start)
+    build::with_own_files(&built.network, &built.spaces[node], start)
         .map_err(|e| failed(e.to_string()))?
-        .map_err(failed)?;
-    if !interactive && program != &plan.main {
-        // Nobody reads what companions say, and a full pipe would stop them.
-        drain(child.stdout.take());
-        drain(child.stderr.take());
-    }
-    Ok(child)
+        .map_err(failed)
 }
 
 /// Makes the program the leader of a session that controls the terminal, so that Ctrl-C and job control work.
@@ -172,39 +252,36 @@ fn control(command: &mut Command, terminal: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn drain(stream: Option<impl Read + Send + 'static>) {
-    if let Some(mut stream) = stream {
-        std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
-    }
+/// Something from a reader's thread.
+struct Said {
+    /// Which companion; none for the main program.
+    companion: Option<usize>,
+    /// What it wrote; none when it closed the stream.
+    output: Option<Output>,
 }
 
-/// Passes on what the program writes, until it has closed both streams.
-fn relay(child: &mut Child, output: &mut dyn FnMut(Output)) {
-    let (send, receive) = mpsc::channel();
-    let mut readers = Vec::new();
+/// Reads what a program writes, each stream in a thread; how many streams there are. Each ends with a message without output.
+fn listen(child: &mut Child, companion: Option<usize>, to: &mpsc::Sender<Said>) -> usize {
     let streams: [(bool, Option<Box<dyn Read + Send>>); 2] = [
         (false, child.stdout.take().map(|s| Box::new(s) as Box<dyn Read + Send>)),
         (true, child.stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>)),
     ];
+    let mut open = 0;
     for (stderr, stream) in streams {
         let Some(mut stream) = stream else { continue };
-        let send = send.clone();
-        readers.push(std::thread::spawn(move || {
+        open += 1;
+        let to = to.clone();
+        std::thread::spawn(move || {
             let mut buffer = [0; 16 * 1024];
-            while let Ok(count) = stream.read(&mut buffer) {
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
                 let piece = Output { stderr, bytes: buffer[..count].to_vec() };
-                if count == 0 || send.send(piece).is_err() {
-                    break;
+                if to.send(Said { companion, output: Some(piece) }).is_err() {
+                    return;
                 }
             }
-        }));
+            // Whoever listened may have heard enough.
+            let _ = to.send(Said { companion, output: None });
+        });
     }
-    drop(send);
-    while let Ok(piece) = receive.recv() {
-        output(piece);
-    }
-    for reader in readers {
-        // A reader that panicked has nothing more to say.
-        let _ = reader.join();
-    }
+    open
 }

@@ -141,7 +141,7 @@ fn start_agents(
                 .stdout(Stdio::piped())
                 .spawn()
         };
-        let mut child = build::in_its_own_sysfs(space, spawn)
+        let mut child = build::with_own_files(&built.network, space, spawn)
             .map_err(|e| failed(e.to_string()))?
             .map_err(|e| failed(format!("starting `{}`: {e}", program.join(" "))))?;
         let input = child.stdin.take();

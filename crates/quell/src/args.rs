@@ -329,6 +329,9 @@ pub enum Lab {
         /// A program to run beside it, as 'HOST: COMMAND' (repeatable)
         #[arg(long = "with", value_name = "HOST: COMMAND")]
         with: Vec<String>,
+        /// Show what the programs of --with print as they print it; else their last words, where something fails
+        #[arg(long)]
+        show_with: bool,
         /// How long after the programs of --with it starts
         #[arg(long, value_name = "TIME", default_value = "200ms")]
         after: Span,

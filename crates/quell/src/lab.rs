@@ -17,13 +17,13 @@ use std::sync::atomic::AtomicBool;
 
 /// `quell lab`.
 pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
-    let (lab, host, with, after, argv, interactive) = match command {
+    let (lab, host, with, show_with, after, argv, interactive) = match command {
         Lab::Shell { lab, host } => {
             let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
-            (lab, host.clone(), Vec::new(), Span::ZERO, vec![shell], true)
+            (lab, host.clone(), Vec::new(), false, Span::ZERO, vec![shell], true)
         }
-        Lab::Exec { lab, host, with, after, command } => {
-            (lab, Some(host.clone()), with.clone(), *after, command.clone(), false)
+        Lab::Exec { lab, host, with, show_with, after, command } => {
+            (lab, Some(host.clone()), with.clone(), *show_with, *after, command.clone(), false)
         }
     };
     let cell = cell(lab)?;
@@ -54,6 +54,7 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
         cell,
         main: Program { host, argv },
         with: companions,
+        show_with,
         head_start: after,
         interactive,
         terminal: None,

@@ -7,6 +7,7 @@
 //!
 //! Nothing has a name outside of the process that builds: when it ends, by whatever way, all of it is gone.
 
+mod files;
 mod queues;
 mod tunnels;
 mod wireguard;
@@ -24,6 +25,7 @@ use quell_sys::{SysError, clock};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
+pub(crate) use files::with_own_files;
 pub use queues::{Queues, ifb_name};
 
 /// Why a network could not be built.
@@ -132,26 +134,6 @@ fn settle(network: &Network, spaces: &[NetNs]) -> Result<(), BuildError> {
         }
     }
     Ok(())
-}
-
-/// Runs something that starts a program in a namespace: with a /sys that shows the devices there, not those of the first
-/// namespace. Where that can't be mounted, programs see the first one's, as they do under plain network namespaces.
-pub(crate) fn in_its_own_sysfs<T: Send>(
-    space: &NetNs,
-    work: impl FnOnce() -> T + Send,
-) -> Result<T, SysError> {
-    use nix::mount::{MsFlags, mount};
-    space.run(|| {
-        // The thread's own mounts; it ends after this.
-        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS).is_ok() {
-            let none = None::<&str>;
-            let apart = mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none);
-            if apart.is_ok() {
-                let _ = mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none);
-            }
-        }
-        work()
-    })
 }
 
 /// Runs something in a node's namespace with a routing socket of that namespace.

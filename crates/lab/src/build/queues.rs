@@ -177,11 +177,13 @@ impl Queues {
             let index = within(network, spaces, place.node, |stack| stack.index_of(name))?;
             let put = || {
                 let mut socket = Socket::open(Protocol::Route).map_err(ApplyError::Left)?;
-                // Queues that stay keep the packets that wait in them.
-                if before.as_ref().is_some_and(|before| same_shape(before, tree)) {
-                    tc::update(&mut socket, index, tree)
-                } else {
-                    tc::apply(&mut socket, index, tree)
+                // Queues that stay keep the packets that wait in them, and those that are on their way.
+                match before {
+                    Some(before) if same_shape(before, tree) => {
+                        tc::update(&mut socket, index, tree)
+                    }
+                    Some(before) if tc::graft(&mut socket, index, before, tree)? => Ok(()),
+                    _ => tc::apply(&mut socket, index, tree),
                 }
             };
             spaces[place.node]

@@ -94,6 +94,77 @@ pub fn update(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), Appl
     Ok(())
 }
 
+/// Replaces what stands below the outermost queues that two trees have in common, so that the packets in those stay: `before` is what the
+/// interface has, `tree` what it is to have. The options of the queues in common become those of `tree`; packets that wait below them are
+/// lost with their queue.
+///
+/// False where the trees have no outer queue in common, or differ on the way in: nothing was touched then, and [`apply`] is the way.
+///
+/// # Errors
+/// See [`ApplyError`].
+pub fn graft(
+    socket: &mut Socket,
+    ifindex: u32,
+    before: &Tree,
+    tree: &Tree,
+) -> Result<bool, ApplyError> {
+    if before.ingress != tree.ingress || before.clsact != tree.clsact {
+        return Ok(false);
+    }
+    let queues = |tree: &Tree| Tree { ingress: None, clsact: None, ..tree.clone() }.plan();
+    let (had, wanted) = (queues(before)?.steps, queues(tree)?.steps);
+    let outer = had.iter().zip(&wanted).take_while(|(a, b)| is_same_outer(a, b)).count();
+    let (Some(Step::Qdisc { handle: last, .. }), Some(Step::Qdisc { parent, .. })) =
+        (outer.checked_sub(1).and_then(|i| wanted.get(i)), wanted.get(outer))
+    else {
+        return Ok(false);
+    };
+    if parent.major != last.major {
+        return Ok(false);
+    }
+    let names = names::of(socket).map_err(ApplyError::Left)?;
+    let prepare = |step: &Step, how| message::prepare(step, ifindex, &names, how);
+    let mut todo = Vec::new();
+    for (_, new) in had.iter().zip(&wanted).take(outer).filter(|(old, new)| old != new) {
+        if let Some(step) = changeable(new.clone()) {
+            todo.push(prepare(&step, How::Change).map_err(ApplyError::Left)?);
+        }
+    }
+    let mut made = Vec::new();
+    for step in &wanted[outer..] {
+        made.push(prepare(step, How::Create).map_err(ApplyError::Left)?);
+    }
+    for ready in &todo {
+        socket.request_ack(&ready.message).map_err(ApplyError::Left)?;
+    }
+    delete(socket, ifindex, *parent, "queue that is replaced").map_err(ApplyError::Left)?;
+    for ready in &made {
+        if let Err(error) = socket.request_ack(&ready.message) {
+            return Err(match delete_root(socket, ifindex) {
+                Ok(()) => ApplyError::Kernel(error),
+                Err(_) => ApplyError::Left(error),
+            });
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two steps are the same queue, but for its options, of a kind with one queue inside.
+fn is_same_outer(a: &Step, b: &Step) -> bool {
+    match (a, b) {
+        (
+            Step::Qdisc { parent: pa, handle: ha, qdisc: a },
+            Step::Qdisc { parent: pb, handle: hb, qdisc: b },
+        ) => {
+            pa == pb
+                && ha == hb
+                && a.kind() == b.kind()
+                && matches!(a, Qdisc::Netem(_) | Qdisc::Tbf(_))
+        }
+        _ => false,
+    }
+}
+
 /// What of a step can be changed where it is.
 fn changeable(mut step: Step) -> Option<Step> {
     let Step::Qdisc { qdisc, .. } = &mut step else {

@@ -126,3 +126,40 @@ fn ctrl_c_ends_the_program_and_leaves_nothing_behind() {
     let left: Vec<_> = std::fs::read_dir(desk.path()).expect("the folder").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn companions_are_heard_when_asked_for_and_when_something_fails() {
+    let desk = Desk::new();
+    let lab = |more: &[&str], command: &[&str]| {
+        let all = [&["lab", "exec", "home-link", "b"], more, &["--"], command].concat();
+        let output = desk.quell(&all);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let talks = desk.file("talks.sh", "echo one; echo two >&2; sleep 60");
+    let talks = format!("server: sh {}", talks.display());
+    assert_eq!(lab(&["--with", &talks], &["true"]), (Some(0), String::new()), "nobody asked");
+    let (code, said) = lab(&["--with", &talks, "--show-with"], &["true"]);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("[server: sh] one\n") && said.contains("[server: sh] two\n"), "{said}");
+    let (code, said) = lab(&["--with", &talks], &["sh", "-c", "exit 4"]);
+    assert_eq!(code, Some(4));
+    assert!(said.contains("[server: sh] one\n"), "{said}");
+    let (_, said) = lab(&["--with", "server: iperf3 --no-such-option"], &["true"]);
+    assert!(said.contains("[server: iperf3]"), "a companion that failed tells why: {said}");
+}
+
+#[test]
+fn hosts_are_known_by_name_and_nobody_waits_for_a_name_server() {
+    let desk = Desk::new();
+    let output =
+        desk.quell(&["lab", "exec", "home-link", "b", "--", "ping", "-4", "-c", "1", "server"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("time=20.0 ms"), "{said}");
+    // Before, http.server waited 5 s for a name server, longer than it has until curl comes.
+    let output = desk.quell(&[
+        "lab", "exec", "home-link", "b", "--with", "server: python3 -m http.server --bind 0.0.0.0",
+        "--after", "2s", "--", "sh", "-c",
+        "getent hosts nowhere.example; date +%s.%N; exec python3 -c 'import urllib.request as u; u.urlopen(\"http://server:8000/\", timeout=3)'",
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -155,6 +155,23 @@ fn a_queue_that_is_replaced_while_it_runs_changes_the_delay_from_then_on() {
 }
 
 #[test]
+fn packets_on_their_way_outlive_a_queue_that_is_replaced_behind_them() {
+    // 25 packets are within the line's delay at any time; none waits for the line.
+    let text = two_hosts(
+        "both = { rate = \"5Mbit\", delay = \"500ms\", buffer = \"200p\" }",
+        &format!(
+            "{QUIET}[[timeline]]\nat = \"4s\"\non = \"a:line\"\nqueue = \"fq_codel\"\n\
+             [[timeline]]\nat = \"8s\"\non = \"a:line\"\nqueue = \"sfq\"\n\
+             [[timeline]]\nat = \"12s\"\nlink = \"line\"\nup = {{ rate = \"8Mbit\" }}\n{UDP}"
+        ),
+    );
+    let results = Desk::new().run(&text, &[]);
+    near(results.number("s", "udp", "sent"), 1000.0, 1.0);
+    near(results.number("s", "udp", "loss_ratio"), 0.0, 0.0);
+    near(results.number("s", "udp", "reordered_up"), 0.0, 0.0);
+}
+
+#[test]
 fn random_marking_spares_packets_that_can_be_marked() {
     let text = two_hosts(
         "up = { mark = \"20%\", delay = \"5ms\" }",
