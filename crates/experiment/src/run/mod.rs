@@ -65,6 +65,14 @@ pub enum RunError {
     /// The run folder can't be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The run can't be finished: its tables have no room.
+    #[error("{error}\nwhat was measured until then is shown by `quell show {}`", folder.display())]
+    Finish {
+        /// The run's folder.
+        folder: PathBuf,
+        /// What can't be written, and what to do.
+        error: StoreError,
+    },
     /// The cell's working folder can't be written.
     #[error("{}: {error}", path.display())]
     Folder {
@@ -129,7 +137,9 @@ pub fn run(
     }
     let folder = writer.folder().to_path_buf();
     manifest.wall_s = Some(begun.elapsed().as_secs_f64());
-    let manifest = writer.finish(manifest)?;
+    let manifest = writer
+        .finish(manifest)
+        .map_err(|error| RunError::Finish { folder: folder.clone(), error })?;
     Ok(Finished { folder, manifest, stopped: stop.load(Ordering::Relaxed) })
 }
 

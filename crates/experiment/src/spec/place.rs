@@ -33,7 +33,7 @@ pub fn of_message(
     let start = floor(text, span.start);
     let region = match element(text, start, again) {
         Some(element) => element,
-        None => start..floor(text, span.end).max(start),
+        None => table(text, start).unwrap_or(start..floor(text, span.end).max(start)),
     };
     let wrong = if message.starts_with("missing") { None } else { quoted(message).next() };
     let is_key = message.contains("unknown field");
@@ -124,12 +124,22 @@ fn element(text: &str, start: usize, again: &dyn Fn(&str) -> bool) -> Option<Ran
     all.get(wrong.checked_sub(1)?).cloned()
 }
 
+/// The table whose header begins at a byte, with those inside it: the parser names the header, wherever in there the mistake is.
+fn table(text: &str, start: usize) -> Option<Range<usize>> {
+    let line = text[start..].split_inclusive('\n').next()?;
+    let path = line.trim().strip_prefix('[')?.split_once(']')?.0.trim();
+    let end = headers(text, start + line.len()).find(|(_, line)| !is_inside(line, path));
+    Some(start..end.map_or(text.len(), |(at, _)| at))
+}
+
+/// Whether a table's header, with its brackets, is of one inside the table of this path.
+fn is_inside(header: &str, path: &str) -> bool {
+    let header = header.trim_start().trim_start_matches('[').trim_start();
+    header.strip_prefix(path).is_some_and(|rest| rest.trim_start().starts_with('.'))
+}
+
 /// The elements of a list of tables, as `load` or `topology.link`, with their own tables.
 fn elements<'a>(text: &'a str, path: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
-    let inside = move |header: &str| {
-        let header = header.trim_start().trim_start_matches('[').trim_start();
-        header.strip_prefix(path).is_some_and(|rest| rest.trim_start().starts_with('.'))
-    };
     lines(text, 0)
         .filter(move |(_, line)| {
             let named = line.trim_start().strip_prefix("[[").and_then(|l| l.split_once("]]"));
@@ -137,7 +147,8 @@ fn elements<'a>(text: &'a str, path: &'a str) -> impl Iterator<Item = Range<usiz
         })
         .map(move |(at, line)| {
             let after = (at + line.len()).min(text.len());
-            let end = headers(text, after).find(|(_, line)| !inside(line)).map(|(at, _)| at);
+            let end =
+                headers(text, after).find(|(_, line)| !is_inside(line, path)).map(|(at, _)| at);
             at..end.unwrap_or(text.len())
         })
 }
@@ -260,6 +271,20 @@ name = "bulk"
         assert_eq!(found(load..load + 8, missing, &first).line, 10);
         let second = |text: &str| text.matches("[[load]]").count() == 2;
         assert_eq!(found(load..load + 8, missing, &second).line, 15, "the second is wrong");
+    }
+
+    #[test]
+    fn a_wrong_word_in_nested_tables_is_found_in_its_own_line() {
+        let text = "[[queue]]\nname = \"q\"\n\n[queue.queue]\nkind = \"htb\"\n\n[[queue.queue.class]]\n\
+                    id = \"1:10\"\n\n[queue.queue.class.queue]\nkind = \"fq_codel\"\ntargt = \"5mz\"\n\n\
+                    [[load]]\ntargt = 1\n";
+        let header = text.find("[queue.queue]").expect("it is there");
+        let at = |message: &str| of_message(text, header..header + 13, message, &|_| false);
+        let key =
+            at("htb class 1:10: queue: fq_codel: unknown field `targt`, expected one of `limit`");
+        assert_eq!((key.line, key.column), (12, 1));
+        let value = at("htb class 1:10: queue: fq_codel: \"5mz\" is not a time span");
+        assert_eq!((value.line, value.key.as_deref()), (12, Some("targt")));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod exec;
 mod host;
 mod kernel;
 mod missing;
+mod options;
 mod ping;
 mod rr;
 mod seeds;
