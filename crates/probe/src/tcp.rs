@@ -110,10 +110,15 @@ impl Line for ConnectLine {
         self.attempts.as_fd()
     }
 
-    fn send(&mut self, seq: u64, _sent_ns: u64) -> Result<(), Errno> {
+    fn send(
+        &mut self,
+        seq: u64,
+        _sent_ns: u64,
+        _seen: &mut Vec<Seen>,
+    ) -> Result<Option<u64>, Errno> {
         // Where nobody answers and they come fast, the oldest make room; they count as lost when their time is over.
         self.settled(seq.saturating_sub(MOST_OPEN));
-        self.attempts.begin(seq)
+        self.attempts.begin(seq).map(|()| None)
     }
 
     fn receive(&mut self, _inbox: &mut Inbox, _next: u64, seen: &mut Vec<Seen>) -> bool {

@@ -1,6 +1,6 @@
 //! A UDP stream against a reflector: STAMP packets at a constant rate, with one-way delays and the direction of losses.
 
-use crate::line::{Answer, Datagrams};
+use crate::line::{Answer, Datagrams, Observed};
 use crate::options::{FLUSH, check_interval};
 use crate::prober::{Driver, Stream, StreamSpec};
 use crate::{Emit, Options, ProbeError};
@@ -66,7 +66,7 @@ impl UdpEchoClient {
                 count: options.count,
                 name: echo.stream,
             };
-            Stream::new(spec, line, window)
+            Stream::new(spec, Observed::new(line, options.timed_by), window)
         });
         let streams = streams.collect::<Result<_, _>>()?;
         Driver { streams, largest, flush: self.flush }.run(window, stop, emit)
