@@ -43,7 +43,7 @@ pub(crate) enum Seen {
     /// It was answered.
     Reply { answer: Answer, when: When },
     /// An error came back.
-    Failed(u64),
+    Failed { seq: u64, errno: Errno },
     /// It left this host, after so long in its own queue.
     Left { seq: u64, queued_ns: u64 },
 }
@@ -74,6 +74,10 @@ pub(crate) trait Datagrams {
     fn send(&mut self, seq: u64, sent_ns: u64) -> Result<(), Errno>;
     /// Reads what came; none when it is not a reply of this stream.
     fn read(&mut self, arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer>;
+    /// What is to be known of the stream beside its rows, as key and value.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
     /// Which packet an error is about.
     fn blamed(&self, error: &PathError, next: u64) -> Option<u64>;
 }
@@ -104,7 +108,9 @@ impl<D: Datagrams> Observed<D> {
         let mut at_queue = None;
         let Self { line, queue, departures, .. } = self;
         queue.take(line.fd(), |told| match told {
-            Told::Error(error) => seen.extend(line.blamed(&error, next).map(Seen::Failed)),
+            Told::Error(error) => seen.extend(
+                line.blamed(&error, next).map(|seq| Seen::Failed { seq, errno: error.errno }),
+            ),
             Told::Sent(Departure { id, stage: Stage::Queue, stamp_ns }) => {
                 // What was held up on its way to the queue, until an address was resolved, comes later: we timed it.
                 if let Some((seq, _)) = sending.filter(|(_, from_ns)| stamp_ns >= *from_ns) {
@@ -155,5 +161,9 @@ impl<D: Datagrams> Line for Observed<D> {
 
     fn errors(&mut self, next: u64, seen: &mut Vec<Seen>) {
         self.told(next, seen, None);
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        self.line.facts()
     }
 }

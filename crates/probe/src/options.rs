@@ -38,6 +38,9 @@ pub struct Options {
     pub count: Option<u64>,
     /// From which own address, and by which device.
     pub way: Way,
+    /// Whether the other end may have a clock of its own, which is then told as the fact `stream/NAME/clocks` = `apart`, unless the
+    /// destination is this host's own address.
+    pub other_clock: bool,
     /// Who times sending.
     pub timed_by: TimedBy,
 }

@@ -113,7 +113,12 @@ impl Session {
     }
 
     fn streams<T>(&self, of: impl Fn(&Target) -> T) -> Vec<(T, Options)> {
-        let options = Options { count: self.count, way: self.way.clone(), ..Options::default() };
+        let options = Options {
+            count: self.count,
+            way: self.way.clone(),
+            other_clock: true,
+            ..Options::default()
+        };
         self.targets.iter().map(|t| (of(t), options.clone())).collect()
     }
 

@@ -8,10 +8,10 @@
 //! The definitions are those of the analysis of runs: the figures here and those of `quell show` are the same.
 
 use quell_model::{EchoSample, EchoStatus};
-use quell_stats::{Jitter, Running, RunningAround};
+use quell_stats::{ClockOffset, Jitter, OffsetEstimator, Running, RunningAround, Summary};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A reply that the program saw so much later than the kernel had it tells that this machine was short of CPU.
+/// What the program does so much later than due tells that this machine was short of CPU.
 pub const LATE_NS: u64 = 5_000_000;
 
 /// Most buckets that are remembered: no terminal is wider.
@@ -44,9 +44,14 @@ pub struct Tally {
     pub up: RunningAround,
     /// And back.
     pub down: RunningAround,
-    /// How long replies waited in this host until the program saw them, in nanoseconds.
+    /// How far the two clocks are apart, where they are two.
+    pub offset: OffsetEstimator,
+    /// Whether the other end has a clock of its own.
+    pub apart: bool,
+    /// How much later than due packets were sent, or how long their replies waited in this host until the program saw them, whichever
+    /// is longer, in nanoseconds.
     pub seen_late: Running,
-    /// Replies that waited longer than [`LATE_NS`].
+    /// Packets for which that was longer than [`LATE_NS`].
     pub late: u64,
     /// By which clocks its times came about, for a person.
     pub clock: Option<String>,
@@ -76,6 +81,8 @@ impl Tally {
             rtt: Running::new(),
             up: RunningAround::new(),
             down: RunningAround::new(),
+            offset: OffsetEstimator::new(),
+            apart: false,
             seen_late: Running::new(),
             late: 0,
             clock: None,
@@ -118,6 +125,7 @@ impl Tally {
     /// Takes what the probe tells of the stream beside its packets; what is of no known kind is left.
     pub fn fact(&mut self, what: &str, value: &str) {
         match what {
+            "clocks" => self.apart = value == "apart",
             "clock" => self.clock = Some(value.to_owned()),
             "errors" => {
                 let kinds: BTreeMap<String, u64> = serde_json::from_str(value).unwrap_or_default();
@@ -138,6 +146,9 @@ impl Tally {
             self.rtt.push(rtt);
             self.jitter_rtt.push(rtt as f64);
         }
+        if let (Some(up), Some(down)) = (sample.up_ns, sample.down_ns) {
+            self.offset.push(sample.t_ns, up, down);
+        }
         if let Some(up) = sample.up_ns {
             self.up.push(up);
             self.jitter_up.push(up as f64);
@@ -145,7 +156,7 @@ impl Tally {
         if let Some(down) = sample.down_ns {
             self.down.push(down);
         }
-        if let Some(late) = sample.seen_late_ns {
+        if let Some(late) = sample.seen_late_ns.max(sample.sent_late_ns) {
             self.seen_late.push(late);
             self.late += u64::from(late > LATE_NS);
         }
@@ -163,9 +174,39 @@ impl Tally {
         jitter.mean().map(|ns| ns / 1e6)
     }
 
+    /// How far the other end's clock is from ours, where it has one of its own and runs at a constant rate.
+    pub fn clock_offset(&self) -> Option<ClockOffset> {
+        self.offset.estimate().filter(|_| self.apart)
+    }
+
+    /// One-way delays there and back in milliseconds, by one clock: where there are two, less what they are apart in the middle of
+    /// the time. Where these can't be compared there are none.
+    pub fn one_way_ms(&self) -> [Option<Summary>; 2] {
+        let both = [self.up.summary(1e6), self.down.summary(1e6)];
+        if !self.apart {
+            return both;
+        }
+        let Some(offset) = self.clock_offset() else { return [None, None] };
+        let apart_ms = offset.middle_ns() as f64 / 1e6;
+        let [up, down] = both;
+        [up.map(|s| shifted(s, -apart_ms)), down.map(|s| shifted(s, apart_ms))]
+    }
+
     /// Whether each reply told its one-way delay.
     pub fn one_way(&self) -> bool {
         self.received > 0 && self.up.count() == self.received
+    }
+}
+
+fn shifted(s: Summary, by: f64) -> Summary {
+    Summary {
+        min: s.min + by,
+        mean: s.mean + by,
+        p50: s.p50 + by,
+        p90: s.p90 + by,
+        p99: s.p99 + by,
+        max: s.max + by,
+        ..s
     }
 }
 

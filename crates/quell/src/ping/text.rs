@@ -133,15 +133,32 @@ fn figures(tally: &Tally) -> String {
             ms_or_dash(rtt.sd),
         );
     }
-    for (label, way) in [("there, ms ", &tally.up), ("back, ms  ", &tally.down)] {
-        if let Some(way) = way.summary(1e6) {
+    let [there, back] = tally.one_way_ms();
+    for (label, way) in [("there, ms ", there), ("back, ms  ", back)] {
+        if let Some(way) = way {
             let _ = writeln!(out, "  {label}  {}", spread(&way));
         }
     }
-    if tally.up.count() > 0 {
-        out += "              one-way delays are as the clocks of the two machines tell them\n";
+    out + &clock_offset(tally)
+}
+
+/// How far the two clocks are apart, and what that makes of one-way delays.
+fn clock_offset(tally: &Tally) -> String {
+    if tally.up.count() == 0 || !tally.apart {
+        return String::new();
     }
-    out
+    let Some(offset) = tally.clock_offset() else {
+        return wrap(
+            "The clocks of the two machines did not run at constant rates (one was set, perhaps): one-way delays can't be told.",
+        );
+    };
+    let bound = ms(offset.bound_ns / 1e6);
+    wrap(&format!(
+        "The other clock is {} ms from ours, ± {bound} ms, and gains {:.2} millionths. One-way delays are corrected by that, as if the \
+         empty path took as long there as back; only ± {bound} ms is certain.",
+        ms(offset.middle_ns() as f64 / 1e6),
+        offset.drift_ppm(),
+    ))
 }
 
 fn counts(tally: &Tally) -> Vec<String> {
@@ -224,9 +241,9 @@ pub fn starved(tallies: &[Tally]) -> Option<String> {
     let worst = tallies.iter().filter_map(|t| t.seen_late.max()).max().unwrap_or(0);
     (late * 100 >= seen && late > 0).then(|| {
         format!(
-            "This machine was short of CPU: {} % of the replies were seen more than {} ms after the kernel had them (the \
-             latest {} ms). Round-trip times use the kernel's stamps for what came and are right; packets may have left \
-             late, and so in other places of the network's traffic than planned.",
+            "This machine was short of CPU: {} % of the packets were sent, or their replies seen, more than {} ms late (the latest \
+             {} ms). Times that the kernel stamped are right all the same; packets that left late met other traffic than \
+             planned.",
             percent(ratio_of(late, seen)),
             LATE_NS / 1_000_000,
             ms(worst as f64 / 1e6)
