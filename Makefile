@@ -6,6 +6,8 @@ QUELL  := $(TARGET)/release/quell
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
+# Where the system looks for services.
+UNITS   ?= $(PREFIX)/lib/systemd/system
 
 # Where runs of `make demo` are kept.
 RUNS ?= runs
@@ -58,9 +60,12 @@ kernel: build ## Build the lab's kernel, unless it is there (installs what is mi
 build: cargo packages ## Build quell itself
 	$(CARGO) build --locked --release -p quell
 
-install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin
+install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin, and the service of quell serve
 	@test -x $(QUELL) || $(MAKE) build
 	install -D -m 755 $(QUELL) "$(DESTDIR)$(PREFIX)/bin/quell"
+	install -d "$(DESTDIR)$(UNITS)"
+	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/quell-serve.service >"$(DESTDIR)$(UNITS)/quell-serve.service"
+	chmod 644 "$(DESTDIR)$(UNITS)/quell-serve.service"
 	install -D -m 644 LICENSE-MIT "$(DESTDIR)$(PREFIX)/share/doc/quell/LICENSE-MIT"
 	install -D -m 644 LICENSE-APACHE "$(DESTDIR)$(PREFIX)/share/doc/quell/LICENSE-APACHE"
 
