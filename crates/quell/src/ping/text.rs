@@ -138,6 +138,11 @@ fn figures(tally: &Tally) -> String {
             let _ = writeln!(out, "  {label}  {}", spread(&way));
         }
     }
+    if let Some(queued) = tally.queued.summary(1e6).filter(|q| q.p99 >= 1.0) {
+        let _ = writeln!(out, "  own queue   {}", spread(&queued));
+        out +=
+            "              ms that packets waited in this host before they left; in the RTT too\n";
+    }
     if tally.up.count() > 0 {
         out += "              one-way delays are as the clocks of the two machines tell them\n";
     }
@@ -219,19 +224,29 @@ fn spread(of: &Summary) -> String {
 
 /// Says when this machine, and not the network, was slow: one packet in a hundred waited for the program.
 pub fn starved(tallies: &[Tally]) -> Option<String> {
-    let late: u64 = tallies.iter().map(|t| t.late).sum();
-    let seen: u64 = tallies.iter().map(|t| t.seen_late.count()).sum();
-    let worst = tallies.iter().filter_map(|t| t.seen_late.max()).max().unwrap_or(0);
-    (late * 100 >= seen && late > 0).then(|| {
-        format!(
-            "This machine was short of CPU: {} % of the replies were seen more than {} ms after the kernel had them (the \
-             latest {} ms). Round-trip times use the kernel's stamps for what came and are right; packets may have left \
-             late, and so in other places of the network's traffic than planned.",
+    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
+    let (late, seen) = (sum(|t| t.late), sum(|t| t.seen_late.count()));
+    let (left_late, sent) = (sum(|t| t.left_late), sum(|t| t.sent));
+    let many = |part: u64, whole: u64| part > 0 && part * 100 >= whole;
+    let mut told = Vec::new();
+    if many(late, seen) {
+        let worst = tallies.iter().filter_map(|t| t.seen_late.max()).max().unwrap_or(0);
+        told.push(format!(
+            "{} % of the replies were seen more than {} ms after the kernel had them (the latest {} ms); round-trip times \
+             use the kernel's stamps and are right",
             percent(ratio_of(late, seen)),
             LATE_NS / 1_000_000,
             ms(worst as f64 / 1e6)
-        )
-    })
+        ));
+    }
+    if many(left_late, sent) {
+        told.push(format!(
+            "{} % of the packets left more than {} ms after their time",
+            percent(ratio_of(left_late, sent)),
+            LATE_NS / 1_000_000
+        ));
+    }
+    (!told.is_empty()).then(|| format!("This machine was short of CPU: {}.", told.join("; ")))
 }
 
 /// A paragraph in lines that fit.
