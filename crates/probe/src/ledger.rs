@@ -170,13 +170,16 @@ impl Ledger {
         self.rows.push(sample);
     }
 
-    /// An ICMP error came back about a packet.
-    pub fn error(&mut self, seq: u64) {
-        let Some(packet) = self.packet(seq).filter(|p| p.state == State::Waiting) else { return };
+    /// An ICMP error came back about a packet; whether it still mattered.
+    pub fn error(&mut self, seq: u64) -> bool {
+        let Some(packet) = self.packet(seq).filter(|p| p.state == State::Waiting) else {
+            return false;
+        };
         packet.state = State::Failed;
         let packet = *packet;
         self.waiting -= 1;
         self.rows.push(packet.row(seq, self.bytes, EchoStatus::Error));
+        true
     }
 
     /// Settles the packets whose patience is over at `now_ns`.

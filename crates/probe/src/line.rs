@@ -43,7 +43,12 @@ pub(crate) enum Seen {
     /// It was answered.
     Reply { answer: Answer, when: When },
     /// An error came back.
-    Failed(u64),
+    Failed {
+        /// Whose.
+        seq: u64,
+        /// Which.
+        errno: Errno,
+    },
     /// It left this host, after so long in its own queue.
     Left { seq: u64, queued_ns: u64 },
 }
@@ -104,7 +109,10 @@ impl<D: Datagrams> Observed<D> {
         let mut at_queue = None;
         let Self { line, queue, departures, .. } = self;
         queue.take(line.fd(), |told| match told {
-            Told::Error(error) => seen.extend(line.blamed(&error, next).map(Seen::Failed)),
+            Told::Error(error) => {
+                let seq = line.blamed(&error, next);
+                seen.extend(seq.map(|seq| Seen::Failed { seq, errno: error.errno }));
+            }
             Told::Sent(Departure { id, stage: Stage::Queue, stamp_ns }) => {
                 // What was held up on its way to the queue, until an address was resolved, comes later: we timed it.
                 if let Some((seq, _)) = sending.filter(|(_, from_ns)| stamp_ns >= *from_ns) {

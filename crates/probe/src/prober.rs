@@ -26,6 +26,7 @@ use quell_sys::socket::Inbox;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_sys::wall::Wall;
 use quell_units::Span;
+use std::collections::BTreeMap;
 
 /// How long after a stream's end packets that were held up may still leave.
 const GRACE_NS: u64 = 200_000_000;
@@ -46,6 +47,8 @@ pub(crate) struct Stream<L> {
     /// What was seen and is not entered yet.
     seen: Vec<Seen>,
     clocks: Clocks,
+    /// How many packets failed, by the error's name.
+    errors: BTreeMap<String, u64>,
     linger_ns: u64,
     /// When the last packet was sent.
     last_ns: u64,
@@ -75,6 +78,7 @@ impl<L: Line> Stream<L> {
             pace: pace.at_most(spec.count.unwrap_or(u64::MAX)),
             seen: Vec::new(),
             clocks: Clocks::default(),
+            errors: BTreeMap::new(),
             ledger: Ledger::new(spec.size, spec.linger_ns.max(LEAST_PATIENCE_NS)),
             linger_ns: spec.linger_ns,
             last_ns: window.start_ns,
@@ -99,7 +103,11 @@ impl<L: Line> Stream<L> {
                     self.ledger.sent(window.t(at_ns), wall.steps(), late_ns);
                 }
                 Err(errno) => {
-                    self.ledger.refused(window.t(before_ns), late_ns, errno == Errno::ENOBUFS);
+                    let dropped = errno == Errno::ENOBUFS;
+                    self.ledger.refused(window.t(before_ns), late_ns, dropped);
+                    if !dropped {
+                        self.failed_by(errno);
+                    }
                     self.line.errors(self.ledger.next(), &mut self.seen);
                 }
             }
@@ -159,7 +167,11 @@ impl<L: Line> Stream<L> {
         for seen in seen.drain(..) {
             match seen {
                 Seen::Reply { answer, when } => self.reply(answer, when, now_ns, window, wall),
-                Seen::Failed(seq) => self.ledger.error(seq),
+                Seen::Failed { seq, errno } => {
+                    if self.ledger.error(seq) {
+                        self.failed_by(errno);
+                    }
+                }
                 Seen::Left { seq, queued_ns } => self.ledger.queued(seq, queued_ns),
             }
         }
@@ -210,6 +222,10 @@ impl<L: Line> Stream<L> {
         self.ledger.reply(answer.seq, reply);
     }
 
+    fn failed_by(&mut self, errno: Errno) {
+        *self.errors.entry(format!("{errno:?}")).or_default() += 1;
+    }
+
     fn expire(&mut self, now_ns: i64) {
         self.ledger.expire(now_ns);
         self.line.settled(self.ledger.first());
@@ -217,7 +233,10 @@ impl<L: Line> Stream<L> {
 
     fn tell_facts(&self, emit: Emit<'_>) {
         let clock = ("clock", self.clocks.to_string());
-        for (what, value) in self.line.facts().into_iter().chain([clock]) {
+        // As JSON: `{"EHOSTUNREACH":3}`.
+        let kinds: Vec<String> = self.errors.iter().map(|(k, n)| format!("\"{k}\":{n}")).collect();
+        let errors = (!kinds.is_empty()).then(|| ("errors", format!("{{{}}}", kinds.join(","))));
+        for (what, value) in self.line.facts().into_iter().chain([clock]).chain(errors) {
             let key = format!("stream/{}/{what}", self.name);
             emit(Event::Fact { when: "after".into(), key, value });
         }

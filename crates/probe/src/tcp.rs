@@ -97,7 +97,7 @@ impl ConnectLine {
             End::Refused => self.refused += 1,
             // The kernel sent it again and again, and gave up.
             End::Failed(Errno::ETIMEDOUT) => return None,
-            End::Failed(_) => return Some(Seen::Failed(ended.id)),
+            End::Failed(errno) => return Some(Seen::Failed { seq: ended.id, errno }),
         }
         let answer = Answer { seq: ended.id, ..Answer::default() };
         let when = When::Measured { rtt_ns: ended.rtt_ns, seen_ns: ended.seen_ns };
