@@ -331,7 +331,7 @@ fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
     match silent[..] {
         [] => Ok(ExitCode::SUCCESS),
         _ => {
-            let refused = tallies.iter().all(|t| t.received == 0 && t.errors == t.sent);
+            let refused = tallies.iter().all(|t| t.received == 0 && t.errors > 0);
             let hint = match session.method {
                 Method::Udp if refused => {
                     "; is `quell serve` running there, bound to that address?"

@@ -108,6 +108,10 @@ pub fn summary(session: &Session, tallies: &[Tally]) -> String {
         }
         let _ = writeln!(out, "{}", line_of(target, session));
         out += &figures(tally);
+        // On this machine there is one clock only.
+        if tally.up.count() > 0 && !target.to.ip().is_loopback() {
+            out += "              one-way delays are as the clocks of the two machines tell them\n";
+        }
     }
     out += &clocks(session, tallies);
     if let Some(starved) = starved(tallies) {
@@ -143,9 +147,6 @@ fn figures(tally: &Tally) -> String {
         out +=
             "              ms that packets waited in this host before they left; in the RTT too\n";
     }
-    if tally.up.count() > 0 {
-        out += "              one-way delays are as the clocks of the two machines tell them\n";
-    }
     out
 }
 
@@ -158,7 +159,7 @@ fn counts(tally: &Tally) -> Vec<String> {
             (tally.lost_up, "on the way there"),
             (tally.lost_down, "on the way back"),
             // That a loss is a loss needs to be said only beside others.
-            (if unknown == tally.sent - tally.received { 0 } else { unknown }, "somewhere"),
+            (if unknown == tally.sent - tally.received { 0 } else { unknown }, "without an answer"),
             (tally.errors, if tally.errors == 1 { "error" } else { "errors" }),
         ];
         let fates: Vec<String> =
