@@ -41,6 +41,8 @@ pub fn packet(stream: &str, sample: &EchoSample) -> Value {
         ("up_ns", sample.up_ns.map(Value::from)),
         ("down_ns", sample.down_ns.map(Value::from)),
         ("seen_late_ns", sample.seen_late_ns.map(Value::from)),
+        ("sent_late_ns", sample.sent_late_ns.map(Value::from)),
+        ("queued_ns", sample.queued_ns.map(Value::from)),
     ];
     for (key, number) in numbers {
         if let Some(number) = number {
@@ -117,6 +119,8 @@ fn figures(value: &mut Value, tally: &Tally) {
     });
     value["jitter_ms"] = tally.jitter_ms().into();
     value["jitter_of"] = if tally.one_way() { "up" } else { "round-trip" }.into();
+    value["queued_ms"] = spread(tally.queued.summary(1e6));
+    value["left_late"] = json!({"packets": tally.left_late, "more_than_ms": LATE_NS as f64 / 1e6});
     value["seen_late"] = json!({
         "replies": tally.late,
         "more_than_ms": LATE_NS as f64 / 1e6,

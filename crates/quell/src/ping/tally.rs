@@ -53,6 +53,10 @@ pub struct Tally {
     pub seen_late: Running,
     /// Packets for which that was longer than [`LATE_NS`].
     pub late: u64,
+    /// How long packets waited in this host's own queue, in nanoseconds.
+    pub queued: Running,
+    /// Packets that left more than [`LATE_NS`] after their time.
+    pub left_late: u64,
     /// By which clocks its times came about, for a person.
     pub clock: Option<String>,
     /// Errors by their kind, as `EHOSTUNREACH`, most frequent first.
@@ -85,6 +89,8 @@ impl Tally {
             apart: false,
             seen_late: Running::new(),
             late: 0,
+            queued: Running::new(),
+            left_late: 0,
             clock: None,
             kinds: Vec::new(),
             recent: Recent::new(interval_ns),
@@ -118,6 +124,10 @@ impl Tally {
             EchoStatus::Error => self.errors += 1,
         }
         self.sent += 1;
+        self.left_late += u64::from(sample.sent_late_ns.is_some_and(|late| late > LATE_NS));
+        if let Some(queued) = sample.queued_ns {
+            self.queued.push(queued);
+        }
         let rtt_ns = sample.rtt_ns.filter(|_| sample.status == EchoStatus::Ok);
         self.recent.take(sample.t_ns, rtt_ns);
     }
@@ -156,7 +166,7 @@ impl Tally {
         if let Some(down) = sample.down_ns {
             self.down.push(down);
         }
-        if let Some(late) = sample.seen_late_ns.max(sample.sent_late_ns) {
+        if let Some(late) = sample.seen_late_ns {
             self.seen_late.push(late);
             self.late += u64::from(late > LATE_NS);
         }
