@@ -39,6 +39,8 @@ pub(crate) struct Lane {
     pub remote: SocketAddr,
     socket: Socket,
     moved: Moved,
+    /// What the kernel counted as acknowledged before the first byte of data.
+    acked_before: u64,
     ended: Mutex<Option<Result<Ended, SysError>>>,
 }
 
@@ -59,7 +61,7 @@ enum Moved {
 /// What was counted up to a moment, from the stream's start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// Bytes, and what the kernel said of the connection.
+    /// Bytes (of a TCP sender those that the other end acknowledged), and what the kernel said of the connection.
     pub moment: Moment,
     /// Receiver of datagrams: numbers that were seen or skipped.
     pub expected: u64,
@@ -141,11 +143,15 @@ impl Lane {
             set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")?;
         }
         let stream = reach(stream, plan.to, stop)?;
+        // The handshake counts as a byte on some kernels; then the cookie.
+        let handshake = look::tcp_info(&stream).and_then(|info| info.bytes_acked).unwrap_or(0);
+        let acked_before = handshake + talk.cookie.bytes().len() as u64;
         let deadline = monotonic_ns() + crate::talk::ANSWER_S * 1_000_000_000;
         Exchange::new(&stream, Some(deadline), stop)?.write(talk.cookie.bytes()).map_err(|e| {
             FlowError::from_exchange(e, plan.to, "when a stream was opened", crate::talk::ANSWER_S)
         })?;
-        Ok(Self::new(place, plan, Socket::Tcp(stream), Moved::Bytes(Tally::new())))
+        let lane = Self::new(place, plan, Socket::Tcp(stream), Moved::Bytes(Tally::new()));
+        Ok(Self { acked_before, ..lane })
     }
 
     fn udp(place: usize, plan: &Plan, stop: &Bell) -> Result<Self, FlowError> {
@@ -173,6 +179,7 @@ impl Lane {
             remote: plan.to,
             socket,
             moved,
+            acked_before: 0,
             ended: Mutex::default(),
         };
         if let Some(local) = local(lane.fd()) {
@@ -241,7 +248,13 @@ impl Lane {
     pub fn mark(&self, t_ns: i64) -> Mark {
         match (&self.socket, &self.moved) {
             (Socket::Tcp(stream), Moved::Bytes(tally)) => {
-                Mark { moment: look::moment(stream, t_ns, tally.bytes()), ..Mark::default() }
+                let mut moment = look::moment(stream, t_ns, tally.bytes());
+                if self.sends && moment.acked > 0 {
+                    // What waits in this host's buffer has gone nowhere yet.
+                    let acked = moment.acked.saturating_sub(self.acked_before);
+                    moment.bytes = moment.bytes.min(acked);
+                }
+                Mark { moment, ..Mark::default() }
             }
             (_, Moved::Bytes(tally)) => Mark {
                 moment: Moment {

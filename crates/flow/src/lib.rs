@@ -11,6 +11,8 @@
 //! It talks to `quell serve` and to an unmodified `iperf3 -s`; what only a Quell tells is then missing from the results.
 
 mod error;
+pub mod findings;
+pub mod iperf_json;
 mod lane;
 pub mod latency;
 mod outcome;
@@ -19,6 +21,7 @@ mod session;
 mod talk;
 
 pub use error::FlowError;
+pub use findings::Findings;
 pub use lane::Mark;
 pub use outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
 pub use plan::{

@@ -4,7 +4,7 @@ use crate::Plan;
 use crate::lane::Mark;
 use crate::latency::Latency;
 use quell_stats::LogHistogram;
-use quell_wire::iperf3::{Moment, Results};
+use quell_wire::iperf3::{HostCounters, Moment, Results};
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
@@ -101,6 +101,8 @@ pub struct Outcome {
     pub ours: Results,
     /// What the server told; none where it got lost before.
     pub theirs: Option<Results>,
+    /// What this host's kernel counted during the test, other programs' traffic among it.
+    pub here: Option<HostCounters>,
     /// Small packets.
     pub latency: Latency,
     /// Why it ended before its time, or without the server's results.

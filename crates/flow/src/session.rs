@@ -19,7 +19,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_units::Span;
-use quell_wire::iperf3::{Host, Moment, Part, PartStream, Results, State, StreamResult};
+use quell_wire::iperf3::{Host, HostCounters, Moment, Part, PartStream, Results, State, StreamResult};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
@@ -172,8 +172,9 @@ impl Test<'_> {
             let cpu = CpuTimes::now().since(&watch.cpu);
             halt.ring();
             tell(Progress::Ending);
+            let after = look::counters(self.device.as_deref());
             let result = result.map(|over_why| {
-                let ours = self.results(&watch, cpu, &counters);
+                let ours = self.results(&watch, cpu, &counters, &after);
                 let theirs = match &over_why {
                     Over::Broke(why) => Err(why.clone()),
                     Over::Complete | Over::Stopped => self.trade(&ours).map_err(|e| e.to_string()),
@@ -185,9 +186,9 @@ impl Test<'_> {
             if matches!(&result, Err(_) | Ok((_, _, Err(_)))) {
                 self.lanes.iter().for_each(Lane::close);
             }
-            result.map(|result| (result, watch))
+            result.map(|result| (result, after, watch))
         })?;
-        let ((why, ours, theirs), watch) = watched;
+        let ((why, ours, theirs), after, watch) = watched;
         match loaded.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Ok(samples) => latency.loaded = samples,
             Err(error) => {
@@ -208,6 +209,7 @@ impl Test<'_> {
             intervals: watch.intervals,
             ours,
             theirs: theirs.ok(),
+            here: Some(look::counted(&counters, &after)),
             latency,
             broke,
             stopped: matches!(why, Over::Stopped),
@@ -337,7 +339,8 @@ impl Test<'_> {
         &self,
         watch: &Watch<'_>,
         cpu: look::CpuShare,
-        before: &quell_wire::iperf3::HostCounters,
+        before: &HostCounters,
+        after: &HostCounters,
     ) -> Results {
         let lanes = watch.outcomes();
         let sends = self.lanes.iter().any(|lane| lane.sends);
@@ -363,7 +366,7 @@ impl Test<'_> {
                 version: 1,
                 host,
                 before: Some(*before),
-                after: Some(look::counters(self.device.as_deref())),
+                after: Some(*after),
                 streams: parts,
             }),
             ..Results::default()
