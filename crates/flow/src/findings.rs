@@ -178,15 +178,18 @@ impl Way {
     fn of(outcome: &Outcome, up: bool) -> Self {
         let udp = outcome.plan.transport == Transport::Udp;
         let lanes: Vec<&LaneOutcome> = outcome.lanes.iter().filter(|l| l.sends == up).collect();
-        let theirs: Vec<Option<&StreamResult>> = lanes.iter().map(|l| their_stream(outcome, l.id)).collect();
-        let parts: Vec<Option<&PartStream>> = lanes.iter().map(|l| their_part(outcome, l.id)).collect();
+        let theirs: Vec<Option<&StreamResult>> =
+            lanes.iter().map(|l| their_stream(outcome, l.id)).collect();
+        let parts: Vec<Option<&PartStream>> =
+            lanes.iter().map(|l| their_part(outcome, l.id)).collect();
         let ours: Vec<u64> = lanes.iter().map(|l| l.mark.moment.bytes).collect();
         let their_bytes: Option<Vec<u64>> = theirs.iter().map(|t| t.map(|t| t.bytes)).collect();
         let there: Option<u64> = their_bytes.as_ref().map(|b| b.iter().sum());
         let here: u64 = ours.iter().sum();
         let (sent, received) = if up { (Some(here), there) } else { (there, Some(here)) };
         // Both ends' seconds are those of the test; the server's may be longer by what waited on the path.
-        let their_seconds = theirs.iter().flatten().map(|t| t.end_time - t.start_time).fold(0.0, f64::max);
+        let their_seconds =
+            theirs.iter().flatten().map(|t| t.end_time - t.start_time).fold(0.0, f64::max);
         let seconds = match up && received.is_some() && their_seconds > 0.0 {
             true => their_seconds,
             false => outcome.seconds,
@@ -362,10 +365,8 @@ impl Bdp {
             None => f64::from(outcome.control_rtt_us?) / 1000.0,
         };
         let asked = outcome.plan.rate;
-        let rate = asked.map_or_else(
-            || way.streams.iter().copied().fold(0.0, f64::max),
-            |bits| bits as f64,
-        );
+        let rate = asked
+            .map_or_else(|| way.streams.iter().copied().fold(0.0, f64::max), |bits| bits as f64);
         let needed = (rate / 8.0 * rtt_ms / 1000.0).ceil() as u64;
         // Where the server sends, the window is what its kernel saw of ours.
         let offered = way.window?;

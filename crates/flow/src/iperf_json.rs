@@ -10,7 +10,10 @@ use std::time::UNIX_EPOCH;
 pub fn document(outcome: &Outcome) -> Value {
     let mut all = Map::new();
     all.insert("start".into(), start(outcome));
-    all.insert("intervals".into(), outcome.intervals.iter().map(|i| interval(outcome, i)).collect());
+    all.insert(
+        "intervals".into(),
+        outcome.intervals.iter().map(|i| interval(outcome, i)).collect(),
+    );
     all.insert("end".into(), end(outcome));
     if let Some(broke) = &outcome.broke {
         all.insert("error".into(), broke.clone().into());
@@ -187,9 +190,11 @@ fn end(outcome: &Outcome) -> Value {
     if udp(outcome) {
         udp_sums(outcome, &mut value);
     } else {
-        let all = sums(outcome, "sum_sent", "sum_sent_bidir_reverse")
-            .into_iter()
-            .zip(sums(outcome, "sum_received", "sum_received_bidir_reverse"));
+        let all = sums(outcome, "sum_sent", "sum_sent_bidir_reverse").into_iter().zip(sums(
+            outcome,
+            "sum_received",
+            "sum_received_bidir_reverse",
+        ));
         for ((sent, sends), (received, _)) in all {
             let lanes = || outcome.lanes.iter().filter(|l| l.sends == sends);
             let total = |sender: bool| {
@@ -201,7 +206,8 @@ fn end(outcome: &Outcome) -> Value {
             };
             let (from, to) = (total(true), total(false));
             value[sent] = row(0.0, from.1, from.0);
-            value[sent]["retransmits"] = lanes().map(|l| retransmits(outcome, l)).sum::<u64>().into();
+            value[sent]["retransmits"] =
+                lanes().map(|l| retransmits(outcome, l)).sum::<u64>().into();
             value[sent]["sender"] = sends.into();
             value[received] = row(0.0, to.1, to.0);
             value[received]["sender"] = sends.into();

@@ -19,7 +19,9 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_units::Span;
-use quell_wire::iperf3::{Host, HostCounters, Moment, Part, PartStream, Results, State, StreamResult};
+use quell_wire::iperf3::{
+    Host, HostCounters, Moment, Part, PartStream, Results, State, StreamResult,
+};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
@@ -332,7 +334,14 @@ impl Test<'_> {
         // Who wants it to end has said so already; a second time ends the program.
         let quiet = Bell::new()?;
         self.talk.say(State::TestEnd, "after the data", &quiet)?;
-        self.talk.trade(ours, &quiet)
+        let mut theirs = self.talk.trade(ours, &quiet)?;
+        // The server's times begin with its data; ours with what counts.
+        let omit = self.plan.omit.nanos().cast_signed();
+        let parts = theirs.quell.iter_mut().flat_map(|part| &mut part.streams);
+        for moment in parts.flat_map(|part| &mut part.moments) {
+            moment.t_ns = moment.t_ns.saturating_sub(omit);
+        }
+        Ok(theirs)
     }
 
     fn results(

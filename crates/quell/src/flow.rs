@@ -21,7 +21,6 @@ use quell_sys::wait::Bell;
 use quell_units::{Dscp, Ecn, Span, Tos};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -112,11 +111,10 @@ pub struct FlowArgs {
     /// IPv6 only
     #[arg(short = '6', long)]
     pub ipv6: bool,
-    /// File with the secret that the server shares
-    #[arg(long, value_name = "FILE", env = "QUELL_SECRET_FILE", conflicts_with = "iperf3")]
-    pub secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub secret: crate::secret::SecretFile,
     /// Nothing on the wire but iperf3's own protocol
-    #[arg(long)]
+    #[arg(long, conflicts_with = "secret_file")]
     pub iperf3: bool,
     /// Keep it as a run, for `quell show`, `plot` and `report`
     #[arg(long)]
@@ -223,7 +221,8 @@ fn plan(args: &FlowArgs) -> Result<Plan, Failure> {
         Some(EcnMark::Ce) => Ecn::Ce,
         None => Tos::from_byte(tos).ecn(),
     };
-    let secret = args.secret_file.as_deref().map(quell_sys::secret::read).transpose();
+    // A plain iperf3 knows no such thing.
+    let secret = if args.iperf3 { None } else { args.secret.read()? };
     Ok(Plan {
         control,
         transport,
@@ -248,7 +247,7 @@ fn plan(args: &FlowArgs) -> Result<Plan, Failure> {
         way: Way { source: args.bind, device: args.bind_dev.clone() },
         plain: args.iperf3,
         latency: !args.no_latency,
-        secret: secret.map_err(Failure::system)?,
+        secret,
         ..Plan::new(&args.host, to)
     })
 }

@@ -67,7 +67,8 @@ impl<'a> Live<'a> {
 
     fn head(&self) -> String {
         let mut head = format!("{:>13}", "seconds");
-        let (up, down) = (self.plan.direction != Direction::Down, self.plan.direction != Direction::Up);
+        let (up, down) =
+            (self.plan.direction != Direction::Down, self.plan.direction != Direction::Up);
         if up {
             let _ = write!(head, "{:>14}", "up Mbit/s");
         }
@@ -136,11 +137,14 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
         ways.iter().filter_map(|(way, name)| Some(part(way.as_ref()?, name))).collect();
     let mut text = format!("You get {}", parts.join(" and "));
     for (way, name) in ways {
-        if let Some(Datagrams { loss, lost, .. }) = way.as_ref().and_then(|w| w.datagrams.as_ref()) {
+        if let Some(Datagrams { loss, lost, .. }) = way.as_ref().and_then(|w| w.datagrams.as_ref())
+        {
             text += &match (*lost, plan.direction) {
                 (0, Direction::Both) => format!("; nothing is lost {name}"),
                 (0, _) => "; nothing is lost".to_owned(),
-                (_, Direction::Both) => format!("; {} of datagrams are lost {name}", percent(*loss)),
+                (_, Direction::Both) => {
+                    format!("; {} of datagrams are lost {name}", percent(*loss))
+                }
                 _ => format!("; {} of datagrams are lost", percent(*loss)),
             };
         }
@@ -182,7 +186,10 @@ pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool) -> String {
         match &findings.bdp {
             Some(bdp) => window_needed(&mut out, bdp),
             None => {
-                out += &wrapped("window", "the sender's kernel did not tell the window that it was offered");
+                out += &wrapped(
+                    "window",
+                    "the sender's kernel did not tell the window that it was offered",
+                );
             }
         }
     }
@@ -252,8 +259,12 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
 }
 
 fn udp(out: &mut String, datagrams: &Datagrams) {
-    let mut facts =
-        vec![format!("{} datagrams sent, {} lost ({})", datagrams.sent, datagrams.lost, percent(datagrams.loss))];
+    let mut facts = vec![format!(
+        "{} datagrams sent, {} lost ({})",
+        datagrams.sent,
+        datagrams.lost,
+        percent(datagrams.loss)
+    )];
     if let Some(reordered) = datagrams.reordered {
         facts.push(format!("{reordered} out of order"));
     }
@@ -263,10 +274,18 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
     facts.push(format!("jitter {} ms (RFC 3550)", ms(datagrams.jitter_ms)));
     *out += &wrapped("", &facts.join(", "));
     if let Some(dropped @ 1..) = datagrams.socket_dropped {
-        *out += &wrapped("", &format!("{dropped} of the lost ones were dropped by the receiving host: its socket was full"));
+        *out += &wrapped(
+            "",
+            &format!(
+                "{dropped} of the lost ones were dropped by the receiving host: its socket was full"
+            ),
+        );
     }
     if let Some(refused @ 1..) = datagrams.refused {
-        *out += &wrapped("", &format!("{refused} of the lost ones were refused by a queue of this host"));
+        *out += &wrapped(
+            "",
+            &format!("{refused} of the lost ones were refused by a queue of this host"),
+        );
     }
     let total: u64 = datagrams.gaps.iter().map(|(_, n)| n).sum();
     if total > 0 {
@@ -501,6 +520,9 @@ mod tests {
     fn no_line_is_wider_than_100_columns() {
         let text = wrapped("counters", &"words that go on and on ".repeat(30));
         assert!(text.lines().count() > 3 && text.lines().all(|l| l.chars().count() <= WIDTH));
-        assert!(text.lines().nth(1).unwrap().starts_with("         words") || text.contains("\n         "));
+        assert!(
+            text.lines().nth(1).unwrap().starts_with("         words")
+                || text.contains("\n         ")
+        );
     }
 }
