@@ -32,7 +32,7 @@ pub enum FlowError {
     )]
     Busy(SocketAddr),
     /// The server failed, and said so.
-    #[error("the server {server} gave up: its error {code}{}", errno_text(*.errno))]
+    #[error("the server {server} gave up: {}{}", code_text(*.code), errno_text(*.errno))]
     Server {
         /// Who.
         server: SocketAddr,
@@ -63,6 +63,20 @@ pub enum FlowError {
 
 fn at(when: &str) -> String {
     if when.is_empty() { String::new() } else { format!(" {when}") }
+}
+
+/// What iperf3's numbers mean, of those that a client's wishes can cause (iperf_api.h).
+fn code_text(code: i32) -> String {
+    let what = match code {
+        134 => {
+            "it may not use this congestion control (see sysctl net.ipv4.tcp_allowed_congestion_control there)"
+        }
+        4 => "it does not do so many streams",
+        5 => "it does not take so large a block (-l)",
+        6 => "it does not give such a window (-w)",
+        _ => return format!("its error {code}"),
+    };
+    format!("{what}, its error {code}")
 }
 
 fn errno_text(errno: i32) -> String {

@@ -97,15 +97,30 @@ fn a_person_gets_a_headline_and_the_working() {
     let Some(server) = Server::start() else { return };
     let desk = Desk::new();
     let said = desk
-        .quell(&["flow", "127.0.0.1", "-p", &server.port, "-t", "1", "-b", "20M", "--bdp", "--save"])
+        .quell(&[
+            "flow",
+            "127.0.0.1",
+            "-p",
+            &server.port,
+            "-t",
+            "1",
+            "-b",
+            "20M",
+            "--bdp",
+            "--save",
+        ])
         .fine();
-    says(&said, &["You get ", " of 20.0 Mbit/s up", "counted by the receiver", "plain iperf3", "kept as"]);
+    says(
+        &said,
+        &["You get ", " of 20.0 Mbit/s up", "counted by the receiver", "plain iperf3", "kept as"],
+    );
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
     let shown = desk.quell(&["show"]).fine();
     says(&shown, &["up"]);
-    let json: Value =
-        serde_json::from_str(&desk.quell(&["flow", "127.0.0.1", "-p", &server.port, "-t", "0.5", "-R", "-J"]).fine())
-            .unwrap();
+    let json: Value = serde_json::from_str(
+        &desk.quell(&["flow", "127.0.0.1", "-p", &server.port, "-t", "0.5", "-R", "-J"]).fine(),
+    )
+    .unwrap();
     assert_eq!(json["direction"], "down");
     assert!(json["down"]["bits_per_second"].as_f64().unwrap() > 1e6, "{json:#}");
     assert_eq!((&json["up"], &json["server_is_quell"]), (&Value::Null, &Value::Bool(false)));

@@ -128,7 +128,15 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
     let part = |way: &Way, name: &str| {
         let got = rate(way.bits_per_second);
         match asked {
-            Some(asked) => format!("{got} of {} {name}", rate(asked)),
+            Some(asked) => {
+                // The unit once, where it is the same.
+                let (asked, got) = (rate(asked), rate(way.bits_per_second));
+                let unit = asked.split(' ').next_back().unwrap_or_default();
+                format!(
+                    "{} of {asked} {name}",
+                    got.strip_suffix(&format!(" {unit}")).unwrap_or(&got)
+                )
+            }
             None => format!("{got} {name}"),
         }
     };

@@ -9,7 +9,8 @@ fn flow(line: &str, arguments: &[&str]) -> Value {
     let file = desk.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let file = file.to_string_lossy();
-    let mut all = vec!["lab", "exec", &*file, "a", "--with", &*serve, "--", QUELL, "flow", "{b}", "--json"];
+    let mut all =
+        vec!["lab", "exec", &*file, "a", "--with", &*serve, "--", QUELL, "flow", "{b}", "--json"];
     all.extend(arguments);
     let output = desk.quell(&all);
     let said = String::from_utf8_lossy(&output.stderr);
