@@ -71,9 +71,10 @@ fn code_text(code: i32) -> String {
         134 => {
             "it may not use this congestion control (see sysctl net.ipv4.tcp_allowed_congestion_control there)"
         }
-        4 => "it does not do so many streams",
-        5 => "it does not take so large a block (-l)",
-        6 => "it does not give such a window (-w)",
+        5 => "it does not do so long a test (-t)",
+        6 => "it does not do so many streams (-P)",
+        7 | 20 => "it does not do so large writes or datagrams (-l)",
+        12 => "it does not leave out so long a time (-O)",
         _ => return format!("its error {code}"),
     };
     format!("{what}, its error {code}")
