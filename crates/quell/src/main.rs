@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod failure;
 mod keep;
+mod import;
 mod kernel;
 mod lab;
 mod ping;
@@ -14,6 +15,7 @@ mod run;
 mod secret;
 mod serve;
 mod trace;
+mod view;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -78,6 +80,8 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Ping(args) => ping::ping(&args),
         Command::Rr(args) => rr::rr(&args),
         Command::Serve(args) => serve::serve(&args),
+        Command::Import(command) => import::import(&command),
+        Command::View(args) => view::view(&args),
         Command::Agent => agent(),
         Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),
         Command::HostLacks => hidden(quell_experiment::run::host_lacks()),
