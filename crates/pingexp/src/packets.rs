@@ -63,7 +63,8 @@ impl Experiment {
     /// Numbers of the replies from 0. `ping` counts from 1, and from 0 in old versions; a number beyond 16 bits begins anew.
     fn numbers(&self, sent: u64) -> Vec<u64> {
         let wraps = sent >= WRAP;
-        let from_0 = self.replies.iter().take(if wraps { 1 } else { usize::MAX }).any(|r| r.seq == 0);
+        let from_0 =
+            self.replies.iter().take(if wraps { 1 } else { usize::MAX }).any(|r| r.seq == 0);
         let first = u64::from(!from_0);
         let mut begun = 0;
         let mut last = 0;

@@ -7,9 +7,11 @@
 use crate::args::Place;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
-use quell_model::manifest::{FORMAT_VERSION, KernelRecord};
-use quell_model::{CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Manifest, Outcome};
 use quell_model::TaskRecord;
+use quell_model::manifest::{FORMAT_VERSION, KernelRecord};
+use quell_model::{
+    CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Manifest, Outcome,
+};
 use quell_pingexp::{Experiment, Fate, MOST_BYTES, Packet, PingExp};
 use quell_store::RunWriter;
 use std::collections::BTreeMap;
@@ -226,6 +228,8 @@ fn sample(packet: &Packet, step_ns: i64) -> EchoSample {
         up_order: None,
         down_order: None,
         seen_late_ns: None,
+        queued_ns: None,
+        sent_late_ns: None,
         bytes: 0,
         status,
     }
@@ -256,7 +260,9 @@ fn tell(streams: &[Stream], interval: Option<f64>, started: Option<SystemTime>, 
         None => format!("every {USUAL_INTERVAL_S} s, ping-exp's default, as the file says nothing"),
     };
     println!();
-    println!("ping-exp kept no sending times: packets stand {every}, in the order of their numbers.");
+    println!(
+        "ping-exp kept no sending times: packets stand {every}, in the order of their numbers."
+    );
     println!("It kept neither sizes nor the direction of loss; missing numbers count as lost.");
     match started {
         Some(time) => println!("It was started at {}.", quell_store::utc_rfc3339(time)),

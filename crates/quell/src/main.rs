@@ -3,8 +3,8 @@
 mod args;
 mod check;
 mod failure;
-mod keep;
 mod import;
+mod keep;
 mod kernel;
 mod lab;
 mod ping;

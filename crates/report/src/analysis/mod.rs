@@ -13,6 +13,7 @@ mod estimate;
 mod flow;
 pub mod series;
 mod summary;
+pub mod timeline;
 
 pub use definitions::{Definition, definitions};
 pub use echo::{EchoResult, Transit};
