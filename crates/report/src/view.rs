@@ -9,6 +9,7 @@
 //! Numbers are embedded as they are stored, in nanoseconds and bytes, and never rounded; only rates of flows are computed here. A column
 //! takes four bytes a number where its numbers or their steps fit, else eight: a million packets make some 11 MB.
 
+use crate::analysis::series::is_of_line;
 use crate::analysis::timeline;
 use crate::html::escape;
 use base64::Engine;
@@ -202,7 +203,10 @@ fn panels(data: &CellData, slots: &mut Slots) -> Vec<Panel> {
     let echoes = data.echoes.iter().map(|s| echo(s, slots)).collect();
     let flows = data.flows.iter().filter(|f| f.side == Side::Receiver && f.samples.len() > 1);
     let flows = flows.map(|f| flow(f, slots)).collect();
-    let queues = data.queues.iter().filter(|q| q.points.iter().any(|p| p.backlog_bytes > 0));
+    let queues = data
+        .queues
+        .iter()
+        .filter(|q| !is_of_line(&q.handle) && q.points.iter().any(|p| p.backlog_bytes > 0));
     let queues = queues.map(|q| queue(q, slots)).collect();
     let panel = |title, unit, scale, kind, series| Panel { title, unit, scale, kind, series };
     let all = [

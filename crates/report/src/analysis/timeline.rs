@@ -9,18 +9,22 @@ use serde_json::Value;
 pub struct Change {
     /// When, in seconds from the start of the measurement.
     pub at_s: f64,
-    /// What, in a few words, as `dsl: rate 2Mbit`.
+    /// What, in a few words, as `modem:dsl: rate 2Mbit`.
     pub what: String,
+    /// The same without the interface, for figures, where room is scarce.
+    pub short: String,
 }
 
-/// The changes of a cell in order of time; those of one time and one device together.
+/// The changes of a cell in order of time.
 pub fn changes(data: &CellData) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     for fact in &data.facts {
         let Some(at) = fact.key.strip_prefix("timeline/") else { continue };
         let Ok(at) = at.parse::<Span>() else { continue };
         let value: Value = serde_json::from_str(&fact.value).unwrap_or_default();
-        let change = Change { at_s: at.nanos() as f64 / 1e9, what: words(&value) };
+        let what = words(&value);
+        let short = what.rsplit_once(": ").map_or(&*what, |(_, short)| short).to_owned();
+        let change = Change { at_s: at.nanos() as f64 / 1e9, what, short };
         if !changes.contains(&change) {
             changes.push(change);
         }
