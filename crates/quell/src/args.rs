@@ -63,13 +63,18 @@ pub enum Command {
         json: Json,
     },
     /// Draw a figure of a run
-    #[command(after_help = "Example:\n  quell plot --figure rtt-cdf -o cdf.png")]
+    #[command(
+        after_help = "Examples:\n  quell plot                    names the figures\n  quell plot --figure rtt-cdf -o cdf.png\n  quell plot ping --figure rtt-scatter --stream voip -o voip.svg"
+    )]
     Plot {
         #[command(flatten)]
         run: RunName,
         /// Which figure; without it, they are listed
         #[arg(long)]
         figure: Option<String>,
+        /// Only this stream (repeatable)
+        #[arg(long = "stream", value_name = "STREAM")]
+        streams: Vec<String>,
         /// File to write: .png or .svg
         #[arg(short, long)]
         output: Option<PathBuf>,

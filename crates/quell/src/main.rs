@@ -70,8 +70,8 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::check(&args),
         Command::Runs { place, json } => results::runs(&place.base, json.json),
         Command::Show { run, json } => results::show(&run, json.json),
-        Command::Plot { run, figure, output } => {
-            results::plot(&run, figure.as_deref(), output.as_deref())
+        Command::Plot { run, figure, streams, output } => {
+            results::plot(&run, figure.as_deref(), &streams, output.as_deref())
         }
         Command::Report { run, output } => results::report(&run, output.as_deref()),
         Command::Kernel(command) => kernel::kernel(&command),

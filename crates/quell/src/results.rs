@@ -462,12 +462,17 @@ pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
 pub fn plot(
     name: &RunName,
     figure: Option<&str>,
+    streams: &[String],
     output: Option<&Path>,
 ) -> Result<ExitCode, Failure> {
     let Some(wanted) = figure else {
-        for name in figures::NAMES {
-            println!("{:15} {}", name.name, name.shows);
+        let line = |n: figures::Name| format!("{:15} {}\n", n.name, n.shows);
+        let list: String = figures::NAMES.map(line).concat();
+        if output.is_some() || !streams.is_empty() {
+            let text = format!("say which figure, with --figure NAME; there are\n{list}");
+            return Err(Failure::usage(text.trim_end()));
         }
+        print!("{list}");
         return Ok(ExitCode::SUCCESS);
     };
     let names = figures::NAMES.map(|n| n.name);
@@ -479,8 +484,8 @@ pub fn plot(
         Failure::usage("say where to write the figure: -o FILE.png or -o FILE.svg")
     })?;
     let format = Format::of(output)?;
-    let opened = open_named(name)?;
-    draw(&opened.run, wanted, output, format)?;
+    let run = figures::only(read_named(name)?, streams).map_err(Failure::usage)?;
+    draw(&run, wanted, output, format)?;
     println!("{}", output.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -110,8 +110,10 @@
     if (log) {
       [low, high] = [low / 1.2, high * 1.2];
     } else {
+      const isFromZero = view.scale === "zero";
+      if (isFromZero) low = Math.min(0, low);
       const air = (high - low || Math.abs(high) || 1) * 0.08;
-      low = view.scale === "zero" ? Math.min(0, low) : low - air;
+      if (!isFromZero) low -= air;
       high += air;
     }
     frame.range = [low, high];
@@ -181,7 +183,7 @@
       line(frame.x, y, frame.x + frame.w, y);
       pen.fillText(frame.log ? String(Number(v.toPrecision(3))) : core.text(v, step), frame.x - 6, y);
     }
-    const seconds = core.ticks(view.t[0] / 1e9, view.t[1] / 1e9, Math.max(2, Math.floor(frame.w / 110)));
+    const seconds = core.ticks(view.t[0] / 1e9, view.t[1] / 1e9, Math.max(3, Math.floor(frame.w / 90)));
     const unit = seconds.length > 1 ? seconds[1] - seconds[0] : 1;
     pen.textBaseline = "top";
     for (const v of seconds) {
