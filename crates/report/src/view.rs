@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Numbers are embedded as they are stored, in nanoseconds and bytes, and never rounded; only rates of flows are computed here. A column
-//! takes four bytes a number where its numbers or their steps fit, else eight: a million packets make some 11 MB.
+//! takes one or four bytes a number where its numbers or their steps fit, else eight: a million packets make some 11 MB.
 
 use crate::analysis::series::is_of_line;
 use crate::analysis::timeline;
@@ -75,8 +75,8 @@ struct Series {
     bytes: Option<Column>,
 }
 
-/// Numbers, least significant byte first, in base64: `u32` as they are, with [`NONE`] for none; `d32` as steps from the number before,
-/// the first from `from`; `f64` as they are, with NaN for none.
+/// Numbers, least significant byte first, in base64: `u8` and `u32` as they are, with their greatest for none; `d32` as steps from the
+/// number before, the first from `from`; `f64` as they are, with NaN for none.
 #[derive(Serialize)]
 struct Column {
     kind: &'static str,
@@ -85,14 +85,19 @@ struct Column {
     data: String,
 }
 
-const NONE: u32 = u32::MAX;
-
 impl Column {
     /// In the least room. `f64` holds whole numbers up to 2^53: a hundred days of nanoseconds.
     fn of(values: &[Option<i64>]) -> Self {
+        let byte = |v: &Option<i64>| match v {
+            None => Some(u8::MAX),
+            Some(v) => u8::try_from(*v).ok().filter(|v| *v != u8::MAX),
+        };
+        if let Some(bytes) = values.iter().map(byte).collect::<Option<Vec<u8>>>() {
+            return Column::new("u8", None, bytes.into_iter());
+        }
         let word = |v: &Option<i64>| match v {
-            None => Some(NONE),
-            Some(v) => u32::try_from(*v).ok().filter(|v| *v != NONE),
+            None => Some(u32::MAX),
+            Some(v) => u32::try_from(*v).ok().filter(|v| *v != u32::MAX),
         };
         if let Some(words) = values.iter().map(word).collect::<Option<Vec<u32>>>() {
             return Column::new("u32", None, words.iter().flat_map(|w| w.to_le_bytes()));

@@ -48,6 +48,7 @@ fn column(value: &Value) -> Vec<Option<f64>> {
     let bytes = STANDARD.decode(value["data"].as_str().expect("base64")).expect("base64");
     let words = || bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().expect("four")));
     match value["kind"].as_str() {
+        Some("u8") => bytes.iter().map(|b| (*b != u8::MAX).then_some(f64::from(*b))).collect(),
         Some("u32") => words().map(|w| (w != u32::MAX).then_some(f64::from(w))).collect(),
         Some("d32") => {
             let mut last = value["from"].as_f64().expect("a start");

@@ -269,15 +269,11 @@
     const wide = Math.ceil(frame.w) + 1;
     const seen = new Uint8Array(wide * (Math.ceil(frame.h) + 1));
     const r = picked.to - picked.from < frame.w ? 2.2 : 1;
-    for (let i = picked.from; i < picked.to; i++) {
-      const value = s.shown(i);
-      if (Number.isNaN(value)) continue;
-      const x = frame.px(s.t[i]);
-      const y = frame.py(value);
+    const dot = (x, y, isFurther) => {
       const at = Math.round(y - frame.y) * wide + Math.round(x - frame.x);
-      if (!(x >= frame.x && x <= frame.x + frame.w) || seen[at]) continue;
+      if (!(x >= frame.x && x <= frame.x + frame.w) || seen[at]) return;
       seen[at] = 1;
-      if (s.status(i) === DUPLICATE) {
+      if (isFurther) {
         pen.lineWidth = 1.2;
         pen.strokeRect(x - 3, y - 3, 6, 6);
       } else if (r > 2) {
@@ -287,6 +283,15 @@
       } else {
         pen.fillRect(x - 0.8, y - 0.8, 1.6, 1.6);
       }
+    };
+    // Of very many an even part, and the extremes of each column.
+    const stride = Math.max(1, Math.ceil((picked.to - picked.from) / 15000));
+    for (let i = picked.from; i < picked.to; i += stride) {
+      const value = s.shown(i);
+      if (!Number.isNaN(value)) dot(frame.px(s.t[i]), frame.py(value), s.status(i) === DUPLICATE);
+    }
+    for (const c of stride > 1 ? picked.columns : []) {
+      for (const value of [c.least, c.most]) dot(frame.x + c.x + 0.5, frame.py(value), false);
     }
   }
 

@@ -7,11 +7,12 @@
 const QuellCore = (() => {
   const NONE = 0xffffffff;
 
-  // A column of numbers; NaN where there is none. Kinds: "u32" as they are, "d32" as steps from the number before, "f64" as they are.
+  // A column of numbers; NaN where there is none. Kinds: "u8", "u32" and "f64" as they are, "d32" as steps from the number before.
   function decode(column) {
     const text = atob(column.data);
     const bytes = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    if (column.kind === "u8") return Float64Array.from(bytes, (b) => (b === 255 ? NaN : b));
     const view = new DataView(bytes.buffer);
     const wide = column.kind === "f64";
     const out = new Float64Array(bytes.length / (wide ? 8 : 4));

@@ -19,6 +19,8 @@ test("columns of numbers come out as they went in", () => {
   assert.deepEqual([...d32], [-5e9, -4999999990, -999999990]);
   const f64 = core.decode({ kind: "f64", data: base64(new Float64Array([NaN, 9007199254740991, -1.5])) });
   assert.deepEqual([...f64], [NaN, 9007199254740991, -1.5]);
+  const u8 = core.decode({ kind: "u8", data: base64(new Uint8Array([0, 255, 254])) });
+  assert.deepEqual([...u8], [0, NaN, 254]);
   assert.equal(core.decode({ kind: "u32", data: "" }).length, 0);
 });
 
