@@ -54,4 +54,4 @@ pub use error::ChartError;
 pub use figure::{Drawing, Figure, Legend, Panel};
 pub use mark::{Band, Bars, Bins, Boxes, Ecdf, FiveNumbers, Histogram, Line, Mark, Scatter, Stack};
 pub use svg::{Rect, TextBox, TextRole};
-pub use theme::Theme;
+pub use theme::{Look, Theme, looks};

@@ -48,6 +48,25 @@ const SLOTS: [(&str, &str); 8] = [
     ("#4d4d4d", "#c4c4c4"),
 ];
 
+/// How a series looks, for drawings that this crate does not make: a page's canvas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Colour on white, as `#rrggbb`.
+    pub light: &'static str,
+    /// Colour on near-black.
+    pub dark: &'static str,
+    /// Lengths of dashes and gaps in pixels, alternating; none for a full line.
+    pub dash: Option<&'static str>,
+}
+
+/// The looks of the first 40 series: as figures have them, no two alike.
+pub fn looks() -> impl Iterator<Item = Look> {
+    (0..SLOTS.len() * 5).map(|slot| {
+        let (light, dark) = SLOTS[slot % SLOTS.len()];
+        Look { light, dark, dash: dash(slot) }
+    })
+}
+
 const FIXED: [(Paint, &str, &str, &str); 6] = [
     (Paint::Ground, "bg", "#ffffff", "#14171a"),
     (Paint::Ink, "ink", "#1a1d21", "#eceff1"),

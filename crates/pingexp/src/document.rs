@@ -10,7 +10,7 @@
 //! Numbers may also be texts: ping-exp took them from what `ping` printed.
 
 use crate::value::{Id, Value, Values};
-use crate::{MOST_REPLIES, PickleError};
+use crate::{MOST_PACKETS, PickleError};
 
 /// A file of ping-exp.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +71,7 @@ pub(crate) fn of(values: &Values, root: Id) -> Result<PingExp, PickleError> {
         wanted: "a dictionary of streams",
         found: "not there",
     })?;
-    let mut left = MOST_REPLIES;
+    let mut left = MOST_PACKETS;
     let mut experiments: Vec<Experiment> = Vec::new();
     for (key, value) in listed.dict("a dictionary of streams")? {
         let name = words(values.get(*key)).filter(|name| name.len() <= LONGEST);
@@ -126,7 +126,7 @@ fn experiment(
         Some(other) => return Err(shape("`responses`", "a list", other.kind())),
     };
     *left =
-        left.checked_sub(listed.len() + MOST_REPLIES / MOST_STREAMS).ok_or(PickleError::TooMany)?;
+        left.checked_sub(listed.len() + MOST_PACKETS / MOST_STREAMS).ok_or(PickleError::TooMany)?;
     let mut replies = Vec::with_capacity(listed.len());
     for (index, item) in listed.iter().enumerate() {
         let item = values.get(*item);

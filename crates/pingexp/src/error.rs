@@ -1,6 +1,6 @@
 //! What can be wrong with a pickle.
 
-use crate::{MOST_BYTES, MOST_DEPTH, MOST_REPLIES, MOST_VALUES};
+use crate::{MOST_BYTES, MOST_DEPTH, MOST_PACKETS, MOST_VALUES};
 
 /// Why a file is not read. Places are bytes from the start of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,8 +63,10 @@ pub enum PickleError {
     /// More than ping-exp can have measured.
     #[error("the file makes more than {MOST_VALUES} values: more than ping-exp can have measured")]
     TooBig,
-    /// The same replies named again and again.
-    #[error("the file stands for more than {MOST_REPLIES} replies")]
+    /// The same replies named again and again, or counts that can't be.
+    #[error(
+        "the file stands for more than {MOST_PACKETS} packets: more than ping-exp can have measured"
+    )]
     TooMany,
     /// A pickle of something else.
     #[error("this is no file of ping-exp: {place} should be {wanted}, and is {found}")]

@@ -19,11 +19,13 @@ mod document;
 mod error;
 mod machine;
 mod opcode;
+mod packets;
 mod text;
 mod value;
 
 pub use document::{Experiment, PingExp, Reply, Summary};
 pub use error::PickleError;
+pub use packets::{Fate, Packet};
 
 /// Largest file that is read, in bytes.
 pub const MOST_BYTES: usize = 32 << 20;
@@ -31,8 +33,9 @@ pub const MOST_BYTES: usize = 32 << 20;
 /// Most values that a file makes; a reply is four.
 pub const MOST_VALUES: usize = 4 << 20;
 
-/// Most replies of all experiments together. A pickle can name the same list of replies many times; this bounds what comes of it.
-pub const MOST_REPLIES: usize = 1 << 20;
+/// Most packets of all streams together. A pickle can name the same list of replies many times, and tell any number of packets sent;
+/// this bounds what comes of it.
+pub const MOST_PACKETS: usize = 1 << 20;
 
 /// Greatest depth of values in values. ping-exp needs five.
 pub const MOST_DEPTH: u32 = 64;

@@ -63,13 +63,18 @@ pub enum Command {
         json: Json,
     },
     /// Draw a figure of a run
-    #[command(after_help = "Example:\n  quell plot --figure rtt-cdf -o cdf.png")]
+    #[command(
+        after_help = "Examples:\n  quell plot                    names the figures\n  quell plot --figure rtt-cdf -o cdf.png\n  quell plot ping --figure rtt-scatter --stream voip -o voip.svg"
+    )]
     Plot {
         #[command(flatten)]
         run: RunName,
         /// Which figure; without it, they are listed
         #[arg(long)]
         figure: Option<String>,
+        /// Only this stream (repeatable)
+        #[arg(long = "stream", value_name = "STREAM")]
+        streams: Vec<String>,
         /// File to write: .png or .svg
         #[arg(short, long)]
         output: Option<PathBuf>,
@@ -145,6 +150,17 @@ TCP and UDP of one port. Started as root, it opens the port and becomes another 
 iperf3 clients are refused, since they can't know it; STAMP packets are still reflected, never larger than they came.
 A secret: head -c 32 /dev/urandom | base64 >key; chmod 600 key")]
     Serve(crate::serve::ServeArgs),
+    /// Make a run of what another program measured
+    #[command(subcommand)]
+    Import(crate::import::Import),
+    /// Look into a run: one zoomable page, every packet in it
+    #[command(after_help = "Examples:
+  quell view                              the latest run
+  quell view 20261121T101503-ping -o ping.html --no-open
+
+Wheel, pinch or + and - zoom, dragging or the arrow keys move, Shift and dragging zooms to a box, 0 shows
+everything; 1 to 9 hide and show streams. The page needs no network and can be sent to others.")]
+    View(crate::view::ViewArgs),
     /// Carry out tasks that come on standard input (used by Quell itself)
     #[command(hide = true)]
     Agent,

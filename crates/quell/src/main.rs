@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod failure;
 mod flow;
+mod import;
 mod keep;
 mod kernel;
 mod lab;
@@ -15,6 +16,7 @@ mod run;
 mod secret;
 mod serve;
 mod trace;
+mod view;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -69,8 +71,8 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::check(&args),
         Command::Runs { place, json } => results::runs(&place.base, json.json),
         Command::Show { run, json } => results::show(&run, json.json),
-        Command::Plot { run, figure, output } => {
-            results::plot(&run, figure.as_deref(), output.as_deref())
+        Command::Plot { run, figure, streams, output } => {
+            results::plot(&run, figure.as_deref(), &streams, output.as_deref())
         }
         Command::Report { run, output } => results::report(&run, output.as_deref()),
         Command::Kernel(command) => kernel::kernel(&command),
@@ -80,6 +82,8 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Ping(args) => ping::ping(&args),
         Command::Rr(args) => rr::rr(&args),
         Command::Serve(args) => serve::serve(&args),
+        Command::Import(command) => import::import(&command),
+        Command::View(args) => view::view(&args),
         Command::Agent => agent(),
         Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),
         Command::HostLacks => hidden(quell_experiment::run::host_lacks()),

@@ -13,7 +13,7 @@ use quell_report::analysis::{EchoResult, FlowResult, Results, StreamKind, Stream
 use quell_report::{figures, html, json, table};
 use quell_store::{Run, RunState, RunSummary};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -40,23 +40,29 @@ fn open(folder: &Path) -> Result<Opened, Failure> {
 }
 
 fn open_named(name: &RunName) -> Result<Opened, Failure> {
+    open(&folder_of(name)?)
+}
+
+/// The run that was named, as it is stored; the latest where none was.
+pub fn read_named(name: &RunName) -> Result<Run, Failure> {
+    Run::read(&folder_of(name)?).map_err(Failure::system)
+}
+
+fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
     let base = &name.place.base;
-    let folder = match &name.run {
-        Some(wanted) => quell_store::locate(base, wanted).map_err(Failure::usage)?,
-        None => {
-            let runs = quell_store::list(base).map_err(Failure::usage)?;
-            // They come oldest first.
-            let latest = runs.iter().rev().find(|r| !matches!(r.state, RunState::Unreadable(_)));
-            let latest = latest.ok_or_else(|| {
-                Failure::usage(format!(
-                    "there is no run in {}; make one with `quell run home-link`",
-                    base.display()
-                ))
-            })?;
-            latest.folder.clone()
-        }
-    };
-    open(&folder)
+    if let Some(wanted) = &name.run {
+        return quell_store::locate(base, wanted).map_err(Failure::usage);
+    }
+    let runs = quell_store::list(base).map_err(Failure::usage)?;
+    // They come oldest first.
+    let latest = runs.iter().rev().find(|r| !matches!(r.state, RunState::Unreadable(_)));
+    let latest = latest.ok_or_else(|| {
+        Failure::usage(format!(
+            "there is no run in {}; make one with `quell run home-link`",
+            base.display()
+        ))
+    })?;
+    Ok(latest.folder.clone())
 }
 
 /// Columns of published figures in the order of our own; others come after them by name.
@@ -456,12 +462,17 @@ pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
 pub fn plot(
     name: &RunName,
     figure: Option<&str>,
+    streams: &[String],
     output: Option<&Path>,
 ) -> Result<ExitCode, Failure> {
     let Some(wanted) = figure else {
-        for name in figures::NAMES {
-            println!("{:15} {}", name.name, name.shows);
+        let line = |n: figures::Name| format!("{:15} {}\n", n.name, n.shows);
+        let list: String = figures::NAMES.map(line).concat();
+        if output.is_some() || !streams.is_empty() {
+            let text = format!("say which figure, with --figure NAME; there are\n{list}");
+            return Err(Failure::usage(text.trim_end()));
         }
+        print!("{list}");
         return Ok(ExitCode::SUCCESS);
     };
     let names = figures::NAMES.map(|n| n.name);
@@ -473,8 +484,8 @@ pub fn plot(
         Failure::usage("say where to write the figure: -o FILE.png or -o FILE.svg")
     })?;
     let format = Format::of(output)?;
-    let opened = open_named(name)?;
-    draw(&opened.run, wanted, output, format)?;
+    let run = figures::only(read_named(name)?, streams).map_err(Failure::usage)?;
+    draw(&run, wanted, output, format)?;
     println!("{}", output.display());
     Ok(ExitCode::SUCCESS)
 }

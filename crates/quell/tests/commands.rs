@@ -294,6 +294,8 @@ fn figures_are_listed_and_a_wrong_name_or_file_is_refused() {
     let plot = |more: &[&str]| desk.quell(&[&["plot", "--figure"], more].concat()).refused(2);
     says(&plot(&["rtt-cfd"]), &["`rtt-cfd`", "did you mean `rtt-cdf`?"]);
     says(&plot(&["rtt-cdf"]), &["-o FILE.png"]);
+    let which = desk.quell(&["plot", "-o", "x.png"]).refused(2);
+    says(&which, &["--figure NAME", "rtt-cdf", "rtt-averages"]);
     says(&plot(&["rtt-cdf", "-o", "x.gif"]), &["x.gif", ".png or .svg"]);
     says(&plot(&["rtt-cdf", "-o", "x"]), &[".png or .svg"]);
     says(&plot(&["rtt-cdf", "-o", "x.png"]), &["no run in runs"]);

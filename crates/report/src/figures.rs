@@ -1,11 +1,14 @@
 //! Figures by name. They describe what analysis computed; drawing is quell-chart's.
 
+mod averages;
 mod backlog;
 mod gaps;
 mod goodput;
 mod rtt;
 
-use quell_chart::Figure;
+use crate::analysis::series::Part;
+use crate::analysis::timeline::Change;
+use quell_chart::{Axis, Figure, Mark};
 use quell_model::Manifest;
 use quell_store::Run;
 
@@ -58,9 +61,14 @@ const fn entry(name: &'static str, shows: &'static str, make: fn(&Run, Shape) ->
 }
 
 /// All figures, in the order of the page.
-const ALL: [Entry; 7] = [
+const ALL: [Entry; 8] = [
     entry("rtt-time", "round-trip time over time, by scenario, as lines", rtt::lines),
     entry("rtt-scatter", "round-trip time over time, by scenario, one dot a packet", rtt::scatter),
+    entry(
+        "rtt-averages",
+        "mean round-trip time with its deviation, and loss, by stream",
+        averages::figure,
+    ),
     entry("rtt-cdf", "distribution of the round-trip time", rtt::distribution),
     entry("rtt-box", "round-trip time by scenario, as boxes", rtt::boxes),
     entry("goodput-time", "goodput over time, stacked by flow", goodput::figure),
@@ -101,6 +109,42 @@ pub fn figure(run: &Run, name: &str) -> Result<Figure, UnknownFigure> {
     Ok((entry.make)(run, Shape::Wide).unwrap_or_else(|empty| *empty))
 }
 
+/// There is no stream of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no stream {name:?} in this run; there are {}", known.join(", "))]
+pub struct UnknownStream {
+    /// What was asked for.
+    pub name: String,
+    /// The run's streams.
+    pub known: Vec<String>,
+}
+
+/// The run with these streams alone (queues stay), for a figure of them; as it is where none is named.
+///
+/// # Errors
+/// When it has no stream of a name.
+pub fn only(mut run: Run, streams: &[String]) -> Result<Run, UnknownStream> {
+    let mut known: Vec<String> = Vec::new();
+    for cell in &run.cells {
+        let names = cell.echoes.iter().map(|s| &s.stream);
+        for name in names.chain(cell.flows.iter().map(|f| &f.stream)) {
+            if !known.contains(name) {
+                known.push(name.clone());
+            }
+        }
+    }
+    if let Some(name) = streams.iter().find(|name| !known.contains(name)) {
+        return Err(UnknownStream { name: name.clone(), known });
+    }
+    if !streams.is_empty() {
+        for cell in &mut run.cells {
+            cell.echoes.retain(|s| streams.contains(&s.stream));
+            cell.flows.retain(|f| streams.contains(&f.stream));
+        }
+    }
+    Ok(run)
+}
+
 /// The figures for which a run has data, with their names, in the order of the page.
 pub fn present(run: &Run, shape: Shape) -> impl Iterator<Item = (Name, Figure)> {
     ALL.iter().filter_map(move |e| Some((e.name, (e.make)(run, shape).ok()?)))
@@ -116,6 +160,27 @@ fn source(manifest: &Manifest) -> String {
 fn empty(title: &str, run: &Run, why: &str) -> Made {
     let note = source(&run.manifest);
     Err(Box::new(Figure::new(title).subtitle(why).note(note).size(760, 160)))
+}
+
+/// Marks of what was changed, `from_s` being where the cell begins on the axis. Changes of one time share a mark.
+fn events(changes: &[Change], from_s: f64) -> Vec<Mark> {
+    let mut marks: Vec<(f64, Vec<&str>)> = Vec::new();
+    for change in changes {
+        match marks.last_mut() {
+            Some((at, words)) if *at == change.at_s => {
+                if !words.contains(&&*change.short) {
+                    words.push(&change.short);
+                }
+            }
+            _ => marks.push((change.at_s, vec![&change.short])),
+        }
+    }
+    marks.into_iter().map(|(at, words)| Mark::event(from_s + at, words.join(", "))).collect()
+}
+
+/// The axis of time of one scenario among several panels; its times are those of the common axis.
+fn part_axis<T>(part: &Part<T>) -> Axis {
+    Axis::linear("Time").unit("s").from(part.from_s).to(part.to_s)
 }
 
 /// The name of a series: the scenario, and the stream where there are several.

@@ -11,7 +11,7 @@ use quell_model::{CellStatus, Manifest};
 use quell_store::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use text::escape;
+pub(crate) use text::escape;
 
 /// The whole page as HTML. `published` has texts by scenario that stand beside each row: figures that others published.
 pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>) -> String {

@@ -6,6 +6,7 @@
 //!                    ├─► json    for other programs
 //!                    ├─► figures for quell-chart: SVG, PNG
 //!                    └─► html    one page: figures, tables, how it was measured
+//!       └─► view                  one page to zoom in: every packet
 //! ```
 
 pub mod analysis;
@@ -14,5 +15,6 @@ pub mod html;
 pub mod json;
 mod layout;
 pub mod table;
+pub mod view;
 
 pub use analysis::Results;

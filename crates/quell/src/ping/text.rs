@@ -147,6 +147,7 @@ fn figures(tally: &Tally) -> String {
         let _ = writeln!(out, "  own queue   {}", spread(&queued));
         out +=
             "              ms that packets waited in this host before they left; in the RTT too\n";
+    }
     out + &clock_offset(tally)
 }
 

@@ -15,6 +15,7 @@ mod late;
 mod one_way;
 pub mod series;
 mod summary;
+pub mod timeline;
 
 pub use definitions::{Definition, definitions};
 pub use echo::{EchoResult, Transit};

@@ -2,6 +2,7 @@
 
 use super::echo::{self, Transit};
 use super::flow::{rate_mbps, window_ns};
+use super::timeline::{self, Change};
 use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
 use quell_stats::ecdf::ecdf;
 use quell_stats::{Bins, BoxSummary, Histogram, Sample};
@@ -17,6 +18,8 @@ pub struct ScenarioDelays {
     pub scenario: String,
     /// Its streams.
     pub streams: Vec<StreamDelays>,
+    /// What was changed while its first repeat ran.
+    pub changes: Vec<Change>,
 }
 
 /// The delays of one stream, of all repeats together, and of the first repeat over time.
@@ -33,6 +36,12 @@ pub struct StreamDelays {
     pub distribution: Vec<(f64, f64)>,
     /// Tukey's box over the RTTs; none without answers.
     pub summary: Option<BoxSummary>,
+    /// Packets sent, of all repeats.
+    pub sent: usize,
+    /// The part of them that was not answered.
+    pub loss: f64,
+    /// Mean of the RTTs in milliseconds, and their deviation from it as `ping` prints it (mdev): the root of the mean square.
+    pub mean: Option<(f64, f64)>,
 }
 
 /// RTTs by scenario, of the streams that measure the round trip alone (ping) where there are any, else of all echo streams.
@@ -54,7 +63,13 @@ pub fn delays(run: &Run) -> Vec<ScenarioDelays> {
         let streams: Vec<_> =
             streams.into_iter().map(|(stream, all)| stream_delays(stream, &all)).collect();
         if !streams.is_empty() {
-            scenarios.push(ScenarioDelays { scenario, streams });
+            let first = |(record, series): &(&CellRecord, &EchoSeries)| {
+                record.id.scenario == scenario && series.stream == streams[0].stream
+            };
+            let cell = echo_series(run).find(first).map(|(record, _)| &record.id);
+            let data = run.iter().find(|(record, _)| Some(&record.id) == cell).map(|(_, d)| d);
+            let changes = data.map_or(Vec::new(), timeline::changes);
+            scenarios.push(ScenarioDelays { scenario, streams, changes });
         }
     }
     scenarios
@@ -75,8 +90,16 @@ fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
     let first: Vec<&EchoSample> =
         repeats.first().map_or(Vec::new(), |s| s.samples.iter().filter(counts).collect());
     let points = first.iter().map(|s| (seconds(s.t_ns), echo::rtt_ms(s))).collect();
+    let answers = sample.as_ref().map_or(0, Sample::count);
     StreamDelays {
         stream,
+        sent: counted.len(),
+        loss: 1.0 - answers as f64 / (counted.len() as f64).max(1.0),
+        mean: sample.as_ref().map(|s| {
+            let figures = s.summary();
+            let (n, sd) = (answers as f64, figures.sd.unwrap_or(0.0));
+            (figures.mean, sd * ((n - 1.0) / n).sqrt())
+        }),
         over_time: thin(points),
         lost_at: first.iter().filter(|s| s.status.is_lost()).map(|s| seconds(s.t_ns)).collect(),
         distribution,
@@ -205,6 +228,8 @@ pub struct Part<T> {
     pub to_s: f64,
     /// What is shown of it.
     pub lines: Vec<T>,
+    /// What was changed while it ran.
+    pub changes: Vec<Change>,
 }
 
 /// The goodput of one flow over time.
@@ -251,7 +276,7 @@ pub fn goodput(run: &Run) -> Option<Course<Goodput>> {
 pub struct Backlog {
     /// `node:device`.
     pub device: String,
-    /// Kind of its queue, as `fq_codel`.
+    /// Kind of the queue in which they wait, as `fq_codel`: what was placed there, or the line's own buffer.
     pub kind: String,
     /// Seconds on the common axis, and bytes waiting.
     pub bytes: Vec<(f64, f64)>,
@@ -260,8 +285,14 @@ pub struct Backlog {
 /// Most devices in a figure of backlogs.
 const MOST_DEVICES: usize = 5;
 
+/// Whether a queue is part of the emulation of a line: its delay, its marking, its rate. Packets in the delay are under way and don't
+/// wait, and the rate's bucket counts those of the queue inside again. The handles are those of the lab's lines.
+pub(crate) fn is_of_line(handle: &str) -> bool {
+    ["f001:", "f002:", "f003:"].iter().any(|major| handle.starts_with(major))
+}
+
 /// Backlogs by device, scenarios one after the other, first repeat, of the devices where most was waiting. A device's qdiscs and classes count
-/// the same bytes again and again; the one that held most stands for the device.
+/// the same bytes again and again; the one that held most stands for the device. What emulates the line is left out.
 pub fn backlog(run: &Run) -> Option<Course<Backlog>> {
     let probe = goodput(run)
         .map(|course| course.probe)
@@ -271,8 +302,13 @@ pub fn backlog(run: &Run) -> Option<Course<Backlog>> {
         let mut devices: Vec<&str> = data.queues.iter().map(|q| q.device.as_str()).collect();
         devices.dedup();
         let fullest = |device: &&str| {
-            let queues = data.queues.iter().filter(|q| q.device == *device);
-            queues.max_by_key(|q| (peak(q), std::cmp::Reverse(q.handle.clone())))
+            let waits = |q: &&QueueSeries| q.device == *device && !is_of_line(&q.handle);
+            let queues = data.queues.iter().filter(waits);
+            // A class counts what its queue counts; it is the queue that was chosen.
+            let rank = |q: &&QueueSeries| {
+                (peak(q), !q.kind.ends_with(" class"), std::cmp::Reverse(q.handle.clone()))
+            };
+            queues.max_by_key(rank)
         };
         let line = |queue: &QueueSeries| Backlog {
             device: queue.device.clone(),
@@ -340,7 +376,9 @@ fn course<T>(
         let Some((record, data)) = cell else { continue };
         let Some(end_ns) = window_ns(record, data) else { continue };
         let to_s = from_s + seconds(end_ns);
-        parts.push(Part { scenario, from_s, to_s, lines: lines(record, data, from_s, end_ns) });
+        let changes = timeline::changes(data);
+        let lines = lines(record, data, from_s, end_ns);
+        parts.push(Part { scenario, from_s, to_s, lines, changes });
         // A little air, so that the end of one is not taken for the start of the next.
         from_s = to_s + seconds(end_ns) * 0.04;
     }
@@ -364,11 +402,13 @@ fn scenarios_of(run: &Run) -> Vec<String> {
     names
 }
 
-/// The probes' echo streams: where a cell has one of its probe's own name, the others are those of loads.
+/// The probes' echo streams: where a cell of an experiment has one of its probe's own name, the others are those of loads. What was
+/// measured by hand has no loads, whatever its streams are called.
 fn echo_series(run: &Run) -> impl Iterator<Item = (&CellRecord, &EchoSeries)> {
     run.iter().flat_map(|(record, data)| {
         let probe = &record.id.probe;
-        let has_own = data.echoes.iter().any(|s| s.stream == *probe);
+        let by_hand = matches!(&record.tasks[..], [only] if !only.id.contains('/'));
+        let has_own = !by_hand && data.echoes.iter().any(|s| s.stream == *probe);
         let own = move |series: &&EchoSeries| !has_own || series.stream == *probe;
         data.echoes.iter().filter(own).map(move |series| (record, series))
     })

@@ -31,7 +31,7 @@ pub(super) fn figure(run: &Run, shape: Shape) -> Made {
         ))
         .columns(columns)
         .legend(Legend::Hidden)
-        .size(shape.width(820), 110 + 150 * rows as u32);
+        .size(shape.width(820), 110 + 112 * rows as u32);
     for scenario in &all {
         let name = series_name(&scenario.scenario, &scenario.stream, several);
         let panel = |label: &str, binned: &Binned| {

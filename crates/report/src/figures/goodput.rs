@@ -1,28 +1,40 @@
 //! Goodput over time, stacked by flow, one scenario after the other: the documents' chart of a transfer through six scenarios.
 
-use super::{Made, Shape, empty, source};
+use super::{Made, Shape, empty, events, part_axis, source};
 use crate::analysis::series::{Course, Goodput, Part, goodput};
 use quell_chart::{Axis, Figure, Mark, Panel, Stack};
 use quell_store::Run;
 
-pub(super) fn figure(run: &Run, _: Shape) -> Made {
+pub(super) fn figure(run: &Run, shape: Shape) -> Made {
     let title = "Goodput over time, by flow";
     let nothing =
         || empty(title, run, "No flows with a reporting receiver were recorded in this run.");
     let Some(course) = goodput(run).filter(|c| !c.parts.is_empty()) else { return nothing() };
     let names = names(&course);
+    let figure = Figure::new(title)
+        .subtitle(subtitle(&course, &names))
+        .note(format!("{}. First repeat; payload that receivers got.", source(&run.manifest)));
+    let rate = Axis::linear("Goodput").unit("Mbit/s");
+    if shape == Shape::Narrow {
+        let most = course.parts.iter().map(highest).fold(0.0, f64::max);
+        let panels = course.parts.iter().map(|part| {
+            Panel::new(part_axis(part), rate.clone().from(0.0).to((most * 1.05).max(1e-3)))
+                .title(part.scenario.clone())
+                .marks(events(&part.changes, part.from_s))
+                .mark(stack(std::slice::from_ref(part), &names))
+        });
+        let figure = panels.fold(figure, Figure::panel);
+        return Ok(figure.size(shape.width(980), 120 + 150 * course.parts.len() as u32));
+    }
     let end = course.parts.last().map_or(1.0, |p| p.to_s);
     let x = Axis::linear("Time, one scenario after the other").unit("s").from(0.0).to(end);
-    let mut panel = Panel::new(x, Axis::linear("Goodput").unit("Mbit/s"));
+    let mut panel = Panel::new(x, rate);
     for part in &course.parts {
         panel = panel.mark(Mark::phase(part.from_s, part.to_s, part.scenario.clone()));
+        panel = panel.marks(events(&part.changes, part.from_s));
     }
-    panel = panel.mark(stack(&course, &names));
-    Ok(Figure::new(title)
-        .subtitle(subtitle(&course, &names))
-        .note(format!("{}. First repeat; payload that receivers got.", source(&run.manifest)))
-        .panel(panel)
-        .size(980, 440))
+    panel = panel.mark(stack(&course.parts, &names));
+    Ok(figure.panel(panel).size(980, 440))
 }
 
 fn subtitle(course: &Course<Goodput>, names: &[String]) -> String {
@@ -52,11 +64,11 @@ fn names(course: &Course<Goodput>) -> Vec<String> {
 }
 
 /// One stack over all scenarios. Each part ends with its last value at its end, and a gap.
-fn stack(course: &Course<Goodput>, names: &[String]) -> Stack {
-    let x = course.parts.iter().flat_map(times);
+fn stack(parts: &[Part<Goodput>], names: &[String]) -> Stack {
+    let x = parts.iter().flat_map(times);
     let mut stack = Stack::new(x).stepped();
     for name in names {
-        let values = course.parts.iter().flat_map(|part| {
+        let values = parts.iter().flat_map(|part| {
             let line = part.lines.iter().find(|l| l.stream == *name);
             let mut values: Vec<f64> = match line {
                 Some(line) => line.intervals.iter().map(|(_, v)| *v).collect(),
@@ -76,4 +88,11 @@ fn times(part: &Part<Goodput>) -> Vec<f64> {
     let intervals = part.lines.first().map_or(&[][..], |l| &l.intervals);
     let starts = intervals.iter().map(|(t, _)| *t);
     starts.chain([part.to_s, part.to_s + (part.to_s - part.from_s) * 0.001]).collect()
+}
+
+/// The greatest sum of a part's flows, in Mbit/s.
+fn highest(part: &Part<Goodput>) -> f64 {
+    let count = part.lines.first().map_or(0, |l| l.intervals.len());
+    let sum = |i: usize| part.lines.iter().filter_map(|l| l.intervals.get(i)).map(|(_, v)| v).sum();
+    (0..count).map(sum).fold(0.0, f64::max)
 }

@@ -1,6 +1,6 @@
 //! Round-trip times: over time, distribution, boxes.
 
-use super::{Made, Shape, empty, series_name, source};
+use super::{Made, Shape, empty, events, series_name, source};
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delays};
 use quell_chart::{Axis, Boxes, Ecdf, Figure, FiveNumbers, Legend, Line, Panel, Scatter};
 use quell_store::Run;
@@ -12,14 +12,16 @@ const WIDE: f64 = 8.0;
 
 /// Lines with gaps at losses.
 pub(super) fn lines(run: &Run, shape: Shape) -> Made {
-    over_time(run, shape, "Round-trip time over time", |panel, name, stream| {
+    let how = "Gaps in a line are lost packets.";
+    over_time(run, shape, "Round-trip time over time", how, |panel, name, stream| {
         panel.mark(Line::with_gaps(name, stream.over_time.iter().copied()))
     })
 }
 
 /// One dot a packet.
 pub(super) fn scatter(run: &Run, shape: Shape) -> Made {
-    over_time(run, shape, "Round-trip time, packet by packet", |panel, name, stream| {
+    let how = "A dot for each packet that was answered.";
+    over_time(run, shape, "Round-trip time, packet by packet", how, |panel, name, stream| {
         let dots = stream.over_time.iter().filter_map(|(t, rtt)| Some((*t, (*rtt)?)));
         panel.mark(Scatter::new(name, dots))
     })
@@ -30,6 +32,7 @@ fn over_time(
     run: &Run,
     shape: Shape,
     title: &str,
+    how: &str,
     draw: impl Fn(Panel, String, &StreamDelays) -> Panel,
 ) -> Made {
     let all = delays(run);
@@ -40,23 +43,31 @@ fn over_time(
         .filter_map(|s| s.over_time.last())
         .fold(0.0_f64, |last, (t, _)| last.max(*t));
     let several = has_several(&all);
+    let any_lost = streams(&all).any(|(_, s)| !s.lost_at.is_empty());
     let columns = if all.len() > 1 { shape.columns(2) } else { 1 };
     let rows = all.len().div_ceil(columns);
     let mut figure = Figure::new(title)
-        .note(format!("{}. First repeat. Gaps in a line are lost packets.", source(&run.manifest)))
+        .note(format!("{}. First repeat. {how}", source(&run.manifest)))
         .columns(columns)
         .share_x()
-        .legend(if several { Legend::Top } else { Legend::Hidden })
-        .size(shape.width(820), 120 + 170 * rows as u32);
+        .legend(if several || any_lost { Legend::Top } else { Legend::Hidden })
+        .size(shape.width(820), if rows == 1 { 400 } else { 120 + 170 * rows as u32 });
     if all.len() > 1 {
         figure = figure.subtitle("A panel for each scenario; all have the same axes");
     }
     for scenario in &all {
         let x = Axis::linear("Time").unit("s").from(0.0).to(last.ceil().max(1.0));
         let mut panel = Panel::new(x, range.axis()).title(panel_title(scenario));
+        panel = panel.marks(events(&scenario.changes, 0.0));
         for stream in &scenario.streams {
             let name = if several { stream.stream.clone() } else { "RTT".to_owned() };
             panel = draw(panel, name, stream);
+        }
+        // Along the ground, where no time is.
+        let lost = scenario.streams.iter().flat_map(|s| &s.lost_at);
+        let lost: Vec<(f64, f64)> = lost.map(|t| (*t, range.ground())).collect();
+        if !lost.is_empty() {
+            panel = panel.mark(Scatter::new("lost", lost));
         }
         figure = figure.panel(panel);
     }
@@ -165,10 +176,19 @@ fn range(all: &[ScenarioDelays]) -> Option<Range> {
 }
 
 impl Range {
+    fn is_wide(&self) -> bool {
+        self.low > 0.0 && self.high / self.low > WIDE
+    }
+
+    /// The lowest place of the axis.
+    fn ground(&self) -> f64 {
+        if self.is_wide() { self.low * 0.8 } else { 0.0 }
+    }
+
     fn axis(&self) -> Axis {
         let label = "Round-trip time";
-        if self.low > 0.0 && self.high / self.low > WIDE {
-            Axis::log10(label).unit("ms").from(self.low * 0.8).to(self.high * 1.25)
+        if self.is_wide() {
+            Axis::log10(label).unit("ms").from(self.ground()).to(self.high * 1.25)
         } else {
             Axis::linear(label).unit("ms").from(0.0).to(self.high * 1.1)
         }

@@ -1,0 +1,74 @@
+//! `quell view` as a person uses it. What the page does is tested beside its script.
+
+mod support;
+
+use support::{Desk, says};
+
+const OLD: &[u8] = include_bytes!("../../pingexp/tests/data/python2-0.pickle");
+
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.write("old.pickle", OLD);
+    desk.quell(&["import", "pingexp", "old.pickle"]).fine();
+    desk
+}
+
+#[test]
+fn the_page_is_written_into_the_run_and_its_path_told() {
+    let desk = desk();
+    let told = desk.quell(&["view", "--no-open"]).fine();
+    assert_eq!(told, "runs/20091110T230000-old/view.html\n");
+    let page = std::fs::read_to_string(desk.path(told.trim())).expect("it was written");
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    // It asks nothing of any network.
+    assert!(
+        !page.contains("http://")
+            || page.matches("http://").count() == page.matches("http://www.w3.org/").count()
+    );
+    assert!(!page.contains("https://"), "no address of anything");
+    says(&page, &["default-src 'none'"]);
+}
+
+#[test]
+fn without_a_screen_it_says_what_to_do_with_the_file() {
+    let desk = desk();
+    let mut command = desk.command(&["view", "-o", "here.html"]);
+    let got =
+        command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").output().expect("it starts");
+    assert_eq!(got.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&got.stdout), "here.html\n");
+    says(&String::from_utf8_lossy(&got.stderr), &["no screen", "any browser"]);
+}
+
+/// A screen without a program that opens pages is no reason to fail.
+#[test]
+fn a_screen_without_a_browser_is_as_none() {
+    let desk = desk();
+    let mut command = desk.command(&["view", "-o", "here.html"]);
+    let got = command.env("DISPLAY", ":99").env("PATH", desk.path("")).output().expect("it starts");
+    assert_eq!(got.status.code(), Some(0));
+    says(&String::from_utf8_lossy(&got.stderr), &["open it in any browser"]);
+}
+
+#[test]
+fn on_a_screen_the_file_is_handed_to_the_browser() {
+    let desk = desk();
+    desk.write("xdg-open", "#!/bin/sh\nprintf %s \"$1\" > \"$(dirname \"$0\")/opened\"\n");
+    let program = desk.path("xdg-open");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).expect("it may be run");
+    let path = format!("{}:/usr/bin:/bin", desk.path("").display());
+    let mut command = desk.command(&["view", "-o", "here.html"]);
+    let got = command.env("DISPLAY", ":99").env("PATH", path).output().expect("it starts");
+    assert_eq!((got.status.code(), got.stderr.len()), (Some(0), 0));
+    let opened = std::fs::read_to_string(desk.path("opened")).expect("the browser was called");
+    let file = std::fs::canonicalize(desk.path("here.html")).expect("it is there");
+    assert_eq!(opened, file.display().to_string());
+}
+
+#[test]
+fn a_run_that_is_not_there_and_a_place_that_can_not_be_written_are_told() {
+    let desk = desk();
+    says(&desk.quell(&["view", "nothing"]).refused(2), &["nothing", "20091110T230000-old"]);
+    says(&desk.quell(&["view", "-o", "no/such/x.html"]).refused(3), &["no/such/x.html"]);
+}

@@ -1,0 +1,49 @@
+//! ping-exp's chart of averages: a bar for each stream with its mean and deviation, and its loss.
+
+use super::{Made, Shape, empty, series_name, source};
+use crate::analysis::series::{StreamDelays, delays};
+use quell_chart::{Axis, Bars, Figure, Legend, Panel};
+use quell_store::Run;
+
+pub(super) fn figure(run: &Run, shape: Shape) -> Made {
+    let title = "Mean round-trip time and loss, by stream";
+    let all = delays(run);
+    if all.iter().flat_map(|s| &s.streams).all(|s| s.sent == 0) {
+        return empty(title, run, "No packets with answers were recorded in this run.");
+    }
+    let several = all.iter().any(|scenario| scenario.streams.len() > 1);
+    let mut names: Vec<String> = Vec::new();
+    let mut streams: Vec<&StreamDelays> = Vec::new();
+    for scenario in &all {
+        for stream in &scenario.streams {
+            names.push(match all.len() {
+                1 => stream.stream.clone(),
+                _ => series_name(&scenario.scenario, &stream.stream, several),
+            });
+            streams.push(stream);
+        }
+    }
+    let (mut means, mut losses) = (Bars::new(""), Bars::new(""));
+    for (index, stream) in streams.iter().enumerate() {
+        if let Some((mean, mdev)) = stream.mean {
+            means = means.with_interval(index, mean, (mean - mdev).max(0.0), mean + mdev);
+        }
+        losses = losses.at(index, stream.loss);
+    }
+    let most = streams.iter().map(|s| s.loss).fold(0.0, f64::max);
+    let share = Axis::linear("Lost").percent().from(0.0).to((most * 1.1).clamp(0.01, 1.0));
+    let times = Axis::linear("Mean RTT").unit("ms").with_zero();
+    let label = if all.len() == 1 { "Stream" } else { "" };
+    let above = Panel::new(Axis::categories("", names.clone()), times).mark(means);
+    let below = Panel::new(Axis::categories(label, names), share).mark(losses).relative_height(0.5);
+    Ok(Figure::new(title)
+        .subtitle("Whiskers: one mean deviation (mdev of ping) to either side")
+        .note(format!(
+            "{}. All repeats; a stream without answers has no bar above.",
+            source(&run.manifest)
+        ))
+        .panel(above)
+        .panel(below)
+        .legend(Legend::Hidden)
+        .size(shape.width(760), 480))
+}

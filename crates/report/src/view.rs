@@ -1,0 +1,289 @@
+//! The zoomable picture of a run: one page that needs nothing but a browser, with every packet in it.
+//!
+//! ```text
+//!   Run ──► columns of numbers, base64 ──┐
+//!   view/page.css, core.js, app.js ──────┴──► one HTML file
+//!           core.js: arithmetic; app.js: canvas, pointer, keys
+//! ```
+//!
+//! Numbers are embedded as they are stored, in nanoseconds and bytes, and never rounded; only rates of flows are computed here. A column
+//! takes one or four bytes a number where its numbers or their steps fit, else eight: a million packets make some 11 MB.
+
+use crate::analysis::series::is_of_line;
+use crate::analysis::timeline;
+use crate::html::escape;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use quell_model::{EchoSample, EchoStatus, Side};
+use quell_store::{CellData, EchoSeries, FlowSeries, QueueSeries, Run};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Document {
+    looks: Vec<Look>,
+    statuses: Vec<&'static str>,
+    cells: Vec<Cell>,
+}
+
+#[derive(Serialize)]
+struct Look {
+    light: &'static str,
+    dark: &'static str,
+    dash: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct Cell {
+    name: String,
+    events: Vec<Event>,
+    panels: Vec<Panel>,
+}
+
+#[derive(Serialize)]
+struct Event {
+    t: f64,
+    label: String,
+}
+
+#[derive(Serialize)]
+struct Panel {
+    title: &'static str,
+    unit: &'static str,
+    /// What a stored number is multiplied with to be shown in the unit.
+    scale: f64,
+    /// `packets` or `steps`.
+    kind: &'static str,
+    series: Vec<Series>,
+}
+
+/// Times in nanoseconds, and what was measured at each. Columns that would say nothing are left out.
+#[derive(Serialize)]
+struct Series {
+    name: String,
+    slot: usize,
+    t: Column,
+    y: Column,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<Column>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Column>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    up: Option<Column>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    down: Option<Column>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<Column>,
+}
+
+/// Numbers, least significant byte first, in base64: `u8` and `u32` as they are, with their greatest for none; `d32` as steps from the
+/// number before, the first from `from`; `f64` as they are, with NaN for none.
+#[derive(Serialize)]
+struct Column {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<f64>,
+    data: String,
+}
+
+impl Column {
+    /// In the least room. `f64` holds whole numbers up to 2^53: a hundred days of nanoseconds.
+    fn of(values: &[Option<i64>]) -> Self {
+        let byte = |v: &Option<i64>| match v {
+            None => Some(u8::MAX),
+            Some(v) => u8::try_from(*v).ok().filter(|v| *v != u8::MAX),
+        };
+        if let Some(bytes) = values.iter().map(byte).collect::<Option<Vec<u8>>>() {
+            return Column::new("u8", None, bytes.into_iter());
+        }
+        let word = |v: &Option<i64>| match v {
+            None => Some(u32::MAX),
+            Some(v) => u32::try_from(*v).ok().filter(|v| *v != u32::MAX),
+        };
+        if let Some(words) = values.iter().map(word).collect::<Option<Vec<u32>>>() {
+            return Column::new("u32", None, words.iter().flat_map(|w| w.to_le_bytes()));
+        }
+        let first = values.first().copied().flatten().unwrap_or(0);
+        let before = std::iter::once(Some(first)).chain(values.iter().copied());
+        let step = |(a, b): (Option<i64>, &Option<i64>)| u32::try_from((*b)?.checked_sub(a?)?).ok();
+        if let Some(steps) = before.zip(values).map(step).collect::<Option<Vec<u32>>>() {
+            let bytes = steps.iter().flat_map(|s| s.to_le_bytes());
+            return Column::new("d32", Some(first as f64), bytes);
+        }
+        Column::floats(values.iter().map(|v| v.map_or(f64::NAN, |v| v as f64)))
+    }
+
+    fn floats(values: impl Iterator<Item = f64>) -> Self {
+        Column::new("f64", None, values.flat_map(f64::to_le_bytes))
+    }
+
+    fn new(kind: &'static str, from: Option<f64>, bytes: impl Iterator<Item = u8>) -> Self {
+        Column { kind, from, data: STANDARD.encode(bytes.collect::<Vec<u8>>()) }
+    }
+}
+
+/// Gives each name of a series its place among the looks.
+#[derive(Default)]
+struct Slots(Vec<String>);
+
+impl Slots {
+    fn of(&mut self, name: &str) -> usize {
+        self.0.iter().position(|n| n == name).unwrap_or_else(|| {
+            self.0.push(name.to_owned());
+            self.0.len() - 1
+        })
+    }
+}
+
+/// The page as HTML.
+pub fn render(run: &Run) -> String {
+    let m = &run.manifest;
+    let title = if m.title.is_empty() { &m.experiment } else { &m.title };
+    let partial = if m.complete { "" } else { " · partial run" };
+    let facts = format!("Run {} · started {} · clock: {}{partial}", m.run, m.started, m.clock);
+    let cells = cells(run);
+    let data = Document { looks: looks(), statuses: statuses(), cells };
+    let nothing = data.cells.is_empty();
+    // `<` would end the script early in a name like `</script>`; JSON has another way to write it.
+    let data = serde_json::to_string(&data).unwrap_or_default().replace('<', "\\u003c");
+    let scripts = if nothing {
+        String::new()
+    } else {
+        format!(
+            "<script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{}</script>\n<script>\n{}</script>\n",
+            include_str!("view/core.js"),
+            include_str!("view/app.js")
+        )
+    };
+    let body = match nothing {
+        true => "<p>Nothing was measured that a picture could show.</p>\n",
+        false => include_str!("view/body.html"),
+    };
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{} · {}</title>\n<style>\n{}</style>\n</head>\n<body>\n\
+         <header><h1>{}</h1>\n<p class=\"facts\">{}</p></header>\n{body}{scripts}</body>\n</html>\n",
+        escape(title),
+        escape(&m.run),
+        include_str!("view/page.css"),
+        escape(title),
+        escape(&facts),
+    )
+}
+
+fn looks() -> Vec<Look> {
+    let lengths = |dash: Option<&str>| {
+        dash.into_iter().flat_map(|d| d.split(' ')).filter_map(|n| n.parse().ok()).collect()
+    };
+    let look = |l: quell_chart::Look| Look { light: l.light, dark: l.dark, dash: lengths(l.dash) };
+    quell_chart::looks().map(look).collect()
+}
+
+fn statuses() -> Vec<&'static str> {
+    EchoStatus::NAMES.iter().map(|(_, name)| *name).collect()
+}
+
+fn cells(run: &Run) -> Vec<Cell> {
+    let mut slots = Slots::default();
+    let mut cells = Vec::new();
+    for (record, data) in run.iter() {
+        let panels = panels(data, &mut slots);
+        if panels.is_empty() {
+            continue;
+        }
+        let id = &record.id;
+        let repeat = if id.repeat == 0 { String::new() } else { format!(", again {}", id.repeat) };
+        let event = |c: timeline::Change| Event { t: c.at_s * 1e9, label: c.what };
+        cells.push(Cell {
+            name: format!("{}, {}{repeat}", id.scenario, id.probe),
+            events: timeline::changes(data).into_iter().map(event).collect(),
+            panels,
+        });
+    }
+    cells
+}
+
+fn panels(data: &CellData, slots: &mut Slots) -> Vec<Panel> {
+    let echoes = data.echoes.iter().map(|s| echo(s, slots)).collect();
+    let flows = data.flows.iter().filter(|f| f.side == Side::Receiver && f.samples.len() > 1);
+    let flows = flows.map(|f| flow(f, slots)).collect();
+    let queues = data
+        .queues
+        .iter()
+        .filter(|q| !is_of_line(&q.handle) && q.points.iter().any(|p| p.backlog_bytes > 0));
+    let queues = queues.map(|q| queue(q, slots)).collect();
+    let panel = |title, unit, scale, kind, series| Panel { title, unit, scale, kind, series };
+    let all = [
+        panel("Round-trip time", "ms", 1e-6, "packets", echoes),
+        panel("Goodput", "Mbit/s", 1e-6, "steps", flows),
+        panel("Waiting in queues", "kB", 1e-3, "steps", queues),
+    ];
+    all.into_iter().filter(|p| p.series.iter().any(|s| !s.t.data.is_empty())).collect()
+}
+
+fn echo(series: &EchoSeries, slots: &mut Slots) -> Series {
+    let samples = &series.samples;
+    let column = |of: &dyn Fn(&EchoSample) -> Option<i64>| {
+        Column::of(&samples.iter().map(of).collect::<Vec<_>>())
+    };
+    let if_any = |of: &dyn Fn(&EchoSample) -> Option<i64>| {
+        samples.iter().any(|s| of(s).is_some()).then(|| column(of))
+    };
+    let status = |s: &EchoSample| {
+        let place = EchoStatus::NAMES.iter().position(|(status, _)| *status == s.status);
+        place.and_then(|p| i64::try_from(p).ok())
+    };
+    let is_counted = samples.iter().enumerate().all(|(i, s)| s.seq == i as u64);
+    let all_ok = samples.iter().all(|s| s.status == EchoStatus::Ok);
+    let has_sizes = samples.iter().any(|s| s.bytes > 0);
+    Series {
+        slot: slots.of(&series.stream),
+        name: series.stream.clone(),
+        t: column(&|s| Some(s.t_ns)),
+        y: column(&|s| s.rtt_ns.and_then(|ns| i64::try_from(ns).ok())),
+        seq: (!is_counted).then(|| column(&|s| i64::try_from(s.seq).ok())),
+        status: (!all_ok).then(|| column(&status)),
+        up: if_any(&|s| s.up_ns),
+        down: if_any(&|s| s.down_ns),
+        bytes: has_sizes.then(|| column(&|s| Some(i64::from(s.bytes)))),
+    }
+}
+
+/// Bits per second from one report of the receiver to the next.
+fn flow(flow: &FlowSeries, slots: &mut Slots) -> Series {
+    let rate = |pair: &[quell_model::FlowSample]| {
+        let seconds = (pair[1].t_ns - pair[0].t_ns) as f64 / 1e9;
+        let bits = pair[1].bytes.saturating_sub(pair[0].bytes) as f64 * 8.0;
+        if seconds > 0.0 { bits / seconds } else { f64::NAN }
+    };
+    let rates = flow.samples.windows(2).map(rate).collect::<Vec<_>>();
+    // The last rate lasts until the last report.
+    let last = rates.last().copied();
+    steps(&flow.stream, flow.samples.iter().map(|s| s.t_ns), rates.into_iter().chain(last), slots)
+}
+
+fn queue(queue: &QueueSeries, slots: &mut Slots) -> Series {
+    let name = format!("{} {} {}", queue.device, queue.kind, queue.handle);
+    let bytes = queue.points.iter().map(|p| p.backlog_bytes as f64);
+    steps(&name, queue.points.iter().map(|p| p.t_ns), bytes, slots)
+}
+
+fn steps(
+    name: &str,
+    t: impl Iterator<Item = i64>,
+    y: impl Iterator<Item = f64>,
+    slots: &mut Slots,
+) -> Series {
+    Series {
+        slot: slots.of(name),
+        name: name.to_owned(),
+        t: Column::of(&t.map(Some).collect::<Vec<_>>()),
+        y: Column::floats(y),
+        seq: None,
+        status: None,
+        up: None,
+        down: None,
+        bytes: None,
+    }
+}
