@@ -16,3 +16,6 @@ mod shaping;
 mod support;
 mod time;
 mod truth;
+mod truth_flows;
+mod truth_packets;
+mod truth_times;
