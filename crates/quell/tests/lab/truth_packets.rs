@@ -101,7 +101,10 @@ fn a_line_that_sends_everything_twice_is_seen_to_double_replies_and_nothing_to_b
         for stream in ["udp", "udp6", "ping", "ping6"] {
             let sent = results.number("s", stream, "sent");
             near(results.number("s", stream, "received"), sent, 0.0);
-            near(results.number("s", stream, "duplicates"), sent * (copies - 1.0), 0.0);
+            // The measurement ends with the last reply, and may not see that one's copies.
+            let doubled = results.number("s", stream, "duplicates");
+            let wanted = (sent - 1.0) * (copies - 1.0)..=sent * (copies - 1.0);
+            assert!(wanted.contains(&doubled), "{stream}: {doubled} is not in {wanted:?}");
             near(results.number("s", stream, "rtt_ms.max"), 10.0, 0.002);
         }
     }
@@ -131,12 +134,8 @@ fn each_fifth_packet_that_skips_the_delay_is_out_of_order_on_that_way_and_on_no_
             let results = Desk::new().run(&text, &[]);
             let sent = results.number("s", "udp", "sent");
             near(results.number("s", "udp", "received"), sent, 0.0);
-            // Those that are overtaken at the very end have nobody behind them; so one more or less.
-            let overtaken = results.number("s", "udp", there);
-            assert!(
-                (sent / 5.0 - 2.0..=sent * 2.0 / 5.0 + 2.0).contains(&overtaken),
-                "{overtaken}"
-            );
+            // Each of them overtakes two (RFC 4737: those that come after a later one are out of order).
+            near(results.number("s", "udp", there), sent * 2.0 / 5.0, 2.0);
             near(results.number("s", "udp", elsewhere), 0.0, 0.0);
             near(results.number("s", "udp", "rtt_ms.min"), 0.0, 0.01);
             near(results.number("s", "udp", "rtt_ms.max"), 50.0, 0.01);
