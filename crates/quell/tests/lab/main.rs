@@ -19,3 +19,4 @@ mod truth;
 mod truth_flows;
 mod truth_packets;
 mod truth_times;
+mod truth_tools;

@@ -21,6 +21,8 @@ mod burner;
 #[path = "../flow-bench/cpu.rs"]
 #[allow(dead_code)]
 mod cpu;
+#[path = "../../machine.rs"]
+mod machine;
 #[path = "../flow-bench/place.rs"]
 #[allow(dead_code)]
 mod place;
@@ -84,6 +86,7 @@ fn ask(arguments: &[String]) -> Result<Asked, String> {
 
 fn bench(asked: &Asked) -> Result<(), String> {
     let place = Place::new().map_err(|e| e.to_string())?;
+    println!("{}", machine::described());
     println!(
         "RTT excess over the kernel's own stamps, µs: {} rounds of {} packets every {} ms, alternating",
         asked.rounds, asked.packets, asked.interval_ms
