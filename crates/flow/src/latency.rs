@@ -164,7 +164,7 @@ fn run(
     count: Option<u64>,
     stop: &Bell,
 ) -> Result<Vec<EchoSample>, ProbeError> {
-    let options = Options { count, way: plan.way.clone() };
+    let options = Options { count, way: plan.way.clone(), ..Options::default() };
     // Of the class of the flow: that queue is what matters.
     let tos = Tos::from_byte(plan.tos & !3);
     let samples = Mutex::new(Vec::new());

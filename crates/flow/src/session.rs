@@ -371,7 +371,7 @@ impl Test<'_> {
             sender_has_retransmits: if sends { i32::from(tcp) } else { -1 },
             congestion_used: lanes.first().and_then(|lane| lane.congestion.clone()),
             streams,
-            quell: (!self.plan.plain).then(|| Part {
+            quell: (!self.plan.plain).then_some(Part {
                 version: 1,
                 host,
                 before: Some(*before),
