@@ -41,6 +41,8 @@ pub fn packet(stream: &str, sample: &EchoSample) -> Value {
         ("up_ns", sample.up_ns.map(Value::from)),
         ("down_ns", sample.down_ns.map(Value::from)),
         ("seen_late_ns", sample.seen_late_ns.map(Value::from)),
+        ("queued_ns", sample.queued_ns.map(Value::from)),
+        ("sent_late_ns", sample.sent_late_ns.map(Value::from)),
     ];
     for (key, number) in numbers {
         if let Some(number) = number {
