@@ -57,7 +57,8 @@ pub struct EchoSample {
     pub t_ns: i64,
     /// Sequence number within the stream, from 0.
     pub seq: u64,
-    /// Round-trip time in nanoseconds, by kernel timestamps where there are any.
+    /// Round-trip time in nanoseconds, by kernel timestamps where there are any. What the reflector took between receiving and
+    /// answering is left out where it tells that.
     pub rtt_ns: Option<u64>,
     /// One-way delay to the reflector in nanoseconds. Needs clocks in step (in the lab they are the same clock).
     pub up_ns: Option<i64>,

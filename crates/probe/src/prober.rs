@@ -186,13 +186,19 @@ impl<L: Line> Stream<L> {
             When::Stamped { stamp_ns, wire_ns } => {
                 let stamp_ns = stamp_ns.filter(|_| sent.epoch == wall.steps());
                 let received_ns = stamp_ns.map_or(now_ns, |s| wall.monotonic(s)).min(now_ns);
-                let rtt_ns = received_ns.saturating_sub(sent_ns);
+                let away_ns = received_ns.saturating_sub(sent_ns);
+                // What the reflector took is not the network's; but it can't have taken longer than all of it.
+                let held_ns = answer.reflected_ns.and_then(|(there, back)| back.checked_sub(there));
+                let held_ns = held_ns.filter(|held| *held <= away_ns).unwrap_or(0);
+                let rtt_ns = away_ns - held_ns;
                 let delays = stamp_ns.zip(answer.reflected_ns).map(|(stamp, (there, back))| {
                     (there as i64 - wall.at(sent_ns) as i64, stamp as i64 - back as i64)
                 });
                 // The device's clock may have been set too: then it says more than passed.
                 let by_device = wire_ns
-                    .map(|wire| wire.saturating_add(sent.queued_ns.unwrap_or(0)))
+                    .map(|wire| {
+                        wire.saturating_add(sent.queued_ns.unwrap_or(0)).saturating_sub(held_ns)
+                    })
                     .filter(|device| *device <= rtt_ns);
                 match (by_device, stamp_ns) {
                     (Some(_), _) => self.clocks.by_device += 1,

@@ -146,7 +146,11 @@ impl OffsetEstimator {
             let below = down.iter().map(|(t, v)| v + drift * t).fold(f64::INFINITY, f64::min);
             (above, below)
         };
-        let drift = middle_of_the_top(|drift| lane(drift).0 + lane(drift).1);
+        let width = |drift: f64| lane(drift).0 + lane(drift).1;
+        // Where the time is too short to tell a drift from a queue that grows, all of what can be is as good: then none is taken.
+        let drift = Some(least_at_the_top(width)).filter(|d| d.abs() < 0.9 * MOST_DRIFT);
+        let drift =
+            drift.unwrap_or_else(|| if width(0.0) >= 0.0 { 0.0 } else { least_at_the_top(width) });
         let (above, below) = lane(drift);
         // A nanosecond for rounding.
         if above + below < -1.0 {
@@ -185,13 +189,13 @@ fn top(range: (f64, f64), of: impl Fn(f64) -> f64) -> f64 {
     of(top_at(range, &of)).max(of(range.0)).max(of(range.1))
 }
 
-/// The drift at which a concave function is greatest; the middle of all those where it is.
-fn middle_of_the_top(of: impl Fn(f64) -> f64) -> f64 {
+/// The drift at which a concave function is greatest; the least of all those where it is.
+fn least_at_the_top(of: impl Fn(f64) -> f64) -> f64 {
     let at = top_at((-MOST_DRIFT, MOST_DRIFT), &of);
     // Equal but for rounding.
     let enough = of(at) - 0.5;
     let (low, high) = where_positive(at, |drift| of(drift) - enough);
-    low.midpoint(high)
+    0.0_f64.max(low).min(high)
 }
 
 /// The range of drifts around `inside` where a concave function is not negative.
@@ -289,6 +293,17 @@ mod tests {
         estimator.push(5, 30, 10);
         let found = estimator.estimate().unwrap();
         assert_eq!((found.at(5), found.bound_ns), (10, 20.0));
+    }
+
+    #[test]
+    fn a_queue_that_grows_for_a_moment_is_not_taken_for_a_drift() {
+        let mut estimator = OffsetEstimator::new();
+        for n in 0..15 {
+            estimator.push(n * 10_000_000, 60_000 + n * 30_000_000, 10_000);
+        }
+        let found = estimator.estimate().unwrap();
+        assert_eq!(found.drift_ppm(), 0.0);
+        assert!(found.at(0).unsigned_abs() as f64 <= found.bound_ns, "{found:?}");
     }
 
     #[test]
