@@ -5,6 +5,7 @@
 
 mod days;
 mod exec;
+mod flow;
 mod host;
 mod kernel;
 mod missing;
