@@ -257,15 +257,14 @@ fn stream_end(outcome: &Outcome, lane: &LaneOutcome) -> Value {
     let mut sender = row(0.0, sent_s, sent);
     sender["socket"] = lane.number.into();
     sender["retransmits"] = retransmits(outcome, lane).into();
-    if lane.sends {
-        let counted = || lane.moments.iter().filter(|m| m.t_ns >= 0 && m.srtt_us > 0);
-        let rtts: Vec<u64> = counted().map(|m| m.srtt_us).collect();
-        sender["max_snd_cwnd"] = counted().map(|m| m.cwnd).max().unwrap_or(0).into();
-        sender["max_snd_wnd"] = counted().map(|m| m.window).max().unwrap_or(0).into();
-        sender["max_rtt"] = rtts.iter().copied().max().unwrap_or(0).into();
-        sender["min_rtt"] = rtts.iter().copied().min().unwrap_or(0).into();
-        sender["mean_rtt"] = (rtts.iter().sum::<u64>() / rtts.len().max(1) as u64).into();
-    }
+    // A sender's own view: theirs has zeros where the other end sends.
+    let counted = || lane.moments.iter().filter(|m| lane.sends && m.t_ns >= 0 && m.srtt_us > 0);
+    let rtts: Vec<u64> = counted().map(|m| m.srtt_us).collect();
+    sender["max_snd_cwnd"] = counted().map(|m| m.cwnd).max().unwrap_or(0).into();
+    sender["max_snd_wnd"] = counted().map(|m| m.window).max().unwrap_or(0).into();
+    sender["max_rtt"] = rtts.iter().copied().max().unwrap_or(0).into();
+    sender["min_rtt"] = rtts.iter().copied().min().unwrap_or(0).into();
+    sender["mean_rtt"] = (rtts.iter().sum::<u64>() / rtts.len().max(1) as u64).into();
     sender["sender"] = lane.sends.into();
     let mut receiver = row(0.0, received_s, received);
     receiver["socket"] = lane.number.into();
