@@ -58,8 +58,8 @@ enum Unwelcome {
     NoSecretHere,
     #[error("it does not know the secret")]
     Untrusted,
-    /// The same of an iperf3 client, which was told.
-    #[error("it does not know the secret: iperf3 can't")]
+    /// The same of a client that was told in iperf3's words.
+    #[error("it did not prove that it knows the secret (iperf3 can't)")]
     Denied,
     #[error("it did not prove that it knows the secret")]
     NoProof,

@@ -194,8 +194,11 @@ impl<'a> Hub<'a> {
         done
     }
 
-    /// Ends the connections that threads are blocked in.
+    /// Ends what threads are blocked in: connections, and waiting for a turn.
     pub fn abort_all(&self) {
+        // Under the lock, so that nobody is between looking at the bell and waiting.
+        drop(lock(&self.turns));
+        self.turned.notify_all();
         lock(&self.blocked).values().for_each(Stream::abort);
     }
 
@@ -233,7 +236,7 @@ impl<'a> Hub<'a> {
         let mut turns = lock(&self.turns);
         while turns.contains(&ip) {
             let left = deadline_ns.saturating_sub(monotonic_ns());
-            if left == 0 {
+            if left == 0 || self.stop.rings() {
                 return None;
             }
             let waited = self.turned.wait_timeout(turns, Duration::from_nanos(left));

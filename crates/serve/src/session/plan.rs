@@ -172,7 +172,8 @@ impl Plan {
             output: asked.get_server_output.is_some_and(|flag| flag != 0),
             quell: wishes.is_some(),
             program: match wishes {
-                Some(_) => format!("quell {version}"),
+                // Its version field is what iperf3 servers want to read.
+                Some(_) => "quell".into(),
                 None => format!("iperf3 {version}"),
             },
         })
