@@ -99,7 +99,8 @@ pub struct UdpCounts {
     pub trains: u64,
     /// Interarrival jitter now in nanoseconds (RFC 3550): by the kernel's receive stamps, and the sender's time of sending.
     pub jitter_ns: u64,
-    /// Pieces that the kernel threw away because this socket's buffer was full: losses of this host, not of the network.
+    /// Datagrams that the kernel threw away because this socket's buffer was full: losses of this host, not of the network. Where it
+    /// threw whole trains away, the number is an upper bound: so many trains of the longest that came, and no more than are missing.
     pub socket_drops: u64,
     /// When the first and the newest came, in nanoseconds of the monotonic clock; 0 before the first.
     pub first_ns: u64,

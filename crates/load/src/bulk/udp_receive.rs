@@ -59,13 +59,13 @@ pub fn udp_receive(
         let full = fill(fd).unwrap_or_default();
         let pieces = take(fd, &mut trains, &mut book, most)?;
         nap.after(&full, pieces, monotonic_ns());
-        tally.socket_drops.set(full.drops.wrapping_sub(drops_before).into());
+        tally.socket_drops.set(book.dropped(full.drops.wrapping_sub(drops_before)));
         if tally.bytes.get() >= most {
             return Ok(Ended::Done);
         }
         if let Woken::End(ended) = woken {
             let drops = fill(fd).unwrap_or_default().drops;
-            tally.socket_drops.set(drops.wrapping_sub(drops_before).into());
+            tally.socket_drops.set(book.dropped(drops.wrapping_sub(drops_before)));
             return Ok(ended);
         }
     }
@@ -170,6 +170,8 @@ struct Book<'a> {
     last_ns: Option<u64>,
     /// Datagrams that are shorter than the header.
     short: u64,
+    /// Datagrams in the longest train so far.
+    longest: u64,
 }
 
 impl<'a> Book<'a> {
@@ -182,6 +184,7 @@ impl<'a> Book<'a> {
             wall: Wall::new(),
             last_ns: None,
             short: 0,
+            longest: 1,
         }
     }
 
@@ -227,6 +230,7 @@ impl<'a> Book<'a> {
             self.tally.gap(0, together);
         }
         if !first {
+            self.longest = self.longest.max(together + 1);
             let at = self.wall.monotonic(stamp);
             if self.tally.first_ns.get() == 0 {
                 self.tally.first_ns.set(at);
@@ -235,6 +239,13 @@ impl<'a> Book<'a> {
             self.tally.trains.add(1);
             self.tally.bytes.add(bytes);
         }
+    }
+
+    /// How many datagrams the pieces had that found no room: the kernel counts a train as one. At most what the longest had, and
+    /// no more than are missing.
+    fn dropped(&self, pieces: u32) -> u64 {
+        let pieces = u64::from(pieces);
+        pieces.saturating_mul(self.longest).min(self.order.missing().max(pieces))
     }
 
     fn publish(&self) {
@@ -276,12 +287,27 @@ mod tests {
         assert_eq!((counts.reordered, counts.duplicates, counts.foreign), (1, 1, 1));
         assert_eq!((counts.bytes, counts.trains), (80, 2));
         assert_eq!((counts.first_ns, counts.last_ns), (5_000_000, 5_070_000));
+        assert_eq!(
+            (book.dropped(0), book.dropped(1)),
+            (0, 1),
+            "a piece of unknown size, nothing missing"
+        );
         let gaps: Vec<_> = tally.gaps().counts().map(|(_, count)| count).collect();
         assert_eq!(
             gaps,
             [3, 1],
             "three came together with their first, one train 70 us behind the other"
         );
+    }
+
+    #[test]
+    fn a_train_that_found_no_room_is_as_many_datagrams_as_are_missing_at_most() {
+        let tally = UdpTally::new();
+        let mut book = Book::new(UdpHeader::Bits32, &tally);
+        let bytes = datagrams(&[1, 2, 3, 10]);
+        book.arrive(&Train { stamp_ns: None, bytes: &bytes[..60], segment: 20 }, 0);
+        book.arrive(&Train { stamp_ns: None, bytes: &bytes[60..], segment: 20 }, 0);
+        assert_eq!([0, 1, 2, 3].map(|pieces| book.dropped(pieces)), [0, 3, 6, 6]);
     }
 
     #[test]

@@ -205,7 +205,7 @@ fn iperf3(
     let mut server = server.pipes(place, End::Far)?;
     let mut says = server.output()?;
     let mut line = String::new();
-    while !line.contains("isten") {
+    while !(line.contains("listening") || line.contains("serving")) {
         line.clear();
         if says.read_line(&mut line).map_err(|e| e.to_string())? == 0 {
             return Err("the server ended before it listened".into());
