@@ -97,10 +97,10 @@ pub struct PingArgs {
     /// Sum up a run that was kept, instead of pinging: its name, a part of it, or `last`
     #[arg(short, long, value_name = "RUN", conflicts_with_all = ["hosts", "streams", "save", "write", "plain", "quiet", "count", "duration"])]
     pub read: Option<String>,
-    /// Draw a figure: FILE.png or FILE.svg; keeps the run too
+    /// Draw the averages of the streams with loss and deviation: FILE.png or FILE.svg; keeps the run too
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The figure is round-trip times over time, as lines
+    /// Draw round-trip times over time instead, as lines
     #[arg(short, long, requires = "output")]
     pub lines: bool,
     /// A line a packet also on a terminal
@@ -228,7 +228,7 @@ fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run: Optio
 }
 
 fn draw(run: &Run, args: &PingArgs, (file, format): (&Path, Format)) -> Result<(), Failure> {
-    let name = if args.lines { "rtt-time" } else { "rtt-scatter" };
+    let name = if args.lines { "rtt-time" } else { "rtt-averages" };
     results::draw(run, name, file, format)
 }
 
