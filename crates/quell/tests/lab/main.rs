@@ -16,3 +16,7 @@ mod shaping;
 mod support;
 mod time;
 mod truth;
+mod truth_flows;
+mod truth_packets;
+mod truth_times;
+mod truth_tools;
