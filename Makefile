@@ -43,9 +43,12 @@ check: cargo ## Check format, lints, layers, licences and documents
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) test --locked -p quell-house
 
-bench: kernel ## Measure how fast the lab is
-	@tools/need-packages iperf3 || echo "The comparison with iperf3 is left out."
-	$(CARGO) run --locked --release -p quell-bench --bin lab-bench -- $(QUELL)
+bench: kernel ## Measure lab, flows and round trips beside the peers that are there (8 minutes, on a quiet machine)
+	@tools/need-packages iperf3 nuttcp irtt fping || echo "Comparisons with what is missing are left out."
+	$(CARGO) build --locked --release -p quell-bench
+	@$(TARGET)/release/peers-bench $(QUELL)
+	@$(TARGET)/release/flow-bench --quell $(QUELL)
+	@$(TARGET)/release/lab-bench $(QUELL)
 
 fuzz: cargo ## Fuzz all that reads from networks and files, each for FUZZ_TIME seconds (needs a nightly compiler)
 	@cargo +nightly --version >/dev/null 2>&1 || { echo "A nightly compiler is missing: rustup toolchain install nightly" >&2; exit 1; }
