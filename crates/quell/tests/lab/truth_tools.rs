@@ -77,7 +77,7 @@ fn iperf3_gets_the_rate_of_each_direction_from_quell_serve() {
     let line = "up = { rate = \"20Mbit\", delay = \"10ms\" }\ndown = { rate = \"2Mbit\", delay = \"10ms\" }";
     for (to, segment) in [("{b}", 1448.0), ("{b/6}", 1428.0)] {
         for (reverse, rate) in [(false, 20.0), (true, 2.0)] {
-            let mut program = vec!["iperf3", "-c", to, "-t", "20", "-O", "5", "-J"];
+            let mut program = vec!["iperf3", "-c", to, "-t", "8", "-O", "4", "-J"];
             program.extend(reverse.then_some("-R"));
             let said = on_a(line, &format!("{QUIET}{UNUSED}"), &program);
             let mbps = number(&said, "end.sum_received.bits_per_second") / 1e6;
