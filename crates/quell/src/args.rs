@@ -125,7 +125,7 @@ Ctrl-C ends it at once. Exits with 1 when a stream got no reply at all.")]
 
 A call without a reply within 5 s is lost, and makes the exit code 1.")]
     Rr(crate::rr::RrArgs),
-    /// Serve all that measures: quell flow, rr, ping --method udp, iperf3 and STAMP clients
+    /// Serve quell flow, rr and ping --method udp, iperf3 clients and STAMP senders
     #[command(after_help = "Examples:
   quell serve --bind 0.0.0.0                         (loopback only without --bind)
   quell serve --bind 192.0.2.7 --secret-file key     (the same file at the clients, who give --secret-file too)
