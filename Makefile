@@ -6,6 +6,8 @@ QUELL  := $(TARGET)/release/quell
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
+# Where the system looks for services.
+UNITS   ?= $(PREFIX)/lib/systemd/system
 
 # Where runs of `make demo` are kept.
 RUNS ?= runs
@@ -33,6 +35,7 @@ demo: kernel ## Run the experiment home-link and write its report (installs what
 test: cargo ## Run all tests, those in the lab's kernel included (installs what is missing)
 	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || tools/need-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
 	@tools/need-packages $(BUILD_PACKAGES) nodejs
+	@tools/need-packages iperf3 || echo "The tests against iperf3 are left out."
 	$(CARGO) build --locked --workspace --all-targets
 	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)
 	$(CARGO) test --locked --workspace --no-fail-fast
@@ -43,9 +46,12 @@ check: cargo ## Check format, lints, layers, licences and documents
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) test --locked -p quell-house
 
-bench: kernel ## Measure how fast the lab is
-	@tools/need-packages iperf3 || echo "The comparison with iperf3 is left out."
-	$(CARGO) run --locked --release -p quell-bench --bin lab-bench -- $(QUELL)
+bench: kernel ## Measure lab, flows and round trips beside the peers that are there (8 minutes, on a quiet machine)
+	@tools/need-packages iperf3 nuttcp irtt fping || echo "Comparisons with what is missing are left out."
+	$(CARGO) build --locked --release -p quell-bench
+	@$(TARGET)/release/peers-bench $(QUELL)
+	@$(TARGET)/release/flow-bench --quell $(QUELL)
+	@$(TARGET)/release/lab-bench $(QUELL)
 
 fuzz: cargo ## Fuzz all that reads from networks and files, each for FUZZ_TIME seconds (needs a nightly compiler)
 	@cargo +nightly --version >/dev/null 2>&1 || { echo "A nightly compiler is missing: rustup toolchain install nightly" >&2; exit 1; }
@@ -58,9 +64,12 @@ kernel: build ## Build the lab's kernel, unless it is there (installs what is mi
 build: cargo packages ## Build quell itself
 	$(CARGO) build --locked --release -p quell
 
-install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin
+install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin, and the service of quell serve
 	@test -x $(QUELL) || $(MAKE) build
 	install -D -m 755 $(QUELL) "$(DESTDIR)$(PREFIX)/bin/quell"
+	install -d "$(DESTDIR)$(UNITS)"
+	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/quell-serve.service >"$(DESTDIR)$(UNITS)/quell-serve.service"
+	chmod 644 "$(DESTDIR)$(UNITS)/quell-serve.service"
 	install -D -m 644 LICENSE-MIT "$(DESTDIR)$(PREFIX)/share/doc/quell/LICENSE-MIT"
 	install -D -m 644 LICENSE-APACHE "$(DESTDIR)$(PREFIX)/share/doc/quell/LICENSE-APACHE"
 

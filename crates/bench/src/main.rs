@@ -10,6 +10,8 @@
 //!
 //! Everything runs the `quell` program as a user would. Medians over the rounds; the rounds alternate between what is compared.
 
+mod machine;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -49,6 +51,7 @@ fn bench(quell: &Path, rounds: usize) -> Result<(), String> {
 }
 
 fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
+    println!("{}", machine::described());
     println!("lab speed, medians of {rounds} rounds; one guest at a time unless said otherwise\n");
     println!("{:>9}  {:>12}  {:>14}  {:>14}", "line", "wall", "virtual/wall", "packets/wall s*");
     for (rate, bps) in RATES {

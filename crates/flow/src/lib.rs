@@ -1,1 +1,31 @@
 //! Throughput between two hosts: the client, its results and what they mean.
+//!
+//! ```text
+//!   Plan ──► run ──► Outcome ──► Findings ──► a headline, the working, JSON, iperf3's JSON
+//!             │
+//!             ├─ talk      the control connection: iperf3's protocol (quell_wire::iperf3)
+//!             ├─ lane      a stream and what moves it (quell_load::bulk)
+//!             └─ latency   small packets before and beside the load (quell_probe)
+//! ```
+//!
+//! It talks to `quell serve` and to an unmodified `iperf3 -s`; what only a Quell tells is then missing from the results.
+
+mod error;
+pub mod findings;
+pub mod iperf_json;
+mod lane;
+pub mod latency;
+mod outcome;
+mod plan;
+mod session;
+mod talk;
+
+pub use error::FlowError;
+pub use findings::Findings;
+pub use lane::Mark;
+pub use outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
+pub use plan::{
+    Amount, Direction, LARGEST_BLOCK, LARGEST_DATAGRAM, MOST_STREAMS, Plan, SMALLEST_DATAGRAM,
+    Transport, UDP_RATE,
+};
+pub use session::{Progress, run};

@@ -30,6 +30,17 @@ pub struct Reply {
     pub seen_late_ns: Option<u64>,
 }
 
+/// How a packet was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// When.
+    pub t_ns: i64,
+    /// What [`Ledger::sent`] was given for the caller.
+    pub epoch: u64,
+    /// How long it waited in this host's own queue, as far as known.
+    pub queued_ns: Option<u64>,
+}
+
 /// Where a packet stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -123,10 +134,10 @@ impl Ledger {
         }
     }
 
-    /// When a packet was sent, with its epoch, if a reply to it still counts.
-    pub fn sent_at(&self, seq: u64) -> Option<(i64, u64)> {
+    /// How a packet was sent, if a reply to it still counts.
+    pub fn sent_at(&self, seq: u64) -> Option<Sent> {
         let packet = self.packets.get(usize::try_from(seq.checked_sub(self.first)?).ok()?)?;
-        Some((packet.t_ns, packet.epoch))
+        Some(Sent { t_ns: packet.t_ns, epoch: packet.epoch, queued_ns: packet.queued_ns })
     }
 
     /// A reply came.
@@ -159,13 +170,16 @@ impl Ledger {
         self.rows.push(sample);
     }
 
-    /// An ICMP error came back about a packet.
-    pub fn error(&mut self, seq: u64) {
-        let Some(packet) = self.packet(seq).filter(|p| p.state == State::Waiting) else { return };
+    /// An error came back about a packet; whether it was still waited for.
+    pub fn error(&mut self, seq: u64) -> bool {
+        let Some(packet) = self.packet(seq).filter(|p| p.state == State::Waiting) else {
+            return false;
+        };
         packet.state = State::Failed;
         let packet = *packet;
         self.waiting -= 1;
         self.rows.push(packet.row(seq, self.bytes, EchoStatus::Error));
+        true
     }
 
     /// Settles the packets whose patience is over at `now_ns`.

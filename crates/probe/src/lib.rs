@@ -4,6 +4,8 @@
 //!   pure      ledger      what was sent, what came, what became of each packet
 //!             direction   on which way a packet was lost, by the reflector's count
 //!             sessions    a reflector's counts
+//!             departures  packets on their way out of this host
+//!             clocks      by which clocks times came about
 //!   sockets   prober      sends when it is time, receives when something comes: one thread, any number of streams
 //!             line        a stream's socket, as the prober sees it
 //!             ping        ICMP echo        ┐
@@ -17,6 +19,8 @@
 //! each packet, whenever it was sent; a packet that could not be awaited that long before the end is unfinished and counts not at
 //! all.
 
+mod clocks;
+mod departures;
 pub mod direction;
 pub mod ledger;
 mod line;
@@ -30,7 +34,7 @@ pub mod tcp;
 pub mod udp;
 
 pub use listener::Listener;
-pub use options::Options;
+pub use options::{Options, TimedBy};
 pub use ping::Ping;
 pub use reflector::Reflector;
 pub use tcp::TcpPing;

@@ -2,13 +2,20 @@
 //!
 //! ```text
 //!   Line         one stream's socket, whatever it is: send, and what came since
-//!   Datagrams    a line whose packets are datagrams; the rest of it is the same for all of them
+//!   Datagrams    what differs between lines whose packets are datagrams
+//!   Observed     what is the same for all of them: when packets really leave and come
 //! ```
 
+use crate::departures::Departures;
+use crate::options::TimedBy;
 use nix::errno::Errno;
-use quell_sys::socket::errors::path_errors;
-use quell_sys::socket::{Arrival, Inbox, PathError};
+use quell_sys::socket::errors::{Departure, Stage, Told};
+use quell_sys::socket::option::observe_departures;
+use quell_sys::socket::{Arrival, ErrorQueue, Inbox, PathError};
 use std::os::fd::BorrowedFd;
+
+/// What one reading of the wall clock may be off another, measured through the monotonic one.
+pub(crate) const CLOCKS_APART_NS: u64 = 20_000;
 
 /// What a reply says beside its times.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,8 +30,9 @@ pub(crate) struct Answer {
 /// When a reply came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
-    /// When the kernel received it, by the wall clock; none where it did not say.
-    Stamped(Option<u64>),
+    /// When the kernel received it, by the wall clock, and how long the device's clock counted between departure and arrival; none
+    /// where they did not say.
+    Stamped { stamp_ns: Option<u64>, wire_ns: Option<u64> },
     /// The kernel measured the round-trip time itself, to a microsecond; `seen_ns` is when we saw the reply, by the monotonic clock.
     Measured { rtt_ns: Option<u64>, seen_ns: u64 },
 }
@@ -35,15 +43,18 @@ pub(crate) enum Seen {
     /// It was answered.
     Reply { answer: Answer, when: When },
     /// An error came back.
-    Failed(u64),
+    Failed { seq: u64, errno: Errno },
+    /// It left this host, after so long in its own queue.
+    Left { seq: u64, queued_ns: u64 },
 }
 
 /// One stream's socket.
 pub(crate) trait Line {
     /// What is readable when something came.
     fn fd(&self) -> BorrowedFd<'_>;
-    /// Sends packet `seq`; `sent_ns` is the wall clock now.
-    fn send(&mut self, seq: u64, sent_ns: u64) -> Result<(), Errno>;
+    /// Sends packet `seq`; `sent_ns` is the wall clock now. When the kernel had it before its queue, by the wall clock, where it says
+    /// so at once.
+    fn send(&mut self, seq: u64, sent_ns: u64, seen: &mut Vec<Seen>) -> Result<Option<u64>, Errno>;
     /// Takes what came; whether there may be more. `next` is the first number not sent yet.
     fn receive(&mut self, inbox: &mut Inbox, next: u64, seen: &mut Vec<Seen>) -> bool;
     /// Takes the errors that came back.
@@ -63,36 +74,96 @@ pub(crate) trait Datagrams {
     fn send(&mut self, seq: u64, sent_ns: u64) -> Result<(), Errno>;
     /// Reads what came; none when it is not a reply of this stream.
     fn read(&mut self, arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer>;
+    /// What is to be known of the stream beside its rows, as key and value.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
     /// Which packet an error is about.
     fn blamed(&self, error: &PathError, next: u64) -> Option<u64>;
 }
 
-impl<D: Datagrams> Line for D {
-    fn fd(&self) -> BorrowedFd<'_> {
-        Datagrams::fd(self)
+/// A datagram socket whose departures are observed.
+pub(crate) struct Observed<D> {
+    line: D,
+    queue: ErrorQueue,
+    departures: Departures,
+    is_stamped: bool,
+}
+
+impl<D: Datagrams> Observed<D> {
+    /// Where the kernel has no such stamps, sending is timed by the caller.
+    pub fn new(line: D, timed_by: TimedBy) -> Self {
+        let is_stamped = timed_by.is_kernel() && observe_departures(line.fd()).is_ok();
+        let (queue, departures) = (ErrorQueue::default(), Departures::default());
+        Self { line, queue, departures, is_stamped }
     }
 
-    fn send(&mut self, seq: u64, sent_ns: u64) -> Result<(), Errno> {
-        Datagrams::send(self, seq, sent_ns)
+    /// Takes what the kernel tells: what is seen of it, and the last time that a packet came to the queue, with its number there.
+    fn told(
+        &mut self,
+        next: u64,
+        seen: &mut Vec<Seen>,
+        sending: Option<(u64, u64)>,
+    ) -> Option<u64> {
+        let mut at_queue = None;
+        let Self { line, queue, departures, .. } = self;
+        queue.take(line.fd(), |told| match told {
+            Told::Error(error) => seen.extend(
+                line.blamed(&error, next).map(|seq| Seen::Failed { seq, errno: error.errno }),
+            ),
+            Told::Sent(Departure { id, stage: Stage::Queue, stamp_ns }) => {
+                // What was held up on its way to the queue, until an address was resolved, comes later: we timed it.
+                if let Some((seq, _)) = sending.filter(|(_, from_ns)| stamp_ns >= *from_ns) {
+                    departures.at_queue(id, seq, stamp_ns);
+                    at_queue = Some(stamp_ns);
+                }
+            }
+            Told::Sent(Departure { id, stage: Stage::Driver, stamp_ns }) => {
+                let left = departures.at_driver(id, stamp_ns);
+                seen.extend(left.map(|(seq, queued_ns)| Seen::Left { seq, queued_ns }));
+            }
+            Told::Sent(Departure { id, stage: Stage::Hardware, stamp_ns }) => {
+                departures.on_wire(id, stamp_ns);
+            }
+        });
+        at_queue
+    }
+}
+
+impl<D: Datagrams> Line for Observed<D> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.line.fd()
+    }
+
+    fn send(&mut self, seq: u64, sent_ns: u64, seen: &mut Vec<Seen>) -> Result<Option<u64>, Errno> {
+        self.line.send(seq, sent_ns)?;
+        if !self.is_stamped {
+            return Ok(None);
+        }
+        Ok(self.told(seq + 1, seen, Some((seq, sent_ns.saturating_sub(CLOCKS_APART_NS)))))
     }
 
     fn receive(&mut self, inbox: &mut Inbox, next: u64, seen: &mut Vec<Seen>) -> bool {
-        let Ok(got) = inbox.receive(Datagrams::fd(self)) else {
+        let Ok(got) = inbox.receive(self.line.fd()) else {
             // The error itself stands in the queue, with its packet; datagrams behind it make the socket readable again.
             self.errors(next, seen);
             return false;
         };
         for (arrival, bytes) in inbox.iter() {
-            if let Some(answer) = self.read(arrival, bytes, next) {
-                seen.push(Seen::Reply { answer, when: When::Stamped(arrival.stamp_ns) });
-            }
+            let Some(answer) = self.line.read(arrival, bytes, next) else { continue };
+            let left = || self.departures.wire_ns(answer.seq);
+            let wire_ns = arrival.hardware_ns.and_then(|came| came.checked_sub(left()?));
+            let when = When::Stamped { stamp_ns: arrival.stamp_ns, wire_ns };
+            seen.push(Seen::Reply { answer, when });
         }
         got == inbox.capacity()
     }
 
     fn errors(&mut self, next: u64, seen: &mut Vec<Seen>) {
-        for error in path_errors(Datagrams::fd(self)) {
-            seen.extend(self.blamed(&error, next).map(Seen::Failed));
-        }
+        self.told(next, seen, None);
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        self.line.facts()
     }
 }

@@ -1,6 +1,6 @@
 //! ICMP echo: several streams at once, each with its own socket, interval, size and TOS.
 
-use crate::line::{Answer, Datagrams};
+use crate::line::{Answer, Datagrams, Observed};
 use crate::options::{FLUSH, check_interval};
 use crate::prober::{Driver, Stream, StreamSpec};
 use crate::{Emit, Options, ProbeError};
@@ -78,7 +78,7 @@ impl Ping {
                 count: options.count,
                 name: stream.stream,
             };
-            Stream::new(spec, line, window)
+            Stream::new(spec, Observed::new(line, options.timed_by), window)
         });
         let streams = streams.collect::<Result<_, _>>()?;
         Driver { streams, largest, flush: self.flush }.run(window, stop, emit)

@@ -7,12 +7,15 @@
 //!   bell: stop                              ─┘
 //! ```
 //!
-//! Sending is stamped by the monotonic clock right before; a reply by the kernel's receive stamp, which is of the wall clock and
-//! is turned into monotonic time by the constant offset between the two. When the wall clock is set in between, that offset
-//! changes: then the time at which we saw the reply counts, and one-way delays are not given.
+//! A packet's time counts from the kernel's stamp before this host's own queue: what the program was late does not count, what the
+//! queue held it up does. Where the kernel gives no such stamp it counts from the monotonic clock right before the call. A reply
+//! counts to the kernel's receive stamp. Stamps are of the wall clock and are turned into monotonic time by the constant offset
+//! between the two. When the wall clock is set in between, that offset changes: then the time at which we saw the reply counts, and
+//! one-way delays are not given.
 
+use crate::clocks::Clocks;
 use crate::ledger::{Ledger, Reply};
-use crate::line::{Answer, Line, Seen, When};
+use crate::line::{Answer, CLOCKS_APART_NS, Line, Seen, When};
 use crate::{Emit, ProbeError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -23,6 +26,7 @@ use quell_sys::socket::Inbox;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_sys::wall::Wall;
 use quell_units::Span;
+use std::collections::BTreeMap;
 
 /// How long after a stream's end packets that were held up may still leave.
 const GRACE_NS: u64 = 200_000_000;
@@ -42,6 +46,9 @@ pub(crate) struct Stream<L> {
     ledger: Ledger,
     /// What was seen and is not entered yet.
     seen: Vec<Seen>,
+    clocks: Clocks,
+    /// Errors by kind.
+    errors: BTreeMap<String, u64>,
     linger_ns: u64,
     /// When the last packet was sent.
     last_ns: u64,
@@ -70,6 +77,8 @@ impl<L: Line> Stream<L> {
             line,
             pace: pace.at_most(spec.count.unwrap_or(u64::MAX)),
             seen: Vec::new(),
+            clocks: Clocks::default(),
+            errors: BTreeMap::new(),
             ledger: Ledger::new(spec.size, spec.linger_ns.max(LEAST_PATIENCE_NS)),
             linger_ns: spec.linger_ns,
             last_ns: window.start_ns,
@@ -80,21 +89,47 @@ impl<L: Line> Stream<L> {
     fn send(&mut self, mut now_ns: u64, window: &Window, wall: &mut Wall) -> u64 {
         while let Some((seq, due)) = self.next(now_ns, window).filter(|(_, due)| *due <= now_ns) {
             let late_ns = now_ns - due;
-            let t_ns = window.t(now_ns);
-            match self.line.send(seq, wall.at(now_ns)) {
-                Ok(()) => self.ledger.sent(t_ns, wall.steps(), late_ns),
-                Err(errno) => {
-                    self.ledger.refused(t_ns, late_ns, errno == Errno::ENOBUFS);
-                    self.collect_errors(window, wall);
-                }
-            }
+            let sent = self.line.send(seq, wall.at(now_ns), &mut self.seen);
             self.last_ns = now_ns;
             self.pace.sent(now_ns);
-            if self.pace.next().is_some_and(|(_, due)| due <= now_ns) {
+            let before_ns = now_ns;
+            if matches!(sent, Ok(Some(_))) || self.pace.next().is_some_and(|(_, due)| due <= now_ns)
+            {
                 now_ns = monotonic_ns();
             }
+            match sent {
+                Ok(stamp) => {
+                    let at_ns = self.left_at(before_ns, now_ns, stamp, wall);
+                    self.ledger.sent(window.t(at_ns), wall.steps(), late_ns);
+                }
+                Err(errno) => {
+                    self.count(errno);
+                    self.ledger.refused(window.t(before_ns), late_ns, errno == Errno::ENOBUFS);
+                    self.line.errors(self.ledger.next(), &mut self.seen);
+                }
+            }
+            self.note(now_ns, window, wall);
         }
         now_ns
+    }
+
+    fn count(&mut self, errno: Errno) {
+        *self.errors.entry(format!("{errno:?}")).or_default() += 1;
+    }
+
+    /// When a packet left: by the kernel's stamp, unless that is not between before and after the call: then the clock was set.
+    fn left_at(&mut self, before_ns: u64, after_ns: u64, stamp: Option<u64>, wall: &Wall) -> u64 {
+        let range = before_ns.saturating_sub(CLOCKS_APART_NS)..=after_ns + CLOCKS_APART_NS;
+        match stamp.map(|stamp| wall.monotonic(stamp)).filter(|at| range.contains(at)) {
+            Some(at_ns) => {
+                self.clocks.sent_by_kernel += 1;
+                at_ns
+            }
+            None => {
+                self.clocks.sent_by_program += 1;
+                before_ns
+            }
+        }
     }
 
     /// The next packet and when it is due. What was held up so long that the end came is not sent any more.
@@ -115,58 +150,74 @@ impl<L: Line> Stream<L> {
     /// Takes what came.
     fn receive(&mut self, has_errors: bool, inbox: &mut Inbox, window: &Window, wall: &mut Wall) {
         if has_errors {
-            self.collect_errors(window, wall);
+            self.line.errors(self.ledger.next(), &mut self.seen);
         }
         loop {
             let more = self.line.receive(inbox, self.ledger.next(), &mut self.seen);
-            self.note(window, wall);
+            let now_ns = wall.look();
+            self.note(now_ns, window, wall);
             if !more {
                 return;
             }
         }
     }
 
-    fn collect_errors(&mut self, window: &Window, wall: &mut Wall) {
-        self.line.errors(self.ledger.next(), &mut self.seen);
-        self.note(window, wall);
-    }
-
-    /// Enters what was seen.
-    fn note(&mut self, window: &Window, wall: &mut Wall) {
-        let now_ns = wall.look();
-        for seen in std::mem::take(&mut self.seen) {
+    /// Enters what was seen until `now_ns`.
+    fn note(&mut self, now_ns: u64, window: &Window, wall: &Wall) {
+        let mut seen = std::mem::take(&mut self.seen);
+        for seen in seen.drain(..) {
             match seen {
                 Seen::Reply { answer, when } => self.reply(answer, when, now_ns, window, wall),
-                Seen::Failed(seq) => self.ledger.error(seq),
+                Seen::Failed { seq, errno } => {
+                    if self.ledger.error(seq) {
+                        self.count(errno);
+                    }
+                }
+                Seen::Left { seq, queued_ns } => self.ledger.queued(seq, queued_ns),
             }
         }
+        self.seen = seen;
     }
 
     fn reply(&mut self, answer: Answer, when: When, now_ns: u64, window: &Window, wall: &Wall) {
-        let Some((t_ns, epoch)) = self.ledger.sent_at(answer.seq) else { return };
-        let sent_ns = window.origin_ns.saturating_add_signed(t_ns);
-        let stamped = |stamp: Option<u64>| {
-            let stamp = stamp.filter(|_| epoch == wall.steps());
-            let received_ns = stamp.map_or(now_ns, |stamp| wall.monotonic(stamp)).min(now_ns);
-            let delays = stamp.zip(answer.reflected_ns).map(|(stamp, (there, back))| {
-                (there as i64 - wall.at(sent_ns) as i64, stamp as i64 - back as i64)
-            });
-            Reply {
-                rtt_ns: received_ns.saturating_sub(sent_ns),
-                up_ns: delays.map(|d| d.0),
-                down_ns: delays.map(|d| d.1),
-                up_order: answer.up_order,
-                seen_late_ns: stamp.map(|_| now_ns - received_ns),
-            }
-        };
+        let Some(sent) = self.ledger.sent_at(answer.seq) else { return };
+        let sent_ns = window.origin_ns.saturating_add_signed(sent.t_ns);
         let reply = match when {
-            When::Stamped(stamp) => stamped(stamp),
+            When::Stamped { stamp_ns, wire_ns } => {
+                let stamp_ns = stamp_ns.filter(|_| sent.epoch == wall.steps());
+                let received_ns = stamp_ns.map_or(now_ns, |s| wall.monotonic(s)).min(now_ns);
+                let rtt_ns = received_ns.saturating_sub(sent_ns);
+                let delays = stamp_ns.zip(answer.reflected_ns).map(|(stamp, (there, back))| {
+                    (there as i64 - wall.at(sent_ns) as i64, stamp as i64 - back as i64)
+                });
+                // The device's clock may have been set too: then it says more than passed.
+                let by_device = wire_ns
+                    .map(|wire| wire.saturating_add(sent.queued_ns.unwrap_or(0)))
+                    .filter(|device| *device <= rtt_ns);
+                match (by_device, stamp_ns) {
+                    (Some(_), _) => self.clocks.by_device += 1,
+                    (None, Some(_)) => self.clocks.received_by_kernel += 1,
+                    (None, None) => self.clocks.received_by_program += 1,
+                }
+                Reply {
+                    rtt_ns: by_device.unwrap_or(rtt_ns),
+                    up_ns: delays.map(|d| d.0),
+                    down_ns: delays.map(|d| d.1),
+                    up_order: answer.up_order,
+                    seen_late_ns: stamp_ns.map(|_| now_ns - received_ns),
+                }
+            }
             When::Measured { rtt_ns, seen_ns } => {
                 let by_us = seen_ns.saturating_sub(sent_ns);
                 // The kernel's measure is of whole microseconds: where we saw it at once, ours is finer.
                 let late = |rtt: u64| by_us.saturating_sub(rtt) > MICROSECOND_NS;
                 let rtt = rtt_ns.filter(|rtt| late(*rtt)).unwrap_or(by_us);
-                Reply { rtt_ns: rtt, seen_late_ns: rtt_ns.map(|_| by_us - rtt), ..Reply::default() }
+                match rtt_ns {
+                    Some(_) => self.clocks.measured += 1,
+                    None => self.clocks.received_by_program += 1,
+                }
+                let seen_late_ns = rtt_ns.map(|_| by_us - rtt);
+                Reply { rtt_ns: rtt, seen_late_ns, ..Reply::default() }
             }
         };
         self.ledger.reply(answer.seq, reply);
@@ -178,7 +229,10 @@ impl<L: Line> Stream<L> {
     }
 
     fn tell_facts(&self, emit: Emit<'_>) {
-        for (what, value) in self.line.facts() {
+        let clock = ("clock", self.clocks.to_string());
+        let kinds: Vec<_> = self.errors.iter().map(|(kind, n)| format!("\"{kind}\":{n}")).collect();
+        let errors = (!kinds.is_empty()).then(|| ("errors", format!("{{{}}}", kinds.join(","))));
+        for (what, value) in self.line.facts().into_iter().chain([clock]).chain(errors) {
             let key = format!("stream/{}/{what}", self.name);
             emit(Event::Fact { when: "after".into(), key, value });
         }

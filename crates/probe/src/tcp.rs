@@ -97,7 +97,7 @@ impl ConnectLine {
             End::Refused => self.refused += 1,
             // The kernel sent it again and again, and gave up.
             End::Failed(Errno::ETIMEDOUT) => return None,
-            End::Failed(_) => return Some(Seen::Failed(ended.id)),
+            End::Failed(errno) => return Some(Seen::Failed { seq: ended.id, errno }),
         }
         let answer = Answer { seq: ended.id, ..Answer::default() };
         let when = When::Measured { rtt_ns: ended.rtt_ns, seen_ns: ended.seen_ns };
@@ -110,10 +110,15 @@ impl Line for ConnectLine {
         self.attempts.as_fd()
     }
 
-    fn send(&mut self, seq: u64, _sent_ns: u64) -> Result<(), Errno> {
+    fn send(
+        &mut self,
+        seq: u64,
+        _sent_ns: u64,
+        _seen: &mut Vec<Seen>,
+    ) -> Result<Option<u64>, Errno> {
         // Where nobody answers and they come fast, the oldest make room; they count as lost when their time is over.
         self.settled(seq.saturating_sub(MOST_OPEN));
-        self.attempts.begin(seq)
+        self.attempts.begin(seq).map(|()| None)
     }
 
     fn receive(&mut self, _inbox: &mut Inbox, _next: u64, seen: &mut Vec<Seen>) -> bool {

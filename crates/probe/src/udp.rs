@@ -1,6 +1,6 @@
 //! A UDP stream against a reflector: STAMP packets at a constant rate, with one-way delays and the direction of losses.
 
-use crate::line::{Answer, Datagrams};
+use crate::line::{Answer, Datagrams, Observed};
 use crate::options::{FLUSH, check_interval};
 use crate::prober::{Driver, Stream, StreamSpec};
 use crate::{Emit, Options, ProbeError};
@@ -32,6 +32,8 @@ struct StampLine {
     packet: Vec<u8>,
     /// How many packets the reflector's count was behind so far: it wraps after 2^32.
     reflected: u64,
+    /// Whether the reflector has a clock of its own.
+    is_apart: bool,
 }
 
 impl UdpEchoClient {
@@ -66,7 +68,7 @@ impl UdpEchoClient {
                 count: options.count,
                 name: echo.stream,
             };
-            Stream::new(spec, line, window)
+            Stream::new(spec, Observed::new(line, options.timed_by), window)
         });
         let streams = streams.collect::<Result<_, _>>()?;
         Driver { streams, largest, flush: self.flush }.run(window, stop, emit)
@@ -96,7 +98,8 @@ impl StampLine {
         let socket = Udp::connected_by(echo.to, echo.tos.byte(), &options.way)?;
         let ssid = rng.derive("ssid").u64() as u16;
         let packet = SenderPacket::template(echo.size as usize);
-        Ok(Self { socket, ssid, packet, reflected: 0 })
+        let is_apart = options.other_clock && socket.local()?.ip() != echo.to.ip();
+        Ok(Self { socket, ssid, packet, reflected: 0, is_apart })
     }
 }
 
@@ -121,6 +124,11 @@ impl Datagrams for StampLine {
             up_order: Some(up_order),
             reflected_ns: Some((packet.received_ns, packet.sent_ns)),
         })
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let clocks = if self.is_apart { "apart" } else { "same" };
+        vec![("clocks", clocks.to_owned())]
     }
 
     fn blamed(&self, error: &PathError, next: u64) -> Option<u64> {

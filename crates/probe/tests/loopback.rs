@@ -2,7 +2,7 @@
 
 use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
 use quell_model::{EchoSample, EchoStatus, Event};
-use quell_probe::{Listener, Options, Ping, Reflector, TcpPing, UdpEchoClient};
+use quell_probe::{Listener, Options, Ping, Reflector, TcpPing, TimedBy, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::socket::Way;
@@ -68,6 +68,7 @@ fn several_ping_streams_at_once_lose_nothing_and_don_t_mix() {
             assert!(row.t_ns >= n as i64 * 2_000_000, "not before its time");
             assert!(row.rtt_ns.unwrap() < took);
             assert!(row.seen_late_ns.is_some(), "by the kernel's stamp");
+            assert!(row.queued_ns.is_some_and(|queued| queued < took), "the kernel told twice");
         }
     }
 }
@@ -193,6 +194,10 @@ fn an_open_port_and_a_closed_one_answer_tcp_connects_and_are_told_apart() {
         assert!(rows.iter().all(|r| r.status == EchoStatus::Ok && r.rtt_ns.is_some()), "{stream}");
     }
     let facts = facts.into_inner().unwrap();
+    assert_eq!(
+        facts["stream/open/clock"],
+        "transmit: program; receive: kernel, from SYN to answer (tcpi_rtt)"
+    );
     assert_eq!(facts["stream/open/answers"], r#"{"open":100,"refused":0}"#);
     assert_eq!(facts["stream/closed/answers"], r#"{"open":0,"refused":100}"#);
 }
@@ -219,7 +224,7 @@ fn several_udp_streams_of_one_client_each_have_their_own_session() {
     let reflector = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap();
     let to = reflector.local().unwrap();
     let way = Way { source: Some("127.0.0.9".parse().unwrap()), device: Some("lo".into()) };
-    let options = Options { count: Some(20), way };
+    let options = Options { count: Some(20), way, ..Options::default() };
     let named = |name: &str| (UdpEcho { stream: name.into(), ..echo_to(to) }, options.clone());
     let (stop, never) = (Bell::new().unwrap(), Bell::new().unwrap());
     let rows = Rows::default();
@@ -234,4 +239,25 @@ fn several_udp_streams_of_one_client_each_have_their_own_session() {
         let orders: Vec<_> = rows.of(stream).iter().map(|r| r.up_order).collect();
         assert_eq!(orders, (0..20).map(Some).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn the_kernel_times_both_ends_unless_it_is_asked_not_to() {
+    let own = Options { count: Some(20), timed_by: TimedBy::Program, ..Options::default() };
+    let kernel = Options { timed_by: TimedBy::Kernel, ..own.clone() };
+    let streams =
+        [(ping_to("own", "127.0.0.1", 56), own), (ping_to("kernel", "127.0.0.1", 56), kernel)];
+    let facts = Mutex::new(BTreeMap::new());
+    let emit = |event| {
+        if let Event::Fact { key, value, .. } = event {
+            facts.lock().unwrap().insert(key, value);
+        }
+    };
+    Ping::open(&streams, 1).unwrap().run(&window(1000), &Bell::new().unwrap(), &emit).unwrap();
+    let facts = facts.into_inner().unwrap();
+    assert_eq!(facts["stream/own/clock"], "transmit: program; receive: kernel");
+    assert_eq!(
+        facts["stream/kernel/clock"],
+        "transmit: kernel, before this host's queue; receive: kernel"
+    );
 }

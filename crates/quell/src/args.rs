@@ -125,6 +125,19 @@ Ctrl-C ends it at once. Exits with 1 when a stream got no reply at all.")]
 
 A call without a reply within 5 s is lost, and makes the exit code 1.")]
     Rr(crate::rr::RrArgs),
+    /// Measure throughput to quell serve or iperf3 -s, and what it does to a ping
+    #[command(after_help = "Examples:
+  quell flow 192.0.2.7                               (TCP from here, 10 s; quell serve or iperf3 -s there)
+  quell flow 192.0.2.7 -R --bdp                      (from there; does the window suffice?)
+  quell flow 192.0.2.7 --bidir -t 30 -O 3
+  quell flow 192.0.2.7 -u -b 20M --dscp EF
+  quell flow 192.0.2.7 -P 2 -C cubic,bbr
+  quell flow 192.0.2.7 --save                        (then: quell show, quell plot)
+  quell flow 192.0.2.7 --json=iperf3                 (as iperf3 -J prints it)
+
+Options that iperf3 has too mean the same. Ctrl-C ends it and sums up, a second one ends at once. Exits with 1 when the
+test broke off; what was measured until then is shown.")]
+    Flow(Box<crate::flow::FlowArgs>),
     /// Serve quell flow, rr and ping --method udp, iperf3 clients and STAMP senders
     #[command(after_help = "Examples:
   quell serve --bind 0.0.0.0                         (loopback only without --bind)

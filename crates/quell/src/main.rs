@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod failure;
+mod flow;
 mod import;
 mod keep;
 mod kernel;
@@ -76,6 +77,7 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Report { run, output } => results::report(&run, output.as_deref()),
         Command::Kernel(command) => kernel::kernel(&command),
         Command::Lab(command) => lab::lab(&command),
+        Command::Flow(args) => flow::flow(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Ping(args) => ping::ping(&args),
         Command::Rr(args) => rr::rr(&args),

@@ -330,6 +330,15 @@ fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
         .collect();
     match silent[..] {
         [] => Ok(ExitCode::SUCCESS),
-        _ => Err(Failure::check(format!("no reply from {}", silent.join(", ")))),
+        _ => {
+            let refused = tallies.iter().all(|t| t.received == 0 && t.errors > 0);
+            let hint = match session.method {
+                Method::Udp if refused => {
+                    "; is `quell serve` running there, bound to that address?"
+                }
+                _ => "",
+            };
+            Err(Failure::check(format!("no reply from {}{hint}", silent.join(", "))))
+        }
     }
 }

@@ -454,6 +454,9 @@ pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
         print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
         print!("{}", opened.footnote);
         print!("{}", verdicts(&manifest.expectations));
+        if let Some(failed) = failed_tasks(manifest) {
+            println!("\n{failed}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -51,6 +51,7 @@ fn json_has_the_same_whole_or_line_by_line() {
     let stream = &whole["streams"][0];
     assert_eq!((&stream["sent"], &stream["received"]), (&7.into(), &7.into()), "{text}");
     assert_eq!((&stream["tos"], &stream["rtt_ms"]["n"]), (&1.into(), &7.into()), "{text}");
+    assert!(stream["clock"].as_str().is_some_and(|c| c.contains("receive: kernel")), "{text}");
 
     let arguments = ["ping", "-i", "10ms", "-c", "7", "127.0.0.1", "--json=lines"];
     let text = said(program(&arguments), &arguments).fine();
@@ -138,7 +139,8 @@ fn a_host_that_does_not_answer_makes_the_exit_code_1() {
     let got = said(program(&arguments), &arguments);
     assert_eq!(got.code, Some(1), "{}{}", got.out, got.error);
     says(&got.out, &["3 sent, 0 received: loss 100 % (3 errors)"]);
-    says(&got.error, &["no reply from 127.0.0.1"]);
+    says(&got.out, &["3 × ECONNREFUSED: nobody listens there"]);
+    says(&got.error, &["no reply from 127.0.0.1", "is `quell serve` running there"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! The keys are a promise: they may be joined by more, and don't go away. A value that does not apply is null.
 
-use crate::analysis::{Results, Spread, StreamResult};
+use crate::analysis::{Clocks, Lateness, Results, Spread, StreamResult};
 use quell_model::Manifest;
 use quell_model::manifest::ExpectationRecord;
 use serde::Serialize;
@@ -15,6 +15,7 @@ struct Document<'a> {
     complete: bool,
     kernel: Kernel<'a>,
     results: Vec<Row<'a>>,
+    warnings: Vec<String>,
     wall_s: Option<f64>,
     virtual_s: Option<f64>,
     expectations: &'a [ExpectationRecord],
@@ -51,6 +52,42 @@ struct Row<'a> {
     up_ms: Option<Times>,
     down_ms: Option<Times>,
     retransmits: Option<u64>,
+    clock_offset: Option<Offset>,
+    late: Option<Late>,
+}
+
+/// The other end's clock, where it is not ours.
+#[derive(Serialize)]
+struct Offset {
+    offset_ms: f64,
+    bound_ms: f64,
+    drift_ppm: f64,
+}
+
+impl Offset {
+    fn of(clocks: &Clocks) -> Option<Self> {
+        let Clocks::Apart { offset, at_ns } = clocks else { return None };
+        Some(Self {
+            offset_ms: tidy(offset.at(*at_ns) as f64 / 1e6),
+            bound_ms: tidy(offset.bound_ns / 1e6),
+            drift_ppm: tidy(offset.drift_ppm()),
+        })
+    }
+}
+
+/// How late the program that measured was.
+#[derive(Serialize)]
+struct Late {
+    packets: u64,
+    of: u64,
+    worst_ms: f64,
+}
+
+impl Late {
+    fn of(lateness: &Lateness) -> Option<Self> {
+        let Lateness { late, of, worst_ns } = *lateness;
+        (of > 0).then(|| Self { packets: late, of, worst_ms: tidy(worst_ns as f64 / 1e6) })
+    }
 }
 
 #[derive(Serialize)]
@@ -108,6 +145,8 @@ impl<'a> Row<'a> {
             up_ms: times(echo.and_then(|e| e.up_ms.as_ref())),
             down_ms: times(echo.and_then(|e| e.down_ms.as_ref())),
             retransmits: flow.and_then(|f| f.retransmits),
+            clock_offset: echo.and_then(|e| Offset::of(&e.clocks)),
+            late: echo.and_then(|e| Late::of(&e.lateness)),
         }
     }
 }
@@ -153,6 +192,7 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
             virtual_time: manifest.kernel.virtual_time,
         },
         results: rows(results),
+        warnings: results.warnings(),
         wall_s: manifest.wall_s.map(tidy),
         virtual_s: manifest.virtual_s.map(tidy),
         expectations: &manifest.expectations,

@@ -85,6 +85,7 @@ pub fn render_in(
         }
     }
     text.push_str(&footer(manifest, &layout, width));
+    text.push_str(&warnings(results, width));
     text
 }
 
@@ -183,6 +184,17 @@ fn footer(manifest: &Manifest, layout: &Layout, width: usize) -> String {
         }
     }
     if text.is_empty() { text } else { format!("\n{text}") }
+}
+
+fn warnings(results: &Results, width: usize) -> String {
+    let mut text = String::new();
+    for warning in results.warnings() {
+        text.push('\n');
+        for (index, line) in wrap(&clean(&warning), width - 2).into_iter().enumerate() {
+            let _ = writeln!(text, "{}{line}", if index == 0 { "! " } else { "  " });
+        }
+    }
+    text
 }
 
 /// Most cells with the same end that are named one by one.

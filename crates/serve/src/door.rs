@@ -58,6 +58,9 @@ enum Unwelcome {
     NoSecretHere,
     #[error("it does not know the secret")]
     Untrusted,
+    /// The same of an iperf3 client, which was told.
+    #[error("it does not know the secret: iperf3 can't")]
+    Denied,
     #[error("it did not prove that it knows the secret")]
     NoProof,
     /// The server ends.
@@ -97,6 +100,11 @@ pub fn open(hub: &Hub<'_>, guest: Guest, knock: Knock<'_>) {
         Ok(Wish::Test(cookie)) => session::run(hub, guest, cookie),
         Ok(Wish::Calls) => calls(hub, &guest),
         Err(Unwelcome::Stopped) => guest.stream.abort(),
+        Err(why @ Unwelcome::Denied) => {
+            // Closed in order, not reset: the word is to get there.
+            guest.stream.finish();
+            hub.refuse(guest.peer, why);
+        }
         Err(why) => {
             hub.refuse(guest.peer, why);
             guest.stream.abort();
@@ -138,7 +146,7 @@ fn ask(hub: &Hub<'_>, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
     if !trusted {
         // iperf3 tells its user that the server is busy: it has no word for this.
         exchange.write(&[State::AccessDenied.byte()])?;
-        return Err(Unwelcome::Untrusted);
+        return Err(Unwelcome::Denied);
     }
     Ok(Wish::Test(cookie))
 }

@@ -109,6 +109,25 @@ pub struct Outcome {
     pub jitter_ms: Option<f64>,
 }
 
+/// Most characters of a reason: it may hold what a client said.
+const LONGEST_REASON: usize = 300;
+
+/// A reason as it may stand in a log: on one line, without what steers a terminal, and not endless.
+pub fn reason(why: &impl ToString) -> String {
+    let why = why.to_string();
+    let mut out = String::new();
+    for c in why.chars().take(LONGEST_REASON) {
+        match c.is_control() {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    if why.chars().nth(LONGEST_REASON).is_some() {
+        out.push('…');
+    }
+    out
+}
+
 /// Where nothing limits how much is told: this many refusals at once, and one a second after that.
 const BURST: u64 = 20;
 
@@ -303,6 +322,12 @@ mod tests {
     fn sizes_have_three_digits() {
         let said = [0.0, 999.0, 1000.0, 12_345.0, 999_600.0, 5.3e9, 7e13].map(|v| scaled(v, "B"));
         assert_eq!(said, ["0 B", "999 B", "1.00 kB", "12.3 kB", "1.00 MB", "5.30 GB", "70.00 TB"]);
+    }
+
+    #[test]
+    fn a_client_can_not_forge_a_line_of_the_log() {
+        assert_eq!(reason(&"x\n#9 forged\u{1b}[2J"), "x\\n#9 forged\\u{1b}[2J");
+        assert_eq!(reason(&"x".repeat(5000)).chars().count(), LONGEST_REASON + 1);
     }
 
     #[test]

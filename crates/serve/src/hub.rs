@@ -1,6 +1,6 @@
 //! What the parts of a server share: who is there, which tests wait for their streams, what is told.
 
-use crate::event::{Event, Outcome, Quiet};
+use crate::event::{Event, Outcome, Quiet, reason};
 use crate::ledger::{Full, Ledger, Limits};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
@@ -131,7 +131,7 @@ impl<'a> Hub<'a> {
             if refused > 0 {
                 self.tell(&Event::Silenced { refused });
             }
-            self.tell(&Event::Refused { client, why: why.to_string() });
+            self.tell(&Event::Refused { client, why: reason(&why) });
         }
     }
 
@@ -162,12 +162,14 @@ impl<'a> Hub<'a> {
 
     /// Tells that a test is over.
     pub fn ended(&self, client: SocketAddr, pass: &Pass<'_>, why: Option<String>, result: Outcome) {
+        let why = why.as_ref().map(reason);
         self.tell(&Event::Ended { session: pass.number, client, why, result });
         self.completed();
     }
 
     /// Tells that a connection of calls is over.
     pub fn called(&self, client: SocketAddr, pass: &Pass<'_>, calls: u64, why: Option<String>) {
+        let why = why.as_ref().map(reason);
         self.tell(&Event::Called { session: pass.number, client, calls, why });
         self.completed();
     }

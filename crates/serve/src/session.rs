@@ -75,6 +75,8 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
     let result = result.and_then(|()| finish(&mut talk, &plan, &lanes, &mut measured));
     if let Err(why) = &result {
         talk.part(why);
+        // Its data connections break only when it has heard why.
+        talk.await_end();
     }
     // Only now: the client reads its data connections until it has heard that all is over.
     lanes.iter().for_each(Lane::abort);
@@ -346,6 +348,7 @@ fn measure(
         measured.base = lanes.iter().map(Lane::mark).collect();
     }
     measured.last = lanes.iter().map(Lane::mark).collect();
+    lanes.iter().for_each(Lane::finish);
     result
 }
 

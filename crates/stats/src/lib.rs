@@ -5,6 +5,7 @@
 //!   a stream without an end --> Running: the same figures in bounded memory
 //!   transit times, in order of arrival --> Jitter (RFC 3550)
 //!   one-way delays, in order of sending --> ipdv (RFC 3393)
+//!   delays there and back by two clocks --> OffsetEstimator: how far the clocks are apart
 //!   sequence numbers, in order of arrival --> ArrivalOrder, RecentOrder for fast flows (RFC 4737)
 //!   times over many decades --> LogHistogram
 //!   one figure for each repeat --> Bootstrap, Repeats
@@ -21,6 +22,7 @@ pub mod histogram;
 pub mod ipdv;
 pub mod jitter;
 pub mod log_histogram;
+pub mod offset;
 pub mod order;
 pub mod recent_order;
 pub mod rng;
@@ -34,6 +36,7 @@ pub use histogram::{Bins, Histogram};
 pub use ipdv::ipdv;
 pub use jitter::Jitter;
 pub use log_histogram::LogHistogram;
+pub use offset::{ClockOffset, OffsetEstimator};
 pub use order::ArrivalOrder;
 pub use recent_order::RecentOrder;
 pub use rng::Rng;

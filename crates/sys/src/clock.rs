@@ -20,6 +20,12 @@ pub fn monotonic_ns() -> u64 {
     seconds.saturating_mul(NANOS_PER_SECOND).saturating_add(nanos)
 }
 
+/// Whether time is that of the lab's guest kernel, where programs take none.
+pub fn is_virtual() -> bool {
+    // `show_cpuinfo`, arch/um/kernel/um_arch.c.
+    std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
+}
+
 /// Sleeps until the monotonic clock shows `deadline_ns`; returns at once when it is past. Signals
 /// do not cut it short.
 ///

@@ -4,7 +4,7 @@
 //!   datagram   UDP: open with TOS, kernel receive stamps, TTL, errors from the path
 //!   echo       ICMP echo: an unprivileged ping socket, or a raw one
 //!   inbox      many datagrams in one call, each with stamp, TOS, TTL and destination
-//!   errors     the socket's error queue: which packet an ICMP error was about
+//!   errors     the socket's error queue: which packet an ICMP error was about, and when packets left
 //!   stream     TCP: connect with a deadline, congestion control, pacing, window, abort
 //!   way        the own address and the device by which packets leave
 //!   attempts   TCP connections that are tried and given up again, many at once
@@ -16,9 +16,9 @@
 //!   option     setsockopt(2), with errors that say what could not be set
 //! ```
 //!
-//! Receive stamps are `SO_TIMESTAMPNS`: taken when the packet enters the stack, by the wall clock. There are no kernel *transmit*
-//! stamps on purpose: `SOF_TIMESTAMPING_TX_SOFTWARE` is taken by the driver, behind this host's queues, so that a queue that we
-//! want to measure would vanish from the round-trip time. Senders read the clock right before they send.
+//! Receive stamps are `SO_TIMESTAMPNS`: taken when the packet enters the stack, by the wall clock. Transmit stamps are asked for
+//! with `option::observe_departures` and come through the error queue: one before this host's own queue and one behind it. A
+//! round-trip time counts from the first: a queue of our own is a part of the path that we want to measure.
 
 pub mod attempts;
 pub mod bulk;
@@ -37,6 +37,6 @@ pub mod way;
 pub use attempts::Attempts;
 pub use datagram::Udp;
 pub use echo::EchoSocket;
-pub use errors::PathError;
+pub use errors::{ErrorQueue, PathError};
 pub use inbox::{Arrival, Inbox};
 pub use way::Way;

@@ -3,7 +3,7 @@
 
 use super::carrier::{self, Carrier, STOPPED};
 use quell_lab::exec::{ExecPlan, Output, exec};
-use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
+use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec, screen};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,9 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Most wall time of a program in a guest, unless told otherwise.
 const WALL_LIMIT: Duration = Duration::from_secs(3600);
+
+/// A guest's terminal.
+const TERMINAL: &str = "/dev/tty0";
 
 /// File that the desk of a program has instead of a cell's `plan.json`.
 pub(super) const PLAN: &str = "exec.json";
@@ -51,11 +54,15 @@ pub fn lab_exec(
             };
             let mut guest = guest::boot(spec).map_err(|e| e.to_string())?;
             let mut tail = Tail::open(&desk.0)?;
+            let mut screen = plan.interactive.then(|| screen::Watch::new(&desk.0));
             let exit = loop {
                 let exit = guest.wait_for(LOOK).map_err(|e| e.to_string())?;
                 tail.copy();
                 if let Some(exit) = exit {
                     break exit;
+                }
+                if let Some(screen) = &mut screen {
+                    screen.look();
                 }
                 if stop.load(Ordering::Relaxed) {
                     guest.kill();
@@ -106,7 +113,10 @@ pub(super) fn carry_out(desk: &Path, in_guest: bool) -> Result<(), String> {
     let text = std::fs::read(desk.join(PLAN)).map_err(|e| format!("{PLAN}: {e}"))?;
     let mut plan: ExecPlan = serde_json::from_slice(&text).map_err(|e| format!("{PLAN}: {e}"))?;
     if in_guest {
-        plan.terminal = Some("/dev/tty0".into());
+        plan.terminal = Some(TERMINAL.into());
+        if plan.interactive {
+            screen::follow(desk, TERMINAL);
+        }
         // For the prompt; a guest has no other use for its name.
         let _ = nix::unistd::sethostname(&plan.main.host);
     }

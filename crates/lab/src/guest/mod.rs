@@ -17,6 +17,7 @@
 
 mod boot;
 pub mod init;
+pub mod screen;
 mod watch;
 
 pub use boot::boot;

@@ -12,6 +12,7 @@
 //! **What is not copied.** A TCP receiver throws away what came without copying it to user space (`MSG_TRUNC`); a TCP sender with
 //! [`Copying::None`] lets the kernel read the page cache. Both measure what network and kernel carry, not what a program does with it.
 
+mod schedule;
 mod tally;
 mod tcp;
 mod udp_receive;
@@ -161,6 +162,11 @@ impl<'a> Patience<'a> {
             Some(nap) => self.until(&mut [stop, end, readable(&fd), readable(nap)]),
             None => self.until(&mut [stop, end, readable(&fd)]),
         }
+    }
+
+    /// Until an alarm, whatever the socket has.
+    fn until_alarm(&self, alarm: &Alarm) -> Result<Woken, SysError> {
+        self.until(&mut [readable(self.stop), readable(&self.alarm), readable(alarm)])
     }
 
     fn until(&self, fds: &mut [PollFd<'_>]) -> Result<Woken, SysError> {

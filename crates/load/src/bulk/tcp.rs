@@ -13,6 +13,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// What a receiver takes off the queue at most in one call.
 const MOST: usize = 4 << 20;
 
+/// A buffer that is read from the CPU's cache each time.
+const HOT: usize = 64 << 10;
+
 /// How the payload comes to the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Copying {
@@ -38,7 +41,7 @@ pub struct TcpSending {
 
 impl Default for TcpSending {
     fn default() -> Self {
-        Self { block: 256 << 10, limit: Limit::NONE, pacing: None, copying: Copying::Once }
+        Self { block: 1 << 20, limit: Limit::NONE, pacing: None, copying: Copying::Once }
     }
 }
 
@@ -65,11 +68,14 @@ pub fn tcp_send(
         let bytes = rate.to_ne_bytes();
         set_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes, &text)?;
     }
-    let payload = noise(what.block.max(1));
+    let block = what.block.max(1);
     match what.copying {
-        Copying::Once => send_all(fd, what, tally, stop, |most| send_some(fd, &payload[..most])),
+        Copying::Once => {
+            let payload = noise(block.min(HOT));
+            send_all(fd, what, tally, stop, |most| send_some(fd, &payload, most))
+        }
         Copying::None => {
-            let source = Source::new(&payload)?;
+            let source = Source::new(&noise(block))?;
             let mut at = 0;
             waits(fd, false)?;
             let ended = send_all(fd, what, tally, stop, |most| {

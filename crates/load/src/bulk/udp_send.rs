@@ -1,17 +1,16 @@
 //! Datagrams out of one socket: as many as go, or at a rate.
 
+use super::schedule::Schedule;
 use super::{Ended, Limit, Patience, Tally, UdpHeader, Woken, noise};
 use nix::errno::Errno;
 use quell_sys::SysError;
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::socket::bulk::{BATCH, MOST_BYTES, MOST_SEGMENTS, Outbox, send_segments};
-use quell_sys::wait::{Bell, wake_exactly};
+use quell_sys::wait::{Alarm, Bell, wake_exactly};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Sleeps longer than this can be cut short by a ring.
 const LONG_NS: u64 = 20_000_000;
-/// A sender that is later than this forgets what it owes.
-const MOST_DEBT_NS: u64 = 20_000_000;
 
 /// What to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,46 +103,40 @@ impl<'a> Sender<'a> {
     /// Each at its time.
     fn pace(&mut self, rate: u64) -> Result<Ended, SysError> {
         wake_exactly();
-        let mut start = monotonic_ns();
-        let mut since = 0;
-        let bits = self.what.size as u128 * 8 * 1_000_000_000;
-        let rate = u128::from(rate.max(1));
-        let due = |start: u64, n: u64| {
-            start.saturating_add(u64::try_from(u128::from(n) * bits / rate).unwrap_or(u64::MAX))
-        };
+        let mut schedule = Schedule::new(monotonic_ns(), self.what.size, rate);
         while self.next < self.count {
             let now = monotonic_ns();
             if let Some(ended) = self.patience.over_at(now) {
                 return Ok(ended);
             }
-            let at = due(start, self.next - since);
-            if at > now {
-                if at - now > LONG_NS {
-                    // Not to the exact time: the rest is slept below.
-                    let mut nap = Patience::new(self.patience.stop, Some(at - LONG_NS / 2))?;
-                    nap.end_ns = u64::MAX;
-                    if nap.sleep()? {
-                        return Ok(Ended::Stopped);
-                    }
-                } else {
-                    sleep_until(at.min(self.patience.end_ns))?;
+            self.tally.skipped.add(schedule.forgive(self.next, now));
+            let many = schedule.due_now(self.next, now, BATCH as u64);
+            if many == 0 {
+                if let Some(ended) = self.sleep(schedule.due(self.next), now)? {
+                    return Ok(ended);
                 }
                 continue;
-            }
-            if now - at > MOST_DEBT_NS {
-                let owed = (u128::from(now - at) * rate / bits) as u64;
-                self.tally.skipped.add(owed);
-                (start, since) = (now, self.next);
-            }
-            let mut many = 1;
-            while many < BATCH as u64 && due(start, self.next + many - since) <= now {
-                many += 1;
             }
             if let Some(ended) = self.send(many as usize, now)? {
                 return Ok(ended);
             }
         }
         Ok(Ended::Done)
+    }
+
+    /// Until `wake`, or somewhat before where that is far: whoever rings must be heard.
+    fn sleep(&self, wake: u64, now: u64) -> Result<Option<Ended>, SysError> {
+        let wake = wake.min(self.patience.end_ns);
+        if wake.saturating_sub(now) <= LONG_NS {
+            sleep_until(wake)?;
+            return Ok(None);
+        }
+        let mut nap = Alarm::new()?;
+        nap.set(Some(wake - LONG_NS / 2))?;
+        Ok(match self.patience.until_alarm(&nap)? {
+            Woken::End(ended) => Some(ended),
+            Woken::Ready => None,
+        })
     }
 
     /// Sends the next `many`, fewer where that is the end.
@@ -220,15 +213,5 @@ impl<'a> Sender<'a> {
             }
             _ => error,
         }
-    }
-}
-
-impl Patience<'_> {
-    /// Sleeps until the alarm; whether somebody rang.
-    fn sleep(&self) -> Result<bool, SysError> {
-        use quell_sys::wait::{came, readable, wait};
-        let mut fds = [readable(self.stop), readable(&self.alarm)];
-        wait(&mut fds)?;
-        Ok(came(&fds[0]))
     }
 }

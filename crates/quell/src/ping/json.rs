@@ -41,6 +41,8 @@ pub fn packet(stream: &str, sample: &EchoSample) -> Value {
         ("up_ns", sample.up_ns.map(Value::from)),
         ("down_ns", sample.down_ns.map(Value::from)),
         ("seen_late_ns", sample.seen_late_ns.map(Value::from)),
+        ("sent_late_ns", sample.sent_late_ns.map(Value::from)),
+        ("queued_ns", sample.queued_ns.map(Value::from)),
     ];
     for (key, number) in numbers {
         if let Some(number) = number {
@@ -105,10 +107,20 @@ fn figures(value: &mut Value, tally: &Tally) {
     value["clock"] = tally.clock.clone().into();
     value["loss_ratio"] = tally.loss_ratio().into();
     value["rtt_ms"] = spread(tally.rtt.summary(1e6));
-    value["up_ms"] = spread(tally.up.summary(1e6));
-    value["down_ms"] = spread(tally.down.summary(1e6));
+    let [up, down] = tally.one_way_ms();
+    value["up_ms"] = spread(up);
+    value["down_ms"] = spread(down);
+    value["clock_offset"] = tally.clock_offset().map_or(Value::Null, |offset| {
+        json!({
+            "offset_ms": offset.middle_ns() as f64 / 1e6,
+            "bound_ms": offset.bound_ns / 1e6,
+            "drift_ppm": offset.drift_ppm(),
+        })
+    });
     value["jitter_ms"] = tally.jitter_ms().into();
     value["jitter_of"] = if tally.one_way() { "up" } else { "round-trip" }.into();
+    value["queued_ms"] = spread(tally.queued.summary(1e6));
+    value["left_late"] = json!({"packets": tally.left_late, "more_than_ms": LATE_NS as f64 / 1e6});
     value["seen_late"] = json!({
         "replies": tally.late,
         "more_than_ms": LATE_NS as f64 / 1e6,

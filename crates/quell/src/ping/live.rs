@@ -8,7 +8,7 @@
 
 use super::session::Session;
 use super::tally::{Bucket, Tally};
-use super::text::{ms, ms_or_dash, percent};
+use super::text::{self, ms, ms_or_dash, percent};
 use std::fmt::Write;
 
 /// Marks from low to high, and what stands for a loss.
@@ -141,14 +141,12 @@ fn mark(bucket: &Bucket, worst_ns: u64, marks: &Marks) -> char {
 
 fn note(tallies: &[Tally]) -> Option<String> {
     let errors: u64 = tallies.iter().map(|t| t.errors).sum();
-    let late: u64 = tallies.iter().map(|t| t.late).sum();
-    let seen: u64 = tallies.iter().map(|t| t.seen_late.count()).sum();
     let mut notes = Vec::new();
     if errors > 0 {
         let were = if errors == 1 { "packet was" } else { "packets were" };
         notes.push(format!("{errors} {were} refused, or answered by an error"));
     }
-    if late > 0 && late * 100 >= seen {
+    if text::starved(tallies).is_some() {
         notes.push("this machine is short of CPU".to_owned());
     }
     (!notes.is_empty()).then(|| format!("! {}", notes.join("; ")))

@@ -113,9 +113,12 @@ impl Session {
     }
 
     fn streams<T>(&self, of: impl Fn(&Target) -> T) -> Vec<(T, Options)> {
-        // There may be more wishes one day.
-        #[allow(clippy::needless_update)]
-        let options = Options { count: self.count, way: self.way.clone(), ..Options::default() };
+        let options = Options {
+            count: self.count,
+            way: self.way.clone(),
+            other_clock: true,
+            ..Options::default()
+        };
         self.targets.iter().map(|t| (of(t), options.clone())).collect()
     }
 

@@ -8,10 +8,10 @@
 //! The definitions are those of the analysis of runs: the figures here and those of `quell show` are the same.
 
 use quell_model::{EchoSample, EchoStatus};
-use quell_stats::{Jitter, Running, RunningAround};
+use quell_stats::{ClockOffset, Jitter, OffsetEstimator, Running, RunningAround, Summary};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A reply that the program saw so much later than the kernel had it tells that this machine was short of CPU.
+/// What the program does so much later than due tells that this machine was short of CPU.
 pub const LATE_NS: u64 = 5_000_000;
 
 /// Most buckets that are remembered: no terminal is wider.
@@ -44,10 +44,19 @@ pub struct Tally {
     pub up: RunningAround,
     /// And back.
     pub down: RunningAround,
-    /// How long replies waited in this host until the program saw them, in nanoseconds.
+    /// How far the two clocks are apart, where they are two.
+    pub offset: OffsetEstimator,
+    /// Whether the other end has a clock of its own.
+    pub apart: bool,
+    /// How much later than due packets were sent, or how long their replies waited in this host until the program saw them, whichever
+    /// is longer, in nanoseconds.
     pub seen_late: Running,
-    /// Replies that waited longer than [`LATE_NS`].
+    /// Packets for which that was longer than [`LATE_NS`].
     pub late: u64,
+    /// How long packets waited in this host's own queue, in nanoseconds.
+    pub queued: Running,
+    /// Packets that left more than [`LATE_NS`] after their time.
+    pub left_late: u64,
     /// By which clocks its times came about, for a person.
     pub clock: Option<String>,
     /// Errors by their kind, as `EHOSTUNREACH`, most frequent first.
@@ -76,8 +85,12 @@ impl Tally {
             rtt: Running::new(),
             up: RunningAround::new(),
             down: RunningAround::new(),
+            offset: OffsetEstimator::new(),
+            apart: false,
             seen_late: Running::new(),
             late: 0,
+            queued: Running::new(),
+            left_late: 0,
             clock: None,
             kinds: Vec::new(),
             recent: Recent::new(interval_ns),
@@ -111,6 +124,10 @@ impl Tally {
             EchoStatus::Error => self.errors += 1,
         }
         self.sent += 1;
+        self.left_late += u64::from(sample.sent_late_ns.is_some_and(|late| late > LATE_NS));
+        if let Some(queued) = sample.queued_ns {
+            self.queued.push(queued);
+        }
         let rtt_ns = sample.rtt_ns.filter(|_| sample.status == EchoStatus::Ok);
         self.recent.take(sample.t_ns, rtt_ns);
     }
@@ -118,6 +135,7 @@ impl Tally {
     /// Takes what the probe tells of the stream beside its packets; what is of no known kind is left.
     pub fn fact(&mut self, what: &str, value: &str) {
         match what {
+            "clocks" => self.apart = value == "apart",
             "clock" => self.clock = Some(value.to_owned()),
             "errors" => {
                 let kinds: BTreeMap<String, u64> = serde_json::from_str(value).unwrap_or_default();
@@ -137,6 +155,9 @@ impl Tally {
         if let Some(rtt) = sample.rtt_ns {
             self.rtt.push(rtt);
             self.jitter_rtt.push(rtt as f64);
+        }
+        if let (Some(up), Some(down)) = (sample.up_ns, sample.down_ns) {
+            self.offset.push(sample.t_ns, up, down);
         }
         if let Some(up) = sample.up_ns {
             self.up.push(up);
@@ -163,9 +184,39 @@ impl Tally {
         jitter.mean().map(|ns| ns / 1e6)
     }
 
+    /// How far the other end's clock is from ours, where it has one of its own and runs at a constant rate.
+    pub fn clock_offset(&self) -> Option<ClockOffset> {
+        self.offset.estimate().filter(|_| self.apart)
+    }
+
+    /// One-way delays there and back in milliseconds, by one clock: where there are two, less what they are apart in the middle of
+    /// the time. Where these can't be compared there are none.
+    pub fn one_way_ms(&self) -> [Option<Summary>; 2] {
+        let both = [self.up.summary(1e6), self.down.summary(1e6)];
+        if !self.apart {
+            return both;
+        }
+        let Some(offset) = self.clock_offset() else { return [None, None] };
+        let apart_ms = offset.middle_ns() as f64 / 1e6;
+        let [up, down] = both;
+        [up.map(|s| shifted(s, -apart_ms)), down.map(|s| shifted(s, apart_ms))]
+    }
+
     /// Whether each reply told its one-way delay.
     pub fn one_way(&self) -> bool {
         self.received > 0 && self.up.count() == self.received
+    }
+}
+
+fn shifted(s: Summary, by: f64) -> Summary {
+    Summary {
+        min: s.min + by,
+        mean: s.mean + by,
+        p50: s.p50 + by,
+        p90: s.p90 + by,
+        p99: s.p99 + by,
+        max: s.max + by,
+        ..s
     }
 }
 

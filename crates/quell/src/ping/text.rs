@@ -108,6 +108,10 @@ pub fn summary(session: &Session, tallies: &[Tally]) -> String {
         }
         let _ = writeln!(out, "{}", line_of(target, session));
         out += &figures(tally);
+        // On this machine there is one clock only.
+        if tally.up.count() > 0 && !target.to.ip().is_loopback() {
+            out += "              one-way delays are as the clocks of the two machines tell them\n";
+        }
     }
     out += &clocks(session, tallies);
     if let Some(starved) = starved(tallies) {
@@ -133,15 +137,37 @@ fn figures(tally: &Tally) -> String {
             ms_or_dash(rtt.sd),
         );
     }
-    for (label, way) in [("there, ms ", &tally.up), ("back, ms  ", &tally.down)] {
-        if let Some(way) = way.summary(1e6) {
+    let [there, back] = tally.one_way_ms();
+    for (label, way) in [("there, ms ", there), ("back, ms  ", back)] {
+        if let Some(way) = way {
             let _ = writeln!(out, "  {label}  {}", spread(&way));
         }
     }
-    if tally.up.count() > 0 {
-        out += "              one-way delays are as the clocks of the two machines tell them\n";
+    if let Some(queued) = tally.queued.summary(1e6).filter(|q| q.p99 >= 1.0) {
+        let _ = writeln!(out, "  own queue   {}", spread(&queued));
+        out +=
+            "              ms that packets waited in this host before they left; in the RTT too\n";
     }
-    out
+    out + &clock_offset(tally)
+}
+
+/// How far the two clocks are apart, and what that makes of one-way delays.
+fn clock_offset(tally: &Tally) -> String {
+    if tally.up.count() == 0 || !tally.apart {
+        return String::new();
+    }
+    let Some(offset) = tally.clock_offset() else {
+        return wrap(
+            "The clocks of the two machines did not run at constant rates (one was set, perhaps): one-way delays can't be told.",
+        );
+    };
+    let bound = ms(offset.bound_ns / 1e6);
+    wrap(&format!(
+        "The other clock is {} ms from ours, ± {bound} ms, and gains {:.2} millionths. One-way delays are corrected by that, as if the \
+         empty path took as long there as back; only ± {bound} ms is certain.",
+        ms(offset.middle_ns() as f64 / 1e6),
+        offset.drift_ppm(),
+    ))
 }
 
 fn counts(tally: &Tally) -> Vec<String> {
@@ -153,7 +179,7 @@ fn counts(tally: &Tally) -> Vec<String> {
             (tally.lost_up, "on the way there"),
             (tally.lost_down, "on the way back"),
             // That a loss is a loss needs to be said only beside others.
-            (if unknown == tally.sent - tally.received { 0 } else { unknown }, "somewhere"),
+            (if unknown == tally.sent - tally.received { 0 } else { unknown }, "without an answer"),
             (tally.errors, if tally.errors == 1 { "error" } else { "errors" }),
         ];
         let fates: Vec<String> =
@@ -219,19 +245,29 @@ fn spread(of: &Summary) -> String {
 
 /// Says when this machine, and not the network, was slow: one packet in a hundred waited for the program.
 pub fn starved(tallies: &[Tally]) -> Option<String> {
-    let late: u64 = tallies.iter().map(|t| t.late).sum();
-    let seen: u64 = tallies.iter().map(|t| t.seen_late.count()).sum();
-    let worst = tallies.iter().filter_map(|t| t.seen_late.max()).max().unwrap_or(0);
-    (late * 100 >= seen && late > 0).then(|| {
-        format!(
-            "This machine was short of CPU: {} % of the replies were seen more than {} ms after the kernel had them (the \
-             latest {} ms). Round-trip times use the kernel's stamps for what came and are right; packets may have left \
-             late, and so in other places of the network's traffic than planned.",
+    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
+    let (late, seen) = (sum(|t| t.late), sum(|t| t.seen_late.count()));
+    let (left_late, sent) = (sum(|t| t.left_late), sum(|t| t.sent));
+    let many = |part: u64, whole: u64| part > 0 && part * 100 >= whole;
+    let mut told = Vec::new();
+    if many(late, seen) {
+        let worst = tallies.iter().filter_map(|t| t.seen_late.max()).max().unwrap_or(0);
+        told.push(format!(
+            "{} % of the replies were seen more than {} ms after the kernel had them (the latest {} ms); round-trip times \
+             use the kernel's stamps and are right",
             percent(ratio_of(late, seen)),
             LATE_NS / 1_000_000,
             ms(worst as f64 / 1e6)
-        )
-    })
+        ));
+    }
+    if many(left_late, sent) {
+        told.push(format!(
+            "{} % of the packets left more than {} ms after their time",
+            percent(ratio_of(left_late, sent)),
+            LATE_NS / 1_000_000
+        ));
+    }
+    (!told.is_empty()).then(|| format!("This machine was short of CPU: {}.", told.join("; ")))
 }
 
 /// A paragraph in lines that fit.

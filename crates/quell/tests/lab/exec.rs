@@ -163,3 +163,57 @@ fn hosts_are_known_by_name_and_nobody_waits_for_a_name_server() {
     ]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// A terminal: the end that a person has, and the one that a program gets.
+fn terminal(lines: u16, columns: u16) -> (std::fs::File, std::fs::File) {
+    use nix::libc;
+    use std::os::fd::FromRawFd;
+    let size = libc::winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: the pointers are those of two numbers that are filled and a size that is read; the descriptors are then ours alone.
+    unsafe {
+        let null = std::ptr::null_mut();
+        assert_eq!(libc::openpty(&mut ours, &mut theirs, null, std::ptr::null(), &size), 0);
+        (std::fs::File::from_raw_fd(ours), std::fs::File::from_raw_fd(theirs))
+    }
+}
+
+#[test]
+fn a_shell_follows_its_terminals_size_and_says_nothing_when_it_ends() {
+    use nix::libc;
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    let desk = Desk::new();
+    let (mut ours, theirs) = terminal(33, 77);
+    let mut command = std::process::Command::new("timeout");
+    command.args(["60", super::support::QUELL, "lab", "shell", "home-link", "b"]);
+    command.env("SHELL", "/bin/sh").current_dir(desk.path());
+    let twin = || theirs.try_clone().expect("a descriptor");
+    command.stdin(twin()).stdout(twin()).stderr(twin());
+    let mut child = command.spawn().expect("quell can be started");
+    drop((command, theirs));
+    let mut said = Vec::new();
+    let mut until = |ours: &mut std::fs::File, wanted: &str| {
+        let mut byte = [0];
+        said.clear();
+        while !String::from_utf8_lossy(&said).contains(wanted) {
+            // The terminal gives EIO when nobody is left on the other end.
+            let got = ours.read(&mut byte).unwrap_or(0);
+            assert_eq!(got, 1, "no `{wanted}` in {}", String::from_utf8_lossy(&said));
+            said.push(byte[0]);
+        }
+    };
+    until(&mut ours, "# ");
+    ours.write_all(b"stty size\n").expect("it listens");
+    until(&mut ours, "33 77");
+    let size = libc::winsize { ws_row: 44, ws_col: 99, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the kernel reads the structure, which lives longer than the call.
+    assert_eq!(unsafe { libc::ioctl(ours.as_raw_fd(), libc::TIOCSWINSZ, &size) }, 0);
+    // Asks again until it is so; it ends with the minute that the shell has.
+    ours.write_all(b"until stty size | grep -x '44 99'; do sleep 0.1; done; exit 3\n").expect("");
+    until(&mut ours, "\n44 99");
+    let mut rest = String::new();
+    let _ = ours.read_to_string(&mut rest);
+    assert_eq!(child.wait().expect("it ends").code(), Some(3), "{rest}");
+    assert!(!rest.contains("halted"), "{rest}");
+}

@@ -5,6 +5,7 @@
 
 mod days;
 mod exec;
+mod flow;
 mod host;
 mod kernel;
 mod missing;
@@ -16,3 +17,7 @@ mod shaping;
 mod support;
 mod time;
 mod truth;
+mod truth_flows;
+mod truth_packets;
+mod truth_times;
+mod truth_tools;

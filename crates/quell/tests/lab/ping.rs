@@ -10,7 +10,8 @@ fn ping(line: &str, arguments: &[&str]) -> (Value, Option<i32>) {
                  [[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
     let file = desk.file("network.toml", &two_hosts(line, quiet));
     let file = file.to_string_lossy();
-    let exec = ["lab", "exec", &*file, "a", "--", QUELL, "ping", "--json"];
+    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
+    let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", QUELL, "ping", "--json"];
     let output = desk.quell(&[&exec, arguments].concat());
     let (out, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -66,6 +67,25 @@ fn losses_and_copies_are_counted_as_they_are_made() {
     );
     near(number(&said, 0, "duplicates"), 200.0, 51.0);
     near(number(&said, 0, "received"), 1000.0, 0.0);
+}
+
+#[test]
+fn stamp_tells_each_way_its_delay_and_its_losses() {
+    let line =
+        "up = { delay = \"10ms\", loss = \"10%\" }\ndown = { delay = \"30ms\", loss = \"5%\" }";
+    let (said, code) = ping(line, &["-m", "udp", "-c", "2000", "-i", "5ms", "{b}"]);
+    assert_eq!(code, Some(0), "{said:#}");
+    for (path, wanted) in [("rtt_ms.max", 40.0), ("up_ms.p50", 10.0), ("down_ms.p50", 30.0)] {
+        near(number(&said, 0, path), wanted, 0.001);
+    }
+    // Four standard deviations around 10 % of 2000 and 5 % of the rest; neighbours lost on both ways are told of neither.
+    let (up, down) = (number(&said, 0, "lost_up"), number(&said, 0, "lost_down"));
+    let unknown = number(&said, 0, "lost") - up - down;
+    assert!((120.0..=254.0).contains(&up) && (40.0..=127.0).contains(&down), "{said:#}");
+    assert!(unknown < 60.0, "{said:#}");
+    // A closed port on the same host answers connects at once.
+    let (said, _) = ping("both = { delay = \"7ms\" }", &["-m", "tcp", "-c", "50", "{b}:9"]);
+    near(number(&said, 0, "rtt_ms.p50"), 14.0, 0.01);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Clocks and times: when packets really left and came, and what that says.
 
-use super::support::{Desk, QUIET, near, two_hosts};
+use super::support::{Desk, QUIET, UDP, near, two_hosts};
+use quell_stats::OffsetEstimator;
+use quell_store::Run;
 
 /// As in `truth`: each look at the clock takes 32 ns.
 const CLOCK_MS: f64 = 0.001;
@@ -39,4 +41,32 @@ fn a_syn_that_was_lost_is_a_loss_and_not_a_connect_of_a_second() {
     let results = Desk::new().run(&text, &[]);
     near(results.number("s", "open", "loss_ratio"), 0.10, 0.038);
     near(results.number("s", "open", "rtt_ms.max"), 10.0, CLOCK_MS);
+}
+
+#[test]
+fn one_clock_gives_exact_one_way_delays_and_an_estimate_of_two_from_the_same_packets_covers_the_truth()
+ {
+    let text = two_hosts(
+        "up = { delay = \"10ms\" }\ndown = { delay = \"30ms\" }",
+        &format!("{QUIET}{UDP}"),
+    );
+    let desk = Desk::new();
+    let results = desk.run(&text, &[]);
+    near(results.number("s", "udp", "up_ms.max"), 10.0, CLOCK_MS);
+    near(results.number("s", "udp", "down_ms.min"), 30.0, CLOCK_MS);
+    assert!(results.row("s", "udp")["clock_offset"].is_null(), "one clock needs no correction");
+    assert_eq!(results.json["warnings"], serde_json::json!([]), "nothing was late in virtual time");
+
+    let run = Run::read(&desk.only_run()).expect("the run can be read");
+    let mut estimator = OffsetEstimator::new();
+    for sample in &run.cells[0].echo("udp").expect("the stream").samples {
+        if let (Some(up), Some(down)) = (sample.up_ns, sample.down_ns) {
+            estimator.push(sample.t_ns, up, down);
+        }
+    }
+    let found = estimator.estimate().expect("the clock runs at a constant rate");
+    // Taking the path for symmetric, it is wrong by half the difference; it says that it may be.
+    near(found.middle_ns() as f64 / 1e6, -10.0, CLOCK_MS);
+    near(found.bound_ns / 1e6, 20.0, 0.1);
+    assert!(found.middle_ns().unsigned_abs() as f64 <= found.bound_ns);
 }

@@ -1,6 +1,7 @@
 //! One echo stream (ICMP echo, reflected UDP) in figures: loss, order, delays and their variation.
 
-use super::Spread;
+use super::one_way::by_one_clock;
+use super::{Clocks, Lateness, Spread};
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::{ArrivalOrder, Jitter, ipdv, summary};
 
@@ -39,6 +40,10 @@ pub struct EchoResult {
     pub up_ms: Option<Spread>,
     /// One-way delays back in milliseconds.
     pub down_ms: Option<Spread>,
+    /// The clocks that one-way delays are of.
+    pub clocks: Clocks,
+    /// How late the program that measured was.
+    pub lateness: Lateness,
 }
 
 /// Which time of a packet on its way its jitter is taken of.
@@ -51,7 +56,13 @@ pub enum Transit {
 }
 
 impl EchoResult {
-    /// The figures of one stream.
+    /// The figures of one stream whose ends have clocks of their own.
+    pub fn between_clocks(samples: &[EchoSample]) -> Self {
+        let (samples, clocks) = by_one_clock(samples);
+        Self { clocks, ..Self::of(&samples) }
+    }
+
+    /// The figures of one stream whose ends have the same clock.
     pub fn of(samples: &[EchoSample]) -> Self {
         let counted: Vec<&EchoSample> =
             samples.iter().filter(|s| s.t_ns >= 0 && s.status != EchoStatus::Unfinished).collect();
@@ -89,6 +100,8 @@ impl EchoResult {
             rtt_ms: delays(rtt_ms),
             up_ms: delays(|s| s.up_ns.map(ms)),
             down_ms: delays(|s| s.down_ns.map(ms)),
+            clocks: Clocks::Same,
+            lateness: Lateness::of(counted.iter().copied()),
         }
     }
 }

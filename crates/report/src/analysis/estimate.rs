@@ -34,7 +34,13 @@ impl Estimate {
         Some(Self { mean, interval })
     }
 
-    /// The interval over so many times as much.
+    /// Of a share: the interval does not reach above the whole.
+    pub(crate) fn at_most_all(self) -> Self {
+        let interval = self.interval.map(|(low, high)| (low.min(1.0), high.min(1.0)));
+        Self { interval, ..self }
+    }
+
+    /// The mean and the interval of so many times as much.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         let interval = self.interval.map(|(low, high)| (low * factor, high * factor));
         Self { mean: self.mean * factor, interval }
@@ -71,6 +77,12 @@ mod tests {
         let (low, high) = Estimate::of(&[0.0, 0.0, 0.003], 1).unwrap().interval.unwrap();
         assert_eq!(low, 0.0);
         assert!(high > 0.003, "{high}");
+    }
+
+    #[test]
+    fn a_share_is_not_above_the_whole() {
+        let of = Estimate::of(&[1.0, 1.0, 0.97], 1).unwrap().at_most_all();
+        assert_eq!(of.interval.unwrap().1, 1.0);
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod definitions;
 mod echo;
 mod estimate;
 mod flow;
+mod late;
+mod one_way;
 pub mod series;
 mod summary;
 pub mod timeline;
@@ -19,6 +21,8 @@ pub use definitions::{Definition, definitions};
 pub use echo::{EchoResult, Transit};
 pub use estimate::Estimate;
 pub use flow::{FlowResult, window_ns};
+pub use late::Lateness;
+pub use one_way::Clocks;
 pub use quell_stats::{BoxSummary, Summary as Spread};
 pub use summary::{Summary, SummaryRow};
 
@@ -62,7 +66,13 @@ impl Results {
                 rows.push(StreamResult { cell, stream, kind });
             };
             for series in &data.echoes {
-                row(&series.stream, StreamKind::Echo(Box::new(EchoResult::of(&series.samples))));
+                let key = format!("stream/{}/clocks", series.stream);
+                let apart = data.facts.iter().any(|f| f.key == key && f.value == "apart");
+                let result = match apart {
+                    true => EchoResult::between_clocks(&series.samples),
+                    false => EchoResult::of(&series.samples),
+                };
+                row(&series.stream, StreamKind::Echo(Box::new(result)));
             }
             for (stream, result) in flow::results(record, data) {
                 row(&stream, StreamKind::Flow(result));
@@ -81,6 +91,17 @@ impl Results {
         self.rows.iter().filter(move |r| {
             r.cell.scenario == scenario && r.cell.probe == probe && r.stream == stream
         })
+    }
+}
+
+impl Results {
+    /// What a reader of the figures has to know of how they came about: a machine that was short of CPU, clocks that were apart.
+    pub fn warnings(&self) -> Vec<String> {
+        let echoes = || self.rows.iter().filter_map(|r| Some((r, r.echo()?)));
+        let late = echoes().fold(Lateness::default(), |sum, (_, e)| sum.and(e.lateness));
+        let clocks =
+            echoes().filter_map(|(r, e)| Some(format!("{}: {}", r.stream, e.clocks.said()?)));
+        late.said().into_iter().chain(clocks).collect()
     }
 }
 

@@ -67,12 +67,12 @@ impl Summary {
                 probe: first.cell.probe.clone(),
                 stream: first.stream.clone(),
                 repeats: rows.len(),
-                loss: over(&StreamResult::loss_ratio),
+                loss: over(&StreamResult::loss_ratio).map(Estimate::at_most_all),
                 jitter_ms: echo(|e| e.jitter_ms),
                 rtt_p50_ms: echo(|e| e.rtt_ms.as_ref().map(|s| s.p50)),
                 rtt_p99_ms: echo(|e| e.rtt_ms.as_ref().map(|s| s.p99)),
                 goodput_mbps: flow(|f| f.goodput_mbps),
-                share: flow(|f| f.share),
+                share: flow(|f| f.share).map(Estimate::at_most_all),
             }
         });
         Self { rows: rows.collect() }

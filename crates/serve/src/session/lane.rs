@@ -298,6 +298,15 @@ impl Lane {
         }
     }
 
+    /// Sends no more: the client reads to the end of what was sent. It may be blocked in reading a whole block, of which only a part was.
+    pub fn finish(&self) {
+        if let Socket::Tcp(stream) = &self.socket
+            && self.sends
+        {
+            stream.finish();
+        }
+    }
+
     /// Ends the connection: what waits in it is thrown away.
     pub fn abort(&self) {
         if let Socket::Tcp(stream) = &self.socket {

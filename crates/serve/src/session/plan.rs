@@ -133,7 +133,8 @@ impl Plan {
         let time_ns = ms(wishes.and_then(|w| w.time_ms), asked.time);
         if omit_ns.saturating_add(time_ns) > limits.time_ns {
             let most = limits.time_ns / 1_000_000_000;
-            let why = format!("a test of {} s; at most {most} s", asked.omit + asked.time);
+            let seconds = u64::from(asked.omit) + u64::from(asked.time);
+            let why = format!("a test of {seconds} s; at most {most} s");
             return Err(Unfit::new(Unfit::DURATION, why));
         }
         let tos = asked.tos.unwrap_or(0);

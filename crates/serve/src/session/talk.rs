@@ -9,6 +9,9 @@ use quell_sys::socket::stream::Stream;
 use quell_sys::wait::Bell;
 use quell_wire::iperf3::{self, LENGTH, LONGEST_PARAMETERS, LONGEST_RESULTS, Parameters, State};
 
+/// How long a client that was told why its test ends has for closing its connections.
+const LAST_WORD_NS: u64 = 1_000_000_000;
+
 /// One end of the conversation.
 #[derive(Debug)]
 pub struct Talk<'a> {
@@ -139,6 +142,16 @@ impl<'a> Talk<'a> {
             Err(Errno::ECONNRESET | Errno::ETIMEDOUT | Errno::EPIPE) => Err(Break::Gone),
             Err(errno) => Err(SysError::new("read from a TCP connection", errno).into()),
         }
+    }
+
+    /// Waits until the client has closed the connection, for a second at most: also when the server ends.
+    pub fn await_end(&self) {
+        let end_ns = monotonic_ns().saturating_add(LAST_WORD_NS);
+        let Ok(nobody) = Bell::new() else { return };
+        let Ok(mut exchange) = Exchange::new(self.stream, Some(end_ns), &nobody) else { return };
+        let mut byte = [0];
+        // Whatever it still says: it ends with an error when the connection does, or the time.
+        while exchange.read(&mut byte).is_ok() {}
     }
 
     /// Tells the client, in its words, why it is over; whether it hears it is its affair.

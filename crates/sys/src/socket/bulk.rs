@@ -24,6 +24,8 @@ const TRAIN: usize = 65_536;
 const CONTROL: usize = 128;
 /// `SO_MEMINFO`'s fields (`SK_MEMINFO_*`, linux/sock_diag.h).
 const MEMINFO_FIELDS: usize = 9;
+const MEMINFO_USED: usize = 0;
+const MEMINFO_ROOM: usize = 1;
 const MEMINFO_DROPS: usize = 8;
 
 /// Hands the kernel one buffer that it cuts into datagrams of `segment` bytes (the last may be shorter) for the connected end. At
@@ -153,13 +155,28 @@ pub fn prepare_receiving(fd: BorrowedFd<'_>, buffer: usize, trains: bool) -> Bul
     }
 }
 
-/// How many packets the kernel threw away because this socket's receive buffer was full, since it was opened (`SO_MEMINFO`, since
-/// Linux 4.12). A train counts as one.
-pub fn socket_drops(fd: BorrowedFd<'_>) -> Option<u64> {
+/// How full a receive buffer is, and what found no room in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fill {
+    /// Bytes that wait, with their bookkeeping.
+    pub used: u32,
+    /// Bytes that there is room for, with their bookkeeping.
+    pub room: u32,
+    /// How many packets the kernel threw away because there was no room, since the socket was opened; it wraps. A train counts as one.
+    pub drops: u32,
+}
+
+/// Looks into a socket's receive buffer (`SO_MEMINFO`, since Linux 4.12).
+pub fn fill(fd: BorrowedFd<'_>) -> Option<Fill> {
     let mut bytes = [0; MEMINFO_FIELDS * 4];
     let length = get_bytes(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut bytes).ok()?;
-    let field = bytes[..length].get(MEMINFO_DROPS * 4..)?.first_chunk()?;
-    Some(u32::from_ne_bytes(*field).into())
+    let field =
+        |n: usize| bytes[..length].get(n * 4..)?.first_chunk().copied().map(u32::from_ne_bytes);
+    Some(Fill {
+        used: field(MEMINFO_USED)?,
+        room: field(MEMINFO_ROOM)?,
+        drops: field(MEMINFO_DROPS)?,
+    })
 }
 
 /// Datagrams of one flow that the kernel carried in one piece; a single one too.
@@ -353,10 +370,12 @@ mod tests {
     fn what_the_sockets_own_buffer_dropped_is_counted() {
         let (server, client, _) = pair("127.0.0.1:0", true);
         prepare_receiving(server.as_fd(), 4096, false);
-        assert_eq!(socket_drops(server.as_fd()), Some(0));
+        assert_eq!(fill(server.as_fd()).map(|f| (f.used, f.drops)), Some((0, 0)));
         let outbox = numbered(64, 1000);
         assert_eq!(outbox.send(client.as_fd(), 0, 64), Ok(64));
-        let drops = socket_drops(server.as_fd()).unwrap();
+        let full = fill(server.as_fd()).unwrap();
+        assert!(full.used > 0 && full.room >= 4096, "{full:?}");
+        let drops = u64::from(full.drops);
         let mut trains = Trains::new(64);
         let kept = trains.receive(server.as_fd()).unwrap();
         assert_eq!(kept as u64 + drops, 64);

@@ -15,6 +15,8 @@ pub struct Arrival {
     pub from: Option<SocketAddr>,
     /// When it entered this host's stack, in nanoseconds of the wall clock.
     pub stamp_ns: Option<u64>,
+    /// When the device received it, in nanoseconds of the device's clock, where the device stamps and departures are observed.
+    pub hardware_ns: Option<u64>,
     /// Its TOS or traffic class byte, where asked for.
     pub tos: Option<u8>,
     /// Its TTL or hop limit, where asked for.
@@ -134,6 +136,7 @@ fn arrival(header: &libc::mmsghdr, name: &libc::sockaddr_storage, room: usize) -
     };
     each_control(&header.msg_hdr, |level, kind, data| match (level, kind) {
         (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => arrival.stamp_ns = stamp(data),
+        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => arrival.hardware_ns = stamps(data).1,
         (libc::IPPROTO_IP, libc::IP_TOS) => arrival.tos = data.first().copied(),
         (libc::IPPROTO_IP, libc::IP_TTL) => arrival.ttl = int(data).map(|v| v as u8),
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => arrival.tos = int(data).map(|v| v as u8),
@@ -165,6 +168,12 @@ pub(super) fn stamp(data: &[u8]) -> Option<u64> {
     let seconds = u64::try_from(i64::from_ne_bytes(*seconds)).ok()?;
     let nanos = u64::try_from(i64::from_ne_bytes(*nanos)).ok()?;
     seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
+}
+
+/// `struct scm_timestamping` (linux/errqueue.h): the stamp of the kernel and that of the device, where there are any.
+pub(super) fn stamps(data: &[u8]) -> (Option<u64>, Option<u64>) {
+    let at = |place| data.get(place..).and_then(stamp).filter(|ns| *ns > 0);
+    (at(0), at(32))
 }
 
 /// Calls `each` with level, type and data of the ancillary messages that the kernel wrote.

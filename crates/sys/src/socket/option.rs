@@ -77,6 +77,22 @@ pub fn observe(fd: BorrowedFd<'_>, ipv6: bool) -> Result<(), SysError> {
     }
 }
 
+/// Asks for stamps of packets on their way out, which come through the error queue, and for the device's own where it has any. The
+/// device is left as it is: one that does not stamp yet is not made to.
+pub fn observe_departures(fd: BorrowedFd<'_>) -> Result<(), SysError> {
+    let software = libc::SOF_TIMESTAMPING_TX_SCHED
+        | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_SOFTWARE;
+    let hardware = libc::SOF_TIMESTAMPING_TX_HARDWARE
+        | libc::SOF_TIMESTAMPING_RX_HARDWARE
+        | libc::SOF_TIMESTAMPING_RAW_HARDWARE
+        | libc::SOF_TIMESTAMPING_OPT_TX_SWHW;
+    // The packets themselves need not come back.
+    let manner = libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    let flags = (software | hardware | manner) as libc::c_int;
+    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags, "kernel transmit timestamps")
+}
+
 /// Asks for a receive buffer of `bytes`, beyond the system's limit where we may. What the kernel really gives, in bytes of
 /// payload and bookkeeping together.
 pub fn grow_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> usize {

@@ -33,6 +33,11 @@ pub(super) fn signed<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error
     })
 }
 
+/// The same, of few digits.
+pub(super) fn small<'de, D: Deserializer<'de>>(from: D) -> Result<i32, D::Error> {
+    signed(from).map(|n| i32::try_from(n).unwrap_or(0))
+}
+
 /// A finite number; 0 for what is none.
 pub(super) fn float<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(match Number::deserialize(from)? {

@@ -1,7 +1,7 @@
 //! What each end tells the other when data has flowed.
 
 use super::Part;
-use super::number::{count, float, signed};
+use super::number::{count, float, signed, small};
 use serde::{Deserialize, Serialize};
 
 /// One end's results, by iperf3's names.
@@ -18,6 +18,7 @@ pub struct Results {
     #[serde(deserialize_with = "float")]
     pub cpu_util_system: f64,
     /// Whether `retransmits` of this end's streams mean something: 1, 0, or -1 when this end does not send.
+    #[serde(deserialize_with = "small")]
     pub sender_has_retransmits: i32,
     /// Congestion control of this end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,11 +95,11 @@ mod tests {
     #[test]
     fn retransmissions_that_are_not_known_come_as_a_huge_number() {
         let text = r#"{"cpu_util_total":2.3409712262028815,"cpu_util_user":0.028070121470566749,"cpu_util_system":2.3128049741793335,
-            "sender_has_retransmits":1,"congestion_used":"reno","streams":[{"id":1,"bytes":125000,"retransmits":18446744073709551615,
+            "sender_has_retransmits":18446744073709551615,"congestion_used":"reno","streams":[{"id":1,"bytes":125000,"retransmits":18446744073709551615,
             "jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.040237},{"id":3,"bytes":131000,"retransmits":0,"jitter":0,
             "errors":0,"packets":0,"start_time":0,"end_time":1.04024}]}"#;
         let results: Results = serde_json::from_str(text).unwrap();
-        assert_eq!(results.streams[0].retransmits, -1);
+        assert_eq!((results.sender_has_retransmits, results.streams[0].retransmits), (-1, -1));
         assert_eq!((results.streams[1].retransmits, results.streams[1].bytes), (0, 131_000));
     }
 }

@@ -248,7 +248,8 @@ fn iperf3(
 }
 
 fn nuttcp(asked: &Asked, place: &Place) -> Result<Outcome, String> {
-    let server = Command::new("nuttcp").args(["-1", "-P", "5101"]).pipes(place, End::Far)?;
+    let server =
+        Command::new("nuttcp").args(["-1", "--nofork", "-P", "5101"]).pipes(place, End::Far)?;
     let mut rate = None;
     // It does not say when it listens.
     for _ in 0..100 {

@@ -1,0 +1,105 @@
+//! Why there is no result.
+
+use quell_sys::SysError;
+use quell_sys::socket::exchange::ExchangeError;
+use quell_sys::socket::preface::PrefaceError;
+use std::net::SocketAddr;
+
+/// Why a test did not come about, or broke off.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FlowError {
+    /// What was asked for can't be.
+    #[error("{0}")]
+    Parameter(String),
+    /// The system would not let us.
+    #[error("{0}")]
+    System(#[from] SysError),
+    /// No answer to the attempt to connect.
+    #[error(
+        "no answer from {0} within {1} s: is the address right, does a firewall let TCP port {port} through?",
+        port = .0.port()
+    )]
+    Silent(SocketAddr, u64),
+    /// Nobody listens there.
+    #[error(
+        "nobody listens at {0}: start `quell serve --bind ADDRESS` or `iperf3 -s` there, or name its port with -p"
+    )]
+    Refused(SocketAddr),
+    /// The server has other things to do, or does not want us.
+    #[error(
+        "the server {0} is busy with another test, or does not let this client in (a `quell serve` may want a \
+         --secret-file); try again when it is free"
+    )]
+    Busy(SocketAddr),
+    /// The server failed, and said so.
+    #[error("the server {server} gave up: {}{}", code_text(*.code), errno_text(*.errno))]
+    Server {
+        /// Who.
+        server: SocketAddr,
+        /// iperf3's error number (iperf_api.h).
+        code: i32,
+        /// Its errno; 0 for none.
+        errno: i32,
+    },
+    /// The server went away.
+    #[error("the server {0} ended the test{when}", when = at(.1))]
+    Ended(SocketAddr, &'static str),
+    /// The connection to the server is gone.
+    #[error("the server {0} vanished{when}", when = at(.1))]
+    Vanished(SocketAddr, &'static str),
+    /// Nothing came for too long.
+    #[error("nothing came from the server {0}{when} for {2} s", when = at(.1))]
+    Late(SocketAddr, &'static str, u64),
+    /// It speaks something else.
+    #[error("{0} does not speak iperf3's protocol{when}: {2}", when = at(.1))]
+    Foreign(SocketAddr, &'static str, String),
+    /// Neither end has proven that it knows the secret.
+    #[error("{0}")]
+    Secret(#[from] PrefaceError),
+    /// Somebody wanted it to end before data flowed.
+    #[error("stopped before anything was measured")]
+    Stopped,
+}
+
+fn at(when: &str) -> String {
+    if when.is_empty() { String::new() } else { format!(" {when}") }
+}
+
+/// What iperf3's numbers mean, of those that a client's wishes can cause (iperf_api.h).
+fn code_text(code: i32) -> String {
+    let what = match code {
+        134 => {
+            "it may not use this congestion control (see sysctl net.ipv4.tcp_allowed_congestion_control there)"
+        }
+        5 => "it does not do so long a test (-t)",
+        6 => "it does not do so many streams (-P)",
+        7 | 20 => "it does not do so large writes or datagrams (-l)",
+        12 => "it does not leave out so long a time (-O)",
+        _ => return format!("its error {code}"),
+    };
+    format!("{what}, its error {code}")
+}
+
+fn errno_text(errno: i32) -> String {
+    match errno {
+        0 => String::new(),
+        errno => format!(", {}", nix::errno::Errno::from_raw(errno).desc()),
+    }
+}
+
+impl FlowError {
+    /// What an exchange with the server ended with.
+    pub(crate) fn from_exchange(
+        error: ExchangeError,
+        server: SocketAddr,
+        when: &'static str,
+        patience_s: u64,
+    ) -> Self {
+        match error {
+            ExchangeError::Closed => Self::Vanished(server, when),
+            ExchangeError::Late => Self::Late(server, when, patience_s),
+            ExchangeError::Stopped => Self::Stopped,
+            ExchangeError::System(error) => Self::System(error),
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! What a test means: one row a direction, put together from what both ends saw, and the rest that a person asks.
+
+use crate::latency::Spread;
+use crate::{Direction, LaneOutcome, Outcome, Transport};
+use quell_stats::LogHistogram;
+use quell_wire::iperf3::{HostCounters, Moment, Part, PartStream, StreamResult};
+use serde::Serialize;
+
+/// A sender counts as held up by something when that took this part of its busy time.
+const HELD_UP: f64 = 0.5;
+
+/// Everything that is told of a test.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Findings {
+    /// From here to the server.
+    pub up: Option<Way>,
+    /// From the server to here.
+    pub down: Option<Way>,
+    /// Latency over the idle path.
+    pub idle: Option<Spread>,
+    /// Latency beside the load.
+    pub loaded: Option<Spread>,
+    /// Milliseconds that the load adds to the median.
+    pub added_ms: Option<f64>,
+    /// What the window had to be.
+    pub bdp: Option<Bdp>,
+    /// This host.
+    pub here: End,
+    /// The server's.
+    pub there: Option<End>,
+}
+
+/// One direction, all streams together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Way {
+    /// Payload that arrived, in bits a second: the receiver's count, or the sender's where that got lost.
+    pub bits_per_second: f64,
+    /// Whether the receiver counted.
+    pub by_receiver: bool,
+    /// Bytes that left the sender: over TCP those that were acknowledged.
+    pub sent_bytes: Option<u64>,
+    /// Bytes that the receiver got.
+    pub received_bytes: Option<u64>,
+    /// Seconds that count.
+    pub seconds: f64,
+    /// TCP: segments that were sent again.
+    pub retransmits: Option<u64>,
+    /// TCP: lowest, median and highest round-trip time that the sender's kernel saw while it sent, in milliseconds.
+    pub tcp_rtt_ms: Option<[f64; 3]>,
+    /// TCP: the largest window that the receiver offered, in bytes.
+    pub window: Option<u64>,
+    /// TCP: the largest congestion window, in bytes.
+    pub cwnd: Option<u64>,
+    /// TCP: congestion controls in use at the sender.
+    pub congestion: Vec<String>,
+    /// TCP: what held the sender up more than anything else.
+    pub limited_by: Option<Limit>,
+    /// UDP: what became of the datagrams.
+    pub datagrams: Option<Datagrams>,
+    /// Each stream's bits a second.
+    pub streams: Vec<f64>,
+}
+
+/// What holds up a sender of TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The window that the receiver offers.
+    ReceiveWindow,
+    /// The sender's own buffer.
+    SendBuffer,
+    /// The rate that was asked for.
+    Rate,
+    /// Congestion control, which is to say the path.
+    Path,
+}
+
+/// Datagrams of one direction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Datagrams {
+    /// Sent.
+    pub sent: u64,
+    /// That did not arrive.
+    pub lost: u64,
+    /// Part of those that should have arrived, from 0 to 1.
+    pub loss: f64,
+    /// Behind a later one; none where the receiver does not tell.
+    pub reordered: Option<u64>,
+    /// Further copies; none where the receiver does not tell.
+    pub duplicates: Option<u64>,
+    /// Thrown away by the receiving host, its socket being full; among the lost.
+    pub socket_dropped: Option<u64>,
+    /// Refused by a queue of the sending host; among the lost.
+    pub refused: Option<u64>,
+    /// Jitter (RFC 3550), the worst stream's, in milliseconds.
+    pub jitter_ms: f64,
+    /// Times between arrivals: the upper bound of each class in nanoseconds, and how many.
+    pub gaps: Vec<(u64, u64)>,
+}
+
+/// Rate times round-trip time, and whether the window was that large.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bdp {
+    /// Bits a second: what was asked for, or what was reached.
+    pub rate: f64,
+    /// Whether it was asked for.
+    pub asked: bool,
+    /// Round-trip time of the idle path in milliseconds.
+    pub rtt_ms: f64,
+    /// Bytes that one stream needs in flight.
+    pub needed: u64,
+    /// The window that the receiver offered it, in bytes.
+    pub offered: u64,
+    /// What the sender's socket buffer holds, as the kernel counts it.
+    pub send_buffer: Option<u64>,
+    /// Whether the window was large enough.
+    pub enough: bool,
+}
+
+/// One host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct End {
+    /// CPU of the program, in percent of one CPU.
+    pub cpu_percent: f64,
+    /// In user space.
+    pub cpu_user_percent: f64,
+    /// In the kernel.
+    pub cpu_system_percent: f64,
+    /// CPU of the whole host, in percent of all its CPUs.
+    pub host_busy_percent: Option<f64>,
+    /// CPUs.
+    pub cpus: Option<u32>,
+    /// What the host counted during the test, other programs' traffic among it.
+    pub counted: Option<HostCounters>,
+}
+
+impl Findings {
+    /// Of this test.
+    pub fn of(outcome: &Outcome) -> Self {
+        let theirs = outcome.theirs.as_ref();
+        let has = |direction| outcome.plan.direction != direction;
+        let up = has(Direction::Down).then(|| Way::of(outcome, true));
+        let down = has(Direction::Up).then(|| Way::of(outcome, false));
+        let idle = Spread::of(&outcome.latency.idle);
+        let loaded = Spread::of(&counted(outcome));
+        let added_ms = idle.zip(loaded).map(|(idle, loaded)| loaded.p50_ms - idle.p50_ms);
+        let end = |results: &quell_wire::iperf3::Results| End {
+            cpu_percent: results.cpu_util_total,
+            cpu_user_percent: results.cpu_util_user,
+            cpu_system_percent: results.cpu_util_system,
+            host_busy_percent: results.quell.as_ref().and_then(|part| part.host.cpu_busy),
+            cpus: results.quell.as_ref().map(|part| part.host.cpus),
+            counted: results.quell.as_ref().and_then(moved),
+        };
+        Self {
+            bdp: Bdp::of(outcome, up.as_ref(), down.as_ref(), idle.as_ref()),
+            up,
+            down,
+            idle,
+            loaded,
+            added_ms,
+            here: End { counted: outcome.here, ..end(&outcome.ours) },
+            there: theirs.map(end),
+        }
+    }
+}
+
+/// Pings of the time that counts.
+fn counted(outcome: &Outcome) -> Vec<quell_model::EchoSample> {
+    outcome.latency.loaded.iter().filter(|sample| sample.t_ns >= 0).cloned().collect()
+}
+
+fn moved(part: &Part) -> Option<HostCounters> {
+    Some(quell_load::look::counted(part.before.as_ref()?, part.after.as_ref()?))
+}
+
+impl Way {
+    fn of(outcome: &Outcome, up: bool) -> Self {
+        let udp = outcome.plan.transport == Transport::Udp;
+        let lanes: Vec<&LaneOutcome> = outcome.lanes.iter().filter(|l| l.sends == up).collect();
+        let theirs: Vec<Option<&StreamResult>> =
+            lanes.iter().map(|l| their_stream(outcome, l.id)).collect();
+        let parts: Vec<Option<&PartStream>> =
+            lanes.iter().map(|l| their_part(outcome, l.id)).collect();
+        let ours: Vec<u64> = lanes.iter().map(|l| l.mark.moment.bytes).collect();
+        let their_bytes: Option<Vec<u64>> = theirs.iter().map(|t| t.map(|t| t.bytes)).collect();
+        let there: Option<u64> = their_bytes.as_ref().map(|b| b.iter().sum());
+        let here: u64 = ours.iter().sum();
+        let (sent, received) = if up { (Some(here), there) } else { (there, Some(here)) };
+        // Both ends' seconds are those of the test; the server's may be longer by what waited on the path.
+        let their_seconds =
+            theirs.iter().flatten().map(|t| t.end_time - t.start_time).fold(0.0, f64::max);
+        let seconds = match up && received.is_some() && their_seconds > 0.0 {
+            true => their_seconds,
+            false => outcome.seconds,
+        };
+        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let by_receiver = received.is_some();
+        let arrived = if up { their_bytes.unwrap_or(ours) } else { ours };
+        let moments: Vec<&[Moment]> = match up {
+            true => lanes.iter().map(|l| &l.moments[..]).collect(),
+            false => parts.iter().flatten().map(|p| &p.moments[..]).collect(),
+        };
+        let most = |of: fn(&Moment) -> u64| {
+            let all = moments.iter().flat_map(|m| m.iter()).filter(|m| m.t_ns >= 0).map(of);
+            all.max().filter(|most| *most > 0)
+        };
+        let known = |n: i64| u64::try_from(n).ok();
+        let retransmits = match (udp, up) {
+            (true, _) => None,
+            (false, true) => Some(lanes.iter().map(|l| l.mark.moment.retransmits).sum()),
+            (false, false) => theirs.iter().map(|t| known(t.as_ref()?.retransmits)).sum(),
+        };
+        let mut congestion: Vec<String> = match up {
+            true => lanes.iter().filter_map(|l| l.congestion.clone()).collect(),
+            false => parts.iter().flatten().filter_map(|p| p.congestion.clone()).collect(),
+        };
+        if congestion.is_empty() && !up && !udp {
+            congestion.extend(outcome.theirs.as_ref().and_then(|t| t.congestion_used.clone()));
+        }
+        congestion.dedup();
+        Self {
+            bits_per_second: rate(arrived.iter().sum()),
+            by_receiver,
+            sent_bytes: sent,
+            received_bytes: received,
+            seconds,
+            retransmits,
+            tcp_rtt_ms: rtt(&moments),
+            window: most(|m| m.window),
+            cwnd: most(|m| m.cwnd),
+            congestion,
+            limited_by: if udp { None } else { limited(outcome, &lanes, up) },
+            datagrams: udp.then(|| Datagrams::of(&lanes, &theirs, &parts, up)),
+            streams: arrived.iter().map(|bytes| rate(*bytes)).collect(),
+        }
+    }
+}
+
+fn their_stream(outcome: &Outcome, id: u32) -> Option<&StreamResult> {
+    outcome.theirs.as_ref()?.streams.iter().find(|stream| stream.id == id)
+}
+
+fn their_part(outcome: &Outcome, id: u32) -> Option<&PartStream> {
+    outcome.theirs.as_ref()?.quell.as_ref()?.streams.iter().find(|stream| stream.id == id)
+}
+
+fn rtt(moments: &[&[Moment]]) -> Option<[f64; 3]> {
+    let times = moments.iter().flat_map(|m| m.iter()).filter(|m| m.t_ns >= 0 && m.srtt_us > 0);
+    let sample = quell_stats::Sample::new(times.map(|m| m.srtt_us as f64 / 1000.0))?;
+    Some([sample.min(), sample.median(), sample.max()])
+}
+
+/// What held our senders up; a server's are not known.
+fn limited(outcome: &Outcome, lanes: &[&LaneOutcome], up: bool) -> Option<Limit> {
+    if !up {
+        return None;
+    }
+    let sum = |of: fn(&Moment) -> u64| lanes.iter().map(|l| of(&l.mark.moment)).sum::<u64>() as f64;
+    let (busy, window, buffer) =
+        (sum(|m| m.busy_us), sum(|m| m.window_limited_us), sum(|m| m.buffer_limited_us));
+    let all = outcome.seconds * 1e6 * lanes.len() as f64;
+    if busy <= 0.0 || all <= 0.0 {
+        return None;
+    }
+    Some(match () {
+        () if window > HELD_UP * busy => Limit::ReceiveWindow,
+        () if buffer > HELD_UP * busy => Limit::SendBuffer,
+        () if outcome.plan.rate.or(outcome.plan.pacing).is_some() && reached(outcome, lanes) => {
+            Limit::Rate
+        }
+        () => Limit::Path,
+    })
+}
+
+fn reached(outcome: &Outcome, lanes: &[&LaneOutcome]) -> bool {
+    let asked = outcome.plan.rate.into_iter().chain(outcome.plan.pacing).min().unwrap_or(0) as f64;
+    let bytes: u64 = lanes.iter().map(|l| l.mark.moment.bytes).sum();
+    bytes as f64 * 8.0 / outcome.seconds.max(1e-9) > 0.9 * asked * lanes.len() as f64
+}
+
+impl Datagrams {
+    fn of(
+        lanes: &[&LaneOutcome],
+        theirs: &[Option<&StreamResult>],
+        parts: &[Option<&PartStream>],
+        up: bool,
+    ) -> Self {
+        let count = |n: i64| u64::try_from(n).unwrap_or(0);
+        let ours = |of: fn(&LaneOutcome) -> u64| lanes.iter().map(|l| of(l)).sum::<u64>();
+        let told = |of: fn(&PartStream) -> u64| -> Option<u64> {
+            parts.iter().map(|part| part.map(of)).sum()
+        };
+        let there = theirs.iter().flatten();
+        let (sent, lost, arrived) = match up {
+            true => {
+                let lost: u64 = there.clone().map(|t| count(t.errors)).sum();
+                let all: u64 = there.clone().map(|t| count(t.packets)).sum();
+                (ours(|l| l.mark.moment.packets), lost, all.saturating_sub(lost))
+            }
+            false => {
+                let arrived = ours(|l| l.mark.moment.packets);
+                let lost = ours(|l| l.mark.moment.lost);
+                let sent = there.clone().map(|t| count(t.packets)).sum::<u64>().max(arrived + lost);
+                (sent, lost, arrived)
+            }
+        };
+        let all = (lost + arrived).max(1);
+        let jitter_ms = match up {
+            true => there.map(|t| t.jitter * 1e3).fold(0.0, f64::max),
+            false => lanes.iter().map(|l| l.mark.jitter_ns as f64 / 1e6).fold(0.0, f64::max),
+        };
+        let gaps = match up {
+            true => parts.iter().flatten().flat_map(|p| p.gaps.iter().copied()).collect(),
+            false => lanes.iter().filter_map(|l| l.gaps.as_ref()).flat_map(classes).collect(),
+        };
+        let pick = |here: fn(&LaneOutcome) -> u64, there: fn(&PartStream) -> u64| match up {
+            true => told(there),
+            false => Some(ours(here)),
+        };
+        Self {
+            sent,
+            lost,
+            loss: lost as f64 / all as f64,
+            reordered: pick(|l| l.mark.reordered, |p| p.out_of_order),
+            duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates),
+            socket_dropped: pick(|l| l.mark.socket_dropped, |p| p.socket_dropped),
+            refused: up.then(|| ours(|l| l.mark.refused)),
+            jitter_ms,
+            gaps: merged(gaps),
+        }
+    }
+}
+
+fn classes(gaps: &LogHistogram) -> Vec<(u64, u64)> {
+    gaps.counts().map(|(bucket, n)| (quell_stats::log_histogram::highest(bucket), n)).collect()
+}
+
+fn merged(mut gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    gaps.sort_unstable();
+    gaps.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            kept.1 += later.1;
+        }
+        same
+    });
+    gaps.retain(|(_, n)| *n > 0);
+    gaps
+}
+
+impl Bdp {
+    fn of(
+        outcome: &Outcome,
+        up: Option<&Way>,
+        down: Option<&Way>,
+        idle: Option<&Spread>,
+    ) -> Option<Self> {
+        if outcome.plan.transport == Transport::Udp {
+            return None;
+        }
+        let way = up.or(down)?;
+        let rtt_ms = match idle {
+            Some(idle) => idle.p50_ms,
+            None => f64::from(outcome.control_rtt_us?) / 1000.0,
+        };
+        let asked = outcome.plan.rate;
+        let rate = asked
+            .map_or_else(|| way.streams.iter().copied().fold(0.0, f64::max), |bits| bits as f64);
+        let needed = (rate / 8.0 * rtt_ms / 1000.0).ceil() as u64;
+        // Where the server sends, the window is what its kernel saw of ours.
+        let offered = way.window?;
+        let send_buffer = outcome.lanes.iter().find(|l| l.sends).and_then(|l| l.buffers.0);
+        Some(Self {
+            rate,
+            asked: asked.is_some(),
+            rtt_ms,
+            needed,
+            offered,
+            send_buffer,
+            enough: offered >= needed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_of_several_streams_are_added_up() {
+        assert_eq!(merged(vec![(20, 1), (10, 2), (20, 3), (30, 0)]), [(10, 2), (20, 4)]);
+    }
+}

@@ -1,0 +1,363 @@
+//! A test in the words of `iperf3 -J` (3.12): for scripts that read those.
+
+use crate::lane::Mark;
+use crate::{Amount, Direction, Interval, LaneOutcome, Outcome, Transport};
+use quell_wire::iperf3::StreamResult;
+use serde_json::{Map, Value, json};
+use std::time::UNIX_EPOCH;
+
+/// The whole document. With an `error` where the test broke.
+pub fn document(outcome: &Outcome) -> Value {
+    let mut all = Map::new();
+    all.insert("start".into(), start(outcome));
+    all.insert(
+        "intervals".into(),
+        outcome.intervals.iter().map(|i| interval(outcome, i)).collect(),
+    );
+    all.insert("end".into(), end(outcome));
+    if let Some(broke) = &outcome.broke {
+        all.insert("error".into(), broke.clone().into());
+    }
+    all.into()
+}
+
+fn udp(outcome: &Outcome) -> bool {
+    outcome.plan.transport == Transport::Udp
+}
+
+fn start(outcome: &Outcome) -> Value {
+    let plan = &outcome.plan;
+    let connected = outcome.lanes.iter().map(|lane| {
+        json!({
+            "socket": lane.number,
+            "local_host": lane.local.ip().to_string(),
+            "local_port": lane.local.port(),
+            "remote_host": lane.remote.ip().to_string(),
+            "remote_port": lane.remote.port(),
+        })
+    });
+    let seconds = outcome.started.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let buffers = outcome.lanes.first().map_or((None, None), |lane| lane.buffers);
+    let uname = nix::sys::utsname::uname().map_or_else(
+        |_| String::new(),
+        |u| {
+            let parts = [u.sysname(), u.nodename(), u.release(), u.version(), u.machine()];
+            parts.map(|part| part.to_string_lossy().into_owned()).join(" ")
+        },
+    );
+    let mut start = json!({
+        "connected": connected.collect::<Value>(),
+        "version": concat!("quell ", env!("CARGO_PKG_VERSION")),
+        "system_info": uname,
+        "timestamp": { "time": http_date(seconds), "timesecs": seconds },
+        "connecting_to": { "host": plan.host, "port": plan.control.port() },
+        "cookie": outcome.cookie,
+    });
+    if !udp(outcome) {
+        start["tcp_mss_default"] = outcome.control_mss.into();
+    }
+    start["target_bitrate"] = plan.rate.unwrap_or(0).into();
+    start["sock_bufsize"] = plan.window.unwrap_or(0).into();
+    start["sndbuf_actual"] = buffers.0.into();
+    start["rcvbuf_actual"] = buffers.1.into();
+    start["test_start"] = json!({
+        "protocol": plan.transport.name(),
+        "num_streams": plan.streams,
+        "blksize": outcome.block,
+        "omit": plan.omit.nanos() / 1_000_000_000,
+        "duration": match plan.amount { Amount::Time(time) => time.as_secs_f64(), Amount::Bytes(_) => 0.0 } as u64,
+        "bytes": match plan.amount { Amount::Bytes(bytes) => bytes, Amount::Time(_) => 0 },
+        "blocks": 0,
+        "reverse": u8::from(plan.direction == Direction::Down),
+        "tos": plan.tos,
+        "target_bitrate": plan.rate.unwrap_or(0),
+    });
+    start
+}
+
+/// What every row of theirs begins with.
+fn row(start: f64, end: f64, bytes: u64) -> Value {
+    let seconds = (end - start).max(0.0);
+    json!({
+        "start": start,
+        "end": end,
+        "seconds": seconds,
+        "bytes": bytes,
+        "bits_per_second": if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 },
+    })
+}
+
+fn percent(lost: u64, all: u64) -> f64 {
+    if all > 0 { lost as f64 * 100.0 / all as f64 } else { 0.0 }
+}
+
+fn interval(outcome: &Outcome, interval: &Interval) -> Value {
+    let shift = outcome.plan.omit.as_secs_f64();
+    // Theirs begin at 0 with the time that does not count, and again at 0 with the one that does.
+    let (from, to) = match interval.omitted {
+        true => (interval.start_s + shift, interval.end_s + shift),
+        false => (interval.start_s, interval.end_s),
+    };
+    let streams = interval.lanes.iter().map(|lane| {
+        let m = &lane.mark.moment;
+        let mut value = row(from, to, m.bytes);
+        let number = outcome.lanes.iter().find(|l| l.id == lane.id).map_or(0, |l| l.number);
+        value["socket"] = number.into();
+        if udp(outcome) {
+            datagrams(&mut value, &lane.mark, lane.sends);
+        } else if lane.sends {
+            value["retransmits"] = m.retransmits.into();
+            value["snd_cwnd"] = m.cwnd.into();
+            value["snd_wnd"] = m.window.into();
+            value["rtt"] = m.srtt_us.into();
+            value["rttvar"] = m.rttvar_us.into();
+            value["pmtu"] = m.pmtu.into();
+        }
+        value["omitted"] = interval.omitted.into();
+        value["sender"] = lane.sends.into();
+        value
+    });
+    let mut value = json!({ "streams": streams.collect::<Value>() });
+    for (name, sends) in sums(outcome, "sum", "sum_bidir_reverse") {
+        let lanes: Vec<_> = interval.lanes.iter().filter(|l| l.sends == sends).collect();
+        let total = lanes.iter().fold(Mark::default(), |sum, l| add(&sum, &l.mark));
+        let mut sum = row(from, to, total.moment.bytes);
+        if udp(outcome) {
+            datagrams(&mut sum, &average(total, lanes.len()), sends);
+        } else if sends {
+            sum["retransmits"] = total.moment.retransmits.into();
+        }
+        sum["omitted"] = interval.omitted.into();
+        sum["sender"] = sends.into();
+        value[name] = sum;
+    }
+    value
+}
+
+fn datagrams(value: &mut Value, mark: &Mark, sends: bool) {
+    if sends {
+        value["packets"] = mark.moment.packets.into();
+        return;
+    }
+    value["jitter_ms"] = (mark.jitter_ns as f64 / 1e6).into();
+    value["lost_packets"] = mark.moment.lost.into();
+    value["packets"] = mark.expected.into();
+    value["lost_percent"] = percent(mark.moment.lost, mark.expected).into();
+}
+
+fn add(sum: &Mark, more: &Mark) -> Mark {
+    let mut all = *sum;
+    all.moment.bytes += more.moment.bytes;
+    all.moment.packets += more.moment.packets;
+    all.moment.lost += more.moment.lost;
+    all.moment.retransmits += more.moment.retransmits;
+    all.expected += more.expected;
+    all.reordered += more.reordered;
+    all.jitter_ns += more.jitter_ns;
+    all
+}
+
+/// Their jitter of several streams is the mean.
+fn average(mut sum: Mark, streams: usize) -> Mark {
+    sum.jitter_ns /= streams.max(1) as u64;
+    sum
+}
+
+/// Names of sums: of the first direction, and of the other where there are two.
+fn sums(outcome: &Outcome, first: &'static str, second: &'static str) -> Vec<(&'static str, bool)> {
+    match outcome.plan.direction {
+        Direction::Up => vec![(first, true)],
+        Direction::Down => vec![(first, false)],
+        Direction::Both => vec![(first, true), (second, false)],
+    }
+}
+
+fn theirs(outcome: &Outcome, id: u32) -> Option<&StreamResult> {
+    outcome.theirs.as_ref()?.streams.iter().find(|stream| stream.id == id)
+}
+
+/// Both ends of a stream: sender's and receiver's bytes and seconds.
+fn both(outcome: &Outcome, lane: &LaneOutcome) -> ((u64, f64), (u64, f64)) {
+    let here = (lane.mark.moment.bytes, outcome.seconds);
+    let there = theirs(outcome, lane.id).map_or((0, 0.0), |t| (t.bytes, t.end_time - t.start_time));
+    if lane.sends { (here, there) } else { (there, here) }
+}
+
+fn end(outcome: &Outcome) -> Value {
+    let mut value = json!({
+        "streams": outcome.lanes.iter().map(|lane| stream_end(outcome, lane)).collect::<Value>(),
+    });
+    if udp(outcome) {
+        udp_sums(outcome, &mut value);
+    } else {
+        let all = sums(outcome, "sum_sent", "sum_sent_bidir_reverse").into_iter().zip(sums(
+            outcome,
+            "sum_received",
+            "sum_received_bidir_reverse",
+        ));
+        for ((sent, sends), (received, _)) in all {
+            let lanes = || outcome.lanes.iter().filter(|l| l.sends == sends);
+            let total = |sender: bool| {
+                let each = lanes().map(|lane| {
+                    let (s, r) = both(outcome, lane);
+                    if sender { s } else { r }
+                });
+                each.fold((0, 0.0), |(bytes, seconds), (b, s)| (bytes + b, f64::max(seconds, s)))
+            };
+            let (from, to) = (total(true), total(false));
+            value[sent] = row(0.0, from.1, from.0);
+            value[sent]["retransmits"] =
+                lanes().map(|l| retransmits(outcome, l)).sum::<u64>().into();
+            value[sent]["sender"] = sends.into();
+            value[received] = row(0.0, to.1, to.0);
+            value[received]["sender"] = sends.into();
+        }
+    }
+    let there = outcome.theirs.as_ref();
+    value["cpu_utilization_percent"] = json!({
+        "host_total": outcome.ours.cpu_util_total,
+        "host_user": outcome.ours.cpu_util_user,
+        "host_system": outcome.ours.cpu_util_system,
+        "remote_total": there.map_or(0.0, |t| t.cpu_util_total),
+        "remote_user": there.map_or(0.0, |t| t.cpu_util_user),
+        "remote_system": there.map_or(0.0, |t| t.cpu_util_system),
+    });
+    if !udp(outcome) {
+        let here = outcome.ours.congestion_used.clone();
+        let there = there.and_then(|t| t.congestion_used.clone());
+        let reverse = outcome.plan.direction == Direction::Down;
+        let (sender, receiver) = if reverse { (there, here) } else { (here, there) };
+        value["sender_tcp_congestion"] = sender.into();
+        value["receiver_tcp_congestion"] = receiver.into();
+    }
+    value
+}
+
+fn retransmits(outcome: &Outcome, lane: &LaneOutcome) -> u64 {
+    match lane.sends {
+        true => lane.mark.moment.retransmits,
+        false => theirs(outcome, lane.id).map_or(0, |t| u64::try_from(t.retransmits).unwrap_or(0)),
+    }
+}
+
+fn stream_end(outcome: &Outcome, lane: &LaneOutcome) -> Value {
+    let ((sent, sent_s), (received, received_s)) = both(outcome, lane);
+    if udp(outcome) {
+        let udp = udp_end(outcome, lane);
+        let mut value = row(0.0, sent_s, sent);
+        value["socket"] = lane.number.into();
+        value["jitter_ms"] = udp.jitter_ms.into();
+        value["lost_packets"] = udp.lost.into();
+        value["packets"] = udp.packets.into();
+        value["lost_percent"] = percent(udp.lost, udp.packets).into();
+        value["out_of_order"] = lane.mark.reordered.into();
+        value["sender"] = lane.sends.into();
+        return json!({ "udp": value });
+    }
+    let mut sender = row(0.0, sent_s, sent);
+    sender["socket"] = lane.number.into();
+    sender["retransmits"] = retransmits(outcome, lane).into();
+    if lane.sends {
+        let counted = || lane.moments.iter().filter(|m| m.t_ns >= 0 && m.srtt_us > 0);
+        let rtts: Vec<u64> = counted().map(|m| m.srtt_us).collect();
+        sender["max_snd_cwnd"] = counted().map(|m| m.cwnd).max().unwrap_or(0).into();
+        sender["max_snd_wnd"] = counted().map(|m| m.window).max().unwrap_or(0).into();
+        sender["max_rtt"] = rtts.iter().copied().max().unwrap_or(0).into();
+        sender["min_rtt"] = rtts.iter().copied().min().unwrap_or(0).into();
+        sender["mean_rtt"] = (rtts.iter().sum::<u64>() / rtts.len().max(1) as u64).into();
+    }
+    sender["sender"] = lane.sends.into();
+    let mut receiver = row(0.0, received_s, received);
+    receiver["socket"] = lane.number.into();
+    receiver["sender"] = lane.sends.into();
+    json!({ "sender": sender, "receiver": receiver })
+}
+
+/// A receiver's view of one stream of datagrams.
+struct UdpEnd {
+    jitter_ms: f64,
+    lost: u64,
+    packets: u64,
+}
+
+fn udp_end(outcome: &Outcome, lane: &LaneOutcome) -> UdpEnd {
+    let count = |n: i64| u64::try_from(n).unwrap_or(0);
+    match (lane.sends, theirs(outcome, lane.id)) {
+        (true, Some(t)) => {
+            UdpEnd { jitter_ms: t.jitter * 1e3, lost: count(t.errors), packets: count(t.packets) }
+        }
+        (true, None) => UdpEnd { jitter_ms: 0.0, lost: 0, packets: lane.mark.moment.packets },
+        (false, _) => UdpEnd {
+            jitter_ms: lane.mark.jitter_ns as f64 / 1e6,
+            lost: lane.mark.moment.lost,
+            packets: lane.mark.expected,
+        },
+    }
+}
+
+fn udp_sums(outcome: &Outcome, value: &mut Value) {
+    let groups = match outcome.plan.direction {
+        Direction::Both => vec![
+            (["sum", "sum_sent", "sum_received"], true),
+            (["sum_bidir_reverse", "sum_sent_bidir_reverse", "sum_received_bidir_reverse"], false),
+        ],
+        direction => vec![(["sum", "sum_sent", "sum_received"], direction == Direction::Up)],
+    };
+    for ([sum, sent, received], sends) in groups {
+        let lanes: Vec<_> = outcome.lanes.iter().filter(|l| l.sends == sends).collect();
+        let ends: Vec<_> = lanes.iter().map(|lane| udp_end(outcome, lane)).collect();
+        let (lost, packets) = ends.iter().fold((0, 0), |(l, p), e| (l + e.lost, p + e.packets));
+        let jitter = ends.iter().map(|e| e.jitter_ms).sum::<f64>() / ends.len().max(1) as f64;
+        let total = |sender: bool| {
+            let each = lanes.iter().map(|lane| {
+                let (s, r) = both(outcome, lane);
+                if sender { s } else { r }
+            });
+            each.fold((0, 0.0), |(bytes, seconds), (b, s)| (bytes + b, f64::max(seconds, s)))
+        };
+        for (name, of_sender, jitter, lost) in
+            [(sum, true, jitter, lost), (sent, true, 0.0, 0), (received, false, jitter, lost)]
+        {
+            let (bytes, seconds) = total(of_sender);
+            let mut row = row(0.0, seconds, bytes);
+            row["jitter_ms"] = jitter.into();
+            row["lost_packets"] = lost.into();
+            row["packets"] = packets.into();
+            row["lost_percent"] = percent(lost, packets).into();
+            row["sender"] = (of_sender && name != sum || name == sum && sends).into();
+            value[name] = row;
+        }
+    }
+}
+
+/// As in HTTP: `Sat, 21 Nov 2026 13:01:42 GMT`.
+fn http_date(seconds: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let days = seconds / 86_400;
+    // Days from 0000-03-01, in eras of 400 years.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let number = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(number <= 2);
+    let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[(number - 1) as usize % 12]);
+    format!("{weekday}, {of_month:02} {month} {year} {h:02}:{m:02}:{s:02} GMT")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_http() {
+        assert_eq!(http_date(1_795_266_102), "Sat, 21 Nov 2026 13:01:42 GMT");
+        assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(http_date(951_827_696), "Tue, 29 Feb 2000 12:34:56 GMT");
+    }
+}

@@ -1,0 +1,119 @@
+//! What a test gave, as it was counted: nothing here is judged yet.
+
+use crate::Plan;
+use crate::lane::Mark;
+use crate::latency::Latency;
+use quell_stats::LogHistogram;
+use quell_wire::iperf3::{HostCounters, Moment, Results};
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+/// One stream between two reports.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IntervalLane {
+    /// Its number: 1, 3, 4 …
+    pub id: u32,
+    /// Whether this end sends.
+    pub sends: bool,
+    /// Counts of this interval, states at its end.
+    pub mark: Mark,
+}
+
+/// The time between two reports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    /// Seconds from where counting began; negative while it has not.
+    pub start_s: f64,
+    /// See `start_s`.
+    pub end_s: f64,
+    /// Whether it does not count.
+    pub omitted: bool,
+    /// The streams.
+    pub lanes: Vec<IntervalLane>,
+}
+
+impl Interval {
+    /// How long it was, in seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.end_s - self.start_s).max(0.0)
+    }
+
+    /// Bits a second of one direction.
+    pub fn rate(&self, up: bool) -> Option<f64> {
+        let mut lanes = self.lanes.iter().filter(|lane| lane.sends == up).peekable();
+        lanes.peek()?;
+        let bytes: u64 = lanes.map(|lane| lane.mark.moment.bytes).sum();
+        (self.seconds() > 0.0).then(|| bytes as f64 * 8.0 / self.seconds())
+    }
+}
+
+/// One stream as this end saw it.
+#[derive(Debug, Clone)]
+pub struct LaneOutcome {
+    /// Its number: 1, 3, 4 …
+    pub id: u32,
+    /// Its descriptor, by which iperf3 names it.
+    pub number: i32,
+    /// Whether this end sent.
+    pub sends: bool,
+    /// The own address.
+    pub local: SocketAddr,
+    /// The server's.
+    pub remote: SocketAddr,
+    /// Counts of the time that counts; states at its end.
+    pub mark: Mark,
+    /// The stream over time, from its start; times in nanoseconds from where counting began.
+    pub moments: Vec<Moment>,
+    /// Times between arrivals in the time that counts, at a receiver of datagrams.
+    pub gaps: Option<LogHistogram>,
+    /// The congestion control in use at this end.
+    pub congestion: Option<String>,
+    /// Segment size in bytes.
+    pub mss: Option<u32>,
+    /// Send and receive buffer in bytes as the kernel counts them.
+    pub buffers: (Option<u64>, Option<u64>),
+}
+
+/// A test that was carried out, perhaps not to its end.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// What was asked for.
+    pub plan: Plan,
+    /// When data began to flow, by the wall clock.
+    pub started: SystemTime,
+    /// The test's cookie, for iperf3's JSON.
+    pub cookie: String,
+    /// Bytes in one write or datagram.
+    pub block: u64,
+    /// Segment size of the connection to the server.
+    pub control_mss: Option<u32>,
+    /// Round-trip time of the connection to the server before the test, in microseconds.
+    pub control_rtt_us: Option<u32>,
+    /// MTU of the path to the server.
+    pub path_mtu: Option<u32>,
+    /// Seconds that count.
+    pub seconds: f64,
+    /// The streams.
+    pub lanes: Vec<LaneOutcome>,
+    /// The reports.
+    pub intervals: Vec<Interval>,
+    /// What this end told the server.
+    pub ours: Results,
+    /// What the server told; none where it got lost before.
+    pub theirs: Option<Results>,
+    /// What this host's kernel counted during the test, other programs' traffic among it.
+    pub here: Option<HostCounters>,
+    /// Small packets.
+    pub latency: Latency,
+    /// Why it ended before its time, or without the server's results.
+    pub broke: Option<String>,
+    /// Whether the user ended it.
+    pub stopped: bool,
+}
+
+impl Outcome {
+    /// Whether the server is a Quell.
+    pub fn quell_server(&self) -> bool {
+        self.theirs.as_ref().is_some_and(|theirs| theirs.quell.is_some())
+    }
+}

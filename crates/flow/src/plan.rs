@@ -1,0 +1,327 @@
+//! What is to be measured, checked before anything is sent.
+
+use crate::FlowError;
+use quell_sys::socket::Way;
+use quell_units::Span;
+use quell_wire::auth::Secret;
+use quell_wire::iperf3::{Parameters, Wishes};
+use std::net::SocketAddr;
+
+/// Most streams in one direction (`MAX_STREAMS`, iperf3's iperf.h).
+pub const MOST_STREAMS: u32 = 128;
+/// Largest write of TCP in bytes (`MAX_BLOCKSIZE`).
+pub const LARGEST_BLOCK: u64 = 1 << 20;
+/// Largest payload of a datagram over IPv4; over IPv6 it is 20 more, which nobody needs.
+pub const LARGEST_DATAGRAM: u64 = 65_507;
+/// Smallest: its time and number.
+pub const SMALLEST_DATAGRAM: u64 = 12;
+/// What iperf3 writes at once over TCP.
+const BLOCK: u64 = 128 << 10;
+/// What iperf3 sends over UDP when nobody says otherwise, in bits a second.
+pub const UDP_RATE: u64 = 1_000_000;
+/// Longest test, as iperf3 has it.
+const LONGEST: Span = Span::from_secs(86_400);
+/// Longest time left out.
+const LONGEST_OMIT: Span = Span::from_secs(600);
+
+/// What carries the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl Transport {
+    /// `TCP` or `UDP`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Tcp => "TCP",
+            Transport::Udp => "UDP",
+        }
+    }
+}
+
+/// Who sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// This host.
+    Up,
+    /// The server.
+    Down,
+    /// Both at once.
+    Both,
+}
+
+/// When it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// After this time, the omitted one not counted.
+    Time(Span),
+    /// After so many bytes, all streams of a direction together.
+    Bytes(u64),
+}
+
+/// A test.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The server as the user named it.
+    pub host: String,
+    /// Where data goes.
+    pub to: SocketAddr,
+    /// Where the two ends talk about the test.
+    pub control: SocketAddr,
+    /// TCP or UDP.
+    pub transport: Transport,
+    /// Who sends.
+    pub direction: Direction,
+    /// Streams in each direction.
+    pub streams: u32,
+    /// When it is over.
+    pub amount: Amount,
+    /// Time at the start that does not count.
+    pub omit: Span,
+    /// Bits a second of each stream; none for as many as go.
+    pub rate: Option<u64>,
+    /// Bits a second that the kernel lets out of each stream at most (TCP).
+    pub pacing: Option<u64>,
+    /// Bytes in one write or datagram; none for what suits the path.
+    pub block: Option<u64>,
+    /// Socket buffers in bytes.
+    pub window: Option<u64>,
+    /// Maximum segment size.
+    pub mss: Option<u32>,
+    /// Congestion control of each stream; a shorter list is gone through again. Empty for the system's.
+    pub congestion: Vec<String>,
+    /// The TOS byte, ECN bits of datagrams included.
+    pub tos: u8,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// The payload is not copied on its way out.
+    pub zero_copy: bool,
+    /// Time between reports.
+    pub interval: Span,
+    /// By which own address and device.
+    pub way: Way,
+    /// Nothing but iperf3's own protocol.
+    pub plain: bool,
+    /// Ping beside the load.
+    pub latency: bool,
+    /// What the server wants to hear first.
+    pub secret: Option<Secret>,
+}
+
+impl Plan {
+    /// The usual test of a server: TCP up, one stream, 10 s.
+    pub fn new(host: &str, to: SocketAddr) -> Self {
+        Self {
+            host: host.into(),
+            to,
+            control: to,
+            transport: Transport::Tcp,
+            direction: Direction::Up,
+            streams: 1,
+            amount: Amount::Time(Span::from_secs(10)),
+            omit: Span::ZERO,
+            rate: None,
+            pacing: None,
+            block: None,
+            window: None,
+            mss: None,
+            congestion: Vec::new(),
+            tos: 0,
+            nodelay: false,
+            zero_copy: false,
+            interval: Span::from_secs(1),
+            way: Way::default(),
+            plain: false,
+            latency: true,
+            secret: None,
+        }
+    }
+
+    /// Refuses what no test can be; says what would be right.
+    pub fn check(&self) -> Result<(), FlowError> {
+        let wrong = |why: String| Err(FlowError::Parameter(why));
+        if !(1..=MOST_STREAMS).contains(&self.streams) {
+            return wrong(format!("{} streams; take 1 to {MOST_STREAMS}", self.streams));
+        }
+        match self.amount {
+            Amount::Time(time) if time.is_zero() || time > LONGEST => {
+                return wrong(format!("a test of {time}; take up to {LONGEST}"));
+            }
+            Amount::Bytes(0) => return wrong("a test of 0 bytes; take at least 1".into()),
+            _ => {}
+        }
+        if self.omit > LONGEST_OMIT {
+            return wrong(format!(
+                "{} left out at the start; take up to {LONGEST_OMIT}",
+                self.omit
+            ));
+        }
+        if matches!(self.amount, Amount::Bytes(_)) && !self.omit.is_zero() {
+            return wrong("bytes (-n) are counted from the start: leave out -O, or take -t".into());
+        }
+        if self.interval < Span::from_millis(10) {
+            return wrong(format!("a report every {}; take at least 10ms", self.interval));
+        }
+        let (least, most) = match self.transport {
+            Transport::Tcp => (1, LARGEST_BLOCK),
+            Transport::Udp => (SMALLEST_DATAGRAM, LARGEST_DATAGRAM),
+        };
+        if let Some(block) = self.block.filter(|b| !(least..=most).contains(b)) {
+            let what = if self.transport == Transport::Tcp { "writes" } else { "datagrams" };
+            return wrong(format!("{what} of {block} bytes; take {least} to {most}"));
+        }
+        if self.mss.is_some_and(|mss| !(88..=32_767).contains(&mss)) {
+            return wrong(
+                "a segment size outside of 88 to 32767 bytes; leave out -M, or take one in there"
+                    .into(),
+            );
+        }
+        if self.window.is_some_and(|w| w == 0 || w > 1 << 30) {
+            return wrong("a socket buffer of nothing, or beyond 1GiB".into());
+        }
+        if let Some(name) = self.congestion.iter().find(|c| c.is_empty() || c.len() > 15) {
+            return wrong(format!("no congestion control is called `{name}`"));
+        }
+        if self.transport == Transport::Udp && !self.congestion.is_empty() {
+            return wrong("UDP has no congestion control: leave out -C".into());
+        }
+        Ok(())
+    }
+
+    /// The congestion control of the stream with this place.
+    pub fn congestion_of(&self, place: usize) -> Option<&String> {
+        self.congestion.get(place % self.congestion.len().max(1))
+    }
+
+    /// Streams of both directions together.
+    pub fn all_streams(&self) -> usize {
+        self.streams as usize * if self.direction == Direction::Both { 2 } else { 1 }
+    }
+
+    /// Whether this host sends the stream with this place. Those of this host come first.
+    pub fn sends(&self, place: usize) -> bool {
+        match self.direction {
+            Direction::Up => true,
+            Direction::Down => false,
+            Direction::Both => place < self.streams as usize,
+        }
+    }
+
+    /// Bytes in one write or datagram, where the segments of the connection to the server have `mss` bytes.
+    pub fn block_size(&self, mss: Option<u32>) -> u64 {
+        match (self.block, self.transport) {
+            (Some(block), _) => block,
+            (None, Transport::Tcp) => BLOCK,
+            // As iperf3: what fits in one packet of that connection, with its timestamps; loopback's at most 32 KiB.
+            (None, Transport::Udp) => mss.map_or(1448, |mss| u64::from(mss).clamp(512, 32 << 10)),
+        }
+    }
+
+    /// The rate of each stream in bits a second: UDP has one of its own where nobody names one.
+    pub fn wire_rate(&self) -> Option<u64> {
+        self.rate
+    }
+
+    /// As a server is told. `block` as from [`Plan::block_size`].
+    pub fn parameters(&self, block: u64) -> Parameters {
+        let time = match self.amount {
+            Amount::Time(time) => Some(time),
+            Amount::Bytes(_) => None,
+        };
+        let whole =
+            |span: Span| u32::try_from(span.nanos().div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
+        let fraction = |span: Span| {
+            (!span.nanos().is_multiple_of(1_000_000_000)).then_some(span.nanos() / 1_000_000)
+        };
+        Parameters {
+            tcp: self.transport == Transport::Tcp,
+            udp: self.transport == Transport::Udp,
+            omit: whole(self.omit),
+            time: time.map_or(0, whole),
+            num: match self.amount {
+                Amount::Bytes(bytes) => bytes,
+                Amount::Time(_) => 0,
+            },
+            mss: self.mss,
+            nodelay: self.nodelay,
+            parallel: self.streams,
+            reverse: self.direction == Direction::Down,
+            bidirectional: self.direction == Direction::Both,
+            window: self.window,
+            len: block,
+            bandwidth: self.rate,
+            fqrate: self.pacing,
+            pacing_timer: Some(1000),
+            tos: (self.tos != 0).then_some(self.tos.into()),
+            congestion: self.congestion.first().cloned(),
+            client_version: Some("3.12".into()),
+            quell: (!self.plain).then(|| Wishes {
+                version: 1,
+                look_ms: 100,
+                congestion: if self.congestion.len() > 1 {
+                    self.congestion.clone()
+                } else {
+                    Vec::new()
+                },
+                zero_copy: self.zero_copy,
+                time_ms: time.and_then(fraction),
+                omit_ms: fraction(self.omit),
+            }),
+            ..Parameters::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan::new("there", "192.0.2.1:5201".parse().unwrap())
+    }
+
+    #[test]
+    fn a_plain_iperf3_is_told_nothing_of_quell_and_whole_seconds() {
+        let plan = Plan { plain: true, amount: Amount::Time(Span::from_millis(1500)), ..plan() };
+        let told = plan.parameters(1000);
+        assert_eq!((told.time, told.quell, told.tcp, told.parallel), (2, None, true, 1));
+        let ours = Plan { plain: false, ..plan }.parameters(1000).quell.unwrap();
+        assert_eq!((ours.time_ms, ours.omit_ms), (Some(1500), None));
+    }
+
+    #[test]
+    fn what_can_not_be_is_refused_with_what_would_be_right() {
+        let wrong = [
+            (Plan { streams: 0, ..plan() }, "1 to 128"),
+            (Plan { amount: Amount::Time(Span::ZERO), ..plan() }, "take up to"),
+            (Plan { amount: Amount::Bytes(0), ..plan() }, "at least 1"),
+            (Plan { amount: Amount::Bytes(1), omit: Span::from_secs(1), ..plan() }, "-O"),
+            (Plan { block: Some(2 << 20), ..plan() }, "writes of"),
+            (Plan { block: Some(11), transport: Transport::Udp, ..plan() }, "12 to 65507"),
+            (Plan { congestion: vec!["bbr".into()], transport: Transport::Udp, ..plan() }, "-C"),
+            (Plan { mss: Some(40), ..plan() }, "-M"),
+        ];
+        for (plan, says) in wrong {
+            let error = plan.check().unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        assert_eq!(plan().check(), Ok(()));
+    }
+
+    #[test]
+    fn in_both_directions_ours_come_first_and_congestion_controls_go_round() {
+        let plan = Plan {
+            direction: Direction::Both,
+            streams: 2,
+            congestion: vec!["cubic".into(), "bbr".into()],
+            ..plan()
+        };
+        assert_eq!((0..4).map(|n| plan.sends(n)).collect::<Vec<_>>(), [true, true, false, false]);
+        assert_eq!(plan.congestion_of(3).unwrap(), "bbr");
+        assert_eq!(plan.all_streams(), 4);
+    }
+}

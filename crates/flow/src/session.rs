@@ -1,0 +1,583 @@
+//! A test from its first word to its last.
+//!
+//! ```text
+//!   connect ── idle latency ── cookie, parameters, streams ──┬── a thread a stream: sends or receives
+//!                                                            ├── a thread: latency beside the load
+//!                                                            └── this thread: looks at each stream, reports, watches the server
+//!   time or bytes are over ── senders stop ── both ends trade results ── receivers stop
+//! ```
+
+use crate::lane::{Lane, Mark, Move};
+use crate::latency::{self, Latency};
+use crate::outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
+use crate::talk::Talk;
+use crate::{Amount, Direction, FlowError, Plan, Transport};
+use quell_load::bulk::{Ended, Limit};
+use quell_load::look::{self, CpuTimes};
+use quell_stats::LogHistogram;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::pace::Window;
+use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
+use quell_units::Span;
+use quell_wire::iperf3::{
+    Host, HostCounters, Moment, Part, PartStream, Results, State, StreamResult,
+};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, scope};
+use std::time::SystemTime;
+
+/// How often streams are looked at.
+const LOOK_NS: u64 = 100_000_000;
+/// Most looks of one test: longer ones are looked at less often.
+const MOST_LOOKS: u64 = 6000;
+/// How often a test of so many bytes is looked at, so that its end is seen.
+const CLOSE_LOOK_NS: u64 = 2_000_000;
+/// How long the last bytes of a test may take to be acknowledged.
+const LAST_BYTES_NS: u64 = 10_000_000_000;
+/// How long a broken stream's server may take to say why.
+const WHY_NS: u64 = 1_000_000_000;
+/// Where nothing else ends the latency's packets.
+const DAY: Span = Span::from_secs(86_400);
+/// Threads that mostly sleep need little stack.
+const STACK: usize = 256 * 1024;
+
+/// What is told while it goes.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// The server is there; the idle path is measured.
+    Connected,
+    /// Data flows.
+    Started(&'a Latency),
+    /// One report.
+    Interval(&'a Interval),
+    /// The data is through; the server's results are awaited.
+    Ending,
+}
+
+/// Carries a test out. `tell` is called as it goes, from this thread. When the bell rings, what was measured until then is traded and
+/// returned.
+///
+/// Errors when no data flowed at all; later ones are in the outcome, with what was measured before.
+pub fn run(
+    plan: &Plan,
+    stop: &Bell,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Outcome, FlowError> {
+    plan.check()?;
+    let talk = Talk::open(plan, stop)?;
+    tell(Progress::Connected);
+    let info = look::tcp_info(&talk.stream);
+    let mss = info.map(|info| info.snd_mss).filter(|mss| *mss > 0);
+    let block = plan.block_size(mss);
+    let latency = match plan.latency {
+        true => latency::idle(plan, stop),
+        false => Latency::default(),
+    };
+    if stop.rings() {
+        return Err(FlowError::Stopped);
+    }
+    talk.introduce(&plan.parameters(block), stop)?;
+    let lanes = (0..plan.all_streams())
+        .map(|place| Lane::open(place, plan, &talk, stop))
+        .collect::<Result<Vec<_>, _>>()?;
+    talk.expect(State::TestStart, "when the streams stood", stop)?;
+    talk.expect(State::TestRunning, "when the streams stood", stop)?;
+    tell(Progress::Started(&latency));
+    let started = SystemTime::now();
+    let device = lanes.first().and_then(|lane| look::device_with(lane.local.ip()));
+    let test = Test { plan, talk: &talk, lanes: &lanes, block, device };
+    let measured = test.measure(latency, stop, tell)?;
+    let mut outcome = Outcome {
+        plan: plan.clone(),
+        started,
+        cookie: talk.cookie.text().into(),
+        block,
+        control_mss: mss,
+        control_rtt_us: info.map(|info| info.rtt),
+        path_mtu: info.map(|info| info.pmtu),
+        ..measured
+    };
+    for lane in &lanes {
+        lane.close();
+    }
+    outcome.intervals.shrink_to_fit();
+    Ok(outcome)
+}
+
+struct Test<'a> {
+    plan: &'a Plan,
+    talk: &'a Talk,
+    lanes: &'a [Lane],
+    block: u64,
+    device: Option<String>,
+}
+
+/// Why data stops to flow.
+enum Over {
+    /// It is through.
+    Complete,
+    Stopped,
+    Broke(String),
+}
+
+impl Test<'_> {
+    fn measure(
+        &self,
+        mut latency: Latency,
+        stop: &Bell,
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Outcome, FlowError> {
+        let (halt, over, ended) = (Bell::new()?, Bell::new()?, Bell::new()?);
+        let counters = look::counters(self.device.as_deref());
+        let start = monotonic_ns();
+        let origin = start + self.plan.omit.nanos();
+        let end = match self.plan.amount {
+            Amount::Time(time) => Some(origin + time.nanos()),
+            Amount::Bytes(_) => None,
+        };
+        let window = Window {
+            origin_ns: origin,
+            start_ns: start,
+            duration_ns: end.map_or(DAY.nanos(), |end| end - start),
+        };
+        let method = latency.method;
+        let loaded = Mutex::new(Ok(Vec::new()));
+        let watched = scope(|scope| {
+            for lane in self.lanes {
+                let limit = self.limit(lane, end);
+                let how = Move { block: self.block, limit, halt: &halt, over: &over };
+                let (plan, ended) = (self.plan, &ended);
+                let work = move || {
+                    wake_exactly();
+                    lane.work(plan, &how);
+                    ended.ring();
+                };
+                Builder::new()
+                    .stack_size(STACK)
+                    .name("flow".into())
+                    .spawn_scoped(scope, work)
+                    .map_err(|e| {
+                        over.ring();
+                        halt.ring();
+                        quell_sys::SysError::io("start a thread for a stream", &e)
+                    })?;
+            }
+            if let Some(method) = method {
+                let (plan, window, halt, loaded) = (self.plan, &window, &halt, &loaded);
+                scope.spawn(move || {
+                    let found = latency::loaded(plan, method, window, halt);
+                    *loaded.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                });
+            }
+            let mut watch = Watch::new(self.lanes, origin, start, self.plan);
+            let result = self.watch(&mut watch, end, stop, &ended, tell);
+            let cpu = CpuTimes::now().since(&watch.cpu);
+            halt.ring();
+            tell(Progress::Ending);
+            let after = look::counters(self.device.as_deref());
+            let result = result.map(|over_why| {
+                let ours = self.results(&watch, cpu, &counters, &after);
+                let theirs = match &over_why {
+                    Over::Broke(why) => Err(why.clone()),
+                    Over::Complete | Over::Stopped => self.trade(&ours).map_err(|e| e.to_string()),
+                };
+                (over_why, ours, theirs)
+            });
+            over.ring();
+            // Senders that are stuck in the kernel, as those of zero copy, come free.
+            if matches!(&result, Err(_) | Ok((_, _, Err(_)))) {
+                self.lanes.iter().for_each(Lane::close);
+            }
+            result.map(|result| (result, after, watch))
+        })?;
+        let ((why, ours, theirs), after, watch) = watched;
+        match loaded.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Ok(samples) => latency.loaded = samples,
+            Err(error) => {
+                latency.note = Some(format!("latency beside the load was not measured: {error}"))
+            }
+        }
+        let broke = theirs.as_ref().err().cloned();
+        Ok(Outcome {
+            plan: self.plan.clone(),
+            started: SystemTime::UNIX_EPOCH,
+            cookie: String::new(),
+            block: self.block,
+            control_mss: None,
+            control_rtt_us: None,
+            path_mtu: None,
+            seconds: watch.seconds(),
+            lanes: watch.outcomes(),
+            intervals: watch.intervals,
+            ours,
+            theirs: theirs.ok(),
+            here: Some(look::counted(&counters, &after)),
+            latency,
+            broke,
+            stopped: matches!(why, Over::Stopped),
+        })
+    }
+
+    fn limit(&self, lane: &Lane, end: Option<u64>) -> Limit {
+        match (self.plan.amount, lane.sends) {
+            (Amount::Time(_), true) => Limit { bytes: None, end_ns: end },
+            // Receivers take what comes until all is over.
+            (Amount::Time(_), false) => Limit::NONE,
+            (Amount::Bytes(bytes), true) => {
+                // The first gets what can't be shared.
+                let streams = u64::from(self.plan.streams);
+                let rest = if lane.id == 1 { bytes % streams } else { 0 };
+                Limit::bytes(bytes / streams + rest)
+            }
+            (Amount::Bytes(bytes), false) if self.plan.streams == 1 => Limit::bytes(bytes),
+            (Amount::Bytes(_), false) => Limit::NONE,
+        }
+    }
+
+    /// Looks at the streams until the data is through.
+    fn watch(
+        &self,
+        watch: &mut Watch<'_>,
+        end: Option<u64>,
+        stop: &Bell,
+        ended: &Bell,
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Over, FlowError> {
+        wake_exactly();
+        let mut alarm = Alarm::new()?;
+        let mut last_bytes = None;
+        loop {
+            let now = monotonic_ns();
+            let is_over = match end {
+                Some(end) => now >= end,
+                None => self.all_through(watch, now, &mut last_bytes),
+            };
+            watch.look(now, is_over, tell);
+            if is_over {
+                return Ok(Over::Complete);
+            }
+            if let Some(why) = self.broken()? {
+                watch.look(monotonic_ns(), true, tell);
+                return Ok(Over::Broke(why));
+            }
+            let close = end.is_none().then_some(now + CLOSE_LOOK_NS);
+            let next = [end, close].into_iter().flatten().fold(watch.due(now), u64::min);
+            alarm.set(Some(next))?;
+            let mut fds =
+                [readable(&self.talk.stream), readable(stop), readable(&alarm), readable(ended)];
+            wait(&mut fds)?;
+            let (said, stopped) = (came(&fds[0]), came(&fds[1]));
+            ended.silence();
+            if said || stopped {
+                watch.look(monotonic_ns(), true, tell);
+            }
+            if said {
+                let quiet = Bell::new()?;
+                let why = match self.talk.next("during the test", &quiet) {
+                    Ok(state) => format!("the server said {state:?} in the middle of the test"),
+                    Err(error) => error.to_string(),
+                };
+                return Ok(Over::Broke(why));
+            }
+            if stopped {
+                return Ok(Over::Stopped);
+            }
+        }
+    }
+
+    /// Whether a test of so many bytes is through.
+    fn all_through(&self, watch: &Watch<'_>, now: u64, last_bytes: &mut Option<u64>) -> bool {
+        let Amount::Bytes(bytes) = self.plan.amount else { return false };
+        let sent = self.lanes.iter().filter(|lane| lane.sends).all(|lane| lane.ended().is_some());
+        if !sent {
+            return false;
+        }
+        let since = *last_bytes.get_or_insert(now);
+        let late = now.saturating_sub(since) > LAST_BYTES_NS;
+        let acked = self.lanes.iter().filter(|lane| lane.sends).all(Lane::all_acknowledged);
+        let receives = self.plan.direction != Direction::Up;
+        let came: u64 = self
+            .lanes
+            .iter()
+            .filter(|lane| !lane.sends)
+            .map(|lane| lane.mark(watch.window_t(now)).moment.bytes)
+            .sum();
+        match receives {
+            // Only what is sent has an end that is not the receiver's.
+            true => came >= bytes && (acked || late),
+            false => acked || late,
+        }
+    }
+
+    /// Why a stream ended before its time, if one did; the server knows best.
+    fn broken(&self) -> Result<Option<String>, FlowError> {
+        let failed = self.lanes.iter().find_map(|lane| match lane.ended() {
+            Some(Err(error)) => Some((lane.id, error.to_string())),
+            Some(Ok(Ended::Closed)) => Some((lane.id, "the server closed it".into())),
+            _ => None,
+        });
+        let Some((id, error)) = failed else { return Ok(None) };
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(monotonic_ns() + WHY_NS))?;
+        let mut fds = [readable(&self.talk.stream), readable(&alarm)];
+        wait(&mut fds)?;
+        let said = came(&fds[0])
+            .then(|| self.talk.next("during the test", &Bell::new().ok()?).err())
+            .flatten();
+        Ok(Some(match said {
+            Some(said) => said.to_string(),
+            None => format!("stream {id} broke: {error}"),
+        }))
+    }
+
+    fn trade(&self, ours: &Results) -> Result<Results, FlowError> {
+        // Who wants it to end has said so already; a second time ends the program.
+        let quiet = Bell::new()?;
+        self.talk.say(State::TestEnd, "after the data", &quiet)?;
+        let mut theirs = self.talk.trade(ours, &quiet)?;
+        // The server's times begin with its data; ours with what counts.
+        let omit = self.plan.omit.nanos().cast_signed();
+        let parts = theirs.quell.iter_mut().flat_map(|part| &mut part.streams);
+        for moment in parts.flat_map(|part| &mut part.moments) {
+            moment.t_ns = moment.t_ns.saturating_sub(omit);
+        }
+        Ok(theirs)
+    }
+
+    fn results(
+        &self,
+        watch: &Watch<'_>,
+        cpu: look::CpuShare,
+        before: &HostCounters,
+        after: &HostCounters,
+    ) -> Results {
+        let lanes = watch.outcomes();
+        let sends = self.lanes.iter().any(|lane| lane.sends);
+        let tcp = self.plan.transport == Transport::Tcp;
+        let host = Host {
+            quell: env!("CARGO_PKG_VERSION").into(),
+            kernel: nix::sys::utsname::uname()
+                .map(|uname| uname.release().to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+            cpu_busy: cpu.host_busy,
+        };
+        let streams = lanes.iter().map(|lane| self.stream_result(lane, watch.seconds())).collect();
+        let parts = lanes.iter().map(part).collect();
+        Results {
+            cpu_util_total: cpu.user + cpu.system,
+            cpu_util_user: cpu.user,
+            cpu_util_system: cpu.system,
+            sender_has_retransmits: if sends { i32::from(tcp) } else { -1 },
+            congestion_used: lanes.first().and_then(|lane| lane.congestion.clone()),
+            streams,
+            quell: (!self.plan.plain).then(|| Part {
+                version: 1,
+                host,
+                before: Some(*before),
+                after: Some(*after),
+                streams: parts,
+            }),
+            ..Results::default()
+        }
+    }
+
+    fn stream_result(&self, lane: &LaneOutcome, seconds: f64) -> StreamResult {
+        let udp = self.plan.transport == Transport::Udp;
+        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let packets = if lane.sends { lane.mark.moment.packets } else { lane.mark.expected };
+        StreamResult {
+            id: lane.id,
+            bytes: lane.mark.moment.bytes,
+            retransmits: if lane.sends && !udp { signed(lane.mark.moment.retransmits) } else { -1 },
+            jitter: lane.mark.jitter_ns as f64 / 1e9,
+            errors: signed(lane.mark.moment.lost),
+            omitted_errors: udp.then_some(0),
+            packets: signed(packets),
+            omitted_packets: udp.then_some(0),
+            start_time: 0.0,
+            end_time: seconds,
+        }
+    }
+}
+
+/// What this end tells a Quell of a stream. Its states over time stay here: the server has its own.
+pub(crate) fn part(lane: &LaneOutcome) -> PartStream {
+    let gaps = lane.gaps.as_ref().map(|gaps| {
+        gaps.counts().map(|(bucket, n)| (quell_stats::log_histogram::highest(bucket), n)).collect()
+    });
+    PartStream {
+        id: lane.id,
+        congestion: lane.congestion.clone().filter(|_| lane.sends),
+        mss: lane.mss,
+        send_buffer: lane.buffers.0,
+        receive_buffer: lane.buffers.1,
+        out_of_order: lane.mark.reordered,
+        duplicates: lane.mark.duplicates,
+        socket_dropped: lane.mark.socket_dropped,
+        gaps: gaps.unwrap_or_default(),
+        moments: Vec::new(),
+    }
+}
+
+/// Looks at streams at round times.
+struct Watch<'a> {
+    lanes: &'a [Lane],
+    origin: u64,
+    start: u64,
+    look_ns: u64,
+    report_ns: u64,
+    next_look: u64,
+    next_report: u64,
+    /// Whether counting has begun.
+    counting: bool,
+    /// At the origin, at the last report, and now; one a lane.
+    begun: Vec<Mark>,
+    begun_gaps: Vec<Option<LogHistogram>>,
+    reported: Vec<Mark>,
+    now: Vec<Mark>,
+    gaps: Vec<Option<LogHistogram>>,
+    reported_ns: u64,
+    now_ns: u64,
+    begun_ns: u64,
+    moments: Vec<Vec<Moment>>,
+    intervals: Vec<Interval>,
+    cpu: CpuTimes,
+}
+
+impl<'a> Watch<'a> {
+    fn new(lanes: &'a [Lane], origin: u64, start: u64, plan: &Plan) -> Self {
+        let planned = match plan.amount {
+            Amount::Time(time) => time.nanos() + plan.omit.nanos(),
+            Amount::Bytes(_) => 60_000_000_000,
+        };
+        let zero = vec![Mark::default(); lanes.len()];
+        Self {
+            lanes,
+            origin,
+            start,
+            look_ns: LOOK_NS.max(planned / MOST_LOOKS),
+            report_ns: plan.interval.nanos(),
+            next_look: start,
+            next_report: start + plan.interval.nanos(),
+            counting: origin == start,
+            begun: zero.clone(),
+            begun_gaps: vec![None; lanes.len()],
+            reported: zero.clone(),
+            now: zero,
+            gaps: vec![None; lanes.len()],
+            reported_ns: start,
+            now_ns: start,
+            begun_ns: start,
+            moments: vec![Vec::new(); lanes.len()],
+            intervals: Vec::new(),
+            cpu: CpuTimes::now(),
+        }
+    }
+
+    fn window_t(&self, at: u64) -> i64 {
+        at.wrapping_sub(self.origin).cast_signed()
+    }
+
+    /// When to look next.
+    fn due(&self, now: u64) -> u64 {
+        let boundary = if self.counting { u64::MAX } else { self.origin };
+        self.next_look.min(self.next_report).min(boundary).max(now + 1)
+    }
+
+    /// Looks, if it is time or the last time.
+    fn look(&mut self, now: u64, last: bool, tell: &mut dyn FnMut(Progress<'_>)) {
+        let boundary = !self.counting && now >= self.origin;
+        let report = now >= self.next_report;
+        if !(last || boundary || report || now >= self.next_look) {
+            return;
+        }
+        let t_ns = self.window_t(now);
+        for (place, lane) in self.lanes.iter().enumerate() {
+            let mut mark = lane.mark(t_ns);
+            // A connection that is gone has forgotten what it counted.
+            if mark.moment.pmtu == 0 && self.now[place].moment.pmtu > 0 {
+                mark.moment = Moment { t_ns, bytes: mark.moment.bytes, ..self.now[place].moment };
+            }
+            self.now[place] = mark;
+            if self.moments[place].last().is_none_or(|last| last.t_ns < t_ns) {
+                self.moments[place].push(mark.moment);
+            }
+        }
+        self.now_ns = now;
+        while self.next_look <= now {
+            self.next_look += self.look_ns;
+        }
+        let worth_telling = now - self.reported_ns > self.report_ns / 20;
+        if report || boundary || (last && worth_telling) {
+            self.report(now, tell);
+        }
+        if boundary {
+            self.counting = true;
+            self.begun.clone_from(&self.now);
+            self.begun_ns = now;
+            self.begun_gaps = self.lanes.iter().map(Lane::gaps).collect();
+            self.cpu = CpuTimes::now();
+            self.next_report = self.origin + self.report_ns;
+        }
+        if last {
+            self.gaps = self.lanes.iter().map(Lane::gaps).collect();
+        }
+    }
+
+    fn report(&mut self, now: u64, tell: &mut dyn FnMut(Progress<'_>)) {
+        let seconds = |at: u64| self.window_t(at) as f64 / 1e9;
+        let lanes = self.lanes.iter().enumerate().map(|(place, lane)| IntervalLane {
+            id: lane.id,
+            sends: lane.sends,
+            mark: self.now[place].since(&self.reported[place]),
+        });
+        let interval = Interval {
+            start_s: seconds(self.reported_ns),
+            end_s: seconds(now),
+            omitted: !self.counting,
+            lanes: lanes.collect(),
+        };
+        tell(Progress::Interval(&interval));
+        self.intervals.push(interval);
+        self.reported.clone_from(&self.now);
+        self.reported_ns = now;
+        while self.next_report <= now {
+            self.next_report += self.report_ns;
+        }
+    }
+
+    /// How long was counted.
+    fn seconds(&self) -> f64 {
+        match self.counting {
+            true => self.now_ns.saturating_sub(self.begun_ns.max(self.start)) as f64 / 1e9,
+            false => 0.0,
+        }
+    }
+
+    fn outcomes(&self) -> Vec<LaneOutcome> {
+        let each = self.lanes.iter().enumerate().map(|(place, lane)| {
+            let gaps = match (&self.gaps[place], &self.begun_gaps[place]) {
+                (Some(all), Some(before)) => Some(all.since(before)),
+                (all, _) => all.clone(),
+            };
+            LaneOutcome {
+                id: lane.id,
+                number: lane.number(),
+                sends: lane.sends,
+                local: lane.local,
+                remote: lane.remote,
+                mark: match self.counting {
+                    true => self.now[place].since(&self.begun[place]),
+                    false => Mark::default(),
+                },
+                moments: self.moments[place].clone(),
+                gaps,
+                congestion: lane.congestion(),
+                mss: lane.mss(),
+                buffers: lane.buffers(),
+            }
+        });
+        each.collect()
+    }
+}

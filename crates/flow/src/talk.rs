@@ -1,0 +1,158 @@
+//! The control connection: what the two ends say to each other around a test.
+
+use crate::{FlowError, Plan};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::secret::nonce;
+use quell_sys::socket::exchange::{Exchange, ExchangeError};
+use quell_sys::socket::preface::prove;
+use quell_sys::socket::stream::{Connected, Stream, StreamOptions};
+use quell_sys::wait::Bell;
+use quell_wire::iperf3::{self, Cookie, Parameters, Results, State};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+/// How long a connection may take to come about, in seconds.
+pub(crate) const CONNECT_S: u64 = 10;
+/// How long the server may take for its next word before and after the data, in seconds. After it, words wait behind what is queued on
+/// the path.
+pub(crate) const ANSWER_S: u64 = 15;
+
+/// The connection on which both ends talk.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    pub stream: Stream,
+    pub server: SocketAddr,
+    pub cookie: Cookie,
+}
+
+/// Connects to an address by the plan's way.
+pub(crate) fn connect(
+    plan: &Plan,
+    to: SocketAddr,
+    options: &StreamOptions,
+    stop: &Bell,
+) -> Result<Stream, FlowError> {
+    let stream = Stream::new(to.is_ipv6(), options)?;
+    plan.way.apply(stream.as_fd(), to.is_ipv6())?;
+    reach(stream, to, stop)
+}
+
+/// Connects a socket that is ready for it.
+pub(crate) fn reach(stream: Stream, to: SocketAddr, stop: &Bell) -> Result<Stream, FlowError> {
+    let deadline = monotonic_ns() + CONNECT_S * 1_000_000_000;
+    match stream.connect(to, deadline, stop) {
+        Ok(Connected::Yes) => Ok(stream),
+        Ok(Connected::NoAnswer) => Err(FlowError::Silent(to, CONNECT_S)),
+        Ok(Connected::Stopped) => Err(FlowError::Stopped),
+        Err(error) if error.errno == nix::errno::Errno::ECONNREFUSED => Err(FlowError::Refused(to)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Talk {
+    /// Connects; both prove their secret where there is one.
+    pub fn open(plan: &Plan, stop: &Bell) -> Result<Self, FlowError> {
+        let stream = connect(plan, plan.control, &StreamOptions::default(), stop)?;
+        if let Some(secret) = &plan.secret {
+            let deadline = monotonic_ns() + ANSWER_S * 1_000_000_000;
+            prove(&mut Exchange::new(&stream, Some(deadline), stop)?, secret)?;
+        }
+        let (one, two) = (nonce()?, nonce()?);
+        let mut random = [0; iperf3::COOKIE - 1];
+        for (to, from) in random.iter_mut().zip(one.iter().chain(&two)) {
+            *to = *from;
+        }
+        Ok(Self { stream, server: plan.control, cookie: Cookie::from_random(&random) })
+    }
+
+    fn exchange<'a>(&'a self, stop: &'a Bell) -> Result<Exchange<'a>, FlowError> {
+        let deadline = monotonic_ns() + ANSWER_S * 1_000_000_000;
+        Ok(Exchange::new(&self.stream, Some(deadline), stop)?)
+    }
+
+    fn failed(&self, error: ExchangeError, when: &'static str) -> FlowError {
+        FlowError::from_exchange(error, self.server, when, ANSWER_S)
+    }
+
+    /// Says who we are and what is to be measured, until the server wants the data connections.
+    pub fn introduce(&self, parameters: &Parameters, stop: &Bell) -> Result<(), FlowError> {
+        let when = "before the test";
+        match self.exchange(stop)?.write(self.cookie.bytes()) {
+            // A busy server hangs up at once; its word may still wait to be read.
+            Ok(()) | Err(ExchangeError::Closed) => {}
+            Err(error) => return Err(self.failed(error, when)),
+        }
+        self.expect(State::ParamExchange, when, stop)?;
+        let frame = iperf3::frame(parameters)
+            .map_err(|e| FlowError::Parameter(format!("the parameters can't be told: {e}")))?;
+        self.exchange(stop)?.write(&frame).map_err(|e| self.failed(e, when))?;
+        self.expect(State::CreateStreams, "when it was told what to measure", stop)
+    }
+
+    /// Waits for this state, and no other.
+    pub fn expect(&self, state: State, when: &'static str, stop: &Bell) -> Result<(), FlowError> {
+        match self.next(when, stop)? {
+            next if next == state => Ok(()),
+            next => Err(FlowError::Foreign(
+                self.server,
+                when,
+                format!("it said {next:?} where {state:?} was due"),
+            )),
+        }
+    }
+
+    /// The server's next state; those that end a test are errors.
+    pub fn next(&self, when: &'static str, stop: &Bell) -> Result<State, FlowError> {
+        let mut exchange = self.exchange(stop)?;
+        let mut byte = [0];
+        exchange.read(&mut byte).map_err(|e| self.failed(e, when))?;
+        match State::read(byte[0]) {
+            Some(State::AccessDenied) => Err(FlowError::Busy(self.server)),
+            Some(State::ServerTerminate) => Err(FlowError::Ended(self.server, when)),
+            Some(State::ServerError) => {
+                let mut words = [0; 8];
+                // A server that says no more has failed all the same.
+                let _ = exchange.read(&mut words);
+                let word = |at: usize| {
+                    i32::from_be_bytes(words[at..at + 4].try_into().unwrap_or_default())
+                };
+                Err(FlowError::Server { server: self.server, code: word(0), errno: word(4) })
+            }
+            Some(state) => Ok(state),
+            None => {
+                let what = format!("its byte {} means nothing", byte[0]);
+                Err(FlowError::Foreign(self.server, when, what))
+            }
+        }
+    }
+
+    /// Says where the test stands.
+    pub fn say(&self, state: State, when: &'static str, stop: &Bell) -> Result<(), FlowError> {
+        self.exchange(stop)?.write(&[state.byte()]).map_err(|e| self.failed(e, when))
+    }
+
+    /// Ends the test: both tell what they saw.
+    pub fn trade(&self, ours: &Results, stop: &Bell) -> Result<Results, FlowError> {
+        let when = "after the data";
+        self.expect(State::ExchangeResults, when, stop)?;
+        let frame = iperf3::frame(ours)
+            .map_err(|e| FlowError::Parameter(format!("the results can't be told: {e}")))?;
+        let mut exchange = self.exchange(stop)?;
+        let failed = |e| self.failed(e, when);
+        exchange.write(&frame).map_err(failed)?;
+        let mut length = [0; iperf3::LENGTH];
+        exchange.read(&mut length).map_err(failed)?;
+        let foreign = |what: String| FlowError::Foreign(self.server, when, what);
+        let length = iperf3::length(length, iperf3::LONGEST_RESULTS).ok_or_else(|| {
+            foreign(format!("it announces results of more than {} bytes", iperf3::LONGEST_RESULTS))
+        })?;
+        let mut text = vec![0; length];
+        exchange.read(&mut text).map_err(failed)?;
+        let theirs = iperf3::read(&text).map_err(|e| foreign(format!("its results: {e}")))?;
+        // What is left is courtesy.
+        if self.expect(State::DisplayResults, when, stop).is_ok() {
+            let _ = self.say(State::IperfDone, when, stop);
+        }
+        Ok(theirs)
+    }
+}

@@ -1,0 +1,247 @@
+//! Against an unmodified `iperf3 -s`, over the loopback interface. Where none is installed the tests say so; that is proven by trying to
+//! start it.
+
+use quell_flow::{Amount, Direction, FlowError, Outcome, Plan, Progress, Transport, run};
+use quell_sys::wait::Bell;
+use quell_units::Span;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+
+/// An iperf3 server that listens.
+struct Server {
+    child: Child,
+    at: SocketAddr,
+}
+
+impl Server {
+    /// None where iperf3 is not installed.
+    fn start() -> Option<Self> {
+        for _ in 0..5 {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let port = free.port().to_string();
+            let child = Command::new("iperf3")
+                .args(["-s", "-B", "127.0.0.1", "--forceflush", "-p", &port])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn();
+            let mut child = match child {
+                Ok(child) => child,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    eprintln!("skipped: there is no iperf3 on this machine ({error})");
+                    return None;
+                }
+                Err(error) => panic!("iperf3 can't be started: {error}"),
+            };
+            let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            // It ends at once where somebody took the port meanwhile.
+            if lines.map_while(Result::ok).any(|line| line.contains("listening")) {
+                return Some(Self { child, at: free });
+            }
+            let _ = child.wait();
+        }
+        panic!("iperf3 never listened");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn plan(server: &Server) -> Plan {
+    Plan {
+        amount: Amount::Time(Span::from_millis(600)),
+        interval: Span::from_millis(200),
+        latency: false,
+        ..Plan::new("loopback", server.at)
+    }
+}
+
+fn measured(plan: &Plan) -> Outcome {
+    let outcome = run(plan, &Bell::new().unwrap(), &mut |_| {}).unwrap();
+    assert_eq!(outcome.broke, None);
+    outcome
+}
+
+fn near(one: u64, other: u64) -> bool {
+    one.abs_diff(other) * 10 <= one.max(other)
+}
+
+#[test]
+fn tcp_goes_up_and_both_ends_tell_about_the_same_bytes() {
+    let Some(server) = Server::start() else { return };
+    let plan = Plan { rate: Some(80_000_000), ..plan(&server) };
+    let outcome = measured(&plan);
+    let theirs = outcome.theirs.as_ref().unwrap();
+    assert!(!outcome.quell_server() && theirs.quell.is_none());
+    let (sent, came) = (outcome.lanes[0].mark.moment.bytes, theirs.streams[0].bytes);
+    assert!(near(sent, came), "{sent} {came}");
+    // 80 Mbit/s for 0.6 s, give or take what a busy machine does.
+    assert!((1_000_000..9_000_000).contains(&sent), "{sent}");
+    assert!(outcome.intervals.len() >= 2, "{:?}", outcome.intervals.len());
+    assert!(outcome.lanes[0].moments.len() >= 3);
+    assert!(outcome.lanes[0].mark.moment.srtt_us > 0);
+}
+
+#[test]
+fn tcp_comes_down_over_several_connections() {
+    let Some(server) = Server::start() else { return };
+    let plan = Plan {
+        direction: Direction::Down,
+        streams: 3,
+        rate: Some(20_000_000),
+        plain: true,
+        ..plan(&server)
+    };
+    let outcome = measured(&plan);
+    let theirs = outcome.theirs.as_ref().unwrap();
+    for (ours, theirs) in outcome.lanes.iter().zip(&theirs.streams) {
+        assert_eq!(ours.id, theirs.id);
+        assert!(!ours.sends && ours.mark.moment.bytes > 0);
+        assert!(theirs.retransmits >= 0, "the sender knows");
+    }
+}
+
+#[test]
+fn both_directions_at_once_have_their_streams_in_order() {
+    let Some(server) = Server::start() else { return };
+    let plan = Plan { direction: Direction::Both, rate: Some(20_000_000), ..plan(&server) };
+    let outcome = measured(&plan);
+    let ids: Vec<_> = outcome.lanes.iter().map(|lane| (lane.id, lane.sends)).collect();
+    assert_eq!(ids, [(1, true), (3, false)]);
+    assert!(outcome.lanes.iter().all(|lane| lane.mark.moment.bytes > 100_000), "{outcome:?}");
+    let theirs = outcome.theirs.as_ref().unwrap();
+    assert!(near(outcome.lanes[0].mark.moment.bytes, theirs.streams[0].bytes));
+}
+
+#[test]
+fn udp_datagrams_are_counted_the_same_at_both_ends_either_way() {
+    let Some(server) = Server::start() else { return };
+    for direction in [Direction::Up, Direction::Down] {
+        let plan = Plan {
+            transport: Transport::Udp,
+            direction,
+            rate: Some(8_000_000),
+            block: Some(1000),
+            ..plan(&server)
+        };
+        let outcome = measured(&plan);
+        let theirs = outcome.theirs.as_ref().unwrap();
+        let (ours, packets) = (outcome.lanes[0].mark.moment.packets, theirs.streams[0].packets);
+        // 1000 datagrams a second for 0.6 s.
+        assert!((200..=700).contains(&ours), "{direction:?}: {ours}");
+        assert!(near(ours, packets as u64), "{direction:?}: {ours} here, {packets} there");
+        let lost = if direction == Direction::Up {
+            theirs.streams[0].errors
+        } else {
+            outcome.lanes[0].mark.moment.lost as i64
+        };
+        assert!(lost * 10 <= packets, "{direction:?}: {lost} of {packets}");
+    }
+}
+
+#[test]
+fn so_many_bytes_are_sent_and_no_more() {
+    let Some(server) = Server::start() else { return };
+    let plan = Plan { amount: Amount::Bytes(5_000_001), streams: 2, ..plan(&server) };
+    let outcome = measured(&plan);
+    let sent: u64 = outcome.lanes.iter().map(|lane| lane.mark.moment.bytes).sum();
+    let came: u64 = outcome.theirs.unwrap().streams.iter().map(|stream| stream.bytes).sum();
+    assert_eq!((sent, came), (5_000_001, 5_000_001));
+}
+
+#[test]
+fn what_is_omitted_is_not_counted() {
+    let Some(server) = Server::start() else { return };
+    let plan = Plan {
+        omit: Span::from_secs(1),
+        rate: Some(80_000_000),
+        plain: true,
+        amount: Amount::Time(Span::from_millis(500)),
+        ..plan(&server)
+    };
+    let outcome = measured(&plan);
+    let bytes = outcome.lanes[0].mark.moment.bytes;
+    assert!(bytes < 8_000_000, "1.5 s of 80 Mbit/s would be 15 MB, not {bytes}");
+    assert!((0.45..2.0).contains(&outcome.seconds), "{}", outcome.seconds);
+    assert!(
+        outcome.intervals.iter().any(|i| i.omitted) && outcome.intervals.iter().any(|i| !i.omitted)
+    );
+    assert!(outcome.lanes[0].moments[0].t_ns < 0);
+}
+
+#[test]
+fn a_busy_server_says_so() {
+    let Some(server) = Server::start() else { return };
+    let long =
+        Plan { amount: Amount::Time(Span::from_secs(30)), rate: Some(1_000_000), ..plan(&server) };
+    let stop = Bell::new().unwrap();
+    std::thread::scope(|scope| {
+        let (started, runs) = std::sync::mpsc::channel();
+        let (long, bell) = (&long, &stop);
+        let first = scope.spawn(move || {
+            run(long, bell, &mut |progress| {
+                if matches!(progress, Progress::Started(_)) {
+                    started.send(()).unwrap();
+                }
+            })
+        });
+        runs.recv().unwrap();
+        let second = run(&plan(&server), &Bell::new().unwrap(), &mut |_| {});
+        assert!(matches!(second, Err(FlowError::Busy(_))), "{second:?}");
+        stop.ring();
+        let first = first.join().unwrap().unwrap();
+        assert!(first.stopped && first.theirs.is_some() && first.broke.is_none());
+    });
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_what_was_measured() {
+    let Some(mut server) = Server::start() else { return };
+    let long =
+        Plan { amount: Amount::Time(Span::from_secs(30)), rate: Some(8_000_000), ..plan(&server) };
+    let mut killed = 0;
+    let at = server.at;
+    let outcome = run(&long, &Bell::new().unwrap(), &mut |progress| {
+        if matches!(progress, Progress::Interval(_)) {
+            killed += 1;
+            if killed == 2 {
+                server.child.kill().unwrap();
+                server.child.wait().unwrap();
+            }
+        }
+    })
+    .unwrap();
+    let broke = outcome.broke.unwrap();
+    assert!(broke.contains(&at.to_string()) || broke.contains("broke"), "{broke}");
+    assert!(outcome.lanes[0].mark.moment.bytes > 0 && outcome.theirs.is_none());
+    assert!(outcome.seconds < 20.0);
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_named() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = run(&Plan::new("loopback", free), &Bell::new().unwrap(), &mut |_| {}).unwrap_err();
+    assert_eq!(error, FlowError::Refused(free));
+}
+
+#[test]
+fn a_server_that_speaks_something_else_is_foreign() {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"SSH-2.0-OpenSSH\r\n").unwrap();
+            // Until the client hangs up.
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let plan = Plan { latency: false, ..Plan::new("loopback", at) };
+        let error = run(&plan, &Bell::new().unwrap(), &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("does not speak"), "{error}");
+    });
+}

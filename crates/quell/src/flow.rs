@@ -1,0 +1,295 @@
+//! `quell flow`: throughput to a server, and what it does to a ping beside it.
+//!
+//! ```text
+//!   FlowArgs ──► Plan (quell_flow) ──► run ──┬─► text: live lines, headline, working
+//!                                            ├─► JSON, or iperf3's
+//!                                            └─► a run (--save)
+//! ```
+
+mod amounts;
+mod json;
+mod save;
+mod text;
+
+use crate::args::Place;
+use crate::failure::Failure;
+use amounts::{bits, seconds, size};
+use clap::{Args, ValueEnum};
+use quell_flow::{Amount, Direction, FlowError, Outcome, Plan, Progress, Transport};
+use quell_sys::socket::Way;
+use quell_sys::wait::Bell;
+use quell_units::{Dscp, Ecn, Span, Tos};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Options of `quell flow`.
+#[derive(Debug, Args)]
+pub struct FlowArgs {
+    /// The server: HOST, HOST:PORT, ADDRESS, [IPv6]:PORT
+    pub host: String,
+    /// Port of the server
+    #[arg(short, long, default_value_t = quell_wire::iperf3::PORT)]
+    pub port: u16,
+    /// UDP instead of TCP
+    #[arg(short, long)]
+    pub udp: bool,
+    /// The server sends
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    pub reverse: bool,
+    /// Both send at once
+    #[arg(long)]
+    pub bidir: bool,
+    /// Streams in each direction
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1)]
+    pub parallel: u32,
+    /// How long: 10, 500ms, 2min
+    #[arg(short, long, value_name = "TIME", default_value = "10", value_parser = seconds)]
+    pub time: Span,
+    /// So many bytes instead, all streams together: 100M, 1GiB
+    #[arg(short = 'n', long, value_name = "SIZE", value_parser = size, conflicts_with = "time")]
+    pub bytes: Option<u64>,
+    /// Time at the start that does not count
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = seconds)]
+    pub omit: Span,
+    /// Bits a second of each stream: 100M, 2.5Gbit; 0 is unlimited [default: unlimited for TCP, 1M for UDP]
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = bits)]
+    pub bitrate: Option<u64>,
+    /// Most bits a second that the sender's kernel lets out of each stream, packet by packet (TCP)
+    #[arg(long, visible_alias = "fq-rate", value_name = "RATE", value_parser = bits, conflicts_with = "udp")]
+    pub pacing: Option<u64>,
+    /// Bytes of each write or datagram [default: 128K for TCP, what fits in a packet for UDP]
+    #[arg(short, long, value_name = "SIZE", value_parser = size)]
+    pub length: Option<u64>,
+    /// Socket buffers, which bound the window: 256K, 4M
+    #[arg(short, long, value_name = "SIZE", value_parser = size)]
+    pub window: Option<u64>,
+    /// Maximum segment size of TCP in bytes
+    #[arg(short = 'M', long, value_name = "BYTES", conflicts_with = "udp")]
+    pub set_mss: Option<u32>,
+    /// TCP_NODELAY
+    #[arg(short = 'N', long)]
+    pub no_delay: bool,
+    /// Congestion control; a list gives each stream its own: cubic,bbr
+    #[arg(short = 'C', long, value_name = "NAME[,NAME]", value_delimiter = ',')]
+    pub congestion: Vec<String>,
+    /// DSCP: a number, or a name as EF, CS1, AF41
+    #[arg(long, value_name = "DSCP", conflicts_with = "tos")]
+    pub dscp: Option<Dscp>,
+    /// TOS byte: a number, or a name as EF, low-delay
+    #[arg(short = 'S', long, value_name = "TOS")]
+    pub tos: Option<Tos>,
+    /// The two ECN bits of each datagram (for TCP they are negotiated: sysctl net.ipv4.tcp_ecn)
+    #[arg(long, value_enum, requires = "udp")]
+    pub ecn: Option<EcnMark>,
+    /// The payload is not copied on its way out
+    #[arg(short = 'Z', long)]
+    pub zerocopy: bool,
+    /// Time between reports
+    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = seconds)]
+    pub interval: Span,
+    /// Tell which window the rate needs, and whether the socket got it (TCP)
+    #[arg(long, conflicts_with = "udp")]
+    pub bdp: bool,
+    /// No pings beside the load
+    #[arg(long)]
+    pub no_latency: bool,
+    /// Where both ends talk about the test, if not at the server's address: HOST[:PORT]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub control: Option<String>,
+    /// Own address to send from
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+    /// Device to send by
+    #[arg(long, value_name = "DEVICE")]
+    pub bind_dev: Option<String>,
+    /// IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    #[command(flatten)]
+    pub secret: crate::secret::SecretFile,
+    /// Nothing on the wire but iperf3's own protocol
+    #[arg(long, conflicts_with = "secret_file")]
+    pub iperf3: bool,
+    /// Keep it as a run, for `quell show`, `plot` and `report`
+    #[arg(long)]
+    pub save: bool,
+    #[command(flatten)]
+    pub place: Place,
+    /// Print JSON: Quell's, or with =iperf3 what `iperf3 -J` prints
+    #[arg(short = 'J', long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "quell", value_name = "SCHEMA")]
+    pub json: Option<Schema>,
+}
+
+/// The ECN field of datagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EcnMark {
+    /// ECT(0)
+    Ect0,
+    /// ECT(1)
+    Ect1,
+    /// Congestion experienced
+    Ce,
+}
+
+/// Whose JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Schema {
+    /// Quell's
+    Quell,
+    /// iperf3's
+    Iperf3,
+}
+
+/// `quell flow`.
+pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
+    let plan = plan(args)?;
+    plan.check().map_err(refused)?;
+    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
+    listen(&stop)?;
+    let shown = args.json.is_none();
+    let mut table = text::Live::new(&plan);
+    let mut tell = |progress: Progress<'_>| {
+        if shown && let Some(lines) = table.lines(&progress) {
+            let mut out = std::io::stdout().lock();
+            // A reader that is gone ends the program by its signal.
+            let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+        }
+    };
+    let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(refused)?;
+    let findings = quell_flow::Findings::of(&outcome);
+    match args.json {
+        Some(Schema::Quell) => println!("{:#}", json::document(&outcome, &findings)),
+        Some(Schema::Iperf3) => {
+            println!("{:#}", quell_flow::iperf_json::document(&outcome));
+        }
+        None => print!("{}", text::summary(&outcome, &findings, args.bdp)),
+    }
+    if args.save {
+        let folder = save::save(&args.place.base, &outcome)?;
+        if shown {
+            println!("\nkept as {}; see `quell show`, `quell plot`", folder.display());
+        } else {
+            eprintln!("kept as {}", folder.display());
+        }
+    }
+    verdict(&outcome)
+}
+
+fn verdict(outcome: &Outcome) -> Result<ExitCode, Failure> {
+    if let Some(broke) = &outcome.broke {
+        return Err(Failure::check(format!("{broke}; what was measured until then is above")));
+    }
+    let nothing = outcome.lanes.iter().all(|lane| lane.mark.moment.bytes == 0);
+    match nothing && !outcome.stopped {
+        true => Err(Failure::check("not one byte got through")),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn refused(error: FlowError) -> Failure {
+    match error {
+        FlowError::Parameter(_) => Failure::usage(error),
+        _ => Failure::system(error),
+    }
+}
+
+fn plan(args: &FlowArgs) -> Result<Plan, Failure> {
+    let to = resolve(&args.host, args.port, args)?;
+    let control = match &args.control {
+        Some(control) => resolve(control, to.port(), args)?,
+        None => to,
+    };
+    let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
+    let rate = match (args.bitrate, transport) {
+        (Some(0), _) | (None, Transport::Tcp) => None,
+        (None, Transport::Udp) => Some(quell_flow::UDP_RATE),
+        (rate, _) => rate,
+    };
+    let tos = match (args.dscp, args.tos) {
+        (Some(dscp), _) => dscp.tos_byte(),
+        (None, tos) => tos.unwrap_or_default().byte(),
+    };
+    let ecn = match args.ecn {
+        Some(EcnMark::Ect0) => Ecn::Ect0,
+        Some(EcnMark::Ect1) => Ecn::Ect1,
+        Some(EcnMark::Ce) => Ecn::Ce,
+        None => Tos::from_byte(tos).ecn(),
+    };
+    // A plain iperf3 knows no such thing.
+    let secret = if args.iperf3 { None } else { args.secret.read()? };
+    Ok(Plan {
+        control,
+        transport,
+        direction: match (args.reverse, args.bidir) {
+            (_, true) => Direction::Both,
+            (true, _) => Direction::Down,
+            _ => Direction::Up,
+        },
+        streams: args.parallel,
+        amount: args.bytes.map_or(Amount::Time(args.time), Amount::Bytes),
+        omit: args.omit,
+        rate,
+        pacing: args.pacing.filter(|rate| *rate > 0),
+        block: args.length,
+        window: args.window,
+        mss: args.set_mss,
+        congestion: args.congestion.clone(),
+        tos: Tos::from_byte(tos).with_ecn(ecn).byte(),
+        nodelay: args.no_delay,
+        zero_copy: args.zerocopy,
+        interval: args.interval,
+        way: Way { source: args.bind, device: args.bind_dev.clone() },
+        plain: args.iperf3,
+        latency: !args.no_latency,
+        secret,
+        ..Plan::new(&args.host, to)
+    })
+}
+
+/// The first address of a host, of the family that is wanted.
+fn resolve(host: &str, port: u16, args: &FlowArgs) -> Result<SocketAddr, Failure> {
+    let ipv6 = args.ipv6 || args.bind.is_some_and(|own| own.is_ipv6());
+    let ipv4 = args.ipv4 || args.bind.is_some_and(|own| own.is_ipv4());
+    let family = |a: &SocketAddr| !(ipv4 && a.is_ipv6() || ipv6 && a.is_ipv4());
+    let bare: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    let found = match bare {
+        Some(address) => Ok(vec![SocketAddr::new(address, port)]),
+        None => match host.rsplit_once(':') {
+            Some(_) => host.to_socket_addrs().map(Iterator::collect),
+            None => (host, port).to_socket_addrs().map(Iterator::collect::<Vec<_>>),
+        },
+    };
+    let found = found.map_err(|e| {
+        Failure::usage(format!(
+            "cannot find the host `{host}`: {e}; give HOST, HOST:PORT, an address or [IPv6]:PORT"
+        ))
+    })?;
+    found.into_iter().find(family).ok_or_else(|| {
+        let version = if ipv6 { 6 } else { 4 };
+        Failure::usage(format!("`{host}` has no IPv{version} address"))
+    })
+}
+
+/// The first signal rings the bell, the second ends the program.
+fn listen(stop: &Arc<Bell>) -> Result<(), Failure> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let bell = Arc::clone(stop);
+        let registered =
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&asked)))
+                // SAFETY: ringing is one write(2) to a descriptor that lives as long as the closure; that is async-signal-safe.
+                .and_then(|_| unsafe {
+                    signal_hook::low_level::register(signal, move || bell.ring())
+                });
+        registered.map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Quell's JSON of a test: what was asked, what was found, and everything that was counted.
+
+use quell_flow::{Amount, Direction, Findings, Mark, Outcome};
+use serde_json::{Value, json};
+
+/// The document.
+pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
+    let plan = &outcome.plan;
+    let (seconds, bytes) = match plan.amount {
+        Amount::Time(time) => (Some(time.as_secs_f64()), None),
+        Amount::Bytes(bytes) => (None, Some(bytes)),
+    };
+    let intervals = outcome.intervals.iter().map(|interval| {
+        json!({
+            "start_s": interval.start_s,
+            "end_s": interval.end_s,
+            "omitted": interval.omitted,
+            "up_bits_per_second": interval.rate(true),
+            "down_bits_per_second": interval.rate(false),
+            "streams": interval.lanes.iter().map(|lane| {
+                let mut value = mark(&lane.mark);
+                value["id"] = lane.id.into();
+                value["direction"] = direction(lane.sends).into();
+                value
+            }).collect::<Value>(),
+        })
+    });
+    let streams = outcome.lanes.iter().map(|lane| {
+        let mut value = mark(&lane.mark);
+        value["id"] = lane.id.into();
+        value["direction"] = direction(lane.sends).into();
+        value["local"] = lane.local.to_string().into();
+        value["remote"] = lane.remote.to_string().into();
+        value["congestion"] = lane.congestion.clone().into();
+        value["mss"] = lane.mss.into();
+        value["send_buffer"] = lane.buffers.0.into();
+        value["receive_buffer"] = lane.buffers.1.into();
+        value["moments"] = json!(lane.moments);
+        value
+    });
+    json!({
+        "headline": super::text::headline(outcome, findings),
+        "host": plan.host,
+        "to": plan.to.to_string(),
+        "control": plan.control.to_string(),
+        "server_is_quell": outcome.quell_server(),
+        "transport": plan.transport.name(),
+        "direction": match plan.direction {
+            Direction::Up => "up",
+            Direction::Down => "down",
+            Direction::Both => "both",
+        },
+        "asked": {
+            "seconds": seconds,
+            "bytes": bytes,
+            "omit_s": plan.omit.as_secs_f64(),
+            "streams": plan.streams,
+            "bits_per_second": plan.rate,
+            "pacing_bits_per_second": plan.pacing,
+            "block_bytes": outcome.block,
+            "window_bytes": plan.window,
+            "tos": plan.tos,
+        },
+        "seconds": outcome.seconds,
+        "up": findings.up,
+        "down": findings.down,
+        "latency": {
+            "method": outcome.latency.method,
+            "idle": findings.idle,
+            "loaded": findings.loaded,
+            "added_ms": findings.added_ms,
+            "note": outcome.latency.note,
+        },
+        "bdp": findings.bdp,
+        "here": findings.here,
+        "there": findings.there,
+        "intervals": intervals.collect::<Value>(),
+        "streams": streams.collect::<Value>(),
+        "results": { "here": outcome.ours, "there": outcome.theirs },
+        "stopped": outcome.stopped,
+        "error": outcome.broke,
+    })
+}
+
+fn direction(sends: bool) -> &'static str {
+    if sends { "up" } else { "down" }
+}
+
+fn mark(mark: &Mark) -> Value {
+    let mut value = json!(mark.moment);
+    value["jitter_ms"] = (mark.jitter_ns as f64 / 1e6).into();
+    value["reordered"] = mark.reordered.into();
+    value["duplicates"] = mark.duplicates.into();
+    value["socket_dropped"] = mark.socket_dropped.into();
+    value
+}

@@ -1,0 +1,97 @@
+//! A test as a run: its flows as each end saw them, and its pings.
+
+use crate::failure::Failure;
+use crate::keep::{About, Keep};
+use quell_flow::{Amount, Outcome};
+use quell_model::{Event, FlowSample, Side, TcpState};
+use quell_wire::iperf3::Moment;
+use std::path::{Path, PathBuf};
+
+/// Writes the run under `base`; its folder.
+pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
+    let plan = &outcome.plan;
+    let about = About {
+        name: "flow".into(),
+        scenario: plan.transport.name().to_ascii_lowercase(),
+        title: format!("{} flow to {}", plan.transport.name(), plan.host),
+        task: "flow".into(),
+        clock: "monotonic".into(),
+        seed: 1,
+        window_ns: match plan.amount {
+            Amount::Time(time) => Some(time.nanos()),
+            Amount::Bytes(_) => Some((outcome.seconds * 1e9) as u64),
+        },
+    };
+    let mut keep = Keep::begin(base, &about)?;
+    let parts = outcome.theirs.as_ref().and_then(|theirs| theirs.quell.as_ref());
+    for lane in &outcome.lanes {
+        let direction = if lane.sends { "up" } else { "down" };
+        let stream = match plan.streams {
+            1 => direction.to_owned(),
+            _ => format!("{direction}-{}", lane.id),
+        };
+        let mss = lane.mss.unwrap_or(0);
+        let (here, there) = match lane.sends {
+            true => (Side::Sender, Side::Receiver),
+            false => (Side::Receiver, Side::Sender),
+        };
+        keep.event(&flow(&stream, here, &lane.moments, mss))?;
+        let part = parts.and_then(|parts| parts.streams.iter().find(|part| part.id == lane.id));
+        match part.filter(|part| !part.moments.is_empty()) {
+            Some(part) => {
+                keep.event(&flow(&stream, there, &part.moments, part.mss.unwrap_or(mss)))?;
+            }
+            // A plain iperf3 tells only the sum.
+            None => keep.event(&totals(outcome, &stream, there, lane.id))?,
+        }
+    }
+    let samples = outcome.latency.loaded.clone();
+    if !samples.is_empty() {
+        keep.event(&Event::Echo { stream: quell_flow::latency::STREAM.into(), samples })?;
+    }
+    keep.finish(outcome.broke.clone())
+}
+
+fn flow(stream: &str, side: Side, moments: &[Moment], mss: u32) -> Event {
+    let samples = moments.iter().map(|moment| FlowSample {
+        t_ns: moment.t_ns,
+        side,
+        bytes: moment.bytes,
+        packets: moment.packets,
+        tcp: (side == Side::Sender && moment.srtt_us > 0).then(|| state(moment, mss)),
+    });
+    Event::Flow { stream: stream.into(), samples: samples.collect() }
+}
+
+fn state(moment: &Moment, mss: u32) -> TcpState {
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    TcpState {
+        retransmits: moment.retransmits,
+        cwnd: small(moment.cwnd / u64::from(mss.max(1))),
+        srtt_us: small(moment.srtt_us),
+        min_rtt_us: small(moment.min_rtt_us),
+        delivery_rate: moment.delivery_rate,
+        pacing_rate: if moment.pacing_rate == 0 { u64::MAX } else { moment.pacing_rate },
+        unacked: 0,
+        notsent_bytes: small(moment.unsent),
+    }
+}
+
+fn totals(outcome: &Outcome, stream: &str, side: Side, id: u32) -> Event {
+    let theirs = outcome.theirs.as_ref().and_then(|t| t.streams.iter().find(|s| s.id == id));
+    let at = |seconds: f64, bytes: u64, packets: u64| FlowSample {
+        t_ns: (seconds * 1e9) as i64,
+        side,
+        bytes,
+        packets,
+        tcp: None,
+    };
+    let samples = match theirs {
+        Some(t) => vec![
+            at(0.0, 0, 0),
+            at(t.end_time - t.start_time, t.bytes, u64::try_from(t.packets).unwrap_or(0)),
+        ],
+        None => Vec::new(),
+    };
+    Event::Flow { stream: stream.into(), samples }
+}

@@ -1,0 +1,536 @@
+//! A test in words: lines while it goes, then a headline and the working below it.
+
+use quell_flow::findings::{Bdp, Datagrams, End, Limit, Way};
+use quell_flow::latency::Spread;
+use quell_flow::{Amount, Direction, Findings, Interval, Outcome, Plan, Progress, Transport};
+use quell_wire::iperf3::HostCounters;
+use std::fmt::Write;
+
+/// Widest line.
+const WIDTH: usize = 100;
+
+/// The lines while it goes.
+pub struct Live<'a> {
+    plan: &'a Plan,
+}
+
+impl<'a> Live<'a> {
+    /// Of this test.
+    pub fn new(plan: &'a Plan) -> Self {
+        Self { plan }
+    }
+
+    /// What to print now.
+    pub fn lines(&mut self, progress: &Progress<'_>) -> Option<String> {
+        match progress {
+            Progress::Connected => Some(self.title()),
+            Progress::Started(latency) => Some(match (&latency.note, Spread::of(&latency.idle)) {
+                (Some(note), _) => format!("{}\n{}", sentence(note), self.head()),
+                (None, Some(idle)) => {
+                    let text = format!("idle: a ping takes {} ms", ms(idle.p50_ms));
+                    format!("{text}\n\n{}", self.head())
+                }
+                (None, None) => format!("\n{}", self.head()),
+            }),
+            Progress::Interval(interval) => Some(self.row(interval)),
+            Progress::Ending => None,
+        }
+    }
+
+    fn title(&self) -> String {
+        let plan = self.plan;
+        let way = match plan.direction {
+            Direction::Up => "up (from here)",
+            Direction::Down => "down (to here)",
+            Direction::Both => "up and down at once",
+        };
+        let how_long = match plan.amount {
+            Amount::Time(time) => format!("{time}"),
+            Amount::Bytes(bytes) => self::bytes(bytes),
+        };
+        let streams = match plan.streams {
+            1 => String::new(),
+            n => format!(", {n} streams"),
+        };
+        let rate = match plan.rate {
+            Some(bits) if plan.streams > 1 => format!(", {} each", rate(bits as f64)),
+            Some(bits) => format!(", {}", rate(bits as f64)),
+            None => String::new(),
+        };
+        let (name, to) = (plan.transport.name(), plan.to);
+        sentence(&format!("{name} to {} ({to}), {way}{streams}{rate}, {how_long}", plan.host))
+    }
+
+    fn udp(&self) -> bool {
+        self.plan.transport == Transport::Udp
+    }
+
+    fn head(&self) -> String {
+        let mut head = format!("{:>13}", "seconds");
+        let (up, down) =
+            (self.plan.direction != Direction::Down, self.plan.direction != Direction::Up);
+        if up {
+            let _ = write!(head, "{:>14}", "up Mbit/s");
+        }
+        if down {
+            let _ = write!(head, "{:>14}", "down Mbit/s");
+        }
+        match self.udp() {
+            true if down => {
+                let _ = write!(head, "{:>12}{:>10}{:>12}", "packets", "lost", "jitter ms");
+            }
+            true => {
+                let _ = write!(head, "{:>12}", "packets");
+            }
+            false if up => {
+                let _ = write!(head, "{:>12}{:>10}{:>12}", "sent again", "RTT ms", "cwnd kB");
+            }
+            false => {}
+        }
+        head + "\n"
+    }
+
+    fn row(&self, interval: &Interval) -> String {
+        let mut row = format!("{:>13}", format!("{:.1}-{:.1}", interval.start_s, interval.end_s));
+        for up in [true, false] {
+            if let Some(rate) = interval.rate(up) {
+                let _ = write!(row, "{:>14}", mbit(rate));
+            }
+        }
+        let of = |sends: bool| interval.lanes.iter().filter(move |lane| lane.sends == sends);
+        let down = self.plan.direction != Direction::Up;
+        if self.udp() {
+            let marks: Vec<_> = of(!down).map(|lane| &lane.mark).collect();
+            let packets: u64 = marks.iter().map(|m| m.moment.packets).sum();
+            let _ = write!(row, "{packets:>12}");
+            if down {
+                let lost: u64 = marks.iter().map(|m| m.moment.lost).sum();
+                let jitter = marks.iter().map(|m| m.jitter_ns).max().unwrap_or(0);
+                let _ = write!(row, "{lost:>10}{:>12}", ms(jitter as f64 / 1e6));
+            }
+        } else if self.plan.direction != Direction::Down {
+            let again: u64 = of(true).map(|lane| lane.mark.moment.retransmits).sum();
+            let rtt = of(true).map(|lane| lane.mark.moment.srtt_us).max().unwrap_or(0);
+            let cwnd: u64 = of(true).map(|lane| lane.mark.moment.cwnd).sum();
+            let _ = write!(row, "{again:>12}{:>10}{:>12}", ms(rtt as f64 / 1e3), cwnd / 1000);
+        }
+        if interval.omitted {
+            row += "  (does not count)";
+        }
+        row + "\n"
+    }
+}
+
+/// What a person wants to know, in a sentence or two.
+pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
+    let plan = &outcome.plan;
+    let asked = plan.rate.map(|bits| bits as f64 * f64::from(plan.streams));
+    let part = |way: &Way, name: &str| {
+        let got = rate(way.bits_per_second);
+        match asked {
+            Some(asked) => {
+                // The unit once, where it is the same.
+                let (asked, got) = (rate(asked), rate(way.bits_per_second));
+                let unit = asked.split(' ').next_back().unwrap_or_default();
+                format!(
+                    "{} of {asked} {name}",
+                    got.strip_suffix(&format!(" {unit}")).unwrap_or(&got)
+                )
+            }
+            None => format!("{got} {name}"),
+        }
+    };
+    let ways = [(&findings.up, "up"), (&findings.down, "down")];
+    let parts: Vec<String> =
+        ways.iter().filter_map(|(way, name)| Some(part(way.as_ref()?, name))).collect();
+    let mut text = format!("You get {}", parts.join(" and "));
+    for (way, name) in ways {
+        if let Some(Datagrams { loss, lost, .. }) = way.as_ref().and_then(|w| w.datagrams.as_ref())
+        {
+            text += &match (*lost, plan.direction) {
+                (0, Direction::Both) => format!("; nothing is lost {name}"),
+                (0, _) => "; nothing is lost".to_owned(),
+                (_, Direction::Both) => {
+                    format!("; {} of datagrams are lost {name}", percent(*loss))
+                }
+                _ => format!("; {} of datagrams are lost", percent(*loss)),
+            };
+        }
+    }
+    if let (Some(idle), Some(loaded), Some(added)) =
+        (findings.idle, findings.loaded, findings.added_ms)
+    {
+        let (from, to) = (ms(idle.p50_ms), ms(loaded.p50_ms));
+        // Less than a tenth, or than what a ping's own noise is.
+        let same = added.abs() < 0.1 * idle.p50_ms || added.abs() < 0.05;
+        text += &match same {
+            true => format!("; a ping takes as long as without ({to} ms)"),
+            false if added > 0.0 => {
+                format!("; under load a ping takes {} ms more (from {from} to {to} ms)", ms(added))
+            }
+            false => {
+                format!("; under load a ping takes {} ms less (from {from} to {to} ms)", ms(-added))
+            }
+        };
+    }
+    text + "."
+}
+
+/// Headline and working.
+pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool) -> String {
+    let mut out = String::from("\n");
+    if outcome.stopped {
+        out += "stopped before its time\n";
+    }
+    out += &sentence(&headline(outcome, findings));
+    out.push('\n');
+    for (way, name) in [(&findings.up, "up"), (&findings.down, "down")] {
+        if let Some(way) = way {
+            direction(&mut out, name, way, outcome);
+        }
+    }
+    latency(&mut out, outcome, findings);
+    if bdp {
+        match &findings.bdp {
+            Some(bdp) => window_needed(&mut out, bdp),
+            None => {
+                out += &wrapped(
+                    "window",
+                    "the sender's kernel did not tell the window that it was offered",
+                );
+            }
+        }
+    }
+    ends(&mut out, findings);
+    if let Some(note) = fragments(outcome) {
+        out += &wrapped("note", &note);
+    }
+    if !outcome.quell_server() && outcome.theirs.is_some() {
+        let note = "the server is a plain iperf3: its counters, times between arrivals and states over time are not known";
+        out += &wrapped("note", note);
+    }
+    out
+}
+
+fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
+    let bytes = way.received_bytes.or(way.sent_bytes).unwrap_or(0);
+    let who = if way.by_receiver { "counted by the receiver" } else { "counted by the sender" };
+    let line = format!(
+        "{}: {} in {:.2} s, {who}",
+        rate(way.bits_per_second),
+        self::bytes(bytes),
+        way.seconds
+    );
+    *out += &wrapped(name, &line);
+    if way.streams.len() > 1 {
+        let each: Vec<_> = way.streams.iter().map(|bits| mbit(*bits)).collect();
+        *out += &wrapped("", &format!("each stream, in Mbit/s: {}", each.join(", ")));
+    }
+    if let Some(datagrams) = &way.datagrams {
+        udp(out, datagrams);
+        return;
+    }
+    let mut facts = Vec::new();
+    if !way.congestion.is_empty() {
+        facts.push(way.congestion.join(", "));
+    }
+    if let Some(again) = way.retransmits {
+        facts.push(match again {
+            0 => "no segment sent again".into(),
+            1 => "1 segment sent again".into(),
+            n => format!("{n} segments sent again"),
+        });
+    }
+    if let Some([min, median, max]) = way.tcp_rtt_ms {
+        facts.push(format!("TCP's own RTT {} to {} ms, median {}", ms(min), ms(max), ms(median)));
+    }
+    if let Some(window) = way.window {
+        facts.push(format!("receiver's window up to {}", self::bytes(window)));
+    }
+    if !facts.is_empty() {
+        *out += &wrapped("", &facts.join("; "));
+    }
+    let why = way.limited_by.map(|limit| match limit {
+        Limit::ReceiveWindow => {
+            "held up by the window that the receiver offers: it could be faster with a larger one (-w, \
+             net.ipv4.tcp_rmem there)"
+        }
+        Limit::SendBuffer => {
+            "held up by the sender's own buffer: it could be faster with a larger one (-w, net.ipv4.tcp_wmem)"
+        }
+        Limit::Rate => "held up by the rate that was asked for, and by nothing else",
+        Limit::Path => "held up by the path (congestion control), not by a window or buffer",
+    });
+    if let Some(why) = why.filter(|_| outcome.broke.is_none()) {
+        *out += &wrapped("", why);
+    }
+}
+
+fn udp(out: &mut String, datagrams: &Datagrams) {
+    let mut facts = vec![format!(
+        "{} datagrams sent, {} lost ({})",
+        datagrams.sent,
+        datagrams.lost,
+        percent(datagrams.loss)
+    )];
+    if let Some(reordered) = datagrams.reordered {
+        facts.push(format!("{reordered} out of order"));
+    }
+    if let Some(duplicates) = datagrams.duplicates {
+        facts.push(format!("{duplicates} duplicated"));
+    }
+    facts.push(format!("jitter {} ms (RFC 3550)", ms(datagrams.jitter_ms)));
+    *out += &wrapped("", &facts.join(", "));
+    if let Some(dropped @ 1..) = datagrams.socket_dropped {
+        *out += &wrapped(
+            "",
+            &format!(
+                "{dropped} of the lost ones were dropped by the receiving host: its socket was full"
+            ),
+        );
+    }
+    if let Some(refused @ 1..) = datagrams.refused {
+        *out += &wrapped(
+            "",
+            &format!("{refused} of the lost ones were refused by a queue of this host"),
+        );
+    }
+    let total: u64 = datagrams.gaps.iter().map(|(_, n)| n).sum();
+    if total > 0 {
+        let at = |share: f64| {
+            let mut left = (share * total as f64).ceil() as u64;
+            let class = datagrams.gaps.iter().find(|(_, n)| {
+                let here = *n >= left;
+                left = left.saturating_sub(*n);
+                here
+            });
+            class.or(datagrams.gaps.last()).map_or(0.0, |(ns, _)| *ns as f64 / 1e6)
+        };
+        let line = format!(
+            "time between arrivals: half within {} ms, 99 % within {} ms, longest {} ms",
+            ms(at(0.5)),
+            ms(at(0.99)),
+            ms(at(1.0))
+        );
+        *out += &wrapped("", &line);
+    }
+}
+
+fn latency(out: &mut String, outcome: &Outcome, findings: &Findings) {
+    let with = outcome.latency.method.map_or("", |method| method.name());
+    let line = |name: &str, spread: &Spread| {
+        format!(
+            "{name} median {} ms, 99 % within {} ms, {} to {} ms ({} pings, {} lost)",
+            ms(spread.p50_ms),
+            ms(spread.p99_ms),
+            ms(spread.min_ms),
+            ms(spread.max_ms),
+            spread.sent,
+            spread.lost
+        )
+    };
+    if let Some(idle) = &findings.idle {
+        *out += &wrapped("latency", &format!("{}, by {with}", line("idle:  ", idle)));
+    }
+    if let Some(loaded) = &findings.loaded {
+        *out += &wrapped("", &line("loaded:", loaded));
+    }
+    if let Some(note) = &outcome.latency.note {
+        *out += &wrapped("latency", note);
+    }
+}
+
+fn window_needed(out: &mut String, bdp: &Bdp) {
+    let why = if bdp.asked { "asked for" } else { "reached" };
+    let line = format!(
+        "{} ({why}) times {} ms needs {} in flight; the receiver offered up to {}: {}",
+        rate(bdp.rate),
+        ms(bdp.rtt_ms),
+        bytes(bdp.needed),
+        bytes(bdp.offered),
+        match bdp.enough {
+            true => "enough".to_owned(),
+            false => format!(
+                "too little, at most {} fit; raise net.ipv4.tcp_rmem (its third value) there, or take -w {}",
+                rate(bdp.offered as f64 * 8.0 / (bdp.rtt_ms / 1e3).max(1e-9)),
+                bdp.needed
+            ),
+        }
+    );
+    *out += &wrapped("window", &line);
+    if let Some(buffer) = bdp.send_buffer {
+        *out += &wrapped("", &format!("the sender's socket buffer: {}", bytes(buffer)));
+    }
+}
+
+fn ends(out: &mut String, findings: &Findings) {
+    let cpu = |end: &End| {
+        let mut text = format!(
+            "{:.0} % of a CPU ({:.0} user, {:.0} kernel)",
+            end.cpu_percent, end.cpu_user_percent, end.cpu_system_percent
+        );
+        if let (Some(busy), Some(cpus)) = (end.host_busy_percent, end.cpus) {
+            let _ = write!(text, ", host {busy:.0} % of {cpus} CPUs");
+        }
+        text
+    };
+    let mut line = format!("here {}", cpu(&findings.here));
+    if let Some(there) = &findings.there {
+        let _ = write!(line, "; there {}", cpu(there));
+    }
+    *out += &wrapped("CPU", &line);
+    let counters = [("here", Some(&findings.here)), ("there", findings.there.as_ref())];
+    for (name, end) in counters {
+        let moved = end.and_then(|end| end.counted.as_ref()).map(moved).unwrap_or_default();
+        if !moved.is_empty() {
+            *out += &wrapped("counters", &format!("{name}, the whole host: {}", moved.join(", ")));
+        }
+    }
+}
+
+/// The counters that moved.
+fn moved(counted: &HostCounters) -> Vec<String> {
+    [
+        (counted.retransmitted, "TCP segments sent again"),
+        (counted.timeouts, "retransmission timeouts"),
+        (counted.tcp_dropped, "TCP segments dropped, their socket being full"),
+        (counted.udp_receive_dropped, "datagrams dropped, their socket being full"),
+        (counted.udp_send_dropped, "datagrams without room to be sent"),
+        (counted.queue_dropped, "packets dropped by the device's queue"),
+        (counted.device_send_dropped, "packets dropped by the device on sending"),
+        (counted.device_receive_dropped, "packets dropped by the device on receiving"),
+        (counted.device_errors, "device errors"),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, what)| format!("{n} {what}"))
+    .collect()
+}
+
+/// Datagrams that don't fit in a packet.
+fn fragments(outcome: &Outcome) -> Option<String> {
+    let plan = &outcome.plan;
+    let mtu = u64::from(outcome.path_mtu.filter(|_| plan.transport == Transport::Udp)?);
+    let headers = if plan.to.is_ipv6() { 48 } else { 28 };
+    if mtu <= headers || outcome.block + headers <= mtu {
+        return None;
+    }
+    let pieces = (outcome.block + 8).div_ceil(mtu.saturating_sub(headers - 8) / 8 * 8);
+    let most = mtu - headers;
+    Some(format!(
+        "datagrams of {} bytes travel in {pieces} pieces each (the path's MTU is {mtu}), and all are lost when one is: \
+         -l {most} fits",
+        outcome.block
+    ))
+}
+
+/// A text in lines of at most 100 columns.
+fn sentence(text: &str) -> String {
+    lines(String::new(), text)
+}
+
+/// The same behind a label.
+fn wrapped(label: &str, text: &str) -> String {
+    lines(format!("{label:<9}"), text)
+}
+
+fn lines(head: String, text: &str) -> String {
+    let mut out = String::new();
+    let mut line = head.clone();
+    let mut empty = true;
+    for word in text.split(' ') {
+        let wide = line.chars().count() + usize::from(!empty) + word.chars().count();
+        if wide > WIDTH && !empty {
+            out += line.trim_end();
+            out.push('\n');
+            line = " ".repeat(head.len());
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line += word;
+        empty = false;
+    }
+    out + line.trim_end() + "\n"
+}
+
+/// Bits a second for people.
+fn rate(bits: f64) -> String {
+    let (value, unit) = match bits {
+        b if b >= 999.5e6 => (b / 1e9, "Gbit/s"),
+        b if b >= 999.5e3 => (b / 1e6, "Mbit/s"),
+        b if b >= 999.5 => (b / 1e3, "kbit/s"),
+        b => (b, "bit/s"),
+    };
+    format!("{} {unit}", three(value))
+}
+
+fn mbit(bits: f64) -> String {
+    let value = bits / 1e6;
+    if value >= 100.0 { format!("{value:.0}") } else { three(value) }
+}
+
+/// Three digits that count.
+fn three(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    let (value, unit) = match bytes as f64 {
+        b if b >= 999.5e6 => (b / 1e9, "GB"),
+        b if b >= 999.5e3 => (b / 1e6, "MB"),
+        b if b >= 999.5 => (b / 1e3, "kB"),
+        _ => return format!("{bytes} B"),
+    };
+    format!("{} {unit}", three(value))
+}
+
+/// Milliseconds.
+fn ms(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        v if v >= 0.9995 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// A part of one; never 0 for what is only nearly so.
+fn percent(part: f64) -> String {
+    match part * 100.0 {
+        p if p > 0.0 && p < 0.01 => "less than 0.01 %".into(),
+        p if p < 1.0 => format!("{p:.2} %"),
+        p => format!("{p:.1} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_units_and_three_digits() {
+        assert_eq!(rate(94_149_000.0), "94.1 Mbit/s");
+        assert_eq!(rate(26_700_000_000.0), "26.7 Gbit/s");
+        assert_eq!(rate(0.0), "0.00 bit/s");
+        assert_eq!((bytes(117_600_000), bytes(12)), ("118 MB".into(), "12 B".into()));
+        assert_eq!([0.0123, 1.5, 48.04, 480.4].map(ms), ["0.012", "1.50", "48.0", "480"]);
+        assert_eq!(percent(0.00001), "less than 0.01 %");
+        assert_eq!((percent(0.0), percent(0.021)), ("0.00 %".into(), "2.1 %".into()));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_100_columns() {
+        let text = wrapped("counters", &"words that go on and on ".repeat(30));
+        assert!(text.lines().count() > 3 && text.lines().all(|l| l.chars().count() <= WIDTH));
+        assert!(
+            text.lines().nth(1).unwrap().starts_with("         words")
+                || text.contains("\n         ")
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! `quell flow` as a person calls it: against `iperf3 -s` where that is installed, and against nobody. Where iperf3 is missing the tests
+//! say so; trying to start it proves it.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use support::{Desk, says};
+
+/// An iperf3 server that listens.
+struct Server {
+    child: Child,
+    port: String,
+}
+
+impl Server {
+    /// None where iperf3 is not installed.
+    fn start() -> Option<Self> {
+        for _ in 0..5 {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let port = free.port().to_string();
+            let child = Command::new("iperf3")
+                .args(["-s", "-B", "127.0.0.1", "--forceflush", "-p", &port])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn();
+            let mut child = match child {
+                Ok(child) => child,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    eprintln!("skipped: there is no iperf3 on this machine ({error})");
+                    return None;
+                }
+                Err(error) => panic!("iperf3 can't be started: {error}"),
+            };
+            let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            if lines.map_while(Result::ok).any(|line| line.contains("listening")) {
+                return Some(Self { child, port });
+            }
+            let _ = child.wait();
+        }
+        panic!("iperf3 never listened");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every key of a document by its path; lists stand for their elements.
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let path = format!("{path}.{name}");
+                keys(value, &path, found);
+                found.insert(path);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|v| keys(v, &format!("{path}[]"), found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
+    let Some(server) = Server::start() else { return };
+    let desk = Desk::new();
+    let cases: [&[&str]; 6] = [
+        &[],
+        &["-R"],
+        &["--bidir", "-P", "2"],
+        &["-u", "-b", "5M"],
+        &["-u", "-b", "5M", "-R"],
+        &["-u", "-b", "5M", "--bidir"],
+    ];
+    for more in cases {
+        let port = ["127.0.0.1", "-p", &server.port, "-t", "1"];
+        let ours = [&["flow"], &port[..], more, &["--no-latency", "--json=iperf3"]].concat();
+        let ours: Value = serde_json::from_str(&desk.quell(&ours).fine()).unwrap();
+        let theirs = Command::new("iperf3").args(["-J", "-c"]).args(port).args(more).output();
+        let theirs: Value = serde_json::from_slice(&theirs.unwrap().stdout).unwrap();
+        let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
+        keys(&ours, "", &mut have);
+        keys(&theirs, "", &mut want);
+        assert_eq!(have, want, "{more:?}");
+    }
+}
+
+#[test]
+fn a_person_gets_a_headline_and_the_working() {
+    let Some(server) = Server::start() else { return };
+    let desk = Desk::new();
+    let said = desk
+        .quell(&[
+            "flow",
+            "127.0.0.1",
+            "-p",
+            &server.port,
+            "-t",
+            "1",
+            "-b",
+            "20M",
+            "--bdp",
+            "--save",
+        ])
+        .fine();
+    says(
+        &said,
+        &["You get ", " of 20.0 Mbit/s up", "counted by the receiver", "plain iperf3", "kept as"],
+    );
+    assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
+    let shown = desk.quell(&["show"]).fine();
+    says(&shown, &["up"]);
+    let json: Value = serde_json::from_str(
+        &desk.quell(&["flow", "127.0.0.1", "-p", &server.port, "-t", "0.5", "-R", "-J"]).fine(),
+    )
+    .unwrap();
+    assert_eq!(json["direction"], "down");
+    assert!(json["down"]["bits_per_second"].as_f64().unwrap() > 1e6, "{json:#}");
+    assert_eq!((&json["up"], &json["server_is_quell"]), (&Value::Null, &Value::Bool(false)));
+}
+
+#[test]
+fn what_can_not_be_is_told_before_anything_is_sent() {
+    let desk = Desk::new();
+    let cases: [(&[&str], i32, &[&str]); 9] = [
+        (&["no-such-host.invalid"], 2, &["no-such-host.invalid"]),
+        (&["127.0.0.1", "-P", "500"], 2, &["1 to 128"]),
+        (&["127.0.0.1", "-t", "0"], 2, &["take up to"]),
+        (&["127.0.0.1", "-u", "-l", "70000"], 2, &["65507"]),
+        (&["127.0.0.1", "-C", "vegetable"], 3, &[]),
+        (&["127.0.0.1", "-6"], 2, &["IPv6"]),
+        (&["127.0.0.1", "--ecn", "ect0"], 2, &["--udp"]),
+        (&["127.0.0.1", "-R", "--bidir"], 2, &["--bidir"]),
+        (&["127.0.0.1", "-b", "fast"], 2, &["100M"]),
+    ];
+    for (arguments, code, words) in cases {
+        // Port 1 is nobody's.
+        let all = [&["flow", "-p", "1"], arguments].concat();
+        says(&desk.quell(&all).refused(code), words);
+    }
+}
+
+#[test]
+fn where_nobody_listens_the_error_says_what_to_start() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let error = Desk::new().quell(&["flow", "127.0.0.1", "-p", &free]).refused(3);
+    says(&error, &["nobody listens", "quell serve", "iperf3 -s"]);
+}

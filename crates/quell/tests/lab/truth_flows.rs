@@ -1,0 +1,87 @@
+//! Flows whose rate follows from the network or from the sender's limits: windows, pacing, unequal directions.
+
+use super::support::{Desk, Results, near, two_hosts};
+
+/// Bytes of payload in a full segment: 1500 less IPv4 (20) or IPv6 (40), TCP (20) and its timestamps (12).
+fn segment(ipv6: bool) -> f64 {
+    if ipv6 { 1428.0 } else { 1448.0 }
+}
+
+/// The same in a frame: Ethernet's 14 bytes more than the packet.
+const FRAME: f64 = 1514.0;
+
+/// A flow from the warm-up on, past its slow start, and next to nothing beside it.
+fn flow(line: &str, keys: &str) -> Results {
+    let text = format!(
+        "warm-up = \"5s\"\n[[scenario]]\nname = \"s\"\nloads = [\"flow\"]\n\
+         [[load]]\nname = \"flow\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\n{keys}\n\
+         [[probe]]\nname = \"beside\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"10s\"\n"
+    );
+    Desk::new().run(&two_hosts(line, &text), &[])
+}
+
+#[test]
+fn a_flow_held_by_its_window_gets_a_window_each_round_trip() {
+    for (window_kib, rtt_ms) in [(256.0, 40.0), (256.0, 100.0), (1024.0, 100.0)] {
+        for ipv6 in [false, true] {
+            let keys = format!("window = \"{window_kib}KiB\"\nipv6 = {ipv6}");
+            let results = flow(&format!("both = {{ delay = \"{}ms\" }}", rtt_ms / 2.0), &keys);
+            let wanted = window_kib * 1024.0 * 8.0 / rtt_ms / 1e3;
+            near(results.number("s", "flow", "goodput_mbps"), wanted, wanted * 0.01);
+            near(results.number("s", "flow", "retransmits"), 0.0, 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_small_window_carries_whole_segments_only() {
+    // 64 KiB hold 45 full segments; the kernel keeps back what one more than the last would need.
+    let results = flow("both = { delay = \"20ms\" }", "window = \"64KiB\"");
+    let segments = results.number("s", "flow", "goodput_mbps") * 40e3 / 8.0 / segment(false);
+    near(segments, 44.0, 0.001);
+}
+
+#[test]
+fn a_paced_flow_gets_its_pace_where_the_line_has_more() {
+    for ipv6 in [false, true] {
+        let keys = format!("pacing = \"5Mbit\"\nipv6 = {ipv6}");
+        let results = flow("both = { rate = \"50Mbit\", delay = \"10ms\" }", &keys);
+        near(results.number("s", "flow", "goodput_mbps"), 5.0, 0.05);
+        near(results.number("s", "flow", "retransmits"), 0.0, 0.0);
+    }
+}
+
+#[test]
+fn a_line_of_20_up_and_2_down_carries_that_in_each_direction() {
+    let line = "up = { rate = \"20Mbit\", delay = \"10ms\" }\ndown = { rate = \"2Mbit\", delay = \"10ms\" }";
+    for (direction, rate) in [("up", 20.0), ("down", 2.0)] {
+        for ipv6 in [false, true] {
+            let results = flow(line, &format!("direction = \"{direction}\"\nipv6 = {ipv6}"));
+            let wanted = rate * segment(ipv6) / FRAME;
+            near(results.number("s", "flow", "goodput_mbps"), wanted, wanted * 0.01);
+        }
+    }
+}
+
+#[test]
+fn udp_beyond_the_line_loses_what_does_not_fit_and_on_the_way_there_only() {
+    // 1000 bytes of payload are a frame of 1042. Through a router, since a host's own socket would hold its flood back.
+    for ipv6 in [false, true] {
+        let text = format!(
+            "name = \"story\"\nduration = \"20s\"\nwarm-up = \"5s\"\nprobes-run = \"together\"\n\
+             [topology]\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\
+             [[topology.link]]\nname = \"la\"\nends = [\"a\", \"r\"]\n\
+             [[topology.link]]\nname = \"line\"\nends = [\"r\", \"b\"]\nup = {{ rate = \"2Mbit\" }}\ndown = {{ rate = \"20Mbit\" }}\n\
+             [[scenario]]\nname = \"s\"\nloads = [\"flood\"]\n\
+             [[load]]\nname = \"flood\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"4Mbit\"\nsize = \"1000B\"\nipv6 = {ipv6}\n\
+             [[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"b\"\nto = \"r\"\n"
+        );
+        let results = Desk::new().run(&text, &[]);
+        let frame = if ipv6 { 1062.0 } else { 1042.0 };
+        let carried = 2.0 * 1000.0 / frame;
+        near(results.number("s", "flood", "goodput_mbps"), carried, carried * 0.005);
+        // What stands in the line's buffer at the end, 100 packets, arrives too; 500 a second are sent for 25 s.
+        let lost = 1.0 - carried / 4.0 - 100.0 / 12_500.0;
+        near(results.number("s", "flood", "loss_ratio"), lost, 0.002);
+    }
+}

@@ -1,0 +1,306 @@
+//! `quell serve` as its clients see it, over loopback: an unmodified iperf3, several at once, calls, reflected packets, limits, a secret.
+
+mod support;
+
+#[path = "serve/server.rs"]
+mod server;
+
+use serde_json::Value;
+use server::{Served, iperf3, iperf3_says, lacks_iperf3};
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+use support::{Desk, program, said, says};
+
+/// What `iperf3 -c -J` printed.
+fn measured(served: &Served, options: &[&str]) -> Value {
+    let text = iperf3(served, &[options, &["-J"]].concat());
+    let result: Value = serde_json::from_str(&text).expect("iperf3 -J prints JSON");
+    assert_eq!(result.get("error"), None, "{options:?}: {text}");
+    result
+}
+
+#[track_caller]
+fn number(value: &Value, path: &str) -> f64 {
+    value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} in {value:#}"))
+}
+
+#[test]
+fn an_unmodified_iperf3_measures_tcp_in_every_direction() {
+    if lacks_iperf3() {
+        return;
+    }
+    let served = Served::new(&[]);
+    let (received, back) = ("/end/sum_received", "/end/sum_received_bidir_reverse");
+    for (options, sum) in [
+        (&["-t", "1"][..], received),
+        (&["-t", "1", "-P", "3", "-R"], received),
+        (&["-t", "1", "-P", "2", "--bidir"], back),
+        (&["-n", "20M"], received),
+        (&["-n", "20M", "-R"], received),
+        (&["-k", "100"], received),
+        (&["-t", "1", "-O", "1"], received),
+        (&["-t", "1", "-w", "100K", "-M", "1000", "-N", "-S", "16", "-Z"], received),
+    ] {
+        let result = measured(&served, options);
+        assert!(number(&result, &format!("{sum}/bytes")) > 1e6, "{options:?}: {result:#}");
+        if options.contains(&"-R") {
+            assert!(number(&result, "/end/sum_sent/retransmits") >= 0.0, "{options:?}");
+        }
+    }
+    let amount = measured(&served, &["-n", "20M"]);
+    assert_eq!(number(&amount, "/end/sum_received/bytes"), 20.0 * 1048576.0, "to the last byte");
+    let ended = served.event("ended", "received_bytes");
+    assert_eq!(ended["why"], Value::Null, "{ended}");
+}
+
+#[test]
+fn the_client_is_told_what_the_server_saw() {
+    if lacks_iperf3() {
+        return;
+    }
+    let served = Served::new(&[]);
+    let reno = measured(&served, &["-t", "1", "-C", "reno", "-R", "-b", "40M"]);
+    assert_eq!(reno.pointer("/end/sender_tcp_congestion"), Some(&"reno".into()), "{reno:#}");
+    assert!(number(&reno, "/end/cpu_utilization_percent/remote_total") >= 0.0);
+    // 5 MB, and at the start one window that TCP sends unpaced.
+    let sent = number(&reno, "/end/sum_sent/bytes");
+    assert!((4e6..7e6).contains(&sent), "paced at 40 Mbit/s: {sent}");
+    let text = iperf3(&served, &["-t", "1", "-b", "20M", "--get-server-output"]);
+    let (_, server) = text.split_once("Server output:").expect("iperf3 prints what we say");
+    says(server, &["0.00-1.0", "receiver", "Mbits/sec", "Quell"]);
+}
+
+#[test]
+fn an_unmodified_iperf3_measures_udp_as_the_receiver_saw_it() {
+    if lacks_iperf3() {
+        return;
+    }
+    let served = Served::new(&[]);
+    for options in [
+        &["-b", "10M"][..],
+        &["-b", "10M", "-R"],
+        &["-b", "5M", "-P", "3"],
+        &["-b", "5M", "--bidir"],
+        &["-b", "5M", "--udp-counters-64bit", "-O", "1"],
+    ] {
+        let result = measured(&served, &[options, &["-u", "-t", "1", "-l", "1200"]].concat());
+        let packets = number(&result, "/end/sum/packets");
+        assert!((300.0..2000.0).contains(&packets), "{options:?}: {packets} packets");
+        assert_eq!(number(&result, "/end/sum/lost_packets"), 0.0, "{options:?}");
+    }
+    let ended = served.event("ended", "jitter_ms");
+    assert!(ended["packets"].as_u64().expect("they are counted") > 500, "{ended}");
+}
+
+#[test]
+fn several_clients_at_once_each_get_their_own_streams() {
+    if lacks_iperf3() {
+        return;
+    }
+    let served = &Served::new(&[]);
+    std::thread::scope(|scope| {
+        let rates = [3u32, 6, 9, 12];
+        let udp = rates.map(|rate| {
+            let options =
+                ["-u".into(), "-b".into(), format!("{rate}M"), "-l".into(), "1000".into()];
+            scope.spawn(move || {
+                let options: Vec<&str> = options.iter().map(String::as_str).collect();
+                measured(served, &[&options[..], &["-t", "2", "-P", "2"]].concat())
+            })
+        });
+        let tcp = scope.spawn(|| measured(served, &["-t", "2", "-b", "30M", "-R"]));
+        for (client, rate) in udp.into_iter().zip(rates) {
+            let result = client.join().expect("no panic");
+            // Another's datagrams in this one's count would show as loss, or as too many.
+            let packets = number(&result, "/end/sum/packets");
+            let wanted = f64::from(rate) * 1e6 * 2.0 * 2.0 / 8e3;
+            assert!((packets - wanted).abs() < 0.15 * wanted, "{rate}M: {packets}, not {wanted}");
+            assert_eq!(number(&result, "/end/sum/lost_packets"), 0.0, "{rate}M: {result:#}");
+        }
+        assert!(number(&tcp.join().expect("no panic"), "/end/sum_received/bytes") > 5e6);
+    });
+}
+
+#[test]
+fn calls_and_stamp_packets_are_answered_on_the_same_port() {
+    let served = Served::new(&[]);
+    assert!(served.at.ip().is_loopback(), "loopback unless told otherwise: {}", served.at);
+    served.is_well();
+    let called = served.event("called", "calls");
+    assert_eq!(called["calls"], 4, "three, and one that opens: {called}");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    socket.connect(served.at).expect("an address");
+    for size in [44, 100, 1400] {
+        let mut packet = vec![0; size];
+        packet[3] = 7;
+        // Too short for STAMP, and unknown: no answer, so that the next answer is the next packet's.
+        socket.send(&packet[..43]).expect("sent");
+        socket.send(&packet).expect("sent");
+        let mut answer = [0; 2000];
+        let got = socket.recv(&mut answer).expect("an answer");
+        assert_eq!((got, answer[27]), (size, 7), "as large as the question, with its number");
+    }
+}
+
+#[test]
+fn what_is_beyond_the_limits_is_refused_with_a_word() {
+    if lacks_iperf3() {
+        return;
+    }
+    let limits = ["--max-rate-per-client", "20Mbit", "--max-time", "5s", "--max-streams", "2"];
+    let served = Served::new(&limits);
+    for (options, word, why) in [
+        (&["-t", "1", "-b", "30M"][..], "bandwidth is larger than server limit", "30000000 bit/s"),
+        (
+            &["-t", "1", "-b", "15M", "--bidir"],
+            "bandwidth is larger than server limit",
+            "30000000 bit/s",
+        ),
+        (&["-t", "6"], "test duration too long", "at most 5 s"),
+        (&["-P", "3"], "number of parallel streams too large", "3 streams"),
+        // It asks for no rate and sends as much as goes.
+        (&["-t", "4"], "bandwidth is larger than server limit", "it sent"),
+    ] {
+        let (good, text) = iperf3_says(&served, options);
+        assert!(!good && text.contains(word), "{options:?}: {text}");
+        let event = if why == "it sent" { "ended" } else { "refused" };
+        served.event(event, why);
+    }
+    let paced = measured(&served, &["-t", "2", "-R"]);
+    let got = number(&paced, "/end/sum_received/bytes") * 8.0 / 2.0;
+    assert!((10e6..26e6).contains(&got), "what is sent is paced to the limit: {got}");
+    served.is_well();
+}
+
+#[test]
+fn a_full_server_says_so() {
+    if lacks_iperf3() {
+        return;
+    }
+    let served = Served::new(&["--max-tests", "1"]);
+    let first = served.begin(b'a');
+    let (good, text) = iperf3_says(&served, &["-t", "1"]);
+    assert!(!good && text.contains("server is busy"), "{text}");
+    says(&served.rr(&[]).refused(3), &["as many connections as it allows"]);
+    served.event("refused", "as many sessions");
+    drop(first);
+    served.event("refused", "went away");
+    iperf3(&served, &["-n", "1M"]);
+}
+
+#[test]
+fn with_a_secret_those_who_know_it_are_served_and_nobody_else() {
+    let desk = Desk::new();
+    for (name, text) in [("right", "correct horse battery\n"), ("wrong", "correct horse stapler\n")]
+    {
+        desk.write(name, text);
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(desk.path(name), private).expect("it is ours");
+    }
+    let file = |name: &str| desk.path(name).to_str().expect("a plain path").to_owned();
+    let served = Served::new(&["--secret-file", &file("right")]);
+    served.rr(&["--secret-file", &file("right")]).fine();
+    says(
+        &served.rr(&["--secret-file", &file("wrong")]).refused(3),
+        &["does not accept our secret", "compare the secret files"],
+    );
+    says(&served.rr(&[]).refused(3), &["--secret-file"]);
+    served.event("refused", "does not know the secret");
+    if !lacks_iperf3() {
+        let (good, text) = iperf3_says(&served, &["-t", "1"]);
+        assert!(!good && text.contains("server is busy"), "{text}");
+    }
+    served.rr(&["--secret-file", &file("right")]).fine();
+    // A server without one does not pretend.
+    let open = Served::new(&[]);
+    says(&open.rr(&["--secret-file", &file("right")]).refused(3), &["or wants none"]);
+
+    let everybody = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(desk.path("right"), everybody).expect("it is ours");
+    let arguments = ["serve", "--port", "0", "--secret-file", &file("right")];
+    says(&said(program(&arguments), &arguments).refused(2), &["every user", "chmod 600"]);
+    desk.write("short", "12345");
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(desk.path("short"), private).expect("it is ours");
+    let arguments = ["serve", "--port", "0", "--secret-file", &file("short")];
+    says(&said(program(&arguments), &arguments).refused(2), &["5 bytes", "/dev/urandom"]);
+}
+
+#[test]
+fn it_ends_when_told_and_tells_its_clients() {
+    if lacks_iperf3() {
+        return;
+    }
+    let mut served = Served::new(&[]);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| iperf3_says(&served, &["-t", "20", "-b", "1M"]));
+        served.event("began", "iperf3");
+        served.signal("TERM");
+        let (good, text) = client.join().expect("no panic");
+        assert!(!good && text.contains("the server has terminated"), "{text}");
+    });
+    assert_eq!(served.end(), Some(0));
+    let ended = served.event("ended", "the server was stopped");
+    assert!(ended["received_bytes"].as_u64().is_some(), "what was measured is told: {ended}");
+    served.event("stopped", "sessions");
+}
+
+#[test]
+fn it_ends_after_one_test_or_after_its_time_where_asked_to() {
+    let mut one = Served::new(&["-1"]);
+    one.is_well();
+    assert_eq!(one.end(), Some(0));
+    let mut short = Served::new(&["--for", "50ms"]);
+    assert_eq!(short.end(), Some(0));
+}
+
+#[test]
+fn a_port_in_use_and_a_foreign_address_are_told() {
+    let served = Served::new(&[]);
+    let port = served.at.port().to_string();
+    let arguments = ["serve", "--port", &port];
+    says(&said(program(&arguments), &arguments).refused(3), &["EADDRINUSE", "another program"]);
+    // TCP is free, UDP is not.
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("it is bound").port().to_string();
+    let arguments = ["serve", "--port", &port];
+    says(&said(program(&arguments), &arguments).refused(3), &["UDP", "EADDRINUSE"]);
+    let arguments = ["serve", "--port", "0", "--bind", "192.0.2.1"];
+    says(&said(program(&arguments), &arguments).refused(3), &["192.0.2.1", "EADDRNOTAVAIL"]);
+    if is_root() {
+        let arguments = ["serve", "--port", "0", "--user", "no-such-user"];
+        says(&said(program(&arguments), &arguments).refused(3), &["no-such-user", "--user"]);
+    }
+}
+
+/// Only root becomes somebody else.
+fn is_root() -> bool {
+    let own = std::fs::read_to_string("/proc/self/status").expect("proc is mounted");
+    own.lines().any(|line| line.starts_with("Uid:\t0\t0"))
+}
+
+#[test]
+fn started_as_root_it_keeps_no_rights() {
+    let served = Served::new(&[]);
+    let status = format!("/proc/{}/status", served.pid());
+    let status = std::fs::read_to_string(status).expect("it runs");
+    let field = |name: &str| {
+        let line = status.lines().find_map(|l| l.strip_prefix(name)).expect("proc(5) has it");
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(field("NoNewPrivs:"), ["1"]);
+    if !is_root() {
+        eprintln!("the rest needs root: another user has no rights to give up");
+        return;
+    }
+    for name in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+        assert_eq!(field(name), ["0000000000000000"], "{name}");
+    }
+    for name in ["Uid:", "Gid:"] {
+        assert!(field(name).iter().all(|id| id != "0"), "{name} {:?}", field(name));
+    }
+    assert_eq!(field("Groups:"), Vec::<String>::new());
+    served.is_well();
+}

@@ -1,0 +1,155 @@
+//! `quell serve` against clients that vanish, wait, lie and forge: it gives little, ends them, and serves on.
+
+mod support;
+
+#[path = "serve/server.rs"]
+mod server;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use server::{Served, byte, cookie_of, parameters, rest};
+use std::io::Write;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+const UDP: &str =
+    r#"{"udp":true,"time":1,"parallel":1,"reverse":true,"len":1000,"bandwidth":1000000}"#;
+const TCP: &str = r#"{"tcp":true,"time":30,"parallel":1,"reverse":true,"len":1000}"#;
+
+fn udp(from: &str, served: &Served) -> UdpSocket {
+    let socket = UdpSocket::bind(from).expect("a port");
+    socket.connect(served.at).expect("an address");
+    socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+    socket
+}
+
+#[test]
+fn half_a_handshake_and_silence_are_ended_and_others_are_served_meanwhile() {
+    let served = Served::new(&[]);
+    let mut silent = served.connect();
+    let mut half = served.connect();
+    half.write_all(&cookie_of(b'a')[..20]).expect("sent");
+    let mut slow = served.begin(b'b');
+    slow.write_all(&[0, 0]).expect("sent");
+    let mut promising = served.begin(b'c');
+    promising.write_all(&parameters(TCP)).expect("sent");
+    assert_eq!(byte(&mut promising), Some(10), "it wants the streams, which never come");
+    served.is_well();
+    for stream in [&mut silent, &mut half] {
+        assert!(rest(stream).is_empty(), "not a byte to whom said nothing");
+    }
+    for stream in [&mut slow, &mut promising] {
+        assert_eq!(rest(stream), [11], "the server goes away");
+    }
+    served.is_well();
+}
+
+#[test]
+fn a_client_that_vanishes_in_the_middle_is_noticed_and_what_was_measured_is_told() {
+    let served = Served::new(&[]);
+    let mut control = served.begin(b'a');
+    control.write_all(&parameters(TCP)).expect("sent");
+    assert_eq!(byte(&mut control), Some(10));
+    let mut data = served.connect();
+    data.write_all(&cookie_of(b'a')).expect("sent");
+    assert_eq!([byte(&mut control), byte(&mut control)], [Some(1), Some(2)]);
+    assert!(byte(&mut data).is_some(), "data flows");
+    drop((control, data));
+    let ended = served.event("ended", "went away");
+    assert!(ended["sent_bytes"].as_u64().expect("it is counted") > 0, "{ended}");
+    served.is_well();
+}
+
+#[test]
+fn lengths_that_lie_and_tests_that_can_not_be_are_refused() {
+    let served = Served::new(&[]);
+    for (letter, bytes, first) in [
+        (b'a', vec![0xff; 4], 0xfe),
+        (b'b', parameters("{]"), 0xfe),
+        (b'c', parameters(r#"{"tcp":true,"parallel":4000000000,"len":1000}"#), 0xfe),
+        (b'd', parameters(r#"{"sctp":true,"parallel":1,"len":1000}"#), 0xfe),
+        (b'e', parameters(&"[".repeat(60_000)), 0xfe),
+    ] {
+        let mut stream = served.begin(letter);
+        stream.write_all(&bytes).expect("sent");
+        let answer = rest(&mut stream);
+        assert_eq!((answer.first(), answer.len()), (Some(&first), 9), "an error of iperf3's");
+    }
+    served.is_well();
+}
+
+#[test]
+fn udp_data_goes_only_to_who_has_a_connection_and_asked() {
+    let served = Served::new(&[]);
+    // No test waits for it.
+    let stranger = udp("127.0.0.1:0", &served);
+    stranger.send(b"9876").expect("sent");
+    assert!(stranger.recv(&mut [0; 100]).is_err(), "no answer to a stranger");
+    let mut control = served.begin(b'a');
+    control.write_all(&parameters(UDP)).expect("sent");
+    assert_eq!(byte(&mut control), Some(10));
+    // As if somebody forged that address to have it flooded.
+    let forged = udp("127.0.0.2:0", &served);
+    forged.send(b"9876").expect("sent");
+    assert!(forged.recv(&mut [0; 100]).is_err(), "no answer to another address");
+    let own = udp("127.0.0.1:0", &served);
+    own.send(b"9876").expect("sent");
+    let mut bytes = [0; 2000];
+    assert_eq!(own.recv(&mut bytes).expect("an answer"), 4);
+    assert_eq!(&bytes[..4], b"6789");
+    assert_eq!([byte(&mut control), byte(&mut control)], [Some(1), Some(2)]);
+    assert_eq!(own.recv(&mut bytes).expect("data flows"), 1000);
+    // A late hello, or a replayed one, opens nothing more.
+    stranger.send(b"9876").expect("sent");
+    assert!(stranger.recv(&mut [0; 100]).is_err(), "the test has its stream");
+    drop(control);
+    served.event("ended", "went away");
+    served.is_well();
+}
+
+#[test]
+fn a_cookie_of_a_test_that_has_its_streams_opens_no_more() {
+    let served = Served::new(&[]);
+    let mut control = served.begin(b'a');
+    control.write_all(&parameters(TCP)).expect("sent");
+    assert_eq!(byte(&mut control), Some(10));
+    let mut again = served.connect();
+    let mut data = served.connect();
+    data.write_all(&cookie_of(b'a')).expect("sent");
+    assert_eq!([byte(&mut control), byte(&mut control)], [Some(1), Some(2)]);
+    again.write_all(&cookie_of(b'a')).expect("sent");
+    assert_eq!(
+        byte(&mut again),
+        Some(9),
+        "it is a test of its own, which has to say what it wants"
+    );
+    served.is_well();
+}
+
+#[test]
+fn any_bytes_leave_it_well() {
+    let served = Served::new(&["--max-tests", "200", "--max-tests-per-client", "200"]);
+    let mut runner = TestRunner::new(Config { cases: 60, ..Config::default() });
+    let prefix = prop_oneof![
+        Just(Vec::new()),
+        Just(b"QUELAUT1".to_vec()),
+        Just(b"QUELLRR1".to_vec()),
+        Just(cookie_of(b'z').to_vec()),
+        Just([&cookie_of(b'y')[..], &[0, 0, 0, 50]].concat()),
+    ];
+    let any = (prefix, prop::collection::vec(any::<u8>(), 0..200));
+    runner
+        .run(&any, |(prefix, bytes)| {
+            let mut stream = served.connect();
+            // The server may have ended it before all is written.
+            let _ = stream.write_all(&prefix).and_then(|()| stream.write_all(&bytes));
+            let socket = udp("127.0.0.1:0", &served);
+            socket.send(&bytes).expect("sent");
+            Ok(())
+        })
+        .expect("the server takes all of it");
+    served.is_well();
+    let mut served = served;
+    served.signal("TERM");
+    assert_eq!(served.end(), Some(0), "it has not panicked");
+}

@@ -1,0 +1,79 @@
+//! Whether the machine that measured was short of CPU: how late its programs were.
+
+use quell_model::EchoSample;
+
+/// What a program does later than this, in nanoseconds, it had no CPU for.
+const LATE_NS: u64 = 5_000_000;
+
+/// How late packets were sent, and answers seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Lateness {
+    /// Packets that were sent more than 5 ms after they were due, or whose answers were seen more than 5 ms after the kernel had them.
+    pub late: u64,
+    /// Packets of which one of both is known.
+    pub of: u64,
+    /// The longest such delay in nanoseconds.
+    pub worst_ns: u64,
+}
+
+impl Lateness {
+    /// Of these packets.
+    pub(crate) fn of<'a>(samples: impl Iterator<Item = &'a EchoSample>) -> Self {
+        samples.fold(Self::default(), |sum, s| match s.seen_late_ns.max(s.sent_late_ns) {
+            Some(ns) => sum.and(Self { late: u64::from(ns > LATE_NS), of: 1, worst_ns: ns }),
+            None => sum,
+        })
+    }
+
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            late: self.late + other.late,
+            of: self.of + other.of,
+            worst_ns: self.worst_ns.max(other.worst_ns),
+        }
+    }
+
+    /// What is to be said of it, when one packet in a hundred was late.
+    pub fn said(&self) -> Option<String> {
+        let starved = self.late > 0 && self.late.saturating_mul(100) >= self.of;
+        starved.then(|| {
+            let share = self.late as f64 * 100.0 / self.of as f64;
+            let worst = self.worst_ns as f64 / 1e6;
+            format!(
+                "This machine was short of CPU: {share:.1} % of the packets were sent, or their answers seen, more than 5 ms late \
+                 (the latest {worst:.1} ms). Times that the kernel stamped are right all the same; packets left later than \
+                 planned."
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_model::EchoStatus;
+
+    fn packets(late: impl Fn(u64) -> (u64, u64)) -> Vec<EchoSample> {
+        let packet = |seq| {
+            let (sent, seen) = late(seq);
+            EchoSample {
+                seen_late_ns: Some(seen),
+                sent_late_ns: Some(sent),
+                ..EchoSample::new(0, seq, 56, EchoStatus::Ok)
+            }
+        };
+        (0..1000).map(packet).collect()
+    }
+
+    #[test]
+    fn a_machine_that_was_late_for_one_packet_in_a_hundred_is_told_and_one_that_slept_once_is_not()
+    {
+        let once = packets(|n| if n == 7 { (300_000_000, 0) } else { (40_000, 60_000) });
+        assert_eq!(Lateness::of(once.iter()).said(), None);
+        let often = packets(|n| if n % 50 == 0 { (0, 7_000_000) } else { (0, 60_000) });
+        let said = Lateness::of(often.iter()).said().expect("2 % were late");
+        assert!(said.contains("2.0 %") && said.contains("7.0 ms"), "{said}");
+        assert_eq!(Lateness::default().said(), None);
+    }
+}
