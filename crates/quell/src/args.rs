@@ -125,7 +125,7 @@ Ctrl-C ends it at once. Exits with 1 when a stream got no reply at all.")]
 
 A call without a reply within 5 s is lost, and makes the exit code 1.")]
     Rr(crate::rr::RrArgs),
-    /// Throughput to a server (quell serve, iperf3 -s), and what it does to a ping beside it
+    /// Measure throughput to quell serve or iperf3 -s, and what it does to a ping
     #[command(after_help = "Examples:
   quell flow 192.0.2.7                               (TCP from here, 10 s; quell serve or iperf3 -s there)
   quell flow 192.0.2.7 -R --bdp                      (from there; does the window suffice?)
@@ -138,7 +138,7 @@ A call without a reply within 5 s is lost, and makes the exit code 1.")]
 Options that iperf3 has too mean the same. Ctrl-C ends it and sums up, a second one ends at once. Exits with 1 when the
 test broke off; what was measured until then is shown.")]
     Flow(Box<crate::flow::FlowArgs>),
-    /// Serve all that measures: quell flow, rr and ping --method udp, iperf3 clients, any STAMP sender
+    /// Serve quell flow, rr and ping --method udp, iperf3 clients and STAMP senders
     #[command(after_help = "Examples:
   quell serve --bind 0.0.0.0                         (loopback only without --bind)
   quell serve --bind 192.0.2.7 --secret-file key     (the same file at the clients, who give --secret-file too)

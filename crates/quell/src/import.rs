@@ -255,14 +255,11 @@ fn tell(streams: &[Stream], interval: Option<f64>, started: Option<SystemTime>, 
         }
         println!("{line}");
     }
-    let every = match interval {
-        Some(s) => format!("every {s} s, as the file says"),
-        None => format!("every {USUAL_INTERVAL_S} s, ping-exp's default, as the file says nothing"),
-    };
+    let every = interval.unwrap_or(USUAL_INTERVAL_S);
+    let whose = if interval.is_some() { "" } else { " (ping-exp's default; the file has none)" };
     println!();
-    println!(
-        "ping-exp kept no sending times: packets stand {every}, in the order of their numbers."
-    );
+    println!("ping-exp kept no sending times: packets stand in the order of their numbers,");
+    println!("every {every} s{whose}.");
     println!("It kept neither sizes nor the direction of loss; missing numbers count as lost.");
     match started {
         Some(time) => println!("It was started at {}.", quell_store::utc_rfc3339(time)),
