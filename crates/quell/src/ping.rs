@@ -83,6 +83,9 @@ pub struct PingArgs {
     /// Own address to send from, or device to send by
     #[arg(short = 'I', long = "from", value_name = "ADDRESS|DEVICE")]
     pub from: Option<String>,
+    /// The other ends have this machine's clock (containers, namespaces, the lab): one-way delays are exact
+    #[arg(long)]
+    pub one_clock: bool,
     /// How long a reply is awaited before its packet counts as lost; at least 1s
     #[arg(short = 'W', long, value_name = "TIME", default_value = "3s", value_parser = seconds)]
     pub wait: Span,
@@ -271,6 +274,7 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
         duration: args.duration,
         wait: args.wait,
         way: way(args.from.as_deref()),
+        one_clock: args.one_clock,
         seed: args.seed,
     })
 }

@@ -187,6 +187,7 @@ mod tests {
             duration: None,
             wait: Span::from_secs(1),
             way: quell_sys::socket::Way::default(),
+            one_clock: false,
             seed: 1,
         }
     }

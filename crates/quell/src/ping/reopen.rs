@@ -63,6 +63,7 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
         duration: None,
         wait: Span::ZERO,
         way: Way::default(),
+        one_clock: false,
         seed: run.manifest.seed,
     };
     Some((session, tallies))

@@ -75,6 +75,8 @@ pub struct Session {
     pub wait: Span,
     /// By which own address and device packets leave.
     pub way: Way,
+    /// Whether the other ends have this machine's clock.
+    pub one_clock: bool,
     /// From this come the sending times.
     pub seed: u64,
 }
@@ -116,7 +118,7 @@ impl Session {
         let options = Options {
             count: self.count,
             way: self.way.clone(),
-            other_clock: true,
+            other_clock: !self.one_clock,
             ..Options::default()
         };
         self.targets.iter().map(|t| (of(t), options.clone())).collect()

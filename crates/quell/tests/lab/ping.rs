@@ -73,7 +73,8 @@ fn losses_and_copies_are_counted_as_they_are_made() {
 fn stamp_tells_each_way_its_delay_and_its_losses() {
     let line =
         "up = { delay = \"10ms\", loss = \"10%\" }\ndown = { delay = \"30ms\", loss = \"5%\" }";
-    let (said, code) = ping(line, &["-m", "udp", "-c", "2000", "-i", "5ms", "{b}"]);
+    let udp = ["-m", "udp", "-c", "2000", "-i", "5ms", "{b}"];
+    let (said, code) = ping(line, &[&udp[..], &["--one-clock"]].concat());
     assert_eq!(code, Some(0), "{said:#}");
     for (path, wanted) in [("rtt_ms.max", 40.0), ("up_ms.p50", 10.0), ("down_ms.p50", 30.0)] {
         near(number(&said, 0, path), wanted, 0.001);
@@ -83,6 +84,11 @@ fn stamp_tells_each_way_its_delay_and_its_losses() {
     let unknown = number(&said, 0, "lost") - up - down;
     assert!((120.0..=254.0).contains(&up) && (40.0..=127.0).contains(&down), "{said:#}");
     assert!(unknown < 60.0, "{said:#}");
+    // Whoever does not know that it is one clock corrects for half of the round trip, and says how far that may be off.
+    let (said, _) = ping(line, &udp);
+    let (up, bound) = (number(&said, 0, "up_ms.p50"), number(&said, 0, "clock_offset.bound_ms"));
+    near(up, 20.0, 0.001);
+    assert!((10.0..21.0).contains(&bound) && up - bound <= 10.0, "{said:#}");
     // A closed port on the same host answers connects at once.
     let (said, _) = ping("both = { delay = \"7ms\" }", &["-m", "tcp", "-c", "50", "{b}:9"]);
     near(number(&said, 0, "rtt_ms.p50"), 14.0, 0.01);
