@@ -370,7 +370,8 @@ fn ends(out: &mut String, findings: &Findings) {
             end.cpu_percent, end.cpu_user_percent, end.cpu_system_percent
         );
         if let (Some(busy), Some(cpus)) = (end.host_busy_percent, end.cpus) {
-            let _ = write!(text, ", host {busy:.0} % of {cpus} CPUs");
+            let s = if cpus == 1 { "" } else { "s" };
+            let _ = write!(text, ", host {busy:.0} % of {cpus} CPU{s}");
         }
         text
     };

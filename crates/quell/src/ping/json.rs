@@ -120,7 +120,11 @@ fn figures(value: &mut Value, tally: &Tally) {
     value["jitter_ms"] = tally.jitter_ms().into();
     value["jitter_of"] = if tally.one_way() { "up" } else { "round-trip" }.into();
     value["queued_ms"] = spread(tally.queued.summary(1e6));
-    value["left_late"] = json!({"packets": tally.left_late, "more_than_ms": LATE_NS as f64 / 1e6});
+    value["left_late"] = json!({
+        "packets": tally.left_late,
+        "more_than_ms": LATE_NS as f64 / 1e6,
+        "max_ms": tally.latest_left_ns as f64 / 1e6,
+    });
     value["seen_late"] = json!({
         "replies": tally.late,
         "more_than_ms": LATE_NS as f64 / 1e6,

@@ -57,6 +57,8 @@ pub struct Tally {
     pub queued: Running,
     /// Packets that left more than [`LATE_NS`] after their time.
     pub left_late: u64,
+    /// How late the latest packet left, in nanoseconds.
+    pub latest_left_ns: u64,
     /// By which clocks its times came about, for a person.
     pub clock: Option<String>,
     /// Errors by their kind, as `EHOSTUNREACH`, most frequent first.
@@ -91,6 +93,7 @@ impl Tally {
             late: 0,
             queued: Running::new(),
             left_late: 0,
+            latest_left_ns: 0,
             clock: None,
             kinds: Vec::new(),
             recent: Recent::new(interval_ns),
@@ -124,6 +127,7 @@ impl Tally {
             EchoStatus::Error => self.errors += 1,
         }
         self.sent += 1;
+        self.latest_left_ns = self.latest_left_ns.max(sample.sent_late_ns.unwrap_or(0));
         self.left_late += u64::from(sample.sent_late_ns.is_some_and(|late| late > LATE_NS));
         if let Some(queued) = sample.queued_ns {
             self.queued.push(queued);

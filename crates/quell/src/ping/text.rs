@@ -261,10 +261,12 @@ pub fn starved(tallies: &[Tally]) -> Option<String> {
         ));
     }
     if many(left_late, sent) {
+        let latest = tallies.iter().map(|t| t.latest_left_ns).max().unwrap_or(0);
         told.push(format!(
-            "{} % of the packets left more than {} ms after their time",
+            "{} % of the packets left more than {} ms after their time (the latest {} ms)",
             percent(ratio_of(left_late, sent)),
-            LATE_NS / 1_000_000
+            LATE_NS / 1_000_000,
+            ms(latest as f64 / 1e6)
         ));
     }
     (!told.is_empty()).then(|| format!("This machine was short of CPU: {}.", told.join("; ")))

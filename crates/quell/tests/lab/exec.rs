@@ -211,7 +211,7 @@ fn a_shell_follows_its_terminals_size_and_says_nothing_when_it_ends() {
     assert_eq!(unsafe { libc::ioctl(ours.as_raw_fd(), libc::TIOCSWINSZ, &size) }, 0);
     // Asks again until it is so; it ends with the minute that the shell has.
     ours.write_all(b"until stty size | grep -x '44 99'; do sleep 0.1; done; exit 3\n").expect("");
-    until(&mut ours, "\n44 99");
+    until(&mut ours, "44 99\r");
     let mut rest = String::new();
     let _ = ours.read_to_string(&mut rest);
     assert_eq!(child.wait().expect("it ends").code(), Some(3), "{rest}");

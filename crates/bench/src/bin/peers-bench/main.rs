@@ -10,9 +10,9 @@
 //! ```
 //!
 //! The excess of a packet is the round-trip time that the program reports less the time between the kernel's stamps of the request on
-//! its way out of the near device and of the reply on its way in. So what the far end takes to answer is in neither side's excess, for
-//! servers in user space too; irtt is told not to subtract its server's time (`--tstamp=none`). Packets are matched by order, and a round in
-//! which one was lost is measured again.
+//! its way out of the near device and of the reply on its way in. Over UDP both programs leave out what their servers in user space take
+//! to answer; so does the reference, by the kernel's stamps at the far device. Packets are matched by order, and a round in which one was
+//! lost is measured again.
 //! irtt leaves packets out when its timer was late; those count for nobody.
 //!
 //! Rounds alternate between the programs. *Busy* is a burner for each CPU beside them, which ends by itself.

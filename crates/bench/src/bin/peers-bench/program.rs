@@ -1,7 +1,7 @@
 //! Who is compared, and how one round of each goes.
 
 use crate::burner::Burners;
-use crate::place::{End, FAR, Place};
+use crate::place::{End, FAR, FAR_DEVICE, Place};
 use crate::{Asked, UDP_BYTES, cpu};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -85,7 +85,8 @@ impl Program {
     pub fn round(self, asked: &Asked, place: &Place, busy: bool) -> Result<Round, String> {
         let _server = self.server(asked, place)?;
         let burners = busy.then(|| Burners::start(place)).transpose()?;
-        let (mut watcher, mut seen) = watch(place, self.is_udp())?;
+        let mut near = watch(place, End::Near, self.is_udp())?;
+        let far = self.is_udp().then(|| watch(place, End::Far, true)).transpose()?;
         let used = cpu::children();
         let mut client = place.start(End::Near, &mut self.client(asked))?;
         let said = output(&mut client);
@@ -94,17 +95,20 @@ impl Program {
         if let Some(burners) = burners {
             burners.end();
         }
-        drop(watcher.0.stdin.take());
-        let mut stamps = String::new();
-        seen.read_to_string(&mut stamps).map_err(|e| e.to_string())?;
         let rtt_us = self.read(&said?)?;
-        let wire_us = pairs(&stamps, asked.packets)?;
+        let mut wire_us = apart(&stamps(&mut near)?, asked.packets)?;
+        if let Some(mut far) = far {
+            let answering_us = apart(&stamps(&mut far)?, asked.packets)?;
+            if answering_us.len() != wire_us.len() {
+                return Err("the two ends of the wire saw different packets".into());
+            }
+            wire_us.iter_mut().zip(answering_us).for_each(|(wire, answering)| *wire -= answering);
+        }
         if rtt_us.len() != wire_us.len() {
             let (told, seen) = (rtt_us.len(), wire_us.len());
             return Err(format!("it told of {told} replies, and the wire carried {seen}"));
         }
         let mut excess_us: Vec<f64> = rtt_us.iter().zip(&wire_us).map(|(r, w)| r - w).collect();
-        let mut wire_us = wire_us;
         excess_us.sort_by(f64::total_cmp);
         wire_us.sort_by(f64::total_cmp);
         Ok(Round { excess_us, wire_us, cpu_s })
@@ -166,7 +170,7 @@ impl Program {
             Self::Irtt => {
                 let long = format!("{}ms", every * asked.packets as u64);
                 command.args(["client", "-Q", "-i", &format!("{every}ms"), "-d", &long]);
-                command.args(["-l", &UDP_BYTES.to_string(), "--tstamp=none", "-o", "-", FAR]);
+                command.args(["-l", &UDP_BYTES.to_string(), "-o", "-", FAR]);
             }
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -228,15 +232,16 @@ fn output(child: &mut Child) -> Result<Said, String> {
 
 type Lines = BufReader<std::process::ChildStdout>;
 
-/// Starts the watcher, and waits until it sees packets.
-fn watch(place: &Place, udp: bool) -> Result<(Held, Lines), String> {
+/// Starts a watcher at one end, and waits until it sees packets.
+fn watch(place: &Place, end: End, udp: bool) -> Result<(Held, Lines), String> {
     let mut command = Command::new(std::env::current_exe().map_err(|e| e.to_string())?);
-    command.arg("watch").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let device = if end == End::Near { crate::watch::NEAR_DEVICE } else { FAR_DEVICE };
+    command.args(["watch", device]).stdin(Stdio::piped()).stdout(Stdio::piped());
     match udp {
         true => command.args(["udp", &UDP_BYTES.to_string()]),
         false => command.arg("icmp"),
     };
-    let mut held = Held(place.start(End::Near, &mut command)?);
+    let mut held = Held(place.start(end, &mut command)?);
     let mut lines = BufReader::new(held.0.stdout.take().ok_or("the watcher has no output")?);
     let mut line = String::new();
     lines.read_line(&mut line).map_err(|e| e.to_string())?;
@@ -246,20 +251,28 @@ fn watch(place: &Place, udp: bool) -> Result<(Held, Lines), String> {
     }
 }
 
-/// From request to reply on the wire, in microseconds. The n-th reply answers the n-th request where each has one.
-fn pairs(stamps: &str, packets: usize) -> Result<Vec<f64>, String> {
-    let (mut out, mut back) = (Vec::new(), Vec::new());
+/// Ends a watcher and takes all that it saw.
+fn stamps((watcher, seen): &mut (Held, Lines)) -> Result<String, String> {
+    drop(watcher.0.stdin.take());
+    let mut stamps = String::new();
+    seen.read_to_string(&mut stamps).map_err(|e| e.to_string())?;
+    Ok(stamps)
+}
+
+/// From request to reply at one end of the wire, in microseconds. The n-th reply answers the n-th request where each has one.
+fn apart(stamps: &str, packets: usize) -> Result<Vec<f64>, String> {
+    let (mut requests, mut replies) = (Vec::new(), Vec::new());
     for line in stamps.lines() {
         let Some((way, ns)) = line.split_once(' ') else { continue };
         let ns: u64 = ns.parse().map_err(|_| format!("the watcher said `{line}`"))?;
-        if way == "out" { out.push(ns) } else { back.push(ns) }
+        if way == "out" { requests.push(ns) } else { replies.push(ns) }
     }
     // irtt leaves out packets for which its timer was late.
-    if out.len() != back.len() || out.len() * 2 < packets {
-        let (out, back) = (out.len(), back.len());
+    if requests.len() != replies.len() || requests.len() * 2 < packets {
+        let (out, back) = (requests.len(), replies.len());
         return Err(format!("of {packets} packets {out} were seen to leave and {back} to return"));
     }
-    Ok(out.iter().zip(&back).map(|(o, b)| b.saturating_sub(*o) as f64 / 1e3).collect())
+    Ok(replies.iter().zip(&requests).map(|(r, q)| r.saturating_sub(*q) as f64 / 1e3).collect())
 }
 
 /// The value of which so large a share is no larger, of sorted values.

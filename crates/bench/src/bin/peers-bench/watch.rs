@@ -1,4 +1,4 @@
-//! What the kernel saw: the stamps of requests on their way out and replies on their way in, by a packet socket on the near device.
+//! What the kernel saw: the stamps of requests and replies, by a packet socket on the device of one end.
 //!
 //! It wakes twenty times a second and takes what waits, so that it takes little of the CPUs that it watches.
 
@@ -10,16 +10,17 @@ use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The near device, and its address.
-const DEVICE: &str = "near0";
+/// The device of the end that asks.
+pub const NEAR_DEVICE: &str = "near0";
+/// Its address.
 const NEAR: [u8; 4] = [10, 9, 0, 1];
 
-/// The process: arguments are `icmp`, or `udp` and the size of the payload. When its input ends it prints a line for each stamp: `out` or
-/// `in`, and nanoseconds.
+/// The process: arguments are the device, then `icmp`, or `udp` and the size of the payload. When its input ends it prints a line for each
+/// stamp: `out` for a request or `in` for a reply, and nanoseconds.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     static OVER: AtomicBool = AtomicBool::new(false);
-    let udp_bytes = arguments.get(1).and_then(|a| a.parse::<usize>().ok());
-    let socket = open()?;
+    let udp_bytes = arguments.get(2).and_then(|a| a.parse::<usize>().ok());
+    let socket = open(arguments.first().ok_or("no device is named")?)?;
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         OVER.store(true, Ordering::Relaxed);
@@ -49,7 +50,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a frame is a request on its way out (or a reply on its way in); none for all others. Ethernet (14), IPv4 without
+/// Whether a frame is a request (or a reply); none for all others. Ethernet (14), IPv4 without
 /// options (20), then ICMP echo, or UDP with a payload of this size.
 fn direction(frame: &[u8], size: usize, udp_bytes: Option<usize>) -> Option<bool> {
     let out = frame.get(26..30)? == NEAR;
@@ -62,7 +63,7 @@ fn direction(frame: &[u8], size: usize, udp_bytes: Option<usize>) -> Option<bool
     wanted.then_some(out)
 }
 
-fn open() -> Result<OwnedFd, String> {
+fn open(device: &str) -> Result<OwnedFd, String> {
     let protocol = i32::from((libc::ETH_P_ALL as u16).to_be());
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // SAFETY: socket(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns.
@@ -70,7 +71,7 @@ fn open() -> Result<OwnedFd, String> {
         let raw = libc::socket(libc::AF_PACKET, kind, protocol);
         OwnedFd::from_raw_fd(Errno::result(raw).map_err(|e| format!("a packet socket: {e}"))?)
     };
-    let name = std::ffi::CString::new(DEVICE).map_err(|e| e.to_string())?;
+    let name = std::ffi::CString::new(device).map_err(|e| e.to_string())?;
     // SAFETY: all zeros is a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -80,7 +81,7 @@ fn open() -> Result<OwnedFd, String> {
     let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the pointer and the length are those of a whole address.
     let bound = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
-    Errno::result(bound).map_err(|e| format!("a packet socket on {DEVICE}: {e}"))?;
+    Errno::result(bound).map_err(|e| format!("a packet socket on {device}: {e}"))?;
     set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "stamps")
         .map_err(|e| e.to_string())?;
     grow_receive_buffer(fd.as_fd(), 16 << 20);
