@@ -73,13 +73,15 @@ fn each_eighth_packet_lost_on_the_way_there_or_back_is_told_so_by_stamp() {
 }
 
 #[test]
-fn iperf3_gets_the_rate_of_each_direction_from_quell_serve() {
-    let line = "up = { rate = \"20Mbit\", delay = \"10ms\" }\ndown = { rate = \"2Mbit\", delay = \"10ms\" }";
-    for (to, segment) in [("{b}", 1448.0), ("{b/6}", 1428.0)] {
-        for (reverse, rate) in [(false, 20.0), (true, 2.0)] {
-            let mut program = vec!["iperf3", "-c", to, "-t", "8", "-O", "4", "-J"];
-            program.extend(reverse.then_some("-R"));
-            let said = on_a(line, &format!("{QUIET}{UNUSED}"), &program);
+fn iperf3_gets_the_rate_of_the_line_from_quell_serve() {
+    // Towards the client only: iperf3 as the sender looks at its clock so often that virtual time costs a minute of real time.
+    for rate in [20.0, 2.0] {
+        let line = format!(
+            "up = {{ delay = \"10ms\" }}\ndown = {{ rate = \"{rate}Mbit\", delay = \"10ms\" }}"
+        );
+        for (to, segment) in [("{b}", 1448.0), ("{b/6}", 1428.0)] {
+            let program = ["iperf3", "-c", to, "-R", "-t", "8", "-O", "4", "-J"];
+            let said = on_a(&line, &format!("{QUIET}{UNUSED}"), &program);
             let mbps = number(&said, "end.sum_received.bits_per_second") / 1e6;
             let wanted = rate * segment / 1514.0;
             near(mbps, wanted, wanted * 0.01);
