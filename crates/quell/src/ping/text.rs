@@ -108,10 +108,6 @@ pub fn summary(session: &Session, tallies: &[Tally]) -> String {
         }
         let _ = writeln!(out, "{}", line_of(target, session));
         out += &figures(tally);
-        // On this machine there is one clock only.
-        if tally.up.count() > 0 && !target.to.ip().is_loopback() {
-            out += "              one-way delays are as the clocks of the two machines tell them\n";
-        }
     }
     out += &clocks(session, tallies);
     if let Some(starved) = starved(tallies) {
