@@ -60,7 +60,7 @@ pub struct FlowArgs {
     /// Most bits a second that the sender's kernel lets out of each stream, packet by packet (TCP)
     #[arg(long, visible_alias = "fq-rate", value_name = "RATE", value_parser = bits, conflicts_with = "udp")]
     pub pacing: Option<u64>,
-    /// Bytes of each write or datagram [default: 128K for TCP, what fits in a packet for UDP]
+    /// Bytes of each write or datagram [default: 1M for TCP, what fits in a packet for UDP]
     #[arg(short, long, value_name = "SIZE", value_parser = size)]
     pub length: Option<u64>,
     /// Socket buffers, which bound the window: 256K, 4M
