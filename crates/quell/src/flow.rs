@@ -23,7 +23,6 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Options of `quell flow`.
 #[derive(Debug, Args)]
@@ -151,7 +150,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     let plan = plan(args)?;
     plan.check().map_err(refused)?;
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
-    listen(&stop)?;
+    crate::interrupt::listen(&stop)?;
     let shown = args.json.is_none();
     let mut table = text::Live::new(&plan);
     let mut tell = |progress: Progress<'_>| {
@@ -274,22 +273,4 @@ fn resolve(host: &str, port: u16, args: &FlowArgs) -> Result<SocketAddr, Failure
         let version = if ipv6 { 6 } else { 4 };
         Failure::usage(format!("`{host}` has no IPv{version} address"))
     })
-}
-
-/// The first signal rings the bell, the second ends the program.
-fn listen(stop: &Arc<Bell>) -> Result<(), Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let asked = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let bell = Arc::clone(stop);
-        let registered =
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&asked)))
-                // SAFETY: ringing is one write(2) to a descriptor that lives as long as the closure; that is async-signal-safe.
-                .and_then(|_| unsafe {
-                    signal_hook::low_level::register(signal, move || bell.ring())
-                });
-        registered.map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
-    }
-    Ok(())
 }

@@ -5,6 +5,7 @@ mod check;
 mod failure;
 mod flow;
 mod import;
+mod interrupt;
 mod keep;
 mod kernel;
 mod lab;

@@ -18,7 +18,6 @@ use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 /// How often the live view is drawn.
@@ -46,7 +45,7 @@ pub fn watch(
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     let told = Bell::new().map_err(Failure::system)?;
     let alarm = Alarm::new().map_err(Failure::system)?;
-    listen(&stop)?;
+    crate::interrupt::listen(&stop)?;
     let (send, receive) = sync_channel(WAITING);
     let window = session.window();
     let interval_ns = session.interval.nanos();
@@ -77,24 +76,6 @@ pub fn watch(
     let Watch { keep, tallies, failed, .. } = watch;
     let run = keep.map(|keep| keep.finish(failed.clone())).transpose()?;
     Ok(Ended { tallies, run, failed })
-}
-
-/// The first signal rings the bell, the second ends the program.
-fn listen(stop: &Arc<Bell>) -> Result<(), Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let asked = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let bell = Arc::clone(stop);
-        let registered =
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&asked)))
-                // SAFETY: ringing is one write(2) to a descriptor that lives as long as the closure; that is async-signal-safe.
-                .and_then(|_| unsafe {
-                    signal_hook::low_level::register(signal, move || bell.ring())
-                });
-        registered.map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
-    }
-    Ok(())
 }
 
 struct Watch<'a> {
