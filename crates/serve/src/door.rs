@@ -54,6 +54,8 @@ enum Unwelcome {
     Silent,
     #[error("it went away before it said what it wants")]
     Gone,
+    #[error("others came before it said what it wants, and it was the oldest of the many there")]
+    Crowded,
     #[error("it wants to prove a secret; we have none (--secret-file)")]
     NoSecretHere,
     #[error("it does not know the secret")]
@@ -84,9 +86,12 @@ impl From<ExchangeError> for Unwelcome {
 /// Serves a connection to its end.
 pub fn open(hub: &Hub<'_>, guest: Guest, knock: Knock<'_>) {
     let deadline = guest.came_ns.saturating_add(hub.limits.handshake_ns);
-    let wish = Exchange::new(&guest.stream, Some(deadline), hub.stop)
+    let mut wish = Exchange::new(&guest.stream, Some(deadline), hub.stop)
         .map_err(Unwelcome::System)
         .and_then(|mut exchange| ask(hub, &mut exchange));
+    if wish.is_err() && knock.lost() {
+        wish = Err(Unwelcome::Crowded);
+    }
     drop(knock);
     match wish {
         Ok(Wish::Stream(waiting)) => {
@@ -153,7 +158,7 @@ fn ask(hub: &Hub<'_>, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
 
 /// Answers the calls of one connection.
 fn calls(hub: &Hub<'_>, guest: &Guest) {
-    let pass = match hub.begin(guest.peer.ip().to_canonical()) {
+    let pass = match hub.begin(guest.peer.ip(), &guest.stream) {
         Ok(pass) => pass,
         Err(full) => {
             hub.refuse(guest.peer, full);

@@ -51,7 +51,7 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
         Ok(talk) => talk,
         Err(error) => return hub.refuse(peer, error),
     };
-    let mut pass = match hub.begin(peer.ip().to_canonical()) {
+    let pass = match hub.begin(peer.ip(), &guest.stream) {
         Ok(pass) => pass,
         Err(full) => {
             talk.part(&Break::Busy(full.to_string()));
@@ -59,10 +59,12 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
         }
     };
     keep_alive(&guest);
-    let ready = prepare(hub, &guest, &mut talk, &mut pass, cookie);
+    let ready = prepare(hub, &guest, &mut talk, &pass, cookie);
     let (plan, rates, lanes) = match ready {
         Ok(ready) => ready,
         Err(why) => {
+            let lost = pass.lost().then(|| Break::Busy(Full::SentAway.to_string()));
+            let why = lost.unwrap_or(why);
             talk.part(&why);
             return hub.refuse(peer, why);
         }
@@ -123,17 +125,19 @@ fn prepare(
     hub: &Hub<'_>,
     guest: &Guest,
     talk: &mut Talk<'_>,
-    pass: &mut Pass<'_>,
+    pass: &Pass<'_>,
     cookie: Cookie,
 ) -> Result<(Plan, Rates, Vec<Lane>), Break> {
     talk.say(State::ParamExchange)?;
     let plan = Plan::of(&talk.parameters()?, &hub.limits)?;
+    let busy = |full: Full| Break::Busy(full.to_string());
+    pass.streams(&hub.limits, plan.streams()).map_err(busy)?;
     let rates = reserve(hub, pass, &plan)?;
     let ip = guest.peer.ip().to_canonical();
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     // Held until all streams are there.
     let _turn = match plan.udp {
-        true => Some(hub.turn(ip, deadline).ok_or_else(|| {
+        true => Some(hub.turn(ip, deadline, pass).ok_or_else(|| {
             Break::Busy("other tests of this address were being given their UDP streams".into())
         })?),
         false => None,
@@ -156,6 +160,7 @@ fn prepare(
             Opened::Udp(socket) => Lane::udp(index, socket, guest.peer.is_ipv6(), &plan),
         })
         .collect::<Result<Vec<_>, _>>()?;
+    pass.run().map_err(busy)?;
     Ok((plan, rates, lanes))
 }
 
@@ -166,7 +171,7 @@ struct Rates {
     all: Option<u64>,
 }
 
-fn reserve(hub: &Hub<'_>, pass: &mut Pass<'_>, plan: &Plan) -> Result<Rates, Break> {
+fn reserve(hub: &Hub<'_>, pass: &Pass<'_>, plan: &Plan) -> Result<Rates, Break> {
     let asked = plan.total_rate();
     for limit in [hub.limits.rate_of_one, hub.limits.rate] {
         if let (Some(asked), Some(limit)) = (asked, limit)
