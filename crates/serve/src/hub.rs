@@ -11,12 +11,15 @@ use quell_wire::iperf3::Cookie;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Who has a place, with a second handle on each connection that may be sent away. None where the system had no descriptor for one.
 type Places = Ledger<Option<Stream>>;
+
+/// Streams at once that receive whole trains of datagrams. Each has a megabyte of room for them, the others 1 KiB for heads.
+const TRAINS: usize = 16;
 
 /// Takes events, on the thread where they happen.
 pub type Tell<'a> = &'a (dyn Fn(&Event) + Sync);
@@ -40,6 +43,8 @@ pub struct Hub<'a> {
     /// Whether it ends after the first session.
     one_off: bool,
     numbers: AtomicU64,
+    /// Streams that may still take whole trains of datagrams.
+    trains: AtomicUsize,
     blocked: Mutex<HashMap<u64, Stream>>,
 }
 
@@ -118,6 +123,7 @@ impl<'a> Hub<'a> {
             sessions: AtomicU64::new(0),
             one_off,
             numbers: AtomicU64::new(0),
+            trains: AtomicUsize::new(TRAINS),
             blocked: Mutex::default(),
         }
     }
@@ -192,6 +198,13 @@ impl<'a> Hub<'a> {
         if self.one_off {
             self.stop.ring();
         }
+    }
+
+    /// Room for whole trains of datagrams, until it is dropped; none when others have it.
+    pub fn room(&self) -> Option<Room<'_>> {
+        let less = |left: usize| left.checked_sub(1);
+        self.trains.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;
+        Some(Room { trains: &self.trains })
     }
 
     /// Does work that may block in a connection, which is ended when the server ends.
@@ -315,6 +328,18 @@ impl Pass<'_> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         drop(lock(self.ledger).leave(self.place));
+    }
+}
+
+/// Room for whole trains of datagrams.
+#[derive(Debug)]
+pub struct Room<'a> {
+    trains: &'a AtomicUsize,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.trains.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -41,8 +41,8 @@ const QUIET_NS: u64 = 50_000_000;
 const LONGEST_QUIET_NS: u64 = 500_000_000;
 /// How long a client may send more than it may, on average, before its test ends.
 const TOO_FAST_NS: u64 = 2_000_000_000;
-/// Most states over time that are kept of one test.
-const MOST_MOMENTS: usize = 40_000;
+/// Most states over time that are kept of one test, for 10 s of 8 streams at the finest; all tests of a server keep a few megabytes.
+const MOST_MOMENTS: usize = 8_000;
 
 /// Serves a test to its end.
 pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
@@ -323,7 +323,8 @@ fn measure(
     let result = std::thread::scope(|scope| {
         for lane in lanes {
             let (stop, cpu) = (&stop, &cpu);
-            let work = move || lane.work(plan, rates.each, end_ns, stop, cpu);
+            let room = if lane.takes_datagrams() { hub.room() } else { None };
+            let work = move || lane.work(plan, rates.each, end_ns, stop, (cpu, room.is_some()));
             let thread = std::thread::Builder::new().name("lane".into()).stack_size(256 * 1024);
             if let Err(error) = thread.spawn_scoped(scope, work) {
                 stop.ring();

@@ -1,10 +1,10 @@
 //! One TCP connection, as fast as it goes.
 
-use super::{Ended, Limit, Patience, Tally, Woken, noise};
+use super::{Ended, Limit, Patience, Tally, Woken, payload, payload_file};
 use nix::errno::Errno;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::bulk_stream::{Source, discard_some, send_some, waits};
+use quell_sys::socket::bulk_stream::{discard_some, send_some, waits};
 use quell_sys::socket::option::{get, set, set_bytes};
 use quell_sys::socket::stream::Stream;
 use quell_sys::wait::{Alarm, Bell};
@@ -71,11 +71,11 @@ pub fn tcp_send(
     let block = what.block.max(1);
     match what.copying {
         Copying::Once => {
-            let payload = noise(block.min(HOT));
-            send_all(fd, what, tally, stop, |most| send_some(fd, &payload, most))
+            let payload = &payload()[..block.min(HOT)];
+            send_all(fd, what, tally, stop, |most| send_some(fd, payload, most))
         }
         Copying::None => {
-            let source = Source::new(&noise(block))?;
+            let source = payload_file()?;
             let mut at = 0;
             waits(fd, false)?;
             let ended = send_all(fd, what, tally, stop, |most| {

@@ -1,11 +1,11 @@
 //! Datagrams out of one socket: as many as go, or at a rate.
 
 use super::schedule::Schedule;
-use super::{Ended, Limit, Patience, Tally, UdpHeader, Woken, noise};
+use super::{Ended, Limit, Patience, Tally, UdpHeader, Woken, payload};
 use nix::errno::Errno;
 use quell_sys::SysError;
 use quell_sys::clock::{monotonic_ns, sleep_until};
-use quell_sys::socket::bulk::{BATCH, MOST_BYTES, MOST_SEGMENTS, Outbox, send_segments};
+use quell_sys::socket::bulk::{BATCH, MOST_BYTES, MOST_SEGMENTS, Outbox};
 use quell_sys::wait::{Alarm, Bell, wake_exactly};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -79,7 +79,7 @@ impl<'a> Sender<'a> {
             what,
             tally,
             patience: Patience::new(stop, what.limit.end_ns)?,
-            outbox: Outbox::new(count, size, &noise(size)),
+            outbox: Outbox::new(count, size, payload()),
             trains,
             next: 0,
             count: what.limit.bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(size as u64)),
@@ -145,14 +145,13 @@ impl<'a> Sender<'a> {
         let many = many.min(left).min(self.outbox.count());
         for n in 0..many {
             let number = self.next + 1 + n as u64;
-            self.what.header.write(self.outbox.datagram_mut(n), now, number);
+            self.what.header.write(self.outbox.head_mut(n), now, number);
         }
         let mut from = 0;
         let mut refused = 0;
         while from < many {
             let result = if self.trains {
-                send_segments(self.fd, self.outbox.first(many), self.what.size as u16)
-                    .map(|()| many)
+                self.outbox.send_train(self.fd, many).map(|()| many)
             } else {
                 self.outbox.send(self.fd, from, many)
             };

@@ -163,8 +163,16 @@ impl Lane {
     }
 
     /// Moves data until the bell rings, or until `end_ns`; at most `rate` bits a second.
-    pub fn work(&self, plan: &Plan, rate: Option<u64>, end_ns: u64, stop: &Bell, cpu: &Cpu) {
-        if let Err(error) = self.moving(plan, rate, end_ns, stop) {
+    /// Datagrams come in whole trains where there is room for them.
+    pub fn work(
+        &self,
+        plan: &Plan,
+        rate: Option<u64>,
+        end_ns: u64,
+        stop: &Bell,
+        (cpu, trains): (&Cpu, bool),
+    ) {
+        if let Err(error) = self.moving(plan, rate, end_ns, stop, trains) {
             *self.broke.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
         }
         cpu.add_thread();
@@ -176,6 +184,7 @@ impl Lane {
         rate: Option<u64>,
         end_ns: u64,
         stop: &Bell,
+        trains: bool,
     ) -> Result<Ended, SysError> {
         let limit = Limit::until(end_ns);
         let header = if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 };
@@ -195,7 +204,10 @@ impl Lane {
                 udp_send(socket, &what, tally, stop)
             }
             (Socket::Udp(socket), Moved::Datagrams(tally)) => {
-                let mut what = UdpReceiving { header, limit, ..UdpReceiving::default() };
+                let usual = UdpReceiving::default();
+                // Many streams share what one would have.
+                let buffer = usual.buffer / plan.up.max(1);
+                let mut what = UdpReceiving { header, limit, buffer, trains };
                 if let Some(window) = plan.window {
                     what.buffer = window as usize;
                 }
@@ -204,6 +216,11 @@ impl Lane {
             // Only sockets for datagrams are given a tally of datagrams.
             (Socket::Tcp(_), Moved::Datagrams(_)) => Ok(Ended::Done),
         }
+    }
+
+    /// Whether datagrams come in here.
+    pub fn takes_datagrams(&self) -> bool {
+        matches!(self.moved, Moved::Datagrams(_))
     }
 
     /// What was counted up to now.
