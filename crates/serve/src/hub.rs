@@ -1,7 +1,8 @@
 //! What the parts of a server share: who is there, which tests wait for their streams, what is told.
 
-use crate::event::{Event, Outcome, Quiet, reason};
+use crate::event::{Event, Quiet, Test, reason};
 use crate::ledger::{Full, Ledger, Limits};
+use crate::rate::Governor;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
 use quell_sys::socket::stream::Stream;
@@ -32,9 +33,11 @@ pub struct Hub<'a> {
     pub secret: Option<Secret>,
     /// Rings when the server ends.
     pub stop: &'a Bell,
+    /// What all may send and be sent together.
+    pub governor: Governor,
     tell: Tell<'a>,
     ledger: Mutex<Places>,
-    quiet: Mutex<Quiet>,
+    quiet: Mutex<Quiets>,
     waiting: Mutex<HashMap<Cookie, Arc<Waiting>>>,
     /// Addresses that a test of is being given its UDP streams.
     turns: Mutex<Vec<IpAddr>>,
@@ -46,6 +49,25 @@ pub struct Hub<'a> {
     /// Streams that may still take whole trains of datagrams.
     trains: AtomicUsize,
     blocked: Mutex<HashMap<u64, Stream>>,
+}
+
+/// How much is told of each kind.
+struct Quiets {
+    refused: Quiet,
+    sessions: Quiet,
+}
+
+impl Quiets {
+    fn new(now: u64) -> Self {
+        // Twenty refusals at once and one a second; of sessions, a hundred and five.
+        Self { refused: Quiet::new(now, 20, 1), sessions: Quiet::new(now, 100, 5) }
+    }
+
+    /// What was held back and not told of yet, as an event.
+    fn rest(&mut self) -> Option<Event> {
+        let (refused, sessions) = (self.refused.rest(), self.sessions.rest());
+        (refused + sessions > 0).then_some(Event::Silenced { refused, sessions })
+    }
 }
 
 /// A stream of a test that a client has opened.
@@ -111,12 +133,13 @@ impl<'a> Hub<'a> {
         tell: Tell<'a>,
     ) -> Self {
         Self {
+            governor: Governor::new(&limits),
             limits,
             secret,
             stop,
             tell,
             ledger: Mutex::default(),
-            quiet: Mutex::new(Quiet::new(monotonic_ns())),
+            quiet: Mutex::new(Quiets::new(monotonic_ns())),
             waiting: Mutex::default(),
             turns: Mutex::default(),
             turned: Condvar::new(),
@@ -133,23 +156,34 @@ impl<'a> Hub<'a> {
         (self.tell)(event);
     }
 
-    /// Tells that somebody was turned away, unless that was told too often lately.
-    pub fn refuse(&self, client: SocketAddr, why: impl ToString) {
-        let asked = lock(&self.quiet).ask(monotonic_ns());
-        if let Some(refused) = asked {
-            if refused > 0 {
-                self.tell(&Event::Silenced { refused });
+    /// Tells of an event of this kind, unless too much of the kind was told lately; whether it did.
+    fn tell_some(
+        &self,
+        kind: fn(&mut Quiets) -> &mut Quiet,
+        event: impl FnOnce() -> Event,
+    ) -> bool {
+        let held = {
+            let mut quiets = lock(&self.quiet);
+            match kind(&mut quiets).ask(monotonic_ns()) {
+                true => quiets.rest(),
+                false => return false,
             }
-            self.tell(&Event::Refused { client, why: reason(&why) });
-        }
+        };
+        held.iter().for_each(|held| self.tell(held));
+        self.tell(&event());
+        true
+    }
+
+    /// Tells that somebody was turned away.
+    pub fn refuse(&self, client: SocketAddr, why: impl ToString) {
+        let event = || Event::Refused { client, why: reason(&why) };
+        self.tell_some(|quiets| &mut quiets.refused, event);
     }
 
     /// Tells of what was held back.
     pub fn last_words(&self) {
-        let refused = lock(&self.quiet).rest();
-        if refused > 0 {
-            self.tell(&Event::Silenced { refused });
-        }
+        let held = lock(&self.quiet).rest();
+        held.iter().for_each(|held| self.tell(held));
     }
 
     /// Lets an unknown connection in, until the pass is dropped; another may have to go for it.
@@ -180,17 +214,23 @@ impl<'a> Hub<'a> {
         self.sessions.load(Ordering::Relaxed)
     }
 
-    /// Tells that a test is over.
-    pub fn ended(&self, client: SocketAddr, pass: &Pass<'_>, why: Option<String>, result: Outcome) {
-        let why = why.as_ref().map(reason);
-        self.tell(&Event::Ended { session: pass.number, client, why, result });
+    /// Tells that a test runs; whether its end shall be told too.
+    pub fn began(&self, client: SocketAddr, pass: &Pass<'_>, test: Test) -> bool {
+        let event = || Event::Began { session: pass.number, client, test };
+        self.tell_some(|quiets| &mut quiets.sessions, event)
+    }
+
+    /// Tells that a test is over, if that it ran was told.
+    pub fn ended(&self, ended: Option<Event>) {
+        ended.iter().for_each(|event| self.tell(event));
         self.completed();
     }
 
     /// Tells that a connection of calls is over.
     pub fn called(&self, client: SocketAddr, pass: &Pass<'_>, calls: u64, why: Option<String>) {
         let why = why.as_ref().map(reason);
-        self.tell(&Event::Called { session: pass.number, client, calls, why });
+        let event = || Event::Called { session: pass.number, client, calls, why };
+        self.tell_some(|quiets| &mut quiets.sessions, event);
         self.completed();
     }
 

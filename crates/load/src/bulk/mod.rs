@@ -12,16 +12,20 @@
 //! **What is not copied.** A TCP receiver throws away what came without copying it to user space (`MSG_TRUNC`); a TCP sender with
 //! [`Copying::None`] lets the kernel read the page cache. Both measure what network and kernel carry, not what a program does with it.
 
+mod gate;
 mod schedule;
 mod tally;
 mod tcp;
 mod udp_receive;
 mod udp_send;
 
+pub use gate::{Gate, Open};
 pub use tally::{Tally, UdpCounts, UdpTally};
-pub use tcp::{Copying, TcpReceiving, TcpSending, tcp_receive, tcp_send};
+pub use tcp::{
+    Copying, TcpReceiving, TcpSending, tcp_receive, tcp_receive_through, tcp_send, tcp_send_through,
+};
 pub use udp_receive::{UdpReceiving, udp_receive};
-pub use udp_send::{UdpSending, udp_send};
+pub use udp_send::{UdpSending, udp_send, udp_send_through};
 
 use nix::poll::PollFd;
 use quell_sys::SysError;

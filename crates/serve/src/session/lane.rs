@@ -4,8 +4,8 @@ use super::plan::{Plan, Unfit};
 use super::talk::Break;
 use nix::sys::resource::{UsageWho, getrusage};
 use quell_load::bulk::{
-    Copying, Ended, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving, UdpSending,
-    UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
+    Copying, Ended, Gate, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
+    UdpSending, UdpTally, tcp_receive_through, tcp_send_through, udp_receive, udp_send_through,
 };
 use quell_load::look::{self, tcp_info};
 use quell_stats::log_histogram::highest;
@@ -43,6 +43,21 @@ enum Moved {
     Bytes(Tally),
     /// Datagrams received.
     Datagrams(Box<UdpTally>),
+}
+
+/// How a stream moves its data.
+#[derive(Clone, Copy)]
+pub struct How<'a> {
+    /// Most bits a second.
+    pub rate: Option<u64>,
+    /// When it ends, in nanoseconds of the monotonic clock …
+    pub end_ns: u64,
+    /// … or when this rings.
+    pub stop: &'a Bell,
+    /// Has a say in each piece.
+    pub gate: &'a dyn Gate,
+    /// Datagrams come in whole trains: there is room for them.
+    pub trains: bool,
 }
 
 /// What was counted up to a time, from the stream's start.
@@ -162,30 +177,16 @@ impl Lane {
         Self { id: stream_id(index), sends, socket, moved, broke: Mutex::default() }
     }
 
-    /// Moves data until the bell rings, or until `end_ns`; at most `rate` bits a second.
-    /// Datagrams come in whole trains where there is room for them.
-    pub fn work(
-        &self,
-        plan: &Plan,
-        rate: Option<u64>,
-        end_ns: u64,
-        stop: &Bell,
-        (cpu, trains): (&Cpu, bool),
-    ) {
-        if let Err(error) = self.moving(plan, rate, end_ns, stop, trains) {
+    /// Moves data until the bell rings, or until its time.
+    pub fn work(&self, plan: &Plan, how: &How<'_>, cpu: &Cpu) {
+        if let Err(error) = self.moving(plan, how) {
             *self.broke.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
         }
         cpu.add_thread();
     }
 
-    fn moving(
-        &self,
-        plan: &Plan,
-        rate: Option<u64>,
-        end_ns: u64,
-        stop: &Bell,
-        trains: bool,
-    ) -> Result<Ended, SysError> {
+    fn moving(&self, plan: &Plan, how: &How<'_>) -> Result<Ended, SysError> {
+        let How { rate, end_ns, stop, gate, trains } = *how;
         let limit = Limit::until(end_ns);
         let header = if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 };
         match (&self.socket, &self.moved) {
@@ -193,15 +194,15 @@ impl Lane {
                 let copying = if plan.zero_copy { Copying::None } else { Copying::Once };
                 let pacing = rate.map(|bits| (bits / 8).max(1));
                 let what = TcpSending { block: plan.len, limit, pacing, copying };
-                tcp_send(stream, &what, tally, stop)
+                tcp_send_through(gate, stream, &what, tally, stop)
             }
             (Socket::Tcp(stream), Moved::Bytes(tally)) => {
-                tcp_receive(stream, &TcpReceiving { limit }, tally, stop)
+                tcp_receive_through(gate, stream, &TcpReceiving { limit }, tally, stop)
             }
             (Socket::Udp(socket), Moved::Bytes(tally)) => {
                 let trains = rate.is_none();
                 let what = UdpSending { size: plan.len, rate, limit, header, trains };
-                udp_send(socket, &what, tally, stop)
+                udp_send_through(gate, socket, &what, tally, stop)
             }
             (Socket::Udp(socket), Moved::Datagrams(tally)) => {
                 let usual = UdpReceiving::default();
