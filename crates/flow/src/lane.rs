@@ -16,8 +16,10 @@ use quell_sys::socket::Udp;
 use quell_sys::socket::bulk::prepare_receiving;
 use quell_sys::socket::exchange::Exchange;
 use quell_sys::socket::option::{get, set};
+use quell_sys::socket::preface::prove;
 use quell_sys::socket::stream::{Stream, StreamOptions};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_wire::auth::{OPENING, PROOF};
 use quell_wire::iperf3::{Hello, Moment, stream_id};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -145,9 +147,15 @@ impl Lane {
         let stream = reach(stream, plan.to, stop)?;
         // The handshake counts as a byte on some kernels; then the cookie.
         let handshake = look::tcp_info(&stream).and_then(|info| info.bytes_acked).unwrap_or(0);
-        let acked_before = handshake + talk.cookie.bytes().len() as u64;
+        let mut acked_before = handshake + talk.cookie.bytes().len() as u64;
         let deadline = monotonic_ns() + crate::talk::ANSWER_S * 1_000_000_000;
-        Exchange::new(&stream, Some(deadline), stop)?.write(talk.cookie.bytes()).map_err(|e| {
+        let mut exchange = Exchange::new(&stream, Some(deadline), stop)?;
+        if let Some(secret) = &plan.secret {
+            // Who saw the cookie on its way shall not be taken for us.
+            prove(&mut exchange, secret)?;
+            acked_before += (OPENING + PROOF) as u64;
+        }
+        exchange.write(talk.cookie.bytes()).map_err(|e| {
             FlowError::from_exchange(e, plan.to, "when a stream was opened", crate::talk::ANSWER_S)
         })?;
         let lane = Self::new(place, plan, Socket::Tcp(stream), Moved::Bytes(Tally::new()));

@@ -19,7 +19,6 @@ use quell_flow::{Amount, Direction, FlowError, Outcome, Plan, Progress, Transpor
 use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
 use quell_units::{Dscp, Ecn, Span, Tos};
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -155,9 +154,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     let mut table = text::Live::new(&plan);
     let mut tell = |progress: Progress<'_>| {
         if shown && let Some(lines) = table.lines(&progress) {
-            let mut out = std::io::stdout().lock();
-            // A reader that is gone ends the program by its signal.
-            let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+            let _ = quell_sys::reader::print(std::io::stdout().lock(), lines.as_bytes());
         }
     };
     let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(refused)?;

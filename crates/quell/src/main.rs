@@ -25,15 +25,10 @@ use failure::Failure;
 use std::io::Write;
 use std::process::ExitCode;
 
+/// What EPIPE reads like in the words of `println!`.
+const GONE: &str = "(os error 32)";
+
 fn main() -> ExitCode {
-    // A reader that goes away (`quell show | head`) is no error; Rust ignores SIGPIPE at start.
-    // SAFETY: no other thread runs yet, and the default action is a valid handler.
-    unsafe {
-        let _ = nix::sys::signal::signal(
-            nix::sys::signal::Signal::SIGPIPE,
-            nix::sys::signal::SigHandler::SigDfl,
-        );
-    }
     end_well_when_output_fails();
     // As a guest's first process it gets arguments that the kernel adds.
     if std::env::args().nth(1).as_deref() == Some(quell_experiment::run::GUEST_INIT) {
@@ -49,12 +44,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// `println!` panics when standard output can't be written, as on a full disk. That is the system's failure, not the program's.
+/// `println!` panics when standard output can't be written: its reader is gone (`quell show | head`), or a disk is full. The first is no
+/// error, the second the system's failure and not the program's.
 fn end_well_when_output_fails() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let why = info.payload_as_str().unwrap_or_default();
         match why.strip_prefix("failed printing to ") {
+            Some(why) if why.contains(GONE) => quell_sys::reader::leave(),
             Some(why) => {
                 let _ = writeln!(std::io::stderr(), "quell: could not write to {why}");
                 std::process::exit(3);

@@ -2,18 +2,22 @@
 
 use crate::failure::Failure;
 use clap::Args;
+use quell_serve::log::Log;
 use quell_serve::{Config, Event, Limits, Server};
 use quell_sys::wait::Bell;
 use quell_units::{Rate, Span};
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The port, where none is named: iperf3's.
 const PORT: u16 = quell_wire::iperf3::PORT;
 
 /// Whom root becomes.
 const USER: &str = "nobody";
+
+/// How long the end waits for the log's reader.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Options of `quell serve`.
 #[derive(Debug, Args)]
@@ -35,16 +39,16 @@ pub struct ServeArgs {
     /// Most tests at once
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub max_tests: u16,
-    /// Most tests at once of one client address
+    /// Most tests at once of one client: an IPv4 address, or an IPv6 /64
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub max_tests_per_client: u16,
     /// Most streams of one test, each way
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=128))]
     pub max_streams: u16,
-    /// Most that all tests together may send and receive [default: no limit]
+    /// Most payload that is sent and taken in all, over any time longer than 20 ms [default: no limit]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<Rate>,
-    /// Most that the tests of one client address may [default: no limit]
+    /// The same for one client: an IPv4 address, or an IPv6 /64 [default: no limit]
     #[arg(long, value_name = "RATE")]
     pub max_rate_per_client: Option<Rate>,
     /// Longest time of a test
@@ -92,23 +96,24 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         }
     });
     let loopback = server.local().ip().is_loopback();
-    let tell = |event: &Event| tell(event, args.json, loopback);
-    server.run(&stop, &tell).map_err(Failure::system)?;
+    let json = args.json;
+    let log = Log::start(std::io::stdout(), move |event| line(event, json, loopback))
+        .map_err(|e| Failure::system(format!("could not start a thread: {e}")))?;
+    let served = server.run(&stop, &|event: &Event| log.put(event));
+    log.finish(LAST_WORDS);
+    served.map_err(Failure::system)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints an event whole, and at once: somebody may be waiting for it in a pipe.
-fn tell(event: &Event, json: bool, loopback: bool) {
+/// An event as a line.
+fn line(event: &Event, json: bool, loopback: bool) -> String {
     let mut text = match json {
         // Texts and numbers are always JSON.
         true => serde_json::to_string(event).unwrap_or_default(),
         false => event.to_string(),
     };
-    text.push('\n');
     if !json && loopback && matches!(event, Event::Started { .. }) {
-        text += "only this machine can reach it; --bind ADDRESS serves others\n";
+        text += "\nonly this machine can reach it; --bind ADDRESS serves others";
     }
-    let mut out = std::io::stdout().lock();
-    // A log that can't be written is no reason to end the tests of others.
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    text
 }

@@ -4,7 +4,7 @@ use crate::args::RunName;
 use crate::failure::Failure;
 use crate::results;
 use clap::Args;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -27,7 +27,7 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let run = results::read_named(&args.run)?;
     let page = quell_report::view::render(&run);
     if args.output.as_deref() == Some(Path::new("-")) {
-        let written = std::io::stdout().lock().write_all(page.as_bytes());
+        let written = quell_sys::reader::print(std::io::stdout().lock(), page.as_bytes());
         written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -6,7 +6,8 @@ mod support;
 mod server;
 
 use serde_json::Value;
-use server::{Served, iperf3, iperf3_says, lacks_iperf3};
+use server::{Served, byte, cookie_of, iperf3, iperf3_says, lacks_iperf3, parameters};
+use std::io::Write;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -160,17 +161,19 @@ fn what_is_beyond_the_limits_is_refused_with_a_word() {
         ),
         (&["-t", "6"], "test duration too long", "at most 5 s"),
         (&["-P", "3"], "number of parallel streams too large", "3 streams"),
-        // It asks for no rate and sends as much as goes.
-        (&["-t", "4"], "bandwidth is larger than server limit", "it sent"),
+        // It asks for no rate and sends as many datagrams as go.
+        (&["-u", "-b", "0", "-t", "4"], "bandwidth is larger than server limit", "it sent"),
     ] {
         let (good, text) = iperf3_says(&served, options);
         assert!(!good && text.contains(word), "{options:?}: {text}");
         let event = if why == "it sent" { "ended" } else { "refused" };
         served.event(event, why);
     }
-    let paced = measured(&served, &["-t", "2", "-R"]);
-    let got = number(&paced, "/end/sum_received/bytes") * 8.0 / 2.0;
-    assert!((10e6..26e6).contains(&got), "what is sent is paced to the limit: {got}");
+    for direction in [&["-t", "2", "-R"][..], &["-t", "2"]] {
+        let paced = measured(&served, direction);
+        let got = number(&paced, "/end/sum_received/bytes") * 8.0 / 2.0;
+        assert!((5e6..24e6).contains(&got), "{direction:?} is held to the limit: {got}");
+    }
     served.is_well();
 }
 
@@ -180,13 +183,19 @@ fn a_full_server_says_so() {
         return;
     }
     let served = Served::new(&["--max-tests", "1"]);
-    let first = served.begin(b'a');
+    let mut first = served.begin(b'a');
+    // It runs: one that only prepares would have to give its place away.
+    first.write_all(&parameters(r#"{"tcp":true,"parallel":1,"len":1000}"#)).expect("sent");
+    assert_eq!(byte(&mut first), Some(10), "it wants the stream");
+    let mut data = served.connect();
+    data.write_all(&cookie_of(b'a')).expect("sent");
+    assert_eq!([byte(&mut first), byte(&mut first)], [Some(1), Some(2)]);
     let (good, text) = iperf3_says(&served, &["-t", "1"]);
     assert!(!good && text.contains("server is busy"), "{text}");
     says(&served.rr(&[]).refused(3), &["as many connections as it allows"]);
     served.event("refused", "as many sessions");
-    drop(first);
-    served.event("refused", "went away");
+    drop((first, data));
+    served.event("ended", "went away");
     iperf3(&served, &["-n", "1M"]);
 }
 

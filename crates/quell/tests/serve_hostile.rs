@@ -8,9 +8,13 @@ mod server;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use server::{Served, byte, cookie_of, parameters, rest};
-use std::io::Write;
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 use std::time::Duration;
+use support::{program, said};
 
 const UDP: &str =
     r#"{"udp":true,"time":1,"parallel":1,"reverse":true,"len":1000,"bandwidth":1000000}"#;
@@ -152,4 +156,113 @@ fn any_bytes_leave_it_well() {
     let mut served = served;
     served.signal("TERM");
     assert_eq!(served.end(), Some(0), "it has not panicked");
+}
+
+/// Asks for data without copies, in a connection of its own, and has it come.
+fn zero_copy(served: &Served) -> (TcpStream, TcpStream) {
+    const ASKED: &str = r#"{"tcp":true,"time":30,"parallel":1,"reverse":true,"len":131072,
+        "quell":{"version":1,"look_ms":100,"zero_copy":true}}"#;
+    let mut control = served.begin(b'z');
+    control.write_all(&parameters(ASKED)).expect("sent");
+    assert_eq!(byte(&mut control), Some(10), "it wants the stream");
+    let mut data = served.connect();
+    data.write_all(&cookie_of(b'z')).expect("sent");
+    assert_eq!([byte(&mut control), byte(&mut control)], [Some(1), Some(2)]);
+    assert!(byte(&mut data).is_some(), "data flows");
+    (control, data)
+}
+
+#[test]
+fn a_client_that_hangs_up_on_a_transfer_without_copies_ends_nothing_else() {
+    let served = Served::new(&[]);
+    for _ in 0..5 {
+        let (control, data) = zero_copy(&served);
+        control.shutdown(Shutdown::Both).expect("shut");
+        data.shutdown(Shutdown::Write).expect("shut");
+        served.event("ended", "went away");
+        drop((control, data));
+        served.is_well();
+    }
+}
+
+#[test]
+fn no_command_is_ended_by_a_peer_that_hangs_up() {
+    // Rust's runtime ignores SIGPIPE and nothing takes that back; `sendfile` would send it.
+    let served = Served::new(&[]);
+    let agent = program(&["agent"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut agent = agent.expect("the program starts");
+    let at = served.at.to_string();
+    let mut ping = program(&["ping", "-m", "udp", "-p", at.rsplit(':').next().expect("a port"), "127.0.0.1"]);
+    let mut ping = ping.stdout(Stdio::piped()).spawn().expect("the program starts");
+    // It runs once it says something.
+    ping.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("a word");
+    let ignored = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+        u64::from_str_radix(mask.trim(), 16).expect("a number") & (1 << 12) != 0
+    };
+    assert!(ignored(served.pid()) && ignored(ping.id()));
+    // An agent says nothing before it is told something; its end is what tells that it has run.
+    assert!(ignored(agent.id()) || agent.try_wait().expect("it is ours").is_none());
+    drop(agent.stdin.take());
+    assert_eq!(agent.wait().expect("it ends").signal(), None);
+    ping.kill().expect("it is ours");
+    ping.wait().expect("it ends");
+}
+
+#[test]
+fn a_client_whose_server_hangs_up_says_so() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let accept = || listener.accept().expect("it comes").0;
+            let mut control = accept();
+            control.read_exact(&mut [0; 37]).expect("a cookie");
+            control.write_all(&[9]).expect("sent");
+            let mut length = [0; 4];
+            control.read_exact(&mut length).expect("a length");
+            let mut text = vec![0; u32::from_be_bytes(length) as usize];
+            control.read_exact(&mut text).expect("parameters");
+            control.write_all(&[10]).expect("sent");
+            let mut data = accept();
+            data.read_exact(&mut [0; 37]).expect("a cookie");
+            control.write_all(&[1, 2]).expect("sent");
+            data.read_exact(&mut [0; 4096]).expect("data flows");
+        });
+        let port = at.port().to_string();
+        let arguments = ["flow", "127.0.0.1", "-p", &port, "-t", "5", "-Z", "--no-latency"];
+        let said = said(program(&arguments), &arguments);
+        assert!(matches!(said.code, Some(1..=3)), "{:?}: {}{}", said.code, said.out, said.error);
+        assert_ne!(said.error, "");
+    });
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_neither_clients_nor_the_end() {
+    let mut command = program(&["serve", "--port", "0", "--json"]);
+    let mut server = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+    let mut out = BufReader::new(server.stdout.take().expect("it is piped"));
+    let mut started = String::new();
+    out.read_line(&mut started).expect("its first line");
+    let started: serde_json::Value = serde_json::from_str(&started).expect("JSON");
+    let at: SocketAddr = started["address"].as_str().and_then(|a| a.parse().ok()).expect("one");
+    // The smallest pipe there is: one page.
+    let size = unsafe { libc::fcntl(out.get_ref().as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
+    assert!(size > 0, "{}", std::io::Error::last_os_error());
+    let call = || {
+        let at = at.to_string();
+        let arguments = ["rr", &at, "--calls", "1", "--sizes", "64"];
+        said(program(&arguments), &arguments).fine();
+    };
+    for _ in 0..120 {
+        let mut stream = TcpStream::connect(at).expect("it listens");
+        stream.write_all(b"nonsense of a stranger").expect("sent");
+        rest(&mut stream);
+    }
+    (0..40).for_each(|_| call());
+    let pid = nix::unistd::Pid::from_raw(server.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it is ours");
+    assert_eq!(server.wait().expect("it ends").code(), Some(0));
+    drop(out);
 }

@@ -38,6 +38,8 @@ pub struct Limits {
     pub time: Span,
     /// Longest time without a byte.
     pub idle: Span,
+    /// Most bytes that are taken or sent in one call.
+    pub piece: usize,
     /// Longest time from connecting to the whole hello, the proof of a secret included.
     pub handshake: Span,
 }
@@ -49,6 +51,7 @@ impl Default for Limits {
             request: 2 << 20,
             time: Span::from_secs(3600),
             idle: Span::from_secs(10),
+            piece: CHUNK,
             handshake: Span::from_secs(5),
         }
     }
@@ -163,13 +166,17 @@ impl Server {
         if let Some(secret) = &self.secret {
             preface::demand_all(&mut exchange, secret).map_err(RrError::Preface)?;
         }
-        answer(stream, &mut exchange, &[], &self.limits)
+        answer(stream, &mut exchange, &[], &self.limits, &mut |_| Ok(()))
     }
 }
 
 fn lock(open: &Open) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Stream>>> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Asked before so many bytes are sent, and after so many were taken and before more are: blocks until they may move. Errors end the
+/// connection.
+pub type Gate<'a> = &'a mut dyn FnMut(usize) -> Result<(), Errno>;
 
 /// Answers one client to the end of its connection, after `begun` bytes of its hello were read already (at most [`hello::SIZE`]); gives
 /// how many calls it made. Errors when it sends what is no hello, or one that asks for more than the limits.
@@ -178,6 +185,7 @@ pub fn answer(
     exchange: &mut Exchange<'_>,
     begun: &[u8],
     limits: &Limits,
+    gate: Gate<'_>,
 ) -> Result<u64, RrError> {
     let deadline = monotonic_ns().saturating_add(limits.time.nanos());
     let mut bytes = [0; hello::SIZE];
@@ -192,18 +200,25 @@ pub fn answer(
     }
     patience(stream, limits.idle.nanos())?;
     let mut calls = 0;
-    match calls_of(stream, &hello, deadline, &mut calls) {
+    match calls_of(stream, &hello, (deadline, limits.piece), &mut calls, gate) {
         // The usual end: the client has what it wanted.
         Errno::EPIPE | Errno::ECONNRESET => Ok(calls),
         Errno::ETIMEDOUT => Err(RrError::Parameter("its time was up".into())),
+        Errno::ECANCELED => Err(RrError::Parameter("the server was stopped".into())),
         Errno::EAGAIN => Err(RrError::Parameter("it was idle for too long".into())),
         errno => Err(SysError::new("answer a call", errno).into()),
     }
 }
 
 /// Answers until something ends it: what.
-fn calls_of(stream: &Stream, hello: &Hello, deadline_ns: u64, calls: &mut u64) -> Errno {
-    match answer_calls(stream, hello, deadline_ns, calls) {
+fn calls_of(
+    stream: &Stream,
+    hello: &Hello,
+    bounds: (u64, usize),
+    calls: &mut u64,
+    gate: Gate<'_>,
+) -> Errno {
+    match answer_calls(stream, hello, bounds, calls, gate) {
         Ok(never) => match never {},
         Err(errno) => errno,
     }
@@ -212,8 +227,9 @@ fn calls_of(stream: &Stream, hello: &Hello, deadline_ns: u64, calls: &mut u64) -
 fn answer_calls(
     stream: &Stream,
     hello: &Hello,
-    deadline: u64,
+    (deadline, piece): (u64, usize),
     calls: &mut u64,
+    gate: Gate<'_>,
 ) -> Result<std::convert::Infallible, Errno> {
     if hello.nodelay {
         no_delay(stream).map_err(|e| e.errno)?;
@@ -221,11 +237,14 @@ fn answer_calls(
     if hello.quickack.is_some() {
         quick_ack(stream);
     }
-    let reply = vec![b'a'; (hello.reply as usize).min(CHUNK)];
+    let piece = piece.clamp(1, CHUNK);
+    let reply = vec![b'a'; (hello.reply as usize).min(piece)];
     loop {
         let mut left = hello.request as usize;
         while left > 0 {
-            left -= some(stream.discard(left), deadline)?.min(left);
+            let got = some(stream.discard(left.min(piece)), deadline)?.min(left);
+            left -= got;
+            gate(got)?;
             if hello.quickack == Some(QuickAck::Rearmed) {
                 quick_ack(stream);
             }
@@ -233,6 +252,7 @@ fn answer_calls(
         let mut left = hello.reply as usize;
         while left > 0 {
             let part = left.min(reply.len());
+            gate(part)?;
             write_all(stream, &reply[..part])?;
             left -= part;
         }

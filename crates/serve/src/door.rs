@@ -8,16 +8,20 @@
 //!   anything else, or nothing in time ─────► reset
 //! ```
 //!
-//! A stream needs no secret of its own: the cookie, which only those who set up the test have, is one.
+//! Where there is a secret, each connection proves it, streams too: a cookie travels in the clear, and whoever saw one gets nothing for it.
 
 use crate::hub::{Hub, Knock, Opened, Waiting};
+use crate::rate::Share;
 use crate::session;
+use nix::errno::Errno;
+use quell_load::bulk::Gate;
 use quell_rr::RrError;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::preface::{self, PrefaceError};
 use quell_sys::socket::stream::Stream;
+use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_units::Span;
 use quell_wire::auth::MAGIC;
 use quell_wire::iperf3::{COOKIE, Cookie, State};
@@ -54,6 +58,8 @@ enum Unwelcome {
     Silent,
     #[error("it went away before it said what it wants")]
     Gone,
+    #[error("others came before it said what it wants, and it was the oldest of the many there")]
+    Crowded,
     #[error("it wants to prove a secret; we have none (--secret-file)")]
     NoSecretHere,
     #[error("it does not know the secret")]
@@ -84,9 +90,12 @@ impl From<ExchangeError> for Unwelcome {
 /// Serves a connection to its end.
 pub fn open(hub: &Hub<'_>, guest: Guest, knock: Knock<'_>) {
     let deadline = guest.came_ns.saturating_add(hub.limits.handshake_ns);
-    let wish = Exchange::new(&guest.stream, Some(deadline), hub.stop)
+    let mut wish = Exchange::new(&guest.stream, Some(deadline), hub.stop)
         .map_err(Unwelcome::System)
         .and_then(|mut exchange| ask(hub, &mut exchange));
+    if wish.is_err() && knock.lost() {
+        wish = Err(Unwelcome::Crowded);
+    }
     drop(knock);
     match wish {
         Ok(Wish::Stream(waiting)) => {
@@ -140,20 +149,17 @@ fn ask(hub: &Hub<'_>, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
     bytes[..first.len()].copy_from_slice(&first);
     exchange.read(&mut bytes[first.len()..])?;
     let cookie = Cookie::read(&bytes).ok_or(Unwelcome::Foreign)?;
-    if let Some(waiting) = hub.waiting_for(&cookie) {
-        return Ok(Wish::Stream(waiting));
-    }
     if !trusted {
         // iperf3 tells its user that the server is busy: it has no word for this.
         exchange.write(&[State::AccessDenied.byte()])?;
         return Err(Unwelcome::Denied);
     }
-    Ok(Wish::Test(cookie))
+    Ok(hub.waiting_for(&cookie).map_or(Wish::Test(cookie), Wish::Stream))
 }
 
 /// Answers the calls of one connection.
 fn calls(hub: &Hub<'_>, guest: &Guest) {
-    let pass = match hub.begin(guest.peer.ip().to_canonical()) {
+    let pass = match hub.begin(guest.peer.ip(), &guest.stream) {
         Ok(pass) => pass,
         Err(full) => {
             hub.refuse(guest.peer, full);
@@ -161,16 +167,37 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
             return;
         }
     };
+    // Nobody says how much calls need: a tenth, the least that a test of no rate is given.
+    let rates = [hub.limits.rate, hub.limits.rate_of_one];
+    let tenth = rates.into_iter().flatten().min().map(|rate| (rate / 10).max(1));
+    let rate = match pass.reserve(&hub.limits, tenth) {
+        Ok(rate) => rate,
+        Err(full) => {
+            hub.refuse(guest.peer, full);
+            guest.stream.abort();
+            return;
+        }
+    };
+    let share = Share::new(&hub.governor, guest.peer.ip(), rate);
+    let usual = quell_rr::Limits::default();
     let limits = quell_rr::Limits {
         time: Span::from_nanos(hub.limits.time_ns),
-        ..quell_rr::Limits::default()
+        piece: share.most().unwrap_or(usual.piece),
+        ..usual
+    };
+    let mut runs = false;
+    let mut gate = |bytes: usize| {
+        if !std::mem::replace(&mut runs, true) {
+            pass.run().map_err(|_| Errno::EPIPE)?;
+        }
+        pause(hub, &share, bytes)
     };
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     let answered = Exchange::new(&guest.stream, Some(deadline), hub.stop)
         .map_err(RrError::from)
         .and_then(|mut exchange| {
             hub.aborting(&guest.stream, || {
-                quell_rr::server::answer(&guest.stream, &mut exchange, CALLS, &limits)
+                quell_rr::server::answer(&guest.stream, &mut exchange, CALLS, &limits, &mut gate)
             })
         });
     guest.stream.abort();
@@ -179,4 +206,18 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
         Err(error) => (0, Some(error.to_string())),
     };
     hub.called(guest.peer, &pass, calls, why);
+}
+
+/// Waits until so many bytes may move; errors when the server ends before that.
+fn pause(hub: &Hub<'_>, share: &Share<'_>, bytes: usize) -> Result<(), Errno> {
+    while let Err(at) = share.pass(bytes, monotonic_ns()) {
+        let mut alarm = Alarm::new().map_err(|e| e.errno)?;
+        alarm.set(Some(at)).map_err(|e| e.errno)?;
+        let mut fds = [readable(hub.stop), readable(&alarm)];
+        wait(&mut fds).map_err(|e| e.errno)?;
+        if came(&fds[0]) {
+            return Err(Errno::ECANCELED);
+        }
+    }
+    Ok(())
 }

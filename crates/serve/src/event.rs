@@ -1,5 +1,6 @@
 //! What the server tells while it runs: an event a line, for people and as JSON.
 
+use quell_wire::text::printable;
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -57,10 +58,17 @@ pub enum Event {
         /// Why.
         why: String,
     },
-    /// Others were turned away meanwhile; more than there is use in telling of.
+    /// More happened meanwhile than there is use in telling of.
     Silenced {
-        /// How many.
+        /// How many were turned away.
         refused: u64,
+        /// How many tests and connections of calls there were.
+        sessions: u64,
+    },
+    /// Whoever reads this log was too slow: events are missing here.
+    Missing {
+        /// How many.
+        events: u64,
     },
     /// It listens no more.
     Stopped {
@@ -114,26 +122,15 @@ const LONGEST_REASON: usize = 300;
 
 /// A reason as it may stand in a log: on one line, without what steers a terminal, and not endless.
 pub fn reason(why: &impl ToString) -> String {
-    let why = why.to_string();
-    let mut out = String::new();
-    for c in why.chars().take(LONGEST_REASON) {
-        match c.is_control() {
-            true => out.extend(c.escape_default()),
-            false => out.push(c),
-        }
-    }
-    if why.chars().nth(LONGEST_REASON).is_some() {
-        out.push('…');
-    }
-    out
+    printable(&why.to_string(), LONGEST_REASON)
 }
 
-/// Where nothing limits how much is told: this many refusals at once, and one a second after that.
-const BURST: u64 = 20;
-
-/// Holds back refusals beyond what a person can use, so that a flood of strangers fills no disk. Pure.
+/// Holds back events beyond what a person can use, so that a flood of strangers fills no disk: some at once, and so many a second after
+/// that. Pure.
 #[derive(Debug)]
 pub struct Quiet {
+    burst: u64,
+    every_ns: u64,
     tokens: u64,
     filled_ns: u64,
     held: u64,
@@ -141,23 +138,20 @@ pub struct Quiet {
 
 impl Quiet {
     /// Nothing told yet.
-    pub fn new(now_ns: u64) -> Self {
-        Self { tokens: BURST, filled_ns: now_ns, held: 0 }
+    pub fn new(now_ns: u64, burst: u64, a_second: u64) -> Self {
+        let every_ns = 1_000_000_000 / a_second.max(1);
+        Self { burst, every_ns, tokens: burst, filled_ns: now_ns, held: 0 }
     }
 
-    /// Whether to tell of one more refusal, and of how many that were held back before it.
-    pub fn ask(&mut self, now_ns: u64) -> Option<u64> {
-        let more = now_ns.saturating_sub(self.filled_ns) / 1_000_000_000;
-        if more > 0 {
-            self.tokens = self.tokens.saturating_add(more).min(BURST);
-            self.filled_ns = now_ns;
-        }
-        if self.tokens == 0 {
-            self.held += 1;
-            return None;
-        }
-        self.tokens -= 1;
-        Some(std::mem::take(&mut self.held))
+    /// Whether to tell of one more.
+    pub fn ask(&mut self, now_ns: u64) -> bool {
+        let more = now_ns.saturating_sub(self.filled_ns) / self.every_ns;
+        self.filled_ns += more * self.every_ns;
+        self.tokens = self.tokens.saturating_add(more).min(self.burst);
+        let left = self.tokens.checked_sub(1);
+        self.tokens = left.unwrap_or(0);
+        self.held += u64::from(left.is_none());
+        left.is_some()
     }
 
     /// How many were held back and not told of yet.
@@ -212,7 +206,17 @@ impl fmt::Display for Event {
                 }
             }
             Self::Refused { client, why } => write!(f, "refused {client}: {why}"),
-            Self::Silenced { refused } => write!(f, "{refused} more were refused meanwhile"),
+            Self::Silenced { refused, sessions: 0 } => {
+                write!(f, "{refused} more were refused meanwhile")
+            }
+            Self::Silenced { refused: 0, sessions } => {
+                write!(f, "{sessions} more tests or connections of calls meanwhile")
+            }
+            Self::Silenced { refused, sessions } => write!(
+                f,
+                "{sessions} more tests or connections of calls meanwhile, and {refused} more were refused"
+            ),
+            Self::Missing { events } => write!(f, "{events} events not written"),
             Self::Stopped { sessions, reflected } => {
                 write!(f, "stopped after {sessions} sessions and {reflected} reflected packets")
             }
@@ -326,18 +330,21 @@ mod tests {
 
     #[test]
     fn a_client_can_not_forge_a_line_of_the_log() {
-        assert_eq!(reason(&"x\n#9 forged\u{1b}[2J"), "x\\n#9 forged\\u{1b}[2J");
+        assert_eq!(reason(&"x\n#9 forged\u{1b}[2J"), "x\\x0a#9 forged\\x1b[2J");
         assert_eq!(reason(&"x".repeat(5000)).chars().count(), LONGEST_REASON + 1);
     }
 
     #[test]
-    fn a_flood_of_refusals_becomes_a_count() {
-        let mut quiet = Quiet::new(0);
-        let told = (0..1000).filter(|_| quiet.ask(1).is_some()).count();
-        assert_eq!(told as u64, BURST);
-        assert_eq!(quiet.ask(2_000_000_000), Some(1000 - BURST));
-        assert_eq!(quiet.ask(2_000_000_000), Some(0));
-        assert_eq!(quiet.ask(2_000_000_000), None);
-        assert_eq!(quiet.rest(), 1);
+    fn a_flood_of_events_becomes_a_count() {
+        let mut quiet = Quiet::new(0, 20, 2);
+        assert_eq!((0..1000).filter(|_| quiet.ask(1)).count(), 20);
+        assert_eq!(
+            [0, 0, 0].map(|_| quiet.ask(1_100_000_000)),
+            [true, true, false],
+            "two a second"
+        );
+        assert_eq!(quiet.rest(), 981);
+        assert_eq!(quiet.rest(), 0);
+        assert!(quiet.ask(1_500_000_000), "what is left of a step is not lost");
     }
 }

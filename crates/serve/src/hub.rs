@@ -1,7 +1,8 @@
 //! What the parts of a server share: who is there, which tests wait for their streams, what is told.
 
-use crate::event::{Event, Outcome, Quiet, reason};
+use crate::event::{Event, Quiet, Test, reason};
 use crate::ledger::{Full, Ledger, Limits};
+use crate::rate::Governor;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
 use quell_sys::socket::stream::Stream;
@@ -11,9 +12,15 @@ use quell_wire::iperf3::Cookie;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Who has a place, with a second handle on each connection that may be sent away. None where the system had no descriptor for one.
+type Places = Ledger<Option<Stream>>;
+
+/// Streams at once that receive whole trains of datagrams. Each has a megabyte of room for them, the others 1 KiB for heads.
+const TRAINS: usize = 16;
 
 /// Takes events, on the thread where they happen.
 pub type Tell<'a> = &'a (dyn Fn(&Event) + Sync);
@@ -26,9 +33,11 @@ pub struct Hub<'a> {
     pub secret: Option<Secret>,
     /// Rings when the server ends.
     pub stop: &'a Bell,
+    /// What all may send and be sent together.
+    pub governor: Governor,
     tell: Tell<'a>,
-    ledger: Mutex<Ledger>,
-    quiet: Mutex<Quiet>,
+    ledger: Mutex<Places>,
+    quiet: Mutex<Quiets>,
     waiting: Mutex<HashMap<Cookie, Arc<Waiting>>>,
     /// Addresses that a test of is being given its UDP streams.
     turns: Mutex<Vec<IpAddr>>,
@@ -37,7 +46,28 @@ pub struct Hub<'a> {
     /// Whether it ends after the first session.
     one_off: bool,
     numbers: AtomicU64,
+    /// Streams that may still take whole trains of datagrams.
+    trains: AtomicUsize,
     blocked: Mutex<HashMap<u64, Stream>>,
+}
+
+/// How much is told of each kind.
+struct Quiets {
+    refused: Quiet,
+    sessions: Quiet,
+}
+
+impl Quiets {
+    fn new(now: u64) -> Self {
+        // Twenty refusals at once and one a second; of sessions, a hundred and five.
+        Self { refused: Quiet::new(now, 20, 1), sessions: Quiet::new(now, 100, 5) }
+    }
+
+    /// What was held back and not told of yet, as an event.
+    fn rest(&mut self) -> Option<Event> {
+        let (refused, sessions) = (self.refused.rest(), self.sessions.rest());
+        (refused + sessions > 0).then_some(Event::Silenced { refused, sessions })
+    }
 }
 
 /// A stream of a test that a client has opened.
@@ -103,18 +133,20 @@ impl<'a> Hub<'a> {
         tell: Tell<'a>,
     ) -> Self {
         Self {
+            governor: Governor::new(&limits),
             limits,
             secret,
             stop,
             tell,
             ledger: Mutex::default(),
-            quiet: Mutex::new(Quiet::new(monotonic_ns())),
+            quiet: Mutex::new(Quiets::new(monotonic_ns())),
             waiting: Mutex::default(),
             turns: Mutex::default(),
             turned: Condvar::new(),
             sessions: AtomicU64::new(0),
             one_off,
             numbers: AtomicU64::new(0),
+            trains: AtomicUsize::new(TRAINS),
             blocked: Mutex::default(),
         }
     }
@@ -124,35 +156,57 @@ impl<'a> Hub<'a> {
         (self.tell)(event);
     }
 
-    /// Tells that somebody was turned away, unless that was told too often lately.
-    pub fn refuse(&self, client: SocketAddr, why: impl ToString) {
-        let asked = lock(&self.quiet).ask(monotonic_ns());
-        if let Some(refused) = asked {
-            if refused > 0 {
-                self.tell(&Event::Silenced { refused });
+    /// Tells of an event of this kind, unless too much of the kind was told lately; whether it did.
+    fn tell_some(
+        &self,
+        kind: fn(&mut Quiets) -> &mut Quiet,
+        event: impl FnOnce() -> Event,
+    ) -> bool {
+        let held = {
+            let mut quiets = lock(&self.quiet);
+            match kind(&mut quiets).ask(monotonic_ns()) {
+                true => quiets.rest(),
+                false => return false,
             }
-            self.tell(&Event::Refused { client, why: reason(&why) });
-        }
+        };
+        held.iter().for_each(|held| self.tell(held));
+        self.tell(&event());
+        true
+    }
+
+    /// Tells that somebody was turned away.
+    pub fn refuse(&self, client: SocketAddr, why: impl ToString) {
+        let event = || Event::Refused { client, why: reason(&why) };
+        self.tell_some(|quiets| &mut quiets.refused, event);
     }
 
     /// Tells of what was held back.
     pub fn last_words(&self) {
-        let refused = lock(&self.quiet).rest();
-        if refused > 0 {
-            self.tell(&Event::Silenced { refused });
+        let held = lock(&self.quiet).rest();
+        held.iter().for_each(|held| self.tell(held));
+    }
+
+    /// Lets an unknown connection in, until the pass is dropped; another may have to go for it.
+    pub fn knock(&self, ip: IpAddr, stream: &Stream) -> Knock<'_> {
+        let (number, gone) = lock(&self.ledger).knock(&self.limits, ip, second(stream));
+        // Without the lock from here on: a Knock that is dropped takes it.
+        gone.flatten().iter().for_each(Stream::abort);
+        Knock { ledger: &self.ledger, number }
+    }
+
+    /// Begins a session; it ends when the pass is dropped. Until it runs it may lose its place again.
+    pub fn begin(&self, ip: IpAddr, stream: &Stream) -> Result<Pass<'_>, Full> {
+        let handle = second(stream);
+        let placed = lock(&self.ledger).begin(&self.limits, ip, monotonic_ns(), handle);
+        let (place, gone) = placed?;
+        if let Some(stream) = gone.flatten() {
+            // It hears why from its own thread, which hears the end.
+            stream.close_ear();
+            drop(lock(&self.turns));
+            self.turned.notify_all();
         }
-    }
-
-    /// Lets an unknown connection in, until the pass is dropped; none when there are too many.
-    pub fn knock(&self, ip: IpAddr) -> Option<Knock<'_>> {
-        lock(&self.ledger).knock(&self.limits, ip).then_some(Knock { ledger: &self.ledger, ip })
-    }
-
-    /// Begins a session; it ends when the pass is dropped.
-    pub fn begin(&self, ip: IpAddr) -> Result<Pass<'_>, Full> {
-        lock(&self.ledger).begin(&self.limits, ip)?;
         let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Pass { ledger: &self.ledger, ip, number, reserved: None })
+        Ok(Pass { ledger: &self.ledger, place, number })
     }
 
     /// Sessions since the start.
@@ -160,17 +214,23 @@ impl<'a> Hub<'a> {
         self.sessions.load(Ordering::Relaxed)
     }
 
-    /// Tells that a test is over.
-    pub fn ended(&self, client: SocketAddr, pass: &Pass<'_>, why: Option<String>, result: Outcome) {
-        let why = why.as_ref().map(reason);
-        self.tell(&Event::Ended { session: pass.number, client, why, result });
+    /// Tells that a test runs; whether its end shall be told too.
+    pub fn began(&self, client: SocketAddr, pass: &Pass<'_>, test: Test) -> bool {
+        let event = || Event::Began { session: pass.number, client, test };
+        self.tell_some(|quiets| &mut quiets.sessions, event)
+    }
+
+    /// Tells that a test is over, if that it ran was told.
+    pub fn ended(&self, ended: Option<Event>) {
+        ended.iter().for_each(|event| self.tell(event));
         self.completed();
     }
 
     /// Tells that a connection of calls is over.
     pub fn called(&self, client: SocketAddr, pass: &Pass<'_>, calls: u64, why: Option<String>) {
         let why = why.as_ref().map(reason);
-        self.tell(&Event::Called { session: pass.number, client, calls, why });
+        let event = || Event::Called { session: pass.number, client, calls, why };
+        self.tell_some(|quiets| &mut quiets.sessions, event);
         self.completed();
     }
 
@@ -180,11 +240,18 @@ impl<'a> Hub<'a> {
         }
     }
 
+    /// Room for whole trains of datagrams, until it is dropped; none when others have it.
+    pub fn room(&self) -> Option<Room<'_>> {
+        let less = |left: usize| left.checked_sub(1);
+        self.trains.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;
+        Some(Room { trains: &self.trains })
+    }
+
     /// Does work that may block in a connection, which is ended when the server ends.
     pub fn aborting<T>(&self, stream: &Stream, work: impl FnOnce() -> T) -> T {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        if let Ok(fd) = stream.as_fd().try_clone_to_owned() {
-            lock(&self.blocked).insert(number, Stream::accepted(fd));
+        if let Some(second) = second(stream) {
+            lock(&self.blocked).insert(number, second);
         }
         if self.stop.rings() {
             stream.abort();
@@ -232,11 +299,11 @@ impl<'a> Hub<'a> {
 
     /// Waits until no other test of this address is being given its UDP streams, at most until `deadline_ns`. A datagram does not say of
     /// which test it is, so that two at once could be taken for each other's.
-    pub fn turn(&self, ip: IpAddr, deadline_ns: u64) -> Option<Turn<'_>> {
+    pub fn turn(&self, ip: IpAddr, deadline_ns: u64, pass: &Pass<'_>) -> Option<Turn<'_>> {
         let mut turns = lock(&self.turns);
         while turns.contains(&ip) {
             let left = deadline_ns.saturating_sub(monotonic_ns());
-            if left == 0 || self.stop.rings() {
+            if left == 0 || self.stop.rings() || pass.lost() {
                 return None;
             }
             let waited = self.turned.wait_timeout(turns, Duration::from_nanos(left));
@@ -250,41 +317,75 @@ impl<'a> Hub<'a> {
 /// An unknown connection.
 #[derive(Debug)]
 pub struct Knock<'a> {
-    ledger: &'a Mutex<Ledger>,
-    ip: IpAddr,
+    ledger: &'a Mutex<Places>,
+    number: u64,
+}
+
+impl Knock<'_> {
+    /// Whether another got its place.
+    pub fn lost(&self) -> bool {
+        !lock(self.ledger).has(self.number)
+    }
 }
 
 impl Drop for Knock<'_> {
     fn drop(&mut self) {
-        lock(self.ledger).known(self.ip);
+        drop(lock(self.ledger).leave(self.number));
     }
 }
 
 /// A session.
 #[derive(Debug)]
 pub struct Pass<'a> {
-    ledger: &'a Mutex<Ledger>,
-    ip: IpAddr,
+    ledger: &'a Mutex<Places>,
+    place: u64,
     /// Its number since the start, from 1.
     pub number: u64,
-    reserved: Option<u64>,
 }
 
 impl Pass<'_> {
+    /// Whether another got its place.
+    pub fn lost(&self) -> bool {
+        !lock(self.ledger).has(self.place)
+    }
+
+    /// It runs: from now on nobody gets its place.
+    pub fn run(&self) -> Result<(), Full> {
+        lock(self.ledger).run(self.place)
+    }
+
+    /// It has so many streams.
+    pub fn streams(&self, limits: &Limits, streams: usize) -> Result<(), Full> {
+        lock(self.ledger).streams(limits, self.place, streams)
+    }
+
     /// Sets a rate aside: see [`Ledger::reserve`].
-    pub fn reserve(&mut self, limits: &Limits, asked: Option<u64>) -> Result<Option<u64>, Full> {
-        let got = lock(self.ledger).reserve(limits, self.ip, asked)?;
-        self.reserved = got;
-        Ok(got)
+    pub fn reserve(&self, limits: &Limits, asked: Option<u64>) -> Result<Option<u64>, Full> {
+        lock(self.ledger).reserve(limits, self.place, asked)
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let mut ledger = lock(self.ledger);
-        ledger.release(self.ip, self.reserved);
-        ledger.end(self.ip);
+        drop(lock(self.ledger).leave(self.place));
     }
+}
+
+/// Room for whole trains of datagrams.
+#[derive(Debug)]
+pub struct Room<'a> {
+    trains: &'a AtomicUsize,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.trains.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A second handle on a connection.
+fn second(stream: &Stream) -> Option<Stream> {
+    stream.as_fd().try_clone_to_owned().ok().map(Stream::accepted)
 }
 
 /// A test that is entered as waiting.
@@ -328,21 +429,37 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_sys::socket::stream::StreamOptions;
 
     const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn stream() -> Stream {
+        Stream::new(false, &StreamOptions::default()).unwrap()
+    }
 
     #[test]
     fn what_ends_gives_back_what_it_had() {
         let stop = Bell::new().unwrap();
         let limits = Limits { sessions: 1, rate: Some(100), ..Limits::default() };
         let hub = Hub::new(limits.clone(), None, false, &stop, &|_| {});
-        let mut first = hub.begin(IP).unwrap();
+        let first = hub.begin(IP, &stream()).unwrap();
         assert_eq!(first.reserve(&limits, Some(80)), Ok(Some(80)));
-        assert_eq!(hub.begin(IP).map(drop), Err(Full::Sessions));
+        assert_eq!(hub.begin(IP, &stream()).map(drop), Err(Full::Sessions));
         drop(first);
-        let mut second = hub.begin(IP).unwrap();
+        let second = hub.begin(IP, &stream()).unwrap();
         assert_eq!(second.number, 2);
         assert_eq!(second.reserve(&limits, Some(80)), Ok(Some(80)));
+    }
+
+    #[test]
+    fn one_knock_too_many_sends_the_oldest_away_and_holds_nobody_up() {
+        let stop = Bell::new().unwrap();
+        let limits = Limits { half_open: 2, half_open_of_one: 2, ..Limits::default() };
+        let hub = Hub::new(limits, None, false, &stop, &|_| {});
+        let knocks = [0; 3].map(|_| hub.knock(IP, &stream()));
+        assert_eq!(knocks.each_ref().map(Knock::lost), [true, false, false]);
+        drop(knocks);
+        assert!(!hub.knock(IP, &stream()).lost());
     }
 
     #[test]
@@ -367,10 +484,11 @@ mod tests {
     fn an_address_has_one_turn_at_a_time() {
         let stop = Bell::new().unwrap();
         let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
-        let turn = hub.turn(IP, 0).unwrap();
-        assert!(hub.turn(IP, monotonic_ns()).is_none());
+        let pass = hub.begin(IP, &stream()).unwrap();
+        let turn = hub.turn(IP, 0, &pass).unwrap();
+        assert!(hub.turn(IP, monotonic_ns(), &pass).is_none());
         std::thread::scope(|scope| {
-            let next = scope.spawn(|| hub.turn(IP, u64::MAX).is_some());
+            let next = scope.spawn(|| hub.turn(IP, u64::MAX, &pass).is_some());
             drop(turn);
             assert!(next.join().unwrap());
         });

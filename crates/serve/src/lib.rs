@@ -6,8 +6,9 @@
 //!                     └─ hub ── ledger     who is there, what they may use
 //!   UDP ─ udp ────────────────┬ streams of tests, each with a socket of its own
 //!                             └ STAMP, reflected
+//!   rate         what all of them send and take together
 //!   privileges   what root gives up once the ports are open
-//!   event        what is told meanwhile
+//!   event, log   what is told meanwhile, and writing it while nobody waits for that
 //! ```
 //!
 //! One port number for both. Nobody gets more than they give before they have proven an address by a TCP handshake, and, where there is
@@ -17,7 +18,9 @@ mod door;
 pub mod event;
 mod hub;
 pub mod ledger;
+pub mod log;
 pub mod privileges;
+mod rate;
 mod server;
 mod session;
 mod udp;

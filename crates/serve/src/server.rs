@@ -149,11 +149,7 @@ impl Server {
                     continue;
                 }
             };
-            let Some(knock) = hub.knock(peer.ip().to_canonical()) else {
-                stream.abort();
-                hub.refuse(peer, "too many connections that have not said what they want");
-                continue;
-            };
+            let knock = hub.knock(peer.ip(), &stream);
             let guest = Guest { stream, peer, number, came_ns: monotonic_ns() };
             let thread = Builder::new().name("guest".into()).stack_size(512 * 1024);
             // Without a thread the connection closes, and the client sees that.

@@ -17,10 +17,11 @@ mod report;
 mod talk;
 
 use crate::door::Guest;
-use crate::event::{Event, Test};
+use crate::event::{Event, Test, reason};
 use crate::hub::{Hub, Opened, Pass};
 use crate::ledger::Full;
-use lane::{Cpu, Lane, Mark};
+use crate::rate::{BURST_NS, PIECE, Share};
+use lane::{Cpu, How, Lane, Mark};
 use nix::poll::PollFd;
 use plan::{Plan, Unfit};
 use quell_load::look::{self, CpuTimes};
@@ -39,10 +40,12 @@ const GRACE_NS: u64 = 10_000_000_000;
 const QUIET_NS: u64 = 50_000_000;
 /// … and at most so long.
 const LONGEST_QUIET_NS: u64 = 500_000_000;
-/// How long a client may send more than it may, on average, before its test ends.
-const TOO_FAST_NS: u64 = 2_000_000_000;
-/// Most states over time that are kept of one test.
-const MOST_MOMENTS: usize = 40_000;
+/// Datagrams can't be held back: a test that gets more of them than it may ends when they are so far ahead, …
+const TOO_FAST_NS: u64 = 250_000_000;
+/// … which is looked at so often.
+const METER_NS: u64 = 50_000_000;
+/// Most states over time that are kept of one test, for 10 s of 8 streams at the finest; all tests of a server keep a few megabytes.
+const MOST_MOMENTS: usize = 8_000;
 
 /// Serves a test to its end.
 pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
@@ -51,7 +54,7 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
         Ok(talk) => talk,
         Err(error) => return hub.refuse(peer, error),
     };
-    let mut pass = match hub.begin(peer.ip().to_canonical()) {
+    let pass = match hub.begin(peer.ip(), &guest.stream) {
         Ok(pass) => pass,
         Err(full) => {
             talk.part(&Break::Busy(full.to_string()));
@@ -59,15 +62,17 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
         }
     };
     keep_alive(&guest);
-    let ready = prepare(hub, &guest, &mut talk, &mut pass, cookie);
+    let ready = prepare(hub, &guest, &mut talk, &pass, cookie);
     let (plan, rates, lanes) = match ready {
         Ok(ready) => ready,
         Err(why) => {
+            let lost = pass.lost().then(|| Break::Busy(Full::SentAway.to_string()));
+            let why = lost.unwrap_or(why);
             talk.part(&why);
             return hub.refuse(peer, why);
         }
     };
-    hub.tell(&Event::Began { session: pass.number, client: peer, test: describe(&plan) });
+    let told = hub.began(peer, &pass, describe(&plan));
     let local = guest.stream.local().map(|local| local.ip());
     let mut measured = Measured::new(&plan, local, &lanes);
     let result = measure(hub, &guest, &mut talk, &plan, rates, &lanes, &mut measured);
@@ -85,7 +90,12 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
         Some(error) => format!("{why}; {error}"),
         None => why.to_string(),
     });
-    hub.ended(peer, &pass, why, outcome);
+    hub.ended(told.then_some(Event::Ended {
+        session: pass.number,
+        client: peer,
+        why: why.as_ref().map(reason),
+        result: outcome,
+    }));
 }
 
 /// Finds out within seconds that a client is gone without a word.
@@ -123,17 +133,19 @@ fn prepare(
     hub: &Hub<'_>,
     guest: &Guest,
     talk: &mut Talk<'_>,
-    pass: &mut Pass<'_>,
+    pass: &Pass<'_>,
     cookie: Cookie,
 ) -> Result<(Plan, Rates, Vec<Lane>), Break> {
     talk.say(State::ParamExchange)?;
     let plan = Plan::of(&talk.parameters()?, &hub.limits)?;
+    let busy = |full: Full| Break::Busy(full.to_string());
+    pass.streams(&hub.limits, plan.streams()).map_err(busy)?;
     let rates = reserve(hub, pass, &plan)?;
     let ip = guest.peer.ip().to_canonical();
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     // Held until all streams are there.
     let _turn = match plan.udp {
-        true => Some(hub.turn(ip, deadline).ok_or_else(|| {
+        true => Some(hub.turn(ip, deadline, pass).ok_or_else(|| {
             Break::Busy("other tests of this address were being given their UDP streams".into())
         })?),
         false => None,
@@ -156,6 +168,7 @@ fn prepare(
             Opened::Udp(socket) => Lane::udp(index, socket, guest.peer.is_ipv6(), &plan),
         })
         .collect::<Result<Vec<_>, _>>()?;
+    pass.run().map_err(busy)?;
     Ok((plan, rates, lanes))
 }
 
@@ -166,7 +179,7 @@ struct Rates {
     all: Option<u64>,
 }
 
-fn reserve(hub: &Hub<'_>, pass: &mut Pass<'_>, plan: &Plan) -> Result<Rates, Break> {
+fn reserve(hub: &Hub<'_>, pass: &Pass<'_>, plan: &Plan) -> Result<Rates, Break> {
     let asked = plan.total_rate();
     for limit in [hub.limits.rate_of_one, hub.limits.rate] {
         if let (Some(asked), Some(limit)) = (asked, limit)
@@ -195,7 +208,12 @@ fn gather(
     alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
     let mut opened: Vec<Opened> = Vec::new();
     loop {
+        let before = opened.len();
         opened.extend(waiting.take());
+        if opened.len() > before && !plan.udp {
+            // Each has to prove itself, where there is a secret: a step each.
+            alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
+        }
         if opened.len() >= plan.streams() {
             return Ok(opened);
         }
@@ -314,20 +332,26 @@ fn measure(
         .map_or(u64::MAX, |time| now.saturating_add(time).saturating_add(GRACE_NS))
         .min(own_end);
     let stop = Bell::new()?;
+    let share = &Share::new(&hub.governor, guest.peer.ip(), rates.all);
     let cpu = std::mem::take(&mut measured.cpu);
     let result = std::thread::scope(|scope| {
         for lane in lanes {
             let (stop, cpu) = (&stop, &cpu);
-            let work = move || lane.work(plan, rates.each, end_ns, stop, cpu);
+            let room = if lane.takes_datagrams() { hub.room() } else { None };
+            let rate = rates.each;
+            let work = move || {
+                let trains = room.is_some();
+                lane.work(plan, &How { rate, end_ns, stop, gate: share, trains }, cpu);
+            };
             let thread = std::thread::Builder::new().name("lane".into()).stack_size(256 * 1024);
             if let Err(error) = thread.spawn_scoped(scope, work) {
                 stop.ring();
                 return Err(SysError::io("start a thread", &error).into());
             }
         }
-        let result = talk
-            .say(State::TestRunning)
-            .and_then(|()| watch(hub, guest, talk, plan, (rates.all, end_ns), lanes, measured));
+        let result = talk.say(State::TestRunning).and_then(|()| {
+            watch(hub, guest, talk, plan, (rates.all, share, end_ns), lanes, measured)
+        });
         measured.end_ns = monotonic_ns();
         if result.is_ok() && plan.up > 0 {
             match (plan.udp, plan.time_ns) {
@@ -358,16 +382,22 @@ fn watch(
     guest: &Guest,
     talk: &Talk<'_>,
     plan: &Plan,
-    (most, end_ns): (Option<u64>, u64),
+    (most, share, end_ns): (Option<u64>, &Share<'_>, u64),
     lanes: &[Lane],
     measured: &mut Measured,
 ) -> Result<(), Break> {
     let mut alarm = Alarm::new()?;
     let mut looks = Looks::new(plan, measured.start_ns, lanes.len());
     let mut counting = measured.count_ns <= measured.start_ns;
-    let mut meter = (measured.start_ns, 0u64);
+    let mut meter = most.filter(|_| plan.udp && plan.up > 0).map(|most| Meter {
+        most,
+        start_ns: measured.start_ns,
+        next_ns: measured.start_ns + METER_NS,
+        came: 0,
+    });
     loop {
-        let next = looks.next_ns.min(end_ns);
+        let metered = meter.as_ref().map_or(u64::MAX, |meter| meter.next_ns);
+        let next = looks.next_ns.min(end_ns).min(metered);
         alarm.set(Some(if counting { next } else { next.min(measured.count_ns) }))?;
         let mut fds: [PollFd<'_>; 3] =
             [readable(&guest.stream), readable(hub.stop), readable(&alarm)];
@@ -393,20 +423,49 @@ fn watch(
         if now >= looks.next_ns {
             looks.look(now, lanes, measured);
         }
-        if let Some(most) = most
-            && now.saturating_sub(meter.0) >= TOO_FAST_NS
-        {
-            let came: u64 = lanes.iter().filter(|l| !l.sends).map(|l| l.mark().bytes).sum();
-            let bits = (came - meter.1) as f64 * 8e9 / (now - meter.0) as f64;
-            if bits > most as f64 * 1.1 {
-                let why = format!("it sent {bits:.0} bit/s; it may send {most}");
-                return Err(Unfit::new(Unfit::RATE, why).into());
-            }
-            meter = (now, came);
+        if let Some(meter) = &mut meter {
+            meter.look(now, lanes, share)?;
         }
         if now >= end_ns {
             return Err(Break::TimeUp);
         }
+    }
+}
+
+/// Datagrams that come where a rate is limited.
+#[derive(Debug)]
+struct Meter {
+    /// Bits a second.
+    most: u64,
+    start_ns: u64,
+    next_ns: u64,
+    /// Bytes until the last look.
+    came: u64,
+}
+
+impl Meter {
+    /// Charges what came, as far as it was allowed for; errors when it is too much.
+    fn look(&mut self, now: u64, lanes: &[Lane], share: &Share<'_>) -> Result<(), Break> {
+        if now < self.next_ns {
+            return Ok(());
+        }
+        let lasted = now.saturating_sub(self.start_ns);
+        self.next_ns = now + METER_NS;
+        let came: u64 = lanes.iter().filter(|l| !l.sends).map(|l| l.mark().bytes).sum();
+        let in_time = |ns: u64| {
+            let bytes = u128::from(self.most) * u128::from(ns) / 8_000_000_000;
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
+        // More than that is the client's fault, and others shall not wait for it.
+        let allowed = in_time(lasted.saturating_add(BURST_NS));
+        share.came(came.min(allowed).saturating_sub(self.came.min(allowed)), now);
+        self.came = came;
+        if came > in_time(lasted.saturating_add(TOO_FAST_NS)).saturating_add(PIECE as u64) {
+            let bits = came as f64 * 8e9 / lasted.max(1) as f64;
+            let why = format!("it sent {bits:.0} bit/s; it may send {}", self.most);
+            return Err(Unfit::new(Unfit::RATE, why).into());
+        }
+        Ok(())
     }
 }
 

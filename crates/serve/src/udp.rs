@@ -12,6 +12,7 @@
 use crate::hub::{Hub, Opened};
 use quell_probe::sessions::Sessions;
 use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::inbox::{Arrival, Inbox};
 use quell_sys::socket::shared::SharedUdp;
 use quell_sys::wait::{came, readable, wait};
@@ -57,7 +58,7 @@ fn take(
         greet(hub, port, sessions, arrival, bytes);
         return false;
     }
-    reflect(port, sessions, arrival, bytes)
+    reflect(hub, port, sessions, arrival, bytes)
 }
 
 /// A client opens a stream.
@@ -89,7 +90,7 @@ fn greet(
                         let _ = other.add(Opened::Udp(socket));
                     }
                 } else {
-                    reflect(port, sessions, &stray.arrival, &mut stray.bytes);
+                    reflect(hub, port, sessions, &stray.arrival, &mut stray.bytes);
                 }
             }
         }
@@ -110,10 +111,19 @@ pub fn reply(hello: &[u8]) -> [u8; 4] {
 }
 
 /// Answers a STAMP packet with one of the same size.
-fn reflect(port: &SharedUdp, sessions: &mut Sessions, arrival: &Arrival, bytes: &mut [u8]) -> bool {
+fn reflect(
+    hub: &Hub<'_>,
+    port: &SharedUdp,
+    sessions: &mut Sessions,
+    arrival: &Arrival,
+    bytes: &mut [u8],
+) -> bool {
     let Some(from) = arrival.from else { return false };
     let Some(packet) = SenderPacket::read(bytes) else { return false };
     let seq = sessions.number(from, packet.ssid);
+    if !hub.governor.reflects(from.ip(), bytes.len(), monotonic_ns()) {
+        return false;
+    }
     let now = realtime_ns();
     let received = arrival.stamp_ns.unwrap_or(now);
     ReflectorPacket::reflect(bytes, seq, received, now, arrival.ttl.unwrap_or(0));

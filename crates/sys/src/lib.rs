@@ -5,6 +5,7 @@
 //!   clock      monotonic nanoseconds, and sleeping until one of them
 //!   affinity   which CPUs may be used, and staying on one
 //!   pace       when a sender sends
+//!   reader     printing, and ending when nobody reads it
 //!   secret     a shared secret from its file, and random bytes
 //!   socket     datagrams and connections, with what the kernel knows of each packet
 //!   wait       until something comes, a time is there, or somebody rings
@@ -19,6 +20,7 @@ pub mod clock;
 mod error;
 pub mod netns;
 pub mod pace;
+pub mod reader;
 pub mod secret;
 pub mod socket;
 pub mod wait;

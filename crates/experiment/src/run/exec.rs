@@ -157,12 +157,10 @@ impl Tail {
     fn copy(&mut self) {
         let mut buffer = [0; 64 * 1024];
         while let Ok(count @ 1..) = self.out.read(&mut buffer) {
-            // Whoever reads us may be gone; SIGPIPE then ends us.
-            let _ = std::io::stdout().write_all(&buffer[..count]);
-            let _ = std::io::stdout().flush();
+            let _ = quell_sys::reader::print(std::io::stdout(), &buffer[..count]);
         }
         while let Ok(count @ 1..) = self.err.read(&mut buffer) {
-            let _ = std::io::stderr().write_all(&buffer[..count]);
+            let _ = quell_sys::reader::print(std::io::stderr(), &buffer[..count]);
         }
     }
 }

@@ -12,22 +12,28 @@
 //! **What is not copied.** A TCP receiver throws away what came without copying it to user space (`MSG_TRUNC`); a TCP sender with
 //! [`Copying::None`] lets the kernel read the page cache. Both measure what network and kernel carry, not what a program does with it.
 
+mod gate;
 mod schedule;
 mod tally;
 mod tcp;
 mod udp_receive;
 mod udp_send;
 
+pub use gate::{Gate, Open};
 pub use tally::{Tally, UdpCounts, UdpTally};
-pub use tcp::{Copying, TcpReceiving, TcpSending, tcp_receive, tcp_send};
+pub use tcp::{
+    Copying, TcpReceiving, TcpSending, tcp_receive, tcp_receive_through, tcp_send, tcp_send_through,
+};
 pub use udp_receive::{UdpReceiving, udp_receive};
-pub use udp_send::{UdpSending, udp_send};
+pub use udp_send::{UdpSending, udp_send, udp_send_through};
 
 use nix::poll::PollFd;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::bulk_stream::Source;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, writable};
 use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// When a mover is done by itself. Without either: never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -179,15 +185,28 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// Bytes that no link compresses, the same in each run.
-fn noise(count: usize) -> Vec<u8> {
-    let mut rng = quell_stats::Rng::new(0x5175_656c_6c21);
-    let mut bytes = Vec::with_capacity(count + 8);
-    while bytes.len() < count {
-        bytes.extend_from_slice(&rng.u64().to_le_bytes());
+/// Most bytes of what all movers send.
+const PAYLOAD: usize = 1 << 20;
+
+/// Bytes that no link compresses, the same in each run and for all movers of a process: many streams take no more memory than one.
+fn payload() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let mut rng = quell_stats::Rng::new(0x5175_656c_6c21);
+        (0..PAYLOAD / 8).flat_map(|_| rng.u64().to_le_bytes()).collect()
+    })
+}
+
+/// The same as a file in memory.
+fn payload_file() -> Result<Arc<Source>, SysError> {
+    static FILE: Mutex<Weak<Source>> = Mutex::new(Weak::new());
+    let mut file = FILE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(source) = file.upgrade() {
+        return Ok(source);
     }
-    bytes.truncate(count);
-    bytes
+    let source = Arc::new(Source::new(payload())?);
+    *file = Arc::downgrade(&source);
+    Ok(source)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! One TCP connection, as fast as it goes.
 
-use super::{Ended, Limit, Patience, Tally, Woken, noise};
+use super::gate::{Gate, Open, wait_for};
+use super::{Ended, Limit, Patience, Tally, Woken, payload, payload_file};
 use nix::errno::Errno;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::bulk_stream::{Source, discard_some, send_some, waits};
+use quell_sys::socket::bulk_stream::{discard_some, send_some, waits};
 use quell_sys::socket::option::{get, set, set_bytes};
 use quell_sys::socket::stream::Stream;
 use quell_sys::wait::{Alarm, Bell};
@@ -62,6 +63,17 @@ pub fn tcp_send(
     tally: &Tally,
     stop: &Bell,
 ) -> Result<Ended, SysError> {
+    tcp_send_through(&Open, stream, what, tally, stop)
+}
+
+/// The same where a gate has a say: not a byte is handed to the kernel before it may move.
+pub fn tcp_send_through(
+    gate: &dyn Gate,
+    stream: &Stream,
+    what: &TcpSending,
+    tally: &Tally,
+    stop: &Bell,
+) -> Result<Ended, SysError> {
     let fd = stream.as_fd();
     if let Some(rate) = what.pacing {
         let text = format!("the pacing rate to {rate} bytes per second");
@@ -71,14 +83,14 @@ pub fn tcp_send(
     let block = what.block.max(1);
     match what.copying {
         Copying::Once => {
-            let payload = noise(block.min(HOT));
-            send_all(fd, what, tally, stop, |most| send_some(fd, &payload, most))
+            let payload = &payload()[..block.min(HOT)];
+            send_all(gate, fd, what, (tally, stop), |most| send_some(fd, payload, most))
         }
         Copying::None => {
-            let source = Source::new(&noise(block))?;
+            let source = payload_file()?;
             let mut at = 0;
             waits(fd, false)?;
-            let ended = send_all(fd, what, tally, stop, |most| {
+            let ended = send_all(gate, fd, what, (tally, stop), |most| {
                 let sent = source.send_some(fd, at, most.min(source.length() - at))?;
                 at = (at + sent) % source.length();
                 Ok(sent)
@@ -90,26 +102,36 @@ pub fn tcp_send(
 }
 
 fn send_all(
+    gate: &dyn Gate,
     fd: BorrowedFd<'_>,
     what: &TcpSending,
-    tally: &Tally,
-    stop: &Bell,
+    (tally, stop): (&Tally, &Bell),
     mut send: impl FnMut(usize) -> Result<usize, Errno>,
 ) -> Result<Ended, SysError> {
     let mut patience = Patience::new(stop, what.limit.end_ns)?;
     let mut left = what.limit.bytes.unwrap_or(u64::MAX);
-    let block = what.block.max(1);
+    let block = what.block.min(gate.most().unwrap_or(usize::MAX)).max(1);
+    let mut passed = 0;
     while left > 0 {
         if let Some(ended) = patience.over() {
             return Ok(ended);
         }
-        match send(usize::try_from(left).unwrap_or(block).min(block)) {
+        if passed == 0 {
+            passed = usize::try_from(left).unwrap_or(block).min(block);
+            if let Some(ended) = wait_for(gate, passed, &patience)? {
+                return Ok(ended);
+            }
+        }
+        match send(passed) {
             Ok(sent) => {
+                passed -= sent;
                 left -= sent as u64;
                 tally.bytes.add(sent as u64);
                 tally.calls.add(1);
             }
             Err(Errno::EAGAIN) => {
+                // Who let it through did so for now, and not for when there is room.
+                passed = 0;
                 if let Woken::End(ended) = patience.until_writable(fd)? {
                     return Ok(ended);
                 }
@@ -130,27 +152,43 @@ pub fn tcp_receive(
     tally: &Tally,
     stop: &Bell,
 ) -> Result<Ended, SysError> {
+    tcp_receive_through(&Open, stream, what, tally, stop)
+}
+
+/// The same where a gate has a say: what it does not let through yet waits in the socket, and TCP holds the sender back.
+pub fn tcp_receive_through(
+    gate: &dyn Gate,
+    stream: &Stream,
+    what: &TcpReceiving,
+    tally: &Tally,
+    stop: &Bell,
+) -> Result<Ended, SysError> {
     let fd = stream.as_fd();
     let mut patience = Patience::new(stop, what.limit.end_ns)?;
     let mut left = what.limit.bytes.unwrap_or(u64::MAX);
     let mut mark = LowWater::new(fd)?;
+    let most = gate.most().unwrap_or(MOST);
+    mark.allowed &= gate.most().is_none();
     while left > 0 {
         if let Some(ended) = patience.over() {
             return Ok(ended);
         }
-        match discard_some(fd, usize::try_from(left).unwrap_or(MOST).min(MOST)) {
+        match discard_some(fd, usize::try_from(left).unwrap_or(most).min(most)) {
             Ok(0) => return Ok(Ended::Closed),
             Ok(got) => {
                 left -= got as u64;
                 tally.bytes.add(got as u64);
                 tally.calls.add(1);
                 mark.took(got as u64);
+                if let Some(ended) = wait_for(gate, got, &patience)? {
+                    return Ok(ended);
+                }
             }
             Err(Errno::EAGAIN) => {
                 let nap = mark.adjust(monotonic_ns())?;
                 if let Woken::End(ended) = patience.until_readable(fd, nap)? {
                     // What waits below the mark came in time too.
-                    let rest = discard_some(fd, usize::try_from(left).unwrap_or(MOST).min(MOST));
+                    let rest = discard_some(fd, usize::try_from(left).unwrap_or(most).min(most));
                     tally.bytes.add(rest.unwrap_or(0) as u64);
                     return Ok(ended);
                 }

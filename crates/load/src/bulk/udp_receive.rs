@@ -46,7 +46,7 @@ pub fn udp_receive(
     let fd = socket.as_fd();
     let got = prepare_receiving(fd, what.buffer, what.trains);
     let patience = Patience::new(stop, what.limit.end_ns)?;
-    let mut trains = Trains::new(if got.trains { BATCH } else { 4 * BATCH });
+    let mut trains = if got.trains { Trains::new(BATCH) } else { Trains::heads(4 * BATCH) };
     let mut book = Book::new(what.header, tally);
     let drops_before = fill(fd).unwrap_or_default().drops;
     let mut nap = Nap::new()?;
@@ -214,7 +214,7 @@ impl<'a> Book<'a> {
                 UdpHeader::Bits64 => number,
             };
             if self.order.push(number) {
-                bytes += datagram.len() as u64;
+                bytes += (datagram.len() + train.beyond) as u64;
             }
             // A constant offset of the clocks cancels.
             self.jitter.push(stamp.wrapping_sub(sent_ns) as i64 as f64);
@@ -278,9 +278,9 @@ mod tests {
         let (first, second) = (datagrams(&[1, 2, 4]), datagrams(&[3, 3]));
         let at = |ns| Some(book.wall.at(ns));
         let (early, late) = (at(5_000_000), at(5_070_000));
-        book.arrive(&Train { stamp_ns: early, bytes: &first, segment: 20 }, 0);
-        book.arrive(&Train { stamp_ns: late, bytes: &second, segment: 20 }, 0);
-        book.arrive(&Train { stamp_ns: late, bytes: &[7; 5], segment: 5 }, 0);
+        book.arrive(&Train { stamp_ns: early, bytes: &first, segment: 20, beyond: 0 }, 0);
+        book.arrive(&Train { stamp_ns: late, bytes: &second, segment: 20, beyond: 0 }, 0);
+        book.arrive(&Train { stamp_ns: late, bytes: &[7; 5], segment: 5, beyond: 0 }, 0);
         book.publish();
         let counts = tally.counts();
         assert_eq!((counts.packets, counts.sent, counts.lost()), (4, 4, 0));
@@ -305,8 +305,8 @@ mod tests {
         let tally = UdpTally::new();
         let mut book = Book::new(UdpHeader::Bits32, &tally);
         let bytes = datagrams(&[1, 2, 3, 10]);
-        book.arrive(&Train { stamp_ns: None, bytes: &bytes[..60], segment: 20 }, 0);
-        book.arrive(&Train { stamp_ns: None, bytes: &bytes[60..], segment: 20 }, 0);
+        book.arrive(&Train { stamp_ns: None, bytes: &bytes[..60], segment: 20, beyond: 0 }, 0);
+        book.arrive(&Train { stamp_ns: None, bytes: &bytes[60..], segment: 20, beyond: 0 }, 0);
         assert_eq!([0, 1, 2, 3].map(|pieces| book.dropped(pieces)), [0, 3, 6, 6]);
     }
 
@@ -337,6 +337,7 @@ mod tests {
             stamp_ns: Some(stamp),
             bytes: &bytes[range],
             segment: 20,
+            beyond: 0,
         };
         book.arrive(&train(book.wall.at(1_000_000), 0..20), 0);
         // As if it had been an hour behind until now.

@@ -1,11 +1,12 @@
 //! Datagrams out of one socket: as many as go, or at a rate.
 
+use super::gate::{Gate, Open, wait_for};
 use super::schedule::Schedule;
-use super::{Ended, Limit, Patience, Tally, UdpHeader, Woken, noise};
+use super::{Ended, Limit, Patience, Tally, UdpHeader, Woken, payload};
 use nix::errno::Errno;
 use quell_sys::SysError;
 use quell_sys::clock::{monotonic_ns, sleep_until};
-use quell_sys::socket::bulk::{BATCH, MOST_BYTES, MOST_SEGMENTS, Outbox, send_segments};
+use quell_sys::socket::bulk::{BATCH, MOST_BYTES, MOST_SEGMENTS, Outbox};
 use quell_sys::wait::{Alarm, Bell, wake_exactly};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -38,12 +39,23 @@ pub fn udp_send(
     tally: &Tally,
     stop: &Bell,
 ) -> Result<Ended, SysError> {
+    udp_send_through(&Open, socket, what, tally, stop)
+}
+
+/// The same where a gate has a say: no datagram is sent before it may move.
+pub fn udp_send_through(
+    gate: &dyn Gate,
+    socket: &impl AsFd,
+    what: &UdpSending,
+    tally: &Tally,
+    stop: &Bell,
+) -> Result<Ended, SysError> {
     if what.size < what.header.size() {
         let tried = format!("send datagrams of {} bytes", what.size);
         return Err(SysError::new(tried, Errno::EINVAL)
             .advise("their numbers and times alone take 12 bytes, 16 with 64-bit counters"));
     }
-    let mut sender = Sender::new(socket.as_fd(), what, tally, stop)?;
+    let mut sender = Sender::new(gate, socket.as_fd(), what, tally, stop)?;
     match what.rate {
         None => sender.flood(),
         Some(rate) => sender.pace(rate),
@@ -51,6 +63,7 @@ pub fn udp_send(
 }
 
 struct Sender<'a> {
+    gate: &'a dyn Gate,
     fd: BorrowedFd<'a>,
     what: &'a UdpSending,
     tally: &'a Tally,
@@ -65,6 +78,7 @@ struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     fn new(
+        gate: &'a dyn Gate,
         fd: BorrowedFd<'a>,
         what: &'a UdpSending,
         tally: &'a Tally,
@@ -75,11 +89,12 @@ impl<'a> Sender<'a> {
         let trains = what.trains && what.rate.is_none() && fits > 1;
         let count = if trains { fits } else { BATCH };
         Ok(Self {
+            gate,
             fd,
             what,
             tally,
             patience: Patience::new(stop, what.limit.end_ns)?,
-            outbox: Outbox::new(count, size, &noise(size)),
+            outbox: Outbox::new(count, size, payload()),
             trains,
             next: 0,
             count: what.limit.bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(size as u64)),
@@ -142,17 +157,20 @@ impl<'a> Sender<'a> {
     /// Sends the next `many`, fewer where that is the end.
     fn send(&mut self, many: usize, now: u64) -> Result<Option<Ended>, SysError> {
         let left = usize::try_from(self.count - self.next).unwrap_or(usize::MAX);
-        let many = many.min(left).min(self.outbox.count());
+        let fits = self.gate.most().map_or(usize::MAX, |most| most / self.what.size.max(1));
+        let many = many.min(left).min(self.outbox.count()).min(fits.max(1));
+        if let Some(ended) = wait_for(self.gate, many * self.what.size, &self.patience)? {
+            return Ok(Some(ended));
+        }
         for n in 0..many {
             let number = self.next + 1 + n as u64;
-            self.what.header.write(self.outbox.datagram_mut(n), now, number);
+            self.what.header.write(self.outbox.head_mut(n), now, number);
         }
         let mut from = 0;
         let mut refused = 0;
         while from < many {
             let result = if self.trains {
-                send_segments(self.fd, self.outbox.first(many), self.what.size as u16)
-                    .map(|()| many)
+                self.outbox.send_train(self.fd, many).map(|()| many)
             } else {
                 self.outbox.send(self.fd, from, many)
             };

@@ -3,8 +3,6 @@
 //! Nothing of the terminal is changed (no raw mode, no other screen, no hidden cursor), so nothing has to be restored, however the
 //! program ends. Each picture is one write: move up, then each line over the old one, then clear what is left.
 
-use std::io::Write;
-
 /// What stands on the terminal now.
 #[derive(Debug, Default)]
 pub struct Screen {
@@ -48,8 +46,7 @@ impl Screen {
 
     /// Writes at once; a terminal that is gone is no error here, the signal for it ends the program.
     pub fn show(bytes: &[u8]) {
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(bytes).and_then(|()| out.flush());
+        let _ = quell_sys::reader::print(std::io::stdout().lock(), bytes);
     }
 }
 

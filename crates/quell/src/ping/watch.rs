@@ -15,7 +15,6 @@ use crate::keep::Keep;
 use quell_model::{EchoSample, Event};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -129,7 +128,7 @@ impl Watch<'_> {
                 stop.ring();
             }
             // A reader of lines wants them now, not when a block is full.
-            let _ = std::io::stdout().flush();
+            let _ = quell_sys::reader::print(std::io::stdout(), b"");
             if live && due {
                 self.draw();
                 draw = monotonic_ns() + DRAW_NS;

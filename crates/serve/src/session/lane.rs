@@ -4,8 +4,8 @@ use super::plan::{Plan, Unfit};
 use super::talk::Break;
 use nix::sys::resource::{UsageWho, getrusage};
 use quell_load::bulk::{
-    Copying, Ended, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving, UdpSending,
-    UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
+    Copying, Ended, Gate, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
+    UdpSending, UdpTally, tcp_receive_through, tcp_send_through, udp_receive, udp_send_through,
 };
 use quell_load::look::{self, tcp_info};
 use quell_stats::log_histogram::highest;
@@ -43,6 +43,21 @@ enum Moved {
     Bytes(Tally),
     /// Datagrams received.
     Datagrams(Box<UdpTally>),
+}
+
+/// How a stream moves its data.
+#[derive(Clone, Copy)]
+pub struct How<'a> {
+    /// Most bits a second.
+    pub rate: Option<u64>,
+    /// When it ends, in nanoseconds of the monotonic clock …
+    pub end_ns: u64,
+    /// … or when this rings.
+    pub stop: &'a Bell,
+    /// Has a say in each piece.
+    pub gate: &'a dyn Gate,
+    /// Datagrams come in whole trains: there is room for them.
+    pub trains: bool,
 }
 
 /// What was counted up to a time, from the stream's start.
@@ -162,21 +177,16 @@ impl Lane {
         Self { id: stream_id(index), sends, socket, moved, broke: Mutex::default() }
     }
 
-    /// Moves data until the bell rings, or until `end_ns`; at most `rate` bits a second.
-    pub fn work(&self, plan: &Plan, rate: Option<u64>, end_ns: u64, stop: &Bell, cpu: &Cpu) {
-        if let Err(error) = self.moving(plan, rate, end_ns, stop) {
+    /// Moves data until the bell rings, or until its time.
+    pub fn work(&self, plan: &Plan, how: &How<'_>, cpu: &Cpu) {
+        if let Err(error) = self.moving(plan, how) {
             *self.broke.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
         }
         cpu.add_thread();
     }
 
-    fn moving(
-        &self,
-        plan: &Plan,
-        rate: Option<u64>,
-        end_ns: u64,
-        stop: &Bell,
-    ) -> Result<Ended, SysError> {
+    fn moving(&self, plan: &Plan, how: &How<'_>) -> Result<Ended, SysError> {
+        let How { rate, end_ns, stop, gate, trains } = *how;
         let limit = Limit::until(end_ns);
         let header = if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 };
         match (&self.socket, &self.moved) {
@@ -184,18 +194,21 @@ impl Lane {
                 let copying = if plan.zero_copy { Copying::None } else { Copying::Once };
                 let pacing = rate.map(|bits| (bits / 8).max(1));
                 let what = TcpSending { block: plan.len, limit, pacing, copying };
-                tcp_send(stream, &what, tally, stop)
+                tcp_send_through(gate, stream, &what, tally, stop)
             }
             (Socket::Tcp(stream), Moved::Bytes(tally)) => {
-                tcp_receive(stream, &TcpReceiving { limit }, tally, stop)
+                tcp_receive_through(gate, stream, &TcpReceiving { limit }, tally, stop)
             }
             (Socket::Udp(socket), Moved::Bytes(tally)) => {
                 let trains = rate.is_none();
                 let what = UdpSending { size: plan.len, rate, limit, header, trains };
-                udp_send(socket, &what, tally, stop)
+                udp_send_through(gate, socket, &what, tally, stop)
             }
             (Socket::Udp(socket), Moved::Datagrams(tally)) => {
-                let mut what = UdpReceiving { header, limit, ..UdpReceiving::default() };
+                let usual = UdpReceiving::default();
+                // Many streams share what one would have.
+                let buffer = usual.buffer / plan.up.max(1);
+                let mut what = UdpReceiving { header, limit, buffer, trains };
                 if let Some(window) = plan.window {
                     what.buffer = window as usize;
                 }
@@ -204,6 +217,11 @@ impl Lane {
             // Only sockets for datagrams are given a tally of datagrams.
             (Socket::Tcp(_), Moved::Datagrams(_)) => Ok(Ended::Done),
         }
+    }
+
+    /// Whether datagrams come in here.
+    pub fn takes_datagrams(&self) -> bool {
+        matches!(self.moved, Moved::Datagrams(_))
     }
 
     /// What was counted up to now.

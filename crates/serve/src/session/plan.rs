@@ -2,6 +2,7 @@
 
 use crate::ledger::Limits;
 use quell_wire::iperf3::Parameters;
+use quell_wire::text::printable;
 
 /// Largest block of a TCP stream in bytes (`MAX_BLOCKSIZE` of iperf3).
 const LARGEST_BLOCK: u64 = 1 << 20;
@@ -11,6 +12,8 @@ const LARGEST_DATAGRAM: u64 = 65_507;
 const LONGEST_OMIT: u64 = 600;
 /// Longest name of a congestion control in bytes (`TCP_CA_NAME_MAX`, linux/tcp.h, with a zero at its end).
 const LONGEST_NAME: usize = 15;
+/// Most characters of a client's version that are told.
+const LONGEST_VERSION: usize = 24;
 /// How often streams are looked at, where nothing else is asked for; and the least, in nanoseconds.
 const LOOK_NS: u64 = 1_000_000_000;
 const LEAST_LOOK_NS: u64 = 10_000_000;
@@ -151,7 +154,10 @@ impl Plan {
         let (up, down) = asked.streams();
         let some = |value: Option<u64>| value.filter(|v| *v > 0);
         let look_ns = wishes.map_or(0, |w| u64::from(w.look_ms) * 1_000_000);
-        let version = asked.client_version.as_deref().map_or("of no version", printable);
+        let version = asked
+            .client_version
+            .as_deref()
+            .map_or("of no version".into(), |said| printable(said, LONGEST_VERSION));
         Ok(Self {
             udp: asked.udp,
             up: up as usize,
@@ -193,12 +199,6 @@ impl Plan {
     pub fn total_rate(&self) -> Option<u64> {
         Some(self.rate?.saturating_mul(self.streams() as u64))
     }
-}
-
-/// A version, as far as it can be printed: a client may say anything.
-fn printable(version: &str) -> &str {
-    let end = version.find(|c: char| !c.is_ascii_graphic()).unwrap_or(version.len()).min(24);
-    version.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -274,7 +274,10 @@ mod tests {
 
     #[test]
     fn a_version_can_not_write_to_the_log_what_it_likes() {
-        assert_eq!(printable("3.12\n#9 forged"), "3.12");
-        assert_eq!(printable(&"9".repeat(100)).len(), 24);
+        let said = |version: &str| {
+            plan(&Parameters { client_version: Some(version.into()), ..asked() }).unwrap().program
+        };
+        assert_eq!(said("3.12\n#9 forged"), "iperf3 3.12\\x0a#9 forged");
+        assert_eq!(said(&"9".repeat(100)).chars().count(), "iperf3 ".len() + 25);
     }
 }

@@ -10,7 +10,7 @@ use quell_sys::wait::Bell;
 use quell_wire::iperf3::{self, LENGTH, LONGEST_PARAMETERS, LONGEST_RESULTS, Parameters, State};
 
 /// How long a client that was told why its test ends has for closing its connections.
-const LAST_WORD_NS: u64 = 1_000_000_000;
+const LAST_WORD_NS: u64 = 500_000_000;
 
 /// One end of the conversation.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Waits until the client has closed the connection, for a second at most: also when the server ends.
+    /// Waits until the client has closed the connection, for half a second at most: also when the server ends.
     pub fn await_end(&self) {
         let end_ns = monotonic_ns().saturating_add(LAST_WORD_NS);
         let Ok(nobody) = Bell::new() else { return };

@@ -1,9 +1,9 @@
 //! Many datagrams in one system call, sent and received.
 //!
 //! ```text
-//!   send_segments   one buffer of n datagrams   ──► one packet through the stack, cut at the end (UDP_SEGMENT, udp(7))
-//!   Outbox          n datagrams                 ──► n packets, one call (sendmmsg)
-//!   Trains          n packets, one call (recvmmsg) ──► trains of datagrams of one size (UDP_GRO), each with the kernel's stamp
+//!   Outbox   n datagrams ──► n packets, one call (sendmmsg)
+//!                        ──► one packet through the stack, cut at the end (UDP_SEGMENT, udp(7))
+//!   Trains   n packets, one call (recvmmsg) ──► trains of datagrams of one size (UDP_GRO), each with the kernel's stamp
 //! ```
 //!
 //! A train is what the kernel carried in one piece: datagrams of a flow that were sent in one piece and never cut, or that a network card or its
@@ -14,9 +14,9 @@ use super::option::{get_bytes, grow_receive_buffer, set};
 use nix::errno::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Most datagrams in one call of [`send_segments`] on every kernel that has it (`UDP_MAX_SEGMENTS`, 64 until Linux 6.9).
+/// Most datagrams in one train on every kernel that has it (`UDP_MAX_SEGMENTS`, 64 until Linux 6.9).
 pub const MOST_SEGMENTS: usize = 64;
-/// Most bytes in one call of [`send_segments`]: what fits in an IP packet with its headers.
+/// Most bytes in one train: what fits in an IP packet with its headers.
 pub const MOST_BYTES: usize = 65_487;
 /// The largest train, and so the room each packet gets in [`Trains`].
 const TRAIN: usize = 65_536;
@@ -28,74 +28,88 @@ const MEMINFO_USED: usize = 0;
 const MEMINFO_ROOM: usize = 1;
 const MEMINFO_DROPS: usize = 8;
 
-/// Hands the kernel one buffer that it cuts into datagrams of `segment` bytes (the last may be shorter) for the connected end. At
-/// most [`MOST_SEGMENTS`] and [`MOST_BYTES`].
+/// Datagrams of one size for the connected end: each has a head of its own, and all have the rest of their bytes in common, so that a
+/// thousand streams of the largest datagrams take no more memory than one.
 ///
-/// Errors: `EAGAIN` when there is no room now; `EINVAL` when a segment is larger than the path's MTU or the kernel has no such thing
-/// (before Linux 4.18), `EIO` when the device can't calculate checksums: then send them one by one ([`Outbox`]).
-pub fn send_segments(fd: BorrowedFd<'_>, bytes: &[u8], segment: u16) -> Result<(), Errno> {
-    let mut vector =
-        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut control = [0u64; 4];
-    // SAFETY: all zeros is a valid msghdr.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = &raw mut vector;
-    header.msg_iovlen = 1;
-    if bytes.len() > usize::from(segment) {
-        // SAFETY: CMSG_SPACE and CMSG_LEN only calculate; the control buffer has room for a header and two bytes, and is aligned for
-        // it.
-        unsafe {
-            header.msg_control = control.as_mut_ptr().cast();
-            header.msg_controllen = libc::CMSG_SPACE(2) as _;
-            let message = control.as_mut_ptr().cast::<libc::cmsghdr>();
-            (*message).cmsg_level = libc::SOL_UDP;
-            (*message).cmsg_type = libc::UDP_SEGMENT;
-            (*message).cmsg_len = libc::CMSG_LEN(2) as _;
-            libc::CMSG_DATA(message).cast::<u16>().write_unaligned(segment);
-        }
-    }
-    // SAFETY: the header points to buffers of the lengths it says; the kernel only reads them.
-    let sent = unsafe {
-        libc::sendmsg(fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
-    };
-    Errno::result(sent).map(drop)
-}
-
-/// Datagrams of one size in one buffer, for the connected end.
+/// ```text
+///   heads    │ 16 │ 16 │ 16 │ …           changed for each datagram
+///   payload  │ size - 16            │     the same for all, here and in other boxes
+/// ```
 #[derive(Debug)]
 pub struct Outbox {
-    bytes: Vec<u8>,
+    heads: Vec<u8>,
+    /// Bytes of a head.
+    head: usize,
+    payload: &'static [u8],
     size: usize,
 }
 
+/// Most bytes that a datagram has of its own.
+pub const HEAD: usize = 16;
+
 impl Outbox {
-    /// Room for `count` datagrams (at least one) of `size` bytes, each filled with the same `template` and zeros behind it.
-    pub fn new(count: usize, size: usize, template: &[u8]) -> Self {
-        let count = count.max(1);
-        let mut bytes = vec![0; count * size];
-        if size > 0 {
-            for datagram in bytes.chunks_exact_mut(size) {
-                let length = size.min(template.len());
-                datagram[..length].copy_from_slice(&template[..length]);
-            }
-        }
-        Self { bytes, size }
+    /// Room for `count` datagrams (at least one) of `size` bytes. Behind its head each has the first bytes of `payload`, and ends where that
+    /// does.
+    pub fn new(count: usize, size: usize, payload: &'static [u8]) -> Self {
+        let head = size.min(HEAD);
+        let payload = &payload[..payload.len().min(size - head)];
+        Self { heads: vec![0; count.max(1) * head], head, payload, size: head + payload.len() }
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.bytes.len().checked_div(self.size).unwrap_or(1)
+        self.heads.len().checked_div(self.head).unwrap_or(1)
     }
 
-    /// The n-th, to be changed; empty where there is none.
-    pub fn datagram_mut(&mut self, n: usize) -> &mut [u8] {
-        let start = n.saturating_mul(self.size);
-        self.bytes.get_mut(start..start.saturating_add(self.size)).unwrap_or_default()
+    /// The head of the n-th, to be changed; empty where there is none.
+    pub fn head_mut(&mut self, n: usize) -> &mut [u8] {
+        let start = n.saturating_mul(self.head);
+        self.heads.get_mut(start..start.saturating_add(self.head)).unwrap_or_default()
     }
 
-    /// The first `count`, one behind the other.
-    pub fn first(&self, count: usize) -> &[u8] {
-        &self.bytes[..self.bytes.len().min(count.saturating_mul(self.size))]
+    /// Where the bytes of the n-th are; none of it is written through these pointers.
+    fn parts(&self, n: usize) -> [libc::iovec; 2] {
+        let part = |bytes: &[u8]| libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        [part(&self.heads[n * self.head..][..self.head]), part(self.payload)]
+    }
+
+    /// Hands the kernel the first `count` in one piece, which it cuts into datagrams. At most [`MOST_SEGMENTS`], and [`MOST_BYTES`].
+    ///
+    /// Errors: `EAGAIN` when there is no room now; `EINVAL` when a datagram is larger than the path's MTU or the kernel has no such thing
+    /// (before Linux 4.18), `EIO` when the device can't calculate checksums: then send them one by one ([`Outbox::send`]).
+    pub fn send_train(&self, fd: BorrowedFd<'_>, count: usize) -> Result<(), Errno> {
+        let count = count.min(self.count()).min(MOST_SEGMENTS);
+        let mut vectors = [[EMPTY; 2]; MOST_SEGMENTS];
+        for (n, vector) in vectors.iter_mut().take(count).enumerate() {
+            *vector = self.parts(n);
+        }
+        let mut control = [0u64; 4];
+        // SAFETY: all zeros is a valid msghdr.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = vectors.as_flattened_mut().as_mut_ptr();
+        header.msg_iovlen = (2 * count) as _;
+        if count > 1 {
+            // SAFETY: CMSG_SPACE and CMSG_LEN only calculate; the control buffer has room for a header and two bytes, and is aligned for
+            // it.
+            unsafe {
+                header.msg_control = control.as_mut_ptr().cast();
+                header.msg_controllen = libc::CMSG_SPACE(2) as _;
+                let message = control.as_mut_ptr().cast::<libc::cmsghdr>();
+                (*message).cmsg_level = libc::SOL_UDP;
+                (*message).cmsg_type = libc::UDP_SEGMENT;
+                (*message).cmsg_len = libc::CMSG_LEN(2) as _;
+                libc::CMSG_DATA(message).cast::<u16>().write_unaligned(self.size as u16);
+            }
+        }
+        // SAFETY: the header points to buffers of the lengths it says; the kernel only reads them.
+        let sent = unsafe {
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            libc::sendmsg(fd.as_raw_fd(), &raw const header, flags)
+        };
+        Errno::result(sent).map(drop)
     }
 
     /// Sends those from `from` up to `to` in one call, without blocking; how many the kernel took. Errors only when it took none: `EAGAIN`
@@ -103,20 +117,16 @@ impl Outbox {
     /// datagram's error, told in place of sending the next).
     pub fn send(&self, fd: BorrowedFd<'_>, from: usize, to: usize) -> Result<usize, Errno> {
         let to = to.min(self.count());
-        let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
+        let mut vectors = [[EMPTY; 2]; BATCH];
         // SAFETY: all zeros is a valid mmsghdr.
         let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
         let count = to.saturating_sub(from).min(BATCH);
         for (n, (vector, header)) in vectors.iter_mut().zip(&mut headers).take(count).enumerate() {
-            let start = (from + n) * self.size;
-            *vector = libc::iovec {
-                iov_base: self.bytes[start..].as_ptr().cast_mut().cast(),
-                iov_len: self.size,
-            };
-            header.msg_hdr.msg_iov = vector;
-            header.msg_hdr.msg_iovlen = 1;
+            *vector = self.parts(from + n);
+            header.msg_hdr.msg_iov = vector.as_mut_ptr();
+            header.msg_hdr.msg_iovlen = vector.len() as _;
         }
-        // SAFETY: each header points to a vector, and that to bytes of the length it says, which the kernel only reads.
+        // SAFETY: each header points to its vectors, and those to bytes of the lengths they say, which the kernel only reads.
         let sent = unsafe {
             libc::sendmmsg(
                 fd.as_raw_fd(),
@@ -128,6 +138,8 @@ impl Outbox {
         Errno::result(sent).map(|sent| sent as usize)
     }
 }
+
+const EMPTY: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
 /// Datagrams in one call of [`Outbox::send`].
 pub const BATCH: usize = 64;
@@ -188,6 +200,8 @@ pub struct Train<'a> {
     pub bytes: &'a [u8],
     /// The size of each but the last, which may be shorter. Zero when there is one, and that is empty.
     pub segment: usize,
+    /// Bytes of its only datagram beyond those here, that nobody wanted copied ([`Trains::heads`]).
+    pub beyond: usize,
 }
 
 impl<'a> Train<'a> {
@@ -200,6 +214,8 @@ impl<'a> Train<'a> {
 /// Buffers for a number of trains.
 pub struct Trains {
     bytes: Vec<u8>,
+    /// Bytes that each has room for.
+    room: usize,
     vectors: Vec<libc::iovec>,
     control: Vec<[u64; CONTROL / 8]>,
     headers: Vec<libc::mmsghdr>,
@@ -218,13 +234,22 @@ impl std::fmt::Debug for Trains {
 impl Trains {
     /// Buffers for `count` trains (at least one), 64 KiB each.
     pub fn new(count: usize) -> Self {
+        Self::with_room(count, TRAIN)
+    }
+
+    /// The same for single datagrams, of each of which only the head is copied: for a socket without `UDP_GRO`.
+    pub fn heads(count: usize) -> Self {
+        Self::with_room(count, HEAD)
+    }
+
+    fn with_room(count: usize, room: usize) -> Self {
         let count = count.max(1);
-        let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // SAFETY: all zeros is a valid mmsghdr.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
         Self {
-            bytes: vec![0; count * TRAIN],
-            vectors: vec![empty; count],
+            bytes: vec![0; count * room],
+            room,
+            vectors: vec![EMPTY; count],
             control: vec![[0; CONTROL / 8]; count],
             headers: vec![header; count],
             got: 0,
@@ -241,9 +266,9 @@ impl Trains {
     pub fn receive(&mut self, fd: BorrowedFd<'_>) -> Result<usize, Errno> {
         self.got = 0;
         let places =
-            self.bytes.chunks_exact_mut(TRAIN).zip(&mut self.vectors).zip(&mut self.control);
+            self.bytes.chunks_exact_mut(self.room).zip(&mut self.vectors).zip(&mut self.control);
         for (((bytes, vector), control), header) in places.zip(&mut self.headers) {
-            *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: TRAIN };
+            *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = control.as_mut_ptr().cast();
@@ -255,7 +280,8 @@ impl Trains {
                 fd.as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 self.headers.len() as libc::c_uint,
-                libc::MSG_DONTWAIT as _,
+                // With MSG_TRUNC the lengths are those of the datagrams, however much of them was copied (recv(2)).
+                (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
                 std::ptr::null_mut(),
             )
         };
@@ -269,10 +295,12 @@ impl Trains {
 
     /// The trains of the last call.
     pub fn iter(&self) -> impl Iterator<Item = Train<'_>> {
-        self.headers.iter().zip(self.bytes.chunks_exact(TRAIN)).take(self.got).map(
+        self.headers.iter().zip(self.bytes.chunks_exact(self.room)).take(self.got).map(
             |(header, bytes)| {
-                let length = (header.msg_len as usize).min(TRAIN);
-                let mut train = Train { stamp_ns: None, bytes: &bytes[..length], segment: length };
+                let length = (header.msg_len as usize).min(self.room);
+                let beyond = header.msg_len as usize - length;
+                let bytes = &bytes[..length];
+                let mut train = Train { stamp_ns: None, bytes, segment: length, beyond };
                 each_control(&header.msg_hdr, |level, kind, data| match (level, kind) {
                     (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => train.stamp_ns = stamp(data),
                     (libc::SOL_UDP, libc::UDP_GRO) => {
@@ -320,8 +348,8 @@ mod tests {
     }
 
     fn numbered(count: usize, size: usize) -> Outbox {
-        let mut outbox = Outbox::new(count, size, b"?");
-        (0..count).for_each(|n| outbox.datagram_mut(n)[0] = n as u8);
+        let mut outbox = Outbox::new(count, size, &[7; 4096]);
+        (0..count).for_each(|n| outbox.head_mut(n)[0] = n as u8);
         outbox
     }
 
@@ -332,7 +360,7 @@ mod tests {
                 let (server, client, got) = pair(loopback, trains);
                 assert_eq!(got.trains, trains);
                 let outbox = numbered(10, 100);
-                send_segments(client.as_fd(), outbox.first(10), 100).unwrap();
+                outbox.send_train(client.as_fd(), 10).unwrap();
                 let (datagrams, pieces) = receive(&server, 10);
                 assert_eq!(pieces, if trains { 1 } else { 10 }, "{loopback}");
                 let numbers: Vec<u8> = datagrams.iter().map(|d| d[0]).collect();
@@ -343,16 +371,16 @@ mod tests {
     }
 
     #[test]
-    fn the_last_car_may_be_shorter_and_the_train_has_a_stamp() {
+    fn a_train_has_a_stamp() {
         let (server, client, got) = pair("127.0.0.1:0", true);
         assert!(got.stamps);
         let before = realtime_ns();
-        send_segments(client.as_fd(), &[7; 250], 100).unwrap();
+        numbered(3, 100).send_train(client.as_fd(), 3).unwrap();
         wait(&mut [readable(&server)]).unwrap();
         let mut trains = Trains::new(1);
         assert_eq!(trains.receive(server.as_fd()), Ok(1));
         let train = trains.iter().next().unwrap();
-        assert_eq!(train.datagrams().map(<[u8]>::len).collect::<Vec<_>>(), [100, 100, 50]);
+        assert_eq!(train.datagrams().map(<[u8]>::len).collect::<Vec<_>>(), [100, 100, 100]);
         assert!((before..=realtime_ns()).contains(&train.stamp_ns.unwrap()));
         assert_eq!(trains.receive(server.as_fd()), Ok(0));
     }
@@ -364,6 +392,18 @@ mod tests {
         assert_eq!(outbox.send(client.as_fd(), 1, 5), Ok(4));
         let (datagrams, _) = receive(&server, 4);
         assert_eq!(datagrams.iter().map(|d| d[0]).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn of_a_datagram_of_which_only_the_head_is_wanted_the_length_is_told() {
+        let (server, client, _) = pair("127.0.0.1:0", false);
+        assert_eq!(numbered(2, 1000).send(client.as_fd(), 0, 2), Ok(2));
+        client.send(&[9; 5]).unwrap();
+        let mut heads = Trains::heads(3);
+        wait(&mut [readable(&server)]).unwrap();
+        assert_eq!(heads.receive(server.as_fd()), Ok(3));
+        let got: Vec<_> = heads.iter().map(|t| (t.bytes[0], t.bytes.len(), t.beyond)).collect();
+        assert_eq!(got, [(0, 16, 984), (1, 16, 984), (9, 5, 0)]);
     }
 
     #[test]

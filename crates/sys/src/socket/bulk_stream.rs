@@ -77,8 +77,8 @@ impl Source {
 
     /// Hands at most `most` bytes from `offset` on to a socket that does not wait (see [`waits`]) without copying them; how many.
     ///
-    /// `EAGAIN` when there is no room now, `EPIPE` when the connection is gone: then the process also gets SIGPIPE, which Rust's runtime
-    /// ignores.
+    /// `EAGAIN` when there is no room now, `EPIPE` when the connection is gone: then the process also gets SIGPIPE, which has to
+    /// be ignored as Rust's runtime has it (`crate::reader`).
     pub fn send_some(
         &self,
         to: BorrowedFd<'_>,

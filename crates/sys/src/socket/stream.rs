@@ -197,6 +197,11 @@ impl Stream {
         self.shutdown(libc::SHUT_WR);
     }
 
+    /// Reads no more: one who waits for a word finds the end. What this end says still gets there.
+    pub fn close_ear(&self) {
+        self.shutdown(libc::SHUT_RD);
+    }
+
     /// Ends the connection at once, also for threads that are blocked in it: closing it later throws away what was not sent yet
     /// and resets the other end (`SO_LINGER` of 0), so that a full queue on the path holds nobody up.
     pub fn abort(&self) {
