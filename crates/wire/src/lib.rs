@@ -7,6 +7,7 @@
 //!   hello    what a Quell TCP client tells its server first
 //!   iperf3   the protocol of iperf3, with Quell's addition
 //!   auth     how both ends of a connection prove that they share a secret
+//!   text     what a peer says, made fit for a terminal and a log
 //! ```
 //!
 //! Readers take any bytes and give a value or nothing; they never panic.
@@ -18,6 +19,7 @@ pub mod iperf3;
 pub mod oneway;
 mod read;
 pub mod stamp;
+pub mod text;
 
 pub use hello::Hello;
 pub use icmp::EchoReply;
