@@ -41,6 +41,8 @@ const QUIET_NS: u64 = 50_000_000;
 const LONGEST_QUIET_NS: u64 = 500_000_000;
 /// How long a client may send more than it may, on average, before its test ends.
 const TOO_FAST_NS: u64 = 2_000_000_000;
+/// How often a stream's hello is answered again. `quell flow` says it five times, iperf3 once.
+const MOST_GREETINGS: u32 = 8;
 /// Most states over time that are kept of one test.
 const MOST_MOMENTS: usize = 40_000;
 
@@ -194,6 +196,7 @@ fn gather(
     let mut alarm = Alarm::new()?;
     alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
     let mut opened: Vec<Opened> = Vec::new();
+    let mut greeted = Vec::new();
     loop {
         opened.extend(waiting.take());
         if opened.len() >= plan.streams() {
@@ -224,22 +227,25 @@ fn gather(
             return Err(Break::Late);
         }
         let again: Vec<bool> = fds[fixed..].iter().map(came).collect();
-        for (socket, again) in sockets.zip(again) {
+        greeted.resize(again.len(), 0);
+        for ((socket, again), greeted) in sockets.zip(again).zip(&mut greeted) {
             if again {
-                greet_again(socket);
+                greet_again(socket, greeted);
             }
         }
     }
 }
 
-/// A hello that comes again: the answer was lost.
-fn greet_again(socket: &Udp) {
+/// A hello that comes again: the answer was lost. Answered a few times only: it could be another server's answer to ours.
+fn greet_again(socket: &Udp, greeted: &mut u32) {
     let mut inbox = quell_sys::socket::Inbox::new(4, 64);
     // An error tells that the client closed its socket: then its control connection ends as well.
     let got = inbox.receive(socket.as_fd()).unwrap_or(0);
     if got > 0
+        && *greeted < MOST_GREETINGS
         && let Some((_, hello)) = inbox.iter().find(|(_, bytes)| Hello::read(bytes).is_some())
     {
+        *greeted += 1;
         let _ = socket.send(&crate::udp::reply(hello));
     }
 }
