@@ -74,10 +74,10 @@ pub struct FlowArgs {
     /// Congestion control; a list gives each stream its own: cubic,bbr
     #[arg(short = 'C', long, value_name = "NAME[,NAME]", value_delimiter = ',')]
     pub congestion: Vec<String>,
-    /// DSCP: a number, or a name as EF, CS1, AF41
+    /// DSCP: a number (0x2e is hexadecimal, 056 octal), or a name as EF, CS1, AF41
     #[arg(long, value_name = "DSCP", conflicts_with = "tos")]
     pub dscp: Option<Dscp>,
-    /// TOS byte: a number, or a name as EF, low-delay
+    /// TOS byte: a number (0x10 is hexadecimal, 020 octal), or a name as EF, low-delay
     #[arg(short = 'S', long, value_name = "TOS")]
     pub tos: Option<Tos>,
     /// The two ECN bits of each datagram (for TCP they are negotiated: sysctl net.ipv4.tcp_ecn)
