@@ -38,7 +38,7 @@ pub struct Plan {
     pub nodelay: bool,
     /// The TOS byte.
     pub tos: u8,
-    /// Congestion controls of the streams, in their order; the last goes on. Empty for the system's.
+    /// Congestion controls of the streams that this end sends, in their order. Empty for the system's.
     pub congestion: Vec<String>,
     /// Most bits a second of each stream.
     pub rate: Option<u64>,
@@ -184,9 +184,10 @@ impl Plan {
         self.up + self.down
     }
 
-    /// The congestion control of the stream with this index.
+    /// The congestion control of the stream with this index; none where this end only receives. A shorter list is gone through again.
     pub fn congestion_of(&self, index: usize) -> Option<&str> {
-        self.congestion.get(index).or(self.congestion.last()).map(String::as_str)
+        let place = index.checked_sub(self.up)? % self.congestion.len().max(1);
+        self.congestion.get(place).map(String::as_str)
     }
 
     /// Bits a second of all streams together, where the client says how many.
@@ -263,12 +264,13 @@ mod tests {
             time_ms: Some(1500),
             ..Wishes::default()
         };
-        let asked = Parameters { time: 2, quell: Some(wishes), ..asked() };
+        let asked = Parameters { time: 2, quell: Some(wishes), bidirectional: true, ..asked() };
         let plan = plan(&asked).unwrap();
         assert_eq!((plan.time_ns, plan.look_ns), (Some(1_500_000_000), 100_000_000));
         assert_eq!(
-            [0, 1, 2].map(|n| plan.congestion_of(n)),
-            [Some("cubic"), Some("bbr"), Some("bbr")]
+            [0, 1, 2, 3, 4].map(|n| plan.congestion_of(n)),
+            [None, None, Some("cubic"), Some("bbr"), Some("cubic")],
+            "what comes from the client needs none"
         );
     }
 

@@ -177,6 +177,15 @@ pub struct Moment {
     /// Rate at which the kernel lets segments out, in bytes a second; 0 where it does not hold them back.
     #[serde(skip_serializing_if = "is_zero")]
     pub pacing_rate: u64,
+    /// The rate that was set for that, in bytes a second; 0 for none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pacing_limit: u64,
+    /// Bytes on their way: sent, and neither acknowledged nor thought lost.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub in_flight: u64,
+    /// Bytes of a full segment that this end sends.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub segment: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
