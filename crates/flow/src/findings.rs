@@ -239,7 +239,8 @@ impl Way {
             congestion,
             limited_by: held.map(|held| held.by(mss)),
             held,
-            datagrams: udp.then(|| Datagrams::of(&lanes, &theirs, &parts, up)),
+            // What became of datagrams only their receiver knows.
+            datagrams: (udp && by_receiver).then(|| Datagrams::of(&lanes, &theirs, &parts, up)),
             streams: arrived.iter().map(|bytes| rate(*bytes)).collect(),
         }
     }

@@ -192,6 +192,11 @@ impl Plan {
         Ok(())
     }
 
+    /// Whether UDP streams go another way than the talk about them, and so may come from another address than a Quell server would expect.
+    pub fn is_elsewhere(&self) -> bool {
+        self.transport == Transport::Udp && !self.plain && self.control.ip() != self.to.ip()
+    }
+
     /// The congestion control of this end for the stream with this place; none where it only receives.
     pub fn congestion_of(&self, place: usize) -> Option<&String> {
         self.congestion.get(place % self.congestion.len().max(1)).filter(|_| self.sends(place))
@@ -270,6 +275,7 @@ impl Plan {
                     Vec::new()
                 },
                 zero_copy: self.zero_copy,
+                elsewhere: self.is_elsewhere(),
                 time_ms: time.and_then(fraction),
                 omit_ms: fraction(self.omit),
             }),

@@ -78,6 +78,11 @@ pub fn run(
         return Err(FlowError::Stopped);
     }
     talk.introduce(&plan.parameters(block), stop)?;
+    // Open until the streams stand.
+    let _proof = match plan.is_elsewhere() {
+        true => Some(talk.prove_address(plan, stop)?),
+        false => None,
+    };
     let lanes = (0..plan.all_streams())
         .map(|place| Lane::open(place, plan, &talk, stop))
         .collect::<Result<Vec<_>, _>>()?;

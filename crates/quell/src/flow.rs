@@ -186,7 +186,8 @@ fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> 
         return Err(Failure::check(format!("{broke}; what was measured until then is above")));
     }
     let ways = [("up", &findings.up), ("down", &findings.down)];
-    let empty = |way: &Option<findings::Way>| way.as_ref().is_some_and(|way| way.bits_per_second == 0.0);
+    let empty =
+        |way: &Option<findings::Way>| way.as_ref().is_some_and(|way| way.bits_per_second == 0.0);
     let empty: Vec<_> = ways.iter().filter(|(_, way)| empty(way)).map(|(name, _)| *name).collect();
     match empty.is_empty() || outcome.stopped {
         true => Ok(ExitCode::SUCCESS),

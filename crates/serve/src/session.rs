@@ -5,12 +5,14 @@
 //!   talk    the control connection
 //!   lane    a stream: socket, thread, counts
 //!   report  the results, for the client and for the log
+//!   elsewhere  UDP streams from another address than the connection's
 //!
 //!   admitted ─ parameters ─ streams come ─ data flows ─ TestEnd ─ results ─ done
 //!                │             │              │           │          │
 //!                └─────────────┴── client gone, too late, limit, stop ──► told, logged, everything given back
 //! ```
 
+mod elsewhere;
 mod lane;
 mod plan;
 mod report;
@@ -20,6 +22,7 @@ use crate::door::Guest;
 use crate::event::{Event, Test};
 use crate::hub::{Hub, Opened, Pass};
 use crate::ledger::Full;
+use elsewhere::Proven;
 use lane::{Cpu, Lane, Mark};
 use nix::poll::PollFd;
 use plan::{Plan, Unfit};
@@ -128,10 +131,20 @@ fn prepare(
     pass: &mut Pass<'_>,
     cookie: Cookie,
 ) -> Result<(Plan, Rates, Vec<Lane>), Break> {
+    let used = || Break::Protocol("another test has its cookie".into());
     talk.say(State::ParamExchange)?;
     let plan = Plan::of(&talk.parameters()?, &hub.limits)?;
     let rates = reserve(hub, pass, &plan)?;
-    let ip = guest.peer.ip().to_canonical();
+    let mut ip = guest.peer.ip().to_canonical();
+    let proven = match plan.udp && plan.elsewhere {
+        true => {
+            let entry = hub.expect(cookie, ip, false, 1)?.ok_or_else(used)?;
+            talk.say(State::CreateStreams)?;
+            Some(Proven::wait_for(hub, guest, talk, &entry.waiting)?)
+        }
+        false => None,
+    };
+    ip = proven.as_ref().map_or(ip, |proven| proven.ip);
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     // Held until all streams are there.
     let _turn = match plan.udp {
@@ -140,10 +153,11 @@ fn prepare(
         })?),
         false => None,
     };
-    let entry = hub
-        .expect(cookie, ip, plan.udp, plan.streams())?
-        .ok_or_else(|| Break::Protocol("another test has its cookie".into()))?;
-    talk.say(State::CreateStreams)?;
+    let entry = hub.expect(cookie, ip, plan.udp, plan.streams())?.ok_or_else(used)?;
+    match &proven {
+        Some(proven) => proven.tell(),
+        None => talk.say(State::CreateStreams)?,
+    }
     let mut opened = gather(hub, guest, talk, &plan, &entry.waiting)?;
     // In the order in which the client opened them: by that it numbers them.
     opened.sort_by_key(|opened| match opened {

@@ -141,6 +141,12 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
             None => format!("{got} {name}"),
         }
     };
+    // Of datagrams nobody knows whether they arrive, unless the receiver says so.
+    let guess = |way: &Way| plan.transport == Transport::Udp && !way.by_receiver;
+    let part = |way: &Way, name: &str| match guess(way) {
+        true => format!("an unknown part of the {} sent {name}", rate(way.bits_per_second)),
+        false => part(way, name),
+    };
     let ways = [(&findings.up, "up"), (&findings.down, "down")];
     let parts: Vec<String> =
         ways.iter().filter_map(|(way, name)| Some(part(way.as_ref()?, name))).collect();
@@ -172,7 +178,7 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
 fn fate(datagrams: &Datagrams) -> String {
     let Datagrams { sent, arrived, lost, loss, unseen, .. } = datagrams;
     match (*arrived, *lost) {
-        (0, _) if *sent == 0 => "nothing was sent".into(),
+        (0, _) if *sent == 0 => "nothing arrived".into(),
         (0, _) => format!("not one of {sent} datagrams arrived"),
         (_, 0) if *unseen > *arrived => {
             format!("{unseen} of {sent} datagrams had not arrived when it ended")
@@ -332,6 +338,7 @@ fn held_up(limit: Limit, held: &Held, receiver: &str, asked: Option<u64>) -> Str
 
 fn udp(out: &mut String, datagrams: &Datagrams) {
     let mut facts = vec![match datagrams.arrived {
+        0 if datagrams.sent == 0 => "no datagram arrived".to_owned(),
         0 => format!("{} datagrams sent, none arrived", datagrams.sent),
         _ => format!(
             "{} datagrams sent, {} lost ({})",

@@ -54,6 +54,8 @@ pub struct Plan {
     pub output: bool,
     /// The client understands Quell's addition.
     pub quell: bool,
+    /// Its UDP streams come from another address than its connection.
+    pub elsewhere: bool,
     /// Which program asks.
     pub program: String,
 }
@@ -171,6 +173,7 @@ impl Plan {
             look_ns: if look_ns == 0 { LOOK_NS } else { look_ns.clamp(LEAST_LOOK_NS, LOOK_NS) },
             output: asked.get_server_output.is_some_and(|flag| flag != 0),
             quell: wishes.is_some(),
+            elsewhere: wishes.is_some_and(|w| w.elsewhere),
             program: match wishes {
                 // Its version field is what iperf3 servers want to read.
                 Some(_) => "quell".into(),

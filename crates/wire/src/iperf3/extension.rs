@@ -2,6 +2,7 @@
 //!
 //! Everything is optional when read, so that versions can differ.
 
+use super::shown::{name, word};
 use serde::{Deserialize, Serialize};
 
 /// What a Quell client asks of a Quell server.
@@ -18,6 +19,10 @@ pub struct Wishes {
     /// The server shall not copy what it sends.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub zero_copy: bool,
+    /// UDP streams come from another address than the control connection. Before the first, the client opens a TCP connection from there with the
+    /// test's cookie, and waits for one byte.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub elsewhere: bool,
     /// Milliseconds of the test, where they are no whole seconds; `time` then is rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
@@ -49,8 +54,10 @@ pub struct Part {
 #[serde(default)]
 pub struct Host {
     /// Quell's version.
+    #[serde(deserialize_with = "name")]
     pub quell: String,
     /// `uname -r`.
+    #[serde(deserialize_with = "name")]
     pub kernel: String,
     /// How many CPUs the process may use.
     pub cpus: u32,
@@ -90,7 +97,7 @@ pub struct PartStream {
     /// Its number: 1, 3, 4 …
     pub id: u32,
     /// Congestion control, where this end sends.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "word")]
     pub congestion: Option<String>,
     /// Maximum segment size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
