@@ -9,11 +9,13 @@ mod server;
 use quell_sys::socket::{Arrival, Inbox, Udp};
 use quell_sys::wait::{readable, wait};
 use quell_wire::stamp::{ReflectorPacket, SenderPacket};
-use server::{Served, byte, parameters};
+use serde_json::Value;
+use server::{Served, byte, cookie_of, parameters};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
+use support::{program, said};
 
 /// How often a datagram goes there and back before that counts as for ever.
 const FOR_EVER: usize = 100;
@@ -138,5 +140,64 @@ fn what_a_server_of_both_families_sends_over_ipv4_is_of_the_class_that_was_asked
     assert_eq!(hello, b"6789");
     let (arrival, data) = next(&client);
     assert_eq!((data.len(), arrival.tos), (1000, Some(184)));
+    drop(talk);
+}
+
+#[test]
+fn udp_may_go_another_way_than_the_talk_about_it_and_then_comes_from_another_address() {
+    let both = Served::new(&["--bind", "::"]);
+    let port = both.at.port();
+    let (to, control) = (format!("127.0.0.1:{port}"), format!("[::1]:{port}"));
+    for (way, names) in
+        [(&[][..], &["up"][..]), (&["-R"], &["down"]), (&["--bidir"], &["up", "down"])]
+    {
+        let options = [
+            "flow",
+            &to,
+            "--control",
+            &control,
+            "-u",
+            "-b",
+            "2M",
+            "-l",
+            "1000",
+            "-t",
+            "1",
+            "--json",
+        ];
+        let arguments = [&options[..], way].concat();
+        let out = said(program(&arguments), &arguments).fine();
+        let json: Value = serde_json::from_str(&out).expect("JSON");
+        for name in names {
+            assert!(
+                json[*name]["datagrams"]["arrived"].as_u64().expect("counted") > 50,
+                "{json:#}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nobody_gets_data_at_an_address_that_did_not_prove_itself() {
+    let both = Served::new(&["--bind", "::"]);
+    let v4 = SocketAddr::from(([127, 0, 0, 1], both.at.port()));
+    let v6: SocketAddr = format!("[::1]:{}", both.at.port()).parse().expect("an address");
+    let mut asked = both;
+    asked.at = v6;
+    let keys = r#""parallel":1,"reverse":true,"quell":{"version":1,"elsewhere":true}"#;
+    let talk = waiting(&asked, b'a', keys);
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    client.connect(v4).expect("an address");
+    client.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+    client.send(b"9876").expect("sent");
+    let mut answer = [0; 2000];
+    assert!(client.recv(&mut answer).is_err(), "it could be forged");
+    let mut proof = TcpStream::connect(v4).expect("it listens");
+    proof.write_all(&cookie_of(b'a')).expect("sent");
+    assert_eq!(byte(&mut proof), Some(10), "it knows where streams come from");
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    client.send(b"9876").expect("sent");
+    let got = client.recv(&mut answer).expect("an answer");
+    assert_eq!(answer[..got], *b"6789");
     drop(talk);
 }

@@ -328,7 +328,7 @@ fn held_up(limit: Limit, held: &Held, receiver: &str, asked: Option<u64>) -> Str
         }
         Limit::Unknown => format!(
             "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, and for {} nothing \
-             waited to be sent",
+             waited to be sent (a program or CPU that is too slow)",
             percent(held.window),
             percent(held.send_buffer),
             part(held.no_data)
@@ -600,6 +600,34 @@ mod tests {
         assert_eq!([0.0123, 1.5, 48.04, 480.4].map(ms), ["0.012", "1.50", "48.0", "480"]);
         assert_eq!(percent(0.00001), "less than 0.01 %");
         assert_eq!((percent(0.0), percent(0.021)), ("0.00 %".into(), "2.1 %".into()));
+    }
+
+    #[test]
+    fn what_nobody_saw_arrive_is_not_said_to_be_fine() {
+        let none = Datagrams {
+            sent: 250,
+            arrived: 0,
+            lost: 0,
+            loss: 1.0,
+            unseen: 250,
+            reordered: None,
+            duplicates: None,
+            socket_dropped: None,
+            refused: Some(235),
+            jitter_ms: 0.0,
+            gaps: Vec::new(),
+        };
+        assert_eq!(fate(&none), "not one of 250 datagrams arrived");
+        let mut text = String::new();
+        udp(&mut text, &none);
+        assert!(text.contains("250 datagrams sent, none arrived"), "{text}");
+        assert!(text.contains("235 of them were refused"), "{text}");
+        let few = Datagrams { arrived: 15, unseen: 235, loss: 0.0, ..none.clone() };
+        assert_eq!(fate(&few), "235 of 250 datagrams had not arrived when it ended");
+        let all = Datagrams { arrived: 249, unseen: 1, loss: 0.0, ..none.clone() };
+        assert_eq!(fate(&all), "nothing is lost", "the last was still on its way");
+        let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
+        assert_eq!(fate(&some), "20.0 % of datagrams are lost");
     }
 
     #[test]
