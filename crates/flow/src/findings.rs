@@ -1,13 +1,11 @@
 //! What a test means: one row a direction, put together from what both ends saw, and the rest that a person asks.
 
+use crate::held::{Held, Limit};
 use crate::latency::Spread;
 use crate::{Direction, LaneOutcome, Outcome, Transport};
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Part, PartStream, StreamResult};
 use serde::Serialize;
-
-/// A sender counts as held up by something when that took this part of its busy time.
-const HELD_UP: f64 = 0.5;
 
 /// Everything that is told of a test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,8 +18,13 @@ pub struct Findings {
     pub idle: Option<Spread>,
     /// Latency beside the load.
     pub loaded: Option<Spread>,
-    /// Milliseconds that the load adds to the median.
+    /// Milliseconds that the load adds to the median; none where most pings had no answer.
     pub added_ms: Option<f64>,
+    /// Of the way there alone, where the reflector tells: two clocks' offset cancels, their drift during the test (some 0.01 ms a second) does
+    /// not.
+    pub added_up_ms: Option<f64>,
+    /// Of the way back alone.
+    pub added_down_ms: Option<f64>,
     /// What the window had to be.
     pub bdp: Option<Bdp>,
     /// This host.
@@ -53,26 +56,14 @@ pub struct Way {
     pub cwnd: Option<u64>,
     /// TCP: congestion controls in use at the sender.
     pub congestion: Vec<String>,
-    /// TCP: what held the sender up more than anything else.
+    /// TCP: what held the sender up; none where its kernel does not tell.
     pub limited_by: Option<Limit>,
+    /// TCP: the facts behind that.
+    pub held: Option<Held>,
     /// UDP: what became of the datagrams.
     pub datagrams: Option<Datagrams>,
     /// Each stream's bits a second.
     pub streams: Vec<f64>,
-}
-
-/// What holds up a sender of TCP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Limit {
-    /// The window that the receiver offers.
-    ReceiveWindow,
-    /// The sender's own buffer.
-    SendBuffer,
-    /// The rate that was asked for.
-    Rate,
-    /// Congestion control, which is to say the path.
-    Path,
 }
 
 /// Datagrams of one direction.
@@ -80,17 +71,21 @@ pub enum Limit {
 pub struct Datagrams {
     /// Sent.
     pub sent: u64,
-    /// That did not arrive.
+    /// Arrived, copies not counted.
+    pub arrived: u64,
+    /// That did not arrive, though a later one did.
     pub lost: u64,
-    /// Part of those that should have arrived, from 0 to 1.
+    /// Part of those up to the last one that arrived, from 0 to 1; 1 where none did.
     pub loss: f64,
+    /// Sent behind the last one that arrived: lost too, or still on their way when the test ended.
+    pub unseen: u64,
     /// Behind a later one; none where the receiver does not tell.
     pub reordered: Option<u64>,
     /// Further copies; none where the receiver does not tell.
     pub duplicates: Option<u64>,
-    /// Thrown away by the receiving host, its socket being full; among the lost.
+    /// Thrown away by the receiving host, its socket being full; among those that did not arrive.
     pub socket_dropped: Option<u64>,
-    /// Refused by a queue of the sending host; among the lost.
+    /// Refused by a queue of the sending host; among those that did not arrive.
     pub refused: Option<u64>,
     /// Jitter (RFC 3550), the worst stream's, in milliseconds.
     pub jitter_ms: f64,
@@ -143,7 +138,9 @@ impl Findings {
         let down = has(Direction::Up).then(|| Way::of(outcome, false));
         let idle = Spread::of(&outcome.latency.idle);
         let loaded = Spread::of(&counted(outcome));
-        let added_ms = idle.zip(loaded).map(|(idle, loaded)| loaded.p50_ms - idle.p50_ms);
+        let whole = loaded.filter(Spread::is_majority);
+        let added =
+            |of: fn(&Spread) -> Option<f64>| Some(of(whole.as_ref()?)? - of(idle.as_ref()?)?);
         let end = |results: &quell_wire::iperf3::Results| End {
             cpu_percent: results.cpu_util_total,
             cpu_user_percent: results.cpu_util_user,
@@ -158,7 +155,9 @@ impl Findings {
             down,
             idle,
             loaded,
-            added_ms,
+            added_ms: added(|spread| Some(spread.p50_ms)),
+            added_up_ms: added(|spread| spread.up_ms),
+            added_down_ms: added(|spread| spread.down_ms),
             here: End { counted: outcome.here, ..end(&outcome.ours) },
             there: theirs.map(end),
         }
@@ -201,8 +200,16 @@ impl Way {
             true => lanes.iter().map(|l| &l.moments[..]).collect(),
             false => parts.iter().flatten().map(|p| &p.moments[..]).collect(),
         };
+        // A server counts from where data began to flow.
+        let from_ns = if up { 0 } else { i64::try_from(outcome.plan.omit.nanos()).unwrap_or(0) };
+        let asked = outcome.plan.rate.into_iter().chain(outcome.plan.pacing).min();
+        let held = if udp { None } else { Held::of(&moments, from_ns, asked) };
+        let mss = match up {
+            true => lanes.iter().find_map(|l| l.mss),
+            false => parts.iter().flatten().find_map(|p| p.mss),
+        };
         let most = |of: fn(&Moment) -> u64| {
-            let all = moments.iter().flat_map(|m| m.iter()).filter(|m| m.t_ns >= 0).map(of);
+            let all = moments.iter().flat_map(|m| m.iter()).filter(|m| m.t_ns >= from_ns).map(of);
             all.max().filter(|most| *most > 0)
         };
         let known = |n: i64| u64::try_from(n).ok();
@@ -226,12 +233,14 @@ impl Way {
             received_bytes: received,
             seconds,
             retransmits,
-            tcp_rtt_ms: rtt(&moments),
+            tcp_rtt_ms: rtt(&moments, from_ns),
             window: most(|m| m.window),
             cwnd: most(|m| m.cwnd),
             congestion,
-            limited_by: if udp { None } else { limited(outcome, &lanes, up) },
-            datagrams: udp.then(|| Datagrams::of(&lanes, &theirs, &parts, up)),
+            limited_by: held.map(|held| held.by(mss)),
+            held,
+            // What became of datagrams only their receiver knows.
+            datagrams: (udp && by_receiver).then(|| Datagrams::of(&lanes, &theirs, &parts, up)),
             streams: arrived.iter().map(|bytes| rate(*bytes)).collect(),
         }
     }
@@ -245,38 +254,11 @@ fn their_part(outcome: &Outcome, id: u32) -> Option<&PartStream> {
     outcome.theirs.as_ref()?.quell.as_ref()?.streams.iter().find(|stream| stream.id == id)
 }
 
-fn rtt(moments: &[&[Moment]]) -> Option<[f64; 3]> {
-    let times = moments.iter().flat_map(|m| m.iter()).filter(|m| m.t_ns >= 0 && m.srtt_us > 0);
+fn rtt(moments: &[&[Moment]], from_ns: i64) -> Option<[f64; 3]> {
+    let times =
+        moments.iter().flat_map(|m| m.iter()).filter(|m| m.t_ns >= from_ns && m.srtt_us > 0);
     let sample = quell_stats::Sample::new(times.map(|m| m.srtt_us as f64 / 1000.0))?;
     Some([sample.min(), sample.median(), sample.max()])
-}
-
-/// What held our senders up; a server's are not known.
-fn limited(outcome: &Outcome, lanes: &[&LaneOutcome], up: bool) -> Option<Limit> {
-    if !up {
-        return None;
-    }
-    let sum = |of: fn(&Moment) -> u64| lanes.iter().map(|l| of(&l.mark.moment)).sum::<u64>() as f64;
-    let (busy, window, buffer) =
-        (sum(|m| m.busy_us), sum(|m| m.window_limited_us), sum(|m| m.buffer_limited_us));
-    let all = outcome.seconds * 1e6 * lanes.len() as f64;
-    if busy <= 0.0 || all <= 0.0 {
-        return None;
-    }
-    Some(match () {
-        () if window > HELD_UP * busy => Limit::ReceiveWindow,
-        () if buffer > HELD_UP * busy => Limit::SendBuffer,
-        () if outcome.plan.rate.or(outcome.plan.pacing).is_some() && reached(outcome, lanes) => {
-            Limit::Rate
-        }
-        () => Limit::Path,
-    })
-}
-
-fn reached(outcome: &Outcome, lanes: &[&LaneOutcome]) -> bool {
-    let asked = outcome.plan.rate.into_iter().chain(outcome.plan.pacing).min().unwrap_or(0) as f64;
-    let bytes: u64 = lanes.iter().map(|l| l.mark.moment.bytes).sum();
-    bytes as f64 * 8.0 / outcome.seconds.max(1e-9) > 0.9 * asked * lanes.len() as f64
 }
 
 impl Datagrams {
@@ -305,7 +287,12 @@ impl Datagrams {
                 (sent, lost, arrived)
             }
         };
-        let all = (lost + arrived).max(1);
+        let unseen = sent.saturating_sub(arrived + lost);
+        let loss = match (arrived, sent) {
+            (0, 0) => 0.0,
+            (0, _) => 1.0,
+            _ => lost as f64 / (lost + arrived) as f64,
+        };
         let jitter_ms = match up {
             true => there.map(|t| t.jitter * 1e3).fold(0.0, f64::max),
             false => lanes.iter().map(|l| l.mark.jitter_ns as f64 / 1e6).fold(0.0, f64::max),
@@ -320,8 +307,10 @@ impl Datagrams {
         };
         Self {
             sent,
+            arrived,
             lost,
-            loss: lost as f64 / all as f64,
+            loss,
+            unseen,
             reordered: pick(|l| l.mark.reordered, |p| p.out_of_order),
             duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates),
             socket_dropped: pick(|l| l.mark.socket_dropped, |p| p.socket_dropped),

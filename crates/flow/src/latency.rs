@@ -23,8 +23,10 @@ pub const STREAM: &str = "latency";
 const IDLE: Span = Span::from_millis(1000);
 const IDLE_EVERY: Span = Span::from_millis(25);
 const LOADED_EVERY: Span = Span::from_millis(50);
-/// How long the last replies are awaited.
+/// How long replies are awaited at least, …
 const LINGER: Span = Span::from_millis(1000);
+/// … and at most: longer than any queue that somebody still uses.
+const MOST_LINGER: Span = Span::from_secs(60);
 /// What asks whether a Quell is there.
 const KNOCKS: u64 = 2;
 const KNOCK_EVERY: Span = Span::from_millis(10);
@@ -52,13 +54,21 @@ impl Method {
     }
 }
 
-/// Round-trip times of small packets.
+/// Round-trip times of small packets: of those that were answered, however late.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// Packets that were answered or lost.
+    /// Packets that were answered, lost or late.
     pub sent: usize,
-    /// Those that were not answered.
+    /// Those that were waited for as long as the path showed to be needed, in vain.
     pub lost: usize,
+    /// Those that had no answer when waiting ended, and may still have been on their way.
+    pub late: usize,
+    /// Median of the way there, in milliseconds by two clocks: only differences mean something.
+    #[serde(skip)]
+    pub up_ms: Option<f64>,
+    /// The same of the way back.
+    #[serde(skip)]
+    pub down_ms: Option<f64>,
     /// Least, in milliseconds.
     pub min_ms: f64,
     /// Median.
@@ -74,16 +84,21 @@ pub struct Spread {
 impl Spread {
     /// Of these packets; none where not one was answered.
     pub fn of(samples: &[EchoSample]) -> Option<Self> {
-        let times = samples
-            .iter()
-            .filter(|s| s.status == EchoStatus::Ok)
-            .filter_map(|s| Some(s.rtt_ns? as f64 / 1e6));
-        let sample = quell_stats::Sample::new(times)?;
+        let ok = || samples.iter().filter(|s| s.status == EchoStatus::Ok);
+        let sample = quell_stats::Sample::new(ok().filter_map(|s| Some(s.rtt_ns? as f64 / 1e6)))?;
         let at = |p| sample.quantile(p).unwrap_or(f64::NAN);
+        let way = |of: fn(&EchoSample) -> Option<i64>| {
+            let ways = quell_stats::Sample::new(ok().filter_map(|s| Some(of(s)? as f64 / 1e6)))?;
+            Some(ways.median())
+        };
         let lost = samples.iter().filter(|s| s.status.is_lost()).count();
+        let late = samples.iter().filter(|s| s.status == EchoStatus::Unfinished).count();
         Some(Self {
-            sent: sample.count() + lost,
+            sent: sample.count() + lost + late,
             lost,
+            late,
+            up_ms: way(|s| s.up_ns),
+            down_ms: way(|s| s.down_ns),
             min_ms: sample.min(),
             p50_ms: sample.median(),
             p90_ms: at(0.9),
@@ -91,6 +106,38 @@ impl Spread {
             max_ms: sample.max(),
         })
     }
+
+    /// How many were answered.
+    pub fn answered(&self) -> usize {
+        self.sent - self.lost - self.late
+    }
+
+    /// Whether most were answered: otherwise their median is not that of all.
+    pub fn is_majority(&self) -> bool {
+        2 * self.answered() > self.sent
+    }
+}
+
+/// How long a reply is worth waiting for, after the longest round trip that was seen so far, in nanoseconds.
+pub(crate) fn needed_ns(longest_ns: u64) -> u64 {
+    longest_ns.saturating_mul(2).max(LINGER.nanos())
+}
+
+/// Tells lost packets from late ones: without an answer when waiting ended at `end_ns`, they are lost if they were waited for as long as the path
+/// showed to be needed.
+pub(crate) fn tell_late(samples: &mut [EchoSample], end_ns: i64, needed_ns: u64) {
+    for sample in samples {
+        let waited = u64::try_from(end_ns.saturating_sub(sample.t_ns)).unwrap_or(0);
+        match sample.status {
+            EchoStatus::Unfinished if waited >= needed_ns => sample.status = EchoStatus::Lost,
+            _ => {}
+        }
+    }
+}
+
+/// The longest round trip among them, in nanoseconds.
+pub(crate) fn longest_ns(samples: &[EchoSample]) -> u64 {
+    samples.iter().filter_map(|sample| sample.rtt_ns).max().unwrap_or(0)
 }
 
 /// Latency without and with load.
@@ -106,20 +153,23 @@ pub struct Latency {
     pub loaded: Vec<EchoSample>,
 }
 
-/// Measures the idle path, and finds out with what.
-pub(crate) fn idle(plan: &Plan, stop: &Bell) -> Latency {
+/// Measures the idle path, on which a handshake took `rtt_us`, and finds out with what.
+pub(crate) fn idle(plan: &Plan, rtt_us: u32, stop: &Bell) -> Latency {
+    let needed = needed_ns(u64::from(rtt_us) * 1000);
+    let linger = Span::from_nanos(needed.min(MOST_LINGER.nanos()));
     let mut latency = Latency::default();
     let mut why = None;
     // A plain iperf3 has nobody at its UDP port.
-    if !plan.plain && !knock(plan, stop).is_empty() {
+    if !plan.plain && !knock(plan, linger, stop).is_empty() {
         latency.method = Some(Method::Stamp);
     } else if !stop.rings() {
         latency.method = Some(Method::Icmp);
     }
     if let Some(method) = latency.method {
         let window = window(monotonic_ns(), IDLE);
-        match run(plan, method, &window, IDLE_EVERY, LINGER, None, stop) {
-            Ok(samples) => latency.idle = samples,
+        let samples = Mutex::default();
+        match run(plan, method, &window, (IDLE_EVERY, linger), None, stop, &samples) {
+            Ok(()) => latency.idle = sorted(samples),
             Err(error) => why = Some(error),
         }
     }
@@ -133,22 +183,34 @@ pub(crate) fn idle(plan: &Plan, stop: &Bell) -> Latency {
     latency
 }
 
-/// Measures beside the load until the bell rings.
+/// Measures beside the load until the window has ended and each reply has come, or the bell rings. What is known is handed on as it goes: a
+/// packet without an answer is not lost before [`tell_late`] says so.
 pub(crate) fn loaded(
     plan: &Plan,
     method: Method,
     window: &Window,
     stop: &Bell,
-) -> Result<Vec<EchoSample>, ProbeError> {
-    run(plan, method, window, LOADED_EVERY, LINGER, None, stop)
+    samples: &Mutex<Vec<EchoSample>>,
+) -> Result<(), ProbeError> {
+    run(plan, method, window, (LOADED_EVERY, MOST_LINGER), None, stop, samples)
 }
 
-fn knock(plan: &Plan, stop: &Bell) -> Vec<EchoSample> {
+fn knock(plan: &Plan, linger: Span, stop: &Bell) -> Vec<EchoSample> {
     let window = window(monotonic_ns(), IDLE);
-    let found = run(plan, Method::Stamp, &window, KNOCK_EVERY, KNOCK_LINGER, Some(KNOCKS), stop);
-    let mut found = found.unwrap_or_default();
+    let linger = linger.max(KNOCK_LINGER);
+    let found = Mutex::default();
+    // What can't be sent is not answered.
+    let _ = run(plan, Method::Stamp, &window, (KNOCK_EVERY, linger), Some(KNOCKS), stop, &found);
+    let mut found = sorted(found);
     found.retain(|sample| sample.status == EchoStatus::Ok);
     found
+}
+
+/// In the order in which they were sent.
+pub(crate) fn sorted(samples: Mutex<Vec<EchoSample>>) -> Vec<EchoSample> {
+    let mut samples = samples.into_inner().unwrap_or_else(PoisonError::into_inner);
+    samples.sort_by_key(|sample| sample.t_ns);
+    samples
 }
 
 fn window(start_ns: u64, most: Span) -> Window {
@@ -159,15 +221,14 @@ fn run(
     plan: &Plan,
     method: Method,
     window: &Window,
-    interval: Span,
-    linger: Span,
+    (interval, linger): (Span, Span),
     count: Option<u64>,
     stop: &Bell,
-) -> Result<Vec<EchoSample>, ProbeError> {
+    samples: &Mutex<Vec<EchoSample>>,
+) -> Result<(), ProbeError> {
     let options = Options { count, way: plan.way.clone(), ..Options::default() };
     // Of the class of the flow: that queue is what matters.
     let tos = Tos::from_byte(plan.tos & !3);
-    let samples = Mutex::new(Vec::new());
     let emit = |event: Event| {
         if let Event::Echo { samples: more, .. } = event {
             samples.lock().unwrap_or_else(PoisonError::into_inner).extend(more);
@@ -191,7 +252,41 @@ fn run(
             Ping::open(&[(ping, options)], 1)?.run(window, stop, &emit)?;
         }
     }
-    let mut samples = samples.into_inner().unwrap_or_else(PoisonError::into_inner);
-    samples.sort_by_key(|sample| sample.t_ns);
-    Ok(samples)
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(t_ms: i64, status: EchoStatus, rtt_ms: Option<u64>) -> EchoSample {
+        let rtt_ns = rtt_ms.map(|ms| ms * 1_000_000);
+        EchoSample { rtt_ns, ..EchoSample::new(t_ms * 1_000_000, 0, 56, status) }
+    }
+
+    #[test]
+    fn a_ping_that_is_younger_than_the_path_is_slow_is_late_and_not_lost() {
+        // A queue of 6 s: at 10 s the pings of the last six have no answer yet.
+        let answer = |t: i64| match t {
+            500 => sample(t, EchoStatus::Unfinished, None),
+            t if t < 4000 => sample(t, EchoStatus::Ok, Some(6000)),
+            t => sample(t, EchoStatus::Unfinished, None),
+        };
+        let mut samples: Vec<_> = (0..100).map(|n| answer(n * 100)).collect();
+        let needed = needed_ns(longest_ns(&samples));
+        assert_eq!(needed, 12_000_000_000);
+        tell_late(&mut samples, 13_000_000_000, needed);
+        let spread = Spread::of(&samples).unwrap();
+        assert_eq!((spread.sent, spread.lost, spread.late, spread.answered()), (100, 1, 60, 39));
+        assert!(!spread.is_majority(), "39 of 100 say nothing of the others");
+    }
+
+    #[test]
+    fn on_a_fast_path_a_second_is_enough() {
+        let mut samples =
+            vec![sample(0, EchoStatus::Ok, Some(20)), sample(50, EchoStatus::Unfinished, None)];
+        let needed = needed_ns(longest_ns(&samples));
+        tell_late(&mut samples, 1_100_000_000, needed);
+        assert_eq!(Spread::of(&samples).unwrap().lost, 1);
+    }
 }

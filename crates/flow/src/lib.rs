@@ -6,12 +6,15 @@
 //!             ├─ talk      the control connection: iperf3's protocol (quell_wire::iperf3)
 //!             ├─ lane      a stream and what moves it (quell_load::bulk)
 //!             └─ latency   small packets before and beside the load (quell_probe)
+//!
+//!   Findings ◄── held      what held a sender up, as far as its kernel's facts force it
 //! ```
 //!
 //! It talks to `quell serve` and to an unmodified `iperf3 -s`; what only a Quell tells is then missing from the results.
 
 mod error;
 pub mod findings;
+pub mod held;
 pub mod iperf_json;
 mod lane;
 pub mod latency;

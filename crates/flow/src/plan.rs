@@ -192,9 +192,14 @@ impl Plan {
         Ok(())
     }
 
-    /// The congestion control of the stream with this place.
+    /// Whether UDP streams go another way than the talk about them, and so may come from another address than a Quell server would expect.
+    pub fn is_elsewhere(&self) -> bool {
+        self.transport == Transport::Udp && !self.plain && self.control.ip() != self.to.ip()
+    }
+
+    /// The congestion control of this end for the stream with this place; none where it only receives.
     pub fn congestion_of(&self, place: usize) -> Option<&String> {
-        self.congestion.get(place % self.congestion.len().max(1))
+        self.congestion.get(place % self.congestion.len().max(1)).filter(|_| self.sends(place))
     }
 
     /// Streams of both directions together.
@@ -232,6 +237,7 @@ impl Plan {
             Amount::Time(time) => Some(time),
             Amount::Bytes(_) => None,
         };
+        let server_sends = self.direction != Direction::Up;
         let whole =
             |span: Span| u32::try_from(span.nanos().div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
         let fraction = |span: Span| {
@@ -257,17 +263,19 @@ impl Plan {
             fqrate: self.pacing,
             pacing_timer: Some(1000),
             tos: (self.tos != 0).then_some(self.tos.into()),
-            congestion: self.congestion.first().cloned(),
+            // Who does not send needs none, and might not be allowed to have it.
+            congestion: self.congestion.first().filter(|_| server_sends).cloned(),
             client_version: Some("3.12".into()),
             quell: (!self.plain).then(|| Wishes {
                 version: 1,
                 look_ms: 100,
-                congestion: if self.congestion.len() > 1 {
+                congestion: if self.congestion.len() > 1 && server_sends {
                     self.congestion.clone()
                 } else {
                     Vec::new()
                 },
                 zero_copy: self.zero_copy,
+                elsewhere: self.is_elsewhere(),
                 time_ms: time.and_then(fraction),
                 omit_ms: fraction(self.omit),
             }),
@@ -291,6 +299,21 @@ mod tests {
         assert_eq!((told.time, told.quell, told.tcp, told.parallel), (2, None, true, 1));
         let ours = Plan { plain: false, ..plan }.parameters(1000).quell.unwrap();
         assert_eq!((ours.time_ms, ours.omit_ms), (Some(1500), None));
+    }
+
+    #[test]
+    fn a_server_that_does_not_send_is_not_told_of_a_congestion_control() {
+        for (direction, told) in
+            [(Direction::Up, false), (Direction::Down, true), (Direction::Both, true)]
+        {
+            for names in [&["cubic"][..], &["cubic", "bbr"]] {
+                let congestion = names.iter().map(|name| (*name).to_owned()).collect();
+                let parameters = Plan { direction, congestion, ..plan() }.parameters(1000);
+                let wishes = parameters.quell.expect("it is no plain iperf3");
+                assert_eq!(parameters.congestion.is_some(), told, "{direction:?}");
+                assert_eq!(!wishes.congestion.is_empty(), told && names.len() > 1);
+            }
+        }
     }
 
     #[test]
@@ -321,7 +344,8 @@ mod tests {
             ..plan()
         };
         assert_eq!((0..4).map(|n| plan.sends(n)).collect::<Vec<_>>(), [true, true, false, false]);
-        assert_eq!(plan.congestion_of(3).unwrap(), "bbr");
+        assert_eq!(plan.congestion_of(1).unwrap(), "bbr");
+        assert_eq!(plan.congestion_of(3), None, "the server sends it");
         assert_eq!(plan.all_streams(), 4);
     }
 }

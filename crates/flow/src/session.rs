@@ -14,6 +14,7 @@ use crate::talk::Talk;
 use crate::{Amount, Direction, FlowError, Plan, Transport};
 use quell_load::bulk::{Ended, Limit};
 use quell_load::look::{self, CpuTimes};
+use quell_model::EchoSample;
 use quell_stats::LogHistogram;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
@@ -70,13 +71,18 @@ pub fn run(
     let mss = info.map(|info| info.snd_mss).filter(|mss| *mss > 0);
     let block = plan.block_size(mss);
     let latency = match plan.latency {
-        true => latency::idle(plan, stop),
+        true => latency::idle(plan, info.map_or(0, |info| info.rtt), stop),
         false => Latency::default(),
     };
     if stop.rings() {
         return Err(FlowError::Stopped);
     }
     talk.introduce(&plan.parameters(block), stop)?;
+    // Open until the streams stand.
+    let _proof = match plan.is_elsewhere() {
+        true => Some(talk.prove_address(plan, stop)?),
+        false => None,
+    };
     let lanes = (0..plan.all_streams())
         .map(|place| Lane::open(place, plan, &talk, stop))
         .collect::<Result<Vec<_>, _>>()?;
@@ -112,6 +118,15 @@ struct Test<'a> {
     device: Option<String>,
 }
 
+/// Rings when it goes.
+struct Ringing<'a>(&'a Bell);
+
+impl Drop for Ringing<'_> {
+    fn drop(&mut self) {
+        self.0.ring();
+    }
+}
+
 /// Why data stops to flow.
 enum Over {
     /// It is through.
@@ -128,6 +143,7 @@ impl Test<'_> {
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Outcome, FlowError> {
         let (halt, over, ended) = (Bell::new()?, Bell::new()?, Bell::new()?);
+        let (enough, pinged) = (Bell::new()?, Bell::new()?);
         let counters = look::counters(self.device.as_deref());
         let start = monotonic_ns();
         let origin = start + self.plan.omit.nanos();
@@ -141,7 +157,7 @@ impl Test<'_> {
             duration_ns: end.map_or(DAY.nanos(), |end| end - start),
         };
         let method = latency.method;
-        let loaded = Mutex::new(Ok(Vec::new()));
+        let (loaded, pings) = (Mutex::new(Ok(())), Mutex::new(Vec::new()));
         let watched = scope(|scope| {
             for lane in self.lanes {
                 let limit = self.limit(lane, end);
@@ -163,16 +179,21 @@ impl Test<'_> {
                     })?;
             }
             if let Some(method) = method {
-                let (plan, window, halt, loaded) = (self.plan, &window, &halt, &loaded);
+                let (plan, window, enough, loaded) = (self.plan, &window, &enough, &loaded);
+                let (pings, pinged) = (&pings, &pinged);
                 scope.spawn(move || {
-                    let found = latency::loaded(plan, method, window, halt);
+                    let found = latency::loaded(plan, method, window, enough, pings);
                     *loaded.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                    pinged.ring();
                 });
             }
             let mut watch = Watch::new(self.lanes, origin, start, self.plan);
+            // Whatever happens, the pings end with it.
+            let _enough = Ringing(&enough);
             let result = self.watch(&mut watch, end, stop, &ended, tell);
             let cpu = CpuTimes::now().since(&watch.cpu);
             halt.ring();
+            let load_ended = monotonic_ns();
             tell(Progress::Ending);
             let after = look::counters(self.device.as_deref());
             let result = result.map(|over_why| {
@@ -188,14 +209,21 @@ impl Test<'_> {
             if matches!(&result, Err(_) | Ok((_, _, Err(_)))) {
                 self.lanes.iter().for_each(Lane::close);
             }
-            result.map(|result| (result, after, watch))
+            let waits = method.is_some() && matches!(&result, Ok((Over::Complete, _, Ok(_))));
+            let needed = match waits {
+                true => self.await_pings(load_ended, &pings, &watch, (&pinged, stop))?,
+                false => latency::needed_ns(0),
+            };
+            result.map(|result| (result, after, watch, (load_ended, needed)))
         })?;
-        let ((why, ours, theirs), after, watch) = watched;
-        match loaded.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Ok(samples) => latency.loaded = samples,
-            Err(error) => {
-                latency.note = Some(format!("latency beside the load was not measured: {error}"))
-            }
+        let ((why, ours, theirs), after, watch, (load_ended, needed)) = watched;
+        let waited = window.t(monotonic_ns());
+        latency.loaded = latency::sorted(pings);
+        // What was sent behind the load is no measure of it.
+        latency.loaded.retain(|ping| ping.t_ns <= window.t(load_ended));
+        latency::tell_late(&mut latency.loaded, waited, needed);
+        if let Err(error) = loaded.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            latency.note = Some(format!("latency beside the load was not measured: {error}"));
         }
         let broke = theirs.as_ref().err().cloned();
         Ok(Outcome {
@@ -216,6 +244,44 @@ impl Test<'_> {
             broke,
             stopped: matches!(why, Over::Stopped),
         })
+    }
+
+    /// Waits for the pings that were sent beside the load, as long as the path shows to be needed: twice the longest round trip of a ping or of
+    /// TCP, or what the server's results took. How long that is, in nanoseconds.
+    fn await_pings(
+        &self,
+        load_ended: u64,
+        pings: &Mutex<Vec<EchoSample>>,
+        watch: &Watch<'_>,
+        (pinged, stop): (&Bell, &Bell),
+    ) -> Result<u64, FlowError> {
+        let tcp_us = watch.now.iter().map(|mark| mark.moment.srtt_us).max().unwrap_or(0);
+        let words_us = look::tcp_info(&self.talk.stream).map_or(0, |info| info.rtt);
+        let traded = monotonic_ns().saturating_sub(load_ended);
+        let longest = traded.max(tcp_us.max(words_us.into()) * 1000);
+        let mut alarm = Alarm::new()?;
+        loop {
+            let seen = latency::longest_ns(&pings.lock().unwrap_or_else(PoisonError::into_inner));
+            let longest = longest.max(seen);
+            let needed = latency::needed_ns(longest);
+            let now = monotonic_ns();
+            let patience = match self.plan.amount {
+                Amount::Time(_) => needed,
+                // These pings go on until they are told to end, answered or not.
+                Amount::Bytes(_) => longest.saturating_mul(2),
+            };
+            let end = load_ended.saturating_add(patience);
+            if now >= end || stop.rings() {
+                return Ok(needed);
+            }
+            // Each second the probe hands on what it knows.
+            alarm.set(Some(end.min(now + 1_000_000_000)))?;
+            let mut fds = [readable(pinged), readable(stop), readable(&alarm)];
+            wait(&mut fds)?;
+            if came(&fds[0]) {
+                return Ok(needed);
+            }
+        }
     }
 
     fn limit(&self, lane: &Lane, end: Option<u64>) -> Limit {

@@ -8,6 +8,7 @@ use quell_sys::socket::preface::prove;
 use quell_sys::socket::stream::{Connected, Stream, StreamOptions};
 use quell_sys::wait::Bell;
 use quell_wire::iperf3::{self, Cookie, Parameters, Results, State};
+use quell_wire::text::printable;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
@@ -16,6 +17,9 @@ pub(crate) const CONNECT_S: u64 = 10;
 /// How long the server may take for its next word before and after the data, in seconds. After it, words wait behind what is queued on
 /// the path.
 pub(crate) const ANSWER_S: u64 = 15;
+
+/// How long a server may take to believe where streams come from, in nanoseconds: a round trip, if it is a Quell.
+const PROOF_NS: u64 = 1_000_000_000;
 
 /// The connection on which both ends talk.
 #[derive(Debug)]
@@ -49,20 +53,42 @@ pub(crate) fn reach(stream: Stream, to: SocketAddr, stop: &Bell) -> Result<Strea
     }
 }
 
+/// Connects, and proves the secret where there is one.
+fn trusted(plan: &Plan, to: SocketAddr, stop: &Bell) -> Result<Stream, FlowError> {
+    let stream = connect(plan, to, &StreamOptions::default(), stop)?;
+    if let Some(secret) = &plan.secret {
+        let deadline = monotonic_ns() + ANSWER_S * 1_000_000_000;
+        prove(&mut Exchange::new(&stream, Some(deadline), stop)?, secret)?;
+    }
+    Ok(stream)
+}
+
 impl Talk {
     /// Connects; both prove their secret where there is one.
     pub fn open(plan: &Plan, stop: &Bell) -> Result<Self, FlowError> {
-        let stream = connect(plan, plan.control, &StreamOptions::default(), stop)?;
-        if let Some(secret) = &plan.secret {
-            let deadline = monotonic_ns() + ANSWER_S * 1_000_000_000;
-            prove(&mut Exchange::new(&stream, Some(deadline), stop)?, secret)?;
-        }
+        let stream = trusted(plan, plan.control, stop)?;
         let (one, two) = (nonce()?, nonce()?);
         let mut random = [0; iperf3::COOKIE - 1];
         for (to, from) in random.iter_mut().zip(one.iter().chain(&two)) {
             *to = *from;
         }
         Ok(Self { stream, server: plan.control, cookie: Cookie::from_random(&random) })
+    }
+
+    /// Proves by a TCP connection from where UDP streams will come that this is us, so that the server sends there; until it knows. A plain
+    /// iperf3 takes streams from anywhere, and does not answer this.
+    pub fn prove_address(&self, plan: &Plan, stop: &Bell) -> Result<Stream, FlowError> {
+        let stream = trusted(plan, plan.to, stop)?;
+        let deadline = monotonic_ns() + PROOF_NS;
+        let mut exchange = Exchange::new(&stream, Some(deadline), stop)?;
+        let when = "when it was told where streams come from";
+        let failed = |e| FlowError::from_exchange(e, plan.to, when, ANSWER_S);
+        exchange.write(self.cookie.bytes()).map_err(failed)?;
+        match exchange.read(&mut [0]) {
+            Err(error @ (ExchangeError::Stopped | ExchangeError::System(_))) => Err(failed(error)),
+            // It says what is wrong on the other connection.
+            Ok(()) | Err(ExchangeError::Closed | ExchangeError::Late) => Ok(stream),
+        }
     }
 
     fn exchange<'a>(&'a self, stop: &'a Bell) -> Result<Exchange<'a>, FlowError> {
@@ -148,7 +174,10 @@ impl Talk {
         })?;
         let mut text = vec![0; length];
         exchange.read(&mut text).map_err(failed)?;
-        let theirs = iperf3::read(&text).map_err(|e| foreign(format!("its results: {e}")))?;
+        let theirs = iperf3::read(&text).map_err(|e| {
+            // The error quotes what it can't read.
+            foreign(format!("its results: {}", printable(&e.to_string(), 200)))
+        })?;
         // What is left is courtesy.
         if self.expect(State::DisplayResults, when, stop).is_ok() {
             let _ = self.say(State::IperfDone, when, stop);

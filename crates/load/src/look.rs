@@ -53,7 +53,17 @@ pub fn moment(stream: &Stream, t_ns: i64, bytes: u64) -> Moment {
         out_of_order: info.rcv_ooopack.unwrap_or(0).into(),
         marked: info.delivered_ce.unwrap_or(0).into(),
         pacing_rate: info.pacing_rate.filter(|rate| *rate < u64::MAX).unwrap_or(0),
+        pacing_limit: info.max_pacing_rate.filter(|rate| *rate < u64::MAX).unwrap_or(0),
+        in_flight: in_flight(&info),
+        segment: info.snd_mss.into(),
     }
+}
+
+/// As the kernel counts it against the congestion window (`tcp_packets_in_flight`).
+fn in_flight(info: &TcpInfo) -> u64 {
+    let out = u64::from(info.unacked) + u64::from(info.retrans);
+    let gone = u64::from(info.sacked) + u64::from(info.lost);
+    out.saturating_sub(gone) * u64::from(info.snd_mss)
 }
 
 /// The send and receive buffer that a socket has, in bytes as the kernel counts them: payload and bookkeeping.

@@ -15,7 +15,8 @@ use crate::args::Place;
 use crate::failure::Failure;
 use amounts::{bits, seconds, size};
 use clap::{Args, ValueEnum};
-use quell_flow::{Amount, Direction, FlowError, Outcome, Plan, Progress, Transport};
+use quell_flow::findings;
+use quell_flow::{Amount, Direction, Findings, FlowError, Outcome, Plan, Progress, Transport};
 use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
 use quell_units::{Dscp, Ecn, Span, Tos};
@@ -73,10 +74,10 @@ pub struct FlowArgs {
     /// Congestion control; a list gives each stream its own: cubic,bbr
     #[arg(short = 'C', long, value_name = "NAME[,NAME]", value_delimiter = ',')]
     pub congestion: Vec<String>,
-    /// DSCP: a number, or a name as EF, CS1, AF41
+    /// DSCP: a number (0x2e is hexadecimal, 056 octal), or a name as EF, CS1, AF41
     #[arg(long, value_name = "DSCP", conflicts_with = "tos")]
     pub dscp: Option<Dscp>,
-    /// TOS byte: a number, or a name as EF, low-delay
+    /// TOS byte: a number (0x10 is hexadecimal, 020 octal), or a name as EF, low-delay
     #[arg(short = 'S', long, value_name = "TOS")]
     pub tos: Option<Tos>,
     /// The two ECN bits of each datagram (for TCP they are negotiated: sysctl net.ipv4.tcp_ecn)
@@ -158,7 +159,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         }
     };
     let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(refused)?;
-    let findings = quell_flow::Findings::of(&outcome);
+    let findings = Findings::of(&outcome);
     match args.json {
         Some(Schema::Quell) => println!("{:#}", json::document(&outcome, &findings)),
         Some(Schema::Iperf3) => {
@@ -174,17 +175,20 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
             eprintln!("kept as {}", folder.display());
         }
     }
-    verdict(&outcome)
+    verdict(&outcome, &findings)
 }
 
-fn verdict(outcome: &Outcome) -> Result<ExitCode, Failure> {
+fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> {
     if let Some(broke) = &outcome.broke {
         return Err(Failure::check(format!("{broke}; what was measured until then is above")));
     }
-    let nothing = outcome.lanes.iter().all(|lane| lane.mark.moment.bytes == 0);
-    match nothing && !outcome.stopped {
-        true => Err(Failure::check("not one byte got through")),
-        false => Ok(ExitCode::SUCCESS),
+    let ways = [("up", &findings.up), ("down", &findings.down)];
+    let empty =
+        |way: &Option<findings::Way>| way.as_ref().is_some_and(|way| way.bits_per_second == 0.0);
+    let empty: Vec<_> = ways.iter().filter(|(_, way)| empty(way)).map(|(name, _)| *name).collect();
+    match empty.is_empty() || outcome.stopped {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(Failure::check(format!("not one byte got through {}", empty.join(" or ")))),
     }
 }
 

@@ -272,5 +272,5 @@ fn tell(streams: &[Stream], interval: Option<f64>, started: Option<SystemTime>, 
 
 /// A name from a file, without what would command the terminal.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    quell_wire::text::printable(text, 200)
 }

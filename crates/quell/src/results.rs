@@ -12,6 +12,7 @@ use quell_model::{CellId, CellRecord, CellStatus, Manifest, Outcome, TaskRecord}
 use quell_report::analysis::{EchoResult, FlowResult, Results, StreamKind, StreamResult};
 use quell_report::{figures, html, json, table};
 use quell_store::{Run, RunState, RunSummary};
+use quell_wire::text::printable;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -352,7 +353,8 @@ fn failed_tasks(manifest: &Manifest) -> Option<String> {
     let failed: Vec<String> = cells
         .flat_map(|cell| {
             failed_in(cell).map(move |(task, why)| {
-                format!("  {}: {} on {}: {why}", cell.id, task.id, task.host)
+                // A run may be somebody else's.
+                printable(&format!("  {}: {} on {}: {why}", cell.id, task.id, task.host), 1000)
             })
         })
         .collect();
@@ -389,11 +391,12 @@ fn verdicts(expectations: &[ExpectationRecord]) -> String {
     let mut text = String::from("\nexpectations\n");
     for e in expectations {
         let sign = if e.held { "✓ holds" } else { "✗ FAILS" };
-        let line = format!("  {sign}  {:<52} {}", e.claim, e.found);
+        let (claim, found) = (printable(&e.claim, 500), printable(&e.found, 500));
+        let line = format!("  {sign}  {claim:<52} {found}");
         if line.chars().count() <= room {
             text.push_str(&line);
         } else {
-            text.push_str(&format!("  {sign}  {}\n           {}", e.claim, e.found));
+            text.push_str(&format!("  {sign}  {claim}\n           {found}"));
         }
         text.push('\n');
     }

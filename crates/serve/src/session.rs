@@ -5,12 +5,14 @@
 //!   talk    the control connection
 //!   lane    a stream: socket, thread, counts
 //!   report  the results, for the client and for the log
+//!   elsewhere  UDP streams from another address than the connection's
 //!
 //!   admitted ─ parameters ─ streams come ─ data flows ─ TestEnd ─ results ─ done
 //!                │             │              │           │          │
 //!                └─────────────┴── client gone, too late, limit, stop ──► told, logged, everything given back
 //! ```
 
+mod elsewhere;
 mod lane;
 mod plan;
 mod report;
@@ -21,6 +23,7 @@ use crate::event::{Event, Test, reason};
 use crate::hub::{Hub, Opened, Pass};
 use crate::ledger::Full;
 use crate::rate::{BURST_NS, PIECE, Share};
+use elsewhere::Proven;
 use lane::{Cpu, How, Lane, Mark};
 use nix::poll::PollFd;
 use plan::{Plan, Unfit};
@@ -44,6 +47,8 @@ const LONGEST_QUIET_NS: u64 = 500_000_000;
 const TOO_FAST_NS: u64 = 250_000_000;
 /// … which is looked at so often.
 const METER_NS: u64 = 50_000_000;
+/// How often a stream's hello is answered again. `quell flow` says it five times, iperf3 once.
+const MOST_GREETINGS: u32 = 8;
 /// Most states over time that are kept of one test, for 10 s of 8 streams at the finest; all tests of a server keep a few megabytes.
 const MOST_MOMENTS: usize = 8_000;
 
@@ -136,12 +141,22 @@ fn prepare(
     pass: &Pass<'_>,
     cookie: Cookie,
 ) -> Result<(Plan, Rates, Vec<Lane>), Break> {
+    let used = || Break::Protocol("another test has its cookie".into());
     talk.say(State::ParamExchange)?;
     let plan = Plan::of(&talk.parameters()?, &hub.limits)?;
     let busy = |full: Full| Break::Busy(full.to_string());
     pass.streams(&hub.limits, plan.streams()).map_err(busy)?;
     let rates = reserve(hub, pass, &plan)?;
-    let ip = guest.peer.ip().to_canonical();
+    let mut ip = guest.peer.ip().to_canonical();
+    let proven = match plan.udp && plan.elsewhere {
+        true => {
+            let entry = hub.expect(cookie, ip, false, 1)?.ok_or_else(used)?;
+            talk.say(State::CreateStreams)?;
+            Some(Proven::wait_for(hub, guest, talk, &entry.waiting)?)
+        }
+        false => None,
+    };
+    ip = proven.as_ref().map_or(ip, |proven| proven.ip);
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     // Held until all streams are there.
     let _turn = match plan.udp {
@@ -150,10 +165,11 @@ fn prepare(
         })?),
         false => None,
     };
-    let entry = hub
-        .expect(cookie, ip, plan.udp, plan.streams())?
-        .ok_or_else(|| Break::Protocol("another test has its cookie".into()))?;
-    talk.say(State::CreateStreams)?;
+    let entry = hub.expect(cookie, ip, plan.udp, plan.streams())?.ok_or_else(used)?;
+    match &proven {
+        Some(proven) => proven.tell(),
+        None => talk.say(State::CreateStreams)?,
+    }
     let mut opened = gather(hub, guest, talk, &plan, &entry.waiting)?;
     // In the order in which the client opened them: by that it numbers them.
     opened.sort_by_key(|opened| match opened {
@@ -207,6 +223,7 @@ fn gather(
     let mut alarm = Alarm::new()?;
     alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
     let mut opened: Vec<Opened> = Vec::new();
+    let mut greeted = Vec::new();
     loop {
         let before = opened.len();
         opened.extend(waiting.take());
@@ -242,22 +259,25 @@ fn gather(
             return Err(Break::Late);
         }
         let again: Vec<bool> = fds[fixed..].iter().map(came).collect();
-        for (socket, again) in sockets.zip(again) {
+        greeted.resize(again.len(), 0);
+        for ((socket, again), greeted) in sockets.zip(again).zip(&mut greeted) {
             if again {
-                greet_again(socket);
+                greet_again(socket, greeted);
             }
         }
     }
 }
 
-/// A hello that comes again: the answer was lost.
-fn greet_again(socket: &Udp) {
+/// A hello that comes again: the answer was lost. Answered a few times only: it could be another server's answer to ours.
+fn greet_again(socket: &Udp, greeted: &mut u32) {
     let mut inbox = quell_sys::socket::Inbox::new(4, 64);
     // An error tells that the client closed its socket: then its control connection ends as well.
     let got = inbox.receive(socket.as_fd()).unwrap_or(0);
     if got > 0
+        && *greeted < MOST_GREETINGS
         && let Some((_, hello)) = inbox.iter().find(|(_, bytes)| Hello::read(bytes).is_some())
     {
+        *greeted += 1;
         let _ = socket.send(&crate::udp::reply(hello));
     }
 }

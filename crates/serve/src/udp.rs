@@ -6,6 +6,9 @@
 //!   anything else ─────────────► nothing
 //! ```
 //!
+//! An answer is never answered, so that one forged datagram can't set two servers on each other: a reflected packet is no sender's packet (it
+//! says when it was received where a sender's is zero), and a stream is greeted a few times at most.
+//!
 //! No answer is larger than its question, so that forged addresses gain nothing: only one who has a TCP connection to the server, and so
 //! has proven an address, gets more, and gets it there.
 

@@ -122,7 +122,8 @@ impl FromStr for Dscp {
     }
 }
 
-/// "16" or "0x10", at most `max`; anything that does not start like a number is an unknown name.
+/// "16", "0x10", or "020" with a leading zero in octal, as iperf3, ping and fping read it (strtol(3), base 0); at most `max`. Anything that
+/// does not start like a number is an unknown name.
 pub(crate) fn byte_number(text: &str, max: u8, max_text: &'static str) -> Result<u8, Reason> {
     let text = text.trim();
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -130,6 +131,18 @@ pub(crate) fn byte_number(text: &str, max: u8, max_text: &'static str) -> Result
             return Err(Reason::UnknownName);
         }
         return match u8::from_str_radix(digits, 16) {
+            Ok(value) if value <= max => Ok(value),
+            _ => Err(Reason::TooLarge(max_text)),
+        };
+    }
+    if let Some(digits) =
+        text.strip_prefix('0').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        if !digits.bytes().all(|byte| byte < b'8') {
+            return Err(Reason::UnknownName);
+        }
+        return match u8::from_str_radix(digits, 8) {
             Ok(value) if value <= max => Ok(value),
             _ => Err(Reason::TooLarge(max_text)),
         };

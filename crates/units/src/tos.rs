@@ -16,7 +16,7 @@ const OLD_NAMES: &[(&str, u8)] =
 
 /// The TOS byte of IPv4 or the traffic class of IPv6: a DSCP above two ECN bits.
 ///
-/// Written as a number of the whole byte ("16", "0x10"), as the name of a DSCP ("EF", which is 0xb8),
+/// Written as a number of the whole byte ("16", "0x10", or in octal "020"), as the name of a DSCP ("EF", which is 0xb8),
 /// or in the words of RFC 1349 ("low-delay", 0x10). Printed as the DSCP's name where the byte has one
 /// and no ECN bits, and as a hexadecimal number otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -93,6 +93,9 @@ mod tests {
         for (text, byte) in [
             ("0x10", 0x10),
             ("16", 0x10),
+            ("064", 0o64),
+            ("0270", 0xb8),
+            ("00", 0),
             ("low-delay", 0x10),
             ("throughput", 0x08),
             ("Reliability", 0x04),
@@ -130,6 +133,8 @@ mod tests {
         let refusal = |text: &str| text.parse::<Tos>().expect_err(text).reason;
         assert_eq!(refusal(""), Reason::Empty);
         assert_eq!(refusal("256"), Reason::TooLarge("255"));
+        assert_eq!(refusal("0400"), Reason::TooLarge("255"));
+        assert_eq!(refusal("08"), Reason::UnknownName);
         assert_eq!(refusal("0x100"), Reason::TooLarge("255"));
         assert_eq!(refusal("-1"), Reason::Negative);
         assert_eq!(refusal("NaN"), Reason::UnknownName);

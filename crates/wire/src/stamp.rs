@@ -89,9 +89,12 @@ impl SenderPacket {
         bytes[14..16].copy_from_slice(&self.ssid.to_be_bytes());
     }
 
-    /// Reads one; none when it is too short.
+    /// Reads one. None when it is too short, or when what a sender leaves zero (RFC 8762, section 4.2.1) is not: there a reflector
+    /// writes when it received. So no reflector's packet is read as a sender's, and two reflectors can't answer each other.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        bytes.get(..BASE)?;
+        if bytes.get(16..BASE)?.iter().any(|byte| *byte != 0) {
+            return None;
+        }
         let estimate = be16(bytes, 12)?;
         Some(Self {
             seq: be32(bytes, 0)?,
@@ -214,6 +217,18 @@ mod tests {
             sender_ttl: 63,
         };
         assert_eq!(packet, wanted);
+    }
+
+    #[test]
+    fn an_answer_is_not_taken_for_a_question() {
+        let mut bytes = sent(60);
+        assert!(SenderPacket::read(&bytes).is_some());
+        ReflectorPacket::reflect(&mut bytes, 0, SENT, SENT, 64);
+        assert_eq!(SenderPacket::read(&bytes), None);
+        // Padding is the sender's own.
+        let mut padded = sent(60);
+        padded[48..].fill(0xa5);
+        assert!(SenderPacket::read(&padded).is_some());
     }
 
     #[test]

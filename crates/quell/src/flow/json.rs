@@ -69,6 +69,8 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
             "idle": findings.idle,
             "loaded": findings.loaded,
             "added_ms": findings.added_ms,
+            "added_up_ms": findings.added_up_ms,
+            "added_down_ms": findings.added_down_ms,
             "note": outcome.latency.note,
         },
         "bdp": findings.bdp,

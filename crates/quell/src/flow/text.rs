@@ -1,6 +1,7 @@
 //! A test in words: lines while it goes, then a headline and the working below it.
 
-use quell_flow::findings::{Bdp, Datagrams, End, Limit, Way};
+use quell_flow::findings::{Bdp, Datagrams, End, Way};
+use quell_flow::held::{Held, Limit};
 use quell_flow::latency::Spread;
 use quell_flow::{Amount, Direction, Findings, Interval, Outcome, Plan, Progress, Transport};
 use quell_wire::iperf3::HostCounters;
@@ -140,40 +141,79 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
             None => format!("{got} {name}"),
         }
     };
+    // Of datagrams nobody knows whether they arrive, unless the receiver says so.
+    let guess = |way: &Way| plan.transport == Transport::Udp && !way.by_receiver;
+    let part = |way: &Way, name: &str| match guess(way) {
+        true => format!("an unknown part of the {} sent {name}", rate(way.bits_per_second)),
+        false => part(way, name),
+    };
     let ways = [(&findings.up, "up"), (&findings.down, "down")];
     let parts: Vec<String> =
         ways.iter().filter_map(|(way, name)| Some(part(way.as_ref()?, name))).collect();
     let mut text = format!("You get {}", parts.join(" and "));
     for (way, name) in ways {
-        if let Some(Datagrams { loss, lost, .. }) = way.as_ref().and_then(|w| w.datagrams.as_ref())
-        {
-            text += &match (*lost, plan.direction) {
-                (0, Direction::Both) => format!("; nothing is lost {name}"),
-                (0, _) => "; nothing is lost".to_owned(),
-                (_, Direction::Both) => {
-                    format!("; {} of datagrams are lost {name}", percent(*loss))
-                }
-                _ => format!("; {} of datagrams are lost", percent(*loss)),
-            };
+        if let Some(datagrams) = way.as_ref().and_then(|w| w.datagrams.as_ref()) {
+            let name =
+                if plan.direction == Direction::Both { format!(" {name}") } else { String::new() };
+            text += &format!("; {}{name}", fate(datagrams));
         }
     }
-    if let (Some(idle), Some(loaded), Some(added)) =
-        (findings.idle, findings.loaded, findings.added_ms)
-    {
-        let (from, to) = (ms(idle.p50_ms), ms(loaded.p50_ms));
-        // Less than a tenth, or than what a ping's own noise is.
-        let same = added.abs() < 0.1 * idle.p50_ms || added.abs() < 0.05;
-        text += &match same {
-            true => format!("; a ping takes as long as without ({to} ms)"),
-            false if added > 0.0 => {
-                format!("; under load a ping takes {} ms more (from {from} to {to} ms)", ms(added))
-            }
-            false => {
-                format!("; under load a ping takes {} ms less (from {from} to {to} ms)", ms(-added))
-            }
+    if let (Some(idle), Some(loaded)) = (findings.idle, findings.loaded) {
+        text += &match findings.added_ms {
+            Some(added) => ping_beside(findings, idle.p50_ms, loaded.p50_ms, added),
+            None => format!(
+                "; under load only {} of {} pings were answered, those in {} to {} ms (without load: {} ms)",
+                loaded.answered(),
+                loaded.sent,
+                ms(loaded.min_ms),
+                ms(loaded.max_ms),
+                ms(idle.p50_ms)
+            ),
         };
     }
     text + "."
+}
+
+/// What became of datagrams.
+fn fate(datagrams: &Datagrams) -> String {
+    let Datagrams { sent, arrived, lost, loss, unseen, .. } = datagrams;
+    match (*arrived, *lost) {
+        (0, _) if *sent == 0 => "nothing arrived".into(),
+        (0, _) => format!("not one of {sent} datagrams arrived"),
+        (_, 0) if *unseen > *arrived => {
+            format!("{unseen} of {sent} datagrams had not arrived when it ended")
+        }
+        (_, 0) => "nothing is lost".into(),
+        _ => format!("{} of datagrams are lost", percent(*loss)),
+    }
+}
+
+/// What a load adds to a ping.
+fn ping_beside(findings: &Findings, idle: f64, loaded: f64, added: f64) -> String {
+    let (from, to) = (ms(idle), ms(loaded));
+    // Less than a tenth, or than what a ping's own noise is.
+    if added.abs() < 0.1 * idle || added.abs() < 0.05 {
+        return format!("; a ping takes as long as without ({to} ms)");
+    }
+    let more = if added > 0.0 { "more" } else { "less" };
+    let ways = match (findings.added_up_ms, findings.added_down_ms) {
+        (Some(up), Some(down)) => format!(", {} there and {} back", signed(up), signed(down)),
+        _ => String::new(),
+    };
+    format!(
+        "; under load a ping takes {} ms {more} (from {from} to {to} ms{ways})",
+        ms(added.abs())
+    )
+}
+
+/// Milliseconds that were added.
+fn signed(value: f64) -> String {
+    // Below what two clocks drift apart in a test.
+    if value.abs() < 0.5 {
+        "0".into()
+    } else {
+        format!("{}{}", if value > 0.0 { "+" } else { "-" }, ms(value.abs()))
+    }
 }
 
 /// Headline and working.
@@ -250,29 +290,66 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
     if !facts.is_empty() {
         *out += &wrapped("", &facts.join("; "));
     }
-    let why = way.limited_by.map(|limit| match limit {
-        Limit::ReceiveWindow => {
-            "held up by the window that the receiver offers: it could be faster with a larger one (-w, \
-             net.ipv4.tcp_rmem there)"
+    if let (Some(limit), Some(held), None) = (way.limited_by, &way.held, &outcome.broke) {
+        let receiver = if name == "up" { "there" } else { "here" };
+        *out += &wrapped(
+            "",
+            &held_up(limit, held, receiver, outcome.plan.rate.or(outcome.plan.pacing)),
+        );
+    }
+}
+
+/// What held a sender up, with the facts.
+fn held_up(limit: Limit, held: &Held, receiver: &str, asked: Option<u64>) -> String {
+    let rate = if asked.is_some() {
+        "the rate that was asked for"
+    } else {
+        "the rate that the server allows"
+    };
+    let below = match held.missing {
+        Some(missing) => format!("kept {} below {rate}", percent(missing)),
+        None => "held up".to_owned(),
+    };
+    let part = |share: f64| format!("{} of the time", percent(share));
+    match limit {
+        Limit::ReceiveWindow => format!(
+            "{below} by the window that the receiver offers ({}): it could be faster with a larger one (-w, \
+             net.ipv4.tcp_rmem {receiver})",
+            part(held.window)
+        ),
+        Limit::SendBuffer => format!(
+            "{below} by the sender's own buffer ({}): it could be faster with a larger one (-w, net.ipv4.tcp_wmem)",
+            part(held.send_buffer)
+        ),
+        Limit::Rate if held.nothing_else() => format!("held up by {rate}, and by nothing else"),
+        Limit::Rate => format!("held up by {rate}"),
+        Limit::Path => {
+            format!("{below} by the path (congestion control), not by a window or buffer")
         }
-        Limit::SendBuffer => {
-            "held up by the sender's own buffer: it could be faster with a larger one (-w, net.ipv4.tcp_wmem)"
-        }
-        Limit::Rate => "held up by the rate that was asked for, and by nothing else",
-        Limit::Path => "held up by the path (congestion control), not by a window or buffer",
-    });
-    if let Some(why) = why.filter(|_| outcome.broke.is_none()) {
-        *out += &wrapped("", why);
+        Limit::Unknown => format!(
+            "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, and for {} nothing \
+             waited to be sent (a program or CPU that is too slow)",
+            percent(held.window),
+            percent(held.send_buffer),
+            part(held.no_data)
+        ),
     }
 }
 
 fn udp(out: &mut String, datagrams: &Datagrams) {
-    let mut facts = vec![format!(
-        "{} datagrams sent, {} lost ({})",
-        datagrams.sent,
-        datagrams.lost,
-        percent(datagrams.loss)
-    )];
+    let mut facts = vec![match datagrams.arrived {
+        0 if datagrams.sent == 0 => "no datagram arrived".to_owned(),
+        0 => format!("{} datagrams sent, none arrived", datagrams.sent),
+        _ => format!(
+            "{} datagrams sent, {} lost ({})",
+            datagrams.sent,
+            datagrams.lost,
+            percent(datagrams.loss)
+        ),
+    }];
+    if datagrams.unseen > 0 && datagrams.arrived > 0 {
+        facts.push(format!("the last {} not seen when it ended: lost or late", datagrams.unseen));
+    }
     if let Some(reordered) = datagrams.reordered {
         facts.push(format!("{reordered} out of order"));
     }
@@ -284,16 +361,11 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
     if let Some(dropped @ 1..) = datagrams.socket_dropped {
         *out += &wrapped(
             "",
-            &format!(
-                "{dropped} of the lost ones were dropped by the receiving host: its socket was full"
-            ),
+            &format!("{dropped} of them were dropped by the receiving host: its socket was full"),
         );
     }
     if let Some(refused @ 1..) = datagrams.refused {
-        *out += &wrapped(
-            "",
-            &format!("{refused} of the lost ones were refused by a queue of this host"),
-        );
+        *out += &wrapped("", &format!("{refused} of them were refused by a queue of this host"));
     }
     let total: u64 = datagrams.gaps.iter().map(|(_, n)| n).sum();
     if total > 0 {
@@ -320,13 +392,18 @@ fn latency(out: &mut String, outcome: &Outcome, findings: &Findings) {
     let with = outcome.latency.method.map_or("", |method| method.name());
     let line = |name: &str, spread: &Spread| {
         format!(
-            "{name} median {} ms, 99 % within {} ms, {} to {} ms ({} pings, {} lost)",
+            "{name} median {} ms, 99 % within {} ms, {} to {} ms ({} pings, {} lost{}{})",
             ms(spread.p50_ms),
             ms(spread.p99_ms),
             ms(spread.min_ms),
             ms(spread.max_ms),
             spread.sent,
-            spread.lost
+            spread.lost,
+            if spread.late > 0 { format!(", {} late", spread.late) } else { String::new() },
+            match spread.is_majority() {
+                true => String::new(),
+                false => format!("; of the {} answered ones alone", spread.answered()),
+            }
         )
     };
     if let Some(idle) = &findings.idle {
@@ -523,6 +600,34 @@ mod tests {
         assert_eq!([0.0123, 1.5, 48.04, 480.4].map(ms), ["0.012", "1.50", "48.0", "480"]);
         assert_eq!(percent(0.00001), "less than 0.01 %");
         assert_eq!((percent(0.0), percent(0.021)), ("0.00 %".into(), "2.1 %".into()));
+    }
+
+    #[test]
+    fn what_nobody_saw_arrive_is_not_said_to_be_fine() {
+        let none = Datagrams {
+            sent: 250,
+            arrived: 0,
+            lost: 0,
+            loss: 1.0,
+            unseen: 250,
+            reordered: None,
+            duplicates: None,
+            socket_dropped: None,
+            refused: Some(235),
+            jitter_ms: 0.0,
+            gaps: Vec::new(),
+        };
+        assert_eq!(fate(&none), "not one of 250 datagrams arrived");
+        let mut text = String::new();
+        udp(&mut text, &none);
+        assert!(text.contains("250 datagrams sent, none arrived"), "{text}");
+        assert!(text.contains("235 of them were refused"), "{text}");
+        let few = Datagrams { arrived: 15, unseen: 235, loss: 0.0, ..none.clone() };
+        assert_eq!(fate(&few), "235 of 250 datagrams had not arrived when it ended");
+        let all = Datagrams { arrived: 249, unseen: 1, loss: 0.0, ..none.clone() };
+        assert_eq!(fate(&all), "nothing is lost", "the last was still on its way");
+        let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
+        assert_eq!(fate(&some), "20.0 % of datagrams are lost");
     }
 
     #[test]

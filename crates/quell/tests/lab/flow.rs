@@ -2,19 +2,33 @@
 
 use super::support::{Desk, PING, QUELL, QUIET, near, two_hosts};
 use serde_json::Value;
+use std::process::Output;
 
-/// What `quell flow` on `a` says in JSON of a server on `b`.
-fn flow(line: &str, arguments: &[&str]) -> Value {
+/// What `quell flow` with these arguments, on `a` of a network, says to a server on `b`, `{b}` being its address.
+fn said_of(network: &str, arguments: &[&str]) -> Output {
     let desk = Desk::new();
-    let file = desk.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
+    let file = desk.file("network.toml", network);
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let file = file.to_string_lossy();
-    let mut all =
-        vec!["lab", "exec", &*file, "a", "--with", &*serve, "--", QUELL, "flow", "{b}", "--json"];
+    let mut all = vec!["lab", "exec", &*file, "a", "--with", &*serve, "--", QUELL, "flow"];
     all.extend(arguments);
-    let output = desk.quell(&all);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    desk.quell(&all)
+}
+
+/// The same, of the usual address.
+fn said(network: &str, arguments: &[&str]) -> Output {
+    said_of(network, &[&["{b}"], arguments].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What it says in JSON over this line.
+fn flow(line: &str, arguments: &[&str]) -> Value {
+    let network = two_hosts(line, &format!("{QUIET}{PING}"));
+    let output = said(&network, &[&["--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("the result is JSON")
 }
 
@@ -58,4 +72,55 @@ fn datagrams_that_are_lost_on_one_way_are_counted_on_that_way() {
     near(number(&json, "up.datagrams.loss"), 0.1, 0.015);
     near(number(&json, "down.datagrams.loss"), 0.0, 0.0);
     near(number(&json, "down.bits_per_second"), 2e6, 0.01e6);
+}
+
+#[test]
+fn a_window_that_keeps_a_flow_below_its_rate_is_named_and_a_rate_that_is_reached_too() {
+    let line = "both = { delay = \"25ms\" }";
+    // 14.5 kB a round trip of 50 ms are 2.3 Mbit/s.
+    for (options, held) in [
+        (&["-R", "-w", "16K"][..], "receive-window"),
+        (&["-R", "-w", "16K", "-b", "3M"], "receive-window"),
+        (&["-R", "-b", "2M"], "rate"),
+        (&["-b", "2M"], "rate"),
+    ] {
+        let json = flow(line, &[options, &["-t", "10"]].concat());
+        let way = if options[0] == "-R" { "down" } else { "up" };
+        assert_eq!(json[way]["limited_by"], held, "{options:?}: {:#}", json[way]["held"]);
+    }
+    let narrow = "both = { rate = \"2500kbit\", delay = \"25ms\", buffer = \"100p\" }";
+    let json = flow(narrow, &["-b", "3M", "-t", "20"]);
+    assert_eq!(json["up"]["limited_by"], "path", "{:#}", json["up"]["held"]);
+}
+
+#[test]
+fn pings_behind_a_deep_queue_are_late_and_not_lost() {
+    let line = "both = { rate = \"1Mbit\", delay = \"10ms\", buffer = \"1000p\" }";
+    let json = flow(line, &["-t", "15"]);
+    let loaded = &json["latency"]["loaded"];
+    assert_eq!((&loaded["lost"], &loaded["late"]), (&0.into(), &0.into()), "{loaded:#}");
+    // Nothing is dropped: each ping waits behind what TCP has on the way, which knows that as well.
+    let (p50, tcp) = (number(&json, "latency.loaded.p50_ms"), &json["up"]["tcp_rtt_ms"]);
+    assert!(number(loaded, "max_ms") > 3000.0, "{loaded:#} {tcp:#}");
+    near(number(&json, "latency.added_ms"), p50 - 20.0, 0.5);
+    near(number(&json, "latency.added_up_ms"), p50 - 20.0, 1.0);
+    near(number(&json, "latency.added_down_ms"), 0.0, 1.0);
+}
+
+#[test]
+fn datagrams_that_the_path_swallows_are_not_said_to_arrive() {
+    let network = format!(
+        "name = \"story\"\nduration = \"20s\"\n[topology]\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\
+         [[topology.link]]\nname = \"lan\"\nends = [\"a\", \"r\"]\n\
+         [[topology.link]]\nname = \"wan\"\nends = [\"r\", \"b\"]\nboth = {{ delay = \"10ms\" }}\nswallows-above = 1400\n{QUIET}{PING}"
+    );
+    // Results of iperf3 alone fit through.
+    for way in [&[][..], &["-R"]] {
+        let options = [&["-u", "-b", "1M", "-t", "3", "--iperf3"], way].concat();
+        let output = said(&network, &options);
+        let (out, error) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{out}{error}");
+        assert!(out.contains("not one of 26") || out.contains("not one of 25"), "{out}{error}");
+        assert!(!out.contains("nothing is lost") && error.contains("not one byte"), "{out}{error}");
+    }
 }

@@ -41,7 +41,7 @@ pub struct Plan {
     pub nodelay: bool,
     /// The TOS byte.
     pub tos: u8,
-    /// Congestion controls of the streams, in their order; the last goes on. Empty for the system's.
+    /// Congestion controls of the streams that this end sends, in their order. Empty for the system's.
     pub congestion: Vec<String>,
     /// Most bits a second of each stream.
     pub rate: Option<u64>,
@@ -57,6 +57,8 @@ pub struct Plan {
     pub output: bool,
     /// The client understands Quell's addition.
     pub quell: bool,
+    /// Its UDP streams come from another address than its connection.
+    pub elsewhere: bool,
     /// Which program asks.
     pub program: String,
 }
@@ -177,6 +179,7 @@ impl Plan {
             look_ns: if look_ns == 0 { LOOK_NS } else { look_ns.clamp(LEAST_LOOK_NS, LOOK_NS) },
             output: asked.get_server_output.is_some_and(|flag| flag != 0),
             quell: wishes.is_some(),
+            elsewhere: wishes.is_some_and(|w| w.elsewhere),
             program: match wishes {
                 // Its version field is what iperf3 servers want to read.
                 Some(_) => "quell".into(),
@@ -190,9 +193,10 @@ impl Plan {
         self.up + self.down
     }
 
-    /// The congestion control of the stream with this index.
+    /// The congestion control of the stream with this index; none where this end only receives. A shorter list is gone through again.
     pub fn congestion_of(&self, index: usize) -> Option<&str> {
-        self.congestion.get(index).or(self.congestion.last()).map(String::as_str)
+        let place = index.checked_sub(self.up)? % self.congestion.len().max(1);
+        self.congestion.get(place).map(String::as_str)
     }
 
     /// Bits a second of all streams together, where the client says how many.
@@ -263,12 +267,13 @@ mod tests {
             time_ms: Some(1500),
             ..Wishes::default()
         };
-        let asked = Parameters { time: 2, quell: Some(wishes), ..asked() };
+        let asked = Parameters { time: 2, quell: Some(wishes), bidirectional: true, ..asked() };
         let plan = plan(&asked).unwrap();
         assert_eq!((plan.time_ns, plan.look_ns), (Some(1_500_000_000), 100_000_000));
         assert_eq!(
-            [0, 1, 2].map(|n| plan.congestion_of(n)),
-            [Some("cubic"), Some("bbr"), Some("bbr")]
+            [0, 1, 2, 3, 4].map(|n| plan.congestion_of(n)),
+            [None, None, Some("cubic"), Some("bbr"), Some("cubic")],
+            "what comes from the client needs none"
         );
     }
 

@@ -64,10 +64,11 @@ impl Udp {
             set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1, "reports of hop limits")?;
             set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1, "reports of own addresses")?;
         } else {
-            set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1, "reports of TOS bytes")?;
-            set(fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1, "reports of TTLs")?;
             set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1, "reports of own addresses")?;
         }
+        // Of IPv6 sockets too: what comes over IPv4 to one of both families has these.
+        set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1, "reports of TOS bytes")?;
+        set(fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1, "reports of TTLs")?;
         Ok(())
     }
 
@@ -138,7 +139,7 @@ impl Udp {
             None => {}
         }
         let tos = libc::c_int::from(tos).to_ne_bytes();
-        if self.ipv6 {
+        if to.ip().to_canonical().is_ipv6() {
             control.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &tos);
         } else {
             control.push(libc::IPPROTO_IP, libc::IP_TOS, &tos);
@@ -261,6 +262,30 @@ mod tests {
             assert_eq!(bytes, b"back");
             assert!(arrival.stamp_ns.is_some());
         }
+    }
+
+    #[test]
+    fn ipv4_through_a_socket_of_both_families_has_its_tos_and_ttl_both_ways() {
+        let both = Udp::listening("[::]:0".parse().unwrap()).unwrap();
+        let to = SocketAddr::from(([127, 0, 0, 1], both.local().unwrap().port()));
+        let v4 = Udp::listening("127.0.0.1:0".parse().unwrap()).unwrap();
+        v4.reply(b"there", to, None, 0xb8).unwrap();
+        let mut inbox = Inbox::new(1, 100);
+        wait(&mut [readable(&both)]).unwrap();
+        assert_eq!(inbox.receive(both.as_fd()), Ok(1));
+        let arrival = *inbox.iter().next().unwrap().0;
+        assert_eq!((arrival.tos, arrival.ttl), (Some(0xb8), Some(64)));
+        both.reply(b"back", arrival.from.unwrap(), arrival.to, 0x10).unwrap();
+        wait(&mut [readable(&v4)]).unwrap();
+        assert_eq!(inbox.receive(v4.as_fd()), Ok(1));
+        assert_eq!(inbox.iter().next().unwrap().0.tos, Some(0x10));
+        // And where it is connected.
+        set_tos(both.as_fd(), true, 0x20).unwrap();
+        connect(both.as_fd(), arrival.from.unwrap()).unwrap();
+        both.send(b"again").unwrap();
+        wait(&mut [readable(&v4)]).unwrap();
+        assert_eq!(inbox.receive(v4.as_fd()), Ok(1));
+        assert_eq!(inbox.iter().next().unwrap().0.tos, Some(0x20));
     }
 
     #[test]

@@ -58,13 +58,14 @@ pub fn get(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> Result<
     Ok(i32::from_ne_bytes(value))
 }
 
-/// Sets the TOS or traffic class byte of all that is sent. TCP keeps the ECN bits for itself.
+/// Sets the TOS or traffic class byte of all that is sent, over IPv4 too where an IPv6 socket speaks both. TCP keeps the ECN bits for itself.
 pub fn set_tos(fd: BorrowedFd<'_>, ipv6: bool, tos: u8) -> Result<(), SysError> {
+    let over_ipv4 = set(fd, libc::IPPROTO_IP, libc::IP_TOS, tos.into(), "the TOS byte");
     if ipv6 {
-        set(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos.into(), "the traffic class")
-    } else {
-        set(fd, libc::IPPROTO_IP, libc::IP_TOS, tos.into(), "the TOS byte")
+        // A socket that speaks IPv6 alone refuses the other option.
+        return set(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos.into(), "the traffic class");
     }
+    over_ipv4
 }
 
 /// Asks for kernel receive stamps and for the errors that come back from the path.
@@ -102,4 +103,27 @@ pub fn grow_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> usize {
         let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes, "the receive buffer");
     }
     get(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).map_or(0, |got| got.max(0) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::monotonic_ns;
+    use crate::socket::stream::{Stream, StreamOptions, accept, listen};
+    use crate::wait::{Bell, readable, wait};
+    use std::net::SocketAddr;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn an_ipv4_connection_to_a_socket_of_both_families_gets_its_class() {
+        let listener = listen("[::]:0".parse().unwrap(), None).unwrap();
+        let to = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
+        let client = Stream::new(false, &StreamOptions::default()).unwrap();
+        let soon = monotonic_ns() + 5_000_000_000;
+        client.connect(to, soon, &Bell::new().unwrap()).unwrap();
+        wait(&mut [readable(&listener)]).unwrap();
+        let (server, peer) = accept(&listener).unwrap().unwrap();
+        set_tos(server.as_fd(), peer.is_ipv6(), 0xb8).unwrap();
+        assert_eq!(get(server.as_fd(), libc::IPPROTO_IP, libc::IP_TOS), Ok(0xb8));
+    }
 }

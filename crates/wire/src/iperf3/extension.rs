@@ -2,6 +2,7 @@
 //!
 //! Everything is optional when read, so that versions can differ.
 
+use super::shown::{name, word};
 use serde::{Deserialize, Serialize};
 
 /// What a Quell client asks of a Quell server.
@@ -18,6 +19,10 @@ pub struct Wishes {
     /// The server shall not copy what it sends.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub zero_copy: bool,
+    /// UDP streams come from another address than the control connection. Before the first, the client opens a TCP connection from there with the
+    /// test's cookie, and waits for one byte.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub elsewhere: bool,
     /// Milliseconds of the test, where they are no whole seconds; `time` then is rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
@@ -49,8 +54,10 @@ pub struct Part {
 #[serde(default)]
 pub struct Host {
     /// Quell's version.
+    #[serde(deserialize_with = "name")]
     pub quell: String,
     /// `uname -r`.
+    #[serde(deserialize_with = "name")]
     pub kernel: String,
     /// How many CPUs the process may use.
     pub cpus: u32,
@@ -90,7 +97,7 @@ pub struct PartStream {
     /// Its number: 1, 3, 4 …
     pub id: u32,
     /// Congestion control, where this end sends.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "word")]
     pub congestion: Option<String>,
     /// Maximum segment size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,6 +184,15 @@ pub struct Moment {
     /// Rate at which the kernel lets segments out, in bytes a second; 0 where it does not hold them back.
     #[serde(skip_serializing_if = "is_zero")]
     pub pacing_rate: u64,
+    /// The rate that was set for that, in bytes a second; 0 for none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pacing_limit: u64,
+    /// Bytes on their way: sent, and neither acknowledged nor thought lost.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub in_flight: u64,
+    /// Bytes of a full segment that this end sends.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub segment: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]

@@ -26,6 +26,7 @@ mod extension;
 mod number;
 mod parameters;
 mod results;
+mod shown;
 
 pub use datagram::{Datagram, Hello, header_size};
 pub use extension::{Host, HostCounters, Moment, Part, PartStream, Wishes};

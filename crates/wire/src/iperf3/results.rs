@@ -2,6 +2,7 @@
 
 use super::Part;
 use super::number::{count, float, signed, small};
+use super::shown::{word, words};
 use serde::{Deserialize, Serialize};
 
 /// One end's results, by iperf3's names.
@@ -21,10 +22,10 @@ pub struct Results {
     #[serde(deserialize_with = "small")]
     pub sender_has_retransmits: i32,
     /// Congestion control of this end.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "word")]
     pub congestion_used: Option<String>,
     /// What the server printed, if that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "words")]
     pub server_output_text: Option<String>,
     /// The same of a server with JSON output.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +75,23 @@ pub struct StreamResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_peer_names_can_not_act_on_a_terminal() {
+        let text = r#"{"congestion_used":"cubic\u001b[2J\u0007\nYou get 9 Gbit/s","server_output_text":"a\nb\u009b2J",
+            "quell":{"host":{"quell":"9\u001b]0;x\u0007","kernel":"\u202e6.1"},"streams":[{"id":1,"congestion":"\u001b[31m"}]}}"#;
+        let results: Results = serde_json::from_str(text).unwrap();
+        let part = results.quell.unwrap();
+        let congestion = part.streams[0].congestion.clone().unwrap();
+        assert_eq!(congestion, "\\x1b[31m");
+        assert_eq!(results.server_output_text.unwrap(), "a\nb\\x9b2J", "its lines stay lines");
+        for text in
+            [results.congestion_used.unwrap(), part.host.quell, part.host.kernel, congestion]
+        {
+            let plain = |c: char| !c.is_control() && c != '\u{202e}';
+            assert!(text.chars().all(plain) && text.chars().count() <= 65, "{text}");
+        }
+    }
 
     #[test]
     fn results_of_iperf3_are_read_and_ours_have_its_names() {

@@ -1,0 +1,228 @@
+//! What held a sender of TCP up: what its kernel says, as parts of the time. Pure.
+//!
+//! ```text
+//!   window        the kernel's clock of it (TCP_INFO): pacing and congestion control let a segment go, the window did not
+//!   send buffer   the kernel's clock of it: everything written was sent, and there was no room to write more
+//!   no data       looks at which nothing waited to be sent, the above apart: a program or CPU that is too slow
+//!   cwnd          looks at which data waited and the congestion window was full
+//!   the rest      data waits, all windows have room: paced, by the rate that was asked for or by congestion control
+//! ```
+//!
+//! The shares are facts. The verdict is only what they leave no choice about: without a rate the one that took most of the time; with one that
+//! was not reached, whatever took at least half of what is missing. Otherwise it is unknown.
+
+use quell_wire::iperf3::Moment;
+use serde::Serialize;
+
+/// What holds up a sender of TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The window that the receiver offers.
+    ReceiveWindow,
+    /// The sender's own buffer.
+    SendBuffer,
+    /// The rate that was asked for, or that the server allows.
+    Rate,
+    /// Congestion control, which is to say the path.
+    Path,
+    /// The facts leave several.
+    Unknown,
+}
+
+/// Parts of the time, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Held {
+    /// The receiver's window alone held it up.
+    pub window: f64,
+    /// The own send buffer held it up.
+    pub send_buffer: f64,
+    /// Nothing waited to be sent, though there was room to write.
+    pub no_data: f64,
+    /// Data waited and the congestion window was full.
+    pub cwnd: f64,
+    /// The part of the rate that was asked for, or allowed, that was not reached; none without such a rate.
+    pub missing: Option<f64>,
+}
+
+/// Less than this is how a flow begins, and what is seen between two looks.
+const TRACE: f64 = 0.01;
+/// Bytes of headers that a pacing queue counts with each segment (fq: Ethernet, IPv6, TCP with all its options).
+const HEADERS: f64 = 14.0 + 40.0 + 60.0;
+
+impl Held {
+    /// Of these streams' states over time from `from_ns` on, each beginning and ending with the time that counts; `asked` is in bits a second, for
+    /// each. None where the kernel tells nothing.
+    pub fn of(streams: &[&[Moment]], from_ns: i64, asked: Option<u64>) -> Option<Self> {
+        let mut all = Sums::default();
+        for moments in streams {
+            let begun = moments.partition_point(|moment| moment.t_ns < from_ns);
+            // How a flow begins is not what holds it up: a tenth is left out.
+            let counted = moments.get(begun..).unwrap_or_default();
+            all.add(counted.get(counted.len() / 10..).unwrap_or_default(), asked);
+        }
+        if all.busy <= 0.0 || all.time <= 0.0 {
+            return None;
+        }
+        let look = |count: u64| count as f64 / all.looks.max(1) as f64;
+        let send_buffer = (all.buffer / all.time).min(1.0);
+        Some(Self {
+            window: (all.window / all.time).min(1.0),
+            send_buffer,
+            no_data: (look(all.empty) - send_buffer).max(0.0),
+            cwnd: look(all.full),
+            missing: (all.allowed > 0.0).then(|| (1.0 - all.acked / all.allowed).max(0.0)),
+        })
+    }
+
+    /// What they leave no choice about, for segments of `mss` bytes.
+    pub fn by(&self, mss: Option<u32>) -> Limit {
+        let Some(missing) = self.missing else {
+            let rest = 1.0 - self.window - self.send_buffer - self.no_data;
+            let shares = [
+                (Limit::ReceiveWindow, self.window),
+                (Limit::SendBuffer, self.send_buffer),
+                (Limit::Path, rest),
+            ];
+            let most = shares.into_iter().find(|(_, share)| *share > 0.5);
+            return most.map_or(Limit::Unknown, |(limit, _)| limit);
+        };
+        let mss = f64::from(mss.unwrap_or(536).max(1));
+        let (limit, share) = self.most();
+        match () {
+            () if missing >= TRACE && share >= TRACE.max(missing / 2.0) => limit,
+            () if missing <= 1.0 - mss / (mss + HEADERS) + TRACE => Limit::Rate,
+            () => Limit::Unknown,
+        }
+    }
+
+    /// Whether it was anything but the rate, as far as the kernel saw.
+    pub fn nothing_else(&self) -> bool {
+        self.most().1 < TRACE && self.no_data < 0.5
+    }
+
+    fn most(&self) -> (Limit, f64) {
+        let shares = [
+            (Limit::ReceiveWindow, self.window),
+            (Limit::SendBuffer, self.send_buffer),
+            (Limit::Path, self.cwnd),
+        ];
+        shares.into_iter().fold((Limit::Unknown, 0.0), |a, b| if b.1 > a.1 { b } else { a })
+    }
+}
+
+/// Microseconds, bytes, looks, of all streams.
+#[derive(Debug, Default)]
+struct Sums {
+    time: f64,
+    busy: f64,
+    window: f64,
+    buffer: f64,
+    acked: f64,
+    allowed: f64,
+    looks: u64,
+    empty: u64,
+    full: u64,
+}
+
+impl Sums {
+    fn add(&mut self, moments: &[Moment], asked: Option<u64>) {
+        // The last look may be after the last byte was written.
+        let [first, .., last, _] = moments else { return };
+        let less = |of: fn(&Moment) -> u64| of(last).saturating_sub(of(first)) as f64;
+        let seconds = (last.t_ns - first.t_ns).max(0) as f64 / 1e9;
+        self.time += seconds * 1e6;
+        self.busy += less(|m| m.busy_us);
+        self.window += less(|m| m.window_limited_us);
+        self.buffer += less(|m| m.buffer_limited_us);
+        let set = Some(last.pacing_limit).filter(|limit| *limit > 0).map(|bytes| bytes * 8);
+        if let Some(bits) = [asked, set].into_iter().flatten().min() {
+            self.acked += less(|m| m.acked);
+            self.allowed += bits as f64 / 8.0 * seconds;
+        }
+        for moment in &moments[..moments.len() - 1] {
+            self.looks += 1;
+            self.empty += u64::from(moment.unsent == 0);
+            let segment = moment.segment.max(1);
+            let is_full = moment.in_flight > 0 && moment.in_flight + segment > moment.cwnd;
+            self.full += u64::from(moment.unsent > 0 && is_full);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1448;
+
+    /// Ten seconds of a flow at `mbit`, held by the window for `window` of the time and by its buffer for `buffer`.
+    fn flow(mbit: f64, window: f64, buffer: f64, state: Moment) -> Vec<Moment> {
+        let at = |n: u64| Moment {
+            t_ns: (n * 100_000_000) as i64,
+            acked: (mbit * 1e6 / 8.0 * n as f64 / 10.0) as u64,
+            busy_us: n * 100_000,
+            window_limited_us: (window * n as f64 * 1e5) as u64,
+            buffer_limited_us: (buffer * n as f64 * 1e5) as u64,
+            segment: MSS,
+            ..state
+        };
+        (0..=100).map(at).collect()
+    }
+
+    /// Data waits, and all windows have room.
+    fn waits() -> Moment {
+        Moment {
+            cwnd: 20 * MSS,
+            window: 11 * MSS,
+            unsent: 100_000,
+            in_flight: 5 * MSS,
+            ..Moment::default()
+        }
+    }
+
+    fn verdict(moments: &[Moment], asked: Option<u64>) -> Limit {
+        Held::of(&[moments], 0, asked).unwrap().by(Some(MSS as u32))
+    }
+
+    #[test]
+    fn a_window_that_keeps_a_flow_below_its_rate_is_named_however_little_is_missing() {
+        // 15.9 kB in 50 ms are 2.55 Mbit/s: of 3 Mbit/s 15 % are missing, of 2.8 Mbit/s 9 %, of 2.6 Mbit/s 2 %.
+        for (asked, window) in [(3.0f64, 0.15), (2.8, 0.09), (2.6, 0.02), (30.0, 0.9)] {
+            let moments = flow(2.55, window, 0.0, waits());
+            let found = verdict(&moments, Some((asked * 1e6) as u64));
+            assert_eq!(found, Limit::ReceiveWindow, "{asked} Mbit/s");
+        }
+        assert_eq!(verdict(&flow(2.55, 0.97, 0.0, waits()), None), Limit::ReceiveWindow);
+    }
+
+    #[test]
+    fn a_rate_that_is_reached_holds_a_flow_up_and_nothing_else() {
+        let moments = flow(2.0, 0.0, 0.0, waits());
+        let held = Held::of(&[&moments], 0, Some(2_000_000)).unwrap();
+        assert_eq!((held.by(Some(1448)), held.nothing_else()), (Limit::Rate, true));
+        // A queue that paces counts headers too.
+        assert_eq!(verdict(&flow(2.0 * 0.956, 0.0, 0.0, waits()), Some(2_000_000)), Limit::Rate);
+        let server = flow(2.0, 0.0, 0.0, Moment { pacing_limit: 250_000, ..waits() });
+        assert_eq!(verdict(&server, None), Limit::Rate, "the server allows no more");
+    }
+
+    #[test]
+    fn a_full_congestion_window_is_the_path_with_and_without_a_rate() {
+        let full = Moment { in_flight: 20 * MSS, ..waits() };
+        assert_eq!(verdict(&flow(9.5, 0.0, 0.0, full), None), Limit::Path);
+        assert_eq!(verdict(&flow(9.5, 0.0, 0.0, full), Some(9_800_000)), Limit::Path);
+        assert_eq!(verdict(&flow(9.5, 0.0, 0.0, full), Some(50_000_000)), Limit::Path);
+    }
+
+    #[test]
+    fn what_the_facts_do_not_force_is_unknown() {
+        assert_eq!(verdict(&flow(5.0, 0.3, 0.3, waits()), None), Limit::Unknown);
+        // Half of the rate is missing, and nothing that the kernel saw explains it.
+        assert_eq!(verdict(&flow(5.0, 0.02, 0.0, waits()), Some(10_000_000)), Limit::Unknown);
+        let idle = Moment { unsent: 0, ..waits() };
+        assert_eq!(verdict(&flow(5.0, 0.0, 0.0, idle), None), Limit::Unknown, "a slow program");
+        assert_eq!(verdict(&flow(5.0, 0.0, 0.9, idle), None), Limit::SendBuffer);
+        assert_eq!(Held::of(&[&[]], 0, None), None);
+    }
+}
