@@ -1,18 +1,21 @@
 //! What the running kernel lacks for an experiment: each kind of device, queue, filter, action and congestion control is tried in a
 //! scratch namespace before anything starts.
 
-use crate::build::BuildError;
+use crate::build::{BuildError, handing_on};
 use crate::cell::{CellPlan, ChangeWhat};
 use crate::kernel::congestion_asked;
-use crate::line;
+use crate::line::{self, Punctuality};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkKind, NewLink};
 use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{LinkName, NetlinkError, Stack};
 use quell_sys::netns::NetNs;
 use quell_sys::socket::stream::{Stream, StreamOptions};
-use quell_tc::{Clsact, Filter, Ingress, Qdisc, Queue, Step, Tree};
+use quell_tc::{Action, Clsact, Filter, Ingress, Qdisc, Queue, Step, Tree};
 use std::collections::BTreeMap;
+
+/// The device in the scratch namespace.
+const PROBE: &str = "probe";
 
 /// Everything that the plans need and this kernel has not, a line each. The caller needs the right to make a network namespace.
 pub fn lacking(plans: &[CellPlan]) -> Result<Vec<String>, BuildError> {
@@ -26,7 +29,7 @@ pub fn lacking(plans: &[CellPlan]) -> Result<Vec<String>, BuildError> {
 
 fn probe(plans: &[CellPlan], found: &mut BTreeMap<String, String>) -> Result<(), NetlinkError> {
     let mut stack = Stack::open()?;
-    let name: LinkName = "probe".parse().expect("a short word is a device name");
+    let name: LinkName = PROBE.parse().expect("a short word is a device name");
     stack.create_link(&NewLink::new(name.clone(), LinkKind::Ifb))?;
     let index = stack.index_of(&name)?;
     for name in congestion_asked(plans) {
@@ -60,8 +63,13 @@ fn trees(plan: &CellPlan) -> Vec<Tree> {
         ChangeWhat::Line { line, .. } => Some(line.clone()),
         ChangeWhat::Queue(_) => None,
     });
-    let mut trees: Vec<Tree> =
-        lines.chain(changed).filter_map(|line| line::tree(&line, 1500, None)).collect();
+    let mut trees = Vec::new();
+    for line in lines.chain(changed) {
+        trees.extend(line::tree(&line, 1500, None, Punctuality::Real));
+        if let Some(bits) = line::bits(&line) {
+            trees.extend([bits, handing_on(PROBE)]);
+        }
+    }
     trees.extend(plan.queues.iter().map(|q| q.tree.clone()));
     trees.extend(plan.changes.iter().filter_map(|c| match &c.what {
         ChangeWhat::Queue(queue) => Some(queue.tree.clone()),
@@ -81,7 +89,12 @@ fn try_step(index: u32, step: &Step, found: &mut BTreeMap<String, String>) {
             let mut filter = filter.clone();
             // The class is not there in the scratch namespace.
             filter.class = None;
-            filter.actions.retain(|a| !matches!(a, quell_tc::Action::Redirect(_)));
+            // Nor is the device to which packets are redirected.
+            for action in &mut filter.actions {
+                if let Action::Redirect(device) = action {
+                    *device = PROBE.into();
+                }
+            }
             (format!("filter `{}`", filter.kind.name()), incoming(false, Some(filter)))
         }
         Step::Class { .. } => return,

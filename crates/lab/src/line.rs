@@ -1,20 +1,23 @@
-//! How a line becomes queues: one direction of a link, emulated on the device where its packets leave.
+//! How a line becomes queues: one direction of a link, emulated where its packets leave and in the middle of the link.
 //!
 //! ```text
+//!   where packets leave:
 //!   packets ──► netem (delay, jitter, loss, reordering, duplication)
 //!                └─► netem (marking)          only where both loss and marking are wanted
-//!                     └─► tbf (rate)          a bucket of one packet: a packet that finds the link idle is not delayed
-//!                          └─► buffer: pfifo, bfifo or a queue of the user's ──► wire
+//!                     └─► htb (pace)          gives a packet to the wire when the last one's bits are through
+//!                          └─► buffer: pfifo, bfifo or a queue of the user's
+//!   in the middle:
+//!   packets ──► netem (rate)                  a packet arrives when its own last bit is through: size / rate later
 //! ```
 //!
-//! The delay comes before the rate: netem hands packets on to what is inside it when their time has come. The sum of delays is
-//! the same, and what waits for the link waits in the buffer alone. netem counts the buffer's packets into its own limit, so that
-//! limit is out of reach.
+//! One packet is on the wire at a time, and it counts as waiting no more: what waits for the wire waits in the buffer alone. The
+//! delay comes before the rate: netem hands packets on to what is inside it when their time has come. The sum of delays is the
+//! same. netem counts the buffer's packets into its own limit, so that limit is out of reach.
 
 use crate::topology::Line;
-use quell_tc::qdisc::{Bfifo, Netem, Pfifo, Tbf};
-use quell_tc::{Class, ClassKind, Handle, Qdisc, Queue, Tree};
-use quell_units::{Buffer, Bytes, Span};
+use quell_tc::qdisc::{Bfifo, Htb, Netem, Pfifo};
+use quell_tc::{Class, ClassKind, Handle, HtbClass, Qdisc, Queue, Tree};
+use quell_units::{Buffer, Bytes, Rate, Span};
 
 /// Packets that a buffer holds where none is named.
 const USUAL_BUFFER: u32 = 100;
@@ -30,9 +33,41 @@ const DELAY: u16 = 0xf001;
 const MARK: u16 = 0xf002;
 const RATE: u16 = 0xf003;
 const BUFFER: u16 = 0xf004;
+const BITS: u16 = 0xf005;
 
-/// The queues for a line; `user` replaces the buffer (or stands alone where the line has no rate). None where nothing is needed.
-pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>) -> Option<Tree> {
+/// How punctual the clock is that wakes a queue. A pacer that is woken late makes up for it by being early once, by at most this
+/// time: it then takes a packet from the buffer before the last one is through. The packet's arrival does not show it, since bits are
+/// timed in the middle of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Punctuality {
+    /// Virtual time: late by looks at the clock only.
+    Virtual,
+    /// A real machine's timers, which a busy or virtual one may serve late by some hundred microseconds.
+    Real,
+}
+
+impl Punctuality {
+    /// That of the kernel on which this runs: guests say in their command line whether their time is virtual.
+    pub fn of_this_kernel() -> Self {
+        match std::fs::read_to_string("/proc/cmdline") {
+            Ok(words) if words.split_whitespace().any(|w| w == "time-travel=inf-cpu") => {
+                Punctuality::Virtual
+            }
+            _ => Punctuality::Real,
+        }
+    }
+
+    fn early(self) -> Span {
+        match self {
+            Punctuality::Virtual => Span::from_micros(1),
+            Punctuality::Real => Span::from_micros(1000),
+        }
+    }
+}
+
+/// The queues for a line on the device where its packets leave; `user` replaces the buffer (or stands alone where the line has no
+/// rate). None where nothing is needed.
+pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>, clock: Punctuality) -> Option<Tree> {
     let mut filters_in = Tree::default();
     let mut inner = None;
     if let Some(user) = user {
@@ -42,18 +77,7 @@ pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>) -> Option<Tree> {
     }
     if let Some(rate) = line.rate {
         let buffer = inner.take().unwrap_or_else(|| buffer(line));
-        // One full frame. The kernel is told the bucket as a time in whole microseconds, cut: one more keeps the frame in.
-        let frame = u64::from(mtu) + ETHERNET + u64::from(line.overhead.unwrap_or(0));
-        let bucket = Bytes::new(frame + 1 + rate.bytes_in(Span::from_micros(1)).get());
-        let tbf = Tbf {
-            rate: Some(rate),
-            burst: Some(bucket),
-            // The kernel wants a limit for the FIFO that the buffer then replaces.
-            limit: Some(Bytes::new(100 * (u64::from(mtu) + ETHERNET))),
-            overhead: line.overhead.filter(|o| *o > 0),
-            ..Tbf::default()
-        };
-        inner = Some(around(tbf, RATE, Some(buffer)));
+        inner = Some(pace(line, rate, mtu, buffer, clock));
     }
     let delays = line.delay.is_some() || line.jitter.is_some() || line.duplicate.is_some();
     let alone = line.mark.is_some() && line.loss.is_none();
@@ -81,6 +105,44 @@ pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>) -> Option<Tree> {
     }
     filters_in.queue = inner;
     (filters_in != Tree::default()).then_some(filters_in)
+}
+
+/// The queue in the middle of the link, on the device that faces the receiver; None where the line has no rate.
+///
+/// netem's rate takes packets one after the other and hands each on when it is through (`packet_time_ns`, net/sched/sch_netem.c, to
+/// the nanosecond). They come paced, so none waits in it.
+pub fn bits(line: &Line) -> Option<Tree> {
+    let rate = line.rate?;
+    let netem = Netem {
+        limit: Some(NEVER_REACHED),
+        rate: Some(rate),
+        packet_overhead: line.overhead.filter(|o| *o > 0).map(i32::from),
+        ..Netem::default()
+    };
+    Some(Tree::from(Queue::from(Qdisc::from(netem)).with_handle(Handle::qdisc(BITS))))
+}
+
+/// HTB sends while it owes nothing, and then owes the packet's time: the next one leaves when that has passed, whatever its own size. (tbf
+/// waits for the next packet's own time instead, and lets a bucketful of small ones go at once.)
+fn pace(line: &Line, rate: Rate, mtu: u32, buffer: Queue, clock: Punctuality) -> Queue {
+    let only = Handle::class(RATE, 1);
+    let early = Bytes::new(rate.bytes_in(clock.early()).get().max(1));
+    let class = HtbClass {
+        rate: Some(rate),
+        burst: Some(early),
+        cburst: Some(early),
+        quantum: Some(Bytes::new(u64::from(mtu) + ETHERNET)),
+        overhead: line.overhead.filter(|o| *o > 0),
+        ..HtbClass::default()
+    };
+    let htb = Htb { default: Some(only), ..Htb::default() };
+    Queue::from(Qdisc::from(htb)).with_handle(Handle::qdisc(RATE)).with_class(Class {
+        id: Some(only),
+        kind: ClassKind::Htb(class),
+        queue: Some(Box::new(buffer)),
+        classes: Vec::new(),
+        filters: Vec::new(),
+    })
 }
 
 fn buffer(line: &Line) -> Queue {
@@ -115,24 +177,37 @@ mod tests {
     fn commands(line: &str, user: Option<&str>) -> Vec<String> {
         let line: Line = toml::from_str(line).expect("a line");
         let user: Option<Tree> = user.map(|u| toml::from_str(u).expect("a tree"));
-        let tree = tree(&line, 1500, user.as_ref()).expect("something to do");
+        let tree = tree(&line, 1500, user.as_ref(), Punctuality::Virtual).expect("something to do");
         quell_tc::commands(&tree.plan().expect("a plan that fits together"), "wan")
     }
 
     #[test]
-    fn a_modem_is_a_delay_then_a_rate_then_a_buffer_in_its_own_unit() {
+    fn a_modem_is_a_delay_then_a_pace_then_a_buffer_in_its_own_unit() {
         let by_packets = commands("rate = '2.5Mbit'\ndelay = '10ms'\nbuffer = '100p'", None);
-        assert_eq!(by_packets.len(), 3, "{by_packets:#?}");
+        assert_eq!(by_packets.len(), 4, "{by_packets:#?}");
         assert!(by_packets[0].contains("root handle f001: netem limit 1000000 delay 10ms"));
-        assert!(by_packets[1].contains("parent f001:1 handle f003: tbf rate 2.5Mbit burst 1515"));
-        assert!(by_packets[2].contains("parent f003:1 handle f004: pfifo limit 100"));
+        assert!(by_packets[1].contains("parent f001:1 handle f003: htb default 0x1"));
+        assert!(
+            by_packets[2].contains("classid f003:1 htb rate 2.5Mbit burst 1 cburst 1"),
+            "{by_packets:#?}"
+        );
+        assert!(by_packets[3].contains("parent f003:1 handle f004: pfifo limit 100"));
         let by_bytes = commands("rate = '2.5Mbit'\nbuffer = '256kB'", None);
-        assert!(by_bytes[1].contains("bfifo limit 256"), "{by_bytes:#?}");
+        assert!(by_bytes[2].contains("bfifo limit 256"), "{by_bytes:#?}");
+    }
+
+    #[test]
+    fn a_packets_bits_take_their_time_with_what_each_costs_on_the_wire() {
+        let line: Line = toml::from_str("rate = '1Mbit'\noverhead = 44").expect("a line");
+        let plan = bits(&line).expect("a line with a rate").plan().expect("a plan");
+        let got = quell_tc::commands(&plan, "wan");
+        assert!(got[0].contains("netem limit 1000000 rate 1Mbit 44"), "{got:#?}");
     }
 
     #[test]
     fn a_line_without_limits_needs_no_queue() {
-        assert_eq!(tree(&Line::default(), 1500, None), None);
+        assert_eq!(tree(&Line::default(), 1500, None, Punctuality::Real), None);
+        assert_eq!(bits(&Line::default()), None);
     }
 
     #[test]
@@ -145,7 +220,7 @@ mod tests {
     #[test]
     fn a_users_queue_takes_the_place_of_the_buffer() {
         let got = commands("rate = '2.5Mbit'\nbuffer = '100p'", Some("queue = 'fq_codel'"));
-        assert_eq!(got.len(), 2);
-        assert!(got[1].contains("fq_codel"), "{got:#?}");
+        assert_eq!(got.len(), 3);
+        assert!(got[2].contains("fq_codel"), "{got:#?}");
     }
 }

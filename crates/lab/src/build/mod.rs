@@ -2,11 +2,12 @@
 //! netlink, in whatever kernel the caller runs on.
 //!
 //! ```text
-//!   Network ──► namespaces ──► links ──► addresses, neighbours, routes ──► tunnels, NAT ──► queues
+//!   Network ──► namespaces ──► links, with middles ──► addresses, neighbours, routes ──► tunnels, NAT ──► queues
 //! ```
 //!
 //! Nothing has a name outside of the process that builds: when it ends, by whatever way, all of it is gone.
 
+mod between;
 mod files;
 mod queues;
 mod tunnels;
@@ -15,7 +16,7 @@ mod wireguard;
 use crate::cell::CellPlan;
 use crate::topology::{Interface, Network, NodeKind};
 use quell_netlink::address::NewAddress;
-use quell_netlink::link::{LinkChange, VethEnd};
+use quell_netlink::link::{Link, LinkChange, VethEnd};
 use quell_netlink::offload::{Checksums, Offloads};
 use quell_netlink::route::NewRoute;
 use quell_netlink::tc::ApplyError;
@@ -25,6 +26,8 @@ use quell_sys::{SysError, clock};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
+use between::Between;
+pub(crate) use between::handing_on;
 pub(crate) use files::with_own_files;
 pub use queues::{Queues, ifb_name};
 
@@ -72,7 +75,8 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
     for _ in &network.nodes {
         spaces.push(NetNs::new()?);
     }
-    for wire in &network.wires {
+    let between = Between::of(plan, &network)?;
+    for (number, wire) in network.wires.iter().enumerate() {
         let [a, b] = wire.ends;
         let end = |node: usize| {
             let port = network.nodes[node].ports.iter().find(|p| p.device == wire.name);
@@ -81,10 +85,18 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
             end.mtu = Some(wire.mtu);
             Ok::<_, BuildError>(end)
         };
-        let mut there = end(b)?;
-        there.namespace = Some(spaces[b].as_fd());
-        let here = end(a)?;
-        within(&network, &spaces, a, |stack| stack.create_veth(&here, &there))?;
+        if let Some(middle) = between.of_wire(number)? {
+            for (side, node) in wire.ends.into_iter().enumerate() {
+                let (here, there) = (end(node)?, middle.cable_end(side, wire.mtu));
+                within(&network, &spaces, node, |stack| stack.create_veth(&here, &there))?;
+            }
+            middle.join()?;
+        } else {
+            let here = end(a)?;
+            let mut there = end(b)?;
+            there.namespace = Some(spaces[b].as_fd());
+            within(&network, &spaces, a, |stack| stack.create_veth(&here, &there))?;
+        }
     }
     for node in 0..network.nodes.len() {
         set_up(&network, &spaces, node)?;
@@ -101,8 +113,9 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
             quell_netlink::nat::masquerade(std::slice::from_ref(&device))
         })?;
     }
-    let queues = Queues::place(plan, &network, &spaces)?;
+    let queues = Queues::place(plan, &network, &spaces, between)?;
     settle(&network, &spaces)?;
+    queues.settle()?;
     wireguard::shake_hands(&network, &spaces)?;
     Ok(Built { network, spaces, queues })
 }
@@ -116,24 +129,34 @@ const LOOK_NS: u64 = 1_000_000;
 /// Waits until every link carries packets: the kernel brings a link to life a little after it was set up (`linkwatch_event`).
 fn settle(network: &Network, spaces: &[NetNs]) -> Result<(), BuildError> {
     let give_up = clock::monotonic_ns() + PATIENCE_NS;
-    for node in 0..network.nodes.len() {
-        let names: Vec<&str> =
-            network.nodes[node].ports.iter().map(|p| p.device.as_str()).collect();
-        loop {
-            let links = within(network, spaces, node, Stack::links)?;
-            let waiting = links.iter().find(|l| names.contains(&l.name.as_str()) && !l.can_carry());
-            let Some(link) = waiting else { break };
-            if clock::monotonic_ns() > give_up {
-                let node = &network.nodes[node].name;
-                return Err(BuildError::Plan(format!(
-                    "link `{}` of `{node}` does not come up",
-                    link.name
-                )));
-            }
-            clock::sleep_until(clock::monotonic_ns() + LOOK_NS)?;
-        }
+    for (node, this) in network.nodes.iter().enumerate() {
+        let links = || within(network, spaces, node, Stack::links);
+        let ours = |name: &str| this.ports.iter().any(|p| p.device == name);
+        wait_for_carriers(&this.name, give_up, links, ours)?;
     }
     Ok(())
+}
+
+/// Waits until those links that are `ours` carry.
+fn wait_for_carriers(
+    place: &str,
+    give_up: u64,
+    links: impl Fn() -> Result<Vec<Link>, BuildError>,
+    ours: impl Fn(&str) -> bool,
+) -> Result<(), BuildError> {
+    loop {
+        let links = links()?;
+        let Some(link) = links.iter().find(|l| ours(&l.name) && !l.can_carry()) else {
+            return Ok(());
+        };
+        if clock::monotonic_ns() > give_up {
+            return Err(BuildError::Plan(format!(
+                "link `{}` of `{place}` does not come up",
+                link.name
+            )));
+        }
+        clock::sleep_until(clock::monotonic_ns() + LOOK_NS)?;
+    }
 }
 
 /// Runs something in a node's namespace with a routing socket of that namespace.

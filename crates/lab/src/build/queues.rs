@@ -1,11 +1,13 @@
 //! Queues in place: each interface's line and what the user put on it, and how both change on the timeline.
 
+use super::between::Between;
 use super::{BuildError, link_name, within};
 use crate::cell::{CellPlan, ChangeWhat, PlacedQueue};
-use crate::line;
+use crate::line::{self, Punctuality};
 use crate::topology::{Interface, Line, Network};
+use quell_netlink::Stack;
 use quell_netlink::core::{Protocol, Socket};
-use quell_netlink::link::{LinkKind, NewLink};
+use quell_netlink::link::{LinkKind, LinkName, NewLink};
 use quell_netlink::tc::{self, ApplyError};
 use quell_sys::netns::NetNs;
 use quell_tc::{Action, Exceed, Filter, Ingress, Matchall, Police, Step, Tree};
@@ -15,11 +17,15 @@ use std::collections::BTreeMap;
 /// What each interface has, so that a change can be told from what was.
 pub struct Queues {
     places: BTreeMap<Interface, Place>,
+    between: Between,
+    clock: Punctuality,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Place {
     node: usize,
+    /// The wire that begins here, and at which of its ends; none for a tunnel.
+    wire: Option<(usize, usize)>,
     mtu: u32,
     /// Larger packets that come in here vanish.
     swallows_above: Option<u32>,
@@ -32,6 +38,8 @@ struct Place {
     standing: Option<Tree>,
     /// What stands on the IFB device.
     standing_incoming: Option<Tree>,
+    /// What stands in the middle of the link, towards the other end.
+    standing_between: Option<Tree>,
 }
 
 /// The IFB device that queues what comes in at a device.
@@ -47,6 +55,7 @@ impl Queues {
         plan: &CellPlan,
         network: &Network,
         spaces: &[NetNs],
+        between: Between,
     ) -> Result<Queues, BuildError> {
         let mut places = BTreeMap::new();
         for (node, this) in network.nodes.iter().enumerate() {
@@ -55,7 +64,8 @@ impl Queues {
                 let line = network.line(node, port).clone();
                 let wire = &network.wires[port.wire];
                 let (mtu, swallows_above) = (wire.mtu, wire.swallows_above);
-                let place = Place { node, mtu, swallows_above, line, ..Place::default() };
+                let wire = Some((port.wire, usize::from(wire.ends[0] != node)));
+                let place = Place { node, wire, mtu, swallows_above, line, ..Place::default() };
                 places.insert(at, place);
             }
         }
@@ -67,7 +77,7 @@ impl Queues {
                 places.insert(at, Place { node, mtu: 1500, ..Place::default() });
             }
         }
-        let mut queues = Queues { places };
+        let mut queues = Queues { places, between, clock: Punctuality::of_this_kernel() };
         for queue in &plan.queues {
             queues.add(queue)?;
         }
@@ -76,6 +86,11 @@ impl Queues {
             queues.apply(network, spaces, &at)?;
         }
         Ok(queues)
+    }
+
+    /// Waits until the middles of links carry packets.
+    pub(super) fn settle(&self) -> Result<(), BuildError> {
+        self.between.settle()
     }
 
     /// Carries out one change of the timeline.
@@ -145,7 +160,7 @@ impl Queues {
         at: &Interface,
     ) -> Result<(), BuildError> {
         let Some(place) = self.places.get_mut(at) else { return Ok(()) };
-        let mut on_device = line::tree(&place.line, place.mtu, place.user.as_ref());
+        let mut on_device = line::tree(&place.line, place.mtu, place.user.as_ref(), self.clock);
         if let Some(size) = place.swallows_above {
             let tree = on_device.get_or_insert_with(Tree::default);
             let filters = &mut tree.ingress.get_or_insert_with(Ingress::default).filters;
@@ -173,24 +188,30 @@ impl Queues {
         if let Some(tree) = on_device {
             todo.push((&device, place.standing.replace(tree.clone()), tree));
         }
+        let refused = |error| BuildError::Queue { at: at.clone(), error: Box::new(error) };
         for (name, before, tree) in &todo {
-            let index = within(network, spaces, place.node, |stack| stack.index_of(name))?;
-            let put = || {
-                let mut socket = Socket::open(Protocol::Route).map_err(ApplyError::Left)?;
-                // Queues that stay keep the packets that wait in them, and those that are on their way.
-                match before {
-                    Some(before) if same_shape(before, tree) => {
-                        tc::update(&mut socket, index, tree)
-                    }
-                    Some(before) if tc::graft(&mut socket, index, before, tree)? => Ok(()),
-                    _ => tc::apply(&mut socket, index, tree),
-                }
-            };
-            spaces[place.node]
-                .run(put)?
-                .map_err(|error| BuildError::Queue { at: at.clone(), error: Box::new(error) })?;
+            spaces[place.node].run(|| put(name, before.as_ref(), tree))?.map_err(refused)?;
+        }
+        if let (Some((wire, end)), Some(tree)) = (place.wire, line::bits(&place.line))
+            && let Some(middle) = self.between.of_wire(wire)?
+        {
+            let before = place.standing_between.replace(tree.clone());
+            let name = &middle.facing[1 - end];
+            middle.space.run(|| put(name, before.as_ref(), &tree))?.map_err(refused)?;
         }
         Ok(())
+    }
+}
+
+/// Puts a tree on a device of the calling thread's namespace. Queues that stay keep the packets that wait in them, and those that are
+/// on their way.
+fn put(name: &LinkName, before: Option<&Tree>, tree: &Tree) -> Result<(), ApplyError> {
+    let index = Stack::open().and_then(|mut s| s.index_of(name)).map_err(ApplyError::Left)?;
+    let mut socket = Socket::open(Protocol::Route).map_err(ApplyError::Left)?;
+    match before {
+        Some(before) if same_shape(before, tree) => tc::update(&mut socket, index, tree),
+        Some(before) if tc::graft(&mut socket, index, before, tree)? => Ok(()),
+        _ => tc::apply(&mut socket, index, tree),
     }
 }
 

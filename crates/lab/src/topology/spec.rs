@@ -67,10 +67,10 @@ pub struct Link {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Line {
-    /// Rate on the wire: IP packet, 14 bytes of Ethernet header and `overhead`.
+    /// Rate on the wire: IP packet, 14 bytes of Ethernet header and `overhead`. One packet at a time, each for its size / rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Propagation delay.
+    /// Propagation delay, from the last bit's leaving to its arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Delay varies uniformly by up to this much either way; packets that overtake are reordered, as in netem.
@@ -88,7 +88,7 @@ pub struct Line {
     /// Share of packets sent twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Ratio>,
-    /// What waits in front of a link that is busy: `100p` or `256kB`. Only with a rate; 100 packets where absent.
+    /// What waits in front of a link that is busy, beside the packet that is on it: `100p` or `256kB`. Only with a rate; 100 packets where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Buffer>,
     /// Bytes that each packet costs on the wire beyond its Ethernet frame. Only with a rate.

@@ -113,10 +113,16 @@ pub fn graft(
     }
     let queues = |tree: &Tree| Tree { ingress: None, clsact: None, ..tree.clone() }.plan();
     let (had, wanted) = (queues(before)?.steps, queues(tree)?.steps);
-    let outer = had.iter().zip(&wanted).take_while(|(a, b)| is_same_outer(a, b)).count();
-    let (Some(Step::Qdisc { handle: last, .. }), Some(Step::Qdisc { parent, .. })) =
-        (outer.checked_sub(1).and_then(|i| wanted.get(i)), wanted.get(outer))
-    else {
+    // Beside what is replaced below an HTB there must be nothing.
+    let same = |(a, b): &(&Step, &Step)| {
+        is_same_outer(a, b) && has_one_place(&had, a) && has_one_place(&wanted, b)
+    };
+    let outer = had.iter().zip(&wanted).take_while(same).count();
+    let last = outer.checked_sub(1).and_then(|i| match &wanted[i] {
+        Step::Qdisc { handle, .. } | Step::Class { id: handle, .. } => Some(handle),
+        _ => None,
+    });
+    let (Some(last), Some(Step::Qdisc { parent, .. })) = (last, wanted.get(outer)) else {
         return Ok(false);
     };
     if parent.major != last.major {
@@ -149,7 +155,7 @@ pub fn graft(
     Ok(true)
 }
 
-/// Whether two steps are the same queue, but for its options, of a kind with one queue inside.
+/// Whether two steps are the same queue, but for its options, of a kind that may have one queue inside, or the same class.
 fn is_same_outer(a: &Step, b: &Step) -> bool {
     match (a, b) {
         (
@@ -159,10 +165,24 @@ fn is_same_outer(a: &Step, b: &Step) -> bool {
             pa == pb
                 && ha == hb
                 && a.kind() == b.kind()
-                && matches!(a, Qdisc::Netem(_) | Qdisc::Tbf(_))
+                && matches!(a, Qdisc::Netem(_) | Qdisc::Tbf(_) | Qdisc::Htb(_))
         }
+        (
+            Step::Class { parent: pa, id: ia, kind: a },
+            Step::Class { parent: pb, id: ib, kind: b },
+        ) => pa == pb && ia == ib && a.name() == b.name(),
         _ => false,
     }
+}
+
+/// Whether a queue among the steps has one class at most, and nothing that chooses between classes.
+fn has_one_place(steps: &[Step], of: &Step) -> bool {
+    let Step::Qdisc { handle, .. } = of else { return true };
+    let classes =
+        steps.iter().filter(|s| matches!(s, Step::Class { id, .. } if id.major == handle.major));
+    let chosen =
+        |s: &Step| matches!(s, Step::Filter { parent, .. } if parent.major == handle.major);
+    classes.count() <= 1 && !steps.iter().any(chosen)
 }
 
 /// What of a step can be changed where it is.

@@ -18,6 +18,7 @@ mod support;
 mod time;
 mod truth;
 mod truth_flows;
+mod truth_line;
 mod truth_packets;
 mod truth_times;
 mod truth_tools;

@@ -26,14 +26,15 @@ fn number(said: &Value, stream: usize, path: &str) -> f64 {
 }
 
 #[test]
-fn the_home_link_takes_20_ms_for_each_of_its_packets() {
+fn the_home_link_takes_20_ms_and_its_bits_for_each_of_its_packets() {
     let exec = ["lab", "exec", "home-link", "b", "--", QUELL, "ping", "-c", "50", "{server}"];
     let output = Desk::new().quell(&exec);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert_eq!(said.matches("rtt=20.00").count(), 50, "{said}");
+    // 98 bytes with all headers: 313.6 us up at 2.5 Mbit/s, 98 us down at 8 Mbit/s.
+    assert_eq!(said.matches("rtt=20.412 ms").count(), 50, "{said}");
     assert!(said.contains("50 sent, 50 received: loss 0.0 %"), "{said}");
-    assert!(said.contains("min 20.00   p50 20.00   p90 20.00   p99 20.00   max 20.00"), "{said}");
+    assert!(said.contains("min 20.41   p50 20.41   p90 20.41   p99 20.41   max 20.41"), "{said}");
 }
 
 #[test]

@@ -99,7 +99,8 @@ fn downloads_are_shared_by_host_where_packets_come_in() {
     );
     let results = Desk::new().run(&text, &[]);
     near(results.number("s", "b", "share"), 0.5, 0.03);
-    assert!(results.number("s", "ping", "rtt_ms.p99") < 35.0);
+    // 20 ms of delay, CoDel's 5 ms, and full packets of 1.5 ms each that a ping meets at the shaper and on the line.
+    assert!(results.number("s", "ping", "rtt_ms.p99") < 40.0);
 }
 
 #[test]
