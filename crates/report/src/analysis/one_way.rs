@@ -22,7 +22,7 @@ pub enum Clocks {
 /// These packets with one-way delays by one clock.
 pub(crate) fn by_one_clock(samples: &[EchoSample]) -> (Vec<EchoSample>, Clocks) {
     let mut estimator = OffsetEstimator::new();
-    for s in samples.iter().filter(|s| s.status == EchoStatus::Ok) {
+    for s in samples.iter().filter(|s| s.status.is_answered()) {
         if let (Some(up), Some(down)) = (s.up_ns, s.down_ns) {
             estimator.push(s.t_ns, up, down);
         }
