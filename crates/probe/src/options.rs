@@ -49,11 +49,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// How long replies are waited for. In virtual time, where waiting costs nothing, at least the task's linger; else that is the most,
-    /// and what the round trips ask for is waited for.
+    /// How long replies are waited for: in virtual time, where waiting costs nothing, the task's linger; else that is the most, and
+    /// what the round trips ask for is waited for.
     pub(crate) fn patience(&self, linger: Span, interval: Span) -> Patience {
         let patience = self.patience.unwrap_or_else(|| match is_virtual() {
-            true => Patience::between(linger, linger.max(patience::MOST)),
+            true => Patience::exactly(linger),
             false => Patience::between(linger.min(patience::LEAST), linger),
         });
         patience.for_packets_every(interval)

@@ -97,6 +97,7 @@ impl<L: Line> Stream<L> {
             match sent {
                 Ok(stamp) => {
                     let at_ns = self.left_at(before_ns, now_ns, stamp, wall);
+                    self.last_ns = self.last_ns.max(at_ns);
                     self.ledger.sent(window.t(at_ns), wall.steps(), late_ns);
                 }
                 Err(errno) => {

@@ -1,6 +1,6 @@
 //! One-way delays where the two ends have clocks of their own: corrected by how far these are apart.
 
-use quell_model::{EchoSample, EchoStatus};
+use quell_model::EchoSample;
 use quell_stats::{ClockOffset, OffsetEstimator};
 
 /// The clocks that one-way delays are of.
@@ -63,6 +63,7 @@ impl Clocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_model::EchoStatus;
 
     fn packets(theta: impl Fn(i64) -> i64) -> Vec<EchoSample> {
         let packet = |n: i64| EchoSample {
