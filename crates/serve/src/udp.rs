@@ -123,7 +123,8 @@ fn reflect(
 ) -> bool {
     let Some(from) = arrival.from else { return false };
     let Some(packet) = SenderPacket::read(bytes) else { return false };
-    let seq = sessions.number(from, packet.ssid);
+    // What there is no room to count is answered in the stateless mode: with the sender's number.
+    let seq = sessions.number(from, packet.ssid, monotonic_ns()).unwrap_or(packet.seq);
     if !hub.governor.reflects(from.ip(), bytes.len(), monotonic_ns()) {
         return false;
     }

@@ -96,7 +96,7 @@ fn cells(tally: &Tally) -> [String; 7] {
         rtt(1),
         rtt(2),
         rtt(3),
-        ms_or_dash(tally.jitter_ms()),
+        ms_or_dash(tally.jitter_rtt_ms()),
     ]
 }
 
@@ -185,7 +185,7 @@ mod tests {
             interval: Span::from_millis(200),
             count: None,
             duration: None,
-            wait: Span::from_secs(1),
+            wait: None,
             way: quell_sys::socket::Way::default(),
             one_clock: false,
             seed: 1,

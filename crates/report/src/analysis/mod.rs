@@ -66,12 +66,15 @@ impl Results {
                 rows.push(StreamResult { cell, stream, kind });
             };
             for series in &data.echoes {
-                let key = format!("stream/{}/clocks", series.stream);
-                let apart = data.facts.iter().any(|f| f.key == key && f.value == "apart");
-                let result = match apart {
+                let fact = |what: &str| {
+                    let key = format!("stream/{}/{what}", series.stream);
+                    data.facts.iter().find(|f| f.key == key).map(|f| f.value.as_str())
+                };
+                let result = match fact("clocks") == Some("apart") {
                     true => EchoResult::between_clocks(&series.samples),
                     false => EchoResult::of(&series.samples),
                 };
+                let result = result.with_losses(fact("losses"));
                 row(&series.stream, StreamKind::Echo(Box::new(result)));
             }
             for (stream, result) in flow::results(record, data) {
@@ -101,7 +104,15 @@ impl Results {
         let late = echoes().fold(Lateness::default(), |sum, (_, e)| sum.and(e.lateness));
         let clocks =
             echoes().filter_map(|(r, e)| Some(format!("{}: {}", r.stream, e.clocks.said()?)));
-        late.said().into_iter().chain(clocks).collect()
+        let minorities = echoes()
+            .filter_map(|(r, e)| Some(format!("{} ({}): {}", r.stream, r.cell, e.minority()?)));
+        let awaited = echoes().filter(|(_, e)| e.received_late > 0).map(|(r, e)| {
+            format!(
+                "{} ({}): {} of {} packets were answered after the time that an answer was waited for: late, not lost",
+                r.stream, r.cell, e.received_late, e.sent
+            )
+        });
+        late.said().into_iter().chain(clocks).chain(minorities).chain(awaited).collect()
     }
 }
 
