@@ -188,8 +188,7 @@ fn load_classifier() -> std::io::Result<OwnedFd> {
     const PROG_LOAD: libc::c_long = 5;
     const SCHED_CLS: u32 = 3;
     // r2 = skb->len; r0 = -1; if r2 == CLASSIFIED goto end; r0 = 0; end: exit
-    let code: [u64; 5] =
-        [0x1261, 0xffff_ffff_0000_00b7, (CLASSIFIED << 32) | 0x1_0215, 0xb7, 0x95];
+    let code: [u64; 5] = [0x1261, 0xffff_ffff_0000_00b7, (CLASSIFIED << 32) | 0x1_0215, 0xb7, 0x95];
     let load = Load {
         kind: SCHED_CLS,
         instruction_count: 5,

@@ -272,9 +272,10 @@ fn own_route(
     let find = |name| network.find("route", name).map_err(|e| BuildError::Plan(e.to_string()));
     let (on, to) = (find(&settings.on)?, find(&settings.to)?);
     let first = network.next_hops(on)[to].map(|port| &network.nodes[on].ports[port]);
-    let (port, peer) = first
-        .and_then(|port| Some((port, network.peer_port(on, port)?)))
-        .ok_or_else(|| BuildError::Plan(format!("{} has no way to {}", settings.on, settings.to)))?;
+    let (port, peer) =
+        first.and_then(|port| Some((port, network.peer_port(on, port)?))).ok_or_else(|| {
+            BuildError::Plan(format!("{} has no way to {}", settings.on, settings.to))
+        })?;
     let device = link_name(&port.device)?;
     let metrics = RouteMetrics {
         quick_ack: settings.quick_ack,
