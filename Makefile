@@ -17,7 +17,10 @@ FUZZ_TIME ?= 600
 KERNEL_OPTIONS ?=
 
 BUILD_PACKAGES  := gcc libc6-dev
-KERNEL_PACKAGES := flex bison bc libelf-dev libssl-dev make xz-utils $(if $(KERNEL_OPTIONS),,linux-source-6.1)
+KERNEL_TOOLS    := flex bison bc libelf-dev libssl-dev make xz-utils
+KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
+# Tests begin to build Debian's kernel, whichever is used and though it may be built already.
+TEST_PACKAGES   := $(BUILD_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench fuzz kernel build install cargo packages
@@ -33,8 +36,7 @@ demo: kernel ## Run the experiment home-link and write its report (installs what
 	if [ $$status -le 1 ]; then echo "Open $(abspath $(RUNS))/demo.html in a browser."; fi; exit $$status
 
 test: cargo ## Run all tests, those in the lab's kernel included (installs what is missing)
-	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || tools/need-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
-	@tools/need-packages $(BUILD_PACKAGES) nodejs
+	@tools/need-packages $(TEST_PACKAGES)
 	@tools/need-packages iperf3 || echo "The tests against iperf3 are left out."
 	$(CARGO) build --locked --workspace --all-targets
 	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)

@@ -32,6 +32,21 @@ mod tests {
     }
 
     #[test]
+    fn no_built_in_experiment_needs_a_program_of_the_machine() {
+        for (name, text) in ALL {
+            let experiment = load_file::parse(name, text).expect(name);
+            for cell in check::check(&experiment).expect(name) {
+                let programs: Vec<_> = cell
+                    .tasks
+                    .iter()
+                    .filter(|t| matches!(t.kind, quell_model::TaskKind::Command { .. }))
+                    .collect();
+                assert!(programs.is_empty(), "{name}: {programs:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_same_seed_gives_the_same_plans_and_another_gives_others() {
         let text = find("home-link").expect("it is built in");
         let plans = |seed: u64| {

@@ -20,6 +20,8 @@ pub struct CellPlan {
     pub sysctl: BTreeMap<String, String>,
     /// Settings of single nodes, which come later.
     pub node_sysctl: BTreeMap<String, BTreeMap<String, String>>,
+    /// Settings of the routes that hosts have to nodes.
+    pub routes: Vec<RouteSettings>,
     /// Queues to put in place before the start.
     pub queues: Vec<PlacedQueue>,
     /// What changes, in order of time.
@@ -50,6 +52,19 @@ fn linger(task: &Task) -> u64 {
         TaskKind::UdpEcho(echo) => echo.linger.nanos(),
         _ => 0,
     }
+}
+
+/// What a host's TCP takes from its route to a node, in both families.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RouteSettings {
+    /// The host.
+    pub on: String,
+    /// The node.
+    pub to: String,
+    /// Whether each segment is acknowledged at once.
+    pub quick_ack: Option<bool>,
+    /// Least time until an unacknowledged segment is sent again.
+    pub rto_min: Option<Span>,
 }
 
 /// A queue on an interface.

@@ -112,6 +112,7 @@ fn cell(lab: &LabPlace) -> Result<CellPlan, Failure> {
         topology,
         sysctl: BTreeMap::new(),
         node_sysctl: BTreeMap::new(),
+        routes: Vec::new(),
         queues: Vec::new(),
         changes: Vec::new(),
         tasks: Vec::new(),

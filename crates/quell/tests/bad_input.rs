@@ -343,6 +343,32 @@ fn a_setting_of_the_whole_machine_is_refused() {
 }
 
 #[test]
+fn a_route_that_can_not_be_meant_is_refused() {
+    let with = |route: &str, words: &[&str]| {
+        let error = error_of("queues = [", &format!("routes = [{route}]\nqueues = ["));
+        says(&error, &["scenario `full`"]);
+        says(&error, words);
+    };
+    with(
+        "{ on = \"servr\", to = \"a\", quickack = true }",
+        &["line 46:", "did you mean `server`?"],
+    );
+    with("{ on = \"a\", to = \"servr\", quickack = true }", &["did you mean `server`?"]);
+    with("{ on = \"router\", to = \"a\", quickack = true }", &["`router` is a router", "host"]);
+    with("{ on = \"a\", to = \"a\", quickack = true }", &["never leaves it"]);
+    with("{ on = \"a\", to = \"b\" }", &["sets nothing", "`quickack` or `rto-min`"]);
+    with("{ on = \"a\", to = \"b\", rto-min = \"1500us\" }", &["1.5ms", "whole milliseconds"]);
+    with("{ on = \"a\", to = \"b\", rto-min = \"121s\" }", &["121s", "1ms to 120s"]);
+    let twice = "{ on = \"a\", to = \"b\", rto-min = \"9ms\" }";
+    with(&format!("{twice}, {twice}"), &["the route of `a` to `b` is there twice"]);
+    let error = error_of(
+        "queues = [",
+        "routes = [{ on = \"a\", to = \"b\", quick-ack = true }]\nqueues = [",
+    );
+    says(&error, &["line 46", "quick-ack", "quickack"]);
+}
+
+#[test]
 fn a_claim_that_can_not_be_checked_is_refused() {
     let cases: &[(&str, &[&str])] = &[
         ("nonsense", &["write a comparison"]),

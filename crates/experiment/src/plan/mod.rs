@@ -6,9 +6,9 @@ mod tasks;
 mod waits;
 
 use crate::spec::{
-    Change, Experiment, Probe, ProbesRun, QueueAt, QueueDirection, Scenario, Serves,
+    Change, Experiment, Probe, ProbesRun, QueueAt, QueueDirection, Route, Scenario, Serves,
 };
-use quell_lab::cell::{CellPlan, ChangeWhat, PlacedChange, PlacedQueue};
+use quell_lab::cell::{CellPlan, ChangeWhat, PlacedChange, PlacedQueue, RouteSettings};
 use quell_lab::topology::{Interface, Network, TopologyError};
 use quell_model::{CellId, TaskKind};
 use quell_shaper::{Host, PolicyError, Tell};
@@ -113,12 +113,22 @@ fn cell(
         topology: experiment.topology.clone(),
         sysctl: experiment.sysctl.clone(),
         node_sysctl,
+        routes: scenario.routes.iter().map(route).collect(),
         queues,
         changes,
         tasks,
         warm_up: experiment.warm_up,
         duration: experiment.duration,
     })
+}
+
+fn route(route: &Route) -> RouteSettings {
+    RouteSettings {
+        on: route.on.clone(),
+        to: route.to.clone(),
+        quick_ack: route.quickack,
+        rto_min: route.rto_min,
+    }
 }
 
 /// Flows that ask for ECN need both of their hosts to negotiate it.

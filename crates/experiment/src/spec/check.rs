@@ -41,6 +41,9 @@ const LEAST_WINDOW: u64 = 1_152;
 /// Largest receive buffer that the window scale of RFC 7323 can tell of.
 const LARGEST_WINDOW: u64 = 1 << 30;
 
+/// Least retransmission timeouts, in nanoseconds: from the kernel's unit to its `TCP_RTO_MAX` (include/net/tcp.h).
+const RTO_MINS: std::ops::RangeInclusive<u64> = 1_000_000..=120_000_000_000;
+
 /// Most cells of one experiment.
 const MOST_CELLS: u64 = 10_000;
 
@@ -53,6 +56,7 @@ pub fn check(experiment: &Experiment) -> Result<Vec<CellPlan>, CheckError> {
     claims::check(experiment, &mut problems);
     sizes(experiment, &mut problems);
     settings(experiment, &mut problems);
+    routes(experiment, &mut problems);
     let plans = match problems.is_empty() {
         true => plan::plan(experiment).map_err(|e: PlanError| vec![e.to_string()]),
         false => Err(problems),
@@ -187,6 +191,8 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
         scenario.loads.iter().for_each(|l| look(place(), "load", l, &loads));
         scenario.queues.iter().for_each(|q| look(place(), "queue", q, &queues));
         scenario.sysctl.keys().for_each(|n| look(place(), "node", n, &nodes));
+        scenario.routes.iter().for_each(|r| look(place(), "node", &r.to, &nodes));
+        scenario.routes.iter().for_each(|r| look(place(), "node", &r.on, &nodes));
         for (what, names) in [("load", &scenario.loads), ("queue", &scenario.queues)] {
             let mut seen = BTreeSet::new();
             if let Some(twice) = names.iter().find(|n| !seen.insert(n.as_str())) {
@@ -253,6 +259,41 @@ fn settings(experiment: &Experiment, problems: &mut Vec<String>) {
             if parts.len() < 2 || parts[0] != "net" || parts.iter().any(|p| p.is_empty()) {
                 problems.push(format!(
                     "{place}: the setting `{key}` is not a node's own; those begin with net., as net.ipv4.tcp_ecn"
+                ));
+            }
+        }
+    }
+}
+
+/// Only what ends on a host takes its settings from a route.
+fn routes(experiment: &Experiment, problems: &mut Vec<String>) {
+    for scenario in &experiment.scenario {
+        let mut seen = BTreeSet::new();
+        for route in &scenario.routes {
+            let place = format!(
+                "scenario `{}`, the route of `{}` to `{}`",
+                scenario.name, route.on, route.to
+            );
+            if experiment.topology.routers.contains(&route.on) {
+                problems.push(format!(
+                    "{place}: `{}` is a router, but connections end on hosts; name the host",
+                    route.on
+                ));
+            }
+            if route.on == route.to {
+                problems.push(format!("{place} never leaves it; name two nodes"));
+            }
+            if !seen.insert((&route.on, &route.to)) {
+                problems.push(format!("{place} is there twice; give all its settings in one"));
+            }
+            if route.quickack.is_none() && route.rto_min.is_none() {
+                problems.push(format!("{place} sets nothing; give `quickack` or `rto-min`"));
+            }
+            if let Some(span) = route.rto_min
+                && !(RTO_MINS.contains(&span.nanos()) && span.nanos() % RTO_MINS.start() == 0)
+            {
+                problems.push(format!(
+                    "{place}: rto-min = \"{span}\": give whole milliseconds, 1ms to 120s"
                 ));
             }
         }

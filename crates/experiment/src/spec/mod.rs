@@ -454,9 +454,28 @@ pub struct Scenario {
     /// Settings of single nodes, as `a = { "net.ipv4.tcp_mtu_probing" = "1" }`.
     #[serde(default)]
     pub sysctl: BTreeMap<String, BTreeMap<String, String>>,
+    /// What hosts' TCP takes from their routes, as `{ on = "server", to = "client", quickack = true }`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
     /// What others published for this case, by column (`loss`, `jitter`, `goodput`, …), shown beside the results.
     #[serde(default)]
     pub published: BTreeMap<String, String>,
+}
+
+/// Settings of a host's route to a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Route {
+    /// The host whose route it is.
+    pub on: String,
+    /// Where it leads.
+    pub to: String,
+    /// Whether the host acknowledges each segment at once (`RTAX_QUICKACK`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quickack: Option<bool>,
+    /// Least time until the host sends an unacknowledged segment again, in whole milliseconds (`RTAX_RTO_MIN`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rto_min: Option<Span>,
 }
 
 /// Something that changes while it runs.

@@ -13,18 +13,19 @@ mod queues;
 mod tunnels;
 mod wireguard;
 
-use crate::cell::CellPlan;
+use crate::cell::{CellPlan, RouteSettings};
 use crate::topology::{Interface, Network, NodeKind};
 use quell_netlink::address::NewAddress;
 use quell_netlink::link::{Link, LinkChange, VethEnd};
 use quell_netlink::offload::{Checksums, Offloads};
-use quell_netlink::route::NewRoute;
+use quell_netlink::route::{NewRoute, RouteMetrics};
 use quell_netlink::tc::ApplyError;
 use quell_netlink::{LinkName, Mac, NetlinkError, Prefix, Stack, sysctl};
 use quell_sys::netns::NetNs;
 use quell_sys::{SysError, clock};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use between::Between;
 pub(crate) use between::handing_on;
@@ -104,6 +105,9 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
     for node in 0..network.nodes.len() {
         route(&network, &spaces, node)?;
         settings(plan, &network, &spaces, node)?;
+    }
+    for settings in &plan.routes {
+        own_route(settings, &network, &spaces)?;
     }
     tunnels::build(&network, &spaces, plan.seed)?;
     for at in &network.nat {
@@ -217,7 +221,7 @@ fn set_up(network: &Network, spaces: &[NetNs], node: usize) -> Result<(), BuildE
 }
 
 fn prefix(address: IpAddr, length: u8) -> Prefix {
-    Prefix::new(address, length).expect("the address plan has /24 and /64 only")
+    Prefix::new(address, length).expect("no length here is beyond its family's")
 }
 
 /// Hosts send everything to their one neighbour; routers know the way to every link.
@@ -277,6 +281,46 @@ fn settings(
     in_space(network, spaces, node, move || {
         for (key, value) in all {
             sysctl::write(key, value)?;
+        }
+        Ok(())
+    })
+}
+
+/// Gives a host a route of its own to each address of a node, the same way as all its packets go, with settings that TCP takes from it.
+fn own_route(
+    settings: &RouteSettings,
+    network: &Network,
+    spaces: &[NetNs],
+) -> Result<(), BuildError> {
+    let find = |name| network.find("route", name).map_err(|e| BuildError::Plan(e.to_string()));
+    let (on, to) = (find(&settings.on)?, find(&settings.to)?);
+    let first = network.next_hops(on)[to].map(|port| &network.nodes[on].ports[port]);
+    let (port, peer) =
+        first.and_then(|port| Some((port, network.peer_port(on, port)?))).ok_or_else(|| {
+            BuildError::Plan(format!("{} has no way to {}", settings.on, settings.to))
+        })?;
+    let device = link_name(&port.device)?;
+    let metrics = RouteMetrics {
+        quick_ack: settings.quick_ack,
+        rto_min: settings.rto_min.map(|span| Duration::from_nanos(span.nanos())),
+        ..RouteMetrics::default()
+    };
+    let targets = network.nodes[to].ports.iter().flat_map(|target| {
+        let v4 = (IpAddr::V4(target.v4), 32, IpAddr::V4(peer.v4));
+        let v6 = (IpAddr::V6(target.v6), 128, IpAddr::V6(peer.v6));
+        [v4, v6]
+    });
+    let routes: Vec<_> = targets
+        .map(|(target, length, router)| NewRoute {
+            via: (target != router).then_some(router),
+            metrics: metrics.clone(),
+            ..NewRoute::direct(prefix(target, length), 0)
+        })
+        .collect();
+    within(network, spaces, on, move |stack| {
+        let dev = stack.index_of(&device)?;
+        for route in routes {
+            stack.add_route(&NewRoute { dev, ..route })?;
         }
         Ok(())
     })

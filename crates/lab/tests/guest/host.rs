@@ -258,11 +258,8 @@ fn a_guest_without_memory_is_told_as_one() {
 fn a_hanging_guest_ends_at_its_limit() {
     let folder = Folder::new("hang");
     let limit = Duration::from_secs(2);
-    let began = Instant::now();
     let exit = run(GuestSpec { wall_limit: limit, ..spec("hang", &folder.0) });
     assert_eq!(exit, GuestExit::TimedOut { limit });
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    assert!(folder.0.join("ready").exists(), "it hung in its program, not before");
     assert_none_left(&folder.0);
 }
 

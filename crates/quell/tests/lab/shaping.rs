@@ -1,6 +1,6 @@
 //! The host-fair policy: between hosts, between tiers, over IPv6, behind address translation, in both directions; and tunnels.
 
-use super::support::{Desk, PING, near};
+use super::support::{Desk, PING, QUELL, near};
 
 fn home(nat: bool, extra: &str) -> String {
     let nat = if nat { "nat = [\"router:wan\"]" } else { "" };
@@ -142,7 +142,7 @@ fn every_kind_of_tunnel_carries_what_it_should() {
         );
         let file = desk.file("t.toml", &topology);
         for (target, through) in [("{b}", v4), ("{b/6}", v6)] {
-            let with = format!("a: ping -c 5 -i 0.2 {target}");
+            let with = format!("a: {QUELL} ping -c 5 -i 0.2 {target}");
             let output = desk.quell(&[
                 "lab", "exec", &file.to_string_lossy(), "r1", "--with", &with, "--",
                 "sh", "-c", "sleep 4; cat /sys/class/net/tun/statistics/tx_packets /sys/class/net/w1/statistics/tx_packets",

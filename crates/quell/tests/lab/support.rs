@@ -7,6 +7,15 @@ use std::process::{Command, Output, Stdio};
 /// The program under test.
 pub const QUELL: &str = env!("CARGO_BIN_EXE_quell");
 
+/// Whether there is no iperf3 here to talk to; says so.
+pub fn lacks_iperf3() -> bool {
+    let lacks = Command::new("iperf3").arg("--version").output().is_err();
+    if lacks {
+        eprintln!("skipped: there is no iperf3 on this machine (package iperf3)");
+    }
+    lacks
+}
+
 /// A folder for one story, gone afterwards.
 pub struct Desk {
     folder: tempfile::TempDir,

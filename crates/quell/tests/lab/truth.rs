@@ -1,6 +1,6 @@
 //! Known networks, measured: delays to the microsecond, loss with its direction, order, rates.
 
-use super::support::{Desk, PING, QUIET, UDP, near, two_hosts};
+use super::support::{Desk, PING, QUIET, UDP, lacks_iperf3, near, two_hosts};
 
 /// In virtual time each look at the clock takes 32 ns, so that a program that waits for time to pass gets on
 /// (`timer_read`, arch/um/kernel/time.c); what several streams look at while a packet is on its way adds up.
@@ -187,6 +187,9 @@ fn random_marking_spares_packets_that_can_be_marked() {
 
 #[test]
 fn the_connections_of_foreign_programs_are_sampled_too() {
+    if lacks_iperf3() {
+        return;
+    }
     let text = two_hosts(
         "both = { rate = \"5Mbit\", delay = \"5ms\" }",
         &format!(

@@ -1,6 +1,6 @@
 //! The commands themselves over known networks: `quell ping` and iperf3 on `a`, `quell serve` on `b`, in virtual time.
 
-use super::support::{Desk, QUELL, QUIET, near, two_hosts};
+use super::support::{Desk, QUELL, QUIET, lacks_iperf3, near, two_hosts};
 use serde_json::Value;
 
 const UNUSED: &str = "[[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
@@ -79,6 +79,9 @@ fn each_eighth_packet_lost_on_the_way_there_or_back_is_told_so_by_stamp() {
 
 #[test]
 fn iperf3_gets_the_rate_of_the_line_from_quell_serve() {
+    if lacks_iperf3() {
+        return;
+    }
     // Towards the client only: iperf3 as the sender looks at its clock so often that virtual time costs a minute of real time.
     for rate in [20.0, 2.0] {
         let line = format!(

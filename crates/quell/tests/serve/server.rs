@@ -4,6 +4,8 @@
 #![allow(dead_code)]
 
 use crate::support::{Said, program, said};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -61,9 +63,8 @@ impl Served {
 
     /// Sends a signal.
     pub fn signal(&self, name: &str) {
-        let mut kill = Command::new("kill");
-        let pid = self.pid().to_string();
-        assert!(kill.args(["-s", name, &pid]).status().expect("kill is there").success());
+        let signal: Signal = format!("SIG{name}").parse().expect("a signal's name");
+        kill(Pid::from_raw(self.pid() as i32), signal).expect("it runs");
     }
 
     /// Waits for its end; its exit code.
