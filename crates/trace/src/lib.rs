@@ -27,7 +27,8 @@ pub use text::{connection as connection_text, overview as overview_text};
 pub use time::Time;
 
 use capture::Capture;
-use packet::{Packet, Skip};
+use packet::{Other, Packet, Skip};
+use std::collections::BTreeMap;
 use std::io::Read;
 use table::Table;
 
@@ -60,6 +61,7 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
     let mut report = Report { format: capture.format(), ..Report::default() };
     let mut first = None;
     let mut now = Time::default();
+    let mut others = Others::default();
     let broke_off = loop {
         let frame = match capture.packet() {
             Ok(Some(frame)) => frame,
@@ -80,15 +82,24 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
         match Packet::read(&frame) {
             Ok(packet) => {
                 report.tcp_packets += 1;
+                if let Some(tunnel) = packet.tunnel {
+                    *report.tunnels.entry(tunnel.name()).or_default() += 1;
+                }
                 table.packet(now, number, &packet);
             }
-            Err(skip) => report.skipped.count(skip),
+            Err(skip) => {
+                report.skipped.count(skip);
+                if let Skip::NotIp(what) | Skip::NotTcp(what) = skip {
+                    others.count(what);
+                }
+            }
         }
     };
     let begin = first.unwrap_or_default();
     report.begin = begin;
     report.duration = now.since(begin);
     report.stopped = broke_off.as_ref().map(ToString::to_string);
+    report.other_protocols = others.named();
     let listed = table.finish();
     report.connections_seen = table.begun;
     report.connections_given_up = table.given_up;
@@ -100,6 +111,34 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
     Ok(Outcome { report, broke_off })
 }
 
+/// Packets that are no TCP, by what they are; of a capture of nonsense not more kinds than anybody reads.
+#[derive(Default)]
+struct Others {
+    kinds: BTreeMap<Other, u64>,
+    beyond: u64,
+}
+
+impl Others {
+    const MOST: usize = 64;
+
+    fn count(&mut self, what: Other) {
+        if self.kinds.contains_key(&what) || self.kinds.len() < Self::MOST {
+            *self.kinds.entry(what).or_default() += 1;
+        } else {
+            self.beyond += 1;
+        }
+    }
+
+    fn named(self) -> BTreeMap<String, u64> {
+        let beyond = (self.beyond > 0).then(|| ("further kinds".to_owned(), self.beyond));
+        self.kinds
+            .into_iter()
+            .map(|(what, count)| (what.to_string(), count))
+            .chain(beyond)
+            .collect()
+    }
+}
+
 impl Skipped {
     fn count(&mut self, skip: Skip) {
         let place = match skip {
@@ -107,8 +146,8 @@ impl Skipped {
                 self.link_type = Some(number);
                 &mut self.unknown_link
             }
-            Skip::NotIp => &mut self.not_ip,
-            Skip::NotTcp => &mut self.not_tcp,
+            Skip::NotIp(_) => &mut self.not_ip,
+            Skip::NotTcp(_) => &mut self.not_tcp,
             Skip::Fragment => &mut self.fragments,
             Skip::CutShort => &mut self.cut_short,
             Skip::Malformed => &mut self.malformed,

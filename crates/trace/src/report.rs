@@ -29,8 +29,12 @@ pub struct Report {
     pub clock_set_back: u64,
     /// Packets for which the file tells no time; they take that of the one before.
     pub without_time: u64,
+    /// TCP packets that were read out of a tunnel, by the outermost.
+    pub tunnels: BTreeMap<&'static str, u64>,
     /// What was passed over.
     pub skipped: Skipped,
+    /// Packets that are no TCP, by what they are.
+    pub other_protocols: BTreeMap<String, u64>,
     /// Why reading ended early, if it did.
     pub stopped: Option<String>,
     /// Connections in all.
@@ -50,7 +54,7 @@ pub struct Skipped {
     pub not_ip: u64,
     /// Not TCP.
     pub not_tcp: u64,
-    /// Fragments of TCP packets, which are not put together.
+    /// Fragments of IP packets, which are not put together.
     pub fragments: u64,
     /// Too little was captured for the headers.
     pub cut_short: u64,

@@ -21,6 +21,9 @@ const MOST_ROWS: usize = 40;
 /// Most kinds of marks that the overview shows, those with the longest waits first.
 const MOST_GROUPS: usize = 20;
 
+/// Most protocols that are named where there is no connection.
+const MOST_OTHERS: usize = 12;
+
 /// Widest address and port in the table; longer ones get a line of their own.
 const ENDPOINT: usize = 21;
 
@@ -29,13 +32,34 @@ pub fn overview(report: &Report) -> String {
     let mut text = headline(report);
     text += &notes(report);
     if report.connections.is_empty() {
-        text.push_str("\nNo TCP connection is in it.\n");
+        text += &what_else(report);
         return text;
     }
     text.push('\n');
     text += &table(&report.connections);
     text += &marks(&report.connections);
     text
+}
+
+/// What is in a capture in which no connection is, the most frequent first.
+fn what_else(report: &Report) -> String {
+    if report.packets == 0 {
+        return "\nNo packet is in it.\n".into();
+    }
+    let mut others: Vec<_> = report.other_protocols.iter().collect();
+    others.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
+    let counted = |(name, count): &(&String, &u64)| format!("{count} of {name}");
+    let listed: Vec<String> = others.iter().take(MOST_OTHERS).map(counted).collect();
+    let more = others.len().saturating_sub(MOST_OTHERS);
+    let said = match (listed.is_empty(), more) {
+        (true, _) => "No TCP connection is in it.".into(),
+        (false, 0) => format!("No TCP connection is in it, but packets: {}.", listed.join(", ")),
+        (false, _) => {
+            let listed = listed.join(", ");
+            format!("No TCP connection is in it, but packets: {listed}, and of {more} more kinds.")
+        }
+    };
+    wrapped(&said, WIDTH).iter().fold("\n".to_owned(), |text, line| text + line + "\n")
 }
 
 fn headline(report: &Report) -> String {
@@ -59,7 +83,7 @@ fn notes(report: &Report) -> String {
             report.clock_set_back,
             "are earlier than the one before; waits around them may be wrong".to_owned(),
         ),
-        (skipped.fragments, "were fragments of TCP packets, which are not put together".to_owned()),
+        (skipped.fragments, "were fragments, which are not put together".to_owned()),
         (skipped.cut_short, "had too little captured for their headers".to_owned()),
         (skipped.malformed, "contradict themselves".to_owned()),
         (
@@ -70,6 +94,9 @@ fn notes(report: &Report) -> String {
     let mut text = String::new();
     for (count, what) in notes.iter().filter(|(count, _)| *count > 0) {
         let _ = writeln!(text, "  {count} packets {what}");
+    }
+    for (tunnel, count) in &report.tunnels {
+        let _ = writeln!(text, "  {count} packets were read out of a tunnel ({tunnel})");
     }
     if report.connections_given_up > 0 {
         let count = report.connections_given_up;

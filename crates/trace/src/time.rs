@@ -14,6 +14,11 @@ impl Time {
         let nanos = i128::from(self.0) - i128::from(earlier.0);
         Span::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
+
+    /// The moment that long ago.
+    pub(crate) fn before(self, span: Span) -> Self {
+        Time(self.0.saturating_sub(i64::try_from(span.nanos()).unwrap_or(i64::MAX)))
+    }
 }
 
 /// A span as milliseconds, for JSON.

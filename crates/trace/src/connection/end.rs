@@ -1,11 +1,11 @@
 //! One end of a connection: what it sent, what it can receive, and what was told about both.
 
-use super::hold::Hold;
+use super::hold::{Hold, Stamp};
 use super::rtt::{RttSummary, Rtts};
 use super::sender::Sender;
 use super::window::Window;
 use crate::packet::{Packet, Segment};
-use crate::time::millis;
+use crate::time::{Time, millis};
 use quell_units::Span;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -41,14 +41,25 @@ pub(super) struct End {
     pub(super) fin_acked: bool,
     packets: u64,
     segments: u64,
-    copies: u64,
+    pub(super) copies: u64,
     mss: Option<u16>,
     /// The other end's MSS is in its own `End`; this is the largest payload that was seen.
     largest: u32,
     stamped: bool,
     sack_permitted: bool,
     prints: VecDeque<Print>,
-    again: VecDeque<(i64, i64, usize)>,
+    again: VecDeque<Remembered>,
+    /// The newest timestamp that it sent.
+    stamp: Option<u32>,
+}
+
+/// A retransmission whose mark may still change.
+#[derive(Debug, Clone, Copy)]
+struct Remembered {
+    start: i64,
+    end: i64,
+    time: Time,
+    mark: usize,
 }
 
 /// What tells two captures of one packet from two packets.
@@ -144,17 +155,34 @@ impl End {
     }
 
     /// Remembers a retransmission, with the place of its mark.
-    pub(super) fn remember(&mut self, start: i64, end: i64, mark: usize) {
+    pub(super) fn remember(&mut self, start: i64, end: i64, time: Time, mark: usize) {
         if self.again.len() >= REMEMBERED {
             self.again.pop_front();
         }
-        self.again.push_back((start, end, mark));
+        self.again.push_back(Remembered { start, end, time, mark });
     }
 
-    /// The mark of the retransmission that these positions tell of, once.
-    pub(super) fn recall(&mut self, start: i64, end: i64) -> Option<usize> {
-        let place = self.again.iter().position(|(s, e, _)| *s < end && start < *e)?;
-        self.again.remove(place).map(|(_, _, mark)| mark)
+    /// The mark of the retransmission that these positions tell of, once, if it passed by `latest`.
+    pub(super) fn recall(&mut self, start: i64, end: i64, latest: Time) -> Option<usize> {
+        let tells = |r: &Remembered| r.start < end && start < r.end && r.time <= latest;
+        let place = self.again.iter().position(tells)?;
+        self.again.remove(place).map(|remembered| remembered.mark)
+    }
+
+    /// The least time from its segments' passing to their ACKs'.
+    pub(super) fn least_path(&self) -> Option<Span> {
+        self.hold.path().into_iter().chain(self.rtts.least()).min()
+    }
+
+    /// The timestamp of a packet of this end, and whether it is the first with it.
+    pub(super) fn stamped(&mut self, segment: &Segment) -> Option<Stamp> {
+        let (value, _) = segment.options.timestamps?;
+        let newer = |last: u32| value.wrapping_sub(last).cast_signed() > 0;
+        let fresh = self.stamp.is_none_or(newer);
+        if fresh {
+            self.stamp = Some(value);
+        }
+        Some(Stamp { value, fresh })
     }
 
     /// What there is to tell.

@@ -9,6 +9,10 @@
 //! ```
 //!
 //! An ACK without data wakes no program, so what a sender sends right upon one was lying ready: its TCP held it.
+//! Cause comes before effect: what left before the ACK reached its sender was not held for it. The sender's timestamps prove which of
+//! the two it was (RFC 7323: it echoes the newest that it has); without them it takes the path's time from the ACK's passing to
+//! the sender and back, and where that is not known nothing is said.
+//!
 //! Not so if an ACK comes with data (the program may have answered it), or if the sender had two small segments in flight
 //! before: then Nagle's rule is off.
 
@@ -51,7 +55,24 @@ enum State {
     /// Data is on its way.
     Flying(Flight),
     /// All of it was acknowledged by an ACK without data.
-    Answered { flight: Flight, time: Time, packet: u64 },
+    Answered { flight: Flight, time: Time, packet: u64, stamp: Option<Stamp> },
+}
+
+/// What an ACK's timestamp tells of who had seen it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stamp {
+    /// Its value.
+    pub(super) value: u32,
+    /// The other end had not sent this value before: who echoes it, or a later one, has this ACK.
+    pub(super) fresh: bool,
+}
+
+/// Whether an ACK had reached a sender when that sent something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    Yes,
+    No,
+    Unknown,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +98,8 @@ pub(super) struct Sent {
     pub(super) acked: i64,
     /// What the path takes from here to this sender and back.
     pub(super) turn: Option<Span>,
+    /// The timestamp of the other end that it echoes.
+    pub(super) echo: Option<u32>,
 }
 
 /// An ACK that told something new.
@@ -88,6 +111,18 @@ pub(super) struct Acked {
     pub(super) all: bool,
     /// It came with data.
     pub(super) carried: bool,
+    /// Its timestamp.
+    pub(super) stamp: Option<Stamp>,
+}
+
+/// Whether an ACK with this timestamp had reached the sender of this echo.
+fn reached(stamp: Option<Stamp>, echo: Option<u32>) -> Reached {
+    let Some((stamp, echo)) = stamp.zip(echo) else { return Reached::Unknown };
+    match echo.wrapping_sub(stamp.value).cast_signed() {
+        ..0 => Reached::No,
+        0.. if stamp.fresh => Reached::Yes,
+        _ => Reached::Unknown,
+    }
 }
 
 /// A sender waited for an ACK.
@@ -173,7 +208,7 @@ impl Hold {
     }
 
     fn wait(&mut self, sent: &Sent) -> Option<Wait> {
-        let State::Answered { flight, time, packet } = self.state else { return None };
+        let State::Answered { flight, time, packet, stamp } = self.state else { return None };
         let waited = time.since(flight.time);
         let after = sent.time.since(time);
         let slack = RIGHT_AWAY.min(Span::from_nanos(waited.nanos() / 4));
@@ -191,7 +226,12 @@ impl Hold {
             after,
             path: self.path,
         };
-        let at_once = after <= sent.turn.unwrap_or_default() + slack;
+        let at_once = match (reached(stamp, sent.echo), sent.turn) {
+            (Reached::No, _) => false,
+            (Reached::Yes, turn) => after <= turn.unwrap_or_default() + slack,
+            (Reached::Unknown, Some(turn)) => after <= turn + slack && after + slack >= turn,
+            (Reached::Unknown, None) => false,
+        };
         if !at_once || (self.off && sent.small) || !wait.counts() || flight.length == 0 {
             // Nobody waited for that ACK, so what it took tells of the path.
             self.path_is(waited);
@@ -216,7 +256,8 @@ impl Hold {
                 if took < DELAYED {
                     self.path_is(took);
                 }
-                self.state = State::Answered { flight, time: acked.time, packet: acked.packet };
+                let Acked { time, packet, stamp, .. } = acked;
+                self.state = State::Answered { flight, time, packet, stamp };
             }
             (true, true) => {
                 self.path_is(took);
@@ -246,11 +287,21 @@ mod tests {
     }
 
     fn small(time: Time, packet: u64, end: i64, acked: i64) -> Sent {
-        Sent { time, packet, length: 100, end, fin: false, small: true, acked, turn: None }
+        Sent {
+            time,
+            packet,
+            length: 100,
+            end,
+            fin: false,
+            small: true,
+            acked,
+            turn: Some(Span::ZERO),
+            echo: None,
+        }
     }
 
     fn bare_ack(time: Time, packet: u64) -> Acked {
-        Acked { time, packet, all: true, carried: false }
+        Acked { time, packet, all: true, carried: false, stamp: None }
     }
 
     #[test]
@@ -274,6 +325,32 @@ mod tests {
         hold.sent(small(ms(0), 1, 100, 0));
         hold.acked(bare_ack(ms(40), 2));
         assert_eq!(hold.sent(small(ms(55), 3, 200, 100)), None);
+    }
+
+    #[test]
+    fn what_left_before_the_ack_came_was_not_held_for_it() {
+        let next = |turn, echo| {
+            let mut hold = Hold::default();
+            hold.path_is(Span::from_micros(50));
+            hold.sent(small(ms(0), 1, 100, 0));
+            let stamp = Some(Stamp { value: 500, fresh: true });
+            hold.acked(Acked { stamp, ..bare_ack(ms(20), 2) });
+            let turn = Some(Span::from_millis(turn));
+            hold.sent(Sent { turn, echo, ..small(ms(25), 3, 200, 100) }).is_some()
+        };
+        assert!(!next(20, None), "5 ms after an ACK that takes 20 there and back");
+        assert!(next(5, None));
+        assert!(!next(5, Some(499)), "it echoes what came before the ACK");
+        assert!(next(20, Some(500)), "it echoes the ACK: the path was faster this time");
+    }
+
+    #[test]
+    fn where_nothing_tells_the_path_to_the_sender_nothing_is_said() {
+        let mut hold = Hold::default();
+        hold.path_is(Span::from_micros(50));
+        hold.sent(small(ms(0), 1, 100, 0));
+        hold.acked(bare_ack(ms(40), 2));
+        assert_eq!(hold.sent(Sent { turn: None, ..small(ms(40), 3, 200, 100) }), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod end;
 mod hold;
+mod order;
 mod rtt;
 mod sender;
 mod seq;
@@ -23,7 +24,7 @@ use crate::time::{Time, millis, millis_or_null};
 use end::End;
 use hold::{Acked, Sent, Wait};
 use quell_units::Span;
-use sender::{Again, Kind};
+use sender::{Again, Kind, Paths};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -249,8 +250,8 @@ impl Connection {
             let time = before.time;
             self.mark(Mark { packets, waited, ..blank(time, side, Cause::SynRetransmit) });
         } else {
-            let rtt = self.handshake.rtt();
-            self.end(side).sender.sent(now, number, segment, rtt);
+            let paths = Paths { whole: self.handshake.rtt(), ..Paths::default() };
+            self.end(side).sender.sent(now, number, packet, paths);
         }
         if let (Side::Server, Some(syn), None) = (side, self.syn, before)
             && syn.times == 1
@@ -281,10 +282,17 @@ impl Connection {
             self.down.hold.path_is(took);
         }
         let begin = self.begin;
+        let path = self.end(side.other()).least_path();
+        let stamp = self.end(side).stamped(segment);
+        let progress = self.end(side.other()).sender.progress(ack);
         let own = self.end(side);
         let bare = segment.extent() == 0
             && (own.window.is_same(segment.window) || !segment.options.sack().is_empty());
-        let opened = own.window.told(now, number, segment.window, !segment.flags.syn());
+        let opened = if own.window.is_newer(segment.seq, progress > 0, progress < 0) {
+            own.window.told(now, number, segment.seq, segment.window, !segment.flags.syn())
+        } else {
+            None
+        };
         let was_zero = own.window.is_zero();
         if let Some((zero, waited)) = opened {
             self.zero_window(side, zero, Some(number), waited, false);
@@ -299,35 +307,41 @@ impl Connection {
                 other.rtts.add(begin, now, rtt);
             }
             let carried = segment.extent() > 0;
-            other.hold.acked(Acked { time: now, packet: number, all: told.all, carried });
+            other.hold.acked(Acked { time: now, packet: number, all: told.all, carried, stamp });
             other.fin_acked |= other.fin && told.all;
         }
         if was_zero || told.duplicate {
             other.hold.disturbed();
         }
         if let Some((start, end)) = told.twice {
-            self.was_spurious(side.other(), start, end);
+            // What passed less than the path's time ago did not bring this about: the network doubled something.
+            let latest = if told.by_stamp { now } else { now.before(nearly(path)) };
+            self.was_spurious(side.other(), start, end, latest);
         }
     }
 
     /// A segment of `side` with data or FIN.
     fn data(&mut self, now: Time, number: u64, side: Side, packet: &Packet) {
         let segment = &packet.segment;
-        let rtt = self.path_rtt();
-        let turn = self.end(side.other()).hold.path();
+        let turn = self.end(side.other()).least_path();
+        let least = self.handshake.rtt().into_iter().chain(self.least_rtt()).min();
+        let paths = Paths { whole: self.path_rtt(), least, turn };
         let probing = self.end(side.other()).window.is_zero();
         let peer_mss = self.end(side.other()).mss();
         // The other end's program may answer this: what it sends next was not held.
         self.end(side.other()).hold.spoken_to();
         let own = self.end(side);
         let small = own.is_small(segment, peer_mss);
-        match own.sender.sent(now, number, segment, rtt) {
+        match own.sender.sent(now, number, packet, paths) {
             Kind::New { end } => {
                 own.data += u64::from(segment.length);
                 own.fin |= segment.flags.fin();
                 let acked = own.sender.acked_to();
                 let (length, fin) = (segment.length, segment.flags.fin());
-                let sent = Sent { time: now, packet: number, length, end, fin, small, acked, turn };
+                let echo = segment.options.timestamps.map(|(_, echo)| echo);
+                let time = now;
+                let sent =
+                    Sent { time, packet: number, length, end, fin, small, acked, turn, echo };
                 if let Some(wait) = own.hold.sent(sent) {
                     self.held(side, &wait);
                 }
@@ -341,6 +355,7 @@ impl Connection {
                 self.mark(Mark { packets, length, ..blank(now, side, Cause::OutOfOrder) });
             }
             Kind::KeepAlive => own.keep_alives += 1,
+            Kind::Copy => own.copies += 1,
             Kind::Again(_) if probing => {
                 own.probes += 1;
                 self.end(side.other()).window.probed(number);
@@ -356,6 +371,11 @@ impl Connection {
         self.handshake.rtt().or_else(median)
     }
 
+    /// The least that the whole path took, from what both directions showed.
+    fn least_rtt(&self) -> Option<Span> {
+        self.up.least_path().zip(self.down.least_path()).map(|(up, down)| up + down)
+    }
+
     fn again(&mut self, now: Time, number: u64, side: Side, length: u32, again: &Again) {
         let own = self.end(side);
         own.hold.disturbed();
@@ -367,13 +387,13 @@ impl Connection {
         let kept = self.marks.len();
         self.mark(Mark { packets, waited, length, ..blank(time, side, again.cause) });
         if self.marks.len() > kept {
-            self.end(side).remember(again.start, again.end, kept);
+            self.end(side).remember(again.start, again.end, now, kept);
         }
     }
 
-    fn was_spurious(&mut self, side: Side, start: i64, end: i64) {
+    fn was_spurious(&mut self, side: Side, start: i64, end: i64, latest: Time) {
         let own = self.end(side);
-        if let Some(place) = own.recall(start, end) {
+        if let Some(place) = own.recall(start, end, latest) {
             own.spurious += 1;
             if let Some(mark) = self.marks.get_mut(place) {
                 mark.spurious = true;
@@ -461,6 +481,11 @@ impl Connection {
             strange: self.strange,
         }
     }
+}
+
+/// A little less than a path's least time, as far as that is known: nothing comes back sooner.
+fn nearly(path: Option<Span>) -> Span {
+    Span::from_nanos(path.unwrap_or_default().nanos() / 10 * 9)
 }
 
 fn blank(time: Time, side: Side, cause: Cause) -> Mark {

@@ -140,6 +140,11 @@ impl Rtts {
         }
     }
 
+    /// The shortest so far.
+    pub(super) fn least(&self) -> Option<Span> {
+        self.min
+    }
+
     /// The median so far.
     pub(super) fn median(&self) -> Option<Span> {
         self.quantile(1, 2)

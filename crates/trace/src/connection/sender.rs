@@ -6,12 +6,13 @@
 //!                            hole              sent, or so ACKs and later data tell, but never captured
 //! ```
 //!
-//! A segment above `top` is new. Below it, one that fills a hole was either overtaken or lost before the capture;
-//! anything else was sent again.
+//! A segment above `top` is new. Below it, one that fills a hole was either overtaken or lost before the capture, see
+//! [`order`](super::order); one that was captured before was sent again, or the network doubled it.
 
+use super::order::{Clues, Order};
 use super::seq::Line;
 use crate::mark::Cause;
-use crate::packet::Segment;
+use crate::packet::{Packet, Segment};
 use crate::time::Time;
 use quell_units::Span;
 use std::collections::VecDeque;
@@ -19,14 +20,17 @@ use std::collections::VecDeque;
 /// Segments in flight that are remembered; of longer flights the oldest are forgotten.
 const MOST_IN_FLIGHT: usize = 512;
 
+/// Segments that are remembered after they were acknowledged.
+const MOST_LANDED: usize = 32;
+
 /// Holes that are remembered.
-const MOST_HOLES: usize = 64;
+const MOST_HOLES: usize = 256;
 
 /// Silence from which a retransmission is the timer's: Linux's RTO is 200 ms at least, timers are early by a tick.
 const TIMER: Span = Span::from_millis(180);
 
-/// Data that fills a hole this soon was overtaken, unless the path is known to be faster.
-const OVERTAKEN: Span = Span::from_millis(3);
+/// Captures on several CPUs swap packets that are no further apart than this.
+const SWAPPED: Span = Span::from_millis(3);
 
 /// Positions that are further off are nonsense, or of another connection.
 const FAR: i64 = 1 << 30;
@@ -44,14 +48,34 @@ struct Flying {
     first: (Time, Option<u32>),
     last: (Time, Option<u32>),
     times: u32,
+    /// IPv4's identification of the first.
+    id: Option<u16>,
+}
+
+impl Flying {
+    /// What tells when it was sent first.
+    fn clues(&self) -> Clues {
+        Clues { time: self.first.0, stamp: self.first.1, id: self.id }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Hole {
     start: i64,
     end: i64,
-    opened: Time,
-    stamp: Option<u32>,
+    /// What was sent later, and when it passed.
+    later: Clues,
+}
+
+/// What is known of the path when a segment passes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Paths {
+    /// What the whole path takes, there and back.
+    pub(super) whole: Option<Span>,
+    /// What it takes at least.
+    pub(super) least: Option<Span>,
+    /// What it takes at least from here to the sender and back.
+    pub(super) turn: Option<Span>,
 }
 
 /// One end as a sender.
@@ -61,11 +85,17 @@ pub(super) struct Sender {
     top: i64,
     acked: i64,
     flight: VecDeque<Flying>,
+    /// The last that were acknowledged.
+    landed: VecDeque<Flying>,
     holes: Vec<Hole>,
     /// Duplicate ACKs in a row.
     duplicates: u32,
     /// The highest that was selectively acknowledged.
     sacked: Option<i64>,
+    /// Since when the other end has told of a gap.
+    gap_told: Option<Time>,
+    /// What tells the order in which this end sent.
+    order: Order,
     /// When data was last sent.
     spoke: Option<Time>,
     /// What had been sent when the timer last ran out.
@@ -85,6 +115,8 @@ pub(super) enum Kind {
     OutOfOrder,
     /// Sent again.
     Again(Again),
+    /// Captured before: the network doubled it, or the capture did.
+    Copy,
     /// A byte or none that was acknowledged already, to hear from the other end.
     KeepAlive,
     /// Nonsense, or of another connection.
@@ -114,6 +146,8 @@ pub(super) struct Told {
     pub(super) duplicate: bool,
     /// Positions that the other end got twice, as DSACK or its timestamps tell.
     pub(super) twice: Option<(i64, i64)>,
+    /// Its timestamps told, which name what they answer.
+    pub(super) by_stamp: bool,
 }
 
 impl Sender {
@@ -136,14 +170,14 @@ impl Sender {
         self.begun() && self.line.place(segment.seq) == self.acked - 1
     }
 
-    /// Takes a segment of this end that has an extent. `rtt` is what the whole path takes, if it is known.
-    pub(super) fn sent(
-        &mut self,
-        now: Time,
-        packet: u64,
-        segment: &Segment,
-        rtt: Option<Span>,
-    ) -> Kind {
+    /// How far an ACK is beyond the highest so far: negative if that had overtaken it.
+    pub(super) fn progress(&self, ack: u32) -> i64 {
+        if self.begun() { self.line.place(ack) - self.acked } else { 0 }
+    }
+
+    /// Takes a segment of this end that has an extent.
+    pub(super) fn sent(&mut self, now: Time, packet: u64, whole: &Packet, paths: Paths) -> Kind {
+        let segment = &whole.segment;
         if !self.begun() {
             self.line.settle(segment.seq);
         }
@@ -162,12 +196,15 @@ impl Sender {
         let stamp = segment.options.timestamps.map(|(value, _)| value);
         let silence = self.spoke.replace(now).map(|before| now.since(before)).unwrap_or_default();
         let is_new = start >= self.top;
-        let flying =
-            Flying { start, end, packet, first: (now, stamp), last: (now, stamp), times: 1 };
+        let id = whole.identification.filter(|id| *id != 0);
+        let clues = Clues { time: now, stamp, id };
+        let (first, last) = ((now, stamp), (now, stamp));
+        let flying = Flying { start, end, packet, first, last, times: 1, id };
         if is_new {
             if start > self.top {
-                self.open_hole(Hole { start: self.top, end: start, opened: now, stamp });
+                self.open_hole(Hole { start: self.top, end: start, later: clues });
             }
+            self.order.went_on(clues);
             self.rise(segment.seq, segment.extent(), end);
             self.fly(flying);
             return Kind::New { end };
@@ -180,22 +217,21 @@ impl Sender {
             return Kind::KeepAlive;
         }
         if let Some(hole) = self.fill(start, end) {
-            self.insert(flying);
-            let age = now.since(hole.opened);
-            let soon = age <= rtt.map_or(OVERTAKEN, |rtt| Span::from_nanos(rtt.nanos() / 10 * 9));
-            let older =
-                stamp.zip(hole.stamp).map(|(own, later)| own.wrapping_sub(later).cast_signed());
-            let overtaken = match older.unwrap_or(0).signum() {
-                -1 => true,
-                1 => false,
-                _ => soon && self.duplicates < 3,
-            };
-            if overtaken {
+            if end > self.acked {
+                self.insert(flying);
+            }
+            let after_timeout = self.recovery.is_some_and(|top| start < top);
+            if self.order.was_overtaken(clues, hole.later, after_timeout, paths.least) {
                 return Kind::OutOfOrder;
             }
-            let before = None;
-            let cause = self.why(start, end, Some(age), 1, silence, rtt);
+            let (age, before) = (now.since(hole.later.time), None);
+            let cause = self.why(now, (start, end), Some(age), 1, silence, paths);
             return Kind::Again(Again { cause, start, end, before });
+        }
+        let same = |f: &&Flying| (f.start, f.end) == (start, end);
+        let first = self.flight.iter().chain(&self.landed).find(same);
+        if first.is_some_and(|first| self.order.is_copy(clues, first.clues(), paths.least)) {
+            return Kind::Copy;
         }
         let known = self.flight.iter_mut().find(|f| f.start < end && start < f.end);
         let (before, times) = match known {
@@ -208,7 +244,7 @@ impl Sender {
             None => (None, 1),
         };
         let since = before.map(|(time, _)| now.since(time));
-        let cause = self.why(start, end, since, times, silence, rtt);
+        let cause = self.why(now, (start, end), since, times, silence, paths);
         if end > self.top {
             self.rise(segment.seq, segment.extent(), end);
             self.fly(Flying { times: 2, ..flying });
@@ -218,14 +254,18 @@ impl Sender {
 
     fn why(
         &mut self,
-        start: i64,
-        end: i64,
+        now: Time,
+        (start, end): (i64, i64),
         since: Option<Span>,
         times: u32,
         silence: Span,
-        rtt: Option<Span>,
+        paths: Paths,
     ) -> Cause {
-        let gap_known = self.duplicates >= 3 || self.sacked.is_some_and(|sacked| sacked >= end);
+        let rtt = paths.whole;
+        // What the other end told has not reached the sender, or this was sent before it did: no cause of this.
+        let on_its_way = |told| now.since(told) < super::nearly(paths.turn);
+        let gap_known = (self.duplicates >= 3 || self.sacked.is_some_and(|sacked| sacked >= end))
+            && !self.gap_told.is_some_and(on_its_way);
         let since = since.unwrap_or(silence);
         let patient = rtt.map_or(TIMER, |rtt| TIMER.max(rtt));
         let timer = silence >= patient && since >= patient;
@@ -321,25 +361,33 @@ impl Sender {
         }
         if position > self.top {
             // What is acknowledged was sent, though it was not captured, or not yet.
-            self.open_hole(Hole { start: self.top, end: position, opened: now, stamp: None });
+            let later = Clues { time: now, stamp: None, id: None };
+            self.open_hole(Hole { start: self.top, end: position, later });
             self.top = position;
             self.line.settle(ack);
         }
         let mut told = Told { twice: self.selective(position, segment), ..Told::default() };
         if position > self.acked {
             told.new = true;
-            self.acked = position;
+            let before = std::mem::replace(&mut self.acked, position);
             self.duplicates = 0;
             self.sacked = self.sacked.filter(|sacked| *sacked > position);
             self.recovery = self.recovery.filter(|top| *top > position);
             let echo = segment.options.timestamps.map(|(_, echo)| echo);
-            let (rtt, twice) = self.land(now, position, echo);
+            let (rtt, twice) = self.land(now, before, position, echo);
             told.rtt = rtt;
+            told.by_stamp = told.twice.is_none() && twice.is_some();
             told.twice = told.twice.or(twice);
+            if self.sacked.is_none() {
+                self.gap_told = None;
+            }
             self.forget_holes(now, position);
         } else if bare && position == self.acked && self.flying() {
             self.duplicates = self.duplicates.saturating_add(1);
             told.duplicate = true;
+        }
+        if told.duplicate || self.sacked.is_some() {
+            self.gap_told.get_or_insert(now);
         }
         told.all = position >= self.top;
         told
@@ -349,18 +397,26 @@ impl Sender {
     fn land(
         &mut self,
         now: Time,
+        before: i64,
         position: i64,
         echo: Option<u32>,
     ) -> (Option<Span>, Option<(i64, i64)>) {
         let (mut rtt, mut twice) = (None, None);
         while let Some(landed) = self.flight.front().filter(|f| f.end <= position).copied() {
             self.flight.pop_front();
+            if self.landed.len() >= MOST_LANDED {
+                self.landed.pop_front();
+            }
+            self.landed.push_back(landed);
             // What was sent twice has two times (Karn), unless the echoed timestamp tells which one it answers.
             rtt = match (landed.times, echo) {
                 (1, _) => Some(now.since(landed.first.0)),
                 (_, Some(echo)) if landed.first.1 != landed.last.1 => {
                     if Some(echo) == landed.first.1 {
-                        twice = Some((landed.start, landed.end));
+                        // A delayed ACK echoes the first that it answers (RFC 7323, 4.3).
+                        if landed.start <= before {
+                            twice = Some((landed.start, landed.end));
+                        }
                         Some(now.since(landed.first.0))
                     } else if Some(echo) == landed.last.1 {
                         Some(now.since(landed.last.0))
@@ -379,7 +435,7 @@ impl Sender {
     fn forget_holes(&mut self, now: Time, position: i64) {
         let missed = &mut self.missed;
         self.holes.retain(|hole| {
-            let gone = hole.end <= position && now.since(hole.opened) > OVERTAKEN;
+            let gone = hole.end <= position && now.since(hole.later.time) > SWAPPED;
             if gone {
                 *missed += (hole.end - hole.start).unsigned_abs();
             }

@@ -9,6 +9,8 @@ pub(super) struct Window {
     /// Shift of its windows. `None` if it has none, or its SYN was not captured.
     pub(super) scale: Option<u8>,
     last: Option<u16>,
+    /// Where the sequence numbers of its owner stood when it was told last.
+    told_at: Option<u32>,
     zero: Option<Zero>,
     /// Largest window told, in bytes (not scaled if the SYN was not captured).
     pub(super) largest: u64,
@@ -38,15 +40,24 @@ impl Window {
         self.last == Some(window)
     }
 
-    /// Takes a window; `scaled` unless it came with SYN. Gives what has ended if it opened.
+    /// Whether a packet with this sequence number, whose ACK tells something `new` or not, tells a window newer than the last: one
+    /// that was overtaken does not (RFC 9293, 3.10.7.4).
+    pub(super) fn is_newer(&self, seq: u32, new: bool, old: bool) -> bool {
+        let step = self.told_at.map_or(0, |at| seq.wrapping_sub(at).cast_signed());
+        !old && (new || step >= 0)
+    }
+
+    /// Takes a window of a packet with this sequence number; `scaled` unless it came with SYN. Gives what has ended if it opened.
     pub(super) fn told(
         &mut self,
         now: Time,
         packet: u64,
+        seq: u32,
         window: u16,
         scaled: bool,
     ) -> Option<(Zero, Span)> {
         self.last = Some(window);
+        self.told_at = Some(seq);
         let shift = if scaled { self.scale.unwrap_or(0) } else { 0 };
         self.largest = self.largest.max(u64::from(window) << shift);
         match (self.zero, window) {

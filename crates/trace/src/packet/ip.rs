@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200), as far as it takes to find TCP.
 
-use super::Skip;
 use super::bytes::{u8_at, u16_at};
+use super::{Other, Skip};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(super) const TCP: u8 = 6;
@@ -137,7 +137,7 @@ impl<'a> Datagram<'a> {
         match bytes.first().ok_or(Skip::CutShort)? >> 4 {
             4 => Self::read_v4(bytes, length),
             6 => Self::read_v6(bytes, length),
-            _ => Err(Skip::NotIp),
+            other => Err(Skip::NotIp(Other::Version(other))),
         }
     }
 

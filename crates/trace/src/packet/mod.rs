@@ -1,8 +1,10 @@
 //! A captured frame as bytes, and as what it means.
 //!
 //! ```text
-//!   Frame ──link── network header ──ip── Datagram ──tcp── Segment  =>  Packet: between whom, and what TCP said
+//!   Frame ──link, tunnel── innermost IP header ──ip── Datagram ──tcp── Segment  =>  Packet: between whom, what TCP said
 //! ```
+//!
+//! Tunnels are read through: who talks is whom the innermost header names.
 //!
 //! Views (`Ipv4View`, `Ipv6View`, `TcpView`) only know where the fields lie; what they give is checked once, when a
 //! value is made of them. Readers take any bytes, never panic, and tell why a frame is no TCP packet. Checksums are
@@ -11,10 +13,14 @@
 mod bytes;
 mod ip;
 mod link;
+mod other;
 mod tcp;
+mod tunnel;
 
 pub use ip::{Datagram, Ipv4View, Ipv6View};
+pub use other::Other;
 pub use tcp::{Flags, Options, Segment, TcpView};
+pub use tunnel::{Tunnel, Version};
 
 use crate::capture::Frame;
 use std::net::SocketAddr;
@@ -24,10 +30,10 @@ use std::net::SocketAddr;
 pub enum Skip {
     /// A kind of link that is not read; with its number.
     Link(u32),
-    /// Neither IPv4 nor IPv6.
-    NotIp,
-    /// IP, but not TCP.
-    NotTcp,
+    /// Neither IPv4 nor IPv6; what it is instead.
+    NotIp(Other),
+    /// IP, but not TCP; what it is instead.
+    NotTcp(Other),
     /// A fragment: its parts are not put together.
     Fragment,
     /// Less was captured than the headers need.
@@ -45,6 +51,8 @@ pub struct Packet {
     pub to: SocketAddr,
     /// IPv4's identification: the same twice means that the same packet was captured twice.
     pub identification: Option<u16>,
+    /// The outermost tunnel that it was read out of.
+    pub tunnel: Option<Tunnel>,
     /// What TCP said.
     pub segment: Segment,
 }
@@ -56,21 +64,14 @@ impl Packet {
     ///
     /// If it is not TCP, or can't be read as such.
     pub fn read(frame: &Frame<'_>) -> Result<Self, Skip> {
-        let header = link::network_header(frame.link, frame.bytes)?;
-        let bytes = frame.bytes.get(header..).unwrap_or_default();
-        let length = u64::from(frame.length).saturating_sub(header as u64);
-        let datagram = Datagram::read(bytes, length)?;
-        if datagram.protocol != ip::TCP {
-            return Err(if datagram.fragment { Skip::Fragment } else { Skip::NotTcp });
-        }
-        if datagram.fragment {
-            return Err(Skip::Fragment);
-        }
+        let (datagram, tunnel) =
+            tunnel::innermost(frame.link, frame.bytes, u64::from(frame.length))?;
         let (source, destination, segment) = Segment::read(datagram.payload, datagram.length)?;
         Ok(Packet {
             from: SocketAddr::new(datagram.source, source),
             to: SocketAddr::new(datagram.destination, destination),
             identification: datagram.identification,
+            tunnel,
             segment,
         })
     }
