@@ -5,12 +5,12 @@ mod support;
 #[path = "serve/server.rs"]
 mod server;
 
+use nix::fcntl::{FcntlArg, fcntl};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use server::{Served, byte, cookie_of, parameters, rest};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Duration;
@@ -192,7 +192,8 @@ fn no_command_is_ended_by_a_peer_that_hangs_up() {
     let agent = program(&["agent"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut agent = agent.expect("the program starts");
     let at = served.at.to_string();
-    let mut ping = program(&["ping", "-m", "udp", "-p", at.rsplit(':').next().expect("a port"), "127.0.0.1"]);
+    let mut ping =
+        program(&["ping", "-m", "udp", "-p", at.rsplit(':').next().expect("a port"), "127.0.0.1"]);
     let mut ping = ping.stdout(Stdio::piped()).spawn().expect("the program starts");
     // It runs once it says something.
     ping.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("a word");
@@ -231,7 +232,7 @@ fn a_client_whose_server_hangs_up_says_so() {
             data.read_exact(&mut [0; 4096]).expect("data flows");
         });
         let port = at.port().to_string();
-        let arguments = ["flow", "127.0.0.1", "-p", &port, "-t", "5", "-Z", "--no-latency"];
+        let arguments = ["flow", "127.0.0.1", "-p", &port, "-t", "5", "-Z"];
         let said = said(program(&arguments), &arguments);
         assert!(matches!(said.code, Some(1..=3)), "{:?}: {}{}", said.code, said.out, said.error);
         assert_ne!(said.error, "");
@@ -248,8 +249,7 @@ fn a_log_that_nobody_reads_holds_up_neither_clients_nor_the_end() {
     let started: serde_json::Value = serde_json::from_str(&started).expect("JSON");
     let at: SocketAddr = started["address"].as_str().and_then(|a| a.parse().ok()).expect("one");
     // The smallest pipe there is: one page.
-    let size = unsafe { libc::fcntl(out.get_ref().as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
-    assert!(size > 0, "{}", std::io::Error::last_os_error());
+    fcntl(out.get_ref(), FcntlArg::F_SETPIPE_SZ(4096)).expect("a pipe's size can be set");
     let call = || {
         let at = at.to_string();
         let arguments = ["rr", &at, "--calls", "1", "--sizes", "64"];

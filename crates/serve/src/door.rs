@@ -93,7 +93,7 @@ pub fn open(hub: &Hub<'_>, guest: Guest, knock: Knock<'_>) {
     let mut wish = Exchange::new(&guest.stream, Some(deadline), hub.stop)
         .map_err(Unwelcome::System)
         .and_then(|mut exchange| ask(hub, &mut exchange));
-    if wish.is_err() && knock.lost() {
+    if knock.lost() {
         wish = Err(Unwelcome::Crowded);
     }
     drop(knock);

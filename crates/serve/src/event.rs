@@ -154,6 +154,11 @@ impl Quiet {
         left.is_some()
     }
 
+    /// Whether some were held back and not told of yet.
+    pub fn holds(&self) -> bool {
+        self.held > 0
+    }
+
     /// How many were held back and not told of yet.
     pub fn rest(&mut self) -> u64 {
         std::mem::take(&mut self.held)

@@ -55,12 +55,22 @@ pub struct Hub<'a> {
 struct Quiets {
     refused: Quiet,
     sessions: Quiet,
+    /// Of what was held back, a line a second.
+    held: Quiet,
 }
 
 impl Quiets {
     fn new(now: u64) -> Self {
         // Twenty refusals at once and one a second; of sessions, a hundred and five.
-        Self { refused: Quiet::new(now, 20, 1), sessions: Quiet::new(now, 100, 5) }
+        Self {
+            refused: Quiet::new(now, 20, 1),
+            sessions: Quiet::new(now, 100, 5),
+            held: Quiet::new(now, 1, 1),
+        }
+    }
+
+    fn silent(&self) -> bool {
+        self.refused.holds() || self.sessions.holds()
     }
 
     /// What was held back and not told of yet, as an event.
@@ -165,7 +175,8 @@ impl<'a> Hub<'a> {
         let held = {
             let mut quiets = lock(&self.quiet);
             match kind(&mut quiets).ask(monotonic_ns()) {
-                true => quiets.rest(),
+                true if quiets.silent() && quiets.held.ask(monotonic_ns()) => quiets.rest(),
+                true => None,
                 false => return false,
             }
         };

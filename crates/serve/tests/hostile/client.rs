@@ -1,0 +1,164 @@
+//! Clients, good and bad, byte by byte.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+/// An address of loopback from which a client comes.
+pub fn from(network: u8, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, 77, network, host)
+}
+
+/// A TCP connection from this address.
+pub fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    let options = quell_sys::socket::stream::StreamOptions::default();
+    let stream = quell_sys::socket::stream::Stream::new(false, &options).expect("a socket");
+    let bind = nix::sys::socket::SockaddrIn::from(std::net::SocketAddrV4::new(from, 0));
+    nix::sys::socket::bind(stream.as_fd().as_raw_fd(), &bind).expect("all of 127/8 is ours");
+    let soon = quell_sys::clock::monotonic_ns() + 20_000_000_000;
+    let bell = quell_sys::wait::Bell::new().expect("a bell");
+    let done = stream.connect(to, soon, &bell).expect("it listens");
+    assert_eq!(done, quell_sys::socket::stream::Connected::Yes);
+    let stream = TcpStream::from(stream.as_fd().try_clone_to_owned().expect("a descriptor"));
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    stream.set_nodelay(true).expect("an option");
+    stream
+}
+
+/// A cookie that only this number has.
+pub fn cookie(number: u64) -> [u8; 37] {
+    let text = format!("{number:036}\0");
+    text.into_bytes().try_into().expect("37 bytes")
+}
+
+/// A text with its length before it.
+pub fn frame(text: &str) -> Vec<u8> {
+    [&u32::try_from(text.len()).expect("short").to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+/// The next byte; none at the end.
+pub fn byte(stream: &mut TcpStream) -> Option<u8> {
+    let mut byte = [0];
+    match stream.read(&mut byte) {
+        Ok(0) => None,
+        Ok(_) => Some(byte[0]),
+        Err(e) if e.kind() == ErrorKind::ConnectionReset => None,
+        Err(e) => panic!("the server neither answers nor ends the connection: {e}"),
+    }
+}
+
+/// A test of a client, as far as it has come.
+pub struct Test {
+    pub control: TcpStream,
+    pub streams: Vec<TcpStream>,
+    pub sockets: Vec<UdpSocket>,
+    cookie: [u8; 37],
+    from: Ipv4Addr,
+    to: SocketAddr,
+}
+
+impl Test {
+    /// Connected, and nothing said.
+    pub fn new(from: Ipv4Addr, to: SocketAddr, number: u64) -> Self {
+        let control = connect(from, to);
+        Self { control, streams: vec![], sockets: vec![], cookie: cookie(number), from, to }
+    }
+
+    /// Said which test it is, and was asked for its parameters. None when the server would not.
+    pub fn introduced(mut self) -> Option<Self> {
+        self.control.write_all(&self.cookie).ok()?;
+        (byte(&mut self.control) == Some(9)).then_some(self)
+    }
+
+    /// Agreed on this; the server waits for streams.
+    pub fn agreed(self, parameters: &str) -> Option<Self> {
+        let mut test = self.introduced()?;
+        test.control.write_all(&frame(parameters)).ok()?;
+        (byte(&mut test.control) == Some(10)).then_some(test)
+    }
+
+    /// One more TCP stream.
+    pub fn stream(&mut self) {
+        let mut stream = connect(self.from, self.to);
+        // Where the server has sent the test away, its streams go too.
+        let _ = stream.write_all(&self.cookie);
+        self.streams.push(stream);
+    }
+
+    /// One more UDP stream.
+    pub fn socket(&mut self) {
+        let socket = UdpSocket::bind((self.from, 0)).expect("a port");
+        socket.connect(self.to).expect("an address");
+        socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
+        let mut answer = [0; 70_000];
+        for _ in 0..50 {
+            // Its own hello was answered: before that, or an answer was lost.
+            let _ = socket.send(b"9876");
+            if socket.recv(&mut answer).is_ok() {
+                break;
+            }
+        }
+        self.sockets.push(socket);
+    }
+
+    /// Under way with so many streams.
+    pub fn running(self, parameters: &str, streams: usize) -> Option<Self> {
+        let mut test = self.agreed(parameters)?;
+        for _ in 0..streams {
+            match parameters.contains("udp") {
+                true => test.socket(),
+                false => test.stream(),
+            }
+        }
+        let begun = byte(&mut test.control) == Some(1) && byte(&mut test.control) == Some(2);
+        begun.then_some(test)
+    }
+
+    /// Said that it is done, and was asked for its results.
+    pub fn ended(self, parameters: &str) -> Option<Self> {
+        let mut test = self.running(parameters, 1)?;
+        test.control.write_all(&[4]).ok()?;
+        (byte(&mut test.control) == Some(13)).then_some(test)
+    }
+
+    /// All connections of it.
+    pub fn connections(&self) -> impl Iterator<Item = &TcpStream> {
+        std::iter::once(&self.control).chain(&self.streams)
+    }
+}
+
+/// How long a good client waits from connecting until its data may flow, and carries its test to the end.
+pub fn good(to: SocketAddr, number: u64) -> Duration {
+    const ASKED: &str = r#"{"tcp":true,"time":1,"parallel":1,"len":1000}"#;
+    let begun = Instant::now();
+    let test = Test::new(from(200, 1), to, number);
+    let mut test = test.running(ASKED, 1).expect("a good client is served");
+    let waited = begun.elapsed();
+    test.streams[0].write_all(&[7; 1000]).expect("data flows");
+    test.control.write_all(&[4]).expect("sent");
+    assert_eq!(byte(&mut test.control), Some(13), "it wants results");
+    test.control.write_all(&frame("{}")).expect("sent");
+    let mut length = [0; 4];
+    test.control.read_exact(&mut length).expect("a length");
+    let mut results = vec![0; u32::from_be_bytes(length) as usize];
+    test.control.read_exact(&mut results).expect("results");
+    assert_eq!(byte(&mut test.control), Some(14), "it shows results");
+    test.control.write_all(&[16]).expect("sent");
+    waited
+}
+
+/// Resets a connection when it closes.
+pub fn reset(stream: &TcpStream) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let bytes = [linger.l_onoff.to_ne_bytes(), linger.l_linger.to_ne_bytes()].concat();
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_LINGER);
+    quell_sys::socket::option::set_bytes(stream.as_fd(), level, name, &bytes, "lingering")
+        .expect("an option");
+}
+
+/// Ends its own sending.
+pub fn half_close(stream: &TcpStream) {
+    // The server may have ended it before.
+    let _ = stream.shutdown(Shutdown::Write);
+}

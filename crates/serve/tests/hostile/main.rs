@@ -1,0 +1,476 @@
+//! The server against clients that reset, half-close, fall silent and lie, in each state in which a client can be.
+//!
+//! ```text
+//!   states:   connected ─ cookie ─ parameters ─ streams awaited ─ running (up, down, both, UDP, no copies) ─ results ─ end
+//!             calls: hello ─ half a call          UDP port: hello, STAMP
+//!   manners:  reset │ half-close │ silence │ close │ garbage │ a byte and no more
+//!
+//!   after each state with each manner:  a good client is served as quickly as by a server that nobody attacks,
+//!   in the end:                         the server never held more than 64 MB
+//! ```
+
+mod client;
+mod server;
+
+use client::{Test, byte, connect, cookie, frame, from, good, half_close, reset};
+use server::{SECRET, Served};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Most memory that a server may hold.
+const MOST_MEMORY: u64 = 64 << 20;
+
+/// A good client waits no longer than this, more than where nobody attacks.
+const MOST_WAIT: Duration = Duration::from_millis(100);
+
+const UP: &str = r#"{"tcp":true,"time":30,"parallel":1,"len":1000}"#;
+const DOWN: &str = r#"{"tcp":true,"time":30,"parallel":1,"reverse":true,"len":131072}"#;
+const BOTH: &str = r#"{"tcp":true,"time":30,"parallel":1,"bidirectional":true,"len":131072}"#;
+const PAGES: &str = r#"{"tcp":true,"time":30,"parallel":1,"reverse":true,"len":1048576,
+    "quell":{"version":1,"look_ms":10,"zero_copy":true}}"#;
+const UDP_UP: &str = r#"{"udp":true,"time":30,"parallel":1,"len":1000,"bandwidth":1000000}"#;
+const UDP_DOWN: &str =
+    r#"{"udp":true,"time":30,"parallel":1,"reverse":true,"len":1000,"bandwidth":1000000}"#;
+
+#[test]
+#[ignore = "it is started by the others, as a process of its own"]
+fn the_server_itself() {
+    server::serve();
+}
+
+/// One server that is attacked, and one that is not.
+struct Siege {
+    attacked: Served,
+    control: Served,
+    number: u64,
+}
+
+impl Siege {
+    fn new() -> Self {
+        Self { attacked: Served::new(""), control: Served::new(""), number: 1_000_000 }
+    }
+
+    fn at(&self) -> SocketAddr {
+        self.attacked.at
+    }
+
+    fn next(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// A good client is served in time. What a busy machine adds is measured at the other server, in turn, and the least of several counts.
+    #[track_caller]
+    fn serves(&mut self, after: &str) {
+        let mut times = [Duration::MAX; 2];
+        for _ in 0..20 {
+            for (time, at) in times.iter_mut().zip([self.attacked.at, self.control.at]) {
+                self.number += 1;
+                *time = good(at, self.number).min(*time);
+            }
+            if times[0] <= times[1] + MOST_WAIT {
+                return;
+            }
+        }
+        panic!("after {after}: a good client waits {:?}, elsewhere {:?}", times[0], times[1]);
+    }
+
+    #[track_caller]
+    fn is_small(&self) {
+        let most = self.attacked.most_memory();
+        assert!(most < MOST_MEMORY, "it held {:.1} MB", most as f64 / 1e6);
+    }
+}
+
+/// Brings a client from an address into a state; none where the server would not have it.
+type State = (&'static str, fn(std::net::Ipv4Addr, SocketAddr, u64) -> Option<Test>);
+
+const STATES: [State; 15] = [
+    ("connected", |from, to, n| Some(Test::new(from, to, n))),
+    ("half a cookie", |from, to, n| {
+        let mut test = Test::new(from, to, n);
+        test.control.write_all(&cookie(n)[..20]).ok()?;
+        Some(test)
+    }),
+    ("cookie", |from, to, n| Test::new(from, to, n).introduced()),
+    ("half the parameters", |from, to, n| {
+        let mut test = Test::new(from, to, n).introduced()?;
+        test.control.write_all(&frame(UP)[..9]).ok()?;
+        Some(test)
+    }),
+    ("streams awaited", |from, to, n| Test::new(from, to, n).agreed(UP)),
+    ("UDP streams awaited", |from, to, n| Test::new(from, to, n).agreed(UDP_UP)),
+    ("running up", |from, to, n| Test::new(from, to, n).running(UP, 1)),
+    ("running down", |from, to, n| Test::new(from, to, n).running(DOWN, 1)),
+    ("running both ways", |from, to, n| Test::new(from, to, n).running(BOTH, 2)),
+    ("running without copies", |from, to, n| Test::new(from, to, n).running(PAGES, 1)),
+    ("running UDP up", |from, to, n| Test::new(from, to, n).running(UDP_UP, 1)),
+    ("running UDP down", |from, to, n| Test::new(from, to, n).running(UDP_DOWN, 1)),
+    ("results awaited", |from, to, n| Test::new(from, to, n).ended(DOWN)),
+    ("calls", |from, to, n| {
+        let mut test = Test::new(from, to, n);
+        // Requests and replies of 4 KiB, of which half is sent.
+        let hello = [&b"QUELLRR1"[..], &[0, 0, 16, 0, 0, 0, 16, 0], &[0; 8]].concat();
+        test.control.write_all(&hello).and_then(|()| test.control.write_all(&[1; 2048])).ok()?;
+        Some(test)
+    }),
+    ("proof of a secret", |from, to, n| {
+        let mut test = Test::new(from, to, n);
+        test.control.write_all(b"QUELAUT1 and so on").ok()?;
+        Some(test)
+    }),
+];
+
+/// What a client does then; what it gives back stays open until the good client was served.
+type Manner = (&'static str, fn(Test) -> Option<Test>);
+
+const MANNERS: [Manner; 6] = [
+    ("reset", |test| {
+        test.connections().for_each(reset);
+        None
+    }),
+    ("half-close", |test| {
+        test.connections().for_each(half_close);
+        Some(test)
+    }),
+    ("silence", Some),
+    ("close", |_| None),
+    ("garbage", |mut test| {
+        let garbage: Vec<u8> =
+            (0..5000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for stream in std::iter::once(&mut test.control).chain(&mut test.streams) {
+            // The server may have ended it at the first byte.
+            let _ = stream.write_all(&garbage);
+        }
+        test.sockets.iter().for_each(|socket| drop(socket.send(&garbage[..1400])));
+        Some(test)
+    }),
+    ("a byte and no more", |mut test| {
+        let _ = test.control.write_all(&[0]);
+        Some(test)
+    }),
+];
+
+#[test]
+fn in_each_state_whatever_a_client_does_others_are_served_and_memory_is_bounded() {
+    let mut siege = Siege::new();
+    for (place, (state, bring)) in STATES.iter().enumerate() {
+        for (manner, act) in MANNERS {
+            let mut held = Vec::new();
+            for client in 0..4 {
+                let number = siege.next();
+                let test = bring(from(place as u8, client), siege.at(), number);
+                let test = test.unwrap_or_else(|| panic!("{state}: the server would not"));
+                held.extend(act(test));
+            }
+            siege.serves(&format!("{state}, {manner}"));
+        }
+    }
+    siege.is_small();
+}
+
+#[test]
+fn hundreds_of_idle_connections_keep_nobody_out() {
+    let mut siege = Siege::new();
+    // Of one address, …
+    let held: Vec<_> = (0..300).map(|_| connect(from(1, 1), siege.at())).collect();
+    siege.serves("300 connections of one address that say nothing");
+    drop(held);
+    // … of many, renewed all the time, …
+    let mut held: Vec<_> = (0..600).map(|n| connect(from(2, (n % 6) as u8), siege.at())).collect();
+    for round in 0..5 {
+        for n in 0..120 {
+            let place = (round * 120 + n) % held.len();
+            held[place] = connect(from(2, (n % 6) as u8), siege.at());
+        }
+        siege.serves("half-open connections renewed from 6 addresses");
+    }
+    drop(held);
+    // … and of those who say a cookie first.
+    let held: Vec<_> = (0..48u8)
+        .filter_map(|n| {
+            let number = siege.next();
+            Test::new(from(3, n % 6), siege.at(), number).introduced()
+        })
+        .collect();
+    assert!(held.len() >= 32, "they took all places: {}", held.len());
+    siege.serves("48 clients of 6 addresses that say who they are and no more");
+    siege.is_small();
+}
+
+#[test]
+fn parameters_that_lie_are_refused_at_once() {
+    let mut siege = Siege::new();
+    for lie in [
+        &[0xff; 4][..],
+        &frame("{]"),
+        &frame(r#"{"tcp":true,"parallel":-1,"len":1000}"#),
+        &frame(r#"{"tcp":true,"parallel":4000000000,"len":1000}"#),
+        &frame(r#"{"tcp":true,"parallel":1,"len":-5}"#),
+        &frame(r#"{"udp":true,"parallel":1,"len":1e300}"#),
+        &frame(r#"{"tcp":true,"parallel":1,"len":1000,"time":-1,"omit":99999999999}"#),
+        &frame(r#"{"tcp":true,"parallel":1,"len":1000,"TOS":-7}"#),
+        &frame(&"[".repeat(60_000)),
+    ] {
+        let number = siege.next();
+        let mut test = Test::new(from(1, 1), siege.at(), number).introduced().expect("a place");
+        test.control.write_all(lie).expect("sent");
+        assert!(matches!(byte(&mut test.control), Some(0xfe | 10)), "an error, or a plan");
+    }
+    siege.serves("parameters that lie");
+    siege.is_small();
+}
+
+#[test]
+fn too_many_streams_and_streams_of_others_are_turned_away() {
+    let mut siege = Siege::new();
+    let number = siege.next();
+    let mut test = Test::new(from(1, 1), siege.at(), number).running(UP, 1).expect("a place");
+    // The server asks one who comes too late for the parameters of a test of its own.
+    (0..5).for_each(|_| test.stream());
+    for stream in &mut test.streams[1..] {
+        assert_eq!(byte(stream), Some(9));
+    }
+    // A cookie in use can't be a test once more.
+    let mut again = Test::new(from(1, 2), siege.at(), number).introduced().expect("a place");
+    let other = Test::new(from(1, 3), siege.at(), number).agreed(UP);
+    again.control.write_all(&frame(UP)).expect("sent");
+    assert_eq!(byte(&mut again.control), Some(0xfe));
+    drop(other);
+    siege.serves("cookies that are used twice");
+}
+
+#[test]
+fn a_thousand_streams_of_the_largest_datagrams_and_blocks_take_little_memory() {
+    let mut siege = Siege::new();
+    for (kind, asked) in [
+        (
+            "UDP down",
+            r#"{"udp":true,"time":30,"parallel":128,"reverse":true,"len":65507,"bandwidth":2000000}"#,
+        ),
+        ("UDP up", r#"{"udp":true,"time":30,"parallel":128,"len":65507,"bandwidth":2000000}"#),
+        ("TCP down", r#"{"tcp":true,"time":30,"parallel":128,"reverse":true,"len":1048576}"#),
+        (
+            "TCP down, no copies",
+            r#"{"tcp":true,"time":30,"parallel":128,"reverse":true,"len":1048576,
+            "quell":{"version":1,"look_ms":10,"zero_copy":true}}"#,
+        ),
+    ] {
+        let mut held = Vec::new();
+        // As many as one client may have, of four clients: all that there are.
+        for n in 0..8u8 {
+            let number = siege.next();
+            let test = Test::new(from(1, n / 2), siege.at(), number).running(asked, 128);
+            held.push(test.unwrap_or_else(|| panic!("{kind}: no test {n}")));
+        }
+        let number = siege.next();
+        let more = Test::new(from(1, 0), siege.at(), number).agreed(asked);
+        assert!(more.is_none(), "one client has 256 streams at most");
+        // Each stream moves something.
+        for test in &mut held {
+            for socket in &test.sockets {
+                let _ = socket.send(&[1; 60_000]);
+            }
+            let mut bytes = [0; 1000];
+            for stream in &mut test.streams {
+                stream.read_exact(&mut bytes).expect("data flows");
+            }
+        }
+        siege.is_small();
+        drop(held);
+        siege.serves(kind);
+    }
+    siege.is_small();
+}
+
+#[test]
+fn lies_to_the_udp_port_are_answered_with_silence() {
+    let mut siege = Siege::new();
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket.connect(siege.at()).expect("an address");
+    socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a limit");
+    for size in [0, 1, 4, 43, 60_000] {
+        for fill in [0, 0x39, 0xff] {
+            drop(socket.send(&vec![fill; size]));
+        }
+    }
+    (0..500).for_each(|_| drop(socket.send(b"9876")));
+    siege.serves("hellos of nobody and packets that are none");
+    // A test awaits its streams, and gets hellos without end.
+    let number = siege.next();
+    let mut test = Test::new(from(1, 1), siege.at(), number).agreed(UDP_UP).expect("a place");
+    (0..5).for_each(|_| test.socket());
+    siege.serves("more UDP streams than a test has");
+    siege.is_small();
+}
+
+/// Takes what comes for so long; how much had come after which time at most, by whoever reads.
+fn taken(stream: &mut TcpStream, since: Instant, lasts: Duration) -> Vec<(Duration, u64)> {
+    stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a limit");
+    let mut bytes = vec![0; 64 << 10];
+    let (mut all, mut seen) = (0, Vec::new());
+    while since.elapsed() < lasts {
+        if let Ok(got @ 1..) = stream.read(&mut bytes) {
+            all += got as u64;
+            // Looked at after reading: what was there then had been sent before.
+            seen.push((since.elapsed(), all));
+        }
+    }
+    seen
+}
+
+#[test]
+fn the_servers_rate_holds_for_all_it_sends_at_any_time() {
+    const RATE: u64 = 20_000_000;
+    let served = Served::new(&format!("rate={RATE}"));
+    // In 20 ms more than the rate, a piece, and what a sum of several readers can be off by: a piece each.
+    let most = |time: Duration| {
+        RATE as f64 / 8.0 * (time.as_secs_f64() + 0.02) + 5.0 * f64::from(64 << 10)
+    };
+    let since = Instant::now();
+    let lasts = Duration::from_secs(2);
+    let mut seen: Vec<(Duration, u64)> = std::thread::scope(|scope| {
+        let calls = (0..3u8).map(|n| {
+            let at = served.at;
+            scope.spawn(move || {
+                let mut stream = connect(from(n, 1), at);
+                // 64 KiB there and back, as fast as it goes.
+                let hello = [&b"QUELLRR1"[..], &[0, 1, 0, 0, 0, 1, 0, 0], &[0; 8]].concat();
+                stream.write_all(&hello).expect("sent");
+                let mut writer = stream.try_clone().expect("a descriptor");
+                writer.set_write_timeout(Some(Duration::from_millis(50))).expect("a limit");
+                scope.spawn(move || {
+                    while since.elapsed() < lasts {
+                        let _ = writer.write(&[1; 4096]);
+                    }
+                });
+                // What is taken counts as well as what is sent, and there is as much of it.
+                let seen = taken(&mut stream, since, lasts);
+                seen.into_iter().map(|(time, bytes)| (time, 2 * bytes)).collect::<Vec<_>>()
+            })
+        });
+        let mut all: Vec<_> = calls.collect();
+        let at = served.at;
+        // Short tests, one after another: each of what is left.
+        all.push(scope.spawn(move || {
+            let (mut sum, mut seen) = (0, Vec::new());
+            for number in 0.. {
+                if since.elapsed() >= lasts {
+                    break;
+                }
+                let test = Test::new(from(9, 1), at, number).running(DOWN, 1);
+                let Some(mut test) = test else { continue };
+                let end = since.elapsed() + Duration::from_millis(100);
+                let got = taken(&mut test.streams[0], since, end);
+                seen.extend(got.iter().map(|(time, bytes)| (*time, sum + bytes)));
+                sum += got.last().map_or(0, |(_, bytes)| *bytes);
+            }
+            seen
+        }));
+        let all = all.into_iter().map(|thread| thread.join().expect("no panic"));
+        // As increments, to be added up in the order of time.
+        all.flat_map(|seen| {
+            let before = std::iter::once(0).chain(seen.iter().map(|(_, bytes)| *bytes));
+            let steps: Vec<_> = seen
+                .iter()
+                .zip(before)
+                .map(|((time, bytes), before)| (*time, bytes - before))
+                .collect();
+            steps
+        })
+        .collect()
+    });
+    seen.sort_unstable();
+    let mut sum = 0;
+    for (time, bytes) in &seen {
+        sum += bytes;
+        assert!(sum as f64 <= most(*time), "{sum} bytes after {time:?}, not {}", most(*time));
+    }
+    assert!(sum > RATE / 8 / 2, "it sends at all: {sum} bytes");
+}
+
+#[test]
+fn what_a_client_sends_faster_than_it_may_waits_at_the_client() {
+    const RATE: u64 = 8_000_000;
+    let served = Served::new(&format!("rate={RATE}"));
+    let asked = r#"{"tcp":true,"time":30,"parallel":4,"len":1000}"#;
+    let mut test = Test::new(from(1, 1), served.at, 1).running(asked, 4).expect("a place");
+    let since = Instant::now();
+    let lasts = Duration::from_secs(2);
+    let mut sum = 0;
+    for stream in &test.streams {
+        stream.set_nonblocking(true).expect("an option");
+    }
+    while since.elapsed() < lasts {
+        let before = sum;
+        for stream in &mut test.streams {
+            sum += stream.write(&[1; 16 << 10]).unwrap_or(0);
+        }
+        if sum == before {
+            std::thread::yield_now();
+        }
+    }
+    // What fits into the sockets of both ends goes at once.
+    let buffered = 4 * (6 << 20);
+    assert!(sum < RATE as usize / 8 * 2 + buffered, "it took {sum} bytes");
+    test.control.write_all(&[4]).expect("sent");
+    assert_eq!(byte(&mut test.control), Some(13), "and the test ends as it should");
+}
+
+#[test]
+fn who_saw_the_cookie_on_its_way_gets_nothing_of_the_test_where_there_is_a_secret() {
+    let served = Served::new("secret");
+    let secret = quell_wire::auth::Secret::parse(SECRET).expect("a secret");
+    let proven = |from| {
+        let tcp = connect(from, served.at);
+        let stream = quell_sys::socket::stream::Stream::accepted(std::os::fd::OwnedFd::from(
+            tcp.try_clone().expect("a descriptor"),
+        ));
+        let bell = quell_sys::wait::Bell::new().expect("a bell");
+        let mut exchange =
+            quell_sys::socket::exchange::Exchange::new(&stream, None, &bell).expect("a timer");
+        quell_sys::socket::preface::prove(&mut exchange, &secret).expect("both know it");
+        tcp
+    };
+    let mut control = proven(from(1, 1));
+    control.write_all(&cookie(7)).expect("sent");
+    assert_eq!(byte(&mut control), Some(9));
+    control.write_all(&frame(DOWN)).expect("sent");
+    assert_eq!(byte(&mut control), Some(10), "it waits for the stream");
+    // From another address, and from the same.
+    for address in [from(6, 6), from(1, 1)] {
+        let mut sniffer = connect(address, served.at);
+        sniffer.write_all(&cookie(7)).expect("sent");
+        assert_eq!(byte(&mut sniffer), Some(0xff), "denied");
+        assert_eq!(byte(&mut sniffer), None);
+    }
+    let mut data = proven(from(1, 2));
+    data.write_all(&cookie(7)).expect("sent");
+    assert_eq!([byte(&mut control), byte(&mut control)], [Some(1), Some(2)]);
+    assert!(byte(&mut data).is_some(), "its own stream may come from another address");
+}
+
+#[test]
+fn one_client_can_not_fill_the_log() {
+    let served = Served::new("");
+    let begun = Instant::now();
+    for n in 0..600 {
+        let mut test = Test::new(from(1, 1), served.at, n);
+        match n % 3 {
+            // Refused, …
+            0 => drop(test.control.write_all(b"nonsense of a stranger")),
+            // … broken off, …
+            1 => drop(test.introduced()),
+            // … a whole session.
+            _ => drop(test.running(UP, 1)),
+        }
+    }
+    good(served.at, 100_000);
+    let log = served.log.lock().expect("no panic");
+    let bytes: usize = log.iter().map(String::len).sum();
+    // 20 refusals and 100 sessions of two lines; then one and five in a second, and a line of what was left out.
+    let seconds = begun.elapsed().as_secs() as usize + 1;
+    assert!(log.len() <= 222 + 12 * seconds, "{} lines in {seconds} s", log.len());
+    assert!(bytes <= 25_000 + 1_500 * seconds, "{bytes} bytes in {seconds} s");
+}

@@ -1,0 +1,96 @@
+//! A server in a process of its own, so that its memory is its own: this test program once more.
+
+use quell_serve::{Config, Event, Limits, Server};
+use quell_sys::wait::Bell;
+use quell_wire::auth::Secret;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// By this the program knows that it is to be the server.
+const MARK: &str = "QUELL_HOSTILE_SERVER";
+
+/// With what a line of the server begins; the test harness prints others.
+const LINE: &str = "server: ";
+
+/// The secret of those that have one.
+pub const SECRET: &[u8] = b"correct horse battery staple";
+
+/// A server that runs until it is dropped.
+pub struct Served {
+    child: Child,
+    /// Where it listens.
+    pub at: SocketAddr,
+    /// What it told so far.
+    pub log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Served {
+    /// `limits` are words such as `rate=10000000` and `secret`.
+    pub fn new(limits: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("it runs"))
+            .args(["the_server_itself", "--exact", "--ignored", "--nocapture"])
+            .env(MARK, limits)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts again");
+        let out = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut lines = out
+            .lines()
+            .map_while(Result::ok)
+            .filter_map(|line| line.split_once(LINE).map(|(_, line)| line.to_owned()));
+        let at = lines.next().expect("it says where it listens").parse().expect("an address");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&log);
+        std::thread::spawn(move || {
+            lines.for_each(|line| to.lock().expect("no panic").push(line));
+        });
+        Self { child, at, log }
+    }
+
+    /// The most memory that it ever held at once, in bytes (`VmHWM`, proc(5)).
+    pub fn most_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it runs still");
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("it has memory");
+        let kib = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number");
+        kib * 1024
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may be gone already, which the test has found out otherwise.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The server's process.
+pub fn serve() {
+    let Ok(words) = std::env::var(MARK) else { return };
+    let mut limits = Limits::default();
+    let mut secret = None;
+    for word in words.split_whitespace() {
+        match word.split_once('=') {
+            Some(("rate", bits)) => limits.rate = Some(bits.parse().expect("a rate")),
+            Some(("handshake_ms", ms)) => {
+                limits.handshake_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
+            }
+            None if word == "secret" => secret = Secret::parse(SECRET).ok(),
+            _ => panic!("no limit is `{word}`"),
+        }
+    }
+    let bind = ([127, 0, 0, 1], 0).into();
+    let config = Config { bind, limits, secret, one_off: false, time_ns: None };
+    let mut server = Server::prepare(config).expect("a port");
+    server.give_up_rights("nobody").expect("rights can be given up");
+    let say = |text: &dyn std::fmt::Display| {
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{LINE}{text}").and_then(|()| out.flush());
+    };
+    say(&server.local());
+    let tell = |event: &Event| say(event);
+    server.run(&Bell::new().expect("a bell"), &tell).expect("it serves");
+}
