@@ -76,15 +76,22 @@ impl<'a> Live<'a> {
         if down {
             let _ = write!(head, "{:>14}", "down Mbit/s");
         }
+        // What follows is one direction's; of two it says whose.
+        let name = |text: &str, whose: &str| match up && down {
+            true => format!("{whose} {text}"),
+            false => text.to_owned(),
+        };
         match self.udp() {
             true if down => {
-                let _ = write!(head, "{:>12}{:>10}{:>12}", "packets", "lost", "jitter ms");
+                let packets = name("packets", "down");
+                let _ = write!(head, "{packets:>14}{:>10}{:>12}", "lost", "jitter ms");
             }
             true => {
-                let _ = write!(head, "{:>12}", "packets");
+                let _ = write!(head, "{:>14}", "packets");
             }
             false if up => {
-                let _ = write!(head, "{:>12}{:>10}{:>12}", "sent again", "RTT ms", "cwnd kB");
+                let again = name("sent again", "up");
+                let _ = write!(head, "{again:>14}{:>10}{:>12}", "RTT ms", "cwnd kB");
             }
             false => {}
         }
@@ -103,7 +110,7 @@ impl<'a> Live<'a> {
         if self.udp() {
             let marks: Vec<_> = of(!down).map(|lane| &lane.mark).collect();
             let packets: u64 = marks.iter().map(|m| m.moment.packets).sum();
-            let _ = write!(row, "{packets:>12}");
+            let _ = write!(row, "{packets:>14}");
             if down {
                 let lost: u64 = marks.iter().map(|m| m.moment.lost).sum();
                 let jitter = marks.iter().map(|m| m.jitter_ns).max().unwrap_or(0);
@@ -113,7 +120,7 @@ impl<'a> Live<'a> {
             let again: u64 = of(true).map(|lane| lane.mark.moment.retransmits).sum();
             let rtt = of(true).map(|lane| lane.mark.moment.srtt_us).max().unwrap_or(0);
             let cwnd: u64 = of(true).map(|lane| lane.mark.moment.cwnd).sum();
-            let _ = write!(row, "{again:>12}{:>10}{:>12}", ms(rtt as f64 / 1e3), cwnd / 1000);
+            let _ = write!(row, "{again:>14}{:>10}{:>12}", ms(rtt as f64 / 1e3), cwnd / 1000);
         }
         if interval.omitted {
             row += "  (does not count)";
@@ -628,6 +635,16 @@ mod tests {
         assert_eq!(fate(&all), "nothing is lost", "the last was still on its way");
         let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
         assert_eq!(fate(&some), "20.0 % of datagrams are lost");
+    }
+
+    #[test]
+    fn of_two_directions_each_column_says_whose_it_is() {
+        let at = "192.0.2.1:5201".parse().expect("an address");
+        let both = Plan { direction: Direction::Both, ..Plan::new("there", at) };
+        assert!(Live::new(&both).head().contains("up sent again"));
+        let udp = Plan { transport: Transport::Udp, ..both };
+        assert!(Live::new(&udp).head().contains("down packets"));
+        assert!(!Live::new(&Plan::new("there", at)).head().contains("up sent"));
     }
 
     #[test]
