@@ -7,7 +7,9 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
+use quell_sys::wall::realtime_ns;
 use quell_units::{Span, Tos};
+use quell_wire::stamp::{ReflectorPacket, SenderPacket};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -109,6 +111,35 @@ fn a_udp_stream_comes_back_with_delays_both_ways_and_the_reflectors_order() {
             assert!((up + down - rtt).abs() <= 1, "what the reflector took is no part: {rtt}");
         }
     }
+}
+
+#[test]
+fn losses_at_a_reflector_that_copies_our_numbers_have_no_direction() {
+    let reflector = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let echo =
+        UdpEcho { linger: Span::from_millis(300), ..echo_to(reflector.local_addr().unwrap()) };
+    let rows = Rows::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut bytes = [0; 500];
+            // Every eighth packet is not answered, and the last one sent ends it.
+            for n in 0..150 {
+                let (_, from) = reflector.recv_from(&mut bytes).unwrap();
+                let sent = SenderPacket::read(&bytes).unwrap();
+                let now = realtime_ns();
+                ReflectorPacket::reflect(&mut bytes, sent.seq, now, now, 64);
+                if n % 8 != 3 {
+                    reflector.send_to(&bytes, from).unwrap();
+                }
+            }
+        });
+        let client = UdpEchoClient::prepare(&echo, 2).unwrap();
+        client.run(&window(300), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+    });
+    let rows = rows.of("udp");
+    let count = |status| rows.iter().filter(|r| r.status == status).count();
+    assert_eq!((count(EchoStatus::Lost), count(EchoStatus::Ok)), (19, 131));
+    assert!(rows.iter().all(|r| r.up_order.is_none()), "it numbers nothing");
 }
 
 #[test]
