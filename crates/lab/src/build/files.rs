@@ -16,6 +16,12 @@ use std::path::Path;
 /// The folder that is there on every system, and is mounted on last.
 const SCRATCH: &str = "/sys";
 
+/// Where the system keeps its settings.
+const ETC: &str = "/etc";
+
+/// The system's own /etc, within the one that takes its place.
+const SYSTEM_ETC: &str = ".system";
+
 /// Says that there are no name servers. The C library then asks this host itself, which refuses at once.
 const NO_SERVERS: &str = "# Names are in /etc/hosts; there is no name server in this network.\n";
 
@@ -41,21 +47,46 @@ pub(crate) fn with_own_files<T: Send>(
     })
 }
 
-/// Puts the files in the place of the system's; on a system that lacks one, or does not let us, that one is left out.
-fn own_etc(hosts: &str) {
+/// Puts the files in the place of the system's; where it does not let us, they stay as they are. Gives whether all are in place.
+fn own_etc(hosts: &str) -> bool {
     let none = None::<&str>;
     if mount(Some("tmpfs"), SCRATCH, Some("tmpfs"), MsFlags::empty(), Some("mode=0755")).is_err() {
-        return;
+        return false;
     }
-    for (name, text) in [("hosts", hosts), ("resolv.conf", NO_SERVERS)] {
-        let own = Path::new(SCRATCH).join(name);
-        if std::fs::write(&own, text).is_ok() {
-            let place = Path::new("/etc").join(name);
-            let _ = mount(Some(&own), &place, none, MsFlags::MS_BIND, none);
+    let files = [("hosts", hosts), ("resolv.conf", NO_SERVERS)];
+    let mut placed = true;
+    for (name, text) in files {
+        placed &= std::fs::write(Path::new(SCRATCH).join(name), text).is_ok();
+    }
+    if files.iter().all(|(name, _)| Path::new(ETC).join(name).exists()) {
+        for (name, _) in files {
+            let (own, place) = (Path::new(SCRATCH).join(name), Path::new(ETC).join(name));
+            placed &= mount(Some(&own), &place, none, MsFlags::MS_BIND, none).is_ok();
         }
+    } else {
+        placed &= whole_etc(&files.map(|(name, _)| name)).is_ok();
     }
     // The files stay for as long as they are seen in /etc.
     let _ = umount2(SCRATCH, MntFlags::MNT_DETACH);
+    placed
+}
+
+/// A system that lacks one of the files, as a minimal one may, has nothing to mount it on, and its /etc may be read-only: the scratch
+/// folder becomes /etc, and all else in it leads to the system's own.
+fn whole_etc(own: &[&str]) -> std::io::Result<()> {
+    let none = None::<&str>;
+    let scratch = Path::new(SCRATCH);
+    let system = scratch.join(SYSTEM_ETC);
+    std::fs::create_dir(&system)?;
+    mount(Some(ETC), &system, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)?;
+    for entry in std::fs::read_dir(ETC)? {
+        let name = entry?.file_name();
+        if !own.iter().any(|own| name == *own) {
+            std::os::unix::fs::symlink(Path::new(SYSTEM_ETC).join(&name), scratch.join(&name))?;
+        }
+    }
+    mount(Some(scratch), ETC, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)?;
+    Ok(())
 }
 
 /// The names of all nodes, in the form of hosts(5).
@@ -76,6 +107,24 @@ fn hosts(network: &Network) -> String {
 #[cfg(test)]
 mod tests {
     use crate::topology::Topology;
+    use nix::mount::{MsFlags, mount};
+
+    #[test]
+    fn names_are_known_on_a_system_without_etc_hosts_too() {
+        let none = None::<&str>;
+        let seen = std::thread::spawn(move || {
+            nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)
+                .expect("tests need root, or: unshare --user --map-root-user cargo test");
+            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+            mount(Some("tmpfs"), "/etc", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+            std::fs::write("/etc/passwd", "the system's").unwrap();
+            assert!(super::own_etc("10.0.0.1 a\n"));
+            ["hosts", "resolv.conf", "passwd"].map(|name| {
+                std::fs::read_to_string(format!("/etc/{name}")).unwrap_or_else(|e| e.to_string())
+            })
+        });
+        assert_eq!(seen.join().unwrap(), ["10.0.0.1 a\n", super::NO_SERVERS, "the system's"]);
+    }
 
     #[test]
     fn every_node_is_known_by_its_name_in_both_families() {

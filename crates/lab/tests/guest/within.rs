@@ -226,6 +226,7 @@ fn eat() -> Result<(), String> {
 }
 
 fn hang() -> Result<(), String> {
+    write("ready", "")?;
     loop {
         std::hint::spin_loop();
     }
