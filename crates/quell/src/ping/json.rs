@@ -117,7 +117,9 @@ fn figures(value: &mut Value, tally: &Tally) {
             "drift_ppm": offset.drift_ppm(),
         })
     });
-    value["jitter_ms"] = tally.jitter_ms().into();
+    value["jitter_ms"] = tally.jitter_up_ms().or(tally.jitter_rtt_ms()).into();
+    value["jitter_rtt_ms"] = tally.jitter_rtt_ms().into();
+    value["jitter_up_ms"] = tally.jitter_up_ms().into();
     value["jitter_of"] = if tally.one_way() { "up" } else { "round-trip" }.into();
     value["queued_ms"] = spread(tally.queued.summary(1e6));
     value["left_late"] = json!({

@@ -96,7 +96,7 @@ fn cells(tally: &Tally) -> [String; 7] {
         rtt(1),
         rtt(2),
         rtt(3),
-        ms_or_dash(tally.jitter_ms()),
+        ms_or_dash(tally.jitter_rtt_ms()),
     ]
 }
 

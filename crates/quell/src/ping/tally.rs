@@ -181,11 +181,14 @@ impl Tally {
         (self.sent > 0).then(|| (self.sent - self.received) as f64 / self.sent as f64)
     }
 
-    /// Jitter of RFC 3550 in milliseconds, the mean of its running value: of the way there where each reply tells its time, else of
-    /// the round trip.
-    pub fn jitter_ms(&self) -> Option<f64> {
-        let jitter = if self.one_way() { &self.jitter_up } else { &self.jitter_rtt };
-        jitter.mean().map(|ns| ns / 1e6)
+    /// Jitter of the round trip in milliseconds: the mean of RFC 3550's |D|.
+    pub fn jitter_rtt_ms(&self) -> Option<f64> {
+        self.jitter_rtt.mean().map(|ns| ns / 1e6)
+    }
+
+    /// The same of the way there; none where not every reply told its time.
+    pub fn jitter_up_ms(&self) -> Option<f64> {
+        self.jitter_up.mean().filter(|_| self.one_way()).map(|ns| ns / 1e6)
     }
 
     /// How far the other end's clock is from ours, where it has one of its own and runs at a constant rate.
@@ -343,11 +346,13 @@ mod tests {
     }
 
     #[test]
-    fn jitter_is_of_the_way_there_where_each_reply_tells_it() {
+    fn jitter_of_the_round_trip_and_of_the_way_there_are_two_figures() {
         let swing = |n: u64| sample(n, Some(20 + n % 2), EchoStatus::Ok);
-        assert!(tally((0..500).map(swing)).jitter_ms().unwrap() > 0.9);
+        let pings = tally((0..20).map(swing));
+        assert_eq!((pings.jitter_rtt_ms(), pings.jitter_up_ms()), (Some(1.0), None));
         let steady = |n: u64| EchoSample { up_ns: Some(10), ..swing(n) };
-        assert_eq!(tally((0..500).map(steady)).jitter_ms(), Some(0.0));
+        let stamp = tally((0..20).map(steady));
+        assert_eq!((stamp.jitter_rtt_ms(), stamp.jitter_up_ms()), (Some(1.0), Some(0.0)));
     }
 
     #[test]

@@ -124,11 +124,11 @@ fn figures(tally: &Tally) -> String {
     }
     if let Some(rtt) = tally.rtt.summary(1e6) {
         let _ = writeln!(out, "  RTT, ms     {}", spread(&rtt));
-        let jitter = ms_or_dash(tally.jitter_ms());
-        let of = if tally.one_way() { " of the way there" } else { "" };
+        let jitter = ms_or_dash(tally.jitter_rtt_ms());
+        let there = tally.jitter_up_ms().map_or(String::new(), |up| format!(", there {}", ms(up)));
         let _ = writeln!(
             out,
-            "              mean {}   mdev {}   jitter{of} {jitter} (RFC 3550)",
+            "              mean {}   mdev {}   jitter {jitter}{there} (mean |D|, RFC 3550)",
             ms(rtt.mean),
             ms_or_dash(rtt.sd),
         );
