@@ -3,7 +3,7 @@
 //! **Rows of a one-way flow.** For each datagram that arrived one row `Ok` (a further copy: `Duplicate`), with the time it was sent,
 //! the one-way delay as `up_ns` and the order of arrival as `up_order`; no round trip. For each number that did not arrive although a
 //! later one did, one row `LostUp`, three seconds after the gap was noticed or at the end; its time is set evenly between those
-//! around the gap. What was lost behind the last arrival has no row: the sender's own count of packets tells it.
+//! around the gap. What arrives after that is `Late`, which takes the place of the `LostUp`. What was lost behind the last arrival has no row: the sender's own count of packets tells it.
 
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::{ArrivalOrder, Jitter};
@@ -92,6 +92,7 @@ impl SinkFlow {
         let copies = self.order.duplicates();
         self.order.push(seq);
         let is_copy = self.order.duplicates() > copies;
+        let mut status = if is_copy { EchoStatus::Duplicate } else { EchoStatus::Ok };
         if !is_copy {
             self.bytes += u64::from(bytes);
             self.early += u64::from(t_ns < 0);
@@ -103,12 +104,11 @@ impl SinkFlow {
                 self.open_gap(seq, t_ns);
                 self.next = seq.saturating_add(1);
                 self.newest_ns = t_ns;
-            } else {
-                self.fill_gap(seq);
+            } else if !self.fill_gap(seq) {
+                status = EchoStatus::Late;
             }
         }
         if self.each {
-            let status = if is_copy { EchoStatus::Duplicate } else { EchoStatus::Ok };
             self.rows.push(EchoSample {
                 up_ns,
                 up_order: Some(up_order),
@@ -128,12 +128,13 @@ impl SinkFlow {
         self.gaps.insert(self.next, Gap { end: seq, before, after: (seq, t_ns) });
     }
 
-    fn fill_gap(&mut self, seq: u64) {
+    /// Whether the number was still missing.
+    fn fill_gap(&mut self, seq: u64) -> bool {
         let Some((first, gap)) = self.gaps.range(..=seq).next_back().map(|(f, g)| (*f, *g)) else {
-            return;
+            return false;
         };
         if seq >= gap.end {
-            return;
+            return false;
         }
         self.gaps.remove(&first);
         if first < seq {
@@ -142,6 +143,7 @@ impl SinkFlow {
         if seq + 1 < gap.end {
             self.gaps.insert(seq + 1, gap);
         }
+        true
     }
 
     /// Gives up gaps that have been open for too long at `now_ns`, or all.
@@ -195,7 +197,7 @@ impl Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use EchoStatus::{Duplicate, LostUp, Ok};
+    use EchoStatus::{Duplicate, Late, LostUp, Ok};
 
     const MS: i64 = 1_000_000;
 
@@ -235,6 +237,19 @@ mod tests {
             flow.arrive(Datagram { seq, t_ns, up_ns: None, bytes: 100 });
         }
         assert_eq!((flow.packets(), flow.early()), (3, 2));
+    }
+
+    #[test]
+    fn what_arrives_after_it_was_given_up_was_late_and_not_lost() {
+        let mut flow = flow(true, &[0, 3]);
+        flow.give_up(Some(3030 * MS));
+        flow.arrive(Datagram { seq: 1, t_ns: 10 * MS, up_ns: Some(4000 * MS), bytes: 100 });
+        let mut samples = flow.take();
+        let got: Vec<_> = samples.iter().map(|r| (r.seq, r.status)).collect();
+        assert_eq!(got, [(0, Ok), (3, Ok), (1, LostUp), (2, LostUp), (1, Late)]);
+        quell_model::rows::latest(&mut samples);
+        let got: Vec<_> = samples.iter().map(|r| (r.seq, r.status)).collect();
+        assert_eq!(got, [(0, Ok), (3, Ok), (2, LostUp), (1, Late)]);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 /// |---|---|
 /// | 1 | manifest.json, samples.parquet, flows.parquet, queues.parquet, journal/ while it runs |
 /// | 2 | samples: added queued_ns, sent_late_ns. Tables of version 1 are read as if both were empty; unfinished runs of version 1, which still are journals, are not read |
-pub const FORMAT_VERSION: u32 = 2;
+/// | 3 | samples: the status `late`; a fact `stream/NAME/losses` |
+pub const FORMAT_VERSION: u32 = 3;
 
 /// `manifest.json` of a run folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

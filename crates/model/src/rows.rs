@@ -2,6 +2,7 @@
 //! stream's name.
 
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// What became of one probe packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -20,11 +21,13 @@ pub enum EchoStatus {
     Error,
     /// Sent so late before the end that a reply could not be awaited: not counted.
     Unfinished,
+    /// The reply came after the packet had been given up. Its row takes the place of the one that said it was lost.
+    Late,
 }
 
 impl EchoStatus {
     /// All statuses with the names that the tables use.
-    pub const NAMES: [(EchoStatus, &'static str); 7] = [
+    pub const NAMES: [(EchoStatus, &'static str); 8] = [
         (EchoStatus::Ok, "ok"),
         (EchoStatus::Duplicate, "duplicate"),
         (EchoStatus::Lost, "lost"),
@@ -32,6 +35,7 @@ impl EchoStatus {
         (EchoStatus::LostDown, "lost-down"),
         (EchoStatus::Error, "error"),
         (EchoStatus::Unfinished, "unfinished"),
+        (EchoStatus::Late, "late"),
     ];
 
     /// The name in tables and JSON.
@@ -44,6 +48,11 @@ impl EchoStatus {
         Self::NAMES.iter().find(|(_, n)| *n == name).map(|(s, _)| *s)
     }
 
+    /// Whether a reply to the packet came, be it late.
+    pub fn is_answered(self) -> bool {
+        matches!(self, EchoStatus::Ok | EchoStatus::Late)
+    }
+
     /// Whether the packet counts as lost.
     pub fn is_lost(self) -> bool {
         matches!(self, EchoStatus::Lost | EchoStatus::LostUp | EchoStatus::LostDown)
@@ -51,6 +60,7 @@ impl EchoStatus {
 }
 
 /// One probe packet of an echo-like probe (ICMP echo, UDP stream). One row a packet sent, one more for each duplicate.
+/// As events they may hold two of a packet: first that it was lost, then that it was late. [`latest`] leaves the second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EchoSample {
     /// When it was sent: nanoseconds since the start of the measurement.
@@ -100,6 +110,15 @@ impl EchoSample {
             bytes,
             status,
         }
+    }
+}
+
+/// Leaves of each packet what was said last: one that was late is no longer lost.
+pub fn latest(samples: &mut Vec<EchoSample>) {
+    let late: HashSet<u64> =
+        samples.iter().filter(|s| s.status == EchoStatus::Late).map(|s| s.seq).collect();
+    if !late.is_empty() {
+        samples.retain(|s| !(s.status.is_lost() && late.contains(&s.seq)));
     }
 }
 

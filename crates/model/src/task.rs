@@ -139,7 +139,7 @@ pub struct PingStream {
     pub size: u32,
     /// TOS or traffic class byte, ECN bits included.
     pub tos: Tos,
-    /// How long to wait for replies after the last packet.
+    /// How long a reply is waited for: in virtual time so long, else at most (as long as the round trips seen ask for).
     pub linger: Span,
 }
 
@@ -154,7 +154,7 @@ pub struct TcpPingStream {
     pub interval: Span,
     /// TOS or traffic class byte; TCP keeps the ECN bits for itself.
     pub tos: Tos,
-    /// How long to wait for answers after the last attempt.
+    /// How long a reply is waited for: in virtual time so long, else at most (as long as the round trips seen ask for).
     pub linger: Span,
 }
 
@@ -171,7 +171,7 @@ pub struct UdpEcho {
     pub size: u32,
     /// TOS or traffic class byte.
     pub tos: Tos,
-    /// How long to wait for replies after the last packet.
+    /// How long a reply is waited for: in virtual time so long, else at most (as long as the round trips seen ask for).
     pub linger: Span,
 }
 

@@ -3,17 +3,21 @@
 //! ```text
 //!            sent ──► waiting ──reply────────────────► Ok          (each further reply: Duplicate)
 //!              │         ├─────ICMP error────────────► Error
-//!              │         ├─────patience is over──────► Lost, LostUp, LostDown
+//!              │         ├─────patience is over──────► Lost, LostUp, LostDown ──reply after all──► Late
 //!              │         └─────the stream ends before► Unfinished
 //!              └─refused by the kernel──────────────► Error, or LostUp where a queue of this host dropped it
 //! ```
 //!
-//! Pure: times are told, nothing is read or sent. One row comes out for each packet, and one more for each duplicate. A reply after
-//! the patience is as good as none.
+//! Pure: times are told, nothing is read or sent. One row comes out for each packet, one more for each duplicate, and one more for each
+//! packet that was late: that one takes the place of the row that said it was lost.
 
-use crate::direction::{Counts, Direction};
+use crate::Patience;
+use crate::direction::{self, Counts, Direction, Losses};
 use quell_model::{EchoSample, EchoStatus};
 use std::collections::VecDeque;
+
+/// Packets that were given up and are known again when a reply comes after all.
+const MOST_GIVEN_UP: usize = 1 << 16;
 
 /// What a reply tells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,28 +75,40 @@ impl Packet {
 /// One stream's packets.
 #[derive(Debug)]
 pub struct Ledger {
-    patience_ns: i64,
+    patience: Patience,
     bytes: u32,
     /// Number of the first packet in `packets`; all before are settled.
     first: u64,
     packets: VecDeque<Packet>,
+    /// Packets that were given up and not answered since, ascending, with what was said of them.
+    given_up: VecDeque<(u64, Packet, EchoStatus)>,
     waiting: usize,
     arrived: u64,
     counts: Counts,
+    /// Packets that a queue of this host dropped.
+    dropped: u64,
+    /// Losses that are certain, once it is finished.
+    settled: Option<Losses>,
+    /// Packets of which the rows tell the direction.
+    told: Losses,
     rows: Vec<EchoSample>,
 }
 
 impl Ledger {
-    /// Nothing was sent. `bytes` is the size of the packets, `patience_ns` how long a reply is waited for.
-    pub fn new(bytes: u32, patience_ns: u64) -> Self {
+    /// Nothing was sent. `bytes` is the size of the packets, `patience` how long a reply is waited for.
+    pub fn new(bytes: u32, patience: Patience) -> Self {
         Self {
-            patience_ns: i64::try_from(patience_ns).unwrap_or(i64::MAX),
+            patience,
             bytes,
             first: 0,
             packets: VecDeque::new(),
+            given_up: VecDeque::new(),
             waiting: 0,
             arrived: 0,
             counts: Counts::new(),
+            dropped: 0,
+            settled: None,
+            told: Losses::default(),
             rows: Vec::new(),
         }
     }
@@ -112,6 +128,11 @@ impl Ledger {
         self.waiting
     }
 
+    /// How long a reply is waited for, by now.
+    pub fn patience_ns(&self) -> u64 {
+        self.patience.wait_ns()
+    }
+
     /// The next packet was sent at `t_ns`, `late_ns` after it was due. `epoch` is kept for the caller: see [`Ledger::sent_at`].
     pub fn sent(&mut self, t_ns: i64, epoch: u64, late_ns: u64) {
         let state = State::Waiting;
@@ -123,6 +144,8 @@ impl Ledger {
     pub fn refused(&mut self, t_ns: i64, late_ns: u64, dropped: bool) {
         let packet = Packet { t_ns, epoch: 0, late_ns, queued_ns: None, state: State::Failed };
         let status = if dropped { EchoStatus::LostUp } else { EchoStatus::Error };
+        self.dropped += u64::from(dropped);
+        self.told.up += u64::from(dropped);
         self.rows.push(packet.row(self.next(), self.bytes, status));
         self.packets.push_back(packet);
     }
@@ -134,40 +157,71 @@ impl Ledger {
         }
     }
 
-    /// How a packet was sent, if a reply to it still counts.
+    /// How a packet was sent, as long as it is remembered.
     pub fn sent_at(&self, seq: u64) -> Option<Sent> {
-        let packet = self.packets.get(usize::try_from(seq.checked_sub(self.first)?).ok()?)?;
+        let packet = match seq.checked_sub(self.first) {
+            Some(place) => self.packets.get(usize::try_from(place).ok()?)?,
+            None => &self.given_up[self.place_given_up(seq)?].1,
+        };
         Some(Sent { t_ns: packet.t_ns, epoch: packet.epoch, queued_ns: packet.queued_ns })
+    }
+
+    fn place_given_up(&self, seq: u64) -> Option<usize> {
+        self.given_up.binary_search_by_key(&seq, |(given_up, ..)| *given_up).ok()
     }
 
     /// A reply came.
     pub fn reply(&mut self, seq: u64, reply: Reply) {
         let down_order = self.arrived;
         self.arrived += 1;
-        let bytes = self.bytes;
-        let Some(packet) = self.packet(seq) else { return };
-        let status = match packet.state {
-            State::Waiting => EchoStatus::Ok,
-            State::Answered => EchoStatus::Duplicate,
-            State::Failed => return,
+        let (packet, status) = match seq.checked_sub(self.first) {
+            Some(_) => {
+                let Some(packet) = self.packet(seq) else { return };
+                let status = match packet.state {
+                    State::Waiting => EchoStatus::Ok,
+                    State::Answered => EchoStatus::Duplicate,
+                    State::Failed => return,
+                };
+                packet.state = State::Answered;
+                (*packet, status)
+            }
+            None => {
+                let Some(place) = self.place_given_up(seq) else { return };
+                let Some((_, packet, said)) = self.given_up.remove(place) else { return };
+                self.tell(said, -1);
+                (packet, EchoStatus::Late)
+            }
         };
-        packet.state = State::Answered;
-        let sample = EchoSample {
+        if status == EchoStatus::Ok {
+            self.waiting -= 1;
+        }
+        self.patience.saw(reply.rtt_ns);
+        let counted = direction::Packet { seq, t_ns: packet.t_ns };
+        match reply.up_order {
+            None => self.counts.answered_uncounted(),
+            Some(order) if status == EchoStatus::Duplicate => {
+                self.counts.answered_again(counted, reply.rtt_ns, order);
+            }
+            Some(order) => self.counts.answered(counted, reply.rtt_ns, order),
+        }
+        self.rows.push(EchoSample {
             rtt_ns: Some(reply.rtt_ns),
             up_ns: reply.up_ns,
             down_ns: reply.down_ns,
             up_order: reply.up_order,
             down_order: Some(down_order),
             seen_late_ns: reply.seen_late_ns,
-            ..packet.row(seq, bytes, status)
-        };
-        if status == EchoStatus::Ok {
-            self.waiting -= 1;
+            ..packet.row(seq, self.bytes, status)
+        });
+    }
+
+    /// Counts that a row tells a direction, or no longer does.
+    fn tell(&mut self, status: EchoStatus, by: i64) {
+        match status {
+            EchoStatus::LostUp => self.told.up = self.told.up.saturating_add_signed(by),
+            EchoStatus::LostDown => self.told.down = self.told.down.saturating_add_signed(by),
+            _ => {}
         }
-        if let Some(order) = reply.up_order {
-            self.counts.answered(seq, order);
-        }
-        self.rows.push(sample);
     }
 
     /// An error came back about a packet; whether it was still waited for.
@@ -182,45 +236,69 @@ impl Ledger {
         true
     }
 
-    /// Settles the packets whose patience is over at `now_ns`.
+    /// There was no room to wait any longer for a reply to this packet: nobody knows what became of it.
+    pub fn abandoned(&mut self, seq: u64) {
+        let Some(packet) = self.packet(seq).filter(|p| p.state == State::Waiting) else { return };
+        packet.state = State::Failed;
+        let packet = *packet;
+        self.waiting -= 1;
+        self.rows.push(packet.row(seq, self.bytes, EchoStatus::Unfinished));
+    }
+
+    /// Gives up the packets whose patience is over at `now_ns`.
     pub fn expire(&mut self, now_ns: i64) {
+        let patience_ns = i64::try_from(self.patience.wait_ns()).unwrap_or(i64::MAX);
         let over = self
             .packets
             .iter()
-            .take_while(|p| p.t_ns.saturating_add(self.patience_ns) <= now_ns)
+            .take_while(|p| p.t_ns.saturating_add(patience_ns) <= now_ns)
             .count();
-        if over == 0 {
+        let mut unanswered = self.unanswered();
+        let waiting = unanswered
+            .split_off(unanswered.partition_point(|packet| packet.seq < self.first + over as u64));
+        if unanswered.is_empty() {
+            self.packets.drain(..over);
+            self.first += over as u64;
+            self.counts.tidy(&waiting);
             return;
         }
-        let unanswered: Vec<u64> = (self.first..)
-            .zip(&self.packets)
-            .filter(|(_, p)| p.state == State::Waiting)
-            .map(|(seq, _)| seq)
-            .collect();
-        let directions = self.counts.directions(&unanswered);
-        let mut directions = unanswered.iter().zip(directions).peekable();
+        let directions = self.counts.gave_up(&unanswered, &waiting);
+        let mut directions = directions.into_iter();
         for _ in 0..over {
             let Some(packet) = self.packets.pop_front() else { break };
             let seq = self.first;
             self.first += 1;
-            if packet.state == State::Waiting {
-                self.waiting -= 1;
-                self.counts.gave_up(seq);
-                let direction = directions.next_if(|(s, _)| **s == seq).map(|(_, d)| d);
-                let status = match direction {
-                    Some(Direction::Up) => EchoStatus::LostUp,
-                    Some(Direction::Down) => EchoStatus::LostDown,
-                    Some(Direction::Unknown) | None => EchoStatus::Lost,
-                };
-                self.rows.push(packet.row(seq, self.bytes, status));
+            if packet.state != State::Waiting {
+                continue;
             }
+            self.waiting -= 1;
+            let status = match directions.next() {
+                Some(Direction::Up) => EchoStatus::LostUp,
+                Some(Direction::Down) => EchoStatus::LostDown,
+                Some(Direction::Unknown) | None => EchoStatus::Lost,
+            };
+            self.tell(status, 1);
+            self.rows.push(packet.row(seq, self.bytes, status));
+            if self.given_up.len() >= MOST_GIVEN_UP {
+                self.given_up.pop_front();
+            }
+            self.given_up.push_back((seq, packet, status));
         }
-        self.counts.settle(self.first);
+    }
+
+    /// Packets that are not given up and have no answer, in order.
+    fn unanswered(&self) -> Vec<direction::Packet> {
+        (self.first..)
+            .zip(&self.packets)
+            .filter(|(_, p)| p.state == State::Waiting)
+            .map(|(seq, p)| direction::Packet { seq, t_ns: p.t_ns })
+            .collect()
     }
 
     /// The stream ends at `now_ns`: what is still waiting is unfinished.
     pub fn finish(&mut self, now_ns: i64) {
         self.expire(now_ns);
+        self.settled = Some(self.losses());
         while let Some(packet) = self.packets.pop_front() {
             if packet.state == State::Waiting {
                 self.rows.push(packet.row(self.first, self.bytes, EchoStatus::Unfinished));
@@ -228,6 +306,17 @@ impl Ledger {
             self.first += 1;
         }
         self.waiting = 0;
+    }
+
+    /// How many packets were lost on which way, as far as that is certain, where that is more than the rows tell one by one.
+    pub fn more_losses(&self) -> Option<Losses> {
+        let counted = self.settled.unwrap_or_else(|| self.losses());
+        (counted != self.told).then_some(counted)
+    }
+
+    fn losses(&self) -> Losses {
+        let Losses { up, down } = self.counts.losses(&self.unanswered());
+        Losses { up: (up + self.dropped).max(self.told.up), down: down.max(self.told.down) }
     }
 
     /// The rows since the last call.
@@ -244,13 +333,18 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use EchoStatus::{Duplicate, Error, Lost, LostDown, LostUp, Ok, Unfinished};
+    use EchoStatus::{Duplicate, Error, Late, Lost, LostDown, LostUp, Ok, Unfinished};
+    use quell_units::Span;
 
     const MS: i64 = 1_000_000;
 
+    fn patience() -> Patience {
+        Patience::exactly(Span::from_millis(100))
+    }
+
     /// A stream of `count` packets, one every 10 ms, patience 100 ms.
     fn stream(count: i64) -> Ledger {
-        let mut ledger = Ledger::new(56, 100_000_000);
+        let mut ledger = Ledger::new(56, patience());
         for n in 0..count {
             ledger.sent(n * 10 * MS, 0, 0);
         }
@@ -258,7 +352,7 @@ mod tests {
     }
 
     fn reply(up_order: u64) -> Reply {
-        Reply { rtt_ns: 20_000_000, up_order: Some(up_order), ..Reply::default() }
+        Reply { rtt_ns: 5_000_000, up_order: Some(up_order), ..Reply::default() }
     }
 
     fn statuses(ledger: &mut Ledger) -> Vec<(u64, EchoStatus)> {
@@ -305,13 +399,59 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_after_the_patience_is_as_good_as_none() {
-        let mut ledger = stream(2);
-        ledger.expire(105 * MS);
-        assert_eq!(statuses(&mut ledger), [(0, Lost)]);
+    fn a_reply_after_the_patience_says_that_the_packet_was_late_and_not_lost() {
+        let mut ledger = stream(3);
+        ledger.expire(115 * MS);
+        assert_eq!(statuses(&mut ledger), [(0, Lost), (1, Lost)]);
+        ledger.reply(0, Reply { rtt_ns: 116_000_000, ..Reply::default() });
         ledger.reply(0, Reply::default());
-        ledger.reply(1, Reply::default());
-        assert_eq!(statuses(&mut ledger), [(1, Ok)]);
+        ledger.reply(2, Reply::default());
+        let rows = ledger.take();
+        let got: Vec<_> = rows.iter().map(|r| (r.seq, r.status, r.t_ns, r.rtt_ns)).collect();
+        assert_eq!(
+            got,
+            [(0, Late, 0, Some(116_000_000)), (2, Ok, 20 * MS, Some(0))],
+            "the second copy of what was given up is nothing"
+        );
+    }
+
+    #[test]
+    fn a_late_reply_takes_back_the_direction_that_was_told() {
+        let mut ledger = stream(8);
+        for (seq, order) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 5)] {
+            ledger.reply(seq, reply(order));
+        }
+        ledger.expire(130 * MS);
+        assert_eq!(ledger.take().last().map(|r| (r.seq, r.status)), Some((2, LostDown)));
+        ledger.reply(2, Reply { rtt_ns: 130_000_000, ..reply(2) });
+        assert_eq!(statuses(&mut ledger), [(2, Late)]);
+        ledger.finish(500 * MS);
+        assert_eq!(ledger.more_losses(), None, "6 and 7 are lost, and nobody knows where");
+    }
+
+    #[test]
+    fn the_patience_grows_with_the_round_trips() {
+        let mut ledger = Ledger::new(56, Patience::between(Span::from_millis(100), Span::MAX));
+        for n in 0..30 {
+            ledger.sent(n * 10 * MS, 0, 0);
+        }
+        ledger.reply(0, Reply { rtt_ns: 90_000_000, ..Reply::default() });
+        ledger.expire(150 * MS);
+        assert_eq!(statuses(&mut ledger), [(0, Ok)], "twice 90 ms are waited for");
+        ledger.expire(190 * MS);
+        assert_eq!(statuses(&mut ledger), [(1, Lost)]);
+    }
+
+    #[test]
+    fn losses_that_are_certain_in_number_but_not_one_by_one_are_told_at_the_end() {
+        let mut ledger = stream(20);
+        for seq in (0..20).filter(|s| ![5, 6].contains(s)) {
+            ledger.reply(seq, reply(if seq > 5 { seq - 1 } else { seq }));
+        }
+        ledger.finish(500 * MS);
+        let rows = ledger.take();
+        assert_eq!(rows.iter().filter(|r| r.status == Lost).count(), 2);
+        assert_eq!(ledger.more_losses(), Some(Losses { up: 1, down: 1 }));
     }
 
     #[test]
@@ -348,7 +488,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_a_packets_leaving_stands_in_its_row_whatever_became_of_it() {
-        let mut ledger = Ledger::new(56, 100_000_000);
+        let mut ledger = Ledger::new(56, patience());
         for (n, late) in [(0, 0), (1, 7), (2, 0)] {
             ledger.sent(n * 10 * MS, 0, late);
         }
@@ -367,7 +507,7 @@ mod tests {
 
     #[test]
     fn memory_is_that_of_the_patience_not_of_the_stream() {
-        let mut ledger = Ledger::new(56, 100_000_000);
+        let mut ledger = Ledger::new(56, patience());
         for n in 0..100_000 {
             ledger.sent(n * 10 * MS, 0, 0);
             ledger.reply(n as u64, reply(n as u64));

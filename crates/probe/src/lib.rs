@@ -3,6 +3,7 @@
 //! ```text
 //!   pure      ledger      what was sent, what came, what became of each packet
 //!             direction   on which way a packet was lost, by the reflector's count
+//!             patience    how long a reply is waited for, by the round trips so far
 //!             sessions    a reflector's counts
 //!             departures  packets on their way out of this host
 //!             clocks      by which clocks times came about
@@ -26,6 +27,7 @@ pub mod ledger;
 mod line;
 pub mod listener;
 pub mod options;
+pub mod patience;
 pub mod ping;
 mod prober;
 pub mod reflector;
@@ -35,6 +37,7 @@ pub mod udp;
 
 pub use listener::Listener;
 pub use options::{Options, TimedBy};
+pub use patience::Patience;
 pub use ping::Ping;
 pub use reflector::Reflector;
 pub use tcp::TcpPing;

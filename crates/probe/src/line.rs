@@ -46,6 +46,8 @@ pub(crate) enum Seen {
     Failed { seq: u64, errno: Errno },
     /// It left this host, after so long in its own queue.
     Left { seq: u64, queued_ns: u64 },
+    /// There was no room to wait any longer for what becomes of it.
+    Abandoned { seq: u64 },
 }
 
 /// One stream's socket.

@@ -1,6 +1,7 @@
 //! What a stream may be asked for beyond its task.
 
 use crate::ProbeError;
+use crate::patience::{self, Patience};
 use quell_sys::clock::is_virtual;
 use quell_sys::socket::Way;
 use quell_units::Span;
@@ -43,6 +44,20 @@ pub struct Options {
     pub other_clock: bool,
     /// Who times sending.
     pub timed_by: TimedBy,
+    /// How long replies are waited for, instead of the task's linger.
+    pub patience: Option<Patience>,
+}
+
+impl Options {
+    /// How long replies are waited for: in virtual time, where waiting costs nothing, the task's linger; else that is the most, and
+    /// what the round trips ask for is waited for.
+    pub(crate) fn patience(&self, linger: Span, interval: Span) -> Patience {
+        let patience = self.patience.unwrap_or_else(|| match is_virtual() {
+            true => Patience::exactly(linger),
+            false => Patience::between(linger.min(patience::LEAST), linger),
+        });
+        patience.for_packets_every(interval)
+    }
 }
 
 /// Refuses an interval of nothing.

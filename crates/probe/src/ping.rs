@@ -72,7 +72,7 @@ impl Ping {
         let streams = self.streams.into_iter().map(|(stream, options, line)| {
             let spec = StreamSpec {
                 interval_ns: stream.interval.nanos(),
-                linger_ns: stream.linger.nanos(),
+                patience: options.patience(stream.linger, stream.interval),
                 size: stream.size,
                 seed: rng.derive(&stream.stream).derive("pace").u64(),
                 count: options.count,

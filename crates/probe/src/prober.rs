@@ -14,9 +14,10 @@
 //! one-way delays are not given.
 
 use crate::clocks::Clocks;
+use crate::direction::Losses;
 use crate::ledger::{Ledger, Reply};
 use crate::line::{Answer, CLOCKS_APART_NS, Line, Seen, When};
-use crate::{Emit, ProbeError};
+use crate::{Emit, Patience, ProbeError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use quell_model::Event;
@@ -30,8 +31,6 @@ use std::collections::BTreeMap;
 
 /// How long after a stream's end packets that were held up may still leave.
 const GRACE_NS: u64 = 200_000_000;
-/// A reply is awaited at least this long.
-const LEAST_PATIENCE_NS: u64 = 1_000_000_000;
 /// Rows are not handed on more often than this.
 const LEAST_FLUSH_NS: u64 = 10_000_000;
 const MICROSECOND_NS: u64 = 1_000;
@@ -49,7 +48,6 @@ pub(crate) struct Stream<L> {
     clocks: Clocks,
     /// Errors by kind.
     errors: BTreeMap<String, u64>,
-    linger_ns: u64,
     /// When the last packet was sent.
     last_ns: u64,
 }
@@ -58,7 +56,7 @@ pub(crate) struct Stream<L> {
 pub(crate) struct StreamSpec {
     pub name: String,
     pub interval_ns: u64,
-    pub linger_ns: u64,
+    pub patience: Patience,
     pub size: u32,
     pub seed: u64,
     /// Most packets.
@@ -79,8 +77,7 @@ impl<L: Line> Stream<L> {
             seen: Vec::new(),
             clocks: Clocks::default(),
             errors: BTreeMap::new(),
-            ledger: Ledger::new(spec.size, spec.linger_ns.max(LEAST_PATIENCE_NS)),
-            linger_ns: spec.linger_ns,
+            ledger: Ledger::new(spec.size, spec.patience),
             last_ns: window.start_ns,
         })
     }
@@ -100,6 +97,7 @@ impl<L: Line> Stream<L> {
             match sent {
                 Ok(stamp) => {
                     let at_ns = self.left_at(before_ns, now_ns, stamp, wall);
+                    self.last_ns = self.last_ns.max(at_ns);
                     self.ledger.sent(window.t(at_ns), wall.steps(), late_ns);
                 }
                 Err(errno) => {
@@ -140,7 +138,7 @@ impl<L: Line> Stream<L> {
 
     /// When it next has something to do; none when it is over.
     fn due(&self, now_ns: u64, window: &Window) -> Option<u64> {
-        let awaited = self.last_ns.saturating_add(self.linger_ns);
+        let awaited = self.last_ns.saturating_add(self.ledger.patience_ns());
         match self.next(now_ns, window) {
             Some((_, due)) => Some(due),
             None => (self.ledger.waiting() > 0 && now_ns < awaited).then_some(awaited),
@@ -174,6 +172,7 @@ impl<L: Line> Stream<L> {
                     }
                 }
                 Seen::Left { seq, queued_ns } => self.ledger.queued(seq, queued_ns),
+                Seen::Abandoned { seq } => self.ledger.abandoned(seq),
             }
         }
         self.seen = seen;
@@ -238,7 +237,12 @@ impl<L: Line> Stream<L> {
         let clock = ("clock", self.clocks.to_string());
         let kinds: Vec<_> = self.errors.iter().map(|(kind, n)| format!("\"{kind}\":{n}")).collect();
         let errors = (!kinds.is_empty()).then(|| ("errors", format!("{{{}}}", kinds.join(","))));
-        for (what, value) in self.line.facts().into_iter().chain([clock]).chain(errors) {
+        let losses = self
+            .ledger
+            .more_losses()
+            .map(|Losses { up, down }| ("losses", format!("{{\"up\":{up},\"down\":{down}}}")));
+        let facts = self.line.facts().into_iter().chain([clock]).chain(errors).chain(losses);
+        for (what, value) in facts {
             let key = format!("stream/{}/{what}", self.name);
             emit(Event::Fact { when: "after".into(), key, value });
         }

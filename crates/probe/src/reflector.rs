@@ -7,6 +7,7 @@
 
 use crate::ProbeError;
 use crate::sessions::Sessions;
+use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::{Inbox, Udp};
 use quell_sys::wait::{Bell, came, readable, wait};
 use quell_sys::wall::realtime_ns;
@@ -62,7 +63,9 @@ impl Reflector {
             let Some((arrival, bytes)) = self.inbox.datagram_mut(n) else { continue };
             let Some(from) = arrival.from else { continue };
             let Some(packet) = SenderPacket::read(bytes) else { continue };
-            let seq = self.sessions.number(from, packet.ssid);
+            // What there is no room to count is answered in the stateless mode: with the sender's number.
+            let counted = self.sessions.number(from, packet.ssid, monotonic_ns());
+            let seq = counted.unwrap_or(packet.seq);
             let now = realtime_ns();
             let received = arrival.stamp_ns.unwrap_or(now);
             let ttl = arrival.ttl.unwrap_or(0);

@@ -1,22 +1,43 @@
 //! A reflector's counts: how many packets of each session it received (RFC 8762, section 4.1, stateful mode). Pure.
+//!
+//! ```text
+//!   room for 16,384 sessions, 512 of them for one source (an IPv4 address, an IPv6 /64)
+//!
+//!   a packet of a new session ──► room? ──────────────────────────► counted
+//!                                   │ no: one that was silent for a minute goes, the oldest first ──► counted
+//!                                   └ none was: answered without a count
+//! ```
+//!
+//! A session that lives is never forgotten for another one: its count would begin anew, and whoever measures would take that for losses.
+//! What finds no room is answered in the stateless mode of the RFC, which says that nothing was counted.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
 
-/// Sessions that are kept; beyond, the one that was silent longest is forgotten.
-const MOST: usize = 4096;
+/// Sessions that are kept.
+const MOST: usize = 16_384;
+/// Of these, for one source: twice as many streams as one `quell ping` may have.
+const MOST_OF_ONE: usize = 512;
+/// A session that was silent for so long makes room.
+const IDLE_NS: u64 = 60_000_000_000;
+
+type Key = (SocketAddr, u16);
 
 #[derive(Debug, Clone, Copy)]
 struct Session {
     received: u32,
-    /// Which packet of all it was that came last.
-    touched: u64,
+    /// Which packet of all it was that came last, and when.
+    touched: (u64, u64),
 }
 
 /// The sessions that a reflector knows.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    sessions: HashMap<(SocketAddr, u16), Session>,
+    sessions: HashMap<Key, Session>,
+    /// The same by their last packets, the one that was silent longest first.
+    by_age: BTreeMap<(u64, u64), Key>,
+    /// And those of each source.
+    of_source: HashMap<IpAddr, BTreeMap<(u64, u64), Key>>,
     packets: u64,
 }
 
@@ -26,25 +47,60 @@ impl Sessions {
         Self::default()
     }
 
-    /// A packet of a session came: how many came before. Wraps after 2^32.
-    pub fn number(&mut self, from: SocketAddr, ssid: u16) -> u32 {
+    /// A packet of a session came at `now_ns` of the monotonic clock: how many came before, which wraps after 2^32. None when there is no
+    /// room to count it.
+    pub fn number(&mut self, from: SocketAddr, ssid: u16, now_ns: u64) -> Option<u32> {
         self.packets += 1;
         let key = (from, ssid);
-        if self.sessions.len() >= MOST && !self.sessions.contains_key(&key) {
-            self.forget_one();
+        let known = self.sessions.get(&key).copied();
+        match known {
+            Some(session) => self.forget(key, session.touched),
+            None if !self.makes_room(source(from), now_ns) => return None,
+            None => {}
         }
-        let session = self.sessions.entry(key).or_insert(Session { received: 0, touched: 0 });
-        session.touched = self.packets;
-        let number = session.received;
-        session.received = number.wrapping_add(1);
-        number
+        let number = known.map_or(0, |session| session.received);
+        let touched = (self.packets, now_ns);
+        self.sessions.insert(key, Session { received: number.wrapping_add(1), touched });
+        self.by_age.insert(touched, key);
+        self.of_source.entry(source(from)).or_default().insert(touched, key);
+        Some(number)
     }
 
-    fn forget_one(&mut self) {
-        let oldest = self.sessions.iter().min_by_key(|(_, s)| s.touched).map(|(key, _)| *key);
-        if let Some(key) = oldest {
-            self.sessions.remove(&key);
+    /// Whether there is room for one more of a source, if need be where a silent one was.
+    fn makes_room(&mut self, source: IpAddr, now_ns: u64) -> bool {
+        let full = match self.of_source.get(&source) {
+            Some(own) if own.len() >= MOST_OF_ONE => own.first_key_value(),
+            _ if self.sessions.len() >= MOST => self.by_age.first_key_value(),
+            _ => return true,
+        };
+        let oldest = full.map(|(touched, key)| (*key, *touched));
+        match oldest.filter(|(_, (_, at))| now_ns.saturating_sub(*at) >= IDLE_NS) {
+            Some((key, touched)) => {
+                self.forget(key, touched);
+                true
+            }
+            None => false,
         }
+    }
+
+    fn forget(&mut self, key: Key, touched: (u64, u64)) {
+        self.sessions.remove(&key);
+        self.by_age.remove(&touched);
+        let source = source(key.0);
+        if let Some(own) = self.of_source.get_mut(&source) {
+            own.remove(&touched);
+            if own.is_empty() {
+                self.of_source.remove(&source);
+            }
+        }
+    }
+}
+
+/// Who it is that has all of these addresses: an IPv6 host has a whole /64.
+fn source(from: SocketAddr) -> IpAddr {
+    match from.ip().to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
+        v4 => v4,
     }
 }
 
@@ -52,22 +108,66 @@ impl Sessions {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_session_has_its_own_count() {
-        let mut sessions = Sessions::new();
-        let (a, b) = ("10.0.0.1:5".parse().unwrap(), "10.0.0.1:6".parse().unwrap());
-        let numbers = [(a, 1), (a, 1), (b, 1), (a, 2), (a, 1)].map(|(f, s)| sessions.number(f, s));
-        assert_eq!(numbers, [0, 1, 0, 0, 2]);
+    const SECOND: u64 = 1_000_000_000;
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().unwrap()
     }
 
     #[test]
-    fn a_crowd_of_strangers_takes_bounded_memory_and_does_not_displace_the_busy() {
+    fn each_session_has_its_own_count() {
         let mut sessions = Sessions::new();
-        let busy = "10.0.0.1:5".parse().unwrap();
-        for n in 0..10_000u32 {
-            assert_eq!(sessions.number(busy, 0), n);
-            sessions.number(SocketAddr::new([10, 1, (n >> 8) as u8, n as u8].into(), 9), 0);
+        let (a, b) = (at("10.0.0.1:5"), at("10.0.0.1:6"));
+        let numbers = [(a, 1), (a, 1), (b, 1), (a, 2), (a, 1)]
+            .map(|(from, ssid)| sessions.number(from, ssid, 0));
+        assert_eq!(numbers, [0, 1, 0, 0, 2].map(Some));
+    }
+
+    #[test]
+    fn a_stranger_with_ever_new_sessions_does_not_make_a_living_count_begin_anew() {
+        let mut sessions = Sessions::new();
+        let (slow, stranger) = (at("10.0.0.1:5"), at("10.9.9.9:7"));
+        for n in 0..100u32 {
+            // Ours sends a packet each 10 s, the stranger 5000 in between.
+            let now = u64::from(n) * 10 * SECOND;
+            assert_eq!(sessions.number(slow, 0, now), Some(n));
+            for m in 0..5000u16 {
+                sessions.number(stranger, m.wrapping_mul(13).wrapping_add(n as u16), now);
+            }
         }
-        assert!(sessions.sessions.len() <= MOST);
+        assert!(sessions.sessions.len() <= MOST_OF_ONE + 1, "{}", sessions.sessions.len());
+    }
+
+    #[test]
+    fn a_crowd_of_strangers_takes_bounded_memory_and_gets_no_count_before_others_are_silent() {
+        let mut sessions = Sessions::new();
+        let live = at("10.0.0.1:5");
+        let host = |n: u32| SocketAddr::new([10, 1, (n >> 8) as u8, n as u8].into(), 9);
+        for n in 0..65_536 {
+            assert_eq!(sessions.number(live, 0, SECOND), Some(n));
+            let counted = sessions.number(host(n), 0, SECOND);
+            assert_eq!(counted, (n < MOST as u32 - 1).then_some(0), "{n}");
+        }
+        assert_eq!(sessions.sessions.len(), MOST);
+        assert_eq!(sessions.number(live, 0, 50 * SECOND), Some(65_536));
+        // A minute later the silent ones make room, the oldest first, and the living one stays.
+        assert_eq!(sessions.number(host(60_000), 0, 61 * SECOND), Some(0));
+        assert_eq!(sessions.number(host(1), 0, 61 * SECOND), Some(1));
+        assert_eq!(sessions.number(live, 0, 61 * SECOND), Some(65_537));
+        assert_eq!(sessions.sessions.len(), sessions.by_age.len());
+        let of_sources: usize = sessions.of_source.values().map(BTreeMap::len).sum();
+        assert_eq!(sessions.sessions.len(), of_sources);
+    }
+
+    #[test]
+    fn the_addresses_of_an_ipv6_host_are_one_source() {
+        let mut sessions = Sessions::new();
+        let counted = (0..2000).filter(|n| {
+            let from = at(&format!("[2001:db8::{n:x}]:9"));
+            sessions.number(from, 0, 0).is_some()
+        });
+        assert_eq!(counted.count(), MOST_OF_ONE);
+        assert_eq!(sessions.number(at("[2001:db8:0:1::1]:9"), 0, 0), Some(0));
+        assert_eq!(source(at("[::ffff:10.0.0.1]:9")), source(at("10.0.0.1:9")));
     }
 }

@@ -75,7 +75,7 @@ impl TcpPing {
         let streams = self.streams.into_iter().map(|(stream, options, line)| {
             let spec = StreamSpec {
                 interval_ns: stream.interval.nanos(),
-                linger_ns: stream.linger.nanos(),
+                patience: options.patience(stream.linger, stream.interval),
                 size: 0,
                 seed: rng.derive(&stream.stream).derive("pace").u64(),
                 count: options.count,
@@ -91,8 +91,9 @@ impl TcpPing {
 impl ConnectLine {
     fn read(&mut self, ended: Ended) -> Option<Seen> {
         match ended.end {
-            // The answer may be one to the SYN that was sent again, after a second at the earliest: the first one got none.
-            _ if ended.repeated > 0 => return None,
+            // The SYN was sent again, after a second at the earliest. The kernel's measure, by the timestamp that the answer brings back,
+            // tells which one was answered. Without it, or where it was a later one, the first got no answer that is known.
+            _ if ended.repeated > 0 && !ended.is_answer_to_first() => return None,
             End::Open => self.open += 1,
             End::Refused => self.refused += 1,
             // The kernel sent it again and again, and gave up.
@@ -114,10 +115,15 @@ impl Line for ConnectLine {
         &mut self,
         seq: u64,
         _sent_ns: u64,
-        _seen: &mut Vec<Seen>,
+        seen: &mut Vec<Seen>,
     ) -> Result<Option<u64>, Errno> {
-        // Where nobody answers and they come fast, the oldest make room; they count as lost when their time is over.
-        self.settled(seq.saturating_sub(MOST_OPEN));
+        // Where nobody answers and they come fast, the oldest make room.
+        let room = seq.saturating_sub(MOST_OPEN);
+        if room > self.oldest {
+            self.oldest = room;
+            let abandoned = self.attempts.give_up_before(room);
+            seen.extend(abandoned.into_iter().map(|seq| Seen::Abandoned { seq }));
+        }
         self.attempts.begin(seq).map(|()| None)
     }
 

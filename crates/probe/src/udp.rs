@@ -14,6 +14,11 @@ use quell_units::Span;
 use quell_wire::stamp::{self, ReflectorPacket, SenderPacket, widen32};
 use std::os::fd::{AsFd, BorrowedFd};
 
+/// The number that the first packet carries. RFC 8762 begins at 0, as a reflector that counts does, so that a reflector that copies the
+/// sender's number (its stateless mode) could not be told from one that counts as long as nothing is lost. No reflector that counts looks at
+/// it.
+const FIRST: u64 = 1 << 30;
+
 /// Largest payload of UDP over IPv4 (65,535 less 20 and 8).
 const LARGEST: u32 = 65_507;
 
@@ -30,8 +35,7 @@ struct StampLine {
     socket: Udp,
     ssid: u16,
     packet: Vec<u8>,
-    /// How many packets the reflector's count was behind so far: it wraps after 2^32.
-    reflected: u64,
+    reflected: Reflected,
     /// Whether the reflector has a clock of its own.
     is_apart: bool,
 }
@@ -62,7 +66,7 @@ impl UdpEchoClient {
         let streams = self.streams.into_iter().map(|(echo, options, line, seed)| {
             let spec = StreamSpec {
                 interval_ns: echo.interval.nanos(),
-                linger_ns: echo.linger.nanos(),
+                patience: options.patience(echo.linger, echo.interval),
                 size: echo.size,
                 seed,
                 count: options.count,
@@ -99,7 +103,7 @@ impl StampLine {
         let ssid = rng.derive("ssid").u64() as u16;
         let packet = SenderPacket::template(echo.size as usize);
         let is_apart = options.other_clock && socket.local()?.ip() != echo.to.ip();
-        Ok(Self { socket, ssid, packet, reflected: 0, is_apart })
+        Ok(Self { socket, ssid, packet, reflected: Reflected::default(), is_apart })
     }
 }
 
@@ -109,19 +113,16 @@ impl Datagrams for StampLine {
     }
 
     fn send(&mut self, seq: u64, sent_ns: u64) -> Result<(), Errno> {
-        SenderPacket { seq: seq as u32, sent_ns, ssid: self.ssid }.write(&mut self.packet);
+        SenderPacket { seq: (seq + FIRST) as u32, sent_ns, ssid: self.ssid }
+            .write(&mut self.packet);
         self.socket.send(&self.packet)
     }
 
     fn read(&mut self, _arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer> {
         let packet = ReflectorPacket::read(bytes).filter(|p| p.ssid == self.ssid)?;
-        // The reflector counts what we sent, and perhaps copies that the network made: the count is near what it was.
-        let near = self.reflected.saturating_add(1 << 31);
-        let up_order = widen32(packet.seq, near).unwrap_or(u64::from(packet.seq));
-        self.reflected = self.reflected.max(up_order);
         Some(Answer {
-            seq: widen32(packet.sender_seq, next)?,
-            up_order: Some(up_order),
+            seq: sent_number(packet.sender_seq, next)?,
+            up_order: self.reflected.number(&packet),
             reflected_ns: Some((packet.received_ns, packet.sent_ns)),
         })
     }
@@ -133,6 +134,71 @@ impl Datagrams for StampLine {
 
     fn blamed(&self, error: &PathError, next: u64) -> Option<u64> {
         let quoted = error.quoted.first_chunk::<4>()?;
-        widen32(u32::from_be_bytes(*quoted), next)
+        sent_number(u32::from_be_bytes(*quoted), next)
+    }
+}
+
+/// Our number of the packet that carried this one.
+fn sent_number(short: u32, next: u64) -> Option<u64> {
+    widen32(short, next.saturating_add(FIRST))?.checked_sub(FIRST)
+}
+
+/// The numbers that a reflector gives.
+#[derive(Debug, Default)]
+struct Reflected {
+    /// The highest so far: they wrap after 2^32.
+    highest: u64,
+    /// It copies the sender's numbers, and counts nothing.
+    is_stateless: bool,
+}
+
+impl Reflected {
+    /// The reflector's own number of a packet; none where it does not count.
+    fn number(&mut self, packet: &ReflectorPacket) -> Option<u64> {
+        // A reflector may take to it later, when it has no room to count.
+        self.is_stateless = packet.seq == packet.sender_seq;
+        if self.is_stateless {
+            return None;
+        }
+        // It counts what we sent, and perhaps copies that the network made: the count is near what it was.
+        let near = self.highest.saturating_add(1 << 31);
+        let number = widen32(packet.seq, near).unwrap_or(u64::from(packet.seq));
+        self.highest = self.highest.max(number);
+        Some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_wire::stamp::BASE;
+
+    /// What comes back of our packet `seq`, when the reflector gives it this number.
+    fn reflected(seq: u64, number: impl Fn(u32) -> u32) -> ReflectorPacket {
+        let mut bytes = SenderPacket::template(BASE);
+        let sent = SenderPacket { seq: (seq + FIRST) as u32, sent_ns: 1, ssid: 2 };
+        sent.write(&mut bytes);
+        ReflectorPacket::reflect(&mut bytes, number(sent.seq), 3, 4, 64);
+        ReflectorPacket::read(&bytes).expect("it is whole")
+    }
+
+    #[test]
+    fn a_reflector_that_copies_our_number_does_not_count_and_one_that_counts_is_known_by_its_first_answer()
+     {
+        let mut counting = Reflected::default();
+        let numbers = [0, 1, 5].map(|seq| counting.number(&reflected(seq, |_| seq as u32)));
+        assert_eq!(numbers, [Some(0), Some(1), Some(5)]);
+        let mut copying = Reflected::default();
+        let numbers = [0, 1, 5].map(|seq| copying.number(&reflected(seq, |sent| sent)));
+        assert_eq!(numbers, [None; 3]);
+    }
+
+    #[test]
+    fn numbers_come_back_whole_also_behind_the_wrap() {
+        for seq in [0, 1, 3 << 30, (3 << 30) + 1, (1 << 32) + 7, (1 << 40) + 5] {
+            assert_eq!(sent_number((seq + FIRST) as u32, seq + 1), Some(seq));
+            assert_eq!(sent_number((seq + FIRST) as u32, seq + 1000), Some(seq));
+        }
+        assert_eq!(sent_number(0, 5), None, "it was never sent");
     }
 }

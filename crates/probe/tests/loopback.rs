@@ -7,7 +7,9 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
+use quell_sys::wall::realtime_ns;
 use quell_units::{Span, Tos};
+use quell_wire::stamp::{ReflectorPacket, SenderPacket};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -112,6 +114,35 @@ fn a_udp_stream_comes_back_with_delays_both_ways_and_the_reflectors_order() {
 }
 
 #[test]
+fn losses_at_a_reflector_that_copies_our_numbers_have_no_direction() {
+    let reflector = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let echo =
+        UdpEcho { linger: Span::from_millis(300), ..echo_to(reflector.local_addr().unwrap()) };
+    let rows = Rows::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut bytes = [0; 500];
+            // Every eighth packet is not answered, and the last one sent ends it.
+            for n in 0..150 {
+                let (_, from) = reflector.recv_from(&mut bytes).unwrap();
+                let sent = SenderPacket::read(&bytes).unwrap();
+                let now = realtime_ns();
+                ReflectorPacket::reflect(&mut bytes, sent.seq, now, now, 64);
+                if n % 8 != 3 {
+                    reflector.send_to(&bytes, from).unwrap();
+                }
+            }
+        });
+        let client = UdpEchoClient::prepare(&echo, 2).unwrap();
+        client.run(&window(300), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+    });
+    let rows = rows.of("udp");
+    let count = |status| rows.iter().filter(|r| r.status == status).count();
+    assert_eq!((count(EchoStatus::Lost), count(EchoStatus::Ok)), (19, 131));
+    assert!(rows.iter().all(|r| r.up_order.is_none()), "it numbers nothing");
+}
+
+#[test]
 fn where_nobody_answers_every_packet_is_an_error_with_its_own_row() {
     let gone = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap().local().unwrap();
     let rows = Rows::default();
@@ -124,7 +155,8 @@ fn where_nobody_answers_every_packet_is_an_error_with_its_own_row() {
 }
 
 #[test]
-fn a_reflector_that_hears_and_says_nothing_makes_every_packet_lost_or_unfinished() {
+fn a_reflector_that_hears_and_says_nothing_makes_every_packet_lost_after_the_time_that_was_asked_for()
+ {
     // It listens, and nobody runs it.
     let mute = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap();
     let rows = Rows::default();
@@ -133,10 +165,7 @@ fn a_reflector_that_hears_and_says_nothing_makes_every_packet_lost_or_unfinished
     client.run(&window(100), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     let rows = rows.of("udp");
     assert_eq!(rows.len(), 50);
-    assert!(
-        rows.iter().all(|r| r.status == EchoStatus::Unfinished),
-        "none was awaited for a second"
-    );
+    assert!(rows.iter().all(|r| r.status == EchoStatus::Lost), "50 ms were over: {rows:?}");
 }
 
 #[test]

@@ -86,9 +86,9 @@ pub struct PingArgs {
     /// The other ends have this machine's clock (containers, namespaces, the lab): one-way delays are exact
     #[arg(long)]
     pub one_clock: bool,
-    /// How long a reply is awaited before its packet counts as lost; at least 1s
-    #[arg(short = 'W', long, value_name = "TIME", default_value = "3s", value_parser = seconds)]
-    pub wait: Span,
+    /// How long a reply is awaited; what comes later is late, not lost [default: 3s, or twice the longest RTT so far, up to 60s]
+    #[arg(short = 'W', long, value_name = "TIME", value_parser = seconds)]
+    pub wait: Option<Span>,
     /// Keep every packet as a run, for `quell show`, `plot` and `report`
     #[arg(long)]
     pub save: bool,
@@ -329,13 +329,13 @@ fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
         .targets
         .iter()
         .zip(tallies)
-        .filter(|(_, tally)| tally.received == 0 && tally.sent > 0)
+        .filter(|(_, tally)| tally.answered() == 0 && tally.sent > 0)
         .map(|(target, _)| target.name.as_str())
         .collect();
     match silent[..] {
         [] => Ok(ExitCode::SUCCESS),
         _ => {
-            let refused = tallies.iter().all(|t| t.received == 0 && t.errors > 0);
+            let refused = tallies.iter().all(|t| t.answered() == 0 && t.errors > 0);
             let hint = match session.method {
                 Method::Udp if refused => {
                     "; is `quell serve` running there, bound to that address?"

@@ -264,7 +264,8 @@ fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
 
 /// The part that was lost one way; none where the direction of some loss is not known.
 fn one_way_loss(echo: &EchoResult, lost: u64) -> Option<f64> {
-    let known = echo.sent.checked_sub(echo.received)? == echo.lost_up + echo.lost_down;
+    let answered = echo.received + echo.received_late;
+    let known = echo.sent.checked_sub(answered)? == echo.lost_up + echo.lost_down;
     (known && echo.sent > 0).then(|| lost as f64 / echo.sent as f64)
 }
 

@@ -121,8 +121,9 @@ const fn kind(
     Kind { name, of, unit, factor, from, value }
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     kind("loss", "", "%", From::Loss, |r| r.loss),
+    kind("late", "", "%", From::Loss, |r| r.late),
     kind("jitter", "up", "ms", From::Loss, |r| r.jitter_up_ms),
     kind("jitter", "RTT", "ms", From::Loss, |r| r.jitter_rtt_ms),
     kind("delay", "up p50", "ms", From::OneWay, |r| r.up_p50_ms),
@@ -149,7 +150,7 @@ fn digits(unit: &str, estimate: &Estimate) -> usize {
 impl Kind {
     fn value(&self, row: &SummaryRow) -> Option<Value> {
         let estimate = (self.value)(row)?.scaled(self.factor);
-        let of_packets = !matches!(self.name, "loss" | "goodput" | "share");
+        let of_packets = !matches!(self.name, "loss" | "late" | "goodput" | "share");
         let of_a_minority = of_packets && row.of_a_minority;
         Some(Value { digits: digits(self.unit, &estimate), estimate, of_a_minority })
     }

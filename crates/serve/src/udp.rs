@@ -12,6 +12,7 @@
 use crate::hub::{Hub, Opened};
 use quell_probe::sessions::Sessions;
 use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::inbox::{Arrival, Inbox};
 use quell_sys::socket::shared::SharedUdp;
 use quell_sys::wait::{came, readable, wait};
@@ -113,7 +114,8 @@ pub fn reply(hello: &[u8]) -> [u8; 4] {
 fn reflect(port: &SharedUdp, sessions: &mut Sessions, arrival: &Arrival, bytes: &mut [u8]) -> bool {
     let Some(from) = arrival.from else { return false };
     let Some(packet) = SenderPacket::read(bytes) else { return false };
-    let seq = sessions.number(from, packet.ssid);
+    // What there is no room to count is answered in the stateless mode: with the sender's number.
+    let seq = sessions.number(from, packet.ssid, monotonic_ns()).unwrap_or(packet.seq);
     let now = realtime_ns();
     let received = arrival.stamp_ns.unwrap_or(now);
     ReflectorPacket::reflect(bytes, seq, received, now, arrival.ttl.unwrap_or(0));

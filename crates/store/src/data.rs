@@ -1,5 +1,6 @@
 //! What was measured in one cell, by stream: the form that analysis reads, whether it came from journals or from tables.
 
+use quell_model::rows::latest;
 use quell_model::{EchoSample, EchoStatus, Event, FlowSample, QueueSample, Side};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -195,6 +196,7 @@ impl Collector {
     /// Everything, in its fixed order.
     pub fn finish(self) -> CellData {
         let echoes = self.echoes.into_iter().map(|(stream, mut samples)| {
+            latest(&mut samples);
             samples.sort_by_key(echo_order);
             EchoSeries { stream, samples }
         });

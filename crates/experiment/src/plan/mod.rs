@@ -3,6 +3,7 @@
 //! Pure: the same experiment and seed give the same plans.
 
 mod tasks;
+mod waits;
 
 use crate::spec::{
     Change, Experiment, Probe, ProbesRun, QueueAt, QueueDirection, Scenario, Serves,
@@ -94,7 +95,14 @@ fn cell(
     }
     changes.sort_by_key(|c| c.at);
     lines(experiment, network, &changes)?;
-    let mut tasks = tasks::tasks(experiment, network, scenario, probes, seed)?;
+    let mut tasks = tasks::tasks(
+        experiment,
+        network,
+        scenario,
+        probes,
+        waits::longest(network, queues.len(), &changes),
+        seed,
+    )?;
     tasks.extend(sampling(experiment, network, &queues, &tasks));
     tasks.extend(socket_sampling(experiment, &tasks));
     let mut node_sysctl = scenario.sysctl.clone();

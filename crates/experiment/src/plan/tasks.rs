@@ -15,21 +15,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// How often flows report their state.
 const REPORT: Span = Span::from_millis(100);
 
-/// How long a probe waits for the last replies: longer than the worst queue of a modem that deserves the name.
-const LINGER: Span = Span::from_secs(3);
-
 /// Where nobody of ours listens.
 const DISCARD_PORT: u16 = 9;
 
 /// First port of servers; each gets its own.
 const FIRST_PORT: u16 = 5201;
 
-/// All tasks of a cell.
+/// All tasks of a cell. `linger` is how long its probes wait for replies.
 pub fn tasks(
     experiment: &Experiment,
     network: &Network,
     scenario: &Scenario,
     probes: &[&Probe],
+    linger: Span,
     seed: u64,
 ) -> Result<Vec<Task>, PlanError> {
     let mut maker = Maker {
@@ -38,6 +36,7 @@ pub fn tasks(
         port: FIRST_PORT,
         warm_up: experiment.warm_up,
         duration: experiment.duration,
+        linger,
         tasks: Vec::new(),
     };
     for name in &scenario.loads {
@@ -61,6 +60,7 @@ struct Maker<'a> {
     port: u16,
     warm_up: Span,
     duration: Span,
+    linger: Span,
     tasks: Vec<Task>,
 }
 
@@ -227,7 +227,7 @@ impl Maker<'_> {
             interval: ping.interval,
             size: size(&id, ping.size.get())?,
             tos: ping.tos,
-            linger: LINGER,
+            linger: self.linger,
         };
         let when = When { start_ns: 0, duration: self.duration };
         self.push(&id, &ping.from, when, TaskKind::Ping { streams: vec![stream] });
@@ -247,7 +247,7 @@ impl Maker<'_> {
             to: SocketAddr::new(to, port),
             interval: ping.interval,
             tos: ping.tos,
-            linger: LINGER,
+            linger: self.linger,
         };
         let when = When { start_ns: 0, duration: self.duration };
         self.push(&id, &ping.from, when, TaskKind::TcpPing { streams: vec![stream] });
@@ -266,7 +266,7 @@ impl Maker<'_> {
             interval: udp.rate.time_for(u64::from(size)),
             size,
             tos: udp.tos,
-            linger: LINGER,
+            linger: self.linger,
         };
         let when = When { start_ns: 0, duration: self.duration };
         self.push(&id, &udp.from, when, TaskKind::UdpEcho(echo));

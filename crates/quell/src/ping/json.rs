@@ -92,6 +92,7 @@ fn figures(value: &mut Value, tally: &Tally) {
     for (key, count) in [
         ("sent", tally.sent),
         ("received", tally.received),
+        ("received_late", tally.received_late),
         ("lost", tally.lost),
         ("lost_up", tally.lost_up),
         ("lost_down", tally.lost_down),

@@ -185,7 +185,7 @@ mod tests {
             interval: Span::from_millis(200),
             count: None,
             duration: None,
-            wait: Span::from_secs(1),
+            wait: None,
             way: quell_sys::socket::Way::default(),
             one_clock: false,
             seed: 1,

@@ -61,7 +61,7 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
         interval,
         count: None,
         duration: None,
-        wait: Span::ZERO,
+        wait: None,
         way: Way::default(),
         one_clock: false,
         seed: run.manifest.seed,

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use nix::errno::Errno;
 use quell_model::Event;
 use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
-use quell_probe::{Emit, Options, Ping, ProbeError, TcpPing, UdpEchoClient};
+use quell_probe::{Emit, Options, Patience, Ping, ProbeError, TcpPing, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::socket::Way;
@@ -71,8 +71,8 @@ pub struct Session {
     pub count: Option<u64>,
     /// How long packets are sent; none is without end.
     pub duration: Option<Span>,
-    /// How long a reply is awaited.
-    pub wait: Span,
+    /// How long a reply is awaited; none is as long as the path asks for.
+    pub wait: Option<Span>,
     /// By which own address and device packets leave.
     pub way: Way,
     /// Whether the other ends have this machine's clock.
@@ -119,9 +119,14 @@ impl Session {
             count: self.count,
             way: self.way.clone(),
             other_clock: !self.one_clock,
+            patience: Some(self.patience()),
             ..Options::default()
         };
         self.targets.iter().map(|t| (of(t), options.clone())).collect()
+    }
+
+    fn patience(&self) -> Patience {
+        self.wait.map_or(Patience::usual(), Patience::exactly)
     }
 
     fn icmp(&self, target: &Target) -> PingStream {
@@ -131,7 +136,7 @@ impl Session {
             interval: self.interval,
             size: target.size,
             tos: target.tos,
-            linger: self.wait,
+            linger: self.wait.unwrap_or(quell_probe::patience::LEAST),
         }
     }
 
@@ -142,7 +147,7 @@ impl Session {
             interval: self.interval,
             size: target.size,
             tos: target.tos,
-            linger: self.wait,
+            linger: self.wait.unwrap_or(quell_probe::patience::LEAST),
         }
     }
 
@@ -152,7 +157,7 @@ impl Session {
             to: target.to,
             interval: self.interval,
             tos: target.tos,
-            linger: self.wait,
+            linger: self.wait.unwrap_or(quell_probe::patience::LEAST),
         }
     }
 

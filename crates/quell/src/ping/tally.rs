@@ -17,13 +17,18 @@ pub const LATE_NS: u64 = 5_000_000;
 /// Most buckets that are remembered: no terminal is wider.
 const BUCKETS: usize = 500;
 
+/// Packets said to be lost of which it is remembered, should they come after all: as many as the prober knows again.
+const GIVEN_UP: usize = 1 << 16;
+
 /// One stream so far.
 #[derive(Debug, Clone)]
 pub struct Tally {
     /// Packets sent whose fate is known; those that the kernel refused count too.
     pub sent: u64,
-    /// Packets answered.
+    /// Packets answered in time.
     pub received: u64,
+    /// Packets answered after the time that an answer was waited for.
+    pub received_late: u64,
     /// Packets lost, wherever.
     pub lost: u64,
     /// Of these, known to be lost on the way there.
@@ -67,6 +72,8 @@ pub struct Tally {
     pub recent: Recent,
     jitter_rtt: Jitter,
     jitter_up: Jitter,
+    /// Packets that were said to be lost, and what was said.
+    given_up: BTreeMap<u64, EchoStatus>,
     /// One above the largest number that was answered.
     next: u64,
 }
@@ -77,6 +84,7 @@ impl Tally {
         Self {
             sent: 0,
             received: 0,
+            received_late: 0,
             lost: 0,
             lost_up: 0,
             lost_down: 0,
@@ -99,6 +107,7 @@ impl Tally {
             recent: Recent::new(interval_ns),
             jitter_rtt: Jitter::new(),
             jitter_up: Jitter::new(),
+            given_up: BTreeMap::new(),
             next: 0,
         }
     }
@@ -114,15 +123,22 @@ impl Tally {
                 self.unfinished += 1;
                 return;
             }
-            EchoStatus::Ok => self.answered(sample),
-            EchoStatus::Lost => self.lost += 1,
-            EchoStatus::LostUp => {
-                self.lost += 1;
-                self.lost_up += 1;
+            EchoStatus::Late => {
+                self.late_after_all(sample);
+                return;
             }
-            EchoStatus::LostDown => {
+            EchoStatus::Ok => {
+                self.received += 1;
+                self.take_answer(sample);
+            }
+            said @ (EchoStatus::Lost | EchoStatus::LostUp | EchoStatus::LostDown) => {
                 self.lost += 1;
-                self.lost_down += 1;
+                self.lost_up += u64::from(said == EchoStatus::LostUp);
+                self.lost_down += u64::from(said == EchoStatus::LostDown);
+                self.given_up.insert(sample.seq, said);
+                if self.given_up.len() > GIVEN_UP {
+                    self.given_up.pop_first();
+                }
             }
             EchoStatus::Error => self.errors += 1,
         }
@@ -140,6 +156,12 @@ impl Tally {
     pub fn fact(&mut self, what: &str, value: &str) {
         match what {
             "clocks" => self.apart = value == "apart",
+            "losses" => {
+                let told: BTreeMap<String, u64> = serde_json::from_str(value).unwrap_or_default();
+                let more = |way: &str, known: u64| told.get(way).map_or(known, |n| known.max(*n));
+                self.lost_up = more("up", self.lost_up).min(self.lost);
+                self.lost_down = more("down", self.lost_down).min(self.lost - self.lost_up);
+            }
             "clock" => self.clock = Some(value.to_owned()),
             "errors" => {
                 let kinds: BTreeMap<String, u64> = serde_json::from_str(value).unwrap_or_default();
@@ -150,8 +172,24 @@ impl Tally {
         }
     }
 
-    fn answered(&mut self, sample: &EchoSample) {
-        self.received += 1;
+    /// A packet that was said to be lost was answered after all; or it is of a run that was kept, which holds only this.
+    fn late_after_all(&mut self, sample: &EchoSample) {
+        self.received_late += 1;
+        self.take_answer(sample);
+        match self.given_up.remove(&sample.seq) {
+            Some(said) => {
+                self.lost -= 1;
+                self.lost_up -= u64::from(said == EchoStatus::LostUp);
+                self.lost_down -= u64::from(said == EchoStatus::LostDown);
+            }
+            None => {
+                self.sent += 1;
+                self.recent.take(sample.t_ns, sample.rtt_ns);
+            }
+        }
+    }
+
+    fn take_answer(&mut self, sample: &EchoSample) {
         if sample.seq < self.next {
             self.reordered += 1;
         }
@@ -176,9 +214,21 @@ impl Tally {
         }
     }
 
+    /// Packets answered, in time or late.
+    pub fn answered(&self) -> u64 {
+        self.received + self.received_late
+    }
+
     /// The part of the packets without an answer; none when none was sent.
     pub fn loss_ratio(&self) -> Option<f64> {
-        (self.sent > 0).then(|| (self.sent - self.received) as f64 / self.sent as f64)
+        (self.sent > 0).then(|| (self.sent - self.answered()) as f64 / self.sent as f64)
+    }
+
+    /// The part of the packets that delays are known of, where that is less than half of them: figures of so few must not pass for those
+    /// of all.
+    pub fn minority(&self) -> Option<f64> {
+        let answered = self.answered();
+        (answered > 0 && answered * 2 < self.sent).then(|| answered as f64 / self.sent as f64)
     }
 
     /// Jitter of the round trip in milliseconds: the mean of RFC 3550's |D|.
@@ -211,7 +261,7 @@ impl Tally {
 
     /// Whether each reply told its one-way delay.
     pub fn one_way(&self) -> bool {
-        self.received > 0 && self.up.count() == self.received
+        self.answered() > 0 && self.up.count() == self.answered()
     }
 }
 
@@ -336,6 +386,40 @@ mod tests {
         assert_eq!((got.lost_up, got.lost_down, got.errors, got.duplicates), (1, 2, 1, 1));
         assert_eq!(got.loss_ratio(), Some(5.0 / 7.0));
         assert_eq!(got.rtt.max(), Some(20 * MS), "a duplicate's time is not the packet's");
+    }
+
+    #[test]
+    fn a_packet_that_comes_after_it_was_given_up_is_late_and_no_longer_lost() {
+        use EchoStatus::{Late, LostDown, Ok};
+        let live =
+            [(0, Some(20), Ok), (1, None, LostDown), (2, None, LostDown), (1, Some(5000), Late)];
+        let kept = [(0, Some(20), Ok), (1, Some(5000), Late), (2, None, LostDown)];
+        for rows in [&live[..], &kept[..]] {
+            let got = tally(rows.iter().map(|(seq, rtt, status)| sample(*seq, *rtt, *status)));
+            assert_eq!((got.sent, got.received, got.received_late, got.lost), (3, 1, 1, 1));
+            assert_eq!((got.lost_down, got.loss_ratio()), (1, Some(1.0 / 3.0)));
+            assert_eq!(got.rtt.max(), Some(5000 * MS), "it is known how long it took");
+        }
+    }
+
+    #[test]
+    fn figures_of_few_packets_are_known_to_be_of_few() {
+        let fate = |n: u64, answered: u64| match n < answered {
+            true => sample(n, Some(20), EchoStatus::Ok),
+            false => sample(n, None, EchoStatus::Lost),
+        };
+        assert_eq!(tally((0..100).map(|n| fate(n, 15))).minority(), Some(0.15));
+        assert_eq!(tally((0..100).map(|n| fate(n, 50))).minority(), None);
+        assert_eq!(tally((0..100).map(|n| fate(n, 0))).minority(), None, "there are no figures");
+    }
+
+    #[test]
+    fn losses_that_are_known_by_count_only_are_told_at_the_end() {
+        let mut got = tally((0..5).map(|n| sample(n, None, EchoStatus::Lost)));
+        got.fact("losses", r#"{"up":3,"down":1}"#);
+        assert_eq!((got.lost, got.lost_up, got.lost_down), (5, 3, 1));
+        got.fact("losses", r#"{"up":9,"down":9}"#);
+        assert_eq!((got.lost_up, got.lost_down), (5, 0), "never more than were lost");
     }
 
     #[test]

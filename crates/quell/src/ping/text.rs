@@ -95,6 +95,7 @@ pub fn packet(stream: &str, width: usize, sample: &EchoSample) -> String {
         EchoStatus::LostDown => "  lost on the way back",
         EchoStatus::Error => "  error",
         EchoStatus::Unfinished => "  unfinished",
+        EchoStatus::Late => "  late, not lost",
     };
     line
 }
@@ -123,6 +124,13 @@ fn figures(tally: &Tally) -> String {
         let _ = writeln!(out, "  {:<10}  {n} × {kind}: {}", "errors", meaning(kind));
     }
     if let Some(rtt) = tally.rtt.summary(1e6) {
+        if let Some(part) = tally.minority() {
+            let _ = writeln!(
+                out,
+                "              the times are those of the {} % that came back: p50 is their median",
+                percent(part)
+            );
+        }
         let _ = writeln!(out, "  RTT, ms     {}", spread(&rtt));
         let jitter = ms_or_dash(tally.jitter_rtt_ms());
         let there = tally.jitter_up_ms().map_or(String::new(), |up| format!(", there {}", ms(up)));
@@ -175,7 +183,10 @@ fn counts(tally: &Tally) -> Vec<String> {
             (tally.lost_up, "on the way there"),
             (tally.lost_down, "on the way back"),
             // That a loss is a loss needs to be said only beside others.
-            (if unknown == tally.sent - tally.received { 0 } else { unknown }, "without an answer"),
+            (
+                if unknown == tally.sent - tally.answered() { 0 } else { unknown },
+                "without an answer",
+            ),
             (tally.errors, if tally.errors == 1 { "error" } else { "errors" }),
         ];
         let fates: Vec<String> =
@@ -185,6 +196,9 @@ fn counts(tally: &Tally) -> Vec<String> {
         }
     }
     let mut parts = vec![sent];
+    if tally.received_late > 0 {
+        parts.push(format!("{} late (answered, after the wait)", tally.received_late));
+    }
     if tally.duplicates > 0 {
         parts.push(count(tally.duplicates, "duplicate"));
     }
@@ -200,7 +214,12 @@ fn meaning(kind: &str) -> &str {
         "EHOSTUNREACH" => "no route to the host, or it does not answer on its link",
         "ENETUNREACH" => "no route to its network",
         "ECONNREFUSED" => "nobody listens there",
-        "EMSGSIZE" => "larger than the path takes (MTU)",
+        "EMSGSIZE" => {
+            "larger than the path takes (its MTU) and not to be cut up; take a smaller -s"
+        }
+        "ENOBUFS" => {
+            "a queue of this host was full, or too short for so large a packet (it counts as lost)"
+        }
         "EACCES" | "EPERM" => "forbidden, by a firewall as a rule",
         "EPROTO" => "the packet lived too short (TTL), or was malformed to somebody",
         "ENETDOWN" => "the device is down",

@@ -95,6 +95,57 @@ fn stamp_tells_each_way_its_delay_and_its_losses() {
 }
 
 #[test]
+fn losses_are_told_by_direction_where_packets_overtake_each_other() {
+    let line = "up = { delay = \"20ms\", jitter = \"15ms\", loss = \"1%\" }\n\
+                down = { delay = \"20ms\", jitter = \"10ms\", loss = \"1%\" }";
+    let udp = ["-m", "udp", "--one-clock", "-c", "50000", "-i", "20ms", "{b}"];
+    let (said, code) = ping(line, &udp);
+    assert_eq!(code, Some(0), "{said:#}");
+    let [up, down, lost] = ["lost_up", "lost_down", "lost"].map(|path| number(&said, 0, path));
+    // Four standard deviations around 1 % of 50,000, and of the rest.
+    near(up, 500.0, 89.0);
+    near(down, 495.0, 89.0);
+    // Only the last ones, behind which too little was answered, stay unknown.
+    assert!((0.0..=3.0).contains(&(lost - up - down)), "{said:#}");
+}
+
+#[test]
+fn an_answer_that_comes_after_the_time_that_was_asked_for_is_late_and_not_lost() {
+    // A round trip takes 800 ms.
+    let line = "both = { delay = \"400ms\" }";
+    for (wait, in_time) in [("500ms", 0.0), ("900ms", 20.0)] {
+        for method in [&["-m", "udp"][..], &["-m", "icmp"]] {
+            let arguments = [&["-c", "20", "-i", "100ms", "-W", wait, "{b}"], method].concat();
+            let (said, code) = ping(line, &arguments);
+            assert_eq!(code, Some(0), "{said:#}");
+            near(number(&said, 0, "received"), in_time, 0.0);
+            near(number(&said, 0, "lost"), if in_time > 0.0 { 0.0 } else { 3.0 }, 1.0);
+            near(number(&said, 0, "rtt_ms.p50"), 800.0, 0.01);
+        }
+    }
+}
+
+#[test]
+fn a_path_of_five_seconds_loses_nothing() {
+    let line = "both = { delay = \"2500ms\" }";
+    let (said, _) = ping(line, &["-c", "100", "-i", "100ms", "{b}"]);
+    // What was sent before the first answer was given up after 3 s, and came after all.
+    near(number(&said, 0, "received_late"), 20.0, 2.0);
+    near(number(&said, 0, "received"), 80.0, 2.0);
+    near(number(&said, 0, "lost"), 0.0, 0.0);
+    near(number(&said, 0, "rtt_ms.p50"), 5000.0, 0.01);
+}
+
+#[test]
+fn a_port_that_answers_after_more_than_a_second_is_not_lost() {
+    // The kernel sends each SYN again after a second; the answer tells by its timestamp which one it is to.
+    let line = "both = { delay = \"700ms\" }";
+    let (said, _) = ping(line, &["-m", "tcp", "-c", "20", "{b}:5201"]);
+    near(number(&said, 0, "received"), 20.0, 0.0);
+    near(number(&said, 0, "rtt_ms.p50"), 1400.0, 2.0);
+}
+
+#[test]
 fn a_host_that_is_cut_off_makes_the_exit_code_1() {
     let (said, code) = ping("both = { loss = \"100%\" }", &["-c", "20", "{b}"]);
     assert_eq!(code, Some(1), "{said:#}");

@@ -123,6 +123,29 @@ fn a_buffer_in_packets_loses_small_packets_too_and_one_in_bytes_lets_them_slip_i
 }
 
 #[test]
+fn a_deep_buffer_that_does_not_overflow_makes_packets_slow_and_loses_none() {
+    // For 10 s, 214 kB/s come to a line of 125 kB/s: its buffer of 1000 packets fills with some 890, of 7 s.
+    let text = "name = \"story\"\nduration = \"20s\"\nprobes-run = \"together\"\n\
+                [topology]\nhosts = [\"a\", \"c\", \"b\"]\nrouters = [\"r\"]\n\
+                [[topology.link]]\nname = \"la\"\nends = [\"a\", \"r\"]\n\
+                [[topology.link]]\nname = \"lc\"\nends = [\"c\", \"r\"]\n\
+                [[topology.link]]\nname = \"line\"\nends = [\"r\", \"b\"]\n\
+                up = { rate = \"1Mbit\", buffer = \"1000p\" }\n\
+                [[load]]\nname = \"flood\"\nkind = \"udp\"\nfrom = \"c\"\nto = \"b\"\nrate = \"1.6Mbit\"\n\
+                size = \"1400B\"\nstart = \"0s\"\nduration = \"10s\"\n\
+                [[scenario]]\nname = \"s\"\nloads = [\"flood\"]\n\
+                [[probe]]\nname = \"voice\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"32kbit\"\nsize = \"80B\"\n\
+                [[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"50ms\"\n";
+    let results = Desk::new().run(text, &[]);
+    for stream in ["voice", "ping"] {
+        near(results.number("s", stream, "loss_ratio"), 0.0, 0.0);
+        near(results.number("s", stream, "received_late"), 0.0, 0.0);
+        near(results.number("s", stream, "rtt_ms.max"), 7100.0, 700.0);
+        assert!(results.number("s", stream, "rtt_ms.p50") > 3000.0, "{:#}", results.json);
+    }
+}
+
+#[test]
 fn a_link_that_slows_down_at_10_s_carries_half_as_much_on_the_whole() {
     let text = two_hosts(
         "both = { rate = \"10Mbit\", delay = \"5ms\" }",

@@ -5,15 +5,18 @@ use super::one_way::by_one_clock;
 use super::{Clocks, Lateness, Spread};
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::{ArrivalOrder, Batch, Jitter, ipdv, summary};
+use std::collections::BTreeMap;
 
 /// What one echo stream showed in one cell. Packets sent while the loads warmed up don't count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EchoResult {
     /// Packets sent, those included that the kernel refused. Packets that ended too late to be awaited don't count.
     pub sent: u64,
-    /// Packets answered.
+    /// Packets answered in time.
     pub received: u64,
-    /// (sent − received) ÷ sent; none when nothing was sent.
+    /// Packets answered after the time that an answer was waited for.
+    pub received_late: u64,
+    /// (sent − received − received late) ÷ sent; none when nothing was sent.
     pub loss_ratio: Option<f64>,
     /// Packets sent and lost by stretches of the measurement.
     pub batches: Vec<Batch>,
@@ -88,13 +91,41 @@ impl EchoResult {
 
     /// Whether its delays are those of fewer than half of the packets that were sent: what they were for the others is not known.
     pub fn is_minority(&self) -> bool {
-        self.received > 0 && self.received * 2 < self.sent
+        let answered = self.received + self.received_late;
+        answered > 0 && answered * 2 < self.sent
     }
 
     /// The figures of one stream whose ends have clocks of their own.
     pub fn between_clocks(samples: &[EchoSample]) -> Self {
         let (samples, clocks) = by_one_clock(samples);
         Self { clocks, ..Self::of(&samples) }
+    }
+
+    /// The same with losses whose number is certain for each way although which packets they were is not: the probe's fact
+    /// `stream/NAME/losses`, as `{"up":3,"down":1}`. What can't be read says nothing.
+    pub fn with_losses(self, fact: Option<&str>) -> Self {
+        let told: Option<BTreeMap<String, u64>> = fact.and_then(|f| serde_json::from_str(f).ok());
+        let more = |way, known: u64| {
+            told.as_ref().and_then(|t| t.get(way)).map_or(known, |n| known.max(*n))
+        };
+        let lost = self.sent
+            - self.received
+            - self.received_late
+            - self.errors.min(self.sent - self.received - self.received_late);
+        let lost_up = more("up", self.lost_up).min(lost);
+        let lost_down = more("down", self.lost_down).min(lost - lost_up);
+        Self { lost_up, lost_down, ..self }
+    }
+
+    /// What has to be said where few answers stand for all packets.
+    pub fn minority(&self) -> Option<String> {
+        let answered = self.received + self.received_late;
+        self.is_minority().then(|| {
+            format!(
+                "delays are those of the {:.1} % of its packets that were answered; of the rest nobody knows them",
+                answered as f64 * 100.0 / self.sent as f64
+            )
+        })
     }
 
     /// The figures of one stream whose ends have the same clock.
@@ -105,8 +136,9 @@ impl EchoResult {
         let duplicates = count(EchoStatus::Duplicate);
         let sent = counted.len() as u64 - duplicates;
         let answered: Vec<&EchoSample> =
-            counted.iter().copied().filter(|s| s.status == EchoStatus::Ok).collect();
-        let received = answered.len() as u64;
+            counted.iter().copied().filter(|s| s.status.is_answered()).collect();
+        let received_late = count(EchoStatus::Late);
+        let received = answered.len() as u64 - received_late;
         let jitter_of = transit(&answered);
         let delays = |of: fn(&EchoSample) -> Option<f64>| {
             let values: Vec<f64> = answered.iter().filter_map(|s| of(s)).collect();
@@ -119,7 +151,8 @@ impl EchoResult {
         Self {
             sent,
             received,
-            loss_ratio: (sent > 0).then(|| (sent - received) as f64 / sent as f64),
+            received_late,
+            loss_ratio: (sent > 0).then(|| (sent - answered.len() as u64) as f64 / sent as f64),
             batches: batches(&counted),
             lost_up: count(EchoStatus::LostUp),
             lost_down: count(EchoStatus::LostDown),
@@ -155,7 +188,7 @@ fn batches(counted: &[&EchoSample]) -> Vec<Batch> {
         let part = (i128::from(sample.t_ns) - i128::from(first)) * i128::from(BATCHES) / length;
         let batch = &mut batches[part as usize];
         batch.sent += 1.0;
-        batch.lost += f64::from(u8::from(sample.status != EchoStatus::Ok));
+        batch.lost += f64::from(u8::from(!sample.status.is_answered()));
     }
     batches
 }

@@ -64,12 +64,15 @@ impl Results {
                 data,
             };
             for series in &data.echoes {
-                let key = format!("stream/{}/clocks", series.stream);
-                let apart = data.facts.iter().any(|f| f.key == key && f.value == "apart");
-                let result = match apart {
+                let fact = |what: &str| {
+                    let key = format!("stream/{}/{what}", series.stream);
+                    data.facts.iter().find(|f| f.key == key).map(|f| f.value.as_str())
+                };
+                let result = match fact("clocks") == Some("apart") {
                     true => EchoResult::between_clocks(&series.samples),
                     false => EchoResult::of(&series.samples),
                 };
+                let result = result.with_losses(fact("losses"));
                 let same = flows.iter().position(|(stream, _)| *stream == series.stream);
                 let flow = same.map(|at| flows.remove(at).1);
                 rows.push(row(series.stream.clone(), Some(Box::new(result)), flow));
@@ -103,7 +106,16 @@ impl Results {
             let said = r.flow()?.time.said()?;
             Some(format!("{}: the flow {} {said}", r.cell, r.stream))
         });
-        late.said().into_iter().chain(clocks).chain(brief(times.collect())).collect()
+        let minorities = echoes()
+            .filter_map(|(r, e)| Some(format!("{} ({}): {}", r.stream, r.cell, e.minority()?)));
+        let awaited = echoes().filter(|(_, e)| e.received_late > 0).map(|(r, e)| {
+            format!(
+                "{} ({}): {} of {} packets were answered after the time that an answer was waited for: late, not lost",
+                r.stream, r.cell, e.received_late, e.sent
+            )
+        });
+        let kinds = [minorities.collect(), awaited.collect(), times.collect()].map(brief);
+        late.said().into_iter().chain(clocks).chain(kinds.into_iter().flatten()).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! One-way delays where the two ends have clocks of their own: corrected by how far these are apart.
 
-use quell_model::{EchoSample, EchoStatus};
+use quell_model::EchoSample;
 use quell_stats::{ClockOffset, OffsetEstimator};
 
 /// The clocks that one-way delays are of.
@@ -22,7 +22,7 @@ pub enum Clocks {
 /// These packets with one-way delays by one clock.
 pub(crate) fn by_one_clock(samples: &[EchoSample]) -> (Vec<EchoSample>, Clocks) {
     let mut estimator = OffsetEstimator::new();
-    for s in samples.iter().filter(|s| s.status == EchoStatus::Ok) {
+    for s in samples.iter().filter(|s| s.status.is_answered()) {
         if let (Some(up), Some(down)) = (s.up_ns, s.down_ns) {
             estimator.push(s.t_ns, up, down);
         }
@@ -63,6 +63,7 @@ impl Clocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_model::EchoStatus;
 
     fn packets(theta: impl Fn(i64) -> i64) -> Vec<EchoSample> {
         let packet = |n: i64| EchoSample {

@@ -172,7 +172,7 @@ pub fn gaps(run: &Run) -> Vec<ScenarioGaps> {
     let (mut variations, mut between): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
     for (record, series) in echo_series(run) {
         let answered: Vec<&EchoSample> =
-            series.samples.iter().filter(|s| counts(s) && s.status == EchoStatus::Ok).collect();
+            series.samples.iter().filter(|s| counts(s) && s.status.is_answered()).collect();
         if answered.len() < 2 || any_one_way && !has_one_way(series) {
             continue;
         }

@@ -29,6 +29,8 @@ pub struct SummaryRow {
     pub way: Option<String>,
     /// Loss, as a part of 1.
     pub loss: Option<Estimate>,
+    /// Packets answered after the time that an answer was waited for, as a part of 1; none where there are none.
+    pub late: Option<Estimate>,
     /// Jitter of the way to the reflector in milliseconds.
     pub jitter_up_ms: Option<Estimate>,
     /// Jitter of the round trip in milliseconds, where the reflector tells no times.
@@ -95,6 +97,7 @@ impl Summary {
                 repeats: rows.len(),
                 way: first.flow().and_then(|f| f.way.clone()),
                 loss: loss(&rows),
+                late: echo(late).filter(|late| late.mean > 0.0).map(Estimate::at_most_all),
                 jitter_up_ms: echo(|e| e.jitter_up_ms),
                 jitter_rtt_ms: echo(|e| e.jitter_rtt_ms.filter(|_| e.jitter_up_ms.is_none())),
                 up_p50_ms: echo(|e| exact(e, &e.up_ms)),
@@ -113,6 +116,10 @@ impl Summary {
     pub fn find(&self, scenario: &str, stream: &str) -> Option<&SummaryRow> {
         self.rows.iter().find(|r| r.scenario == scenario && r.stream == stream)
     }
+}
+
+fn late(echo: &EchoResult) -> Option<f64> {
+    (echo.sent > 0).then(|| echo.received_late as f64 / echo.sent as f64)
 }
 
 fn loss(rows: &[&StreamResult]) -> Option<Estimate> {

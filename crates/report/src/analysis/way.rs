@@ -77,8 +77,8 @@ impl Carried {
                 within().filter(|s| of(s.status)).map(|s| f64::from(s.bytes)).sum()
             };
             // Answered or lost on the way back: both arrived there.
-            let there = bytes(|s| matches!(s, EchoStatus::Ok | EchoStatus::LostDown));
-            let back = bytes(|s| matches!(s, EchoStatus::Ok | EchoStatus::Duplicate));
+            let there = bytes(|s| s.is_answered() || s == EchoStatus::LostDown);
+            let back = bytes(|s| s.is_answered() || s == EchoStatus::Duplicate);
             carried.add(ways.there(&series.stream), there);
             carried.add(ways.back(&series.stream), back);
         }

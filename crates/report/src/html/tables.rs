@@ -118,9 +118,10 @@ pub(super) fn expectations(m: &Manifest) -> String {
 /// A column of the table of streams: its name, and its text for a stream.
 type StreamColumn = (&'static str, fn(&StreamResult) -> Option<String>);
 
-const STREAM_COLUMNS: [StreamColumn; 18] = [
+const STREAM_COLUMNS: [StreamColumn; 19] = [
     ("sent", |r| r.sent().map(|n| n.to_string())),
     ("received", |r| r.received().map(|n| n.to_string())),
+    ("late", |r| r.echo().map(|e| e.received_late.to_string())),
     ("loss, %", |r| r.loss_ratio().map(|l| format!("{:.2}", l * 100.0))),
     ("lost up / down", |r| r.echo().map(|e| format!("{} / {}", e.lost_up, e.lost_down))),
     ("duplicates", |r| r.echo().map(|e| e.duplicates.to_string())),

@@ -10,6 +10,7 @@
   const OK = STATUS.indexOf("ok");
   const DUPLICATE = STATUS.indexOf("duplicate");
   const UNFINISHED = STATUS.indexOf("unfinished");
+  const LATE = STATUS.indexOf("late");
   const SHORTEST = 1000; // ns of a window
 
   // ---- the data of one cell ------------------------------------------------------------------------------------------------------
@@ -21,16 +22,16 @@
       const status = raw.status ? core.decode(raw.status) : null;
       const is = (i) => (status ? status[i] : OK);
       // Of the line: answered packets only. Further replies and losses are drawn apart.
-      const y = status ? value.map((v, i) => (status[i] === OK ? v : NaN)) : value;
+      const y = status ? value.map((v, i) => ([OK, LATE].includes(status[i]) ? v : NaN)) : value;
       const lost = [];
-      if (status) for (let i = 0; i < t.length; i++) if (![OK, DUPLICATE, UNFINISHED].includes(status[i])) lost.push(i);
+      if (status) for (let i = 0; i < t.length; i++) if (![OK, LATE, DUPLICATE, UNFINISHED].includes(status[i])) lost.push(i);
       const column = (c) => (c ? core.decode(c) : null);
       return {
         name: raw.name, slot: raw.slot, t, y, value, status: is, lost, panel,
         lostAt: Float64Array.from(lost, (i) => t[i]),
         seq: column(raw.seq), up: column(raw.up), down: column(raw.down), bytes: column(raw.bytes),
         pyramid: new core.Pyramid(y),
-        shown: (i) => (is(i) === OK || is(i) === DUPLICATE ? value[i] : NaN),
+        shown: (i) => ([OK, LATE, DUPLICATE].includes(is(i)) ? value[i] : NaN),
       };
     };
   }

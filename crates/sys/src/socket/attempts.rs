@@ -54,11 +54,27 @@ pub struct Ended {
     pub rtt_ns: Option<u64>,
     /// How often the SYN was sent again.
     pub repeated: u32,
+    /// When the first SYN was sent: nanoseconds of the monotonic clock.
+    pub begun_ns: u64,
+}
+
+/// Half of the time after which a SYN is sent again (`TCP_TIMEOUT_INIT`, include/net/tcp.h).
+const HALF_REPEAT_NS: u64 = 500_000_000;
+
+impl Ended {
+    /// Whether it was the first SYN that was answered: then the kernel's measure is of all the time that passed, and not of at least a
+    /// second less.
+    pub fn is_answer_to_first(&self) -> bool {
+        let passed_ns = self.seen_ns.saturating_sub(self.begun_ns);
+        self.repeated == 0
+            || self.rtt_ns.is_some_and(|rtt| rtt.saturating_add(HALF_REPEAT_NS) > passed_ns)
+    }
 }
 
 #[derive(Debug)]
 struct Attempt {
     socket: Stream,
+    begun_ns: u64,
     /// The kernel knew the end at once, as it does on the loopback interface, and then.
     at_once: Option<(Errno, u64)>,
 }
@@ -94,6 +110,7 @@ impl Attempts {
     pub fn begin(&mut self, id: u64) -> Result<(), Errno> {
         let socket = self.socket().map_err(|error| error.errno)?;
         let (name, length) = sockaddr(self.to);
+        let begun_ns = monotonic_ns();
         // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
         let result =
             unsafe { libc::connect(socket.as_fd().as_raw_fd(), (&raw const name).cast(), length) };
@@ -105,7 +122,7 @@ impl Attempts {
             Err(errno) => return Err(errno),
         };
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLOUT, id))?;
-        self.open.insert(id, Attempt { socket, at_once });
+        self.open.insert(id, Attempt { socket, begun_ns, at_once });
         Ok(())
     }
 
@@ -123,9 +140,10 @@ impl Attempts {
         got == BATCH
     }
 
-    /// Gives up all attempts with a lower `id`.
-    pub fn give_up_before(&mut self, id: u64) {
-        self.open = self.open.split_off(&id);
+    /// Gives up all attempts with a lower `id`, and tells which.
+    pub fn give_up_before(&mut self, id: u64) -> Vec<u64> {
+        let kept = self.open.split_off(&id);
+        std::mem::replace(&mut self.open, kept).into_keys().collect()
     }
 }
 
@@ -152,7 +170,8 @@ impl Attempt {
         let repeated = number(RETRANSMITTED);
         // Their side is reset; ours leaves no TIME-WAIT.
         self.socket.reset();
-        Ended { id, end, seen_ns, rtt_ns: rtt_us.map(|us| u64::from(us) * 1000), repeated }
+        let rtt_ns = rtt_us.map(|us| u64::from(us) * 1000);
+        Ended { id, end, seen_ns, rtt_ns, repeated, begun_ns: self.begun_ns }
     }
 }
 
