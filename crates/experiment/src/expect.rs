@@ -18,10 +18,20 @@ use std::fmt;
 /// What can be claimed something about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Metric {
-    /// Share of packets lost, 0 to 1.
+    /// Share of packets lost on their whole way, 0 to 1.
     Loss,
-    /// RFC 3550 jitter, in seconds.
+    /// Share of packets lost on the way to the reflector, 0 to 1.
+    LossUp,
+    /// Share of packets lost on the way back, 0 to 1.
+    LossDown,
+    /// Jitter (the mean of RFC 3550's |D|), in seconds, of what has only one.
     Jitter,
+    /// Jitter of the way to the reflector, in seconds.
+    JitterUp,
+    /// Jitter of the way back, in seconds.
+    JitterDown,
+    /// Jitter of the round trip, in seconds.
+    JitterRtt,
     /// Least round-trip time, in seconds.
     RttMin,
     /// Mean round-trip time, in seconds.
@@ -36,7 +46,7 @@ pub enum Metric {
     RttMax,
     /// Goodput in bits per second.
     Goodput,
-    /// Share of all that was delivered in the cell, 0 to 1.
+    /// Share of all that was delivered in the cell over the same line in the same direction, 0 to 1.
     Share,
     /// Packets sent.
     Sent,
@@ -60,9 +70,14 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics with the names that claims use.
-    pub const NAMES: [(&'static str, Metric); 19] = [
+    pub const NAMES: [(&'static str, Metric); 24] = [
         ("loss", Metric::Loss),
+        ("loss.up", Metric::LossUp),
+        ("loss.down", Metric::LossDown),
         ("jitter", Metric::Jitter),
+        ("jitter.up", Metric::JitterUp),
+        ("jitter.down", Metric::JitterDown),
+        ("jitter.rtt", Metric::JitterRtt),
         ("rtt.min", Metric::RttMin),
         ("rtt.mean", Metric::RttMean),
         ("rtt.p50", Metric::RttP50),
@@ -88,9 +103,12 @@ impl Metric {
 
     fn unit(self) -> Unit {
         match self {
-            Metric::Loss | Metric::Share => Unit::Ratio,
+            Metric::Loss | Metric::LossUp | Metric::LossDown | Metric::Share => Unit::Ratio,
             Metric::Goodput => Unit::Rate,
             Metric::Jitter
+            | Metric::JitterUp
+            | Metric::JitterDown
+            | Metric::JitterRtt
             | Metric::RttMin
             | Metric::RttMean
             | Metric::RttP50

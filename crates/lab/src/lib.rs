@@ -19,3 +19,4 @@ pub mod kernel;
 pub mod line;
 pub mod supervise;
 pub mod topology;
+pub mod ways;

@@ -103,7 +103,8 @@ fn carry_out(
     begun: u64,
 ) -> Result<(), SuperviseError> {
     let mut built = build::build(plan)?;
-    for event in crate::facts::facts(&built, "before") {
+    let ways = crate::ways::facts(&built.network, &plan.tasks);
+    for event in crate::facts::facts(&built, "before").into_iter().chain(ways) {
         put(journal, &event)?;
     }
     let mut crew = Crew {

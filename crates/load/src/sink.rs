@@ -97,6 +97,9 @@ impl Sink {
             }
             if stopped {
                 for live in book.flows.values() {
+                    let key = format!("stream/{}/received-before", live.stream);
+                    let value = live.flow.early().to_string();
+                    emit(Event::Fact { when: "after".into(), key, value });
                     let line = format!("{}: {}", live.stream, live.flow.summary());
                     emit(Event::Output { task: self.task.clone(), stderr: false, line });
                 }

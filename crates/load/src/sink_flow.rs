@@ -44,6 +44,8 @@ pub(crate) struct SinkFlow {
     next: u64,
     newest_ns: i64,
     bytes: u64,
+    /// Datagrams, copies not counted, that were sent before the measurement began.
+    early: u64,
     arrivals: u64,
     gaps: BTreeMap<u64, Gap>,
     rows: Vec<EchoSample>,
@@ -59,6 +61,7 @@ impl SinkFlow {
             next: 0,
             newest_ns: 0,
             bytes: 0,
+            early: 0,
             arrivals: 0,
             gaps: BTreeMap::new(),
             rows: Vec::new(),
@@ -76,6 +79,11 @@ impl SinkFlow {
         self.order.arrived()
     }
 
+    /// Of these, those that were sent before the measurement began.
+    pub fn early(&self) -> u64 {
+        self.early
+    }
+
     /// A datagram arrived.
     pub fn arrive(&mut self, datagram: Datagram) {
         let Datagram { seq, t_ns, up_ns, bytes } = datagram;
@@ -87,6 +95,7 @@ impl SinkFlow {
         let mut status = if is_copy { EchoStatus::Duplicate } else { EchoStatus::Ok };
         if !is_copy {
             self.bytes += u64::from(bytes);
+            self.early += u64::from(t_ns < 0);
             self.size = bytes;
             if let Some(up) = up_ns {
                 self.jitter.push(up as f64);
@@ -167,7 +176,7 @@ impl SinkFlow {
         let arrived = self.order.arrived();
         let jitter = self.jitter.mean().map_or("unknown".into(), |j| format!("{:.3} ms", j / 1e6));
         format!(
-            "{arrived} of {} datagrams arrived, {} reordered, {} copies, jitter {jitter} (RFC 3550, mean)",
+            "{arrived} of {} datagrams arrived, {} reordered, {} copies, jitter {jitter} (mean |D|, RFC 3550)",
             self.next,
             self.order.reordered(),
             self.order.duplicates(),
@@ -219,6 +228,15 @@ mod tests {
         flow.give_up(None);
         assert_eq!(rows(&mut flow), [(3, LostUp, 30)], "between 2 and 5");
         assert!(flow.summary().starts_with("4 of 6 datagrams arrived, 1 reordered, 1 copies"));
+    }
+
+    #[test]
+    fn what_was_sent_while_loads_warmed_up_is_known_apart_also_when_it_comes_later() {
+        let mut flow = SinkFlow::new(false);
+        for (seq, t_ns) in [(0, -2 * MS), (2, MS), (1, -MS), (1, -MS)] {
+            flow.arrive(Datagram { seq, t_ns, up_ns: None, bytes: 100 });
+        }
+        assert_eq!((flow.packets(), flow.early()), (3, 2));
     }
 
     #[test]

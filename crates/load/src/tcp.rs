@@ -117,14 +117,10 @@ impl Client {
                 _ => format!("{}-{n}", spec.stream),
             })
             .collect();
-        if spec.direction == Direction::Up {
-            // That nothing has arrived yet is true whether or not the server will ever hear of the flow.
-            for name in &names {
-                emit(Event::Flow {
-                    stream: name.clone(),
-                    samples: vec![zero(window, begun, Side::Receiver)],
-                });
-            }
+        // That nothing has arrived yet is true whether or not the two will ever hear of each other; the flow's time begins here.
+        for name in &names {
+            let samples = vec![zero(window, begun, Side::Receiver)];
+            emit(Event::Flow { stream: name.clone(), samples });
         }
         let desk = Desk::new()?;
         // Rings when this task's time is over, also for workers that still connect.

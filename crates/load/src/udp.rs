@@ -136,7 +136,7 @@ impl Sender {
                         return Err(SysError::new(tried, errno).into());
                     }
                 }
-                report.sent(u64::from(self.spec.size));
+                report.sent(u64::from(self.spec.size), now);
                 pace.sent(now);
             }
             start = start.saturating_add(on).saturating_add(off);
@@ -163,6 +163,8 @@ struct Report<'a> {
     flush_ns: u64,
     bytes: u64,
     packets: u64,
+    /// Packets sent before the measurement began.
+    early: u64,
     samples: Vec<FlowSample>,
     emit: Emit<'a>,
 }
@@ -177,6 +179,7 @@ impl<'a> Report<'a> {
             flush_ns: begun_ns.saturating_add(FLUSH_NS),
             bytes: 0,
             packets: 0,
+            early: 0,
             samples: Vec::new(),
             emit,
         };
@@ -188,9 +191,10 @@ impl<'a> Report<'a> {
         report
     }
 
-    fn sent(&mut self, bytes: u64) {
+    fn sent(&mut self, bytes: u64, at_ns: u64) {
         self.bytes += bytes;
         self.packets += 1;
+        self.early += u64::from(self.window.t(at_ns) < 0);
     }
 
     /// Catches up with the ticks up to now: nothing was sent since the last packet. Whether there was one.
@@ -226,5 +230,7 @@ impl<'a> Report<'a> {
     fn finish(&mut self, end_ns: u64) {
         self.look(end_ns);
         self.flush();
+        let key = format!("stream/{}/sent-before", self.stream);
+        (self.emit)(Event::Fact { when: "after".into(), key, value: self.early.to_string() });
     }
 }

@@ -9,7 +9,7 @@ use quell_experiment::run::{Finished, STOPPED};
 use quell_experiment::spec::{Experiment, Load, Probe, load_file};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellId, CellRecord, CellStatus, Manifest, Outcome, TaskRecord};
-use quell_report::analysis::{EchoResult, FlowResult, Results, StreamKind, StreamResult};
+use quell_report::analysis::{EchoResult, FlowResult, Results, StreamResult};
 use quell_report::{figures, html, json, table};
 use quell_store::{Run, RunState, RunSummary};
 use quell_wire::text::printable;
@@ -212,9 +212,6 @@ impl Evidence for Table<'_> {
                     || r.cell.probe == "all"
                     || !self.experiment.probe.iter().any(|p| p.name() == source.probe)
             })
-            // Of a flow whose single packets were reported too, the counts are the flow's and the delays the packets'.
-            .filter(|r| value(r, source.metric).is_some() || !self.has_twin(r))
-            .filter(|r| !(is_count(source.metric) && r.echo().is_some() && self.has_twin(r)))
             .map(|r| Measured {
                 scenario: r.cell.scenario.clone(),
                 stream: r.stream.clone(),
@@ -225,22 +222,16 @@ impl Evidence for Table<'_> {
     }
 }
 
-impl Table<'_> {
-    /// Whether the stream has another row in the same cell.
-    fn has_twin(&self, row: &StreamResult) -> bool {
-        let same = |r: &&StreamResult| r.cell == row.cell && r.stream == row.stream;
-        self.results.rows.iter().filter(same).count() > 1
-    }
-}
-
-fn is_count(metric: Metric) -> bool {
-    matches!(metric, Metric::Loss | Metric::Sent | Metric::Received)
-}
-
+/// Of a flow whose single packets were reported too, the counts are the flow's and the delays the packets'.
 fn value(row: &StreamResult, metric: Metric) -> Option<f64> {
-    match &row.kind {
-        StreamKind::Echo(echo) => echo_value(echo, metric),
-        StreamKind::Flow(flow) => flow_value(flow, metric),
+    match metric {
+        Metric::Loss => row.loss_ratio(),
+        Metric::Sent => row.sent().map(|n| n as f64),
+        Metric::Received => row.received().map(|n| n as f64),
+        _ => row
+            .flow()
+            .and_then(|flow| flow_value(flow, metric))
+            .or_else(|| echo_value(row.echo()?, metric)),
     }
 }
 
@@ -248,8 +239,12 @@ fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
     let rtt = echo.rtt_ms.as_ref();
     let seconds = |ms: f64| ms / 1e3;
     match metric {
-        Metric::Loss => echo.loss_ratio,
-        Metric::Jitter => echo.jitter_ms.map(seconds),
+        Metric::Jitter => echo.jitter_ms().map(seconds),
+        Metric::JitterUp => echo.jitter_up_ms.map(seconds),
+        Metric::JitterDown => echo.jitter_down_ms.map(seconds),
+        Metric::JitterRtt => echo.jitter_rtt_ms.map(seconds),
+        Metric::LossUp => one_way_loss(echo, echo.lost_up),
+        Metric::LossDown => one_way_loss(echo, echo.lost_down),
         Metric::RttMin => rtt.map(|r| seconds(r.min)),
         Metric::RttMean => rtt.map(|r| seconds(r.mean)),
         Metric::RttP50 => rtt.map(|r| seconds(r.p50)),
@@ -258,25 +253,27 @@ fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
         Metric::RttMax => rtt.map(|r| seconds(r.max)),
         Metric::UpP50 => echo.up_ms.as_ref().map(|d| seconds(d.p50)),
         Metric::DownP50 => echo.down_ms.as_ref().map(|d| seconds(d.p50)),
-        Metric::Sent => Some(echo.sent as f64),
-        Metric::Received => Some(echo.received as f64),
         Metric::Duplicates => Some(echo.duplicates as f64),
         Metric::Reordered => {
             Some((echo.reordered_up.unwrap_or(0) + echo.reordered_down.unwrap_or(0)) as f64)
         }
         Metric::LostUp => Some(echo.lost_up as f64),
         Metric::LostDown => Some(echo.lost_down as f64),
-        Metric::Goodput | Metric::Share | Metric::Retransmits => None,
+        _ => None,
     }
+}
+
+/// The part that was lost one way; none where the direction of some loss is not known.
+fn one_way_loss(echo: &EchoResult, lost: u64) -> Option<f64> {
+    let answered = echo.received + echo.received_late;
+    let known = echo.sent.checked_sub(answered)? == echo.lost_up + echo.lost_down;
+    (known && echo.sent > 0).then(|| lost as f64 / echo.sent as f64)
 }
 
 fn flow_value(flow: &FlowResult, metric: Metric) -> Option<f64> {
     match metric {
-        Metric::Loss => flow.loss_ratio,
         Metric::Goodput => flow.goodput_mbps.map(|m| m * 1e6),
         Metric::Share => flow.share,
-        Metric::Sent => flow.sent.map(|n| n as f64),
-        Metric::Received => flow.received.map(|n| n as f64),
         Metric::Retransmits => flow.retransmits.map(|n| n as f64),
         _ => None,
     }

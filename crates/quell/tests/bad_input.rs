@@ -383,6 +383,8 @@ fn a_claim_that_can_not_be_checked_is_refused() {
         ("full.ping.rtt.p99 < x * idle.ping.rtt.p99", &["`x` is not a factor"]),
         ("full.ping.rtt.p99 < 0.5 * full.call.loss", &["the same unit"]),
         ("full.ping.goodput > 1Mbit", &["`ping` is a ping", "rtt.p99"]),
+        ("full.call.jitter < 5ms", &["three things", "`jitter.up`, `jitter.down` or `jitter.rtt`"]),
+        ("full.ping.jitter.up < 5ms", &["`ping` is a ping", "jitter.rtt"]),
         ("full.ping/other.rtt.p99 < 5ms", &["no stream `other`", "ping"]),
         ("full.bulk/bulk-4.goodput > 5kbit", &["no stream `bulk-4`", "bulk-3"]),
         ("idle.bulk.goodput > 1Mbit", &["load `bulk`", "scenario `idle`"]),
@@ -393,7 +395,7 @@ fn a_claim_that_can_not_be_checked_is_refused() {
         with_line(&line, &[&format!("expect \"{claim}\"")]);
     }
     let desk = Desk::new();
-    let good = "expect = [\"*.ping.rtt.p99 < 1s\", \"full.bulk/bulk-3.goodput > 5kbit\", \"*.bulk.share <= 100%\"]";
+    let good = "expect = [\"*.ping.rtt.p99 < 1s\", \"full.bulk/bulk-3.goodput > 5kbit\", \"*.bulk.share <= 100%\", \"full.ping.jitter < 1s\", \"full.call.jitter.up < 1s\"]";
     desk.write("good.toml", format!("{good}\n{BASE}"));
     desk.quell(&["check", "good.toml"]).fine();
 }

@@ -2,7 +2,7 @@
 //!
 //! The keys are a promise: they may be joined by more, and don't go away. A value that does not apply is null.
 
-use crate::analysis::{Clocks, Lateness, Results, Spread, StreamResult};
+use crate::analysis::{Clocks, Lateness, OwnTime, Results, Spread, StreamResult};
 use quell_model::Manifest;
 use quell_model::manifest::ExpectationRecord;
 use serde::Serialize;
@@ -42,7 +42,16 @@ struct Row<'a> {
     rtt_ms: Option<Times>,
     goodput_mbps: Option<f64>,
     share: Option<f64>,
+    jitter_of: Option<&'static str>,
+    jitter_up_ms: Option<f64>,
+    jitter_down_ms: Option<f64>,
+    jitter_rtt_ms: Option<f64>,
     jitter_last_ms: Option<f64>,
+    way: Option<&'a str>,
+    carried_mbps: Option<f64>,
+    flow_from_s: Option<f64>,
+    flow_to_s: Option<f64>,
+    delays_of_a_minority: Option<bool>,
     lost_up: Option<u64>,
     lost_down: Option<u64>,
     errors: Option<u64>,
@@ -123,6 +132,10 @@ impl<'a> Row<'a> {
     fn of(result: &'a StreamResult) -> Self {
         let (echo, flow) = (result.echo(), result.flow());
         let times = |spread: Option<&Spread>| spread.map(Times::from);
+        let part = flow.and_then(|f| match f.time {
+            OwnTime::Part(from, to) => Some((from, to)),
+            OwnTime::Whole | OwnTime::Never => None,
+        });
         Self {
             scenario: &result.cell.scenario,
             probe: &result.cell.probe,
@@ -132,10 +145,19 @@ impl<'a> Row<'a> {
             received: result.received(),
             received_late: echo.map(|e| e.received_late),
             loss_ratio: result.loss_ratio().map(tidy),
-            jitter_ms: echo.and_then(|e| e.jitter_ms).map(tidy),
+            jitter_ms: echo.and_then(|e| e.jitter_ms()).map(tidy),
             rtt_ms: times(echo.and_then(|e| e.rtt_ms.as_ref())),
             goodput_mbps: flow.and_then(|f| f.goodput_mbps).map(tidy),
             share: flow.and_then(|f| f.share).map(tidy),
+            jitter_of: echo.filter(|e| e.jitter_ms().is_some()).map(|e| e.jitter_of.name()),
+            jitter_up_ms: echo.and_then(|e| e.jitter_up_ms).map(tidy),
+            jitter_down_ms: echo.and_then(|e| e.jitter_down_ms).map(tidy),
+            jitter_rtt_ms: echo.and_then(|e| e.jitter_rtt_ms).map(tidy),
+            way: flow.and_then(|f| f.way.as_deref()),
+            carried_mbps: flow.and_then(|f| f.carried_mbps).map(tidy),
+            flow_from_s: part.map(|p| tidy(p.0)),
+            flow_to_s: part.map(|p| tidy(p.1)),
+            delays_of_a_minority: echo.map(|e| e.is_minority()),
             jitter_last_ms: echo.and_then(|e| e.jitter_last_ms).map(tidy),
             lost_up: echo.map(|e| e.lost_up),
             lost_down: echo.map(|e| e.lost_down),
@@ -153,31 +175,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A row a stream: where both single packets and the flow as a whole were reported (a UDP load), the flow's counts with the packets'
-/// delays.
-fn rows(results: &Results) -> Vec<Row<'_>> {
-    let mut rows: Vec<Row<'_>> = Vec::new();
-    for result in &results.rows {
-        let row = Row::of(result);
-        let same = |r: &&mut Row<'_>| {
-            (r.scenario, r.probe, r.stream, r.repeat)
-                == (row.scenario, row.probe, row.stream, row.repeat)
-        };
-        match rows.iter_mut().find(same) {
-            None => rows.push(row),
-            Some(packets) => {
-                packets.sent = row.sent;
-                packets.received = row.received;
-                packets.loss_ratio = row.loss_ratio;
-                packets.goodput_mbps = row.goodput_mbps;
-                packets.share = row.share;
-                packets.retransmits = row.retransmits;
-            }
-        }
-    }
-    rows
-}
-
 /// The results as a JSON text with a newline at its end.
 ///
 /// # Errors
@@ -193,7 +190,7 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
             version: &manifest.kernel.version,
             virtual_time: manifest.kernel.virtual_time,
         },
-        results: rows(results),
+        results: results.rows.iter().map(Row::of).collect(),
         warnings: results.warnings(),
         wall_s: manifest.wall_s.map(tidy),
         virtual_s: manifest.virtual_s.map(tidy),

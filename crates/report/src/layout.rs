@@ -18,6 +18,8 @@ pub(crate) struct Layout {
 pub(crate) struct Column {
     /// What it shows.
     pub name: &'static str,
+    /// What of it: a direction, or a quantile.
+    pub of: String,
     /// Its unit.
     pub unit: &'static str,
     /// The probe that it comes from, where a row is a scenario.
@@ -30,6 +32,8 @@ pub(crate) struct Row {
     pub scenario: String,
     /// The probe and the stream, where a row is a stream.
     pub stream: Option<(String, String)>,
+    /// The line that the stream's data shares with others, where a row is a stream.
+    pub way: Option<String>,
     /// One for each column.
     pub cells: Vec<Option<Value>>,
 }
@@ -40,17 +44,26 @@ pub(crate) struct Value {
     pub estimate: Estimate,
     /// Digits after the point.
     pub digits: usize,
+    /// Whether it is of fewer than half of the packets that were sent.
+    pub of_a_minority: bool,
 }
+
+/// What stands behind a figure of a minority.
+pub(crate) const MINORITY: &str =
+    "* of fewer than half of the packets sent: the others had no answer";
 
 impl Value {
     /// The same with fewer digits, at least one after the point.
     pub fn shortened(self, by: usize) -> Self {
-        Self { digits: self.digits.saturating_sub(by).max(1), ..self }
+        // What has more digits for being small would show as nothing.
+        let least = if self.estimate.interval.is_some_and(|(_, high)| high < 0.1) { 3 } else { 1 };
+        Self { digits: self.digits.saturating_sub(by).max(least.min(self.digits)), ..self }
     }
 
-    /// The figure, as `12.3`.
+    /// The figure, as `12.3`; `12.3*` of a minority.
     pub fn mean(&self) -> String {
-        number(self.estimate.mean, self.digits)
+        let mark = if self.of_a_minority { "*" } else { "" };
+        number(self.estimate.mean, self.digits) + mark
     }
 
     /// The interval from low to high, as `11.9–12.7`.
@@ -64,10 +77,8 @@ impl Value {
 pub(crate) fn intervals(repeats: u32) -> String {
     match repeats {
         0..3 => "; intervals need three".to_owned(),
-        3..10 => format!(
-            ", and below each its 95 % interval (Student's t); {repeats} are few, so it is wide"
-        ),
-        _ => ", and below each its 95 % interval (bootstrap)".to_owned(),
+        3..10 => format!(", and below each its 95 % interval; {repeats} are few, so it is wide"),
+        _ => ", and below each its 95 % interval".to_owned(),
     }
 }
 
@@ -80,48 +91,86 @@ fn number(value: f64, digits: usize) -> String {
     }
 }
 
-/// A kind of figure: name, unit, factor to that unit, and where it stands in a summary.
+/// A kind of figure: what it is called, its unit, factor to that unit, and where it stands in a summary.
 struct Kind {
     name: &'static str,
+    of: &'static str,
     unit: &'static str,
     factor: f64,
-    of: fn(&SummaryRow) -> Option<Estimate>,
+    from: From,
+    value: fn(&SummaryRow) -> Option<Estimate>,
 }
 
-const KINDS: [Kind; 6] = [
-    Kind { name: "loss", unit: "%", factor: 100.0, of: |r| r.loss },
-    Kind { name: "jitter", unit: "ms", factor: 1.0, of: |r| r.jitter_ms },
-    Kind { name: "RTT p50", unit: "ms", factor: 1.0, of: |r| r.rtt_p50_ms },
-    Kind { name: "RTT p99", unit: "ms", factor: 1.0, of: |r| r.rtt_p99_ms },
-    Kind { name: "goodput", unit: "Mbit/s", factor: 1.0, of: |r| r.goodput_mbps },
-    Kind { name: "share", unit: "%", factor: 100.0, of: |r| r.share },
+/// Which probe measures it best.
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    Loss,
+    OneWay,
+    RoundTrip,
+    Flow,
+}
+
+const fn kind(
+    name: &'static str,
+    of: &'static str,
+    unit: &'static str,
+    from: From,
+    value: fn(&SummaryRow) -> Option<Estimate>,
+) -> Kind {
+    let factor = if unit.len() == 1 { 100.0 } else { 1.0 };
+    Kind { name, of, unit, factor, from, value }
+}
+
+const KINDS: [Kind; 10] = [
+    kind("loss", "", "%", From::Loss, |r| r.loss),
+    kind("late", "", "%", From::Loss, |r| r.late),
+    kind("jitter", "up", "ms", From::Loss, |r| r.jitter_up_ms),
+    kind("jitter", "RTT", "ms", From::Loss, |r| r.jitter_rtt_ms),
+    kind("delay", "up p50", "ms", From::OneWay, |r| r.up_p50_ms),
+    kind("delay", "down p50", "ms", From::OneWay, |r| r.down_p50_ms),
+    kind("RTT", "p50", "ms", From::RoundTrip, |r| r.rtt_p50_ms),
+    kind("RTT", "p99", "ms", From::RoundTrip, |r| r.rtt_p99_ms),
+    kind("goodput", "", "Mbit/s", From::Flow, |r| r.goodput_mbps),
+    kind("share", "", "%", From::Flow, |r| r.share),
 ];
+
+/// Digits of a figure in `unit`: as many as tell it from its neighbours.
+fn digits(unit: &str, estimate: &Estimate) -> usize {
+    let largest = estimate.interval.map_or(estimate.mean, |(_, high)| high).abs();
+    match unit {
+        // A bound of 0.07 % is not 0.1 %.
+        "%" if largest == 0.0 || largest >= 1.0 => 1,
+        "%" if largest >= 0.1 => 2,
+        "%" => 3,
+        _ if estimate.mean.abs() < 100.0 => 3,
+        _ => 1,
+    }
+}
 
 impl Kind {
     fn value(&self, row: &SummaryRow) -> Option<Value> {
-        let estimate = (self.of)(row)?;
-        let estimate = estimate.scaled(self.factor);
-        let digits = match (self.name, estimate.mean.abs()) {
-            ("loss" | "share", _) => 1,
-            ("jitter" | "goodput", m) if m < 100.0 => 3,
-            ("RTT p50" | "RTT p99", m) if m < 100.0 => 3,
-            _ => 1,
-        };
-        Some(Value { estimate, digits })
+        let estimate = (self.value)(row)?.scaled(self.factor);
+        let of_packets = !matches!(self.name, "loss" | "late" | "goodput" | "share");
+        let of_a_minority = of_packets && row.of_a_minority;
+        Some(Value { digits: digits(self.unit, &estimate), estimate, of_a_minority })
     }
 }
 
 impl Layout {
-    /// The same table with fewer digits, and without intervals if so asked.
-    pub fn shortened(&self, digits: usize, intervals: bool) -> Self {
+    /// The same table with fewer digits.
+    pub fn shortened(&self, digits: usize) -> Self {
         let mut layout = self.clone();
         for value in layout.rows.iter_mut().flat_map(|r| &mut r.cells).flatten() {
             *value = value.shortened(digits);
-            if !intervals {
-                value.estimate.interval = None;
-            }
         }
         layout
+    }
+
+    /// Some of its columns.
+    pub fn part(&self, columns: std::ops::Range<usize>) -> Self {
+        let row = |row: &Row| Row { cells: row.cells[columns.clone()].to_vec(), ..row.clone() };
+        let rows = self.rows.iter().map(row).collect();
+        Self { columns: self.columns[columns.clone()].to_vec(), rows }
     }
 
     /// The table of a run.
@@ -136,6 +185,7 @@ impl Layout {
 /// The probe that each column comes from, where a row is a scenario.
 struct Sources {
     loss: Option<String>,
+    one_way: Option<String>,
     rtt: Option<String>,
     flow: Option<String>,
 }
@@ -164,56 +214,96 @@ impl Sources {
         let (one_way, round_trip) = (one_way.pop(), round_trip.pop());
         Some(Self {
             loss: one_way.clone().or_else(|| round_trip.clone()),
-            rtt: round_trip.or(one_way),
+            rtt: round_trip.or_else(|| one_way.clone()),
+            one_way,
             flow: flow.pop(),
         })
+    }
+
+    fn of_kind(&self, from: From) -> Option<&String> {
+        match from {
+            From::Loss => self.loss.as_ref(),
+            From::OneWay => self.one_way.as_ref(),
+            From::RoundTrip => self.rtt.as_ref(),
+            From::Flow => self.flow.as_ref(),
+        }
     }
 }
 
 fn by_scenario(manifest: &Manifest, summary: &Summary, sources: &Sources) -> Layout {
-    let columns: Vec<(&Kind, &String)> = KINDS
-        .iter()
-        .filter_map(|kind| {
-            let source = match kind.name {
-                "loss" | "jitter" => &sources.loss,
-                "RTT p50" | "RTT p99" => &sources.rtt,
-                _ => &sources.flow,
-            };
-            source.as_ref().map(|source| (kind, source))
-        })
-        .collect();
-    let mut rows: Vec<Row> = Vec::new();
+    let mut scenarios: Vec<&str> = Vec::new();
     for record in &manifest.cells {
-        let scenario = &record.id.scenario;
-        if rows.iter().any(|r| r.scenario == *scenario) {
-            continue;
+        if !scenarios.contains(&&*record.id.scenario) {
+            scenarios.push(&record.id.scenario);
         }
-        let cells = columns.iter().map(|(kind, source)| {
-            let found = summary
-                .rows
-                .iter()
-                .find(|r| r.scenario == *scenario && r.probe == **source && r.stream == **source);
-            found.and_then(|row| kind.value(row))
-        });
-        let cells = cells.collect();
-        rows.push(Row { scenario: scenario.clone(), stream: None, cells });
     }
-    let column = |(kind, source): &(&Kind, &String)| Column {
-        name: kind.name,
-        unit: kind.unit,
-        from: Some((*source).clone()),
+    let found = |scenario: &str, source: &str| {
+        let is =
+            |r: &&SummaryRow| r.scenario == scenario && r.probe == source && r.stream == source;
+        summary.rows.iter().find(is)
     };
-    Layout { columns: columns.iter().map(column).collect(), rows }
+    let mut columns = Vec::new();
+    let mut rows: Vec<Row> = scenarios
+        .iter()
+        .map(|s| Row { scenario: (*s).to_owned(), stream: None, way: None, cells: Vec::new() })
+        .collect();
+    let mut add = |column: Column, cells: Vec<Option<Value>>| {
+        if cells.iter().any(Option::is_some) {
+            columns.push(column);
+            rows.iter_mut().zip(cells).for_each(|(row, cell)| row.cells.push(cell));
+        }
+    };
+    for kind in &KINDS {
+        let Some(source) = sources.of_kind(kind.from) else { continue };
+        let of_each: Vec<Option<&SummaryRow>> =
+            scenarios.iter().map(|s| found(s, source)).collect();
+        // A flow has a direction of its own; jitter and delays say theirs.
+        let way = of_each.iter().flatten().find_map(|r| r.way.as_deref());
+        let of = way.filter(|_| kind.from == From::Flow).map_or(kind.of, direction).to_owned();
+        let cells = of_each.iter().map(|row| row.and_then(|row| kind.value(row))).collect();
+        add(Column { name: kind.name, of, unit: kind.unit, from: Some(source.clone()) }, cells);
+    }
+    // What loads carried beside the probe that measures goodput.
+    let beside = [From::Flow, From::Loss].into_iter().find_map(|from| sources.of_kind(from));
+    let loads = || summary.loads.iter().filter(|l| Some(&l.probe) == beside);
+    let mut ways: Vec<Option<&str>> = loads().map(|l| l.way.as_deref()).collect();
+    ways.sort_unstable();
+    ways.dedup();
+    for way in ways {
+        let of = way.map_or("", direction).to_owned();
+        let carried = |scenario: &&str| {
+            let load = loads().find(|l| l.scenario == **scenario && l.way.as_deref() == way)?;
+            let estimate = load.carried_mbps;
+            Some(Value { digits: digits("Mbit/s", &estimate), estimate, of_a_minority: false })
+        };
+        let cells = scenarios.iter().map(carried).collect();
+        add(Column { name: "loads", of, unit: "Mbit/s", from: None }, cells);
+    }
+    Layout { columns, rows }
+}
+
+/// `up` of `dsl up`; all of a way that is named by its ends.
+fn direction(way: &str) -> &str {
+    match way.rsplit_once(' ') {
+        Some((_, direction @ ("up" | "down"))) => direction,
+        _ => way,
+    }
 }
 
 fn by_stream(summary: &Summary) -> Layout {
     let shown: Vec<&Kind> =
-        KINDS.iter().filter(|k| summary.rows.iter().any(|r| (k.of)(r).is_some())).collect();
+        KINDS.iter().filter(|k| summary.rows.iter().any(|r| (k.value)(r).is_some())).collect();
     let rows = summary.rows.iter().map(|row| Row {
         scenario: row.scenario.clone(),
         stream: Some((row.probe.clone(), row.stream.clone())),
+        way: row.way.clone(),
         cells: shown.iter().map(|kind| kind.value(row)).collect(),
     });
-    let column = |kind: &&Kind| Column { name: kind.name, unit: kind.unit, from: None };
+    let column = |kind: &&Kind| Column {
+        name: kind.name,
+        of: kind.of.to_owned(),
+        unit: kind.unit,
+        from: None,
+    };
     Layout { columns: shown.iter().map(column).collect(), rows: rows.collect() }
 }

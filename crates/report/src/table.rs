@@ -1,7 +1,7 @@
 //! The table that a terminal shows: at most 100 columns wide, units in its head, and nothing said by colour.
 
 use crate::analysis::{Results, Summary};
-use crate::layout::{Layout, Row, Value, intervals};
+use crate::layout::{Layout, MINORITY, Row, Value, intervals};
 use quell_model::{CellStatus, Manifest};
 use quell_store::{RunState, RunSummary};
 use std::collections::BTreeMap;
@@ -19,10 +19,9 @@ const NARROWEST: usize = 22;
 /// Longest name of a run in the list of runs; longer ones are cut.
 const RUN_NAME: usize = 48;
 
-/// What is given up, step by step, for a table that is too wide: digits by which figures are shortened, whether there are intervals, and
-/// the longest name that is not cut.
-const STEPS: [(usize, bool, usize); 6] =
-    [(0, true, 28), (1, true, 24), (2, true, 24), (2, true, 16), (2, false, 16), (2, false, 12)];
+/// What is given up, step by step, for a table that is too wide: digits by which figures are shortened, and the longest name that is not
+/// cut.
+const STEPS: [(usize, usize); 4] = [(0, 28), (1, 24), (2, 24), (2, 16)];
 
 /// The results of a run as a table, at most [`WIDEST`] columns wide. `published` has texts by scenario that stand beside each row:
 /// figures that others published.
@@ -52,14 +51,33 @@ pub fn render_in(
         text.push_str("\nNothing was measured.\n");
         return text;
     }
-    let (layout, mut grid) = fitting(layout, width);
+    let blocks = fitting(&layout, width);
+    let last = blocks.len() - 1;
+    for (index, (layout, grid)) in blocks.into_iter().enumerate() {
+        // Beside the last columns, once.
+        let notes = if index == last { Some(published) } else { None };
+        text.push('\n');
+        text.push_str(&block(&layout, grid, notes, width));
+    }
+    text.push_str(&footer(manifest, &layout, width));
+    text.push_str(&warnings(results, width));
+    text
+}
+
+/// Columns that stand beside each other, with the notes of rows beside or below them.
+fn block(
+    layout: &Layout,
+    mut grid: Grid,
+    published: Option<&BTreeMap<String, String>>,
+    width: usize,
+) -> String {
+    let mut text = String::new();
     let widest_line = grid.width();
     let beside = width.saturating_sub(widest_line + 2);
-    let is_beside = !published.is_empty() && beside >= NARROWEST;
+    let is_beside = published.is_some_and(|p| !p.is_empty()) && beside >= NARROWEST;
     if is_beside {
         grid.head[0].push(("published".to_owned(), Side::Left));
     }
-    text.push('\n');
     for line in &grid.head {
         text.push_str(&grid.line(line));
     }
@@ -67,7 +85,7 @@ pub fn render_in(
     text += &rule;
     text.push('\n');
     for (row, lines) in layout.rows.iter().zip(&grid.rows) {
-        let note = published.get(&row.scenario).map(String::as_str).unwrap_or_default();
+        let note = published.and_then(|p| p.get(&row.scenario)).map_or("", String::as_str);
         let mut beside = if is_beside { wrap(note, beside) } else { Vec::new() }.into_iter();
         for cells in lines {
             let mut cells = cells.clone();
@@ -84,8 +102,6 @@ pub fn render_in(
             }
         }
     }
-    text.push_str(&footer(manifest, &layout, width));
-    text.push_str(&warnings(results, width));
     text
 }
 
@@ -121,23 +137,30 @@ pub fn runs(runs: &[RunSummary]) -> String {
     text
 }
 
-fn fitting(layout: Layout, width: usize) -> (Layout, Grid) {
-    let steps = STEPS.iter().map(|&(digits, intervals, name)| {
-        let shorter = layout.shortened(digits, intervals);
+/// The table in one block of columns, or in as few below each other as it takes. What does not fit in one block loses digits first.
+fn fitting(layout: &Layout, width: usize) -> Vec<(Layout, Grid)> {
+    for (digits, name) in STEPS {
+        let shorter = layout.shortened(digits);
         let grid = Grid::of(&shorter, name);
-        (shorter, grid)
-    });
-    let mut narrowest = None;
-    for (shorter, grid) in steps {
         if grid.width() <= width {
-            return (shorter, grid);
+            return vec![(shorter, grid)];
         }
-        narrowest = Some((shorter, grid));
     }
-    narrowest.unwrap_or_else(|| {
-        let grid = Grid::of(&layout, width);
-        (layout, grid)
-    })
+    let shorter = layout.shortened(1);
+    let mut blocks = Vec::new();
+    let mut from = 0;
+    while from < shorter.columns.len() {
+        // At least one column each, as many as fit.
+        let widest = (from + 1..=shorter.columns.len()).rev().find_map(|to| {
+            let part = shorter.part(from..to);
+            let grid = Grid::of(&part, 16);
+            (to == from + 1 || grid.width() <= width).then_some((to, part, grid))
+        });
+        let Some((to, part, grid)) = widest else { break };
+        blocks.push((part, grid));
+        from = to;
+    }
+    blocks
 }
 
 fn headline(manifest: &Manifest) -> String {
@@ -166,13 +189,16 @@ fn headline(manifest: &Manifest) -> String {
 fn footer(manifest: &Manifest, layout: &Layout, width: usize) -> String {
     let mut text = String::new();
     let repeats = manifest.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
-    let cells = layout.rows.iter().flat_map(|r| &r.cells).flatten();
+    let mut cells = layout.rows.iter().flat_map(|r| &r.cells).flatten();
     let how = match cells.clone().any(|v| v.interval().is_some()) {
         true => intervals(repeats),
-        // Some repeats are missing, or the intervals had no room.
+        // Some repeats are missing.
         false if repeats > 2 => String::new(),
         false => intervals(repeats),
     };
+    if cells.any(|v| v.of_a_minority) {
+        let _ = writeln!(text, "{MINORITY}");
+    }
     if repeats > 1 {
         for line in wrap(&format!("means over {repeats} repeats{how}"), width) {
             let _ = writeln!(text, "{line}");
@@ -247,19 +273,20 @@ struct Grid {
 impl Grid {
     fn of(layout: &Layout, widest_name: usize) -> Self {
         let with_streams = layout.rows.iter().any(|r| r.stream.is_some());
-        let mut head =
-            vec![vec![("scenario".to_owned(), Side::Left)], vec![(String::new(), Side::Left)]];
-        if with_streams {
-            head[0].push(("stream".to_owned(), Side::Left));
-            head[1].push((String::new(), Side::Left));
-        }
+        let with_ways = layout.rows.iter().any(|r| r.way.is_some());
+        let names = [("scenario", true), ("stream", with_streams), ("way", with_ways)];
+        let names = names.into_iter().filter(|(_, shown)| *shown).map(|(name, _)| name);
+        let first: Vec<_> = names.map(|name| (name.to_owned(), Side::Left)).collect();
+        let below = vec![(String::new(), Side::Left); first.len()];
+        let mut head = vec![first, below.clone(), below];
         for column in &layout.columns {
             let below = match &column.from {
-                Some(probe) => format!("{}, {}", clean(probe), column.unit),
+                Some(probe) => format!("{}, {}", cut(&clean(probe), widest_name), column.unit),
                 None => column.unit.to_owned(),
             };
             head[0].push((column.name.to_owned(), Side::Right));
-            head[1].push((below, Side::Right));
+            head[1].push((cut(&clean(&column.of), widest_name), Side::Right));
+            head[2].push((below, Side::Right));
         }
         let mut rows: Vec<Vec<Vec<(String, Side)>>> = Vec::new();
         let mut last: Option<&Row> = None;
@@ -274,6 +301,10 @@ impl Grid {
                     format!("{}: {}", clean(probe), clean(stream))
                 };
                 cells.push((cut(&name, widest_name), Side::Left));
+            }
+            if with_ways {
+                let way = row.way.as_deref().unwrap_or("–");
+                cells.push((cut(&clean(way), widest_name), Side::Left));
             }
             let names = cells.len();
             let mean = |v: &Option<Value>| v.map_or("–".to_owned(), |v| v.mean());

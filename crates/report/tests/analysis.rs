@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{MS, SECOND, echo, flow, flows, home_link, packets, pings, run, steady};
+use common::{MS, SECOND, echo, flow, flows, home_link, on_ways, packets, pings, run, steady};
 use quell_model::{CellStatus, EchoStatus};
-use quell_report::analysis::{EchoResult, FlowResult, Results, Summary, Transit, series};
+use quell_report::analysis::{EchoResult, FlowResult, OwnTime, Results, Summary, Transit, series};
+use quell_store::{CellData, FactLine};
 
 fn near(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
@@ -35,7 +36,7 @@ fn three_of_a_hundred_packets_are_lost() {
     near(rtt.max, 30.0);
     near(found.up_ms.unwrap().p50, 20.0);
     near(found.down_ms.unwrap().p50, 10.0);
-    near(found.jitter_ms.unwrap(), 0.0);
+    near(found.jitter_up_ms.unwrap(), 0.0);
 }
 
 #[test]
@@ -59,7 +60,9 @@ fn jitter_follows_rfc_3550_on_the_way_up() {
     let j3 = j2 + (4.0 - j2) / 16.0;
     assert_eq!(found.jitter_of, Transit::Up);
     near(found.jitter_last_ms.unwrap(), j3);
-    near(found.jitter_ms.unwrap(), (j1 + j2 + j3) / 3.0);
+    near(found.jitter_up_ms.unwrap(), 2.0);
+    near(found.jitter_rtt_ms.unwrap(), 4.0);
+    near(found.jitter_down_ms.unwrap(), 2.0);
     near(found.ipdv_ms.unwrap().max, 4.0);
 }
 
@@ -68,7 +71,8 @@ fn ping_has_its_jitter_of_the_round_trip() {
     let delays = [20.0, 21.0].map(|up| Some((up, up)));
     let found = one_echo(pings(&delays));
     assert_eq!(found.jitter_of, Transit::RoundTrip);
-    near(found.jitter_ms.unwrap(), 2.0 / 16.0);
+    near(found.jitter_rtt_ms.unwrap(), 2.0);
+    assert_eq!((found.jitter_up_ms, found.jitter_down_ms), (None, None));
     assert_eq!((found.up_ms, found.reordered_up), (None, None));
 }
 
@@ -113,7 +117,7 @@ fn a_packet_that_is_overtaken_is_reordered_where_it_happened() {
 fn a_stream_that_sent_nothing_has_no_loss_rather_than_none_lost() {
     let found = one_echo(vec![]);
     assert_eq!(
-        (found.sent, found.loss_ratio, found.jitter_ms, found.rtt_ms),
+        (found.sent, found.loss_ratio, found.jitter_ms(), found.rtt_ms),
         (0, None, None, None)
     );
 }
@@ -122,7 +126,8 @@ fn a_stream_that_sent_nothing_has_no_loss_rather_than_none_lost() {
 fn goodput_leaves_the_warm_up_out() {
     // Twice as fast before the measurement as in it.
     let counters = [(-2 * SECOND, 0), (0, 2_000_000), (10 * SECOND, 7_000_000)];
-    let found = flow_results(&run(vec![("s", "tcp", 0, flows(vec![flow("tcp", &counters)]))]));
+    let data = on_ways(flows(vec![flow("tcp", &counters)]), &[("tcp", "dsl up", None)]);
+    let found = flow_results(&run(vec![("s", "tcp", 0, data)]));
     near(found[0].1.goodput_mbps.unwrap(), 4.0);
     near(found[0].1.share.unwrap(), 1.0);
     assert_eq!(found[0].1.sent, None, "TCP counts no packets");
@@ -138,10 +143,36 @@ fn counters_are_interpolated_at_the_edges_of_the_measurement() {
 }
 
 #[test]
-fn a_flow_that_ends_early_is_rated_over_the_whole_measurement() {
+fn a_flow_that_ends_early_is_rated_over_its_own_time_and_that_is_said() {
     let counters = [(0, 0), (SECOND, 1_000_000)];
-    let found = flow_results(&run(vec![("s", "tcp", 0, flows(vec![flow("tcp", &counters)]))]));
+    let run = run(vec![("s", "tcp", 0, flows(vec![flow("tcp", &counters)]))]);
+    let found = flow_results(&run);
+    near(found[0].1.goodput_mbps.unwrap(), 8.0);
+    near(found[0].1.carried_mbps.unwrap(), 0.8);
+    assert_eq!(found[0].1.time, OwnTime::Part(0.0, 1.0));
+    let warnings = Results::from(&run).warnings().join("\n");
+    assert!(warnings.contains("s.tcp.0: the flow tcp ran from 0.0 s to 1.0 s"), "{warnings}");
+}
+
+#[test]
+fn a_flow_that_was_over_before_the_measurement_has_no_goodput_rather_than_none() {
+    let counters = [(-2 * SECOND, 0), (-SECOND, 1_000_000)];
+    let run = run(vec![("s", "tcp", 0, flows(vec![flow("tcp", &counters)]))]);
+    let found = flow_results(&run);
+    assert_eq!((found[0].1.goodput_mbps, found[0].1.time), (None, OwnTime::Never));
+    let warnings = Results::from(&run).warnings().join("\n");
+    assert!(warnings.contains("did not run within the measurement"), "{warnings}");
+}
+
+#[test]
+fn a_flow_that_stalls_is_rated_over_all_the_time_that_its_sender_tried() {
+    let mut data = flows(vec![flow("tcp", &[(0, 0), (SECOND, 1_000_000)])]);
+    let mut last = data.flows[0].samples[1].clone();
+    last.t_ns = 10 * SECOND;
+    data.flows[0].samples.push(last);
+    let found = flow_results(&run(vec![("s", "tcp", 0, data)]));
     near(found[0].1.goodput_mbps.unwrap(), 0.8);
+    assert_eq!(found[0].1.time, OwnTime::Whole);
 }
 
 #[test]
@@ -152,28 +183,123 @@ fn a_cell_that_was_cut_off_is_rated_over_the_time_that_it_ran() {
     near(flow_results(&cut)[0].1.goodput_mbps.unwrap(), 4.0);
 }
 
+fn share(data: CellData, stream: &str) -> Option<f64> {
+    let found = flow_results(&run(vec![("s", "tcp", 0, data)]));
+    found.iter().find(|(name, _)| name == stream).expect("the flow").1.share
+}
+
 #[test]
-fn shares_are_of_what_all_flows_of_the_cell_got() {
-    let all =
-        vec![steady("bulk-1", 1.0, -SECOND), steady("bulk-2", 1.0, -SECOND), steady("tcp", 2.0, 0)];
-    let found = flow_results(&run(vec![("s", "tcp", 0, flows(all))]));
-    let share = |stream: &str| {
-        found.iter().find(|(name, _)| name == stream).and_then(|(_, f)| f.share).unwrap()
+fn shares_are_of_what_all_flows_of_the_same_way_got() {
+    let all = || {
+        let flows = flows(vec![
+            steady("bulk-1", 1.0, -SECOND),
+            steady("bulk-2", 1.0, -SECOND),
+            steady("tcp", 2.0, 0),
+            // Fifteen times as much the other way takes nothing from them.
+            steady("film", 60.0, 0),
+        ]);
+        let ways = [("bulk", "dsl up", None), ("tcp", "dsl up", None), ("film", "dsl down", None)];
+        on_ways(flows, &ways)
     };
-    assert!((share("tcp") - 0.5).abs() < 1e-5);
-    assert!((share("bulk-1") - 0.25).abs() < 1e-5);
-    near(found.iter().filter_map(|(_, f)| f.share).sum(), 1.0);
+    assert!((share(all(), "tcp").unwrap() - 0.5).abs() < 1e-5);
+    assert!((share(all(), "bulk-1").unwrap() - 0.25).abs() < 1e-5);
+    near(share(all(), "film").unwrap(), 1.0);
+}
+
+/// 500 bytes ten times a second are 40 kbit/s either way.
+#[test]
+fn a_probe_whose_packets_are_answered_takes_its_share_of_both_ways() {
+    let mut data = flows(vec![steady("up", 0.04, 0), steady("down", 0.12, 0)]);
+    data.echoes = echo("udp", packets(&[Some((20.0, 10.0)); 100])).echoes;
+    let ways =
+        [("up", "dsl up", None), ("down", "dsl down", None), ("udp", "dsl up", Some("dsl down"))];
+    let data = on_ways(data, &ways);
+    assert!((share(data.clone(), "up").unwrap() - 0.5).abs() < 1e-3);
+    assert!((share(data, "down").unwrap() - 0.75).abs() < 1e-3);
+}
+
+#[test]
+fn a_connection_of_a_foreign_program_is_counted_by_its_addresses() {
+    let mut data =
+        flows(vec![steady("tcp", 1.0, 0), steady("tcp 10.0.0.1:4 > 10.0.0.2:80", 3.0, 0)]);
+    let way = "way/10.0.0.1>10.0.0.2".to_owned();
+    data = on_ways(data, &[("tcp", "dsl up", None)]);
+    assert_eq!(share(data.clone(), "tcp"), None, "nobody knows which way three quarters went");
+    data.facts.push(FactLine { when: "before".into(), key: way, value: "dsl up".into() });
+    assert!((share(data, "tcp").unwrap() - 0.25).abs() < 1e-5);
+}
+
+/// A load of 1000 datagrams, of which 310 arrive.
+fn flood() -> CellData {
+    let mut data = flows(vec![steady("flood", 8.0, -SECOND)]);
+    data.flows[0].samples.last_mut().unwrap().packets = 1000;
+    data.flows[1].samples.last_mut().unwrap().packets = 310;
+    data
 }
 
 #[test]
 fn a_flood_loses_datagrams() {
-    let mut data = flows(vec![steady("flood", 8.0, 0)]);
-    data.flows[0].samples.last_mut().unwrap().packets = 1000;
-    data.flows[1].samples.last_mut().unwrap().packets = 310;
-    let found = flow_results(&run(vec![("s", "udp", 0, data)]));
+    let found = flow_results(&run(vec![("s", "udp", 0, flood())]));
     let flood = &found[0].1;
     assert_eq!((flood.sent, flood.received), (Some(1000), Some(310)));
     near(flood.loss_ratio.unwrap(), 0.69);
+}
+
+#[test]
+fn datagrams_sent_while_loads_warmed_up_do_not_count_whenever_they_arrived() {
+    let mut data = flood();
+    for (what, count) in [("sent", "100"), ("received", "90")] {
+        let (when, key) = ("after".to_owned(), format!("stream/flood/{what}-before"));
+        data.facts.push(FactLine { when, key, value: count.into() });
+    }
+    let found = flow_results(&run(vec![("s", "udp", 0, data)]));
+    assert_eq!((found[0].1.sent, found[0].1.received), (Some(900), Some(220)));
+}
+
+/// A slow UDP load is reported packet by packet too, up to the last that arrived: what was lost behind it only its sender knows of.
+#[test]
+fn a_load_told_packet_by_packet_and_as_a_whole_is_one_stream_with_one_loss() {
+    let cell = |repeat| {
+        let mut data = flood();
+        data.echoes = echo("flood", packets(&[Some((20.0, 0.0)); 310])).echoes;
+        ("s", "all", repeat, data)
+    };
+    let run = run(vec![cell(0), cell(1)]);
+    let results = Results::from(&run);
+    assert_eq!(results.rows.len(), 2, "one a repeat");
+    near(results.rows[0].loss_ratio().unwrap(), 0.69);
+    assert_eq!(results.rows[0].echo().unwrap().up_ms.unwrap().p50, 20.0);
+    let summary = Summary::of(&results, &run.manifest);
+    assert_eq!((summary.rows.len(), summary.rows[0].repeats), (1, 2));
+    near(summary.rows[0].loss.unwrap().mean, 0.69);
+    assert_eq!(summary.rows[0].loss.unwrap().interval, None, "two repeats are two repeats");
+    let json = quell_report::json::render(&run.manifest, &results).unwrap();
+    assert_eq!(json.matches("\"loss_ratio\": 0.69").count(), 2, "{json}");
+}
+
+#[test]
+fn loads_of_one_cell_are_added_up_and_are_no_repeats() {
+    let cell = |repeat, mbps| {
+        let all = vec![steady("tcp", 1.0, 0), steady("a", mbps, 0), steady("b", 1.0, 0)];
+        let ways = [("tcp", "dsl up", None), ("a", "dsl up", None), ("b", "dsl down", None)];
+        ("s", "tcp", repeat, on_ways(flows(all), &ways))
+    };
+    let run = run(vec![cell(0, 2.0), cell(1, 4.0)]);
+    let summary = Summary::of(&Results::from(&run), &run.manifest);
+    let found: Vec<_> = summary
+        .loads
+        .iter()
+        .map(|l| (l.way.clone().unwrap(), l.carried_mbps.mean.round(), l.carried_mbps.interval))
+        .collect();
+    assert_eq!(found, [("dsl up".into(), 3.0, None), ("dsl down".into(), 1.0, None)]);
+}
+
+#[test]
+fn delays_of_a_minority_are_known_as_such() {
+    let delays: Vec<_> = (0..100).map(|n| (n % 5 == 0).then_some((20.0, 10.0))).collect();
+    let few = one_echo(pings(&delays));
+    assert!(few.is_minority() && few.rtt_ms.is_some());
+    assert!(!one_echo(pings(&[Some((20.0, 10.0)); 10])).is_minority());
 }
 
 #[test]

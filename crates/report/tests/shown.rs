@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{echo, flows, home_link, packets, pings, run, steady};
+use common::{echo, flows, home_link, on_ways, packets, pings, run, steady};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellStatus, Outcome, TaskRecord};
 use quell_report::{Results, figures, html, json, table};
@@ -29,11 +29,13 @@ fn a_row_is_a_scenario_where_each_probe_measures_one_thing() {
     let expected = "\
 20261121T101503-home-link · seed 42 · guest kernel 6.1.0 · virtual time
 
-scenario    loss   jitter   RTT p50   RTT p99      goodput   share  published
-          udp, %  udp, ms  ping, ms  ping, ms  tcp, Mbit/s  tcp, %
-────────────────────────────────────────────────────────────────────────────────────────────────────
-unloaded     0.0    0.849    20.500    21.000        2.400   100.0
-bulk         5.0    0.841     241.0     241.0        0.600    25.0  0.6 % loss, 2.6 ms jitter
+scenario    loss   jitter    delay     delay       RTT       RTT      goodput   share   loads
+                       up   up p50  down p50       p50       p99           up      up      up
+          udp, %  udp, ms  udp, ms   udp, ms  ping, ms  ping, ms  tcp, Mbit/s  tcp, %  Mbit/s
+─────────────────────────────────────────────────────────────────────────────────────────────
+unloaded     0.0    1.000   10.500    10.000    20.500    21.000        2.400   100.0       –
+bulk         5.0    1.000    231.0    10.000     241.0     241.0        0.600    25.0   1.800
+  └ published: 0.6 % loss, 2.6 ms jitter
 ";
     assert_eq!(found, expected);
 }
@@ -41,12 +43,14 @@ bulk         5.0    0.841     241.0     241.0        0.600    25.0  0.6 % loss, 
 #[test]
 fn intervals_stand_below_means_where_there_are_three_repeats() {
     let found = table_of(&home_link(3), &published("0.6 % loss"));
-    let below = found.lines().skip_while(|l| !l.starts_with("bulk")).nth(1).unwrap();
-    assert_eq!(below.matches('–').count(), 6, "an interval for each figure: {found}");
+    // Two blocks of columns: what has no room beside stands below.
+    let bulk = found.lines().zip(found.lines().skip(1)).filter(|(l, _)| l.starts_with("bulk"));
+    let intervals: usize = bulk.map(|(_, below)| below.matches('–').count()).sum();
+    assert_eq!(intervals, 9, "an interval for each figure: {found}");
     assert!(!found.contains(" -") && !found.contains('±'), "nothing reads as negative: {found}");
     assert!(found.contains("means over 3 repeats") && found.contains("3 are few"), "{found}");
     let many = table_of(&home_link(12), &BTreeMap::new());
-    assert!(many.contains("12 repeats") && many.contains("bootstrap"), "{many}");
+    assert!(many.contains("12 repeats") && many.contains("95 % interval"), "{many}");
     assert!(table_of(&home_link(2), &BTreeMap::new()).contains("intervals need three"));
 }
 
@@ -98,17 +102,25 @@ fn a_row_is_a_stream_where_probes_run_together() {
     let mut data = echo("ping-cs1", pings(&[Some((20.0, 10.0)); 10]));
     data.echoes.extend(echo("udp-ef", packets(&[Some((20.0, 10.0)); 10])).echoes);
     data.flows = flows(vec![steady("up-1", 1.0, 0), steady("down-1", 3.0, 0)]).flows;
+    let ways = [
+        ("ping-cs1", "wan up", Some("wan down")),
+        ("udp-ef", "wan up", Some("wan down")),
+        ("up", "wan up", None),
+        ("down", "wan down", None),
+    ];
+    let data = on_ways(data, &ways);
     let found = table_of(&run(vec![("fifo", "all", 0, data)]), &BTreeMap::new());
     let expected = "\
 20261121T101503-home-link · seed 42 · guest kernel 6.1.0 · virtual time
 
-scenario  stream    loss  jitter  RTT p50  RTT p99  goodput  share
-                       %      ms       ms       ms   Mbit/s      %
-──────────────────────────────────────────────────────────────────
-fifo      ping-cs1   0.0   0.000   30.000   30.000        –      –
-          udp-ef     0.0   0.000   30.000   30.000        –      –
-          up-1         –       –        –        –    1.000   25.0
-          down-1       –       –        –        –    3.000   75.0
+scenario  stream    way       loss  jitter  jitter   delay     delay     RTT     RTT  goodput  share
+                                        up     RTT  up p50  down p50     p50     p99
+                                 %      ms      ms      ms        ms      ms      ms   Mbit/s      %
+────────────────────────────────────────────────────────────────────────────────────────────────────
+fifo      ping-cs1  –          0.0       –   0.000       –         –  30.000  30.000        –      –
+          udp-ef    –          0.0   0.000       –  20.000    10.000  30.000  30.000        –      –
+          up-1      wan up       –       –       –       –         –       –       –    1.000   99.2
+          down-1    wan down     –       –       –       –         –       –       –    3.000   99.7
 ";
     assert_eq!(found, expected);
 }
@@ -194,6 +206,31 @@ fn figures_say_what_they_show() {
     assert!(svg("rtt-time").contains("bulk (5 lost)"));
     assert!(svg("queue-backlog").contains("modem:wan (pfifo)"));
     assert!(svg("rtt-cdf").contains("20261121T101503-home-link"));
+}
+
+#[test]
+fn flows_of_two_directions_do_not_stand_on_each_other() {
+    let data = flows(vec![steady("tcp", 2.5, 0), steady("film", 2.0, 0)]);
+    let one = on_ways(data.clone(), &[("tcp", "dsl up", None), ("film", "dsl up", None)]);
+    let two = on_ways(data, &[("tcp", "dsl up", None), ("film", "dsl down", None)]);
+    let svg =
+        |data| figures::figure(&run(vec![("s", "tcp", 0, data)]), "goodput-time").unwrap().svg();
+    assert!(!svg(one).contains("dsl up"), "one panel needs no name");
+    let apart = svg(two);
+    assert!(apart.contains("dsl up") && apart.contains("dsl down"));
+}
+
+#[test]
+fn a_figure_of_dots_says_when_it_shows_a_part_of_the_packets() {
+    let svg = |count: usize| {
+        let delays: Vec<_> = (0..count).map(|n| Some((20.0 + (n % 7) as f64, 0.0))).collect();
+        let run = run(vec![("s", "voip", 0, echo("voip", pings(&delays)))]);
+        figures::figure(&run, "rtt-scatter").unwrap().svg()
+    };
+    let few = svg(100);
+    assert!(few.contains("A dot for each packet") && few.contains("Stream voip"));
+    let many = svg(9000);
+    assert!(many.contains("of 9000 packets") && !many.contains("A dot for each packet"));
 }
 
 #[test]

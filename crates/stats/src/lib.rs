@@ -8,17 +8,18 @@
 //!   delays there and back by two clocks --> OffsetEstimator: how far the clocks are apart
 //!   sequence numbers, in order of arrival --> ArrivalOrder, RecentOrder for fast flows (RFC 4737)
 //!   times over many decades --> LogHistogram
-//!   one figure for each repeat --> Bootstrap, Repeats
+//!   one figure for each repeat, packets sent and lost --> Interval
 //! ```
 //!
 //! Values are floats in whatever unit the caller uses; answers come in the same unit. Where an answer
 //! does not exist (no samples, NaN among them), it is `None`, never a zero that looks measured.
 
-pub mod bootstrap;
+mod beta;
 pub mod boxes;
 pub mod ecdf;
 pub mod fairness;
 pub mod histogram;
+pub mod interval;
 pub mod ipdv;
 pub mod jitter;
 pub mod log_histogram;
@@ -29,10 +30,10 @@ pub mod rng;
 pub mod running;
 pub mod sample;
 
-pub use bootstrap::{Bootstrap, Interval, Repeats};
 pub use boxes::BoxSummary;
 pub use fairness::jain_index;
 pub use histogram::{Bins, Histogram};
+pub use interval::{Batch, Interval};
 pub use ipdv::ipdv;
 pub use jitter::Jitter;
 pub use log_histogram::LogHistogram;

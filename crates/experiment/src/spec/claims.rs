@@ -28,6 +28,7 @@ struct Measured<'a> {
 const PING: &[Metric] = &[
     Metric::Loss,
     Metric::Jitter,
+    Metric::JitterRtt,
     Metric::RttMin,
     Metric::RttMean,
     Metric::RttP50,
@@ -42,7 +43,11 @@ const PING: &[Metric] = &[
 
 const UDP: &[Metric] = &[
     Metric::Loss,
-    Metric::Jitter,
+    Metric::LossUp,
+    Metric::LossDown,
+    Metric::JitterUp,
+    Metric::JitterDown,
+    Metric::JitterRtt,
     Metric::RttMin,
     Metric::RttMean,
     Metric::RttP50,
@@ -107,6 +112,12 @@ fn source(experiment: &Experiment, source: &Source) -> Option<String> {
         let hint = nearest::hint(&source.probe, &names);
         return Some(format!("no probe or load `{}`{hint}", source.probe));
     };
+    if source.metric == Metric::Jitter && measured.metrics.contains(&Metric::JitterUp) {
+        return Some(format!(
+            "`jitter` of `{}`, {}, could mean three things: say `jitter.up`, `jitter.down` or `jitter.rtt`",
+            source.probe, measured.what
+        ));
+    }
     if !measured.metrics.contains(&source.metric) {
         let named = |(name, metric): (&'static str, Metric)| {
             measured.metrics.contains(&metric).then_some(name)

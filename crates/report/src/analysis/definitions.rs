@@ -17,15 +17,15 @@ pub fn definitions() -> &'static [Definition] {
         Definition {
             name: "loss (%)",
             how: "(sent − received) ÷ sent. Packets sent before the measurement began, and those sent too late to be \
-                  awaited, do not count; packets that the kernel refused count as sent. Duplicates are counted apart. For \
-                  UDP loads: datagrams of the whole flow, warm-up included.",
+                  awaited, do not count; packets that the kernel refused count as sent. Duplicates are counted apart. Of \
+                  UDP loads the datagrams that were sent within the measurement, whenever they arrived.",
             source: "RFC 7680, section 2",
         },
         Definition {
             name: "jitter (ms)",
-            how: "J = J + (|D| − J) ÷ 16 over packets in order of arrival, where D is the difference of transit times of two \
-                  packets after each other; shown is the mean of J over the stream. The transit time is the one-way delay to the \
-                  reflector for UDP streams, and the round-trip time for ping, whose reflector tells no times.",
+            how: "The mean of |D| over packets in order of arrival, where D is the difference of transit times of two packets \
+                  after each other. It is what RFC 3550's J = J + (|D| − J) ÷ 16 comes to in a long stream, without its start-up \
+                  from 0. up: of the one-way delay to the reflector; RTT: of the round trip, where the reflector tells no times.",
             source: "RFC 3550, section 6.4.1",
         },
         Definition {
@@ -53,21 +53,22 @@ pub fn definitions() -> &'static [Definition] {
         Definition {
             name: "goodput (Mbit/s)",
             how: "Payload bytes that the receiver's program got between the start of the measurement and its planned end, times \
-                  8, ÷ that time; 1 Mbit is 10⁶ bits. The receiver's counter is interpolated at both ends. Warm-up does not \
-                  count.",
+                  8, ÷ that time, or ÷ the flow's own time within it, which is said; 1 Mbit is 10⁶ bits. The receiver's counter is \
+                  interpolated at both ends. Warm-up does not count. What loads carried is ÷ the whole measurement.",
             source: "RFC 2647, section 3.17",
         },
         Definition {
             name: "share (%)",
-            how: "Goodput of the flow ÷ the goodput of all flows of the same cell together, those of loads included.",
+            how: "Payload of the flow ÷ the payload of everything that went the same way in the same cell: flows, loads, and \
+                  packets that are answered. A way is the narrowest line on the path, in one direction, as dsl up.",
             source: "Quell",
         },
         Definition {
             name: "low–high (95 %)",
-            how: "Where there are three repeats or more: the 95 % interval of the mean over repeats. Of three to nine repeats by \
-                  Student's t (the mean give or take t standard errors, not below 0), which is wide because so few say \
-                  little; of ten or more the bootstrap's, resampled with the run's seed.",
-            source: "Student (1908); Efron and Tibshirani (1993), percentile interval",
+            how: "Where there are three repeats or more: the 95 % interval of the mean over repeats, the wider of Student's and \
+                  that of a lognormal's mean. Of loss: of all packets together, fewer where losses come in clumps, and no \
+                  narrower than that of the repeats; no loss among n packets leaves 3.7 ÷ n possible.",
+            source: "Student (1908); Land (1972); Clopper and Pearson (1934); Kish (1965)",
         },
         Definition {
             name: "box",

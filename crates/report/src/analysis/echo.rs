@@ -1,9 +1,10 @@
 //! One echo stream (ICMP echo, reflected UDP) in figures: loss, order, delays and their variation.
 
+use super::flow::BATCHES;
 use super::one_way::by_one_clock;
 use super::{Clocks, Lateness, Spread};
 use quell_model::{EchoSample, EchoStatus};
-use quell_stats::{ArrivalOrder, Jitter, ipdv, summary};
+use quell_stats::{ArrivalOrder, Batch, Jitter, ipdv, summary};
 use std::collections::BTreeMap;
 
 /// What one echo stream showed in one cell. Packets sent while the loads warmed up don't count.
@@ -17,6 +18,8 @@ pub struct EchoResult {
     pub received_late: u64,
     /// (sent − received − received late) ÷ sent; none when nothing was sent.
     pub loss_ratio: Option<f64>,
+    /// Packets sent and lost by stretches of the measurement.
+    pub batches: Vec<Batch>,
     /// Packets known to be lost on the way to the reflector.
     pub lost_up: u64,
     /// Packets known to be lost on the way back.
@@ -29,11 +32,16 @@ pub struct EchoResult {
     pub reordered_up: Option<u64>,
     /// Packets whose replies overtook each other on the way back, or on the whole way where the reflector does not number them.
     pub reordered_down: Option<u64>,
-    /// Jitter of RFC 3550, section 6.4.1, in milliseconds: the mean of its running value, which speaks of the whole stream.
-    pub jitter_ms: Option<f64>,
-    /// The same after the last packet, as iperf prints it: it forgets all but some thirty packets.
+    /// Jitter of the way to the reflector in milliseconds: the mean of |D| of RFC 3550, section 6.4.1.
+    pub jitter_up_ms: Option<f64>,
+    /// The same of the way back.
+    pub jitter_down_ms: Option<f64>,
+    /// The same of the round trip.
+    pub jitter_rtt_ms: Option<f64>,
+    /// RFC 3550's J after the last packet, as an RTP receiver reports it, of what [`Self::jitter_of`] says: it comes up from 0, and
+    /// forgets all but some thirty packets.
     pub jitter_last_ms: Option<f64>,
-    /// What the jitter and the variation of delay are of.
+    /// What that, and the variation of delay, are of.
     pub jitter_of: Transit,
     /// Variation of delay between packets sent one after the other (RFC 3393), in milliseconds, as absolute values.
     pub ipdv_ms: Option<Spread>,
@@ -54,11 +62,39 @@ pub struct EchoResult {
 pub enum Transit {
     /// The one-way delay to the reflector, where the reflector tells it.
     Up,
+    /// The one-way delay back.
+    Down,
     /// The round-trip time.
     RoundTrip,
 }
 
+impl Transit {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transit::Up => "up",
+            Transit::Down => "down",
+            Transit::RoundTrip => "round-trip",
+        }
+    }
+}
+
 impl EchoResult {
+    /// Jitter of the way to the reflector where the reflector tells its times, else of the round trip.
+    pub fn jitter_ms(&self) -> Option<f64> {
+        match self.jitter_of {
+            Transit::Up => self.jitter_up_ms,
+            Transit::Down => self.jitter_down_ms,
+            Transit::RoundTrip => self.jitter_rtt_ms,
+        }
+    }
+
+    /// Whether its delays are those of fewer than half of the packets that were sent: what they were for the others is not known.
+    pub fn is_minority(&self) -> bool {
+        let answered = self.received + self.received_late;
+        answered > 0 && answered * 2 < self.sent
+    }
+
     /// The figures of one stream whose ends have clocks of their own.
     pub fn between_clocks(samples: &[EchoSample]) -> Self {
         let (samples, clocks) = by_one_clock(samples);
@@ -84,7 +120,7 @@ impl EchoResult {
     /// What has to be said where few answers stand for all packets.
     pub fn minority(&self) -> Option<String> {
         let answered = self.received + self.received_late;
-        (answered > 0 && answered * 2 < self.sent).then(|| {
+        self.is_minority().then(|| {
             format!(
                 "delays are those of the {:.1} % of its packets that were answered; of the rest nobody knows them",
                 answered as f64 * 100.0 / self.sent as f64
@@ -108,7 +144,8 @@ impl EchoResult {
             let values: Vec<f64> = answered.iter().filter_map(|s| of(s)).collect();
             summary(&values)
         };
-        let jitter = Jitter::of(transits_by_arrival(&answered, jitter_of));
+        let jitter = |of| Jitter::of(transits_by_arrival(&answered, of));
+        let one_way = |of| jitter(of).mean().filter(|_| jitter_of == Transit::Up);
         let variations: Vec<f64> =
             variations(&answered, jitter_of).into_iter().map(f64::abs).collect();
         Self {
@@ -116,6 +153,7 @@ impl EchoResult {
             received,
             received_late,
             loss_ratio: (sent > 0).then(|| (sent - answered.len() as u64) as f64 / sent as f64),
+            batches: batches(&counted),
             lost_up: count(EchoStatus::LostUp),
             lost_down: count(EchoStatus::LostDown),
             errors: count(EchoStatus::Error),
@@ -125,8 +163,10 @@ impl EchoResult {
                 Some((s.down_order?, s.up_order.unwrap_or(s.seq)))
             })
             .map(overtaken),
-            jitter_ms: jitter.mean(),
-            jitter_last_ms: jitter.last(),
+            jitter_up_ms: one_way(Transit::Up),
+            jitter_down_ms: one_way(Transit::Down),
+            jitter_rtt_ms: jitter(Transit::RoundTrip).mean(),
+            jitter_last_ms: jitter(jitter_of).last(),
             jitter_of,
             ipdv_ms: summary(&variations),
             rtt_ms: delays(rtt_ms),
@@ -136,6 +176,21 @@ impl EchoResult {
             lateness: Lateness::of(counted.iter().copied()),
         }
     }
+}
+
+/// Packets sent and lost by stretches of time of the same length, from the first packet to the last.
+fn batches(counted: &[&EchoSample]) -> Vec<Batch> {
+    let mut batches = vec![Batch::default(); BATCHES as usize];
+    let times = || counted.iter().map(|s| s.t_ns);
+    let (Some(first), Some(last)) = (times().min(), times().max()) else { return Vec::new() };
+    let length = i128::from(last) - i128::from(first) + 1;
+    for sample in counted.iter().filter(|s| s.status != EchoStatus::Duplicate) {
+        let part = (i128::from(sample.t_ns) - i128::from(first)) * i128::from(BATCHES) / length;
+        let batch = &mut batches[part as usize];
+        batch.sent += 1.0;
+        batch.lost += f64::from(u8::from(!sample.status.is_answered()));
+    }
+    batches
 }
 
 /// A packet's round-trip time in milliseconds.
@@ -156,6 +211,7 @@ pub(crate) fn transit(answered: &[&EchoSample]) -> Transit {
 fn transit_ms(sample: &EchoSample, of: Transit) -> Option<f64> {
     match of {
         Transit::Up => sample.up_ns.map(ms),
+        Transit::Down => sample.down_ns.map(ms),
         Transit::RoundTrip => rtt_ms(sample),
     }
 }
@@ -165,7 +221,7 @@ fn transits_by_arrival(answered: &[&EchoSample], of: Transit) -> Vec<f64> {
     let mut packets: Vec<&EchoSample> = answered.to_vec();
     packets.sort_by_key(|s| match of {
         Transit::Up => (s.up_order.unwrap_or(s.seq), s.seq),
-        Transit::RoundTrip => (s.down_order.unwrap_or(s.seq), s.seq),
+        Transit::Down | Transit::RoundTrip => (s.down_order.unwrap_or(s.seq), s.seq),
     });
     packets.into_iter().filter_map(|s| transit_ms(s, of)).collect()
 }

@@ -1,24 +1,66 @@
 //! Flows in figures: goodput at the receiver over the measurement, retransmissions, loss of datagrams.
 
+use super::way::{Carried, Ways};
 use quell_model::{CellRecord, FlowSample, Side};
+use quell_stats::Batch;
 use quell_store::{CellData, FlowSeries};
 
 /// What one flow showed in one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowResult {
-    /// Datagrams sent over the flow's whole life, warm-up included; none for TCP.
+    /// Datagrams sent in the measurement; none for TCP. Of a run that did not tell how many were sent before: over the flow's whole
+    /// life.
     pub sent: Option<u64>,
-    /// Datagrams received over the flow's whole life; none for TCP.
+    /// Of these, received; none for TCP.
     pub received: Option<u64>,
     /// (sent − received) ÷ sent; none for TCP.
     pub loss_ratio: Option<f64>,
-    /// Payload that the receiver got within the measurement, in megabits (10⁶) per second; none when no receiver reported.
+    /// Datagrams sent and lost by stretches of the measurement, as its two ends counted them; empty for TCP.
+    pub batches: Vec<Batch>,
+    /// Payload that the receiver got, in megabits (10⁶) per second of the flow's own time within the measurement; none when no receiver
+    /// reported, or the flow had no time there.
     pub goodput_mbps: Option<f64>,
-    /// Its goodput as a part of the goodput of all flows of the cell.
+    /// The flow's own time within the measurement.
+    pub time: OwnTime,
+    /// The same payload in megabits per second of the whole measurement: what it took of the line.
+    pub carried_mbps: Option<f64>,
+    /// The line that it shares with others, as `dsl up`; none where that is not known.
+    pub way: Option<String>,
+    /// Its payload as a part of what all streams of the cell carried the same way; none where that is not known.
     pub share: Option<f64>,
     /// Segments that the sender sent again within the measurement; none for UDP.
     pub retransmits: Option<u64>,
 }
+
+/// When a flow ran, as seen from the measurement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum OwnTime {
+    /// All the time.
+    Whole,
+    /// From here to there, in seconds.
+    Part(f64, f64),
+    /// It was over before the measurement began, or began after it.
+    Never,
+}
+
+impl OwnTime {
+    /// What is to be said of it.
+    pub fn said(self) -> Option<String> {
+        match self {
+            OwnTime::Whole => None,
+            OwnTime::Part(from, to) => {
+                Some(format!("ran from {from:.1} s to {to:.1} s; its goodput is of that time"))
+            }
+            OwnTime::Never => Some("did not run within the measurement".to_owned()),
+        }
+    }
+}
+
+/// A flow that lacks less than this part of the measurement ran all the time: connections take a moment to end.
+const WHOLE: f64 = 0.02;
+
+/// Stretches of the measurement in which losses are counted.
+pub(crate) const BATCHES: i64 = 16;
 
 /// The time over which rates are taken, in nanoseconds: from the start of the measurement to its planned end, or, where a cell did not
 /// come to its end, to the last time at which anything was reported. None when that is before the start.
@@ -58,16 +100,39 @@ pub(crate) fn counter_at(samples: &[FlowSample], t_ns: i64, of: fn(&FlowSample) 
 
 /// Payload rate between two times, in megabits per second.
 pub(crate) fn rate_mbps(series: &FlowSeries, from_ns: i64, to_ns: i64) -> f64 {
-    let bytes = counter_at(&series.samples, to_ns, |s| s.bytes)
-        - counter_at(&series.samples, from_ns, |s| s.bytes);
-    bytes * 8.0 * 1e3 / (to_ns - from_ns) as f64
+    payload_within(series, from_ns, to_ns) * 8e3 / (to_ns - from_ns) as f64
+}
+
+/// Payload bytes between two times.
+pub(crate) fn payload_within(series: &FlowSeries, from_ns: i64, to_ns: i64) -> f64 {
+    counter_at(&series.samples, to_ns, |s| s.bytes)
+        - counter_at(&series.samples, from_ns, |s| s.bytes)
+}
+
+/// From when to when a flow ran within the measurement, in nanoseconds: from the first report of either end, to the last of its
+/// sender, or of its receiver where TCP still delivered.
+fn own_time(data: &CellData, stream: &str, end_ns: i64) -> Option<(i64, i64)> {
+    let reports = |side| {
+        let samples = &data.flow(stream, side)?.samples;
+        samples.first().zip(samples.last())
+    };
+    let (sender, receiver) = (reports(Side::Sender), reports(Side::Receiver));
+    let first = [sender, receiver].into_iter().flatten().map(|(first, _)| first.t_ns).min()?;
+    let is_udp = [sender, receiver].into_iter().flatten().any(|(_, last)| last.packets > 0);
+    let last = match (sender, receiver) {
+        (Some((_, last)), _) if is_udp => last.t_ns,
+        (sender, receiver) => {
+            [sender, receiver].into_iter().flatten().map(|(_, last)| last.t_ns).max()?
+        }
+    };
+    let (from, to) = (first.max(0), last.min(end_ns));
+    (from < to).then_some((from, to))
 }
 
 /// The flows of a cell with their results, in order of their names.
 pub fn results(record: &CellRecord, data: &CellData) -> Vec<(String, FlowResult)> {
     let window = window_ns(record, data);
-    let goodput = |series: &FlowSeries| window.map(|end| rate_mbps(series, 0, end));
-    let all: f64 = data.flows.iter().filter(|f| f.side == Side::Receiver).filter_map(goodput).sum();
+    let (carried, ways) = (Carried::of(record, data), Ways::of(data));
     let mut names: Vec<&str> = data.flows.iter().map(|f| f.stream.as_str()).collect();
     names.dedup();
     names
@@ -75,30 +140,78 @@ pub fn results(record: &CellRecord, data: &CellData) -> Vec<(String, FlowResult)
         .map(|stream| {
             let sender = data.flow(stream, Side::Sender);
             let receiver = data.flow(stream, Side::Receiver);
-            let goodput_mbps = receiver.and_then(goodput);
-            let share = goodput_mbps.filter(|_| all > 0.0).map(|g| g / all);
-            let datagrams =
-                |end: Option<&FlowSeries>| end.and_then(|f| f.samples.last()).map(|s| s.packets);
-            let is_udp = [sender, receiver].iter().any(|f| datagrams(*f).is_some_and(|n| n > 0));
-            let sent = datagrams(sender).filter(|_| is_udp);
-            let received = datagrams(receiver).filter(|_| is_udp);
-            let loss_ratio = sent.zip(received).filter(|(sent, _)| *sent > 0);
+            let own = window.and_then(|end| own_time(data, stream, end));
+            let goodput_mbps = receiver.zip(own).map(|(f, (from, to))| rate_mbps(f, from, to));
+            let bytes = receiver.zip(window).map(|(f, end)| payload_within(f, 0, end));
+            let way = ways.there(stream);
             let retransmits = sender.zip(window).and_then(|(f, end)| {
                 f.samples.last()?.tcp?;
                 let of = |s: &FlowSample| s.tcp.map_or(0, |t| t.retransmits);
                 let within = counter_at(&f.samples, end, of) - counter_at(&f.samples, 0, of);
                 Some(within.round() as u64)
             });
+            let (sent, received) = datagrams(data, stream);
+            let loss = sent.zip(received).filter(|(sent, _)| *sent > 0);
             let result = FlowResult {
                 sent,
                 received,
-                loss_ratio: loss_ratio
-                    .map(|(sent, got)| sent.saturating_sub(got) as f64 / sent as f64),
+                loss_ratio: loss.map(|(sent, got)| sent.saturating_sub(got) as f64 / sent as f64),
+                batches: match (sender, receiver, window) {
+                    (Some(sender), Some(receiver), Some(end)) if sent.is_some() => {
+                        batches(sender, receiver, end)
+                    }
+                    _ => Vec::new(),
+                },
                 goodput_mbps,
-                share,
+                time: time(own, window.unwrap_or(0)),
+                carried_mbps: bytes.zip(window).map(|(bytes, end)| bytes * 8e3 / end as f64),
+                share: bytes.and_then(|bytes| carried.share(way, bytes)),
+                way: way.map(str::to_owned),
                 retransmits,
             };
             (stream.to_owned(), result)
         })
         .collect()
+}
+
+fn time(own: Option<(i64, i64)>, window_ns: i64) -> OwnTime {
+    let Some((from, to)) = own else { return OwnTime::Never };
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    match (window_ns - (to - from)) as f64 > window_ns as f64 * WHOLE {
+        true => OwnTime::Part(seconds(from), seconds(to)),
+        false => OwnTime::Whole,
+    }
+}
+
+/// Datagrams of a flow that were sent in the measurement, and those of them that arrived, whenever they did; none for TCP.
+fn datagrams(data: &CellData, stream: &str) -> (Option<u64>, Option<u64>) {
+    let counts = |side| data.flow(stream, side).and_then(|f| f.samples.last()).map(|s| s.packets);
+    let (sent, received) = (counts(Side::Sender), counts(Side::Receiver));
+    if sent.max(received).unwrap_or(0) == 0 {
+        return (None, None);
+    }
+    let before = |what: &str| {
+        let key = format!("stream/{stream}/{what}-before");
+        data.facts.iter().find(|f| f.key == key).and_then(|f| f.value.parse::<u64>().ok())
+    };
+    // What one end counted apart and the other did not can't be compared.
+    let early = match (before("sent"), before("received")) {
+        (Some(sent), Some(received)) => (sent, received),
+        (Some(sent), None) if received == Some(0) => (sent, 0),
+        _ => (0, 0),
+    };
+    (sent.map(|n| n.saturating_sub(early.0)), received.map(|n| n.saturating_sub(early.1)))
+}
+
+/// Losses by stretches of the measurement, from the counters of both ends. What is under way at a border counts for one or the other.
+fn batches(sender: &FlowSeries, receiver: &FlowSeries, end_ns: i64) -> Vec<Batch> {
+    let counted = |series: &FlowSeries, batch: i64| {
+        let at = |n: i64| counter_at(&series.samples, end_ns / BATCHES * n, |s| s.packets);
+        at(batch + 1) - at(batch)
+    };
+    let batch = |n| {
+        let sent = counted(sender, n);
+        Batch { sent, lost: sent - counted(receiver, n) }
+    };
+    (0..BATCHES).map(batch).collect()
 }

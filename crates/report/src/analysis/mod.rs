@@ -16,17 +16,19 @@ mod one_way;
 pub mod series;
 mod summary;
 pub mod timeline;
+mod way;
 
 pub use definitions::{Definition, definitions};
 pub use echo::{EchoResult, Transit};
 pub use estimate::Estimate;
-pub use flow::{FlowResult, window_ns};
+pub use flow::{FlowResult, OwnTime, window_ns};
 pub use late::Lateness;
 pub use one_way::Clocks;
 pub use quell_stats::{BoxSummary, Summary as Spread};
-pub use summary::{Summary, SummaryRow};
+pub use summary::{LoadsRow, Summary, SummaryRow};
 
 use quell_model::CellId;
+use quell_stats::Batch;
 use quell_store::Run;
 
 /// The results of a run: a row for each stream of each cell, in the manifest's order of cells, echo streams before flows.
@@ -43,17 +45,10 @@ pub struct StreamResult {
     pub cell: CellId,
     /// The stream's name: of a probe or of a load.
     pub stream: String,
-    /// Its results.
-    pub kind: StreamKind,
-}
-
-/// The results of a stream, by its kind.
-#[derive(Debug, Clone, PartialEq)]
-pub enum StreamKind {
-    /// Packets that are answered.
-    Echo(Box<EchoResult>),
-    /// Data in one direction.
-    Flow(FlowResult),
+    /// Its packets one by one, where they were reported so: those that are answered, and slow UDP loads.
+    pub packets: Option<Box<EchoResult>>,
+    /// Its data in one direction, where it is a flow.
+    pub data: Option<FlowResult>,
 }
 
 impl Results {
@@ -61,9 +56,12 @@ impl Results {
     pub fn from(run: &Run) -> Self {
         let mut rows = Vec::new();
         for (record, data) in run.iter() {
-            let mut row = |stream: &str, kind| {
-                let (cell, stream) = (record.id.clone(), stream.to_owned());
-                rows.push(StreamResult { cell, stream, kind });
+            let mut flows: Vec<(String, FlowResult)> = flow::results(record, data);
+            let row = |stream: String, packets, data| StreamResult {
+                cell: record.id.clone(),
+                stream,
+                packets,
+                data,
             };
             for series in &data.echoes {
                 let fact = |what: &str| {
@@ -75,11 +73,11 @@ impl Results {
                     false => EchoResult::of(&series.samples),
                 };
                 let result = result.with_losses(fact("losses"));
-                row(&series.stream, StreamKind::Echo(Box::new(result)));
+                let same = flows.iter().position(|(stream, _)| *stream == series.stream);
+                let flow = same.map(|at| flows.remove(at).1);
+                rows.push(row(series.stream.clone(), Some(Box::new(result)), flow));
             }
-            for (stream, result) in flow::results(record, data) {
-                row(&stream, StreamKind::Flow(result));
-            }
+            rows.extend(flows.into_iter().map(|(stream, flow)| row(stream, None, Some(flow))));
         }
         Self { rows }
     }
@@ -104,6 +102,10 @@ impl Results {
         let late = echoes().fold(Lateness::default(), |sum, (_, e)| sum.and(e.lateness));
         let clocks =
             echoes().filter_map(|(r, e)| Some(format!("{}: {}", r.stream, e.clocks.said()?)));
+        let times = self.rows.iter().filter_map(|r| {
+            let said = r.flow()?.time.said()?;
+            Some(format!("{}: the flow {} {said}", r.cell, r.stream))
+        });
         let minorities = echoes()
             .filter_map(|(r, e)| Some(format!("{} ({}): {}", r.stream, r.cell, e.minority()?)));
         let awaited = echoes().filter(|(_, e)| e.received_late > 0).map(|(r, e)| {
@@ -112,48 +114,63 @@ impl Results {
                 r.stream, r.cell, e.received_late, e.sent
             )
         });
-        late.said().into_iter().chain(clocks).chain(minorities).chain(awaited).collect()
+        let kinds = [minorities.collect(), awaited.collect(), times.collect()].map(brief);
+        late.said().into_iter().chain(clocks).chain(kinds.into_iter().flatten()).collect()
     }
 }
 
+/// Most warnings of a kind that are told one by one.
+const TOLD: usize = 3;
+
+/// The first of many of a kind, and how many more there are.
+fn brief(mut warnings: Vec<String>) -> Vec<String> {
+    let more = warnings.len().saturating_sub(TOLD);
+    warnings.truncate(TOLD);
+    if let (Some(last), true) = (warnings.last_mut(), more > 0) {
+        last.push_str(&format!(" (and {more} more of this kind)"));
+    }
+    warnings
+}
+
 impl StreamResult {
-    /// Packets sent, where packets are counted.
+    /// Packets sent, where packets are counted. A flow's own counts know of all its packets; what single packets were reported ends with
+    /// the last that arrived.
     pub fn sent(&self) -> Option<u64> {
-        match &self.kind {
-            StreamKind::Echo(e) => Some(e.sent),
-            StreamKind::Flow(f) => f.sent,
-        }
+        self.data.as_ref().and_then(|f| f.sent).or_else(|| Some(self.packets.as_ref()?.sent))
     }
 
     /// Packets received or answered, where packets are counted.
     pub fn received(&self) -> Option<u64> {
-        match &self.kind {
-            StreamKind::Echo(e) => Some(e.received),
-            StreamKind::Flow(f) => f.received,
-        }
+        self.data
+            .as_ref()
+            .and_then(|f| f.received)
+            .or_else(|| Some(self.packets.as_ref()?.received))
     }
 
     /// The part of the packets that was lost.
     pub fn loss_ratio(&self) -> Option<f64> {
-        match &self.kind {
-            StreamKind::Echo(e) => e.loss_ratio,
-            StreamKind::Flow(f) => f.loss_ratio,
+        self.data
+            .as_ref()
+            .and_then(|f| f.loss_ratio)
+            .or_else(|| self.packets.as_ref().and_then(|e| e.loss_ratio))
+    }
+
+    /// Packets sent and lost by stretches of the measurement.
+    pub(crate) fn batches(&self) -> &[Batch] {
+        match (&self.packets, &self.data) {
+            (_, Some(flow)) if flow.loss_ratio.is_some() => &flow.batches,
+            (Some(echo), _) => &echo.batches,
+            _ => &[],
         }
     }
 
-    /// The echo stream's results, if it is one.
+    /// Its single packets, where they were reported.
     pub fn echo(&self) -> Option<&EchoResult> {
-        match &self.kind {
-            StreamKind::Echo(e) => Some(e),
-            StreamKind::Flow(_) => None,
-        }
+        self.packets.as_deref()
     }
 
-    /// The flow's results, if it is one.
+    /// Its data, where it is a flow.
     pub fn flow(&self) -> Option<&FlowResult> {
-        match &self.kind {
-            StreamKind::Flow(f) => Some(f),
-            StreamKind::Echo(_) => None,
-        }
+        self.data.as_ref()
     }
 }

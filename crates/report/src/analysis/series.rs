@@ -3,6 +3,7 @@
 use super::echo::{self, Transit};
 use super::flow::{rate_mbps, window_ns};
 use super::timeline::{self, Change};
+use super::way::Ways;
 use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
 use quell_stats::ecdf::ecdf;
 use quell_stats::{Bins, BoxSummary, Histogram, Sample};
@@ -30,6 +31,8 @@ pub struct StreamDelays {
     /// Seconds and RTT in milliseconds of the first repeat; none for a packet without an answer. Thinned where there are very many:
     /// extremes and losses stay.
     pub over_time: Vec<(f64, Option<f64>)>,
+    /// Packets of the first repeat, of which the points of `over_time` may be a part: of each stretch the extremes.
+    pub packets_over_time: usize,
     /// Packets of the first repeat that were lost: when, in seconds.
     pub lost_at: Vec<f64>,
     /// RTTs in milliseconds and the part of the packets sent that came back within them, ascending.
@@ -101,6 +104,7 @@ fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
             (figures.mean, sd * ((n - 1.0) / n).sqrt())
         }),
         over_time: thin(points),
+        packets_over_time: first.len(),
         lost_at: first.iter().filter(|s| s.status.is_lost()).map(|s| seconds(s.t_ns)).collect(),
         distribution,
         summary: sample.as_ref().map(BoxSummary::new),
@@ -203,6 +207,7 @@ pub fn gaps(run: &Run) -> Vec<ScenarioGaps> {
 fn arrival_ns(sample: &EchoSample, of: Transit) -> Option<i64> {
     let transit = match of {
         Transit::Up => sample.up_ns?,
+        Transit::Down => sample.down_ns?,
         Transit::RoundTrip => i64::try_from(sample.rtt_ns?).ok()?,
     };
     sample.t_ns.checked_add(transit)
@@ -239,6 +244,8 @@ pub struct Goodput {
     pub stream: String,
     /// Whether it is the probe's own rather than a load's.
     pub is_probe: bool,
+    /// The line that it shares with others, as `dsl up`.
+    pub way: Option<String>,
     /// Starts of intervals in seconds on the common axis, and Mbit/s in each. All flows of a part have the same intervals.
     pub intervals: Vec<(f64, f64)>,
 }
@@ -259,6 +266,7 @@ pub fn goodput(run: &Run) -> Option<Course<Goodput>> {
             .map(|f| Goodput {
                 stream: f.stream.clone(),
                 is_probe: is_own(&f.stream, &record.id.probe),
+                way: Ways::of(data).there(&f.stream).map(str::to_owned),
                 intervals: (0..end_ns)
                     .step_by(step_ns as usize)
                     .map(|t| {

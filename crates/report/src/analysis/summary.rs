@@ -1,14 +1,17 @@
-//! Results over repeats: the mean of each figure, with a bootstrap interval where there are at least three repeats.
+//! Results over repeats: the mean of each figure, with an interval where there are at least three repeats.
 
 use super::estimate::Estimate;
-use super::{EchoResult, FlowResult, Results, StreamResult};
-use quell_model::Manifest;
+use super::series::is_own;
+use super::{Clocks, EchoResult, FlowResult, Results, Spread, StreamResult};
+use quell_model::{CellId, Manifest};
 
 /// One row for each scenario, probe and stream, in the manifest's order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// The rows.
     pub rows: Vec<SummaryRow>,
+    /// What loads carried beside each probe.
+    pub loads: Vec<LoadsRow>,
 }
 
 /// One stream in one scenario, over its repeats. What does not apply to it, or was not measured, is none.
@@ -22,22 +25,47 @@ pub struct SummaryRow {
     pub stream: String,
     /// How many repeats have data.
     pub repeats: usize,
+    /// The line that its data shares with others, as `dsl up`.
+    pub way: Option<String>,
     /// Loss, as a part of 1.
     pub loss: Option<Estimate>,
-    /// Jitter in milliseconds.
-    pub jitter_ms: Option<Estimate>,
+    /// Packets answered after the time that an answer was waited for, as a part of 1; none where there are none.
+    pub late: Option<Estimate>,
+    /// Jitter of the way to the reflector in milliseconds.
+    pub jitter_up_ms: Option<Estimate>,
+    /// Jitter of the round trip in milliseconds, where the reflector tells no times.
+    pub jitter_rtt_ms: Option<Estimate>,
+    /// Median one-way delay to the reflector in milliseconds, where both ends have the same clock.
+    pub up_p50_ms: Option<Estimate>,
+    /// Median one-way delay back in milliseconds, where both ends have the same clock.
+    pub down_p50_ms: Option<Estimate>,
     /// Median RTT in milliseconds.
     pub rtt_p50_ms: Option<Estimate>,
     /// 99th percentile of the RTT in milliseconds.
     pub rtt_p99_ms: Option<Estimate>,
-    /// Goodput in megabits per second.
+    /// Whether, in some repeat, the delays are of fewer than half of the packets sent.
+    pub of_a_minority: bool,
+    /// Goodput in megabits per second of the flow's own time.
     pub goodput_mbps: Option<Estimate>,
-    /// Share of the goodput of all flows of the cell.
+    /// Share of what all streams of the cell carried the same way.
     pub share: Option<Estimate>,
 }
 
+/// What all loads together carried one way beside a probe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadsRow {
+    /// The scenario.
+    pub scenario: String,
+    /// The probe of the cell.
+    pub probe: String,
+    /// The line, as `dsl up`; none where it is not known.
+    pub way: Option<String>,
+    /// Payload in megabits per second of the measurement.
+    pub carried_mbps: Estimate,
+}
+
 impl Summary {
-    /// Takes the repeats of each stream together. The manifest's seed makes the intervals repeatable.
+    /// Takes the repeats of each stream together.
     pub fn of(results: &Results, manifest: &Manifest) -> Self {
         let mut groups: Vec<(&StreamResult, Vec<&StreamResult>)> = Vec::new();
         for row in &results.rows {
@@ -54,7 +82,7 @@ impl Summary {
         let rows = groups.into_iter().map(|(first, rows)| {
             let over = |of: &dyn Fn(&StreamResult) -> Option<f64>| {
                 let values: Vec<f64> = rows.iter().filter_map(|r| of(r)).collect();
-                Estimate::of(&values, manifest.seed)
+                Estimate::of(&values)
             };
             let echo = |of: fn(&EchoResult) -> Option<f64>| {
                 over(&move |r: &StreamResult| r.echo().and_then(of))
@@ -67,19 +95,76 @@ impl Summary {
                 probe: first.cell.probe.clone(),
                 stream: first.stream.clone(),
                 repeats: rows.len(),
-                loss: over(&StreamResult::loss_ratio).map(Estimate::at_most_all),
-                jitter_ms: echo(|e| e.jitter_ms),
+                way: first.flow().and_then(|f| f.way.clone()),
+                loss: loss(&rows),
+                late: echo(late).filter(|late| late.mean > 0.0).map(Estimate::at_most_all),
+                jitter_up_ms: echo(|e| e.jitter_up_ms),
+                jitter_rtt_ms: echo(|e| e.jitter_rtt_ms.filter(|_| e.jitter_up_ms.is_none())),
+                up_p50_ms: echo(|e| exact(e, &e.up_ms)),
+                down_p50_ms: echo(|e| exact(e, &e.down_ms)),
                 rtt_p50_ms: echo(|e| e.rtt_ms.as_ref().map(|s| s.p50)),
                 rtt_p99_ms: echo(|e| e.rtt_ms.as_ref().map(|s| s.p99)),
+                of_a_minority: rows.iter().any(|r| r.echo().is_some_and(EchoResult::is_minority)),
                 goodput_mbps: flow(|f| f.goodput_mbps),
                 share: flow(|f| f.share).map(Estimate::at_most_all),
             }
         });
-        Self { rows: rows.collect() }
+        Self { rows: rows.collect(), loads: loads(results, manifest) }
     }
 
     /// The row of one stream in one scenario, whichever probe's cell it is in.
     pub fn find(&self, scenario: &str, stream: &str) -> Option<&SummaryRow> {
         self.rows.iter().find(|r| r.scenario == scenario && r.stream == stream)
     }
+}
+
+fn late(echo: &EchoResult) -> Option<f64> {
+    (echo.sent > 0).then(|| echo.received_late as f64 / echo.sent as f64)
+}
+
+fn loss(rows: &[&StreamResult]) -> Option<Estimate> {
+    let ratios: Vec<f64> = rows.iter().filter_map(|r| r.loss_ratio()).collect();
+    let packets: Vec<_> = rows.iter().map(|r| r.batches().to_vec()).collect();
+    Estimate::of_loss(&ratios, &packets)
+}
+
+/// A median of one-way delays that needs no correction.
+fn exact(echo: &EchoResult, delays: &Option<Spread>) -> Option<f64> {
+    delays.as_ref().filter(|_| echo.clocks == Clocks::Same).map(|s| s.p50)
+}
+
+/// Loads of one cell are added up before repeats are compared: several in one cell are no repeats.
+fn loads(results: &Results, manifest: &Manifest) -> Vec<LoadsRow> {
+    let mut found: Vec<(&CellId, Option<&str>, f64)> = Vec::new();
+    for row in &results.rows {
+        let Some(carried) = row.flow().and_then(|f| f.carried_mbps) else { continue };
+        if is_own(&row.stream, &row.cell.probe) {
+            continue;
+        }
+        let way = row.flow().and_then(|f| f.way.as_deref());
+        match found.iter_mut().find(|(cell, known, _)| **cell == row.cell && *known == way) {
+            Some((_, _, sum)) => *sum += carried,
+            None => found.push((&row.cell, way, carried)),
+        }
+    }
+    let mut rows: Vec<LoadsRow> = Vec::new();
+    for record in &manifest.cells {
+        let cell = &record.id;
+        let same = |c: &CellId| c.scenario == cell.scenario && c.probe == cell.probe;
+        for (_, way, _) in found.iter().filter(|(c, _, _)| *c == cell) {
+            let known = |r: &LoadsRow| {
+                r.scenario == cell.scenario && r.probe == cell.probe && r.way.as_deref() == *way
+            };
+            if rows.iter().any(known) {
+                continue;
+            }
+            let values: Vec<f64> =
+                found.iter().filter(|(c, w, _)| same(c) && w == way).map(|f| f.2).collect();
+            if let Some(carried_mbps) = Estimate::of(&values) {
+                let (scenario, probe) = (cell.scenario.clone(), cell.probe.clone());
+                rows.push(LoadsRow { scenario, probe, way: way.map(str::to_owned), carried_mbps });
+            }
+        }
+    }
+    rows
 }

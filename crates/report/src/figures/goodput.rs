@@ -1,4 +1,5 @@
-//! Goodput over time, stacked by flow, one scenario after the other: the documents' chart of a transfer through six scenarios.
+//! Goodput over time, stacked by flow, one scenario after the other: the documents' chart of a transfer through six scenarios. Flows of
+//! different directions don't share a line, and don't stand on each other: each way has its panel.
 
 use super::{Made, Shape, empty, events, part_axis, source};
 use crate::analysis::series::{Course, Goodput, Part, goodput};
@@ -14,27 +15,69 @@ pub(super) fn figure(run: &Run, shape: Shape) -> Made {
     let figure = Figure::new(title)
         .subtitle(subtitle(&course, &names))
         .note(format!("{}. First repeat; payload that receivers got.", source(&run.manifest)));
-    let rate = Axis::linear("Goodput").unit("Mbit/s");
-    if shape == Shape::Narrow {
-        let most = course.parts.iter().map(highest).fold(0.0, f64::max);
-        let panels = course.parts.iter().map(|part| {
-            Panel::new(part_axis(part), rate.clone().from(0.0).to((most * 1.05).max(1e-3)))
-                .title(part.scenario.clone())
-                .marks(events(&part.changes, part.from_s))
-                .mark(stack(std::slice::from_ref(part), &names))
-        });
-        let figure = panels.fold(figure, Figure::panel);
-        return Ok(figure.size(shape.width(980), 120 + 150 * course.parts.len() as u32));
-    }
-    let end = course.parts.last().map_or(1.0, |p| p.to_s);
+    let ways = ways(&course);
+    let panels = ways.iter().flat_map(|way| {
+        let parts = of_way(&course, way.as_deref());
+        let label = way.as_deref().filter(|_| ways.len() > 1);
+        match shape {
+            Shape::Narrow => narrow(&parts, &names, label),
+            Shape::Wide => vec![wide(&parts, &names, label)],
+        }
+    });
+    let panels: Vec<Panel> = panels.collect();
+    let height = match shape {
+        Shape::Narrow => 120 + 150 * panels.len() as u32,
+        Shape::Wide => 120 + 320 * panels.len() as u32,
+    };
+    Ok(panels.into_iter().fold(figure, Figure::panel).size(shape.width(980), height))
+}
+
+fn rate() -> Axis {
+    Axis::linear("Goodput").unit("Mbit/s")
+}
+
+/// A panel for each scenario.
+fn narrow(parts: &[Part<Goodput>], names: &[String], way: Option<&str>) -> Vec<Panel> {
+    let most = parts.iter().map(highest).fold(0.0, f64::max);
+    let panel = |part: &Part<Goodput>| {
+        let title = way.map_or(part.scenario.clone(), |way| format!("{}: {way}", part.scenario));
+        Panel::new(part_axis(part), rate().from(0.0).to((most * 1.05).max(1e-3)))
+            .title(title)
+            .marks(events(&part.changes, part.from_s))
+            .mark(stack(std::slice::from_ref(part), names))
+    };
+    parts.iter().map(panel).collect()
+}
+
+/// All scenarios in one panel.
+fn wide(parts: &[Part<Goodput>], names: &[String], way: Option<&str>) -> Panel {
+    let end = parts.last().map_or(1.0, |p| p.to_s);
     let x = Axis::linear("Time, one scenario after the other").unit("s").from(0.0).to(end);
-    let mut panel = Panel::new(x, rate);
-    for part in &course.parts {
+    let mut panel = Panel::new(x, rate());
+    if let Some(way) = way {
+        panel = panel.title(way);
+    }
+    for part in parts {
         panel = panel.mark(Mark::phase(part.from_s, part.to_s, part.scenario.clone()));
         panel = panel.marks(events(&part.changes, part.from_s));
     }
-    panel = panel.mark(stack(&course.parts, &names));
-    Ok(figure.panel(panel).size(980, 440))
+    panel.mark(stack(parts, names))
+}
+
+/// The ways of all flows.
+fn ways(course: &Course<Goodput>) -> Vec<Option<String>> {
+    let lines = course.parts.iter().flat_map(|p| &p.lines);
+    let mut ways: Vec<Option<String>> = lines.map(|l| l.way.clone()).collect();
+    ways.sort_unstable();
+    ways.dedup();
+    ways
+}
+
+/// The same scenarios with the flows of one way alone.
+fn of_way(course: &Course<Goodput>, way: Option<&str>) -> Vec<Part<Goodput>> {
+    let mut parts = course.parts.clone();
+    parts.iter_mut().for_each(|part| part.lines.retain(|l| l.way.as_deref() == way));
+    parts
 }
 
 fn subtitle(course: &Course<Goodput>, names: &[String]) -> String {

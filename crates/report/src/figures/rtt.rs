@@ -20,8 +20,16 @@ pub(super) fn lines(run: &Run, shape: Shape) -> Made {
 
 /// One dot a packet.
 pub(super) fn scatter(run: &Run, shape: Shape) -> Made {
-    let how = "A dot for each packet that was answered.";
-    over_time(run, shape, "Round-trip time, packet by packet", how, |panel, name, stream| {
+    let all = delays(run);
+    let of_each = |of: fn(&StreamDelays) -> usize| streams(&all).map(|(_, s)| of(s)).sum::<usize>();
+    let (packets, shown) = (of_each(|s| s.packets_over_time), of_each(|s| s.over_time.len()));
+    let how = match shown < packets {
+        true => format!(
+            "Dots for {shown} of {packets} packets: the least and the greatest of each stretch, so that most lie between them."
+        ),
+        false => "A dot for each packet that was answered.".to_owned(),
+    };
+    over_time(run, shape, "Round-trip time, packet by packet", &how, |panel, name, stream| {
         let dots = stream.over_time.iter().filter_map(|(t, rtt)| Some((*t, (*rtt)?)));
         panel.mark(Scatter::new(name, dots))
     })
@@ -52,9 +60,10 @@ fn over_time(
         .share_x()
         .legend(if several || any_lost { Legend::Top } else { Legend::Hidden })
         .size(shape.width(820), if rows == 1 { 400 } else { 120 + 170 * rows as u32 });
-    if all.len() > 1 {
-        figure = figure.subtitle("A panel for each scenario; all have the same axes");
-    }
+    figure = figure.subtitle(match all.len() {
+        1 => format!("Stream {}", shown_streams(&all)),
+        _ => format!("{}; a panel for each scenario, all with the same axes", shown_streams(&all)),
+    });
     for scenario in &all {
         let x = Axis::linear("Time").unit("s").from(0.0).to(last.ceil().max(1.0));
         let mut panel = Panel::new(x, range.axis()).title(panel_title(scenario));
@@ -72,6 +81,20 @@ fn over_time(
         figure = figure.panel(panel);
     }
     Ok(figure)
+}
+
+/// The names of the streams that a figure shows, few of many.
+fn shown_streams(all: &[ScenarioDelays]) -> String {
+    const NAMED: usize = 4;
+    let mut names: Vec<&str> = Vec::new();
+    for (_, stream) in streams(all) {
+        if !names.contains(&&*stream.stream) {
+            names.push(&stream.stream);
+        }
+    }
+    let more = if names.len() > NAMED { " …" } else { "" };
+    names.truncate(NAMED);
+    names.join(", ") + more
 }
 
 fn panel_title(scenario: &ScenarioDelays) -> String {
@@ -95,7 +118,10 @@ pub(super) fn distribution(run: &Run, shape: Shape) -> Made {
         panel = panel.mark(Ecdf::new(name, stream.distribution.iter().copied()));
     }
     Ok(Figure::new(title)
-        .subtitle("Share of the packets sent; a line that ends below 100 % shows the loss")
+        .subtitle(format!(
+            "{}: share of the packets sent; a line that ends below 100 % shows the loss",
+            shown_streams(&all)
+        ))
         .note(source(&run.manifest))
         .panel(panel)
         .size(shape.width(820), 460))
@@ -134,7 +160,10 @@ pub(super) fn boxes(run: &Run, shape: Shape) -> Made {
         panel = panel.mark(boxes);
     }
     Ok(Figure::new(title)
-        .subtitle("Median, quartiles, and whiskers up to 1.5 times the distance of the quartiles")
+        .subtitle(format!(
+            "{}: median, quartiles, and whiskers up to 1.5 times the distance of the quartiles",
+            shown_streams(&all)
+        ))
         .note(source(&run.manifest))
         .panel(panel)
         .size(shape.width(820), 460))

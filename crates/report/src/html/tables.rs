@@ -1,8 +1,8 @@
 //! The page's tables of results. Each scrolls within itself where a screen is narrow.
 
 use super::text::escape;
-use crate::analysis::{Results, Spread, StreamResult, Summary};
-use crate::layout::Layout;
+use crate::analysis::{OwnTime, Results, Spread, StreamResult, Summary};
+use crate::layout::{Layout, MINORITY};
 use quell_model::Manifest;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -28,17 +28,23 @@ pub(super) fn summary(
         return "<p>Nothing was measured.</p>\n".to_owned();
     }
     let with_streams = layout.rows.iter().any(|r| r.stream.is_some());
+    let with_ways = layout.rows.iter().any(|r| r.way.is_some());
     let with_published = layout.rows.iter().any(|r| published.contains_key(&r.scenario));
     let mut text = "<thead><tr><th scope=\"col\">Scenario</th>".to_owned();
     if with_streams {
         text.push_str("<th scope=\"col\">Stream</th>");
     }
+    if with_ways {
+        text.push_str("<th scope=\"col\">Way</th>");
+    }
     for column in &layout.columns {
         let from = column.from.as_ref().map(|f| format!("{}, ", escape(f))).unwrap_or_default();
         let _ = write!(
             text,
-            "<th scope=\"col\" class=\"n\">{}<br><small>{from}{}</small></th>",
-            column.name, column.unit
+            "<th scope=\"col\" class=\"n\">{} {}<br><small>{from}{}</small></th>",
+            column.name,
+            escape(&column.of),
+            column.unit
         );
     }
     if with_published {
@@ -54,6 +60,9 @@ pub(super) fn summary(
                 format!("{probe}: {stream}")
             };
             let _ = write!(text, "<td>{}</td>", escape(&name));
+        }
+        if with_ways {
+            let _ = write!(text, "<td>{}</td>", escape(row.way.as_deref().unwrap_or("–")));
         }
         for cell in &row.cells {
             let figure = match cell {
@@ -72,11 +81,13 @@ pub(super) fn summary(
         text.push_str("</tr>\n");
     }
     text.push_str("</tbody>\n");
+    let marked = layout.rows.iter().flat_map(|r| &r.cells).flatten().any(|v| v.of_a_minority);
     let repeats = m.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
     let caption = match repeats {
         1 => "By scenario, one repeat".to_owned(),
         n => format!("By scenario, means over {n} repeats{}", crate::layout::intervals(n)),
     };
+    let caption = if marked { format!("{caption}. {MINORITY}") } else { caption };
     scrolling(&caption, &text)
 }
 
@@ -107,7 +118,7 @@ pub(super) fn expectations(m: &Manifest) -> String {
 /// A column of the table of streams: its name, and its text for a stream.
 type StreamColumn = (&'static str, fn(&StreamResult) -> Option<String>);
 
-const STREAM_COLUMNS: [StreamColumn; 16] = [
+const STREAM_COLUMNS: [StreamColumn; 19] = [
     ("sent", |r| r.sent().map(|n| n.to_string())),
     ("received", |r| r.received().map(|n| n.to_string())),
     ("late", |r| r.echo().map(|e| e.received_late.to_string())),
@@ -119,13 +130,23 @@ const STREAM_COLUMNS: [StreamColumn; 16] = [
         r.echo().map(|e| format!("{} / {}", count(e.reordered_up), count(e.reordered_down)))
     }),
     ("errors", |r| r.echo().map(|e| e.errors.to_string())),
-    ("jitter, ms", |r| r.echo()?.jitter_ms.map(|j| format!("{j:.3}"))),
+    ("jitter up / down, ms", |r| {
+        let (up, down) = (r.echo()?.jitter_up_ms?, r.echo()?.jitter_down_ms?);
+        Some(format!("{up:.3} / {down:.3}"))
+    }),
+    ("jitter of the RTT, ms", |r| r.echo()?.jitter_rtt_ms.map(|j| format!("{j:.3}"))),
     ("IPDV p99, ms", |r| r.echo()?.ipdv_ms.as_ref().map(|s| format!("{:.3}", s.p99))),
     ("RTT min / p50 / p99 / max, ms", |r| r.echo()?.rtt_ms.as_ref().map(times)),
     ("up min / p50 / p99 / max, ms", |r| r.echo()?.up_ms.as_ref().map(times)),
     ("down min / p50 / p99 / max, ms", |r| r.echo()?.down_ms.as_ref().map(times)),
+    ("way", |r| r.flow()?.way.clone()),
     ("goodput, Mbit/s", |r| r.flow()?.goodput_mbps.map(|g| format!("{g:.3}"))),
-    ("share, %", |r| r.flow()?.share.map(|s| format!("{:.1}", s * 100.0))),
+    ("of its time, s", |r| match r.flow()?.time {
+        OwnTime::Whole => Some("all".to_owned()),
+        OwnTime::Part(from, to) => Some(format!("{from:.1} to {to:.1}")),
+        OwnTime::Never => Some("none".to_owned()),
+    }),
+    ("share of its way, %", |r| r.flow()?.share.map(|s| format!("{:.1}", s * 100.0))),
     ("retransmits", |r| r.flow()?.retransmits.map(|n| n.to_string())),
 ];
 
@@ -140,7 +161,12 @@ pub(super) fn streams(results: &Results) -> String {
     }
     let (mut echoes, mut flows) = (Vec::new(), Vec::new());
     for row in &results.rows {
-        if row.echo().is_some() { echoes.push(row) } else { flows.push(row) }
+        if row.echo().is_some() {
+            echoes.push(row);
+        }
+        if row.flow().is_some() {
+            flows.push(row);
+        }
     }
     let mut text = "<details>\n<summary>Every stream of every cell</summary>\n".to_owned();
     for (rows, caption) in [
@@ -174,7 +200,8 @@ fn stream_rows(rows: &[&StreamResult]) -> String {
             row.cell.repeat
         );
         for (_, of) in &shown {
-            let _ = write!(text, "<td class=\"n\">{}</td>", of(row).unwrap_or("–".to_owned()));
+            let _ =
+                write!(text, "<td class=\"n\">{}</td>", escape(&of(row).unwrap_or("–".to_owned())));
         }
         text.push_str("</tr>\n");
     }

@@ -6,7 +6,7 @@ use quell_model::{
     CellId, CellRecord, CellStatus, EchoSample, EchoStatus, FlowSample, KernelRecord, Manifest,
     Side, TcpState,
 };
-use quell_store::{CellData, EchoSeries, FlowSeries, QueuePoint, QueueSeries, Run};
+use quell_store::{CellData, EchoSeries, FactLine, FlowSeries, QueuePoint, QueueSeries, Run};
 use std::collections::BTreeMap;
 
 pub const MS: i64 = 1_000_000;
@@ -125,6 +125,21 @@ pub fn flows(all: Vec<Vec<FlowSeries>>) -> CellData {
     CellData { flows: all.concat(), ..CellData::default() }
 }
 
+/// Tells which line streams share: of each its way, and that of its answers where it has some.
+pub fn on_ways(mut data: CellData, ways: &[(&str, &str, Option<&str>)]) -> CellData {
+    let mut fact = |stream: &str, what: &str, value: &str| {
+        let (when, key) = ("before".to_owned(), format!("stream/{stream}/{what}"));
+        data.facts.push(FactLine { when, key, value: value.to_owned() });
+    };
+    for (stream, there, back) in ways {
+        fact(stream, "way", there);
+        if let Some(back) = back {
+            fact(stream, "way-back", back);
+        }
+    }
+    data
+}
+
 pub fn queue(device: &str, backlog: &[u64]) -> QueueSeries {
     let point = |(n, bytes): (usize, &u64)| QueuePoint {
         t_ns: n as i64 * SECOND,
@@ -165,6 +180,11 @@ pub fn home_link(repeats: u32) -> Run {
                 data.flows.extend(steady("bulk-1", load, -2 * SECOND));
             }
             data.queues.push(queue("modem:wan", &[0, 1500, 150_000]));
+            let (up, down) = ("dsl up", Some("dsl down"));
+            let data = on_ways(
+                data,
+                &[("udp", up, down), ("ping", up, down), ("tcp", up, None), ("bulk", up, None)],
+            );
             cells.push((scenario, probe, repeat, data));
         }
     }

@@ -1,0 +1,166 @@
+//! Which line each stream has to share, told as facts, so that the streams of one direction can be compared.
+//!
+//! ```text
+//!   task: b sends to server ──► path b, router, modem, server ──► its narrowest line ──► `stream/NAME/way` = `dsl up`
+//!   the answers to it                the same path back       ──► …                  ──► `stream/NAME/way-back` = `dsl down`
+//! ```
+//!
+//! `up` is from the first to the second end of a link. Streams whose narrowest line is the same in the same direction compete for
+//! it. Where no line on the path has a rate, the way is named by its ends: `b to server`. Pure.
+
+use crate::topology::Network;
+use quell_model::task::Direction;
+use quell_model::{Event, Task, TaskKind};
+use std::net::IpAddr;
+
+/// A fact for each stream of these tasks, and, where programs run whose connections are not known beforehand, `way/FROM>TO` for the
+/// addresses of all nodes.
+pub fn facts(network: &Network, tasks: &[Task]) -> Vec<Event> {
+    let mut facts = Vec::new();
+    for task in tasks {
+        let Some(from) = network.nodes.iter().position(|n| n.name == task.host) else { continue };
+        for (stream, to, kind) in streams(&task.kind) {
+            let Some(to) = node_with(network, to) else { continue };
+            let (there, back) = (way(network, from, to), way(network, to, from));
+            let mut fact = |what, value: Option<String>| {
+                facts.extend(value.map(|value| event(format!("stream/{stream}/{what}"), value)));
+            };
+            match kind {
+                Kind::There => fact("way", there),
+                Kind::Back => fact("way", back),
+                Kind::Answered => {
+                    fact("way", there);
+                    fact("way-back", back);
+                }
+            }
+        }
+    }
+    if tasks.iter().any(|t| matches!(t.kind, TaskKind::Command { .. })) {
+        facts.extend(between_all(network));
+    }
+    facts
+}
+
+/// Which way a stream's payload goes.
+enum Kind {
+    There,
+    Back,
+    Answered,
+}
+
+fn streams(kind: &TaskKind) -> Vec<(&str, IpAddr, Kind)> {
+    match kind {
+        TaskKind::Ping { streams } => {
+            streams.iter().map(|s| (&*s.stream, s.to, Kind::Answered)).collect()
+        }
+        TaskKind::TcpPing { streams } => {
+            streams.iter().map(|s| (&*s.stream, s.to.ip(), Kind::Answered)).collect()
+        }
+        TaskKind::UdpEcho(echo) => vec![(&echo.stream, echo.to.ip(), Kind::Answered)],
+        TaskKind::Rr(rr) => vec![(&rr.stream, rr.to.ip(), Kind::Answered)],
+        TaskKind::UdpSend(send) => vec![(&send.stream, send.to.ip(), Kind::There)],
+        TaskKind::Tcp(tcp) => {
+            let kind = match tcp.direction {
+                Direction::Up => Kind::There,
+                Direction::Down => Kind::Back,
+            };
+            vec![(&tcp.stream, tcp.to.ip(), kind)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn event(key: String, value: String) -> Event {
+    Event::Fact { when: "before".into(), key, value }
+}
+
+fn node_with(network: &Network, address: IpAddr) -> Option<usize> {
+    let has = |port: &crate::topology::Port| port.v4 == address || port.v6 == address;
+    network.nodes.iter().position(|node| node.ports.iter().any(has))
+}
+
+fn between_all(network: &Network) -> Vec<Event> {
+    let mut facts = Vec::new();
+    for (from, source) in network.nodes.iter().enumerate() {
+        for (to, target) in network.nodes.iter().enumerate().filter(|(to, _)| *to != from) {
+            let Some(way) = way(network, from, to) else { continue };
+            for (a, b) in source.ports.iter().flat_map(|a| target.ports.iter().map(move |b| (a, b)))
+            {
+                facts.push(event(format!("way/{}>{}", a.v4, b.v4), way.clone()));
+                facts.push(event(format!("way/{}>{}", a.v6, b.v6), way.clone()));
+            }
+        }
+    }
+    facts
+}
+
+/// The narrowest line from one node to another, in its direction; none where there is no path.
+fn way(network: &Network, from: usize, to: usize) -> Option<String> {
+    let mut narrowest: Option<(u64, String)> = None;
+    let mut at = from;
+    while at != to {
+        let port = &network.nodes[at].ports[network.next_hops(at)[to]?];
+        let wire = &network.wires[port.wire];
+        let direction = if wire.ends[0] == at { "up" } else { "down" };
+        if let Some(rate) = network.line(at, port).rate
+            && narrowest.as_ref().is_none_or(|(least, _)| rate.bps() < *least)
+        {
+            narrowest = Some((rate.bps(), format!("{} {direction}", wire.name)));
+        }
+        at = port.peer;
+    }
+    let ends = || format!("{} to {}", network.nodes[from].name, network.nodes[to].name);
+    Some(narrowest.map_or_else(ends, |(_, line)| line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::Topology;
+
+    const HOME: &str = r#"
+        hosts = ["a", "b", "server"]
+        routers = ["router", "modem"]
+        [[link]]
+        name = "la"
+        ends = ["a", "router"]
+        both = { rate = "100Mbit" }
+        [[link]]
+        name = "lb"
+        ends = ["b", "router"]
+        [[link]]
+        name = "wan"
+        ends = ["router", "modem"]
+        [[link]]
+        name = "dsl"
+        ends = ["modem", "server"]
+        up = { rate = "2Mbit" }
+        down = { rate = "8Mbit" }
+    "#;
+
+    fn home() -> Network {
+        let topology: Topology = toml::from_str(HOME).expect("a topology");
+        topology.parse().expect("it fits together")
+    }
+
+    #[test]
+    fn what_two_hosts_send_through_one_modem_shares_its_uplink() {
+        let network = home();
+        let node = |name: &str| network.nodes.iter().position(|n| n.name == name).unwrap();
+        let way = |from, to| way(&network, node(from), node(to)).unwrap();
+        assert_eq!(way("a", "server"), "dsl up");
+        assert_eq!(way("b", "server"), "dsl up");
+        assert_eq!(way("server", "a"), "dsl down");
+        assert_eq!(way("b", "a"), "la down");
+        assert_eq!(way("b", "router"), "b to router", "no line on it has a rate");
+    }
+
+    #[test]
+    fn a_connection_of_any_program_is_known_by_its_addresses() {
+        let network = home();
+        let (a, server) = (network.v4(0).unwrap(), network.v4(2).unwrap());
+        let facts = between_all(&network);
+        let key = format!("way/{a}>{server}");
+        assert!(facts.contains(&event(key, "dsl up".into())), "{facts:?}");
+    }
+}

@@ -1,0 +1,101 @@
+//! What every stream of a cell carried, by direction: the line that it had to share with others, as the lab told it.
+//!
+//! A **way** is the narrowest line on a stream's path in one direction, as `dsl up`. Streams of one way compete for it, whatever
+//! they are: TCP, datagrams in one direction, packets that are answered.
+
+use super::flow::{payload_within, window_ns};
+use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
+use quell_store::CellData;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// The way of each stream of a cell.
+pub(crate) struct Ways<'a> {
+    data: &'a CellData,
+}
+
+impl<'a> Ways<'a> {
+    pub fn of(data: &'a CellData) -> Self {
+        Self { data }
+    }
+
+    /// The way of a stream's data, or of packets that are answered the way there.
+    pub fn there(&self, stream: &str) -> Option<&'a str> {
+        self.told(stream, "way").or_else(|| self.by_address(stream))
+    }
+
+    /// The way of the answers.
+    pub fn back(&self, stream: &str) -> Option<&'a str> {
+        self.told(stream, "way-back")
+    }
+
+    fn told(&self, stream: &str, what: &str) -> Option<&'a str> {
+        let of = |name: &str| self.fact(&format!("stream/{name}/{what}"));
+        // A flow of several connections is told of once, under its own name.
+        let flow = || stream.rsplit_once('-').filter(|(_, n)| n.parse::<u32>().is_ok());
+        of(stream).or_else(|| of(flow()?.0))
+    }
+
+    /// Connections of foreign programs are named by their ends, as `tcp 10.0.0.1:40000 > 10.0.0.2:80`.
+    fn by_address(&self, stream: &str) -> Option<&'a str> {
+        let (from, to) = stream.strip_prefix("tcp ")?.split_once(" > ")?;
+        let address = |text: &str| text.parse::<SocketAddr>().ok().map(|a| a.ip());
+        self.fact(&format!("way/{}>{}", address(from)?, address(to)?))
+    }
+
+    fn fact(&self, key: &str) -> Option<&'a str> {
+        self.data.facts.iter().find(|f| f.key == key).map(|f| f.value.as_str())
+    }
+}
+
+/// What was carried each way within the measurement, by all streams.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Carried {
+    /// Payload bytes that arrived, by way.
+    by_way: BTreeMap<String, f64>,
+    /// Whether a stream carried something on a way that is not known.
+    unknown: bool,
+}
+
+impl Carried {
+    /// Of all streams of a cell.
+    pub fn of(record: &CellRecord, data: &CellData) -> Self {
+        let mut carried = Self::default();
+        let Some(end_ns) = window_ns(record, data) else { return carried };
+        let ways = Ways::of(data);
+        for series in data.flows.iter().filter(|f| f.side == Side::Receiver) {
+            carried.add(ways.there(&series.stream), payload_within(series, 0, end_ns));
+        }
+        for series in &data.echoes {
+            // The packets of a flow whose bytes are counted.
+            if data.flow(&series.stream, Side::Receiver).is_some() {
+                continue;
+            }
+            let within =
+                || series.samples.iter().filter(|s: &&EchoSample| (0..end_ns).contains(&s.t_ns));
+            let bytes = |of: fn(EchoStatus) -> bool| -> f64 {
+                within().filter(|s| of(s.status)).map(|s| f64::from(s.bytes)).sum()
+            };
+            // Answered or lost on the way back: both arrived there.
+            let there = bytes(|s| s.is_answered() || s == EchoStatus::LostDown);
+            let back = bytes(|s| s.is_answered() || s == EchoStatus::Duplicate);
+            carried.add(ways.there(&series.stream), there);
+            carried.add(ways.back(&series.stream), back);
+        }
+        carried
+    }
+
+    fn add(&mut self, way: Option<&str>, bytes: f64) {
+        match way {
+            Some(way) => *self.by_way.entry(way.to_owned()).or_default() += bytes,
+            None => self.unknown |= bytes > 0.0,
+        }
+    }
+
+    /// The part of so many bytes of all that went the same way. None where it is not known which way something went, unless nothing
+    /// else went any way.
+    pub fn share(&self, way: Option<&str>, bytes: f64) -> Option<f64> {
+        let all = self.by_way.get(way?).copied().filter(|all| *all > 0.0 && !self.unknown)?;
+        Some((bytes / all).min(1.0))
+    }
+}
