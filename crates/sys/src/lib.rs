@@ -5,6 +5,8 @@
 //!   clock      monotonic nanoseconds, and sleeping until one of them
 //!   affinity   which CPUs may be used, and staying on one
 //!   pace       when a sender sends
+//!   pidfd      a process as a descriptor
+//!   pipe       writing where the reader may be gone
 //!   secret     a shared secret from its file, and random bytes
 //!   socket     datagrams and connections, with what the kernel knows of each packet
 //!   wait       until something comes, a time is there, or somebody rings
@@ -19,6 +21,8 @@ pub mod clock;
 mod error;
 pub mod netns;
 pub mod pace;
+pub mod pidfd;
+pub mod pipe;
 pub mod secret;
 pub mod socket;
 pub mod wait;
