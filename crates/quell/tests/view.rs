@@ -81,7 +81,7 @@ fn pages_and_figures_take_the_place_of_a_link_and_do_not_follow_it() {
     let wanted = [
         (format!("{run}/view.html"), vec!["view", "--no-open"]),
         (format!("{run}/report.html"), vec!["report"]),
-        ("rtt.svg".to_owned(), vec!["plot", "last", "-o", "rtt.svg"]),
+        ("rtt.svg".to_owned(), vec!["plot", "last", "--figure", "rtt-time", "-o", "rtt.svg"]),
     ];
     for (place, command) in wanted {
         let place = desk.path(&place);

@@ -234,6 +234,7 @@ fn a_damaged_kernel_in_the_cache_is_told_with_what_to_do() {
     let kernel = std::fs::File::options().write(true).open(copy.join("linux")).expect("it is ours");
     let size = kernel.metadata().expect("it is there").len();
     kernel.set_len(size - 4096).expect("it can be cut");
+    drop(kernel);
     let (code, _, error) = run();
     assert_eq!(code, Some(3), "{error}");
     assert!(error.contains("damaged") && error.contains("kernel build --force"), "{error}");
