@@ -16,7 +16,9 @@ use tempfile::tempdir;
 fn read(folder: &Path) -> Result<Run, String> {
     let (tell, told) = mpsc::channel();
     let folder = folder.to_path_buf();
-    std::thread::spawn(move || tell.send(Run::read(&folder).map_err(|e| e.to_string())));
+    std::thread::spawn(move || {
+        let _ = tell.send(Run::read(&folder).map_err(|e| e.to_string()));
+    });
     told.recv_timeout(Duration::from_secs(30)).expect("reading has an end")
 }
 
