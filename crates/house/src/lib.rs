@@ -5,6 +5,7 @@
 //!                  └─► licences    every dependency may be passed on
 //!   files          ──► sources     no file too long, every crate says what it is
 //!                  ├─► words       no path or host of one machine
+//!                  ├─► waits       the lab waits for things and not for times
 //!                  └─► links       documents point to files that exist
 //! ```
 //!
@@ -16,4 +17,5 @@ pub mod licences;
 pub mod links;
 pub mod sources;
 pub mod tree;
+pub mod waits;
 pub mod words;

@@ -1,6 +1,6 @@
 //! The real tree against every check.
 
-use quell_house::{layers, licences, links, sources, tree, words};
+use quell_house::{layers, licences, links, sources, tree, waits, words};
 
 /// Fails with every problem on a line of its own.
 fn none(what: &str, problems: &[String]) {
@@ -45,6 +45,11 @@ fn every_crate_opens_with_what_it_does() {
 #[test]
 fn nothing_speaks_of_one_machine() {
     none("words of one machine", &words::problems(&files()));
+}
+
+#[test]
+fn the_lab_waits_for_things_and_not_for_times() {
+    none("waits", &waits::problems(&files()));
 }
 
 #[test]

@@ -179,7 +179,7 @@ impl Crew {
     ) -> Result<(), SuperviseError> {
         for index in 0..self.agents.len() {
             let tasks = self.agents[index].tasks.clone();
-            self.tell(index, &Command::Prepare { tasks }, journal)?;
+            self.tell(index, &Command::Prepare { tasks })?;
         }
         let patience = monotonic_ns() + PATIENCE_NS;
         while !self.all(|crew, id| crew.ready.contains(id) || crew.ended.contains(id)) {
@@ -191,11 +191,11 @@ impl Crew {
         let start = monotonic_ns() + LEAD_NS + plan.warm_up.nanos();
         self.start = Some(start);
         for index in 0..self.agents.len() {
-            self.tell(index, &Command::Start { at_monotonic_ns: start }, journal)?;
+            self.tell(index, &Command::Start { at_monotonic_ns: start })?;
         }
         self.measure(plan, built, journal, start)?;
         for index in 0..self.agents.len() {
-            self.tell(index, &Command::Stop, journal)?;
+            self.tell(index, &Command::Stop)?;
             self.agents[index].input = None;
         }
         let patience = monotonic_ns() + PATIENCE_NS;
@@ -268,22 +268,18 @@ impl Crew {
         }
     }
 
-    fn tell(
-        &mut self,
-        index: usize,
-        command: &Command,
-        journal: &mut dyn Journal,
-    ) -> Result<(), SuperviseError> {
+    fn tell(&mut self, index: usize, command: &Command) -> Result<(), SuperviseError> {
         let bytes = frame::encode(command)?;
         let agent = &mut self.agents[index];
         let sent = match agent.input.as_mut() {
-            Some(input) => input.write_all(&bytes).and_then(|()| input.flush()),
+            Some(input) => input.write_all(&bytes),
             None => Ok(()),
         };
-        match sent {
-            Ok(()) => Ok(()),
-            Err(_) => self.lost(index, journal),
+        if sent.is_err() {
+            // It is gone. What it said last is still in its output, and then the output's end.
+            agent.input = None;
         }
+        Ok(())
     }
 
     /// Waits until something comes or the time is there, and relays what came.
@@ -349,6 +345,8 @@ impl Crew {
         let agent = &mut self.agents[index];
         agent.input = None;
         agent.output = None;
+        // It has ended, and then this changes nothing; or it only closed its output, and nobody hears it any more.
+        let _ = agent.child.kill();
         let status = agent.child.wait();
         let why = match &status {
             Ok(status) if status.success() => "its agent ended before it".to_string(),
@@ -386,5 +384,75 @@ impl Crew {
 impl std::fmt::Display for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    use quell_model::TaskKind;
+
+    #[derive(Default)]
+    struct Kept(Decoder);
+
+    impl Journal for Kept {
+        fn append(&mut self, frames: &[u8]) -> std::io::Result<()> {
+            self.0.push(frames);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_agent_that_died_before_it_was_told_anything_is_told_of_with_its_status() {
+        // As in a program that leaves SIGPIPE as it is: writing to a pipe without a reader would end it.
+        // SAFETY: the default action is a valid handler.
+        let before = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }.unwrap();
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "exec <&-; echo closed >&2; exit 7"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut closed = [0; 7];
+        child.stderr.take().unwrap().read_exact(&mut closed).unwrap();
+        let kind = TaskKind::Command { argv: vec!["true".into()] };
+        let span = quell_units::Span::ZERO;
+        let task = Task {
+            id: "work".into(),
+            host: "a".into(),
+            start_ns: 0,
+            duration: span,
+            seed: 1,
+            kind,
+        };
+        let agent = Agent {
+            host: "a".into(),
+            input: child.stdin.take(),
+            output: child.stdout.take(),
+            child,
+            decoder: Decoder::new(),
+            tasks: vec![task.clone()],
+        };
+        let mut crew = Crew {
+            agents: vec![agent],
+            ready: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            begun: monotonic_ns(),
+            start: None,
+        };
+        let mut journal = Kept::default();
+        crew.tell(0, &Command::Prepare { tasks: vec![task] }).unwrap();
+        while crew.agents[0].output.is_some() {
+            crew.wait(monotonic_ns() + PATIENCE_NS, &mut journal).unwrap();
+        }
+        let event = journal.0.next_value::<Event>().unwrap();
+        let Some(Event::Ended { task, outcome: Outcome::Failed(why), .. }) = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!((task.as_str(), why.as_str()), ("work", "its agent died: exit status: 7"));
+        // SAFETY: it was a valid handler before.
+        unsafe { signal(Signal::SIGPIPE, before) }.unwrap();
     }
 }

@@ -2,9 +2,9 @@
 //! linux-source-6.1.
 
 use quell_lab::kernel::{self, BuildError, NotFound, Options, build};
+use quell_sys::wait::Bell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -44,13 +44,15 @@ fn programs_below(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_build_that_is_stopped_leaves_neither_files_nor_programs() {
     let cache = Cache::new("stopped");
-    let cancel = Arc::new(AtomicBool::new(false));
+    let cancel = Arc::new(Bell::new().unwrap());
     let options = Options { cancel: Some(Arc::clone(&cancel)), ..cache.options() };
     let mut phases = Vec::new();
     let result = build(&options, &mut |progress| {
         phases.push(progress.phase.clone());
         // In the middle of make, which by then has children.
-        cancel.store(progress.phase == "configure", Ordering::Relaxed);
+        if progress.phase == "configure" {
+            cancel.ring();
+        }
     });
     match result {
         Err(BuildError::Cancelled) => {}
@@ -64,7 +66,7 @@ fn a_build_that_is_stopped_leaves_neither_files_nor_programs() {
 #[test]
 fn a_second_builder_waits_for_the_first_and_says_so() {
     let cache = Cache::new("second");
-    let cancel = Arc::new(AtomicBool::new(false));
+    let cancel = Arc::new(Bell::new().unwrap());
     let options = Options { cancel: Some(Arc::clone(&cancel)), ..cache.options() };
     let (tell, told) = mpsc::channel();
     let first = {
@@ -79,7 +81,7 @@ fn a_second_builder_waits_for_the_first_and_says_so() {
     let mut phases = Vec::new();
     let second = build(&options, &mut |progress| {
         phases.push(progress.phase.clone());
-        cancel.store(true, Ordering::Relaxed);
+        cancel.ring();
     });
     assert!(matches!(second, Err(BuildError::Cancelled)), "{second:?}");
     assert!(matches!(first.join().unwrap(), Err(BuildError::Cancelled)));
@@ -90,19 +92,19 @@ fn a_second_builder_waits_for_the_first_and_says_so() {
 #[test]
 fn what_a_killed_builder_left_is_removed_by_the_next() {
     let cache = Cache::new("killed");
-    let cancel = Arc::new(AtomicBool::new(false));
+    let cancel = Arc::new(Bell::new().unwrap());
     let options = Options { cancel: Some(Arc::clone(&cancel)), ..cache.options() };
     let mut folder = None;
     let began = Instant::now();
     for round in 0..2 {
-        cancel.store(false, Ordering::Relaxed);
+        cancel.silence();
         let result = build(&options, &mut |_| {
             let found = std::fs::read_dir(cache.0.join("kernel")).unwrap().flatten();
             let work = found.map(|e| e.path()).find(|p| p.to_string_lossy().ends_with(".building"));
             let work = work.expect("there is a folder to build in");
             assert!(!work.join("left").exists(), "round {round}");
             folder = Some(work);
-            cancel.store(true, Ordering::Relaxed);
+            cancel.ring();
         });
         assert!(matches!(result, Err(BuildError::Cancelled)), "{result:?}");
         let work = folder.clone().expect("progress was told");

@@ -336,7 +336,11 @@ pub struct Check {
 #[derive(Debug, Subcommand)]
 pub enum Lab {
     /// A shell on a host of the topology
-    #[command(after_help = "Example:\n  quell lab shell home-link b")]
+    #[command(after_help = "Example:
+  quell lab shell home-link b
+
+It needs a terminal; for a script, quell lab exec. A guest's shell sees this machine's files; what it writes is lost
+or refused, and it is no sandbox: root in there can do to these files what you can (docs/lab.md).")]
     Shell {
         #[command(flatten)]
         lab: LabPlace,
@@ -384,6 +388,10 @@ pub struct LabPlace {
     /// Time as it passes here, not virtual time (always so in a shell)
     #[arg(long)]
     pub real_time: bool,
+    /// Also pass on this variable of the environment (repeatable). Without it: PATH, HOME, USER, LOGNAME, SHELL, TERM,
+    /// COLORTERM, LANG, LANGUAGE, LC_*, TZ
+    #[arg(long = "env", value_name = "NAME")]
+    pub environment: Vec<String>,
     #[command(flatten)]
     pub guest: Guest,
 }

@@ -2,23 +2,43 @@
 
 use crate::failure::Failure;
 use quell_sys::wait::Bell;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The first signal rings the bell, the second ends the program.
 pub fn listen(stop: &Arc<Bell>) -> Result<(), Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    listen_to(&[SIGINT, SIGTERM, SIGHUP], stop)
+}
+
+/// As [`listen`], without Ctrl-C, which is for the program that shares our terminal; but it does not end us either.
+pub fn listen_beside_terminal(stop: &Arc<Bell>) -> Result<(), Failure> {
+    let ignored = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGINT, ignored)
+        .map_err(|e| Failure::system(format!("listening for signal {SIGINT}: {e}")))?;
+    listen_to(&[SIGTERM, SIGHUP], stop)
+}
+
+/// Rings the bell each time that the terminal's size changes.
+pub fn listen_for_size(changed: &Arc<Bell>) -> Result<(), Failure> {
+    ring_on(SIGWINCH, changed)
+        .map_err(|e| Failure::system(format!("listening for signal {SIGWINCH}: {e}")))
+}
+
+fn listen_to(signals: &[i32], stop: &Arc<Bell>) -> Result<(), Failure> {
     let asked = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let bell = Arc::clone(stop);
+    for &signal in signals {
         let registered =
             signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&asked)))
-                // SAFETY: ringing is one write(2) to a descriptor that lives as long as the closure; that is async-signal-safe.
-                .and_then(|_| unsafe {
-                    signal_hook::low_level::register(signal, move || bell.ring())
-                });
+                .and_then(|_| ring_on(signal, stop));
         registered.map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
     }
     Ok(())
+}
+
+fn ring_on(signal: i32, bell: &Arc<Bell>) -> std::io::Result<()> {
+    let bell = Arc::clone(bell);
+    // SAFETY: ringing is one write(2) to a descriptor that lives as long as the closure; that is async-signal-safe.
+    unsafe { signal_hook::low_level::register(signal, move || bell.ring()) }.map(|_| ())
 }

@@ -2,14 +2,15 @@
 
 use crate::args::{Kernel as Command, Source};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::progress::words;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quell_lab::kernel::{self, Options, Progress};
+use quell_sys::wait::Bell;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// `quell kernel`.
 pub fn kernel(command: &Command) -> Result<ExitCode, Failure> {
@@ -57,11 +58,8 @@ pub fn found(kernel_file: Option<&Path>) -> Result<Found, Failure> {
 fn build(source: &Source, force: bool) -> Result<ExitCode, Failure> {
     let mut options = options(source);
     options.force = force;
-    let cancel = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&cancel))
-            .map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
-    }
+    let cancel = Arc::new(Bell::new().map_err(Failure::system)?);
+    interrupt::listen(&cancel)?;
     options.cancel = Some(cancel);
     let bar = ProgressBar::with_draw_target(
         Some(1000),

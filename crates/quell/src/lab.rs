@@ -2,23 +2,31 @@
 
 use crate::args::{Backend, Lab, LabPlace};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::run::{guest_options, prepare, text_of};
-use quell_experiment::run::{Carrier, lab_exec};
+use quell_experiment::run::{Bells, Carrier, lab_exec};
 use quell_experiment::spec::load_file;
 use quell_lab::cell::CellPlan;
 use quell_lab::exec::{ExecPlan, Program};
 use quell_lab::topology::Topology;
 use quell_model::CellId;
+use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+
+/// Said before a guest's shell begins.
+const LOST: &str = "Files here are this machine's; what you write is lost or refused (docs/lab.md). Not a sandbox.";
 
 /// `quell lab`.
 pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
     let (lab, host, with, show_with, after, argv, interactive) = match command {
         Lab::Shell { lab, host } => {
+            if lab.kernel == Backend::Guest {
+                has_terminal()?;
+            }
             let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
             (lab, host.clone(), Vec::new(), false, Span::ZERO, vec![shell], true)
         }
@@ -61,23 +69,69 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
         folder: std::env::current_dir()
             .map(|d| d.to_string_lossy().into_owned())
             .unwrap_or_else(|_| "/".into()),
-        environment: std::env::vars().collect(),
+        environment: environment(&lab.environment)?,
     };
     let carrier = match lab.kernel {
         Backend::Guest => Carrier::Guest(guest_options(&lab.guest)?),
         Backend::Host => Carrier::Host,
     };
     let real_time = lab.real_time || interactive;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
+    let bell = || Bell::new().map(Arc::new).map_err(Failure::system);
+    let (stop, resized) = (bell()?, bell()?);
+    if interactive {
+        interrupt::listen_beside_terminal(&stop)?;
+        interrupt::listen_for_size(&resized)?;
+        if lab.kernel == Backend::Guest {
+            eprintln!("{LOST}");
+        }
+    } else {
+        interrupt::listen(&stop)?;
     }
-    // On the host's kernel an interactive program shares our terminal: Ctrl-C is for it.
-    let never = AtomicBool::new(false);
-    let stop = if interactive { &never } else { &*stop };
-    let code = lab_exec(&plan, &carrier, real_time, stop).map_err(Failure::system)?;
+    let bells = Bells { stop: &stop, resized: &resized };
+    let code = lab_exec(&plan, &carrier, real_time, bells).map_err(Failure::system)?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(255)))
+}
+
+/// A guest's console is our terminal: on anything else nobody would see the prompt, and its end would not be heard.
+fn has_terminal() -> Result<(), Failure> {
+    for (stream, there) in
+        [("input", std::io::stdin().is_terminal()), ("output", std::io::stdout().is_terminal())]
+    {
+        if !there {
+            return Err(Failure::usage(format!(
+                "a shell needs a terminal, and standard {stream} is none; \
+                 for a script: quell lab exec TOPOLOGY HOST -- sh -c 'COMMANDS'"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What programs need of the environment, beside what begins with LC_.
+const NEEDED: [&str; 10] =
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "LANG", "LANGUAGE", "TZ"];
+
+/// The environment of programs in a lab: what every program needs, and what was named. The rest may hold secrets, and stays here.
+fn environment(named: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let mut found = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        if let (Some(name), Some(value)) = (name.to_str(), value.to_str())
+            && (NEEDED.contains(&name) || name.starts_with("LC_"))
+        {
+            found.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    for name in named {
+        if name.contains('=') {
+            return Err(Failure::usage(format!(
+                "--env {name}: give the name alone; its value is that of this shell"
+            )));
+        }
+        let value =
+            std::env::var(name).map_err(|why| Failure::usage(format!("--env {name}: {why}")))?;
+        found.push((name.clone(), value));
+    }
+    Ok(found)
 }
 
 /// The network of an experiment, with the queues of a scenario where one is named; or a topology by itself.

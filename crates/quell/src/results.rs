@@ -400,8 +400,9 @@ fn verdicts(expectations: &[ExpectationRecord]) -> String {
     text
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, bytes)
+/// Writes a file that a person asked for, whole or not at all.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    quell_store::write_output(path, bytes)
         .map_err(|e| Failure::system(format!("writing {}: {e}", path.display())))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args::{Backend, Guest, Run};
 use crate::failure::Failure;
-use crate::{kernel, progress, results};
+use crate::{interrupt, kernel, progress, results};
 use quell_experiment::run::{Carrier, GuestOptions, Options};
 use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
@@ -10,10 +10,10 @@ use quell_experiment::spec::{Experiment, check, load_file, set};
 use quell_experiment::{builtin, nearest};
 use quell_lab::cell::CellPlan;
 use quell_lab::kernel::{congestion_asked, congestion_controls};
+use quell_sys::wait::Bell;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The text of an experiment, by name or path, and what to call it in errors.
 pub fn text_of(experiment: &str) -> Result<(String, String), Failure> {
@@ -136,13 +136,9 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
         changes,
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // A second signal ends the program at once; the kernel then ends the cells.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
-    }
+    // A second signal ends the program at once; the kernel then ends the cells.
+    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
+    interrupt::listen(&stop)?;
     let scenarios: Vec<String> = ready.experiment.scenario.iter().map(|s| s.name.clone()).collect();
     let mut show = progress::Show::new(&scenarios);
     let finished = quell_experiment::run::run(

@@ -32,7 +32,7 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let file = args.output.clone().unwrap_or_else(|| run.folder.join("view.html"));
-    let written = std::fs::write(&file, page);
+    let written = quell_store::write_output(&file, page.as_bytes());
     written.map_err(|e| {
         let hint = match e.kind() {
             ErrorKind::PermissionDenied if args.output.is_none() => {

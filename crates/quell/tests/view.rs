@@ -72,3 +72,50 @@ fn a_run_that_is_not_there_and_a_place_that_can_not_be_written_are_told() {
     says(&desk.quell(&["view", "nothing"]).refused(2), &["nothing", "20091110T230000-old"]);
     says(&desk.quell(&["view", "-o", "no/such/x.html"]).refused(3), &["no/such/x.html"]);
 }
+
+#[test]
+fn pages_and_figures_take_the_place_of_a_link_and_do_not_follow_it() {
+    let desk = desk();
+    desk.write("precious", "precious");
+    let run = "runs/20091110T230000-old";
+    let wanted = [
+        (format!("{run}/view.html"), vec!["view", "--no-open"]),
+        (format!("{run}/report.html"), vec!["report"]),
+        ("rtt.svg".to_owned(), vec!["plot", "last", "--figure", "rtt-time", "-o", "rtt.svg"]),
+    ];
+    for (place, command) in wanted {
+        let place = desk.path(&place);
+        let _ = std::fs::remove_file(&place);
+        std::os::unix::fs::symlink(desk.path("precious"), &place).expect("a link can be made");
+        desk.quell(&command).fine();
+        assert!(std::fs::symlink_metadata(&place).expect("it is there").is_file(), "{command:?}");
+        let precious = std::fs::read_to_string(desk.path("precious")).expect("it is there");
+        assert_eq!(precious, "precious", "{command:?}");
+    }
+}
+
+/// A limit on sizes of files is as good as a full disk, and needs no disk.
+#[test]
+fn a_page_that_can_not_be_written_whole_leaves_the_old_one() {
+    use nix::sys::resource::{Resource, setrlimit};
+    use std::os::unix::process::CommandExt;
+    let desk = desk();
+    desk.write("old.html", "the old page");
+    for command in [&["view", "--no-open", "-o", "old.html"][..], &["report", "-o", "old.html"]] {
+        let before = desk.names();
+        let mut command = desk.command(command);
+        // SAFETY: system calls only, between fork and exec. Beyond the limit, write(2) then answers EFBIG.
+        unsafe {
+            command.pre_exec(|| {
+                nix::libc::signal(nix::libc::SIGXFSZ, nix::libc::SIG_IGN);
+                Ok(setrlimit(Resource::RLIMIT_FSIZE, 4096, 4096)?)
+            });
+        }
+        let got = command.output().expect("it starts");
+        assert_eq!(got.status.code(), Some(3));
+        says(&String::from_utf8_lossy(&got.stderr), &["old.html"]);
+        let page = std::fs::read_to_string(desk.path("old.html")).expect("it is there");
+        assert_eq!(page, "the old page");
+        assert_eq!(desk.names(), before, "and nothing beside it");
+    }
+}

@@ -1,9 +1,13 @@
-//! Files that are either there in full or not at all: written beside their place, synced, and renamed.
+//! Files that are either there in full or not at all: written beside their place, synced, and renamed. And files of a folder that may
+//! come from anybody: only regular ones are read, and no link is followed.
 
 use crate::error::StoreError;
+use nix::libc;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A file on its way. Dropped before [`AtomicFile::commit`], it leaves nothing behind.
 #[derive(Debug)]
@@ -24,12 +28,17 @@ pub(crate) struct Sum {
     pub crc32: u32,
 }
 
+/// Far above any table: 100 million packets come to some 2 GB.
+const LARGEST: u64 = 4 << 30;
+
 impl AtomicFile {
     /// Begins a file that will stand at `place`.
     pub fn create(place: &Path) -> Result<Self, StoreError> {
         let name = place.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
         let temporary = place.with_file_name(format!(".{name}.new"));
-        let file = File::create(&temporary).map_err(StoreError::io("create", &temporary))?;
+        // What a killed program left, or a link that somebody put there, goes; nothing is written through it.
+        let _ = fs::remove_file(&temporary);
+        let file = File::create_new(&temporary).map_err(StoreError::io("create", &temporary))?;
         Ok(Self {
             place: place.to_path_buf(),
             temporary,
@@ -88,11 +97,75 @@ impl Drop for AtomicFile {
     }
 }
 
+/// A new file in the same folder, under a name that nobody has: neither another writer nor a link that somebody put there.
+fn beside(place: &Path) -> io::Result<(PathBuf, File)> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = place.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
+    loop {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = place.with_file_name(format!(".{name}.{}-{number}.new", std::process::id()));
+        match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => return Ok((path, file)),
+        }
+    }
+}
+
 /// Writes a whole file into its place.
 pub(crate) fn write(place: &Path, bytes: &[u8]) -> Result<Sum, StoreError> {
     let mut file = AtomicFile::create(place)?;
     file.write_all(bytes).map_err(StoreError::io("write", place))?;
     file.commit()
+}
+
+/// Writes a page, a figure or the like to where a person wants it: whole or not at all, so that a full disk leaves what was there before.
+/// A link in that place is replaced and not followed. Pipes and devices (`/dev/stdout`) are written to as they are.
+pub fn write_output(place: &Path, bytes: &[u8]) -> io::Result<()> {
+    let before = fs::symlink_metadata(place).ok();
+    let goes_on = |kind: fs::FileType| kind.is_fifo() || kind.is_char_device();
+    if fs::metadata(place).is_ok_and(|m| goes_on(m.file_type())) {
+        // A pipe that nobody reads is an error, and nothing to wait for.
+        let file = fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(place)?;
+        nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty()))?;
+        return (&file).write_all(bytes);
+    }
+    let (temporary, mut file) = beside(place)?;
+    let written = (|| {
+        if let Some(before) = before.filter(fs::Metadata::is_file) {
+            // Who may read it stays as it was.
+            file.set_permissions(before.permissions())?;
+        }
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, place)
+    })();
+    if written.is_err() {
+        // The error is what counts.
+        let _ = fs::remove_file(&temporary);
+        return written;
+    }
+    let folder = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The file is there; a folder that can't be synced is no reason to say it is not.
+    let _ = File::open(folder).and_then(|f| f.sync_all());
+    Ok(())
+}
+
+/// Opens a regular file for reading. What else may stand in its place, as a pipe or a device, would be waited for or never end; and a link
+/// may lead to anywhere.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY)
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => io::Error::other("it is a symbolic link, which is not followed"),
+            _ => error,
+        })?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::other("it is no regular file"))
 }
 
 /// Makes the names in a folder durable. File systems that can't sync a folder are no worse than before.
@@ -106,29 +179,84 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
 
 /// Reads a file of at most `most` bytes; none when there is no such file.
 pub(crate) fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let file = match File::open(path) {
+    let file = match open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(StoreError::io("open", path))?,
     };
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes).map_err(StoreError::io("read", path))?;
+    file.take(most.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(StoreError::io("read", path))?;
     if bytes.len() as u64 > most {
         return Err(StoreError::damaged(path, format!("it is larger than {most} bytes")));
     }
     Ok(Some(bytes))
 }
 
-/// Reads a file that must have this size and checksum.
+/// Reads a file that must have this size and checksum. Its size is looked at before anything is read.
 pub(crate) fn read_checked(path: &Path, sum: Sum) -> Result<Vec<u8>, StoreError> {
-    let Some(bytes) = read(path, u64::MAX - 1)? else {
-        return Err(StoreError::damaged(path, "it is missing, and the manifest names it"));
+    let found = match open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(StoreError::damaged(path, "it is missing, and the manifest names it"));
+        }
+        file => file.and_then(|f| f.metadata()).map_err(StoreError::io("open", path))?.len(),
     };
+    let wrong = |found: u64| {
+        let what = format!("it has {found} bytes where the manifest says {}", sum.bytes);
+        Err(StoreError::damaged(path, what))
+    };
+    if found != sum.bytes {
+        return wrong(found);
+    }
+    if found > LARGEST {
+        return Err(StoreError::damaged(path, format!("it is larger than {LARGEST} bytes")));
+    }
+    let bytes = read(path, found)?.unwrap_or_default();
     if bytes.len() as u64 != sum.bytes {
-        let what = format!("it has {} bytes where the manifest says {}", bytes.len(), sum.bytes);
-        return Err(StoreError::damaged(path, what));
+        return wrong(bytes.len() as u64);
     }
     if crc32fast::hash(&bytes) != sum.crc32 {
         return Err(StoreError::damaged(path, "its content does not fit the manifest's checksum"));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_page_takes_the_place_of_a_link_and_leaves_what_the_link_led_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, other) = (folder.path().join("report.html"), folder.path().join("precious"));
+        fs::write(&other, "precious").unwrap();
+        std::os::unix::fs::symlink(&other, &place).unwrap();
+        write_output(&place, b"a page").unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"precious");
+        assert_eq!(fs::read(&place).unwrap(), b"a page");
+        assert!(fs::symlink_metadata(&place).unwrap().is_file());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "and nothing beside it");
+    }
+
+    #[test]
+    fn a_page_that_only_its_owner_may_read_stays_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("view.html");
+        fs::write(&place, "old").unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).unwrap();
+        write_output(&place, b"new").unwrap();
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_device_stays_what_it_is_and_a_pipe_that_nobody_reads_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("pipe");
+        nix::unistd::mkfifo(&place, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let error = write_output(&place, b"a page").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENXIO));
+        write_output(Path::new("/dev/null"), b"a page").unwrap();
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
 }

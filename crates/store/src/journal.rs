@@ -2,6 +2,7 @@
 
 use crate::data::{CellData, Collector};
 use crate::error::StoreError;
+use crate::files;
 use quell_model::{CellId, Event, Outcome, frame};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -88,7 +89,7 @@ pub(crate) fn walk(
     cell: &CellId,
     mut take: impl FnMut(Event) -> Result<(), StoreError>,
 ) -> Result<Option<Course>, StoreError> {
-    let mut file = match File::open(path) {
+    let mut file = match files::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(StoreError::io("open", path))?,
     };

@@ -29,6 +29,7 @@ mod list;
 mod long;
 mod merge;
 mod names;
+mod pages;
 mod run;
 mod stored;
 mod table;
@@ -38,6 +39,7 @@ mod writer;
 
 pub use data::{CellData, EchoSeries, FactLine, FlowSeries, OutputLine, QueuePoint, QueueSeries};
 pub use error::StoreError;
+pub use files::write_output;
 pub use journal::JournalWriter;
 pub use list::{RunState, RunSummary, list};
 pub use run::{Run, locate};

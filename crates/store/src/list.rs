@@ -7,6 +7,7 @@ use nix::fcntl::{Flock, FlockArg};
 use quell_model::Manifest;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A run in short.
@@ -88,7 +89,11 @@ fn summary(base: &Path, name: String) -> RunSummary {
 }
 
 fn is_locked(folder: &Path) -> bool {
-    let Ok(handle) = File::open(folder.join(JOURNALS)) else { return false };
+    // A pipe of that name would be waited for.
+    let folder_only = nix::libc::O_DIRECTORY;
+    let mut open = File::options();
+    open.read(true).custom_flags(folder_only);
+    let Ok(handle) = open.open(folder.join(JOURNALS)) else { return false };
     matches!(
         Flock::lock(handle, FlockArg::LockSharedNonblock),
         Err((_, nix::errno::Errno::EWOULDBLOCK))

@@ -5,15 +5,19 @@
 
 use crate::error::StoreError;
 use crate::files::{AtomicFile, Sum};
+use crate::pages;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -180,44 +184,85 @@ fn refused(place: &Path, error: ParquetError) -> StoreError {
     StoreError::Io { doing: "write", path: place.to_path_buf(), source }
 }
 
-/// A part of a table in memory: the columns of one row group.
+/// Most rows that are held as columns at a time while a table is read.
+const BATCH: usize = 1 << 15;
+
+/// A part of a table in memory: the columns of some rows of a row group.
 pub(crate) struct Group<'a> {
     path: &'a Path,
-    reader: Box<dyn RowGroupReader + 'a>,
-    rows: usize,
+    reader: &'a dyn RowGroupReader,
+    /// Readers of columns, where they stand.
+    columns: RefCell<HashMap<String, ColumnReader>>,
+    rows: Cell<usize>,
 }
 
-/// Reads a table, one row group after the other.
+/// Reads a table, some rows at a time. Errors, before anything is made of it, when it says that it has more than `alike` rows which are
+/// all alike.
 pub(crate) fn read(
     path: &Path,
     bytes: Vec<u8>,
+    alike: u64,
     mut each: impl FnMut(&Group<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     // The file's checksum was right, so it is what a Quell wrote; but a folder that came from elsewhere can hold anything, and the
     // library asserts where it should return an error.
     let read = catch_unwind(AssertUnwindSafe(|| {
-        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes))
-            .map_err(|e| StoreError::damaged(path, e))?;
+        let bytes = bytes::Bytes::from(bytes);
+        let reader =
+            SerializedFileReader::new(bytes.clone()).map_err(|e| StoreError::damaged(path, e))?;
+        plausible(path, reader.metadata(), bytes.len() as u64, alike)?;
+        pages::check(path, &bytes, reader.metadata())?;
         for index in 0..reader.num_row_groups() {
             let group = reader.get_row_group(index).map_err(|e| StoreError::damaged(path, e))?;
-            let rows = usize::try_from(group.metadata().num_rows())
-                .map_err(|_| StoreError::damaged(path, "a row group has less than no rows"))?;
-            each(&Group { path, reader: group, rows })?;
+            let mut left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+            let columns = RefCell::default();
+            let part = Group { path, reader: group.as_ref(), columns, rows: Cell::new(0) };
+            while left > 0 {
+                part.rows.set(left.min(BATCH));
+                each(&part)?;
+                left -= part.rows.get();
+            }
         }
         Ok(())
     }));
     read.unwrap_or_else(|_| Err(StoreError::damaged(path, "its pages can't be read")))
 }
 
+/// Whether a table can have as many rows as it says. A row becomes up to 150 bytes in memory, and rows that are all alike take next to
+/// nothing in the file; so many of them nobody measures.
+fn plausible(
+    path: &Path,
+    metadata: &ParquetMetaData,
+    bytes: u64,
+    alike: u64,
+) -> Result<(), StoreError> {
+    let mut rows = 0_u64;
+    for group in metadata.row_groups() {
+        match usize::try_from(group.num_rows()) {
+            Ok(count) if count <= GROUP => rows = rows.saturating_add(count as u64),
+            _ => {
+                let what =
+                    format!("a row group of {} rows, where {GROUP} are most", group.num_rows());
+                return Err(StoreError::damaged(path, what));
+            }
+        }
+    }
+    if rows > alike && rows > bytes {
+        let what = format!("it says that its {bytes} bytes hold {rows} rows");
+        return Err(StoreError::damaged(path, what));
+    }
+    Ok(())
+}
+
 impl Group<'_> {
     /// How many rows it has.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.rows.get()
     }
 
     /// A column of texts.
     pub fn text(&self, name: &str) -> Result<Vec<Text>, StoreError> {
-        let texts = match self.column(name)? {
+        let texts = match &mut *self.column(name)? {
             ColumnReader::ByteArrayColumnReader(reader) => self.required(name, reader)?,
             _ => return Err(self.kind(name, "texts")),
         };
@@ -232,7 +277,7 @@ impl Group<'_> {
 
     /// A column of times.
     pub fn time(&self, name: &str) -> Result<Vec<i64>, StoreError> {
-        match self.column(name)? {
+        match &mut *self.column(name)? {
             ColumnReader::Int64ColumnReader(reader) => self.required(name, reader),
             _ => Err(self.kind(name, "64-bit numbers")),
         }
@@ -245,7 +290,7 @@ impl Group<'_> {
 
     /// A column of small counts.
     pub fn small(&self, name: &str) -> Result<Vec<u32>, StoreError> {
-        match self.column(name)? {
+        match &mut *self.column(name)? {
             ColumnReader::Int32ColumnReader(reader) => {
                 Ok(self.required(name, reader)?.into_iter().map(|v: i32| v as u32).collect())
             }
@@ -255,7 +300,7 @@ impl Group<'_> {
 
     /// A column of times where there may be none.
     pub fn opt_time(&self, name: &str) -> Result<Vec<Option<i64>>, StoreError> {
-        match self.column(name)? {
+        match &mut *self.column(name)? {
             ColumnReader::Int64ColumnReader(reader) => self.optional(name, reader),
             _ => Err(self.kind(name, "64-bit numbers")),
         }
@@ -268,7 +313,7 @@ impl Group<'_> {
 
     /// A column of small counts where there may be none.
     pub fn opt_small(&self, name: &str) -> Result<Vec<Option<u32>>, StoreError> {
-        match self.column(name)? {
+        match &mut *self.column(name)? {
             ColumnReader::Int32ColumnReader(reader) => {
                 let values = self.optional(name, reader)?;
                 Ok(values.into_iter().map(|v: Option<i32>| v.map(|v| v as u32)).collect())
@@ -282,23 +327,30 @@ impl Group<'_> {
         let schema = self.reader.metadata().schema_descr();
         match schema.columns().iter().any(|c| c.name() == name) {
             true => self.opt_count(name),
-            false => Ok(vec![None; self.rows]),
+            false => Ok(vec![None; self.rows()]),
         }
     }
 
-    fn column(&self, name: &str) -> Result<ColumnReader, StoreError> {
+    /// The reader of a column, which goes on where it stood.
+    fn column(&self, name: &str) -> Result<RefMut<'_, ColumnReader>, StoreError> {
+        let columns = self.columns.borrow_mut();
+        if let Ok(there) = RefMut::filter_map(columns, |c| c.get_mut(name)) {
+            return Ok(there);
+        }
         let schema = self.reader.metadata().schema_descr();
         let index =
             schema.columns().iter().position(|c| c.name() == name).ok_or_else(|| {
                 StoreError::damaged(self.path, format!("it has no column {name}"))
             })?;
-        self.reader.get_column_reader(index).map_err(|e| StoreError::damaged(self.path, e))
+        let reader = self.reader.get_column_reader(index);
+        let reader = reader.map_err(|e| StoreError::damaged(self.path, e))?;
+        Ok(RefMut::map(self.columns.borrow_mut(), |c| c.entry(name.to_owned()).or_insert(reader)))
     }
 
     fn required<T: DataType>(
         &self,
         name: &str,
-        reader: ColumnReaderImpl<T>,
+        reader: &mut ColumnReaderImpl<T>,
     ) -> Result<Vec<T::T>, StoreError> {
         let all: Option<Vec<T::T>> = self.optional(name, reader)?.into_iter().collect();
         all.ok_or_else(|| StoreError::damaged(self.path, format!("{name} has gaps")))
@@ -307,19 +359,19 @@ impl Group<'_> {
     fn optional<T: DataType>(
         &self,
         name: &str,
-        mut reader: ColumnReaderImpl<T>,
+        reader: &mut ColumnReaderImpl<T>,
     ) -> Result<Vec<Option<T::T>>, StoreError> {
         let damaged = |what: &dyn std::fmt::Display| {
             StoreError::damaged(self.path, format!("column {name}: {what}"))
         };
         let (mut levels, mut values) = (Vec::new(), Vec::new());
         let mut rows = 0;
-        while rows < self.rows {
+        while rows < self.rows() {
             let (records, _, _) = reader
-                .read_records(self.rows - rows, Some(&mut levels), None, &mut values)
+                .read_records(self.rows() - rows, Some(&mut levels), None, &mut values)
                 .map_err(|e| damaged(&e))?;
             if records == 0 {
-                return Err(damaged(&format!("{rows} values for {} rows", self.rows)));
+                return Err(damaged(&format!("{rows} values for {} rows", self.rows())));
             }
             rows += records;
         }
@@ -345,5 +397,59 @@ impl Text {
     /// The text.
     pub fn as_str(&self) -> &str {
         self.0.as_utf8().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of one column, with these rows again and again.
+    fn table(rows: &[u64], times: usize) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("table");
+        let columns = [Column { name: "n", value: Value::Count(|n: &u64| *n) }];
+        let mut writer = TableWriter::create(&place, "numbers", &columns).unwrap();
+        (0..times).for_each(|_| writer.append(&columns, rows).unwrap());
+        writer.commit().unwrap();
+        std::fs::read(&place).unwrap()
+    }
+
+    fn numbers(bytes: Vec<u8>, alike: u64) -> Result<Vec<u64>, String> {
+        let mut found = Vec::new();
+        let each = |group: &Group<'_>| {
+            assert!(group.rows() <= BATCH, "{} rows at a time", group.rows());
+            found.extend(group.count("n")?);
+            Ok(())
+        };
+        read(Path::new("n.parquet"), bytes, alike, each).map_err(|e| e.to_string())?;
+        Ok(found)
+    }
+
+    #[test]
+    fn a_table_is_read_some_rows_at_a_time_and_comes_out_whole() {
+        let rows: Vec<u64> = (0..100_000).map(|n| n * n % 1009).collect();
+        assert_eq!(numbers(table(&rows, 2), 1 << 20).unwrap(), [&rows[..], &rows[..]].concat());
+    }
+
+    #[test]
+    fn twenty_million_rows_in_next_to_no_bytes_are_refused_before_they_are_made() {
+        let bytes = table(&vec![7; GROUP], 20);
+        assert!(bytes.len() < 1_000_000, "{} bytes", bytes.len());
+        let error = numbers(bytes, 1 << 23).unwrap_err();
+        assert!(error.contains("bytes hold 20971520 rows"), "{error}");
+    }
+
+    #[test]
+    fn a_page_that_promises_more_than_it_can_hold_is_refused_before_there_is_room_for_it() {
+        // Numbers that the delta encoding can't pack, and Snappy can.
+        let rows: Vec<u64> = (0..20_000).map(|n| n * n % 251).collect();
+        let mut bytes = table(&rows, 1);
+        assert_eq!(numbers(bytes.clone(), 1 << 20).unwrap(), rows);
+        // After the magic number the first page: its type (a data page, 0), then its size unpacked, in three bytes.
+        assert_eq!((&bytes[4..7], bytes[9] < 128), (&[0x15, 0, 0x15][..], true));
+        bytes[7..10].copy_from_slice(&[0xfe, 0xff, 0x7f]);
+        let error = numbers(bytes, 1 << 20).unwrap_err();
+        assert!(error.contains("says that it unpacks to 1048575"), "{error}");
     }
 }

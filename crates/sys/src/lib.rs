@@ -5,6 +5,7 @@
 //!   clock      monotonic nanoseconds, and sleeping until one of them
 //!   affinity   which CPUs may be used, and staying on one
 //!   pace       when a sender sends
+//!   pidfd      a process as a descriptor
 //!   reader     printing, and ending when nobody reads it
 //!   secret     a shared secret from its file, and random bytes
 //!   socket     datagrams and connections, with what the kernel knows of each packet
@@ -20,6 +21,7 @@ pub mod clock;
 mod error;
 pub mod netns;
 pub mod pace;
+pub mod pidfd;
 pub mod reader;
 pub mod secret;
 pub mod socket;

@@ -8,18 +8,19 @@
 //!
 //! Either way the cell's first process holds everything: when it ends, or whoever started it, the kernel ends the rest.
 
+use super::child::{End, attend};
 use super::exec;
 use quell_lab::cell::CellPlan;
 use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
 use quell_lab::supervise::{Journal, supervise};
 use quell_model::KernelRecord;
 use quell_sys::netns::{Isolation, enter_user_namespace};
+use quell_sys::wait::{Bell, came, readable, wait};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The hidden command of the host backend's outer process.
 pub const HOST_CELL: &str = "host-cell";
@@ -37,9 +38,6 @@ const GUEST_READY_NS: u64 = 2_000_000_000;
 
 /// Why a cell failed that was ended from outside.
 pub const STOPPED: &str = "it was stopped";
-
-/// How often a running cell is looked at.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// What carries cells.
 #[derive(Debug, Clone)]
@@ -92,7 +90,7 @@ impl Carrier {
         plan: &CellPlan,
         desk: &Path,
         worker: usize,
-        stop: &AtomicBool,
+        stop: &Bell,
     ) -> Result<(), String> {
         match self {
             Carrier::Guest(options) => in_guest(options, plan, desk, worker, stop),
@@ -115,7 +113,7 @@ fn in_guest(
     plan: &CellPlan,
     desk: &Path,
     worker: usize,
-    stop: &AtomicBool,
+    stop: &Bell,
 ) -> Result<(), String> {
     let cpus = quell_sys::affinity::allowed_cpus().unwrap_or_default();
     let cpu = (!cpus.is_empty()).then(|| cpus[worker % cpus.len()]);
@@ -132,25 +130,22 @@ fn in_guest(
         console: Console::Null,
     };
     let mut guest = guest::boot(spec).map_err(|e| e.to_string())?;
-    let exit = loop {
-        match guest.wait_for(LOOK).map_err(|e| e.to_string())? {
-            Some(exit) => break exit,
-            None if stop.load(Ordering::Relaxed) => {
-                guest.kill();
-                return Err(STOPPED.into());
-            }
-            None => {}
-        }
-    };
+    let mut fds = [readable(&guest), readable(stop)];
+    wait(&mut fds).map_err(|e| e.to_string())?;
+    if !came(&fds[0]) {
+        guest.kill();
+        return Err(STOPPED.into());
+    }
+    let exit = guest.wait().map_err(|e| e.to_string())?;
     match exit {
         GuestExit::Clean => Ok(()),
         other => Err(other.to_string()),
     }
 }
 
-fn on_host(plan: &CellPlan, desk: &Path, stop: &AtomicBool) -> Result<(), String> {
+fn on_host(plan: &CellPlan, desk: &Path, stop: &Bell) -> Result<(), String> {
     let program = own_program()?;
-    let mut child = Command::new(&program)
+    let child = Command::new(&program)
         .arg(HOST_CELL)
         .arg(desk)
         .stdin(Stdio::null())
@@ -158,58 +153,41 @@ fn on_host(plan: &CellPlan, desk: &Path, stop: &AtomicBool) -> Result<(), String
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("starting {}: {e}", program.display()))?;
-    let limit = Instant::now()
-        + Duration::from_secs(60)
-        + Duration::from_secs_f64(plan.length().as_secs_f64() * 1.5);
-    loop {
-        match child.try_wait() {
-            Ok(None) => {}
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => {
-                let mut text = String::new();
-                if let Some(mut errors) = child.stderr.take() {
-                    let _ = std::io::Read::read_to_string(&mut errors, &mut text);
-                }
-                let text = text.trim();
-                return Err(if text.is_empty() { status.to_string() } else { text.to_string() });
-            }
-            Err(error) => return Err(format!("waiting for a cell: {error}")),
-        }
-        let why = match (stop.load(Ordering::Relaxed), Instant::now() > limit) {
-            (true, _) => Some(STOPPED),
-            (_, true) => Some("it did not end in time"),
-            _ => None,
-        };
-        if let Some(why) = why {
-            // The kernel ends everything in the namespaces with their first process.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(why.into());
-        }
-        std::thread::sleep(LOOK);
+    let limit =
+        Duration::from_secs(60) + Duration::from_secs_f64(plan.length().as_secs_f64() * 1.5);
+    match attend(child, stop, limit).map_err(|e| format!("waiting for a cell: {e}"))? {
+        End::Ended(status, _) if status.success() => Ok(()),
+        End::Ended(status, words) if words.is_empty() => Err(status.to_string()),
+        End::Ended(_, words) => Err(words),
+        End::Stopped => Err(STOPPED.into()),
+        End::Late => Err("it did not end in time".into()),
     }
 }
 
 /// What the running kernel lacks for these plans, a line each. It is tried in a process of its own, which enters a user namespace
 /// where it is not root.
 pub fn host_lacking(plans: &[CellPlan]) -> Result<Vec<String>, String> {
-    let mut child = Command::new(own_program()?)
-        .arg(HOST_LACKS)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("starting a look at the running kernel: {e}"))?;
+    let failed = |e: std::io::Error| format!("starting a look at the running kernel: {e}");
     let text = serde_json::to_vec(plans).map_err(|e| e.to_string())?;
-    if let Some(mut input) = child.stdin.take() {
-        // A child that ended early says why on its standard error.
-        let _ = input.write_all(&text);
-    }
-    let done = child.wait_with_output().map_err(|e| e.to_string())?;
+    let done = Command::new(own_program()?)
+        .arg(HOST_LACKS)
+        .stdin(handed(&text).map_err(failed)?)
+        .output()
+        .map_err(failed)?;
     if !done.status.success() {
         return Err(String::from_utf8_lossy(&done.stderr).trim().to_string());
     }
     serde_json::from_slice(&done.stdout).map_err(|e| format!("a look at the running kernel: {e}"))
+}
+
+/// A text to be read by a child as its standard input. It lies in memory, so that nobody waits for the child to read it, and a child that
+/// died without reading it does no harm.
+fn handed(text: &[u8]) -> std::io::Result<Stdio> {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    let mut file: File = memfd_create("plans", MFdFlags::MFD_CLOEXEC)?.into();
+    file.write_all(text)?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 /// The child's part of [`host_lacking`].
@@ -326,5 +304,26 @@ impl Journal for FileJournal {
     fn append(&mut self, frames: &[u8]) -> std::io::Result<()> {
         self.file.write_all(frames)?;
         if self.guest { guest::init::push(&self.file) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_reads_nothing_of_a_long_plan_does_no_harm() {
+        let plan = vec![b'x'; 1 << 20];
+        let done = Command::new("sh")
+            .args(["-c", "echo no such kernel >&2; exit 3"])
+            .stdin(handed(&plan).unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(
+            (done.status.code(), done.stderr.as_slice()),
+            (Some(3), &b"no such kernel\n"[..])
+        );
+        let done = Command::new("wc").arg("-c").stdin(handed(&plan).unwrap()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&done.stdout).trim(), "1048576");
     }
 }

@@ -1,18 +1,25 @@
 //! Carrying a program for `quell lab`: the plan lies on a desk of its own in the temporary folder, output comes back through two
 //! files that grow.
+//!
+//! ```text
+//!   desk (only ours: 0700)   exec.json   read once, and gone: it has the program's environment
+//!                            stdout, stderr ──inotify──► copied to our own streams as they grow
+//! ```
 
 use super::carrier::{self, Carrier, STOPPED};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use quell_lab::exec::{ExecPlan, Output, exec};
 use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec, screen};
-use std::fs::File;
-use std::io::{Read, Write};
+use quell_sys::wait::{Bell, came, readable};
+use quell_sys::{pidfd, wait};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// How often output is looked for.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// Most wall time of a program in a guest, unless told otherwise.
 const WALL_LIMIT: Duration = Duration::from_secs(3600);
@@ -23,20 +30,39 @@ const TERMINAL: &str = "/dev/tty0";
 /// File that the desk of a program has instead of a cell's `plan.json`.
 pub(super) const PLAN: &str = "exec.json";
 
-/// Runs a program in a network of the lab; gives its exit code. `stop` ends it early.
+/// What whoever runs a program may ring while it runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Bells<'a> {
+    /// Ends the program.
+    pub stop: &'a Bell,
+    /// The size of our terminal has changed.
+    pub resized: &'a Bell,
+}
+
+/// What a program is said to have ended with whose output nobody reads any more: as a shell says it of one that SIGPIPE ended.
+const UNREAD: i32 = 128 + nix::libc::SIGPIPE;
+
+/// Runs a program in a network of the lab; gives its exit code.
 pub fn lab_exec(
     plan: &ExecPlan,
     carrier: &Carrier,
     real_time: bool,
-    stop: &AtomicBool,
+    bells: Bells<'_>,
 ) -> Result<i32, String> {
     let desk = Desk::new()?;
     let text = serde_json::to_vec(plan).map_err(|e| e.to_string())?;
     for (name, bytes) in [(PLAN, text.as_slice()), ("stdout", b""), ("stderr", b"")] {
-        std::fs::write(desk.0.join(name), bytes)
-            .map_err(|e| format!("writing {}: {e}", desk.0.join(name).display()))?;
+        let place = desk.0.join(name);
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&place)
+            .and_then(|mut file| file.write_all(bytes))
+            .map_err(|e| format!("writing {}: {e}", place.display()))?;
     }
-    match carrier {
+    let _terminal = plan.interactive.then(Terminal::keep);
+    let end = match carrier {
         Carrier::Guest(options) => {
             let clock = if real_time { Clock::Real } else { Clock::Virtual };
             let cpus = quell_sys::affinity::allowed_cpus().unwrap_or_default();
@@ -53,27 +79,24 @@ pub fn lab_exec(
                 console: if plan.interactive { Console::Inherit } else { Console::Null },
             };
             let mut guest = guest::boot(spec).map_err(|e| e.to_string())?;
-            let mut tail = Tail::open(&desk.0)?;
             let mut screen = plan.interactive.then(|| screen::Watch::new(&desk.0));
-            let exit = loop {
-                let exit = guest.wait_for(LOOK).map_err(|e| e.to_string())?;
-                tail.copy();
-                if let Some(exit) = exit {
-                    break exit;
-                }
-                if let Some(screen) = &mut screen {
-                    screen.look();
-                }
-                if stop.load(Ordering::Relaxed) {
-                    guest.kill();
-                    return Err(STOPPED.into());
-                }
-            };
-            if exit != GuestExit::Clean {
-                return Err(exit.to_string());
+            let resized = &mut || screen.iter_mut().for_each(screen::Watch::look);
+            let end = until_end(&desk.0, &guest, bells, resized);
+            match end {
+                Ok(End::Ended) => match guest.wait().map_err(|e| e.to_string())? {
+                    GuestExit::Clean => {}
+                    other => return Err(other.to_string()),
+                },
+                _ => guest.kill(),
             }
+            end?
         }
-        Carrier::Host => on_host(plan, &desk.0, stop)?,
+        Carrier::Host => on_host(plan, &desk.0, bells)?,
+    };
+    match end {
+        End::Stopped => return Err(STOPPED.into()),
+        End::Unread => return Ok(UNREAD),
+        End::Ended => {}
     }
     let place = desk.0.join("exit");
     let text = std::fs::read_to_string(&place)
@@ -84,33 +107,87 @@ pub fn lab_exec(
     }
 }
 
-fn on_host(plan: &ExecPlan, desk: &Path, stop: &AtomicBool) -> Result<(), String> {
+fn on_host(plan: &ExecPlan, desk: &Path, bells: Bells<'_>) -> Result<End, String> {
     let mut child = Command::new(carrier::own_program()?)
         .arg(carrier::HOST_CELL)
         .arg(desk)
         .stdin(if plan.interactive { Stdio::inherit() } else { Stdio::null() })
         .spawn()
         .map_err(|e| format!("starting the lab: {e}"))?;
+    let end = pidfd::open(child.id())
+        .map_err(|e| format!("waiting for the lab: {e}"))
+        .and_then(|process| until_end(desk, &process, bells, &mut || {}));
+    if !matches!(end, Ok(End::Ended)) {
+        // The kernel ends everything in the namespaces with their first process.
+        let _ = child.kill();
+    }
+    child.wait().map_err(|e| format!("waiting for the lab: {e}"))?;
+    end
+}
+
+/// Why waiting for a program is over.
+enum End {
+    /// What carried it has ended.
+    Ended,
+    /// It is to stop.
+    Stopped,
+    /// Nobody reads its output.
+    Unread,
+}
+
+/// Copies what comes out until `process`, a descriptor that is readable then, has ended.
+fn until_end(
+    desk: &Path,
+    process: &impl AsFd,
+    bells: Bells<'_>,
+    resized: &mut dyn FnMut(),
+) -> Result<End, String> {
     let mut tail = Tail::open(desk)?;
     loop {
-        let ended = child.try_wait().map_err(|e| format!("waiting for the lab: {e}"))?;
-        tail.copy();
-        if ended.is_some() {
-            return Ok(());
+        // The files may have grown since they were opened, and before they were watched.
+        if !tail.copy()? {
+            return Ok(End::Unread);
         }
-        if stop.load(Ordering::Relaxed) {
-            // The kernel ends everything in the namespaces with their first process.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(STOPPED.into());
+        let mut fds =
+            [readable(process), readable(bells.stop), readable(bells.resized), readable(&tail)];
+        wait::wait(&mut fds).map_err(|e| e.to_string())?;
+        let [ended, stop, size, _] = fds.each_ref().map(came);
+        if size && bells.resized.silence() {
+            resized();
         }
-        std::thread::sleep(LOOK);
+        if ended {
+            return Ok(if tail.copy()? { End::Ended } else { End::Unread });
+        }
+        if stop {
+            return Ok(End::Stopped);
+        }
+    }
+}
+
+/// The settings of our terminal: a kernel that was ended by force leaves them as it needed them.
+struct Terminal(Option<Termios>);
+
+impl Terminal {
+    fn keep() -> Self {
+        // What is no terminal has none.
+        Terminal(tcgetattr(std::io::stdin()).ok())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if let Some(settings) = &self.0 {
+            // A terminal that is gone needs no settings.
+            let _ = tcsetattr(std::io::stdin(), SetArg::TCSANOW, settings);
+        }
     }
 }
 
 /// The first process's part: runs the plan and writes what comes out.
 pub(super) fn carry_out(desk: &Path, in_guest: bool) -> Result<(), String> {
     let text = std::fs::read(desk.join(PLAN)).map_err(|e| format!("{PLAN}: {e}"))?;
+    // It has the program's environment, and whoever ends us by force would leave it behind.
+    std::fs::remove_file(desk.join(PLAN)).map_err(|e| format!("{PLAN}: {e}"))?;
     let mut plan: ExecPlan = serde_json::from_slice(&text).map_err(|e| format!("{PLAN}: {e}"))?;
     if in_guest {
         plan.terminal = Some(TERMINAL.into());
@@ -142,30 +219,84 @@ pub(super) fn carry_out(desk: &Path, in_guest: bool) -> Result<(), String> {
     std::fs::write(desk.join("exit"), text).map_err(|e| format!("exit: {e}"))
 }
 
-/// What grows in the output files, copied to our own streams.
+/// What grows in the output files, copied to our own streams. Readable when there may be more.
 struct Tail {
-    out: File,
-    err: File,
+    out: Growing,
+    err: Growing,
+    grown: Inotify,
+}
+
+/// A file and how far it was read.
+struct Growing(File, u64);
+
+impl Growing {
+    /// Hands on what it has by now; what comes meanwhile is left for the next time, so that this has an end.
+    fn each(&mut self, to: &mut dyn FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+        let mut buffer = [0; 64 * 1024];
+        let there = self.0.metadata()?.len();
+        while self.1 < there {
+            let count = match self.0.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            if count == 0 {
+                break;
+            }
+            self.1 += count as u64;
+            to(&buffer[..count])?;
+        }
+        Ok(())
+    }
 }
 
 impl Tail {
     fn open(desk: &Path) -> Result<Self, String> {
-        let open = |name: &str| File::open(desk.join(name)).map_err(|e| format!("{name}: {e}"));
-        Ok(Tail { out: open("stdout")?, err: open("stderr")? })
+        let watched = |e: nix::Error| {
+            format!(
+                "watching the program's output with inotify: {}; has this user too many watches \
+                 (/proc/sys/fs/inotify)?",
+                e.desc()
+            )
+        };
+        let grown =
+            Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).map_err(watched)?;
+        let open = |name: &str| {
+            let place = desk.join(name);
+            grown.add_watch(&place, AddWatchFlags::IN_MODIFY).map_err(watched)?;
+            let file = File::open(place).map_err(|e| format!("{name}: {e}"))?;
+            Ok::<_, String>(Growing(file, 0))
+        };
+        Ok(Tail { out: open("stdout")?, err: open("stderr")?, grown })
     }
 
-    fn copy(&mut self) {
-        let mut buffer = [0; 64 * 1024];
-        while let Ok(count @ 1..) = self.out.read(&mut buffer) {
-            let _ = quell_sys::reader::print(std::io::stdout(), &buffer[..count]);
-        }
-        while let Ok(count @ 1..) = self.err.read(&mut buffer) {
-            let _ = quell_sys::reader::print(std::io::stderr(), &buffer[..count]);
+    /// Copies what is there; whether somebody still reads it.
+    fn copy(&mut self) -> Result<bool, String> {
+        // Which file grew does not matter: both are looked at, after this.
+        while self.grown.read_events().is_ok_and(|events| !events.is_empty()) {}
+        let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
+        // Nobody has to read errors.
+        let _ = self.err.each(&mut |bytes| {
+            let _ = stderr.write_all(bytes);
+            Ok(())
+        });
+        let copied = self
+            .out
+            .each(&mut |bytes| stdout.write_all(bytes).and_then(|()| stdout.flush()));
+        match copied {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(format!("writing the program's output: {error}")),
         }
     }
 }
 
-/// A folder for one program, gone afterwards.
+impl AsFd for Tail {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.grown.as_fd()
+    }
+}
+
+/// A folder for one program that nobody else can look into, gone afterwards.
 struct Desk(PathBuf);
 
 impl Desk {
@@ -173,7 +304,8 @@ impl Desk {
         let base = std::env::temp_dir();
         for number in 0..1000u32 {
             let path = base.join(format!("quell-lab-{}-{number}", std::process::id()));
-            match std::fs::create_dir(&path) {
+            // A link that somebody put there is a name that is taken.
+            match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Desk(path)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(format!("making {}: {error}", path.display())),

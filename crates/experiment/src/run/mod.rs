@@ -8,6 +8,7 @@
 //! ```
 
 mod carrier;
+mod child;
 mod exec;
 mod machine;
 mod watch;
@@ -16,7 +17,7 @@ pub use carrier::{
     Carrier, GUEST_INIT, GuestOptions, STOPPED, guest_init, host_cell, host_init, host_lacking,
     host_lacks,
 };
-pub use exec::lab_exec;
+pub use exec::{Bells, lab_exec};
 pub use machine::machine;
 pub use watch::Progress;
 
@@ -25,9 +26,10 @@ use quell_lab::cell::CellPlan;
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{CellRecord, CellStatus, Manifest, TaskRecord};
 use quell_store::{RunWriter, StoreError};
+use quell_sys::wait::Bell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -83,13 +85,13 @@ pub enum RunError {
     },
 }
 
-/// Runs every cell. `stop` ends the run early when it becomes true: cells that run are ended, the results so far are kept.
+/// Runs every cell. `stop` ends the run early when it rings: cells that run are ended, the results so far are kept.
 /// `progress` is told several times a second how far it came.
 pub fn run(
     experiment: &Experiment,
     plans: &[CellPlan],
     options: &Options,
-    stop: &AtomicBool,
+    stop: &Bell,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Finished, RunError> {
     let begun = Instant::now();
@@ -112,7 +114,7 @@ pub fn run(
             });
         }
         drop(done);
-        // Each wake looks at the journals; a worker that ends wakes at once.
+        // For a person who watches: ten looks a second at the journals. A worker that ends wakes at once.
         let mut left = jobs;
         while left > 0 {
             match finished.recv_timeout(Duration::from_millis(100)) {
@@ -140,7 +142,7 @@ pub fn run(
     let manifest = writer
         .finish(manifest)
         .map_err(|error| RunError::Finish { folder: folder.clone(), error })?;
-    Ok(Finished { folder, manifest, stopped: stop.load(Ordering::Relaxed) })
+    Ok(Finished { folder, manifest, stopped: stop.rings() })
 }
 
 struct CellEnd {
@@ -162,12 +164,12 @@ fn work(
     next: &AtomicUsize,
     records: &[Mutex<Option<CellEnd>>],
     failure: &Mutex<Option<RunError>>,
-    stop: &AtomicBool,
+    stop: &Bell,
 ) {
     loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
         let Some(plan) = plans.get(index) else { return };
-        if stop.load(Ordering::Relaxed) {
+        if stop.rings() {
             return;
         }
         let begun = Instant::now();
@@ -180,7 +182,7 @@ fn work(
             }
             Err(error) => {
                 *lock(failure) = Some(error);
-                stop.store(true, Ordering::Relaxed);
+                stop.ring();
                 return;
             }
         }

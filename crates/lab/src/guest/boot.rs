@@ -3,7 +3,7 @@
 use super::init::END;
 use super::watch::{self, Guest};
 use super::{BootError, Clock, Console, GuestSpec, MINIMUM_MIB};
-use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl, open};
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -20,9 +20,6 @@ use std::process::{Command, Stdio};
 
 /// Where a guest's clock begins: 2026-01-01 00:00 UTC, in microseconds since 1970.
 const BEGIN_US: u64 = 1_767_225_600_000_000;
-
-/// The kernel process has the guest's program open as this descriptor: far from those that a program gets by itself.
-const INIT_FD: RawFd = 200;
 
 /// How much more CPU time than wall time, in seconds: it ends a guest that nobody watches any more.
 const CPU_MARGIN_S: u64 = 10;
@@ -60,30 +57,32 @@ pub fn boot(spec: GuestSpec) -> Result<Guest, BootError> {
     }
 
     let mut command = Command::new(&kernel);
-    command.arg0("linux").args(arguments(&spec)).current_dir(&spec.dir);
-    // Kernels without our edits keep their memory in a file in TMPDIR and a folder in HOME.
-    command.env_clear().env("HOME", std::env::temp_dir());
+    command.arg0("linux").current_dir(&spec.dir);
     // User-mode Linux keeps its control socket below the home folder, and does not start without one: the guest's own folder.
-    command.env("HOME", ".");
+    command.env_clear().env("HOME", ".");
+    // Kernels without our edits keep their memory in a file there.
     if let Some(folder) = std::env::var_os("TMPDIR") {
         command.env("TMPDIR", folder);
     }
-    let console = match spec.console {
-        Console::Inherit => None,
+    // The kernel process has the guest's program open: as its standard input, which a console on null leaves unused and which is the
+    // same number for every guest, since the number is part of the command line; else as whatever number is free.
+    let (console, program, kept) = match spec.console {
+        Console::Inherit => (None, init.as_raw_fd(), Some(init)),
         Console::Null => {
             let log: File = memfd_create("guest console", MFdFlags::MFD_CLOEXEC)
                 .map_err(|e| BootError::Watch(e.into()))?
                 .into();
             let twin = || log.try_clone().map_err(BootError::Watch);
-            command.stdin(Stdio::null()).stdout(twin()?).stderr(twin()?);
-            Some(log)
+            command.stdin(Stdio::from(init)).stdout(twin()?).stderr(twin()?);
+            (Some(log), libc::STDIN_FILENO, None)
         }
     };
+    command.args(arguments(&spec, program));
     let cpu_limit_s = spec.wall_limit.as_secs().saturating_add(CPU_MARGIN_S);
     let (parent, cpu) = (nix::unistd::getpid(), spec.cpu);
     // SAFETY: `prepare` makes system calls only and allocates nothing.
     unsafe {
-        command.pre_exec(move || prepare(&init, parent, cpu, cpu_limit_s));
+        command.pre_exec(move || prepare(kept.as_ref(), parent, cpu, cpu_limit_s));
     }
     watch::start(command, kernel, &spec, console, end)
 }
@@ -94,7 +93,8 @@ fn is_plain(argument: &str) -> bool {
         && argument.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\'' | '\\'))
 }
 
-fn arguments(spec: &GuestSpec) -> Vec<String> {
+/// The kernel's command line, where the kernel process has the guest's program open as the descriptor `program`.
+fn arguments(spec: &GuestSpec, program: RawFd) -> Vec<String> {
     let mut arguments = vec![format!("mem={}M", spec.memory_mib)];
     if spec.clock == Clock::Virtual {
         arguments.push("time-travel=inf-cpu".into());
@@ -112,14 +112,20 @@ fn arguments(spec: &GuestSpec) -> Vec<String> {
     // Without it the kernel adds it at the end, where it would be an argument of init's.
     arguments.push("console=tty0".into());
     // Followed in the guest, link by link, through the host's files: to the kernel process's own open file.
-    arguments.push(format!("init=/proc/self/fd/{INIT_FD}"));
+    arguments.push(format!("init=/proc/self/fd/{program}"));
     arguments.push("--".into());
     arguments.extend(spec.arguments.iter().cloned());
     arguments
 }
 
-/// Between fork and exec.
-fn prepare(init: &OwnedFd, parent: Pid, cpu: Option<usize>, cpu_limit_s: u64) -> io::Result<()> {
+/// Between fork and exec. `kept` is open in the kernel process beside its three standard streams, and nothing else is: neither what our
+/// caller left open nor what other threads have open at this moment.
+fn prepare(
+    kept: Option<&OwnedFd>,
+    parent: Pid,
+    cpu: Option<usize>,
+    cpu_limit_s: u64,
+) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != parent {
         // It ended before the line above.
@@ -134,16 +140,19 @@ fn prepare(init: &OwnedFd, parent: Pid, cpu: Option<usize>, cpu_limit_s: u64) ->
         set.set(cpu)?;
         sched_setaffinity(Pid::from_raw(0), &set)?;
     }
-    // SAFETY: the descriptor is only asked about.
-    if fcntl(unsafe { std::os::fd::BorrowedFd::borrow_raw(INIT_FD) }, FcntlArg::F_GETFD).is_ok() {
-        // What is there may be what tells our parent of failures.
-        return Err(io::Error::from_raw_os_error(libc::EBUSY));
-    }
-    // SAFETY: nobody has the descriptor, as was just seen; exec keeps it open on purpose.
-    if unsafe { libc::dup2(init.as_raw_fd(), INIT_FD) } < 0 {
-        return Err(io::Error::last_os_error());
+    close_on_exec();
+    if let Some(kept) = kept {
+        fcntl(kept, FcntlArg::F_SETFD(FdFlag::empty()))?;
     }
     Ok(())
+}
+
+/// Has every descriptor above the standard ones closed by exec, but not before: one of them tells our parent of failures.
+fn close_on_exec() {
+    // SAFETY: takes numbers. Linux before 5.11 does not know it; what our caller left open is then open in the kernel process too.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    }
 }
 
 /// The kernel's own addresses are then the same each time, and those of the programs in it.
@@ -181,11 +190,11 @@ mod tests {
 
     #[test]
     fn the_command_line_names_neither_folder_nor_program() {
-        let line = arguments(&spec()).join(" ");
+        let line = arguments(&spec(), 0).join(" ");
         assert!(!line.contains("/tmp") && !line.contains("true"), "{line}");
-        assert!(line.ends_with("init=/proc/self/fd/200 -- cell"), "{line}");
+        assert!(line.ends_with("init=/proc/self/fd/0 -- cell"), "{line}");
         let other = GuestSpec { dir: "/else/where".into(), init: "/other".into(), ..spec() };
-        assert_eq!(line, arguments(&other).join(" "));
+        assert_eq!(line, arguments(&other, 0).join(" "));
     }
 
     #[test]

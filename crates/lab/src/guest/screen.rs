@@ -18,7 +18,8 @@ use std::time::Duration;
 /// The file in the shared folder.
 const FILE: &str = "screen";
 
-/// How often a guest looks. A person does not see the difference, and a look is two system calls.
+/// How often a guest looks, since nothing in it tells that a file of the host's changed. A person does not see the difference, a look is
+/// two system calls, and a shell's guest has real time.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Lines and columns.
@@ -54,7 +55,7 @@ impl Size {
     }
 }
 
-/// The host's part: call [`Watch::look`] now and then.
+/// The host's part: call [`Watch::look`] when the terminal's size has changed (SIGWINCH).
 #[derive(Debug)]
 pub struct Watch {
     folder: PathBuf,

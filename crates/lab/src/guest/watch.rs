@@ -4,18 +4,18 @@
 //! started it (PR_SET_PDEATHSIG), and so with the whole program.
 
 use super::{BootError, GuestSpec};
-use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
+use quell_sys::wait::{Alarm, came, readable, wait};
+use quell_sys::{clock, pidfd};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 /// How a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,11 @@ impl std::fmt::Display for GuestExit {
                 write!(f, "the guest kernel panicked: {}", last_words(console))
             }
             GuestExit::Broke { code, console } => {
-                write!(f, "the guest kernel ended with {code}: {}", last_words(console))
+                write!(f, "the guest kernel ended with {code}: {}", last_words(console))?;
+                match is_untraced(console) {
+                    true => f.write_str(PTRACE),
+                    false => Ok(()),
+                }
             }
             GuestExit::Killed { signal } => match Signal::try_from(*signal) {
                 Ok(signal) => write!(f, "the guest was killed by {signal}"),
@@ -78,6 +82,16 @@ impl std::fmt::Display for GuestExit {
         }
     }
 }
+
+/// Whether a kernel process gave up because it may not trace (`check_ptrace`, arch/um/os-Linux/start_up.c).
+fn is_untraced(console: &str) -> bool {
+    console.contains("check_ptrace") || console.contains("ptrace: ")
+}
+
+/// What to do where a kernel process could not start since it may not trace: it runs each program of the guest that way.
+const PTRACE: &str = "\na user-mode kernel needs ptrace(2), and this system forbids it. In a container, allow it: \
+     --cap-add SYS_PTRACE, or a seccomp profile with ptrace. Elsewhere, look at /proc/sys/kernel/yama/ptrace_scope: \
+     0 and 1 allow it, 2 allows it to root, 3 to nobody until the next boot. Or do without the guest: --kernel host";
 
 /// The line that says why, or else the last one.
 fn last_words(console: &str) -> &str {
@@ -103,42 +117,25 @@ impl Guest {
 
     /// Waits for its end; at the latest at its limit it is over.
     pub fn wait(&mut self) -> io::Result<GuestExit> {
-        loop {
-            if let Some(exit) = self.wait_for(Duration::from_secs(3600))? {
-                return Ok(exit);
-            }
+        if let Some(exit) = &self.exit {
+            return Ok(exit.clone());
         }
-    }
-
-    /// Waits for its end, but not longer than this.
-    pub fn wait_for(&mut self, patience: Duration) -> io::Result<Option<GuestExit>> {
-        if self.exit.is_none() {
-            match self.end.recv_timeout(patience) {
-                Ok(exit) => self.exit = Some(exit?),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(lost()),
-            }
-        }
-        Ok(self.exit.clone())
-    }
-
-    /// How it ended, if it has.
-    pub fn try_wait(&mut self) -> io::Result<Option<GuestExit>> {
-        if self.exit.is_none() {
-            match self.end.try_recv() {
-                Ok(exit) => self.exit = Some(exit?),
-                Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => return Err(lost()),
-            }
-        }
-        Ok(self.exit.clone())
+        let exit = self.end.recv().map_err(|_| lost())??;
+        Ok(self.exit.insert(exit).clone())
     }
 
     /// Ends it and everything in it, and waits until that is done.
     pub fn kill(&mut self) {
-        kill(&self.process);
+        pidfd::kill(&*self.process);
         // What is left to learn is that it has ended.
         let _ = self.wait();
+    }
+}
+
+impl AsFd for Guest {
+    /// Readable once the kernel process has ended; [`Guest::wait`] then does not wait long.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
     }
 }
 
@@ -165,7 +162,7 @@ pub(super) fn start(
     let (send, end) = mpsc::channel();
     let watch = move || {
         let mut command = command;
-        let spawned = command.spawn().and_then(|mut child| match pidfd(child.id()) {
+        let spawned = command.spawn().and_then(|mut child| match pidfd::open(child.id()) {
             Ok(process) => Ok((child, Arc::new(process))),
             Err(error) => {
                 let _ = child.kill();
@@ -202,31 +199,24 @@ pub(super) fn start(
 
 /// Waits for the process until the limit; then ends it. Says whether the limit was reached.
 fn watch(child: &mut Child, process: &OwnedFd, limit: Duration) -> io::Result<(ExitStatus, bool)> {
-    let deadline = Instant::now().checked_add(limit);
-    let mut timed_out = false;
-    loop {
-        let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
-        if left.is_zero() {
-            timed_out = true;
-            break;
-        }
-        // poll() counts whole milliseconds, up to 24 days.
-        let left = left.as_millis().saturating_add(1).min(i32::MAX as u128) as i32;
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], timeout) {
-            Ok(0) | Err(nix::Error::EINTR) => {}
-            Ok(_) => break,
-            Err(errno) => {
-                kill(process);
-                child.wait()?;
-                return Err(errno.into());
-            }
-        }
+    let waited = until(process, limit);
+    if !matches!(waited, Ok(true)) {
+        pidfd::kill(process);
     }
-    if timed_out {
-        kill(process);
-    }
-    Ok((child.wait()?, timed_out))
+    let status = child.wait()?;
+    Ok((status, !waited?))
+}
+
+/// Whether the process ended before the limit.
+fn until(process: &OwnedFd, limit: Duration) -> io::Result<bool> {
+    let mut alarm = Alarm::new().map_err(io::Error::other)?;
+    let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    // A timer counts up to the largest signed number.
+    let deadline = clock::monotonic_ns().saturating_add(limit).min(i64::MAX as u64);
+    alarm.set(Some(deadline)).map_err(io::Error::other)?;
+    let mut fds = [readable(process), readable(&alarm)];
+    wait(&mut fds).map_err(io::Error::other)?;
+    Ok(came(&fds[0]))
 }
 
 fn judge(status: ExitStatus, console: String, word: &Path) -> GuestExit {
@@ -256,27 +246,10 @@ fn tail(mut console: File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn pidfd(pid: u32) -> io::Result<OwnedFd> {
-    // SAFETY: takes two numbers; a descriptor that it gives is ours.
-    unsafe {
-        match libc::syscall(libc::SYS_pidfd_open, pid, 0) {
-            -1 => Err(io::Error::last_os_error()),
-            fd => Ok(OwnedFd::from_raw_fd(fd as i32)),
-        }
-    }
-}
-
-fn kill(process: &OwnedFd) {
-    let none = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: the descriptor is open and no information is handed over. It fails only when the process has ended.
-    unsafe {
-        libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), libc::SIGKILL, none, 0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::libc;
 
     #[test]
     fn a_panic_is_told_by_its_line() {

@@ -2,15 +2,17 @@
 
 use super::job::{self, JobError};
 use super::place::{self, CONFIG, KernelSource};
+use super::sum::Sum;
 use super::tools::{self, MissingTool};
 use super::{Built, EditError, Info, Kernel, NotReady, Options, Progress, edit, ready};
 use nix::fcntl::{Flock, FlockArg};
+use quell_sys::wait::{Bell, came, readable, wait};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Why no kernel was built.
@@ -92,6 +94,9 @@ pub enum BuildError {
     /// What was built does not work.
     #[error("the kernel was built but does not work: {0}")]
     NotReady(#[from] NotReady),
+    /// Waiting for another build failed.
+    #[error("waiting for another build of this kernel: {0}")]
+    Wait(quell_sys::SysError),
     /// Somebody asked to stop.
     #[error("the build was stopped; nothing is left of it")]
     Cancelled,
@@ -161,12 +166,14 @@ pub fn build(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<K
     let folder = place::folder(options).ok_or(BuildError::NoCache)?;
     let folder = std::path::absolute(&folder).unwrap_or(folder);
     let target = folder.join(&key);
-    if let (Some(kernel), false) = (place::kernel_in(&target), options.force) {
+    // One that is damaged is no reason not to build.
+    let there = || place::kernel_in(&target).filter(|kernel| super::whole(kernel).is_ok());
+    if let (Some(kernel), false) = (there(), options.force) {
         return Ok(kernel);
     }
     std::fs::create_dir_all(&folder).map_err(cache("making the folder", &folder))?;
     let (lock, waited) = lock(&folder.join(format!("{key}.lock")), options, progress)?;
-    if let (Some(kernel), true) = (place::kernel_in(&target), waited || !options.force) {
+    if let (Some(kernel), true) = (there(), waited || !options.force) {
         return Ok(kernel);
     }
     let missing = tools::missing();
@@ -203,28 +210,46 @@ fn lock(
     options: &Options,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<(Flock<File>, bool), BuildError> {
-    let mut waited = false;
     let open = || File::options().write(true).create(true).truncate(false).open(path);
-    let mut file = open().map_err(cache("opening", path))?;
-    loop {
-        if options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
-            return Err(BuildError::Cancelled);
-        }
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => return Ok((lock, waited)),
-            Err((back, nix::Error::EWOULDBLOCK)) => file = back,
-            Err((_, errno)) => return Err(cache("locking", path)(errno.into())),
-        }
-        waited = true;
-        progress(&Progress {
-            phase: "wait for another build".into(),
-            fraction: 0.0,
-            elapsed: Duration::ZERO,
-            left: None,
-        });
-        std::thread::sleep(Duration::from_millis(250));
+    let file = match Flock::lock(open().map_err(cache("opening", path))?, LOCK_NOW) {
+        Ok(lock) => return Ok((lock, false)),
+        Err((file, nix::Error::EWOULDBLOCK)) => file,
+        Err((_, errno)) => return Err(cache("locking", path)(errno.into())),
+    };
+    progress(&Progress {
+        phase: "wait for another build".into(),
+        fraction: 0.0,
+        elapsed: Duration::ZERO,
+        left: None,
+    });
+    // flock(2) waits for nothing else, so that a thread does. If the build is stopped, it is left to wait, and a lock that it gets too
+    // late goes with the channel.
+    let (give, got) = mpsc::channel();
+    let here = Arc::new(Bell::new().map_err(BuildError::Wait)?);
+    let bell = Arc::clone(&here);
+    std::thread::spawn(move || {
+        let mut file = file;
+        let lock = loop {
+            match Flock::lock(file, FlockArg::LockExclusive) {
+                Err((back, nix::Error::EINTR)) => file = back,
+                lock => break lock.map_err(|(_, errno)| errno),
+            }
+        };
+        let _ = give.send(lock);
+        bell.ring();
+    });
+    let mut fds = vec![readable(&*here)];
+    fds.extend(options.cancel.as_deref().map(readable));
+    wait(&mut fds).map_err(BuildError::Wait)?;
+    if fds.get(1).is_some_and(came) {
+        return Err(BuildError::Cancelled);
     }
+    let lock =
+        got.recv().map_err(|_| cache("locking", path)(std::io::Error::other("it was given up")))?;
+    Ok((lock.map_err(|errno| cache("locking", path)(errno.into()))?, true))
 }
+
+const LOCK_NOW: FlockArg = FlockArg::LockExclusiveNonblock;
 
 /// The folder in which a kernel is built; gone when it is dropped.
 struct Work(PathBuf);
@@ -341,7 +366,7 @@ impl Builder<'_> {
         strip.arg("-o").arg(&path).arg(self.tree().join("linux"));
         self.run("stripping the kernel", strip, None)?;
         let ready = ready::inspect(&path)?;
-        let size = std::fs::metadata(&path).map_err(cache("reading", &path))?.len();
+        let sum = Sum::of(&path).map_err(cache("reading", &path))?;
         let mut compiler = String::new();
         let mut version = Command::new("gcc");
         version.arg("--version").env("LC_ALL", "C");
@@ -365,7 +390,8 @@ impl Builder<'_> {
         Ok(Info {
             path,
             version: ready.version,
-            size,
+            size: sum.size,
+            crc32: Some(sum.crc32),
             virtual_time: ready.virtual_time,
             seeded: ready.seeded,
             built: Some(built),

@@ -5,12 +5,13 @@
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use std::io::{BufRead, BufReader};
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_sys::{clock, pidfd};
+use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Why a job did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +35,13 @@ pub enum JobError {
     /// It took longer than it may.
     #[error("it took longer than {0:?}")]
     TooLong(Duration),
+    /// Its end could not be waited for.
+    #[error("waiting for it: {0}")]
+    Wait(String),
     /// Somebody asked to stop.
     #[error("it was stopped")]
     Cancelled,
 }
-
-/// How often a request to stop is looked for.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// What a job gets to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -49,12 +50,12 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(super) fn run(
     mut command: Command,
     limit: Duration,
-    cancel: Option<&AtomicBool>,
+    cancel: Option<&Bell>,
     line: &mut dyn FnMut(&str),
 ) -> Result<(), JobError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let started = |error| JobError::Start { program: program.clone(), error };
-    let (output, input) = std::io::pipe().map_err(started)?;
+    let (mut output, input) = std::io::pipe().map_err(started)?;
     let errors = input.try_clone().map_err(started)?;
     command.stdin(Stdio::null()).stdout(input).stderr(errors).process_group(0);
     // SAFETY: only an async-signal-safe system call between fork and exec.
@@ -64,60 +65,83 @@ pub(super) fn run(
     let child = command.spawn().map_err(started)?;
     // It holds our ends of the pipe.
     drop(command);
-    let mut job = Job(child);
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut lines = BufReader::new(output);
-        let mut buffer = Vec::new();
-        while matches!(lines.read_until(b'\n', &mut buffer), Ok(count) if count > 0) {
-            let text = String::from_utf8_lossy(&buffer).trim_end_matches('\n').to_string();
-            buffer.clear();
-            if send.send(text).is_err() {
-                break;
-            }
-        }
-    });
-    let deadline = Instant::now() + limit;
+    let mut job = Job { child, limit, cancel };
+    let ended = pidfd::open(job.child.id()).map_err(started)?;
+    let mut alarm = alarm_in(limit).map_err(started)?;
+    let (mut buffer, mut rest) = ([0; 16 * 1024], Vec::new());
     loop {
-        if cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
-            return Err(JobError::Cancelled);
+        job.until(&output, &mut alarm)?;
+        let count = match output.read(&mut buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read.unwrap_or(0),
+        };
+        rest.extend_from_slice(&buffer[..count]);
+        while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+            line(&String::from_utf8_lossy(&rest[..end]));
+            rest.drain(..=end);
         }
-        if Instant::now() > deadline {
-            return Err(JobError::TooLong(limit));
-        }
-        match receive.recv_timeout(LOOK) {
-            Ok(text) => line(&text),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+        if count == 0 {
+            break;
         }
     }
-    let status = job.0.wait().map_err(started)?;
+    if !rest.is_empty() {
+        line(&String::from_utf8_lossy(&rest));
+    }
+    // It may have closed its output and gone on.
+    job.until(&ended, &mut alarm)?;
+    let status = job.child.wait().map_err(started)?;
     if status.success() { Ok(()) } else { Err(JobError::Status { program, status }) }
 }
 
-/// A process group that ends when it is dropped.
-struct Job(Child);
+/// An alarm for so long after now.
+fn alarm_in(span: Duration) -> std::io::Result<Alarm> {
+    let mut alarm = Alarm::new().map_err(std::io::Error::other)?;
+    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    let deadline = clock::monotonic_ns().saturating_add(span).min(i64::MAX as u64);
+    alarm.set(Some(deadline)).map_err(std::io::Error::other)?;
+    Ok(alarm)
+}
 
-impl Drop for Job {
+/// A process group that ends when it is dropped.
+struct Job<'a> {
+    child: Child,
+    limit: Duration,
+    cancel: Option<&'a Bell>,
+}
+
+impl Job<'_> {
+    /// Waits until the descriptor has something, but not longer than the job may take, and not if it is to stop.
+    fn until(&self, wanted: &impl AsFd, alarm: &mut Alarm) -> Result<(), JobError> {
+        let mut fds = vec![readable(wanted), readable(alarm)];
+        fds.extend(self.cancel.map(readable));
+        wait(&mut fds).map_err(|e| JobError::Wait(e.to_string()))?;
+        if fds.get(2).is_some_and(came) {
+            return Err(JobError::Cancelled);
+        }
+        if came(&fds[1]) { Err(JobError::TooLong(self.limit)) } else { Ok(()) }
+    }
+}
+
+impl Drop for Job<'_> {
     fn drop(&mut self) {
-        if matches!(self.0.try_wait(), Ok(Some(_))) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        let group = Pid::from_raw(self.0.id().cast_signed());
+        let group = Pid::from_raw(self.child.id().cast_signed());
         // It may end at this moment by itself.
         let _ = killpg(group, Signal::SIGTERM);
-        let until = Instant::now() + GRACE;
-        while Instant::now() < until && matches!(self.0.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(10));
+        if let (Ok(ended), Ok(alarm)) = (pidfd::open(self.child.id()), alarm_in(GRACE)) {
+            let _ = wait(&mut [readable(&ended), readable(&alarm)]);
         }
         let _ = killpg(group, Signal::SIGKILL);
-        let _ = self.0.wait();
+        let _ = self.child.wait();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -136,12 +160,12 @@ mod tests {
 
     #[test]
     fn a_stopped_job_takes_its_children_with_it() {
-        let cancel = AtomicBool::new(false);
+        let cancel = Bell::new().unwrap();
         let mut child = None;
         let script = shell("sleep 1000 & echo $!; wait");
         let result = run(script, Duration::from_secs(60), Some(&cancel), &mut |l| {
             child = l.parse::<i32>().ok();
-            cancel.store(true, Ordering::Relaxed);
+            cancel.ring();
         });
         assert!(matches!(result, Err(JobError::Cancelled)));
         let child = Pid::from_raw(child.unwrap());
@@ -156,5 +180,12 @@ mod tests {
         let result = run(shell("sleep 1000"), Duration::from_millis(200), None, &mut |_| {});
         assert!(matches!(result, Err(JobError::TooLong(_))));
         assert!(began.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_job_that_closed_its_output_and_goes_on_is_ended_too() {
+        let script = shell("exec >&- 2>&-; sleep 1000");
+        let result = run(script, Duration::from_millis(200), None, &mut |_| {});
+        assert!(matches!(result, Err(JobError::TooLong(_))), "{result:?}");
     }
 }

@@ -16,6 +16,7 @@ mod job;
 mod offers;
 mod place;
 mod ready;
+mod sum;
 mod tools;
 
 pub use build::{BuildError, build};
@@ -25,11 +26,12 @@ pub use place::KernelSource;
 pub use ready::{NotReady, Ready, inspect};
 pub use tools::MissingTool;
 
+use quell_sys::wait::Bell;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use sum::Sum;
 
 /// Which kernel is meant, and how to build it.
 #[derive(Debug, Clone, Default)]
@@ -44,8 +46,8 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// How many compilers run side by side; by default one per CPU.
     pub jobs: Option<usize>,
-    /// Set it to end the build: within a second its processes and files are gone.
-    pub cancel: Option<Arc<AtomicBool>>,
+    /// Ring it to end the build: within seconds its processes and files are gone.
+    pub cancel: Option<Arc<Bell>>,
 }
 
 /// A kernel that guests can be booted with.
@@ -79,6 +81,9 @@ pub struct Info {
     pub version: String,
     /// Bytes.
     pub size: u64,
+    /// CRC-32 of the file as it was built; nothing for a kernel that somebody named, and for one built before this was kept.
+    #[serde(default)]
+    pub crc32: Option<u32>,
     /// Whether its clock can jump.
     pub virtual_time: bool,
     /// Whether its randomness can be seeded: the same seed then gives the same bytes.
@@ -145,6 +150,14 @@ pub enum NotFound {
     /// The named kernel can't be used.
     #[error(transparent)]
     NotReady(#[from] NotReady),
+    /// It is not what was built.
+    #[error("the lab kernel {} is damaged: {why}; build it again with `quell kernel build --force`", .path.display())]
+    Damaged {
+        /// Its file.
+        path: PathBuf,
+        /// How that is known.
+        why: String,
+    },
     /// Its description can't be read.
     #[error("the kernel's description {}: {why}; build it again with `quell kernel build --force`", .path.display())]
     Info {
@@ -155,7 +168,8 @@ pub enum NotFound {
     },
 }
 
-/// The kernel that the options mean. A named one is asked whether it can travel in time; one of our own was asked when built.
+/// The kernel that the options mean. A named one is asked whether it can travel in time; one of our own was asked when built, and must
+/// still be the same, byte for byte.
 pub fn find(options: &Options) -> Result<Kernel, NotFound> {
     if let Some(path) = &options.kernel_file {
         ready::inspect(path)?;
@@ -168,7 +182,25 @@ pub fn find(options: &Options) -> Result<Kernel, NotFound> {
     };
     // Without a source to compare with, any kernel of our recipe is the one.
     let found = found.or_else(|| place::newest(&folder).filter(|_| options.source.is_none()));
-    found.ok_or(NotFound::NotBuilt { folder })
+    let found = found.ok_or(NotFound::NotBuilt { folder })?;
+    whole(&found)?;
+    Ok(found)
+}
+
+/// Whether a kernel of the cache is what was built.
+fn whole(kernel: &Kernel) -> Result<(), NotFound> {
+    let info = info(kernel)?;
+    let damaged = |why: String| NotFound::Damaged { path: kernel.path.clone(), why };
+    let sum = Sum::of(&kernel.path).map_err(|e| damaged(e.to_string()))?;
+    if sum.size != info.size {
+        return Err(damaged(format!("it has {} bytes and was built with {}", sum.size, info.size)));
+    }
+    match info.crc32 {
+        Some(crc32) if crc32 != sum.crc32 => {
+            Err(damaged("its content does not fit the checksum that it was built with".into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What is known of a kernel that was found.
@@ -178,7 +210,7 @@ pub fn info(kernel: &Kernel) -> Result<Info, NotFound> {
         let size = std::fs::metadata(&kernel.path).map_or(0, |m| m.len());
         let Ready { version, virtual_time, seeded } = ready;
         let path = kernel.path.clone();
-        return Ok(Info { path, version, size, virtual_time, seeded, built: None });
+        return Ok(Info { path, version, size, crc32: None, virtual_time, seeded, built: None });
     }
     let path = kernel.path.with_file_name("info.json");
     let failed = |why: String| NotFound::Info { path: path.clone(), why };
@@ -186,4 +218,65 @@ pub fn info(kernel: &Kernel) -> Result<Info, NotFound> {
     let info: Info = serde_json::from_slice(&text).map_err(|e| failed(e.to_string()))?;
     // The cache may have been moved since.
     Ok(Info { path: kernel.path.clone(), ..info })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cache with a kernel that says of itself what `quell kernel build` writes.
+    fn cache(name: &str, crc32: impl Fn(Sum) -> Option<u32>) -> (Options, PathBuf) {
+        let cache = std::env::temp_dir().join(format!("quell-{name}-{}", std::process::id()));
+        let source = cache.join("source.tar");
+        std::fs::create_dir_all(&cache).unwrap();
+        std::fs::write(&source, "this is no tarball").unwrap();
+        let options =
+            Options { source: Some(source), cache: Some(cache.clone()), ..Options::default() };
+        let key = KernelSource::of(&options).key().unwrap();
+        let folder = cache.join("kernel").join(key);
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("linux");
+        std::fs::write(&path, "a kernel").unwrap();
+        let sum = Sum::of(&path).unwrap();
+        let info = Info {
+            path: path.clone(),
+            version: "6.1".into(),
+            size: sum.size,
+            crc32: crc32(sum),
+            virtual_time: true,
+            seeded: true,
+            built: None,
+        };
+        let mut text = serde_json::to_value(info).unwrap();
+        if crc32(sum).is_none() {
+            // As before there was a checksum.
+            text.as_object_mut().unwrap().remove("crc32");
+        }
+        std::fs::write(folder.join("info.json"), text.to_string()).unwrap();
+        (options, path)
+    }
+
+    #[test]
+    fn a_kernel_in_the_cache_that_is_not_what_was_built_is_told_with_what_to_do() {
+        let (options, path) = cache("flipped", |sum| Some(sum.crc32));
+        assert_eq!(find(&options).unwrap().path, path);
+        std::fs::write(&path, "a kernem").unwrap();
+        let error = find(&options).unwrap_err();
+        assert!(matches!(error, NotFound::Damaged { .. }));
+        let text = error.to_string();
+        assert!(text.contains("checksum") && text.contains("build --force"), "{text}");
+        // Building does not take it for one either, and goes to the source.
+        assert!(build(&options, &mut |_| {}).is_err());
+        std::fs::remove_dir_all(options.cache.unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_kernel_from_before_checksums_is_used_if_its_size_is_right() {
+        let (options, path) = cache("sizes", |_| None);
+        assert_eq!(find(&options).unwrap().path, path);
+        std::fs::write(&path, "a ker").unwrap();
+        let text = find(&options).unwrap_err().to_string();
+        assert!(text.contains("it has 5 bytes and was built with 8"), "{text}");
+        std::fs::remove_dir_all(options.cache.unwrap()).unwrap();
+    }
 }

@@ -162,7 +162,7 @@ fn hosts_are_known_by_name_and_nobody_waits_for_a_name_server() {
 }
 
 /// A terminal: the end that a person has, and the one that a program gets.
-fn terminal(lines: u16, columns: u16) -> (std::fs::File, std::fs::File) {
+pub fn terminal(lines: u16, columns: u16) -> (std::fs::File, std::fs::File) {
     use nix::libc;
     use std::os::fd::FromRawFd;
     let size = libc::winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };

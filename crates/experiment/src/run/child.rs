@@ -1,0 +1,131 @@
+//! A child process until its end: what it says on standard error is taken as it comes, so that it never waits for us, and only the last
+//! of it is kept.
+//!
+//! ```text
+//!                  pidfd ┐
+//!   stop (eventfd), time ├─ ppoll ──► ended | stopped | late
+//!         standard error ┘
+//! ```
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_sys::{clock, pidfd};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStderr, ExitStatus};
+use std::time::Duration;
+
+/// Most bytes of its standard error that are kept: the last ones.
+const KEPT: usize = 16 * 1024;
+
+/// How it went.
+#[derive(Debug)]
+pub(super) enum End {
+    /// It ended by itself, and said this last.
+    Ended(ExitStatus, String),
+    /// It was asked to stop, and ended by force.
+    Stopped,
+    /// It took too long, and was ended by force.
+    Late,
+}
+
+/// Waits for a child whose standard error may be a pipe to us.
+pub(super) fn attend(mut child: Child, stop: &Bell, limit: Duration) -> io::Result<End> {
+    let end = until_end(&mut child, stop, limit);
+    if !matches!(end, Ok(End::Ended(..))) {
+        // The kernel ends everything in its namespaces with their first process.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    end
+}
+
+fn until_end(child: &mut Child, stop: &Bell, limit: Duration) -> io::Result<End> {
+    let ended: OwnedFd = pidfd::open(child.id())?;
+    let mut alarm = Alarm::new().map_err(io::Error::other)?;
+    let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    let deadline = clock::monotonic_ns().saturating_add(limit).min(i64::MAX as u64);
+    alarm.set(Some(deadline)).map_err(io::Error::other)?;
+    let mut words = Words::of(child.stderr.take())?;
+    loop {
+        let mut fds = vec![readable(&ended), readable(stop), readable(&alarm)];
+        fds.extend(words.pipe.as_ref().map(readable));
+        wait(&mut fds).map_err(io::Error::other)?;
+        let came = [came(&fds[0]), came(&fds[1]), came(&fds[2])];
+        words.read();
+        match came {
+            [true, ..] => return Ok(End::Ended(child.wait()?, words.last())),
+            [_, true, _] => return Ok(End::Stopped),
+            [_, _, true] => return Ok(End::Late),
+            _ => {}
+        }
+    }
+}
+
+/// The last that was said.
+struct Words {
+    pipe: Option<ChildStderr>,
+    kept: Vec<u8>,
+}
+
+impl Words {
+    fn of(pipe: Option<ChildStderr>) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        }
+        Ok(Words { pipe, kept: Vec::new() })
+    }
+
+    /// Takes what is there.
+    fn read(&mut self) {
+        let mut buffer = [0; 16 * 1024];
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut buffer) {
+                Ok(count @ 1..) => {
+                    self.kept.extend_from_slice(&buffer[..count]);
+                    let surplus = self.kept.len().saturating_sub(KEPT);
+                    self.kept.drain(..surplus);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                _ => self.pipe = None,
+            }
+        }
+    }
+
+    fn last(&self) -> String {
+        String::from_utf8_lossy(&self.kept).trim().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().expect("every system has a shell")
+    }
+
+    #[test]
+    fn a_child_that_says_a_megabyte_ends_and_its_last_words_are_kept() {
+        let child =
+            shell("head -c 1000000 /dev/zero | tr '\\0' x >&2; echo the reason >&2; exit 4");
+        let end = attend(child, &Bell::new().unwrap(), Duration::from_secs(60)).unwrap();
+        let End::Ended(status, words) = end else { panic!("{end:?}") };
+        assert_eq!(status.code(), Some(4));
+        assert!(words.ends_with("xthe reason") && words.len() <= KEPT, "{} bytes", words.len());
+    }
+
+    #[test]
+    fn a_child_is_ended_when_it_is_to_stop_and_when_it_is_late() {
+        let bell = Bell::new().unwrap();
+        let end = attend(shell("exec sleep 1000"), &bell, Duration::from_millis(1)).unwrap();
+        assert!(matches!(end, End::Late), "{end:?}");
+        bell.ring();
+        let end = attend(shell("exec sleep 1000"), &bell, Duration::from_secs(60)).unwrap();
+        assert!(matches!(end, End::Stopped), "{end:?}");
+    }
+}
