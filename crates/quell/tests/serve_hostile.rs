@@ -177,11 +177,12 @@ fn a_client_that_hangs_up_on_a_transfer_without_copies_ends_nothing_else() {
     let served = Served::new(&[]);
     for _ in 0..5 {
         let (control, data) = zero_copy(&served);
-        control.shutdown(Shutdown::Both).expect("shut");
+        // Half-closed first: a reset is EPIPE then, not ECONNRESET (tcp_reset). What was not read makes one of the close.
         data.shutdown(Shutdown::Write).expect("shut");
-        served.event("ended", "went away");
-        drop((control, data));
         served.is_well();
+        drop(data);
+        served.is_well();
+        drop(control);
     }
 }
 

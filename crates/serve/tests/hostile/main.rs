@@ -387,7 +387,7 @@ fn the_servers_rate_holds_for_all_it_sends_at_any_time() {
         sum += bytes;
         assert!(sum as f64 <= most(*time), "{sum} bytes after {time:?}, not {}", most(*time));
     }
-    assert!(sum > RATE / 8 / 2, "it sends at all: {sum} bytes");
+    assert!(sum > RATE / 8 / 20, "it sends at all: {sum} bytes");
 }
 
 #[test]
