@@ -42,7 +42,7 @@ const BITS: u16 = 0xf005;
 pub enum Punctuality {
     /// Virtual time: late by looks at the clock only.
     Virtual,
-    /// A real machine's timers, which a busy or virtual one may serve late by some hundred microseconds.
+    /// A real machine's timers, which a busy one serves late.
     Real,
 }
 
