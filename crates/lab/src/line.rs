@@ -42,7 +42,7 @@ const BITS: u16 = 0xf005;
 pub enum Punctuality {
     /// Virtual time: late by looks at the clock only.
     Virtual,
-    /// A real machine's timers, which a busy or virtual one may serve late by some hundred microseconds.
+    /// A real machine's timers, which a busy one serves late.
     Real,
 }
 
@@ -186,7 +186,7 @@ mod tests {
         let by_packets = commands("rate = '2.5Mbit'\ndelay = '10ms'\nbuffer = '100p'", None);
         assert_eq!(by_packets.len(), 4, "{by_packets:#?}");
         assert!(by_packets[0].contains("root handle f001: netem limit 1000000 delay 10ms"));
-        assert!(by_packets[1].contains("parent f001:1 handle f003: htb default 0x1"));
+        assert!(by_packets[1].contains("parent f001:1 handle f003: htb default 1"));
         assert!(
             by_packets[2].contains("classid f003:1 htb rate 2.5Mbit burst 1 cburst 1"),
             "{by_packets:#?}"
