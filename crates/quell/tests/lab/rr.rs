@@ -72,7 +72,7 @@ fn small_messages_keeps_what_it_claims() {
 }
 
 #[test]
-fn a_route_with_quickack_cures_the_stall_over_both_families_and_a_short_rto_min_shortens_it() {
+fn a_route_with_quickack_cures_the_stall_over_both_families() {
     let scenario = |name: &str, route: &str| {
         format!("[[scenario]]\nname = \"{name}\"\nroutes = [{{ {route} }}]\n")
     };
@@ -80,8 +80,6 @@ fn a_route_with_quickack_cures_the_stall_over_both_families_and_a_short_rto_min_
     let rest = [
         scenario("cured", "on = \"b\", to = \"a\", quickack = true"),
         scenario("not", "on = \"b\", to = \"a\", quickack = false"),
-        // The client sends its first half again before the server acknowledges it.
-        scenario("shorter", "on = \"a\", to = \"b\", rto-min = \"20ms\""),
         probe("four", stalls),
         probe("six", &format!("{stalls}\nipv6 = true")),
     ];
@@ -90,7 +88,6 @@ fn a_route_with_quickack_cures_the_stall_over_both_families_and_a_short_rto_min_
         let p50 = |scenario: &str| results.number(scenario, stream, "rtt_ms.p50");
         assert!(p50("cured") < 2.0, "{stream}: {}", p50("cured"));
         assert!((39.0..=50.1).contains(&p50("not")), "{stream}: {}", p50("not"));
-        assert!((10.0..39.0).contains(&p50("shorter")), "{stream}: {}", p50("shorter"));
     }
 }
 
