@@ -3,7 +3,7 @@
 //! ```text
 //!   ICMP every 200ms, RTT in ms, 7.9 s                               Ctrl-C sums up
 //!   stream   sent lost%    min    p50    p99    max jitter  last 5 s, 0 to 40.00 ms
-//!   voip       40   2.5  20.00  20.00  32.40  40.00  0.097  ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅×█▅
+//!   voip       40   2.5  20.00  20.00  32.40  40.00  1.053  ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅×█▅
 //! ```
 
 use super::session::Session;
@@ -219,7 +219,7 @@ mod tests {
         let wanted = [
             "ICMP every 200ms, RTT in ms, 7.9 s                               Ctrl-C sums up",
             "stream   sent lost%    min    p50    p99    max jitter  last 5 s, 0 to 40.00 ms",
-            "voip       40   2.5  20.00  20.00  32.40  40.00  0.097  ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅×█▅",
+            "voip       40   2.5  20.00  20.00  32.40  40.00  1.053  ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅×█▅",
         ];
         assert_eq!(got, wanted);
         let ascii = view(&["voip"], 80, 24, false);
