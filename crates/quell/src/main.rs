@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(quell_experiment::run::GUEST_INIT) {
         quell_experiment::run::guest_init();
     }
-    match carry_out(Cli::parse()) {
+    match rr::asks_to_serve(std::env::args()).and_then(|()| carry_out(Cli::parse())) {
         Ok(code) => code,
         Err(failure) => {
             // Standard error may be closed; the exit code still tells.

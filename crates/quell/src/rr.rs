@@ -3,13 +3,11 @@
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use quell_model::task::{QuickAck, RrPattern};
-use quell_rr::cause::cliffs;
-use quell_rr::{Cliff, Limits, Row, RrError, Server, Shape, sweep};
+use quell_rr::{Cliff, Row, RrError, Shape, cliffs, sweep};
 use quell_sys::wait::Bell;
-use quell_units::Span;
 use quell_wire::auth::Secret;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
 /// The port of the server, where none is named: that of `quell serve`, and iperf3's.
@@ -25,8 +23,7 @@ const WIDTH: usize = 100;
 #[derive(Debug, Args)]
 pub struct RrArgs {
     /// The server: HOST, HOST:PORT, ADDRESS, [IPv6]:PORT
-    #[arg(required_unless_present = "serve")]
-    pub host: Option<String>,
+    pub host: String,
     /// Bytes of each write and of the reply: a list, with ranges, as 1,64,700..740
     #[arg(long, default_value = "1,64,512,1448,4096")]
     pub sizes: Sizes,
@@ -58,27 +55,6 @@ pub struct RrArgs {
     pub json: crate::args::Json,
     #[command(flatten)]
     pub secret: crate::secret::SecretFile,
-    /// Answer others, until stopped
-    #[arg(
-        long,
-        conflicts_with_all = ["host", "sizes", "calls", "pattern", "nodelay", "one_write", "quickack", "fix", "ipv4", "ipv6", "json"]
-    )]
-    pub serve: bool,
-    /// Address to answer at [default: 127.0.0.1]
-    #[arg(long, requires = "serve", conflicts_with = "host", value_name = "ADDRESS")]
-    pub bind: Option<IpAddr>,
-    /// Port to answer at, 0 for any [default: 5201]
-    #[arg(long, requires = "serve", conflicts_with = "host")]
-    pub port: Option<u16>,
-    /// Most connections at once [default: 64]
-    #[arg(long, requires = "serve", conflicts_with = "host", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub max_connections: Option<u16>,
-    /// Largest request [default: 2MiB]
-    #[arg(long, requires = "serve", conflicts_with = "host", value_name = "BYTES")]
-    pub max_size: Option<quell_units::Bytes>,
-    /// Longest time of a connection [default: 1h]
-    #[arg(long, requires = "serve", conflicts_with = "host", value_name = "TIME")]
-    pub max_time: Option<Span>,
 }
 
 /// What a call looks like.
@@ -147,33 +123,19 @@ impl std::str::FromStr for Sizes {
 
 /// `quell rr`.
 pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
-    match &args.host {
-        Some(host) => client(host, args),
-        None => serve(args),
-    }
+    client(&args.host, args)
 }
 
-fn serve(args: &RrArgs) -> Result<ExitCode, Failure> {
-    let bind = args.bind.unwrap_or(Ipv4Addr::LOCALHOST.into());
-    let defaults = Limits::default();
-    let most = args.max_size.map(|b| u32::try_from(b.get()).unwrap_or(u32::MAX));
-    let limits = Limits {
-        connections: args.max_connections.map_or(defaults.connections, usize::from),
-        request: most.unwrap_or(defaults.request),
-        time: args.max_time.unwrap_or(defaults.time),
-        ..defaults
-    };
-    let address = SocketAddr::new(bind, args.port.unwrap_or(PORT));
-    let secret = args.secret.read()?;
-    let server = Server::prepare(address, limits).map_err(Failure::system)?.with_secret(secret);
-    let local = server.local().map_err(Failure::system)?;
-    println!("answering at {local}; Ctrl-C ends it");
-    if local.ip().is_loopback() {
-        println!("only this machine can reach it; --bind ADDRESS serves others");
+/// What to say to those who type `quell rr --serve`, with whatever options behind it, as they could once.
+pub fn asks_to_serve(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let rr = arguments.nth(1).as_deref() == Some("rr");
+    if rr && arguments.any(|argument| argument == "--serve") {
+        return Err(Failure::usage(
+            "`quell rr --serve` is gone: `quell serve` answers `quell rr` on the same port, with limits and without root's \
+             rights; see `quell serve --help`",
+        ));
     }
-    let stop = Bell::new().map_err(Failure::system)?;
-    server.run(&stop).map_err(Failure::system)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
@@ -253,8 +215,7 @@ struct Outcome {
 
 impl Outcome {
     fn cliffs(&self) -> Vec<Cliff> {
-        let median = |row: &Row| Some((row.size, row.latency_ms?.p50));
-        cliffs(&self.rows.iter().filter_map(median).collect::<Vec<_>>())
+        cliffs(&self.rows.iter().filter_map(Row::times).collect::<Vec<_>>())
     }
 }
 
@@ -310,7 +271,7 @@ fn text(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>
     for cliff in before.cliffs() {
         let _ = writeln!(
             out,
-            "\ncliff: calls of {} bytes take {:.0} times as long as those of {}",
+            "\ncliff: calls of {} bytes take {:.1} times as long as those of {}",
             cliff.slow, cliff.factor, cliff.fast
         );
     }
@@ -326,10 +287,10 @@ fn text(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>
 
 fn table(outcome: &Outcome) -> String {
     let mut out = format!(
-        "{:>8} {:>11} {:>10} {:>10} {:>10} {:>10} {:>6} {:>6}\n",
-        "bytes", "calls/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "lost", "stalls"
+        "{:>8} {:>11} {:>10} {:>10} {:>10} {:>10} {:>10} {:>6} {:>6}\n",
+        "bytes", "calls/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "server ms", "lost", "stalls"
     );
-    let _ = writeln!(out, "{}", "─".repeat(78));
+    let _ = writeln!(out, "{}", "─".repeat(89));
     for row in &outcome.rows {
         let _ = write!(out, "{:>8} {:>11.1}", row.size, row.calls_per_s);
         match &row.latency_ms {
@@ -340,7 +301,9 @@ fn table(outcome: &Outcome) -> String {
             }
             None => out += &format!(" {:>10}", "–").repeat(4),
         }
-        let _ = writeln!(out, " {:>6} {:>6}", row.lost, row.stalls.count);
+        // What it says that it took itself, in the median; nothing where it does not say.
+        let server = row.stalls.server_ms.map_or("–".to_owned(), |ms| format!("{ms:.3}"));
+        let _ = writeln!(out, " {server:>10} {:>6} {:>6}", row.lost, row.stalls.count);
     }
     let why = |row: &Row| Some(format!("lost: {} bytes: {}\n", row.size, row.lost_why.as_ref()?));
     outcome.rows.iter().filter_map(why).for_each(|line| out += &line);

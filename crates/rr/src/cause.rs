@@ -1,51 +1,67 @@
-//! Which calls stalled, why, where the cliff between sizes is, and what to change. Pure: from calls and counters.
+//! Which calls stalled, why, and what to change. Pure: from calls and counters.
+//!
+//! No time makes a call a stall: a long path and a path that varies make calls long, too. Each stall has evidence:
 //!
 //! ```text
-//!   a call stalled      latency > 3 round trips + 5 ms
-//!     segments sent again in it                 the retransmission timer: a packet was lost
-//!     bytes unsent behind an unacknowledged     Nagle's rule here, a delayed ACK there
-//!       segment, after the last write
-//!     neither, but delayed ACKs of this host    the server held its reply for our ACK
-//!     neither                                   the server, or the path, was slow
+//!   segments sent again that the server had not got yet,
+//!     and a timer of this host ran out                 the retransmission timer: a packet was lost
+//!   less than a full segment unsent behind an unacknowledged one, right after the last write (Nagle's rule here), and
+//!     the server's host counts an ACK that it delayed              the server delayed that ACK
+//!     or, where the server does not say: call after call that ACK took longer than the rest of the call, which holds a
+//!     whole round trip as well, by what an ACK is delayed at least
+//!   this host's ACK of a part of the reply was delayed, and the rest came a round trip after that    the server held it
 //! ```
+//!
+//! Beside stalls: a server that answers before it has the request, and one that itself takes most of the time.
 
 use crate::client::Call;
 use crate::counters::Counters;
 use serde::Serialize;
 
-/// Beyond three round trips, how much later a reply comes in a stall, in nanoseconds: the least delayed ACK takes 40 ms (10 ms where
-/// `tcp_rto_min_us` was lowered to that).
-const STALL_NS: u64 = 5_000_000;
+/// The least delay of an ACK (`TCP_DELACK_MIN`, include/net/tcp.h: 40 ms), less the longest tick of a kernel's clock.
+const LEAST_DELAY_MS: f64 = 30.0;
 
-/// Neighbouring sizes are a cliff when calls of one take this many times as long.
-const CLIFF: f64 = 3.0;
+/// Chance of being wrong that is put up with when only the times of a size's calls tell.
+const CHANCE: f64 = 0.05;
 
-/// And this many milliseconds longer, as in a stall: on a busy machine less differs by such factors for no reason.
-const CLIFF_MS: f64 = STALL_NS as f64 / 1e6;
+/// Calls from which on even the fastest one tells of more than chance: 1 in 21 that a handshake is faster than all of them.
+const ENOUGH_CALLS: usize = 20;
 
 /// What calls waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
+    /// The server answered before it had the request: these calls are none.
+    Early,
     /// This end held a small segment (Nagle) until the server, which delayed it, acknowledged the one before.
     NagleAndDelayedAck,
     /// The server held its reply until this end, which delayed it, acknowledged something.
     DelayedAckHere,
     /// A packet was lost and this end waited for its retransmission timer.
     Retransmission,
-    /// Nothing that TCP tells of: the server or the path took that long.
+    /// The server itself took most of the time, as it says.
+    Server,
+    /// Nothing that TCP tells of, and more than the path took for the handshake: the server, most likely.
     Slow,
+    /// This end held a small segment (Nagle); whether the ACK that it waited for was delayed, nothing tells.
+    Unknown,
 }
 
 /// The stalls of the calls of one size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stalls {
-    /// How many calls stalled.
+    /// How many calls stalled: `held`, `held_there` and `retransmitted`.
     pub count: u64,
-    /// Those of them with bytes unsent behind an unacknowledged segment after the last write.
+    /// Those in which this end held its last segment for an ACK that was delayed.
     pub held: u64,
-    /// Those of them in which segments were sent again.
+    /// Those in which the server held its reply for an ACK that this end delayed.
+    pub held_there: u64,
+    /// Those in which segments were sent again.
     pub retransmitted: u64,
+    /// Calls, no stalls, in which this end held its last segment for an ACK of which nothing tells whether it was delayed.
+    pub unknown: u64,
+    /// Replies that were there before the request had arrived.
+    pub early: u64,
     /// The median time of the stalled calls in milliseconds; 0 where there are none.
     pub median_ms: f64,
     /// Most bytes held in one of them.
@@ -56,51 +72,178 @@ pub struct Stalls {
     pub last_ack_ms: u32,
     /// Greatest timeout for acknowledgements of this end, in microseconds.
     pub ato_us: u32,
-    /// The round-trip time in microseconds that "stalled" is relative to.
+    /// The least round-trip time in microseconds that the kernel saw.
     pub rtt_us: Option<u32>,
+    /// The ACKs that the server's host says it delayed in them; none where it says nothing.
+    pub delayed_there: Option<u64>,
+    /// The median of what the server says that it took itself, in milliseconds.
+    pub server_ms: Option<f64>,
+    /// Nothing of TCP's explains why even the fastest call took so much longer than the handshake.
+    #[serde(skip)]
+    slow: Option<(f64, f64)>,
+    /// The server itself took most of the time of most calls.
+    #[serde(skip)]
+    by_server: Option<(f64, f64)>,
+}
+
+/// What the facts of one call make of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Nothing was held, nothing sent again.
+    Plain,
+    Held,
+    HeldThere,
+    Again,
+    Unknown,
+}
+
+impl Call {
+    fn ms(&self) -> Option<f64> {
+        Some(self.latency_ns? as f64 / 1e6)
+    }
+
+    /// Whether Nagle's rule held the end of the request: less than a full segment, though the window had room for it.
+    fn was_nagled(&self) -> bool {
+        let small = self.held > 0 && (self.mss == 0 || self.held < self.mss);
+        small && self.unacked > 0 && (self.window == 0 || self.unacked < self.window)
+    }
+
+    /// How much longer the held segment waited for its ACK than the rest of the call took, which is a round trip too.
+    fn beyond_ms(&self) -> Option<f64> {
+        Some(self.ms()? - 2.0 * f64::from(self.last_sent_ms))
+    }
+
+    /// `by_times`: the times of all calls of this size tell that ACKs were delayed.
+    fn kind(&self, by_times: bool) -> Kind {
+        if self.latency_ns.is_none() {
+            return Kind::Plain;
+        }
+        if self.retransmits > 0 {
+            // Without a timer it was a fast retransmission: nobody waited longer than the path takes.
+            return if self.timers == Some(0) { Kind::Plain } else { Kind::Again };
+        }
+        if self.was_nagled() {
+            let beyond = self.beyond_ms().is_some_and(|beyond| beyond >= LEAST_DELAY_MS);
+            return match self.word.and_then(|word| word.delayed_acks) {
+                Some(0) => Kind::Plain,
+                Some(_) => Kind::Held,
+                None if beyond && by_times => Kind::Held,
+                None if beyond => Kind::Unknown,
+                None => Kind::Plain,
+            };
+        }
+        let rtt_ms = f64::from(self.min_rtt_us.unwrap_or(0)) / 1000.0;
+        let gathering_ms = self.gathering_ns as f64 / 1e6;
+        if self.delayed_acks > 0 && gathering_ms >= LEAST_DELAY_MS + rtt_ms * 0.9 {
+            return Kind::HeldThere;
+        }
+        Kind::Plain
+    }
+}
+
+/// Whether the waits of calls that held a segment are longer than the rest of those calls more often than chance has it: both are one
+/// round trip if no ACK was delayed, so that either is the longer one as often (sign test).
+fn acks_were_late(calls: &[Call]) -> bool {
+    let held = calls.iter().filter(|c| c.was_nagled() && c.retransmits == 0);
+    let signs: Vec<bool> = held.filter_map(|c| Some(c.beyond_ms()? >= LEAST_DELAY_MS)).collect();
+    let (all, late) = (signs.len(), signs.iter().filter(|late| **late).count());
+    // The sum of the binomial coefficients from `late` on, over 2^all.
+    let (mut term, mut chance) = (0.5_f64.powi(all.min(1000) as i32), 0.0);
+    for k in 0..=all {
+        if k >= late {
+            chance += term;
+        }
+        term *= (all - k) as f64 / (k + 1) as f64;
+    }
+    all > 0 && all <= 1000 && chance <= CHANCE || all > 1000 && late * 10 > all * 6
+}
+
+/// The calls, without the segments that were sent again needlessly: where packets overtake, nobody waited for those. The server tells
+/// of them in its next ACK, which may come with the next call's reply.
+fn without_needless(calls: &[Call]) -> Vec<Call> {
+    let mut calls = calls.to_vec();
+    let mut needless = 0;
+    for call in calls.iter_mut().rev() {
+        needless += call.needless;
+        let forgiven = needless.min(call.retransmits);
+        call.retransmits -= forgiven;
+        needless -= forgiven;
+    }
+    calls
 }
 
 impl Stalls {
-    /// Those among calls of one size.
-    pub fn of(calls: &[Call]) -> Self {
-        // The handshake's round trip is among the kernel's, so that this is right also where every call stalls.
-        let rtt_us = calls.iter().filter_map(|c| c.min_rtt_us).min();
-        let rtt_ns = u64::from(rtt_us.unwrap_or(0)) * 1000;
-        let limit_ns = rtt_ns.saturating_mul(3).saturating_add(STALL_NS);
+    /// Those among calls of one size. `handshake_ns` is what the connection's handshake took, where calls are not connections.
+    pub fn of(calls: &[Call], handshake_ns: Option<u64>) -> Self {
+        let calls = &*without_needless(calls);
+        let by_times = acks_were_late(calls);
+        let kinds: Vec<(Kind, &Call)> = calls.iter().map(|c| (c.kind(by_times), c)).collect();
+        let of = |wanted: Kind| kinds.iter().filter(|(kind, _)| *kind == wanted).count() as u64;
+        let is_stall = |kind: Kind| matches!(kind, Kind::Held | Kind::HeldThere | Kind::Again);
         let stalled: Vec<&Call> =
-            calls.iter().filter(|c| c.latency_ns.is_some_and(|l| l > limit_ns)).collect();
-        let held = |c: &&&Call| c.retransmits == 0 && c.held > 0 && c.unacked > 0;
+            kinds.iter().filter(|(kind, _)| is_stall(*kind)).map(|(_, call)| *call).collect();
         let most = |of: fn(&Call) -> u32| stalled.iter().map(|c| of(c)).max().unwrap_or(0);
-        let times: Vec<f64> =
-            stalled.iter().filter_map(|c| Some(c.latency_ns? as f64 / 1e6)).collect();
+        let times: Vec<f64> = stalled.iter().filter_map(|c| c.ms()).collect();
+        let own = |c: &Call| Some(c.word?.own_ns as f64 / 1e6);
+        let told: Vec<f64> = calls.iter().filter_map(own).collect();
+        let server_ms = quell_stats::median(&told);
+        let all: Vec<f64> = calls.iter().filter_map(Call::ms).collect();
+        let typical = quell_stats::median(&all);
+        let by_server = server_ms.zip(typical).filter(|(own, all)| *own > *all / 2.0);
+        let delayed = |c: &&Call| c.word.and_then(|w| w.delayed_acks).map(u64::from);
         Self {
             count: stalled.len() as u64,
-            held: stalled.iter().filter(held).count() as u64,
-            retransmitted: stalled.iter().filter(|c| c.retransmits > 0).count() as u64,
+            held: of(Kind::Held),
+            held_there: of(Kind::HeldThere),
+            retransmitted: of(Kind::Again),
+            unknown: of(Kind::Unknown),
+            early: calls.iter().filter(|c| c.early).count() as u64,
             median_ms: quell_stats::median(&times).unwrap_or(0.0),
             held_bytes: most(|c| c.held),
             unacked: most(|c| c.unacked),
             last_ack_ms: most(|c| c.last_ack_ms),
             ato_us: most(|c| c.ato_us),
-            rtt_us,
+            rtt_us: calls.iter().filter_map(|c| c.min_rtt_us).min(),
+            delayed_there: stalled.iter().filter_map(delayed).reduce(|a, b| a + b),
+            server_ms,
+            slow: slow(calls, &all, handshake_ns),
+            by_server,
         }
     }
 
-    /// What most of them waited for, by what this host counted meanwhile; none where nothing stalled.
-    pub fn cause(&self, counted: Option<Counters>) -> Option<Cause> {
-        let neither = self.count.saturating_sub(self.held + self.retransmitted);
-        let delayed = counted.is_some_and(|c| c.delayed_acks >= neither.max(1));
+    /// What most of them waited for; none where nothing stalled and nothing else is wrong.
+    pub fn cause(&self) -> Option<Cause> {
+        let most = self.held.max(self.held_there).max(self.retransmitted);
         Some(match self.count {
-            0 => return None,
-            _ if self.retransmitted >= self.held.max(neither) => Cause::Retransmission,
-            _ if self.held >= neither => Cause::NagleAndDelayedAck,
-            _ if delayed => Cause::DelayedAckHere,
-            _ => Cause::Slow,
+            _ if self.early > 0 => Cause::Early,
+            1.. if self.retransmitted == most => Cause::Retransmission,
+            1.. if self.held == most => Cause::NagleAndDelayedAck,
+            1.. => Cause::DelayedAckHere,
+            _ if self.by_server.is_some() => Cause::Server,
+            _ if self.unknown > 0 => Cause::Unknown,
+            _ if self.slow.is_some() => Cause::Slow,
+            _ => return None,
         })
     }
 }
 
-/// What a person is told about the calls of one size that stalled.
+/// The fastest call and the handshake in milliseconds, where the server says nothing of its time, a call is one segment each way, none
+/// was held or sent again, and even the fastest one took twice the handshake: of so many, one would have been as fast as the path.
+fn slow(calls: &[Call], all_ms: &[f64], handshake_ns: Option<u64>) -> Option<(f64, f64)> {
+    let plain = |c: &Call| {
+        c.word.is_none()
+            && c.held == 0
+            && c.retransmits == 0
+            && c.unacked <= 1
+            && c.gathering_ns < 1_000_000
+    };
+    let fastest = all_ms.iter().copied().min_by(f64::total_cmp)?;
+    let handshake = handshake_ns? as f64 / 1e6;
+    let told = all_ms.len() >= ENOUGH_CALLS && calls.iter().all(plain);
+    (told && fastest >= 2.0 * handshake).then_some((fastest, handshake))
+}
+
+/// What a person is told about the calls of one size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What they waited for.
@@ -114,10 +257,14 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// About the stalls among `calls` calls; none where none stalled.
+    /// About `calls` calls; none where nothing is wrong with them.
     pub fn of(stalls: &Stalls, calls: u64, counted: Option<Counters>) -> Option<Self> {
-        let cause = stalls.cause(counted)?;
+        let cause = stalls.cause()?;
         let (who, change) = match cause {
+            Cause::Early => (
+                "nobody: the server answered before it had the whole request, so that these times are no round trips",
+                "answer when the request is whole, as `quell serve` does; measure against that",
+            ),
             Cause::NagleAndDelayedAck => (
                 "this end held its last segment (Nagle) and waited for the ACK of the server, which delayed it",
                 "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); or at \
@@ -134,33 +281,76 @@ impl Finding {
                 "find where packets are lost (`quell trace` tells by which end, counters of interfaces and \
                  queues where); no socket option mends it",
             ),
+            Cause::Server => (
+                "this end had sent everything and waited for the server, which took most of the time itself",
+                "look at the server's program and its load: neither TCP nor the path took this time",
+            ),
             Cause::Slow => (
                 "this end had sent everything and waited for the reply",
-                "look at the server itself, or with `quell trace` whether replies are lost on the way back: TCP held \
-                 nothing back here",
+                "look at the server first: it does not say what it took itself, TCP held nothing back here, and the path \
+                 took less for the handshake",
+            ),
+            Cause::Unknown => (
+                "this end held its last segment (Nagle) until the server acknowledged the one before; whether the server \
+                 delayed that ACK or the path took the time, nothing tells",
+                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); to know, more \
+                 --calls, or sizes from 32 bytes against a `quell serve`, which says what it delayed",
             ),
         };
         Some(Self {
             cause,
             who: who.into(),
             change: change.into(),
-            evidence: evidence(stalls, calls, counted),
+            evidence: evidence(stalls, cause, calls, counted),
         })
     }
 }
 
-fn evidence(stalls: &Stalls, calls: u64, counted: Option<Counters>) -> String {
-    let mut said = format!("{} of {calls} calls took {:.1} ms", stalls.count, stalls.median_ms);
+fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>) -> String {
+    let mut said = match cause {
+        Cause::Early => format!(
+            "in {} of {calls} calls a part of the request was unacknowledged, or not even sent, when the reply was there",
+            stalls.early
+        ),
+        Cause::Server => {
+            let (own, all) = stalls.by_server.unwrap_or_default();
+            format!(
+                "the median call took {all:.1} ms, of which the server says that it took {own:.1} ms"
+            )
+        }
+        Cause::Slow => {
+            let (fastest, handshake) = stalls.slow.unwrap_or_default();
+            format!(
+                "the fastest of {calls} calls took {fastest:.1} ms, the handshake {handshake:.3} ms"
+            )
+        }
+        Cause::Unknown => {
+            format!("{} of {calls} calls may have waited for a delayed ACK", stalls.unknown)
+        }
+        _ => {
+            format!("{} of {calls} calls stalled and took {:.1} ms", stalls.count, stalls.median_ms)
+        }
+    };
     if let Some(rtt) = stalls.rtt_us {
-        said += &format!(" (a round trip takes {:.3} ms)", f64::from(rtt) / 1000.0);
+        said += &format!(" (the least round trip is {:.3} ms)", f64::from(rtt) / 1000.0);
     }
     if stalls.held > 0 {
         said += &format!(
-            "; in {} of them {} bytes were unsent behind {} unacknowledged segment{} right after the last write",
+            "; in {} of them up to {} bytes were unsent behind {} unacknowledged segment{} right after the last write",
             stalls.held,
             stalls.held_bytes,
             stalls.unacked,
             if stalls.unacked == 1 { "" } else { "s" },
+        );
+        said += &match stalls.delayed_there {
+            Some(delayed) => format!(", while the server's host delayed {delayed} ACKs"),
+            None => ", and the ACK took longer than the rest of the call, call after call".into(),
+        };
+    }
+    if stalls.held_there > 0 {
+        said += &format!(
+            "; in {} of them the rest of the reply came after this host had delayed an ACK, and a round trip later",
+            stalls.held_there
         );
     }
     if stalls.retransmitted > 0 {
@@ -172,87 +362,99 @@ fn evidence(stalls: &Stalls, calls: u64, counted: Option<Counters>) -> String {
             counted.delayed_acks, counted.timeouts
         );
     }
-    said += &format!("; ato here {} ms", f64::from(stalls.ato_us) / 1000.0);
+    if stalls.count > 0 {
+        said += &format!("; ato here {} ms", f64::from(stalls.ato_us) / 1000.0);
+    }
     said
-}
-
-/// Two neighbouring sizes whose calls take very different times.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Cliff {
-    /// The size whose calls take long.
-    pub slow: u32,
-    /// Its neighbour.
-    pub fast: u32,
-    /// How many times as long.
-    pub factor: f64,
-}
-
-/// The cliffs among median times of calls in milliseconds, by size.
-pub fn cliffs(medians: &[(u32, f64)]) -> Vec<Cliff> {
-    let mut sorted = medians.to_vec();
-    sorted.sort_unstable_by_key(|(size, _)| *size);
-    let cliff = |pair: &[(u32, f64)]| {
-        let &[a, b] = pair else { return None };
-        let (slow, fast) = if a.1 > b.1 { (a, b) } else { (b, a) };
-        let factor = slow.1 / fast.1.max(1e-6);
-        (factor >= CLIFF && slow.1 - fast.1 >= CLIFF_MS).then_some(Cliff {
-            slow: slow.0,
-            fast: fast.0,
-            factor,
-        })
-    };
-    sorted.windows(2).filter_map(cliff).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::word::Word;
 
-    fn call(latency_ms: f64) -> Call {
+    /// A call over a path of `rtt_ms` that holds nothing.
+    fn call(latency_ms: f64, rtt_ms: f64) -> Call {
         Call {
             start_ns: 0,
             latency_ns: Some((latency_ms * 1e6) as u64),
             held: 0,
             unacked: 1,
+            mss: 1448,
+            window: 10,
+            last_sent_ms: latency_ms as u32,
+            gathering_ns: 0,
+            delayed_acks: 0,
+            timers: Some(0),
+            early: false,
+            word: None,
             last_ack_ms: 0,
             ato_us: 40_000,
-            min_rtt_us: Some(100),
+            min_rtt_us: Some((rtt_ms * 1e3) as u32),
             retransmits: 0,
+            needless: 0,
             lost: None,
         }
     }
 
-    fn cause(calls: &[Call], delayed_acks: u64) -> Option<Cause> {
-        Stalls::of(calls).cause(Some(Counters { delayed_acks, timeouts: 0 }))
+    /// One whose second write waited for an ACK that took `ack_ms`.
+    fn held(ack_ms: f64, rtt_ms: f64) -> Call {
+        Call { held: 64, last_sent_ms: rtt_ms as u32, ..call(ack_ms + rtt_ms, rtt_ms) }
+    }
+
+    fn word(delayed: u32, own_ms: u64) -> Option<Word> {
+        let own_ns = own_ms * 1_000_000;
+        Some(Word { own_ns, gathering_ns: 0, delayed_acks: Some(delayed) })
+    }
+
+    fn cause(calls: &[Call]) -> Option<Cause> {
+        Stalls::of(calls, None).cause()
     }
 
     #[test]
-    fn the_cliff_of_the_mailing_list_post_lies_between_723_and_724_bytes() {
-        // 47.68 and 279.62 calls a second.
-        let found = cliffs(&[(724, 3.58), (722, 21.0), (725, 3.6), (723, 20.97)]);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!((found[0].slow, found[0].fast), (723, 724));
-        assert!((found[0].factor - 5.86).abs() < 0.01, "{found:?}");
+    fn a_stall_is_one_whatever_the_path_takes() {
+        for rtt in [0.1, 5.0, 20.0, 60.0, 100.0, 200.0] {
+            let calls = vec![held(rtt + 40.0, rtt); 30];
+            let stalls = Stalls::of(&calls, None);
+            assert_eq!((stalls.count, stalls.held), (30, 30), "{rtt} ms");
+            let told: Vec<Call> =
+                calls.into_iter().map(|c| Call { word: word(1, 0), ..c }).collect();
+            assert_eq!(Stalls::of(&told, None).count, 30, "{rtt} ms, told");
+            assert_eq!(cause(&told[..1]), Some(Cause::NagleAndDelayedAck), "one is enough");
+        }
     }
 
     #[test]
-    fn a_slope_and_noise_of_microseconds_are_no_cliffs() {
-        assert_eq!(cliffs(&[(1, 1.0), (2, 2.9), (3, 8.0), (4, 20.0)]), []);
-        assert_eq!(cliffs(&[(64, 0.02), (65, 0.3)]), []);
-        assert_eq!(cliffs(&[(64, 0.02)]), []);
-        assert_eq!(cliffs(&[]), []);
+    fn a_path_that_varies_is_no_stall() {
+        // From 5 to 65 ms; of the held ones, the ACK takes one of these times and the rest of the call another.
+        let path = |i: u32| f64::from(i * 37 % 61) + 5.0;
+        let plain: Vec<Call> = (0..30).map(|i| call(path(i), 5.0)).collect();
+        assert_eq!(cause(&plain), None);
+        let held: Vec<Call> = (0..30)
+            .map(|i| Call { last_sent_ms: path(i + 7) as u32, ..held(path(i), path(i + 7)) })
+            .collect();
+        let stalls = Stalls::of(&held, None);
+        assert_eq!(stalls.count, 0);
+        assert_eq!(stalls.cause(), Some(Cause::Unknown), "some may have been");
+        let told: Vec<Call> = held.into_iter().map(|c| Call { word: word(0, 0), ..c }).collect();
+        assert_eq!(cause(&told), None, "the server's host delayed nothing");
     }
 
     #[test]
     fn bytes_held_behind_an_unacknowledged_segment_are_nagle_and_a_delayed_ack() {
-        let calls = vec![Call { held: 64, ..call(44.0) }; 59];
-        assert_eq!(cause(&calls, 118), Some(Cause::NagleAndDelayedAck));
-        let stalls = Stalls::of(&calls);
-        assert_eq!((stalls.count, stalls.held, stalls.median_ms), (59, 59, 44.0));
-        let finding = Finding::of(&stalls, 60, Some(Counters { delayed_acks: 118, timeouts: 0 }));
+        let calls = vec![held(44.0, 0.1); 59];
+        assert_eq!(cause(&calls), Some(Cause::NagleAndDelayedAck));
+        let stalls = Stalls::of(&calls, None);
+        assert_eq!((stalls.count, stalls.held, stalls.median_ms), (59, 59, 44.1));
+        let finding =
+            Finding::of(&stalls, 60, Some(Counters { delayed_acks: 118, ..Counters::default() }));
         let finding = finding.expect("they stalled");
-        for part in ["59 of 60 calls took 44.0 ms", "64 bytes", "1 unacknowledged segment ", "118"]
-        {
+        for part in [
+            "59 of 60 calls stalled and took 44.1 ms",
+            "64 bytes",
+            "1 unacknowledged segment ",
+            "118",
+        ] {
             assert!(finding.evidence.contains(part), "{part} in {}", finding.evidence);
         }
         for part in ["TCP_NODELAY", "one write", "TCP_QUICKACK", "quickack 1"] {
@@ -261,29 +463,65 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_in_calls_that_did_not_stall_means_nothing() {
-        let calls = vec![Call { held: 64, ..call(0.2) }; 60];
-        assert_eq!(cause(&calls, 0), None);
-        assert_eq!(Finding::of(&Stalls::of(&calls), 60, None), None);
-    }
-
-    #[test]
-    fn a_long_path_is_no_stall() {
-        let calls = vec![Call { min_rtt_us: Some(50_000), held: 64, ..call(100.0) }; 10];
-        assert_eq!(cause(&calls, 0), None);
+    fn what_was_held_for_a_prompt_ack_or_by_a_window_is_no_stall() {
+        assert_eq!(cause(&vec![held(0.1, 0.1); 60]), None);
+        assert_eq!(cause(&vec![held(100.0, 100.0); 60]), None);
+        let full = Call { held: 1448, ..held(150.0, 100.0) };
+        assert_eq!(cause(&vec![full; 60]), None);
+        let window = Call { unacked: 10, ..held(150.0, 100.0) };
+        assert_eq!(cause(&vec![window; 60]), None);
+        assert_eq!(Finding::of(&Stalls::of(&[], None), 60, None), None);
     }
 
     #[test]
     fn segments_sent_again_are_the_retransmission_timer_even_if_bytes_were_held() {
-        let calls = vec![Call { held: 64, retransmits: 1, ..call(204.0) }; 3];
-        assert_eq!(cause(&calls, 3), Some(Cause::Retransmission));
+        let calls = vec![Call { retransmits: 1, timers: Some(1), ..held(204.0, 1.0) }; 3];
+        assert_eq!(cause(&calls), Some(Cause::Retransmission));
+        let fast = vec![Call { retransmits: 1, ..call(90.0, 60.0) }; 3];
+        assert_eq!(cause(&fast), None, "no timer ran out");
     }
 
     #[test]
-    fn delayed_acks_of_this_host_without_anything_held_are_ours() {
-        let calls = vec![call(41.0); 10];
-        assert_eq!(cause(&calls, 10), Some(Cause::DelayedAckHere));
-        assert_eq!(cause(&calls, 0), Some(Cause::Slow));
-        assert_eq!(Stalls::of(&calls).cause(None), Some(Cause::Slow));
+    fn segments_sent_again_that_the_server_had_got_stalled_nobody() {
+        let again = |retransmits, needless| Call {
+            retransmits,
+            needless,
+            timers: Some(1),
+            ..call(60.0, 50.0)
+        };
+        assert_eq!(cause(&[again(1, 1), again(1, 0), again(0, 1)]), None);
+        let stalls = Stalls::of(&[again(1, 0), again(1, 0), again(0, 1), again(1, 0)], None);
+        assert_eq!(stalls.retransmitted, 2);
+    }
+
+    #[test]
+    fn a_reply_whose_rest_came_a_round_trip_after_a_delayed_ack_of_this_host_was_held_there() {
+        for rtt in [1.0, 60.0, 200.0] {
+            let ns = ((rtt + 40.0) * 1e6) as u64;
+            let late = Call { gathering_ns: ns, delayed_acks: 1, ..call(2.0 * rtt + 40.0, rtt) };
+            assert_eq!(cause(&vec![late.clone(); 10]), Some(Cause::DelayedAckHere), "{rtt}");
+            let uncounted = Call { delayed_acks: 0, ..late.clone() };
+            assert_eq!(cause(&vec![uncounted; 10]), None, "nothing was delayed here");
+            let sooner = Call { gathering_ns: 29_000_000, ..late };
+            assert_eq!(cause(&vec![sooner; 10]), None, "no round trip after it");
+        }
+    }
+
+    #[test]
+    fn a_server_that_answers_early_is_told_before_all_else() {
+        let calls = vec![Call { early: true, ..held(44.0, 0.1) }; 3];
+        assert_eq!(cause(&calls), Some(Cause::Early));
+    }
+
+    #[test]
+    fn a_slow_server_is_named_where_it_says_so_and_else_where_the_handshake_was_faster() {
+        let calls = vec![Call { word: word(0, 40), ..call(50.0, 5.0) }; 30];
+        assert_eq!(cause(&calls), Some(Cause::Server));
+        let calls = vec![Call { word: word(0, 20), ..call(50.0, 5.0) }; 30];
+        assert_eq!(cause(&calls), None, "less than half of it");
+        let silent = vec![call(50.0, 5.0); 30];
+        assert_eq!(Stalls::of(&silent, Some(5_000_000)).cause(), Some(Cause::Slow));
+        assert_eq!(Stalls::of(&silent, Some(40_000_000)).cause(), None);
+        assert_eq!(Stalls::of(&silent[..5], Some(5_000_000)).cause(), None, "too few to tell");
     }
 }

@@ -9,7 +9,9 @@
 //! Where a connection serves many calls, a first one, with the hello in the same segment, opens it and is not counted.
 
 use crate::RrError;
+use crate::counters::Counters;
 use crate::hello::{self, Hello};
+use crate::word::{self, Word};
 use nix::errno::Errno;
 use quell_model::task::{QuickAck, RrPattern};
 use quell_netlink::sock_diag::TcpInfo;
@@ -26,6 +28,9 @@ use std::os::fd::AsFd;
 
 /// How long a call, or a connection attempt, is waited for: beyond every delayed ACK and several retransmission timeouts.
 const PATIENCE_NS: u64 = 5_000_000_000;
+
+/// No ACK is delayed for less on any Linux, and no retransmission timer runs out sooner.
+const SOONEST_NS: u64 = 5_000_000;
 
 /// Largest size of one write in bytes.
 pub const LARGEST: u32 = 1 << 20;
@@ -71,6 +76,22 @@ pub struct Call {
     pub held: u32,
     /// Segments that were not acknowledged then (`tcpi_unacked`).
     pub unacked: u32,
+    /// Bytes of a full segment (`tcpi_snd_mss`).
+    pub mss: u32,
+    /// Segments that may be unacknowledged (`tcpi_snd_cwnd`).
+    pub window: u32,
+    /// Milliseconds since this end last sent data when the reply was there (`tcpi_last_data_sent`).
+    pub last_sent_ms: u32,
+    /// From the first part of the reply to its last, in nanoseconds.
+    pub gathering_ns: u64,
+    /// ACKs whose delay was over on this host during the call; looked at only where the call took long enough for one.
+    pub delayed_acks: u64,
+    /// Retransmission timers and loss probes that this host saw run out meanwhile; none where it does not count them.
+    pub timers: Option<u64>,
+    /// The reply was there before the request had arrived whole: a part of the request was unacknowledged, or not even sent.
+    pub early: bool,
+    /// What the server says of the call.
+    pub word: Option<Word>,
     /// Milliseconds since the last acknowledgement when the reply was there (`tcpi_last_ack_recv`).
     pub last_ack_ms: u32,
     /// This end's own timeout for delaying acknowledgements in microseconds (`tcpi_ato`).
@@ -79,6 +100,8 @@ pub struct Call {
     pub min_rtt_us: Option<u32>,
     /// Segments that this end sent again during the call.
     pub retransmits: u32,
+    /// Segments sent again, in this call or one before, of which the other end said during this call that it had them (DSACK, RFC 2883).
+    pub needless: u32,
     /// Why no reply came.
     pub lost: Option<String>,
 }
@@ -92,7 +115,10 @@ pub struct Caller {
     bytes: Vec<u8>,
     secret: Option<Secret>,
     open: Option<Stream>,
-    retransmits: u32,
+    /// Segments that were sent again, and DSACKs, when the last call was over.
+    again: (u32, u32),
+    counted: Option<Counters>,
+    handshake_ns: Option<u64>,
 }
 
 impl Caller {
@@ -110,7 +136,16 @@ impl Caller {
         };
         let mut bytes = hello.write().to_vec();
         bytes.resize(hello::SIZE + shape.request() as usize, b'q');
-        Ok(Self { to, shape, bytes, secret: None, open: None, retransmits: 0 })
+        Ok(Self {
+            to,
+            shape,
+            bytes,
+            secret: None,
+            open: None,
+            again: (0, 0),
+            counted: None,
+            handshake_ns: None,
+        })
     }
 
     /// Proves on each connection that it knows the secret, if there is one, and demands the same of the server. Where connecting is a
@@ -128,21 +163,29 @@ impl Caller {
         }
         let stream = self.connect(stop)?;
         self.write(&stream, &self.bytes)
-            .and_then(|()| self.read(&stream))
+            .and_then(|()| self.read(&stream).map(drop))
             .map_err(|why| RrError::NotServing { to: self.to, why })?;
-        self.retransmits = info(&stream).map_or(0, |i| i.total_retrans);
+        self.again = info(&stream).as_ref().map_or((0, 0), again);
         self.open = Some(stream);
         Ok(())
+    }
+
+    /// What the last handshake took, in nanoseconds: the path, without any program at its other end.
+    pub fn handshake_ns(&self) -> Option<u64> {
+        self.handshake_ns
     }
 
     /// One call. A reply that does not come is part of the result; errors tell that the server can't be reached at all.
     pub fn call(&mut self, stop: &Bell) -> Result<Call, RrError> {
         self.open(stop)?;
+        self.counted = self.counted.or_else(Counters::now);
         let start_ns = monotonic_ns();
         let (stream, request) = match self.open.take() {
             Some(stream) => (stream, &self.bytes[hello::SIZE..]),
             None => (self.connect(stop)?, &self.bytes[..]),
         };
+        // Nothing was asked for yet.
+        let answered_before = matches!(stream.read_now(&mut [0]), Ok(1..));
         // A new connection's hello travels with its first write.
         let first = request.len() - self.shape.request() as usize + self.shape.each() as usize;
         let written = self
@@ -152,36 +195,60 @@ impl Caller {
         let result = written.and_then(|()| self.read(&stream));
         let end_ns = monotonic_ns();
         let after = info(&stream);
-        let before = std::mem::take(&mut self.retransmits);
-        let total = after.as_ref().map_or(before, |i| i.total_retrans);
+        let before = std::mem::take(&mut self.again);
+        let total = after.as_ref().map_or(before, again);
+        let took_ns = end_ns.saturating_sub(start_ns);
+        // Whoever answers the whole request acknowledges the whole request with it.
+        let unheard = |i: &TcpInfo| i.unacked > 0 || i.notsent_bytes.is_some_and(|left| left > 0);
+        let read = result.as_ref().ok().copied();
+        let counted = if took_ns >= SOONEST_NS { self.count() } else { None };
         let call = Call {
             start_ns,
-            latency_ns: result.is_ok().then(|| end_ns.saturating_sub(start_ns)),
+            latency_ns: read.map(|_| took_ns),
             held: waiting.as_ref().and_then(|i| i.notsent_bytes).unwrap_or(0),
             unacked: waiting.as_ref().map_or(0, |i| i.unacked),
+            mss: waiting.as_ref().map_or(0, |i| i.snd_mss),
+            window: waiting.as_ref().map_or(0, |i| i.snd_cwnd),
+            last_sent_ms: after.as_ref().map_or(0, |i| i.last_data_sent),
+            gathering_ns: read.map_or(0, |r| end_ns.saturating_sub(r.first_ns)),
+            delayed_acks: counted.map_or(0, |c| c.delayed_acks),
+            timers: counted.map(|c| c.timeouts + c.loss_probes),
+            early: answered_before || read.is_some() && after.as_ref().is_some_and(unheard),
+            word: read.and_then(|r| r.word),
             last_ack_ms: after.as_ref().map_or(0, |i| i.last_ack_recv),
             ato_us: after.as_ref().map_or(0, |i| i.ato),
             min_rtt_us: after.as_ref().and_then(|i| i.min_rtt).filter(|rtt| *rtt != u32::MAX),
-            retransmits: total.saturating_sub(before),
+            retransmits: total.0.saturating_sub(before.0),
+            needless: total.1.saturating_sub(before.1),
             lost: result.err(),
         };
         if self.shape.pattern == RrPattern::Connect {
             // Reset, so that many calls do not use up the local ports in TIME-WAIT.
             stream.abort();
         } else if call.lost.is_none() {
-            self.retransmits = total;
+            self.again = total;
             self.open = Some(stream);
         }
         Ok(call)
     }
 
-    fn connect(&self, stop: &Bell) -> Result<Stream, RrError> {
+    /// What this host counted since it was last asked.
+    fn count(&mut self) -> Option<Counters> {
+        let now = Counters::now();
+        let before = std::mem::replace(&mut self.counted, now);
+        now.zip(before).map(|(now, before)| now.since(before))
+    }
+
+    fn connect(&mut self, stop: &Bell) -> Result<Stream, RrError> {
         let stream = Stream::new(self.to.is_ipv6(), &StreamOptions::default())?;
         if self.shape.nodelay {
             no_delay(&stream)?;
         }
+        let begun_ns = monotonic_ns();
         match stream.connect(self.to, monotonic_ns().saturating_add(PATIENCE_NS), stop)? {
-            Connected::Yes => {}
+            Connected::Yes => {
+                self.handshake_ns = Some(monotonic_ns().saturating_sub(begun_ns));
+            }
             Connected::NoAnswer => return Err(RrError::NoAnswer(self.to)),
             Connected::Stopped => return Err(RrError::Stopped),
         }
@@ -201,22 +268,45 @@ impl Caller {
         write_all(stream, bytes).map_err(why)
     }
 
-    fn read(&self, stream: &Stream) -> Result<(), String> {
+    fn read(&self, stream: &Stream) -> Result<Reply, String> {
         let rearm = self.shape.quickack == Some(QuickAck::Rearmed);
-        let mut left = self.shape.size as usize;
-        while left > 0 {
-            match stream.discard(left) {
+        let size = self.shape.size as usize;
+        let mut begin = [0; word::SIZE];
+        let (mut done, mut first_ns) = (0, 0);
+        while done < size {
+            let wanted = begin.len().min(size);
+            let got = match begin.get_mut(done..wanted) {
+                Some(begin) if done < wanted => stream.read(begin),
+                _ => stream.discard(size - done),
+            };
+            match got {
                 Ok(0) => return Err("it closed the connection".into()),
-                Ok(got) => left -= got.min(left),
-                Err(Errno::EINTR) => {}
+                Ok(got) => done += got,
+                Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(why(errno)),
+            }
+            if first_ns == 0 {
+                first_ns = monotonic_ns();
             }
             if rearm {
                 quick_ack(stream);
             }
         }
-        Ok(())
+        Ok(Reply { first_ns, word: Word::read(begin.get(..size.min(begin.len())).unwrap_or(&[])) })
     }
+}
+
+/// A reply that came whole.
+#[derive(Debug, Clone, Copy)]
+struct Reply {
+    /// When its first part was there.
+    first_ns: u64,
+    word: Option<Word>,
+}
+
+/// Segments that were sent again, and DSACKs.
+fn again(info: &TcpInfo) -> (u32, u32) {
+    (info.total_retrans, info.dsack_dups.unwrap_or(0))
 }
 
 /// Writes all of it.

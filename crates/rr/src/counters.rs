@@ -9,6 +9,8 @@ pub struct Counters {
     pub delayed_acks: u64,
     /// Retransmission timeouts (`TCPTimeouts`).
     pub timeouts: u64,
+    /// Probes for a lone segment, before such a timeout (`TCPLossProbes`); 0 where the kernel has none.
+    pub loss_probes: u64,
 }
 
 impl Counters {
@@ -25,7 +27,9 @@ impl Counters {
             let at = names.split(' ').position(|name| name == wanted)?;
             values.split(' ').nth(at)?.parse().ok()
         };
-        Some(Self { delayed_acks: value("DelayedACKs")?, timeouts: value("TCPTimeouts")? })
+        let loss_probes = value("TCPLossProbes").unwrap_or(0);
+        let (delayed_acks, timeouts) = (value("DelayedACKs")?, value("TCPTimeouts")?);
+        Some(Self { delayed_acks, timeouts, loss_probes })
     }
 
     /// What was added since an earlier look.
@@ -33,6 +37,7 @@ impl Counters {
         Self {
             delayed_acks: self.delayed_acks.saturating_sub(before.delayed_acks),
             timeouts: self.timeouts.saturating_sub(before.timeouts),
+            loss_probes: self.loss_probes.saturating_sub(before.loss_probes),
         }
     }
 }
@@ -43,14 +48,14 @@ mod tests {
 
     #[test]
     fn the_counters_are_found_by_their_names() {
-        let text = "TcpExt: SyncookiesSent DelayedACKs TW TCPTimeouts\nTcpExt: 1 118 3 7\n\
+        let text = "TcpExt: SyncookiesSent DelayedACKs TW TCPTimeouts TCPLossProbes\nTcpExt: 1 118 3 7 2\n\
                     IpExt: InNoRoutes\nIpExt: 9\n";
-        let counters = Counters { delayed_acks: 118, timeouts: 7 };
+        let counters = Counters { delayed_acks: 118, timeouts: 7, loss_probes: 2 };
         assert_eq!(Counters::read(text), Some(counters));
         assert_eq!(Counters::read("TcpExt: TCPTimeouts\nTcpExt: 7\n"), None);
         assert_eq!(Counters::read("IpExt: A\n"), None);
-        let before = Counters { delayed_acks: 100, timeouts: 7 };
-        assert_eq!(counters.since(before), Counters { delayed_acks: 18, timeouts: 0 });
+        let before = Counters { delayed_acks: 100, timeouts: 7, loss_probes: 2 };
+        assert_eq!(counters.since(before), Counters { delayed_acks: 18, ..Counters::default() });
     }
 
     #[test]

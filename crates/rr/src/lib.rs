@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   pure      hello      what a client tells the server first
+//!             word       what the server says of each call
 //!             cause      which calls stalled, why, where the cliff between sizes is, what to change
 //!   kernel    client     one call after the other, with what TCP says of each
 //!             server     answers, within limits
@@ -16,14 +17,17 @@
 
 pub mod cause;
 pub mod client;
+pub mod cliff;
 pub mod counters;
 pub mod hello;
 pub mod server;
 pub mod sweep;
 pub mod task;
+pub mod word;
 
-pub use cause::{Cause, Cliff, Finding, Stalls};
+pub use cause::{Cause, Finding, Stalls};
 pub use client::{Call, Caller, Shape};
+pub use cliff::{Cliff, cliffs};
 pub use counters::Counters;
 pub use server::{Limits, Server};
 pub use sweep::{Row, sweep};

@@ -6,7 +6,9 @@
 
 use crate::RrError;
 use crate::client::{no_delay, patience, quick_ack, write_all};
+use crate::counters::Counters;
 use crate::hello::{self, Hello};
+use crate::word::{self, Word};
 use nix::errno::Errno;
 use quell_model::task::QuickAck;
 use quell_sys::SysError;
@@ -26,6 +28,12 @@ const REST_NS: u64 = 100_000_000;
 
 /// Bytes of a reply that are written in one call.
 const CHUNK: usize = 64 * 1024;
+
+/// The least delay of an ACK on any Linux (`tcp_rto_min_us` lowered to its least).
+const SOONEST_NS: u64 = 5_000_000;
+
+/// Larger requests come in parts whoever holds them.
+const LONGEST_COUNTED: u32 = 64 * 1024;
 
 /// What clients may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,16 +246,21 @@ fn answer_calls(
         quick_ack(stream);
     }
     let piece = piece.clamp(1, CHUNK);
-    let reply = vec![b'a'; (hello.reply as usize).min(piece)];
+    let mut reply = vec![b'a'; (hello.reply as usize).min(piece)];
     loop {
         let mut left = hello.request as usize;
+        let mut parts = Gathered::default();
         while left > 0 {
             let got = some(stream.discard(left.min(piece)), deadline)?.min(left);
             left -= got;
+            parts.came(left, hello.request);
             gate(got)?;
             if hello.quickack == Some(QuickAck::Rearmed) {
                 quick_ack(stream);
             }
+        }
+        if let Some(first) = reply.first_chunk_mut::<{ word::SIZE }>() {
+            *first = parts.word().write();
         }
         let mut left = hello.reply as usize;
         while left > 0 {
@@ -255,8 +268,44 @@ fn answer_calls(
             gate(part)?;
             write_all(stream, &reply[..part])?;
             left -= part;
+            if let Some(first) = reply.first_chunk_mut::<{ word::SIZE }>() {
+                first.fill(b'a');
+            }
         }
         *calls += 1;
+    }
+}
+
+/// How a request came.
+#[derive(Debug, Default)]
+struct Gathered {
+    first_ns: u64,
+    last_ns: u64,
+    /// What the host had counted when a first part was there.
+    before: Option<Counters>,
+}
+
+impl Gathered {
+    /// A part is here, and `left` bytes are not. Counters are looked at only while the rest is waited for anyway.
+    fn came(&mut self, left: usize, request: u32) {
+        self.last_ns = monotonic_ns();
+        if self.first_ns == 0 {
+            self.first_ns = self.last_ns;
+            if left > 0 && request <= LONGEST_COUNTED {
+                self.before = Counters::now();
+            }
+        }
+    }
+
+    fn word(&self) -> Word {
+        let gathering_ns = self.last_ns.saturating_sub(self.first_ns);
+        let delayed_acks = match self.before {
+            _ if gathering_ns < SOONEST_NS => Some(0),
+            Some(before) => Counters::now()
+                .map(|now| u32::try_from(now.since(before).delayed_acks).unwrap_or(u32::MAX - 1)),
+            None => None,
+        };
+        Word { own_ns: monotonic_ns().saturating_sub(self.last_ns), gathering_ns, delayed_acks }
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::RrError;
 use crate::cause::{Finding, Stalls};
 use crate::client::{Call, Caller, Shape};
+use crate::cliff::Times;
 use crate::counters::Counters;
-use quell_stats::summary;
+use quell_stats::{quantile, summary};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use quell_wire::auth::Secret;
@@ -37,11 +38,22 @@ pub struct Row {
     pub finding: Option<Finding>,
 }
 
+impl Row {
+    /// What cliffs are found by; none where no reply came.
+    pub fn times(&self) -> Option<Times> {
+        let Latency { p10, p50, p90, .. } = self.latency_ms?;
+        let stalled = self.stalls.count as f64 / self.calls.max(1) as f64;
+        Some(Times { size: self.size, quantiles: [p10, p50, p90], stalled })
+    }
+}
+
 /// How long calls took, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
     /// The shortest.
     pub min: f64,
+    /// The 0.1 quantile.
+    pub p10: f64,
     /// The median.
     pub p50: f64,
     /// The 0.9 quantile.
@@ -54,10 +66,18 @@ pub struct Latency {
 
 impl Row {
     /// What calls of one size showed that took `span_ns` in all.
-    pub fn of(size: u32, calls: &[Call], span_ns: u64, counted: Option<Counters>) -> Self {
+    ///
+    /// `handshake_ns` is what the connection's handshake took, where calls are not connections themselves.
+    pub fn of(
+        size: u32,
+        calls: &[Call],
+        span_ns: u64,
+        counted: Option<Counters>,
+        handshake_ns: Option<u64>,
+    ) -> Self {
         let times: Vec<f64> =
             calls.iter().filter_map(|c| Some(c.latency_ns? as f64 / 1e6)).collect();
-        let stalls = Stalls::of(calls);
+        let stalls = Stalls::of(calls, handshake_ns);
         let made = calls.len() as u64;
         Self {
             size,
@@ -65,8 +85,9 @@ impl Row {
             lost: made - times.len() as u64,
             lost_why: calls.iter().rev().find_map(|c| c.lost.clone()),
             calls_per_s: times.len() as f64 * 1e9 / span_ns.max(1) as f64,
-            latency_ms: summary(&times).map(|s| Latency {
+            latency_ms: summary(&times).zip(quantile(&times, 0.1)).map(|(s, p10)| Latency {
                 min: s.min,
+                p10,
                 p50: s.p50,
                 p90: s.p90,
                 p99: s.p99,
@@ -89,6 +110,7 @@ pub fn sweep(
 ) -> Result<Row, RrError> {
     let mut caller = Caller::new(to, shape)?.with_secret(secret.cloned());
     caller.open(stop)?;
+    let handshake_ns = caller.handshake_ns();
     let before = Counters::now();
     let start_ns = monotonic_ns();
     let mut made = Vec::new();
@@ -100,5 +122,5 @@ pub fn sweep(
     }
     let span_ns = monotonic_ns().saturating_sub(start_ns);
     let counted = Counters::now().zip(before).map(|(now, before)| now.since(before));
-    Ok(Row::of(shape.size, &made, span_ns, counted))
+    Ok(Row::of(shape.size, &made, span_ns, counted, handshake_ns))
 }

@@ -108,13 +108,134 @@ fn rr(line: &str, arguments: &[&str]) -> Value {
     let desk = Desk::new();
     let text = two_hosts(line, &format!("{QUIET}{}", probe("unused", "")));
     let file = desk.file("network.toml", &text);
-    let serve = format!("b: {QUELL} rr --serve --bind 0.0.0.0");
+    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let file = file.to_string_lossy();
     let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", QUELL, "rr", "{b}", "--json"];
     let output = desk.quell(&[&exec, arguments].concat());
     let (out, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{error}"))
+}
+
+/// What `quell rr` on `a` says in JSON, once for each of these lists of words, of a `quell serve` at port 5201 of `b` and of this
+/// program as [`another_server`] at port 5202; all in one network.
+fn rr_each(line: &str, kind: &str, runs: &[&str]) -> Vec<Value> {
+    let desk = Desk::new();
+    let text = two_hosts(line, &format!("{QUIET}{}", probe("unused", "")));
+    let file = desk.file("network.toml", &text);
+    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
+    let own = std::env::current_exe().expect("a test has a file");
+    let other = format!("b: {} --ignored --exact rr::another_server {kind}", own.display());
+    let script: Vec<String> = runs.iter().map(|run| format!("{QUELL} rr --json {run}")).collect();
+    let script = script.join("\n");
+    let file = file.to_string_lossy();
+    let exec =
+        ["lab", "exec", &*file, "a", "--with", &serve, "--with", &other, "--", "sh", "-c", &script];
+    let output = desk.quell(&exec);
+    let out = String::from_utf8_lossy(&output.stdout);
+    let said: Result<Vec<Value>, _> =
+        serde_json::Deserializer::from_str(&out).into_iter().collect();
+    let error = String::from_utf8_lossy(&output.stderr);
+    let said = said.unwrap_or_else(|e| panic!("{e}: {out}{error}"));
+    assert_eq!(said.len(), runs.len(), "{out}{error}");
+    said
+}
+
+/// A server that is none of Quell's, run by [`rr_each`] in the lab: it says nothing of its time, and `twice` writes each reply in two
+/// pieces, `slow` thinks for 50 ms, `early` answers a call more than it was asked.
+#[test]
+#[ignore = "a program for other tests"]
+fn another_server() {
+    use std::io::{Read, Write};
+    let kinds = ["twice", "slow", "early"];
+    let Some(kind) = std::env::args().find(|a| kinds.contains(&a.as_str())) else { return };
+    let listener = std::net::TcpListener::bind("0.0.0.0:5202").expect("a free port");
+    for stream in listener.incoming() {
+        let mut stream = stream.expect("a client");
+        let mut hello = [0; 32];
+        if stream.read_exact(&mut hello).is_err() {
+            continue;
+        }
+        let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| hello[at + i])) as usize;
+        let (mut request, reply) = (vec![0; word(8)], vec![b'x'; word(12)]);
+        if kind == "early" && stream.write_all(&reply).is_err() {
+            continue;
+        }
+        while stream.read_exact(&mut request).is_ok() {
+            if kind == "slow" {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            let half = if kind == "twice" { reply.len() / 2 } else { reply.len() };
+            let sent =
+                stream.write_all(&reply[..half]).and_then(|()| stream.write_all(&reply[half..]));
+            if sent.is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// A line that takes this long there and back, and varies by half of it if it is told to.
+fn line(rtt_ms: u32, varies: bool) -> String {
+    let delay = rtt_ms * 500;
+    match varies {
+        true => format!("both = {{ delay = \"{delay}us\", jitter = \"{}us\" }}", delay / 2),
+        false => format!("both = {{ delay = \"{delay}us\" }}"),
+    }
+}
+
+#[test]
+fn stalls_are_found_on_paths_of_any_length_and_jitter_is_none() {
+    for rtt in [5, 20, 60, 100, 200] {
+        for varies in [false, true] {
+            let calls = "--sizes 64 --calls 30";
+            let runs = [
+                format!("{{b}} --pattern write-write-read {calls}"),
+                format!("{{b}}:5202 {calls}"),
+                format!("{{b}} {calls}"),
+                format!("{{b}} --pattern write-write-read --nodelay {calls}"),
+            ];
+            let runs = runs.each_ref().map(String::as_str);
+            let said = rr_each(&line(rtt, varies), "twice", &runs);
+            let rows: Vec<&Value> = said.iter().map(|said| &said["before"]["rows"][0]).collect();
+            let count = |row: usize, of: &str| rows[row]["stalls"][of].as_u64().expect("a number");
+            let story = format!("{rtt} ms, varies: {varies}: {said:#?}");
+            assert!(count(0, "held") >= 25, "{story}");
+            assert_eq!(rows[0]["finding"]["cause"], "nagle-and-delayed-ack", "{story}");
+            // The client acknowledges at once while its connection is young.
+            assert!(count(1, "held_there") >= 15, "{story}");
+            assert_eq!(rows[1]["finding"]["cause"], "delayed-ack-here", "{story}");
+            for calm in [2, 3] {
+                assert_eq!(count(calm, "count"), 0, "row {calm}: {story}");
+                assert_eq!(rows[calm]["finding"], Value::Null, "{story}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stall_on_a_long_path_is_a_cliff_and_jitter_is_none() {
+    let sweep = "{b} --pattern write-write-read --sizes 1447,1448 --calls 20";
+    let said = rr_each(&line(100, false), "slow", &[sweep]);
+    assert_eq!(said[0]["before"]["cliffs"][0]["slow"], 1447, "{said:#?}");
+    let jitter = "{b} --sizes 64,65,66,67 --calls 20";
+    let said = rr_each(&line(100, true), "slow", &[jitter]);
+    assert_eq!(said[0]["before"]["cliffs"], Value::Array(Vec::new()), "{said:#?}");
+}
+
+#[test]
+fn a_server_that_is_slow_or_answers_early_is_noticed() {
+    for (kind, cause) in [("slow", "slow"), ("early", "early")] {
+        let said = rr_each(&line(10, false), kind, &["{b}:5202 --sizes 64 --calls 30"]);
+        let row = &said[0]["before"]["rows"][0];
+        assert_eq!(row["finding"]["cause"], cause, "{said:#?}");
+        assert_eq!(row["stalls"]["count"], 0, "{said:#?}");
+    }
+    let said = rr_each(&line(10, false), "slow", &["{b} --sizes 16,64 --calls 30"]);
+    let rows = &said[0]["before"]["rows"];
+    assert!(rows[1]["stalls"]["server_ms"].as_f64().expect("it says") < 1.0, "{said:#?}");
+    assert_eq!(rows[0]["stalls"]["server_ms"], Value::Null, "16 bytes have no room for it");
+    assert_eq!(rows[0]["finding"], Value::Null, "{said:#?}");
 }
 
 #[test]

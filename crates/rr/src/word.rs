@@ -1,0 +1,69 @@
+//! What a server says of a call, in the first 32 bytes of a reply that has as many:
+//!
+//! ```text
+//!    0          8                  16             24              28     32
+//!   ┌──────────┬──────────────────┬──────────────┬───────────────┬──────┐
+//!   │ QUELLRRT │ own time, ns     │ gathering, ns│ delayed ACKs  │ zero │   big endian
+//!   └──────────┴──────────────────┴──────────────┴───────────────┴──────┘
+//! ```
+//!
+//! Own time goes from the request's last byte to the reply, gathering from its first byte to its last. Delayed ACKs are those
+//! that the server's host sent meanwhile; 2³² - 1 says that it does not know. Only differences of one clock, so that clocks need not agree.
+
+/// Its size.
+pub const SIZE: usize = 32;
+
+const MAGIC: &[u8; 8] = b"QUELLRRT";
+
+/// What a server says of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// From the request's last byte to the reply, in nanoseconds.
+    pub own_ns: u64,
+    /// From the request's first byte to its last, in nanoseconds.
+    pub gathering_ns: u64,
+    /// ACKs whose delay was over meanwhile on its host (`DelayedACKs`), if it knows.
+    pub delayed_acks: Option<u32>,
+}
+
+impl Word {
+    /// As bytes.
+    pub fn write(&self) -> [u8; SIZE] {
+        let mut bytes = [0; SIZE];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..16].copy_from_slice(&self.own_ns.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.gathering_ns.to_be_bytes());
+        bytes[24..28].copy_from_slice(&self.delayed_acks.unwrap_or(u32::MAX).to_be_bytes());
+        bytes
+    }
+
+    /// Reads one; none from a server that says nothing.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; SIZE] = bytes.first_chunk()?;
+        let long = |at: usize| {
+            bytes.get(at..)?.first_chunk().map(|eight: &[u8; 8]| u64::from_be_bytes(*eight))
+        };
+        let both = long(24)?;
+        let delayed = u32::try_from(both >> 32).ok().filter(|n| *n != u32::MAX);
+        (bytes[..8] == *MAGIC && both & u64::from(u32::MAX) == 0).then_some(Self {
+            own_ns: long(8)?,
+            gathering_ns: long(16)?,
+            delayed_acks: delayed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_comes_out_as_it_went_in_and_a_plain_reply_has_none() {
+        for delayed_acks in [None, Some(0), Some(7)] {
+            let word = Word { own_ns: 1, gathering_ns: u64::MAX, delayed_acks };
+            assert_eq!(Word::read(&word.write()), Some(word));
+            assert_eq!(Word::read(&word.write()[..31]), None);
+        }
+        assert_eq!(Word::read(&[b'a'; 64]), None);
+    }
+}
