@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The unit is the repeat: packets of one stream hang together, so that a thousand of them say less than a thousand would. How
-//! often the intervals hold the truth was measured; `docs/adr/0011-*.md` has the table, `tests/coverage.rs` repeats it.
+//! often the intervals hold the truth was measured; `docs/adr/0013-*.md` has the table, `tests/coverage.rs` repeats it.
 
 use crate::beta;
 use crate::sample::{mean_of, sd};
