@@ -258,7 +258,8 @@ fn a_log_that_nobody_reads_holds_up_neither_clients_nor_the_end() {
     };
     for _ in 0..120 {
         let mut stream = TcpStream::connect(at).expect("it listens");
-        stream.write_all(b"nonsense of a stranger").expect("sent");
+        stream.write_all(b"a stranger's nonsense, as long as a cookie").expect("sent");
+        stream.shutdown(Shutdown::Write).expect("no more");
         rest(&mut stream);
     }
     (0..40).for_each(|_| call());

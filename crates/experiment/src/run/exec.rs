@@ -279,9 +279,8 @@ impl Tail {
             let _ = stderr.write_all(bytes);
             Ok(())
         });
-        let copied = self
-            .out
-            .each(&mut |bytes| stdout.write_all(bytes).and_then(|()| stdout.flush()));
+        let copied =
+            self.out.each(&mut |bytes| stdout.write_all(bytes).and_then(|()| stdout.flush()));
         match copied {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),

@@ -4,7 +4,8 @@
 //! started it (PR_SET_PDEATHSIG), and so with the whole program.
 
 use super::{BootError, GuestSpec};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_sys::{clock, pidfd};
 use std::fs::File;
@@ -203,6 +204,10 @@ fn watch(child: &mut Child, process: &OwnedFd, limit: Duration) -> io::Result<(E
     if !matches!(waited, Ok(true)) {
         pidfd::kill(process);
     }
+    wait(&mut [readable(process)]).map_err(io::Error::other)?;
+    // Its processes end with it, but for one that was just being forked: nobody traced it yet. They are a group of their own, whose number
+    // nobody else gets before the child is waited for.
+    let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
     let status = child.wait()?;
     Ok((status, !waited?))
 }
@@ -249,6 +254,21 @@ fn tail(mut console: File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_guest_leaves_in_its_group_ends_with_it() {
+        use std::os::unix::process::CommandExt;
+        let mut leader = Command::new("sh");
+        leader.args(["-c", "sleep 1000 &"]).process_group(0).stdout(std::process::Stdio::piped());
+        let mut child = leader.spawn().unwrap();
+        let left = OwnedFd::from(child.stdout.take().unwrap());
+        let process = pidfd::open(child.id()).unwrap();
+        let (_, timed_out) = watch(&mut child, &process, Duration::from_secs(600)).unwrap();
+        assert!(!timed_out);
+        // The pipe ends with the last who could write to it.
+        assert!(until(&left, Duration::from_secs(60)).unwrap(), "the one left behind lives on");
+    }
+
     use nix::libc;
 
     #[test]

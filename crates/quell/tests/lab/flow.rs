@@ -102,8 +102,9 @@ fn pings_behind_a_deep_queue_are_late_and_not_lost() {
     // Nothing is dropped: each ping waits behind what TCP has on the way, which knows that as well.
     let (p50, tcp) = (number(&json, "latency.loaded.p50_ms"), &json["up"]["tcp_rtt_ms"]);
     assert!(number(loaded, "max_ms") > 3000.0, "{loaded:#} {tcp:#}");
-    near(number(&json, "latency.added_ms"), p50 - 20.0, 0.5);
-    near(number(&json, "latency.added_up_ms"), p50 - 20.0, 1.0);
+    let added = p50 - number(&json, "latency.idle.p50_ms");
+    near(number(&json, "latency.added_ms"), added, 0.001);
+    near(number(&json, "latency.added_up_ms"), added, 1.0);
     near(number(&json, "latency.added_down_ms"), 0.0, 1.0);
 }
 

@@ -246,7 +246,7 @@ fn repeats_have_seeds_of_their_own_and_give_intervals() {
     assert!(losses.len() > 1, "five repeats lost exactly the same share: {losses:?}");
     let shown = desk.quell(&["show"]);
     assert!(
-        String::from_utf8_lossy(&shown.stdout).contains("95 % interval (Student's t)"),
+        String::from_utf8_lossy(&shown.stdout).contains("below each its 95 % interval; 5 are few"),
         "{}",
         String::from_utf8_lossy(&shown.stdout)
     );
