@@ -240,11 +240,21 @@ fn a_client_whose_server_hangs_up_says_so() {
     });
 }
 
+/// A program that goes with its test, whatever becomes of that.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_log_that_nobody_reads_holds_up_neither_clients_nor_the_end() {
     let mut command = program(&["serve", "--port", "0", "--json"]);
-    let mut server = command.stdout(Stdio::piped()).spawn().expect("the program starts");
-    let mut out = BufReader::new(server.stdout.take().expect("it is piped"));
+    let mut server = Ended(command.stdout(Stdio::piped()).spawn().expect("the program starts"));
+    let mut out = BufReader::new(server.0.stdout.take().expect("it is piped"));
     let mut started = String::new();
     out.read_line(&mut started).expect("its first line");
     let started: serde_json::Value = serde_json::from_str(&started).expect("JSON");
@@ -259,12 +269,11 @@ fn a_log_that_nobody_reads_holds_up_neither_clients_nor_the_end() {
     for _ in 0..120 {
         let mut stream = TcpStream::connect(at).expect("it listens");
         stream.write_all(b"a stranger's nonsense, as long as a cookie").expect("sent");
-        stream.shutdown(Shutdown::Write).expect("no more");
         rest(&mut stream);
     }
     (0..40).for_each(|_| call());
-    let pid = nix::unistd::Pid::from_raw(server.id() as i32);
+    let pid = nix::unistd::Pid::from_raw(server.0.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it is ours");
-    assert_eq!(server.wait().expect("it ends").code(), Some(0));
+    assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
     drop(out);
 }
