@@ -10,7 +10,7 @@
 use crate::lane::{Lane, Mark, Move};
 use crate::latency::{self, Latency};
 use crate::outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
-use crate::talk::Talk;
+use crate::talk::{AFTER, Talk};
 use crate::{Amount, Direction, FlowError, Plan, Transport};
 use quell_load::bulk::{Ended, Limit};
 use quell_load::look::{self, CpuTimes};
@@ -399,7 +399,7 @@ impl Test<'_> {
     fn trade(&self, ours: &Results) -> Result<Results, FlowError> {
         // Who wants it to end has said so already; a second time ends the program.
         let quiet = Bell::new()?;
-        self.talk.say(State::TestEnd, "after the data", &quiet)?;
+        self.talk.say(State::TestEnd, AFTER, &quiet)?;
         let mut theirs = self.talk.trade(ours, &quiet)?;
         // The server's times begin with its data; ours with what counts.
         let omit = self.plan.omit.nanos().cast_signed();

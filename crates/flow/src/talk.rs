@@ -14,9 +14,12 @@ use std::os::fd::AsFd;
 
 /// How long a connection may take to come about, in seconds.
 pub(crate) const CONNECT_S: u64 = 10;
-/// How long the server may take for its next word before and after the data, in seconds. After it, words wait behind what is queued on
-/// the path.
+/// How long the server may take for its next word before the data, in seconds.
 pub(crate) const ANSWER_S: u64 = 15;
+/// And for all of its words after it: they wait behind what is queued on the path, results for several of its round trips.
+const DRAIN_S: u64 = 60;
+/// When that is.
+pub(crate) const AFTER: &str = "after the data";
 
 /// How long a server may take to believe where streams come from, in nanoseconds: a round trip, if it is a Quell.
 const PROOF_NS: u64 = 1_000_000_000;
@@ -63,6 +66,11 @@ fn trusted(plan: &Plan, to: SocketAddr, stop: &Bell) -> Result<Stream, FlowError
     Ok(stream)
 }
 
+/// How long the server may take for a word, in seconds.
+fn patience_s(when: &str) -> u64 {
+    if when == AFTER { DRAIN_S } else { ANSWER_S }
+}
+
 impl Talk {
     /// Connects; both prove their secret where there is one.
     pub fn open(plan: &Plan, stop: &Bell) -> Result<Self, FlowError> {
@@ -91,19 +99,19 @@ impl Talk {
         }
     }
 
-    fn exchange<'a>(&'a self, stop: &'a Bell) -> Result<Exchange<'a>, FlowError> {
-        let deadline = monotonic_ns() + ANSWER_S * 1_000_000_000;
+    fn exchange<'a>(&'a self, when: &str, stop: &'a Bell) -> Result<Exchange<'a>, FlowError> {
+        let deadline = monotonic_ns() + patience_s(when) * 1_000_000_000;
         Ok(Exchange::new(&self.stream, Some(deadline), stop)?)
     }
 
     fn failed(&self, error: ExchangeError, when: &'static str) -> FlowError {
-        FlowError::from_exchange(error, self.server, when, ANSWER_S)
+        FlowError::from_exchange(error, self.server, when, patience_s(when))
     }
 
     /// Says who we are and what is to be measured, until the server wants the data connections.
     pub fn introduce(&self, parameters: &Parameters, stop: &Bell) -> Result<(), FlowError> {
         let when = "before the test";
-        match self.exchange(stop)?.write(self.cookie.bytes()) {
+        match self.exchange(when, stop)?.write(self.cookie.bytes()) {
             // A busy server hangs up at once; its word may still wait to be read.
             Ok(()) | Err(ExchangeError::Closed) => {}
             Err(error) => return Err(self.failed(error, when)),
@@ -111,7 +119,7 @@ impl Talk {
         self.expect(State::ParamExchange, when, stop)?;
         let frame = iperf3::frame(parameters)
             .map_err(|e| FlowError::Parameter(format!("the parameters can't be told: {e}")))?;
-        self.exchange(stop)?.write(&frame).map_err(|e| self.failed(e, when))?;
+        self.exchange(when, stop)?.write(&frame).map_err(|e| self.failed(e, when))?;
         self.expect(State::CreateStreams, "when it was told what to measure", stop)
     }
 
@@ -129,7 +137,7 @@ impl Talk {
 
     /// The server's next state; those that end a test are errors.
     pub fn next(&self, when: &'static str, stop: &Bell) -> Result<State, FlowError> {
-        let mut exchange = self.exchange(stop)?;
+        let mut exchange = self.exchange(when, stop)?;
         let mut byte = [0];
         exchange.read(&mut byte).map_err(|e| self.failed(e, when))?;
         match State::read(byte[0]) {
@@ -154,16 +162,16 @@ impl Talk {
 
     /// Says where the test stands.
     pub fn say(&self, state: State, when: &'static str, stop: &Bell) -> Result<(), FlowError> {
-        self.exchange(stop)?.write(&[state.byte()]).map_err(|e| self.failed(e, when))
+        self.exchange(when, stop)?.write(&[state.byte()]).map_err(|e| self.failed(e, when))
     }
 
     /// Ends the test: both tell what they saw.
     pub fn trade(&self, ours: &Results, stop: &Bell) -> Result<Results, FlowError> {
-        let when = "after the data";
+        let when = AFTER;
         self.expect(State::ExchangeResults, when, stop)?;
         let frame = iperf3::frame(ours)
             .map_err(|e| FlowError::Parameter(format!("the results can't be told: {e}")))?;
-        let mut exchange = self.exchange(stop)?;
+        let mut exchange = self.exchange(when, stop)?;
         let failed = |e| self.failed(e, when);
         exchange.write(&frame).map_err(failed)?;
         let mut length = [0; iperf3::LENGTH];

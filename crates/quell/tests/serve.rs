@@ -257,6 +257,16 @@ fn it_ends_when_told_and_tells_its_clients() {
 }
 
 #[test]
+fn it_ends_in_order_also_when_its_terminal_is_gone() {
+    for name in ["HUP", "INT", "TERM"] {
+        let mut served = Served::new(&[]);
+        served.signal(name);
+        assert_eq!(served.end(), Some(0), "SIG{name}");
+        served.event("stopped", "sessions");
+    }
+}
+
+#[test]
 fn it_ends_after_one_test_or_after_its_time_where_asked_to() {
     let mut one = Served::new(&["-1"]);
     one.is_well();

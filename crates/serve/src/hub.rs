@@ -360,6 +360,11 @@ impl Pass<'_> {
         !lock(self.ledger).has(self.place)
     }
 
+    /// Its client has done its part of what comes before it runs.
+    pub fn heard(&self) {
+        lock(self.ledger).heard(self.place, monotonic_ns());
+    }
+
     /// It runs: from now on nobody gets its place.
     pub fn run(&self) -> Result<(), Full> {
         lock(self.ledger).run(self.place)
@@ -455,6 +460,7 @@ mod tests {
         let hub = Hub::new(limits.clone(), None, false, &stop, &|_| {});
         let first = hub.begin(IP, &stream()).unwrap();
         assert_eq!(first.reserve(&limits, Some(80)), Ok(Some(80)));
+        first.run().unwrap();
         assert_eq!(hub.begin(IP, &stream()).map(drop), Err(Full::Sessions));
         drop(first);
         let second = hub.begin(IP, &stream()).unwrap();

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   knocking ──► preparing ──► running        the first two are half-open: they take a place and do nothing with it yet
-//!       └─────────────┴── may be sent away, for one who comes while all is taken
+//!       └─────────────┴── are sent away for one who comes while all is taken: the one that has been silent
+//!                         for the longest, of the network that has the most of them
 //! ```
 //!
 //! A client is an IPv4 address, or the /64 of an IPv6 address: one who has one address of a /64 has all of them. Whoever has a /56 or a
-//! /48 has many of those; they may have two and four times as much, and no more than half of the server.
+//! /48 has many of those; they may have two and four times as much, and no more than half of the server. Addresses of an IPv4 /24 or /16
+//! are different people's as often as not: such networks have no limit of their own, but of two that only wait the larger gives way.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What clients may use. Rates are in bits per second of payload. A client is an IPv4 address or an IPv6 /64.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,9 +87,6 @@ pub enum Full {
     SentAway,
 }
 
-/// One that has been preparing for longer gives its place to whoever comes, in nanoseconds.
-const PATIENCE_NS: u64 = 1_000_000_000;
-
 /// The networks that an address is in, the narrowest first: the first is the client.
 const TIERS: usize = 3;
 
@@ -96,14 +95,21 @@ pub fn client(ip: IpAddr) -> IpAddr {
     network(ip, 0)
 }
 
+/// An IPv6 /64, /56 and /48; an IPv4 address, its /24 and its /16.
 fn network(ip: IpAddr, tier: usize) -> IpAddr {
+    let bits = 8 * tier as u32;
     match ip.to_canonical() {
         IpAddr::V6(ip) => {
-            let host = 64 + 8 * tier as u32;
+            let host = 64 + bits;
             IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> host << host))
         }
-        ip => ip,
+        IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::from_bits(ip.to_bits() >> bits << bits)),
     }
+}
+
+/// Whether two addresses share what a tier may have: of IPv4 each address has its own.
+fn share(one: IpAddr, other: IpAddr, tier: usize) -> bool {
+    same(one, other, if one.is_ipv4() { 0 } else { tier })
 }
 
 /// What the networks of a tier may have where one client may have so much of all.
@@ -115,7 +121,7 @@ fn most(of_one: usize, all: usize, tier: usize) -> usize {
 enum Phase {
     /// Nobody knows what it wants.
     Knocking,
-    /// A session that is being agreed on, since then.
+    /// A session that is being agreed on, and when its client last did its part.
     Preparing(u64),
     /// A session.
     Running,
@@ -133,6 +139,15 @@ struct Place<H> {
 impl<H> Place<H> {
     fn knocks(&self) -> bool {
         self.phase == Phase::Knocking
+    }
+
+    fn prepares(&self) -> bool {
+        matches!(self.phase, Phase::Preparing(_))
+    }
+
+    /// When its client last did its part, where that is known.
+    fn heard_ns(&self) -> u64 {
+        if let Phase::Preparing(heard) = self.phase { heard } else { 0 }
     }
 }
 
@@ -159,18 +174,18 @@ impl<H> Ledger<H> {
         let number = self.enter(ip, Phase::Knocking, handle);
         let (all, of_one) = (limits.half_open.max(1), limits.half_open_of_one.max(1));
         let crowded = (0..TIERS).find(|tier| {
-            self.count(|p| p.knocks() && same(p.ip, ip, *tier)) > most(of_one, all, *tier)
+            self.count(|p| p.knocks() && share(p.ip, ip, *tier)) > most(of_one, all, *tier)
         });
         let goes = match crowded {
-            Some(tier) => self.crowd(|p| p.knocks() && same(p.ip, ip, tier), Place::knocks),
+            Some(tier) => self.crowd(|p| p.knocks() && share(p.ip, ip, tier), Place::knocks),
             None if self.count(Place::knocks) > all => self.crowd(Place::knocks, Place::knocks),
             None => None,
         };
         (number, goes.and_then(|goes| self.leave(goes)))
     }
 
-    /// One more session, in preparation. Where all places are taken, one that only prepares goes, if its network has more than the newcomer's, or
-    /// if it takes its time.
+    /// One more session, in preparation. Where all places are taken, one that only prepares goes: the one that has been silent for the
+    /// longest, of the network that has most such. Nobody takes the place of one whose network has fewer than the newcomer's.
     pub fn begin(
         &mut self,
         limits: &Limits,
@@ -180,24 +195,35 @@ impl<H> Ledger<H> {
     ) -> Result<Placed<H>, Full> {
         let session = |p: &Place<H>| !p.knocks();
         for tier in 0..TIERS {
-            let of = self.count(|p| session(p) && same(p.ip, ip, tier));
+            let of = self.count(|p| session(p) && share(p.ip, ip, tier));
             if of >= most(limits.sessions_of_one, limits.sessions, tier) {
                 return Err(Full::SessionsOfOne);
             }
         }
         let mut gone = None;
         if self.count(session) >= limits.sessions {
-            let slow = |p: &Place<H>| matches!(p.phase, Phase::Preparing(since) if now_ns.saturating_sub(since) > PATIENCE_NS);
-            let prepares = |p: &Place<H>| matches!(p.phase, Phase::Preparing(_));
-            let goes = self.crowd(slow, slow).or_else(|| {
-                let goes = self.crowd(prepares, session)?;
-                let wide = |ip: IpAddr| self.count(|p| session(p) && same(p.ip, ip, TIERS - 1));
-                let theirs = self.places.get(&goes).map_or(0, |p| wide(p.ip));
-                (theirs > wide(ip) + 1).then_some(goes)
-            });
-            gone = Some(self.leave(goes.ok_or(Full::Sessions)?)).flatten();
+            let goes = self.crowd(Place::prepares, Place::prepares);
+            let goes = goes.filter(|goes| self.gives_way(*goes, ip)).ok_or(Full::Sessions)?;
+            gone = self.leave(goes);
         }
         Ok((self.enter(ip, Phase::Preparing(now_ns), handle), gone))
+    }
+
+    /// Whether one that prepares gives its place to a newcomer: where their networks part, its own has more that prepare.
+    fn gives_way(&self, goes: u64, newcomer: IpAddr) -> bool {
+        let Some(ip) = self.places.get(&goes).map(|p| p.ip) else { return false };
+        let parts = (0..TIERS).rev().find(|tier| !same(ip, newcomer, *tier));
+        parts.is_none_or(|tier| {
+            let of = |ip| self.count(|p| p.prepares() && same(p.ip, ip, tier));
+            of(ip) > of(newcomer)
+        })
+    }
+
+    /// The client of a session in preparation has done its part.
+    pub fn heard(&mut self, number: u64, now_ns: u64) {
+        if let Some(place) = self.places.get_mut(&number).filter(|p| p.prepares()) {
+            place.phase = Phase::Preparing(now_ns);
+        }
     }
 
     /// A session has so many streams.
@@ -210,7 +236,7 @@ impl<H> Ledger<H> {
             return Err(Full::Streams);
         }
         for tier in 0..TIERS {
-            let of = used(&|p| same(p.ip, ip, tier));
+            let of = used(&|p| share(p.ip, ip, tier));
             if of + streams > most(limits.streams_of_one, limits.streams_of_all, tier) {
                 return Err(Full::StreamsOfOne);
             }
@@ -282,25 +308,28 @@ impl<H> Ledger<H> {
         self.places.values().filter(|p| of(p)).count()
     }
 
-    /// The oldest of the `goers`, of the network that has the most places that `weigh`: the /48, in that the /56, in that the /64.
+    /// Of the `goers` the one that has been silent for the longest, then the oldest, of the network that has the most places that `weigh`:
+    /// the /48 (or /16), in that the /56 (or /24), in that the client.
     fn crowd(
         &self,
         goers: impl Fn(&Place<H>) -> bool,
         weigh: impl Fn(&Place<H>) -> bool,
     ) -> Option<u64> {
-        let mut left: Vec<(u64, IpAddr)> =
-            self.places.iter().filter(|(_, p)| goers(p)).map(|(n, p)| (*n, p.ip)).collect();
+        let goers = self.places.iter().filter(|(_, p)| goers(p));
+        let mut left: Vec<(u64, u64, IpAddr)> =
+            goers.map(|(number, p)| (p.heard_ns(), *number, p.ip)).collect();
+        left.sort_unstable();
         for tier in (0..TIERS).rev() {
             let mut weights: HashMap<IpAddr, usize> = HashMap::new();
             for place in self.places.values().filter(|p| weigh(p)) {
                 *weights.entry(network(place.ip, tier)).or_default() += 1;
             }
             let weight = |ip: IpAddr| weights.get(&network(ip, tier)).copied().unwrap_or(0);
-            // The first of the heaviest: the one with the oldest place.
-            let heaviest = left.iter().rev().max_by_key(|(_, ip)| weight(*ip))?.1;
-            left.retain(|(_, ip)| same(*ip, heaviest, tier));
+            // The first of the heaviest.
+            let heaviest = left.iter().rev().max_by_key(|(.., ip)| weight(*ip))?.2;
+            left.retain(|(.., ip)| same(*ip, heaviest, tier));
         }
-        left.first().map(|(number, _)| *number)
+        left.first().map(|(_, number, _)| *number)
     }
 }
 
@@ -407,7 +436,6 @@ mod tests {
         let (idle, _) = ledger.begin(&limits, one(), 0, "idle").unwrap();
         assert_eq!(begin(&mut ledger, &limits, other()).map(drop), Ok(()));
         ledger.begin(&limits, one(), 0, "also idle").unwrap();
-        assert_eq!(ledger.begin(&limits, one(), 1, "").err(), Some(Full::Sessions), "its own four");
         let third = ip("192.0.2.3");
         assert_eq!(ledger.begin(&limits, third, 1, "third").unwrap().1, Some("idle"));
         assert_eq!(ledger.run(idle), Err(Full::SentAway));
@@ -416,16 +444,63 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_takes_its_time_gives_its_place_to_anybody() {
-        let limits = Limits { sessions: 1, ..Limits::default() };
+    fn who_is_silent_the_longest_gives_its_place_to_a_newcomer_and_who_runs_keeps_it() {
+        let limits = Limits { sessions: 2, ..Limits::default() };
         let mut ledger = Book::default();
-        ledger.begin(&limits, one(), 0, "slow").unwrap();
-        assert_eq!(ledger.begin(&limits, other(), PATIENCE_NS, "").err(), Some(Full::Sessions));
-        let (number, gone) = ledger.begin(&limits, other(), PATIENCE_NS + 1, "").unwrap();
-        assert_eq!(gone, Some("slow"));
-        ledger.run(number).unwrap();
-        let later = ledger.begin(&limits, one(), u64::MAX, "");
+        let (slow, _) = ledger.begin(&limits, one(), 0, "slow but talking").unwrap();
+        ledger.begin(&limits, other(), 1, "silent").unwrap();
+        ledger.heard(slow, 2);
+        let third = ip("192.0.2.3");
+        let (number, gone) = ledger.begin(&limits, third, 3, "third").unwrap();
+        assert_eq!(gone, Some("silent"));
+        [slow, number].map(|number| ledger.run(number).unwrap());
+        ledger.heard(slow, u64::MAX);
+        let later = ledger.begin(&limits, other(), u64::MAX, "");
         assert_eq!(later.err(), Some(Full::Sessions), "one that runs is left alone");
+    }
+
+    /// Forty attackers, each with ever new half-agreed tests, 200 in a second of all; whoever else comes has 100 ms to agree.
+    fn keeps_its_place_among(attackers: impl Fn(u64) -> String, good: &str) {
+        let limits = Limits::default();
+        let mut ledger = Book::default();
+        let mut served = 0;
+        for n in 0..1_000 {
+            let now = n * 5_000_000;
+            let _ = ledger.begin(&limits, ip(&attackers(n % 40)), now, "hostile");
+            if n > 100 && n % 50 == 0 {
+                let (number, _) = ledger.begin(&limits, ip(good), now, "good").unwrap();
+                for m in n + 1..n + 20 {
+                    let now = m * 5_000_000;
+                    let _ = ledger.begin(&limits, ip(&attackers(m % 40)), now, "hostile");
+                }
+                assert_eq!(ledger.run(number), Ok(()), "it came when {n} had come");
+                ledger.leave(number);
+                served += 1;
+            }
+        }
+        assert_eq!(served, 17);
+    }
+
+    #[test]
+    fn half_agreed_tests_of_more_addresses_than_there_are_places_keep_nobody_out() {
+        keeps_its_place_among(|n| format!("10.9.53.{}", n + 1), "198.51.100.1");
+        keeps_its_place_among(|n| format!("10.9.{n}.1"), "198.51.100.1");
+        keeps_its_place_among(|n| format!("10.{n}.53.1"), "198.51.100.1");
+        keeps_its_place_among(|n| format!("10.9.53.{}", n + 1), "10.9.53.200");
+        keeps_its_place_among(|n| format!("2001:db8:{n:x}::1"), "2001:db8:ffff::1");
+    }
+
+    #[test]
+    fn a_larger_network_does_not_push_out_a_smaller_one() {
+        let limits = Limits { sessions: 3, ..Limits::default() };
+        let mut ledger = Book::default();
+        ledger.begin(&limits, ip("198.51.100.1"), 0, "small").unwrap();
+        ledger.begin(&limits, ip("10.9.1.1"), 1, "large").unwrap();
+        ledger.begin(&limits, ip("10.9.2.1"), 2, "also large").unwrap();
+        let newcomer = ledger.begin(&limits, ip("10.9.3.1"), 3, "").unwrap();
+        assert_eq!(newcomer.1, Some("large"), "its own");
+        let newcomer = ledger.begin(&limits, ip("203.0.113.1"), 4, "").unwrap();
+        assert_eq!(newcomer.1, Some("also large"));
     }
 
     #[test]

@@ -35,10 +35,13 @@ use quell_sys::{SysError, socket::Udp};
 use quell_wire::iperf3::{Cookie, Hello, HostCounters, Moment, State};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use talk::{Break, Talk};
+use talk::{Break, LONGEST_DRAIN_NS, Talk};
 
-/// How much longer than agreed a test may run, for the way and for slow starts, before the client is taken for gone, in nanoseconds.
+/// How much longer than agreed a test may run, for the way and for slow starts, before the client is taken for gone, in nanoseconds. While
+/// its data still comes, its last word may wait behind that: [`LONGEST_DRAIN_NS`].
 const GRACE_NS: u64 = 10_000_000_000;
+/// After that time, how often it is looked at whether data still comes.
+const STILL_NS: u64 = 2_000_000_000;
 /// Datagrams that are still on their way when the client says that it is done are waited for until none came for so long, …
 const QUIET_NS: u64 = 50_000_000;
 /// … and at most so long.
@@ -144,6 +147,7 @@ fn prepare(
     let used = || Break::Protocol("another test has its cookie".into());
     talk.say(State::ParamExchange)?;
     let plan = Plan::of(&talk.parameters()?, &hub.limits)?;
+    pass.heard();
     let busy = |full: Full| Break::Busy(full.to_string());
     pass.streams(&hub.limits, plan.streams()).map_err(busy)?;
     let rates = reserve(hub, pass, &plan)?;
@@ -170,7 +174,7 @@ fn prepare(
         Some(proven) => proven.tell(),
         None => talk.say(State::CreateStreams)?,
     }
-    let mut opened = gather(hub, guest, talk, &plan, &entry.waiting)?;
+    let mut opened = gather(hub, guest, talk, &plan, (&entry.waiting, pass))?;
     // In the order in which the client opened them: by that it numbers them.
     opened.sort_by_key(|opened| match opened {
         Opened::Tcp(number, _) => *number,
@@ -218,7 +222,7 @@ fn gather(
     guest: &Guest,
     talk: &Talk<'_>,
     plan: &Plan,
-    waiting: &crate::hub::Waiting,
+    (waiting, pass): (&crate::hub::Waiting, &Pass<'_>),
 ) -> Result<Vec<Opened>, Break> {
     let mut alarm = Alarm::new()?;
     alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
@@ -227,6 +231,9 @@ fn gather(
     loop {
         let before = opened.len();
         opened.extend(waiting.take());
+        if opened.len() > before {
+            pass.heard();
+        }
         if opened.len() > before && !plan.udp {
             // Each has to prove itself, where there is a secret: a step each.
             alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
@@ -348,9 +355,12 @@ fn measure(
     let agreed = plan.time_ns.map(|time| plan.omit_ns.saturating_add(time));
     let now = monotonic_ns();
     (measured.start_ns, measured.count_ns, measured.end_ns) = (now, now + plan.omit_ns, now);
-    let end_ns = agreed
-        .map_or(u64::MAX, |time| now.saturating_add(time).saturating_add(GRACE_NS))
-        .min(own_end);
+    let after = |more: u64| {
+        let end = agreed.map_or(u64::MAX, |time| now.saturating_add(time).saturating_add(more));
+        end.min(own_end)
+    };
+    let ends = (after(GRACE_NS), after(LONGEST_DRAIN_NS));
+    let end_ns = ends.1;
     let stop = Bell::new()?;
     let share = &Share::new(&hub.governor, guest.peer.ip(), rates.all);
     let cpu = std::mem::take(&mut measured.cpu);
@@ -370,7 +380,7 @@ fn measure(
             }
         }
         let result = talk.say(State::TestRunning).and_then(|()| {
-            watch(hub, guest, talk, plan, (rates.all, share, end_ns), lanes, measured)
+            watch(hub, guest, talk, plan, (rates.all, share, ends), lanes, measured)
         });
         measured.end_ns = monotonic_ns();
         if result.is_ok() && plan.up > 0 {
@@ -396,19 +406,21 @@ fn measure(
     result
 }
 
-/// Looks at the streams from time to time, until the client says that it is done; it may send so many bits a second, and take until a time.
+/// Looks at the streams from time to time, until the client says that it is done; it may send so many bits a second, and take until a time,
+/// or, while its data still comes, until a later one.
 fn watch(
     hub: &Hub<'_>,
     guest: &Guest,
     talk: &Talk<'_>,
     plan: &Plan,
-    (most, share, end_ns): (Option<u64>, &Share<'_>, u64),
+    (most, share, (mut end_ns, last_ns)): (Option<u64>, &Share<'_>, (u64, u64)),
     lanes: &[Lane],
     measured: &mut Measured,
 ) -> Result<(), Break> {
     let mut alarm = Alarm::new()?;
     let mut looks = Looks::new(plan, measured.start_ns, lanes.len());
     let mut counting = measured.count_ns <= measured.start_ns;
+    let mut came_before = 0;
     let mut meter = most.filter(|_| plan.udp && plan.up > 0).map(|most| Meter {
         most,
         start_ns: measured.start_ns,
@@ -447,7 +459,12 @@ fn watch(
             meter.look(now, lanes, share)?;
         }
         if now >= end_ns {
-            return Err(Break::TimeUp);
+            let came = taken(lanes);
+            if now >= last_ns || came == came_before {
+                return Err(Break::TimeUp);
+            }
+            came_before = came;
+            end_ns = now.saturating_add(STILL_NS).min(last_ns);
         }
     }
 }
@@ -471,7 +488,7 @@ impl Meter {
         }
         let lasted = now.saturating_sub(self.start_ns);
         self.next_ns = now + METER_NS;
-        let came: u64 = lanes.iter().filter(|l| !l.sends).map(|l| l.mark().bytes).sum();
+        let came = taken(lanes);
         let in_time = |ns: u64| {
             let bytes = u128::from(self.most) * u128::from(ns) / 8_000_000_000;
             u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -544,11 +561,15 @@ impl Looks {
     }
 }
 
+/// Bytes that came so far.
+fn taken(lanes: &[Lane]) -> u64 {
+    lanes.iter().filter(|lane| !lane.sends).map(|lane| lane.mark().bytes).sum()
+}
+
 /// Waits for data that is still on its way, until none came for a while: else it would be taken for lost. Gives when the last came, as far
 /// as that was seen.
 fn await_quiet(lanes: &[Lane]) -> Option<u64> {
-    let so_far =
-        || -> u64 { lanes.iter().filter(|l| !l.sends).map(|l| l.mark()).map(|m| m.bytes).sum() };
+    let so_far = || taken(lanes);
     let mut alarm = Alarm::new().ok()?;
     let began = monotonic_ns();
     let (mut before, mut last) = (so_far(), None);
@@ -568,12 +589,13 @@ fn await_quiet(lanes: &[Lane]) -> Option<u64> {
 }
 
 /// The exchange of results, until the client has all it wants.
-fn finish(
-    talk: &mut Talk<'_>,
+fn finish<'a>(
+    talk: &mut Talk<'a>,
     plan: &Plan,
-    lanes: &[Lane],
+    lanes: &'a [Lane],
     measured: &mut Measured,
 ) -> Result<(), Break> {
+    talk.drains(lanes);
     talk.say(State::ExchangeResults)?;
     talk.results()?;
     let results = report::results(plan, lanes, measured);

@@ -109,6 +109,17 @@ fn pings_behind_a_deep_queue_are_late_and_not_lost() {
 }
 
 #[test]
+fn words_that_wait_behind_a_deep_queue_end_no_test() {
+    let line = "both = { rate = \"1Mbit\", delay = \"20ms\", buffer = \"1000p\" }";
+    let json = flow(line, &["-R", "-t", "20"]);
+    assert!(json["down"]["tcp_rtt_ms"][2].as_f64() > Some(5000.0), "{:#}", json["down"]);
+    let json = flow(line, &["-u", "-R", "-P", "2", "-b", "1.3M", "-t", "20"]);
+    near(number(&json, "down.datagrams.sent"), 4490.0, 20.0);
+    flow(line, &["-t", "20"]);
+    flow(line, &["-u", "-b", "2M", "-t", "20"]);
+}
+
+#[test]
 fn datagrams_that_the_path_swallows_are_not_said_to_arrive() {
     let network = format!(
         "name = \"story\"\nduration = \"20s\"\n[topology]\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\

@@ -1,7 +1,18 @@
 //! The control connection of one test.
+//!
+//! After the data its words wait behind what is queued on the path. A client is not late before it has heard us, and not while data still
+//! gets through:
+//!
+//! ```text
+//!   a step's time is up ──► our words acknowledged, nothing more got through? ── yes ──► late
+//!            ▲                                    │ no
+//!            └──────── one more step's time ◄─────┘    for a minute at most
+//! ```
 
+use super::lane::Lane;
 use super::plan::Unfit;
 use nix::errno::Errno;
+use quell_load::look::{all_acknowledged, tcp_info};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
@@ -12,12 +23,44 @@ use quell_wire::iperf3::{self, LENGTH, LONGEST_PARAMETERS, LONGEST_RESULTS, Para
 /// How long a client that was told why its test ends has for closing its connections.
 const LAST_WORD_NS: u64 = 500_000_000;
 
+/// How long a full path may hold words up after the data: more than any queue that is of use.
+pub const LONGEST_DRAIN_NS: u64 = 60_000_000_000;
+
 /// One end of the conversation.
 #[derive(Debug)]
 pub struct Talk<'a> {
     stream: &'a Stream,
     exchange: Exchange<'a>,
     step_ns: u64,
+    drain: Option<Drain<'a>>,
+}
+
+/// What is queued on the path when the data is over.
+#[derive(Debug)]
+struct Drain<'a> {
+    lanes: &'a [Lane],
+    end_ns: u64,
+    /// Bytes that had got through at the last look.
+    through: u64,
+}
+
+impl Drain<'_> {
+    /// A later end of a step, where the client can't be late yet.
+    fn later(&mut self, words: &Stream, step_ns: u64) -> Option<u64> {
+        let now = monotonic_ns();
+        let through = through(self.lanes, words);
+        let moved = std::mem::replace(&mut self.through, through) != through;
+        let unheard = all_acknowledged(words) == Ok(false);
+        let later = now.saturating_add(step_ns).min(self.end_ns);
+        (later > now && (moved || unheard)).then_some(later)
+    }
+}
+
+/// Bytes of data and of words that have got through so far.
+fn through(lanes: &[Lane], words: &Stream) -> u64 {
+    let data: u64 = lanes.iter().map(|lane| lane.mark().bytes).sum();
+    let words = tcp_info(words).and_then(|info| info.bytes_received).unwrap_or(0);
+    data.saturating_add(words)
 }
 
 /// Why a test ends before its end.
@@ -66,7 +109,51 @@ impl From<ExchangeError> for Break {
 impl<'a> Talk<'a> {
     /// With one client; each step may take so long.
     pub fn new(stream: &'a Stream, step_ns: u64, stop: &'a Bell) -> Result<Self, SysError> {
-        Ok(Self { stream, exchange: Exchange::new(stream, None, stop)?, step_ns })
+        Ok(Self { stream, exchange: Exchange::new(stream, None, stop)?, step_ns, drain: None })
+    }
+
+    /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
+    pub fn drains(&mut self, lanes: &'a [Lane]) {
+        let end_ns = monotonic_ns().saturating_add(LONGEST_DRAIN_NS);
+        self.drain = Some(Drain { lanes, end_ns, through: through(lanes, self.stream) });
+    }
+
+    /// Fills `bytes`.
+    fn read(&mut self, mut bytes: &mut [u8]) -> Result<(), Break> {
+        while !bytes.is_empty() {
+            // What is there; an end or an error comes again below.
+            let got = self.stream.read_now(bytes).unwrap_or(0);
+            bytes = &mut bytes[got..];
+            let Some(next) = bytes.first_mut() else { break };
+            match self.exchange.read(std::slice::from_mut(next)) {
+                Ok(()) => bytes = &mut bytes[1..],
+                Err(error) => self.late_or(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands all of `bytes` to the kernel.
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Break> {
+        while !bytes.is_empty() {
+            let sent = self.stream.write_now(bytes).unwrap_or(0);
+            bytes = &bytes[sent..];
+            let Some(next) = bytes.first() else { break };
+            match self.exchange.write(std::slice::from_ref(next)) {
+                Ok(()) => bytes = &bytes[1..],
+                Err(error) => self.late_or(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// More time, where the time was up and the path may be why; the error else.
+    fn late_or(&mut self, error: ExchangeError) -> Result<(), Break> {
+        let later = match (&error, &mut self.drain) {
+            (ExchangeError::Late, Some(drain)) => drain.later(self.stream, self.step_ns),
+            _ => None,
+        };
+        Ok(self.exchange.until(Some(later.ok_or(error)?))?)
     }
 
     /// The next step begins.
@@ -77,7 +164,7 @@ impl<'a> Talk<'a> {
     /// Says where the test stands.
     pub fn say(&mut self, state: State) -> Result<(), Break> {
         self.step()?;
-        Ok(self.exchange.write(&[state.byte()])?)
+        self.write(&[state.byte()])
     }
 
     /// The client's parameters.
@@ -89,7 +176,7 @@ impl<'a> Talk<'a> {
         while text.len() < length {
             let start = text.len();
             text.resize(length.min(start + 4096), 0);
-            self.exchange.read(&mut text[start..])?;
+            self.read(&mut text[start..])?;
         }
         iperf3::read(&text).map_err(|error| {
             Unfit::new(Unfit::PARAMETERS, format!("its parameters can't be read: {error}")).into()
@@ -103,7 +190,7 @@ impl<'a> Talk<'a> {
         let mut bytes = [0; 4096];
         while left > 0 {
             let part = left.min(bytes.len());
-            self.exchange.read(&mut bytes[..part])?;
+            self.read(&mut bytes[..part])?;
             left -= part;
         }
         Ok(())
@@ -112,12 +199,12 @@ impl<'a> Talk<'a> {
     /// Sends something whole.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Break> {
         self.step()?;
-        Ok(self.exchange.write(bytes)?)
+        self.write(bytes)
     }
 
     fn length(&mut self, longest: usize, what: &str) -> Result<usize, Break> {
         let mut bytes = [0; LENGTH];
-        self.exchange.read(&mut bytes)?;
+        self.read(&mut bytes)?;
         iperf3::length(bytes, longest).ok_or_else(|| {
             let announced = u32::from_be_bytes(bytes);
             Break::Protocol(format!("{what} of {announced} bytes; at most {longest} are read"))
@@ -128,7 +215,7 @@ impl<'a> Talk<'a> {
     pub fn hear(&mut self) -> Result<State, Break> {
         self.step()?;
         let mut byte = [0];
-        self.exchange.read(&mut byte)?;
+        self.read(&mut byte)?;
         word(byte[0])
     }
 

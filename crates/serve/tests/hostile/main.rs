@@ -14,8 +14,10 @@ mod server;
 
 use client::{Test, byte, connect, cookie, frame, from, good, half_close, reset};
 use server::{SECRET, Served};
+use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Most memory that a server may hold.
@@ -196,6 +198,40 @@ fn hundreds_of_idle_connections_keep_nobody_out() {
         .collect();
     assert!(held.len() >= 32, "they took all places: {}", held.len());
     siege.serves("48 clients of 6 addresses that say who they are and no more");
+    siege.is_small();
+}
+
+#[test]
+fn half_agreed_tests_of_more_addresses_than_there_are_places_keep_nobody_out() {
+    let mut siege = Siege::new();
+    let at = siege.at();
+    let (over, is_over) = channel::<()>();
+    let (full, is_full) = channel();
+    std::thread::scope(|scope| {
+        // 48 addresses of 3 networks, 200 cookies a second in all, and not a word more.
+        scope.spawn(move || {
+            let mut held = VecDeque::new();
+            for n in 0..10_000u32 {
+                let host = Ipv4Addr::new(127, 78, (n % 3) as u8, (n / 3 % 16 + 1) as u8);
+                let mut stream = connect(host, at);
+                stream.write_all(&cookie(10_000_000 + u64::from(n))).expect("sent");
+                held.push_back(stream);
+                if held.len() > 96 {
+                    held.pop_front();
+                    let _ = full.send(());
+                }
+                let pace = is_over.recv_timeout(Duration::from_millis(5));
+                if pace != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+        });
+        is_full.recv().expect("it attacks");
+        for _ in 0..10 {
+            siege.serves("200 cookies a second of 48 addresses");
+        }
+        drop(over);
+    });
     siege.is_small();
 }
 
