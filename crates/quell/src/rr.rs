@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use quell_model::task::{QuickAck, RrPattern};
-use quell_rr::{Cliff, Row, RrError, Shape, cliffs, sweep};
+use quell_rr::{Cause, Cliff, Mended, Row, RrError, Shape, cliffs, sweep};
 use quell_sys::wait::Bell;
 use quell_wire::auth::Secret;
 use std::fmt::Write;
@@ -251,6 +251,10 @@ fn json(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>
         "fix": args.fix.map(name),
         "before": one(before),
         "after": after.map(one),
+        "mended": after.map(|after| {
+            let one = |(row, mended): (&Row, _)| serde_json::json!({"size": row.size, "mended": mended});
+            mended(before, after).into_iter().map(one).collect::<Vec<_>>()
+        }),
     });
     format!("{value:#}")
 }
@@ -277,9 +281,55 @@ fn text(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>
     }
     out += &findings(before, "waits");
     if let Some(after) = after {
-        out += &match after.rows.iter().any(|r| r.finding.is_some()) {
-            true => findings(after, "waits that are left"),
-            false => "\nwith the fix nobody waited\n".to_owned(),
+        out += &findings(after, "waits that are left");
+        if let Some(fix) = args.fix {
+            out += &changed(before, after, fix);
+        }
+    }
+    out
+}
+
+/// The sizes of which calls waited before a change, and what it changed for them.
+fn mended<'a>(before: &'a Outcome, after: &Outcome) -> Vec<(&'a Row, Mended)> {
+    let of = |row: &'a Row| {
+        let then = after.rows.iter().find(|then| then.size == row.size)?;
+        Some((row, Mended::of(row, then)?))
+    };
+    before.rows.iter().filter_map(of).collect()
+}
+
+/// Whether a fix that changes nothing refutes a cause: where this end alone carries it out.
+fn refutes(fix: Fix, cause: Cause) -> bool {
+    match cause {
+        Cause::NagleAndDelayedAck => matches!(fix, Fix::Nodelay | Fix::OneWrite),
+        Cause::DelayedAckHere => fix == Fix::Quickack,
+        _ => false,
+    }
+}
+
+/// What the fix did, in a line or a few.
+fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
+    let mended = mended(before, after);
+    let waits = |outcome: &Outcome| outcome.rows.iter().any(|r| r.finding.is_some());
+    let mut out = String::new();
+    for (row, mended) in &mended {
+        let cause = row.finding.as_ref().map(|finding| finding.cause);
+        let said = match mended {
+            Mended::Nothing if cause.is_some_and(|cause| refutes(fix, cause)) => {
+                "the fix changed nothing: it was not this"
+            }
+            Mended::Nothing => "the fix changed nothing",
+            Mended::Unknown => "too few calls waited to tell what the fix changed",
+            Mended::Some => "with the fix fewer calls are as slow",
+            Mended::All => continue,
+        };
+        let _ = writeln!(out, "\n{} bytes: {said}", row.size);
+    }
+    if out.is_empty() && !waits(after) && after.failed.is_none() {
+        out += match (mended.is_empty(), waits(before)) {
+            (true, false) => "\nnobody waited, with the fix or without\n",
+            (true, true) => "",
+            (false, _) => "\nwith the fix nobody waited\n",
         };
     }
     out

@@ -9,17 +9,17 @@
 //!     the server's host counts an ACK that it delayed              the server delayed that ACK
 //!     or, where the server does not say: call after call that ACK took longer than the rest of the call, which holds a
 //!     whole round trip as well, by what an ACK is delayed at least
-//!   this host's ACK of a part of the reply was delayed, and the rest came a round trip after that    the server held it
+//!   this host delayed its ACK of a part of the reply, the rest came a round trip after that, and comes sooner by
+//!     that delay where the ACK is sent at once (see control.rs)    the server held it
+//!     or nothing, where the server says that it set TCP_NODELAY or wrote its reply at once
 //! ```
 //!
 //! Beside stalls: a server that answers before it has the request, and one that itself takes most of the time.
 
 use crate::client::Call;
+use crate::control::{Controls, LEAST_DELAY_MS, Verdict};
 use crate::counters::Counters;
 use serde::Serialize;
-
-/// The least delay of an ACK (`TCP_DELACK_MIN`, include/net/tcp.h: 40 ms), less the longest tick of a kernel's clock.
-const LEAST_DELAY_MS: f64 = 30.0;
 
 /// Chance of being wrong that is put up with when only the times of a size's calls tell.
 const CHANCE: f64 = 0.05;
@@ -43,7 +43,7 @@ pub enum Cause {
     Server,
     /// Nothing that TCP tells of, and more than the path took for the handshake: the server, most likely.
     Slow,
-    /// This end held a small segment (Nagle); whether the ACK that it waited for was delayed, nothing tells.
+    /// One of the ends held a small segment (Nagle), or may have; whether for an ACK that was delayed, nothing tells.
     Unknown,
 }
 
@@ -60,6 +60,10 @@ pub struct Stalls {
     pub retransmitted: u64,
     /// Calls, no stalls, in which this end held its last segment for an ACK of which nothing tells whether it was delayed.
     pub unknown: u64,
+    /// Calls, no stalls, of which nothing tells whether the server held its reply for an ACK that this end delayed.
+    pub unknown_there: u64,
+    /// Calls after them in which this end sent its ACKs at once, to tell.
+    pub controls: usize,
     /// Replies that were there before the request had arrived.
     pub early: u64,
     /// The median time of the stalled calls in milliseconds; 0 where there are none.
@@ -72,12 +76,15 @@ pub struct Stalls {
     pub last_ack_ms: u32,
     /// Greatest timeout for acknowledgements of this end, in microseconds.
     pub ato_us: u32,
-    /// The least round-trip time in microseconds that the kernel saw.
+    /// The least round-trip time in microseconds that the kernel saw; none where a call was faster.
     pub rtt_us: Option<u32>,
     /// The ACKs that the server's host says it delayed in them; none where it says nothing.
     pub delayed_there: Option<u64>,
     /// The median of what the server says that it took itself, in milliseconds.
     pub server_ms: Option<f64>,
+    /// The median time of the calls that stalled, or else of those that may have; none where there are neither.
+    #[serde(skip)]
+    pub(crate) waited_ms: Option<f64>,
     /// Nothing of TCP's explains why even the fastest call took so much longer than the handshake.
     #[serde(skip)]
     slow: Option<(f64, f64)>,
@@ -95,11 +102,32 @@ enum Kind {
     HeldThere,
     Again,
     Unknown,
+    UnknownThere,
 }
 
 impl Call {
     fn ms(&self) -> Option<f64> {
         Some(self.latency_ns? as f64 / 1e6)
+    }
+
+    /// The longest time between two parts of the reply, in milliseconds.
+    pub(crate) fn gap_ms(&self) -> f64 {
+        self.gap_ns as f64 / 1e6
+    }
+
+    /// From the first part of the reply to its last, in milliseconds.
+    pub(crate) fn gathering_ms(&self) -> f64 {
+        self.gathering_ns as f64 / 1e6
+    }
+
+    /// Whether the server may have held its reply for an ACK of this end: one was delayed, and nothing came until a round trip later.
+    pub(crate) fn may_be_held_there(&self) -> bool {
+        let rtt_ms = f64::from(self.min_rtt_us.unwrap_or(0)) / 1000.0;
+        self.latency_ns.is_some()
+            && self.retransmits == 0
+            && self.delayed_acks > 0
+            && self.gap_ms() >= LEAST_DELAY_MS + rtt_ms * 0.9
+            && !self.word.is_some_and(|word| word.held_never)
     }
 
     /// Whether Nagle's rule held the end of the request: less than a full segment, though the window had room for it.
@@ -114,7 +142,7 @@ impl Call {
     }
 
     /// `by_times`: the times of all calls of this size tell that ACKs were delayed.
-    fn kind(&self, by_times: bool) -> Kind {
+    fn kind(&self, by_times: bool, controls: &Controls) -> Kind {
         if self.latency_ns.is_none() {
             return Kind::Plain;
         }
@@ -132,12 +160,12 @@ impl Call {
                 None => Kind::Plain,
             };
         }
-        let rtt_ms = f64::from(self.min_rtt_us.unwrap_or(0)) / 1000.0;
-        let gathering_ms = self.gathering_ns as f64 / 1e6;
-        if self.delayed_acks > 0 && gathering_ms >= LEAST_DELAY_MS + rtt_ms * 0.9 {
-            return Kind::HeldThere;
+        match controls.verdict {
+            _ if !self.may_be_held_there() => Kind::Plain,
+            Verdict::Sooner if controls.explain(self) => Kind::HeldThere,
+            Verdict::Unknown => Kind::UnknownThere,
+            Verdict::Sooner | Verdict::Same => Kind::Plain,
         }
-        Kind::Plain
     }
 }
 
@@ -173,16 +201,22 @@ fn without_needless(calls: &[Call]) -> Vec<Call> {
 }
 
 impl Stalls {
-    /// Those among calls of one size. `handshake_ns` is what the connection's handshake took, where calls are not connections.
-    pub fn of(calls: &[Call], handshake_ns: Option<u64>) -> Self {
+    /// Those among calls of one size. `controls` are calls after them in which this end sent its ACKs at once. `handshake_ns` is what
+    /// the connection's handshake took, where calls are not connections.
+    pub fn of(calls: &[Call], controls: &[Call], handshake_ns: Option<u64>) -> Self {
         let calls = &*without_needless(calls);
         let by_times = acks_were_late(calls);
-        let kinds: Vec<(Kind, &Call)> = calls.iter().map(|c| (c.kind(by_times), c)).collect();
+        let controls = Controls::of(calls, &without_needless(controls));
+        let kinds: Vec<(Kind, &Call)> =
+            calls.iter().map(|c| (c.kind(by_times, &controls), c)).collect();
         let of = |wanted: Kind| kinds.iter().filter(|(kind, _)| *kind == wanted).count() as u64;
         let is_stall = |kind: Kind| matches!(kind, Kind::Held | Kind::HeldThere | Kind::Again);
         let stalled: Vec<&Call> =
             kinds.iter().filter(|(kind, _)| is_stall(*kind)).map(|(_, call)| *call).collect();
         let most = |of: fn(&Call) -> u32| stalled.iter().map(|c| of(c)).max().unwrap_or(0);
+        let may_be = |kind: Kind| matches!(kind, Kind::Unknown | Kind::UnknownThere);
+        let doubtful: Vec<f64> =
+            kinds.iter().filter(|(kind, _)| may_be(*kind)).filter_map(|(_, c)| c.ms()).collect();
         let times: Vec<f64> = stalled.iter().filter_map(|c| c.ms()).collect();
         let own = |c: &Call| Some(c.word?.own_ns as f64 / 1e6);
         let told: Vec<f64> = calls.iter().filter_map(own).collect();
@@ -197,13 +231,16 @@ impl Stalls {
             held_there: of(Kind::HeldThere),
             retransmitted: of(Kind::Again),
             unknown: of(Kind::Unknown),
+            unknown_there: of(Kind::UnknownThere),
+            controls: controls.calls,
             early: calls.iter().filter(|c| c.early).count() as u64,
             median_ms: quell_stats::median(&times).unwrap_or(0.0),
             held_bytes: most(|c| c.held),
             unacked: most(|c| c.unacked),
             last_ack_ms: most(|c| c.last_ack_ms),
             ato_us: most(|c| c.ato_us),
-            rtt_us: calls.iter().filter_map(|c| c.min_rtt_us).min(),
+            rtt_us: least_rtt_us(calls, &all),
+            waited_ms: quell_stats::median(&times).or_else(|| quell_stats::median(&doubtful)),
             delayed_there: stalled.iter().filter_map(delayed).reduce(|a, b| a + b),
             server_ms,
             slow: slow(calls, &all, handshake_ns),
@@ -220,11 +257,19 @@ impl Stalls {
             1.. if self.held == most => Cause::NagleAndDelayedAck,
             1.. => Cause::DelayedAckHere,
             _ if self.by_server.is_some() => Cause::Server,
-            _ if self.unknown > 0 => Cause::Unknown,
+            _ if self.unknown > 0 || self.unknown_there > 0 => Cause::Unknown,
             _ if self.slow.is_some() => Cause::Slow,
             _ => return None,
         })
     }
+}
+
+/// The least round trip in microseconds that the kernel saw. No call is faster, but for a path that takes 0 µs by its clock, of which it says
+/// that it takes a tick (`tcp_update_rtt_min` in `tcp_ack_update_rtt`, net/ipv4/tcp_input.c): then nothing is known.
+fn least_rtt_us(calls: &[Call], all_ms: &[f64]) -> Option<u32> {
+    let least = calls.iter().filter_map(|c| c.min_rtt_us).min()?;
+    let fastest_us = all_ms.iter().copied().reduce(f64::min)? * 1000.0;
+    (f64::from(least) <= fastest_us).then_some(least)
 }
 
 /// The fastest call and the handshake in milliseconds, where the server says nothing of its time, a call is one segment each way, none
@@ -290,6 +335,11 @@ impl Finding {
                 "look at the server first: it does not say what it took itself, TCP held nothing back here, and the path \
                  took less for the handshake",
             ),
+            Cause::Unknown if stalls.unknown == 0 => (
+                "this end delayed an ACK, and the rest of the reply came later; whether the server held it for that ACK (Nagle), or \
+                 its program or the path took the time, nothing tells",
+                "to know: more --calls, or --fix quickack, which changes nothing unless it was held",
+            ),
             Cause::Unknown => (
                 "this end held its last segment (Nagle) until the server acknowledged the one before; whether the server \
                  delayed that ACK or the path took the time, nothing tells",
@@ -325,7 +375,8 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
             )
         }
         Cause::Unknown => {
-            format!("{} of {calls} calls may have waited for a delayed ACK", stalls.unknown)
+            let unknown = stalls.unknown + stalls.unknown_there;
+            format!("{unknown} of {calls} calls may have waited for a delayed ACK")
         }
         _ => {
             format!("{} of {calls} calls stalled and took {:.1} ms", stalls.count, stalls.median_ms)
@@ -349,8 +400,9 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
     }
     if stalls.held_there > 0 {
         said += &format!(
-            "; in {} of them the rest of the reply came after this host had delayed an ACK, and a round trip later",
-            stalls.held_there
+            "; in {} of them the rest of the reply came a round trip after an ACK that this host had delayed, and sooner by that \
+             delay in {} more calls in which it sent its ACKs at once",
+            stalls.held_there, stalls.controls
         );
     }
     if stalls.retransmitted > 0 {
@@ -384,6 +436,7 @@ mod tests {
             window: 10,
             last_sent_ms: latency_ms as u32,
             gathering_ns: 0,
+            gap_ns: 0,
             delayed_acks: 0,
             timers: Some(0),
             early: false,
@@ -404,24 +457,31 @@ mod tests {
 
     fn word(delayed: u32, own_ms: u64) -> Option<Word> {
         let own_ns = own_ms * 1_000_000;
-        Some(Word { own_ns, gathering_ns: 0, delayed_acks: Some(delayed) })
+        Some(Word { own_ns, gathering_ns: 0, delayed_acks: Some(delayed), held_never: false })
     }
 
     fn cause(calls: &[Call]) -> Option<Cause> {
-        Stalls::of(calls, None).cause()
+        Stalls::of(calls, &[], None).cause()
     }
 
     #[test]
     fn a_stall_is_one_whatever_the_path_takes() {
         for rtt in [0.1, 5.0, 20.0, 60.0, 100.0, 200.0] {
             let calls = vec![held(rtt + 40.0, rtt); 30];
-            let stalls = Stalls::of(&calls, None);
+            let stalls = Stalls::of(&calls, &[], None);
             assert_eq!((stalls.count, stalls.held), (30, 30), "{rtt} ms");
             let told: Vec<Call> =
                 calls.into_iter().map(|c| Call { word: word(1, 0), ..c }).collect();
-            assert_eq!(Stalls::of(&told, None).count, 30, "{rtt} ms, told");
+            assert_eq!(Stalls::of(&told, &[], None).count, 30, "{rtt} ms, told");
             assert_eq!(cause(&told[..1]), Some(Cause::NagleAndDelayedAck), "one is enough");
         }
+    }
+
+    #[test]
+    fn no_round_trip_is_said_to_take_longer_than_a_call() {
+        let rtt = |calls: &[Call]| Stalls::of(calls, &[], None).rtt_us;
+        assert_eq!(rtt(&[call(10.0, 5.0), call(6.0, 5.0)]), Some(5000));
+        assert_eq!(rtt(&[call(0.002, 10.0), call(60.0, 10.0)]), None);
     }
 
     #[test]
@@ -433,7 +493,7 @@ mod tests {
         let held: Vec<Call> = (0..30)
             .map(|i| Call { last_sent_ms: path(i + 7) as u32, ..held(path(i), path(i + 7)) })
             .collect();
-        let stalls = Stalls::of(&held, None);
+        let stalls = Stalls::of(&held, &[], None);
         assert_eq!(stalls.count, 0);
         assert_eq!(stalls.cause(), Some(Cause::Unknown), "some may have been");
         let told: Vec<Call> = held.into_iter().map(|c| Call { word: word(0, 0), ..c }).collect();
@@ -444,7 +504,7 @@ mod tests {
     fn bytes_held_behind_an_unacknowledged_segment_are_nagle_and_a_delayed_ack() {
         let calls = vec![held(44.0, 0.1); 59];
         assert_eq!(cause(&calls), Some(Cause::NagleAndDelayedAck));
-        let stalls = Stalls::of(&calls, None);
+        let stalls = Stalls::of(&calls, &[], None);
         assert_eq!((stalls.count, stalls.held, stalls.median_ms), (59, 59, 44.1));
         let finding =
             Finding::of(&stalls, 60, Some(Counters { delayed_acks: 118, ..Counters::default() }));
@@ -470,7 +530,7 @@ mod tests {
         assert_eq!(cause(&vec![full; 60]), None);
         let window = Call { unacked: 10, ..held(150.0, 100.0) };
         assert_eq!(cause(&vec![window; 60]), None);
-        assert_eq!(Finding::of(&Stalls::of(&[], None), 60, None), None);
+        assert_eq!(Finding::of(&Stalls::of(&[], &[], None), 60, None), None);
     }
 
     #[test]
@@ -490,20 +550,39 @@ mod tests {
             ..call(60.0, 50.0)
         };
         assert_eq!(cause(&[again(1, 1), again(1, 0), again(0, 1)]), None);
-        let stalls = Stalls::of(&[again(1, 0), again(1, 0), again(0, 1), again(1, 0)], None);
+        let stalls = Stalls::of(&[again(1, 0), again(1, 0), again(0, 1), again(1, 0)], &[], None);
         assert_eq!(stalls.retransmitted, 2);
     }
 
+    /// A call whose reply came in two parts, this long apart, while this end delayed an ACK.
+    fn apart(gap_ms: f64, rtt_ms: f64) -> Call {
+        let gap_ns = (gap_ms * 1e6) as u64;
+        let late = call(gap_ms + rtt_ms, rtt_ms);
+        Call { gathering_ns: gap_ns, gap_ns, delayed_acks: 1, ..late }
+    }
+
     #[test]
-    fn a_reply_whose_rest_came_a_round_trip_after_a_delayed_ack_of_this_host_was_held_there() {
+    fn a_rest_of_a_reply_that_comes_sooner_when_the_ack_does_was_held_there() {
         for rtt in [1.0, 60.0, 200.0] {
-            let ns = ((rtt + 40.0) * 1e6) as u64;
-            let late = Call { gathering_ns: ns, delayed_acks: 1, ..call(2.0 * rtt + 40.0, rtt) };
-            assert_eq!(cause(&vec![late.clone(); 10]), Some(Cause::DelayedAckHere), "{rtt}");
-            let uncounted = Call { delayed_acks: 0, ..late.clone() };
-            assert_eq!(cause(&vec![uncounted; 10]), None, "nothing was delayed here");
-            let sooner = Call { gathering_ns: 29_000_000, ..late };
-            assert_eq!(cause(&vec![sooner; 10]), None, "no round trip after it");
+            let late = apart(rtt + 40.0, rtt);
+            let sooner = vec![Call { delayed_acks: 0, ..apart(rtt, rtt) }; 5];
+            let told = |calls: &[Call], controls: &[Call]| {
+                let stalls = Stalls::of(calls, controls, None);
+                (stalls.held_there, stalls.cause())
+            };
+            let calls = vec![late.clone(); 10];
+            assert_eq!(told(&calls, &sooner), (10, Some(Cause::DelayedAckHere)), "{rtt}");
+            assert_eq!(told(&calls, &calls[..5]), (0, None), "{rtt}: it is as late anyway");
+            assert_eq!(told(&calls, &[]), (0, Some(Cause::Unknown)), "{rtt}: nobody tried");
+            let uncounted = vec![Call { delayed_acks: 0, ..late.clone() }; 10];
+            assert_eq!(told(&uncounted, &sooner), (0, None), "nothing was delayed here");
+            let steady = vec![Call { gap_ns: 29_000_000, ..late.clone() }; 10];
+            assert_eq!(told(&steady, &sooner), (0, None), "bytes kept coming");
+            let word = word(0, 0).map(|word| Word { held_never: true, ..word });
+            let nodelay = vec![Call { word, ..late.clone() }; 10];
+            assert_eq!(told(&nodelay, &sooner), (0, None), "the server says that it holds nothing");
+            let more = [vec![late; 9], vec![apart(rtt + 400.0, rtt)]].concat();
+            assert_eq!(told(&more, &sooner).0, 9, "no ACK is delayed for so long");
         }
     }
 
@@ -520,8 +599,8 @@ mod tests {
         let calls = vec![Call { word: word(0, 20), ..call(50.0, 5.0) }; 30];
         assert_eq!(cause(&calls), None, "less than half of it");
         let silent = vec![call(50.0, 5.0); 30];
-        assert_eq!(Stalls::of(&silent, Some(5_000_000)).cause(), Some(Cause::Slow));
-        assert_eq!(Stalls::of(&silent, Some(40_000_000)).cause(), None);
-        assert_eq!(Stalls::of(&silent[..5], Some(5_000_000)).cause(), None, "too few to tell");
+        assert_eq!(Stalls::of(&silent, &[], Some(5_000_000)).cause(), Some(Cause::Slow));
+        assert_eq!(Stalls::of(&silent, &[], Some(40_000_000)).cause(), None);
+        assert_eq!(Stalls::of(&silent[..5], &[], Some(5_000_000)).cause(), None, "too few to tell");
     }
 }

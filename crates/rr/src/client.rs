@@ -84,13 +84,15 @@ pub struct Call {
     pub last_sent_ms: u32,
     /// From the first part of the reply to its last, in nanoseconds.
     pub gathering_ns: u64,
+    /// The longest time between two parts of the reply, in nanoseconds.
+    pub gap_ns: u64,
     /// ACKs whose delay was over on this host during the call; looked at only where the call took long enough for one.
     pub delayed_acks: u64,
     /// Retransmission timers and loss probes that this host saw run out meanwhile; none where it does not count them.
     pub timers: Option<u64>,
     /// The reply was there before the request had arrived whole: a part of the request was unacknowledged, or not even sent.
     pub early: bool,
-    /// What the server says of the call.
+    /// What the server says of the call, if it can be true.
     pub word: Option<Word>,
     /// Milliseconds since the last acknowledgement when the reply was there (`tcpi_last_ack_recv`).
     pub last_ack_ms: u32,
@@ -119,6 +121,8 @@ pub struct Caller {
     again: (u32, u32),
     counted: Option<Counters>,
     handshake_ns: Option<u64>,
+    /// The ACK of each part of a reply is sent at once.
+    ack_at_once: bool,
 }
 
 impl Caller {
@@ -145,6 +149,7 @@ impl Caller {
             again: (0, 0),
             counted: None,
             handshake_ns: None,
+            ack_at_once: false,
         })
     }
 
@@ -211,10 +216,11 @@ impl Caller {
             window: waiting.as_ref().map_or(0, |i| i.snd_cwnd),
             last_sent_ms: after.as_ref().map_or(0, |i| i.last_data_sent),
             gathering_ns: read.map_or(0, |r| end_ns.saturating_sub(r.first_ns)),
+            gap_ns: read.map_or(0, |r| r.gap_ns),
             delayed_acks: counted.map_or(0, |c| c.delayed_acks),
             timers: counted.map(|c| c.timeouts + c.loss_probes),
             early: answered_before || read.is_some() && after.as_ref().is_some_and(unheard),
-            word: read.and_then(|r| r.word),
+            word: read.and_then(|r| r.word).filter(|word| word.fits(took_ns)),
             last_ack_ms: after.as_ref().map_or(0, |i| i.last_ack_recv),
             ato_us: after.as_ref().map_or(0, |i| i.ato),
             min_rtt_us: after.as_ref().and_then(|i| i.min_rtt).filter(|rtt| *rtt != u32::MAX),
@@ -237,6 +243,14 @@ impl Caller {
         let now = Counters::now();
         let before = std::mem::replace(&mut self.counted, now);
         now.zip(before).map(|(now, before)| now.since(before))
+    }
+
+    /// A call in which this end delays no ACK of a reply's parts; all else is as in the others.
+    pub fn control(&mut self, stop: &Bell) -> Result<Call, RrError> {
+        self.ack_at_once = true;
+        let call = self.call(stop);
+        self.ack_at_once = false;
+        call
     }
 
     fn connect(&mut self, stop: &Bell) -> Result<Stream, RrError> {
@@ -269,10 +283,10 @@ impl Caller {
     }
 
     fn read(&self, stream: &Stream) -> Result<Reply, String> {
-        let rearm = self.shape.quickack == Some(QuickAck::Rearmed);
+        let rearm = self.ack_at_once || self.shape.quickack == Some(QuickAck::Rearmed);
         let size = self.shape.size as usize;
         let mut begin = [0; word::SIZE];
-        let (mut done, mut first_ns) = (0, 0);
+        let (mut done, mut first_ns, mut last_ns, mut gap_ns) = (0, 0, 0, 0);
         while done < size {
             let wanted = begin.len().min(size);
             let got = match begin.get_mut(done..wanted) {
@@ -285,14 +299,19 @@ impl Caller {
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(why(errno)),
             }
+            let now_ns = monotonic_ns();
             if first_ns == 0 {
-                first_ns = monotonic_ns();
+                first_ns = now_ns;
+            } else {
+                gap_ns = now_ns.saturating_sub(last_ns).max(gap_ns);
             }
+            last_ns = now_ns;
             if rearm {
                 quick_ack(stream);
             }
         }
-        Ok(Reply { first_ns, word: Word::read(begin.get(..size.min(begin.len())).unwrap_or(&[])) })
+        let word = Word::read(begin.get(..size.min(begin.len())).unwrap_or(&[]));
+        Ok(Reply { first_ns, gap_ns, word })
     }
 }
 
@@ -301,6 +320,8 @@ impl Caller {
 struct Reply {
     /// When its first part was there.
     first_ns: u64,
+    /// The longest time between two parts.
+    gap_ns: u64,
     word: Option<Word>,
 }
 

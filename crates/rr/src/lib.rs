@@ -3,10 +3,12 @@
 //! ```text
 //!   pure      hello      what a client tells the server first
 //!             word       what the server says of each call
+//!             control    whether calls waited for an ACK of this end: calls in which it comes at once tell
 //!             cause      which calls stalled, why, where the cliff between sizes is, what to change
 //!   kernel    client     one call after the other, with what TCP says of each
 //!             server     answers, within limits
 //!             counters   DelayedACKs and TCPTimeouts of this host
+//!             mended     what a change changed
 //!   both      sweep      a size after the other: a row each
 //!             task       the same as tasks of an experiment
 //! ```
@@ -18,8 +20,10 @@
 pub mod cause;
 pub mod client;
 pub mod cliff;
+pub mod control;
 pub mod counters;
 pub mod hello;
+pub mod mended;
 pub mod server;
 pub mod sweep;
 pub mod task;
@@ -29,6 +33,7 @@ pub use cause::{Cause, Finding, Stalls};
 pub use client::{Call, Caller, Shape};
 pub use cliff::{Cliff, cliffs};
 pub use counters::Counters;
+pub use mended::Mended;
 pub use server::{Limits, Server};
 pub use sweep::{Row, sweep};
 pub use task::{ClientTask, ServerTask};

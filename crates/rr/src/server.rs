@@ -29,6 +29,10 @@ const REST_NS: u64 = 100_000_000;
 /// Bytes of a reply that are written in one call.
 const CHUNK: usize = 64 * 1024;
 
+/// A reply of so many bytes fits into any send buffer (`tcp_wmem`, 16 KiB at first): one write of it ends without waiting, and of one
+/// write Nagle's rule holds nothing (`tcp_minshall_check`, net/ipv4/tcp_output.c: a small segment waits only for an earlier small one).
+const ONE_WRITE: usize = 16 * 1024;
+
 /// The least delay of an ACK on any Linux (`tcp_rto_min_us` lowered to its least).
 const SOONEST_NS: u64 = 5_000_000;
 
@@ -247,6 +251,7 @@ fn answer_calls(
     }
     let piece = piece.clamp(1, CHUNK);
     let mut reply = vec![b'a'; (hello.reply as usize).min(piece)];
+    let one_write = hello.reply as usize <= reply.len().min(ONE_WRITE);
     loop {
         let mut left = hello.request as usize;
         let mut parts = Gathered::default();
@@ -260,7 +265,7 @@ fn answer_calls(
             }
         }
         if let Some(first) = reply.first_chunk_mut::<{ word::SIZE }>() {
-            *first = parts.word().write();
+            *first = parts.word(hello.nodelay || one_write).write();
         }
         let mut left = hello.reply as usize;
         while left > 0 {
@@ -297,7 +302,7 @@ impl Gathered {
         }
     }
 
-    fn word(&self) -> Word {
+    fn word(&self, held_never: bool) -> Word {
         let gathering_ns = self.last_ns.saturating_sub(self.first_ns);
         let delayed_acks = match self.before {
             _ if gathering_ns < SOONEST_NS => Some(0),
@@ -305,7 +310,8 @@ impl Gathered {
                 .map(|now| u32::try_from(now.since(before).delayed_acks).unwrap_or(u32::MAX - 1)),
             None => None,
         };
-        Word { own_ns: monotonic_ns().saturating_sub(self.last_ns), gathering_ns, delayed_acks }
+        let own_ns = monotonic_ns().saturating_sub(self.last_ns);
+        Word { own_ns, gathering_ns, delayed_acks, held_never }
     }
 }
 

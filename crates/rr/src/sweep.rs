@@ -4,7 +4,9 @@ use crate::RrError;
 use crate::cause::{Finding, Stalls};
 use crate::client::{Call, Caller, Shape};
 use crate::cliff::Times;
+use crate::control::{Controls, LOOKS, Verdict};
 use crate::counters::Counters;
+use quell_model::task::QuickAck;
 use quell_stats::{quantile, summary};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
@@ -36,6 +38,9 @@ pub struct Row {
     pub counted: Option<Counters>,
     /// Why calls stalled, and what to change.
     pub finding: Option<Finding>,
+    /// How long each call took.
+    #[serde(skip)]
+    pub(crate) times_ms: Vec<f64>,
 }
 
 impl Row {
@@ -67,17 +72,18 @@ pub struct Latency {
 impl Row {
     /// What calls of one size showed that took `span_ns` in all.
     ///
-    /// `handshake_ns` is what the connection's handshake took, where calls are not connections themselves.
+    /// `controls` are calls after them in which this end sent its ACKs at once; `handshake_ns` is what the connection's handshake took, where calls are not connections themselves.
     pub fn of(
         size: u32,
         calls: &[Call],
+        controls: &[Call],
         span_ns: u64,
         counted: Option<Counters>,
         handshake_ns: Option<u64>,
     ) -> Self {
         let times: Vec<f64> =
             calls.iter().filter_map(|c| Some(c.latency_ns? as f64 / 1e6)).collect();
-        let stalls = Stalls::of(calls, handshake_ns);
+        let stalls = Stalls::of(calls, controls, handshake_ns);
         let made = calls.len() as u64;
         Self {
             size,
@@ -96,8 +102,26 @@ impl Row {
             finding: Finding::of(&stalls, made, counted),
             stalls,
             counted,
+            times_ms: times,
         }
     }
+}
+
+/// Calls in which this end sends its ACKs at once, where some of the others may have waited for one: as many as it takes to tell.
+fn controls(caller: &mut Caller, made: &[Call], stop: &Bell) -> Vec<Call> {
+    let mut controls = Vec::new();
+    for (enough, _) in LOOKS {
+        let open = made.iter().any(Call::may_be_held_there)
+            && Controls::of(made, &controls).verdict == Verdict::Unknown;
+        while open && controls.len() < enough && !stop.rings() {
+            match caller.control(stop) {
+                Ok(call) if call.lost.is_none() => controls.push(call),
+                // What was asked for is measured; that it can't be explained now is said.
+                _ => return controls,
+            }
+        }
+    }
+    controls
 }
 
 /// Makes `calls` calls of one shape, with a secret where the server wants one. Errors when the server can't be reached.
@@ -122,5 +146,10 @@ pub fn sweep(
     }
     let span_ns = monotonic_ns().saturating_sub(start_ns);
     let counted = Counters::now().zip(before).map(|(now, before)| now.since(before));
-    Ok(Row::of(shape.size, &made, span_ns, counted, handshake_ns))
+    let controls = match shape.quickack {
+        // They are that themselves.
+        Some(QuickAck::Rearmed) => made.clone(),
+        _ => controls(&mut caller, &made, stop),
+    };
+    Ok(Row::of(shape.size, &made, &controls, span_ns, counted, handshake_ns))
 }

@@ -1,14 +1,15 @@
 //! What a server says of a call, in the first 32 bytes of a reply that has as many:
 //!
 //! ```text
-//!    0          8                  16             24              28     32
-//!   ┌──────────┬──────────────────┬──────────────┬───────────────┬──────┐
-//!   │ QUELLRRT │ own time, ns     │ gathering, ns│ delayed ACKs  │ zero │   big endian
-//!   └──────────┴──────────────────┴──────────────┴───────────────┴──────┘
+//!    0          8                  16             24              28            32
+//!   ┌──────────┬──────────────────┬──────────────┬───────────────┬─────────────┐
+//!   │ QUELLRRT │ own time, ns     │ gathering, ns│ delayed ACKs  │ held never  │   big endian
+//!   └──────────┴──────────────────┴──────────────┴───────────────┴─────────────┘
 //! ```
 //!
 //! Own time goes from the request's last byte to the reply, gathering from its first byte to its last. Delayed ACKs are those
-//! that the server's host sent meanwhile; 2³² - 1 says that it does not know. Only differences of one clock, so that clocks need not agree.
+//! that the server's host sent meanwhile; 2³² - 1 says that it does not know. Held never is 1 where no
+//! part of the reply can be held for an ACK by Nagle's rule: `TCP_NODELAY` is set, or it is one write. Only differences of one clock, so that clocks need not agree.
 
 /// Its size.
 pub const SIZE: usize = 32;
@@ -24,9 +25,17 @@ pub struct Word {
     pub gathering_ns: u64,
     /// ACKs whose delay was over meanwhile on its host (`DelayedACKs`), if it knows.
     pub delayed_acks: Option<u32>,
+    /// Nagle's rule can hold no part of the reply: `TCP_NODELAY` is set, or it is one write.
+    pub held_never: bool,
 }
 
 impl Word {
+    /// Whether it can be true of a call that took so long. Clocks of two hosts differ by less than a thousandth.
+    pub fn fits(&self, took_ns: u64) -> bool {
+        let told_ns = self.own_ns.saturating_add(self.gathering_ns);
+        told_ns <= took_ns.saturating_add(took_ns / 1000)
+    }
+
     /// As bytes.
     pub fn write(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
@@ -34,6 +43,7 @@ impl Word {
         bytes[8..16].copy_from_slice(&self.own_ns.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.gathering_ns.to_be_bytes());
         bytes[24..28].copy_from_slice(&self.delayed_acks.unwrap_or(u32::MAX).to_be_bytes());
+        bytes[28..].copy_from_slice(&u32::from(self.held_never).to_be_bytes());
         bytes
     }
 
@@ -45,10 +55,12 @@ impl Word {
         };
         let both = long(24)?;
         let delayed = u32::try_from(both >> 32).ok().filter(|n| *n != u32::MAX);
-        (bytes[..8] == *MAGIC && both & u64::from(u32::MAX) == 0).then_some(Self {
+        let held = both & u64::from(u32::MAX);
+        (bytes[..8] == *MAGIC && held <= 1).then_some(Self {
             own_ns: long(8)?,
             gathering_ns: long(16)?,
             delayed_acks: delayed,
+            held_never: held == 1,
         })
     }
 }
@@ -58,9 +70,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_word_of_more_time_than_the_call_took_is_not_true() {
+        let word = Word { own_ns: 30, gathering_ns: 10, delayed_acks: None, held_never: false };
+        assert!(word.fits(40) && !word.fits(39));
+        assert!(!Word { own_ns: u64::MAX, ..word }.fits(1_000_000_000));
+    }
+
+    #[test]
     fn a_word_comes_out_as_it_went_in_and_a_plain_reply_has_none() {
         for delayed_acks in [None, Some(0), Some(7)] {
-            let word = Word { own_ns: 1, gathering_ns: u64::MAX, delayed_acks };
+            let held_never = delayed_acks.is_none();
+            let word = Word { own_ns: 1, gathering_ns: u64::MAX, delayed_acks, held_never };
             assert_eq!(Word::read(&word.write()), Some(word));
             assert_eq!(Word::read(&word.write()[..31]), None);
         }

@@ -141,17 +141,20 @@ fn rr_each(line: &str, kind: &str, runs: &[&str]) -> Vec<Value> {
     said
 }
 
-/// A server that is none of Quell's, run by [`rr_each`] in the lab: it says nothing of its time, and `twice` writes each reply in two
-/// pieces, `slow` thinks for 50 ms, `early` answers a call more than it was asked.
+/// A server that is none of Quell's, run by [`rr_each`] in the lab: it says nothing of its time, `plain` answers, `twice` writes each reply in two
+/// pieces, `slow` thinks for 50 ms, `pauses` for 60 ms between two pieces that it sends at once, `steady` writes a byte each 3 ms, `early` answers a call more than it was asked.
 #[test]
 #[ignore = "a program for other tests"]
 fn another_server() {
     use std::io::{Read, Write};
-    let kinds = ["twice", "slow", "early"];
+    let kinds = ["plain", "twice", "slow", "early", "pauses", "steady"];
     let Some(kind) = std::env::args().find(|a| kinds.contains(&a.as_str())) else { return };
     let listener = std::net::TcpListener::bind("0.0.0.0:5202").expect("a free port");
     for stream in listener.incoming() {
         let mut stream = stream.expect("a client");
+        if kind == "pauses" {
+            stream.set_nodelay(true).expect("an option of TCP");
+        }
         let mut hello = [0; 32];
         if stream.read_exact(&mut hello).is_err() {
             continue;
@@ -165,10 +168,18 @@ fn another_server() {
             if kind == "slow" {
                 std::thread::sleep(std::time::Duration::from_millis(50));
             }
-            let half = if kind == "twice" { reply.len() / 2 } else { reply.len() };
-            let sent =
-                stream.write_all(&reply[..half]).and_then(|()| stream.write_all(&reply[half..]));
-            if sent.is_err() {
+            let (pieces, pause_ms) = match kind.as_str() {
+                "twice" => (2, 0),
+                "pauses" => (2, 60),
+                "steady" => (reply.len(), 3),
+                _ => (1, 0),
+            };
+            let sent = reply.chunks(reply.len().div_ceil(pieces)).enumerate().all(|(at, piece)| {
+                let pause = if at > 0 { pause_ms } else { 0 };
+                std::thread::sleep(std::time::Duration::from_millis(pause));
+                stream.write_all(piece).is_ok()
+            });
+            if !sent {
                 break;
             }
         }
@@ -210,6 +221,62 @@ fn stalls_are_found_on_paths_of_any_length_and_jitter_is_none() {
                 assert_eq!(rows[calm]["finding"], Value::Null, "{story}");
             }
         }
+    }
+}
+
+#[test]
+fn a_reply_that_takes_long_on_a_slow_line_was_not_held() {
+    let slow = "both = { rate = \"64kbit\", delay = \"20ms\" }";
+    let runs =
+        ["quickack", "nodelay"].map(|fix| format!("{{b}} --sizes 4096 --calls 10 --fix {fix}"));
+    let second = "both = { rate = \"250kbit\", delay = \"5ms\" }";
+    let larger = "{b} --sizes 65536 --calls 10";
+    let mut said = rr_each(slow, "twice", &runs.each_ref().map(String::as_str));
+    for said in &said {
+        for when in ["before", "after"] {
+            let row = &said[when]["rows"][0];
+            // Three full segments and a small one each way, an ACK each way, and the delay of the line.
+            near(row["latency_ms"]["p50"].as_f64().expect("replies"), 1130.0, 1e-3);
+        }
+        assert_eq!(said["mended"], Value::Array(Vec::new()), "{said:#}");
+    }
+    said.extend(rr_each(second, "twice", &[larger]));
+    for said in &said {
+        for row in ["before", "after"].iter().filter_map(|when| said[when]["rows"].get(0)) {
+            assert_eq!(
+                (&row["stalls"]["count"], &row["finding"]),
+                (&0.into(), &Value::Null),
+                "{said:#}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_server_whose_program_takes_its_time_between_two_writes_holds_nothing() {
+    for kind in ["pauses", "steady"] {
+        for rtt in [0, 20] {
+            let calls = "{b}:5202 --sizes 64 --calls 10";
+            let said =
+                rr_each(&line(rtt, false), kind, &[calls, &format!("{calls} --fix quickack")]);
+            for said in &said {
+                let row = &said["before"]["rows"][0];
+                assert!(row["latency_ms"]["p50"].as_f64().expect("replies") > 60.0, "{said:#}");
+                assert_eq!(row["stalls"]["count"], 0, "{kind}, {rtt} ms: {said:#}");
+                assert_eq!(row["finding"], Value::Null, "{kind}, {rtt} ms: {said:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fix_that_changes_nothing_is_told_from_one_that_does() {
+    // That server does not care what `quell rr` asks of it.
+    let stalls = "{b}:5202 --pattern write-write-read --sizes 64 --calls 30 --fix";
+    let runs = ["quickack", "nodelay"].map(|fix| format!("{stalls} {fix}"));
+    let said = rr_each(&line(5, false), "plain", &runs.each_ref().map(String::as_str));
+    for (said, mended) in said.iter().zip(["nothing", "all"]) {
+        assert_eq!(said["mended"][0]["mended"], mended, "{said:#}");
     }
 }
 

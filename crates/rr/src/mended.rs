@@ -1,0 +1,71 @@
+//! What a change changed for calls that waited. Pure.
+//!
+//! A cure that leaves as many calls as slow as the ones that stalled has refuted their cause, whatever the evidence was.
+
+use crate::sweep::Row;
+use serde::Serialize;
+
+/// Chance of being wrong that is put up with.
+const CHANCE: f64 = 0.05;
+
+/// The least delay of any cause: what a call that waited no more is faster by.
+const LEAST_MS: f64 = crate::control::LEAST_DELAY_MS;
+
+/// What a change did to calls of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mended {
+    /// No call is as slow as those that waited.
+    All,
+    /// Fewer are.
+    Some,
+    /// As many are: the change had nothing to do with what they waited for.
+    Nothing,
+    /// Too few calls waited to tell.
+    Unknown,
+}
+
+impl Mended {
+    /// Of the calls of one size before and after a change; none where none waited before.
+    pub fn of(before: &Row, after: &Row) -> Option<Self> {
+        let waited = before.stalls.waited_ms? - LEAST_MS;
+        let slow = |row: &Row| row.times_ms.iter().filter(|ms| **ms >= waited).count();
+        let (a, b) = (slow(before), slow(after));
+        let fewer = chance_of_fewer(a, before.times_ms.len(), b, after.times_ms.len()) <= CHANCE;
+        Some(match b {
+            0 if fewer => Self::All,
+            0 => Self::Unknown,
+            _ if fewer => Self::Some,
+            _ => Self::Nothing,
+        })
+    }
+}
+
+/// The chance that at most `b` of the `a + b` slow ones among `n + m` calls are among the `m`, if where they are is chance (Fisher's exact
+/// test).
+fn chance_of_fewer(a: usize, n: usize, b: usize, m: usize) -> f64 {
+    let ways = |n: usize, k: usize| -> f64 {
+        (0..k).map(|i| ((n - i) as f64 / (k - i) as f64).ln()).sum::<f64>()
+    };
+    let slow = a + b;
+    let all = ways(n + m, slow);
+    let chance = |b: usize| match slow - b {
+        a if a > n || b > m => 0.0,
+        a => (ways(n, a) + ways(m, b) - all).exp(),
+    };
+    (0..=b).map(chance).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_slow_calls_after_as_before_are_no_change() {
+        assert!(chance_of_fewer(30, 30, 30, 30) > 0.99);
+        assert!(chance_of_fewer(30, 30, 29, 30) > 0.05, "one of them by chance");
+        assert!(chance_of_fewer(30, 30, 0, 30) < 1e-9);
+        assert!(chance_of_fewer(5, 5, 0, 5) < 0.05);
+        assert!(chance_of_fewer(1, 5, 0, 5) > 0.05, "one in five is too few");
+    }
+}
