@@ -72,7 +72,7 @@ pub enum Command {
         /// Which figure; without it, they are listed
         #[arg(long)]
         figure: Option<String>,
-        /// Only this stream (repeatable)
+        /// Only this stream (repeatable: all that are named are shown)
         #[arg(long = "stream", value_name = "STREAM")]
         streams: Vec<String>,
         /// File to write: .png or .svg

@@ -3,6 +3,7 @@
 use crate::args::{Run as RunArgs, RunName};
 use crate::failure::Failure;
 use crate::progress::words;
+use quell_chart::Figure;
 use quell_experiment::expect::{Claim, Evidence, Measured, Metric, Source};
 use quell_experiment::nearest;
 use quell_experiment::run::{Finished, STOPPED};
@@ -488,8 +489,8 @@ pub fn plot(
         Failure::usage("say where to write the figure: -o FILE.png or -o FILE.svg")
     })?;
     let format = Format::of(output)?;
-    let run = figures::only(read_named(name)?, streams).map_err(Failure::usage)?;
-    draw(&run, wanted, output, format)?;
+    let figure = figures::figure_of(read_named(name)?, wanted, streams).map_err(Failure::usage)?;
+    write_figure(&figure, output, format)?;
     println!("{}", output.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -520,6 +521,10 @@ impl Format {
 /// Draws a figure of a run into a file.
 pub fn draw(run: &Run, figure: &str, output: &Path, format: Format) -> Result<(), Failure> {
     let figure = figures::figure(run, figure).map_err(Failure::usage)?;
+    write_figure(&figure, output, format)
+}
+
+fn write_figure(figure: &Figure, output: &Path, format: Format) -> Result<(), Failure> {
     let bytes = match format {
         Format::Png => figure.png(2.0).map_err(Failure::system)?,
         Format::Svg => figure.svg().into_bytes(),

@@ -56,6 +56,32 @@ fn an_unmodified_iperf3_measures_tcp_in_every_direction() {
 }
 
 #[test]
+fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
+    let served = Served::new(&[]);
+    let port = served.at.port().to_string();
+    let desk = Desk::new();
+    for streams in ["1", "2"] {
+        let flow = ["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "-P", streams];
+        desk.quell(&[&flow[..], &["--bidir", "--save"]].concat()).fine();
+        let shown: Value =
+            serde_json::from_str(&desk.quell(&["show", "--json"]).fine()).expect("it is JSON");
+        let rows = shown["results"].as_array().expect("rows");
+        let flows: Vec<_> = rows.iter().filter(|r| r["goodput_mbps"].is_number()).collect();
+        assert_eq!(flows.len(), if streams == "1" { 2 } else { 4 }, "{shown:#}");
+        for flow in flows {
+            let (name, way) = (flow["stream"].as_str().unwrap(), flow["way"].as_str());
+            assert!(way.is_some_and(|way| name.starts_with(way)), "{flow:#}");
+            assert!(flow["share"].is_number(), "{flow:#}");
+        }
+        desk.quell(&["plot", "--figure", "goodput-time", "-o", "g.svg"]).fine();
+        let svg = std::fs::read_to_string(desk.path("g.svg")).expect("it was written");
+        let panels = svg.matches(">up<").count().min(svg.matches(">down<").count());
+        // Streams have the names of their ways where there is one each way, and stand in the legend.
+        assert_eq!(panels, if streams == "1" { 2 } else { 1 }, "a panel each way: {svg}");
+    }
+}
+
+#[test]
 fn the_client_is_told_what_the_server_saw() {
     if lacks_iperf3() {
         return;

@@ -6,7 +6,7 @@ mod gaps;
 mod goodput;
 mod rtt;
 
-use crate::analysis::series::Part;
+use crate::analysis::series::{Part, Which};
 use crate::analysis::timeline::Change;
 use quell_chart::{Axis, Figure, Mark};
 use quell_model::Manifest;
@@ -24,9 +24,18 @@ pub struct Name {
 /// A figure with data in it, or one that says why there is none.
 type Made = Result<Figure, Box<Figure>>;
 
+/// What a figure is of.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    run: &'a Run,
+    which: Which,
+}
+
 struct Entry {
     name: Name,
-    make: fn(&Run, Shape) -> Made,
+    make: fn(Subject, Shape) -> Made,
+    /// The names of the streams that it shows; none where it shows something else.
+    streams: Option<fn(Subject) -> Vec<String>>,
 }
 
 /// For which width a figure is laid out.
@@ -56,24 +65,55 @@ impl Shape {
     }
 }
 
-const fn entry(name: &'static str, shows: &'static str, make: fn(&Run, Shape) -> Made) -> Entry {
-    Entry { name: Name { name, shows }, make }
+const fn entry(
+    name: &'static str,
+    shows: &'static str,
+    make: fn(Subject, Shape) -> Made,
+    streams: Option<fn(Subject) -> Vec<String>>,
+) -> Entry {
+    Entry { name: Name { name, shows }, make, streams }
 }
 
 /// All figures, in the order of the page.
 const ALL: [Entry; 8] = [
-    entry("rtt-time", "round-trip time over time, by scenario, as lines", rtt::lines),
-    entry("rtt-scatter", "round-trip time over time, by scenario, one dot a packet", rtt::scatter),
+    entry(
+        "rtt-time",
+        "round-trip time over time, by scenario, as lines",
+        rtt::lines,
+        Some(rtt::streams_of),
+    ),
+    entry(
+        "rtt-scatter",
+        "round-trip time over time, by scenario, one dot a packet",
+        rtt::scatter,
+        Some(rtt::streams_of),
+    ),
     entry(
         "rtt-averages",
         "mean round-trip time with its deviation, and loss, by stream",
         averages::figure,
+        Some(rtt::streams_of),
     ),
-    entry("rtt-cdf", "distribution of the round-trip time", rtt::distribution),
-    entry("rtt-box", "round-trip time by scenario, as boxes", rtt::boxes),
-    entry("goodput-time", "goodput over time, stacked by flow", goodput::figure),
-    entry("queue-backlog", "bytes waiting in queues over time", backlog::figure),
-    entry("jitter-gap", "variation of delay, and time between arrivals", gaps::figure),
+    entry(
+        "rtt-cdf",
+        "distribution of the round-trip time",
+        rtt::distribution,
+        Some(rtt::streams_of),
+    ),
+    entry("rtt-box", "round-trip time by scenario, as boxes", rtt::boxes, Some(rtt::streams_of)),
+    entry(
+        "goodput-time",
+        "goodput over time, stacked by flow, a panel each way",
+        goodput::figure,
+        Some(goodput::streams_of),
+    ),
+    entry("queue-backlog", "bytes waiting in queues over time", backlog::figure, None),
+    entry(
+        "jitter-gap",
+        "jitter packet by packet, and time between arrivals",
+        gaps::figure,
+        Some(gaps::streams_of),
+    ),
 ];
 
 /// The names of all figures.
@@ -104,26 +144,60 @@ fn list() -> String {
 /// # Errors
 /// When there is no figure of that name; the answer lists those that there are.
 pub fn figure(run: &Run, name: &str) -> Result<Figure, UnknownFigure> {
+    let subject = Subject { run, which: Which::Usual };
+    Ok((known(name)?.make)(subject, Shape::Wide).unwrap_or_else(|empty| *empty))
+}
+
+fn known(name: &str) -> Result<&'static Entry, UnknownFigure> {
     let entry = ALL.iter().find(|e| e.name.name == name);
-    let entry = entry.ok_or_else(|| UnknownFigure { name: name.to_owned() })?;
-    Ok((entry.make)(run, Shape::Wide).unwrap_or_else(|empty| *empty))
+    entry.ok_or_else(|| UnknownFigure { name: name.to_owned() })
 }
 
-/// There is no stream of this name.
+/// Why there is no figure of the streams that were named.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no stream {name:?} in this run; there are {}", known.join(", "))]
-pub struct UnknownStream {
-    /// What was asked for.
-    pub name: String,
-    /// The run's streams.
-    pub known: Vec<String>,
+pub enum NoFigure {
+    /// There is no figure of this name.
+    #[error(transparent)]
+    Unknown(#[from] UnknownFigure),
+    /// There is no stream of this name.
+    #[error("there is no stream {name:?} in this run; there are {}", known.join(", "))]
+    UnknownStream {
+        /// What was asked for.
+        name: String,
+        /// The run's streams.
+        known: Vec<String>,
+    },
+    /// The figure has no place for a stream.
+    #[error(
+        "{figure} can't show the stream {name:?}: it has nothing of what the figure shows{}",
+        beside(shown)
+    )]
+    NotShown {
+        /// The figure.
+        figure: String,
+        /// The stream.
+        name: String,
+        /// Those of the named streams that it can show.
+        shown: Vec<String>,
+    },
 }
 
-/// The run with these streams alone (queues stay), for a figure of them; as it is where none is named.
+fn beside(shown: &[String]) -> String {
+    match shown {
+        [] => String::new(),
+        shown => format!(", or not beside {}, which it can show", shown.join(", ")),
+    }
+}
+
+/// A figure of these streams alone, all of them (queues stay); the usual one where none is named.
 ///
 /// # Errors
-/// When it has no stream of a name.
-pub fn only(mut run: Run, streams: &[String]) -> Result<Run, UnknownStream> {
+/// When there is no figure of that name, no stream of a name, or the figure would leave out a stream that was named.
+pub fn figure_of(mut run: Run, name: &str, streams: &[String]) -> Result<Figure, NoFigure> {
+    if streams.is_empty() {
+        return Ok(figure(&run, name)?);
+    }
+    let entry = known(name)?;
     let mut known: Vec<String> = Vec::new();
     for cell in &run.cells {
         let names = cell.echoes.iter().map(|s| &s.stream);
@@ -134,20 +208,26 @@ pub fn only(mut run: Run, streams: &[String]) -> Result<Run, UnknownStream> {
         }
     }
     if let Some(name) = streams.iter().find(|name| !known.contains(name)) {
-        return Err(UnknownStream { name: name.clone(), known });
+        return Err(NoFigure::UnknownStream { name: name.clone(), known });
     }
-    if !streams.is_empty() {
-        for cell in &mut run.cells {
-            cell.echoes.retain(|s| streams.contains(&s.stream));
-            cell.flows.retain(|f| streams.contains(&f.stream));
-        }
+    for cell in &mut run.cells {
+        cell.echoes.retain(|s| streams.contains(&s.stream));
+        cell.flows.retain(|f| streams.contains(&f.stream));
     }
-    Ok(run)
+    let subject = Subject { run: &run, which: Which::Named };
+    if let Some(shown) = entry.streams.map(|of| of(subject))
+        && let Some(name) = streams.iter().find(|name| !shown.contains(name))
+    {
+        let (figure, name) = (entry.name.name.to_owned(), name.clone());
+        return Err(NoFigure::NotShown { figure, name, shown });
+    }
+    Ok((entry.make)(subject, Shape::Wide).unwrap_or_else(|empty| *empty))
 }
 
 /// The figures for which a run has data, with their names, in the order of the page.
 pub fn present(run: &Run, shape: Shape) -> impl Iterator<Item = (Name, Figure)> {
-    ALL.iter().filter_map(move |e| Some((e.name, (e.make)(run, shape).ok()?)))
+    let subject = Subject { run, which: Which::Usual };
+    ALL.iter().filter_map(move |e| Some((e.name, (e.make)(subject, shape).ok()?)))
 }
 
 /// The small print of a figure: which run it shows.
@@ -186,4 +266,42 @@ fn part_axis<T>(part: &Part<T>) -> Axis {
 /// The name of a series: the scenario, and the stream where there are several.
 fn series_name(scenario: &str, stream: &str, several: bool) -> String {
     if several { format!("{scenario}: {stream}") } else { scenario.to_owned() }
+}
+
+/// Names, each once, in order of appearance.
+fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::new();
+    for name in names {
+        if !distinct.contains(name) {
+            distinct.push(name.clone());
+        }
+    }
+    distinct
+}
+
+/// The names of the streams that a figure shows, few of many.
+fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    const NAMED: usize = 4;
+    let mut names = distinct(names);
+    let more = if names.len() > NAMED { " …" } else { "" };
+    names.truncate(NAMED);
+    names.join(", ") + more
+}
+
+/// The mark of what stands for a minority of packets, behind its name; nothing for others.
+fn mark(minority: Option<f64>) -> &'static str {
+    if minority.is_some() { " *" } else { "" }
+}
+
+/// The small print of such marks: of which streams the times are those of few packets.
+fn of_few(streams: impl Iterator<Item = (String, Option<f64>)>) -> String {
+    let few = streams.filter_map(|(name, part)| Some(format!("{name} {:.1} %", part? * 100.0)));
+    let few: Vec<String> = few.collect();
+    match &few[..] {
+        [] => String::new(),
+        few => format!(
+            " * Times of fewer than half of the packets, those that were answered: {}; of the rest nobody knows them.",
+            few.join(", ")
+        ),
+    }
 }

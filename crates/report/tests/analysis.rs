@@ -5,8 +5,9 @@ mod common;
 
 use common::{MS, SECOND, echo, flow, flows, home_link, on_ways, packets, pings, run, steady};
 use quell_model::{CellStatus, EchoStatus};
+use quell_report::analysis::series::Which;
 use quell_report::analysis::{EchoResult, FlowResult, OwnTime, Results, Summary, Transit, series};
-use quell_store::{CellData, FactLine};
+use quell_store::{CellData, FactLine, Run};
 
 fn near(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
@@ -37,6 +38,35 @@ fn three_of_a_hundred_packets_are_lost() {
     near(found.up_ms.unwrap().p50, 20.0);
     near(found.down_ms.unwrap().p50, 10.0);
     near(found.jitter_up_ms.unwrap(), 0.0);
+}
+
+/// A queue drains while every second packet is lost: of consecutive numbers few pairs are left, and those only fall.
+#[test]
+fn the_jitter_that_is_drawn_is_of_the_pairs_of_the_tables_jitter() {
+    let delays: Vec<_> = (0..200)
+        .map(|n| (n % 2 == 0 || n % 40 == 1).then(|| (100.0 + ((n * 37) % 50) as f64, 10.0)))
+        .collect();
+    let mut run = run(vec![("s", "udp", 0, echo("udp", packets(&delays)))]);
+    let table = |run: &Run| Results::from(run).rows[0].echo().unwrap().jitter_ms().unwrap();
+    let drawn = |run: &Run| {
+        let gaps = &series::gaps(run, Which::Usual)[0];
+        let middles = gaps.changes.edges.windows(2).map(|e| (e[0] + e[1]) / 2.0);
+        let mean: f64 = middles.zip(&gaps.changes.shares).map(|(at, share)| at.abs() * share).sum();
+        let bin = gaps.changes.edges[1] - gaps.changes.edges[0];
+        (mean, bin)
+    };
+    let (mean, bin) = drawn(&run);
+    assert!((mean - table(&run)).abs() < bin, "{mean} is not {}", table(&run));
+    // By clocks that are apart and drift, both are corrected alike.
+    let samples = &mut run.cells[0].echoes[0].samples;
+    for s in samples.iter_mut() {
+        let off = 5_000_000_000 + s.t_ns / 10;
+        (s.up_ns, s.down_ns) = (s.up_ns.map(|ns| ns + off), s.down_ns.map(|ns| ns - off));
+    }
+    let (when, key) = ("after".to_owned(), "stream/udp/clocks".to_owned());
+    run.cells[0].facts.push(FactLine { when, key, value: "apart".into() });
+    let (mean, bin) = drawn(&run);
+    assert!((mean - table(&run)).abs() < bin, "{mean} is not {}", table(&run));
 }
 
 #[test]
@@ -335,7 +365,7 @@ fn goodput_over_time_puts_scenarios_one_after_the_other() {
 
 #[test]
 fn a_distribution_ends_below_one_where_packets_were_lost() {
-    let delays = series::delays(&home_link(1));
+    let delays = series::delays(&home_link(1), Which::Usual);
     let end = |scenario: usize| delays[scenario].streams[0].distribution.last().unwrap().1;
     near(end(0), 1.0);
     near(end(1), 0.95);
@@ -349,7 +379,7 @@ fn a_million_packets_are_thinned_and_keep_their_extremes() {
     delays[55_555] = Some((999.0, 0.0));
     delays[77_777] = None;
     let run = run(vec![("s", "ping", 0, echo("ping", pings(&delays)))]);
-    let stream = &series::delays(&run)[0].streams[0];
+    let stream = &series::delays(&run, Which::Usual)[0].streams[0];
     assert!(stream.over_time.len() <= 2100);
     assert!(stream.over_time.iter().any(|(_, rtt)| *rtt == Some(999.0)));
     assert!(stream.over_time.iter().any(|(_, rtt)| rtt.is_none()));

@@ -221,6 +221,77 @@ fn flows_of_two_directions_do_not_stand_on_each_other() {
 }
 
 #[test]
+fn a_flow_whose_way_nobody_knows_has_a_panel_that_says_so() {
+    let data = flows(vec![steady("tcp", 2.5, 0), steady("film", 2.0, 0)]);
+    let data = on_ways(data, &[("tcp", "dsl up", None)]);
+    let svg = figures::figure(&run(vec![("s", "tcp", 0, data)]), "goodput-time").unwrap().svg();
+    assert!(svg.contains("dsl up") && svg.contains("way not known"));
+}
+
+/// A ping and a stream with one-way delays in each of two scenarios; in the second, of `answered` of 100 packets.
+fn two_streams(answered: usize) -> Run {
+    let all: Vec<_> = (0..100).map(|n| Some((20.0 + (n % 7) as f64, 10.0))).collect();
+    let few: Vec<_> = all.iter().enumerate().map(|(n, d)| d.filter(|_| n < answered)).collect();
+    let cell = |delays: &[_]| {
+        let mut data = echo("tick", pings(delays));
+        data.echoes.extend(echo("udp", packets(delays)).echoes);
+        data
+    };
+    run(vec![("calm", "all", 0, cell(&all)), ("flood", "all", 0, cell(&few))])
+}
+
+#[test]
+fn every_figure_names_the_streams_that_it_shows_and_shows_all_that_were_named() {
+    let both = ["tick".to_owned(), "udp".to_owned()];
+    for name in ["rtt-time", "rtt-scatter", "rtt-averages", "rtt-cdf", "rtt-box", "jitter-gap"] {
+        let usual = figures::figure(&two_streams(90), name).unwrap().svg();
+        let own = if name == "jitter-gap" { "udp" } else { "tick" };
+        assert!(usual.contains(own), "{name} does not say that it shows {own}");
+        for stream in &both {
+            let one = figures::figure_of(two_streams(90), name, std::slice::from_ref(stream));
+            let one = one.unwrap().svg();
+            let other = both.iter().find(|b| *b != stream).unwrap();
+            assert!(one.contains(stream.as_str()) && !one.contains(other.as_str()), "{name}");
+        }
+        let svg = figures::figure_of(two_streams(90), name, &both).unwrap().svg();
+        assert!(svg.contains("tick") && svg.contains("udp"), "{name} drops a stream");
+    }
+}
+
+#[test]
+fn a_stream_that_a_figure_would_leave_out_is_refused_by_name() {
+    let refused = |name: &str, streams: &[&str]| {
+        let streams: Vec<String> = streams.iter().map(|s| (*s).to_owned()).collect();
+        figures::figure_of(home_link(1), name, &streams).unwrap_err().to_string()
+    };
+    let found = refused("rtt-time", &["ping", "tcp"]);
+    assert!(found.contains("can't show the stream \"tcp\"") && found.contains("ping"), "{found}");
+    assert!(refused("goodput-time", &["udp"]).contains("\"udp\""));
+    assert!(refused("rtt-time", &["pnig"]).contains("there are udp, ping, tcp"));
+}
+
+#[test]
+fn times_of_a_minority_are_marked_in_boxes_averages_and_jitter() {
+    for name in ["rtt-box", "rtt-averages", "jitter-gap"] {
+        let few = figures::figure(&two_streams(23), name).unwrap().svg();
+        assert!(few.contains("flood *") && few.contains("flood 23.0 %"), "{name}: {few}");
+        assert!(!few.contains("calm *"), "{name}");
+        let most = figures::figure(&two_streams(51), name).unwrap().svg();
+        assert!(!most.contains(" *"), "{name}");
+    }
+}
+
+#[test]
+fn a_scenario_without_two_answers_to_compare_says_so_in_its_place() {
+    for answered in [0, 1] {
+        let svg = figures::figure(&two_streams(answered), "jitter-gap").unwrap().svg();
+        let says = format!("{answered} of 100 packets answered, no two to compare");
+        assert!(svg.contains(&says), "{svg}");
+        assert!(svg.contains("calm: 99 pairs of 100 packets"), "{svg}");
+    }
+}
+
+#[test]
 fn a_figure_of_dots_says_when_it_shows_a_part_of_the_packets() {
     let svg = |count: usize| {
         let delays: Vec<_> = (0..count).map(|n| Some((20.0 + (n % 7) as f64, 0.0))).collect();

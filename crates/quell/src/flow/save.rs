@@ -23,9 +23,15 @@ pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
         },
     };
     let mut keep = Keep::begin(base, &about)?;
+    for (stream, way, back) in ways(outcome) {
+        keep.event(&fact(stream, "way", way))?;
+        if let Some(back) = back {
+            keep.event(&fact(stream, "way-back", back))?;
+        }
+    }
     let parts = outcome.theirs.as_ref().and_then(|theirs| theirs.quell.as_ref());
     for lane in &outcome.lanes {
-        let direction = if lane.sends { "up" } else { "down" };
+        let direction = direction(lane.sends);
         let stream = match plan.streams {
             1 => direction.to_owned(),
             _ => format!("{direction}-{}", lane.id),
@@ -50,6 +56,22 @@ pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
         keep.event(&Event::Echo { stream: quell_flow::latency::STREAM.into(), samples })?;
     }
     keep.finish(outcome.broke.clone())
+}
+
+fn direction(sends: bool) -> &'static str {
+    if sends { "up" } else { "down" }
+}
+
+/// Which way each stream went, and its answers. Between two hosts there are two ways, whatever lines are on them.
+fn ways(outcome: &Outcome) -> Vec<(&'static str, &'static str, Option<&'static str>)> {
+    let lanes = [true, false].into_iter().filter(|up| outcome.lanes.iter().any(|l| l.sends == *up));
+    let flows = lanes.map(|up| (direction(up), direction(up), None));
+    flows.chain([(quell_flow::latency::STREAM, direction(true), Some(direction(false)))]).collect()
+}
+
+fn fact(stream: &str, what: &str, value: &str) -> Event {
+    let key = format!("stream/{stream}/{what}");
+    Event::Fact { when: "before".into(), key, value: value.into() }
 }
 
 fn flow(stream: &str, side: Side, moments: &[Moment], mss: u32) -> Event {

@@ -1,7 +1,6 @@
 //! One echo stream (ICMP echo, reflected UDP) in figures: loss, order, delays and their variation.
 
 use super::flow::BATCHES;
-use super::one_way::by_one_clock;
 use super::{Clocks, Lateness, Spread};
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::{ArrivalOrder, Batch, Jitter, ipdv, summary};
@@ -91,14 +90,7 @@ impl EchoResult {
 
     /// Whether its delays are those of fewer than half of the packets that were sent: what they were for the others is not known.
     pub fn is_minority(&self) -> bool {
-        let answered = self.received + self.received_late;
-        answered > 0 && answered * 2 < self.sent
-    }
-
-    /// The figures of one stream whose ends have clocks of their own.
-    pub fn between_clocks(samples: &[EchoSample]) -> Self {
-        let (samples, clocks) = by_one_clock(samples);
-        Self { clocks, ..Self::of(&samples) }
+        is_minority(self.received + self.received_late, self.sent)
     }
 
     /// The same with losses whose number is certain for each way although which packets they were is not: the probe's fact
@@ -178,6 +170,11 @@ impl EchoResult {
     }
 }
 
+/// Whether so many answered packets are fewer than half of those that were sent, but some.
+pub(crate) fn is_minority(answered: u64, sent: u64) -> bool {
+    answered > 0 && answered.saturating_mul(2) < sent
+}
+
 /// Packets sent and lost by stretches of time of the same length, from the first packet to the last.
 fn batches(counted: &[&EchoSample]) -> Vec<Batch> {
     let mut batches = vec![Batch::default(); BATCHES as usize];
@@ -226,9 +223,15 @@ fn transits_by_arrival(answered: &[&EchoSample], of: Transit) -> Vec<f64> {
     packets.into_iter().filter_map(|s| transit_ms(s, of)).collect()
 }
 
+/// RFC 3550's D, of which the jitter is the mean of the absolute values: the change of transit time from one packet that arrives to the
+/// next, in milliseconds.
+pub(crate) fn changes_by_arrival(answered: &[&EchoSample], of: Transit) -> Vec<f64> {
+    transits_by_arrival(answered, of).windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
 /// Differences of transit times of packets with consecutive numbers, in milliseconds: a lost packet leaves no pair (RFC 3393, section
 /// 2.6 and RFC 5481, section 4.1).
-pub(crate) fn variations(answered: &[&EchoSample], of: Transit) -> Vec<f64> {
+fn variations(answered: &[&EchoSample], of: Transit) -> Vec<f64> {
     let mut packets: Vec<&EchoSample> = answered.to_vec();
     packets.sort_by_key(|s| s.seq);
     let mut delays: Vec<Option<f64>> = Vec::with_capacity(packets.len());

@@ -68,10 +68,8 @@ impl Results {
                     let key = format!("stream/{}/{what}", series.stream);
                     data.facts.iter().find(|f| f.key == key).map(|f| f.value.as_str())
                 };
-                let result = match fact("clocks") == Some("apart") {
-                    true => EchoResult::between_clocks(&series.samples),
-                    false => EchoResult::of(&series.samples),
-                };
+                let (samples, clocks) = one_way::by_clocks_of(data, series);
+                let result = EchoResult { clocks, ..EchoResult::of(&samples) };
                 let result = result.with_losses(fact("losses"));
                 let same = flows.iter().position(|(stream, _)| *stream == series.stream);
                 let flow = same.map(|at| flows.remove(at).1);

@@ -2,6 +2,8 @@
 
 use quell_model::EchoSample;
 use quell_stats::{ClockOffset, OffsetEstimator};
+use quell_store::{CellData, EchoSeries};
+use std::borrow::Cow;
 
 /// The clocks that one-way delays are of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,8 +21,22 @@ pub enum Clocks {
     Unsteady,
 }
 
+/// The packets of a stream of this cell with one-way delays by one clock: as they are, where the probe did not tell that its ends have
+/// clocks of their own.
+pub(crate) fn by_clocks_of<'a>(
+    data: &CellData,
+    series: &'a EchoSeries,
+) -> (Cow<'a, [EchoSample]>, Clocks) {
+    let key = format!("stream/{}/clocks", series.stream);
+    if data.facts.iter().any(|f| f.key == key && f.value == "apart") {
+        let (samples, clocks) = by_one_clock(&series.samples);
+        return (samples.into(), clocks);
+    }
+    (Cow::Borrowed(&series.samples), Clocks::Same)
+}
+
 /// These packets with one-way delays by one clock.
-pub(crate) fn by_one_clock(samples: &[EchoSample]) -> (Vec<EchoSample>, Clocks) {
+fn by_one_clock(samples: &[EchoSample]) -> (Vec<EchoSample>, Clocks) {
     let mut estimator = OffsetEstimator::new();
     for s in samples.iter().filter(|s| s.status.is_answered()) {
         if let (Some(up), Some(down)) = (s.up_ns, s.down_ns) {

@@ -2,6 +2,7 @@
 
 use super::echo::{self, Transit};
 use super::flow::{rate_mbps, window_ns};
+use super::one_way;
 use super::timeline::{self, Change};
 use super::way::Ways;
 use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
@@ -23,6 +24,15 @@ pub struct ScenarioDelays {
     pub changes: Vec<Change>,
 }
 
+/// Which of a run's streams a figure is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Those that the figure shows where nobody says which.
+    Usual,
+    /// All that the run holds: a person named them.
+    Named,
+}
+
 /// The delays of one stream, of all repeats together, and of the first repeat over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamDelays {
@@ -41,20 +51,31 @@ pub struct StreamDelays {
     pub summary: Option<BoxSummary>,
     /// Packets sent, of all repeats.
     pub sent: usize,
+    /// Of them, packets that were answered.
+    pub answered: usize,
     /// The part of them that was not answered.
     pub loss: f64,
     /// Mean of the RTTs in milliseconds, and their deviation from it as `ping` prints it (mdev): the root of the mean square.
     pub mean: Option<(f64, f64)>,
 }
 
-/// RTTs by scenario, of the streams that measure the round trip alone (ping) where there are any, else of all echo streams.
-pub fn delays(run: &Run) -> Vec<ScenarioDelays> {
-    let has_round_trip_only = echo_series(run).any(|(_, s)| !has_one_way(s));
-    let wanted = move |s: &EchoSeries| !has_round_trip_only || !has_one_way(s);
+impl StreamDelays {
+    /// The part of the packets that was answered, where that is fewer than half of them: what the times of the others were is not known.
+    pub fn minority(&self) -> Option<f64> {
+        echo::is_minority(self.answered as u64, self.sent as u64)
+            .then(|| self.answered as f64 / self.sent as f64)
+    }
+}
+
+/// RTTs by scenario: usually of the streams that measure the round trip alone (ping) where there are any, else of all echo streams.
+pub fn delays(run: &Run, which: Which) -> Vec<ScenarioDelays> {
+    let pings_alone =
+        which == Which::Usual && echo_series(run, which).any(|(_, s)| !has_one_way(s));
+    let wanted = move |s: &EchoSeries| !pings_alone || !has_one_way(s);
     let mut scenarios: Vec<ScenarioDelays> = Vec::new();
     for scenario in scenarios_of(run) {
         let mut streams: Vec<(String, Vec<&EchoSeries>)> = Vec::new();
-        for (record, series) in echo_series(run) {
+        for (record, series) in echo_series(run, which) {
             if record.id.scenario != scenario || !wanted(series) {
                 continue;
             }
@@ -69,7 +90,7 @@ pub fn delays(run: &Run) -> Vec<ScenarioDelays> {
             let first = |(record, series): &(&CellRecord, &EchoSeries)| {
                 record.id.scenario == scenario && series.stream == streams[0].stream
             };
-            let cell = echo_series(run).find(first).map(|(record, _)| &record.id);
+            let cell = echo_series(run, which).find(first).map(|(record, _)| &record.id);
             let data = run.iter().find(|(record, _)| Some(&record.id) == cell).map(|(_, d)| d);
             let changes = data.map_or(Vec::new(), timeline::changes);
             scenarios.push(ScenarioDelays { scenario, streams, changes });
@@ -97,6 +118,7 @@ fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
     StreamDelays {
         stream,
         sent: counted.len(),
+        answered: answers,
         loss: 1.0 - answers as f64 / (counted.len() as f64).max(1.0),
         mean: sample.as_ref().map(|s| {
             let figures = s.summary();
@@ -118,8 +140,15 @@ pub struct ScenarioGaps {
     pub scenario: String,
     /// The stream.
     pub stream: String,
-    /// Differences of transit times of consecutive packets in milliseconds (RFC 3393), with their sign.
-    pub variations: Binned,
+    /// Packets sent.
+    pub sent: usize,
+    /// Of them, packets that were answered.
+    pub answered: usize,
+    /// Pairs of packets that arrived one after the other: so many changes and times between them there are.
+    pub pairs: usize,
+    /// RFC 3550's D in milliseconds, with its sign: the change of transit time from one packet that arrives to the next. The mean of its
+    /// absolute values is the jitter that tables show.
+    pub changes: Binned,
     /// Times between arrivals in milliseconds: at the reflector where it tells its times, else of replies.
     pub between: Binned,
     /// What the variations are of.
@@ -133,6 +162,14 @@ pub struct Binned {
     pub edges: Vec<f64>,
     /// The part of all values in each bin. What lies beyond the edges is in none.
     pub shares: Vec<f64>,
+}
+
+impl ScenarioGaps {
+    /// The part of the packets that was answered, where that is fewer than half of them.
+    pub fn minority(&self) -> Option<f64> {
+        echo::is_minority(self.answered as u64, self.sent as u64)
+            .then(|| self.answered as f64 / self.sent as f64)
+    }
 }
 
 /// Bins of a [`Binned`].
@@ -164,41 +201,60 @@ impl Binned {
     }
 }
 
-/// Variation of delay and time between arrivals by scenario, of the streams with one-way delays (UDP) where there are any, else of all
-/// echo streams.
-pub fn gaps(run: &Run) -> Vec<ScenarioGaps> {
-    let any_one_way = echo_series(run).any(|(_, s)| has_one_way(s));
+/// Variation of delay and time between arrivals by scenario: usually of the streams with one-way delays (UDP) where there are any, else
+/// of all echo streams. The same packets, in the same order, as those of the table's jitter.
+pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
+    let one_way_alone =
+        which == Which::Usual && echo_series(run, which).any(|(_, s)| has_one_way(s));
+    // A stream without an answer has no one-way delays; it is one of these if it has them elsewhere.
+    let wanted = |series: &EchoSeries| {
+        let same = |(_, s): (_, &EchoSeries)| s.stream == series.stream && has_one_way(s);
+        !one_way_alone || echo_series(run, which).any(same)
+    };
     let mut found: Vec<ScenarioGaps> = Vec::new();
-    let (mut variations, mut between): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
-    for (record, series) in echo_series(run) {
-        let answered: Vec<&EchoSample> =
-            series.samples.iter().filter(|s| counts(s) && s.status.is_answered()).collect();
-        if answered.len() < 2 || any_one_way && !has_one_way(series) {
-            continue;
-        }
-        let of = echo::transit(&answered);
-        let (scenario, stream) = (&record.id.scenario, &series.stream);
-        let known = found.iter().position(|g| g.scenario == *scenario && g.stream == *stream);
-        let at = known.unwrap_or_else(|| {
-            found.push(ScenarioGaps {
-                scenario: scenario.clone(),
-                stream: stream.clone(),
-                variations: Binned::default(),
-                between: Binned::default(),
-                of,
+    let (mut changes, mut between): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
+    for (record, data) in run.iter() {
+        for series in echoes_of(record, data, which).filter(|s| wanted(s)) {
+            let (samples, _) = one_way::by_clocks_of(data, series);
+            let sent: Vec<&EchoSample> = samples.iter().filter(counts).collect();
+            let answered: Vec<&EchoSample> =
+                sent.iter().copied().filter(|s| s.status.is_answered()).collect();
+            let of = echo::transit(&answered);
+            let (scenario, stream) = (&record.id.scenario, &series.stream);
+            let known = found.iter().position(|g| g.scenario == *scenario && g.stream == *stream);
+            let at = known.unwrap_or_else(|| {
+                found.push(ScenarioGaps {
+                    scenario: scenario.clone(),
+                    stream: stream.clone(),
+                    sent: 0,
+                    answered: 0,
+                    pairs: 0,
+                    changes: Binned::default(),
+                    between: Binned::default(),
+                    of,
+                });
+                changes.push(Vec::new());
+                between.push(Vec::new());
+                found.len() - 1
             });
-            variations.push(Vec::new());
-            between.push(Vec::new());
-            found.len() - 1
-        });
-        let mut arrivals: Vec<i64> = answered.iter().filter_map(|s| arrival_ns(s, of)).collect();
-        arrivals.sort_unstable();
-        between[at].extend(arrivals.windows(2).map(|pair| pair[1].abs_diff(pair[0]) as f64 / 1e6));
-        variations[at].extend(echo::variations(&answered, of));
+            if found[at].answered == 0 {
+                found[at].of = of;
+            }
+            found[at].sent += sent.len();
+            found[at].answered += answered.len();
+            let mut arrivals: Vec<i64> =
+                answered.iter().filter_map(|s| arrival_ns(s, of)).collect();
+            arrivals.sort_unstable();
+            let apart = |pair: &[i64]| pair[1].abs_diff(pair[0]) as f64 / 1e6;
+            between[at].extend(arrivals.windows(2).map(apart));
+            changes[at].extend(echo::changes_by_arrival(&answered, of));
+        }
     }
-    let binned = Binned::all(&variations).into_iter().zip(Binned::all(&between));
-    for (gaps, (variations, between)) in found.iter_mut().zip(binned) {
-        gaps.variations = variations;
+    let binned = Binned::all(&changes).into_iter().zip(Binned::all(&between));
+    let pairs: Vec<usize> = changes.iter().map(Vec::len).collect();
+    for ((gaps, (changes, between)), pairs) in found.iter_mut().zip(binned).zip(pairs) {
+        gaps.pairs = pairs;
+        gaps.changes = changes;
         gaps.between = between;
     }
     found
@@ -410,16 +466,25 @@ fn scenarios_of(run: &Run) -> Vec<String> {
     names
 }
 
-/// The probes' echo streams: where a cell of an experiment has one of its probe's own name, the others are those of loads. What was
-/// measured by hand has no loads, whatever its streams are called.
-fn echo_series(run: &Run) -> impl Iterator<Item = (&CellRecord, &EchoSeries)> {
-    run.iter().flat_map(|(record, data)| {
-        let probe = &record.id.probe;
-        let by_hand = matches!(&record.tasks[..], [only] if !only.id.contains('/'));
-        let has_own = !by_hand && data.echoes.iter().any(|s| s.stream == *probe);
-        let own = move |series: &&EchoSeries| !has_own || series.stream == *probe;
-        data.echoes.iter().filter(own).map(move |series| (record, series))
+/// Echo streams. Usually the probes': where a cell of an experiment has one of its probe's own name, the others are those of loads.
+/// What was measured by hand has no loads, whatever its streams are called.
+fn echo_series(run: &Run, which: Which) -> impl Iterator<Item = (&CellRecord, &EchoSeries)> {
+    run.iter().flat_map(move |(record, data)| {
+        echoes_of(record, data, which).map(move |series| (record, series))
     })
+}
+
+/// The same of one cell.
+fn echoes_of<'a>(
+    record: &'a CellRecord,
+    data: &'a CellData,
+    which: Which,
+) -> impl Iterator<Item = &'a EchoSeries> {
+    let probe = &record.id.probe;
+    let by_hand = matches!(&record.tasks[..], [only] if !only.id.contains('/'));
+    let own_alone =
+        which == Which::Usual && !by_hand && data.echoes.iter().any(|s| s.stream == *probe);
+    data.echoes.iter().filter(move |series| !own_alone || series.stream == *probe)
 }
 
 fn has_one_way(series: &EchoSeries) -> bool {

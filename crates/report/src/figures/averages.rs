@@ -1,25 +1,28 @@
 //! ping-exp's chart of averages: a bar for each stream with its mean and deviation, and its loss.
 
-use super::{Made, Shape, empty, series_name, source};
+use super::{Made, Shape, Subject, empty, listed, mark, of_few, series_name, source};
 use crate::analysis::series::{StreamDelays, delays};
 use quell_chart::{Axis, Bars, Figure, Legend, Panel};
-use quell_store::Run;
 
-pub(super) fn figure(run: &Run, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+    let run = subject.run;
     let title = "Mean round-trip time and loss, by stream";
-    let all = delays(run);
+    let all = delays(run, subject.which);
     if all.iter().flat_map(|s| &s.streams).all(|s| s.sent == 0) {
         return empty(title, run, "No packets with answers were recorded in this run.");
     }
     let several = all.iter().any(|scenario| scenario.streams.len() > 1);
     let mut names: Vec<String> = Vec::new();
     let mut streams: Vec<&StreamDelays> = Vec::new();
+    let mut few: Vec<(String, Option<f64>)> = Vec::new();
     for scenario in &all {
         for stream in &scenario.streams {
-            names.push(match all.len() {
+            let name = match all.len() {
                 1 => stream.stream.clone(),
                 _ => series_name(&scenario.scenario, &stream.stream, several),
-            });
+            };
+            few.push((name.clone(), stream.minority()));
+            names.push(name + mark(stream.minority()));
             streams.push(stream);
         }
     }
@@ -37,10 +40,14 @@ pub(super) fn figure(run: &Run, shape: Shape) -> Made {
     let above = Panel::new(Axis::categories("", names.clone()), times).mark(means);
     let below = Panel::new(Axis::categories(label, names), share).mark(losses).relative_height(0.5);
     Ok(Figure::new(title)
-        .subtitle("Whiskers: one mean deviation (mdev of ping) to either side")
+        .subtitle(format!(
+            "{}; whiskers: one mean deviation (mdev of ping) to either side",
+            listed(streams.iter().map(|s| &s.stream))
+        ))
         .note(format!(
-            "{}. All repeats; a stream without answers has no bar above.",
-            source(&run.manifest)
+            "{}. All repeats; a stream without answers has no bar above.{}",
+            source(&run.manifest),
+            of_few(few.into_iter())
         ))
         .panel(above)
         .panel(below)

@@ -1,11 +1,10 @@
 //! What waits in queues over time, one scenario after the other.
 
-use super::{Made, Shape, empty, events, part_axis, source};
+use super::{Made, Shape, Subject, empty, events, part_axis, source};
 use crate::analysis::series::{Backlog, Part, backlog};
 use quell_chart::{Axis, Figure, Line, Mark, Panel};
-use quell_store::Run;
 
-pub(super) fn figure(run: &Run, shape: Shape) -> Made {
+pub(super) fn figure(Subject { run, .. }: Subject, shape: Shape) -> Made {
     let title = "Queue backlog over time";
     let Some(course) = backlog(run).filter(|c| !c.parts.is_empty()) else {
         return empty(title, run, "No queues were sampled in this run.");

@@ -1,12 +1,17 @@
 //! Goodput over time, stacked by flow, one scenario after the other: the documents' chart of a transfer through six scenarios. Flows of
 //! different directions don't share a line, and don't stand on each other: each way has its panel.
 
-use super::{Made, Shape, empty, events, part_axis, source};
+use super::{Made, Shape, Subject, distinct, empty, events, part_axis, source};
 use crate::analysis::series::{Course, Goodput, Part, goodput};
 use quell_chart::{Axis, Figure, Mark, Panel, Stack};
-use quell_store::Run;
 
-pub(super) fn figure(run: &Run, shape: Shape) -> Made {
+/// The streams that the figure shows.
+pub(super) fn streams_of(subject: Subject) -> Vec<String> {
+    let course = goodput(subject.run);
+    distinct(course.iter().flat_map(|c| &c.parts).flat_map(|p| &p.lines).map(|l| &l.stream))
+}
+
+pub(super) fn figure(Subject { run, .. }: Subject, shape: Shape) -> Made {
     let title = "Goodput over time, by flow";
     let nothing =
         || empty(title, run, "No flows with a reporting receiver were recorded in this run.");
@@ -18,7 +23,8 @@ pub(super) fn figure(run: &Run, shape: Shape) -> Made {
     let ways = ways(&course);
     let panels = ways.iter().flat_map(|way| {
         let parts = of_way(&course, way.as_deref());
-        let label = way.as_deref().filter(|_| ways.len() > 1);
+        // Where others have a name, what has none says so.
+        let label = (ways.len() > 1).then(|| way.as_deref().unwrap_or("way not known"));
         match shape {
             Shape::Narrow => narrow(&parts, &names, label),
             Shape::Wide => vec![wide(&parts, &names, label)],

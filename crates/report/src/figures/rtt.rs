@@ -1,9 +1,10 @@
 //! Round-trip times: over time, distribution, boxes.
 
-use super::{Made, Shape, empty, events, series_name, source};
+use super::{
+    Made, Shape, Subject, distinct, empty, events, listed, mark, of_few, series_name, source,
+};
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delays};
 use quell_chart::{Axis, Boxes, Ecdf, Figure, FiveNumbers, Legend, Line, Panel, Scatter};
-use quell_store::Run;
 
 const NOTHING: &str = "No packets with answers were recorded in this run.";
 
@@ -11,16 +12,16 @@ const NOTHING: &str = "No packets with answers were recorded in this run.";
 const WIDE: f64 = 8.0;
 
 /// Lines with gaps at losses.
-pub(super) fn lines(run: &Run, shape: Shape) -> Made {
+pub(super) fn lines(subject: Subject, shape: Shape) -> Made {
     let how = "Gaps in a line are lost packets.";
-    over_time(run, shape, "Round-trip time over time", how, |panel, name, stream| {
+    over_time(subject, shape, "Round-trip time over time", how, |panel, name, stream| {
         panel.mark(Line::with_gaps(name, stream.over_time.iter().copied()))
     })
 }
 
 /// One dot a packet.
-pub(super) fn scatter(run: &Run, shape: Shape) -> Made {
-    let all = delays(run);
+pub(super) fn scatter(subject: Subject, shape: Shape) -> Made {
+    let all = delays(subject.run, subject.which);
     let of_each = |of: fn(&StreamDelays) -> usize| streams(&all).map(|(_, s)| of(s)).sum::<usize>();
     let (packets, shown) = (of_each(|s| s.packets_over_time), of_each(|s| s.over_time.len()));
     let how = match shown < packets {
@@ -29,7 +30,7 @@ pub(super) fn scatter(run: &Run, shape: Shape) -> Made {
         ),
         false => "A dot for each packet that was answered.".to_owned(),
     };
-    over_time(run, shape, "Round-trip time, packet by packet", &how, |panel, name, stream| {
+    over_time(subject, shape, "Round-trip time, packet by packet", &how, |panel, name, stream| {
         let dots = stream.over_time.iter().filter_map(|(t, rtt)| Some((*t, (*rtt)?)));
         panel.mark(Scatter::new(name, dots))
     })
@@ -37,13 +38,13 @@ pub(super) fn scatter(run: &Run, shape: Shape) -> Made {
 
 /// A panel for each scenario, all with the same axes, so that heights can be compared across panels.
 fn over_time(
-    run: &Run,
+    subject: Subject,
     shape: Shape,
     title: &str,
     how: &str,
     draw: impl Fn(Panel, String, &StreamDelays) -> Panel,
 ) -> Made {
-    let all = delays(run);
+    let (run, all) = (subject.run, delays(subject.run, subject.which));
     let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
     let last = all
         .iter()
@@ -85,16 +86,12 @@ fn over_time(
 
 /// The names of the streams that a figure shows, few of many.
 fn shown_streams(all: &[ScenarioDelays]) -> String {
-    const NAMED: usize = 4;
-    let mut names: Vec<&str> = Vec::new();
-    for (_, stream) in streams(all) {
-        if !names.contains(&&*stream.stream) {
-            names.push(&stream.stream);
-        }
-    }
-    let more = if names.len() > NAMED { " …" } else { "" };
-    names.truncate(NAMED);
-    names.join(", ") + more
+    listed(streams(all).map(|(_, stream)| &stream.stream))
+}
+
+/// The streams that figures of round-trip times show.
+pub(super) fn streams_of(subject: Subject) -> Vec<String> {
+    distinct(streams(&delays(subject.run, subject.which)).map(|(_, stream)| &stream.stream))
 }
 
 fn panel_title(scenario: &ScenarioDelays) -> String {
@@ -106,9 +103,9 @@ fn panel_title(scenario: &ScenarioDelays) -> String {
 }
 
 /// The distribution, of all repeats. A line that does not reach the top shows the loss.
-pub(super) fn distribution(run: &Run, shape: Shape) -> Made {
+pub(super) fn distribution(subject: Subject, shape: Shape) -> Made {
     let title = "Distribution of the round-trip time";
-    let all = delays(run);
+    let (run, all) = (subject.run, delays(subject.run, subject.which));
     let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
     let several = has_several(&all);
     let y = Axis::linear("Packets answered within").percent().from(0.0).to(1.0);
@@ -128,12 +125,18 @@ pub(super) fn distribution(run: &Run, shape: Shape) -> Made {
 }
 
 /// Boxes by scenario, of all repeats.
-pub(super) fn boxes(run: &Run, shape: Shape) -> Made {
+pub(super) fn boxes(subject: Subject, shape: Shape) -> Made {
     let title = "Round-trip time by scenario";
-    let all = delays(run);
+    let (run, all) = (subject.run, delays(subject.run, subject.which));
     let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
     let several = has_several(&all);
-    let names: Vec<&str> = all.iter().map(|s| s.scenario.as_str()).collect();
+    let few = |s: &ScenarioDelays| s.streams.iter().find_map(StreamDelays::minority);
+    let names: Vec<String> =
+        all.iter().map(|s| format!("{}{}", s.scenario, mark(few(s)))).collect();
+    let minorities = streams(&all).map(|(scenario, stream)| {
+        (series_name(&scenario.scenario, &stream.stream, several), stream.minority())
+    });
+    let minorities = of_few(minorities);
     let mut series: Vec<(String, Boxes)> = Vec::new();
     for (index, scenario) in all.iter().enumerate() {
         for stream in &scenario.streams {
@@ -144,7 +147,7 @@ pub(super) fn boxes(run: &Run, shape: Shape) -> Made {
                 median: numbers.median,
                 q3: numbers.q3,
                 high: numbers.whisker_high,
-                outliers: distinct(&numbers.outliers),
+                outliers: apart(&numbers.outliers),
             };
             let name = if several { stream.stream.clone() } else { String::new() };
             let at = series.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
@@ -164,13 +167,13 @@ pub(super) fn boxes(run: &Run, shape: Shape) -> Made {
             "{}: median, quartiles, and whiskers up to 1.5 times the distance of the quartiles",
             shown_streams(&all)
         ))
-        .note(source(&run.manifest))
+        .note(format!("{}. All repeats.{minorities}", source(&run.manifest)))
         .panel(panel)
         .size(shape.width(820), 460))
 }
 
 /// Outliers at most once for each hundredth of a millisecond: more dots at one place show nothing more.
-fn distinct(sorted: &[f64]) -> Vec<f64> {
+fn apart(sorted: &[f64]) -> Vec<f64> {
     let mut kept: Vec<f64> = Vec::new();
     for value in sorted {
         if kept.last().is_none_or(|last| value - last > 0.01) {
