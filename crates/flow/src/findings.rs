@@ -1,5 +1,6 @@
 //! What a test means: one row a direction, put together from what both ends saw, and the rest that a person asks.
 
+use crate::fate::Fate;
 use crate::held::{Held, Limit};
 use crate::latency::Spread;
 use crate::{Direction, LaneOutcome, Outcome, Transport};
@@ -31,12 +32,14 @@ pub struct Findings {
     pub here: End,
     /// The server's.
     pub there: Option<End>,
+    /// What is unknown because what the server told of it can't be.
+    pub doubts: Vec<String>,
 }
 
 /// One direction, all streams together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Way {
-    /// Payload that arrived, in bits a second: the receiver's count, or the sender's where that got lost.
+    /// Payload that arrived, in bits a second: the receiver's count, or the sender's where that got lost or can't be.
     pub bits_per_second: f64,
     /// Whether the receiver counted.
     pub by_receiver: bool,
@@ -50,7 +53,7 @@ pub struct Way {
     pub retransmits: Option<u64>,
     /// TCP: lowest, median and highest round-trip time that the sender's kernel saw while it sent, in milliseconds.
     pub tcp_rtt_ms: Option<[f64; 3]>,
-    /// TCP: the largest window that the receiver offered, in bytes.
+    /// TCP: the largest window that the receiver offered after the first tenth of the time, in bytes.
     pub window: Option<u64>,
     /// TCP: the largest congestion window, in bytes.
     pub cwnd: Option<u64>,
@@ -79,6 +82,8 @@ pub struct Datagrams {
     pub loss: f64,
     /// Sent behind the last one that arrived: lost too, or still on their way when the test ended.
     pub unseen: u64,
+    /// Whether those of the omitted time are among them: some receivers do not tell them apart.
+    pub omitted_included: bool,
     /// Behind a later one; none where the receiver does not tell.
     pub reordered: Option<u64>,
     /// Further copies; none where the receiver does not tell.
@@ -115,12 +120,12 @@ pub struct Bdp {
 /// One host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct End {
-    /// CPU of the program, in percent of one CPU.
-    pub cpu_percent: f64,
+    /// CPU of the program, in percent of one CPU; none where it is not known.
+    pub cpu_percent: Option<f64>,
     /// In user space.
-    pub cpu_user_percent: f64,
+    pub cpu_user_percent: Option<f64>,
     /// In the kernel.
-    pub cpu_system_percent: f64,
+    pub cpu_system_percent: Option<f64>,
     /// CPU of the whole host, in percent of all its CPUs.
     pub host_busy_percent: Option<f64>,
     /// CPUs.
@@ -160,6 +165,7 @@ impl Findings {
             added_down_ms: added(|spread| spread.down_ms),
             here: End { counted: outcome.here, ..end(&outcome.ours) },
             there: theirs.map(end),
+            doubts: outcome.doubts.clone(),
         }
     }
 }
@@ -174,11 +180,16 @@ fn moved(part: &Part) -> Option<HostCounters> {
 }
 
 impl Way {
+    /// Whether nobody knows what arrived: of datagrams only their receiver does.
+    pub fn is_unknown(&self, transport: Transport) -> bool {
+        transport == Transport::Udp && !self.by_receiver
+    }
+
     fn of(outcome: &Outcome, up: bool) -> Self {
         let udp = outcome.plan.transport == Transport::Udp;
         let lanes: Vec<&LaneOutcome> = outcome.lanes.iter().filter(|l| l.sends == up).collect();
         let theirs: Vec<Option<&StreamResult>> =
-            lanes.iter().map(|l| their_stream(outcome, l.id)).collect();
+            lanes.iter().map(|l| outcome.their_stream(l.id)).collect();
         let parts: Vec<Option<&PartStream>> =
             lanes.iter().map(|l| their_part(outcome, l.id)).collect();
         let ours: Vec<u64> = lanes.iter().map(|l| l.mark.moment.bytes).collect();
@@ -209,8 +220,7 @@ impl Way {
             false => parts.iter().flatten().find_map(|p| p.mss),
         };
         let most = |of: fn(&Moment) -> u64| {
-            let all = moments.iter().flat_map(|m| m.iter()).filter(|m| m.t_ns >= from_ns).map(of);
-            all.max().filter(|most| *most > 0)
+            moments.iter().flat_map(|m| settled(m, from_ns)).map(of).max().filter(|most| *most > 0)
         };
         let known = |n: i64| u64::try_from(n).ok();
         let retransmits = match (udp, up) {
@@ -240,14 +250,19 @@ impl Way {
             limited_by: held.map(|held| held.by(mss)),
             held,
             // What became of datagrams only their receiver knows.
-            datagrams: (udp && by_receiver).then(|| Datagrams::of(&lanes, &theirs, &parts, up)),
+            datagrams: (udp && by_receiver).then(|| Datagrams::of(outcome, &lanes, &parts, up)),
             streams: arrived.iter().map(|bytes| rate(*bytes)).collect(),
         }
     }
 }
 
-fn their_stream(outcome: &Outcome, id: u32) -> Option<&StreamResult> {
-    outcome.theirs.as_ref()?.streams.iter().find(|stream| stream.id == id)
+/// Its states after a tenth of the time that counts: a receiver that bounds its buffer late offers more at first.
+fn settled(moments: &[Moment], from_ns: i64) -> &[Moment] {
+    let begun = moments.partition_point(|moment| moment.t_ns < from_ns);
+    let counted = moments.get(begun..).unwrap_or_default();
+    counted
+        .get(counted.len().div_ceil(10).min(counted.len().saturating_sub(1))..)
+        .unwrap_or_default()
 }
 
 fn their_part(outcome: &Outcome, id: u32) -> Option<&PartStream> {
@@ -263,39 +278,15 @@ fn rtt(moments: &[&[Moment]], from_ns: i64) -> Option<[f64; 3]> {
 
 impl Datagrams {
     fn of(
+        outcome: &Outcome,
         lanes: &[&LaneOutcome],
-        theirs: &[Option<&StreamResult>],
         parts: &[Option<&PartStream>],
         up: bool,
     ) -> Self {
-        let count = |n: i64| u64::try_from(n).unwrap_or(0);
+        let fate = Fate::sum(lanes.iter().filter_map(|lane| Fate::of(outcome, lane)));
         let ours = |of: fn(&LaneOutcome) -> u64| lanes.iter().map(|l| of(l)).sum::<u64>();
         let told = |of: fn(&PartStream) -> u64| -> Option<u64> {
             parts.iter().map(|part| part.map(of)).sum()
-        };
-        let there = theirs.iter().flatten();
-        let (sent, lost, arrived) = match up {
-            true => {
-                let lost: u64 = there.clone().map(|t| count(t.errors)).sum();
-                let all: u64 = there.clone().map(|t| count(t.packets)).sum();
-                (ours(|l| l.mark.moment.packets), lost, all.saturating_sub(lost))
-            }
-            false => {
-                let arrived = ours(|l| l.mark.moment.packets);
-                let lost = ours(|l| l.mark.moment.lost);
-                let sent = there.clone().map(|t| count(t.packets)).sum::<u64>().max(arrived + lost);
-                (sent, lost, arrived)
-            }
-        };
-        let unseen = sent.saturating_sub(arrived + lost);
-        let loss = match (arrived, sent) {
-            (0, 0) => 0.0,
-            (0, _) => 1.0,
-            _ => lost as f64 / (lost + arrived) as f64,
-        };
-        let jitter_ms = match up {
-            true => there.map(|t| t.jitter * 1e3).fold(0.0, f64::max),
-            false => lanes.iter().map(|l| l.mark.jitter_ns as f64 / 1e6).fold(0.0, f64::max),
         };
         let gaps = match up {
             true => parts.iter().flatten().flat_map(|p| p.gaps.iter().copied()).collect(),
@@ -306,16 +297,17 @@ impl Datagrams {
             false => Some(ours(here)),
         };
         Self {
-            sent,
-            arrived,
-            lost,
-            loss,
-            unseen,
+            sent: fate.sent,
+            arrived: fate.arrived,
+            lost: fate.lost,
+            loss: fate.loss(),
+            unseen: fate.sent.saturating_sub(fate.arrived + fate.lost),
+            omitted_included: fate.whole,
             reordered: pick(|l| l.mark.reordered, |p| p.out_of_order),
             duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates),
             socket_dropped: pick(|l| l.mark.socket_dropped, |p| p.socket_dropped),
             refused: up.then(|| ours(|l| l.mark.refused)),
-            jitter_ms,
+            jitter_ms: fate.jitter_ms,
             gaps: merged(gaps),
         }
     }
@@ -375,6 +367,18 @@ impl Bdp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_that_a_receiver_took_back_is_not_the_one_it_offers() {
+        let at = |n: u64| Moment {
+            t_ns: n as i64 * 100_000_000,
+            window: if n < 2 { 65_160 } else { 32_768 },
+            ..Moment::default()
+        };
+        let moments: Vec<_> = (0..100).map(at).collect();
+        assert_eq!(settled(&moments, 0).iter().map(|m| m.window).max(), Some(32_768));
+        assert_eq!((settled(&moments[..1], 0).len(), settled(&[], 0).len()), (1, 0));
+    }
 
     #[test]
     fn classes_of_several_streams_are_added_up() {

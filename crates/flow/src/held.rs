@@ -135,7 +135,8 @@ impl Sums {
         self.busy += less(|m| m.busy_us);
         self.window += less(|m| m.window_limited_us);
         self.buffer += less(|m| m.buffer_limited_us);
-        let set = Some(last.pacing_limit).filter(|limit| *limit > 0).map(|bytes| bytes * 8);
+        let set =
+            Some(last.pacing_limit).filter(|limit| *limit > 0).map(|bytes| bytes.saturating_mul(8));
         if let Some(bits) = [asked, set].into_iter().flatten().min() {
             self.acked += less(|m| m.acked);
             self.allowed += bits as f64 / 8.0 * seconds;

@@ -1,8 +1,8 @@
 //! A test in the words of `iperf3 -J` (3.12): for scripts that read those.
 
+use crate::fate::Fate;
 use crate::lane::Mark;
 use crate::{Amount, Direction, Interval, LaneOutcome, Outcome, Transport};
-use quell_wire::iperf3::StreamResult;
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
 
@@ -17,6 +17,9 @@ pub fn document(outcome: &Outcome) -> Value {
     all.insert("end".into(), end(outcome));
     if let Some(broke) = &outcome.broke {
         all.insert("error".into(), broke.clone().into());
+    } else if !outcome.doubts.is_empty() {
+        let doubts = outcome.doubts.join("; ");
+        all.insert("error".into(), format!("unknown: {doubts}").into());
     }
     all.into()
 }
@@ -172,14 +175,32 @@ fn sums(outcome: &Outcome, first: &'static str, second: &'static str) -> Vec<(&'
     }
 }
 
-fn theirs(outcome: &Outcome, id: u32) -> Option<&StreamResult> {
-    outcome.theirs.as_ref()?.streams.iter().find(|stream| stream.id == id)
+/// Bytes and seconds; none where they are not known.
+type Counted = Option<(u64, f64)>;
+
+fn sum(all: impl Iterator<Item = Counted>) -> Counted {
+    let mut sum = (0, 0.0);
+    for one in all {
+        let (bytes, seconds) = one?;
+        sum = (sum.0 + bytes, f64::max(sum.1, seconds));
+    }
+    Some(sum)
+}
+
+/// The row of one; null for what is not known.
+fn counted_row(counted: Counted) -> Value {
+    match counted {
+        Some((bytes, seconds)) => row(0.0, seconds, bytes),
+        None => {
+            json!({ "start": 0.0, "end": null, "seconds": null, "bytes": null, "bits_per_second": null })
+        }
+    }
 }
 
 /// Both ends of a stream: sender's and receiver's bytes and seconds.
-fn both(outcome: &Outcome, lane: &LaneOutcome) -> ((u64, f64), (u64, f64)) {
-    let here = (lane.mark.moment.bytes, outcome.seconds);
-    let there = theirs(outcome, lane.id).map_or((0, 0.0), |t| (t.bytes, t.end_time - t.start_time));
+fn both(outcome: &Outcome, lane: &LaneOutcome) -> (Counted, Counted) {
+    let here = Some((lane.mark.moment.bytes, outcome.seconds));
+    let there = outcome.their_stream(lane.id).map(|t| (t.bytes, t.end_time - t.start_time));
     if lane.sends { (here, there) } else { (there, here) }
 }
 
@@ -202,14 +223,14 @@ fn end(outcome: &Outcome) -> Value {
                     let (s, r) = both(outcome, lane);
                     if sender { s } else { r }
                 });
-                each.fold((0, 0.0), |(bytes, seconds), (b, s)| (bytes + b, f64::max(seconds, s)))
+                sum(each)
             };
             let (from, to) = (total(true), total(false));
-            value[sent] = row(0.0, from.1, from.0);
+            value[sent] = counted_row(from);
             value[sent]["retransmits"] =
                 lanes().map(|l| retransmits(outcome, l)).sum::<u64>().into();
             value[sent]["sender"] = sends.into();
-            value[received] = row(0.0, to.1, to.0);
+            value[received] = counted_row(to);
             value[received]["sender"] = sends.into();
         }
     }
@@ -218,9 +239,9 @@ fn end(outcome: &Outcome) -> Value {
         "host_total": outcome.ours.cpu_util_total,
         "host_user": outcome.ours.cpu_util_user,
         "host_system": outcome.ours.cpu_util_system,
-        "remote_total": there.map_or(0.0, |t| t.cpu_util_total),
-        "remote_user": there.map_or(0.0, |t| t.cpu_util_user),
-        "remote_system": there.map_or(0.0, |t| t.cpu_util_system),
+        "remote_total": there.and_then(|t| t.cpu_util_total),
+        "remote_user": there.and_then(|t| t.cpu_util_user),
+        "remote_system": there.and_then(|t| t.cpu_util_system),
     });
     if !udp(outcome) {
         let here = outcome.ours.congestion_used.clone();
@@ -236,25 +257,27 @@ fn end(outcome: &Outcome) -> Value {
 fn retransmits(outcome: &Outcome, lane: &LaneOutcome) -> u64 {
     match lane.sends {
         true => lane.mark.moment.retransmits,
-        false => theirs(outcome, lane.id).map_or(0, |t| u64::try_from(t.retransmits).unwrap_or(0)),
+        false => {
+            outcome.their_stream(lane.id).map_or(0, |t| u64::try_from(t.retransmits).unwrap_or(0))
+        }
     }
 }
 
 fn stream_end(outcome: &Outcome, lane: &LaneOutcome) -> Value {
-    let ((sent, sent_s), (received, received_s)) = both(outcome, lane);
+    let (sent, received) = both(outcome, lane);
     if udp(outcome) {
         let udp = udp_end(outcome, lane);
-        let mut value = row(0.0, sent_s, sent);
+        let mut value = counted_row(sent);
         value["socket"] = lane.number.into();
         value["jitter_ms"] = udp.jitter_ms.into();
         value["lost_packets"] = udp.lost.into();
         value["packets"] = udp.packets.into();
-        value["lost_percent"] = percent(udp.lost, udp.packets).into();
+        value["lost_percent"] = udp.lost.map(|lost| percent(lost, udp.packets)).into();
         value["out_of_order"] = lane.mark.reordered.into();
         value["sender"] = lane.sends.into();
         return json!({ "udp": value });
     }
-    let mut sender = row(0.0, sent_s, sent);
+    let mut sender = counted_row(sent);
     sender["socket"] = lane.number.into();
     sender["retransmits"] = retransmits(outcome, lane).into();
     // A sender's own view: theirs has zeros where the other end sends.
@@ -266,7 +289,7 @@ fn stream_end(outcome: &Outcome, lane: &LaneOutcome) -> Value {
     sender["min_rtt"] = rtts.iter().copied().min().unwrap_or(0).into();
     sender["mean_rtt"] = (rtts.iter().sum::<u64>() / rtts.len().max(1) as u64).into();
     sender["sender"] = lane.sends.into();
-    let mut receiver = row(0.0, received_s, received);
+    let mut receiver = counted_row(received);
     receiver["socket"] = lane.number.into();
     receiver["sender"] = lane.sends.into();
     json!({ "sender": sender, "receiver": receiver })
@@ -275,22 +298,19 @@ fn stream_end(outcome: &Outcome, lane: &LaneOutcome) -> Value {
 /// A receiver's view of one stream of datagrams.
 struct UdpEnd {
     jitter_ms: f64,
-    lost: u64,
+    /// None where nobody knows.
+    lost: Option<u64>,
     packets: u64,
 }
 
 fn udp_end(outcome: &Outcome, lane: &LaneOutcome) -> UdpEnd {
-    let count = |n: i64| u64::try_from(n).unwrap_or(0);
-    match (lane.sends, theirs(outcome, lane.id)) {
-        (true, Some(t)) => {
-            UdpEnd { jitter_ms: t.jitter * 1e3, lost: count(t.errors), packets: count(t.packets) }
-        }
-        (true, None) => UdpEnd { jitter_ms: 0.0, lost: 0, packets: lane.mark.moment.packets },
-        (false, _) => UdpEnd {
-            jitter_ms: lane.mark.jitter_ns as f64 / 1e6,
-            lost: lane.mark.moment.lost,
-            packets: lane.mark.expected,
+    match Fate::of(outcome, lane) {
+        Some(fate) => UdpEnd {
+            jitter_ms: fate.jitter_ms,
+            lost: Some(fate.lost),
+            packets: fate.lost + fate.arrived,
         },
+        None => UdpEnd { jitter_ms: 0.0, lost: None, packets: lane.mark.moment.packets },
     }
 }
 
@@ -305,24 +325,24 @@ fn udp_sums(outcome: &Outcome, value: &mut Value) {
     for ([sum, sent, received], sends) in groups {
         let lanes: Vec<_> = outcome.lanes.iter().filter(|l| l.sends == sends).collect();
         let ends: Vec<_> = lanes.iter().map(|lane| udp_end(outcome, lane)).collect();
-        let (lost, packets) = ends.iter().fold((0, 0), |(l, p), e| (l + e.lost, p + e.packets));
+        let lost: Option<u64> = ends.iter().map(|e| e.lost).sum();
+        let packets: u64 = ends.iter().map(|e| e.packets).sum();
         let jitter = ends.iter().map(|e| e.jitter_ms).sum::<f64>() / ends.len().max(1) as f64;
         let total = |sender: bool| {
             let each = lanes.iter().map(|lane| {
                 let (s, r) = both(outcome, lane);
                 if sender { s } else { r }
             });
-            each.fold((0, 0.0), |(bytes, seconds), (b, s)| (bytes + b, f64::max(seconds, s)))
+            self::sum(each)
         };
         for (name, of_sender, jitter, lost) in
-            [(sum, true, jitter, lost), (sent, true, 0.0, 0), (received, false, jitter, lost)]
+            [(sum, true, jitter, lost), (sent, true, 0.0, Some(0)), (received, false, jitter, lost)]
         {
-            let (bytes, seconds) = total(of_sender);
-            let mut row = row(0.0, seconds, bytes);
+            let mut row = counted_row(total(of_sender));
             row["jitter_ms"] = jitter.into();
             row["lost_packets"] = lost.into();
             row["packets"] = packets.into();
-            row["lost_percent"] = percent(lost, packets).into();
+            row["lost_percent"] = lost.map(|lost| percent(lost, packets)).into();
             row["sender"] = (of_sender && name != sum || name == sum && sends).into();
             value[name] = row;
         }

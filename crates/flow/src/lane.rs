@@ -296,6 +296,17 @@ impl Lane {
         }
     }
 
+    /// Bytes and datagrams that were handed to the kernel, or received, acknowledged or not, from the stream's start.
+    pub fn moved(&self) -> (u64, u64) {
+        match &self.moved {
+            Moved::Bytes(tally) => (tally.bytes(), tally.packets()),
+            Moved::Datagrams(tally) => {
+                let counts = tally.counts();
+                (counts.bytes, counts.packets)
+            }
+        }
+    }
+
     /// Times between arrivals up to now; none for TCP and for senders.
     pub fn gaps(&self) -> Option<LogHistogram> {
         match &self.moved {

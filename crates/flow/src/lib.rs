@@ -7,12 +7,14 @@
 //!             ├─ lane      a stream and what moves it (quell_load::bulk)
 //!             └─ latency   small packets before and beside the load (quell_probe)
 //!
+//!   Outcome  ◄── told      what the server told, as far as it can be
 //!   Findings ◄── held      what held a sender up, as far as its kernel's facts force it
 //! ```
 //!
 //! It talks to `quell serve` and to an unmodified `iperf3 -s`; what only a Quell tells is then missing from the results.
 
 mod error;
+mod fate;
 pub mod findings;
 pub mod held;
 pub mod iperf_json;
@@ -22,6 +24,7 @@ mod outcome;
 mod plan;
 mod session;
 mod talk;
+mod told;
 
 pub use error::FlowError;
 pub use findings::Findings;

@@ -4,7 +4,7 @@ use crate::Plan;
 use crate::lane::Mark;
 use crate::latency::Latency;
 use quell_stats::LogHistogram;
-use quell_wire::iperf3::{HostCounters, Moment, Results};
+use quell_wire::iperf3::{HostCounters, Moment, Results, StreamResult};
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
@@ -62,6 +62,10 @@ pub struct LaneOutcome {
     pub remote: SocketAddr,
     /// Counts of the time that counts; states at its end.
     pub mark: Mark,
+    /// Counts of the time before, which does not count.
+    pub omitted: Mark,
+    /// Bytes and datagrams that were handed to the kernel, or received, in all.
+    pub moved: (u64, u64),
     /// The stream over time, from its start; times in nanoseconds from where counting began.
     pub moments: Vec<Moment>,
     /// Times between arrivals in the time that counts, at a receiver of datagrams.
@@ -99,8 +103,10 @@ pub struct Outcome {
     pub intervals: Vec<Interval>,
     /// What this end told the server.
     pub ours: Results,
-    /// What the server told; none where it got lost before.
+    /// What the server told, as far as it can be; none where it got lost before.
     pub theirs: Option<Results>,
+    /// What the server told and can't be, in words.
+    pub doubts: Vec<String>,
     /// What this host's kernel counted during the test, other programs' traffic among it.
     pub here: Option<HostCounters>,
     /// Small packets.
@@ -112,8 +118,63 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What the server told of a stream.
+    pub(crate) fn their_stream(&self, id: u32) -> Option<&StreamResult> {
+        self.theirs.as_ref()?.streams.iter().find(|stream| stream.id == id)
+    }
+
     /// Whether the server is a Quell.
     pub fn quell_server(&self) -> bool {
         self.theirs.as_ref().is_some_and(|theirs| theirs.quell.is_some())
+    }
+}
+
+/// Made up for tests.
+#[cfg(test)]
+impl Outcome {
+    pub(crate) fn example(plan: Plan, lanes: Vec<LaneOutcome>, theirs: Option<Results>) -> Self {
+        Self {
+            plan,
+            started: SystemTime::UNIX_EPOCH,
+            cookie: String::new(),
+            block: 1000,
+            control_mss: None,
+            control_rtt_us: None,
+            path_mtu: None,
+            seconds: 1.0,
+            lanes,
+            intervals: Vec::new(),
+            ours: Results::default(),
+            theirs,
+            doubts: Vec::new(),
+            here: None,
+            latency: Latency::default(),
+            broke: None,
+            stopped: false,
+        }
+    }
+}
+
+#[cfg(test)]
+impl LaneOutcome {
+    /// Stream 1 with these counts of the omitted and the counted time.
+    pub(crate) fn example(sends: bool, omitted: Mark, mark: Mark) -> Self {
+        let at = SocketAddr::from(([127, 0, 0, 1], 5201));
+        let sum = |of: fn(&Mark) -> u64| of(&omitted) + of(&mark);
+        Self {
+            id: 1,
+            number: 5,
+            sends,
+            local: at,
+            remote: at,
+            moved: (sum(|m| m.moment.bytes), sum(|m| m.moment.packets)),
+            mark,
+            omitted,
+            moments: Vec::new(),
+            gaps: None,
+            congestion: None,
+            mss: None,
+            buffers: (None, Some(1 << 20)),
+        }
     }
 }

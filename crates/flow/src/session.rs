@@ -11,6 +11,7 @@ use crate::lane::{Lane, Mark, Move};
 use crate::latency::{self, Latency};
 use crate::outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
 use crate::talk::{AFTER, Talk};
+use crate::told::Known;
 use crate::{Amount, Direction, FlowError, Plan, Transport};
 use quell_load::bulk::{Ended, Limit};
 use quell_load::look::{self, CpuTimes};
@@ -77,6 +78,7 @@ pub fn run(
     if stop.rings() {
         return Err(FlowError::Stopped);
     }
+    let asked_ns = monotonic_ns();
     talk.introduce(&plan.parameters(block), stop)?;
     // Open until the streams stand.
     let _proof = match plan.is_elsewhere() {
@@ -91,7 +93,7 @@ pub fn run(
     tell(Progress::Started(&latency));
     let started = SystemTime::now();
     let device = lanes.first().and_then(|lane| look::device_with(lane.local.ip()));
-    let test = Test { plan, talk: &talk, lanes: &lanes, block, device };
+    let test = Test { plan, talk: &talk, lanes: &lanes, block, device, asked_ns };
     let measured = test.measure(latency, stop, tell)?;
     let mut outcome = Outcome {
         plan: plan.clone(),
@@ -116,6 +118,8 @@ struct Test<'a> {
     lanes: &'a [Lane],
     block: u64,
     device: Option<String>,
+    /// When the server was told what to measure.
+    asked_ns: u64,
 }
 
 /// Rings when it goes.
@@ -202,6 +206,7 @@ impl Test<'_> {
                     Over::Broke(why) => Err(why.clone()),
                     Over::Complete | Over::Stopped => self.trade(&ours).map_err(|e| e.to_string()),
                 };
+                let theirs = theirs.map(|theirs| (theirs, monotonic_ns() - self.asked_ns));
                 (over_why, ours, theirs)
             });
             over.ring();
@@ -226,6 +231,14 @@ impl Test<'_> {
             latency.note = Some(format!("latency beside the load was not measured: {error}"));
         }
         let broke = theirs.as_ref().err().cloned();
+        let (lanes, seconds) = (watch.outcomes(), watch.seconds());
+        let mut doubts = Vec::new();
+        let theirs = theirs.ok().map(|(theirs, took_ns)| {
+            let took_s = took_ns as f64 / 1e9;
+            let known =
+                Known { plan: self.plan, block: self.block, lanes: &lanes, seconds, took_s };
+            known.believe(theirs, &mut doubts)
+        });
         Ok(Outcome {
             plan: self.plan.clone(),
             started: SystemTime::UNIX_EPOCH,
@@ -234,11 +247,12 @@ impl Test<'_> {
             control_mss: None,
             control_rtt_us: None,
             path_mtu: None,
-            seconds: watch.seconds(),
-            lanes: watch.outcomes(),
+            seconds,
+            lanes,
             intervals: watch.intervals,
             ours,
-            theirs: theirs.ok(),
+            theirs,
+            doubts,
             here: Some(look::counted(&counters, &after)),
             latency,
             broke,
@@ -431,9 +445,9 @@ impl Test<'_> {
         let streams = lanes.iter().map(|lane| self.stream_result(lane, watch.seconds())).collect();
         let parts = lanes.iter().map(part).collect();
         Results {
-            cpu_util_total: cpu.user + cpu.system,
-            cpu_util_user: cpu.user,
-            cpu_util_system: cpu.system,
+            cpu_util_total: Some(cpu.user + cpu.system),
+            cpu_util_user: Some(cpu.user),
+            cpu_util_system: Some(cpu.system),
             sender_has_retransmits: if sends { i32::from(tcp) } else { -1 },
             congestion_used: lanes.first().and_then(|lane| lane.congestion.clone()),
             streams,
@@ -637,6 +651,8 @@ impl<'a> Watch<'a> {
                     true => self.now[place].since(&self.begun[place]),
                     false => Mark::default(),
                 },
+                omitted: if self.counting { self.begun[place] } else { self.now[place] },
+                moved: lane.moved(),
                 moments: self.moments[place].clone(),
                 gaps,
                 congestion: lane.congestion(),

@@ -183,6 +183,12 @@ fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> 
         return Err(Failure::check(format!("{broke}; what was measured until then is above")));
     }
     let ways = [("up", &findings.up), ("down", &findings.down)];
+    let unknown = |way: &findings::Way| way.is_unknown(outcome.plan.transport);
+    if ways.iter().any(|(_, way)| way.as_ref().is_some_and(unknown)) && !outcome.stopped {
+        return Err(Failure::check(
+            "whether anything arrived is unknown: the server's count is impossible or missing",
+        ));
+    }
     let empty =
         |way: &Option<findings::Way>| way.as_ref().is_some_and(|way| way.bits_per_second == 0.0);
     let empty: Vec<_> = ways.iter().filter(|(_, way)| empty(way)).map(|(name, _)| *name).collect();

@@ -76,6 +76,7 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
         "bdp": findings.bdp,
         "here": findings.here,
         "there": findings.there,
+        "doubts": findings.doubts,
         "intervals": intervals.collect::<Value>(),
         "streams": streams.collect::<Value>(),
         "results": { "here": outcome.ours, "there": outcome.theirs },

@@ -149,7 +149,7 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
         }
     };
     // Of datagrams nobody knows whether they arrive, unless the receiver says so.
-    let guess = |way: &Way| plan.transport == Transport::Udp && !way.by_receiver;
+    let guess = |way: &Way| way.is_unknown(plan.transport);
     let part = |way: &Way, name: &str| match guess(way) {
         true => format!("an unknown part of the {} sent {name}", rate(way.bits_per_second)),
         false => part(way, name),
@@ -235,6 +235,9 @@ pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool) -> String {
         if let Some(way) = way {
             direction(&mut out, name, way, outcome);
         }
+    }
+    for doubt in &findings.doubts {
+        out += &wrapped("unknown", doubt);
     }
     latency(&mut out, outcome, findings);
     if bdp {
@@ -354,6 +357,9 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
             percent(datagrams.loss)
         ),
     }];
+    if datagrams.omitted_included {
+        facts[0] += ", those of the time that does not count included (the server does not tell them apart)";
+    }
     if datagrams.unseen > 0 && datagrams.arrived > 0 {
         facts.push(format!("the last {} not seen when it ended: lost or late", datagrams.unseen));
     }
@@ -449,10 +455,13 @@ fn window_needed(out: &mut String, bdp: &Bdp) {
 
 fn ends(out: &mut String, findings: &Findings) {
     let cpu = |end: &End| {
-        let mut text = format!(
-            "{:.0} % of a CPU ({:.0} user, {:.0} kernel)",
-            end.cpu_percent, end.cpu_user_percent, end.cpu_system_percent
-        );
+        let parts = [end.cpu_percent, end.cpu_user_percent, end.cpu_system_percent];
+        let mut text = match parts {
+            [Some(all), Some(user), Some(kernel)] => {
+                format!("{all:.0} % of a CPU ({user:.0} user, {kernel:.0} kernel)")
+            }
+            _ => "unknown".into(),
+        };
         if let (Some(busy), Some(cpus)) = (end.host_busy_percent, end.cpus) {
             let s = if cpus == 1 { "" } else { "s" };
             let _ = write!(text, ", host {busy:.0} % of {cpus} CPU{s}");
@@ -617,6 +626,7 @@ mod tests {
             lost: 0,
             loss: 1.0,
             unseen: 250,
+            omitted_included: false,
             reordered: None,
             duplicates: None,
             socket_dropped: None,

@@ -63,9 +63,9 @@ pub fn results(plan: &Plan, lanes: &[Lane], measured: &mut Measured) -> Results 
         .collect();
     let sends = lanes.iter().any(|lane| lane.sends);
     Results {
-        cpu_util_total: percent(user + system),
-        cpu_util_user: percent(user),
-        cpu_util_system: percent(system),
+        cpu_util_total: Some(percent(user + system)),
+        cpu_util_user: Some(percent(user)),
+        cpu_util_system: Some(percent(system)),
         sender_has_retransmits: if sends { i32::from(!plan.udp) } else { -1 },
         congestion_used: lanes.first().and_then(Lane::congestion),
         server_output_text: plan.output.then(|| text(plan, lanes, measured)),

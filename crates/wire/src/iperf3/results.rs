@@ -1,23 +1,23 @@
 //! What each end tells the other when data has flowed.
 
 use super::Part;
-use super::number::{count, float, signed, small};
+use super::number::{amount, count, known, signed, small};
 use super::shown::{word, words};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// One end's results, by iperf3's names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Results {
-    /// CPU of the process in percent of one CPU.
-    #[serde(deserialize_with = "float")]
-    pub cpu_util_total: f64,
+    /// CPU of the process in percent of one CPU; none where what was told can't be one.
+    #[serde(deserialize_with = "known")]
+    pub cpu_util_total: Option<f64>,
     /// The part in user space.
-    #[serde(deserialize_with = "float")]
-    pub cpu_util_user: f64,
+    #[serde(deserialize_with = "known")]
+    pub cpu_util_user: Option<f64>,
     /// The part in the kernel.
-    #[serde(deserialize_with = "float")]
-    pub cpu_util_system: f64,
+    #[serde(deserialize_with = "known")]
+    pub cpu_util_system: Option<f64>,
     /// Whether `retransmits` of this end's streams mean something: 1, 0, or -1 when this end does not send.
     #[serde(deserialize_with = "small")]
     pub sender_has_retransmits: i32,
@@ -30,7 +30,8 @@ pub struct Results {
     /// The same of a server with JSON output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_output_json: Option<serde_json::Value>,
-    /// The streams, those of both directions.
+    /// The streams, those of both directions; one with a number that can't be one (a count below zero) is left out when read.
+    #[serde(deserialize_with = "readable")]
     pub streams: Vec<StreamResult>,
     /// What a Quell adds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +51,7 @@ pub struct StreamResult {
     #[serde(deserialize_with = "signed")]
     pub retransmits: i64,
     /// Jitter of RFC 3550 in seconds, at a receiver of datagrams.
-    #[serde(deserialize_with = "float")]
+    #[serde(deserialize_with = "amount")]
     pub jitter: f64,
     /// Datagrams lost, at a receiver.
     #[serde(deserialize_with = "signed")]
@@ -65,11 +66,17 @@ pub struct StreamResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub omitted_packets: Option<i64>,
     /// Seconds from the test's start to the stream's.
-    #[serde(deserialize_with = "float")]
+    #[serde(deserialize_with = "amount")]
     pub start_time: f64,
     /// Seconds from the test's start to the stream's end.
-    #[serde(deserialize_with = "float")]
+    #[serde(deserialize_with = "amount")]
     pub end_time: f64,
+}
+
+/// Those whose numbers are such.
+fn readable<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StreamResult>, D::Error> {
+    let all = Vec::<serde_json::Value>::deserialize(from)?;
+    Ok(all.into_iter().filter_map(|stream| serde_json::from_value(stream).ok()).collect())
 }
 
 #[cfg(test)]
@@ -90,6 +97,23 @@ mod tests {
         {
             let plain = |c: char| !c.is_control() && c != '\u{202e}';
             assert!(text.chars().all(plain) && text.chars().count() <= 65, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_can_be_none_are_unknown_and_not_zero() {
+        for stream in [
+            r#"{"id":1,"bytes":-1}"#,
+            r#"{"id":1,"bytes":18446744073709551615}"#,
+            r#"{"id":1,"bytes":1e300}"#,
+            r#"{"id":1,"bytes":"many"}"#,
+            r#"{"id":1,"bytes":5,"end_time":-5}"#,
+            r#"{"id":1,"bytes":5,"jitter":-1e300}"#,
+        ] {
+            let text = format!(r#"{{"cpu_util_total":-1e9,"streams":[{stream},{{"id":3}}]}}"#);
+            let results: Results = serde_json::from_str(&text).unwrap();
+            assert_eq!(results.streams.iter().map(|s| s.id).collect::<Vec<_>>(), [3], "{stream}");
+            assert_eq!(results.cpu_util_total, None);
         }
     }
 

@@ -1,0 +1,157 @@
+//! What became of one stream's datagrams, all counts being of the same ones: those with numbers above the last one that the **receiver** left
+//! out. Pure.
+//!
+//! ```text
+//!   numbers   1 ────────── base │ base + 1 ──────────── the last that arrived │ ──── the last that was sent
+//!             omitted           │ arrived, lost                               │ unseen
+//! ```
+
+use crate::{LaneOutcome, Outcome};
+use quell_wire::iperf3::StreamResult;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Fate {
+    pub sent: u64,
+    pub arrived: u64,
+    pub lost: u64,
+    pub jitter_ms: f64,
+    /// The omitted time is in it: the receiver does not tell it apart.
+    pub whole: bool,
+}
+
+impl Fate {
+    /// None where the receiver did not tell.
+    pub fn of(outcome: &Outcome, lane: &LaneOutcome) -> Option<Self> {
+        let told = outcome.their_stream(lane.id);
+        if lane.sends { Some(Self::up(outcome, lane, told?)) } else { Some(Self::down(lane, told)) }
+    }
+
+    fn up(outcome: &Outcome, lane: &LaneOutcome, told: &StreamResult) -> Self {
+        let known = |n: i64| u64::try_from(n).unwrap_or(0);
+        // iperf3 before 3.14 counts all and does not say how many were omitted.
+        let whole = outcome.plan.omit.nanos() > 0 && told.omitted_packets.is_none();
+        let base = known(told.omitted_packets.unwrap_or(0));
+        let last = known(told.packets);
+        let lost = known(told.errors).saturating_sub(known(told.omitted_errors.unwrap_or(0)));
+        let sent = (lane.omitted.moment.packets + lane.mark.moment.packets).max(last);
+        Self {
+            sent: sent.saturating_sub(base),
+            arrived: last.saturating_sub(base).saturating_sub(lost),
+            lost,
+            jitter_ms: told.jitter * 1e3,
+            whole,
+        }
+    }
+
+    fn down(lane: &LaneOutcome, told: Option<&StreamResult>) -> Self {
+        let (arrived, lost) = (lane.mark.moment.packets, lane.mark.moment.lost);
+        let last = told.and_then(|told| u64::try_from(told.packets).ok()).unwrap_or(0);
+        Self {
+            sent: last.saturating_sub(lane.omitted.expected).max(arrived + lost),
+            arrived,
+            lost,
+            jitter_ms: lane.mark.jitter_ns as f64 / 1e6,
+            whole: false,
+        }
+    }
+
+    /// Of several streams; jitter is the worst one's.
+    pub fn sum(each: impl IntoIterator<Item = Self>) -> Self {
+        each.into_iter().fold(Self::default(), |sum, one| Self {
+            sent: sum.sent + one.sent,
+            arrived: sum.arrived + one.arrived,
+            lost: sum.lost + one.lost,
+            jitter_ms: sum.jitter_ms.max(one.jitter_ms),
+            whole: sum.whole || one.whole,
+        })
+    }
+
+    /// Part of those up to the last one that arrived; 1 where none did.
+    pub fn loss(&self) -> f64 {
+        match (self.arrived, self.sent) {
+            (0, 0) => 0.0,
+            (0, _) => 1.0,
+            _ => self.lost as f64 / (self.lost + self.arrived) as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::Mark;
+    use crate::{Findings, Plan, Transport};
+    use quell_units::Span;
+    use quell_wire::iperf3::{Moment, Results};
+
+    fn counted(packets: u64, lost: u64) -> Mark {
+        let moment = Moment { packets, lost, bytes: packets * 1000, ..Moment::default() };
+        Mark { moment, expected: packets + lost, ..Mark::default() }
+    }
+
+    /// 3 s that do not count and 5 s that do.
+    fn outcome(sends: bool, omitted: Mark, mark: Mark, told: StreamResult) -> Outcome {
+        let plan = Plan {
+            transport: Transport::Udp,
+            direction: if sends { crate::Direction::Up } else { crate::Direction::Down },
+            omit: Span::from_secs(3),
+            ..Plan::new("there", ([127, 0, 0, 1], 5201).into())
+        };
+        let theirs = Results { streams: vec![told], ..Results::default() };
+        Outcome::example(plan, vec![LaneOutcome::example(sends, omitted, mark)], Some(theirs))
+    }
+
+    /// What Quell's server tells of 1340 omitted datagrams and 2232 that count, of which 23 are lost.
+    fn quell() -> StreamResult {
+        StreamResult {
+            id: 1,
+            bytes: 2_209_000,
+            errors: 23,
+            omitted_errors: Some(0),
+            packets: 3572,
+            omitted_packets: Some(1340),
+            end_time: 5.0,
+            ..StreamResult::default()
+        }
+    }
+
+    #[test]
+    fn loss_is_of_the_same_datagrams_as_its_counts_with_a_time_that_does_not_count() {
+        let outcome = outcome(true, counted(1340, 0), counted(2232, 0), quell());
+        let datagrams = Findings::of(&outcome).up.unwrap().datagrams.unwrap();
+        assert_eq!((datagrams.sent, datagrams.arrived, datagrams.lost), (2232, 2209, 23));
+        assert_eq!((datagrams.unseen, datagrams.omitted_included), (0, false));
+        assert!((datagrams.loss - 23.0 / 2232.0).abs() < 1e-9, "{}", datagrams.loss);
+        let iperf = crate::iperf_json::document(&outcome);
+        assert_eq!(iperf["end"]["sum"]["packets"], 2232);
+        let percent = iperf["end"]["sum"]["lost_percent"].as_f64().unwrap();
+        assert!((percent - 2300.0 / 2232.0).abs() < 1e-9, "{percent}");
+    }
+
+    #[test]
+    fn a_receiver_that_began_to_count_earlier_is_asked_of_its_own_datagrams() {
+        // Counting began there a round trip of 40 datagrams before it did here.
+        let told = StreamResult { omitted_packets: Some(1300), ..quell() };
+        let outcome = outcome(true, counted(1340, 0), counted(2232, 0), told);
+        let fate = Fate::of(&outcome, &outcome.lanes[0]).unwrap();
+        assert_eq!((fate.sent, fate.arrived, fate.lost), (2272, 2249, 23));
+    }
+
+    #[test]
+    fn what_an_old_iperf3_does_not_tell_apart_is_counted_whole_and_said() {
+        let told =
+            StreamResult { omitted_errors: None, omitted_packets: None, errors: 36, ..quell() };
+        let outcome = outcome(true, counted(1340, 0), counted(2232, 0), told);
+        let datagrams = Findings::of(&outcome).up.unwrap().datagrams.unwrap();
+        assert_eq!((datagrams.sent, datagrams.arrived, datagrams.lost), (3572, 3536, 36));
+        assert!(datagrams.omitted_included);
+    }
+
+    #[test]
+    fn datagrams_of_the_time_that_does_not_count_are_not_missed_on_the_way_down() {
+        let told = StreamResult { errors: 0, ..quell() };
+        let outcome = outcome(false, counted(1340, 0), counted(2232, 0), told);
+        let datagrams = Findings::of(&outcome).down.unwrap().datagrams.unwrap();
+        assert_eq!((datagrams.sent, datagrams.arrived, datagrams.unseen), (2232, 2232, 0));
+    }
+}

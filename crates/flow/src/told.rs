@@ -1,0 +1,386 @@
+//! What the server told, as far as it can be: bound before it is believed. Pure.
+//!
+//! ```text
+//!   results, read ──► what this end knows ──┬─► can be: taken
+//!                                           └─► can't be: left out, thus unknown, and said
+//! ```
+//!
+//! This end knows what it sent, how long all of it took, and how many streams there were. A stream of which one number can't be has no
+//! number that counts.
+
+use crate::{Amount, LaneOutcome, Plan, Transport};
+use quell_wire::iperf3::{Host, HostCounters, Part, PartStream, Results, StreamResult};
+
+/// Bits a second that no host moves: ten times the fastest port there is (IEEE 802.3dj, 1.6 Tbit/s).
+const FASTEST_BITS: f64 = 16e12;
+/// Packets or segments a second that no host counts.
+const FASTEST_PACKETS: f64 = 1e9;
+/// Most CPUs of a host (Linux, `NR_CPUS`).
+const MOST_CPUS: u32 = 8192;
+/// The largest window of TCP (RFC 7323, section 2.3).
+const MOST_WINDOW: u64 = 65_535 << 14;
+/// Most of a state in bytes: 32 bits of segments, each of 16 bits.
+const MOST_STATE: u64 = 1 << 48;
+
+/// What this end knows for sure.
+pub(crate) struct Known<'a> {
+    pub plan: &'a Plan,
+    /// Bytes in one write or datagram.
+    pub block: u64,
+    pub lanes: &'a [LaneOutcome],
+    /// Seconds that counted here.
+    pub seconds: f64,
+    /// Seconds from telling the server what to measure until it had told its results.
+    pub took_s: f64,
+}
+
+impl Known<'_> {
+    /// What can be of what the server told; the rest is left out and goes into `doubts`.
+    pub fn believe(&self, mut told: Results, doubts: &mut Vec<String>) -> Results {
+        let streams = std::mem::take(&mut told.streams);
+        for lane in self.lanes {
+            let possible = match streams.iter().find(|stream| stream.id == lane.id) {
+                Some(stream) => self.stream(stream, lane).map(|()| stream.clone()),
+                None => Err("it gives none that can be read".into()),
+            };
+            match possible {
+                Ok(stream) => told.streams.push(stream),
+                Err(why) => doubts
+                    .push(format!("the server's count of stream {} is impossible: {why}", lane.id)),
+            }
+        }
+        if let Some(part) = &mut told.quell {
+            self.part(part, doubts);
+        }
+        // A plain iperf3 has at most a thread for each stream and one for the talk.
+        let threads = self.lanes.len() as f64 + 1.0;
+        let cpus = told.quell.as_ref().map_or(threads, |part| part.host.cpus.into());
+        let all = [&mut told.cpu_util_total, &mut told.cpu_util_user, &mut told.cpu_util_system];
+        // The kernel counts CPU time in ticks, which a short test may exceed.
+        let most = 100.0 * cpus * (1.0 + 0.02 / self.seconds.max(0.02));
+        if all.iter().any(|share| share.is_none_or(|share| share > most)) {
+            all.into_iter().for_each(|share| *share = None);
+            doubts.push(format!("the server's CPU share is impossible with {cpus} CPUs"));
+        }
+        told
+    }
+
+    fn stream(&self, told: &StreamResult, lane: &LaneOutcome) -> Result<(), String> {
+        self.time(told)?;
+        let (udp, bytes) = (self.plan.transport == Transport::Udp, told.bytes);
+        let (sent, numbered) = lane.moved;
+        let most = match (lane.sends, udp) {
+            // One more write may be under way.
+            (true, false) => sent.saturating_add(self.block),
+            // A path may double what it carries.
+            (true, true) => sent.saturating_mul(2),
+            (false, _) => (FASTEST_BITS / 8.0 * self.took_s) as u64,
+        };
+        if bytes > most {
+            return Err(format!("it says {bytes} bytes; at most {most} can be"));
+        }
+        if udp {
+            let unsigned = |n: i64| u64::try_from(n).ok();
+            let packets = unsigned(told.packets).ok_or("it says less than no datagram")?;
+            let errors = unsigned(told.errors).ok_or("it says that less than none were lost")?;
+            let before = unsigned(told.omitted_packets.unwrap_or(0));
+            let before_lost = unsigned(told.omitted_errors.unwrap_or(0));
+            let most = if lane.sends { numbered } else { self.packets() };
+            if packets > most {
+                return Err(format!("it says {packets} datagrams; at most {most} can be"));
+            }
+            let whole = before.is_some_and(|before| before <= packets)
+                && before_lost.is_some_and(|before| before <= errors);
+            if !whole || errors > packets || packets == 0 && bytes > 0 {
+                return Err(format!(
+                    "its {packets} datagrams, {errors} lost ones and {bytes} bytes contradict each other"
+                ));
+            }
+        } else if !lane.sends {
+            if told.retransmits > self.packets().cast_signed() {
+                return Err(format!("it says {} segments sent again", told.retransmits));
+            }
+            // What came here was sent, but for what its clock leaves to the time that does not count, and ACKs on their way.
+            let window = lane.buffers.1.unwrap_or(MOST_WINDOW).saturating_mul(4);
+            let came = lane.mark.moment.bytes;
+            if self.plan.omit.nanos() == 0 && bytes.saturating_add(window) < came {
+                return Err(format!("it says {bytes} bytes; {came} came here"));
+            }
+        }
+        match told.jitter <= self.took_s {
+            true => Ok(()),
+            false => Err(format!("it says a jitter of {:.3e} s", told.jitter)),
+        }
+    }
+
+    /// A test takes as long there as here, but for what waits on the path and for what a busy CPU is late.
+    fn time(&self, told: &StreamResult) -> Result<(), String> {
+        let told = told.end_time - told.start_time;
+        let planned = match self.plan.amount {
+            Amount::Time(time) => time.as_secs_f64(),
+            Amount::Bytes(_) => f64::INFINITY,
+        };
+        let late = if self.plan.omit.nanos() > 0 { 0.5 } else { 0.0 };
+        let least = self.seconds.min(planned) / 2.0 - late;
+        // Clocks differ by less than a thousandth (RFC 5905: 500 ppm at most).
+        let most = self.took_s * 1.001 + 0.01;
+        // Versions before 3.2 tell no times.
+        match told == 0.0 || (least..=most).contains(&told) {
+            true => Ok(()),
+            false => {
+                Err(format!("it says it took {told:.3e} s; here it took {:.3} s", self.seconds))
+            }
+        }
+    }
+
+    /// More packets than can be in this time.
+    fn packets(&self) -> u64 {
+        (FASTEST_PACKETS * self.took_s) as u64
+    }
+
+    fn part(&self, part: &mut Part, doubts: &mut Vec<String>) {
+        let Host { cpus, cpu_busy, .. } = &mut part.host;
+        if !(1..=MOST_CPUS).contains(cpus) {
+            doubts.push(format!("the server's CPUs are impossible: it says {cpus}"));
+            *cpus = MOST_CPUS;
+            *cpu_busy = None;
+        }
+        if cpu_busy.is_some_and(|busy| !(0.0..=101.0).contains(&busy)) {
+            doubts.push("the server's host's CPU share is impossible: none of 0 to 100 %".into());
+            *cpu_busy = None;
+        }
+        if let (Some(before), Some(after)) = (&part.before, &part.after) {
+            let most = self.packets();
+            let counted = quell_load::look::counted(before, after);
+            if all(&counted).into_iter().any(|count| count > most) {
+                doubts.push("the server's counters are impossible: they moved too far".into());
+                (part.before, part.after) = (None, None);
+            }
+        }
+        part.streams.retain(|stream| {
+            let lane = self.lanes.iter().find(|lane| lane.id == stream.id);
+            let possible = lane.is_some() && self.detail(stream);
+            if !possible {
+                let id = stream.id;
+                doubts.push(format!("the server's details of stream {id} are impossible"));
+            }
+            possible
+        });
+    }
+
+    /// Whether a stream's details can be.
+    fn detail(&self, told: &PartStream) -> bool {
+        let took_ns = self.took_s * 1e9;
+        let most = self.packets();
+        let gaps = told.gaps.iter().try_fold(0u64, |sum, (_, count)| sum.checked_add(*count));
+        // Classes are bounds: those of the longest times lie a little above them.
+        let within = told.gaps.iter().all(|(ns, _)| *ns as f64 <= 2.0 * took_ns);
+        let counts = [told.out_of_order, told.duplicates, told.socket_dropped];
+        counts.into_iter().all(|count| count <= most)
+            && gaps.is_some_and(|sum| sum <= most)
+            && within
+            && told.mss.is_none_or(|mss| mss <= 65_535)
+            && told.moments.is_sorted_by_key(|moment| moment.t_ns)
+            && told.moments.iter().all(|m| {
+                let took_us = (self.took_s * 1.001 * 1e6) as u64 + 1_000_000;
+                let bytes = (FASTEST_BITS / 8.0 * self.took_s) as u64;
+                let times = [m.busy_us, m.window_limited_us, m.buffer_limited_us, m.srtt_us];
+                let packets = [m.packets, m.lost, m.retransmits, m.out_of_order, m.marked];
+                let states = [m.cwnd, m.unsent, m.in_flight, m.segment];
+                (m.t_ns as f64).abs() <= took_ns + 1e9
+                    && times.into_iter().all(|time| time <= took_us)
+                    && packets.into_iter().all(|count| count <= most)
+                    && states.into_iter().all(|state| state <= MOST_STATE)
+                    && m.window <= MOST_WINDOW
+                    && m.bytes.max(m.acked) <= bytes
+            })
+    }
+}
+
+fn all(counted: &HostCounters) -> [u64; 9] {
+    [
+        counted.retransmitted,
+        counted.timeouts,
+        counted.tcp_dropped,
+        counted.udp_receive_dropped,
+        counted.udp_send_dropped,
+        counted.device_receive_dropped,
+        counted.device_send_dropped,
+        counted.device_errors,
+        counted.queue_dropped,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::Mark;
+    use crate::{Direction, Findings, Outcome};
+    use quell_units::Span;
+    use quell_wire::iperf3::Moment;
+
+    /// One second: 1 GB over TCP, or 4 datagrams of 1000 bytes.
+    fn told_of(transport: Transport, direction: Direction, told: Results) -> (Findings, Outcome) {
+        let amount = Amount::Time(Span::from_secs(1));
+        let plan = Plan {
+            transport,
+            direction,
+            amount,
+            ..Plan::new("there", ([127, 0, 0, 1], 5201).into())
+        };
+        let moment = match transport {
+            Transport::Tcp => Moment { bytes: 1_000_000_000, ..Moment::default() },
+            Transport::Udp => Moment { bytes: 4000, packets: 4, ..Moment::default() },
+        };
+        let mark = Mark { moment, expected: moment.packets, ..Mark::default() };
+        let lanes = vec![LaneOutcome::example(direction == Direction::Up, Mark::default(), mark)];
+        let known = Known { plan: &plan, block: 1000, lanes: &lanes, seconds: 1.0, took_s: 1.1 };
+        let mut doubts = Vec::new();
+        let theirs = known.believe(told, &mut doubts);
+        let outcome = Outcome { doubts, ..Outcome::example(plan, lanes, Some(theirs)) };
+        (Findings::of(&outcome), outcome)
+    }
+
+    fn results(stream: StreamResult) -> Results {
+        let share = Some(1.0);
+        Results {
+            cpu_util_total: share,
+            cpu_util_user: share,
+            cpu_util_system: share,
+            streams: vec![stream],
+            ..Results::default()
+        }
+    }
+
+    fn tcp() -> StreamResult {
+        StreamResult {
+            id: 1,
+            bytes: 999_000_000,
+            retransmits: -1,
+            end_time: 1.01,
+            ..StreamResult::default()
+        }
+    }
+
+    fn udp() -> StreamResult {
+        StreamResult { bytes: 4000, packets: 4, ..tcp() }
+    }
+
+    #[test]
+    fn what_can_be_is_believed() {
+        let (findings, _) = told_of(Transport::Tcp, Direction::Up, results(tcp()));
+        let up = findings.up.unwrap();
+        assert_eq!(
+            (findings.doubts.len(), up.by_receiver, up.received_bytes),
+            (0, true, Some(999_000_000))
+        );
+        let (findings, _) = told_of(Transport::Udp, Direction::Up, results(udp()));
+        assert_eq!(
+            (findings.doubts.len(), findings.up.unwrap().datagrams.unwrap().arrived),
+            (0, 4)
+        );
+    }
+
+    #[test]
+    fn more_than_was_sent_or_a_time_far_from_ours_is_unknown_and_no_headline() {
+        for stream in [
+            StreamResult { bytes: 1_000_000_000_000_000, ..tcp() },
+            StreamResult { bytes: 1_000_002_000, ..tcp() },
+            StreamResult { end_time: 1e-9, ..tcp() },
+            StreamResult { end_time: 1e308, ..tcp() },
+            StreamResult { end_time: 20.0, ..tcp() },
+            StreamResult { id: 7, ..tcp() },
+        ] {
+            let (findings, outcome) =
+                told_of(Transport::Tcp, Direction::Up, results(stream.clone()));
+            let up = findings.up.unwrap();
+            assert_eq!((up.by_receiver, up.received_bytes), (false, None), "{stream:?}");
+            // What TCP acknowledged in the second that passed here.
+            assert_eq!((up.bits_per_second, up.seconds), (8e9, 1.0), "{stream:?}");
+            assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
+            assert!(findings.doubts[0].len() < 120, "{:?}", findings.doubts);
+            let iperf = crate::iperf_json::document(&outcome);
+            assert!(iperf["end"]["sum_received"]["bytes"].is_null() && iperf["error"].is_string());
+        }
+    }
+
+    #[test]
+    fn datagrams_that_contradict_what_was_sent_are_unknown() {
+        for stream in [
+            StreamResult { bytes: 100_000_000_000_000, errors: -5, ..udp() },
+            StreamResult { packets: 1_000_000_000_000_000, errors: 5, ..udp() },
+            StreamResult { packets: 5, ..udp() },
+            StreamResult { errors: 5, ..udp() },
+            StreamResult { packets: -86, ..udp() },
+            StreamResult { jitter: 1e300, ..udp() },
+        ] {
+            let (findings, outcome) =
+                told_of(Transport::Udp, Direction::Up, results(stream.clone()));
+            let up = findings.up.unwrap();
+            assert!(up.is_unknown(Transport::Udp) && up.datagrams.is_none(), "{stream:?}");
+            assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
+            let iperf = crate::iperf_json::document(&outcome);
+            assert!(iperf["end"]["sum"]["lost_packets"].is_null(), "{iperf:#}");
+        }
+    }
+
+    #[test]
+    fn a_sender_that_counts_less_than_came_or_more_than_can_be_is_unknown() {
+        for stream in
+            [StreamResult { retransmits: 1 << 62, ..tcp() }, StreamResult { bytes: 1, ..tcp() }]
+        {
+            let (findings, _) = told_of(Transport::Tcp, Direction::Down, results(stream));
+            let down = findings.down.unwrap();
+            assert_eq!((down.retransmits, down.sent_bytes), (None, None));
+            // This end counted itself.
+            assert_eq!((down.by_receiver, down.bits_per_second), (true, 8e9));
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_no_host_has_is_unknown() {
+        for share in [None, Some(1e308), Some(400.0)] {
+            let told = Results { cpu_util_user: share, ..results(tcp()) };
+            let (findings, _) = told_of(Transport::Tcp, Direction::Up, told);
+            let there = findings.there.unwrap();
+            assert_eq!((there.cpu_percent, there.cpu_user_percent), (None, None));
+            assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
+            assert!(findings.up.unwrap().by_receiver, "the count is believed all the same");
+        }
+    }
+
+    #[test]
+    fn details_that_can_not_be_are_left_out_without_an_overflow() {
+        let huge = Moment {
+            bytes: u64::MAX,
+            srtt_us: u64::MAX,
+            pacing_limit: u64::MAX,
+            ..Moment::default()
+        };
+        let streams = [
+            PartStream { id: 1, moments: vec![huge, huge, huge], ..PartStream::default() },
+            PartStream { id: 1, gaps: vec![(1, u64::MAX), (1, u64::MAX)], ..PartStream::default() },
+            PartStream { id: 1, duplicates: u64::MAX, ..PartStream::default() },
+        ];
+        for stream in streams {
+            let counted = HostCounters { timeouts: u64::MAX, ..HostCounters::default() };
+            let host = Host { cpus: 4, cpu_busy: Some(1e9), ..Host::default() };
+            let part = Part {
+                host,
+                before: Some(HostCounters::default()),
+                after: Some(counted),
+                streams: vec![stream],
+                ..Part::default()
+            };
+            let (findings, _) = told_of(
+                Transport::Tcp,
+                Direction::Down,
+                Results { quell: Some(part), ..results(tcp()) },
+            );
+            let there = findings.there.unwrap();
+            assert_eq!((there.counted, there.host_busy_percent), (None, None));
+            assert_eq!(findings.down.unwrap().tcp_rtt_ms, None);
+            assert_eq!(findings.doubts.len(), 3, "{:?}", findings.doubts);
+        }
+    }
+}

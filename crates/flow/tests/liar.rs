@@ -1,0 +1,82 @@
+//! Against a server that speaks iperf3's protocol and lies in its results, over the loopback interface.
+
+use quell_flow::{Amount, Findings, Outcome, Plan, run};
+use quell_sys::wait::Bell;
+use quell_units::Span;
+use quell_wire::iperf3::State;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+/// Takes one test of one TCP stream up, and tells these results.
+fn serve(listener: &TcpListener, results: &str) -> std::io::Result<()> {
+    let say = |talk: &mut TcpStream, state: State| talk.write_all(&[state.byte()]);
+    let framed = |talk: &mut TcpStream| -> std::io::Result<()> {
+        let mut length = [0; 4];
+        talk.read_exact(&mut length)?;
+        talk.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize])
+    };
+    let (mut talk, _) = listener.accept()?;
+    talk.read_exact(&mut [0; 37])?;
+    say(&mut talk, State::ParamExchange)?;
+    framed(&mut talk)?;
+    say(&mut talk, State::CreateStreams)?;
+    let (mut data, _) = listener.accept()?;
+    data.read_exact(&mut [0; 37])?;
+    say(&mut talk, State::TestStart)?;
+    say(&mut talk, State::TestRunning)?;
+    // Until the client hangs up.
+    let sink = std::thread::spawn(move || std::io::copy(&mut data, &mut std::io::sink()));
+    talk.read_exact(&mut [0])?;
+    say(&mut talk, State::ExchangeResults)?;
+    framed(&mut talk)?;
+    talk.write_all(&u32::try_from(results.len()).unwrap_or(0).to_be_bytes())?;
+    talk.write_all(results.as_bytes())?;
+    say(&mut talk, State::DisplayResults)?;
+    // The client aborts the stream; that is no fault.
+    let _ = sink.join();
+    Ok(())
+}
+
+fn told(results: &str) -> Outcome {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let plan = Plan {
+        amount: Amount::Time(Span::from_millis(300)),
+        rate: Some(80_000_000),
+        latency: false,
+        ..Plan::new("loopback", listener.local_addr().unwrap())
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| serve(&listener, results).unwrap());
+        run(&plan, &Bell::new().unwrap(), &mut |_| {}).unwrap()
+    })
+}
+
+#[test]
+fn a_server_that_counts_what_can_not_be_makes_no_headline() {
+    let results = |stream: &str, cpu: &str| {
+        format!(
+            r#"{{"cpu_util_total":{cpu},"cpu_util_user":1,"cpu_util_system":0,"sender_has_retransmits":-1,
+            "streams":[{{"id":1,"retransmits":-1,"jitter":0,"errors":0,"packets":0,"start_time":0,{stream}}}]}}"#
+        )
+    };
+    for stream in [
+        r#""bytes":1000000000000000,"end_time":0.3"#,
+        r#""bytes":-1,"end_time":0.3"#,
+        r#""bytes":18446744073709551615,"end_time":0.3"#,
+        r#""bytes":1000000,"end_time":1e-9"#,
+        r#""bytes":1000000,"end_time":1e308"#,
+    ] {
+        let outcome = told(&results(stream, "1"));
+        assert_eq!(outcome.broke, None, "{stream}");
+        let findings = Findings::of(&outcome);
+        let up = findings.up.unwrap();
+        assert_eq!((up.by_receiver, up.received_bytes), (false, None), "{stream}");
+        assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
+        let sent = outcome.lanes[0].mark.moment.bytes;
+        assert!(sent > 0 && up.sent_bytes == Some(sent), "{stream}: {sent}");
+    }
+    let outcome = told(&results(r#""bytes":100000,"end_time":0.3"#, "-1e9"));
+    let findings = Findings::of(&outcome);
+    assert!(findings.up.unwrap().by_receiver && findings.there.unwrap().cpu_percent.is_none());
+    assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
+}
