@@ -154,6 +154,8 @@ impl Call {
             let beyond = self.beyond_ms().is_some_and(|beyond| beyond >= LEAST_DELAY_MS);
             return match self.word.and_then(|word| word.delayed_acks) {
                 Some(0) => Kind::Plain,
+                // Of several segments on their way, the ones behind the small one may have kept the line busy meanwhile.
+                Some(_) if self.unacked > 1 && !beyond => Kind::Unknown,
                 Some(_) => Kind::Held,
                 None if beyond && by_times => Kind::Held,
                 None if beyond => Kind::Unknown,
@@ -531,6 +533,14 @@ mod tests {
         let window = Call { unacked: 10, ..held(150.0, 100.0) };
         assert_eq!(cause(&vec![window; 60]), None);
         assert_eq!(Finding::of(&Stalls::of(&[], &[], None), 60, None), None);
+    }
+
+    #[test]
+    fn a_held_segment_that_the_line_had_no_room_for_anyway_is_not_said_to_have_waited() {
+        let slow = Call { unacked: 5, word: word(1, 0), last_sent_ms: 1046, ..held(0.0, 1666.0) };
+        assert_eq!(cause(&vec![slow; 30]), Some(Cause::Unknown));
+        let fast = Call { unacked: 3, word: word(1, 0), ..held(44.0, 0.1) };
+        assert_eq!(cause(&vec![fast; 30]), Some(Cause::NagleAndDelayedAck));
     }
 
     #[test]

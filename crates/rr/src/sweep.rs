@@ -72,7 +72,8 @@ pub struct Latency {
 impl Row {
     /// What calls of one size showed that took `span_ns` in all.
     ///
-    /// `controls` are calls after them in which this end sent its ACKs at once; `handshake_ns` is what the connection's handshake took, where calls are not connections themselves.
+    /// `controls` are calls after them in which this end sent its ACKs at once; `handshake_ns` is what the connection's handshake
+    /// took, where calls are not connections themselves.
     pub fn of(
         size: u32,
         calls: &[Call],

@@ -240,6 +240,8 @@ fn a_reply_that_takes_long_on_a_slow_line_was_not_held() {
         }
         assert_eq!(said["mended"], Value::Array(Vec::new()), "{said:#}");
     }
+    let twice = rr_each(slow, "twice", &["{b} --pattern write-write-read --sizes 4096 --calls 30"]);
+    assert_eq!(twice[0]["before"]["rows"][0]["stalls"]["count"], 0, "{twice:#?}");
     said.extend(rr_each(second, "twice", &[larger]));
     for said in &said {
         for row in ["before", "after"].iter().filter_map(|when| said[when]["rows"].get(0)) {
