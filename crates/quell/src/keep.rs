@@ -12,7 +12,7 @@ use quell_model::{CellId, CellRecord, CellStatus, Event, Manifest, Outcome, Task
 use quell_store::{JournalWriter, RunWriter};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What is measured, for the manifest.
 #[derive(Debug, Clone)]
@@ -31,6 +31,8 @@ pub struct About {
     pub seed: u64,
     /// How long it is planned to take in nanoseconds, where that is known.
     pub window_ns: Option<u64>,
+    /// How long it has been going on already.
+    pub since: Duration,
 }
 
 /// A run that is being kept.
@@ -40,6 +42,8 @@ pub struct Keep {
     journal: JournalWriter,
     manifest: Manifest,
     begun: Instant,
+    /// How long it had been going on by then.
+    since: Duration,
 }
 
 impl Keep {
@@ -52,7 +56,7 @@ impl Keep {
         let kernel = manifest.kernel.version.clone();
         let begin = Event::Begin { cell, seed: about.seed, kernel };
         journal.append(&begin).map_err(Failure::system)?;
-        Ok(Self { writer, journal, manifest, begun: Instant::now() })
+        Ok(Self { writer, journal, manifest, begun: Instant::now(), since: about.since })
     }
 
     /// Takes an event. What was taken is kept also when the program is killed.
@@ -62,7 +66,7 @@ impl Keep {
 
     /// Turns the events into tables; the run's folder. `reason` is why it could not go on, if it could not.
     pub fn finish(mut self, reason: Option<String>) -> Result<PathBuf, Failure> {
-        let elapsed = self.begun.elapsed();
+        let elapsed = self.since.saturating_add(self.begun.elapsed());
         let took_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let task = self.manifest.cells[0].tasks[0].id.clone();
         let outcome = reason.clone().map_or(Outcome::Done, Outcome::Failed);
@@ -97,6 +101,8 @@ fn manifest(about: &About) -> Manifest {
     let version = nix::sys::utsname::uname()
         .map_or_else(|_| String::new(), |u| u.release().to_string_lossy().into_owned());
     let id = CellId { scenario: about.scenario.clone(), probe: about.task.clone(), repeat: 0 };
+    let now = SystemTime::now();
+    let started = now.checked_sub(about.since).unwrap_or(now);
     Manifest {
         format: FORMAT_VERSION,
         quell: env!("CARGO_PKG_VERSION").into(),
@@ -106,7 +112,7 @@ fn manifest(about: &About) -> Manifest {
         experiment_text: format!("# measured by hand\n# {}\n", command_line()),
         changes: Vec::new(),
         seed: about.seed,
-        started: quell_store::utc_rfc3339(SystemTime::now()),
+        started: quell_store::utc_rfc3339(started),
         kernel: KernelRecord { backend: "host".into(), version, ..KernelRecord::default() },
         machine,
         clock: about.clock.clone(),

@@ -311,6 +311,7 @@ fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
         clock: "CLOCK_MONOTONIC".into(),
         seed: session.seed,
         window_ns: None,
+        since: std::time::Duration::ZERO,
     };
     let mut keep = Keep::begin(&args.place.base, &about)?;
     for target in &session.targets {

@@ -82,6 +82,17 @@ fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
 }
 
 #[test]
+fn a_kept_flow_took_as_long_as_it_was_measured() {
+    let served = Served::new(&[]);
+    let port = served.at.port().to_string();
+    let desk = Desk::new();
+    desk.quell(&["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "--save"]).fine();
+    let shown: Value =
+        serde_json::from_str(&desk.quell(&["show", "--json"]).fine()).expect("it is JSON");
+    assert!(number(&shown, "/wall_s") >= 0.9, "{shown:#}");
+}
+
+#[test]
 fn the_client_is_told_what_the_server_saw() {
     if lacks_iperf3() {
         return;

@@ -203,6 +203,7 @@ fn figures_say_what_they_show() {
     let svg = |name: &str| figures::figure(&run, name).unwrap().svg();
     assert!(svg("goodput-time").contains("Mbit/s"));
     assert!(svg("goodput-time").contains("bulk-1"));
+    assert!(svg("goodput-time").contains("in order"), "peaks above the line's rate are explained");
     assert!(svg("rtt-time").contains("bulk (5 lost)"));
     assert!(svg("queue-backlog").contains("modem:wan (pfifo)"));
     assert!(svg("rtt-cdf").contains("20261121T101503-home-link"));

@@ -6,6 +6,7 @@ use quell_flow::{Amount, Outcome};
 use quell_model::{Event, FlowSample, Side, TcpState};
 use quell_wire::iperf3::Moment;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Writes the run under `base`; its folder.
 pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
@@ -18,9 +19,10 @@ pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
         clock: "monotonic".into(),
         seed: 1,
         window_ns: match plan.amount {
-            Amount::Time(time) => Some(time.nanos()),
-            Amount::Bytes(_) => Some((outcome.seconds * 1e9) as u64),
+            Amount::Time(time) if !outcome.stopped => Some(time.nanos()),
+            _ => Some((outcome.seconds * 1e9) as u64),
         },
+        since: took(outcome),
     };
     let mut keep = Keep::begin(base, &about)?;
     for (stream, way, back) in ways(outcome) {
@@ -56,6 +58,12 @@ pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
         keep.event(&Event::Echo { stream: quell_flow::latency::STREAM.into(), samples })?;
     }
     keep.finish(outcome.broke.clone())
+}
+
+/// How long it took, what was omitted included.
+fn took(outcome: &Outcome) -> Duration {
+    let omitted = Duration::from_nanos(outcome.plan.omit.nanos());
+    omitted.saturating_add(Duration::try_from_secs_f64(outcome.seconds).unwrap_or_default())
 }
 
 fn direction(sends: bool) -> &'static str {

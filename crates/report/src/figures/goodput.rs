@@ -19,7 +19,11 @@ pub(super) fn figure(Subject { run, .. }: Subject, shape: Shape) -> Made {
     let names = names(&course);
     let figure = Figure::new(title)
         .subtitle(subtitle(&course, &names))
-        .note(format!("{}. First repeat; payload that receivers got.", source(&run.manifest)));
+        .note(format!(
+            "{}. First repeat; payload that receivers' programs got. TCP hands it over in order: what waited behind a lost segment comes at \
+             once when that has come again, as a peak above the line's rate.",
+            source(&run.manifest)
+        ));
     let ways = ways(&course);
     let panels = ways.iter().flat_map(|way| {
         let parts = of_way(&course, way.as_deref());
