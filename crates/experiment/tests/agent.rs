@@ -175,6 +175,7 @@ fn one_agent_does_all_kinds_of_tasks_at_once_and_the_failing_ones_disturb_nobody
         tos: Tos::from_byte(0),
         on_off: None,
         report: Span::from_millis(50),
+        linger: Span::ZERO,
     };
     let command =
         |argv: &[&str]| TaskKind::Command { argv: argv.iter().map(|s| (*s).to_owned()).collect() };

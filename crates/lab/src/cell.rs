@@ -50,6 +50,7 @@ fn linger(task: &Task) -> u64 {
             streams.iter().map(|s| s.linger.nanos()).max().unwrap_or(0)
         }
         TaskKind::UdpEcho(echo) => echo.linger.nanos(),
+        TaskKind::UdpSend(send) => send.linger.nanos(),
         _ => 0,
     }
 }

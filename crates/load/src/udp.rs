@@ -3,6 +3,9 @@
 //! Each packet has its own time ([`Pace`], with its jitter); the sender sleeps until then, reads the clock and sends: three system
 //! calls a packet. It reports what it handed to the kernel at round times of the measurement. A queue of this host that is full makes
 //! it wait for room, as any program that sends UDP.
+//!
+//! What it sent last is still under way when it has sent it all: it stays for as long as that may take, since the cell, and with it
+//! the sink, ends with the last of its clients.
 
 use crate::{Emit, LoadError};
 use nix::errno::Errno;
@@ -67,7 +70,7 @@ impl Sender {
         Ok(Self { spec: spec.clone(), seed, socket, packet })
     }
 
-    /// Sends from the window's start to its end, or until the bell rings.
+    /// Sends from the window's start to its end and waits for what is under way, or until the bell rings.
     pub fn run(mut self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), LoadError> {
         wake_exactly();
         let mut alarm = Alarm::new()?;
@@ -85,7 +88,10 @@ impl Sender {
         };
         report.until(end);
         report.finish(end);
-        result.map(drop)
+        if !result? {
+            stopped_before(end.saturating_add(self.spec.linger.nanos()), stop, &mut alarm)?;
+        }
+        Ok(())
     }
 
     /// All periods in which it is on; whether it was stopped.

@@ -265,6 +265,7 @@ fn udp(to: SocketAddr) -> UdpSend {
         tos: Tos::from_byte(0),
         on_off: None,
         report: Span::from_millis(50),
+        linger: Span::ZERO,
     }
 }
 

@@ -231,6 +231,8 @@ pub struct UdpSend {
     pub on_off: Option<OnOff>,
     /// How often each end reports.
     pub report: Span,
+    /// How long after its end it stays, so that what it sent last still arrives and counts.
+    pub linger: Span,
 }
 
 /// The periods of an on-off load.

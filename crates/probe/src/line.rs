@@ -25,6 +25,26 @@ pub(crate) struct Answer {
     pub up_order: Option<u64>,
     /// The reflector's wall clock when it received and when it sent.
     pub reflected_ns: Option<(u64, u64)>,
+    /// Whether that clock is another than ours.
+    pub is_apart: bool,
+}
+
+impl Answer {
+    /// One-way delays of a packet that was sent and came back at these times of our wall clock. None where the reflector's times
+    /// can't be: it sent before it received, took longer than all of it, or, by the clock that is ours too, was not in between.
+    pub fn delays(&self, sent_ns: u64, back_ns: u64) -> Option<(i64, i64)> {
+        self.held_within(back_ns.saturating_sub(sent_ns))?;
+        let (there, from_there) = self.reflected_ns?;
+        let delays = (there as i64 - sent_ns as i64, back_ns as i64 - from_there as i64);
+        let least = -(CLOCKS_APART_NS as i64);
+        (self.is_apart || delays.0.min(delays.1) >= least).then_some(delays)
+    }
+
+    /// How long the reflector had it, of all the time that it was away. None where it does not say, or that can't be.
+    pub fn held_within(&self, away_ns: u64) -> Option<u64> {
+        let (there, from_there) = self.reflected_ns?;
+        from_there.checked_sub(there).filter(|held| *held <= away_ns)
+    }
 }
 
 /// When a reply came.

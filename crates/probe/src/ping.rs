@@ -134,7 +134,7 @@ impl Datagrams for EchoLine {
     fn read(&mut self, _arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer> {
         let echo = icmp::reply(self.socket.is_ipv6(), self.socket.message(bytes)?)?;
         let seq = self.number(echo, next)?;
-        Some(Answer { seq, up_order: None, reflected_ns: None })
+        Some(Answer { seq, ..Answer::default() })
     }
 
     fn blamed(&self, error: &PathError, next: u64) -> Option<u64> {

@@ -187,12 +187,9 @@ impl<L: Line> Stream<L> {
                 let received_ns = stamp_ns.map_or(now_ns, |s| wall.monotonic(s)).min(now_ns);
                 let away_ns = received_ns.saturating_sub(sent_ns);
                 // What the reflector took is not the network's; but it can't have taken longer than all of it.
-                let held_ns = answer.reflected_ns.and_then(|(there, back)| back.checked_sub(there));
-                let held_ns = held_ns.filter(|held| *held <= away_ns).unwrap_or(0);
+                let held_ns = answer.held_within(away_ns).unwrap_or(0);
                 let rtt_ns = away_ns - held_ns;
-                let delays = stamp_ns.zip(answer.reflected_ns).map(|(stamp, (there, back))| {
-                    (there as i64 - wall.at(sent_ns) as i64, stamp as i64 - back as i64)
-                });
+                let delays = stamp_ns.and_then(|stamp| answer.delays(wall.at(sent_ns), stamp));
                 // The device's clock may have been set too: then it says more than passed.
                 let by_device = wire_ns
                     .map(|wire| {

@@ -124,6 +124,7 @@ impl Datagrams for StampLine {
             seq: sent_number(packet.sender_seq, next)?,
             up_order: self.reflected.number(&packet),
             reflected_ns: Some((packet.received_ns, packet.sent_ns)),
+            is_apart: self.is_apart,
         })
     }
 

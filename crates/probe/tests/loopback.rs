@@ -143,6 +143,41 @@ fn losses_at_a_reflector_that_copies_our_numbers_have_no_direction() {
 }
 
 #[test]
+fn a_reflector_whose_times_can_t_be_is_believed_no_one_way_delay() {
+    const LONG_NS: u64 = 5_000_000_000;
+    // When it says that it received and sent: sent before it received, longer apart than all of it, and, on one host, by another clock.
+    let lies: [fn(u64) -> (u64, u64); 3] = [
+        |now| (now + LONG_NS, now - LONG_NS),
+        |now| (now - LONG_NS, now + LONG_NS),
+        |now| (now - LONG_NS, now - LONG_NS),
+    ];
+    for (n, lie) in lies.into_iter().enumerate() {
+        let reflector = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = reflector.local_addr().unwrap();
+        let rows = Rows::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut bytes = [0; 500];
+                for _ in 0..20 {
+                    let (_, from) = reflector.recv_from(&mut bytes).unwrap();
+                    let (received, sent) = lie(realtime_ns());
+                    ReflectorPacket::reflect(&mut bytes, 0, received, sent, 64);
+                    reflector.send_to(&bytes, from).unwrap();
+                }
+            });
+            let client = UdpEchoClient::prepare(&echo_to(to), 2).unwrap();
+            client.run(&window(40), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+        });
+        let rows = rows.of("udp");
+        assert_eq!(rows.len(), 20);
+        for row in &rows {
+            assert_eq!((row.up_ns, row.down_ns), (None, None), "lie {n}");
+            assert!(row.rtt_ns.is_some_and(|rtt| rtt < LONG_NS), "ours is known: {row:?}");
+        }
+    }
+}
+
+#[test]
 fn where_nobody_answers_every_packet_is_an_error_with_its_own_row() {
     let gone = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap().local().unwrap();
     let rows = Rows::default();

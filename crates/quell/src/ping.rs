@@ -253,6 +253,9 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
     if args.interval.is_zero() {
         return Err(Failure::usage("-i 0: a packet at least every 10us; root may send that often"));
     }
+    if args.wait.is_some_and(Span::is_zero) {
+        return Err(Failure::usage("-W 0: no reply comes in no time; give a time, as 500ms"));
+    }
     let family = if args.ipv4 { Some(4) } else { args.ipv6.then_some(6) };
     let usual = Usual { family, port, tos: args.tos, size: args.size };
     let mut wanted = args.streams.clone();

@@ -130,6 +130,13 @@ fn a_run_that_would_measure_nothing_is_refused() {
     with_line("warm-up = \"2h\"", &["at most 1h"]);
     with_line("sample-queues = \"0s\"", &["at least 1ms"]);
     says(&error_of("\"2s\"", "\"0s\""), &["line 2", "100ms to 24h"]);
+    for (key, why) in [("start = \"2s\"", "after the end"), ("duration = \"0s\"", "does nothing")] {
+        says(&error_of("connections = 3", key), &["load `bulk`", why]);
+        let probe = format!(
+            "{BASE}\n[[probe]]\nname = \"few\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"server\"\n{key}\n"
+        );
+        says(&error_in(&probe), &["probe `few`", why]);
+    }
     says(&error_in(&format!("repeat = 4000000000\n{BASE}")), &["16000000000 cells", "10000"]);
     let head = BASE.split("[[scenario]]").next().expect("there is one");
     let probe = &BASE[BASE.find("[[probe]]").expect("there is one")..];

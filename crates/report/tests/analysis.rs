@@ -286,6 +286,36 @@ fn datagrams_sent_while_loads_warmed_up_do_not_count_whenever_they_arrived() {
     assert_eq!((found[0].1.sent, found[0].1.received), (Some(900), Some(220)));
 }
 
+#[test]
+fn what_waits_in_a_queue_at_the_border_of_the_measurement_is_not_lost_to_the_interval_either() {
+    let cell = |repeat| {
+        // A tenth waits: it was sent in the measurement and arrives after it.
+        let mut data = flows(vec![steady("flood", 8.0, -SECOND)]);
+        for (series, counts) in data.flows.iter_mut().zip([[100, 1100], [100, 1000]]) {
+            series.samples = vec![(0, counts[0]), (10 * SECOND, counts[1]), (12 * SECOND, 1100)]
+                .into_iter()
+                .map(|(t_ns, packets)| quell_model::FlowSample {
+                    t_ns,
+                    packets,
+                    ..series.samples[0].clone()
+                })
+                .collect();
+        }
+        for what in ["sent", "received"] {
+            let (when, key) = ("after".to_owned(), format!("stream/flood/{what}-before"));
+            data.facts.push(FactLine { when, key, value: "100".into() });
+        }
+        ("s", "udp", repeat, data)
+    };
+    let run = run(vec![cell(0), cell(1), cell(2)]);
+    let summary = Summary::of(&Results::from(&run), &run.manifest);
+    let loss = summary.rows[0].loss.unwrap();
+    near(loss.mean, 0.0);
+    // No loss among n packets leaves 3.7 ÷ n.
+    let (low, high) = loss.interval.unwrap();
+    assert!(low == 0.0 && high < 0.0013, "{low} to {high}");
+}
+
 /// A slow UDP load is reported packet by packet too, up to the last that arrived: what was lost behind it only its sender knows of.
 #[test]
 fn a_load_told_packet_by_packet_and_as_a_whole_is_one_stream_with_one_loss() {

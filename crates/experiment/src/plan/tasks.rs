@@ -21,7 +21,8 @@ const DISCARD_PORT: u16 = 9;
 /// First port of servers; each gets its own.
 const FIRST_PORT: u16 = 5201;
 
-/// All tasks of a cell. `linger` is how long its probes wait for replies.
+/// All tasks of a cell. `linger` is how long a packet may be under way: probes wait so long for replies, UDP loads for what they sent
+/// last.
 pub fn tasks(
     experiment: &Experiment,
     network: &Network,
@@ -90,8 +91,11 @@ impl Maker<'_> {
             Probe::Udp(udp) => self.udp_echo(udp),
             Probe::Rr(rr) => self.rr(rr),
             Probe::Tcp(flow) => {
-                // Like a load it warms up: what is measured is the transfer, not its first round trips.
-                let when = self.when(flow.start, flow.duration);
+                // Like a load it warms up: what is measured is the transfer, not its first round trips. One that is limited is
+                // measured as a whole.
+                let limited = flow.bytes.is_some() || flow.duration.is_some();
+                let start = flow.start.or(limited.then_some(Span::ZERO));
+                let when = self.when(start, flow.duration);
                 self.tcp(&format!("probe/{}", flow.name), flow, when)
             }
         }
@@ -199,6 +203,7 @@ impl Maker<'_> {
             tos: flow.tos,
             on_off,
             report: REPORT,
+            linger: self.linger,
         };
         let when = self.when(flow.start, flow.duration);
         self.push(&id, &flow.from, when, TaskKind::UdpSend(send));

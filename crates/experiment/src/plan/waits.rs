@@ -1,4 +1,5 @@
-//! How long a probe's packet may be under way: what the buffers of all lines hold, at their rates, and the delays. Pure.
+//! How long a packet of a probe or of a UDP load may be under way: what the buffers of all lines hold, at their rates, and the
+//! delays. Pure.
 //!
 //! ```text
 //!   each direction of each link:  delay + jitter + buffer ÷ rate     the worst of what the timeline makes of it

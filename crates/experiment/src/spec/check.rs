@@ -148,22 +148,28 @@ fn times(experiment: &Experiment, problems: &mut Vec<String>) {
             ));
         }
     }
-    for load in &experiment.load {
-        let (name, start, duration) = match load {
-            Load::Tcp(l) => (&l.name, l.start, l.duration),
-            Load::Udp(l) => (&l.name, l.start, l.duration),
-            Load::Command(l) => (&l.name, l.start, l.duration),
-        };
+    let loads = experiment.load.iter().map(|load| match load {
+        Load::Tcp(l) => ("load", &l.name, l.start, l.duration),
+        Load::Udp(l) => ("load", &l.name, l.start, l.duration),
+        Load::Command(l) => ("load", &l.name, l.start, l.duration),
+    });
+    let probes = experiment.probe.iter().filter_map(|probe| match probe {
+        Probe::Tcp(p) => Some(("probe", &p.name, p.start, p.duration)),
+        Probe::Ping(_) | Probe::TcpPing(_) | Probe::Udp(_) | Probe::Rr(_) => None,
+    });
+    for (what, name, start, duration) in loads.chain(probes) {
         if start.is_some_and(|s| s >= experiment.duration) {
-            problems.push(format!("load `{name}` starts after the end of the measurement"));
+            problems.push(format!("{what} `{name}` starts after the end of the measurement"));
         }
         if duration.is_some_and(|d| d.nanos() == 0) {
-            problems.push(format!("load `{name}`: a duration of 0 does nothing"));
+            problems.push(format!("{what} `{name}`: a duration of 0 does nothing"));
         }
+    }
+    for load in &experiment.load {
         if let Load::Udp(flow) = load
             && flow.on.is_some_and(|on| on.nanos() == 0)
         {
-            problems.push(format!("load `{name}`: with `on` = 0 it never sends"));
+            problems.push(format!("load `{}`: with `on` = 0 it never sends", flow.name));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a flow's options do, told by what the network carries.
 
-use super::support::{Desk, PING, Results, near, two_hosts};
+use super::support::{Desk, PING, QUIET, Results, near, two_hosts};
 
 /// A flow with these keys over this line, with a ping beside it.
 fn bulk(line: &str, keys: &str) -> Results {
@@ -54,5 +54,28 @@ fn the_congestion_control_decides_how_full_a_deep_buffer_gets() {
         };
         let (cubic, bbr) = (ping("cubic"), ping("bbr"));
         assert!(cubic > 200.0 && bbr < 100.0, "{direction}: {cubic} and {bbr} ms");
+    }
+}
+
+#[test]
+fn a_transfer_of_so_many_bytes_that_is_the_probe_is_measured_whole_and_not_in_the_warm_up() {
+    for limit in ["bytes = \"1MB\"", "duration = \"1s\""] {
+        let probe = |name: &str, more: &str| {
+            format!(
+                "[[probe]]\nname = \"{name}\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\n{limit}\n{more}\n"
+            )
+        };
+        // Each by itself: the same transfer, from the same moment of an idle line.
+        let text = format!(
+            "warm-up = \"5s\"\n{QUIET}{}{}",
+            probe("few", ""),
+            probe("said", "start = \"0s\"")
+        );
+        let text = two_hosts("both = { rate = \"10Mbit\", delay = \"5ms\" }", &text)
+            .replace("probes-run = \"together\"", "probes-run = \"apart\"");
+        let results = Desk::new().run(&text, &[]);
+        let [few, said] = ["few", "said"].map(|name| results.number("s", name, "goodput_mbps"));
+        near(few, said, 0.05);
+        assert!((9.0..10.0 * 1448.0 / 1514.0).contains(&few), "{limit}: {few}");
     }
 }

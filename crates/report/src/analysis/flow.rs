@@ -158,7 +158,7 @@ pub fn results(record: &CellRecord, data: &CellData) -> Vec<(String, FlowResult)
                 loss_ratio: loss.map(|(sent, got)| sent.saturating_sub(got) as f64 / sent as f64),
                 batches: match (sender, receiver, window) {
                     (Some(sender), Some(receiver), Some(end)) if sent.is_some() => {
-                        batches(sender, receiver, end)
+                        batches([sender, receiver], early(data, stream), end)
                     }
                     _ => Vec::new(),
                 },
@@ -190,28 +190,40 @@ fn datagrams(data: &CellData, stream: &str) -> (Option<u64>, Option<u64>) {
     if sent.max(received).unwrap_or(0) == 0 {
         return (None, None);
     }
+    let early = early(data, stream);
+    (sent.map(|n| n.saturating_sub(early[0])), received.map(|n| n.saturating_sub(early[1])))
+}
+
+/// Datagrams of a flow that were sent before the measurement, as its sender and its receiver counted them; nothing where one did not.
+fn early(data: &CellData, stream: &str) -> [u64; 2] {
     let before = |what: &str| {
         let key = format!("stream/{stream}/{what}-before");
         data.facts.iter().find(|f| f.key == key).and_then(|f| f.value.parse::<u64>().ok())
     };
+    let received = data.flow(stream, Side::Receiver).and_then(|f| f.samples.last());
     // What one end counted apart and the other did not can't be compared.
-    let early = match (before("sent"), before("received")) {
-        (Some(sent), Some(received)) => (sent, received),
-        (Some(sent), None) if received == Some(0) => (sent, 0),
-        _ => (0, 0),
-    };
-    (sent.map(|n| n.saturating_sub(early.0)), received.map(|n| n.saturating_sub(early.1)))
+    match (before("sent"), before("received")) {
+        (Some(sent), Some(received)) => [sent, received],
+        (Some(sent), None) if received.is_some_and(|last| last.packets == 0) => [sent, 0],
+        _ => [0, 0],
+    }
 }
 
-/// Losses by stretches of the measurement, from the counters of both ends. What is under way at a border counts for one or the other.
-fn batches(sender: &FlowSeries, receiver: &FlowSeries, end_ns: i64) -> Vec<Batch> {
-    let counted = |series: &FlowSeries, batch: i64| {
-        let at = |n: i64| counter_at(&series.samples, end_ns / BATCHES * n, |s| s.packets);
+/// Losses by stretches of the measurement, from the counters of sender and receiver. What is under way at a border counts for one or
+/// the other; at the first border and the last nothing is: both are between packets, whenever these arrive.
+fn batches(ends: [&FlowSeries; 2], early: [u64; 2], end_ns: i64) -> Vec<Batch> {
+    let counted = |series: &FlowSeries, early: u64, batch: i64| {
+        let all = series.samples.last().map_or(0, |s| s.packets) as f64;
+        let at = |n: i64| match n {
+            0 => early as f64,
+            BATCHES => all,
+            _ => counter_at(&series.samples, end_ns / BATCHES * n, |s| s.packets),
+        };
         at(batch + 1) - at(batch)
     };
     let batch = |n| {
-        let sent = counted(sender, n);
-        Batch { sent, lost: sent - counted(receiver, n) }
+        let [sent, received] = [0, 1].map(|end: usize| counted(ends[end], early[end], n));
+        Batch { sent, lost: sent - received }
     };
     (0..BATCHES).map(batch).collect()
 }
