@@ -8,6 +8,7 @@ use crate::cell::CellPlan;
 use quell_sys::clock;
 use quell_units::Span;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -40,8 +41,8 @@ pub struct ExecPlan {
     /// The terminal that an interactive program is to control, by its device; none where it inherits one. Set by whoever runs the plan.
     #[serde(skip)]
     pub terminal: Option<String>,
-    /// Folder to start in.
-    pub folder: String,
+    /// Folder to start in, as it is named where the programs run.
+    pub folder: OsString,
     /// Environment of the program: name and value.
     pub environment: Vec<(String, String)>,
 }
@@ -74,6 +75,17 @@ pub enum ExecError {
         /// What the system answered.
         error: String,
     },
+    /// The folder to start in can't be used.
+    #[error(
+        "starting in {}: {error} in the lab; go to another folder (as: cd /)",
+        .folder.display()
+    )]
+    Folder {
+        /// The folder.
+        folder: OsString,
+        /// What the system answered.
+        error: std::io::Error,
+    },
     /// Waiting for it failed.
     #[error("waiting for the program: {0}")]
     Wait(std::io::Error),
@@ -81,6 +93,9 @@ pub enum ExecError {
 
 /// Builds the network and runs the programs; gives the main program's exit code (128 and the signal's number for a signal).
 pub fn exec(plan: &ExecPlan, output: &mut dyn FnMut(Output)) -> Result<i32, ExecError> {
+    // Else the answer at its start would be taken for the program's.
+    std::env::set_current_dir(&plan.folder)
+        .map_err(|error| ExecError::Folder { folder: plan.folder.clone(), error })?;
     let built = build::build(&plan.cell)?;
     let (said, hear) = mpsc::channel();
     let mut companions = Vec::new();
@@ -207,9 +222,6 @@ fn spawn(
         command.args(arguments).env_clear();
         command.envs(plan.environment.iter().map(|(k, v)| (k.as_str(), v.as_str())));
         command.env("QUELL_HOST", &program.host);
-        if std::path::Path::new(&plan.folder).is_dir() {
-            command.current_dir(&plan.folder);
-        }
         if let Some(terminal) = plan.terminal.as_ref().filter(|_| interactive) {
             control(&mut command, terminal)?;
         }

@@ -123,6 +123,13 @@ fn carry_out(
     Ok(())
 }
 
+/// What agents, and programs that are loads, get of an environment: the same wherever and by whomever a cell is carried out.
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", "/"),
+    ("TERM", "dumb"),
+];
+
 fn start_agents(
     plan: &CellPlan,
     built: &Built,
@@ -138,6 +145,10 @@ fn start_agents(
         let spawn = || {
             std::process::Command::new(&program[0])
                 .args(&program[1..])
+                .current_dir("/")
+                .env_clear()
+                .envs(ENVIRONMENT)
+                .env("QUELL_HOST", &node.name)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()

@@ -347,7 +347,7 @@ or refused, and it is no sandbox: root in there can do to these files what you c
         /// The host; the first one where absent
         host: Option<String>,
     },
-    /// One program on a host of the topology; its exit code becomes ours
+    /// One program on a host of the topology, without input; its exit code becomes ours
     #[command(after_help = "Examples:
   quell lab exec home-link b -- ping -c 3 {server}
   quell lab exec home-link a --with 'server: iperf3 -s -1' -- iperf3 -c {server} -t 5

@@ -8,12 +8,14 @@ use quell_experiment::run::{Bells, Carrier, lab_exec};
 use quell_experiment::spec::load_file;
 use quell_lab::cell::CellPlan;
 use quell_lab::exec::{ExecPlan, Program};
+use quell_lab::guest::init::OWN;
 use quell_lab::topology::Topology;
 use quell_model::CellId;
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -66,9 +68,7 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
         head_start: after,
         interactive,
         terminal: None,
-        folder: std::env::current_dir()
-            .map(|d| d.to_string_lossy().into_owned())
-            .unwrap_or_else(|_| "/".into()),
+        folder: folder(lab.kernel)?.into(),
         environment: environment(&lab.environment)?,
     };
     let carrier = match lab.kernel {
@@ -105,6 +105,24 @@ fn has_terminal() -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Where programs start: in our own folder. Elsewhere their relative paths would mean other files.
+fn folder(kernel: Backend) -> Result<PathBuf, Failure> {
+    let folder = std::env::current_dir().map_err(|error| {
+        Failure::usage(format!(
+            "programs start in the current folder, and that can't be found ({error}); \
+             go to one that is there (as: cd /)"
+        ))
+    })?;
+    match OWN.into_iter().find(|own| folder.starts_with(own)) {
+        Some(own) if kernel == Backend::Guest => Err(Failure::usage(format!(
+            "programs start in the current folder, {}, and a guest does not see it: it has {own} of its own; \
+             go to another folder (as: cd /), or do without the guest: --kernel host",
+            folder.display()
+        ))),
+        _ => Ok(folder),
+    }
 }
 
 /// What programs need of the environment, beside what begins with LC_.

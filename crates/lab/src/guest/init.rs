@@ -10,6 +10,9 @@ use std::path::Path;
 /// Where the guest finds the host's folder that was shared with it.
 pub const SHARED: &str = "/mnt";
 
+/// The folders of a guest's own, which hide this machine's: whoever works in one of them here finds none or another there.
+pub const OWN: [&str; 5] = [SHARED, "/dev", "/proc", "/run", "/sys"];
+
 /// The file in the shared folder in which the program says how it went.
 pub(super) const END: &str = "end";
 

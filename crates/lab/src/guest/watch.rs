@@ -254,13 +254,18 @@ fn tail(mut console: File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::libc;
+    use std::process::Stdio;
 
     #[test]
     fn what_a_guest_leaves_in_its_group_ends_with_it() {
         use std::os::unix::process::CommandExt;
+        // Should it live on, it ends with the pipe to it, and so with this test.
         let mut leader = Command::new("sh");
-        leader.args(["-c", "sleep 1000 &"]).process_group(0).stdout(std::process::Stdio::piped());
+        leader.args(["-c", "exec 3<&0; cat <&3 &"]).process_group(0);
+        leader.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = leader.spawn().unwrap();
+        let _held = child.stdin.take();
         let left = OwnedFd::from(child.stdout.take().unwrap());
         let process = pidfd::open(child.id()).unwrap();
         let (_, timed_out) = watch(&mut child, &process, Duration::from_secs(600)).unwrap();
@@ -268,8 +273,6 @@ mod tests {
         // The pipe ends with the last who could write to it.
         assert!(until(&left, Duration::from_secs(60)).unwrap(), "the one left behind lives on");
     }
-
-    use nix::libc;
 
     #[test]
     fn a_panic_is_told_by_its_line() {

@@ -1,7 +1,7 @@
 //! Running a program of the build: its output line by line, its end with ours.
 //!
-//! It has a process group of its own, so that it can be ended with all that it started. It also gets a signal when we are
-//! killed; `make` hands that on to its children.
+//! It has a process group of its own, which ends with it: nothing that it started and left there outlives it. It also gets a signal
+//! when we are killed; `make` hands that on to its children.
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -65,7 +65,7 @@ pub(super) fn run(
     let child = command.spawn().map_err(started)?;
     // It holds our ends of the pipe.
     drop(command);
-    let mut job = Job { child, limit, cancel };
+    let mut job = Job { child, limit, cancel, over: false };
     let ended = pidfd::open(job.child.id()).map_err(started)?;
     let mut alarm = alarm_in(limit).map_err(started)?;
     let (mut buffer, mut rest) = ([0; 16 * 1024], Vec::new());
@@ -89,7 +89,7 @@ pub(super) fn run(
     }
     // It may have closed its output and gone on.
     job.until(&ended, &mut alarm)?;
-    let status = job.child.wait().map_err(started)?;
+    let status = job.end().map_err(started)?;
     if status.success() { Ok(()) } else { Err(JobError::Status { program, status }) }
 }
 
@@ -107,9 +107,25 @@ struct Job<'a> {
     child: Child,
     limit: Duration,
     cancel: Option<&'a Bell>,
+    /// Whether it was waited for, after which its number may be another's.
+    over: bool,
 }
 
 impl Job<'_> {
+    /// Ends by force what there is of the group, and waits for the job.
+    fn end(&mut self) -> std::io::Result<ExitStatus> {
+        if !self.over {
+            // Nobody may be left in it.
+            let _ = killpg(self.group(), Signal::SIGKILL);
+        }
+        self.over = true;
+        self.child.wait()
+    }
+
+    fn group(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
     /// Waits until the descriptor has something, but not longer than the job may take, and not if it is to stop.
     fn until(&self, wanted: &impl AsFd, alarm: &mut Alarm) -> Result<(), JobError> {
         let mut fds = vec![readable(wanted), readable(alarm)];
@@ -124,23 +140,22 @@ impl Job<'_> {
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(Some(_))) {
+        if self.over {
             return;
         }
-        let group = Pid::from_raw(self.child.id().cast_signed());
         // It may end at this moment by itself.
-        let _ = killpg(group, Signal::SIGTERM);
+        let _ = killpg(self.group(), Signal::SIGTERM);
         if let (Ok(ended), Ok(alarm)) = (pidfd::open(self.child.id()), alarm_in(GRACE)) {
             let _ = wait(&mut [readable(&ended), readable(&alarm)]);
         }
-        let _ = killpg(group, Signal::SIGKILL);
-        let _ = self.child.wait();
+        let _ = self.end();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::OwnedFd;
     use std::time::Instant;
 
     fn shell(script: &str) -> Command {
@@ -158,33 +173,59 @@ mod tests {
         assert!(matches!(result, Err(JobError::Status { status, .. }) if status.code() == Some(3)));
     }
 
+    /// A script whose job starts another process, says its number and goes on with `then`. The other one ends with this test at the latest.
+    fn with_another(then: &str) -> Command {
+        let pid = std::process::id();
+        shell(&format!("tail --pid={pid} -f /dev/null >/dev/null 2>&1 & echo $!; {then}"))
+    }
+
+    /// Waits until the other process has ended.
+    fn ends(other: OwnedFd) {
+        let alarm = alarm_in(Duration::from_secs(60)).unwrap();
+        let mut fds = [readable(&other), readable(&alarm)];
+        wait(&mut fds).unwrap();
+        assert!(came(&fds[0]), "it lives on");
+    }
+
     #[test]
     fn a_stopped_job_takes_its_children_with_it() {
         let cancel = Bell::new().unwrap();
-        let mut child = None;
-        let script = shell("sleep 1000 & echo $!; wait");
-        let result = run(script, Duration::from_secs(60), Some(&cancel), &mut |l| {
-            child = l.parse::<i32>().ok();
+        let mut other = None;
+        let result = run(with_another("wait"), Duration::from_secs(60), Some(&cancel), &mut |l| {
+            other = Some(pidfd::open(l.parse().unwrap()).unwrap());
             cancel.ring();
         });
         assert!(matches!(result, Err(JobError::Cancelled)));
-        let child = Pid::from_raw(child.unwrap());
-        // Nobody may have fetched its status yet, but it does not run.
-        let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+        ends(other.unwrap());
+    }
+
+    #[test]
+    fn what_a_job_leaves_behind_ends_with_it_however_it_ends() {
+        for (then, status) in [("exit 0", None), ("exit 3", Some(3))] {
+            let mut other = None;
+            let result = run(with_another(then), Duration::from_secs(60), None, &mut |l| {
+                other = Some(pidfd::open(l.parse().unwrap()).unwrap());
+            });
+            let failed = match result {
+                Err(JobError::Status { status, .. }) => status.code(),
+                other => other.map(|()| None).unwrap(),
+            };
+            assert_eq!(failed, status);
+            ends(other.unwrap());
+        }
     }
 
     #[test]
     fn a_job_that_takes_too_long_is_ended() {
         let began = Instant::now();
-        let result = run(shell("sleep 1000"), Duration::from_millis(200), None, &mut |_| {});
+        let result = run(shell("exec sleep 1000"), Duration::from_millis(200), None, &mut |_| {});
         assert!(matches!(result, Err(JobError::TooLong(_))));
         assert!(began.elapsed() < Duration::from_secs(10));
     }
 
     #[test]
     fn a_job_that_closed_its_output_and_goes_on_is_ended_too() {
-        let script = shell("exec >&- 2>&-; sleep 1000");
+        let script = shell("exec >&- 2>&-; exec sleep 1000");
         let result = run(script, Duration::from_millis(200), None, &mut |_| {});
         assert!(matches!(result, Err(JobError::TooLong(_))), "{result:?}");
     }

@@ -1,11 +1,12 @@
 //! What a program in the lab leaves behind, what it is told of its caller, and how it ends with whoever uses it.
 
-use super::support::{Desk, QUELL};
+use super::support::{Desk, PING, QUELL, QUIET, two_hosts};
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -122,6 +123,75 @@ fn a_program_gets_of_the_environment_what_programs_need_and_what_was_named() {
     for wrong in ["NO_SUCH_NAME", "TOKEN=other"] {
         let (code, _, error) = run(&["--env", wrong]);
         assert!(code == Some(2) && error.contains(wrong), "{error}");
+    }
+}
+
+/// A program in a network of which every kernel has all.
+fn exec_plain(desk: &Desk, backend: &str, command: &[&str]) -> Command {
+    let file = desk.file("plain.toml", &two_hosts("", &format!("{QUIET}{PING}")));
+    let file = file.to_string_lossy();
+    desk.command(&[&["lab", "exec", &*file, "b", "--kernel", backend, "--"], command].concat())
+}
+
+#[test]
+fn a_program_starts_in_its_callers_folder_whatever_bytes_its_name_has() {
+    let desk = Desk::new();
+    let folder = desk.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 au lait"));
+    std::fs::create_dir(&folder).expect("the folder can be written");
+    std::fs::write(folder.join("here"), "found\n").expect("the folder can be written");
+    for backend in ["guest", "host"] {
+        let mut command = exec_plain(&desk, backend, &["cat", "here"]);
+        let (code, said, error) = told(command.current_dir(&folder).output().expect("it starts"));
+        assert_eq!((code, said.as_str()), (Some(0), "found\n"), "{backend}: {error}");
+    }
+}
+
+#[test]
+fn a_folder_that_a_guest_does_not_see_is_refused_with_what_to_do() {
+    let desk = Desk::new();
+    let shared = tempfile::tempdir_in("/dev/shm").expect("everybody may write there");
+    let folders = ["/run", "/dev", "/proc", "/sys"].map(Path::new);
+    for folder in folders.into_iter().chain([shared.path()]) {
+        let mut command = exec(&desk, &[], &["pwd"]);
+        let (code, said, error) = told(command.current_dir(folder).output().expect("it starts"));
+        assert_eq!((code, said.as_str()), (Some(2), ""), "{error}");
+        for word in [&*folder.to_string_lossy(), "of its own", "another folder", "--kernel host"] {
+            assert!(error.contains(word), "{word} in {error}");
+        }
+    }
+    let mut command = exec_plain(&desk, "host", &["pwd"]);
+    let (_, said, error) = told(command.current_dir(shared.path()).output().expect("it starts"));
+    assert_eq!(Path::new(said.trim_end()), shared.path(), "{error}");
+}
+
+#[test]
+fn a_folder_that_is_gone_is_refused_with_what_to_do() {
+    let desk = Desk::new();
+    for backend in ["guest", "host"] {
+        let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh", QUELL, "lab", "exec", "home-link", "b"]);
+        command.args(["--kernel", backend, "--", "pwd"]).current_dir(desk.path());
+        let (code, said, error) = told(command.output().expect("every system has a shell"));
+        assert_eq!((code, said.as_str()), (Some(2), ""), "{backend}: {error}");
+        assert!(error.contains("cd"), "{error}");
+    }
+}
+
+#[test]
+fn nothing_else_is_a_guests_own_than_the_folders_that_callers_are_kept_from() {
+    let (_, said, error) =
+        told(exec(&Desk::new(), &[], &["cat", "/proc/mounts"]).output().unwrap());
+    let own = quell_lab::guest::init::OWN.map(Path::new);
+    let places: Vec<&Path> =
+        said.lines().filter_map(|l| l.split(' ').nth(1)).map(Path::new).collect();
+    for own in own {
+        assert!(places.contains(&own), "{}: {said}{error}", own.display());
+    }
+    for place in places {
+        // In /tmp the machine's files are seen through; these two files in /etc are those of the host.
+        let known = ["/", "/tmp", "/etc/hosts", "/etc/resolv.conf"].map(Path::new);
+        assert!(known.contains(&place) || own.iter().any(|o| place.starts_with(o)), "{said}");
     }
 }
 

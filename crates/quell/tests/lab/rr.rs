@@ -92,6 +92,34 @@ fn a_route_with_quickack_cures_the_stall_over_both_families() {
 }
 
 #[test]
+fn a_lost_request_is_sent_again_after_the_least_time_that_its_route_says_over_both_families() {
+    let scenario = |name: &str, least: &str| {
+        let route = format!("on = \"a\", to = \"b\", rto-min = \"{least}\"");
+        format!("[[scenario]]\nname = \"{name}\"\nroutes = [{{ {route} }}]\n")
+    };
+    // A call takes 20 ms and the next follows at once: of each connection one request is sent in these 40 ms, and lost.
+    let lossy = "[[timeline]]\nat = \"2s\"\nlink = \"line\"\nup = { loss = \"100%\" }\n\
+                 [[timeline]]\nat = \"2040ms\"\nlink = \"line\"\nup = { loss = \"0%\" }\n";
+    let rest = [
+        QUIET.to_owned(),
+        scenario("soon", "50ms"),
+        scenario("late", "500ms"),
+        lossy.to_owned(),
+        probe("four", "calls = 200"),
+        probe("six", "calls = 200\nipv6 = true"),
+    ];
+    let results = Desk::new().run(&two_hosts("both = { delay = \"10ms\" }", &rest.concat()), &[]);
+    for stream in ["four", "six"] {
+        // The time until it is sent again is the round trip's and this least one (`__tcp_set_rto`), in ticks
+        // of 10 ms; then the call.
+        for (scenario, least) in [("soon", 50.0), ("s", 200.0), ("late", 500.0)] {
+            near(results.number(scenario, stream, "rtt_ms.p50"), 20.0, 0.02);
+            near(results.number(scenario, stream, "rtt_ms.max"), 20.0 + least + 35.0, 15.1);
+        }
+    }
+}
+
+#[test]
 fn on_the_running_kernel_too_a_route_has_the_settings_of_the_file() {
     let stalls = "pattern = \"write-write-read\"\ncalls = 10";
     let route = "[[scenario]]\nname = \"cured\"\n\
