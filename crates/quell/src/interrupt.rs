@@ -1,4 +1,5 @@
-//! Ctrl-C: the first time an orderly end, the second time the end.
+//! Ctrl-C: the first time an orderly end, the second time the end. Other signals ask for an orderly end each time: timeout(1) sends
+//! two at once.
 
 use crate::failure::Failure;
 use quell_sys::wait::Bell;
@@ -6,7 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The first signal rings the bell, the second ends the program.
+/// The first signal rings the bell; Ctrl-C after that ends the program.
 pub fn listen(stop: &Arc<Bell>) -> Result<(), Failure> {
     listen_to(&[SIGINT, SIGTERM, SIGHUP], stop)
 }
@@ -28,10 +29,15 @@ pub fn listen_for_size(changed: &Arc<Bell>) -> Result<(), Failure> {
 fn listen_to(signals: &[i32], stop: &Arc<Bell>) -> Result<(), Failure> {
     let asked = Arc::new(AtomicBool::new(false));
     for &signal in signals {
-        let registered =
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&asked)))
-                .and_then(|_| ring_on(signal, stop));
+        let at_once = |asked| match signal {
+            SIGINT => {
+                signal_hook::flag::register_conditional_shutdown(signal, 130, asked).map(|_| ())
+            }
+            _ => Ok(()),
+        };
+        let registered = at_once(Arc::clone(&asked))
+            .and_then(|()| signal_hook::flag::register(signal, Arc::clone(&asked)))
+            .and_then(|_| ring_on(signal, stop));
         registered.map_err(|e| Failure::system(format!("listening for signal {signal}: {e}")))?;
     }
     Ok(())

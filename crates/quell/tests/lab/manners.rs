@@ -65,6 +65,18 @@ fn a_programs_desk_is_for_nobody_else_and_its_environment_is_gone_once_read() {
 }
 
 #[test]
+fn a_program_that_is_told_to_end_again_and_again_leaves_nothing() {
+    let desk = Desk::new();
+    let (mut child, place) = running(&desk);
+    // As timeout(1) does, which tells the child and then its group. Some of them come while it ends.
+    while child.try_wait().expect("it is ours").is_none() {
+        signal(&child, Signal::SIGTERM);
+    }
+    assert_eq!(child.wait().expect("it ended").code(), Some(3));
+    assert_eq!(left_in(&place), []);
+}
+
+#[test]
 fn a_program_ends_with_the_terminal_that_it_was_started_from_and_leaves_nothing() {
     let desk = Desk::new();
     let (mut child, place) = running(&desk);
