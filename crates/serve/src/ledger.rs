@@ -453,7 +453,7 @@ mod tests {
         let third = ip("192.0.2.3");
         let (number, gone) = ledger.begin(&limits, third, 3, "third").unwrap();
         assert_eq!(gone, Some("silent"));
-        [slow, number].map(|number| ledger.run(number).unwrap());
+        [slow, number].into_iter().for_each(|number| ledger.run(number).unwrap());
         ledger.heard(slow, u64::MAX);
         let later = ledger.begin(&limits, other(), u64::MAX, "");
         assert_eq!(later.err(), Some(Full::Sessions), "one that runs is left alone");
