@@ -28,7 +28,7 @@ impl Fate {
 
     fn up(outcome: &Outcome, lane: &LaneOutcome, told: &StreamResult) -> Self {
         let known = |n: i64| u64::try_from(n).unwrap_or(0);
-        // iperf3 before 3.14 counts all and does not say how many were omitted.
+        // iperf3 3.12 counts all and does not say how many were omitted.
         let whole = outcome.plan.omit.nanos() > 0 && told.omitted_packets.is_none();
         let base = known(told.omitted_packets.unwrap_or(0));
         let last = known(told.packets);
