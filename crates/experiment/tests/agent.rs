@@ -7,7 +7,8 @@ use quell_model::{Command, EchoStatus, Event, FlowSample, Outcome, Side, Task, T
 use quell_sys::clock::monotonic_ns;
 use quell_units::{Bytes, Rate, Span, Tos};
 use std::io::{Read, Write, pipe};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The test's end of an agent.
 struct Desk {
@@ -77,9 +78,11 @@ fn task(id: &str, kind: TaskKind) -> Task {
     }
 }
 
-/// A free port; another program could take it before we do, but none here does.
+/// A port that nobody takes before it is used: each has an address of the loopback interface for itself.
 fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static TAKEN: AtomicU8 = AtomicU8::new(0);
+    let own = Ipv4Addr::new(127, 77, TAKEN.fetch_add(1, Ordering::Relaxed), 1);
+    TcpListener::bind((own, 0)).unwrap().local_addr().unwrap()
 }
 
 fn tcp(stream: &str, to: SocketAddr, direction: Direction) -> TaskKind {

@@ -144,14 +144,18 @@ fn filters_send_packets_to_their_class_and_the_counters_say_so() {
         r#"
         [queue]
         kind = "htb"
-        default = "1:2"
-        class = [ { id = "1:1", rate = "10Mbit" }, { id = "1:2", rate = "10Mbit" } ]
-        filter = [ { kind = "u32", protocol = "ip", match = ["ip dport 7000", "ip protocol udp"], class = "1:1" } ]
+        default = "1:3"
+        class = [ { id = "1:1", rate = "10Mbit" }, { id = "1:2", rate = "10Mbit" }, { id = "1:3", rate = "10Mbit" } ]
+        filter = [
+            { kind = "u32", protocol = "ip", match = ["ip dport 7000", "ip protocol udp"], class = "1:1" },
+            { kind = "u32", protocol = "ip", match = ["ip dport 7001", "ip protocol udp"], class = "1:2" },
+        ]
         "#,
     );
     on_cable(|socket, index, _| {
         tc::apply(socket, index, &tree).unwrap();
         let outbox = UdpSocket::bind((ip("10.0.0.1"), 0)).unwrap();
+        // What the kernel sends by itself, such as its groups over IPv6, is in the third class.
         for port in [7000, 7000, 7000, 7001] {
             outbox.send_to(&[0; 58], (ip("10.0.0.2"), port)).unwrap();
         }

@@ -20,6 +20,9 @@ fn window(millis: u64) -> Window {
     Window { origin_ns: start, start_ns: start, duration_ns: millis * 1_000_000 }
 }
 
+/// Where nobody listens. A port that was free a moment ago may be another test's by now.
+const NOBODY: &str = "127.0.0.1:1";
+
 /// Collects echo rows by stream.
 #[derive(Default)]
 struct Rows(Mutex<BTreeMap<String, Vec<EchoSample>>>);
@@ -179,9 +182,8 @@ fn a_reflector_whose_times_can_t_be_is_believed_no_one_way_delay() {
 
 #[test]
 fn where_nobody_answers_every_packet_is_an_error_with_its_own_row() {
-    let gone = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap().local().unwrap();
     let rows = Rows::default();
-    let client = UdpEchoClient::prepare(&echo_to(gone), 3).unwrap();
+    let client = UdpEchoClient::prepare(&echo_to(NOBODY.parse().unwrap()), 3).unwrap();
     client.run(&window(100), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     let mut rows = rows.of("udp");
     rows.sort_by_key(|r| r.seq);
@@ -237,8 +239,10 @@ fn connect_to(stream: &str, to: SocketAddr) -> TcpPingStream {
 #[test]
 fn an_open_port_and_a_closed_one_answer_tcp_connects_and_are_told_apart() {
     let listener = Listener::prepare("127.0.0.1:0".parse().unwrap()).unwrap();
-    let gone = Listener::prepare("127.0.0.1:0".parse().unwrap()).unwrap().local().unwrap();
-    let streams = [connect_to("open", listener.local().unwrap()), connect_to("closed", gone)];
+    let streams = [
+        connect_to("open", listener.local().unwrap()),
+        connect_to("closed", NOBODY.parse().unwrap()),
+    ];
     let (stop, never) = (Bell::new().unwrap(), Bell::new().unwrap());
     let rows = Rows::default();
     let facts = Mutex::new(BTreeMap::new());
