@@ -3,7 +3,9 @@
 
 mod namespace;
 
-use namespace::{Namespace, bring_up, cable, ip, join, lacking, name, sender_seen_by};
+use namespace::{
+    Namespace, bring_up, cable, ip, join, lacking, name, sender_seen_by, wait_until_it_carries,
+};
 use quell_netlink::link::{Ends, LinkKind, LinkStats, Mac, NewLink, Tunnel, TunnelPayload};
 use quell_netlink::offload::{Checksums, Offloads};
 use quell_netlink::quiet::SILENT;
@@ -86,6 +88,8 @@ fn routers(silent: bool) -> (Namespace, Namespace, Vec<String>) {
     };
     here.run(|| end("a0", 1));
     there.run(|| end("b0", 2));
+    here.run(|| wait_until_it_carries("a0"));
+    there.run(|| wait_until_it_carries("b0"));
     let groups = there.run(|| reported_groups("b0"));
     (here, there, groups)
 }

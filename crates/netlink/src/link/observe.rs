@@ -8,6 +8,7 @@ use crate::stack::Stack;
 /// `IFF_UP` and `IFF_LOWER_UP` (`include/uapi/linux/if.h`).
 const IFF_UP: u32 = 0x1;
 const IFF_LOWER_UP: u32 = 0x1_0000;
+const IFF_RUNNING: u32 = 0x40;
 const HEADER: usize = 16;
 
 /// An interface as the kernel describes it.
@@ -89,9 +90,12 @@ impl Link {
         self.flags & IFF_UP != 0
     }
 
-    /// Whether it is switched on and has carrier.
+    /// Whether it is switched on, has carrier, and its queue takes packets. Between the last two lies a moment in which packets are
+    /// dropped without a word: the kernel attaches the queue (`dev_activate`) right after it says that the link runs (`linkwatch_do_dev`
+    /// of `net/core/link_watch.c`), and holds its lock over both.
     pub fn can_carry(&self) -> bool {
-        self.is_up() && self.flags & IFF_LOWER_UP != 0
+        let ready = IFF_LOWER_UP | IFF_RUNNING;
+        self.is_up() && self.flags & ready == ready
     }
 
     pub(crate) fn parse(reply: &Reply) -> Result<Self, DecodeError> {

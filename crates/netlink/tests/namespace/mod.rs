@@ -80,6 +80,19 @@ pub fn join(here: &Namespace, there: &Namespace, names: (&str, &str)) {
     });
 }
 
+/// Waits until an interface that was brought up carries packets. The kernel brings it to life a little later (`linkwatch_event`), and drops
+/// without a word what is sent before; nothing but looking tells when.
+pub fn wait_until_it_carries(link: &str) {
+    let mut stack = Stack::open().unwrap();
+    for _ in 0..20_000 {
+        if stack.link(&name(link)).unwrap().can_carry() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{link} does not carry after 20 s");
+}
+
 /// The drawing above. Neighbours are entered by hand, so that the first packet is not held back.
 pub fn cable() -> (Namespace, Namespace) {
     let (here, there) = (Namespace::new(), Namespace::new());
@@ -93,6 +106,8 @@ pub fn cable() -> (Namespace, Namespace) {
     };
     here.run(|| end("a0", ["10.0.0.1/24", "fd00::1/64"], ["10.0.0.2", "fd00::2"], Mac::local(2)));
     there.run(|| end("b0", ["10.0.0.2/24", "fd00::2/64"], ["10.0.0.1", "fd00::1"], Mac::local(1)));
+    here.run(|| wait_until_it_carries("a0"));
+    there.run(|| wait_until_it_carries("b0"));
     (here, there)
 }
 
