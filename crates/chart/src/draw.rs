@@ -3,14 +3,14 @@
 //! Own layout rather than a plot library's: text is measured with the embedded font before anything is placed, so
 //! nothing is cut and nothing collides, and the SVG stays small and follows the page's colours.
 
-use crate::figure::{Drawing, Figure};
+use crate::figure::Figure;
 use crate::font::{self, FAMILY, Weight};
 use crate::layout::{Cell, Layout, NOTE, PAD, PANEL_TITLE, SUBTITLE, TITLE, X_LABEL_GAP};
 use crate::legend::Series;
 use crate::margins::{self, LABEL, LINE, TICK, TICK_GAP};
 use crate::mark::Mark;
 use crate::paint::{self, Frame};
-use crate::svg::{Anchor, Canvas, Rect, TextLook, TextRole, escape};
+use crate::svg::{Anchor, Canvas, Rect, TextBox, TextLook, TextRole, escape};
 use crate::theme::{Paint, Theme, style_sheet};
 
 const HEADING: TextLook =
@@ -30,7 +30,35 @@ const FALLBACK: &str =
 /// How far a marker on the edge of the plot may stick out.
 const BLEED: f64 = 4.0;
 
-pub(crate) fn draw(figure: &Figure, theme: Theme) -> Drawing {
+/// A figure that was laid out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawing {
+    /// The SVG document, without XML declaration, ready to be put into HTML.
+    pub svg: String,
+    /// Width in CSS pixels.
+    pub width: u32,
+    /// Height in CSS pixels.
+    pub height: u32,
+    /// Every piece of text, and the box it takes.
+    pub texts: Vec<TextBox>,
+    pub(crate) theme: Theme,
+}
+
+impl Figure {
+    /// Lays the figure out and draws it. The same description gives the same bytes on every machine.
+    #[must_use]
+    pub fn draw(&self, theme: Theme) -> Drawing {
+        draw(self, theme)
+    }
+
+    /// An SVG for browsers, following the reader's light or dark preference.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        self.draw(Theme::Adaptive).svg
+    }
+}
+
+fn draw(figure: &Figure, theme: Theme) -> Drawing {
     let series = Series::of(figure);
     let layout = Layout::of(figure, &series);
     let width = f64::from(figure.width);

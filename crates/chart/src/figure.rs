@@ -1,12 +1,7 @@
 //! The description of a figure: words, panels, and how they are arranged.
 
 use crate::axis::Axis;
-use crate::draw;
-use crate::error::ChartError;
 use crate::mark::Mark;
-use crate::png;
-use crate::svg::TextBox;
-use crate::theme::Theme;
 
 /// Where the names of the series stand. Never on top of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -148,51 +143,5 @@ impl Figure {
     pub fn legend(mut self, legend: Legend) -> Self {
         self.legend = legend;
         self
-    }
-
-    /// Lays the figure out and draws it. The same description gives the same bytes on every machine.
-    #[must_use]
-    pub fn draw(&self, theme: Theme) -> Drawing {
-        draw::draw(self, theme)
-    }
-
-    /// An SVG for browsers, following the reader's light or dark preference.
-    #[must_use]
-    pub fn svg(&self) -> String {
-        self.draw(Theme::Adaptive).svg
-    }
-
-    /// A PNG, dark on white, with `scale` pixels for each CSS pixel (2 suits screens, 4 print).
-    ///
-    /// # Errors
-    /// See [`Drawing::png`].
-    pub fn png(&self, scale: f32) -> Result<Vec<u8>, ChartError> {
-        self.draw(Theme::Light).png(scale)
-    }
-}
-
-/// A figure that was laid out.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Drawing {
-    /// The SVG document, without XML declaration, ready to be put into HTML.
-    pub svg: String,
-    /// Width in CSS pixels.
-    pub width: u32,
-    /// Height in CSS pixels.
-    pub height: u32,
-    /// Every piece of text, and the box it takes.
-    pub texts: Vec<TextBox>,
-    pub(crate) theme: Theme,
-}
-
-impl Drawing {
-    /// The drawing as PNG with `scale` pixels for each CSS pixel.
-    ///
-    /// # Errors
-    /// [`ChartError::Size`] when a side would be empty or above 16 384 px. [`ChartError::FontMissing`] and
-    /// [`ChartError::TextLost`] when the renderer would leave words out. [`ChartError::Svg`] for an adaptive
-    /// drawing, as the renderer knows no CSS variables: draw with [`Theme::Light`] or [`Theme::Dark`].
-    pub fn png(&self, scale: f32) -> Result<Vec<u8>, ChartError> {
-        png::render(self, scale)
     }
 }

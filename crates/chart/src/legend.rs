@@ -4,6 +4,7 @@ use crate::extent::has_data;
 use crate::figure::Figure;
 use crate::font::{self, Weight};
 use crate::mark::Mark;
+use crate::marker::markers;
 use crate::svg::{Anchor, Canvas, Rect, TextLook, TextRole};
 use crate::theme::{self, Paint};
 use std::collections::BTreeMap;
@@ -194,6 +195,6 @@ fn swatch(canvas: &mut Canvas, x: f64, y: f64, width: f64, item: &Item) {
         canvas.line((x, y), (x + width, y), paint, 2.0, theme::dash(item.slot));
     }
     if item.kinds.marker {
-        crate::paint::markers(canvas, &[(x + width / 2.0, y)], item.slot, 3.5, 1.0);
+        markers(canvas, &[(x + width / 2.0, y)], item.slot, 3.5, 1.0);
     }
 }

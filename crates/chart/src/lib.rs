@@ -5,7 +5,7 @@
 //!    │
 //!    ├─ extent, scale, ticks                  what is to be seen, and which values get a label
 //!    ├─ font, margins, layout                 words are measured first, plots get what is left
-//!    ├─ thin, paint, legend, draw             places in pixels become SVG
+//!    ├─ thin, marker, paint, legend, draw           places in pixels become SVG
 //!    └─ png                                   SVG becomes pixels, and every word is accounted for
 //! ```
 //!
@@ -41,6 +41,7 @@ mod layout;
 mod legend;
 mod margins;
 mod mark;
+mod marker;
 mod paint;
 mod png;
 mod scale;
@@ -50,8 +51,9 @@ mod thin;
 mod ticks;
 
 pub use axis::{Axis, Scale};
+pub use draw::Drawing;
 pub use error::ChartError;
-pub use figure::{Drawing, Figure, Legend, Panel};
+pub use figure::{Figure, Legend, Panel};
 pub use mark::{Band, Bars, Bins, Boxes, Ecdf, FiveNumbers, Histogram, Line, Mark, Scatter, Stack};
 pub use svg::{Rect, TextBox, TextRole};
 pub use theme::{Look, Theme, looks};

@@ -4,6 +4,7 @@ use crate::extent::{exists, totals};
 use crate::figure::Panel;
 use crate::legend::Series;
 use crate::mark::{Bars, Boxes, FiveNumbers, Histogram, Mark, Stack};
+use crate::marker::markers;
 use crate::scale::{Range, drawable};
 use crate::svg::{Canvas, Rect, escape, num};
 use crate::theme::{self, Paint};
@@ -307,31 +308,6 @@ fn sparse(points: &[(f64, f64)], vertical: bool) -> Vec<(f64, f64)> {
     let mut seen = std::collections::HashSet::new();
     let key = |p: &(f64, f64)| ((if vertical { p.1 } else { p.0 }) * 2.0).round() as i64;
     points.iter().filter(|p| seen.insert(key(p))).copied().collect()
-}
-
-/// Markers of one series as a single path.
-pub(crate) fn markers(
-    canvas: &mut Canvas,
-    points: &[(f64, f64)],
-    slot: usize,
-    radius: f64,
-    opacity: f64,
-) {
-    let shape = theme::shape(slot);
-    let drawn = shape.path(radius);
-    let mut d = String::with_capacity(points.len() * (drawn.len() + 10));
-    for (x, y) in points {
-        let _ = write!(d, "M{} {}{drawn}", num(*x, 1), num(*y, 1));
-    }
-    let paint = Paint::Slot(slot);
-    if shape == theme::Shape::Disc {
-        let stroke = Some((paint, radius * 2.0, None));
-        canvas.path(&d, None, stroke, opacity, " stroke-linecap=\"round\"");
-    } else if shape.is_stroked() {
-        canvas.path(&d, None, Some((paint, (radius * 0.6).max(0.9), None)), opacity, "");
-    } else {
-        canvas.path(&d, Some(paint), None, opacity, "");
-    }
 }
 
 /// The x, in pixels, of the missing point at an index.

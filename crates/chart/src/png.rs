@@ -1,7 +1,8 @@
 //! SVG to PNG through resvg, which drops text silently when a font is missing: here that is an error.
 
+use crate::draw::Drawing;
 use crate::error::ChartError;
-use crate::figure::Drawing;
+use crate::figure::Figure;
 use crate::font::FAMILY;
 use crate::theme::Theme;
 use resvg::tiny_skia::{Pixmap, Transform};
@@ -59,8 +60,26 @@ fn texts(group: &usvg::Group) -> usize {
     group.children().iter().map(of).sum()
 }
 
-pub(crate) fn render(drawing: &Drawing, scale: f32) -> Result<Vec<u8>, ChartError> {
-    render_with(drawing, scale, fonts())
+impl Figure {
+    /// A PNG, dark on white, with `scale` pixels for each CSS pixel (2 suits screens, 4 print).
+    ///
+    /// # Errors
+    /// See [`Drawing::png`].
+    pub fn png(&self, scale: f32) -> Result<Vec<u8>, ChartError> {
+        self.draw(Theme::Light).png(scale)
+    }
+}
+
+impl Drawing {
+    /// The drawing as PNG with `scale` pixels for each CSS pixel.
+    ///
+    /// # Errors
+    /// [`ChartError::Size`] when a side would be empty or above 16 384 px. [`ChartError::FontMissing`] and
+    /// [`ChartError::TextLost`] when the renderer would leave words out. [`ChartError::Svg`] for an adaptive
+    /// drawing, as the renderer knows no CSS variables: draw with [`Theme::Light`] or [`Theme::Dark`].
+    pub fn png(&self, scale: f32) -> Result<Vec<u8>, ChartError> {
+        render_with(self, scale, fonts())
+    }
 }
 
 fn render_with(

@@ -128,54 +128,6 @@ pub(crate) fn dash(slot: usize) -> Option<&'static str> {
     [None, Some("7 3"), Some("2 2.5"), Some("9 3 2 3"), Some("4 2")][slot % 5]
 }
 
-/// Shape of a marker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    Disc,
-    Square,
-    Triangle,
-    Diamond,
-    Cross,
-    Plus,
-    Wedge,
-}
-
-pub(crate) fn shape(slot: usize) -> Shape {
-    use Shape::*;
-    [Disc, Triangle, Square, Diamond, Wedge, Cross, Plus][slot % 7]
-}
-
-impl Shape {
-    /// Whether the shape is lines rather than an area.
-    pub(crate) fn is_stroked(self) -> bool {
-        matches!(self, Shape::Cross | Shape::Plus)
-    }
-
-    /// Relative path commands that draw the shape around the current point, `r` px from middle to edge.
-    ///
-    /// A disc is left to the line cap: nothing is shorter in the file than a line without length.
-    pub(crate) fn path(self, r: f64) -> String {
-        let n = |v: f64| crate::svg::num(v, 1);
-        let (r2, h) = (n(2.0 * r), n(r));
-        match self {
-            Shape::Disc => "h0".to_owned(),
-            Shape::Square => format!("m-{h}-{h}h{r2}v{r2}h-{r2}z"),
-            Shape::Triangle => {
-                format!("m0-{0}l{1} {2}h-{3}z", n(1.2 * r), n(1.15 * r), n(2.1 * r), n(2.3 * r))
-            }
-            Shape::Wedge => {
-                format!("m0 {0}l{1}-{2}h-{3}z", n(1.2 * r), n(1.15 * r), n(2.1 * r), n(2.3 * r))
-            }
-            Shape::Diamond => {
-                let d = n(1.3 * r);
-                format!("m0-{d}l{d} {d}l-{d} {d}l-{d}-{d}z")
-            }
-            Shape::Cross => format!("m-{h}-{h}l{r2} {r2}m0-{r2}l-{r2} {r2}"),
-            Shape::Plus => format!("m-{h} 0h{r2}m-{h}-{h}v{r2}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,7 @@
 //! Each check is a function from data to a list of problems, so that it can be shown a made-up tree with a fault in it as well as
 //! the real one. The tests under `tests/` hold the real tree against all of them.
 
+pub mod circles;
 pub mod layers;
 pub mod licences;
 pub mod links;

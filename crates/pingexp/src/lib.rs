@@ -15,6 +15,7 @@
 //! Whatever the bytes are, reading ends in time and memory proportional to their number: lengths are checked against what is there,
 //! values are stored once and referred to by number, and depth and circles are checked without recursion.
 
+mod bounds;
 mod document;
 mod error;
 mod machine;
@@ -23,22 +24,10 @@ mod packets;
 mod text;
 mod value;
 
+pub use bounds::{MOST_BYTES, MOST_DEPTH, MOST_PACKETS, MOST_VALUES};
 pub use document::{Experiment, PingExp, Reply, Summary};
 pub use error::PickleError;
 pub use packets::{Fate, Packet};
-
-/// Largest file that is read, in bytes.
-pub const MOST_BYTES: usize = 32 << 20;
-
-/// Most values that a file makes; a reply is four.
-pub const MOST_VALUES: usize = 4 << 20;
-
-/// Most packets of all streams together. A pickle can name the same list of replies many times, and tell any number of packets sent;
-/// this bounds what comes of it.
-pub const MOST_PACKETS: usize = 1 << 20;
-
-/// Greatest depth of values in values. ping-exp needs five.
-pub const MOST_DEPTH: u32 = 64;
 
 /// Reads a file that ping-exp wrote with `-w`.
 ///

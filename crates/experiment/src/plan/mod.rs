@@ -2,47 +2,24 @@
 //!
 //! Pure: the same experiment and seed give the same plans.
 
+mod error;
 mod tasks;
 mod waits;
+
+pub use error::PlanError;
 
 use crate::spec::{
     Change, Experiment, Probe, ProbesRun, QueueAt, QueueDirection, Route, Scenario, Serves,
 };
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedChange, PlacedQueue, RouteSettings};
-use quell_lab::topology::{Interface, Network, TopologyError};
+use quell_lab::topology::{Interface, Network};
+
 use quell_model::{CellId, TaskKind};
-use quell_shaper::{Host, PolicyError, Tell};
+use quell_shaper::{Host, Tell};
 use quell_stats::rng::Rng;
 use quell_tc::{Ingress, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-
-/// Why an experiment can't be planned.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum PlanError {
-    /// The topology can't be.
-    #[error(transparent)]
-    Topology(#[from] TopologyError),
-    /// A policy can't be planned.
-    #[error("queue `{queue}`: {error}")]
-    Policy {
-        /// The queue's name.
-        queue: String,
-        /// Why.
-        error: PolicyError,
-    },
-    /// A queue's tree does not fit together.
-    #[error("queue `{queue}`: {error}")]
-    Tree {
-        /// The queue's name.
-        queue: String,
-        /// Why.
-        error: String,
-    },
-    /// Anything else that does not fit together.
-    #[error("{0}")]
-    Other(String),
-}
 
 /// Every cell of the experiment, in the order in which they are shown: scenarios, then probes, then repeats.
 pub fn plan(experiment: &Experiment) -> Result<Vec<CellPlan>, PlanError> {

@@ -8,56 +8,34 @@
 //! Nothing has a name outside of the process that builds: when it ends, by whatever way, all of it is gone.
 
 mod between;
+mod carry;
+mod error;
 mod files;
 mod queues;
+mod space;
 mod tunnels;
 mod wireguard;
 
 use crate::cell::{CellPlan, RouteSettings};
-use crate::topology::{Interface, Network, NodeKind};
+use crate::topology::{Network, NodeKind};
 use quell_netlink::address::NewAddress;
-use quell_netlink::link::{Link, LinkChange, VethEnd};
+use quell_netlink::link::{LinkChange, VethEnd};
 use quell_netlink::offload::{Checksums, Offloads};
 use quell_netlink::route::{NewRoute, RouteMetrics};
-use quell_netlink::tc::ApplyError;
-use quell_netlink::{LinkName, Mac, NetlinkError, Prefix, Stack, sysctl};
+use quell_netlink::{Mac, Prefix, Stack, sysctl};
+use quell_sys::clock;
 use quell_sys::netns::NetNs;
-use quell_sys::{SysError, clock};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use between::Between;
 pub(crate) use between::handing_on;
+use carry::{PATIENCE_NS, wait_for_carriers};
+pub use error::BuildError;
 pub(crate) use files::with_own_files;
 pub use queues::{Queues, ifb_name};
-
-/// Why a network could not be built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// The kernel refused something.
-    #[error("node `{node}`: {error}")]
-    Netlink {
-        /// The node.
-        node: String,
-        /// What was tried and what the kernel answered.
-        error: Box<NetlinkError>,
-    },
-    /// A queue could not be put in place.
-    #[error("the queue on `{at}`: {error}")]
-    Queue {
-        /// The interface.
-        at: Interface,
-        /// What is wrong with it, or what the kernel answered.
-        error: Box<ApplyError>,
-    },
-    /// A namespace could not be made or entered.
-    #[error("{0}")]
-    System(#[from] SysError),
-    /// The plan does not fit together; the experiment's check should have said so.
-    #[error("{0}")]
-    Plan(String),
-}
+use space::{in_space, link_name, within};
 
 /// A network that stands.
 pub struct Built {
@@ -124,12 +102,6 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
     Ok(Built { network, spaces, queues })
 }
 
-/// Longest wait for links to carry, in nanoseconds.
-const PATIENCE_NS: u64 = 5_000_000_000;
-
-/// How often it is looked, in nanoseconds.
-const LOOK_NS: u64 = 1_000_000;
-
 /// Waits until every link carries packets: the kernel brings a link to life a little after it was set up (`linkwatch_event`).
 fn settle(network: &Network, spaces: &[NetNs]) -> Result<(), BuildError> {
     let give_up = clock::monotonic_ns() + PATIENCE_NS;
@@ -139,54 +111,6 @@ fn settle(network: &Network, spaces: &[NetNs]) -> Result<(), BuildError> {
         wait_for_carriers(&this.name, give_up, links, ours)?;
     }
     Ok(())
-}
-
-/// Waits until those links that are `ours` carry.
-fn wait_for_carriers(
-    place: &str,
-    give_up: u64,
-    links: impl Fn() -> Result<Vec<Link>, BuildError>,
-    ours: impl Fn(&str) -> bool,
-) -> Result<(), BuildError> {
-    loop {
-        let links = links()?;
-        let Some(link) = links.iter().find(|l| ours(&l.name) && !l.can_carry()) else {
-            return Ok(());
-        };
-        if clock::monotonic_ns() > give_up {
-            return Err(BuildError::Plan(format!(
-                "link `{}` of `{place}` does not come up",
-                link.name
-            )));
-        }
-        clock::sleep_until(clock::monotonic_ns() + LOOK_NS)?;
-    }
-}
-
-/// Runs something in a node's namespace with a routing socket of that namespace.
-fn within<T: Send>(
-    network: &Network,
-    spaces: &[NetNs],
-    node: usize,
-    work: impl FnOnce(&mut Stack) -> Result<T, NetlinkError> + Send,
-) -> Result<T, BuildError> {
-    in_space(network, spaces, node, || work(&mut Stack::open()?))
-}
-
-fn in_space<T: Send>(
-    network: &Network,
-    spaces: &[NetNs],
-    node: usize,
-    work: impl FnOnce() -> Result<T, NetlinkError> + Send,
-) -> Result<T, BuildError> {
-    spaces[node].run(work)?.map_err(|error| BuildError::Netlink {
-        node: network.nodes[node].name.clone(),
-        error: Box::new(error),
-    })
-}
-
-fn link_name(name: &str) -> Result<LinkName, BuildError> {
-    name.parse().map_err(|e: quell_netlink::link::BadLinkName| BuildError::Plan(e.to_string()))
 }
 
 fn set_up(network: &Network, spaces: &[NetNs], node: usize) -> Result<(), BuildError> {

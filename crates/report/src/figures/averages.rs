@@ -1,6 +1,7 @@
 //! ping-exp's chart of averages: a bar for each stream with its mean and deviation, and its loss.
 
-use super::{Made, Shape, Subject, empty, listed, mark, of_few, series_name, source};
+use super::common::{Made, Subject, empty, listed, mark, of_few, series_name, source};
+use super::shape::Shape;
 use crate::analysis::series::{StreamDelays, delays};
 use quell_chart::{Axis, Bars, Figure, Legend, Panel};
 

@@ -1,6 +1,7 @@
 //! What waits in queues over time, one scenario after the other.
 
-use super::{Made, Shape, Subject, empty, events, part_axis, source};
+use super::common::{Made, Subject, empty, events, part_axis, source};
+use super::shape::Shape;
 use crate::analysis::series::{Backlog, Part, backlog};
 use quell_chart::{Axis, Figure, Line, Mark, Panel};
 

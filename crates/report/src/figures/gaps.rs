@@ -1,6 +1,7 @@
 //! Jitter packet by packet, and time between arrivals: how steadily packets come.
 
-use super::{Made, Shape, Subject, distinct, empty, listed, mark, of_few, series_name, source};
+use super::common::{Made, Subject, distinct, empty, listed, mark, of_few, series_name, source};
+use super::shape::Shape;
 use crate::analysis::Transit;
 use crate::analysis::series::{Binned, ScenarioGaps, gaps};
 use quell_chart::{Axis, Figure, Histogram, Legend, Panel};

@@ -1,7 +1,8 @@
 //! Goodput over time, stacked by flow, one scenario after the other: the documents' chart of a transfer through six scenarios. Flows of
 //! different directions don't share a line, and don't stand on each other: each way has its panel.
 
-use super::{Made, Shape, Subject, distinct, empty, events, part_axis, source};
+use super::common::{Made, Subject, distinct, empty, events, part_axis, source};
+use super::shape::Shape;
 use crate::analysis::series::{Course, Goodput, Part, goodput};
 use quell_chart::{Axis, Figure, Mark, Panel, Stack};
 

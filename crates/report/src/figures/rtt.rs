@@ -1,8 +1,9 @@
 //! Round-trip times: over time, distribution, boxes.
 
-use super::{
-    Made, Shape, Subject, distinct, empty, events, listed, mark, of_few, series_name, source,
+use super::common::{
+    Made, Subject, distinct, empty, events, listed, mark, of_few, series_name, source,
 };
+use super::shape::Shape;
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delays};
 use quell_chart::{Axis, Boxes, Ecdf, Figure, FiveNumbers, Legend, Line, Panel, Scatter};
 

@@ -3,8 +3,9 @@
 //! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html>. Nanoseconds and both orders of bytes are told
 //! by the file's first four bytes.
 
+use super::error::CaptureError;
 use super::input::Input;
-use super::{CaptureError, LONGEST_PACKET, Order, Record};
+use super::record::{LONGEST_PACKET, Order, Record};
 use crate::time::Time;
 use std::io::Read;
 

@@ -11,19 +11,18 @@ mod classic;
 mod error;
 mod input;
 mod ng;
+mod record;
 
 pub use error::CaptureError;
+pub use record::LONGEST_PACKET;
 
 use crate::time::Time;
 use classic::Classic;
 use error::Foreign;
 use input::Input;
 use ng::Ng;
+use record::{Order, Record};
 use std::io::Read;
-
-/// Longest packet that is believed, in bytes. tcpdump cuts at 256 KiB; the largest that Linux hands to a capture (BIG TCP)
-/// is 512 KiB.
-pub const LONGEST_PACKET: u32 = 1 << 20;
 
 /// A packet as it was captured.
 #[derive(Debug, Clone, Copy)]
@@ -40,15 +39,6 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What a format's reader knows of a frame, while its bytes lie in the input's buffer.
-struct Record {
-    time: Option<Time>,
-    link: u32,
-    length: u32,
-    /// Where in the buffer the packet lies.
-    place: std::ops::Range<usize>,
-}
-
 /// A capture that is being read.
 #[derive(Debug)]
 pub struct Capture<R> {
@@ -61,39 +51,6 @@ pub struct Capture<R> {
 enum Format {
     Classic(Classic),
     Ng(Ng),
-}
-
-/// The order of the bytes in a file's numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Little,
-    Big,
-}
-
-impl Order {
-    fn u16(self, bytes: [u8; 2]) -> u16 {
-        match self {
-            Order::Little => u16::from_le_bytes(bytes),
-            Order::Big => u16::from_be_bytes(bytes),
-        }
-    }
-
-    fn u32(self, bytes: [u8; 4]) -> u32 {
-        match self {
-            Order::Little => u32::from_le_bytes(bytes),
-            Order::Big => u32::from_be_bytes(bytes),
-        }
-    }
-
-    /// The 16-bit number at `at`, or nothing if the bytes end before it.
-    fn u16_at(self, bytes: &[u8], at: usize) -> Option<u16> {
-        bytes.get(at..)?.first_chunk().map(|b| self.u16(*b))
-    }
-
-    /// The 32-bit number at `at`, or nothing if the bytes end before it.
-    fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
-        bytes.get(at..)?.first_chunk().map(|b| self.u32(*b))
-    }
 }
 
 impl<R: Read> Capture<R> {

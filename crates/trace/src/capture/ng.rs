@@ -7,8 +7,9 @@
 //! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>. A new section forgets the interfaces of the
 //! one before it and may have the other order of bytes.
 
+use super::error::CaptureError;
 use super::input::Input;
-use super::{CaptureError, LONGEST_PACKET, Order, Record};
+use super::record::{LONGEST_PACKET, Order, Record};
 use crate::time::Time;
 use std::io::Read;
 

@@ -9,6 +9,7 @@
 
 mod end;
 mod hold;
+mod nearly;
 mod order;
 mod rtt;
 mod sender;
@@ -23,6 +24,7 @@ use crate::packet::Packet;
 use crate::time::{Time, millis, millis_or_null};
 use end::End;
 use hold::{Acked, Sent, Wait};
+use nearly::nearly;
 use quell_units::Span;
 use sender::{Again, Kind, Paths};
 use serde::Serialize;
@@ -481,11 +483,6 @@ impl Connection {
             strange: self.strange,
         }
     }
-}
-
-/// A little less than a path's least time, as far as that is known: nothing comes back sooner.
-fn nearly(path: Option<Span>) -> Span {
-    Span::from_nanos(path.unwrap_or_default().nanos() / 10 * 9)
 }
 
 fn blank(time: Time, side: Side, cause: Cause) -> Mark {

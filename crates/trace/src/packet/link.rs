@@ -3,7 +3,6 @@
 //! Numbers and layouts: <https://www.tcpdump.org/linktypes.html>.
 
 use super::bytes::{u16_at, u32_at};
-use super::tunnel::Next;
 use super::{Other, Skip};
 
 const NULL: u32 = 0;
@@ -20,6 +19,19 @@ const IPV6: u32 = 229;
 const COOKED_2: u32 = 276;
 
 const TYPE_PPPOE: u16 = 0x8864;
+
+/// What comes next in a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// An Ethernet header.
+    Ethernet,
+    /// What an Ethernet type says.
+    Type(u16),
+    /// A PPP header.
+    Ppp,
+    /// IP of either version.
+    Ip,
+}
 
 /// How many bytes belong to the link alone, and what comes behind them.
 pub(super) fn network_header(link: u32, bytes: &[u8]) -> Result<(usize, Next), Skip> {

@@ -10,7 +10,7 @@
 
 use super::bytes::{u8_at, u16_at};
 use super::ip::{self, Datagram};
-use super::link;
+use super::link::{self, Next};
 use super::{Other, Skip};
 
 /// More headers inside each other than any network writes.
@@ -92,19 +92,6 @@ impl Tunnel {
             Tunnel::EtherIp => "EtherIP",
         }
     }
-}
-
-/// What comes next in a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// An Ethernet header.
-    Ethernet,
-    /// What an Ethernet type says.
-    Type(u16),
-    /// A PPP header.
-    Ppp,
-    /// IP of either version.
-    Ip,
 }
 
 /// The rest of a packet that is not yet read.

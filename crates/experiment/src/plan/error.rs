@@ -1,0 +1,31 @@
+//! Why an experiment can't be planned.
+
+use quell_lab::topology::TopologyError;
+use quell_shaper::PolicyError;
+
+/// Why an experiment can't be planned.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// The topology can't be.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// A policy can't be planned.
+    #[error("queue `{queue}`: {error}")]
+    Policy {
+        /// The queue's name.
+        queue: String,
+        /// Why.
+        error: PolicyError,
+    },
+    /// A queue's tree does not fit together.
+    #[error("queue `{queue}`: {error}")]
+    Tree {
+        /// The queue's name.
+        queue: String,
+        /// Why.
+        error: String,
+    },
+    /// Anything else that does not fit together.
+    #[error("{0}")]
+    Other(String),
+}
