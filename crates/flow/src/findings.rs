@@ -54,8 +54,10 @@ pub struct Way {
     /// TCP: lowest, median and highest round-trip time that the sender's kernel saw while it sent, in milliseconds.
     pub tcp_rtt_ms: Option<[f64; 3]>,
     /// TCP: the largest window that the receiver offered after the first tenth of the time, in bytes.
+    #[serde(rename = "window_bytes")]
     pub window: Option<u64>,
     /// TCP: the largest congestion window, in bytes.
+    #[serde(rename = "cwnd_bytes")]
     pub cwnd: Option<u64>,
     /// TCP: congestion controls in use at the sender.
     pub congestion: Vec<String>,
@@ -66,6 +68,7 @@ pub struct Way {
     /// UDP: what became of the datagrams.
     pub datagrams: Option<Datagrams>,
     /// Each stream's bits a second.
+    #[serde(rename = "streams_bits_per_second")]
     pub streams: Vec<f64>,
 }
 
@@ -95,6 +98,7 @@ pub struct Datagrams {
     /// Jitter (RFC 3550), the worst stream's, in milliseconds.
     pub jitter_ms: f64,
     /// Times between arrivals: the upper bound of each class in nanoseconds, and how many.
+    #[serde(rename = "gaps_ns")]
     pub gaps: Vec<(u64, u64)>,
 }
 
@@ -102,16 +106,20 @@ pub struct Datagrams {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bdp {
     /// Bits a second: what was asked for, or what was reached.
+    #[serde(rename = "bits_per_second")]
     pub rate: f64,
     /// Whether it was asked for.
     pub asked: bool,
     /// Round-trip time of the idle path in milliseconds.
     pub rtt_ms: f64,
     /// Bytes that one stream needs in flight.
+    #[serde(rename = "needed_bytes")]
     pub needed: u64,
     /// The window that the receiver offered it, in bytes.
+    #[serde(rename = "offered_bytes")]
     pub offered: u64,
     /// What the sender's socket buffer holds, as the kernel counts it.
+    #[serde(rename = "send_buffer_bytes")]
     pub send_buffer: Option<u64>,
     /// Whether the window was large enough.
     pub enough: bool,

@@ -5,7 +5,7 @@
 //!   send buffer   the kernel's clock of it: everything written was sent, and there was no room to write more
 //!   no data       looks at which nothing waited to be sent, the above apart: a program or CPU that is too slow
 //!   cwnd          looks at which data waited and the congestion window was full
-//!   the rest      data waits, all windows have room: paced, by the rate that was asked for or by congestion control
+//!   the rest      data waits, all windows have room: paced, by the kernel's rate (--fq-rate) or by congestion control
 //! ```
 //!
 //! The shares are facts. The verdict is only what they leave no choice about: without a rate the one that took most of the time; with one that
@@ -34,14 +34,19 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Held {
     /// The receiver's window alone held it up.
+    #[serde(rename = "window_share")]
     pub window: f64,
     /// The own send buffer held it up.
+    #[serde(rename = "send_buffer_share")]
     pub send_buffer: f64,
     /// Nothing waited to be sent, though there was room to write.
+    #[serde(rename = "no_data_share")]
     pub no_data: f64,
     /// Data waited and the congestion window was full.
+    #[serde(rename = "cwnd_share")]
     pub cwnd: f64,
     /// The part of the rate that was asked for, or allowed, that was not reached; none without such a rate.
+    #[serde(rename = "missing_share")]
     pub missing: Option<f64>,
 }
 
@@ -98,7 +103,9 @@ impl Held {
 
     /// Whether it was anything but the rate, as far as the kernel saw.
     pub fn nothing_else(&self) -> bool {
-        self.most().1 < TRACE && self.no_data < 0.5
+        // A sender that keeps to a rate has nothing waiting between its writes.
+        let reached = self.missing.is_some_and(|missing| missing < TRACE);
+        self.most().1 < TRACE && (self.no_data < 0.5 || reached)
     }
 
     fn most(&self) -> (Limit, f64) {
@@ -201,6 +208,9 @@ mod tests {
     fn a_rate_that_is_reached_holds_a_flow_up_and_nothing_else() {
         let moments = flow(2.0, 0.0, 0.0, waits());
         let held = Held::of(&[&moments], 0, Some(2_000_000)).unwrap();
+        assert_eq!((held.by(Some(1448)), held.nothing_else()), (Limit::Rate, true));
+        let between_writes = flow(2.0, 0.0, 0.0, Moment { unsent: 0, ..waits() });
+        let held = Held::of(&[&between_writes], 0, Some(2_000_000)).unwrap();
         assert_eq!((held.by(Some(1448)), held.nothing_else()), (Limit::Rate, true));
         // A queue that paces counts headers too.
         assert_eq!(verdict(&flow(2.0 * 0.956, 0.0, 0.0, waits()), Some(2_000_000)), Limit::Rate);

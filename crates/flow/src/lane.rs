@@ -218,10 +218,10 @@ impl Lane {
         let limit = how.limit;
         match (&self.socket, &self.moved) {
             (Socket::Tcp(stream), Moved::Bytes(tally)) if self.sends => {
-                let bits = [plan.rate, plan.pacing].into_iter().flatten().min();
-                let pacing = bits.map(|bits| (bits / 8).max(1));
+                let pacing = plan.pacing.map(|bits| (bits / 8).max(1));
                 let copying = if plan.zero_copy { Copying::None } else { Copying::Once };
-                let what = TcpSending { block: how.block as usize, limit, pacing, copying };
+                let block = how.block as usize;
+                let what = TcpSending { block, limit, rate: plan.rate, pacing, copying };
                 tcp_send(stream, &what, tally, how.halt)
             }
             (Socket::Tcp(stream), Moved::Bytes(tally)) => {

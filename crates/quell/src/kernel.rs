@@ -97,7 +97,13 @@ fn info(source: &Source, as_json: bool) -> Result<ExitCode, Failure> {
     let found = kernel::find(&options(source)).map_err(Failure::check)?;
     let info = kernel::info(&found).map_err(Failure::system)?;
     if as_json {
-        println!("{:#}", serde_json::to_value(&info).map_err(Failure::system)?);
+        let mut value = serde_json::to_value(&info).map_err(Failure::system)?;
+        // The cache's word for it says no unit.
+        if let Some(keys) = value.as_object_mut() {
+            keys.remove("size");
+        }
+        value["size_bytes"] = info.size.into();
+        println!("{value:#}");
         return Ok(ExitCode::SUCCESS);
     }
     print!("{info}");

@@ -9,6 +9,7 @@ use quell_wire::auth::Secret;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// The port of the server, where none is named: that of `quell serve`, and iperf3's.
 const PORT: u16 = 5201;
@@ -156,9 +157,11 @@ fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
     };
     let secret = args.secret.read()?;
     let secret = secret.as_ref();
-    let before = all(to, secret, shape, args);
+    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
+    crate::interrupt::listen(&stop)?;
+    let before = all(to, secret, shape, args, &stop);
     let after = match (args.fix, &before.failed) {
-        (Some(fix), None) => Some(all(to, secret, fixed(shape, fix), args)),
+        (Some(fix), None) if !stop.rings() => Some(all(to, secret, fixed(shape, fix), args, &stop)),
         _ => None,
     };
     if args.json.json {
@@ -166,6 +169,9 @@ fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
         println!("{text}");
     } else {
         print!("{}", text(to, args, &before, after.as_ref()));
+    }
+    if stop.rings() && before.rows.is_empty() {
+        return Err(Failure::check("stopped before a call was over: nothing was measured"));
     }
     let failed = before.failed.or(after.and_then(|a| a.failed));
     match failed {
@@ -211,6 +217,8 @@ struct Outcome {
     rows: Vec<Row>,
     /// Why it ended before its last size.
     failed: Option<RrError>,
+    /// It was stopped before its last call.
+    stopped: bool,
 }
 
 impl Outcome {
@@ -219,21 +227,30 @@ impl Outcome {
     }
 }
 
-fn all(to: SocketAddr, secret: Option<&Secret>, shape: Shape, args: &RrArgs) -> Outcome {
-    let mut outcome = Outcome { rows: Vec::new(), failed: None };
-    let stop = match Bell::new() {
-        Ok(bell) => bell,
-        Err(error) => return Outcome { failed: Some(error.into()), ..outcome },
-    };
+fn all(
+    to: SocketAddr,
+    secret: Option<&Secret>,
+    shape: Shape,
+    args: &RrArgs,
+    stop: &Bell,
+) -> Outcome {
+    let mut outcome = Outcome { rows: Vec::new(), failed: None, stopped: false };
     for &size in &args.sizes.0 {
-        match sweep(to, secret, Shape { size, ..shape }, args.calls, &stop) {
+        match sweep(to, secret, Shape { size, ..shape }, args.calls, stop) {
             Ok(row) => outcome.rows.push(row),
+            Err(RrError::Stopped) => break,
             Err(error) => {
                 outcome.failed = Some(error);
                 break;
             }
         }
+        if stop.rings() {
+            break;
+        }
     }
+    let all = outcome.rows.len() == args.sizes.0.len()
+        && outcome.rows.iter().all(|row| row.calls == u64::from(args.calls));
+    outcome.stopped = stop.rings() && !all;
     outcome
 }
 
@@ -242,6 +259,7 @@ fn json(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>
         serde_json::json!({
             "rows": outcome.rows,
             "cliffs": outcome.cliffs(),
+            "stopped": outcome.stopped,
             "error": outcome.failed.as_ref().map(ToString::to_string),
         })
     };
@@ -272,6 +290,7 @@ fn text(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>
         (Some(after), Some(fix)) => compared(before, after, &name(fix)),
         _ => table(before),
     };
+    out += &[Some(before), after].into_iter().flatten().find_map(stopped).unwrap_or_default();
     for cliff in before.cliffs() {
         let _ = writeln!(
             out,
@@ -333,6 +352,15 @@ fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
         };
     }
     out
+}
+
+/// What a run that was stopped has not measured.
+fn stopped(outcome: &Outcome) -> Option<String> {
+    let last = outcome.rows.last();
+    let at = last.map_or("before its first call was over".into(), |row| {
+        format!("after {} calls of {} bytes; larger sizes were not tried", row.calls, row.size)
+    });
+    outcome.stopped.then(|| format!("stopped {at}\n"))
 }
 
 fn table(outcome: &Outcome) -> String {

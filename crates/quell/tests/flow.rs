@@ -8,7 +8,11 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use support::{Desk, says};
+#[path = "serve/server.rs"]
+mod server;
+
+use server::Served;
+use support::{Desk, program, said, says};
 
 /// An iperf3 server that listens.
 struct Server {
@@ -152,4 +156,34 @@ fn where_nobody_listens_the_error_says_what_to_start() {
     // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
     let error = Desk::new().quell(&["flow", "127.0.0.1", "-p", "1"]).refused(3);
     says(&error, &["nobody listens", "quell serve", "iperf3 -s"]);
+}
+
+#[test]
+fn every_key_of_the_json_is_in_the_table_of_keys() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measuring.md");
+    let text = std::fs::read_to_string(path).expect("the document");
+    let (_, behind) = text.split_once("### Keys of its JSON").expect("the table");
+    let (table, _) = behind.split_once("\n## ").expect("it ends");
+    let told: BTreeSet<&str> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .flat_map(|row| row.split('`').step_by(2))
+        .collect();
+    let served = Served::new(&[]);
+    let (address, port) = (served.at.ip().to_string(), served.at.port().to_string());
+    let mut found = BTreeSet::new();
+    for options in [&["--bidir", "--bdp", "--fq-rate", "20M"][..], &["-u", "--bidir"]] {
+        let common = ["flow", &address, "-p", &port, "--json", "-b", "10M", "-t", "1"];
+        let arguments = [&common, options].concat();
+        let mut json: Value =
+            serde_json::from_str(&said(program(&arguments), &arguments).fine()).expect("JSON");
+        // iperf3's words.
+        json["results"] = Value::Null;
+        keys(&json, "", &mut found);
+    }
+    let last = |path: &String| path.rsplit('.').next().unwrap_or_default().to_owned();
+    let names: BTreeSet<String> = found.iter().map(last).collect();
+    assert!(names.contains("delivery_bits_per_second") && names.contains("gaps_ns"), "{names:?}");
+    let unknown: Vec<_> = names.iter().filter(|name| !told.contains(name.as_str())).collect();
+    assert!(unknown.is_empty(), "not in docs/measuring.md: {unknown:?}");
 }

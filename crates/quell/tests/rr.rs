@@ -5,7 +5,12 @@ mod support;
 #[path = "serve/server.rs"]
 mod server;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use server::Served;
+use std::io::{Read, Write, copy};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
 use support::{Said, program, said, says};
 
 /// `quell rr` against a `quell serve`.
@@ -30,6 +35,65 @@ fn a_stall_is_found_named_and_mended() {
     assert_eq!(json["before"]["rows"][1]["finding"], serde_json::Value::Null, "{text}");
     assert_eq!(json["before"]["cliffs"][0]["slow"], 64, "{text}");
     assert_eq!(json["after"], serde_json::Value::Null);
+}
+
+/// What an endless `quell rr` says when this signal comes after so many calls, made through us; with none, before the first reply.
+fn stopped_by(signal: Signal, calls: usize, json: bool) -> std::process::Output {
+    let served = Served::new(&[]);
+    let between = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = between.local_addr().expect("it has one").to_string();
+    let mut arguments = vec!["rr", &at, "--sizes", "64,65", "--calls", "1000000"];
+    arguments.extend(json.then_some("--json"));
+    let mut command = program(&arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    let (mut client, _) = between.accept().expect("it connects");
+    let mut server = TcpStream::connect(served.at).expect("it serves");
+    if calls == 0 {
+        client.read_exact(&mut [0; 64]).expect("it asks");
+        kill(Pid::from_raw(child.id() as i32), signal).expect("it runs");
+        return child.wait_with_output().expect("it ends");
+    }
+    let (mut asked, mut to) =
+        (client.try_clone().expect("another"), server.try_clone().expect("another"));
+    std::thread::spawn(move || copy(&mut asked, &mut to));
+    // The first reply is the one that opens the connection.
+    let mut reply = [0; 64];
+    for _ in 0..=calls {
+        server.read_exact(&mut reply).expect("it answers");
+        client.write_all(&reply).expect("it reads");
+    }
+    kill(Pid::from_raw(child.id() as i32), signal).expect("it runs");
+    std::thread::spawn(move || copy(&mut server, &mut client));
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn who_is_told_to_end_says_what_was_measured_until_then() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let output = stopped_by(signal, 20, true);
+        let (out, error) = (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        );
+        assert_eq!(output.status.code(), Some(0), "{signal}: {out}{error}");
+        let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
+        let rows = json["before"]["rows"].as_array().expect("rows");
+        assert_eq!((rows.len(), &json["before"]["stopped"]), (1, &true.into()), "{out}");
+        assert!(rows[0]["calls"].as_u64() >= Some(19) && rows[0]["lost"] == 0, "{out}");
+    }
+    let output = stopped_by(Signal::SIGTERM, 20, false);
+    let text = String::from_utf8_lossy(&output.stdout);
+    says(&text, &["stopped after", "of 64 bytes", "larger sizes were not tried"]);
+}
+
+#[test]
+fn who_is_told_to_end_before_anything_was_measured_says_so() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let output = stopped_by(signal, 0, false);
+        assert_eq!(output.status.code(), Some(1), "{signal}");
+        says(&String::from_utf8_lossy(&output.stderr), &["nothing was measured"]);
+    }
 }
 
 #[test]

@@ -449,6 +449,7 @@ mod tests {
             retransmits: 0,
             needless: 0,
             lost: None,
+            late: false,
         }
     }
 

@@ -106,6 +106,8 @@ pub struct Call {
     pub needless: u32,
     /// Why no reply came.
     pub lost: Option<String>,
+    /// None came for as long as one was waited for: it may still have been on its way.
+    pub late: bool,
 }
 
 /// Makes calls to one server.
@@ -123,6 +125,8 @@ pub struct Caller {
     handshake_ns: Option<u64>,
     /// The ACK of each part of a reply is sent at once.
     ack_at_once: bool,
+    /// How long a reply, or a connection, is waited for.
+    patience_ns: u64,
 }
 
 impl Caller {
@@ -150,7 +154,15 @@ impl Caller {
             counted: None,
             handshake_ns: None,
             ack_at_once: false,
+            patience_ns: PATIENCE_NS,
         })
+    }
+
+    /// Waits for connections and replies for so many nanoseconds, not 5 s.
+    #[must_use]
+    pub fn with_patience(mut self, nanos: u64) -> Self {
+        self.patience_ns = nanos;
+        self
     }
 
     /// Proves on each connection that it knows the secret, if there is one, and demands the same of the server. Where connecting is a
@@ -168,8 +180,11 @@ impl Caller {
         }
         let stream = self.connect(stop)?;
         self.write(&stream, &self.bytes)
-            .and_then(|()| self.read(&stream).map(drop))
-            .map_err(|why| RrError::NotServing { to: self.to, why })?;
+            .and_then(|()| self.read(&stream, stop).map(drop))
+            .map_err(|why| match stop.rings() {
+                true => RrError::Stopped,
+                false => RrError::NotServing { to: self.to, why },
+            })?;
         self.again = info(&stream).as_ref().map_or((0, 0), again);
         self.open = Some(stream);
         Ok(())
@@ -197,7 +212,7 @@ impl Caller {
             .write(&stream, &request[..first])
             .and_then(|()| self.write(&stream, &request[first..]));
         let waiting = info(&stream);
-        let result = written.and_then(|()| self.read(&stream));
+        let result = written.and_then(|()| self.read(&stream, stop));
         let end_ns = monotonic_ns();
         let after = info(&stream);
         let before = std::mem::take(&mut self.again);
@@ -226,6 +241,7 @@ impl Caller {
             min_rtt_us: after.as_ref().and_then(|i| i.min_rtt).filter(|rtt| *rtt != u32::MAX),
             retransmits: total.0.saturating_sub(before.0),
             needless: total.1.saturating_sub(before.1),
+            late: read.is_none() && took_ns >= self.patience_ns,
             lost: result.err(),
         };
         if self.shape.pattern == RrPattern::Connect {
@@ -259,7 +275,7 @@ impl Caller {
             no_delay(&stream)?;
         }
         let begun_ns = monotonic_ns();
-        match stream.connect(self.to, monotonic_ns().saturating_add(PATIENCE_NS), stop)? {
+        match stream.connect(self.to, begun_ns.saturating_add(self.patience_ns), stop)? {
             Connected::Yes => {
                 self.handshake_ns = Some(monotonic_ns().saturating_sub(begun_ns));
             }
@@ -267,11 +283,11 @@ impl Caller {
             Connected::Stopped => return Err(RrError::Stopped),
         }
         if let Some(secret) = &self.secret {
-            let soon = monotonic_ns().saturating_add(PATIENCE_NS);
+            let soon = monotonic_ns().saturating_add(self.patience_ns);
             let mut exchange = Exchange::new(&stream, Some(soon), stop)?;
             preface::prove(&mut exchange, secret).map_err(RrError::Preface)?;
         }
-        patience(&stream, PATIENCE_NS)?;
+        patience(&stream, self.patience_ns)?;
         if self.shape.quickack.is_some() {
             quick_ack(&stream);
         }
@@ -279,10 +295,10 @@ impl Caller {
     }
 
     fn write(&self, stream: &Stream, bytes: &[u8]) -> Result<(), String> {
-        write_all(stream, bytes).map_err(why)
+        write_all(stream, bytes).map_err(|errno| self.why(errno))
     }
 
-    fn read(&self, stream: &Stream) -> Result<Reply, String> {
+    fn read(&self, stream: &Stream, stop: &Bell) -> Result<Reply, String> {
         let rearm = self.ack_at_once || self.shape.quickack == Some(QuickAck::Rearmed);
         let size = self.shape.size as usize;
         let mut begin = [0; word::SIZE];
@@ -296,8 +312,10 @@ impl Caller {
             match got {
                 Ok(0) => return Err("it closed the connection".into()),
                 Ok(got) => done += got,
+                // A signal breaks off a read that has a limit (signal(7)): that is how a ring is heard here.
+                Err(Errno::EINTR) if stop.rings() => return Err("it was stopped".into()),
                 Err(Errno::EINTR) => continue,
-                Err(errno) => return Err(why(errno)),
+                Err(errno) => return Err(self.why(errno)),
             }
             let now_ns = monotonic_ns();
             if first_ns == 0 {
@@ -312,6 +330,13 @@ impl Caller {
         }
         let word = Word::read(begin.get(..size.min(begin.len())).unwrap_or(&[]));
         Ok(Reply { first_ns, gap_ns, word })
+    }
+
+    fn why(&self, errno: Errno) -> String {
+        match errno {
+            Errno::EAGAIN => format!("nothing for {} s", self.patience_ns / 1_000_000_000),
+            errno => errno.desc().to_lowercase(),
+        }
     }
 }
 
@@ -340,13 +365,6 @@ pub(crate) fn write_all(stream: &Stream, mut bytes: &[u8]) -> Result<(), Errno> 
         }
     }
     Ok(())
-}
-
-fn why(errno: Errno) -> String {
-    match errno {
-        Errno::EAGAIN => format!("nothing for {} s", PATIENCE_NS / 1_000_000_000),
-        errno => errno.desc().to_lowercase(),
-    }
 }
 
 fn info(stream: &Stream) -> Option<TcpInfo> {

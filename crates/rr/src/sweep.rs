@@ -125,7 +125,9 @@ fn controls(caller: &mut Caller, made: &[Call], stop: &Bell) -> Vec<Call> {
     controls
 }
 
-/// Makes `calls` calls of one shape, with a secret where the server wants one. Errors when the server can't be reached.
+/// Makes `calls` calls of one shape, with a secret where the server wants one; those that were made when the bell rings.
+///
+/// Errors when the server can't be reached, and when it was stopped before the first call was over.
 pub fn sweep(
     to: SocketAddr,
     secret: Option<&Secret>,
@@ -141,9 +143,17 @@ pub fn sweep(
     let mut made = Vec::new();
     let mut lost = 0;
     while made.len() < calls as usize && lost < MOST_LOST && !stop.rings() {
-        let call = caller.call(stop)?;
+        let call = match caller.call(stop) {
+            // It was not lost: nobody waited for its reply.
+            Ok(call) if call.lost.is_some() && stop.rings() => break,
+            Err(RrError::Stopped) => break,
+            call => call?,
+        };
         lost = if call.lost.is_some() { lost + 1 } else { 0 };
         made.push(call);
+    }
+    if made.is_empty() && stop.rings() {
+        return Err(RrError::Stopped);
     }
     let span_ns = monotonic_ns().saturating_sub(start_ns);
     let counted = Counters::now().zip(before).map(|(now, before)| now.since(before));

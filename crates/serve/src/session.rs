@@ -212,7 +212,7 @@ fn reserve(hub: &Hub<'_>, pass: &Pass<'_>, plan: &Plan) -> Result<Rates, Break> 
     let all =
         pass.reserve(&hub.limits, asked).map_err(|full: Full| Break::Busy(full.to_string()))?;
     let share = all.map(|all| all / plan.streams().max(1) as u64);
-    let each = [share, plan.rate, plan.pacing].into_iter().flatten().min();
+    let each = [share, plan.rate].into_iter().flatten().min();
     Ok(Rates { each, all })
 }
 

@@ -32,7 +32,7 @@ const LARGEST: usize = 65_535;
 /// Serves the port until the server ends; how many packets it reflected.
 pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
     let mut inbox = Inbox::new(BATCH, LARGEST);
-    let mut sessions = Sessions::new();
+    let mut desk = Desk { hub, port, sessions: Sessions::new() };
     let mut reflected = 0;
     loop {
         let mut fds = [readable(hub.stop), readable(port.socket())];
@@ -44,60 +44,76 @@ pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
         let got = inbox.receive(port.socket().as_fd()).unwrap_or(0);
         for n in 0..got {
             let Some((arrival, bytes)) = inbox.datagram_mut(n) else { continue };
-            reflected += u64::from(take(hub, port, &mut sessions, &arrival, bytes));
+            reflected += u64::from(desk.take(&arrival, bytes));
         }
     }
 }
 
-/// Takes one datagram; whether it was reflected.
-fn take(
-    hub: &Hub<'_>,
-    port: &SharedUdp,
-    sessions: &mut Sessions,
-    arrival: &Arrival,
-    bytes: &mut [u8],
-) -> bool {
-    if Hello::read(bytes).is_some() {
-        greet(hub, port, sessions, arrival, bytes);
-        return false;
-    }
-    reflect(hub, port, sessions, arrival, bytes)
+/// The port, and what is known of who asks there.
+struct Desk<'a> {
+    hub: &'a Hub<'a>,
+    port: &'a SharedUdp,
+    sessions: Sessions,
 }
 
-/// A client opens a stream.
-fn greet(
-    hub: &Hub<'_>,
-    port: &SharedUdp,
-    sessions: &mut Sessions,
-    arrival: &Arrival,
-    bytes: &[u8],
-) {
-    let Some(from) = arrival.from else { return };
-    // Nobody waits: no answer, and not a word either, or anybody could fill the log under forged addresses.
-    let Some(waiting) = hub.waiting_at(from.ip().to_canonical()) else { return };
-    match port.branch(from, arrival.to) {
-        Ok((socket, strays)) => {
-            // Sent here as later data is; a reply that is lost is sent again when the hello comes again.
-            let _ = socket.send(&reply(bytes));
-            // Another stream may have taken the last place: then nobody holds this socket, and it closes.
-            let _ = waiting.add(Opened::Udp(socket));
-            for mut stray in strays {
-                if Hello::read(&stray.bytes).is_some() {
-                    // Once only: what strays while that one's socket is made is lost, as on any network.
-                    if let Some(other) =
-                        stray.arrival.from.and_then(|f| hub.waiting_at(f.ip().to_canonical()))
-                        && let Some(peer) = stray.arrival.from
-                        && let Ok((socket, _)) = port.branch(peer, stray.arrival.to)
-                    {
-                        let _ = socket.send(&reply(&stray.bytes));
-                        let _ = other.add(Opened::Udp(socket));
+impl Desk<'_> {
+    /// Takes one datagram; whether it was reflected.
+    fn take(&mut self, arrival: &Arrival, bytes: &mut [u8]) -> bool {
+        if Hello::read(bytes).is_some() {
+            self.greet(arrival, bytes);
+            return false;
+        }
+        self.reflect(arrival, bytes)
+    }
+
+    /// A client opens a stream.
+    fn greet(&mut self, arrival: &Arrival, bytes: &[u8]) {
+        let Some(from) = arrival.from else { return };
+        // Nobody waits: no answer, and not a word either, or anybody could fill the log under forged addresses.
+        let Some(waiting) = self.hub.waiting_at(from.ip().to_canonical()) else { return };
+        match self.port.branch(from, arrival.to) {
+            Ok((socket, strays)) => {
+                // Sent here as later data is; a reply that is lost is sent again when the hello comes again.
+                let _ = socket.send(&reply(bytes));
+                // Another stream may have taken the last place: then nobody holds this socket, and it closes.
+                let _ = waiting.add(Opened::Udp(socket));
+                for mut stray in strays {
+                    if Hello::read(&stray.bytes).is_some() {
+                        // Once only: what strays while that one's socket is made is lost, as on any network.
+                        if let Some(other) = stray
+                            .arrival
+                            .from
+                            .and_then(|f| self.hub.waiting_at(f.ip().to_canonical()))
+                            && let Some(peer) = stray.arrival.from
+                            && let Ok((socket, _)) = self.port.branch(peer, stray.arrival.to)
+                        {
+                            let _ = socket.send(&reply(&stray.bytes));
+                            let _ = other.add(Opened::Udp(socket));
+                        }
+                    } else {
+                        self.reflect(&stray.arrival, &mut stray.bytes);
                     }
-                } else {
-                    reflect(hub, port, sessions, &stray.arrival, &mut stray.bytes);
                 }
             }
+            Err(error) => self.hub.refuse(from, format!("no socket for its UDP stream: {error}")),
         }
-        Err(error) => hub.refuse(from, format!("no socket for its UDP stream: {error}")),
+    }
+
+    /// Answers a STAMP packet with one of the same size.
+    fn reflect(&mut self, arrival: &Arrival, bytes: &mut [u8]) -> bool {
+        let Some(from) = arrival.from else { return false };
+        let Some(packet) = SenderPacket::read(bytes) else { return false };
+        // What there is no room to count is answered in the stateless mode: with the sender's number.
+        let seq = self.sessions.number(from, packet.ssid, monotonic_ns()).unwrap_or(packet.seq);
+        if !self.hub.governor.reflects(from.ip(), bytes.len(), monotonic_ns()) {
+            return false;
+        }
+        let now = realtime_ns();
+        let received = arrival.stamp_ns.unwrap_or(now);
+        ReflectorPacket::reflect(bytes, seq, received, now, arrival.ttl.unwrap_or(0));
+        let tos = quell_probe::reflector::answer_tos(arrival.tos.unwrap_or(0));
+        // What can't be sent is a loss on the way back, which the asker finds out by the count.
+        self.port.socket().reply(bytes, from, arrival.to, tos).is_ok()
     }
 }
 
@@ -111,29 +127,6 @@ pub fn reply(hello: &[u8]) -> [u8; 4] {
         false if hello == Hello::Server.bytes() => Hello::Client.bytes(),
         false => Hello::Server.bytes(),
     }
-}
-
-/// Answers a STAMP packet with one of the same size.
-fn reflect(
-    hub: &Hub<'_>,
-    port: &SharedUdp,
-    sessions: &mut Sessions,
-    arrival: &Arrival,
-    bytes: &mut [u8],
-) -> bool {
-    let Some(from) = arrival.from else { return false };
-    let Some(packet) = SenderPacket::read(bytes) else { return false };
-    // What there is no room to count is answered in the stateless mode: with the sender's number.
-    let seq = sessions.number(from, packet.ssid, monotonic_ns()).unwrap_or(packet.seq);
-    if !hub.governor.reflects(from.ip(), bytes.len(), monotonic_ns()) {
-        return false;
-    }
-    let now = realtime_ns();
-    let received = arrival.stamp_ns.unwrap_or(now);
-    ReflectorPacket::reflect(bytes, seq, received, now, arrival.ttl.unwrap_or(0));
-    let tos = quell_probe::reflector::answer_tos(arrival.tos.unwrap_or(0));
-    // What can't be sent is a loss on the way back, which the asker finds out by the count.
-    port.socket().reply(bytes, from, arrival.to, tos).is_ok()
 }
 
 #[cfg(test)]

@@ -75,6 +75,22 @@ fn on_a_long_path_nagles_rule_costs_a_round_trip() {
 }
 
 #[test]
+fn a_message_that_the_paths_mtu_cuts_in_two_was_not_held() {
+    // Of a path that carries 1424 bytes: neither segment is full, and the second waits for no ACK. So nor did the first.
+    let c = story([
+        up(20_000, 0, 100),
+        answer(30_000, 100),
+        up(30_010, 100, 1424),
+        up(30_010, 1524, 24),
+        answer(40_000, 1548),
+        up(40_010, 1548, 1424),
+        up(40_011, 2972, 24),
+        answer(50_000, 2996),
+    ]);
+    assert_eq!(texts_of(&c), [""; 0]);
+}
+
+#[test]
 fn what_the_path_takes_is_not_blamed_on_the_ack() {
     let c =
         story([up(20_000, 0, 100), answer(70_000, 100), up(70_010, 100, 200), answer(80_000, 300)]);

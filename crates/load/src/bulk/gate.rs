@@ -42,8 +42,16 @@ pub(super) fn wait_for(
     bytes: usize,
     patience: &Patience<'_>,
 ) -> Result<Option<Ended>, SysError> {
+    wait_until(patience, |now| gate.pass(bytes, now))
+}
+
+/// Waits until it passes at a time of the monotonic clock, in nanoseconds; else it says when to ask again.
+pub(super) fn wait_until(
+    patience: &Patience<'_>,
+    mut pass: impl FnMut(u64) -> Result<(), u64>,
+) -> Result<Option<Ended>, SysError> {
     let mut nap: Option<Alarm> = None;
-    while let Err(at) = gate.pass(bytes, monotonic_ns()) {
+    while let Err(at) = pass(monotonic_ns()) {
         let nap = match &mut nap {
             Some(nap) => nap,
             none => none.insert(Alarm::new()?),

@@ -1,6 +1,7 @@
 //! One TCP connection, as fast as it goes.
 
-use super::gate::{Gate, Open, wait_for};
+use super::gate::{Gate, Open, wait_for, wait_until};
+use super::pacer::Pacer;
 use super::{Ended, Limit, Patience, Tally, Woken, payload, payload_file};
 use nix::errno::Errno;
 use quell_sys::SysError;
@@ -34,7 +35,9 @@ pub struct TcpSending {
     pub block: usize,
     /// When it is done.
     pub limit: Limit,
-    /// Most bytes a second, kept by the kernel packet by packet (`SO_MAX_PACING_RATE`).
+    /// Bits of payload a second, kept by the writes: by time `t` no more than `rate · t` and one small piece was handed over.
+    pub rate: Option<u64>,
+    /// Most bytes a second, kept by the kernel packet by packet (`SO_MAX_PACING_RATE`), but not in the first ten segments.
     pub pacing: Option<u64>,
     /// Whether the payload is copied on its way.
     pub copying: Copying,
@@ -42,7 +45,13 @@ pub struct TcpSending {
 
 impl Default for TcpSending {
     fn default() -> Self {
-        Self { block: 1 << 20, limit: Limit::NONE, pacing: None, copying: Copying::Once }
+        Self {
+            block: 1 << 20,
+            limit: Limit::NONE,
+            rate: None,
+            pacing: None,
+            copying: Copying::Once,
+        }
     }
 }
 
@@ -75,7 +84,12 @@ pub fn tcp_send_through(
     stop: &Bell,
 ) -> Result<Ended, SysError> {
     let fd = stream.as_fd();
-    if let Some(rate) = what.pacing {
+    let pacer = match what.rate {
+        Some(rate) => Some(paced(fd, rate, what.block.min(gate.most().unwrap_or(usize::MAX)))?),
+        None => None,
+    };
+    let kernel = pacer.as_ref().map(Pacer::kernel);
+    if let Some(rate) = [kernel, what.pacing].into_iter().flatten().min() {
         let text = format!("the pacing rate to {rate} bytes per second");
         let bytes = rate.to_ne_bytes();
         set_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes, &text)?;
@@ -84,13 +98,13 @@ pub fn tcp_send_through(
     match what.copying {
         Copying::Once => {
             let payload = &payload()[..block.min(HOT)];
-            send_all(gate, fd, what, (tally, stop), |most| send_some(fd, payload, most))
+            send_all((gate, pacer), fd, what, (tally, stop), |most| send_some(fd, payload, most))
         }
         Copying::None => {
             let source = payload_file()?;
             let mut at = 0;
             waits(fd, false)?;
-            let ended = send_all(gate, fd, what, (tally, stop), |most| {
+            let ended = send_all((gate, pacer), fd, what, (tally, stop), |most| {
                 let sent = source.send_some(fd, at, most.min(source.length() - at))?;
                 at = (at + sent) % source.length();
                 Ok(sent)
@@ -101,8 +115,20 @@ pub fn tcp_send_through(
     }
 }
 
+/// What keeps a connection to its rate from now on, at most `most` bytes a write.
+fn paced(fd: BorrowedFd<'_>, rate: u64, most: usize) -> Result<Pacer, SysError> {
+    let mss = get(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG)
+        .map_err(|errno| SysError::new("ask for the segment size of a connection", errno))?;
+    let mss = usize::try_from(mss).unwrap_or(0);
+    let pacer = Pacer::new(monotonic_ns(), rate, mss, most);
+    if pacer.cuts(mss, most) {
+        set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")?;
+    }
+    Ok(pacer)
+}
+
 fn send_all(
-    gate: &dyn Gate,
+    (gate, mut pacer): (&dyn Gate, Option<Pacer>),
     fd: BorrowedFd<'_>,
     what: &TcpSending,
     (tally, stop): (&Tally, &Bell),
@@ -111,13 +137,25 @@ fn send_all(
     let mut patience = Patience::new(stop, what.limit.end_ns)?;
     let mut left = what.limit.bytes.unwrap_or(u64::MAX);
     let block = what.block.min(gate.most().unwrap_or(usize::MAX)).max(1);
+    let block = pacer.as_ref().map_or(block, Pacer::piece);
+    // Of a piece that is due: what is not sent yet.
+    let mut owed = 0;
     let mut passed = 0;
     while left > 0 {
         if let Some(ended) = patience.over() {
             return Ok(ended);
         }
         if passed == 0 {
-            passed = usize::try_from(left).unwrap_or(block).min(block);
+            if owed == 0
+                && let Some(pacer) = &mut pacer
+                && let Some(ended) = wait_until(&patience, |now| pacer.take(now))?
+            {
+                return Ok(ended);
+            }
+            if owed == 0 || pacer.is_none() {
+                owed = block;
+            }
+            passed = usize::try_from(left).unwrap_or(owed).min(owed);
             if let Some(ended) = wait_for(gate, passed, &patience)? {
                 return Ok(ended);
             }
@@ -125,6 +163,7 @@ fn send_all(
         match send(passed) {
             Ok(sent) => {
                 passed -= sent;
+                owed -= sent;
                 left -= sent as u64;
                 tally.bytes.add(sent as u64);
                 tally.calls.add(1);

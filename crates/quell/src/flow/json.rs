@@ -1,6 +1,7 @@
 //! Quell's JSON of a test: what was asked, what was found, and everything that was counted.
 
 use quell_flow::{Amount, Direction, Findings, Mark, Outcome};
+use quell_wire::iperf3::Moment;
 use serde_json::{Value, json};
 
 /// The document.
@@ -32,10 +33,10 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
         value["local"] = lane.local.to_string().into();
         value["remote"] = lane.remote.to_string().into();
         value["congestion"] = lane.congestion.clone().into();
-        value["mss"] = lane.mss.into();
-        value["send_buffer"] = lane.buffers.0.into();
-        value["receive_buffer"] = lane.buffers.1.into();
-        value["moments"] = json!(lane.moments);
+        value["mss_bytes"] = lane.mss.into();
+        value["send_buffer_bytes"] = lane.buffers.0.into();
+        value["receive_buffer_bytes"] = lane.buffers.1.into();
+        value["moments"] = lane.moments.iter().map(moment).collect();
         value
     });
     json!({
@@ -89,8 +90,35 @@ fn direction(sends: bool) -> &'static str {
     if sends { "up" } else { "down" }
 }
 
+/// A state's keys that have no unit in their name where two Quells tell it each other, those of bytes a second as bits.
+const UNITS: [(&str, &str, u64); 10] = [
+    ("delivery_rate", "delivery_bits_per_second", 8),
+    ("pacing_rate", "pacing_bits_per_second", 8),
+    ("pacing_limit", "pacing_limit_bits_per_second", 8),
+    ("cwnd", "cwnd_bytes", 1),
+    ("window", "window_bytes", 1),
+    ("acked", "acked_bytes", 1),
+    ("unsent", "unsent_bytes", 1),
+    ("in_flight", "in_flight_bytes", 1),
+    ("segment", "segment_bytes", 1),
+    ("pmtu", "pmtu_bytes", 1),
+];
+
+/// A state with units in its keys.
+fn moment(moment: &Moment) -> Value {
+    let mut value = json!(moment);
+    if let Some(keys) = value.as_object_mut() {
+        for (plain, named, times) in UNITS {
+            if let Some(number) = keys.remove(plain).and_then(|number| number.as_u64()) {
+                keys.insert(named.into(), number.saturating_mul(times).into());
+            }
+        }
+    }
+    value
+}
+
 fn mark(mark: &Mark) -> Value {
-    let mut value = json!(mark.moment);
+    let mut value = moment(&mark.moment);
     value["jitter_ms"] = (mark.jitter_ns as f64 / 1e6).into();
     value["reordered"] = mark.reordered.into();
     value["duplicates"] = mark.duplicates.into();

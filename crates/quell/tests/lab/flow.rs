@@ -1,6 +1,6 @@
 //! `quell flow` against exact truth: what a line carries, what a window allows, what is lost on which way.
 
-use super::support::{Desk, PING, QUELL, QUIET, near, two_hosts};
+use super::support::{Desk, PING, QUELL, QUIET, lacks_iperf3, near, two_hosts};
 use serde_json::Value;
 use std::process::Output;
 
@@ -59,7 +59,7 @@ fn a_window_of_64_kib_gives_one_window_a_round_trip() {
     let json = flow("both = { delay = \"50ms\" }", &["-t", "10", "-O", "2", "-w", "64K", "--bdp"]);
     // 65,536 bytes in 100 ms are 5.2 Mbit/s.
     let rate = number(&json, "up.bits_per_second");
-    let window = number(&json, "bdp.offered");
+    let window = number(&json, "bdp.offered_bytes");
     near(rate, window * 8.0 / 0.1, 0.15 * rate);
     near(rate, 5.2e6, 1.0e6);
 }
@@ -91,6 +91,47 @@ fn a_window_that_keeps_a_flow_below_its_rate_is_named_and_a_rate_that_is_reached
     let narrow = "both = { rate = \"2500kbit\", delay = \"25ms\", buffer = \"100p\" }";
     let json = flow(narrow, &["-b", "3M", "-t", "20"]);
     assert_eq!(json["up"]["limited_by"], "path", "{:#}", json["up"]["held"]);
+}
+
+/// Bytes that came, in a test of 3 s at 5 Mbit/s on each of so many streams: what is due, and what was written at once in each.
+#[track_caller]
+fn due(received: f64, streams: u32) {
+    let (due, piece) = (1_875_000.0 * f64::from(streams), 1448.0 * f64::from(streams));
+    assert!((due - piece..=due + piece).contains(&received), "{received}, not {due}");
+}
+
+#[test]
+fn a_rate_that_was_asked_for_is_kept_from_the_first_byte_on_whoever_sends() {
+    let line = "both = { rate = \"100Mbit\", delay = \"1ms\" }";
+    for (way, options, streams) in [
+        ("up", &[][..], 1),
+        ("down", &["-R"], 1),
+        ("up", &["-P", "3"], 3),
+        ("down", &["-Z", "-R"], 1),
+    ] {
+        let json = flow(line, &[&["-b", "5M", "-t", "3"], options].concat());
+        due(number(&json, &format!("{way}.received_bytes")), streams);
+        near(number(&json, &format!("{way}.bits_per_second")), 5e6 * f64::from(streams), 0.01e6);
+        assert_eq!(json[way]["limited_by"], "rate", "{options:?}: {:#}", json[way]["held"]);
+    }
+}
+
+#[test]
+fn iperf3_gets_the_rate_that_it_asked_for() {
+    if lacks_iperf3() {
+        return;
+    }
+    let desk = Desk::new();
+    let line = "both = { rate = \"100Mbit\", delay = \"1ms\" }";
+    let file = desk.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
+    let (file, serve) = (file.to_string_lossy(), format!("b: {QUELL} serve --bind 0.0.0.0"));
+    let iperf3 = "iperf3 -c {b} -p 5201 -b 5M -t 3 -R -J";
+    let mut all = vec!["lab", "exec", &*file, "a", "--with", &*serve, "--"];
+    all.extend(iperf3.split(' '));
+    let output = desk.quell(&all);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("the result is JSON");
+    due(number(&json, "end.sum_received.bytes"), 1);
 }
 
 #[test]

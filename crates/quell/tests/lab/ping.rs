@@ -54,6 +54,17 @@ fn streams_of_both_families_and_any_size_take_what_the_line_takes() {
 }
 
 #[test]
+fn what_is_larger_than_the_paths_mtu_goes_in_fragments() {
+    let line = "both = { rate = \"10Mbit\", delay = \"5ms\", buffer = \"200p\" }";
+    for method in ["icmp", "udp"] {
+        let (said, code) = ping(line, &["-m", method, "-s", "65000", "-c", "5", "{b}"]);
+        assert_eq!((code, number(&said, 0, "received")), (Some(0), 5.0), "{method}: {said:#}");
+        // 65,008 bytes in 44 fragments of a header of 34 bytes each: 53.2 ms on either way.
+        near(number(&said, 0, "rtt_ms.p50"), 10.0 + 2.0 * 53.2, 0.5);
+    }
+}
+
+#[test]
 fn losses_and_copies_are_counted_as_they_are_made() {
     let (said, code) =
         ping("up = { delay = \"5ms\", loss = \"10%\" }", &["-c", "2000", "-i", "5ms", "{b}"]);

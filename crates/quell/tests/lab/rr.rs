@@ -64,6 +64,22 @@ fn calls_end_with_the_measurement_and_the_wait_for_one_more() {
 }
 
 #[test]
+fn calls_behind_a_deep_queue_are_late_and_not_lost() {
+    let text = two_hosts(
+        "both = { rate = \"1Mbit\", delay = \"10ms\", buffer = \"1000p\" }",
+        &format!(
+            "[[load]]\nname = \"bulk\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1500kbit\"\n\
+             [[scenario]]\nname = \"s\"\nloads = [\"bulk\"]\n{}",
+            probe("calls", "calls = 1000")
+        ),
+    );
+    let results = Desk::new().run(&text, &["--duration", "30s"]);
+    near(results.number("s", "calls", "loss_ratio"), 0.0, 0.0);
+    let max = results.number("s", "calls", "rtt_ms.max");
+    assert!(max > 6000.0, "the queue grows by half a second a second: {max}");
+}
+
+#[test]
 fn small_messages_keeps_what_it_claims() {
     let output = Desk::new().quell(&["run", "small-messages"]);
     let said = String::from_utf8_lossy(&output.stdout);

@@ -192,14 +192,15 @@ impl Lane {
         match (&self.socket, &self.moved) {
             (Socket::Tcp(stream), Moved::Bytes(tally)) if self.sends => {
                 let copying = if plan.zero_copy { Copying::None } else { Copying::Once };
-                let pacing = rate.map(|bits| (bits / 8).max(1));
-                let what = TcpSending { block: plan.len, limit, pacing, copying };
+                let pacing = plan.pacing.map(|bits| (bits / 8).max(1));
+                let what = TcpSending { block: plan.len, limit, rate, pacing, copying };
                 tcp_send_through(gate, stream, &what, tally, stop)
             }
             (Socket::Tcp(stream), Moved::Bytes(tally)) => {
                 tcp_receive_through(gate, stream, &TcpReceiving { limit }, tally, stop)
             }
             (Socket::Udp(socket), Moved::Bytes(tally)) => {
+                let rate = [rate, plan.pacing].into_iter().flatten().min();
                 let trains = rate.is_none();
                 let what = UdpSending { size: plan.len, rate, limit, header, trains };
                 udp_send_through(gate, socket, &what, tally, stop)

@@ -14,7 +14,8 @@
 //! the sender and back, and where that is not known nothing is said.
 //!
 //! Not so if an ACK comes with data (the program may have answered it), or if the sender had two small segments in flight
-//! before: then Nagle's rule is off.
+//! before: then Nagle's rule is off. So too if it sends another small one before the ACK of the one that seemed held: a sender that waits
+//! with small segments would have waited with that one. (Path MTU discovery cuts a full segment into two such.)
 
 use crate::time::Time;
 use quell_units::Span;
@@ -45,7 +46,11 @@ pub(super) struct Hold {
     off: bool,
     /// Shortest time from a segment's passing to its ACK's.
     path: Option<Span>,
+    /// The last wait, until the next ACK or segment shows whether the rule is on.
+    latest: Option<Wait>,
+    /// Waits that are to be judged by the path's time.
     undecided: Vec<Wait>,
+    decided: Vec<Wait>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -189,13 +194,16 @@ impl Hold {
         }
     }
 
-    /// A new segment was sent. Tells whether it had been held.
-    pub(super) fn sent(&mut self, sent: Sent) -> Option<Wait> {
+    /// A new segment was sent. It, or what it tells of the one before, may be a wait.
+    pub(super) fn sent(&mut self, sent: Sent) {
         let wait = self.wait(&sent);
         if sent.small && sent.length > 0 {
             let flying = self.small_end.is_some_and(|end| end > sent.acked);
             // The last one before a FIN goes out at once whatever the rule.
-            self.off |= flying && !sent.fin;
+            if flying && !sent.fin {
+                self.off = true;
+                self.latest = self.latest.take().filter(|wait| !wait.small);
+            }
             self.small_end = Some(sent.end);
         }
         let segments = match self.state {
@@ -204,7 +212,18 @@ impl Hold {
         };
         let Sent { time, packet, length, .. } = sent;
         self.state = State::Flying(Flight { segments, time, packet, length });
-        wait
+        self.keep_latest();
+        self.latest = wait;
+    }
+
+    /// Nothing can speak against the last wait any more.
+    fn keep_latest(&mut self) {
+        let Some(wait) = self.latest.take() else { return };
+        if wait.path.is_some() || !wait.delayed() {
+            self.decided.push(wait);
+        } else if self.undecided.len() < MOST_UNDECIDED {
+            self.undecided.push(wait);
+        }
     }
 
     fn wait(&mut self, sent: &Sent) -> Option<Wait> {
@@ -212,7 +231,7 @@ impl Hold {
         let waited = time.since(flight.time);
         let after = sent.time.since(time);
         let slack = RIGHT_AWAY.min(Span::from_nanos(waited.nanos() / 4));
-        let mut wait = Wait {
+        let wait = Wait {
             time: flight.time,
             packet: flight.packet,
             length: flight.length,
@@ -237,18 +256,12 @@ impl Hold {
             self.path_is(waited);
             return None;
         }
-        if self.path.is_none() && wait.delayed() {
-            if self.undecided.len() < MOST_UNDECIDED {
-                self.undecided.push(wait);
-            }
-            return None;
-        }
-        wait.path = self.path;
         Some(wait)
     }
 
     /// New data was acknowledged.
     pub(super) fn acked(&mut self, acked: Acked) {
+        self.keep_latest();
         let State::Flying(flight) = self.state else { return };
         let took = acked.time.since(flight.time);
         match (acked.all, acked.carried) {
@@ -267,14 +280,18 @@ impl Hold {
         }
     }
 
-    /// Waits that could not be judged before the path's time was known.
+    /// Waits that are certain by now, each once; when all is `over`, those too whose path never showed.
     pub(super) fn decided(&mut self, over: bool) -> Vec<Wait> {
-        if self.undecided.is_empty() || (self.path.is_none() && !over) {
-            return Vec::new();
+        if over {
+            self.keep_latest();
         }
-        let path = self.path;
-        let waits = std::mem::take(&mut self.undecided).into_iter();
-        waits.map(|wait| Wait { path, ..wait }).filter(Wait::counts).collect()
+        let mut decided = std::mem::take(&mut self.decided);
+        if self.path.is_some() || over {
+            let path = self.path;
+            let waits = self.undecided.drain(..);
+            decided.extend(waits.map(|wait| Wait { path, ..wait }).filter(Wait::counts));
+        }
+        decided
     }
 }
 
@@ -300,6 +317,13 @@ mod tests {
         }
     }
 
+    /// Sends, and nothing follows: the wait that it shows.
+    fn last(hold: &mut Hold, sent: Sent) -> Option<Wait> {
+        hold.sent(sent);
+        hold.keep_latest();
+        hold.decided(false).pop()
+    }
+
     fn bare_ack(time: Time, packet: u64) -> Acked {
         Acked { time, packet, all: true, carried: false, stamp: None }
     }
@@ -308,9 +332,9 @@ mod tests {
     fn what_follows_a_late_ack_at_once_was_held() {
         let mut hold = Hold::default();
         hold.path_is(Span::from_micros(50));
-        assert_eq!(hold.sent(small(ms(0), 1, 100, 0)), None);
+        assert_eq!(last(&mut hold, small(ms(0), 1, 100, 0)), None);
         hold.acked(bare_ack(ms(40), 2));
-        let wait = hold.sent(small(ms(40), 3, 200, 100)).expect("a wait");
+        let wait = last(&mut hold, small(ms(40), 3, 200, 100)).expect("a wait");
         assert!(wait.delayed());
         assert_eq!(
             (wait.waited, wait.packet, wait.ack, wait.next),
@@ -324,7 +348,7 @@ mod tests {
         hold.path_is(Span::from_micros(50));
         hold.sent(small(ms(0), 1, 100, 0));
         hold.acked(bare_ack(ms(40), 2));
-        assert_eq!(hold.sent(small(ms(55), 3, 200, 100)), None);
+        assert_eq!(last(&mut hold, small(ms(55), 3, 200, 100)), None);
     }
 
     #[test]
@@ -336,7 +360,7 @@ mod tests {
             let stamp = Some(Stamp { value: 500, fresh: true });
             hold.acked(Acked { stamp, ..bare_ack(ms(20), 2) });
             let turn = Some(Span::from_millis(turn));
-            hold.sent(Sent { turn, echo, ..small(ms(25), 3, 200, 100) }).is_some()
+            last(&mut hold, Sent { turn, echo, ..small(ms(25), 3, 200, 100) }).is_some()
         };
         assert!(!next(20, None), "5 ms after an ACK that takes 20 there and back");
         assert!(next(5, None));
@@ -350,7 +374,7 @@ mod tests {
         hold.path_is(Span::from_micros(50));
         hold.sent(small(ms(0), 1, 100, 0));
         hold.acked(bare_ack(ms(40), 2));
-        assert_eq!(hold.sent(Sent { turn: None, ..small(ms(40), 3, 200, 100) }), None);
+        assert_eq!(last(&mut hold, Sent { turn: None, ..small(ms(40), 3, 200, 100) }), None);
     }
 
     #[test]
@@ -359,7 +383,7 @@ mod tests {
         hold.path_is(Span::from_millis(39));
         hold.sent(small(ms(0), 1, 100, 0));
         hold.acked(bare_ack(ms(40), 2));
-        let wait = hold.sent(small(ms(40), 3, 200, 100)).expect("Nagle's wait");
+        let wait = last(&mut hold, small(ms(40), 3, 200, 100)).expect("Nagle's wait");
         assert!(!wait.delayed());
     }
 
@@ -369,7 +393,7 @@ mod tests {
         hold.path_is(Span::ZERO);
         hold.sent(small(ms(0), 1, 100, 0));
         hold.acked(Acked { carried: true, ..bare_ack(ms(40), 2) });
-        assert_eq!(hold.sent(small(ms(40), 3, 200, 100)), None);
+        assert_eq!(last(&mut hold, small(ms(40), 3, 200, 100)), None);
     }
 
     #[test]
@@ -379,7 +403,7 @@ mod tests {
         hold.sent(small(ms(0), 1, 100, 0));
         hold.acked(bare_ack(ms(40), 2));
         hold.spoken_to();
-        assert_eq!(hold.sent(small(ms(40), 4, 200, 100)), None);
+        assert_eq!(last(&mut hold, small(ms(40), 4, 200, 100)), None);
     }
 
     #[test]
@@ -389,7 +413,25 @@ mod tests {
         hold.sent(small(ms(0), 1, 100, 0));
         hold.sent(small(ms(1), 2, 200, 0));
         hold.acked(bare_ack(ms(41), 3));
-        assert_eq!(hold.sent(small(ms(41), 4, 300, 200)), None);
+        assert_eq!(last(&mut hold, small(ms(41), 4, 300, 200)), None);
+    }
+
+    #[test]
+    fn who_sends_another_small_segment_at_once_did_not_wait_with_the_first() {
+        let waits = |second: Option<Sent>| {
+            let mut hold = Hold::default();
+            hold.path_is(Span::ZERO);
+            hold.sent(small(ms(0), 1, 100, 0));
+            hold.acked(bare_ack(ms(40), 2));
+            hold.sent(small(ms(40), 3, 200, 100));
+            second.into_iter().for_each(|second| hold.sent(second));
+            hold.acked(bare_ack(ms(80), 5));
+            hold.decided(false).len()
+        };
+        assert_eq!(waits(None), 1);
+        assert_eq!(waits(Some(small(ms(40), 4, 300, 100))), 0);
+        assert_eq!(waits(Some(Sent { small: false, ..small(ms(50), 4, 1648, 100) })), 1);
+        assert_eq!(waits(Some(Sent { fin: true, ..small(ms(41), 4, 300, 100) })), 1, "a FIN");
     }
 
     #[test]
@@ -397,7 +439,7 @@ mod tests {
         let mut hold = Hold::default();
         hold.sent(small(ms(0), 1, 100, 0));
         hold.acked(bare_ack(ms(40), 2));
-        assert_eq!(hold.sent(small(ms(40), 3, 200, 100)), None);
+        assert_eq!(last(&mut hold, small(ms(40), 3, 200, 100)), None);
         assert_eq!(hold.decided(false), []);
         hold.acked(Acked { carried: true, ..bare_ack(ms(41), 4) });
         let decided = hold.decided(false);
@@ -410,7 +452,7 @@ mod tests {
         let mut hold = Hold::default();
         hold.sent(small(ms(0), 1, 100, 0));
         hold.acked(bare_ack(ms(60), 2));
-        assert_eq!(hold.sent(small(ms(60), 3, 200, 100)), None);
+        assert_eq!(last(&mut hold, small(ms(60), 3, 200, 100)), None);
         hold.acked(bare_ack(ms(80), 4));
         hold.spoken_to();
         let decided = hold.decided(false);
@@ -427,6 +469,6 @@ mod tests {
             hold.sent(full(ms(0), packet, 0));
         }
         hold.acked(bare_ack(ms(60), 5));
-        assert_eq!(hold.sent(full(ms(60), 6, 0)), None);
+        assert_eq!(last(&mut hold, full(ms(60), 6, 0)), None);
     }
 }

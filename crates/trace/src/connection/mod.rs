@@ -344,9 +344,7 @@ impl Connection {
                 let time = now;
                 let sent =
                     Sent { time, packet: number, length, end, fin, small, acked, turn, echo };
-                if let Some(wait) = own.hold.sent(sent) {
-                    self.held(side, &wait);
-                }
+                own.hold.sent(sent);
             }
             Kind::OutOfOrder => {
                 own.data += u64::from(segment.length);
