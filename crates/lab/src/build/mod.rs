@@ -31,6 +31,7 @@ use between::Between;
 pub(crate) use between::handing_on;
 pub(crate) use files::with_own_files;
 pub use queues::{Queues, ifb_name};
+pub(crate) use tunnels::device;
 
 /// Why a network could not be built.
 #[derive(Debug, thiserror::Error)]
