@@ -1,18 +1,20 @@
 //! What the running kernel lacks for an experiment: each kind of device, queue, filter, action and congestion control is tried in a
 //! scratch namespace before anything starts.
 
-use crate::build::{BuildError, handing_on};
+use crate::build::{BuildError, device, handing_on};
 use crate::cell::{CellPlan, ChangeWhat};
 use crate::kernel::congestion_asked;
 use crate::line::{self, Punctuality};
+use crate::topology::TunnelKind;
 use quell_netlink::core::{Protocol, Socket};
-use quell_netlink::link::{LinkKind, NewLink};
+use quell_netlink::link::{Ends, LinkKind, NewLink, VethEnd};
 use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{LinkName, NetlinkError, Stack};
 use quell_sys::netns::NetNs;
 use quell_sys::socket::stream::{Stream, StreamOptions};
 use quell_tc::{Action, Clsact, Filter, Ingress, Qdisc, Queue, Step, Tree};
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The device in the scratch namespace.
 const PROBE: &str = "probe";
@@ -30,13 +32,38 @@ pub fn lacking(plans: &[CellPlan]) -> Result<Vec<String>, BuildError> {
 fn probe(plans: &[CellPlan], found: &mut BTreeMap<String, String>) -> Result<(), NetlinkError> {
     let mut stack = Stack::open()?;
     let name: LinkName = PROBE.parse().expect("a short word is a device name");
-    stack.create_link(&NewLink::new(name.clone(), LinkKind::Ifb))?;
+    let peer: LinkName = "other".parse().expect("a short word is a device name");
+    let pair = stack.create_veth(&VethEnd::new(name.clone()), &VethEnd::new(peer));
+    if is_lacking("device `veth`", pair, found)? {
+        // Without it there is no network, and nothing to try the rest on.
+        return Ok(());
+    }
     let index = stack.index_of(&name)?;
+    if plans.iter().any(needs_ifb) {
+        let name: LinkName = "ifb".parse().expect("a short word is a device name");
+        let made = stack.create_link(&NewLink::new(name, LinkKind::Ifb));
+        is_lacking("device `ifb`", made, found)?;
+    }
     for name in congestion_asked(plans) {
         let congestion = Some(name.to_owned());
         let options = StreamOptions { congestion, ..StreamOptions::default() };
         if let Err(error) = Stream::new(false, &options) {
             found.insert(format!("congestion control `{name}`"), error.to_string());
+        }
+    }
+    for kind in tunnels(plans) {
+        let name: LinkName = "tunnel".parse().expect("a short word is a device name");
+        let v4 = Ends::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        let v6 = Ends::new(
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
+        );
+        let kind = device(kind, v4, v6);
+        let what = format!("tunnel `{}`", kind.name());
+        let made = stack.create_link(&NewLink::new(name.clone(), kind));
+        if !is_lacking(&what, made, found)? {
+            let index = stack.index_of(&name)?;
+            stack.delete_link(index)?;
         }
     }
     let mut seen = Vec::new();
@@ -53,6 +80,40 @@ fn probe(plans: &[CellPlan], found: &mut BTreeMap<String, String>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Whether the kernel lacks what was tried, which is noted; any other refusal is an error.
+fn is_lacking(
+    what: &str,
+    made: Result<(), NetlinkError>,
+    found: &mut BTreeMap<String, String>,
+) -> Result<bool, NetlinkError> {
+    match made {
+        Ok(()) => Ok(false),
+        Err(error) if error.proves_kernel_lacks_feature() => {
+            found.insert(what.to_owned(), error.to_string());
+            Ok(true)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The kinds of tunnels in these plans.
+fn tunnels(plans: &[CellPlan]) -> Vec<TunnelKind> {
+    let mut kinds = Vec::new();
+    for tunnel in plans.iter().flat_map(|p| &p.topology.tunnel) {
+        if !kinds.contains(&tunnel.kind) {
+            kinds.push(tunnel.kind);
+        }
+    }
+    kinds
+}
+
+/// Whether a plan shapes what comes in at a device.
+fn needs_ifb(plan: &CellPlan) -> bool {
+    let changed =
+        plan.changes.iter().any(|c| matches!(&c.what, ChangeWhat::Queue(q) if q.incoming));
+    changed || plan.queues.iter().any(|q| q.incoming)
 }
 
 /// Every tree that a plan will put in place.

@@ -93,4 +93,9 @@ pub enum Event {
         /// What was tried, on what, what the kernel answered, and what to do.
         reason: String,
     },
+    /// Last event of a journal of a cell that was stopped from outside, as by Ctrl-C.
+    Stopped {
+        /// How long the cell took until then by its own clock in nanoseconds.
+        virtual_ns: u64,
+    },
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// |---|---|
 /// | 1 | manifest.json, samples.parquet, flows.parquet, queues.parquet, journal/ while it runs |
 /// | 2 | samples: added queued_ns, sent_late_ns. Tables of version 1 are read as if both were empty; unfinished runs of version 1, which still are journals, are not read |
-/// | 3 | samples: the status `late`; a fact `stream/NAME/losses` |
+/// | 3 | samples: the status `late`; a fact `stream/NAME/losses`; the end `stopped` of a cell |
 pub const FORMAT_VERSION: u32 = 3;
 
 /// `manifest.json` of a run folder.
@@ -57,6 +57,13 @@ pub struct Manifest {
     pub expectations: Vec<ExpectationRecord>,
 }
 
+impl Manifest {
+    /// Whether the run was stopped from outside before its end.
+    pub fn was_stopped(&self) -> bool {
+        self.cells.iter().any(|cell| cell.status == CellStatus::Stopped)
+    }
+}
+
 /// The kernel that carried the traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelRecord {
@@ -72,6 +79,7 @@ pub struct KernelRecord {
 
 /// What is known of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Flat")]
 pub struct CellRecord {
     /// The cell.
     #[serde(flatten)]
@@ -88,10 +96,41 @@ pub struct CellRecord {
     pub virtual_s: Option<f64>,
     /// How long the measurement is planned to take in nanoseconds: rates count from 0 to here, without warm-up and linger. None where
     /// it is not known; analysis then takes the last time at which anything was sent.
-    #[serde(default)]
     pub window_ns: Option<u64>,
     /// Its tasks.
     pub tasks: Vec<TaskRecord>,
+}
+
+/// How a [`CellRecord`] is read: with `flatten`, serde would keep every key that it does not know, sixteen times as large as it is written.
+#[derive(Deserialize)]
+struct Flat {
+    scenario: String,
+    probe: String,
+    repeat: u32,
+    seed: u64,
+    status: CellStatus,
+    reason: Option<String>,
+    wall_s: Option<f64>,
+    virtual_s: Option<f64>,
+    #[serde(default)]
+    window_ns: Option<u64>,
+    tasks: Vec<TaskRecord>,
+}
+
+impl From<Flat> for CellRecord {
+    fn from(flat: Flat) -> Self {
+        let Flat { scenario, probe, repeat, seed, status, reason, .. } = flat;
+        Self {
+            id: CellId { scenario, probe, repeat },
+            seed,
+            status,
+            reason,
+            wall_s: flat.wall_s,
+            virtual_s: flat.virtual_s,
+            window_ns: flat.window_ns,
+            tasks: flat.tasks,
+        }
+    }
 }
 
 /// How a cell ended.
@@ -106,6 +145,8 @@ pub enum CellStatus {
     Complete,
     /// Ended with an error.
     Failed,
+    /// Stopped from outside, as by Ctrl-C: what is there is all that was measured until then.
+    Stopped,
 }
 
 /// How a task ended.

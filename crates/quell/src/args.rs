@@ -30,7 +30,7 @@ pub enum Command {
   quell run home-link --duration 5s --seed 2
   quell run home-link --set topology.link.dsl.up.rate=1Mbit --set expect=[]
   quell run mine.toml --repeat 5 --out runs
-  sudo quell run home-link --kernel host      (namespaces on this kernel, in real time)")]
+  sudo quell run home-link --kernel host      (this kernel, in real time)")]
     Run(Run),
     /// Name the built-in experiments
     List(Json),
@@ -100,25 +100,26 @@ pub enum Command {
   quell trace slow.pcap --connection 3
   zcat old.pcap.gz | quell trace - --json
 
-Packets are numbered as `tcpdump --number -r FILE` does. Capture at the end that sends, if you can: there the times
-between an ACK and what follows it are the sender's own. Exits with 1 if the capture breaks off; what was read until
+Packets are numbered as `tcpdump --number -r FILE` does. Capture at the end that sends, if you can: there the times \
+between an ACK and what follows it are the sender's own. Exits with 1 if the capture breaks off; what was read until \
 then is told.")]
     Trace(Trace),
     /// Ping one or several hosts: loss, delay and jitter, watched as they come
     #[command(after_help = "Examples:
   quell ping example.org
   quell ping -c 400 -t voip,192.0.2.7,EF,160 -t bulk,192.0.2.7,CS1,1400
-  quell ping --method udp 192.0.2.7        (needs `quell serve` there; tells which way lost a packet)
+  quell ping --method udp 192.0.2.7           (`quell serve` runs there)
   quell ping --method tcp 192.0.2.7:22
-  quell ping -d 10min -w evening 192.0.2.7      (then: quell ping -r evening -o evening.png, quell show)
+  quell ping -d 10min -w evening 192.0.2.7    (kept; then: quell show)
+  quell ping -r evening -o evening.png        (what was kept, drawn)
   quell ping -c 10 example.org --json | jq .streams[0].rtt_ms.p50
 
-On a terminal a view is drawn in place; in a pipe each packet is a line. Ctrl-C ends it and sums up, a second
+On a terminal a view is drawn in place; in a pipe each packet is a line. Ctrl-C ends it and sums up, a second \
 Ctrl-C ends it at once. Exits with 1 when a stream got no reply at all.")]
     Ping(crate::ping::PingArgs),
     /// Time calls over TCP, by size; tell who waited, for what, and what to change
     #[command(after_help = "Examples:
-  quell serve --bind 192.0.2.7                            (at the other end; loopback only without --bind)
+  quell serve --bind 192.0.2.7                (at the other end)
   quell rr 192.0.2.7
   quell rr 192.0.2.7 --pattern write-write-read --sizes 1440..1450
   quell rr 192.0.2.7 --pattern write-write-read --fix nodelay
@@ -127,27 +128,29 @@ A call without a reply within 5 s is lost, and makes the exit code 1.")]
     Rr(crate::rr::RrArgs),
     /// Measure throughput to quell serve or iperf3 -s, and what it does to a ping
     #[command(after_help = "Examples:
-  quell flow 192.0.2.7                               (TCP from here, 10 s; quell serve or iperf3 -s there)
-  quell flow 192.0.2.7 -R --bdp                      (from there; does the window suffice?)
+  quell flow 192.0.2.7                  (TCP from here, 10 s)
+  quell flow 192.0.2.7 -R --bdp         (from there; does the window suffice?)
   quell flow 192.0.2.7 --bidir -t 30 -O 3
   quell flow 192.0.2.7 -u -b 20M --dscp EF
   quell flow 192.0.2.7 -P 2 -C cubic,bbr
-  quell flow 192.0.2.7 --save                        (then: quell show, quell plot)
-  quell flow 192.0.2.7 --json=iperf3                 (as iperf3 -J prints it)
+  quell flow 192.0.2.7 --save           (then: quell show, quell plot)
+  quell flow 192.0.2.7 --json=iperf3    (as iperf3 -J prints it)
 
-Options that iperf3 has too mean the same. Ctrl-C ends it and sums up, a second one ends at once. Exits with 1 when the
+There runs quell serve or iperf3 -s. Options that iperf3 has too mean the same. Ctrl-C ends it and sums up, a second one ends at once. Exits with 1 when the \
 test broke off; what was measured until then is shown.")]
     Flow(Box<crate::flow::FlowArgs>),
     /// Serve quell flow, rr and ping --method udp, iperf3 clients and STAMP senders
     #[command(after_help = "Examples:
-  quell serve --bind 0.0.0.0                         (loopback only without --bind)
-  quell serve --bind 192.0.2.7 --secret-file key     (the same file at the clients, who give --secret-file too)
+  quell serve --bind 0.0.0.0            (loopback only without --bind)
+  quell serve --bind 192.0.2.7 --secret-file key
   quell serve --bind :: --max-rate-per-client 100Mbit --max-time 60s --json
-  quell serve -1                                     (ends after one test)
-  iperf3 -c 192.0.2.7                                (at a client; also -u, -R, --bidir, -P, -J)
+  quell serve -1                        (ends after one test)
+  iperf3 -c 192.0.2.7                   (at a client; also -u, -R, --bidir, -P)
 
-TCP and UDP of one port. Started as root, it opens the port and becomes another user without any rights. With a secret,
-iperf3 clients are refused, since they can't know it; STAMP packets are still reflected, never larger than they came.
+TCP and UDP of one port. Started as root, it opens the port and becomes another user without any rights. With a secret, \
+iperf3 clients are refused, since they can't know it; STAMP packets are still reflected, never larger than they came. Clients give \
+the same --secret-file.
+
 A secret: head -c 32 /dev/urandom | base64 >key; chmod 600 key")]
     Serve(crate::serve::ServeArgs),
     /// Make a run of what another program measured
@@ -158,7 +161,7 @@ A secret: head -c 32 /dev/urandom | base64 >key; chmod 600 key")]
   quell view                              the latest run
   quell view 20261121T101503-ping -o ping.html --no-open
 
-Wheel, pinch or + and - zoom, dragging or the arrow keys move, Shift and dragging zooms to a box, 0 shows
+Wheel, pinch or + and - zoom, dragging or the arrow keys move, Shift and dragging zooms to a box, 0 shows \
 everything; 1 to 9 hide and show streams. The page needs no network and can be sent to others.")]
     View(crate::view::ViewArgs),
     /// Carry out tasks that come on standard input (used by Quell itself)
@@ -339,7 +342,7 @@ pub enum Lab {
     #[command(after_help = "Example:
   quell lab shell home-link b
 
-It needs a terminal; for a script, quell lab exec. A guest's shell sees this machine's files; what it writes is lost
+It needs a terminal; for a script, quell lab exec. A guest's shell sees this machine's files; what it writes is lost \
 or refused, and it is no sandbox: root in there can do to these files what you can (docs/lab.md).")]
     Shell {
         #[command(flatten)]
@@ -350,9 +353,11 @@ or refused, and it is no sandbox: root in there can do to these files what you c
     /// One program on a host of the topology, without input; its exit code becomes ours
     #[command(after_help = "Examples:
   quell lab exec home-link b -- ping -c 3 {server}
-  quell lab exec home-link a --with 'server: iperf3 -s -1' -- iperf3 -c {server} -t 5
-  quell lab exec home-link a --with 'server: python3 -m http.server' --after 1min -- \\
+  quell lab exec home-link a --with 'server: iperf3 -s -1' -- iperf3 -c {server}
+  quell lab exec home-link a --with 'server: python3 -m http.server' \\
+      --after 1min -- \\
       curl -s -o /dev/null -w '%{time_total}' http://{server}:8000/
+
 {NAME} stands for the IPv4 address of the host NAME, {NAME/6} for its IPv6 address.")]
     Exec {
         #[command(flatten)]

@@ -35,6 +35,16 @@ impl Failure {
         Failure { kind: Kind::System, text: text.to_string() }
     }
 
+    /// As [`Failure::usage`], of an error that is one line, whatever the names and the file in it hold.
+    pub fn unusable(error: impl fmt::Display) -> Self {
+        Self::usage(quell_wire::text::line(&error.to_string()))
+    }
+
+    /// As [`Failure::system`], likewise.
+    pub fn unreadable(error: impl fmt::Display) -> Self {
+        Self::system(quell_wire::text::line(&error.to_string()))
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self.kind {
@@ -48,13 +58,6 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What a file holds must not reach the terminal as its commands.
-        for c in self.text.chars() {
-            match c {
-                '\n' | '\t' => fmt::Write::write_char(f, c)?,
-                c if c.is_control() => write!(f, "{}", c.escape_default())?,
-                c => fmt::Write::write_char(f, c)?,
-            }
-        }
-        Ok(())
+        f.write_str(&quell_wire::text::lines(&self.text))
     }
 }

@@ -14,8 +14,8 @@ use quell_model::{
 };
 use quell_pingexp::{Experiment, Fate, MOST_BYTES, Packet, PingExp};
 use quell_store::RunWriter;
+use quell_sys::input::Input;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -90,7 +90,7 @@ fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     // One more than is read, so that a longer file is refused and not cut.
     let most = MOST_BYTES as u64 + 1;
-    File::open(path).map_err(failed)?.take(most).read_to_end(&mut bytes).map_err(failed)?;
+    Input::open(path).map_err(failed)?.take(most).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }
 

@@ -35,6 +35,28 @@ pub struct About {
     pub since: Duration,
 }
 
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It did all that it was asked.
+    Done,
+    /// It was stopped from outside, as by Ctrl-C.
+    Stopped,
+    /// It could not go on, and why.
+    Failed(String),
+}
+
+impl End {
+    /// A reason why it could not go on comes before a stop, which may be its consequence.
+    pub fn of(failed: Option<&str>, stopped: bool) -> Self {
+        match failed {
+            Some(reason) => End::Failed(reason.to_owned()),
+            None if stopped => End::Stopped,
+            None => End::Done,
+        }
+    }
+}
+
 /// A run that is being kept.
 #[derive(Debug)]
 pub struct Keep {
@@ -64,17 +86,21 @@ impl Keep {
         self.journal.append(event).map_err(Failure::system)
     }
 
-    /// Turns the events into tables; the run's folder. `reason` is why it could not go on, if it could not.
-    pub fn finish(mut self, reason: Option<String>) -> Result<PathBuf, Failure> {
+    /// Turns the events into tables; the run's folder.
+    pub fn finish(mut self, end: End) -> Result<PathBuf, Failure> {
         let elapsed = self.since.saturating_add(self.begun.elapsed());
         let took_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let task = self.manifest.cells[0].tasks[0].id.clone();
-        let outcome = reason.clone().map_or(Outcome::Done, Outcome::Failed);
+        let outcome = match &end {
+            End::Done | End::Stopped => Outcome::Done,
+            End::Failed(reason) => Outcome::Failed(reason.clone()),
+        };
         let t_ns = i64::try_from(took_ns).unwrap_or(i64::MAX);
         self.event(&Event::Ended { task, t_ns, outcome })?;
-        self.event(&match reason {
-            Some(reason) => Event::Abort { reason },
-            None => Event::End { virtual_ns: took_ns },
+        self.event(&match end {
+            End::Done => Event::End { virtual_ns: took_ns },
+            End::Stopped => Event::Stopped { virtual_ns: took_ns },
+            End::Failed(reason) => Event::Abort { reason },
         })?;
         self.manifest.wall_s = Some(elapsed.as_secs_f64());
         let folder = self.writer.folder().to_path_buf();

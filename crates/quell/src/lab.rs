@@ -3,8 +3,8 @@
 use crate::args::{Backend, Lab, LabPlace};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::run::{guest_options, prepare, text_of};
-use quell_experiment::run::{Bells, Carrier, lab_exec};
+use crate::run::{carrier, prepare, text_of};
+use quell_experiment::run::{Bells, lab_exec};
 use quell_experiment::spec::load_file;
 use quell_lab::cell::CellPlan;
 use quell_lab::exec::{ExecPlan, Program};
@@ -71,10 +71,7 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
         folder: folder(lab.kernel)?.into(),
         environment: environment(&lab.environment)?,
     };
-    let carrier = match lab.kernel {
-        Backend::Guest => Carrier::Guest(guest_options(&lab.guest)?),
-        Backend::Host => Carrier::Host,
-    };
+    let carrier = carrier(lab.kernel, &lab.guest, std::slice::from_ref(&plan.cell))?;
     let real_time = lab.real_time || interactive;
     let bell = || Bell::new().map(Arc::new).map_err(Failure::system);
     let (stop, resized) = (bell()?, bell()?);

@@ -26,6 +26,7 @@ use quell_model::Event;
 use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Ecn, Span, Tos};
+use quell_wire::text::json as printed;
 use session::{Method, Session};
 use std::io::IsTerminal;
 use std::net::IpAddr;
@@ -189,17 +190,17 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::system(why));
     }
     if let (Some(figure), Some(folder)) = (figure, &ended.run) {
-        draw(&Run::read(folder).map_err(Failure::system)?, args, figure)?;
+        draw(&Run::read(folder).map_err(Failure::unreadable)?, args, figure)?;
     }
     verdict(&session, &ended.tallies)
 }
 
 /// A run that was kept.
 fn read(name: &str, args: &PingArgs, figure: Option<(&Path, Format)>) -> Result<ExitCode, Failure> {
-    let run = Run::open(&args.place.base, name).map_err(Failure::usage)?;
+    let run = Run::open(&args.place.base, name).map_err(Failure::unusable)?;
     let (session, tallies) = reopen::session(&run).ok_or_else(|| {
         let run = &run.manifest.run;
-        Failure::usage(format!("{run} is no run of `quell ping`; see `quell show {run}`"))
+        Failure::unusable(format!("{run} is no run of `quell ping`; see `quell show {run}`"))
     })?;
     tell(&session, &tallies, args.json, Some(&run.folder));
     if let Some(figure) = figure {
@@ -209,22 +210,22 @@ fn read(name: &str, args: &PingArgs, figure: Option<(&Path, Format)>) -> Result<
 }
 
 /// The summary, for a person or a program.
-fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run: Option<&Path>) {
-    let run = run.map(|folder| folder.display().to_string());
+fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run_folder: Option<&Path>) {
+    let run = run_folder.map(|folder| folder.display().to_string());
     match form {
         Some(form) => {
             let mut document = json::document(session, tallies, run.as_deref());
             if form == JsonForm::Lines {
                 document["event"] = "end".into();
-                println!("{document}");
+                println!("{}", printed(&document.to_string()));
             } else {
-                println!("{document:#}");
+                println!("{}", printed(&format!("{document:#}")));
             }
         }
         None => {
             print!("{}", text::summary(session, tallies));
-            if let Some(run) = &run {
-                println!("\nkept as {run}");
+            if let Some(run) = run_folder {
+                println!("\nkept as {}", results::shown(run));
             }
         }
     }

@@ -13,7 +13,7 @@ use quell_model::{CellId, CellRecord, CellStatus, Manifest, Outcome, TaskRecord}
 use quell_report::analysis::{EchoResult, FlowResult, Results, StreamResult};
 use quell_report::{figures, html, json, table};
 use quell_store::{Run, RunState, RunSummary};
-use quell_wire::text::printable;
+use quell_wire::text::{self, printable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ struct Opened {
 }
 
 fn open(folder: &Path) -> Result<Opened, Failure> {
-    let mut run = Run::read(folder).map_err(Failure::system)?;
+    let mut run = Run::read(folder).map_err(Failure::unreadable)?;
     let results = Results::from(&run);
     let mut published = BTreeMap::new();
     let mut footnote = String::new();
@@ -47,13 +47,13 @@ fn open_named(name: &RunName) -> Result<Opened, Failure> {
 
 /// The run that was named, as it is stored; the latest where none was.
 pub fn read_named(name: &RunName) -> Result<Run, Failure> {
-    Run::read(&folder_of(name)?).map_err(Failure::system)
+    Run::read(&folder_of(name)?).map_err(Failure::unreadable)
 }
 
 fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
     let base = &name.place.base;
     if let Some(wanted) = &name.run {
-        return quell_store::locate(base, wanted).map_err(Failure::usage);
+        return quell_store::locate(base, wanted).map_err(Failure::unusable);
     }
     let runs = quell_store::list(base).map_err(Failure::usage)?;
     // They come oldest first.
@@ -103,7 +103,8 @@ fn footnote(experiment: &Experiment) -> String {
     if columns.is_empty() {
         return String::new();
     }
-    format!("published: {} that others measured, from the experiment's file\n", columns.join(", "))
+    let columns = text::line(&columns.join(", "));
+    format!("published: {columns} that others measured, from the experiment's file\n")
 }
 
 /// Checks the claims whose cells were run: `--only` leaves some out, and a run that was stopped did not come to others.
@@ -114,7 +115,8 @@ fn judge(run: &Run, results: &Results, experiment: &Experiment) -> Vec<Expectati
         let mut any = false;
         cells.all(|c| {
             any = true;
-            !matches!(c.status, CellStatus::Planned | CellStatus::Partial)
+            !matches!(c.status, CellStatus::Planned | CellStatus::Partial | CellStatus::Stopped)
+                // Before there was a word for it.
                 && c.reason.as_deref() != Some(STOPPED)
         }) && any
     };
@@ -295,7 +297,8 @@ pub fn after_run(
         write(path, page.as_bytes())?;
     }
     if args.json.json {
-        print!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
+        let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
+        print!("{}", text::json(&document));
     } else {
         print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
         print!("{}", opened.footnote);
@@ -401,6 +404,11 @@ fn verdicts(expectations: &[ExpectationRecord]) -> String {
     text
 }
 
+/// A path for a person: a folder that came from elsewhere may be called anything.
+pub fn shown(path: &Path) -> String {
+    text::line(&path.display().to_string())
+}
+
 /// Writes a file that a person asked for, whole or not at all.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     quell_store::write_output(path, bytes)
@@ -412,7 +420,7 @@ pub fn runs(base: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let runs = quell_store::list(base).map_err(Failure::usage)?;
     if as_json {
         let list: Vec<_> = runs.iter().map(run_json).collect();
-        println!("{:#}", serde_json::Value::Array(list));
+        println!("{}", text::json(&format!("{:#}", serde_json::Value::Array(list))));
         return Ok(ExitCode::SUCCESS);
     }
     if runs.is_empty() {
@@ -441,6 +449,7 @@ fn state(state: &RunState) -> &'static str {
     match state {
         RunState::Complete => "complete",
         RunState::Partial { .. } => "partial",
+        RunState::Stopped { .. } => "stopped",
         RunState::Running { .. } => "running",
         RunState::Unreadable(_) => "unreadable",
     }
@@ -451,7 +460,8 @@ pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
     let opened = open_named(name)?;
     let manifest = &opened.run.manifest;
     if as_json {
-        print!("{}", json::render(manifest, &opened.results).map_err(Failure::system)?);
+        let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
+        print!("{}", text::json(&document));
     } else {
         print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
         print!("{}", opened.footnote);
@@ -489,7 +499,8 @@ pub fn plot(
         Failure::usage("say where to write the figure: -o FILE.png or -o FILE.svg")
     })?;
     let format = Format::of(output)?;
-    let figure = figures::figure_of(read_named(name)?, wanted, streams).map_err(Failure::usage)?;
+    let figure =
+        figures::figure_of(read_named(name)?, wanted, streams).map_err(Failure::unusable)?;
     write_figure(&figure, output, format)?;
     println!("{}", output.display());
     Ok(ExitCode::SUCCESS)
@@ -538,6 +549,6 @@ pub fn report(name: &RunName, output: Option<&Path>) -> Result<ExitCode, Failure
     let page = html::render(&opened.run, &opened.results, &opened.published);
     let place = output.map_or_else(|| opened.run.folder.join("report.html"), Path::to_path_buf);
     write(&place, page.as_bytes())?;
-    println!("{}", place.display());
+    println!("{}", shown(&place));
     Ok(ExitCode::SUCCESS)
 }

@@ -191,7 +191,8 @@ fn can_be_written(args: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Carrier, Failure> {
+/// What is to carry these plans; refused where it can't, before anything is made.
+pub fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Carrier, Failure> {
     match backend {
         Backend::Guest => {
             let options = guest_options(guest)?;
@@ -202,17 +203,25 @@ fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Carrie
             Ok(Carrier::Guest(options))
         }
         Backend::Host => {
-            let lacking = quell_experiment::run::host_lacking(plans).map_err(Failure::system)?;
+            let lacking = quell_experiment::run::host_lacking(plans).map_err(|why| {
+                Failure::system(format!(
+                    "no network can be made on the running kernel: {}\n{INSTEAD}",
+                    why.trim_start_matches("quell: ")
+                ))
+            })?;
             if lacking.is_empty() {
                 return Ok(Carrier::Host);
             }
             Err(Failure::system(format!(
-                "the running kernel lacks what this experiment needs:\n  {}\nrun it in the guest kernel instead: --kernel guest",
+                "the running kernel lacks what this experiment needs:\n  {}\n{INSTEAD}",
                 lacking.join("\n  ")
             )))
         }
     }
 }
+
+/// What to do where the running kernel won't.
+const INSTEAD: &str = "run it in the guest kernel instead, which needs no rights: --kernel guest";
 
 /// Told before anything runs: flows whose congestion control the lab's kernel has not would carry nothing.
 fn guest_offers(plans: &[CellPlan]) -> Result<(), Failure> {

@@ -2,10 +2,10 @@
 
 use crate::args::Trace;
 use crate::failure::Failure;
+use quell_sys::input::Input;
 use quell_trace::{
     CaptureError, Limits, Options, Outcome, analyse, connection_text, overview_text,
 };
-use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -38,7 +38,7 @@ fn read(file: &Path, options: &Options) -> Result<Outcome, Failure> {
     if file == Path::new("-") {
         return analyse(std::io::stdin().lock(), options).map_err(failed);
     }
-    let reader = File::open(file)
+    let reader = Input::open(file)
         .map_err(|e| Failure::usage(format!("cannot open the capture {}: {e}", file.display())))?;
     analyse(reader, options).map_err(failed)
 }

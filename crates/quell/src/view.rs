@@ -42,7 +42,7 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
         };
         Failure::system(format!("writing {}: {e}{hint}", file.display()))
     })?;
-    println!("{}", file.display());
+    println!("{}", results::shown(&file));
     if args.no_open {
         return Ok(ExitCode::SUCCESS);
     }

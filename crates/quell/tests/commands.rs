@@ -346,6 +346,45 @@ fn help_fits_a_terminal_and_shows_how() {
     says(&desk.quell(&["--version"]).fine(), &["quell 0."]);
 }
 
+/// Help for a terminal of so many columns.
+fn help_in(columns: usize, command: &[String]) -> String {
+    let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
+    words.push("--help");
+    let mut help = program(&words);
+    help.env("COLUMNS", columns.to_string());
+    said(help, &words).fine()
+}
+
+#[test]
+fn examples_keep_their_lines_and_sentences_go_on_to_the_edge() {
+    let desk = Desk::new();
+    let examples = |text: &str| -> Vec<String> {
+        let part = text.split_once("\nExample").map_or("", |(_, rest)| rest);
+        part.lines().filter(|l| l.starts_with("  ")).map(str::to_owned).collect()
+    };
+    let mut seen = 0;
+    for command in all_commands(&desk, &[]) {
+        let (wide, narrow) = (help_in(100, &command), help_in(80, &command));
+        assert_eq!(examples(&wide), examples(&narrow), "{command:?}");
+        seen += examples(&wide).len();
+        for (columns, text) in [(100, wide), (80, narrow)] {
+            for (line, next) in text.lines().zip(text.lines().skip(1)) {
+                assert!(line.chars().count() <= columns, "{command:?}, {columns}: {line}");
+                let is_prose = |l: &str| !l.is_empty() && !l.starts_with(' ') && !l.ends_with(':');
+                let Some(word) = next.split_whitespace().next().filter(|_| is_prose(next)) else {
+                    continue;
+                };
+                let would_take = line.chars().count() + 1 + word.chars().count();
+                assert!(
+                    !is_prose(line) || would_take > columns,
+                    "{command:?}, {columns}: broken short: {line}"
+                );
+            }
+        }
+    }
+    assert!(seen > 30, "they are found: {seen}");
+}
+
 #[test]
 fn every_built_in_experiment_is_named_and_can_be_copied() {
     let desk = Desk::new();

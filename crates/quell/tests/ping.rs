@@ -183,7 +183,7 @@ fn ctrl_c_sums_up_and_keeps_the_run() {
     assert!(sent >= 9 && end["streams"][0]["received"] == sent, "{end:#}");
     let shown: Value =
         serde_json::from_str(&desk.quell(&["show", "long", "--json"]).fine()).expect("JSON");
-    assert_eq!((&shown["complete"], &shown["results"][0]["sent"]), (&true.into(), &sent.into()));
+    assert_eq!((&shown["state"], &shown["results"][0]["sent"]), (&"stopped".into(), &sent.into()));
 }
 
 #[test]

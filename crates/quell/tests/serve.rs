@@ -338,6 +338,44 @@ fn is_root() -> bool {
 }
 
 #[test]
+fn in_a_namespace_with_one_user_it_keeps_no_rights_or_says_what_to_do() {
+    let desk = Desk::new();
+    // Nobody does not find a program that lies in a home which only root may enter. Copied by another process: this one may hold it open
+    // for writing in a child that another test starts just then.
+    let copy = desk.path("quell");
+    let cp = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_quell")).arg(&copy).status();
+    assert!(cp.expect("cp is on every system").success());
+    std::fs::set_permissions(desk.path("."), std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let serve = |before: &[&str]| {
+        let quell = copy.to_str().expect("a plain path");
+        let arguments =
+            [before, &["unshare", "-Ur", quell, "serve", "--port", "0", "--for", "100ms"]].concat();
+        let mut command = std::process::Command::new(arguments[0]);
+        command.args(&arguments[1..]).current_dir(desk.path("")).stdin(std::process::Stdio::null());
+        said(command, &arguments)
+    };
+    let namespaces = std::process::Command::new("unshare").args(["-Ur", "true"]).output();
+    let namespaces = namespaces.expect("util-linux is part of every Debian");
+    if !namespaces.status.success() {
+        // The kernel's own answer.
+        eprintln!("skipped: {}", String::from_utf8_lossy(&namespaces.stderr));
+        return;
+    }
+    if is_root() {
+        // Root of the namespace is the machine's root, and has no one to become.
+        let error = serve(&[]).refused(3);
+        says(
+            &error,
+            &["no user `nobody` to become", "root is the machine's", "outside of the namespace"],
+        );
+        let told = serve(&["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        says(&told.fine(), &["without rights"]);
+    } else {
+        says(&serve(&[]).fine(), &["without rights"]);
+    }
+}
+
+#[test]
 fn started_as_root_it_keeps_no_rights() {
     let served = Served::new(&[]);
     let status = format!("/proc/{}/status", served.pid());

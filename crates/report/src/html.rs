@@ -60,7 +60,19 @@ fn header(m: &Manifest, title: &str) -> String {
         m.seed
     );
     let done = m.cells.iter().filter(|c| c.status == CellStatus::Complete).count();
-    if !m.complete {
+    if m.was_stopped() {
+        let rest = match m.cells.len() {
+            1 => String::new(),
+            all => format!(
+                " {done} of {all} cells ran to their end; <a href=\"#cells\">the cells</a> say what is missing."
+            ),
+        };
+        let _ = writeln!(
+            text,
+            "<p class=\"notice\" role=\"alert\"><strong>■ Stopped.</strong> The measurement was stopped from outside, as by \
+             Ctrl-C. Figures and tables show what was measured until then.{rest}</p>"
+        );
+    } else if !m.complete {
         let _ = writeln!(
             text,
             "<p class=\"notice\" role=\"alert\"><strong>⚠ Partial run.</strong> {done} of {} cells ran to \

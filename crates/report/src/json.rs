@@ -13,6 +13,7 @@ struct Document<'a> {
     experiment: &'a str,
     seed: u64,
     complete: bool,
+    state: &'static str,
     kernel: Kernel<'a>,
     results: Vec<Row<'a>>,
     warnings: Vec<String>,
@@ -175,6 +176,15 @@ impl<'a> Row<'a> {
     }
 }
 
+/// The words of `quell runs --json` for how a run came to its end.
+fn state(manifest: &Manifest) -> &'static str {
+    match manifest.complete {
+        true => "complete",
+        false if manifest.was_stopped() => "stopped",
+        false => "partial",
+    }
+}
+
 /// The results as a JSON text with a newline at its end.
 ///
 /// # Errors
@@ -185,6 +195,7 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
         experiment: &manifest.experiment,
         seed: manifest.seed,
         complete: manifest.complete,
+        state: state(manifest),
         kernel: Kernel {
             backend: &manifest.kernel.backend,
             version: &manifest.kernel.version,

@@ -120,6 +120,8 @@ pub fn runs(runs: &[RunSummary]) -> String {
         let state = match &run.state {
             RunState::Complete => "✓ complete".to_owned(),
             RunState::Partial { complete, cells } => format!("◐ partial, {complete} of {cells}"),
+            RunState::Stopped { cells: 1, .. } => "■ stopped".to_owned(),
+            RunState::Stopped { complete, cells } => format!("■ stopped, {complete} of {cells}"),
             RunState::Running { complete, cells } => format!("▸ running, {complete} of {cells}"),
             RunState::Unreadable(_) => "✗ unreadable".to_owned(),
         };
@@ -174,7 +176,14 @@ fn headline(manifest: &Manifest) -> String {
         clean(&kernel.version)
     );
     let unfinished = manifest.cells.iter().filter(|c| c.status != CellStatus::Complete).count();
-    if unfinished > 0 {
+    if manifest.was_stopped() {
+        text.push_str("STOPPED from outside, as by Ctrl-C; this is what was measured until then.");
+        if manifest.cells.len() > 1 {
+            let all = manifest.cells.len();
+            let _ = write!(text, " {unfinished} of {all} cells did not run to their end.");
+        }
+        text.push('\n');
+    } else if unfinished > 0 {
         let _ = writeln!(
             text,
             "PARTIAL: {unfinished} of {} cells did not run to their end.",
@@ -204,9 +213,10 @@ fn footer(manifest: &Manifest, layout: &Layout, width: usize) -> String {
             let _ = writeln!(text, "{line}");
         }
     }
-    for line in unfinished(manifest) {
+    for (mark, line) in unfinished(manifest) {
         for (index, line) in wrap(&line, width - 4).into_iter().enumerate() {
-            let _ = writeln!(text, "{}{line}", if index == 0 { "✗ " } else { "    " });
+            let mark = if index == 0 { format!("{mark} ") } else { "    ".to_owned() };
+            let _ = writeln!(text, "{mark}{line}");
         }
     }
     if text.is_empty() { text } else { format!("\n{text}") }
@@ -216,7 +226,7 @@ fn warnings(results: &Results, width: usize) -> String {
     let mut text = String::new();
     for warning in results.warnings() {
         text.push('\n');
-        for (index, line) in wrap(&clean(&warning), width - 2).into_iter().enumerate() {
+        for (index, line) in wrap(&warning, width - 2).into_iter().enumerate() {
             let _ = writeln!(text, "{}{line}", if index == 0 { "! " } else { "  " });
         }
     }
@@ -226,31 +236,36 @@ fn warnings(results: &Results, width: usize) -> String {
 /// Most cells with the same end that are named one by one.
 const NAMED: usize = 3;
 
-/// What became of the cells that did not run to their end, those with the same end together.
-fn unfinished(manifest: &Manifest) -> Vec<String> {
-    let mut ends: Vec<(String, Vec<String>)> = Vec::new();
+/// What became of the cells that did not run to their end, each with its mark, those with the same end together.
+fn unfinished(manifest: &Manifest) -> Vec<(char, String)> {
+    let mut ends: Vec<(char, String, Vec<String>)> = Vec::new();
     for record in &manifest.cells {
         let status = match record.status {
             CellStatus::Planned => "not begun",
             CellStatus::Partial => "partial",
             CellStatus::Failed => "failed",
+            CellStatus::Stopped => "stopped",
             CellStatus::Complete => continue,
         };
+        let is_stopped = record.status == CellStatus::Stopped;
+        let mark = if is_stopped { '■' } else { '✗' };
         let end = match record.reason.as_deref().unwrap_or_default() {
             "" => status.to_owned(),
+            // It says so.
+            reason if is_stopped => reason.to_owned(),
             reason => format!("{status}: {reason}"),
         };
-        match ends.iter_mut().find(|(known, _)| *known == end) {
-            Some((_, cells)) => cells.push(record.id.to_string()),
-            None => ends.push((end, vec![record.id.to_string()])),
+        match ends.iter_mut().find(|(_, known, _)| *known == end) {
+            Some((_, _, cells)) => cells.push(record.id.to_string()),
+            None => ends.push((mark, end, vec![record.id.to_string()])),
         }
     }
     let mut lines = Vec::new();
-    for (end, cells) in ends {
+    for (mark, end, cells) in ends {
         if cells.len() > NAMED {
-            lines.push(format!("{} and {} more: {end}", cells[0], cells.len() - 1));
+            lines.push((mark, format!("{} and {} more: {end}", cells[0], cells.len() - 1)));
         } else {
-            lines.extend(cells.iter().map(|cell| format!("{cell}: {end}")));
+            lines.extend(cells.iter().map(|cell| (mark, format!("{cell}: {end}"))));
         }
     }
     lines
@@ -353,9 +368,9 @@ impl Grid {
     }
 }
 
-/// Text without control characters: names come from files, and a terminal obeys what it is sent.
+/// Text that commands no terminal: names come from files.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    quell_wire::text::line(text)
 }
 
 fn cut(text: &str, most: usize) -> String {
@@ -368,8 +383,8 @@ fn cut(text: &str, most: usize) -> String {
 /// Lines of at most `width` characters, broken between words where that goes.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in clean(text).split_whitespace() {
-        let mut rest: Vec<char> = word.chars().collect();
+    for word in text.split_whitespace() {
+        let mut rest: Vec<char> = clean(word).chars().collect();
         if let Some(line) = lines.last_mut()
             && line.chars().count() + 1 + rest.len() <= width
         {

@@ -12,6 +12,7 @@
 use crate::analysis::series::is_of_line;
 use crate::analysis::timeline;
 use crate::html::escape;
+use crate::table::clean;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use quell_model::{EchoSample, EchoStatus, Side};
@@ -194,9 +195,9 @@ fn cells(run: &Run) -> Vec<Cell> {
         }
         let id = &record.id;
         let repeat = if id.repeat == 0 { String::new() } else { format!(", again {}", id.repeat) };
-        let event = |c: timeline::Change| Event { t: c.at_s * 1e9, label: c.what };
+        let event = |c: timeline::Change| Event { t: c.at_s * 1e9, label: clean(&c.what) };
         cells.push(Cell {
-            name: format!("{}, {}{repeat}", id.scenario, id.probe),
+            name: clean(&format!("{}, {}{repeat}", id.scenario, id.probe)),
             events: timeline::changes(data).into_iter().map(event).collect(),
             panels,
         });
@@ -239,7 +240,7 @@ fn echo(series: &EchoSeries, slots: &mut Slots) -> Series {
     let has_sizes = samples.iter().any(|s| s.bytes > 0);
     Series {
         slot: slots.of(&series.stream),
-        name: series.stream.clone(),
+        name: clean(&series.stream),
         t: column(&|s| Some(s.t_ns)),
         y: column(&|s| s.rtt_ns.and_then(|ns| i64::try_from(ns).ok())),
         seq: (!is_counted).then(|| column(&|s| i64::try_from(s.seq).ok())),
@@ -277,7 +278,7 @@ fn steps(
 ) -> Series {
     Series {
         slot: slots.of(name),
-        name: name.to_owned(),
+        name: clean(name),
         t: Column::of(&t.map(Some).collect::<Vec<_>>()),
         y: Column::floats(y),
         seq: None,

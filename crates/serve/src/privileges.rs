@@ -32,6 +32,12 @@ pub enum PrivilegeError {
     /// There is no such user.
     #[error("there is no user `{0}` on this host: give another with --user")]
     NoUser(String),
+    /// Nobody else can be taken here, and who stays is root outside too.
+    #[error(
+        "this user namespace has no user `{0}` to become, and its root is the machine's: start it outside of the namespace, in one that \
+         maps more users (unshare --map-auto), or as another user than root"
+    )]
+    Root(String),
     /// The kernel refused.
     #[error("{0}")]
     System(#[from] SysError),
@@ -82,6 +88,53 @@ pub fn drop_to(account: &Account) -> Result<(), PrivilegeError> {
     Ok(())
 }
 
+/// Whether the user namespace has this user and lets go of groups (user_namespaces(7)). Where that can't be read, the attempt tells.
+pub fn can_become(account: &Account) -> bool {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}"));
+    let has = |map: &str, id: u32| read(map).map_or(true, |text| maps(&text, id));
+    has("uid_map", account.uid)
+        && has("gid_map", account.gid)
+        && read("setgroups").map_or(true, |text| text.trim() != "deny")
+}
+
+/// Whether a map (`inside outside count`, a line each) has this id.
+fn maps(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(|n| n.parse::<u64>().unwrap_or(0));
+        match (numbers.next(), numbers.next(), numbers.next()) {
+            (Some(inside), Some(_), Some(count)) => {
+                (inside..inside.saturating_add(count)).contains(&id.into())
+            }
+            _ => false,
+        }
+    })
+}
+
+/// Gives up what a user namespace's root can do, where there is nobody else to become: what is left is what the user outside may who
+/// made the namespace. Refused where that is the machine's root.
+pub fn stay(account: &Account) -> Result<(), PrivilegeError> {
+    if !is_only_here_root() {
+        return Err(PrivilegeError::Root(account.name.clone()));
+    }
+    for capability in 0..=LAST_CAPABILITY {
+        prctl(libc::PR_CAPBSET_DROP, capability);
+    }
+    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong);
+    let failed = |errno| SysError::new("give up all capabilities", errno);
+    Ok(capset_none().map_err(failed)?)
+}
+
+/// Whether this process's user is certainly another than the machine's root. Files of proc(5) that are of no process are that root's
+/// (fs/proc/generic.c, `GLOBAL_ROOT_UID`), and seen from a namespace that does not map it they are nobody's.
+fn is_only_here_root() -> bool {
+    use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
+    use std::os::unix::fs::MetadataExt;
+    const ROOTS: &str = "/proc/version";
+    let is_proc = statfs(ROOTS).is_ok_and(|fs| fs.filesystem_type() == PROC_SUPER_MAGIC);
+    let owner = std::fs::metadata(ROOTS).map(|file| file.uid());
+    is_proc && owner.is_ok_and(|owner| owner != geteuid().as_raw())
+}
+
 /// What is done whoever runs it: no new rights from programs, no core file with the secret in it, a limit on descriptors.
 pub fn harden() -> Result<(), PrivilegeError> {
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1);
@@ -120,6 +173,15 @@ fn capset_none() -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_map_tells_which_users_there_are() {
+        assert!(maps("         0          0 4294967295\n", 65534));
+        let lone = "         0       1000          1\n";
+        assert!(maps(lone, 0) && !maps(lone, 1) && !maps(lone, 1000) && !maps("", 0));
+        let two = "0 1000 1\n1 100000 65536\n";
+        assert!(maps(two, 65534) && !maps(two, 70_000));
+    }
 
     #[test]
     fn users_are_found_by_name_and_number_and_others_are_not() {

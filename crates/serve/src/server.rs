@@ -82,9 +82,14 @@ impl Server {
     pub fn give_up_rights(&mut self, user: &str) -> Result<(), ServeError> {
         if privileges::is_root() {
             let account = Account::find(user)?;
-            self.udp.give_to(account.uid())?;
-            privileges::drop_to(&account)?;
-            self.user = Some(account.name);
+            if privileges::can_become(&account) {
+                self.udp.give_to(account.uid())?;
+                privileges::drop_to(&account)?;
+                self.user = Some(account.name);
+            } else {
+                privileges::stay(&account)?;
+                self.user = Some("root of a user namespace that maps no other".to_owned());
+            }
         }
         Ok(privileges::harden()?)
     }

@@ -4,7 +4,7 @@
 use crate::error::StoreError;
 use nix::libc;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -183,24 +183,31 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>, StoreError
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(StoreError::io("open", path))?,
     };
+    let large = || Err(StoreError::damaged(path, format!("it is larger than {most} bytes")));
+    // A file of holes costs nothing on the disk, and all in memory.
+    if file.metadata().map_err(StoreError::io("open", path))?.len() > most {
+        return large();
+    }
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(StoreError::io("read", path))?;
     if bytes.len() as u64 > most {
-        return Err(StoreError::damaged(path, format!("it is larger than {most} bytes")));
+        return large();
     }
     Ok(Some(bytes))
 }
 
-/// Reads a file that must have this size and checksum. Its size is looked at before anything is read.
-pub(crate) fn read_checked(path: &Path, sum: Sum) -> Result<Vec<u8>, StoreError> {
-    let found = match open(path) {
+/// Opens a file that must have this size and checksum, and reads it through once without keeping it: a file of holes, which costs nothing
+/// on the disk, costs no memory either. It stands at its beginning.
+pub(crate) fn open_checked(path: &Path, sum: Sum) -> Result<File, StoreError> {
+    let mut file = match open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(StoreError::damaged(path, "it is missing, and the manifest names it"));
         }
-        file => file.and_then(|f| f.metadata()).map_err(StoreError::io("open", path))?.len(),
+        file => file.map_err(StoreError::io("open", path))?,
     };
+    let found = file.metadata().map_err(StoreError::io("open", path))?.len();
     let wrong = |found: u64| {
         let what = format!("it has {found} bytes where the manifest says {}", sum.bytes);
         Err(StoreError::damaged(path, what))
@@ -211,14 +218,28 @@ pub(crate) fn read_checked(path: &Path, sum: Sum) -> Result<Vec<u8>, StoreError>
     if found > LARGEST {
         return Err(StoreError::damaged(path, format!("it is larger than {LARGEST} bytes")));
     }
-    let bytes = read(path, found)?.unwrap_or_default();
-    if bytes.len() as u64 != sum.bytes {
-        return wrong(bytes.len() as u64);
+    let mut crc = crc32fast::Hasher::new();
+    let mut part = vec![0; 1 << 16];
+    let mut all = 0;
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => break,
+            Ok(count) => {
+                crc.update(&part[..count]);
+                all += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(StoreError::io("read", path)(error)),
+        }
     }
-    if crc32fast::hash(&bytes) != sum.crc32 {
+    if all != sum.bytes {
+        return wrong(all);
+    }
+    if crc.finalize() != sum.crc32 {
         return Err(StoreError::damaged(path, "its content does not fit the manifest's checksum"));
     }
-    Ok(bytes)
+    file.rewind().map_err(StoreError::io("read", path))?;
+    Ok(file)
 }
 
 #[cfg(test)]

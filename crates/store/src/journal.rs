@@ -68,6 +68,8 @@ pub(crate) struct Course {
     pub end_ns: Option<u64>,
     /// The cell was given up.
     pub abort: Option<String>,
+    /// The cell was stopped from outside, after so long by its own clock.
+    pub stopped_ns: Option<u64>,
     /// Where and how the journal is damaged.
     pub damage: Option<String>,
 }
@@ -147,6 +149,7 @@ impl Course {
             Event::Queues { samples } => self.reached(samples.last().map(|s| s.t_ns)),
             Event::End { virtual_ns } => self.end_ns = Some(*virtual_ns),
             Event::Abort { reason } => self.abort = Some(reason.clone()),
+            Event::Stopped { virtual_ns } => self.stopped_ns = Some(*virtual_ns),
             Event::Ready { .. } | Event::Output { .. } | Event::Fact { .. } => {}
         }
         self.begun = true;

@@ -6,13 +6,17 @@ use crate::files::{AtomicFile, Sum};
 use quell_model::CellId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 /// File name of what commands printed.
 pub(crate) const OUTPUTS: &str = "outputs.jsonl";
 /// File name of how the network was set up.
 pub(crate) const FACTS: &str = "facts.jsonl";
+
+/// Longest line: what fits in a frame, with room for what JSON makes of quotes and controls.
+const LONGEST: u64 = 6 * (16 << 20);
 
 #[derive(Serialize, Deserialize)]
 struct Line<I, T> {
@@ -63,7 +67,7 @@ impl LineWriter {
 /// Reads what commands printed.
 pub(crate) fn read_outputs(
     path: &Path,
-    text: &[u8],
+    text: File,
     each: impl FnMut(CellId, OutputLine) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     read(path, text, each)
@@ -72,7 +76,7 @@ pub(crate) fn read_outputs(
 /// Reads facts.
 pub(crate) fn read_facts(
     path: &Path,
-    text: &[u8],
+    text: File,
     each: impl FnMut(CellId, FactLine) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     read(path, text, each)
@@ -80,13 +84,31 @@ pub(crate) fn read_facts(
 
 fn read<T: DeserializeOwned>(
     path: &Path,
-    text: &[u8],
+    text: File,
     mut each: impl FnMut(CellId, T) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let lines = text.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-    for (index, line) in lines.enumerate() {
-        let line: Line<CellId, T> = serde_json::from_slice(line)
-            .map_err(|e| StoreError::damaged(path, format!("line {}: {e}", index + 1)))?;
+    let mut text = BufReader::new(text);
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        // A file of holes has no line end: it is not read to its end.
+        let start = text.fill_buf().map_err(StoreError::io("read", path))?;
+        if !matches!(start.first(), None | Some(b'{' | b'\n')) {
+            return Err(StoreError::damaged(path, format!("line {number} is no JSON object")));
+        }
+        let read = (&mut text).take(LONGEST).read_until(b'\n', &mut line);
+        if read.map_err(StoreError::io("read", path))? == 0 {
+            break;
+        }
+        if line.len() as u64 == LONGEST {
+            let what = format!("line {number} is longer than {LONGEST} bytes");
+            return Err(StoreError::damaged(path, what));
+        }
+        if line == b"\n" {
+            continue;
+        }
+        let line: Line<CellId, T> = serde_json::from_slice(&line)
+            .map_err(|e| StoreError::damaged(path, format!("line {number}: {e}")))?;
         each(line.cell, line.content)?;
     }
     Ok(())

@@ -35,6 +35,13 @@ pub enum RunState {
         /// How many there are.
         cells: usize,
     },
+    /// It was stopped from outside, as by Ctrl-C, and holds what was measured until then.
+    Stopped {
+        /// How many cells ran to their end.
+        complete: usize,
+        /// How many there are.
+        cells: usize,
+    },
     /// A program is writing it.
     Running {
         /// How many cells ran to their end so far.
@@ -80,6 +87,7 @@ fn summary(base: &Path, name: String) -> RunSummary {
             let state = match files {
                 None if is_locked(&folder) => RunState::Running { complete, cells },
                 Some(_) if manifest.complete => RunState::Complete,
+                _ if manifest.was_stopped() => RunState::Stopped { complete, cells },
                 _ => RunState::Partial { complete, cells },
             };
             (state, Some(manifest))

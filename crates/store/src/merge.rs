@@ -4,7 +4,7 @@ use crate::data::CellData;
 use crate::journal::Course;
 use quell_model::{CellId, CellRecord, CellStatus, Manifest, TaskRecord};
 
-/// Brings a cell's record up to what its journal says. A failure that the record already tells of stays: whoever watched the cell
+/// Brings a cell's record up to what its journal says. A failure or a stop that the record already tells of stays: whoever watched the cell
 /// knows more than the journal, which just stops.
 pub(crate) fn cell(record: &mut CellRecord, course: Option<&Course>) {
     let Some(course) = course.filter(|c| c.begun || c.damage.is_some()) else {
@@ -24,10 +24,10 @@ pub(crate) fn cell(record: &mut CellRecord, course: Option<&Course>) {
             }),
         }
     }
-    if let Some(end) = course.end_ns {
+    if let Some(end) = course.end_ns.or(course.stopped_ns) {
         record.virtual_s.get_or_insert(end as f64 / 1e9);
     }
-    if record.status == CellStatus::Failed {
+    if matches!(record.status, CellStatus::Failed | CellStatus::Stopped) {
         return;
     }
     let (status, reason) = match course {
@@ -35,6 +35,10 @@ pub(crate) fn cell(record: &mut CellRecord, course: Option<&Course>) {
             (CellStatus::Partial, Some(format!("its journal is damaged {damage}")))
         }
         Course { abort: Some(reason), .. } => (CellStatus::Failed, Some(reason.clone())),
+        Course { stopped_ns: Some(after), .. } => {
+            let after = *after as f64 / 1e9;
+            (CellStatus::Stopped, Some(format!("it was stopped after {after:.1} s")))
+        }
         Course { end_ns: Some(_), .. } => (CellStatus::Complete, None),
         Course { reached_ns, .. } => (CellStatus::Partial, Some(cut(*reached_ns))),
     };

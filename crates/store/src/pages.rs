@@ -9,6 +9,8 @@
 
 use crate::error::StoreError;
 use parquet::file::metadata::ParquetMetaData;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Snappy copies at most 64 bytes for 3 of its own (format description, "copies").
@@ -17,26 +19,57 @@ const MOST: u64 = 22;
 /// A page may be this large whatever it is packed into: what is before the packed part, and small pages.
 const FREE: u64 = 64 * 1024;
 
+/// Longest header of a page.
+const HEADER: usize = 64 * 1024;
+
+/// Largest page packed, and largest directory of pages; ours have about a megabyte.
+const LARGEST: u64 = 64 << 20;
+
+/// Refuses a file that does not begin and end as Parquet does (`PAR1`), or whose directory would be read into memory whatever it holds.
+pub(crate) fn check_end(path: &Path, file: &File, length: u64) -> Result<(), StoreError> {
+    let (mut first, mut last) = ([0; 4], [0; 8]);
+    let read = file
+        .read_exact_at(&mut first, 0)
+        .and_then(|()| file.read_exact_at(&mut last, length.saturating_sub(8)));
+    if read.is_err() || &first != b"PAR1" || &last[4..] != b"PAR1" {
+        return Err(StoreError::damaged(path, "it is no Parquet file"));
+    }
+    let directory = u32::from_le_bytes([last[0], last[1], last[2], last[3]]);
+    if u64::from(directory) > LARGEST.min(length) {
+        let what = format!("it says that its last {directory} bytes describe it");
+        return Err(StoreError::damaged(path, what));
+    }
+    Ok(())
+}
+
 /// Refuses a file with a page that promises more than it can hold, or that goes beyond its column.
 pub(crate) fn check(
     path: &Path,
-    file: &[u8],
+    file: &File,
     metadata: &ParquetMetaData,
 ) -> Result<(), StoreError> {
+    let mut bytes = vec![0; HEADER];
     for column in metadata.row_groups().iter().flat_map(|g| g.columns()) {
         let (start, length) = column.byte_range();
         let broken = || StoreError::damaged(path, "a column goes beyond its pages");
-        let place = |at: u64| usize::try_from(at).map_err(|_| broken());
-        let (start, end) = (place(start)?, place(start.saturating_add(length))?);
-        let mut rest = file.get(start..end).ok_or_else(broken)?;
-        while !rest.is_empty() {
-            let mut header = Compact { rest };
+        let (mut at, end) = (start, start.saturating_add(length));
+        while at < end {
+            let part = usize::try_from(end - at).map_or(HEADER, |left| left.min(HEADER));
+            file.read_exact_at(&mut bytes[..part], at).map_err(|_| broken())?;
+            let mut header = Compact { rest: &bytes[..part] };
             let (unpacked, packed) = header.page().ok_or_else(broken)?;
             if unpacked > FREE && unpacked > packed.saturating_mul(MOST) {
                 let what = format!("a page of {packed} bytes says that it unpacks to {unpacked}");
                 return Err(StoreError::damaged(path, what));
             }
-            rest = header.rest.get(place(packed)?..).ok_or_else(broken)?;
+            if packed > LARGEST {
+                let what = format!("a page of {packed} bytes, where {LARGEST} are most");
+                return Err(StoreError::damaged(path, what));
+            }
+            at += (part - header.rest.len()) as u64 + packed;
+        }
+        if at > end {
+            return Err(broken());
         }
     }
     Ok(())

@@ -76,17 +76,17 @@ fn from_tables(
         let Some(record) = files.get(name) else {
             return Err(StoreError::damaged(folder.join(stored::FILE), format!("it lacks {name}")));
         };
-        let bytes = files::read_checked(&path, record.sum())?;
+        let file = files::open_checked(&path, record.sum())?;
         match name {
-            lines::OUTPUTS => lines::read_outputs(&path, &bytes, |cell, line| {
+            lines::OUTPUTS => lines::read_outputs(&path, file, |cell, line| {
                 reader.cell(&path, &cell)?.output(line);
                 Ok(())
             })?,
-            lines::FACTS => lines::read_facts(&path, &bytes, |cell, line| {
+            lines::FACTS => lines::read_facts(&path, file, |cell, line| {
                 reader.cell(&path, &cell)?.fact(line);
                 Ok(())
             })?,
-            _ => reader.table(&path, name, bytes)?,
+            _ => reader.table(&path, name, file)?,
         }
     }
     Ok(reader.finish())

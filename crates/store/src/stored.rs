@@ -2,17 +2,20 @@
 
 use crate::error::StoreError;
 use crate::files::{self, Sum};
-use quell_model::Manifest;
 use quell_model::manifest::FORMAT_VERSION;
+use quell_model::{CellId, Manifest};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// The manifest's file name.
 pub(crate) const FILE: &str = "manifest.json";
 
 /// Far above any manifest: 10,000 cells of ten tasks come to some 20 MB.
-const LARGEST: u64 = 256 << 20;
+const LARGEST: u64 = 64 << 20;
+
+/// Most cells of a run; an experiment has 10,000 at most.
+const MOST_CELLS: usize = 20_000;
 
 /// What the manifest says of a file beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,9 +79,23 @@ pub(crate) fn read(folder: &Path) -> Result<(Manifest, Files), StoreError> {
     if format > u64::from(FORMAT_VERSION) {
         return Err(StoreError::Newer { path, found: format, known: FORMAT_VERSION });
     }
-    let manifest = serde_json::from_slice(&text).map_err(damaged)?;
+    let manifest: Manifest = serde_json::from_slice(&text).map_err(damaged)?;
+    if manifest.cells.len() > MOST_CELLS {
+        let what = format!("it has {} cells, where {MOST_CELLS} are most", manifest.cells.len());
+        return Err(StoreError::damaged(&path, what));
+    }
+    // Each would have the whole of the cell's journal.
+    if let Some(id) = twice(&manifest) {
+        return Err(StoreError::damaged(&path, format!("the cell {id} is there twice")));
+    }
     let Beside { files } = serde_json::from_slice(&text).map_err(damaged)?;
     Ok((manifest, files))
+}
+
+/// A cell that is there more than once.
+pub(crate) fn twice(manifest: &Manifest) -> Option<&CellId> {
+    let mut seen = HashSet::new();
+    manifest.cells.iter().map(|c| &c.id).find(|id| !seen.insert(*id))
 }
 
 fn path(folder: &Path) -> PathBuf {

@@ -18,6 +18,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -200,18 +201,19 @@ pub(crate) struct Group<'a> {
 /// all alike.
 pub(crate) fn read(
     path: &Path,
-    bytes: Vec<u8>,
+    file: File,
     alike: u64,
     mut each: impl FnMut(&Group<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     // The file's checksum was right, so it is what a Quell wrote; but a folder that came from elsewhere can hold anything, and the
     // library asserts where it should return an error.
     let read = catch_unwind(AssertUnwindSafe(|| {
-        let bytes = bytes::Bytes::from(bytes);
-        let reader =
-            SerializedFileReader::new(bytes.clone()).map_err(|e| StoreError::damaged(path, e))?;
-        plausible(path, reader.metadata(), bytes.len() as u64, alike)?;
-        pages::check(path, &bytes, reader.metadata())?;
+        let length = file.metadata().map_err(StoreError::io("read", path))?.len();
+        pages::check_end(path, &file, length)?;
+        let pages = file.try_clone().map_err(StoreError::io("read", path))?;
+        let reader = SerializedFileReader::new(file).map_err(|e| StoreError::damaged(path, e))?;
+        plausible(path, reader.metadata(), length, alike)?;
+        pages::check(path, &pages, reader.metadata())?;
         for index in 0..reader.num_row_groups() {
             let group = reader.get_row_group(index).map_err(|e| StoreError::damaged(path, e))?;
             let mut left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
@@ -422,7 +424,9 @@ mod tests {
             found.extend(group.count("n")?);
             Ok(())
         };
-        read(Path::new("n.parquet"), bytes, alike, each).map_err(|e| e.to_string())?;
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        read(Path::new("n.parquet"), file, alike, each).map_err(|e| e.to_string())?;
         Ok(found)
     }
 

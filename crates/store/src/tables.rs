@@ -5,6 +5,7 @@ use crate::error::StoreError;
 use crate::table::{self, Column, Group, TableWriter, Text, Value};
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::Path;
 
 /// File name of the table of probe packets.
@@ -160,10 +161,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads one of the tables.
-    pub fn table(&mut self, path: &Path, name: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
+    pub fn table(&mut self, path: &Path, name: &str, file: File) -> Result<(), StoreError> {
         // Packets have times of their own, however regular they are; an idle queue or flow looks the same for days.
         let alike = if name == SAMPLES { 1 << 20 } else { 1 << 23 };
-        table::read(path, bytes, alike, |group| match name {
+        table::read(path, file, alike, |group| match name {
             SAMPLES => self.samples(path, group),
             FLOWS => self.flows(path, group),
             _ => self.queues(path, group),

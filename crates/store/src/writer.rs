@@ -10,7 +10,7 @@ use crate::{files, long, merge, names, time};
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{CellId, Manifest};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -190,11 +190,8 @@ fn fill(
 }
 
 fn check_cells(manifest: &Manifest) -> Result<(), StoreError> {
-    let mut seen = HashSet::new();
-    match manifest.cells.iter().find(|c| !seen.insert(&c.id)) {
-        Some(twice) => {
-            Err(StoreError::Unstorable { what: format!("the cell {} is there twice", twice.id) })
-        }
+    match stored::twice(manifest) {
+        Some(id) => Err(StoreError::Unstorable { what: format!("the cell {id} is there twice") }),
         None => Ok(()),
     }
 }

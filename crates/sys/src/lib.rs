@@ -4,6 +4,7 @@
 //!   netns      a network of one's own, and threads that live in it
 //!   clock      monotonic nanoseconds, and sleeping until one of them
 //!   affinity   which CPUs may be used, and staying on one
+//!   input      a file that a person named, read without waiting for somebody else
 //!   pace       when a sender sends
 //!   pidfd      a process as a descriptor
 //!   reader     printing, and ending when nobody reads it
@@ -19,6 +20,7 @@
 pub mod affinity;
 pub mod clock;
 mod error;
+pub mod input;
 pub mod netns;
 pub mod pace;
 pub mod pidfd;

@@ -1,9 +1,9 @@
 //! A shared secret from its file, and the random bytes that go with it.
 
 use crate::SysError;
+use crate::input::Input;
 use nix::errno::Errno;
 use quell_wire::auth::{LONGEST, NONCE, Secret, SecretError};
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ pub enum SecretFileError {
 /// Reads a secret: the whole file without white space at its end. Errors when others may read the file, or when it holds too little.
 pub fn read(file: &Path) -> Result<Secret, SecretFileError> {
     let failed = |e| SysError::io(format!("read the secret in {}", file.display()), &e);
-    let open = File::open(file).map_err(failed)?;
-    let mode = open.metadata().map_err(failed)?.permissions().mode();
+    let open = Input::open(file).map_err(failed)?;
+    let mode = open.metadata().permissions().mode();
     if mode & 0o006 != 0 {
         return Err(SecretFileError::Open(file.to_owned()));
     }

@@ -15,12 +15,7 @@ pub fn printable(text: &str, limit: usize) -> String {
     let mut room = limit;
     for char in text.chars() {
         let before = out.len();
-        match char {
-            _ if !acts(char) => out.push(char),
-            // A `String` takes whatever is written.
-            '\0'..='\u{ff}' => drop(write!(out, "\\x{:02x}", char as u32)),
-            _ => drop(write!(out, "\\u{{{:x}}}", char as u32)),
-        }
+        put(&mut out, char);
         let wide = out[before..].chars().count();
         if wide > room {
             out.truncate(before);
@@ -30,6 +25,50 @@ pub fn printable(text: &str, limit: usize) -> String {
         room -= wide;
     }
     out
+}
+
+/// A line of a file or of its name, whole.
+pub fn line(text: &str) -> String {
+    printable(text, usize::MAX)
+}
+
+/// The same of a text that has several lines, which stay, and so do tabs.
+pub fn lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '\n' | '\t' => out.push(char),
+            _ => put(&mut out, char),
+        }
+    }
+    out
+}
+
+/// A JSON text that means the same and commands no terminal: beyond ASCII, and DEL, such characters stand as `\u202e`. Those of ASCII
+/// are escaped in JSON anyway.
+pub fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char >= '\x7f' && acts(char) {
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                // A `String` takes whatever is written.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(char);
+        }
+    }
+    out
+}
+
+/// Adds a character, or its number where it would do something else than stand there.
+pub fn put(out: &mut String, char: char) {
+    match char {
+        _ if !acts(char) => out.push(char),
+        // A `String` takes whatever is written.
+        '\0'..='\u{ff}' => drop(write!(out, "\\x{:02x}", char as u32)),
+        _ => drop(write!(out, "\\u{{{:x}}}", char as u32)),
+    }
 }
 
 /// Whether a terminal or an editor would do something else than show it.
@@ -70,6 +109,18 @@ mod tests {
         for said in ["", "iperf 3.17", "Grüße, 日本 🦀 \\n"] {
             assert_eq!(printable(said, 99), said);
         }
+    }
+
+    #[test]
+    fn json_means_the_same_when_it_is_made_fit_for_a_terminal() {
+        let safe = json("\"a\u{202e}\u{9b}\u{7f}\u{e0041}ü🦀\"");
+        assert_eq!(safe, "\"a\\u202e\\u009b\\u007f\\udb40\\udc41ü🦀\"");
+    }
+
+    #[test]
+    fn lines_stay_where_a_text_has_several() {
+        assert_eq!(lines("a\tb\r\n\u{2066}c"), "a\tb\\x0d\n\\u{2066}c");
+        assert_eq!(line("a\nb"), "a\\x0ab");
     }
 
     #[test]

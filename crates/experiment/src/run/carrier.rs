@@ -193,10 +193,8 @@ fn handed(text: &[u8]) -> std::io::Result<Stdio> {
 /// The child's part of [`host_lacking`].
 pub fn host_lacks() -> Result<(), String> {
     die_with_parent();
-    if !nix::unistd::geteuid().is_root() {
-        enter_user_namespace(Isolation { network: true, mounts: false, processes: false })
-            .map_err(|e| e.to_string())?;
-    }
+    // As a cell's process does, but for the processes, of which there are none here: it would be refused the same.
+    apart(false)?;
     let plans: Vec<CellPlan> =
         serde_json::from_reader(std::io::stdin()).map_err(|e| e.to_string())?;
     let lacking = quell_lab::host::lacking(&plans).map_err(|e| e.to_string())?;
@@ -204,25 +202,28 @@ pub fn host_lacks() -> Result<(), String> {
     Ok(())
 }
 
+/// Namespaces of one's own: root makes them as it is, anybody else in a user namespace.
+fn apart(processes: bool) -> Result<(), String> {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    if !nix::unistd::geteuid().is_root() {
+        let isolation = Isolation { network: true, mounts: true, processes };
+        return enter_user_namespace(isolation).map_err(|e| e.to_string());
+    }
+    let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
+    flags.set(CloneFlags::CLONE_NEWPID, processes);
+    unshare(flags).map_err(|e| {
+        format!("could not make namespaces: {e}; this root has no CAP_SYS_ADMIN (a container?)")
+    })?;
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+        .map_err(|e| format!("could not keep mounts apart: {e}; a security module may forbid it"))
+}
+
 /// The host backend's outer process: enters namespaces of its own and starts their first process.
 pub fn host_cell(desk: &Path) -> Result<(), String> {
     die_with_parent();
-    if nix::unistd::geteuid().is_root() {
-        use nix::sched::{CloneFlags, unshare};
-        let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
-        unshare(flags).map_err(|e| format!("making namespaces: {e}"))?;
-        nix::mount::mount(
-            None::<&str>,
-            "/",
-            None::<&str>,
-            nix::mount::MsFlags::MS_REC | nix::mount::MsFlags::MS_PRIVATE,
-            None::<&str>,
-        )
-        .map_err(|e| format!("keeping mounts apart: {e}"))?;
-    } else {
-        let all = Isolation { network: true, mounts: true, processes: true };
-        enter_user_namespace(all).map_err(|e| e.to_string())?;
-    }
+    apart(true)?;
     let status = Command::new(own_program()?)
         .arg(HOST_INIT)
         .arg(desk)

@@ -133,7 +133,10 @@ pub fn run(
         let Some(end) = lock(end).take() else { continue };
         record.wall_s = Some(end.wall.as_secs_f64());
         if let Some(reason) = end.reason {
-            record.status = CellStatus::Failed;
+            record.status = match reason == STOPPED {
+                true => CellStatus::Stopped,
+                false => CellStatus::Failed,
+            };
             record.reason = Some(reason);
         }
     }

@@ -47,18 +47,15 @@ pub enum ReadError {
 /// Reads a file whole, unless it is far too large.
 pub fn read_file(path: &Path) -> Result<String, ReadError> {
     let failed = |error| ReadError::File { path: path.into(), error };
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let meta = file.metadata().map_err(failed)?;
-    if meta.is_dir() {
-        return Err(failed(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
-    }
+    let file = quell_sys::input::Input::open(path).map_err(failed)?;
+    let length = file.length();
     // Of a device or a growing file one byte more than allowed is read, never all.
     let mut bytes = Vec::new();
-    if meta.len() <= LARGEST {
+    if length <= LARGEST {
         std::io::Read::read_to_end(&mut std::io::Read::take(file, LARGEST + 1), &mut bytes)
             .map_err(failed)?;
     }
-    if meta.len() > LARGEST || bytes.len() as u64 > LARGEST {
+    if length > LARGEST || bytes.len() as u64 > LARGEST {
         return Err(ReadError::TooLarge { path: path.into() });
     }
     String::from_utf8(bytes).map_err(|error| {

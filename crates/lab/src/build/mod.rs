@@ -36,6 +36,7 @@ pub use error::BuildError;
 pub(crate) use files::with_own_files;
 pub use queues::{Queues, ifb_name};
 use space::{in_space, link_name, within};
+pub(crate) use tunnels::device;
 
 /// A network that stands.
 pub struct Built {

@@ -27,6 +27,18 @@ pub(super) fn build(network: &Network, spaces: &[NetNs], seed: u64) -> Result<()
     Ok(())
 }
 
+/// The device of a tunnel between these addresses.
+pub(crate) fn device(kind: TunnelKind, v4: Ends<Ipv4Addr>, v6: Ends<Ipv6Addr>) -> LinkKind {
+    match kind {
+        TunnelKind::Ipip => LinkKind::Tunnel(Kind::Ipip(v4)),
+        TunnelKind::SixInFour => LinkKind::Tunnel(Kind::Sit(v4)),
+        TunnelKind::FourInSix => LinkKind::Tunnel(Kind::Ip6Tnl(v6, TunnelPayload::V4)),
+        TunnelKind::SixInSix => LinkKind::Tunnel(Kind::Ip6Tnl(v6, TunnelPayload::V6)),
+        TunnelKind::Gre => LinkKind::Tunnel(Kind::Gre { ends: v4, key: None }),
+        TunnelKind::WireGuard => LinkKind::Wireguard,
+    }
+}
+
 fn end(
     network: &Network,
     spaces: &[NetNs],
@@ -41,20 +53,8 @@ fn end(
     let v6 = |n: usize| {
         network.v6(n).ok_or_else(|| BuildError::Plan("a tunnel's end has no address".into()))
     };
-    let kind = match tunnel.kind {
-        TunnelKind::Ipip => LinkKind::Tunnel(Kind::Ipip(Ends::new(v4(node)?, v4(peer)?))),
-        TunnelKind::SixInFour => LinkKind::Tunnel(Kind::Sit(Ends::new(v4(node)?, v4(peer)?))),
-        TunnelKind::FourInSix => {
-            LinkKind::Tunnel(Kind::Ip6Tnl(Ends::new(v6(node)?, v6(peer)?), TunnelPayload::V4))
-        }
-        TunnelKind::SixInSix => {
-            LinkKind::Tunnel(Kind::Ip6Tnl(Ends::new(v6(node)?, v6(peer)?), TunnelPayload::V6))
-        }
-        TunnelKind::Gre => {
-            LinkKind::Tunnel(Kind::Gre { ends: Ends::new(v4(node)?, v4(peer)?), key: None })
-        }
-        TunnelKind::WireGuard => LinkKind::Wireguard,
-    };
+    let v4 = Ends::new(v4(node)?, v4(peer)?);
+    let kind = device(tunnel.kind, v4, Ends::new(v6(node)?, v6(peer)?));
     let name = link_name(&tunnel.name)?;
     let mut link = NewLink::new(name.clone(), kind);
     link.mtu = tunnel.mtu;

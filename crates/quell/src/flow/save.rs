@@ -1,7 +1,7 @@
 //! A test as a run: its flows as each end saw them, and its pings.
 
 use crate::failure::Failure;
-use crate::keep::{About, Keep};
+use crate::keep::{About, End, Keep};
 use quell_flow::{Amount, Outcome};
 use quell_model::{Event, FlowSample, Side, TcpState};
 use quell_wire::iperf3::Moment;
@@ -57,7 +57,7 @@ pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
     if !samples.is_empty() {
         keep.event(&Event::Echo { stream: quell_flow::latency::STREAM.into(), samples })?;
     }
-    keep.finish(outcome.broke.clone())
+    keep.finish(End::of(outcome.broke.as_deref(), outcome.stopped))
 }
 
 /// How long it took, what was omitted included.

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Span, Tos};
+use quell_wire::text::printable;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
 
@@ -37,8 +38,8 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
         let address: IpAddr = told["address"].as_str()?.parse().ok()?;
         let port = told["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(0);
         targets.push(Target {
-            name: stream.to_owned(),
-            host: told["host"].as_str()?.to_owned(),
+            name: printable(stream, 100),
+            host: printable(told["host"].as_str()?, 300),
             to: SocketAddr::new(address, port),
             tos: Tos::from_byte(u8::try_from(told["tos"].as_u64()?).ok()?),
             size: told["bytes"].as_u64().and_then(|b| u32::try_from(b).ok()).unwrap_or(0),

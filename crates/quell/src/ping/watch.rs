@@ -11,7 +11,7 @@ use super::session::{News, Prober, Session};
 use super::tally::Tally;
 use super::{JsonForm, Shown, json, live, screen, text};
 use crate::failure::Failure;
-use crate::keep::Keep;
+use crate::keep::{End, Keep};
 use quell_model::{EchoSample, Event};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
@@ -73,7 +73,8 @@ pub fn watch(
         screen::Screen::show(&watch.screen.clear(screen::size().0));
     }
     let Watch { keep, tallies, failed, .. } = watch;
-    let run = keep.map(|keep| keep.finish(failed.clone())).transpose()?;
+    let end = End::of(failed.as_deref(), stop.rings());
+    let run = keep.map(|keep| keep.finish(end)).transpose()?;
     Ok(Ended { tallies, run, failed })
 }
 

@@ -100,10 +100,6 @@ impl Results {
         let late = echoes().fold(Lateness::default(), |sum, (_, e)| sum.and(e.lateness));
         let clocks =
             echoes().filter_map(|(r, e)| Some(format!("{}: {}", r.stream, e.clocks.said()?)));
-        let times = self.rows.iter().filter_map(|r| {
-            let said = r.flow()?.time.said()?;
-            Some(format!("{}: the flow {} {said}", r.cell, r.stream))
-        });
         let minorities = echoes()
             .filter_map(|(r, e)| Some(format!("{} ({}): {}", r.stream, r.cell, e.minority()?)));
         let awaited = echoes().filter(|(_, e)| e.received_late > 0).map(|(r, e)| {
@@ -112,8 +108,30 @@ impl Results {
                 r.stream, r.cell, e.received_late, e.sent
             )
         });
-        let kinds = [minorities.collect(), awaited.collect(), times.collect()].map(brief);
+        let kinds = [minorities.collect(), awaited.collect(), self.own_times()].map(brief);
         late.said().into_iter().chain(clocks).chain(kinds.into_iter().flatten()).collect()
+    }
+
+    /// What is to be said of flows that did not run all the time. Several that ran for a part are as a rule meant so (`start`, `duration`), and
+    /// told in one sentence.
+    fn own_times(&self) -> Vec<String> {
+        let flows = || self.rows.iter().filter_map(|r| Some((r, r.flow()?.time)));
+        let parts = flows().filter(|(_, time)| matches!(time, OwnTime::Part(..))).count();
+        let mut is_first = true;
+        let told = flows().filter_map(|(row, time)| {
+            let said = format!("{}: the flow {} {}", row.cell, row.stream, time.said()?);
+            match time {
+                OwnTime::Part(from, to) if parts > 1 => std::mem::take(&mut is_first).then(|| {
+                    format!(
+                        "{parts} flows ran for a part of the measurement, as {} in {} from {from:.1} s to {to:.1} s; \
+                         the goodput of each is of its own time",
+                        row.stream, row.cell
+                    )
+                }),
+                _ => Some(said),
+            }
+        });
+        told.collect()
     }
 }
 

@@ -82,6 +82,7 @@ fn cells(m: &Manifest) -> String {
             CellStatus::Partial => "◐ partial",
             CellStatus::Failed => "✗ failed",
             CellStatus::Planned => "○ not begun",
+            CellStatus::Stopped => "■ stopped",
         };
         let _ = writeln!(
             text,
