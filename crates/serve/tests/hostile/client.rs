@@ -37,6 +37,11 @@ pub fn frame(text: &str) -> Vec<u8> {
     [&u32::try_from(text.len()).expect("short").to_be_bytes()[..], text.as_bytes()].concat()
 }
 
+/// What begins calls with requests and replies of this size: sizes, no wishes, and room for more (32 bytes in all).
+pub fn calls(size: u32) -> Vec<u8> {
+    [&b"QUELLRR1"[..], &size.to_be_bytes(), &size.to_be_bytes(), &[0; 16]].concat()
+}
+
 /// The next byte; none at the end.
 pub fn byte(stream: &mut TcpStream) -> Option<u8> {
     let mut byte = [0];
