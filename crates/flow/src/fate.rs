@@ -138,6 +138,15 @@ mod tests {
     }
 
     #[test]
+    fn where_nothing_arrives_all_is_lost_though_no_later_one_tells_so() {
+        let told = StreamResult { packets: 0, omitted_packets: Some(0), errors: 0, ..quell() };
+        let outcome = outcome(true, counted(0, 0), counted(235, 0), told);
+        let datagrams = Findings::of(&outcome).up.unwrap().datagrams.unwrap();
+        assert_eq!((datagrams.sent, datagrams.arrived, datagrams.loss), (235, 0, 1.0));
+        assert_eq!((datagrams.lost, datagrams.unseen), (0, 235));
+    }
+
+    #[test]
     fn what_an_old_iperf3_does_not_tell_apart_is_counted_whole_and_said() {
         let told =
             StreamResult { omitted_errors: None, omitted_packets: None, errors: 36, ..quell() };

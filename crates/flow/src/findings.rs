@@ -389,6 +389,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_load_adds_is_not_told_by_the_few_pings_that_came_in_time() {
+        use quell_model::{EchoSample, EchoStatus};
+        let ping = |n: i64, answered: i64, rtt_ms: u64| {
+            let status = if n < answered { EchoStatus::Ok } else { EchoStatus::Unfinished };
+            let rtt_ns = (n < answered).then_some(rtt_ms * 1_000_000);
+            EchoSample { rtt_ns, ..EchoSample::new(n * 50_000_000, 0, 56, status) }
+        };
+        let added = |answered| {
+            let plan = crate::Plan::new("there", ([127, 0, 0, 1], 5201).into());
+            let mut outcome = Outcome::example(plan, vec![], None);
+            outcome.latency.idle = (0..40).map(|n| ping(n, 40, 20)).collect();
+            outcome.latency.loaded = (0..100).map(|n| ping(n, answered, 1345)).collect();
+            Findings::of(&outcome).added_ms
+        };
+        assert_eq!(added(15), None, "15 of 100");
+        assert_eq!(added(51), Some(1325.0));
+    }
+
+    #[test]
     fn classes_of_several_streams_are_added_up() {
         assert_eq!(merged(vec![(20, 1), (10, 2), (20, 3), (30, 0)]), [(10, 2), (20, 4)]);
     }

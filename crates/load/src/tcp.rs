@@ -458,11 +458,12 @@ impl Server {
                 }
                 let work = move || {
                     if let Err(NoFlow { why, refused }) = self.attend(&stream, from, desk) {
-                        stream.abort();
                         if let Some(flow) = refused {
                             let why = format!("its sending end refused it: {why}");
                             desk.papers().errors.push(LoadError::Parameter { flow, why });
                         }
+                        // Not before the reason is there: whoever sees the connection end may stop us at once.
+                        stream.abort();
                         let line = format!("{from}: {why}");
                         emit(Event::Output { task: self.task.clone(), stderr: true, line });
                     }

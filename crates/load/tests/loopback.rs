@@ -10,12 +10,16 @@ use quell_model::task::{Direction, OnOff, TcpClient, UdpSend};
 use quell_model::{EchoSample, EchoStatus, Event, FlowSample, Side};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
-use quell_sys::wait::Bell;
+use quell_sys::pidfd;
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_units::{Bytes, Rate, Span, Tos};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
 const LOOPBACK: &str = "127.0.0.1:0";
+
+/// Tries on a machine that may be too busy to be in time; each is checked for what holds on any.
+const TRIES: usize = 50;
 
 fn window(millis: u64) -> Window {
     let start = monotonic_ns() + 5_000_000;
@@ -113,13 +117,14 @@ fn transfer(make: impl Fn(SocketAddr) -> TcpClient, millis: u64) -> (Log, Result
 fn bulk_in_either_direction_ends_at_its_time_and_both_ends_report() {
     for direction in [Direction::Up, Direction::Down] {
         let before = monotonic_ns();
-        let (log, result) = transfer(|to| tcp(to, direction), 300);
+        let (log, result) = transfer(|to| tcp(to, direction), 1000);
         assert_eq!(result, Ok(()));
-        assert!(monotonic_ns() - before < 2_000_000_000);
+        assert!(monotonic_ns() - before < 30_000_000_000);
         let (sent, received) = (log.flow("bulk", Side::Sender), log.flow("bulk", Side::Receiver));
         grows(&sent);
         grows(&received);
-        assert!(sent.len() >= 10 && received.len() >= 10, "{} {}", sent.len(), received.len());
+        // 50, where nothing else runs: a busy machine leaves some out.
+        assert!(sent.len() >= 4 && received.len() >= 4, "{} {}", sent.len(), received.len());
         assert!(sent[0].bytes == 0 && received[0].bytes == 0);
         let last = sent.last().unwrap();
         assert!(last.bytes > 100_000, "{last:?}");
@@ -286,7 +291,14 @@ fn datagrams(make: impl Fn(SocketAddr) -> UdpSend, millis: u64) -> Log {
 
 #[test]
 fn a_constant_rate_sends_exactly_its_number_and_all_arrive() {
-    let log = datagrams(udp, 400);
+    // What a sender is too late for it leaves out, so it has to be in time once.
+    let mut logs = (0..TRIES).map(|_| datagrams(udp, 400));
+    let whole = |log: &Log| {
+        let sent = log.flow("flood", Side::Sender).last().unwrap().packets;
+        assert_eq!(log.flow("flood", Side::Receiver).last().unwrap().packets, sent);
+        sent == 200
+    };
+    let log = logs.find(whole).expect("the machine has time for it");
     let (sent, received) = (log.flow("flood", Side::Sender), log.flow("flood", Side::Receiver));
     grows(&sent);
     grows(&received);
@@ -294,7 +306,8 @@ fn a_constant_rate_sends_exactly_its_number_and_all_arrive() {
     let last = (sent.last().unwrap(), received.last().unwrap());
     assert_eq!((last.0.packets, last.0.bytes), (200, 50_000));
     assert_eq!((last.1.packets, last.1.bytes), (200, 50_000));
-    assert!(sent.iter().any(|s| s.t_ns == 100_000_000), "reports are of round times: {sent:?}");
+    let ticks = &sent[1..sent.len() - 1];
+    assert!(ticks.iter().all(|s| s.t_ns % 50_000_000 == 0), "reports are of round times: {sent:?}");
     let rows = log.echoes("flood");
     assert_eq!(rows.len(), 200);
     for (n, row) in rows.iter().enumerate() {
@@ -309,12 +322,14 @@ fn a_constant_rate_sends_exactly_its_number_and_all_arrive() {
 #[test]
 fn an_on_off_load_is_silent_between_its_periods() {
     let on_off = Some(OnOff { on: Span::from_millis(50), off: Span::from_millis(100) });
-    let log = datagrams(|to| UdpSend { on_off, ..udp(to) }, 300);
-    assert_eq!(log.flow("flood", Side::Sender).last().unwrap().packets, 50);
-    for row in log.echoes("flood") {
-        let period = row.t_ns / 1_000_000 % 150;
-        assert!(period < 50 + 40, "{} ms: nothing is sent while it is off", row.t_ns / 1_000_000);
-    }
+    let mut logs = (0..TRIES).map(|_| datagrams(|to| UdpSend { on_off, ..udp(to) }, 300));
+    // Nothing is sent while it is off, but for what is late by a little.
+    let held = logs.any(|log| {
+        let sent = log.flow("flood", Side::Sender).last().unwrap().packets;
+        assert!(sent <= 50, "{sent}");
+        sent == 50 && log.echoes("flood").iter().all(|row| row.t_ns / 1_000_000 % 150 < 50 + 40)
+    });
+    assert!(held);
 }
 
 #[test]
@@ -356,10 +371,15 @@ fn a_program_is_ended_at_its_time_with_all_that_it_started() {
     let before = monotonic_ns();
     let (log, result) = command(&["sh", "-c", "sleep 61 & echo $!; sleep 61"], 100);
     assert_eq!(result, Ok(()));
-    assert!(monotonic_ns() - before < 2_000_000_000, "it did not wait for the sleepers");
-    let child = &log.lines()[0].0;
-    let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-    assert!(state.is_empty() || state.contains(" Z "), "process {child} was left behind: {state}");
+    assert!(monotonic_ns() - before < 30_000_000_000, "it did not wait for the sleepers");
+    let child: u32 = log.lines()[0].0.parse().unwrap();
+    // It was ended, which takes it a moment; where it is gone there is nothing to wait for.
+    let Ok(sleeper) = pidfd::open(child) else { return };
+    let mut alarm = Alarm::new().unwrap();
+    alarm.set(Some(before + 40_000_000_000)).unwrap();
+    let mut fds = [readable(&sleeper), readable(&alarm)];
+    wait(&mut fds).unwrap();
+    assert!(came(&fds[0]), "process {child} was left behind");
 }
 
 #[test]

@@ -583,21 +583,28 @@ mod tests {
 
     #[test]
     fn a_reflector_that_counts_anew_makes_what_was_open_unknown_and_is_believed_from_then_on() {
-        let mut counts = Counts::new();
-        let rtt = 10 * MS as u64;
-        for seq in 0..100 {
-            counts.answered(packet(seq), rtt, seq);
+        // Whether the old numbers are still remembered, or settled long ago.
+        for is_settled in [false, true] {
+            let mut counts = Counts::new();
+            let rtt = 10 * MS as u64;
+            for seq in 0..100 {
+                counts.answered(packet(seq), rtt, seq);
+            }
+            if is_settled {
+                assert_eq!(counts.gave_up(&[], &[]), []);
+                assert_eq!(counts.answers.len(), 0);
+            }
+            // 100 and 101 were lost; the reflector forgot us before 104.
+            for seq in [102, 103] {
+                counts.answered(packet(seq), rtt, seq - 2);
+            }
+            for seq in (104..200).filter(|s| *s != 150) {
+                counts.answered(packet(seq), rtt, seq - 104 - u64::from(seq > 150));
+            }
+            let over = [100, 101, 150].map(packet);
+            assert_eq!(counts.gave_up(&over, &[]), [Unknown, Unknown, Up]);
+            assert_eq!(counts.losses(&[]), Losses { up: 1, down: 0 });
         }
-        // 100 and 101 were lost; the reflector forgot us before 104.
-        for seq in [102, 103] {
-            counts.answered(packet(seq), rtt, seq - 2);
-        }
-        for seq in (104..200).filter(|s| *s != 150) {
-            counts.answered(packet(seq), rtt, seq - 104 - u64::from(seq > 150));
-        }
-        let over = [100, 101, 150].map(packet);
-        assert_eq!(counts.gave_up(&over, &[]), [Unknown, Unknown, Up]);
-        assert_eq!(counts.losses(&[]), Losses { up: 1, down: 0 });
     }
 
     #[test]
@@ -623,6 +630,20 @@ mod tests {
         assert_eq!(counts.gave_up(&[packet(50)], &[]), [Down]);
         assert_eq!(counts.losses(&[]), Losses { up: 0, down: 1 });
         counts.answered(packet(50), 5000 * MS as u64, 50);
+        assert_eq!(counts.losses(&[]), Losses::default());
+    }
+
+    #[test]
+    fn an_answer_that_comes_before_anything_was_said_of_its_packet_is_no_loss_either() {
+        let mut counts = Counts::new();
+        for seq in 0..99 {
+            counts.answered(packet(seq), 10 * MS as u64, seq);
+        }
+        assert_eq!(counts.gave_up(&[packet(99)], &[]), [Unknown], "nothing behind it is known");
+        counts.answered(packet(99), 500 * MS as u64, 99);
+        for seq in 100..200 {
+            counts.answered(packet(seq), 10 * MS as u64, seq);
+        }
         assert_eq!(counts.losses(&[]), Losses::default());
     }
 

@@ -430,6 +430,26 @@ mod tests {
     }
 
     #[test]
+    fn directions_that_were_taken_back_are_not_counted_in_the_end() {
+        let mut ledger = stream(40);
+        for seq in (0..14).filter(|s| ![2, 4].contains(s)) {
+            ledger.reply(seq, reply(seq));
+        }
+        ledger.expire(150 * MS);
+        let lost = |r: &EchoSample| r.status == LostDown;
+        assert_eq!(ledger.take().iter().filter(|r| lost(r)).count(), 2);
+        for seq in [2, 4] {
+            ledger.reply(seq, Reply { rtt_ns: 130_000_000, ..reply(seq) });
+        }
+        // Of 20 and 21 one was lost on each way.
+        for seq in (14..40).filter(|s| ![20, 21].contains(s)) {
+            ledger.reply(seq, reply(if seq > 20 { seq - 1 } else { seq }));
+        }
+        ledger.finish(900 * MS);
+        assert_eq!(ledger.more_losses(), Some(Losses { up: 1, down: 1 }));
+    }
+
+    #[test]
     fn the_patience_grows_with_the_round_trips() {
         let mut ledger = Ledger::new(56, Patience::between(Span::from_millis(100), Span::MAX));
         for n in 0..30 {

@@ -288,12 +288,12 @@ fn datagrams_sent_while_loads_warmed_up_do_not_count_whenever_they_arrived() {
 
 #[test]
 fn what_waits_in_a_queue_at_the_border_of_the_measurement_is_not_lost_to_the_interval_either() {
-    let cell = |repeat| {
-        // A tenth waits: it was sent in the measurement and arrives after it.
+    let cell = |repeat, received: [u64; 3]| {
         let mut data = flows(vec![steady("flood", 8.0, -SECOND)]);
-        for (series, counts) in data.flows.iter_mut().zip([[100, 1100], [100, 1000]]) {
-            series.samples = vec![(0, counts[0]), (10 * SECOND, counts[1]), (12 * SECOND, 1100)]
-                .into_iter()
+        for (series, counts) in data.flows.iter_mut().zip([[100, 1100, 1100], received]) {
+            series.samples = (0..)
+                .zip(counts)
+                .map(|(n, count)| ([0, 10, 12][n] * SECOND, count))
                 .map(|(t_ns, packets)| quell_model::FlowSample {
                     t_ns,
                     packets,
@@ -307,13 +307,21 @@ fn what_waits_in_a_queue_at_the_border_of_the_measurement_is_not_lost_to_the_int
         }
         ("s", "udp", repeat, data)
     };
-    let run = run(vec![cell(0), cell(1), cell(2)]);
-    let summary = Summary::of(&Results::from(&run), &run.manifest);
-    let loss = summary.rows[0].loss.unwrap();
-    near(loss.mean, 0.0);
+    let loss = |received| {
+        let run = run((0..3).map(|repeat| cell(repeat, received)).collect());
+        Summary::of(&Results::from(&run), &run.manifest).rows[0].loss.unwrap()
+    };
+    // A tenth waits at the end: it was sent in the measurement and arrives after it.
+    let loss_of_none = loss([100, 1000, 1100]);
+    near(loss_of_none.mean, 0.0);
     // No loss among n packets leaves 3.7 ÷ n.
-    let (low, high) = loss.interval.unwrap();
+    let (low, high) = loss_of_none.interval.unwrap();
     assert!(low == 0.0 && high < 0.0013, "{low} to {high}");
+    // 40 of those before wait at the beginning, and do not make up for 40 of these that are lost.
+    let found = loss([60, 960, 1060]);
+    near(found.mean, 0.04);
+    let (low, high) = found.interval.unwrap();
+    assert!(low <= 0.04 && 0.04 <= high, "{low} to {high}");
 }
 
 /// A slow UDP load is reported packet by packet too, up to the last that arrived: what was lost behind it only its sender knows of.
@@ -340,8 +348,11 @@ fn a_load_told_packet_by_packet_and_as_a_whole_is_one_stream_with_one_loss() {
 #[test]
 fn loads_of_one_cell_are_added_up_and_are_no_repeats() {
     let cell = |repeat, mbps| {
-        let all = vec![steady("tcp", 1.0, 0), steady("a", mbps, 0), steady("b", 1.0, 0)];
-        let ways = [("tcp", "dsl up", None), ("a", "dsl up", None), ("b", "dsl down", None)];
+        let loads = [("a", mbps, "dsl up"), ("b", 1.0, "dsl down"), ("c", 1.0, "dsl up")];
+        let mut all = vec![steady("tcp", 1.0, 0)];
+        all.extend(loads.iter().map(|(name, mbps, _)| steady(name, *mbps, 0)));
+        let mut ways = vec![("tcp", "dsl up", None)];
+        ways.extend(loads.iter().map(|(name, _, way)| (*name, *way, None)));
         ("s", "tcp", repeat, on_ways(flows(all), &ways))
     };
     let run = run(vec![cell(0, 2.0), cell(1, 4.0)]);
@@ -351,7 +362,7 @@ fn loads_of_one_cell_are_added_up_and_are_no_repeats() {
         .iter()
         .map(|l| (l.way.clone().unwrap(), l.carried_mbps.mean.round(), l.carried_mbps.interval))
         .collect();
-    assert_eq!(found, [("dsl up".into(), 3.0, None), ("dsl down".into(), 1.0, None)]);
+    assert_eq!(found, [("dsl up".into(), 4.0, None), ("dsl down".into(), 1.0, None)]);
 }
 
 #[test]

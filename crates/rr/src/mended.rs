@@ -61,6 +61,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_change_is_judged_by_the_calls_that_are_still_as_slow() {
+        let stalls = |waited_ms| {
+            let mut stalls = crate::cause::Stalls::default();
+            stalls.waited_ms = waited_ms;
+            stalls
+        };
+        let row = |slow: usize, waited_ms| Row {
+            size: 64,
+            calls: 30,
+            lost: 0,
+            lost_why: None,
+            calls_per_s: 20.0,
+            latency_ms: None,
+            stalls: stalls(waited_ms),
+            counted: None,
+            finding: None,
+            times_ms: (0..30).map(|n| if n < slow { 60.0 } else { 20.0 }).collect(),
+        };
+        let change = |before, after| Mended::of(&row(before, Some(60.0)), &row(after, None));
+        assert_eq!(change(30, 0), Some(Mended::All));
+        assert_eq!(change(30, 10), Some(Mended::Some));
+        assert_eq!(change(30, 30), Some(Mended::Nothing));
+        assert_eq!(change(1, 0), Some(Mended::Unknown));
+        assert_eq!(Mended::of(&row(0, None), &row(0, None)), None, "nobody waited");
+    }
+
+    #[test]
     fn as_many_slow_calls_after_as_before_are_no_change() {
         assert!(chance_of_fewer(30, 30, 30, 30) > 0.99);
         assert!(chance_of_fewer(30, 30, 29, 30) > 0.05, "one of them by chance");

@@ -501,6 +501,12 @@ mod tests {
         assert_eq!(newcomer.1, Some("large"), "its own");
         let newcomer = ledger.begin(&limits, ip("203.0.113.1"), 4, "").unwrap();
         assert_eq!(newcomer.1, Some("also large"));
+        // Where each network has as many, who is there stays.
+        let limits = Limits { sessions: 2, ..Limits::default() };
+        let mut ledger = Book::default();
+        ledger.begin(&limits, ip("198.51.100.1"), 0, "small").unwrap();
+        ledger.begin(&limits, ip("10.9.1.1"), 1, "as small").unwrap();
+        assert_eq!(ledger.begin(&limits, ip("10.9.2.1"), 2, "").err(), Some(Full::Sessions));
     }
 
     #[test]

@@ -344,7 +344,7 @@ mod tests {
         writer.append(columns, &rows)?;
         writer.commit()?;
         let mut reader = Reader::new([cell].into_iter());
-        reader.table(&path, SAMPLES, std::fs::read(&path).expect("the table"))?;
+        reader.table(&path, SAMPLES, File::open(&path).expect("the table"))?;
         Ok(reader.finish())
     }
 

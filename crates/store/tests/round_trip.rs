@@ -82,8 +82,8 @@ fn other_programs_find_the_columns_that_the_documentation_names() {
     let base = tempdir().unwrap();
     let folder = finished(base.path());
     let columns = |table: &str| -> Vec<String> {
-        let bytes = bytes::Bytes::from(fs::read(folder.join(table)).unwrap());
-        let reader = SerializedFileReader::new(bytes).unwrap();
+        let reader =
+            SerializedFileReader::new(fs::File::open(folder.join(table)).unwrap()).unwrap();
         let file = reader.metadata().file_metadata();
         assert_eq!(file.created_by(), Some("quell"));
         file.schema_descr().columns().iter().map(|c| c.name().to_owned()).collect()

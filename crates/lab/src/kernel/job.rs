@@ -220,7 +220,7 @@ mod tests {
         let began = Instant::now();
         let result = run(shell("exec sleep 1000"), Duration::from_millis(200), None, &mut |_| {});
         assert!(matches!(result, Err(JobError::TooLong(_))));
-        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(began.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

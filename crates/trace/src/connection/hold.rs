@@ -353,19 +353,21 @@ mod tests {
 
     #[test]
     fn what_left_before_the_ack_came_was_not_held_for_it() {
-        let next = |turn, echo| {
+        let next_of = |fresh, turn, echo| {
             let mut hold = Hold::default();
             hold.path_is(Span::from_micros(50));
             hold.sent(small(ms(0), 1, 100, 0));
-            let stamp = Some(Stamp { value: 500, fresh: true });
+            let stamp = Some(Stamp { value: 500, fresh });
             hold.acked(Acked { stamp, ..bare_ack(ms(20), 2) });
             let turn = Some(Span::from_millis(turn));
             last(&mut hold, Sent { turn, echo, ..small(ms(25), 3, 200, 100) }).is_some()
         };
+        let next = |turn, echo| next_of(true, turn, echo);
         assert!(!next(20, None), "5 ms after an ACK that takes 20 there and back");
         assert!(next(5, None));
         assert!(!next(5, Some(499)), "it echoes what came before the ACK");
         assert!(next(20, Some(500)), "it echoes the ACK: the path was faster this time");
+        assert!(!next_of(false, 20, Some(500)), "or what was stamped before it in the same tick");
     }
 
     #[test]
