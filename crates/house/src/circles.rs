@@ -319,3 +319,73 @@ fn loops(arrows: &Arrows<'_>) -> Vec<String> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crate_of(files: &[(&str, &str)]) -> Vec<String> {
+        let files: Vec<File> = files
+            .iter()
+            .map(|(path, text)| File::new(&format!("crates/a/src/{path}"), text))
+            .collect();
+        problems(&files)
+    }
+
+    #[test]
+    fn two_files_that_use_each_other_are_found_with_what_ties_them() {
+        let found = crate_of(&[
+            ("lib.rs", "mod door;\nmod session;"),
+            (
+                "door.rs",
+                "use crate::session;\npub struct Guest;\nfn open() { session::run(Guest) }",
+            ),
+            ("session.rs", "use crate::door::Guest;\npub fn run(guest: Guest) {}"),
+        ]);
+        let wanted = "2 files use each other\
+            \n    crates/a/src/door.rs -> crates/a/src/session.rs: run, session\
+            \n    crates/a/src/session.rs -> crates/a/src/door.rs: Guest";
+        assert_eq!(found, [wanted]);
+    }
+
+    #[test]
+    fn a_loop_over_three_files_and_through_another_folder_is_one() {
+        let found = crate_of(&[
+            ("lib.rs", "mod a;\nmod b;"),
+            ("a.rs", "pub struct A;\nfn f() { println!(\"{:?}\", crate::b::inner::C) }"),
+            ("b/mod.rs", "pub mod inner;\nuse crate::a::A;\npub struct B(A);"),
+            (
+                "b/inner.rs",
+                "pub struct C;\nfn g() { use super::{B as Other}; let _ = Other::new(); }",
+            ),
+        ]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("3 files use each other"), "{}", found[0]);
+    }
+
+    #[test]
+    fn a_name_counts_for_the_file_that_defines_it_and_not_for_one_that_hands_it_on() {
+        let found = crate_of(&[
+            ("lib.rs", "mod queue;\npub use queue::Queue;\npub mod tree;\npub use tree::*;"),
+            ("queue.rs", "pub struct Queue;\nuse crate::Node;\nfn f(node: Node) {}"),
+            ("tree.rs", "pub struct Node;"),
+        ]);
+        assert_eq!(found, [""; 0]);
+    }
+
+    #[test]
+    fn what_only_tests_use_is_no_arrow() {
+        let found = crate_of(&[
+            ("lib.rs", "mod a;\nmod b;"),
+            ("a.rs", "pub struct A;\n#[cfg(test)]\nmod tests { use crate::b::B; }"),
+            ("b.rs", "pub struct B(crate::a::A);"),
+        ]);
+        assert_eq!(found, [""; 0]);
+    }
+
+    #[test]
+    fn a_module_without_a_file_is_told() {
+        let found = crate_of(&[("lib.rs", "mod gone;")]);
+        assert_eq!(found, ["crates/a/src/lib.rs: where is `mod gone`?"]);
+    }
+}

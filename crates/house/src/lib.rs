@@ -4,6 +4,7 @@
 //!   cargo metadata ──► layers      a crate uses lower layers only
 //!                  └─► licences    every dependency may be passed on
 //!   files          ──► sources     no file too long, every crate says what it is
+//!                  ├─► circles     files of a crate use each other one way only
 //!                  ├─► words       no path or host of one machine
 //!                  ├─► waits       the lab waits for things and not for times
 //!                  └─► links       documents point to files that exist

@@ -10,7 +10,7 @@ const WHERE: [&str; 2] = ["crates/lab/src/", "crates/experiment/src/"];
 
 /// Files that may, how often, and why; ARCHITECTURE.md tells it.
 const MAY: [(&str, usize, &str); 6] = [
-    ("crates/experiment/src/run/carrier.rs", 1, "a guest's clock is wrong in its first ticks"),
+    ("crates/experiment/src/run/inside.rs", 1, "a guest's clock is wrong in its first ticks"),
     ("crates/experiment/src/run/mod.rs", 1, "what a person watches is drawn ten times a second"),
     ("crates/lab/src/build/mod.rs", 1, "whether a link carries"),
     ("crates/lab/src/build/wireguard.rs", 1, "whether a tunnel has shaken hands"),

@@ -24,6 +24,7 @@ mod data;
 mod error;
 mod files;
 mod journal;
+mod layout;
 mod lines;
 mod list;
 mod long;

@@ -1,12 +1,11 @@
 //! The runs under a folder, in short; those that can't be read too, with the reason.
 
 use crate::error::StoreError;
+use crate::layout::{JOURNALS, names};
 use crate::run::{complete_cells, progress};
-use crate::writer::JOURNALS;
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::Manifest;
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -56,26 +55,6 @@ pub enum RunState {
 /// The runs under a folder, oldest first. A folder that does not exist has none.
 pub fn list(base: &Path) -> Result<Vec<RunSummary>, StoreError> {
     Ok(names(base)?.into_iter().map(|name| summary(base, name)).collect())
-}
-
-/// Names of the folders under `base`, in order of time as they begin with it.
-pub(crate) fn names(base: &Path) -> Result<Vec<String>, StoreError> {
-    let entries = match fs::read_dir(base) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(StoreError::io("read", base))?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(StoreError::io("read", base))?;
-        if let Ok(name) = entry.file_name().into_string()
-            && !name.starts_with('.')
-            && entry.path().is_dir()
-        {
-            names.push(name);
-        }
-    }
-    names.sort();
-    Ok(names)
 }
 
 fn summary(base: &Path, name: String) -> RunSummary {

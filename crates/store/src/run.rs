@@ -2,17 +2,13 @@
 
 use crate::data::CellData;
 use crate::error::StoreError;
+use crate::layout::{JOURNALS, TABLES};
 use crate::stored::{FileRecord, Files};
-use crate::tables::{self, Reader};
-use crate::writer::JOURNALS;
-use crate::{files, journal, lines, list, merge, names, stored};
+use crate::tables::Reader;
+use crate::{files, journal, layout, lines, merge, names, stored};
 use quell_model::{CellRecord, CellStatus, Manifest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Files of a finished run, beside its manifest.
-pub(crate) const TABLES: [&str; 5] =
-    [tables::SAMPLES, tables::FLOWS, tables::QUEUES, lines::OUTPUTS, lines::FACTS];
 
 /// A run in memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,7 +119,7 @@ pub fn locate(base: &Path, wanted: &str) -> Result<PathBuf, StoreError> {
             return Err(StoreError::NoManifest { path: path.to_path_buf() });
         }
     }
-    let names = list::names(base)?;
+    let names = layout::names(base)?;
     let fits: Vec<&String> = match wanted {
         "last" => names.last().into_iter().collect(),
         "" => Vec::new(),

@@ -3,6 +3,7 @@
 use crate::error::StoreError;
 use crate::files::Sum;
 use crate::journal::{self, JournalWriter};
+use crate::layout::{JOURNALS, TABLES};
 use crate::lines::{self, LineWriter};
 use crate::stored::{self, FileRecord};
 use crate::tables::Writers;
@@ -14,9 +15,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// Name of the folder of journals.
-pub(crate) const JOURNALS: &str = "journal";
 
 /// A run that is being written.
 #[derive(Debug)]
@@ -106,7 +104,7 @@ impl RunWriter {
         manifest.format = FORMAT_VERSION;
         self.tables(&mut manifest).map_err(|error| {
             // Whatever came into place belongs to no manifest, and takes room on a disk that is perhaps full.
-            for name in crate::run::TABLES {
+            for name in TABLES {
                 let _ = fs::remove_file(self.folder.join(name));
             }
             StoreError::Unfinished { run: self.folder.clone(), source: Box::new(error) }

@@ -10,14 +10,13 @@
 mod carrier;
 mod child;
 mod exec;
+mod inside;
 mod machine;
 mod watch;
 
-pub use carrier::{
-    Carrier, GUEST_INIT, GuestOptions, STOPPED, guest_init, host_cell, host_init, host_lacking,
-    host_lacks,
-};
+pub use carrier::{Carrier, GUEST_INIT, GuestOptions, STOPPED, host_lacking};
 pub use exec::{Bells, lab_exec};
+pub use inside::{guest_init, host_cell, host_init, host_lacks};
 pub use machine::machine;
 pub use watch::Progress;
 

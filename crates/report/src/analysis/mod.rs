@@ -17,15 +17,17 @@ pub mod series;
 mod summary;
 pub mod timeline;
 mod way;
+mod window;
 
 pub use definitions::{Definition, definitions};
 pub use echo::{EchoResult, Transit};
 pub use estimate::Estimate;
-pub use flow::{FlowResult, OwnTime, window_ns};
+pub use flow::{FlowResult, OwnTime};
 pub use late::Lateness;
 pub use one_way::Clocks;
 pub use quell_stats::{BoxSummary, Summary as Spread};
 pub use summary::{LoadsRow, Summary, SummaryRow};
+pub use window::window_ns;
 
 use quell_model::CellId;
 use quell_stats::Batch;

@@ -1,10 +1,10 @@
 //! What figures draw: points over time, distributions, rates, backlogs. Computed here, so that a figure computes nothing.
 
 use super::echo::{self, Transit};
-use super::flow::{rate_mbps, window_ns};
 use super::one_way;
 use super::timeline::{self, Change};
 use super::way::Ways;
+use super::window::{rate_mbps, window_ns};
 use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
 use quell_stats::ecdf::ecdf;
 use quell_stats::{Bins, BoxSummary, Histogram, Sample};

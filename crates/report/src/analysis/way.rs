@@ -3,7 +3,7 @@
 //! A **way** is the narrowest line on a stream's path in one direction, as `dsl up`. Streams of one way compete for it, whatever
 //! they are: TCP, datagrams in one direction, packets that are answered.
 
-use super::flow::{payload_within, window_ns};
+use super::window::{payload_within, window_ns};
 use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
 use quell_store::CellData;
 use std::collections::BTreeMap;
