@@ -68,6 +68,7 @@ fn links_in_documents_lead_somewhere() {
 }
 
 /// Where the keys of an experiment file are defined, and whether they are written with `-` for `_`.
+/// The tables of queues are held against their rows by `crates/tc/tests/tables.rs`.
 const KEYS: [(&str, bool); 4] = [
     ("crates/experiment/src/spec/mod.rs", true),
     ("crates/lab/src/topology/spec.rs", true),
@@ -100,7 +101,7 @@ fn the_reference_of_the_experiment_file_names_every_key() {
             }
         }
     }
-    assert!(seen > 150, "the fields are found: {seen}");
+    assert!(seen > 120, "the fields are found: {seen}");
     none("docs/experiments.md does not name", &missing);
 }
 

@@ -9,6 +9,7 @@ use quell_units::{Bytes, Ratio, Span};
 use serde_json::{Map, Value};
 
 use crate::observed::{ObservedFilter, Snapshot};
+use crate::table::Field;
 use crate::{Filter, FilterKind, Handle, Plan, Step, merge_keys};
 
 /// One way in which an interface is not as wanted.
@@ -69,17 +70,6 @@ struct Comparison<'a> {
     seen_filters: Vec<bool>,
 }
 
-/// Options that the kernel takes and never shows again.
-const UNREPORTED: &[(&str, &str)] = &[
-    ("red", "avpkt"),
-    ("red", "burst"),
-    ("red", "bandwidth"),
-    ("sfq", "redflowlimit"),
-    ("sfq", "avpkt"),
-    ("sfq", "burst"),
-    ("htb", "mtu"),
-];
-
 impl Comparison<'_> {
     fn step(&mut self, step: &Step) {
         let object = step.to_string();
@@ -94,7 +84,7 @@ impl Comparison<'_> {
                     return self.field(&object, "kind", qdisc.kind(), &here.kind);
                 }
                 let fields = here.options.as_ref().map(|options| options.fields());
-                self.fields(&object, qdisc.kind(), with_tbf_limit(qdisc.fields()), fields);
+                self.fields(&object, qdisc.table(), qdisc.expected(), fields);
             }
             Step::Ingress { clsact } => {
                 let kind = if *clsact { "clsact" } else { "ingress" };
@@ -117,7 +107,7 @@ impl Comparison<'_> {
                     self.field(&object, "parent", &parent.to_string(), &here.parent.to_string());
                 }
                 let fields = here.options.as_ref().map(|options| options.fields());
-                self.fields(&object, kind.name(), kind.fields(), fields);
+                self.fields(&object, kind.table(), kind.fields(), fields);
             }
             Step::Filter { parent, filter } => self.filter(&object, *parent, filter),
         }
@@ -142,19 +132,19 @@ impl Comparison<'_> {
             desired.remove(key);
             observed.as_mut().map(|map| map.remove(key));
         }
-        self.fields(object, filter.kind.name(), desired, observed);
+        self.fields(object, &[], desired, observed);
     }
 
     fn fields(
         &mut self,
         object: &str,
-        kind: &str,
+        table: &[Field],
         desired: Map<String, Value>,
         observed: Option<Map<String, Value>>,
     ) {
         let observed = observed.unwrap_or_default();
         for (key, wanted) in desired {
-            if UNREPORTED.contains(&(kind, key.as_str())) {
+            if table.iter().any(|field| field.name == key && !field.reported) {
                 continue;
             }
             let here = observed.get(&key).unwrap_or(&Value::Null);
@@ -221,25 +211,6 @@ fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
-}
-
-/// tbf's latency is only another way to say its limit: what waits that long, and the bucket.
-fn with_tbf_limit(mut fields: Map<String, Value>) -> Map<String, Value> {
-    let read = |fields: &Map<String, Value>, key: &str| {
-        fields.get(key).and_then(Value::as_str).map(str::to_owned)
-    };
-    let latency = read(&fields, "latency").and_then(|text| text.parse::<Span>().ok());
-    let rate = read(&fields, "rate").and_then(|text| text.parse::<quell_units::Rate>().ok());
-    if let (Some(latency), Some(rate)) = (latency, rate) {
-        let burst = fields.get("burst").and_then(bytes).unwrap_or(0);
-        let waiting = (rate.bytes_per_second() as f64 * latency.as_secs_f64()) as u64;
-        fields.remove("latency");
-        // With a peak rate the lower of two limits holds; only the rate's is computed here.
-        if !fields.contains_key("peakrate") {
-            fields.insert("limit".into(), Value::from((waiting + burst).to_string()));
-        }
-    }
-    fields
 }
 
 /// A filter's fields in one form: u32 matches as the comparisons they come to.

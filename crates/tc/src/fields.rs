@@ -50,9 +50,14 @@ pub(crate) fn table(what: &str, value: Value) -> Result<Map<String, Value>, Stri
 /// A value's fields without those that were not given.
 pub(crate) fn of<T: Serialize>(options: &T) -> Map<String, Value> {
     match serde_json::to_value(options) {
-        Ok(Value::Object(map)) => map.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        Ok(Value::Object(map)) => map.into_iter().filter(|(_, value)| given(value)).collect(),
         _ => Map::new(),
     }
+}
+
+/// An option that was not given is null, or an empty list.
+fn given(value: &Value) -> bool {
+    !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
 }
 
 /// An unknown kind, with all that there are and the nearest.

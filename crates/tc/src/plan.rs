@@ -289,7 +289,7 @@ impl Targets<'_> {
     }
 
     fn check(&self, class: Handle, filter: impl Fn() -> String) -> Result<(), TreeError> {
-        let known = match validate::implicit_classes(self.qdisc) {
+        let known = match self.qdisc.implicit_classes() {
             // CAKE takes the major for the host and the minor for the flow.
             Some(_) if matches!(self.qdisc, Qdisc::Cake(_)) => true,
             Some(minors) => class.major == self.handle.major && minors.contains(&class.minor),

@@ -1,9 +1,8 @@
 //! A plan as `tc` commands, for a person to read. Quell never runs them; goldens prove that they mean the same.
 
 mod filters;
-mod qdiscs;
 
-use quell_units::{Bytes, Span};
+use quell_units::Bytes;
 
 use crate::{Handle, Plan, Step};
 
@@ -22,7 +21,7 @@ fn command(step: &Step, device: &str) -> String {
             let mut words =
                 Words(format!("tc qdisc replace dev {device} {parent} handle {handle}"));
             words.put(qdisc.kind());
-            qdiscs::options(&mut words, qdisc);
+            qdisc.words(|word| words.put(word));
             words.0
         }
         Step::Ingress { clsact: true } => format!("tc qdisc replace dev {device} clsact"),
@@ -31,7 +30,7 @@ fn command(step: &Step, device: &str) -> String {
             let mut words =
                 Words(format!("tc class replace dev {device} parent {parent} classid {id}"));
             words.put(kind.name());
-            qdiscs::class_options(&mut words, kind);
+            kind.words(|word| words.put(word));
             words.0
         }
         Step::Filter { parent, filter } => {
@@ -69,10 +68,6 @@ impl Words {
         self.opt(name, value.map(Bytes::get));
     }
 
-    fn span(&mut self, name: &str, value: Option<Span>) {
-        self.opt(name, value.map(time));
-    }
-
     /// A word for on and one for off.
     fn flag(&mut self, on: &str, off: &str, value: Option<bool>) {
         match value {
@@ -81,15 +76,6 @@ impl Words {
             _ => {}
         }
     }
-}
-
-/// In the largest unit that tc has for it and that keeps it whole.
-fn time(span: Span) -> String {
-    let nanos = span.nanos();
-    [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")]
-        .into_iter()
-        .find(|(size, _)| nanos > 0 && nanos.is_multiple_of(*size))
-        .map_or_else(|| format!("{nanos}ns"), |(size, unit)| format!("{}{unit}", nanos / size))
 }
 
 /// A word that a shell takes as it is.

@@ -1,11 +1,7 @@
 //! The rules that a tree must keep, most of them learnt from what the kernel does when they are broken.
 
-use std::ops::RangeInclusive;
-
-use quell_units::Rate;
-
 use crate::filter::FilterKind;
-use crate::qdisc::{Ets, Netem, Sfq, Tbf};
+use crate::qdisc::need;
 use crate::{
     Class, ClassKind, Filter, Flow, FlowMode, Flower, Handle, Protocol, Qdisc, merge_keys,
 };
@@ -95,144 +91,8 @@ pub enum TreeError {
     NoHandleLeft,
 }
 
-/// Minors that exist without being written: bands, and the flow queues inside classless queues.
-pub(crate) fn implicit_classes(qdisc: &Qdisc) -> Option<RangeInclusive<u16>> {
-    let up_to = |count: u32| 1..=u16::try_from(count).unwrap_or(u16::MAX);
-    Some(match qdisc {
-        Qdisc::Prio(prio) => up_to(prio.band_count().into()),
-        Qdisc::Ets(ets) => up_to(ets.band_count().into()),
-        Qdisc::FqCodel(fq_codel) => up_to(fq_codel.flows.unwrap_or(1024)),
-        Qdisc::FqPie(fq_pie) => up_to(fq_pie.flows.unwrap_or(1024)),
-        Qdisc::Sfq(sfq) => up_to(sfq.divisor.unwrap_or(1024)),
-        Qdisc::Tbf(_) | Qdisc::Netem(_) | Qdisc::Red(_) => 1..=1,
-        Qdisc::Cake(_) => 1..=u16::MAX,
-        _ => return None,
-    })
-}
-
 pub(crate) fn qdisc(queue: Handle, qdisc: &Qdisc) -> Result<(), TreeError> {
-    let checked = match qdisc {
-        Qdisc::Tbf(tbf) => check_tbf(tbf),
-        Qdisc::Netem(netem) => check_netem(netem),
-        Qdisc::Sfq(sfq) => check_sfq(sfq),
-        Qdisc::Ets(ets) => check_ets(ets),
-        Qdisc::Red(red) => {
-            need(red.limit.is_some(), "red needs `limit`, the queue's length in bytes")
-                .and_then(|()| {
-                    need(
-                        red.avpkt.is_some_and(|avpkt| avpkt.get() > 0),
-                        "red needs `avpkt`, usually \"1000\"",
-                    )
-                })
-                .and_then(|()| {
-                    need(
-                        red.nodrop != Some(true) || red.ecn == Some(true),
-                        "`nodrop` needs ecn = true",
-                    )
-                })
-        }
-        Qdisc::Prio(prio) => need((2..=16).contains(&prio.band_count()), "prio has 2 to 16 bands")
-            .and_then(|()| priomap(&prio.priomap, prio.band_count())),
-        Qdisc::FqCodel(fq_codel) => flows(fq_codel.flows),
-        Qdisc::FqPie(fq_pie) => flows(fq_pie.flows),
-        Qdisc::Fq(fq) => need(
-            fq.buckets.is_none_or(|n| n.is_power_of_two() && n <= 1 << 18),
-            "`buckets` must be a power of two up to 262144",
-        ),
-        Qdisc::Cake(cake) => need(
-            cake.overhead.is_none_or(|n| (-64..=256).contains(&n)),
-            "`overhead` must be from -64 to 256",
-        )
-        .and_then(|()| need(cake.mpu.is_none_or(|n| n <= 256), "`mpu` must be at most 256"))
-        .and_then(|()| nonzero(cake.bandwidth, "bandwidth")),
-        Qdisc::Htb(htb) => need(htb.r2q != Some(0), "`r2q` must be at least 1"),
-        _ => Ok(()),
-    };
-    checked.map_err(|problem| TreeError::Queue { queue, problem })
-}
-
-fn need(holds: bool, otherwise: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
-}
-
-fn nonzero(rate: Option<Rate>, what: &str) -> Result<(), String> {
-    // Below 8 bit/s the kernel, which counts bytes, sees zero.
-    need(rate.is_none_or(|rate| rate.bytes_per_second() > 0), &format!("`{what}` is zero"))
-}
-
-fn flows(flows: Option<u32>) -> Result<(), String> {
-    need(flows.is_none_or(|n| (1..=65536).contains(&n)), "`flows` must be from 1 to 65536")
-}
-
-fn priomap(map: &[u8], bands: u8) -> Result<(), String> {
-    need(
-        map.is_empty() || map.len() == 16,
-        "`priomap` must name a band for each of 16 priorities",
-    )?;
-    need(
-        map.iter().all(|band| *band < bands),
-        &format!(
-            "`priomap` names a band beyond the last, {}: bands count from 0",
-            bands.saturating_sub(1)
-        ),
-    )
-}
-
-fn check_tbf(tbf: &Tbf) -> Result<(), String> {
-    need(tbf.rate.is_some(), "tbf needs `rate`")?;
-    nonzero(tbf.rate, "rate")?;
-    nonzero(tbf.peakrate, "peakrate")?;
-    need(tbf.burst.is_some_and(|burst| burst.get() > 0), "tbf needs `burst`, at least one packet")?;
-    need(tbf.limit.is_some() != tbf.latency.is_some(), "tbf needs one of `limit` and `latency`")?;
-    need(tbf.peakrate.is_none() || tbf.mtu.is_some(), "`peakrate` needs `mtu`, at least one packet")
-}
-
-fn check_netem(netem: &Netem) -> Result<(), String> {
-    need(
-        netem.gemodel.is_none() || (netem.loss.is_none() && netem.loss_correlation.is_none()),
-        "`loss` and `gemodel` are two ways to lose packets: give one",
-    )?;
-    need(netem.jitter.is_none() || netem.delay.is_some(), "`jitter` needs `delay`")?;
-    need(netem.reorder.is_none() || netem.delay.is_some(), "`reorder` needs `delay`")?;
-    need(netem.gap.is_none() || netem.reorder.is_some(), "`gap` needs `reorder`")?;
-    for (name, whole, part) in [
-        ("delay_correlation", netem.jitter.is_some(), netem.delay_correlation.is_some()),
-        ("loss_correlation", netem.loss.is_some(), netem.loss_correlation.is_some()),
-        ("duplicate_correlation", netem.duplicate.is_some(), netem.duplicate_correlation.is_some()),
-        ("corrupt_correlation", netem.corrupt.is_some(), netem.corrupt_correlation.is_some()),
-        ("reorder_correlation", netem.reorder.is_some(), netem.reorder_correlation.is_some()),
-    ] {
-        need(whole || !part, &format!("`{name}` has nothing to correlate"))?;
-    }
-    let framing = netem.packet_overhead.is_some()
-        || netem.cell_size.is_some()
-        || netem.cell_overhead.is_some();
-    need(netem.rate.is_some() || !framing, "overhead and cells need `rate`")?;
-    nonzero(netem.rate, "rate")
-}
-
-fn check_sfq(sfq: &Sfq) -> Result<(), String> {
-    let seconds = sfq.perturb.is_none_or(|span| span.nanos() % 1_000_000_000 == 0);
-    need(seconds, "`perturb` is in whole seconds")?;
-    let fits = sfq.divisor.is_none_or(|n| n.is_power_of_two() && n <= 65536);
-    need(fits, "`divisor` must be a power of two up to 65536")?;
-    let red = sfq.min.is_some()
-        || sfq.max.is_some()
-        || sfq.avpkt.is_some()
-        || sfq.burst.is_some()
-        || sfq.probability.is_some()
-        || sfq.ecn.is_some()
-        || sfq.harddrop.is_some();
-    need(sfq.redflowlimit.is_some() || !red, "RED in sfq needs `redflowlimit`")
-}
-
-fn check_ets(ets: &Ets) -> Result<(), String> {
-    let bands = ets.band_count();
-    need((1..=16).contains(&bands), "ets has 1 to 16 bands: give `bands`, `strict` or `quanta`")?;
-    let named = usize::from(ets.strict.unwrap_or(0)) + ets.quanta.len();
-    need(named <= usize::from(bands), "`strict` and `quanta` name more bands than there are")?;
-    need(ets.quanta.iter().all(|quantum| quantum.get() > 0), "a quantum of zero")?;
-    priomap(&ets.priomap, bands)
+    qdisc.check().map_err(|problem| TreeError::Queue { queue, problem })
 }
 
 pub(crate) fn class(id: Handle, parent: &Qdisc, class: &Class) -> Result<(), TreeError> {
@@ -257,29 +117,12 @@ fn check_class(id: Handle, parent: &Qdisc, class: &Class) -> Result<(), String> 
         wanted.nests() || class.filters.is_empty(),
         "only classes of htb and hfsc have filters: put them on the queue",
     )?;
-    match &class.kind {
-        ClassKind::Htb(htb) => {
-            need(htb.rate.is_some(), "an htb class needs `rate`")?;
-            nonzero(htb.rate, "rate")?;
-            nonzero(htb.ceil, "ceil")?;
-            need(htb.ceil.is_none_or(|ceil| Some(ceil) >= htb.rate), "`ceil` is below `rate`")?;
-            need(htb.prio.is_none_or(|prio| prio <= 7), "`prio` is from 0 to 7")
-        }
-        ClassKind::Hfsc(hfsc) => {
-            need(hfsc.rt.is_some() || hfsc.ls.is_some(), "an hfsc class needs `rt` or `ls`")?;
-            need(hfsc.ul.is_none() || hfsc.ls.is_some(), "`ul` needs `ls`")
-        }
-        ClassKind::Drr(drr) => {
-            need(drr.quantum.is_none_or(|quantum| quantum.get() > 0), "`quantum` is zero")
-        }
-        ClassKind::Band => {
-            let bands = implicit_classes(parent).unwrap_or(1..=1);
-            need(
-                bands.contains(&id.minor),
-                &format!("there are bands {} to {} only", bands.start(), bands.end()),
-            )
-        }
+    if let ClassKind::Band = class.kind {
+        let bands = parent.implicit_classes().unwrap_or(1..=1);
+        let one = format!("there are bands {} to {} only", bands.start(), bands.end());
+        need(bands.contains(&id.minor), &one)?;
     }
+    class.kind.check()
 }
 
 /// HTB's and HFSC's default must be a leaf that is there.
@@ -312,14 +155,6 @@ pub(crate) fn catch_all(qdisc: &Qdisc, queue: Handle, filters: &[Filter]) -> Res
         return Ok(());
     }
     Err(TreeError::NoCatchAll { kind: qdisc.kind(), queue })
-}
-
-impl Ets {
-    /// Bands after defaults.
-    pub fn band_count(&self) -> u8 {
-        let named = usize::from(self.strict.unwrap_or(0)) + self.quanta.len();
-        self.bands.unwrap_or(u8::try_from(named).unwrap_or(u8::MAX))
-    }
 }
 
 impl Filter {

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use quell_tc::rates::{bytes_in, read_rate};
 use quell_tc::{
     Action, Bpf, BpfProgram, Exceed, Filter, FilterKind, Flow, FlowKey, FlowMode, Flower, Fw,
     Handle, IpProto, MacAddress, Masked, Match, Matchall, Police, Prefix, Protocol, Skbedit, U32,
@@ -10,7 +11,6 @@ use quell_units::{Bytes, Rate, Span};
 
 use super::Names;
 use super::encode_filter::{ACT_OK, ACT_SHOT, ACT_UNSPEC};
-use super::rates::{bytes_in, read_rate};
 use crate::core::{Attr, AttrReader, DecodeError};
 
 /// A filter's common part, from the message's header.

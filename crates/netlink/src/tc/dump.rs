@@ -5,7 +5,7 @@ use quell_tc::{Handle, Protocol};
 
 use super::message::{GET_CLASS, GET_FILTER, GET_QDISC, header};
 use super::names::{self, Names};
-use super::{decode_filter, decode_qdisc, decode_stats};
+use super::{decode_filter, decode_stats, options};
 use crate::core::{DecodeError, Message, NetlinkError, Reply, Socket};
 
 const TCA_KIND: u16 = 1;
@@ -52,7 +52,7 @@ pub fn dump_qdiscs(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedQdis
             handle: head.handle,
             parent: head.parent,
             kind: kind.to_owned(),
-            options: decode_qdisc::qdisc(kind, head.handle, attrs.find(TCA_OPTIONS)?)?,
+            options: options::qdisc(kind, head.handle, attrs.find(TCA_OPTIONS)?)?,
             stats,
             extra,
         });
@@ -76,7 +76,7 @@ pub fn dump_classes(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedCla
             parent: head.parent,
             leaf: (head.info != 0).then(|| Handle::from_u32(head.info)),
             kind: kind.to_owned(),
-            options: decode_qdisc::class(kind, attrs.find(TCA_OPTIONS)?)?,
+            options: options::class(kind, attrs.find(TCA_OPTIONS)?)?,
             stats,
             extra,
         });
@@ -181,8 +181,8 @@ pub(crate) fn decode_as_everything(attrs: &[u8]) {
         let Ok(attr) = attr else { return };
         let options = Some(attr);
         for kind in quell_tc::Qdisc::KINDS {
-            let _ = decode_qdisc::qdisc(kind, Handle::qdisc(1), options);
-            let _ = decode_qdisc::class(kind, options);
+            let _ = super::options::qdisc(kind, Handle::qdisc(1), options);
+            let _ = super::options::class(kind, options);
             let _ = decode_stats::of_qdisc(kind, &attrs);
             let _ = decode_stats::of_class(kind, &attrs);
         }

@@ -1,5 +1,6 @@
 //! Filters and actions as attributes.
 
+use quell_tc::rates::{RateSpec, transmit_ticks};
 use quell_tc::{
     Action, Bpf, BpfProgram, Exceed, Filter, FilterKind, Flow, FlowMode, Flower, Handle, Police,
     Prefix, Protocol, U32, merge_keys,
@@ -7,7 +8,6 @@ use quell_tc::{
 use quell_units::Bytes;
 
 use super::Names;
-use super::rates::{RateSpec, transmit_ticks};
 use crate::core::AttrWriter;
 
 const TCA_OPTIONS: u16 = 2;

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use quell_tc::{Bpf, BpfProgram, Filter, FilterKind, Handle, Plan, Step};
 
-use super::{Names, encode_filter, encode_qdisc};
+use super::{Names, encode_filter, options};
 use crate::core::{Message, NetlinkError, flags};
 
 /// `RTM_*` of `include/uapi/linux/rtnetlink.h`.
@@ -75,7 +75,7 @@ pub(super) fn prepare(
             let head = header(ifindex, handle.to_u32(), parent.to_u32(), 0);
             let mut message = Message::with_header(&tried, NEW_QDISC, replace, &head);
             message.attrs().str(TCA_KIND, qdisc.kind());
-            encode_qdisc::qdisc(message.attrs(), qdisc).map_err(wrong)?;
+            options::write(message.attrs(), qdisc.encode().map_err(wrong)?);
             message
         }
         Step::Ingress { clsact } => {
@@ -90,7 +90,7 @@ pub(super) fn prepare(
             let mut message =
                 Message::with_header(&tried, NEW_CLASS, replace & flags::CREATE, &head);
             message.attrs().str(TCA_KIND, kind.name());
-            encode_qdisc::class(message.attrs(), kind);
+            options::write(message.attrs(), kind.encode().map_err(wrong)?);
             message
         }
         Step::Filter { parent, filter } => {

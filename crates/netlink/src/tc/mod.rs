@@ -9,16 +9,13 @@
 //! ```
 
 mod decode_filter;
-mod decode_qdisc;
 mod decode_stats;
 mod dump;
 mod encode_filter;
-mod encode_qdisc;
 mod message;
 mod names;
+mod options;
 mod pinned;
-mod rates;
-mod red;
 
 use nix::errno::Errno;
 use quell_tc::{Difference, Handle, Qdisc, Step, Tree, TreeError};
@@ -190,13 +187,7 @@ fn changeable(mut step: Step) -> Option<Step> {
     let Step::Qdisc { qdisc, .. } = &mut step else {
         return matches!(step, Step::Class { .. }).then_some(step);
     };
-    match qdisc {
-        Qdisc::Htb(_) | Qdisc::Sfq(_) => return None,
-        // The number of queues is fixed when they are made, and the kernel refuses to hear it again.
-        Qdisc::FqCodel(fq_codel) => fq_codel.flows = None,
-        Qdisc::FqPie(fq_pie) => fq_pie.flows = None,
-        _ => {}
-    }
+    *qdisc = qdisc.changeable()?;
     (!qdisc.fields().is_empty()).then_some(step)
 }
 

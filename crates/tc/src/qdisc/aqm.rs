@@ -1,124 +1,146 @@
 //! Active queue management: queues that drop or mark before they are full.
 
-use quell_units::{Bytes, Rate, Ratio, Span};
-use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
-/// Flow queues, each under CoDel (RFC 8290).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct FqCodel {
-    /// Packets in all queues together; the kernel's default is 10240.
-    pub limit: Option<u32>,
-    /// Hash buckets, 1 to 65536; default 1024. Can't be changed in place.
-    pub flows: Option<u32>,
-    /// Acceptable standing delay; default 5 ms.
-    pub target: Option<Span>,
-    /// Window in which the minimum is taken, about the worst round-trip time; default 100 ms.
-    pub interval: Option<Span>,
-    /// Bytes that a flow may send in its turn; default the device's MTU with its header.
-    pub quantum: Option<Bytes>,
-    /// Mark ECN-capable packets instead of dropping them; default on.
-    pub ecn: Option<bool>,
-    /// Mark every ECN-capable packet that waited longer than this.
-    pub ce_threshold: Option<Span>,
-    /// Memory for all packets together; default 32 MB.
-    pub memory_limit: Option<Bytes>,
-    /// Packets dropped at once when the limits are passed; default 64.
-    pub drop_batch: Option<u32>,
+use quell_units::{Bytes, Span};
+
+use super::{Kind, need, up_to};
+use crate::table::{Encoded, Table, options};
+
+options! {
+    /// Flow queues, each under CoDel (RFC 8290).
+    FqCodel "fq_codel" sent [2, 5, 6, 3, 1, 4, 7, 9, 8] {
+        /// Packets in all queues together; the kernel's default is 10240.
+        limit: Option<u32> = Name("limit"), Attr(2), Count;
+        /// Hash buckets, 1 to 65536; default 1024. Can't be changed in place.
+        flows: Option<u32> = Name("flows"), Attr(5), Count;
+        /// Bytes that a flow may send in its turn; default the device's MTU with its header.
+        quantum: Option<Bytes> = Name("quantum"), Attr(6), Count;
+        /// Acceptable standing delay; default 5 ms.
+        target: Option<Span> = Name("target"), Attr(1), Micros;
+        /// Window in which the minimum is taken, about the worst round-trip time; default 100 ms.
+        interval: Option<Span> = Name("interval"), Attr(3), Micros;
+        /// Mark every ECN-capable packet that waited longer than this.
+        ce_threshold: Option<Span> = Name("ce_threshold"), Attr(7), Micros;
+        /// Memory for all packets together; default 32 MB.
+        memory_limit: Option<Bytes> = Name("memory_limit"), Attr(9), Count;
+        /// Packets dropped at once when the limits are passed; default 64.
+        drop_batch: Option<u32> = Name("drop_batch"), Attr(8), Count;
+        /// Mark ECN-capable packets instead of dropping them; default on.
+        ecn: Option<bool> = Flag("ecn", "noecn"), Attr(4), Count;
+    }
 }
 
-/// Controlled delay on one queue (RFC 8289).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Codel {
-    /// Packets; default 1000.
-    pub limit: Option<u32>,
-    /// Acceptable standing delay; default 5 ms.
-    pub target: Option<Span>,
-    /// Window in which the minimum is taken; default 100 ms.
-    pub interval: Option<Span>,
-    /// Mark instead of dropping; default off.
-    pub ecn: Option<bool>,
-    /// Mark every ECN-capable packet that waited longer than this.
-    pub ce_threshold: Option<Span>,
+impl Kind for FqCodel {
+    const DROPS_UNMATCHED: bool = true;
+
+    fn check(&self) -> Result<(), String> {
+        check_flows(self.flows)
+    }
+
+    fn classes(&self) -> Option<RangeInclusive<u16>> {
+        Some(up_to(self.flows.unwrap_or(1024)))
+    }
+
+    // The number of queues is fixed when they are made, and the kernel refuses to hear it again.
+    fn changeable(&self) -> Option<Self> {
+        Some(FqCodel { flows: None, ..self.clone() })
+    }
 }
 
-/// Proportional integral controller, enhanced (RFC 8033).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Pie {
-    /// Packets; default 1000.
-    pub limit: Option<u32>,
-    /// Wanted delay; default 15 ms.
-    pub target: Option<Span>,
-    /// Time between updates of the drop probability; default 15 ms. The kernel rounds it to its jiffies.
-    pub tupdate: Option<Span>,
-    /// Weight of the delay's distance from the target, 0 to 32; default 2.
-    pub alpha: Option<u32>,
-    /// Weight of the delay's trend, 0 to 32; default 20.
-    pub beta: Option<u32>,
-    /// Mark instead of dropping while the probability is low; default off.
-    pub ecn: Option<bool>,
-    /// Scale the probability by the packet's size; default off.
-    pub bytemode: Option<bool>,
-    /// Estimate the delay from the departure rate instead of timestamps; default off.
-    pub dq_rate_estimator: Option<bool>,
+options! {
+    /// Controlled delay on one queue (RFC 8289).
+    Codel "codel" sent [2, 3, 1, 4, 5] {
+        /// Packets; default 1000.
+        limit: Option<u32> = Name("limit"), Attr(2), Count;
+        /// Acceptable standing delay; default 5 ms.
+        target: Option<Span> = Name("target"), Attr(1), Micros;
+        /// Window in which the minimum is taken; default 100 ms.
+        interval: Option<Span> = Name("interval"), Attr(3), Micros;
+        /// Mark every ECN-capable packet that waited longer than this.
+        ce_threshold: Option<Span> = Name("ce_threshold"), Attr(5), Micros;
+        /// Mark instead of dropping; default off.
+        ecn: Option<bool> = Flag("ecn", "noecn"), Attr(4), Count;
+    }
 }
 
-/// Flow queues, each under PIE.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct FqPie {
-    /// Packets in all queues together; default 10240.
-    pub limit: Option<u32>,
-    /// Hash buckets, 1 to 65536; default 1024.
-    pub flows: Option<u32>,
-    /// Wanted delay; default 15 ms.
-    pub target: Option<Span>,
-    /// Time between updates of the drop probability; default 15 ms. The kernel rounds it to its jiffies.
-    pub tupdate: Option<Span>,
-    /// Weight of the delay's distance from the target, 0 to 32; default 2.
-    pub alpha: Option<u32>,
-    /// Weight of the delay's trend, 0 to 32; default 20.
-    pub beta: Option<u32>,
-    /// Bytes that a flow may send in its turn; default the device's MTU with its header.
-    pub quantum: Option<Bytes>,
-    /// Memory for all packets together; default 32 MB.
-    pub memory_limit: Option<Bytes>,
-    /// Drop probability in percent up to which packets are marked instead; default 10.
-    pub ecn_prob: Option<u32>,
-    /// Mark instead of dropping while the probability is low; default off.
-    pub ecn: Option<bool>,
-    /// Scale the probability by the packet's size; default off.
-    pub bytemode: Option<bool>,
-    /// Estimate the delay from the departure rate instead of timestamps; default off.
-    pub dq_rate_estimator: Option<bool>,
+impl Kind for Codel {}
+
+options! {
+    /// Proportional integral controller, enhanced (RFC 8033).
+    Pie "pie" sent [2, 3, 1, 4, 5, 6, 7, 8] {
+        /// Packets; default 1000.
+        limit: Option<u32> = Name("limit"), Attr(2), Count;
+        /// Wanted delay; default 15 ms.
+        target: Option<Span> = Name("target"), Attr(1), Micros;
+        /// Time between updates of the drop probability; default 15 ms. The kernel rounds it to its jiffies.
+        tupdate: Option<Span> = Name("tupdate"), Attr(3), Micros;
+        /// Weight of the delay's distance from the target, 0 to 32; default 2.
+        alpha: Option<u32> = Name("alpha"), Attr(4), Count;
+        /// Weight of the delay's trend, 0 to 32; default 20.
+        beta: Option<u32> = Name("beta"), Attr(5), Count;
+        /// Mark instead of dropping while the probability is low; default off.
+        ecn: Option<bool> = Flag("ecn", "noecn"), Attr(6), Count;
+        /// Scale the probability by the packet's size; default off.
+        bytemode: Option<bool> = Flag("bytemode", "nobytemode"), Attr(7), Count;
+        /// Estimate the delay from the departure rate instead of timestamps; default off.
+        dq_rate_estimator: Option<bool> = Flag("dq_rate_estimator", "no_dq_rate_estimator"), Attr(8), Count;
+    }
 }
 
-/// Random early detection. `limit` and `avpkt` must be given; the rest follows from them as in `tc`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Red {
-    /// The real length of the queue.
-    pub limit: Option<Bytes>,
-    /// Average length at which dropping begins; default a third of `max`.
-    pub min: Option<Bytes>,
-    /// Average length at which the probability is reached; default a quarter of `limit`.
-    pub max: Option<Bytes>,
-    /// Size of an average packet, for the ageing of the average; 1000 is usual.
-    pub avpkt: Option<Bytes>,
-    /// Packets that may come at once; default (2·min + max) / (3·avpkt).
-    pub burst: Option<u32>,
-    /// Probability at `max`; default 2 %.
-    pub probability: Option<Ratio>,
-    /// The link's rate, for ageing the average while idle; default 10 Mbit/s.
-    pub bandwidth: Option<Rate>,
-    /// Mark instead of dropping; default off.
-    pub ecn: Option<bool>,
-    /// Drop even ECN-capable packets above `max`; default off.
-    pub harddrop: Option<bool>,
-    /// Adapt the probability to keep the average in the middle; default off.
-    pub adaptive: Option<bool>,
-    /// Queue packets that are not ECN-capable instead of dropping them early; needs `ecn`. Default off.
-    pub nodrop: Option<bool>,
+impl Kind for Pie {}
+
+options! {
+    /// Flow queues, each under PIE.
+    FqPie "fq_pie" {
+        /// Packets in all queues together; default 10240.
+        limit: Option<u32> = Name("limit"), Attr(1), Count;
+        /// Hash buckets, 1 to 65536; default 1024.
+        flows: Option<u32> = Name("flows"), Attr(2), Count;
+        /// Wanted delay; default 15 ms.
+        target: Option<Span> = Name("target"), Attr(3), Micros;
+        /// Time between updates of the drop probability; default 15 ms. The kernel rounds it to its jiffies.
+        tupdate: Option<Span> = Name("tupdate"), Attr(4), Micros;
+        /// Weight of the delay's distance from the target, 0 to 32; default 2.
+        alpha: Option<u32> = Name("alpha"), Attr(5), Count;
+        /// Weight of the delay's trend, 0 to 32; default 20.
+        beta: Option<u32> = Name("beta"), Attr(6), Count;
+        /// Bytes that a flow may send in its turn; default the device's MTU with its header.
+        quantum: Option<Bytes> = Name("quantum"), Attr(7), Count;
+        /// Memory for all packets together; default 32 MB.
+        memory_limit: Option<Bytes> = Name("memory_limit"), Attr(8), Count;
+        /// Drop probability in percent up to which packets are marked instead; default 10.
+        ecn_prob: Option<u32> = Name("ecn_prob"), Attr(9), Count;
+        /// Mark instead of dropping while the probability is low; default off.
+        ecn: Option<bool> = Flag("ecn", "noecn"), Attr(10), Count;
+        /// Scale the probability by the packet's size; default off.
+        bytemode: Option<bool> = Flag("bytemode", "nobytemode"), Attr(11), Count;
+        /// Estimate the delay from the departure rate instead of timestamps; default off.
+        dq_rate_estimator: Option<bool> = Flag("dq_rate_estimator", "no_dq_rate_estimator"), Attr(12), Count;
+    }
+}
+
+impl Kind for FqPie {
+    const DROPS_UNMATCHED: bool = true;
+
+    fn check(&self) -> Result<(), String> {
+        check_flows(self.flows)
+    }
+
+    fn classes(&self) -> Option<RangeInclusive<u16>> {
+        Some(up_to(self.flows.unwrap_or(1024)))
+    }
+
+    fn encode(&self) -> Result<Option<Encoded>, String> {
+        Ok(Some(Encoded { attrs: self.attrs(), marked: true, ..Encoded::default() }))
+    }
+
+    // As for fq_codel.
+    fn changeable(&self) -> Option<Self> {
+        Some(FqPie { flows: None, ..self.clone() })
+    }
+}
+
+fn check_flows(flows: Option<u32>) -> Result<(), String> {
+    need(flows.is_none_or(|n| (1..=65536).contains(&n)), "`flows` must be from 1 to 65536")
 }

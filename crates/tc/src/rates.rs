@@ -3,18 +3,18 @@
 //! A tick is 64 ns (`PSCHED_SHIFT` is 6, `include/net/pkt_sched.h`), which `/proc/net/psched` states as 1000 ns per
 //! 64 of its units: 15.625 ticks a microsecond.
 
-use quell_tc::qdisc::LinkLayer;
+use crate::qdisc::LinkLayer;
 
 /// Ticks in a microsecond.
 const TICKS_PER_US: f64 = 15.625;
 
 /// A time in ticks, cut to whole ones, at most what 32 bits hold.
-pub(super) fn ticks(nanos: u64) -> u32 {
+pub fn ticks(nanos: u64) -> u32 {
     u32::try_from(nanos / 64).unwrap_or(u32::MAX)
 }
 
 /// The ticks that so many bytes take at this rate (bytes per second).
-pub(super) fn transmit_ticks(bytes_per_second: u64, bytes: u64) -> u32 {
+pub fn transmit_ticks(bytes_per_second: u64, bytes: u64) -> u32 {
     if bytes_per_second == 0 {
         return u32::MAX;
     }
@@ -24,28 +24,33 @@ pub(super) fn transmit_ticks(bytes_per_second: u64, bytes: u64) -> u32 {
 }
 
 /// The bytes that pass in so many ticks at this rate: the inverse, rounded to the nearest.
-pub(super) fn bytes_in(bytes_per_second: u64, ticks: u32) -> u64 {
+pub fn bytes_in(bytes_per_second: u64, ticks: u32) -> u64 {
     (bytes_per_second as f64 * f64::from(ticks) / TICKS_PER_US / 1_000_000.0).round() as u64
 }
 
 /// `struct tc_ratespec` before it is bytes, with the table that goes with it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct RateSpec {
+pub struct RateSpec {
+    /// The rate itself.
     pub bytes_per_second: u64,
+    /// Bytes added to each packet.
     pub overhead: u16,
+    /// The least that a packet counts as.
     pub mpu: u16,
+    /// Framing of the link.
     pub link_layer: LinkLayer,
     /// The largest packet that the table must cover; 0 for 2047.
     pub mtu: u32,
 }
 
 impl RateSpec {
-    pub(super) fn plain(bytes_per_second: u64) -> Self {
+    /// A rate on Ethernet, with nothing added.
+    pub fn plain(bytes_per_second: u64) -> Self {
         RateSpec { bytes_per_second, overhead: 0, mpu: 0, link_layer: LinkLayer::Ethernet, mtu: 0 }
     }
 
     /// The rate if 32 bits don't hold it; it goes into an attribute of its own then.
-    pub(super) fn rate64(&self) -> Option<u64> {
+    pub fn rate64(&self) -> Option<u64> {
         (self.bytes_per_second >= 1 << 32).then_some(self.bytes_per_second)
     }
 
@@ -55,7 +60,7 @@ impl RateSpec {
     }
 
     /// The 12 bytes of `struct tc_ratespec`.
-    pub(super) fn to_bytes(self) -> [u8; 12] {
+    pub fn to_bytes(self) -> [u8; 12] {
         let layer = match self.link_layer {
             LinkLayer::Ethernet => 1,
             LinkLayer::Atm | LinkLayer::Adsl => 2,
@@ -72,7 +77,7 @@ impl RateSpec {
     }
 
     /// The 256 transmission times that kernels before 3.8 looked up; today's only check that they are there.
-    pub(super) fn table(&self) -> Vec<u8> {
+    pub fn table(&self) -> Vec<u8> {
         (0..256u64)
             .flat_map(|index| {
                 let size = ((index + 1) << self.cell_log()).max(self.mpu.into());
@@ -88,15 +93,19 @@ impl RateSpec {
 
 /// What `struct tc_ratespec` says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct ReadRate {
+pub struct ReadRate {
+    /// The rate itself.
     pub bytes_per_second: u64,
+    /// Bytes added to each packet.
     pub overhead: u16,
+    /// The least that a packet counts as.
     pub mpu: u16,
+    /// Framing of the link, if we know it.
     pub link_layer: Option<LinkLayer>,
 }
 
 /// Reads a `struct tc_ratespec`; `rate64` is the attribute for rates beyond 32 bits.
-pub(super) fn read_rate(bytes: &[u8; 12], rate64: Option<u64>) -> ReadRate {
+pub fn read_rate(bytes: &[u8; 12], rate64: Option<u64>) -> ReadRate {
     let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
     let rate = u32::from_ne_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
     ReadRate {
