@@ -82,14 +82,15 @@ fn shown(desk: &Desk) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn is_usable_but_partial(desk: &Desk) {
+/// What was measured is there, and shown under this word.
+fn is_usable_but(word: &str, desk: &Desk) {
     let shown = shown(desk);
     assert_eq!(shown["complete"], false);
     let ping = shown["results"].as_array().expect("rows").iter().find(|r| r["stream"] == "ping");
     let received = ping.expect("pings were kept")["received"].as_u64().expect("a count");
     assert!(received > 10, "{received}");
     let text = String::from_utf8_lossy(&desk.quell(&["show"]).stdout).into_owned();
-    assert!(text.contains("PARTIAL"), "{text}");
+    assert!(text.contains(word), "{text}");
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind() {
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(1), "stopped is not fine, and not a crash");
     assert_eq!(processes_of(&desk), [] as [i32; 0]);
-    is_usable_but_partial(&desk);
+    is_usable_but("STOPPED", &desk);
     assert!(desk.only_run().join("samples.parquet").exists(), "an orderly stop finishes the run");
 }
 
@@ -111,7 +112,7 @@ fn kill_9_of_the_program_ends_its_guests_and_keeps_what_was_measured() {
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     wait_until("every process is gone", || processes_of(&desk).is_empty());
-    is_usable_but_partial(&desk);
+    is_usable_but("PARTIAL", &desk);
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn kill_9_of_a_guest_is_told_and_the_others_go_on() {
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(3));
     wait_until("every process is gone", || processes_of(&desk).is_empty());
-    is_usable_but_partial(&desk);
+    is_usable_but("PARTIAL", &desk);
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn a_guest_that_does_not_end_is_ended_at_its_wall_limit() {
     assert!(said.contains("still ran after 2 s"), "{said}");
     // How far a guest gets within two seconds is the machine's: all that it wrote is kept, be it nothing.
     if journal_bytes(&desk) > 20_000 {
-        is_usable_but_partial(&desk);
+        is_usable_but("PARTIAL", &desk);
     }
     assert_eq!(shown(&desk)["complete"], false);
 }
