@@ -3,6 +3,7 @@
 //! ```text
 //!   tcp       bulk connections    client ──connects, says hello──► server; data either way
 //!   udp       datagrams one way   send ──► sink
+//!   lane      one stream at one end: its socket, what moves its data, what was counted; of flow and serve
 //!   bulk      data movers: as many bytes or datagrams as go, over sockets that stand already
 //!   command   any program
 //!   look      what this end's kernel says of a flow and its host
@@ -16,6 +17,7 @@
 pub mod bulk;
 pub mod command;
 mod flow;
+pub mod lane;
 pub mod look;
 pub mod sample;
 pub mod sink;
