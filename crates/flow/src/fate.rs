@@ -79,7 +79,7 @@ impl Fate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::Mark;
+    use crate::Mark;
     use crate::{Findings, Plan, Transport};
     use quell_units::Span;
     use quell_wire::iperf3::{Moment, Results};

@@ -1,7 +1,7 @@
 //! A test in the words of `iperf3 -J` (3.12): for scripts that read those.
 
+use crate::Mark;
 use crate::fate::Fate;
-use crate::lane::Mark;
 use crate::{Amount, Direction, Interval, LaneOutcome, Outcome, Transport};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;

@@ -4,7 +4,7 @@
 //!   Plan ──► run ──► Outcome ──► Findings ──► a headline, the working, JSON, iperf3's JSON
 //!             │
 //!             ├─ talk      the control connection: iperf3's protocol (quell_wire::iperf3)
-//!             ├─ lane      a stream and what moves it (quell_load::bulk)
+//!             ├─ lane      how a stream comes to stand; its data is moved by quell_load::lane
 //!             └─ latency   small packets before and beside the load (quell_probe)
 //!
 //!   Outcome  ◄── told      what the server told, as far as it can be
@@ -28,10 +28,10 @@ mod told;
 
 pub use error::FlowError;
 pub use findings::Findings;
-pub use lane::Mark;
 pub use outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
 pub use plan::{
     Amount, Direction, LARGEST_BLOCK, LARGEST_DATAGRAM, MOST_STREAMS, Plan, SMALLEST_DATAGRAM,
     Transport, UDP_RATE,
 };
+pub use quell_load::lane::Mark;
 pub use session::{Progress, run};

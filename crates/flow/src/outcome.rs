@@ -1,7 +1,7 @@
 //! What a test gave, as it was counted: nothing here is judged yet.
 
+use crate::Mark;
 use crate::Plan;
-use crate::lane::Mark;
 use crate::latency::Latency;
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Results, StreamResult};

@@ -7,13 +7,14 @@
 //!   time or bytes are over ── senders stop ── both ends trade results ── receivers stop
 //! ```
 
-use crate::lane::{Lane, Mark, Move};
+use crate::lane::{Move, OpenLane};
 use crate::latency::{self, Latency};
 use crate::outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
 use crate::talk::{AFTER, Talk};
 use crate::told::Known;
 use crate::{Amount, Direction, FlowError, Plan, Transport};
 use quell_load::bulk::{Ended, Limit};
+use quell_load::lane::Mark;
 use quell_load::look::{self, CpuTimes};
 use quell_model::EchoSample;
 use quell_stats::LogHistogram;
@@ -24,6 +25,7 @@ use quell_units::Span;
 use quell_wire::iperf3::{
     Host, HostCounters, Moment, Part, PartStream, Results, State, StreamResult,
 };
+use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
@@ -86,7 +88,7 @@ pub fn run(
         false => None,
     };
     let lanes = (0..plan.all_streams())
-        .map(|place| Lane::open(place, plan, &talk, stop))
+        .map(|place| OpenLane::open(place, plan, &talk, stop))
         .collect::<Result<Vec<_>, _>>()?;
     talk.expect(State::TestStart, "when the streams stood", stop)?;
     talk.expect(State::TestRunning, "when the streams stood", stop)?;
@@ -106,7 +108,7 @@ pub fn run(
         ..measured
     };
     for lane in &lanes {
-        lane.close();
+        lane.abort();
     }
     outcome.intervals.shrink_to_fit();
     Ok(outcome)
@@ -115,7 +117,7 @@ pub fn run(
 struct Test<'a> {
     plan: &'a Plan,
     talk: &'a Talk,
-    lanes: &'a [Lane],
+    lanes: &'a [OpenLane],
     block: u64,
     device: Option<String>,
     /// When the server was told what to measure.
@@ -169,7 +171,7 @@ impl Test<'_> {
                 let (plan, ended) = (self.plan, &ended);
                 let work = move || {
                     wake_exactly();
-                    lane.work(plan, &how);
+                    lane.carry(plan, &how);
                     ended.ring();
                 };
                 Builder::new()
@@ -212,7 +214,7 @@ impl Test<'_> {
             over.ring();
             // Senders that are stuck in the kernel, as those of zero copy, come free.
             if matches!(&result, Err(_) | Ok((_, _, Err(_)))) {
-                self.lanes.iter().for_each(Lane::close);
+                self.lanes.iter().for_each(|lane| lane.abort());
             }
             let waits = method.is_some() && matches!(&result, Ok((Over::Complete, _, Ok(_))));
             let needed = match waits {
@@ -298,7 +300,7 @@ impl Test<'_> {
         }
     }
 
-    fn limit(&self, lane: &Lane, end: Option<u64>) -> Limit {
+    fn limit(&self, lane: &OpenLane, end: Option<u64>) -> Limit {
         match (self.plan.amount, lane.sends) {
             (Amount::Time(_), true) => Limit { bytes: None, end_ns: end },
             // Receivers take what comes until all is over.
@@ -374,13 +376,13 @@ impl Test<'_> {
         }
         let since = *last_bytes.get_or_insert(now);
         let late = now.saturating_sub(since) > LAST_BYTES_NS;
-        let acked = self.lanes.iter().filter(|lane| lane.sends).all(Lane::all_acknowledged);
+        let acked = self.lanes.iter().filter(|lane| lane.sends).all(|lane| lane.all_acknowledged());
         let receives = self.plan.direction != Direction::Up;
         let came: u64 = self
             .lanes
             .iter()
             .filter(|lane| !lane.sends)
-            .map(|lane| lane.mark(watch.window_t(now)).moment.bytes)
+            .map(|lane| lane.counted(watch.window_t(now)).moment.bytes)
             .sum();
         match receives {
             // Only what is sent has an end that is not the receiver's.
@@ -502,7 +504,7 @@ pub(crate) fn part(lane: &LaneOutcome) -> PartStream {
 
 /// Looks at streams at round times.
 struct Watch<'a> {
-    lanes: &'a [Lane],
+    lanes: &'a [OpenLane],
     origin: u64,
     start: u64,
     look_ns: u64,
@@ -526,7 +528,7 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(lanes: &'a [Lane], origin: u64, start: u64, plan: &Plan) -> Self {
+    fn new(lanes: &'a [OpenLane], origin: u64, start: u64, plan: &Plan) -> Self {
         let planned = match plan.amount {
             Amount::Time(time) => time.nanos() + plan.omit.nanos(),
             Amount::Bytes(_) => 60_000_000_000,
@@ -574,7 +576,7 @@ impl<'a> Watch<'a> {
         }
         let t_ns = self.window_t(now);
         for (place, lane) in self.lanes.iter().enumerate() {
-            let mut mark = lane.mark(t_ns);
+            let mut mark = lane.counted(t_ns);
             // A connection that is gone has forgotten what it counted.
             if mark.moment.pmtu == 0 && self.now[place].moment.pmtu > 0 {
                 mark.moment = Moment { t_ns, bytes: mark.moment.bytes, ..self.now[place].moment };
@@ -596,12 +598,12 @@ impl<'a> Watch<'a> {
             self.counting = true;
             self.begun.clone_from(&self.now);
             self.begun_ns = now;
-            self.begun_gaps = self.lanes.iter().map(Lane::gaps).collect();
+            self.begun_gaps = self.lanes.iter().map(|lane| lane.gaps()).collect();
             self.cpu = CpuTimes::now();
             self.next_report = self.origin + self.report_ns;
         }
         if last {
-            self.gaps = self.lanes.iter().map(Lane::gaps).collect();
+            self.gaps = self.lanes.iter().map(|lane| lane.gaps()).collect();
         }
     }
 
@@ -656,8 +658,8 @@ impl<'a> Watch<'a> {
                 moments: self.moments[place].clone(),
                 gaps,
                 congestion: lane.congestion(),
-                mss: lane.mss(),
-                buffers: lane.buffers(),
+                mss: lane.info().map(|info| info.snd_mss),
+                buffers: look::buffers(lane.as_fd()),
             }
         });
         each.collect()

@@ -214,7 +214,7 @@ fn all(counted: &HostCounters) -> [u64; 9] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::Mark;
+    use crate::Mark;
     use crate::{Direction, Findings, Outcome};
     use quell_units::Span;
     use quell_wire::iperf3::Moment;

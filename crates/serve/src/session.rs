@@ -24,9 +24,10 @@ use crate::hub::{Hub, Opened, Pass};
 use crate::ledger::Full;
 use crate::rate::{BURST_NS, PIECE, Share};
 use elsewhere::Proven;
-use lane::{Cpu, How, Lane, Mark};
+use lane::{Cpu, ServedLane, Terms};
 use nix::poll::PollFd;
 use plan::{Plan, Unfit};
+use quell_load::lane::Mark;
 use quell_load::look::{self, CpuTimes};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
@@ -92,8 +93,8 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
         talk.await_end();
     }
     // Only now: the client reads its data connections until it has heard that all is over.
-    lanes.iter().for_each(Lane::abort);
-    let broke = lanes.iter().find_map(Lane::broke).filter(|_| result.is_err());
+    lanes.iter().for_each(|lane| lane.abort());
+    let broke = lanes.iter().find_map(ServedLane::broke).filter(|_| result.is_err());
     let why = result.err().map(|why| match broke {
         Some(error) => format!("{why}; {error}"),
         None => why.to_string(),
@@ -143,7 +144,7 @@ fn prepare(
     talk: &mut Talk<'_>,
     pass: &Pass<'_>,
     cookie: Cookie,
-) -> Result<(Plan, Rates, Vec<Lane>), Break> {
+) -> Result<(Plan, Rates, Vec<ServedLane>), Break> {
     let used = || Break::Protocol("another test has its cookie".into());
     talk.say(State::ParamExchange)?;
     let plan = Plan::of(&talk.parameters()?, &hub.limits)?;
@@ -184,8 +185,8 @@ fn prepare(
         .into_iter()
         .enumerate()
         .map(|(index, opened)| match opened {
-            Opened::Tcp(_, stream) => Lane::tcp(index, stream, &plan),
-            Opened::Udp(socket) => Lane::udp(index, socket, guest.peer.is_ipv6(), &plan),
+            Opened::Tcp(_, stream) => ServedLane::tcp(index, stream, &plan),
+            Opened::Udp(socket) => ServedLane::udp(index, socket, guest.peer.is_ipv6(), &plan),
         })
         .collect::<Result<Vec<_>, _>>()?;
     pass.run().map_err(busy)?;
@@ -312,7 +313,7 @@ struct Measured {
 }
 
 impl Measured {
-    fn new(plan: &Plan, local: Option<IpAddr>, lanes: &[Lane]) -> Self {
+    fn new(plan: &Plan, local: Option<IpAddr>, lanes: &[ServedLane]) -> Self {
         let device = local.filter(|_| plan.quell).and_then(look::device_with);
         let host = || (look::counters(device.as_deref()), CpuTimes::now());
         let now = monotonic_ns();
@@ -347,7 +348,7 @@ fn measure(
     talk: &mut Talk<'_>,
     plan: &Plan,
     rates: Rates,
-    lanes: &[Lane],
+    lanes: &[ServedLane],
     measured: &mut Measured,
 ) -> Result<(), Break> {
     talk.say(State::TestStart)?;
@@ -371,7 +372,7 @@ fn measure(
             let rate = rates.each;
             let work = move || {
                 let trains = room.is_some();
-                lane.work(plan, &How { rate, end_ns, stop, gate: share, trains }, cpu);
+                lane.carry(plan, &Terms { rate, end_ns, stop, gate: share, trains }, cpu);
             };
             let thread = std::thread::Builder::new().name("lane".into()).stack_size(256 * 1024);
             if let Err(error) = thread.spawn_scoped(scope, work) {
@@ -399,10 +400,10 @@ fn measure(
     if measured.count_ns > measured.end_ns {
         // It ended before what counts began: nothing does.
         measured.count_ns = measured.end_ns;
-        measured.base = lanes.iter().map(Lane::mark).collect();
+        measured.base = lanes.iter().map(|lane| lane.counted(0)).collect();
     }
-    measured.last = lanes.iter().map(Lane::mark).collect();
-    lanes.iter().for_each(Lane::finish);
+    measured.last = lanes.iter().map(|lane| lane.counted(0)).collect();
+    lanes.iter().for_each(|lane| lane.finish());
     result
 }
 
@@ -414,7 +415,7 @@ fn watch(
     talk: &Talk<'_>,
     plan: &Plan,
     (most, share, (mut end_ns, last_ns)): (Option<u64>, &Share<'_>, (u64, u64)),
-    lanes: &[Lane],
+    lanes: &[ServedLane],
     measured: &mut Measured,
 ) -> Result<(), Break> {
     let mut alarm = Alarm::new()?;
@@ -450,7 +451,7 @@ fn watch(
         if !counting && now >= measured.count_ns {
             counting = true;
             measured.count_ns = now;
-            measured.base = lanes.iter().map(Lane::mark).collect();
+            measured.base = lanes.iter().map(|lane| lane.counted(0)).collect();
         }
         if now >= looks.next_ns {
             looks.look(now, lanes, measured);
@@ -482,7 +483,7 @@ struct Meter {
 
 impl Meter {
     /// Charges what came, as far as it was allowed for; errors when it is too much.
-    fn look(&mut self, now: u64, lanes: &[Lane], share: &Share<'_>) -> Result<(), Break> {
+    fn look(&mut self, now: u64, lanes: &[ServedLane], share: &Share<'_>) -> Result<(), Break> {
         if now < self.next_ns {
             return Ok(());
         }
@@ -530,12 +531,12 @@ impl Looks {
         }
     }
 
-    fn look(&mut self, now: u64, lanes: &[Lane], measured: &mut Measured) {
-        let marks: Vec<Mark> = lanes.iter().map(Lane::mark).collect();
+    fn look(&mut self, now: u64, lanes: &[ServedLane], measured: &mut Measured) {
+        let t_ns = i64::try_from(now.saturating_sub(measured.start_ns)).unwrap_or(i64::MAX);
+        let marks: Vec<Mark> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
         if self.moments {
-            let t_ns = i64::try_from(now.saturating_sub(measured.start_ns)).unwrap_or(i64::MAX);
-            for ((lane, mark), moments) in lanes.iter().zip(&marks).zip(&mut measured.moments) {
-                moments.push(lane.moment(t_ns, mark));
+            for (mark, moments) in marks.iter().zip(&mut measured.moments) {
+                moments.push(mark.moment);
             }
             if measured.moments.iter().any(|moments| moments.len() >= self.most) {
                 // A long test is seen more coarsely, all of it alike.
@@ -562,13 +563,13 @@ impl Looks {
 }
 
 /// Bytes that came so far.
-fn taken(lanes: &[Lane]) -> u64 {
-    lanes.iter().filter(|lane| !lane.sends).map(|lane| lane.mark().bytes).sum()
+fn taken(lanes: &[ServedLane]) -> u64 {
+    lanes.iter().filter(|lane| !lane.sends).map(|lane| lane.counted(0).moment.bytes).sum()
 }
 
 /// Waits for data that is still on its way, until none came for a while: else it would be taken for lost. Gives when the last came, as far
 /// as that was seen.
-fn await_quiet(lanes: &[Lane]) -> Option<u64> {
+fn await_quiet(lanes: &[ServedLane]) -> Option<u64> {
     let so_far = || taken(lanes);
     let mut alarm = Alarm::new().ok()?;
     let began = monotonic_ns();
@@ -592,7 +593,7 @@ fn await_quiet(lanes: &[Lane]) -> Option<u64> {
 fn finish<'a>(
     talk: &mut Talk<'a>,
     plan: &Plan,
-    lanes: &'a [Lane],
+    lanes: &'a [ServedLane],
     measured: &mut Measured,
 ) -> Result<(), Break> {
     talk.drains(lanes);

@@ -1,28 +1,29 @@
 //! What a test showed at this end: the results for the client, the line for the log, and the text that an iperf3 server would print.
 
 use super::Measured;
-use super::lane::{Lane, Mark};
+use super::lane::ServedLane;
 use super::plan::Plan;
 use crate::event::Outcome;
+use quell_load::lane::Mark;
 use quell_load::look::{self, CpuTimes};
 use quell_wire::iperf3::{Host, Part, Results, StreamResult};
 use std::fmt::Write;
 
 /// The line for the log.
-pub fn outcome(plan: &Plan, lanes: &[Lane], measured: &Measured) -> Outcome {
+pub fn outcome(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> Outcome {
     let seconds = measured.seconds_counted();
     let mut outcome = Outcome { seconds, ..Outcome::default() };
     for (lane, mark) in lanes.iter().zip(measured.counted()) {
         if lane.sends {
-            outcome.sent_bytes += mark.bytes;
-            if let Some(more) = mark.retransmits {
-                *outcome.retransmits.get_or_insert(0) += more;
+            outcome.sent_bytes += mark.moment.bytes;
+            if !plan.udp {
+                *outcome.retransmits.get_or_insert(0) += mark.moment.retransmits;
             }
         } else {
-            outcome.received_bytes += mark.bytes;
+            outcome.received_bytes += mark.moment.bytes;
             if plan.udp {
-                *outcome.packets.get_or_insert(0) += mark.packets;
-                *outcome.lost_packets.get_or_insert(0) += mark.lost();
+                *outcome.packets.get_or_insert(0) += mark.moment.packets;
+                *outcome.lost_packets.get_or_insert(0) += mark.moment.lost;
                 let jitter_ms = mark.jitter_ns as f64 / 1e6;
                 outcome.jitter_ms = Some(outcome.jitter_ms.unwrap_or(0.0).max(jitter_ms));
             }
@@ -35,7 +36,7 @@ pub fn outcome(plan: &Plan, lanes: &[Lane], measured: &Measured) -> Outcome {
 }
 
 /// The results for the client.
-pub fn results(plan: &Plan, lanes: &[Lane], measured: &mut Measured) -> Results {
+pub fn results(plan: &Plan, lanes: &[ServedLane], measured: &mut Measured) -> Results {
     let wall = measured.end_ns.saturating_sub(measured.start_ns) as f64 / 1e9;
     let (user, system) = measured.cpu.seconds();
     let percent = |seconds: f64| if wall > 0.0 { 100.0 * seconds / wall } else { 0.0 };
@@ -47,12 +48,12 @@ pub fn results(plan: &Plan, lanes: &[Lane], measured: &mut Measured) -> Results 
         .zip(&measured.last)
         .map(|((lane, mark), last)| StreamResult {
             id: lane.id,
-            bytes: mark.bytes,
-            retransmits: mark.retransmits.map_or(-1, signed),
+            bytes: mark.moment.bytes,
+            retransmits: if lane.sends && !plan.udp { signed(mark.moment.retransmits) } else { -1 },
             jitter: mark.jitter_ns as f64 / 1e9,
             // Lost ones of the time that does not count are left out, and all packets are told with those that do not count beside them:
             // so versions that know the second key and versions that do not come to the same figures.
-            errors: if lane.sends { 0 } else { signed(mark.lost()) },
+            errors: if lane.sends { 0 } else { signed(mark.moment.lost) },
             omitted_errors: None,
             packets: signed(if plan.udp { last.expected } else { 0 }),
             omitted_packets: None,
@@ -67,7 +68,7 @@ pub fn results(plan: &Plan, lanes: &[Lane], measured: &mut Measured) -> Results 
         cpu_util_user: Some(percent(user)),
         cpu_util_system: Some(percent(system)),
         sender_has_retransmits: if sends { i32::from(!plan.udp) } else { -1 },
-        congestion_used: lanes.first().and_then(Lane::congestion),
+        congestion_used: lanes.first().and_then(|lane| lane.congestion()),
         server_output_text: plan.output.then(|| text(plan, lanes, measured)),
         server_output_json: None,
         streams,
@@ -75,7 +76,12 @@ pub fn results(plan: &Plan, lanes: &[Lane], measured: &mut Measured) -> Results 
     }
 }
 
-fn omitted(stream: StreamResult, plan: &Plan, lanes: &[Lane], measured: &Measured) -> StreamResult {
+fn omitted(
+    stream: StreamResult,
+    plan: &Plan,
+    lanes: &[ServedLane],
+    measured: &Measured,
+) -> StreamResult {
     let place = lanes.iter().position(|lane| lane.id == stream.id);
     let Some(base) = place.and_then(|place| measured.base.get(place)) else { return stream };
     if plan.omit_ns == 0 || !plan.udp {
@@ -84,7 +90,7 @@ fn omitted(stream: StreamResult, plan: &Plan, lanes: &[Lane], measured: &Measure
     StreamResult { omitted_errors: Some(0), omitted_packets: Some(signed(base.expected)), ..stream }
 }
 
-fn part(lanes: &[Lane], counted: &[Mark], measured: &mut Measured) -> Part {
+fn part(lanes: &[ServedLane], counted: &[Mark], measured: &mut Measured) -> Part {
     let moments = std::mem::take(&mut measured.moments);
     let streams = lanes.iter().zip(counted).zip(moments);
     let after = measured.host.map(|_| look::counters(measured.device.as_deref()));
@@ -112,7 +118,7 @@ fn signed(value: u64) -> i64 {
 const LINE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
 /// What `iperf3 -s` prints of a test, for clients that want to see it.
-fn text(plan: &Plan, lanes: &[Lane], measured: &Measured) -> String {
+fn text(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> String {
     let mut out = String::from("Server: Quell ");
     out += env!("CARGO_PKG_VERSION");
     out.push('\n');
@@ -158,31 +164,31 @@ fn text(plan: &Plan, lanes: &[Lane], measured: &Measured) -> String {
 fn line(
     out: &mut String,
     plan: &Plan,
-    lane: &Lane,
+    lane: &ServedLane,
     (from, to): (f64, f64),
     mark: &Mark,
     note: &str,
 ) {
-    let rate = if to > from { mark.bytes as f64 * 8.0 / (to - from) } else { 0.0 };
+    let rate = if to > from { mark.moment.bytes as f64 * 8.0 / (to - from) } else { 0.0 };
     let mut text = format!(
         "[{:>3}] {from:>6.2}-{to:<6.2} sec  {}  {}",
         lane.id,
-        binary(mark.bytes as f64, "Bytes", 1024.0),
+        binary(mark.moment.bytes as f64, "Bytes", 1024.0),
         binary(rate, "bits/sec", 1000.0)
     );
     match (plan.udp, lane.sends) {
         (true, false) => {
-            let (lost, all) = (mark.lost(), mark.expected);
+            let (lost, all) = (mark.moment.lost, mark.expected);
             let share = 100.0 * lost as f64 / all.max(1) as f64;
             let jitter = mark.jitter_ns as f64 / 1e6;
             let _ = write!(text, "  {jitter:.3} ms  {lost}/{all} ({share:.2}%)");
         }
         (true, true) => {
-            let _ = write!(text, "  {}", mark.packets);
+            let _ = write!(text, "  {}", mark.moment.packets);
         }
         (false, true) => {
-            let cwnd = binary(mark.cwnd as f64, "Bytes", 1024.0);
-            let _ = write!(text, "  {:>3}  {cwnd}", mark.retransmits.unwrap_or(0));
+            let cwnd = binary(mark.moment.cwnd as f64, "Bytes", 1024.0);
+            let _ = write!(text, "  {:>3}  {cwnd}", mark.moment.retransmits);
         }
         (false, false) => {}
     }

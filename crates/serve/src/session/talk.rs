@@ -9,7 +9,7 @@
 //!            └──────── one more step's time ◄─────┘    for a minute at most
 //! ```
 
-use super::lane::Lane;
+use super::lane::ServedLane;
 use super::plan::Unfit;
 use nix::errno::Errno;
 use quell_load::look::{all_acknowledged, tcp_info};
@@ -38,7 +38,7 @@ pub struct Talk<'a> {
 /// What is queued on the path when the data is over.
 #[derive(Debug)]
 struct Drain<'a> {
-    lanes: &'a [Lane],
+    lanes: &'a [ServedLane],
     end_ns: u64,
     /// Bytes that had got through at the last look.
     through: u64,
@@ -57,8 +57,8 @@ impl Drain<'_> {
 }
 
 /// Bytes of data and of words that have got through so far.
-fn through(lanes: &[Lane], words: &Stream) -> u64 {
-    let data: u64 = lanes.iter().map(|lane| lane.mark().bytes).sum();
+fn through(lanes: &[ServedLane], words: &Stream) -> u64 {
+    let data: u64 = lanes.iter().map(|lane| lane.counted(0).moment.bytes).sum();
     let words = tcp_info(words).and_then(|info| info.bytes_received).unwrap_or(0);
     data.saturating_add(words)
 }
@@ -113,7 +113,7 @@ impl<'a> Talk<'a> {
     }
 
     /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
-    pub fn drains(&mut self, lanes: &'a [Lane]) {
+    pub fn drains(&mut self, lanes: &'a [ServedLane]) {
         let end_ns = monotonic_ns().saturating_add(LONGEST_DRAIN_NS);
         self.drain = Some(Drain { lanes, end_ns, through: through(lanes, self.stream) });
     }

@@ -51,6 +51,14 @@ pub fn get_bytes(
     Errno::result(result).map(|_| (length as usize).min(value.len()))
 }
 
+/// Bytes in a connection's receive queue (`FIONREAD`, tcp(7)); 0 where the kernel does not tell.
+pub fn waiting(fd: BorrowedFd<'_>) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    if result == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+}
+
 /// Reads an integer option.
 pub fn get(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> Result<i32, Errno> {
     let mut value = [0; 4];

@@ -1,0 +1,313 @@
+//! A lane: one stream of data at one end. Its socket, what moves its data, and what was counted.
+//!
+//! ```text
+//!   whoever opened it ──► Lane::new(socket) ── a thread: work(how) ──► bulk's mover for this socket and this direction
+//!                              │
+//!                              └── any thread, any time: mark(now), gaps(), ended() …
+//! ```
+//!
+//! How a stream comes about (a handshake, a greeting, options) is the affair of who opens it.
+
+use crate::bulk::{
+    Copying, Ended, Gate, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
+    UdpSending, UdpTally, tcp_receive_through, tcp_receive_whole, tcp_send_through, tcp_send_whole,
+    udp_receive, udp_send_through,
+};
+use crate::look;
+use quell_netlink::sock_diag::TcpInfo;
+use quell_stats::LogHistogram;
+use quell_sys::SysError;
+use quell_sys::socket::Udp;
+use quell_sys::socket::option::waiting;
+use quell_sys::socket::stream::Stream;
+use quell_sys::wait::Bell;
+use quell_wire::iperf3::Moment;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One stream.
+#[derive(Debug)]
+pub struct Lane {
+    /// Whether this end sends.
+    pub sends: bool,
+    socket: Socket,
+    moved: Moved,
+    ended: Mutex<Option<Result<Ended, SysError>>>,
+}
+
+/// What a lane's data goes through.
+#[derive(Debug)]
+pub enum Socket {
+    /// A connection that stands.
+    Tcp(Arc<Stream>),
+    /// Connected to the other end.
+    Udp(Udp),
+}
+
+#[derive(Debug)]
+enum Moved {
+    /// Over TCP, or datagrams sent.
+    Bytes(Tally),
+    /// Datagrams received.
+    Datagrams(Box<UdpTally>),
+}
+
+/// How a lane moves its data.
+#[derive(Clone, Copy)]
+pub struct How<'a> {
+    /// Bytes in one call, or of one datagram.
+    pub block: usize,
+    /// Most bits a second.
+    pub rate: Option<u64>,
+    /// Most bits a second, kept by the kernel, where it can (`SO_MAX_PACING_RATE`).
+    pub pacing: Option<u64>,
+    /// When it is done.
+    pub limit: Limit,
+    /// Whether a TCP sender's payload is copied on its way.
+    pub copying: Copying,
+    /// The header of each datagram.
+    pub header: UdpHeader,
+    /// Receive buffer for datagrams in bytes.
+    pub buffer: usize,
+    /// Datagrams may come in whole trains: there is room for them.
+    pub trains: bool,
+    /// Has a say in each piece.
+    pub gate: &'a dyn Gate,
+    /// Ends it when it rings.
+    pub stop: &'a Bell,
+}
+
+/// What was counted up to a moment, from the stream's start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// Bytes and datagrams that were handed to the kernel, or that came, and what the kernel says of the connection.
+    pub moment: Moment,
+    /// Datagrams: numbers that were sent; of a receiver those that were seen or skipped.
+    pub expected: u64,
+    /// Receiver of datagrams: jitter (RFC 3550) in nanoseconds.
+    pub jitter_ns: u64,
+    /// Arrived behind a later one.
+    pub reordered: u64,
+    /// Further copies.
+    pub duplicates: u64,
+    /// Dropped by this host's own socket.
+    pub socket_dropped: u64,
+    /// Sender of datagrams: refused by a queue of this host.
+    pub refused: u64,
+}
+
+impl Mark {
+    /// Counts since an earlier mark; states stay those of now.
+    pub fn since(&self, before: &Self) -> Self {
+        let less = u64::saturating_sub;
+        let (now, then) = (&self.moment, &before.moment);
+        Self {
+            moment: Moment {
+                bytes: less(now.bytes, then.bytes),
+                packets: less(now.packets, then.packets),
+                lost: less(self.expected, before.expected)
+                    .saturating_sub(less(now.packets, then.packets)),
+                retransmits: less(now.retransmits, then.retransmits),
+                acked: less(now.acked, then.acked),
+                busy_us: less(now.busy_us, then.busy_us),
+                window_limited_us: less(now.window_limited_us, then.window_limited_us),
+                buffer_limited_us: less(now.buffer_limited_us, then.buffer_limited_us),
+                out_of_order: less(now.out_of_order, then.out_of_order),
+                marked: less(now.marked, then.marked),
+                ..*now
+            },
+            expected: less(self.expected, before.expected),
+            reordered: less(self.reordered, before.reordered),
+            duplicates: less(self.duplicates, before.duplicates),
+            socket_dropped: less(self.socket_dropped, before.socket_dropped),
+            refused: less(self.refused, before.refused),
+            jitter_ns: self.jitter_ns,
+        }
+    }
+}
+
+impl Lane {
+    /// A lane over a TCP connection.
+    pub fn tcp(stream: impl Into<Arc<Stream>>, sends: bool) -> Self {
+        Self::new(Socket::Tcp(stream.into()), sends)
+    }
+
+    /// A lane over a connected UDP socket.
+    pub fn udp(socket: Udp, sends: bool) -> Self {
+        Self::new(Socket::Udp(socket), sends)
+    }
+
+    /// A lane over what stands already.
+    pub fn new(socket: Socket, sends: bool) -> Self {
+        let moved = match (&socket, sends) {
+            (Socket::Udp(_), false) => Moved::Datagrams(Box::default()),
+            _ => Moved::Bytes(Tally::new()),
+        };
+        Self { sends, socket, moved, ended: Mutex::default() }
+    }
+
+    /// Its connection; none over UDP.
+    pub fn stream(&self) -> Option<&Arc<Stream>> {
+        match &self.socket {
+            Socket::Tcp(stream) => Some(stream),
+            Socket::Udp(_) => None,
+        }
+    }
+
+    /// Whether datagrams come in here.
+    pub fn takes_datagrams(&self) -> bool {
+        matches!(self.moved, Moved::Datagrams(_))
+    }
+
+    /// Moves data until its limit, or until the bell rings. Blocks.
+    pub fn work(&self, how: &How<'_>) {
+        self.end(self.moving(how));
+    }
+
+    /// Moves all of a TCP connection's data, so many bytes or until somebody breaks it off, by the fewest system calls: see [`tcp_send_whole`]
+    /// and [`tcp_receive_whole`]. Blocks.
+    pub fn work_whole(&self, bytes: Option<u64>) {
+        self.end(match (&self.socket, &self.moved) {
+            (Socket::Tcp(stream), Moved::Bytes(tally)) if self.sends => {
+                tcp_send_whole(stream, bytes, tally)
+            }
+            (Socket::Tcp(stream), Moved::Bytes(tally)) => tcp_receive_whole(stream, tally),
+            _ => Ok(Ended::Done),
+        });
+    }
+
+    /// Notes how it ended: also of one whose data could not even begin to move.
+    pub fn end(&self, ended: Result<Ended, SysError>) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+    }
+
+    fn moving(&self, how: &How<'_>) -> Result<Ended, SysError> {
+        let How { block, rate, pacing, limit, copying, header, buffer, trains, gate, stop } = *how;
+        match (&self.socket, &self.moved) {
+            (Socket::Tcp(stream), Moved::Bytes(tally)) if self.sends => {
+                let pacing = pacing.map(|bits| (bits / 8).max(1));
+                let what = TcpSending { block, limit, rate, pacing, copying };
+                tcp_send_through(gate, stream, &what, tally, stop)
+            }
+            (Socket::Tcp(stream), Moved::Bytes(tally)) => {
+                tcp_receive_through(gate, stream, &TcpReceiving { limit }, tally, stop)
+            }
+            (Socket::Udp(socket), Moved::Bytes(tally)) => {
+                let trains = rate.is_none();
+                let what = UdpSending { size: block, rate, limit, header, trains };
+                udp_send_through(gate, socket, &what, tally, stop)
+            }
+            (Socket::Udp(socket), Moved::Datagrams(tally)) => {
+                let what = UdpReceiving { header, limit, buffer, trains };
+                udp_receive(socket, &what, tally, stop)
+            }
+            // Only sockets for datagrams are given a tally of datagrams.
+            (Socket::Tcp(_), Moved::Datagrams(_)) => Ok(Ended::Done),
+        }
+    }
+
+    /// How moving ended, if it did.
+    pub fn ended(&self) -> Option<Result<Ended, SysError>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was counted up to now; `t_ns` is now.
+    pub fn mark(&self, t_ns: i64) -> Mark {
+        match (&self.socket, &self.moved) {
+            (Socket::Tcp(stream), Moved::Bytes(tally)) => {
+                Mark { moment: look::moment(stream, t_ns, tally.bytes()), ..Mark::default() }
+            }
+            (_, Moved::Bytes(tally)) => Mark {
+                moment: Moment {
+                    t_ns,
+                    bytes: tally.bytes(),
+                    packets: tally.packets(),
+                    ..Moment::default()
+                },
+                expected: tally.packets(),
+                refused: tally.refused(),
+                ..Mark::default()
+            },
+            (_, Moved::Datagrams(tally)) => {
+                let counts = tally.counts();
+                Mark {
+                    moment: Moment {
+                        t_ns,
+                        bytes: counts.bytes,
+                        packets: counts.packets,
+                        lost: counts.lost(),
+                        ..Moment::default()
+                    },
+                    expected: counts.sent,
+                    jitter_ns: counts.jitter_ns,
+                    reordered: counts.reordered,
+                    duplicates: counts.duplicates,
+                    socket_dropped: counts.socket_drops,
+                    refused: 0,
+                }
+            }
+        }
+    }
+
+    /// Bytes and datagrams that were handed to the kernel, or taken from it, acknowledged or not, from the stream's start.
+    pub fn moved(&self) -> (u64, u64) {
+        match &self.moved {
+            Moved::Bytes(tally) => (tally.bytes(), tally.packets()),
+            Moved::Datagrams(tally) => {
+                let counts = tally.counts();
+                (counts.bytes, counts.packets)
+            }
+        }
+    }
+
+    /// Bytes of a connection that came and that nobody took yet; 0 for UDP.
+    pub fn waiting(&self) -> u64 {
+        self.stream().map_or(0, |stream| waiting(stream.as_fd()))
+    }
+
+    /// Times between arrivals up to now; none for TCP and for senders.
+    pub fn gaps(&self) -> Option<LogHistogram> {
+        match &self.moved {
+            Moved::Datagrams(tally) => Some(tally.gaps()),
+            Moved::Bytes(_) => None,
+        }
+    }
+
+    /// What the kernel says of its connection.
+    pub fn info(&self) -> Option<TcpInfo> {
+        look::tcp_info(self.stream()?)
+    }
+
+    /// Whether the other end has acknowledged everything; a connection that is gone will never.
+    pub fn all_acknowledged(&self) -> bool {
+        self.stream().is_none_or(|stream| look::all_acknowledged(stream).unwrap_or(true))
+    }
+
+    /// The congestion control that it uses.
+    pub fn congestion(&self) -> Option<String> {
+        look::congestion(self.stream()?.as_fd())
+    }
+
+    /// Sends no more: the other end reads to the end of what was sent.
+    pub fn finish(&self) {
+        if let Some(stream) = self.stream().filter(|_| self.sends) {
+            stream.finish();
+        }
+    }
+
+    /// Ends its connection at once: what waits to be sent is thrown away.
+    pub fn abort(&self) {
+        if let Some(stream) = self.stream() {
+            stream.abort();
+        }
+    }
+}
+
+impl AsFd for Lane {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Udp(socket) => socket.as_fd(),
+        }
+    }
+}
