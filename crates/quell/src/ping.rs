@@ -66,8 +66,8 @@ pub struct PingArgs {
     #[arg(long, value_name = "TOS", default_value = "0")]
     pub tos: Tos,
     /// The two ECN bits of the TOS byte
-    #[arg(long, value_enum)]
-    pub ecn: Option<EcnMark>,
+    #[arg(long, value_parser = crate::mark::ecn())]
+    pub ecn: Option<Ecn>,
     /// What is sent
     #[arg(short, long, value_enum, default_value_t = Method::Icmp)]
     pub method: Method,
@@ -118,17 +118,6 @@ pub struct PingArgs {
     /// From this come the exact sending times
     #[arg(long, default_value_t = 1, hide = true)]
     pub seed: u64,
-}
-
-/// The ECN field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum EcnMark {
-    /// ECT(0)
-    Ect0,
-    /// ECT(1)
-    Ect1,
-    /// Congestion experienced
-    Ce,
 }
 
 /// How JSON is printed.
@@ -261,12 +250,7 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
     let mut wanted = args.streams.clone();
     wanted.extend(args.hosts.iter().map(|h| Wanted::host(h)));
     let mut targets = target::resolve(&wanted, usual)?;
-    if let Some(mark) = args.ecn {
-        let ecn = match mark {
-            EcnMark::Ect0 => Ecn::Ect0,
-            EcnMark::Ect1 => Ecn::Ect1,
-            EcnMark::Ce => Ecn::Ce,
-        };
+    if let Some(ecn) = args.ecn {
         targets.iter_mut().for_each(|t| t.tos = t.tos.with_ecn(ecn));
     }
     Ok(Session {
