@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::keep::{About, Keep, command_line};
 use crate::results::{self, Format};
 use clap::{Args, ValueEnum};
-use quell_model::Event;
+use quell_model::{Fact, Subject, Told, When};
 use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Ecn, Span, Tos};
@@ -302,11 +302,9 @@ fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
     };
     let mut keep = Keep::begin(&args.place.base, &about)?;
     for target in &session.targets {
-        keep.event(&Event::Fact {
-            when: "before".into(),
-            key: reopen::key(&target.name),
-            value: json::kept(session, target).to_string(),
-        })?;
+        let (subject, kept) =
+            (Subject::stream(&*target.name, Told::Target), json::kept(session, target));
+        keep.event(&Fact::new(When::Before, subject, kept.to_string()).into())?;
     }
     Ok(keep)
 }

@@ -186,7 +186,7 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
         seed: manifest.seed,
         complete: manifest.complete,
         kernel: Kernel {
-            backend: &manifest.kernel.backend,
+            backend: manifest.kernel.backend.name(),
             version: &manifest.kernel.version,
             virtual_time: manifest.kernel.virtual_time,
         },

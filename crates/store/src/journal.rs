@@ -147,7 +147,7 @@ impl Course {
             Event::Queues { samples } => self.reached(samples.last().map(|s| s.t_ns)),
             Event::End { virtual_ns } => self.end_ns = Some(*virtual_ns),
             Event::Abort { reason } => self.abort = Some(reason.clone()),
-            Event::Ready { .. } | Event::Output { .. } | Event::Fact { .. } => {}
+            Event::Ready { .. } | Event::Output { .. } | Event::Fact(_) => {}
         }
         self.begun = true;
         Ok(())
