@@ -290,27 +290,27 @@ impl Claim {
     pub fn check(&self, evidence: &dyn Evidence) -> Verdict {
         let unit = self.left.metric.unit();
         let values = evidence.values(&self.left);
-        let mut worst: Option<(f64, bool, String)> = None;
+        let mut worst: Option<(f64, String, &Measured)> = None;
         for measured in &values {
             let (margin, found) = match measured.value {
                 None => (f64::NEG_INFINITY, "nothing was measured".to_string()),
                 Some(value) => self.margin(value, measured, evidence, unit),
             };
-            let held = margin >= 0.0;
-            let place = format!(
-                "{found} in {} (stream {}, repeat {})",
-                measured.scenario, measured.stream, measured.repeat
-            );
             if worst.as_ref().is_none_or(|(least, _, _)| margin < *least) {
-                worst = Some((margin, held, place));
+                worst = Some((margin, found, measured));
             }
         }
-        let (held, found) = match worst {
-            Some((_, held, found)) if values.len() == 1 => {
-                (held, found.split(" in ").next().unwrap_or(&found).to_string())
-            }
-            Some((_, held, found)) => (held, format!("{found}, the worst of {}", values.len())),
-            None => (false, format!("nothing was measured for {}", self.left)),
+        let held = worst.as_ref().is_some_and(|(margin, _, _)| *margin >= 0.0);
+        let found = match worst {
+            Some((_, found, _)) if values.len() == 1 => found,
+            Some((_, found, at)) => format!(
+                "{found} in {} (stream {}, repeat {}), the worst of {}",
+                at.scenario,
+                at.stream,
+                at.repeat,
+                values.len()
+            ),
+            None => format!("nothing was measured for {}", self.left),
         };
         Verdict { claim: self.text.clone(), held, found }
     }

@@ -1,7 +1,7 @@
 //! Facts about a network that stands: what the kernel says of its settings and queues, for the manifest.
 
 use crate::build::Built;
-use quell_model::Event;
+use quell_model::{Event, Fact, Subject, When};
 use quell_netlink::{Stack, sysctl};
 
 /// Settings that decide how TCP and queues behave.
@@ -25,11 +25,9 @@ const SETTINGS: [&str; 16] = [
 ];
 
 /// One event a fact. What can't be read is left out: kernels differ in what they have.
-pub fn facts(built: &Built, when: &str) -> Vec<Event> {
-    let mut events = Vec::new();
-    let mut fact = |key: String, value: String| {
-        events.push(Event::Fact { when: when.into(), key, value });
-    };
+pub fn facts(built: &Built, when: When) -> Vec<Event> {
+    let mut events: Vec<Event> = Vec::new();
+    let mut fact = |subject, value| events.push(Fact::new(when, subject, value).into());
     for (index, (node, space)) in built.network.nodes.iter().zip(&built.spaces).enumerate() {
         let seen = space.run(|| {
             let settings: Vec<(String, String)> = match index {
@@ -43,10 +41,10 @@ pub fn facts(built: &Built, when: &str) -> Vec<Event> {
         });
         let Ok((settings, queues)) = seen else { continue };
         for (key, value) in settings {
-            fact(format!("sysctl/{key}"), value);
+            fact(Subject::Sysctl(key), value);
         }
         for (device, value) in queues {
-            fact(format!("tc/{}:{device}", node.name), value);
+            fact(Subject::Queues(format!("{}:{device}", node.name)), value);
         }
     }
     events

@@ -15,7 +15,7 @@ use crate::cell::CellPlan;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use quell_model::frame::{self, Decoder};
-use quell_model::{Command, Event, Outcome, Task};
+use quell_model::{Command, Event, Fact, Outcome, Subject, Task, When};
 use quell_sys::clock::monotonic_ns;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -104,7 +104,7 @@ fn carry_out(
 ) -> Result<(), SuperviseError> {
     let mut built = build::build(plan)?;
     let ways = crate::ways::facts(&built.network, &plan.tasks);
-    for event in crate::facts::facts(&built, "before").into_iter().chain(ways) {
+    for event in crate::facts::facts(&built, When::Before).into_iter().chain(ways) {
         put(journal, &event)?;
     }
     let mut crew = Crew {
@@ -117,7 +117,7 @@ fn carry_out(
     let result = crew.run(plan, &mut built, journal);
     crew.dismiss();
     result?;
-    for event in crate::facts::facts(&built, "after") {
+    for event in crate::facts::facts(&built, When::After) {
         put(journal, &event)?;
     }
     Ok(())
@@ -235,9 +235,9 @@ impl Crew {
             let now = monotonic_ns();
             while let Some(change) = changes.next_if(|c| start + c.at.nanos() <= now) {
                 built.queues.change(&built.network, &built.spaces, &change.what)?;
-                let key = format!("timeline/{}", change.at);
                 let value = serde_json::to_string(&change.what).unwrap_or_default();
-                put(journal, &Event::Fact { when: "during".into(), key, value })?;
+                let fact = Fact::new(When::During, Subject::Change(change.at), value);
+                put(journal, &fact.into())?;
             }
             if now >= tick {
                 put(journal, &Event::Tick { t_ns: now as i64 - start as i64 })?;

@@ -10,7 +10,7 @@
 
 use crate::topology::Network;
 use quell_model::task::Direction;
-use quell_model::{Event, Task, TaskKind};
+use quell_model::{Event, Fact, Subject, Task, TaskKind, Told, When};
 use std::net::IpAddr;
 
 /// A fact for each stream of these tasks, and, where programs run whose connections are not known beforehand, `way/FROM>TO` for the
@@ -23,14 +23,14 @@ pub fn facts(network: &Network, tasks: &[Task]) -> Vec<Event> {
             let Some(to) = node_with(network, to) else { continue };
             let (there, back) = (way(network, from, to), way(network, to, from));
             let mut fact = |what, value: Option<String>| {
-                facts.extend(value.map(|value| event(format!("stream/{stream}/{what}"), value)));
+                facts.extend(value.map(|value| event(Subject::stream(stream, what), value)));
             };
             match kind {
-                Kind::There => fact("way", there),
-                Kind::Back => fact("way", back),
+                Kind::There => fact(Told::Way, there),
+                Kind::Back => fact(Told::Way, back),
                 Kind::Answered => {
-                    fact("way", there);
-                    fact("way-back", back);
+                    fact(Told::Way, there);
+                    fact(Told::WayBack, back);
                 }
             }
         }
@@ -70,8 +70,8 @@ fn streams(kind: &TaskKind) -> Vec<(&str, IpAddr, Kind)> {
     }
 }
 
-fn event(key: String, value: String) -> Event {
-    Event::Fact { when: "before".into(), key, value }
+fn event(subject: Subject, value: String) -> Event {
+    Fact::new(When::Before, subject, value).into()
 }
 
 fn node_with(network: &Network, address: IpAddr) -> Option<usize> {
@@ -86,8 +86,8 @@ fn between_all(network: &Network) -> Vec<Event> {
             let Some(way) = way(network, from, to) else { continue };
             for (a, b) in source.ports.iter().flat_map(|a| target.ports.iter().map(move |b| (a, b)))
             {
-                facts.push(event(format!("way/{}>{}", a.v4, b.v4), way.clone()));
-                facts.push(event(format!("way/{}>{}", a.v6, b.v6), way.clone()));
+                facts.push(event(Subject::Way(a.v4.into(), b.v4.into()), way.clone()));
+                facts.push(event(Subject::Way(a.v6.into(), b.v6.into()), way.clone()));
             }
         }
     }
@@ -160,7 +160,7 @@ mod tests {
         let network = home();
         let (a, server) = (network.v4(0).unwrap(), network.v4(2).unwrap());
         let facts = between_all(&network);
-        let key = format!("way/{a}>{server}");
-        assert!(facts.contains(&event(key, "dsl up".into())), "{facts:?}");
+        let way = event(Subject::Way(a.into(), server.into()), "dsl up".into());
+        assert!(facts.contains(&way), "{facts:?}");
     }
 }

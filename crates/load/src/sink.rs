@@ -6,7 +6,7 @@
 
 use crate::sink_flow::{Datagram, SinkFlow};
 use crate::{Emit, LoadError};
-use quell_model::{Event, FlowSample, Side};
+use quell_model::{Event, Fact, FlowSample, Side, Subject, Told, When};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
@@ -97,9 +97,9 @@ impl Sink {
             }
             if stopped {
                 for live in book.flows.values() {
-                    let key = format!("stream/{}/received-before", live.stream);
-                    let value = live.flow.early().to_string();
-                    emit(Event::Fact { when: "after".into(), key, value });
+                    let subject = Subject::stream(&*live.stream, Told::ReceivedBefore);
+                    let early = live.flow.early().to_string();
+                    emit(Fact::new(When::After, subject, early).into());
                     let line = format!("{}: {}", live.stream, live.flow.summary());
                     emit(Event::Output { task: self.task.clone(), stderr: false, line });
                 }

@@ -10,7 +10,7 @@
 use crate::{Emit, LoadError};
 use nix::errno::Errno;
 use quell_model::task::UdpSend;
-use quell_model::{Event, FlowSample, Side};
+use quell_model::{Event, Fact, FlowSample, Side, Subject, Told, When};
 use quell_sys::SysError;
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::pace::{Pace, Window};
@@ -236,7 +236,7 @@ impl<'a> Report<'a> {
     fn finish(&mut self, end_ns: u64) {
         self.look(end_ns);
         self.flush();
-        let key = format!("stream/{}/sent-before", self.stream);
-        (self.emit)(Event::Fact { when: "after".into(), key, value: self.early.to_string() });
+        let subject = Subject::stream(&*self.stream, Told::SentBefore);
+        (self.emit)(Fact::new(When::After, subject, self.early.to_string()).into());
     }
 }

@@ -8,10 +8,20 @@ use std::fmt;
 pub struct CellId {
     /// Name of the scenario.
     pub scenario: String,
-    /// Name of the probe, or `all` where the experiment runs its probes together.
+    /// Name of the probe, or [`CellId::TOGETHER`] where the experiment runs its probes together.
     pub probe: String,
     /// Which repetition, from 0.
     pub repeat: u32,
+}
+
+impl CellId {
+    /// What stands for the probe where all of them run together. No probe may have this name.
+    pub const TOGETHER: &str = "all";
+
+    /// Whether this probe runs in the cell.
+    pub fn has_probe(&self, probe: &str) -> bool {
+        self.probe == probe || self.probe == Self::TOGETHER
+    }
 }
 
 impl fmt::Display for CellId {

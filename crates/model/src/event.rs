@@ -1,6 +1,7 @@
 //! Events: what agents send back. A journal is a sequence of them.
 
 use crate::cell::CellId;
+use crate::fact::Fact;
 use crate::rows::{EchoSample, FlowSample, QueueSample};
 use serde::{Deserialize, Serialize};
 
@@ -68,15 +69,8 @@ pub enum Event {
         /// The line, without its end.
         line: String,
     },
-    /// How the network was set up: one fact a key, as `tc/router:wan` or `sysctl/net.ipv4.tcp_rmem`.
-    Fact {
-        /// `before` or `after` the measurement.
-        when: String,
-        /// What is described.
-        key: String,
-        /// The description: a JSON text or a plain value.
-        value: String,
-    },
+    /// How the network was set up, or what a stream tells beside its rows.
+    Fact(Fact),
     /// Virtual (or real) time has come this far: nanoseconds since the start of the measurement. Sent about each second, so that
     /// progress can be shown and a killed run says how far it came.
     Tick {

@@ -10,6 +10,7 @@
 
 pub mod cell;
 pub mod event;
+pub mod fact;
 pub mod frame;
 pub mod manifest;
 pub mod rows;
@@ -17,6 +18,7 @@ pub mod task;
 
 pub use cell::CellId;
 pub use event::{Event, Outcome};
-pub use manifest::{CellRecord, CellStatus, KernelRecord, Manifest, TaskRecord};
+pub use fact::{Fact, Subject, Told, When};
+pub use manifest::{Backend, CellRecord, CellStatus, KernelRecord, Manifest, TaskRecord};
 pub use rows::{EchoSample, EchoStatus, FlowSample, QueueSample, Side, TcpState};
 pub use task::{Command, Task, TaskKind};

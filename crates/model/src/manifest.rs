@@ -64,11 +64,48 @@ impl Manifest {
     }
 }
 
+/// Whose kernel carried the traffic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Backend {
+    /// Quell's own, in a guest.
+    Guest,
+    /// The machine's.
+    Host,
+    /// Nobody tells, or another version does.
+    #[default]
+    Unknown,
+}
+
+impl Backend {
+    /// Its name, as it stands in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Guest => "guest",
+            Backend::Host => "host",
+            Backend::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<String> for Backend {
+    fn from(name: String) -> Self {
+        let all = [Backend::Guest, Backend::Host];
+        all.into_iter().find(|backend| backend.name() == name).unwrap_or_default()
+    }
+}
+
+impl From<Backend> for String {
+    fn from(backend: Backend) -> Self {
+        backend.name().to_owned()
+    }
+}
+
 /// The kernel that carried the traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelRecord {
-    /// `guest` or `host`.
-    pub backend: String,
+    /// Whose it was.
+    pub backend: Backend,
     /// `uname -r`.
     pub version: String,
     /// Whether time was virtual.

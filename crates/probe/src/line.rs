@@ -84,7 +84,7 @@ pub(crate) trait Line {
     /// All packets before `seq` are settled.
     fn settled(&mut self, _seq: u64) {}
     /// What is to be known of the stream beside its rows, as key and value.
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    fn facts(&self) -> Vec<(quell_model::Told, String)> {
         Vec::new()
     }
 }
@@ -97,7 +97,7 @@ pub(crate) trait Datagrams {
     /// Reads what came; none when it is not a reply of this stream.
     fn read(&mut self, arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer>;
     /// What is to be known of the stream beside its rows, as key and value.
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    fn facts(&self) -> Vec<(quell_model::Told, String)> {
         Vec::new()
     }
     /// Which packet an error is about.
@@ -185,7 +185,7 @@ impl<D: Datagrams> Line for Observed<D> {
         self.told(next, seen, None);
     }
 
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    fn facts(&self) -> Vec<(quell_model::Told, String)> {
         self.line.facts()
     }
 }

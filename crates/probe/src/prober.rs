@@ -20,7 +20,7 @@ use crate::line::{Answer, CLOCKS_APART_NS, Line, Seen, When};
 use crate::{Emit, Patience, ProbeError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
-use quell_model::Event;
+use quell_model::{Event, Fact, Subject, Told};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::{Pace, Window};
 use quell_sys::socket::Inbox;
@@ -231,17 +231,18 @@ impl<L: Line> Stream<L> {
     }
 
     fn tell_facts(&self, emit: Emit<'_>) {
-        let clock = ("clock", self.clocks.to_string());
+        let clock = (Told::Clock, self.clocks.to_string());
         let kinds: Vec<_> = self.errors.iter().map(|(kind, n)| format!("\"{kind}\":{n}")).collect();
-        let errors = (!kinds.is_empty()).then(|| ("errors", format!("{{{}}}", kinds.join(","))));
+        let errors =
+            (!kinds.is_empty()).then(|| (Told::Errors, format!("{{{}}}", kinds.join(","))));
         let losses = self
             .ledger
             .more_losses()
-            .map(|Losses { up, down }| ("losses", format!("{{\"up\":{up},\"down\":{down}}}")));
+            .map(|Losses { up, down }| (Told::Losses, format!("{{\"up\":{up},\"down\":{down}}}")));
         let facts = self.line.facts().into_iter().chain([clock]).chain(errors).chain(losses);
         for (what, value) in facts {
-            let key = format!("stream/{}/{what}", self.name);
-            emit(Event::Fact { when: "after".into(), key, value });
+            let subject = Subject::stream(&*self.name, what);
+            emit(Fact::new(quell_model::When::After, subject, value).into());
         }
     }
 

@@ -15,6 +15,7 @@ use crate::options::check_interval;
 use crate::prober::{Driver, Stream, StreamSpec};
 use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
+use quell_model::Told;
 use quell_model::task::TcpPingStream;
 use quell_stats::Rng;
 use quell_sys::pace::Window;
@@ -144,8 +145,8 @@ impl Line for ConnectLine {
         }
     }
 
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    fn facts(&self) -> Vec<(Told, String)> {
         let answers = format!("{{\"open\":{},\"refused\":{}}}", self.open, self.refused);
-        vec![("answers", answers)]
+        vec![(Told::Answers, answers)]
     }
 }

@@ -5,6 +5,7 @@ use crate::options::{FLUSH, check_interval};
 use crate::prober::{Driver, Stream, StreamSpec};
 use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
+use quell_model::Told;
 use quell_model::task::UdpEcho;
 use quell_stats::Rng;
 use quell_sys::pace::Window;
@@ -128,9 +129,9 @@ impl Datagrams for StampLine {
         })
     }
 
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    fn facts(&self) -> Vec<(Told, String)> {
         let clocks = if self.is_apart { "apart" } else { "same" };
-        vec![("clocks", clocks.to_owned())]
+        vec![(Told::Clocks, clocks.to_owned())]
     }
 
     fn blamed(&self, error: &PathError, next: u64) -> Option<u64> {

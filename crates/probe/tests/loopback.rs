@@ -250,7 +250,9 @@ fn an_open_port_and_a_closed_one_answer_tcp_connects_and_are_told_apart() {
         let server = scope.spawn(|| listener.run(&stop));
         let client = TcpPing::prepare(&streams, 2).unwrap();
         let emit = |event| match event {
-            Event::Fact { key, value, .. } => drop(facts.lock().unwrap().insert(key, value)),
+            Event::Fact(fact) => {
+                drop(facts.lock().unwrap().insert(fact.subject.to_string(), fact.value));
+            }
             event => rows.take(event),
         };
         client.run(&window(200), &never, &emit).unwrap();
@@ -318,8 +320,8 @@ fn the_kernel_times_both_ends_unless_it_is_asked_not_to() {
         [(ping_to("own", "127.0.0.1", 56), own), (ping_to("kernel", "127.0.0.1", 56), kernel)];
     let facts = Mutex::new(BTreeMap::new());
     let emit = |event| {
-        if let Event::Fact { key, value, .. } = event {
-            facts.lock().unwrap().insert(key, value);
+        if let Event::Fact(fact) = event {
+            facts.lock().unwrap().insert(fact.subject.to_string(), fact.value);
         }
     };
     Ping::open(&streams, 1).unwrap().run(&window(1000), &Bell::new().unwrap(), &emit).unwrap();

@@ -81,8 +81,8 @@ pub struct FlowArgs {
     #[arg(short = 'S', long, value_name = "TOS")]
     pub tos: Option<Tos>,
     /// The two ECN bits of each datagram (for TCP they are negotiated: sysctl net.ipv4.tcp_ecn)
-    #[arg(long, value_enum, requires = "udp")]
-    pub ecn: Option<EcnMark>,
+    #[arg(long, value_parser = crate::mark::ecn(), requires = "udp")]
+    pub ecn: Option<Ecn>,
     /// The payload is not copied on its way out
     #[arg(short = 'Z', long)]
     pub zerocopy: bool,
@@ -123,17 +123,6 @@ pub struct FlowArgs {
     /// Print JSON: Quell's, or with =iperf3 what `iperf3 -J` prints
     #[arg(short = 'J', long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "quell", value_name = "SCHEMA")]
     pub json: Option<Schema>,
-}
-
-/// The ECN field of datagrams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum EcnMark {
-    /// ECT(0)
-    Ect0,
-    /// ECT(1)
-    Ect1,
-    /// Congestion experienced
-    Ce,
 }
 
 /// Whose JSON.
@@ -221,12 +210,7 @@ fn plan(args: &FlowArgs) -> Result<Plan, Failure> {
         (Some(dscp), _) => dscp.tos_byte(),
         (None, tos) => tos.unwrap_or_default().byte(),
     };
-    let ecn = match args.ecn {
-        Some(EcnMark::Ect0) => Ecn::Ect0,
-        Some(EcnMark::Ect1) => Ecn::Ect1,
-        Some(EcnMark::Ce) => Ecn::Ce,
-        None => Tos::from_byte(tos).ecn(),
-    };
+    let ecn = args.ecn.unwrap_or_else(|| Tos::from_byte(tos).ecn());
     // A plain iperf3 knows no such thing.
     let secret = if args.iperf3 { None } else { args.secret.read()? };
     Ok(Plan {

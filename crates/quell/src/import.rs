@@ -10,7 +10,8 @@ use clap::{Args, Subcommand};
 use quell_model::TaskRecord;
 use quell_model::manifest::{FORMAT_VERSION, KernelRecord};
 use quell_model::{
-    CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Manifest, Outcome,
+    CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Fact, Manifest, Outcome,
+    Subject, Told, When,
 };
 use quell_pingexp::{Experiment, Fate, MOST_BYTES, Packet, PingExp};
 use quell_store::RunWriter;
@@ -141,7 +142,6 @@ fn manifest(
         seed: 0,
         started: quell_store::utc_rfc3339(started.unwrap_or(UNIX_EPOCH)),
         kernel: KernelRecord {
-            backend: "unknown".into(),
             version: "(not kept by ping-exp)".into(),
             ..KernelRecord::default()
         },
@@ -182,8 +182,8 @@ fn keep(
     for stream in streams {
         let e = stream.experiment;
         for (key, value) in facts(e) {
-            let key = format!("stream/{}/{key}", e.id);
-            event(Event::Fact { when: "before".into(), key, value })?;
+            let subject = Subject::stream(&*e.id, Told::Other(key.into()));
+            event(Fact::new(When::Before, subject, value).into())?;
         }
         for packets in stream.packets.chunks(BATCH) {
             let samples = packets.iter().map(|p| sample(p, step_ns)).collect();

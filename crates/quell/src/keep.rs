@@ -7,7 +7,7 @@
 //! ```
 
 use crate::failure::Failure;
-use quell_model::manifest::{FORMAT_VERSION, KernelRecord};
+use quell_model::manifest::{Backend, FORMAT_VERSION, KernelRecord};
 use quell_model::{CellId, CellRecord, CellStatus, Event, Manifest, Outcome, TaskRecord};
 use quell_store::{JournalWriter, RunWriter};
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ fn manifest(about: &About) -> Manifest {
         changes: Vec::new(),
         seed: about.seed,
         started: quell_store::utc_rfc3339(started),
-        kernel: KernelRecord { backend: "host".into(), version, ..KernelRecord::default() },
+        kernel: KernelRecord { backend: Backend::Host, version, ..KernelRecord::default() },
         machine,
         clock: about.clock.clone(),
         cells: vec![CellRecord {

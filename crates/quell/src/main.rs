@@ -9,6 +9,7 @@ mod interrupt;
 mod keep;
 mod kernel;
 mod lab;
+mod mark;
 mod ping;
 mod progress;
 mod results;

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::keep::{About, Keep, command_line};
 use crate::results::{self, Format};
 use clap::{Args, ValueEnum};
-use quell_model::Event;
+use quell_model::{Fact, Subject, Told, When};
 use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Ecn, Span, Tos};
@@ -67,8 +67,8 @@ pub struct PingArgs {
     #[arg(long, value_name = "TOS", default_value = "0")]
     pub tos: Tos,
     /// The two ECN bits of the TOS byte
-    #[arg(long, value_enum)]
-    pub ecn: Option<EcnMark>,
+    #[arg(long, value_parser = crate::mark::ecn())]
+    pub ecn: Option<Ecn>,
     /// What is sent
     #[arg(short, long, value_enum, default_value_t = Method::Icmp)]
     pub method: Method,
@@ -119,17 +119,6 @@ pub struct PingArgs {
     /// From this come the exact sending times
     #[arg(long, default_value_t = 1, hide = true)]
     pub seed: u64,
-}
-
-/// The ECN field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum EcnMark {
-    /// ECT(0)
-    Ect0,
-    /// ECT(1)
-    Ect1,
-    /// Congestion experienced
-    Ce,
 }
 
 /// How JSON is printed.
@@ -262,12 +251,7 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
     let mut wanted = args.streams.clone();
     wanted.extend(args.hosts.iter().map(|h| Wanted::host(h)));
     let mut targets = target::resolve(&wanted, usual)?;
-    if let Some(mark) = args.ecn {
-        let ecn = match mark {
-            EcnMark::Ect0 => Ecn::Ect0,
-            EcnMark::Ect1 => Ecn::Ect1,
-            EcnMark::Ce => Ecn::Ce,
-        };
+    if let Some(ecn) = args.ecn {
         targets.iter_mut().for_each(|t| t.tos = t.tos.with_ecn(ecn));
     }
     Ok(Session {
@@ -319,11 +303,9 @@ fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
     };
     let mut keep = Keep::begin(&args.place.base, &about)?;
     for target in &session.targets {
-        keep.event(&Event::Fact {
-            when: "before".into(),
-            key: reopen::key(&target.name),
-            value: json::kept(session, target).to_string(),
-        })?;
+        let (subject, kept) =
+            (Subject::stream(&*target.name, Told::Target), json::kept(session, target));
+        keep.event(&Fact::new(When::Before, subject, kept.to_string()).into())?;
     }
     Ok(keep)
 }

@@ -143,7 +143,7 @@ fn judge(run: &Run, results: &Results, experiment: &Experiment) -> Vec<Expectati
 /// Whether a cell is one of those that a source speaks of.
 fn is_meant(id: &CellId, source: &Source, is_probe: impl Fn(&str) -> bool) -> bool {
     source.scenario.as_ref().is_none_or(|s| *s == id.scenario)
-        && (id.probe == source.probe || id.probe == "all" || !is_probe(&source.probe))
+        && (id.has_probe(&source.probe) || !is_probe(&source.probe))
 }
 
 /// What failed in a cell that a claim rests on, for a person.
@@ -211,8 +211,7 @@ impl Evidence for Table<'_> {
             })
             // A load runs beside every probe; a claim about a probe means the cell where it was measured.
             .filter(|r| {
-                r.cell.probe == source.probe
-                    || r.cell.probe == "all"
+                r.cell.has_probe(&source.probe)
                     || !self.experiment.probe.iter().any(|p| p.name() == source.probe)
             })
             .map(|r| Measured {

@@ -193,6 +193,7 @@ fn names_are_unique_and_such_that_the_kernel_takes_them() {
         ("\"full\"", "\"idle\"", &["line 43:", "the scenario `idle` is there twice"]),
         ("\"call\"", "\"ping\"", &["line 54:", "the probe `ping` is there twice"]),
         ("\"call\"", "\"bulk\"", &["`bulk` is both a load and a probe"]),
+        ("\"call\"", "\"all\"", &["line 54:", "probe `all`", "all probes together"]),
         (
             "\"b\", \"server\"]",
             "\"b\", \"b\", \"server\"]",

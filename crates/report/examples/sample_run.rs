@@ -7,8 +7,8 @@
 
 use quell_model::manifest::{ExpectationRecord, FORMAT_VERSION};
 use quell_model::{
-    CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, FlowSample, KernelRecord,
-    Manifest, QueueSample, Side, TcpState,
+    Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Fact, FlowSample,
+    KernelRecord, Manifest, QueueSample, Side, Subject, TcpState, When,
 };
 use quell_report::{Results, figures, html, json, table};
 use quell_store::{Run, RunWriter};
@@ -160,7 +160,7 @@ fn manifest(repeats: u32) -> Manifest {
         seed: 1,
         started: "2026-11-21T10:15:03Z".into(),
         kernel: KernelRecord {
-            backend: "guest".into(),
+            backend: Backend::Guest,
             version: "6.1.0-sample".into(),
             virtual_time: true,
             key: "sample".into(),
@@ -186,8 +186,8 @@ fn events(cell: &CellId, seed: u64) -> Vec<Event> {
     let scenario = SCENARIOS.iter().find(|s| s.name == cell.scenario).expect("a scenario of ours");
     let mut events = vec![
         Event::Begin { cell: cell.clone(), seed, kernel: "6.1.0-sample".into() },
-        fact("tc/modem:wan", "{\"kind\":\"pfifo\",\"limit\":100}"),
-        fact("sysctl/net.ipv4.tcp_congestion_control", "cubic"),
+        fact(Subject::Queues("modem:wan".into()), "{\"kind\":\"pfifo\",\"limit\":100}"),
+        fact(Subject::Sysctl("net.ipv4.tcp_congestion_control".into()), "cubic"),
     ];
     match cell.probe.as_str() {
         "tcp" => events.push(flow("tcp", scenario.tcp, 0, &mut dice)),
@@ -202,8 +202,8 @@ fn events(cell: &CellId, seed: u64) -> Vec<Event> {
     events
 }
 
-fn fact(key: &str, value: &str) -> Event {
-    Event::Fact { when: "before".into(), key: key.into(), value: value.into() }
+fn fact(subject: Subject, value: &str) -> Event {
+    Fact::new(When::Before, subject, value).into()
 }
 
 fn echo(stream: &str, scenario: &Scenario, dice: &mut Dice) -> Event {

@@ -55,7 +55,7 @@ fn header(m: &Manifest, title: &str) -> String {
         "<p class=\"facts\">{} · started {} · {} kernel {}, {time} · seed {}</p>",
         escape(&m.experiment),
         escape(&m.started),
-        escape(&m.kernel.backend),
+        m.kernel.backend.name(),
         escape(&m.kernel.version),
         m.seed
     );

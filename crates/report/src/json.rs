@@ -197,7 +197,7 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
         complete: manifest.complete,
         state: state(manifest),
         kernel: Kernel {
-            backend: &manifest.kernel.backend,
+            backend: manifest.kernel.backend.name(),
             version: &manifest.kernel.version,
             virtual_time: manifest.kernel.virtual_time,
         },

@@ -2,7 +2,7 @@
 
 use crate::analysis::{Results, Summary};
 use crate::layout::{Layout, MINORITY, Row, Value, intervals};
-use quell_model::{CellStatus, Manifest};
+use quell_model::{CellId, CellStatus, Manifest};
 use quell_store::{RunState, RunSummary};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -172,7 +172,7 @@ fn headline(manifest: &Manifest) -> String {
         "{} · seed {} · {} kernel {} · {time}\n",
         clean(&manifest.run),
         manifest.seed,
-        clean(&kernel.backend),
+        kernel.backend.name(),
         clean(&kernel.version)
     );
     let unfinished = manifest.cells.iter().filter(|c| c.status != CellStatus::Complete).count();
@@ -310,7 +310,7 @@ impl Grid {
             let name = if again { String::new() } else { cut(&clean(&row.scenario), widest_name) };
             let mut cells = vec![(name, Side::Left)];
             if let Some((probe, stream)) = &row.stream {
-                let name = if probe == stream || probe == "all" {
+                let name = if probe == stream || probe == CellId::TOGETHER {
                     clean(stream)
                 } else {
                     format!("{}: {}", clean(probe), clean(stream))

@@ -4,10 +4,10 @@
 mod common;
 
 use common::{MS, SECOND, echo, flow, flows, home_link, on_ways, packets, pings, run, steady};
-use quell_model::{CellStatus, EchoStatus};
+use quell_model::{CellStatus, EchoStatus, Fact, Subject, Told, When};
 use quell_report::analysis::series::Which;
 use quell_report::analysis::{EchoResult, FlowResult, OwnTime, Results, Summary, Transit, series};
-use quell_store::{CellData, FactLine, Run};
+use quell_store::{CellData, Run};
 
 fn near(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
@@ -63,8 +63,8 @@ fn the_jitter_that_is_drawn_is_of_the_pairs_of_the_tables_jitter() {
         let off = 5_000_000_000 + s.t_ns / 10;
         (s.up_ns, s.down_ns) = (s.up_ns.map(|ns| ns + off), s.down_ns.map(|ns| ns - off));
     }
-    let (when, key) = ("after".to_owned(), "stream/udp/clocks".to_owned());
-    run.cells[0].facts.push(FactLine { when, key, value: "apart".into() });
+    let clocks = Subject::stream("udp", Told::Clocks);
+    run.cells[0].facts.push(Fact::new(When::After, clocks, "apart"));
     let (mean, bin) = drawn(&run);
     assert!((mean - table(&run)).abs() < bin, "{mean} is not {}", table(&run));
 }
@@ -252,10 +252,10 @@ fn a_probe_whose_packets_are_answered_takes_its_share_of_both_ways() {
 fn a_connection_of_a_foreign_program_is_counted_by_its_addresses() {
     let mut data =
         flows(vec![steady("tcp", 1.0, 0), steady("tcp 10.0.0.1:4 > 10.0.0.2:80", 3.0, 0)]);
-    let way = "way/10.0.0.1>10.0.0.2".to_owned();
+    let way = Subject::Way([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
     data = on_ways(data, &[("tcp", "dsl up", None)]);
     assert_eq!(share(data.clone(), "tcp"), None, "nobody knows which way three quarters went");
-    data.facts.push(FactLine { when: "before".into(), key: way, value: "dsl up".into() });
+    data.facts.push(Fact::new(When::Before, way, "dsl up"));
     assert!((share(data, "tcp").unwrap() - 0.25).abs() < 1e-5);
 }
 
@@ -278,9 +278,8 @@ fn a_flood_loses_datagrams() {
 #[test]
 fn datagrams_sent_while_loads_warmed_up_do_not_count_whenever_they_arrived() {
     let mut data = flood();
-    for (what, count) in [("sent", "100"), ("received", "90")] {
-        let (when, key) = ("after".to_owned(), format!("stream/flood/{what}-before"));
-        data.facts.push(FactLine { when, key, value: count.into() });
+    for (what, count) in [(Told::SentBefore, "100"), (Told::ReceivedBefore, "90")] {
+        data.facts.push(Fact::new(When::After, Subject::stream("flood", what), count));
     }
     let found = flow_results(&run(vec![("s", "udp", 0, data)]));
     assert_eq!((found[0].1.sent, found[0].1.received), (Some(900), Some(220)));
@@ -301,9 +300,8 @@ fn what_waits_in_a_queue_at_the_border_of_the_measurement_is_not_lost_to_the_int
                 })
                 .collect();
         }
-        for what in ["sent", "received"] {
-            let (when, key) = ("after".to_owned(), format!("stream/flood/{what}-before"));
-            data.facts.push(FactLine { when, key, value: "100".into() });
+        for what in [Told::SentBefore, Told::ReceivedBefore] {
+            data.facts.push(Fact::new(When::After, Subject::stream("flood", what), "100"));
         }
         ("s", "udp", repeat, data)
     };

@@ -5,9 +5,9 @@ mod common;
 
 use common::{echo, flows, home_link, on_ways, packets, pings, run, steady};
 use quell_model::manifest::ExpectationRecord;
-use quell_model::{CellStatus, Outcome, TaskRecord};
+use quell_model::{CellStatus, Fact, Outcome, Subject, TaskRecord, When};
 use quell_report::{Results, figures, html, json, table};
-use quell_store::{CellData, FactLine, OutputLine, Run};
+use quell_store::{CellData, OutputLine, Run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -371,8 +371,7 @@ fn hostile() -> Run {
     data.queues = vec![common::queue(HOSTILE, &[5, 6])];
     data.outputs =
         vec![OutputLine { task: HOSTILE.into(), stderr: false, line: HOSTILE.repeat(3) }];
-    data.facts =
-        vec![FactLine { when: "before".into(), key: "tc/x".into(), value: HOSTILE.into() }];
+    data.facts = vec![Fact::new(When::Before, Subject::Queues("x".into()), HOSTILE)];
     let mut run = run(vec![(HOSTILE, HOSTILE, 0, data)]);
     let m = &mut run.manifest;
     for text in [
@@ -384,7 +383,6 @@ fn hostile() -> Run {
         &mut m.clock,
         &mut m.quell,
         &mut m.kernel.version,
-        &mut m.kernel.backend,
         &mut m.kernel.key,
     ] {
         *text = HOSTILE.into();

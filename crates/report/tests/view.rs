@@ -5,9 +5,10 @@ mod common;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use common::{MS, SECOND, run};
-use quell_model::{EchoSample, EchoStatus};
+use quell_model::{EchoSample, EchoStatus, Fact, Subject, When};
 use quell_report::view;
-use quell_store::{CellData, EchoSeries, FactLine, QueuePoint, QueueSeries, Run};
+use quell_store::{CellData, EchoSeries, QueuePoint, QueueSeries, Run};
+use quell_units::Span;
 use serde_json::Value;
 
 fn sample(seq: u64, t_ns: i64, rtt_ns: Option<u64>, status: EchoStatus) -> EchoSample {
@@ -172,11 +173,11 @@ fn what_changed_is_in_the_page_and_the_lines_own_delay_is_not() {
         queue("f001:1", "netem class", 3000),
         queue("f003:", "tbf", 3000),
     ];
-    run.cells[0].facts = vec![FactLine {
-        when: "during".into(),
-        key: "timeline/2s".into(),
-        value: r#"{"Line":{"on":{"node":"modem","device":"dsl"},"line":{"rate":"2Mbit","delay":null}}}"#.into(),
-    }];
+    run.cells[0].facts = vec![Fact::new(
+        When::During,
+        Subject::Change(Span::from_secs(2)),
+        r#"{"Line":{"on":{"node":"modem","device":"dsl"},"line":{"rate":"2Mbit","delay":null}}}"#,
+    )];
     let data = embedded(&view::render(&run));
     let cell = &data["cells"][0];
     assert_eq!(cell["events"][0]["t"], 2e9);

@@ -1,7 +1,7 @@
 //! What was measured in one cell, by stream: the form that analysis reads, whether it came from journals or from tables.
 
 use quell_model::rows::latest;
-use quell_model::{EchoSample, EchoStatus, Event, FlowSample, QueueSample, Side};
+use quell_model::{EchoSample, EchoStatus, Event, Fact, FlowSample, QueueSample, Side, Subject};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct CellData {
     /// What commands printed, in the order in which it came.
     pub outputs: Vec<OutputLine>,
     /// How the network was set up, in the order in which it came.
-    pub facts: Vec<FactLine>,
+    pub facts: Vec<Fact>,
 }
 
 /// The packets of one echo stream, in order of sending.
@@ -98,18 +98,12 @@ pub struct OutputLine {
     pub line: String,
 }
 
-/// One fact about how the network was set up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FactLine {
-    /// `before` or `after` the measurement.
-    pub when: String,
-    /// What is described, as `tc/router:wan`.
-    pub key: String,
-    /// The description.
-    pub value: String,
-}
-
 impl CellData {
+    /// What is told of a subject; the first, if it is told more than once.
+    pub fn told(&self, subject: &Subject) -> Option<&str> {
+        self.facts.iter().find(|fact| fact.subject == *subject).map(|fact| fact.value.as_str())
+    }
+
     /// The packets of a stream.
     pub fn echo(&self, stream: &str) -> Option<&EchoSeries> {
         self.echoes.iter().find(|s| s.stream == stream)
@@ -133,7 +127,7 @@ pub(crate) struct Collector {
     flows: BTreeMap<(String, u8), Vec<FlowSample>>,
     queues: BTreeMap<(String, String, String), Vec<QueuePoint>>,
     outputs: Vec<OutputLine>,
-    facts: Vec<FactLine>,
+    facts: Vec<Fact>,
 }
 
 impl Collector {
@@ -156,7 +150,7 @@ impl Collector {
             Event::Output { task, stderr, line } => {
                 self.outputs.push(OutputLine { task, stderr, line });
             }
-            Event::Fact { when, key, value } => self.facts.push(FactLine { when, key, value }),
+            Event::Fact(fact) => self.facts.push(fact),
             _ => {}
         }
     }
@@ -189,7 +183,7 @@ impl Collector {
     }
 
     /// Takes a fact.
-    pub fn fact(&mut self, line: FactLine) {
+    pub fn fact(&mut self, line: Fact) {
         self.facts.push(line);
     }
 

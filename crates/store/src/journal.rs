@@ -150,7 +150,7 @@ impl Course {
             Event::End { virtual_ns } => self.end_ns = Some(*virtual_ns),
             Event::Abort { reason } => self.abort = Some(reason.clone()),
             Event::Stopped { virtual_ns } => self.stopped_ns = Some(*virtual_ns),
-            Event::Ready { .. } | Event::Output { .. } | Event::Fact { .. } => {}
+            Event::Ready { .. } | Event::Output { .. } | Event::Fact(_) => {}
         }
         self.begun = true;
         Ok(())

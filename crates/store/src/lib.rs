@@ -38,7 +38,7 @@ mod tables;
 mod time;
 mod writer;
 
-pub use data::{CellData, EchoSeries, FactLine, FlowSeries, OutputLine, QueuePoint, QueueSeries};
+pub use data::{CellData, EchoSeries, FlowSeries, OutputLine, QueuePoint, QueueSeries};
 pub use error::StoreError;
 pub use files::write_output;
 pub use journal::JournalWriter;

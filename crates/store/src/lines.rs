@@ -1,9 +1,9 @@
 //! `outputs.jsonl` and `facts.jsonl`: one JSON object a line, with the cell in front.
 
-use crate::data::{CellData, FactLine, OutputLine};
+use crate::data::{CellData, OutputLine};
 use crate::error::StoreError;
 use crate::files::{AtomicFile, Sum};
-use quell_model::CellId;
+use quell_model::{CellId, Fact};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -77,7 +77,7 @@ pub(crate) fn read_outputs(
 pub(crate) fn read_facts(
     path: &Path,
     text: File,
-    each: impl FnMut(CellId, FactLine) -> Result<(), StoreError>,
+    each: impl FnMut(CellId, Fact) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     read(path, text, each)
 }

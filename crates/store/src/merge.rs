@@ -2,7 +2,7 @@
 
 use crate::data::CellData;
 use crate::journal::Course;
-use quell_model::{CellId, CellRecord, CellStatus, Manifest, TaskRecord};
+use quell_model::{CellId, CellRecord, CellStatus, Manifest, Subject, TaskRecord};
 
 /// Brings a cell's record up to what its journal says. A failure or a stop that the record already tells of stays: whoever watched the cell
 /// knows more than the journal, which just stops.
@@ -59,12 +59,12 @@ fn cut(reached_ns: Option<i64>) -> String {
 /// scenario.
 pub(crate) fn facts(manifest: &mut Manifest, cell: &CellId, data: &CellData) {
     for fact in &data.facts {
-        let entry = if let Some(name) = fact.key.strip_prefix("sysctl/") {
-            manifest.sysctls.entry(name.to_owned())
-        } else if let Some(device) = fact.key.strip_prefix("tc/") {
-            manifest.queues.entry(format!("{}/{}/{device}", cell.scenario, fact.when))
-        } else {
-            continue;
+        let entry = match &fact.subject {
+            Subject::Sysctl(name) => manifest.sysctls.entry(name.clone()),
+            Subject::Queues(device) => {
+                manifest.queues.entry(format!("{}/{}/{device}", cell.scenario, fact.when))
+            }
+            _ => continue,
         };
         entry.or_insert_with(|| fact.value.clone());
     }

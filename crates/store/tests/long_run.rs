@@ -3,7 +3,7 @@
 mod common;
 
 use common::{cell, echo, manifest};
-use quell_model::{EchoStatus, Event};
+use quell_model::{EchoStatus, Event, Fact, Subject, When};
 use quell_store::{Run, RunWriter};
 
 /// Two streams of 150,000 packets; every tenth is lost and told of 3,000 packets later.
@@ -32,8 +32,8 @@ fn a_long_run_reads_the_same_as_one_that_was_sorted_as_a_whole() {
         let kernel = "6.1".to_owned();
         journal.append(&Event::Begin { cell: id.clone(), seed: 1, kernel }).expect("room");
         events().iter().for_each(|event| journal.append(event).expect("room"));
-        let fact = Event::Fact { when: "after".into(), key: "k".into(), value: "v".into() };
-        journal.append(&fact).expect("room");
+        let fact = Fact::new(When::After, Subject::Other("k".into()), "v");
+        journal.append(&fact.into()).expect("room");
         journal.append(&Event::End { virtual_ns: 7 }).expect("room");
         let folder = writer.folder().to_path_buf();
         writer.finish(manifest(std::slice::from_ref(&id))).expect("it is finished");

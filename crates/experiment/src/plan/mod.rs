@@ -37,7 +37,9 @@ pub fn plan(experiment: &Experiment) -> Result<Vec<CellPlan>, PlanError> {
             ProbesRun::Apart => {
                 experiment.probe.iter().map(|p| (p.name().to_string(), vec![p])).collect()
             }
-            ProbesRun::Together => vec![("all".to_string(), experiment.probe.iter().collect())],
+            ProbesRun::Together => {
+                vec![(CellId::TOGETHER.to_string(), experiment.probe.iter().collect())]
+            }
         };
         for (name, probes) in groups {
             for repeat in 0..experiment.repeat {

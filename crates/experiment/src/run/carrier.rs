@@ -11,8 +11,7 @@
 use super::child::{End, attend};
 use quell_lab::cell::CellPlan;
 use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
-use quell_model::KernelRecord;
-
+use quell_model::{Backend, KernelRecord};
 use quell_sys::wait::{Bell, came, readable, wait};
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -61,13 +60,13 @@ impl Carrier {
     pub fn record(&self) -> KernelRecord {
         match self {
             Carrier::Guest(options) => KernelRecord {
-                backend: "guest".into(),
+                backend: Backend::Guest,
                 version: options.version.clone(),
                 virtual_time: true,
                 key: options.key.clone(),
             },
             Carrier::Host => KernelRecord {
-                backend: "host".into(),
+                backend: Backend::Host,
                 version: nix::sys::utsname::uname()
                     .map(|u| u.release().to_string_lossy().into_owned())
                     .unwrap_or_default(),

@@ -4,6 +4,7 @@ use super::{Experiment, Load, Probe, RrProbe, TcpFlow, claims, place};
 use crate::nearest;
 use crate::plan::{self, PlanError};
 use quell_lab::cell::CellPlan;
+use quell_model::CellId;
 use quell_units::{Rate, Span};
 use std::collections::BTreeSet;
 
@@ -95,6 +96,12 @@ fn names(experiment: &Experiment, problems: &mut Vec<String>) {
                     .push(format!("the {what} `{name}` is there twice; give each its own name"));
             }
         }
+    }
+    if experiment.probe.iter().any(|p| p.name() == CellId::TOGETHER) {
+        problems.push(format!(
+            "probe `{}`: this name stands for all probes together; give it another",
+            CellId::TOGETHER
+        ));
     }
     for load in &experiment.load {
         if experiment.probe.iter().any(|p| p.name() == load.name()) {

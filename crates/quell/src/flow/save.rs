@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::keep::{About, End, Keep};
 use quell_flow::{Amount, Outcome};
-use quell_model::{Event, FlowSample, Side, TcpState};
+use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
 use quell_wire::iperf3::Moment;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,9 +26,9 @@ pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
     };
     let mut keep = Keep::begin(base, &about)?;
     for (stream, way, back) in ways(outcome) {
-        keep.event(&fact(stream, "way", way))?;
+        keep.event(&fact(stream, Told::Way, way))?;
         if let Some(back) = back {
-            keep.event(&fact(stream, "way-back", back))?;
+            keep.event(&fact(stream, Told::WayBack, back))?;
         }
     }
     let parts = outcome.theirs.as_ref().and_then(|theirs| theirs.quell.as_ref());
@@ -77,9 +77,8 @@ fn ways(outcome: &Outcome) -> Vec<(&'static str, &'static str, Option<&'static s
     flows.chain([(quell_flow::latency::STREAM, direction(true), Some(direction(false)))]).collect()
 }
 
-fn fact(stream: &str, what: &str, value: &str) -> Event {
-    let key = format!("stream/{stream}/{what}");
-    Event::Fact { when: "before".into(), key, value: value.into() }
+fn fact(stream: &str, what: Told, value: &str) -> Event {
+    Fact::new(When::Before, Subject::stream(stream, what), value).into()
 }
 
 fn flow(stream: &str, side: Side, moments: &[Moment], mss: u32) -> Event {

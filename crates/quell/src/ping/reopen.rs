@@ -4,20 +4,13 @@ use super::session::{Method, Session};
 use super::tally::Tally;
 use super::target::Target;
 use clap::ValueEnum;
+use quell_model::{Subject, Told};
 use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Span, Tos};
 use quell_wire::text::printable;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
-
-const PREFIX: &str = "stream/";
-const SUFFIX: &str = "/target";
-
-/// The key of the fact that tells where a stream went.
-pub fn key(stream: &str) -> String {
-    format!("{PREFIX}{stream}{SUFFIX}")
-}
 
 /// What was pinged, and the figures of each stream; none when the run is not one of `quell ping`.
 pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
@@ -28,10 +21,7 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
     let mut tallies = Vec::new();
     // Facts are in the order of the command line, series in that of names.
     for fact in &data.facts {
-        let Some(stream) = fact.key.strip_prefix(PREFIX).and_then(|k| k.strip_suffix(SUFFIX))
-        else {
-            continue;
-        };
+        let Subject::Stream(stream, Told::Target) = &fact.subject else { continue };
         let told: Value = serde_json::from_str(&fact.value).ok()?;
         interval = Span::from_nanos(told["interval_ns"].as_u64()?);
         method = Method::from_str(told["method"].as_str()?, false).ok();
@@ -50,9 +40,12 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
             data.echo(stream).map_or(&[][..], |s| &s.samples).iter().collect();
         samples.sort_by_key(|s| s.down_order.unwrap_or(s.seq));
         samples.into_iter().for_each(|s| tally.take(s));
-        let of = format!("{PREFIX}{stream}/");
         for fact in &data.facts {
-            fact.key.strip_prefix(&of).into_iter().for_each(|what| tally.fact(what, &fact.value));
+            if let Subject::Stream(other, what) = &fact.subject
+                && other == stream
+            {
+                tally.fact(what, &fact.value);
+            }
         }
         tallies.push(tally);
     }

@@ -7,7 +7,7 @@
 //!
 //! The definitions are those of the analysis of runs: the figures here and those of `quell show` are the same.
 
-use quell_model::{EchoSample, EchoStatus};
+use quell_model::{EchoSample, EchoStatus, Told};
 use quell_stats::{ClockOffset, Jitter, OffsetEstimator, Running, RunningAround, Summary};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -153,17 +153,17 @@ impl Tally {
     }
 
     /// Takes what the probe tells of the stream beside its packets; what is of no known kind is left.
-    pub fn fact(&mut self, what: &str, value: &str) {
+    pub fn fact(&mut self, what: &Told, value: &str) {
         match what {
-            "clocks" => self.apart = value == "apart",
-            "losses" => {
+            Told::Clocks => self.apart = value == "apart",
+            Told::Losses => {
                 let told: BTreeMap<String, u64> = serde_json::from_str(value).unwrap_or_default();
                 let more = |way: &str, known: u64| told.get(way).map_or(known, |n| known.max(*n));
                 self.lost_up = more("up", self.lost_up).min(self.lost);
                 self.lost_down = more("down", self.lost_down).min(self.lost - self.lost_up);
             }
-            "clock" => self.clock = Some(value.to_owned()),
-            "errors" => {
+            Told::Clock => self.clock = Some(value.to_owned()),
+            Told::Errors => {
                 let kinds: BTreeMap<String, u64> = serde_json::from_str(value).unwrap_or_default();
                 self.kinds = kinds.into_iter().collect();
                 self.kinds.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
@@ -416,9 +416,9 @@ mod tests {
     #[test]
     fn losses_that_are_known_by_count_only_are_told_at_the_end() {
         let mut got = tally((0..5).map(|n| sample(n, None, EchoStatus::Lost)));
-        got.fact("losses", r#"{"up":3,"down":1}"#);
+        got.fact(&Told::Losses, r#"{"up":3,"down":1}"#);
         assert_eq!((got.lost, got.lost_up, got.lost_down), (5, 3, 1));
-        got.fact("losses", r#"{"up":9,"down":9}"#);
+        got.fact(&Told::Losses, r#"{"up":9,"down":9}"#);
         assert_eq!((got.lost_up, got.lost_down), (5, 0), "never more than were lost");
     }
 

@@ -12,7 +12,7 @@ use super::tally::Tally;
 use super::{JsonForm, Shown, json, live, screen, text};
 use crate::failure::Failure;
 use crate::keep::{End, Keep};
-use quell_model::{EchoSample, Event};
+use quell_model::{EchoSample, Event, Fact, Subject};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use std::path::PathBuf;
@@ -152,10 +152,8 @@ impl Watch<'_> {
         if let Some(keep) = &mut self.keep {
             keep.event(&event)?;
         }
-        if let Event::Fact { key, value, .. } = &event
-            && let Some((stream, what)) =
-                key.strip_prefix("stream/").and_then(|k| k.rsplit_once('/'))
-            && let Some(index) = self.session.targets.iter().position(|t| t.name == stream)
+        if let Event::Fact(Fact { subject: Subject::Stream(stream, what), value, .. }) = &event
+            && let Some(index) = self.session.targets.iter().position(|t| t.name == *stream)
         {
             self.tallies[index].fact(what, value);
         }

@@ -2,7 +2,7 @@
 
 use super::way::{Carried, Ways};
 use super::window::{counter_at, payload_within, rate_mbps, window_ns};
-use quell_model::{CellRecord, FlowSample, Side};
+use quell_model::{CellRecord, FlowSample, Side, Subject, Told};
 use quell_stats::Batch;
 use quell_store::{CellData, FlowSeries};
 
@@ -150,13 +150,10 @@ fn datagrams(data: &CellData, stream: &str) -> (Option<u64>, Option<u64>) {
 
 /// Datagrams of a flow that were sent before the measurement, as its sender and its receiver counted them; nothing where one did not.
 fn early(data: &CellData, stream: &str) -> [u64; 2] {
-    let before = |what: &str| {
-        let key = format!("stream/{stream}/{what}-before");
-        data.facts.iter().find(|f| f.key == key).and_then(|f| f.value.parse::<u64>().ok())
-    };
+    let before = |what| data.told(&Subject::stream(stream, what))?.parse::<u64>().ok();
     let received = data.flow(stream, Side::Receiver).and_then(|f| f.samples.last());
     // What one end counted apart and the other did not can't be compared.
-    match (before("sent"), before("received")) {
+    match (before(Told::SentBefore), before(Told::ReceivedBefore)) {
         (Some(sent), Some(received)) => [sent, received],
         (Some(sent), None) if received.is_some_and(|last| last.packets == 0) => [sent, 0],
         _ => [0, 0],

@@ -29,7 +29,7 @@ pub use quell_stats::{BoxSummary, Summary as Spread};
 pub use summary::{LoadsRow, Summary, SummaryRow};
 pub use window::window_ns;
 
-use quell_model::CellId;
+use quell_model::{CellId, Subject, Told};
 use quell_stats::Batch;
 use quell_store::Run;
 
@@ -66,13 +66,10 @@ impl Results {
                 data,
             };
             for series in &data.echoes {
-                let fact = |what: &str| {
-                    let key = format!("stream/{}/{what}", series.stream);
-                    data.facts.iter().find(|f| f.key == key).map(|f| f.value.as_str())
-                };
+                let losses = data.told(&Subject::stream(&*series.stream, Told::Losses));
                 let (samples, clocks) = one_way::by_clocks_of(data, series);
                 let result = EchoResult { clocks, ..EchoResult::of(&samples) };
-                let result = result.with_losses(fact("losses"));
+                let result = result.with_losses(losses);
                 let same = flows.iter().position(|(stream, _)| *stream == series.stream);
                 let flow = same.map(|at| flows.remove(at).1);
                 rows.push(row(series.stream.clone(), Some(Box::new(result)), flow));

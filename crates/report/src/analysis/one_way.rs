@@ -1,6 +1,6 @@
 //! One-way delays where the two ends have clocks of their own: corrected by how far these are apart.
 
-use quell_model::EchoSample;
+use quell_model::{EchoSample, Subject, Told};
 use quell_stats::{ClockOffset, OffsetEstimator};
 use quell_store::{CellData, EchoSeries};
 use std::borrow::Cow;
@@ -27,8 +27,7 @@ pub(crate) fn by_clocks_of<'a>(
     data: &CellData,
     series: &'a EchoSeries,
 ) -> (Cow<'a, [EchoSample]>, Clocks) {
-    let key = format!("stream/{}/clocks", series.stream);
-    if data.facts.iter().any(|f| f.key == key && f.value == "apart") {
+    if data.told(&Subject::stream(&*series.stream, Told::Clocks)) == Some("apart") {
         let (samples, clocks) = by_one_clock(&series.samples);
         return (samples.into(), clocks);
     }

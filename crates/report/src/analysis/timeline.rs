@@ -1,7 +1,7 @@
 //! What was changed while a cell ran: the facts `timeline/TIME`, which the lab writes down as it carries a change out.
 
+use quell_model::Subject;
 use quell_store::CellData;
-use quell_units::Span;
 use serde_json::Value;
 
 /// One change.
@@ -19,8 +19,7 @@ pub struct Change {
 pub fn changes(data: &CellData) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     for fact in &data.facts {
-        let Some(at) = fact.key.strip_prefix("timeline/") else { continue };
-        let Ok(at) = at.parse::<Span>() else { continue };
+        let Subject::Change(at) = fact.subject else { continue };
         let value: Value = serde_json::from_str(&fact.value).unwrap_or_default();
         let what = words(&value);
         let short = what.rsplit_once(": ").map_or(&*what, |(_, short)| short).to_owned();

@@ -4,7 +4,7 @@
 //! they are: TCP, datagrams in one direction, packets that are answered.
 
 use super::window::{payload_within, window_ns};
-use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
+use quell_model::{CellRecord, EchoSample, EchoStatus, Side, Subject, Told};
 use quell_store::CellData;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,16 +21,16 @@ impl<'a> Ways<'a> {
 
     /// The way of a stream's data, or of packets that are answered the way there.
     pub fn there(&self, stream: &str) -> Option<&'a str> {
-        self.told(stream, "way").or_else(|| self.by_address(stream))
+        self.told(stream, &Told::Way).or_else(|| self.by_address(stream))
     }
 
     /// The way of the answers.
     pub fn back(&self, stream: &str) -> Option<&'a str> {
-        self.told(stream, "way-back")
+        self.told(stream, &Told::WayBack)
     }
 
-    fn told(&self, stream: &str, what: &str) -> Option<&'a str> {
-        let of = |name: &str| self.fact(&format!("stream/{name}/{what}"));
+    fn told(&self, stream: &str, what: &Told) -> Option<&'a str> {
+        let of = |name: &str| self.data.told(&Subject::stream(name, what.clone()));
         // A flow of several connections is told of once, under its own name.
         let flow = || stream.rsplit_once('-').filter(|(_, n)| n.parse::<u32>().is_ok());
         of(stream).or_else(|| of(flow()?.0))
@@ -40,11 +40,7 @@ impl<'a> Ways<'a> {
     fn by_address(&self, stream: &str) -> Option<&'a str> {
         let (from, to) = stream.strip_prefix("tcp ")?.split_once(" > ")?;
         let address = |text: &str| text.parse::<SocketAddr>().ok().map(|a| a.ip());
-        self.fact(&format!("way/{}>{}", address(from)?, address(to)?))
-    }
-
-    fn fact(&self, key: &str) -> Option<&'a str> {
-        self.data.facts.iter().find(|f| f.key == key).map(|f| f.value.as_str())
+        self.data.told(&Subject::Way(address(from)?, address(to)?))
     }
 }
 

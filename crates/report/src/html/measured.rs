@@ -51,7 +51,7 @@ fn general(m: &Manifest) -> String {
         ("Started", m.started.clone()),
         ("Seed", m.seed.to_string()),
         ("Changed on the command line", changes),
-        ("Kernel", format!("{} ({})", m.kernel.version, m.kernel.backend)),
+        ("Kernel", format!("{} ({})", m.kernel.version, m.kernel.backend.name())),
         ("Time", time.to_owned()),
         ("Clock", m.clock.clone()),
         ("Wall time", seconds(m.wall_s)),

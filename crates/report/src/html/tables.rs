@@ -3,7 +3,7 @@
 use super::text::escape;
 use crate::analysis::{OwnTime, Results, Spread, StreamResult, Summary};
 use crate::layout::{Layout, MINORITY};
-use quell_model::Manifest;
+use quell_model::{CellId, Manifest};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -54,7 +54,7 @@ pub(super) fn summary(
     for row in &layout.rows {
         let _ = write!(text, "<tr><th scope=\"row\">{}</th>", escape(&row.scenario));
         if let Some((probe, stream)) = &row.stream {
-            let name = if probe == stream || probe == "all" {
+            let name = if probe == stream || probe == CellId::TOGETHER {
                 stream.clone()
             } else {
                 format!("{probe}: {stream}")

@@ -3,10 +3,10 @@
 
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{
-    CellId, CellRecord, CellStatus, EchoSample, EchoStatus, FlowSample, KernelRecord, Manifest,
-    Side, TcpState,
+    Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Fact, FlowSample,
+    KernelRecord, Manifest, Side, Subject, TcpState, Told, When,
 };
-use quell_store::{CellData, EchoSeries, FactLine, FlowSeries, QueuePoint, QueueSeries, Run};
+use quell_store::{CellData, EchoSeries, FlowSeries, QueuePoint, QueueSeries, Run};
 use std::collections::BTreeMap;
 
 pub const MS: i64 = 1_000_000;
@@ -39,7 +39,7 @@ pub fn run(cells: Vec<(&str, &str, u32, CellData)>) -> Run {
         seed: 42,
         started: "2026-11-21T10:15:03Z".into(),
         kernel: KernelRecord {
-            backend: "guest".into(),
+            backend: Backend::Guest,
             version: "6.1.0".into(),
             virtual_time: true,
             key: String::new(),
@@ -127,14 +127,13 @@ pub fn flows(all: Vec<Vec<FlowSeries>>) -> CellData {
 
 /// Tells which line streams share: of each its way, and that of its answers where it has some.
 pub fn on_ways(mut data: CellData, ways: &[(&str, &str, Option<&str>)]) -> CellData {
-    let mut fact = |stream: &str, what: &str, value: &str| {
-        let (when, key) = ("before".to_owned(), format!("stream/{stream}/{what}"));
-        data.facts.push(FactLine { when, key, value: value.to_owned() });
+    let mut fact = |stream: &str, what, value: &str| {
+        data.facts.push(Fact::new(When::Before, Subject::stream(stream, what), value));
     };
     for (stream, there, back) in ways {
-        fact(stream, "way", there);
+        fact(stream, Told::Way, there);
         if let Some(back) = back {
-            fact(stream, "way-back", back);
+            fact(stream, Told::WayBack, back);
         }
     }
     data

@@ -3,8 +3,8 @@
 
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{
-    CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, FlowSample, KernelRecord,
-    Manifest, Outcome, QueueSample, Side, TcpState, frame,
+    Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Fact, FlowSample,
+    KernelRecord, Manifest, Outcome, QueueSample, Side, Subject, TcpState, When, frame,
 };
 use quell_store::RunWriter;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub fn manifest(cells: &[CellId]) -> Manifest {
         changes: vec![],
         seed: u64::MAX,
         started: "2026-11-21T10:15:03Z".into(),
-        kernel: KernelRecord { backend: "guest".into(), virtual_time: true, ..Default::default() },
+        kernel: KernelRecord { backend: Backend::Guest, virtual_time: true, ..Default::default() },
         machine: BTreeMap::new(),
         clock: "virtual".into(),
         cells: cells
@@ -105,15 +105,11 @@ pub fn queue(device: &str, n: u64) -> QueueSample {
 }
 
 pub fn events(cell: &CellId) -> Vec<Event> {
-    let fact = |when: &str, key: &str, value: &str| Event::Fact {
-        when: when.into(),
-        key: key.into(),
-        value: value.into(),
-    };
+    let fact = |subject, value: &str| Fact::new(When::Before, subject, value).into();
     let mut events = vec![
         Event::Begin { cell: cell.clone(), seed: 7, kernel: "6.1.0-um".into() },
-        fact("before", "sysctl/net.ipv4.tcp_rmem", "4096 131072 6291456"),
-        fact("before", "tc/modem:wan", "{\"kind\":\"pfifo\"}"),
+        fact(Subject::Sysctl("net.ipv4.tcp_rmem".into()), "4096 131072 6291456"),
+        fact(Subject::Queues("modem:wan".into()), "{\"kind\":\"pfifo\"}"),
         Event::Ready { task: "probe".into() },
     ];
     for n in 0..6 {
