@@ -254,23 +254,31 @@ fn without_messages() {
     let folder = Folder::new("traced");
     let mut parent = below("wait", &folder);
     folder.wait_for("ready");
-    assert_eq!(traced_stops(&folder.0), 1);
+    assert_traced_stops(1, &folder.0);
     parent.kill().unwrap();
     parent.wait().unwrap();
     let folder = Folder::new("asleep");
     let guest = start(spec("wait", &folder.0));
     folder.wait_for("ready");
-    assert_eq!(traced_stops(&folder.0), 0);
+    assert_traced_stops(0, &folder.0);
     drop(guest);
 }
 
-/// How many of a guest's processes are stopped by their tracer.
-fn traced_stops(folder: &Path) -> usize {
+/// How many of a guest's processes are stopped by their tracer, as soon as the one that writes `ready` is done with that.
+fn assert_traced_stops(wanted: usize, folder: &Path) {
     let state = |pid: &String| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit(") ").next()?.chars().next()
     };
-    processes_in(folder).iter().filter(|pid| state(pid) == Some('t')).count()
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        let states: Vec<_> = processes_in(folder).iter().map(state).collect();
+        if states.iter().filter(|s| **s == Some('t')).count() == wanted {
+            return;
+        }
+        assert!(Instant::now() < until, "{wanted} stopped by a tracer of {states:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A filter that lets everything pass and has a listener, of which the kernel gives a process and all below it only one.
