@@ -302,6 +302,19 @@ mod tests {
     }
 
     #[test]
+    fn a_server_is_told_that_streams_come_from_elsewhere_only_where_udp_goes_another_way() {
+        let other = || "198.51.100.1:5201".parse().unwrap();
+        let udp = || Plan { transport: Transport::Udp, control: other(), ..plan() };
+        let told = |plan: Plan| plan.parameters(1000).quell.map(|wishes| wishes.elsewhere);
+        assert_eq!(told(udp()), Some(true));
+        assert_eq!(told(Plan { control: plan().to, ..udp() }), Some(false), "the same way");
+        assert_eq!(told(Plan { transport: Transport::Tcp, ..udp() }), Some(false), "by a cookie");
+        let plain = Plan { plain: true, ..udp() };
+        assert!(!plain.is_elsewhere(), "iperf3 asks for no proof");
+        assert_eq!(told(plain), None);
+    }
+
+    #[test]
     fn a_server_that_does_not_send_is_not_told_of_a_congestion_control() {
         for (direction, told) in
             [(Direction::Up, false), (Direction::Down, true), (Direction::Both, true)]

@@ -648,6 +648,21 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_that_took_a_place_before_a_packet_was_sent_may_have_taken_one_behind_it_too() {
+        // The reflector got packet 2 twice, and the answer to one of the two was lost: of its empty places one is of no packet.
+        for (copied, said) in [(None, Down), (Some(2), Unknown)] {
+            let mut counts = Counts::new();
+            for seq in (0..60).filter(|s| *s != 50) {
+                let copies = u64::from(copied.is_some_and(|packet| seq > packet));
+                counts.answered(packet(seq), 10 * MS as u64, seq + copies);
+            }
+            assert_eq!(counts.gave_up(&[packet(50)], &[]), [said]);
+            let down = u64::from(said == Down);
+            assert_eq!(counts.losses(&[]), Losses { up: 0, down }, "{copied:?}");
+        }
+    }
+
+    #[test]
     fn what_is_settled_is_forgotten() {
         let mut counts = Counts::new();
         let mut most = 0;

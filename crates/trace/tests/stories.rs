@@ -186,6 +186,19 @@ fn dsack_shows_that_a_retransmission_was_needless() {
 }
 
 #[test]
+fn a_double_that_the_server_got_before_a_retransmission_can_be_there_does_not_make_it_needless() {
+    // The network doubled the segment itself; what was sent again 5 ms ago has 5 ms to go.
+    let sent_and_doubled =
+        [up(20_000, 0, 1000), up(230_000, 0, 1000), answer(235_000, 1000).sack(&[(1001, 2001)])];
+    let c = story(sent_and_doubled.clone());
+    assert_eq!((causes(&c), c.client_to_server.spurious), (vec![Cause::Timeout], 0));
+    assert!(!c.marks[0].spurious, "{:?}", c.marks);
+    let arrived = answer(240_000, 1000).sack(&[(1001, 2001)]);
+    let c = story(sent_and_doubled.into_iter().chain([arrived]));
+    assert!(c.marks[0].spurious && c.client_to_server.spurious == 1, "{:?}", c.marks);
+}
+
+#[test]
 fn timestamps_show_it_too_and_tell_which_one_was_answered() {
     let c = story([
         up(20_000, 0, 1000).stamps(100, 7),

@@ -77,16 +77,18 @@ fn datagrams_that_are_lost_on_one_way_are_counted_on_that_way() {
 #[test]
 fn a_window_that_keeps_a_flow_below_its_rate_is_named_and_a_rate_that_is_reached_too() {
     let line = "both = { delay = \"25ms\" }";
-    // 14.5 kB a round trip of 50 ms are 2.3 Mbit/s.
+    // 14.5 kB a round trip of 50 ms are 2.3 Mbit/s. What is asked for by -w is the server's send buffer as well: small writes that keep to a
+    // rate fill that one first.
     for (options, held) in [
-        (&["-R", "-w", "16K"][..], "receive-window"),
-        (&["-R", "-w", "16K", "-b", "3M"], "receive-window"),
-        (&["-R", "-b", "2M"], "rate"),
-        (&["-b", "2M"], "rate"),
+        (&["-R", "-w", "16K"][..], &["receive-window"][..]),
+        (&["-R", "-w", "16K", "-b", "3M"], &["receive-window", "send-buffer"]),
+        (&["-R", "-b", "2M"], &["rate"]),
+        (&["-b", "2M"], &["rate"]),
     ] {
         let json = flow(line, &[options, &["-t", "10"]].concat());
         let way = if options[0] == "-R" { "down" } else { "up" };
-        assert_eq!(json[way]["limited_by"], held, "{options:?}: {:#}", json[way]["held"]);
+        let said = json[way]["limited_by"].as_str().expect("a word");
+        assert!(held.contains(&said), "{options:?}: {said}: {:#}", json[way]["held"]);
     }
     let narrow = "both = { rate = \"2500kbit\", delay = \"25ms\", buffer = \"100p\" }";
     let json = flow(narrow, &["-b", "3M", "-t", "20"]);

@@ -68,7 +68,7 @@ fn calls_behind_a_deep_queue_are_late_and_not_lost() {
     let text = two_hosts(
         "both = { rate = \"1Mbit\", delay = \"10ms\", buffer = \"1000p\" }",
         &format!(
-            "[[load]]\nname = \"bulk\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1500kbit\"\n\
+            "[[load]]\nname = \"bulk\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1500kbit\"\nsize = \"1400B\"\n\
              [[scenario]]\nname = \"s\"\nloads = [\"bulk\"]\n{}",
             probe("calls", "calls = 1000")
         ),
