@@ -109,6 +109,8 @@ pub enum Told {
     Errors,
     /// Answers of a TCP port by kind, as JSON.
     Answers,
+    /// TCP connects that were answered after their SYN was sent again, as JSON.
+    Retried,
     /// Whom `quell ping` asked, and how, as JSON.
     Target,
     /// What is told of a stream that was brought in from another program, or by another version.
@@ -126,6 +128,7 @@ words! {
         Losses "losses",
         Errors "errors",
         Answers "answers",
+        Retried "retried",
         Target "target",
     }
 }

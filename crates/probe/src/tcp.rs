@@ -7,6 +7,11 @@
 //!   SYN ──► nothing      lost, also where a SYN that the kernel sent again was answered a second later
 //! ```
 //!
+//! A SYN that was lost and an answer that was lost look alike from here: the kernel sends its SYN again after a second, and what answers then is
+//! no answer to the first exchange. Such a connect counts as lost, which way is unknown, and its time, that of the kernel's timer, is told
+//! apart. Only where no connect at all was answered within a second may the path itself take so long: then the answer's timestamp, which
+//! tells that it is one to the first SYN, makes it a round trip.
+//!
 //! Where the connection came about the kernel measured the time itself, from SYN to answer, in whole microseconds (`tcpi_rtt`); a
 //! refusal is timed by when we saw it.
 
@@ -44,6 +49,25 @@ struct ConnectLine {
     oldest: u64,
     open: u64,
     refused: u64,
+    /// Whether a SYN was answered that was not sent again.
+    is_quick: bool,
+    retried: Retried,
+}
+
+/// Connects that came about after their SYN was sent again, and the shortest and longest of them in nanoseconds.
+#[derive(Debug, Default)]
+struct Retried {
+    count: u64,
+    least_ns: u64,
+    most_ns: u64,
+}
+
+impl Retried {
+    fn push(&mut self, ns: u64) {
+        self.least_ns = if self.count == 0 { ns } else { self.least_ns.min(ns) };
+        self.most_ns = self.most_ns.max(ns);
+        self.count += 1;
+    }
 }
 
 impl TcpPing {
@@ -58,7 +82,15 @@ impl TcpPing {
         let streams = streams.iter().map(|(stream, options)| {
             check_interval(&stream.stream, stream.interval)?;
             let attempts = Attempts::new(stream.to, stream.tos.byte(), options.way.clone())?;
-            let line = ConnectLine { attempts, ended: Vec::new(), oldest: 0, open: 0, refused: 0 };
+            let line = ConnectLine {
+                attempts,
+                ended: Vec::new(),
+                oldest: 0,
+                open: 0,
+                refused: 0,
+                is_quick: false,
+                retried: Retried::default(),
+            };
             Ok((stream.clone(), options.clone(), line))
         });
         let streams = streams.collect::<Result<_, ProbeError>>()?;
@@ -93,14 +125,20 @@ impl ConnectLine {
     fn read(&mut self, ended: Ended) -> Option<Seen> {
         match ended.end {
             // The SYN was sent again, after a second at the earliest. The kernel's measure, by the timestamp that the answer brings back,
-            // tells which one was answered. Without it, or where it was a later one, the first got no answer that is known.
-            _ if ended.repeated > 0 && !ended.is_answer_to_first() => return None,
+            // tells which one was answered; but a server whose first answer was lost sends the same again.
+            End::Open | End::Refused
+                if ended.repeated > 0 && (self.is_quick || !ended.is_answer_to_first()) =>
+            {
+                self.retried.push(ended.seen_ns.saturating_sub(ended.begun_ns));
+                return None;
+            }
             End::Open => self.open += 1,
             End::Refused => self.refused += 1,
             // The kernel sent it again and again, and gave up.
             End::Failed(Errno::ETIMEDOUT) => return None,
             End::Failed(errno) => return Some(Seen::Failed { seq: ended.id, errno }),
         }
+        self.is_quick |= ended.repeated == 0;
         let answer = Answer { seq: ended.id, ..Answer::default() };
         let when = When::Measured { rtt_ns: ended.rtt_ns, seen_ns: ended.seen_ns };
         Some(Seen::Reply { answer, when })
@@ -147,6 +185,11 @@ impl Line for ConnectLine {
 
     fn facts(&self) -> Vec<(Told, String)> {
         let answers = format!("{{\"open\":{},\"refused\":{}}}", self.open, self.refused);
-        vec![(Told::Answers, answers)]
+        let Retried { count, least_ns, most_ns } = self.retried;
+        let retried = (count > 0).then(|| {
+            let times = format!("\"least_ns\":{least_ns},\"most_ns\":{most_ns}");
+            (Told::Retried, format!("{{\"count\":{count},{times}}}"))
+        });
+        [(Told::Answers, answers)].into_iter().chain(retried).collect()
     }
 }

@@ -237,14 +237,17 @@ fn all(
     let mut outcome = Outcome { rows: Vec::new(), failed: None, stopped: false };
     for &size in &args.sizes.0 {
         match sweep(to, secret, Shape { size, ..shape }, args.calls, stop) {
-            Ok(row) => outcome.rows.push(row),
+            Ok(row) => {
+                outcome.failed.clone_from(&row.failed);
+                outcome.rows.push(row);
+            }
             Err(RrError::Stopped) => break,
             Err(error) => {
                 outcome.failed = Some(error);
                 break;
             }
         }
-        if stop.rings() {
+        if stop.rings() || outcome.failed.is_some() {
             break;
         }
     }

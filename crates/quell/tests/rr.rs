@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use server::Served;
 use std::io::{Read, Write, copy};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Stdio;
 use support::{Said, program, said, says};
 
@@ -66,6 +66,39 @@ fn stopped_by(signal: Signal, calls: usize, json: bool) -> std::process::Output 
     kill(Pid::from_raw(child.id() as i32), signal).expect("it runs");
     std::thread::spawn(move || copy(&mut server, &mut client));
     child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_server_that_goes_away_takes_nothing_of_what_was_measured() {
+    let served = Served::new(&[]);
+    let between = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = between.local_addr().expect("it has one").to_string();
+    let arguments = ["rr", &at, "--sizes", "64", "--calls", "1000000"];
+    let mut command = program(&arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    let (mut client, _) = between.accept().expect("it connects");
+    let mut server = TcpStream::connect(served.at).expect("it serves");
+    let (mut asked, mut to) =
+        (client.try_clone().expect("another"), server.try_clone().expect("another"));
+    std::thread::spawn(move || copy(&mut asked, &mut to));
+    let mut reply = [0; 64];
+    // The first opens the connection.
+    for _ in 0..=20 {
+        server.read_exact(&mut reply).expect("it answers");
+        client.write_all(&reply).expect("it reads");
+    }
+    drop(between);
+    client.shutdown(Shutdown::Both).expect("it stands");
+    let output = child.wait_with_output().expect("it ends");
+    let (out, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{out}{error}");
+    assert!(
+        error.contains("serves no more after 20 calls") && !error.contains("secret"),
+        "{error}"
+    );
+    assert!(out.lines().any(|line| line.trim_start().starts_with("64 ")), "{out}");
 }
 
 #[test]

@@ -179,8 +179,9 @@ impl Caller {
             return Ok(());
         }
         let stream = self.connect(stop)?;
-        self.write(&stream, &self.bytes)
-            .and_then(|()| self.read(&stream, stop).map(drop))
+        let deadline_ns = monotonic_ns().saturating_add(self.patience_ns);
+        self.write(&stream, &self.bytes, deadline_ns)
+            .and_then(|()| self.read(&stream, deadline_ns, stop).map(drop))
             .map_err(|why| match stop.rings() {
                 true => RrError::Stopped,
                 false => RrError::NotServing { to: self.to, why },
@@ -204,15 +205,16 @@ impl Caller {
             Some(stream) => (stream, &self.bytes[hello::SIZE..]),
             None => (self.connect(stop)?, &self.bytes[..]),
         };
+        let deadline_ns = start_ns.saturating_add(self.patience_ns);
         // Nothing was asked for yet.
         let answered_before = matches!(stream.read_now(&mut [0]), Ok(1..));
         // A new connection's hello travels with its first write.
         let first = request.len() - self.shape.request() as usize + self.shape.each() as usize;
         let written = self
-            .write(&stream, &request[..first])
-            .and_then(|()| self.write(&stream, &request[first..]));
+            .write(&stream, &request[..first], deadline_ns)
+            .and_then(|()| self.write(&stream, &request[first..], deadline_ns));
         let waiting = info(&stream);
-        let result = written.and_then(|()| self.read(&stream, stop));
+        let result = written.and_then(|()| self.read(&stream, deadline_ns, stop));
         let end_ns = monotonic_ns();
         let after = info(&stream);
         let before = std::mem::take(&mut self.again);
@@ -294,11 +296,28 @@ impl Caller {
         Ok(stream)
     }
 
-    fn write(&self, stream: &Stream, bytes: &[u8]) -> Result<(), String> {
-        write_all(stream, bytes).map_err(|errno| self.why(errno))
+    /// Writes all of it by the deadline of the call.
+    fn write(&self, stream: &Stream, mut bytes: &[u8], deadline_ns: u64) -> Result<(), String> {
+        while !bytes.is_empty() {
+            match stream.write(bytes) {
+                Ok(sent) => bytes = &bytes[sent.min(bytes.len())..],
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(self.why(errno)),
+            }
+            if !bytes.is_empty() && monotonic_ns() >= deadline_ns {
+                return Err(format!(
+                    "it did not take the whole request within {}",
+                    self.patience()
+                ));
+            }
+        }
+        Ok(())
     }
 
-    fn read(&self, stream: &Stream, stop: &Bell) -> Result<Reply, String> {
+    /// Reads all of the reply by the deadline of the call. The socket's limit is one of each read: where parts come late it is made shorter.
+    fn read(&self, stream: &Stream, deadline_ns: u64, stop: &Bell) -> Result<Reply, String> {
+        let begun_ns = monotonic_ns();
+        let mut is_shorter = false;
         let rearm = self.ack_at_once || self.shape.quickack == Some(QuickAck::Rearmed);
         let size = self.shape.size as usize;
         let mut begin = [0; word::SIZE];
@@ -324,17 +343,33 @@ impl Caller {
                 gap_ns = now_ns.saturating_sub(last_ns).max(gap_ns);
             }
             last_ns = now_ns;
+            if done < size && now_ns.saturating_sub(begun_ns) > self.patience_ns / 8 {
+                let left_ns = deadline_ns.saturating_sub(now_ns);
+                // Less than a microsecond would mean no limit.
+                if left_ns < 1000 {
+                    return Err(format!("no whole reply within {}", self.patience()));
+                }
+                patience(stream, left_ns).map_err(|error| error.to_string())?;
+                is_shorter = true;
+            }
             if rearm {
                 quick_ack(stream);
             }
+        }
+        if is_shorter {
+            patience(stream, self.patience_ns).map_err(|error| error.to_string())?;
         }
         let word = Word::read(begin.get(..size.min(begin.len())).unwrap_or(&[]));
         Ok(Reply { first_ns, gap_ns, word })
     }
 
+    fn patience(&self) -> String {
+        format!("{} s", self.patience_ns as f64 / 1e9)
+    }
+
     fn why(&self, errno: Errno) -> String {
         match errno {
-            Errno::EAGAIN => format!("nothing for {} s", self.patience_ns / 1_000_000_000),
+            Errno::EAGAIN => format!("no whole reply within {}", self.patience()),
             errno => errno.desc().to_lowercase(),
         }
     }

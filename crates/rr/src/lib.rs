@@ -65,6 +65,16 @@ pub enum RrError {
         /// What happened instead.
         why: String,
     },
+    /// It served for a while.
+    #[error("{to} serves no more after {calls} calls: {why}")]
+    Gone {
+        /// Who.
+        to: SocketAddr,
+        /// Calls that were made.
+        calls: u64,
+        /// What happened.
+        why: String,
+    },
     /// The two ends do not share a secret.
     #[error("{0}")]
     Preface(PrefaceError),

@@ -38,6 +38,9 @@ pub struct Row {
     pub counted: Option<Counters>,
     /// Why calls stalled, and what to change.
     pub finding: Option<Finding>,
+    /// Why it ended before its last call.
+    #[serde(skip)]
+    pub failed: Option<RrError>,
     /// How long each call took.
     #[serde(skip)]
     pub(crate) times_ms: Vec<f64>,
@@ -103,6 +106,7 @@ impl Row {
             finding: Finding::of(&stalls, made, counted),
             stalls,
             counted,
+            failed: None,
             times_ms: times,
         }
     }
@@ -125,7 +129,8 @@ fn controls(caller: &mut Caller, made: &[Call], stop: &Bell) -> Vec<Call> {
     controls
 }
 
-/// Makes `calls` calls of one shape, with a secret where the server wants one; those that were made when the bell rings.
+/// Makes `calls` calls of one shape, with a secret where the server wants one; those that were made when the bell rings, or when the server
+/// is gone.
 ///
 /// Errors when the server can't be reached, and when it was stopped before the first call was over.
 pub fn sweep(
@@ -142,11 +147,17 @@ pub fn sweep(
     let start_ns = monotonic_ns();
     let mut made = Vec::new();
     let mut lost = 0;
+    let mut failed = None;
     while made.len() < calls as usize && lost < MOST_LOST && !stop.rings() {
         let call = match caller.call(stop) {
             // It was not lost: nobody waited for its reply.
             Ok(call) if call.lost.is_some() && stop.rings() => break,
             Err(RrError::Stopped) => break,
+            // What was measured until then is worth telling.
+            Err(error) if !made.is_empty() => {
+                failed = Some(gone(to, &made, error));
+                break;
+            }
             call => call?,
         };
         lost = if call.lost.is_some() { lost + 1 } else { 0 };
@@ -160,7 +171,19 @@ pub fn sweep(
     let controls = match shape.quickack {
         // They are that themselves.
         Some(QuickAck::Rearmed) => made.clone(),
+        _ if failed.is_some() => Vec::new(),
         _ => controls(&mut caller, &made, stop),
     };
-    Ok(Row::of(shape.size, &made, &controls, span_ns, counted, handshake_ns))
+    let row = Row::of(shape.size, &made, &controls, span_ns, counted, handshake_ns);
+    Ok(Row { failed, ..row })
+}
+
+/// A server that answered these calls, or most of them, and then no more.
+fn gone(to: SocketAddr, made: &[Call], error: RrError) -> RrError {
+    let calls = made.iter().filter(|call| call.lost.is_none()).count() as u64;
+    let why = match error {
+        RrError::NotServing { why, .. } => why,
+        other => other.to_string(),
+    };
+    RrError::Gone { to, calls, why }
 }

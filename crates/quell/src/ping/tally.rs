@@ -72,6 +72,9 @@ pub struct Tally {
     pub recent: Recent,
     jitter_rtt: Jitter,
     jitter_up: Jitter,
+    jitter_down: Jitter,
+    /// Of those that were lost: connects that came about after the kernel had sent its SYN again.
+    pub retried: Option<Retried>,
     /// Packets that were said to be lost, and what was said.
     given_up: BTreeMap<u64, EchoStatus>,
     /// One above the largest number that was answered.
@@ -107,6 +110,8 @@ impl Tally {
             recent: Recent::new(interval_ns),
             jitter_rtt: Jitter::new(),
             jitter_up: Jitter::new(),
+            jitter_down: Jitter::new(),
+            retried: None,
             given_up: BTreeMap::new(),
             next: 0,
         }
@@ -162,6 +167,7 @@ impl Tally {
                 self.lost_up = more("up", self.lost_up).min(self.lost);
                 self.lost_down = more("down", self.lost_down).min(self.lost - self.lost_up);
             }
+            Told::Retried => self.retried = Retried::read(value),
             Told::Clock => self.clock = Some(value.to_owned()),
             Told::Errors => {
                 let kinds: BTreeMap<String, u64> = serde_json::from_str(value).unwrap_or_default();
@@ -207,6 +213,7 @@ impl Tally {
         }
         if let Some(down) = sample.down_ns {
             self.down.push(down);
+            self.jitter_down.push(down as f64);
         }
         if let Some(late) = sample.seen_late_ns {
             self.seen_late.push(late);
@@ -239,6 +246,12 @@ impl Tally {
     /// The same of the way there; none where not every reply told its time.
     pub fn jitter_up_ms(&self) -> Option<f64> {
         self.jitter_up.mean().filter(|_| self.one_way()).map(|ns| ns / 1e6)
+    }
+
+    /// The same of the way back.
+    pub fn jitter_down_ms(&self) -> Option<f64> {
+        let all = self.answered() > 0 && self.down.count() == self.answered();
+        self.jitter_down.mean().filter(|_| all).map(|ns| ns / 1e6)
     }
 
     /// How far the other end's clock is from ours, where it has one of its own and runs at a constant rate.
@@ -274,6 +287,22 @@ fn shifted(s: Summary, by: f64) -> Summary {
         p99: s.p99 + by,
         max: s.max + by,
         ..s
+    }
+}
+
+/// Connects that came about after the kernel had sent its SYN again, and how long the shortest and the longest took, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retried {
+    pub count: u64,
+    pub least_ns: u64,
+    pub most_ns: u64,
+}
+
+impl Retried {
+    fn read(value: &str) -> Option<Self> {
+        let told: BTreeMap<String, u64> = serde_json::from_str(value).ok()?;
+        let of = |key: &str| told.get(key).copied();
+        Some(Self { count: of("count")?, least_ns: of("least_ns")?, most_ns: of("most_ns")? })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is printed: a line a packet in a pipe, and the summary.
 
 use super::session::{Method, Session};
-use super::tally::{LATE_NS, Tally};
+use super::tally::{LATE_NS, Retried, Tally};
 use super::target::Target;
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::Summary;
@@ -120,6 +120,9 @@ pub fn summary(session: &Session, tallies: &[Tally]) -> String {
 
 fn figures(tally: &Tally) -> String {
     let mut out = format!("  packets     {}\n", counts(tally).join(", "));
+    if let Some(retried) = &tally.retried {
+        out += &wrap(&after_retry(retried));
+    }
     for (kind, n) in &tally.kinds {
         let _ = writeln!(out, "  {:<10}  {n} × {kind}: {}", "errors", meaning(kind));
     }
@@ -153,6 +156,20 @@ fn figures(tally: &Tally) -> String {
             "              ms that packets waited in this host before they left; in the RTT too\n";
     }
     out + &clock_offset(tally)
+}
+
+/// What became of lost connects that the kernel tried again.
+fn after_retry(retried: &Retried) -> String {
+    let seconds = |ns: u64| format!("{:.2} s", ns as f64 / 1e9);
+    let (least, most) = (seconds(retried.least_ns), seconds(retried.most_ns));
+    let at =
+        if least == most { format!("after {least}") } else { format!("after {least} to {most}") };
+    format!(
+        "{} of the lost {} when the kernel had sent its SYN again, {at}: the first SYN or its answer was lost, and no \
+         round trip is known.",
+        retried.count,
+        if retried.count == 1 { "was answered" } else { "were answered" },
+    )
 }
 
 /// How far the two clocks are apart, and what that makes of one-way delays.

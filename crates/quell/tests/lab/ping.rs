@@ -170,3 +170,22 @@ fn an_hour_has_its_18000_packets() {
     near(number(&said, 0, "received"), 18_000.0, 0.0);
     near(number(&said, 0, "rtt_ms.p99"), 20.0, 0.001);
 }
+
+#[test]
+fn a_connect_after_a_retry_is_a_loss_that_is_told_apart() {
+    for line in [
+        "up = { delay = \"20ms\", loss = \"20%\" }\ndown = { delay = \"20ms\" }",
+        "up = { delay = \"20ms\" }\ndown = { delay = \"20ms\", loss = \"20%\" }",
+    ] {
+        let (said, _) = ping(line, &["-m", "tcp", "-c", "500", "{b}:5201"]);
+        // Four standard deviations.
+        near(number(&said, 0, "loss_ratio"), 0.2, 0.072);
+        near(number(&said, 0, "rtt_ms.max"), 40.0, 0.01);
+        near(number(&said, 0, "jitter_ms"), 0.0, 0.01);
+        let retried = &said["streams"][0]["answered_after_retry"];
+        assert!(retried["connects"].as_u64() > Some(30), "{said:#}");
+        // The kernel waits a second, and then the round trip.
+        near(number(&said, 0, "answered_after_retry.min_ms"), 1045.0, 25.0);
+        assert_eq!(number(&said, 0, "lost_up") + number(&said, 0, "lost_down"), 0.0, "{said:#}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Request and response: calls over known networks, and the stall of small messages with its cures.
 
-use super::support::{Desk, QUELL, QUIET, near, two_hosts};
+use super::support::{Desk, PING, QUELL, QUIET, near, two_hosts};
 use serde_json::Value;
 
 /// A probe with a name and more keys.
@@ -378,4 +378,27 @@ fn lost_requests_are_told_from_delayed_acks() {
     let again = row["stalls"]["retransmitted"].as_f64().expect("a number");
     near(again, 10.0, 12.3);
     assert!(again >= 1.0 && row["lost"] == 0, "{said:#}");
+}
+
+#[test]
+fn a_reply_that_drips_has_the_patience_of_one_call_and_not_of_each_part() {
+    // A segment each 1.2 s: 60 kB would take 50 s.
+    let line = "up = { delay = \"10ms\" }\ndown = { rate = \"10kbit\", delay = \"10ms\" }";
+    let desk = Desk::new();
+    let file = desk.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
+    let file = file.to_string_lossy();
+    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
+    let story = "t=$(cut -d. -f1 /proc/uptime); \"$0\" rr \"$1\" --sizes 60000 --calls 1; echo code $?; \
+                 echo took $(($(cut -d. -f1 /proc/uptime) - t))";
+    let exec =
+        ["lab", "exec", &*file, "a", "--with", &serve, "--", "sh", "-c", story, QUELL, "{b}"];
+    let output = desk.quell(&exec);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("no whole reply within 5 s"), "{said}{error}");
+    let took = said.split("took ").nth(1).and_then(|took| took.trim().parse::<u64>().ok());
+    assert!(
+        said.contains("code 3") && took.is_some_and(|took| (5..8).contains(&took)),
+        "{said}{error}"
+    );
 }
