@@ -264,6 +264,16 @@ impl Lane {
         mark
     }
 
+    /// Bytes that wait in a connection's socket and have not been sent.
+    pub fn unsent(&self) -> u32 {
+        match &self.socket {
+            Socket::Tcp(stream) if self.sends => {
+                tcp_info(stream).and_then(|info| info.notsent_bytes).unwrap_or(0)
+            }
+            Socket::Tcp(_) | Socket::Udp(_) => 0,
+        }
+    }
+
     /// Its state at a time, as two Quells tell each other.
     pub fn moment(&self, t_ns: i64, mark: &Mark) -> Moment {
         match &self.socket {
