@@ -74,6 +74,7 @@ fn code_text(code: i32) -> String {
         5 => "it does not do so long a test (-t)",
         6 => "it does not do so many streams (-P)",
         7 | 20 => "it does not do so large writes or datagrams (-l)",
+        27 => "it does not do so high a rate (-b)",
         12 => "it does not leave out so long a time (-O)",
         _ => return format!("its error {code}"),
     };

@@ -46,7 +46,7 @@ pub struct ServeArgs {
     /// Most streams of one test, each way
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=128))]
     pub max_streams: u16,
-    /// Most payload that is sent and taken in all, over any time longer than 20 ms [default: no limit]
+    /// Most payload that is sent and taken in all, shared by those who are there [default: no limit]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<Rate>,
     /// The same for one client: an IPv4 address, or an IPv6 /64 [default: no limit]

@@ -227,6 +227,7 @@ fn a_full_server_says_so() {
     let mut data = served.connect();
     data.write_all(&cookie_of(b'a')).expect("sent");
     assert_eq!([byte(&mut first), byte(&mut first)], [Some(1), Some(2)]);
+    data.write_all(&[1; 1000]).expect("data flows");
     let (good, text) = iperf3_says(&served, &["-t", "1"]);
     assert!(!good && text.contains("server is busy"), "{text}");
     says(&served.rr(&[]).refused(3), &["as many connections as it allows"]);

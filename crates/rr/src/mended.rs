@@ -77,6 +77,7 @@ mod tests {
             stalls: stalls(waited_ms),
             counted: None,
             finding: None,
+            failed: None,
             times_ms: (0..30).map(|n| if n < slow { 60.0 } else { 20.0 }).collect(),
         };
         let change = |before, after| Mended::of(&row(before, Some(60.0)), &row(after, None));

@@ -186,8 +186,8 @@ fn lock(open: &Open) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Stream>>> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asked before so many bytes are sent, and after so many were taken and before more are: blocks until they may move. Errors end the
-/// connection.
+/// Asked before so many bytes are sent, and after so many were taken and before more are: blocks until they may move. With 0 after each
+/// call: nothing is to be done until the next. Errors end the connection.
 pub type Gate<'a> = &'a mut dyn FnMut(usize) -> Result<(), Errno>;
 
 /// Answers one client to the end of its connection, after `begun` bytes of its hello were read already (at most [`hello::SIZE`]); gives
@@ -278,6 +278,7 @@ fn answer_calls(
             }
         }
         *calls += 1;
+        gate(0)?;
     }
 }
 

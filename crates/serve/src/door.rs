@@ -11,6 +11,7 @@
 //! Where there is a secret, each connection proves it, streams too: a cookie travels in the clear, and whoever saw one gets nothing for it.
 
 use crate::hub::{Hub, Knock, Opened, Waiting};
+use crate::ledger::Full;
 use crate::rate::Share;
 use crate::session;
 use nix::errno::Errno;
@@ -19,6 +20,7 @@ use quell_rr::RrError;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
+use quell_sys::socket::option::set_bytes;
 use quell_sys::socket::preface::{self, PrefaceError};
 use quell_sys::socket::stream::Stream;
 use quell_sys::wait::{Alarm, came, readable, wait};
@@ -26,6 +28,7 @@ use quell_units::Span;
 use quell_wire::auth::MAGIC;
 use quell_wire::iperf3::{COOKIE, Cookie, State};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// With what a hello of `quell rr` begins.
@@ -159,7 +162,7 @@ fn ask(hub: &Hub<'_>, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
 
 /// Answers the calls of one connection.
 fn calls(hub: &Hub<'_>, guest: &Guest) {
-    let pass = match hub.begin(guest.peer.ip(), &guest.stream) {
+    let pass = match hub.begin(guest.peer.ip(), &guest.stream, false) {
         Ok(pass) => pass,
         Err(full) => {
             hub.refuse(guest.peer, full);
@@ -167,29 +170,28 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
             return;
         }
     };
-    // Nobody says how much calls need: a tenth, the least that a test of no rate is given.
-    let rates = [hub.limits.rate, hub.limits.rate_of_one];
-    let tenth = rates.into_iter().flatten().min().map(|rate| (rate / 10).max(1));
-    let rate = match pass.reserve(&hub.limits, tenth) {
-        Ok(rate) => rate,
-        Err(full) => {
-            hub.refuse(guest.peer, full);
-            guest.stream.abort();
-            return;
-        }
-    };
-    let share = Share::new(&hub.governor, guest.peer.ip(), rate);
+    let share = Share::new(&hub.governor, guest.peer.ip(), None);
     let usual = quell_rr::Limits::default();
+    let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
     let limits = quell_rr::Limits {
         time: Span::from_nanos(hub.limits.time_ns),
+        idle: usual.idle.min(Span::from_nanos(hub.limits.time_ns)),
         piece: share.most().unwrap_or(usual.piece),
         ..usual
     };
-    let mut runs = false;
+    let mut calls = 0;
     let mut gate = |bytes: usize| {
-        if !std::mem::replace(&mut runs, true) {
-            pass.run().map_err(|_| Errno::EPIPE)?;
+        let left = end_ns.saturating_sub(monotonic_ns());
+        if left < usual.idle.nanos() {
+            // Whoever is in the middle of a call then is not waited for.
+            receives_for(&guest.stream, left)?;
         }
+        if bytes == 0 {
+            calls += 1;
+            pass.rests();
+            return Ok(());
+        }
+        pass.moved(hub.limits.handshake_ns).map_err(|_| Errno::EPIPE)?;
         pause(hub, &share, bytes)
     };
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
@@ -201,11 +203,21 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
             })
         });
     guest.stream.abort();
-    let (calls, why) = match answered {
-        Ok(calls) => (calls, None),
-        Err(error) => (0, Some(error.to_string())),
+    let why = match answered {
+        Ok(_) => pass.lost().then(|| Full::SentAway.to_string()),
+        Err(error) => Some(error.to_string()),
     };
     hub.called(guest.peer, &pass, calls, why);
+}
+
+/// A connection is read for so long at most, in nanoseconds.
+fn receives_for(stream: &Stream, ns: u64) -> Result<(), Errno> {
+    // Zero would be for ever.
+    let micros = libc::suseconds_t::try_from(ns / 1000 % 1_000_000).unwrap_or(0);
+    let seconds = libc::time_t::try_from(ns / 1_000_000_000).unwrap_or(libc::time_t::MAX);
+    let bytes = [seconds.to_ne_bytes(), (micros + 1).min(999_999).to_ne_bytes()].concat();
+    set_bytes(stream.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &bytes, "patience")
+        .map_err(|error| error.errno)
 }
 
 /// Waits until so many bytes may move; errors when the server ends before that.

@@ -16,8 +16,30 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Who has a place, with a second handle on each connection that may be sent away. None where the system had no descriptor for one.
-type Places = Ledger<Option<Stream>>;
+/// Who has a place, with how to send each away.
+type Places = Ledger<Handle>;
+
+/// A second handle on a connection that may be sent away; none where the system had no descriptor for one.
+#[derive(Debug)]
+struct Handle {
+    stream: Option<Stream>,
+    /// Its thread listens, and tells it why. The others are broken off.
+    hears: bool,
+}
+
+impl Handle {
+    fn new(stream: &Stream, hears: bool) -> Self {
+        Self { stream: second(stream), hears }
+    }
+
+    fn send_away(&self) {
+        match (&self.stream, self.hears) {
+            (Some(stream), true) => stream.close_ear(),
+            (Some(stream), false) => stream.abort(),
+            (None, _) => {}
+        }
+    }
+}
 
 /// Streams at once that receive whole trains of datagrams. Each has a megabyte of room for them, the others 1 KiB for heads.
 const TRAINS: usize = 16;
@@ -199,25 +221,47 @@ impl<'a> Hub<'a> {
 
     /// Lets an unknown connection in, until the pass is dropped; another may have to go for it.
     pub fn knock(&self, ip: IpAddr, stream: &Stream) -> Knock<'_> {
-        let (number, gone) = lock(&self.ledger).knock(&self.limits, ip, second(stream));
+        let handle = Handle::new(stream, false);
+        let (number, gone) = lock(&self.ledger).knock(&self.limits, ip, handle);
         // Without the lock from here on: a Knock that is dropped takes it.
-        gone.flatten().iter().for_each(Stream::abort);
+        gone.iter().for_each(Handle::send_away);
         Knock { ledger: &self.ledger, number }
     }
 
-    /// Begins a session; it ends when the pass is dropped. Until it runs it may lose its place again.
-    pub fn begin(&self, ip: IpAddr, stream: &Stream) -> Result<Pass<'_>, Full> {
-        let handle = second(stream);
+    /// Begins a session; it ends when the pass is dropped. While nothing of it moves it may lose its place again: then the connection is
+    /// broken off, or ends for one that `hears`.
+    pub fn begin(&self, ip: IpAddr, stream: &Stream, hears: bool) -> Result<Pass<'_>, Full> {
+        let handle = Handle::new(stream, hears);
         let placed = lock(&self.ledger).begin(&self.limits, ip, monotonic_ns(), handle);
         let (place, gone) = placed?;
-        if let Some(stream) = gone.flatten() {
-            // It hears why from its own thread, which hears the end.
-            stream.close_ear();
-            drop(lock(&self.turns));
-            self.turned.notify_all();
-        }
+        self.send_away(&gone);
         let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Pass { ledger: &self.ledger, place, number })
+    }
+
+    /// A session wants so many streams; others may have to go for it.
+    pub fn streams(&self, pass: &Pass<'_>, streams: usize) -> Result<(), Full> {
+        let now = monotonic_ns();
+        let gone = lock(&self.ledger).streams(&self.limits, pass.place, now, streams);
+        self.send_away(&gone?);
+        Ok(())
+    }
+
+    /// Sends somebody away who does nothing, for the system has no descriptor left; whether there was one.
+    pub fn relieve(&self) -> bool {
+        let gone = lock(&self.ledger).relieve(monotonic_ns());
+        self.send_away(gone.as_slice());
+        gone.is_some()
+    }
+
+    fn send_away(&self, gone: &[Handle]) {
+        if gone.is_empty() {
+            return;
+        }
+        gone.iter().for_each(Handle::send_away);
+        // Some may wait for a turn.
+        drop(lock(&self.turns));
+        self.turned.notify_all();
     }
 
     /// Sessions since the start.
@@ -242,7 +286,10 @@ impl<'a> Hub<'a> {
         let why = why.as_ref().map(reason);
         let event = || Event::Called { session: pass.number, client, calls, why };
         self.tell_some(|quiets| &mut quiets.sessions, event);
-        self.completed();
+        // A stranger who only says hello ends nothing.
+        if calls > 0 {
+            self.completed();
+        }
     }
 
     fn completed(&self) {
@@ -365,19 +412,14 @@ impl Pass<'_> {
         lock(self.ledger).heard(self.place, monotonic_ns());
     }
 
-    /// It runs: from now on nobody gets its place.
-    pub fn run(&self) -> Result<(), Full> {
-        lock(self.ledger).run(self.place)
+    /// Its bytes moved: nobody gets its place until none have for so long. Errors when somebody has it already.
+    pub fn moved(&self, patience_ns: u64) -> Result<(), Full> {
+        lock(self.ledger).moved(self.place, monotonic_ns(), patience_ns)
     }
 
-    /// It has so many streams.
-    pub fn streams(&self, limits: &Limits, streams: usize) -> Result<(), Full> {
-        lock(self.ledger).streams(limits, self.place, streams)
-    }
-
-    /// Sets a rate aside: see [`Ledger::reserve`].
-    pub fn reserve(&self, limits: &Limits, asked: Option<u64>) -> Result<Option<u64>, Full> {
-        lock(self.ledger).reserve(limits, self.place, asked)
+    /// It has nothing to do at the moment.
+    pub fn rests(&self) {
+        lock(self.ledger).rests(self.place, monotonic_ns());
     }
 }
 
@@ -456,16 +498,14 @@ mod tests {
     #[test]
     fn what_ends_gives_back_what_it_had() {
         let stop = Bell::new().unwrap();
-        let limits = Limits { sessions: 1, rate: Some(100), ..Limits::default() };
-        let hub = Hub::new(limits.clone(), None, false, &stop, &|_| {});
-        let first = hub.begin(IP, &stream()).unwrap();
-        assert_eq!(first.reserve(&limits, Some(80)), Ok(Some(80)));
-        first.run().unwrap();
-        assert_eq!(hub.begin(IP, &stream()).map(drop), Err(Full::Sessions));
+        let limits = Limits { sessions: 1, ..Limits::default() };
+        let hub = Hub::new(limits, None, false, &stop, &|_| {});
+        let first = hub.begin(IP, &stream(), true).unwrap();
+        first.moved(u64::MAX).unwrap();
+        assert_eq!(hub.begin(IP, &stream(), true).map(drop), Err(Full::Sessions));
         drop(first);
-        let second = hub.begin(IP, &stream()).unwrap();
+        let second = hub.begin(IP, &stream(), true).unwrap();
         assert_eq!(second.number, 2);
-        assert_eq!(second.reserve(&limits, Some(80)), Ok(Some(80)));
     }
 
     #[test]
@@ -501,7 +541,7 @@ mod tests {
     fn an_address_has_one_turn_at_a_time() {
         let stop = Bell::new().unwrap();
         let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
-        let pass = hub.begin(IP, &stream()).unwrap();
+        let pass = hub.begin(IP, &stream(), true).unwrap();
         let turn = hub.turn(IP, 0, &pass).unwrap();
         assert!(hub.turn(IP, monotonic_ns(), &pass).is_none());
         std::thread::scope(|scope| {

@@ -1,14 +1,18 @@
-//! Who uses the server now, and whether one more may: places, streams and rates, by network and in total. Pure.
+//! Who uses the server now, and whether one more may: places and streams, by network and in total. Pure.
 //!
 //! ```text
-//!   knocking ──► preparing ──► running        the first two are half-open: they take a place and do nothing with it yet
-//!       └─────────────┴── are sent away for one who comes while all is taken: the one that has been silent
-//!                         for the longest, of the network that has the most of them
+//!   knocking ──► at rest ◄──► at work
+//!                 agreeing,    bytes move        one at work keeps what it has
+//!                 between      (or moved just
+//!                 calls        now)              one at rest gives it to a newcomer who finds the server full: the one that has
+//!                                                been at rest for the longest, of the network that has the most
 //! ```
 //!
+//! Nothing is held by those who do nothing with it, and only while nobody else asks for it. One whose bytes have not moved for its
+//! patience is at rest again, however far its test has come.
+//!
 //! A client is an IPv4 address, or the /64 of an IPv6 address: one who has one address of a /64 has all of them. Whoever has a /56 or a
-//! /48 has many of those; they may have two and four times as much, and no more than half of the server. Addresses of an IPv4 /24 or /16
-//! are different people's as often as not: such networks have no limit of their own, but of two that only wait the larger gives way.
+//! /48 has many of those; they may have two and four times as much. No network has more than half of the server: an IPv6 /48, an IPv4 /24.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -76,27 +80,27 @@ pub enum Full {
     /// Those of this client, or of the network it is in.
     #[error("this client's network has as many streams as it may")]
     StreamsOfOne,
-    /// What is left of the server's rate is too little.
-    #[error("other tests use the rate that the server may have")]
+    /// Too little is left for datagrams that nobody can hold back.
+    #[error("other tests use the rate that the server may have for datagrams that come")]
     Rate,
-    /// What is left of this client's rate is too little.
-    #[error("other tests of this client use the rate that it may have")]
+    /// The same of this client's.
+    #[error("other tests of this client use the rate that it may have for datagrams that come")]
     RateOfOne,
     /// Its place was given to another meanwhile.
-    #[error("it took too long to begin, and its place was given to another")]
+    #[error("nothing moved, and its place was given to another")]
     SentAway,
 }
 
 /// The networks that an address is in, the narrowest first: the first is the client.
-const TIERS: usize = 3;
+pub const TIERS: usize = 3;
 
 /// The client that an address belongs to.
 pub fn client(ip: IpAddr) -> IpAddr {
     network(ip, 0)
 }
 
-/// An IPv6 /64, /56 and /48; an IPv4 address, its /24 and its /16.
-fn network(ip: IpAddr, tier: usize) -> IpAddr {
+/// The network of a tier that an address is in: an IPv6 /64, /56 and /48; an IPv4 address, its /24 and its /16.
+pub fn network(ip: IpAddr, tier: usize) -> IpAddr {
     let bits = 8 * tier as u32;
     match ip.to_canonical() {
         IpAddr::V6(ip) => {
@@ -107,24 +111,32 @@ fn network(ip: IpAddr, tier: usize) -> IpAddr {
     }
 }
 
-/// Whether two addresses share what a tier may have: of IPv4 each address has its own.
-fn share(one: IpAddr, other: IpAddr, tier: usize) -> bool {
-    same(one, other, if one.is_ipv4() { 0 } else { tier })
+/// What the networks of a tier may have where one client may have so much of all; none where they have no limit of their own. Addresses of
+/// an IPv4 /24 or /16 are different people's as often as not: together a /24 may have half, and a /16 all.
+fn most(ip: IpAddr, of_one: usize, all: usize, tier: usize) -> Option<usize> {
+    let half = (all / 2).max(of_one);
+    match (ip, tier) {
+        (_, 0) => Some(of_one),
+        (IpAddr::V4(_), 1) => Some(half),
+        (IpAddr::V4(_), _) => None,
+        (IpAddr::V6(_), _) => Some((of_one << tier).min(half)),
+    }
 }
 
-/// What the networks of a tier may have where one client may have so much of all.
-fn most(of_one: usize, all: usize, tier: usize) -> usize {
-    (of_one << tier).min((all / 2).max(of_one))
-}
+/// How long another of the same client must have been at rest to give way to it: before that, the newcomer is the one too many.
+const OWN_NS: u64 = 1_000_000_000;
+
+/// Who has been at rest for so long gives way to anybody.
+const LONG_NS: u64 = 5_000_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Nobody knows what it wants.
     Knocking,
-    /// A session that is being agreed on, and when its client last did its part.
-    Preparing(u64),
-    /// A session.
-    Running,
+    /// A session that does nothing, and since when: it is being agreed on, or is between two calls.
+    Resting(u64),
+    /// A session, when its bytes moved last, and for how long they may stand still before it is at rest.
+    Working(u64, u64),
 }
 
 #[derive(Debug)]
@@ -132,7 +144,6 @@ struct Place<H> {
     ip: IpAddr,
     phase: Phase,
     streams: usize,
-    rate: u64,
     handle: H,
 }
 
@@ -141,13 +152,15 @@ impl<H> Place<H> {
         self.phase == Phase::Knocking
     }
 
-    fn prepares(&self) -> bool {
-        matches!(self.phase, Phase::Preparing(_))
-    }
-
-    /// When its client last did its part, where that is known.
-    fn heard_ns(&self) -> u64 {
-        if let Phase::Preparing(heard) = self.phase { heard } else { 0 }
+    /// Since when it has been at rest; none where it is not.
+    fn rests(&self, now_ns: u64) -> Option<u64> {
+        match self.phase {
+            Phase::Knocking => None,
+            Phase::Resting(since) => Some(since),
+            Phase::Working(moved, patience) => {
+                (now_ns.saturating_sub(moved) >= patience).then_some(moved)
+            }
+        }
     }
 }
 
@@ -168,86 +181,95 @@ impl<H> Default for Ledger<H> {
 /// A new place, and whom to send away for it.
 pub type Placed<H> = (u64, Option<H>);
 
+/// One that could give way.
+#[derive(Debug, Clone, Copy)]
+struct Rester {
+    number: u64,
+    ip: IpAddr,
+    since_ns: u64,
+    /// How much of what is scarce it has.
+    has: usize,
+}
+
 impl<H> Ledger<H> {
     /// One more connection of which nothing is known. Where there are too many, the oldest of the network that has the most goes.
     pub fn knock(&mut self, limits: &Limits, ip: IpAddr, handle: H) -> Placed<H> {
+        let ip = ip.to_canonical();
         let number = self.enter(ip, Phase::Knocking, handle);
         let (all, of_one) = (limits.half_open.max(1), limits.half_open_of_one.max(1));
         let crowded = (0..TIERS).find(|tier| {
-            self.count(|p| p.knocks() && share(p.ip, ip, *tier)) > most(of_one, all, *tier)
+            let of = self.count(|p| p.knocks() && same(p.ip, ip, *tier));
+            most(ip, of_one, all, *tier).is_some_and(|most| of > most)
         });
         let goes = match crowded {
-            Some(tier) => self.crowd(|p| p.knocks() && share(p.ip, ip, tier), Place::knocks),
-            None if self.count(Place::knocks) > all => self.crowd(Place::knocks, Place::knocks),
+            Some(tier) => longest_of_heaviest(&self.knockers(|knock| same(knock, ip, tier))),
+            None if self.count(Place::knocks) > all => {
+                longest_of_heaviest(&self.knockers(|_| true))
+            }
             None => None,
         };
         (number, goes.and_then(|goes| self.leave(goes)))
     }
 
-    /// One more session, in preparation. Where all places are taken, one that only prepares goes: the one that has been silent for the
-    /// longest, of the network that has most such. Nobody takes the place of one whose network has fewer than the newcomer's.
+    /// One more session, at rest until its bytes move. Where all places are taken, one at rest goes.
     pub fn begin(
         &mut self,
         limits: &Limits,
         ip: IpAddr,
         now_ns: u64,
         handle: H,
-    ) -> Result<Placed<H>, Full> {
-        let session = |p: &Place<H>| !p.knocks();
-        for tier in 0..TIERS {
-            let of = self.count(|p| session(p) && share(p.ip, ip, tier));
-            if of >= most(limits.sessions_of_one, limits.sessions, tier) {
-                return Err(Full::SessionsOfOne);
-            }
-        }
-        let mut gone = None;
-        if self.count(session) >= limits.sessions {
-            let goes = self.crowd(Place::prepares, Place::prepares);
-            let goes = goes.filter(|goes| self.gives_way(*goes, ip)).ok_or(Full::Sessions)?;
-            gone = self.leave(goes);
-        }
-        Ok((self.enter(ip, Phase::Preparing(now_ns), handle), gone))
+    ) -> Result<(u64, Vec<H>), Full> {
+        let ip = ip.to_canonical();
+        let (one, all) = (limits.sessions_of_one, limits.sessions);
+        let full = (Full::SessionsOfOne, Full::Sessions);
+        let gone = self.make_room(ip, now_ns, (1, one, all), full, |p| usize::from(!p.knocks()))?;
+        Ok((self.enter(ip, Phase::Resting(now_ns), handle), gone))
     }
 
-    /// Whether one that prepares gives its place to a newcomer: where their networks part, its own has more that prepare.
-    fn gives_way(&self, goes: u64, newcomer: IpAddr) -> bool {
-        let Some(ip) = self.places.get(&goes).map(|p| p.ip) else { return false };
-        let parts = (0..TIERS).rev().find(|tier| !same(ip, newcomer, *tier));
-        parts.is_none_or(|tier| {
-            let of = |ip| self.count(|p| p.prepares() && same(p.ip, ip, tier));
-            of(ip) > of(newcomer)
-        })
-    }
-
-    /// The client of a session in preparation has done its part.
-    pub fn heard(&mut self, number: u64, now_ns: u64) {
-        if let Some(place) = self.places.get_mut(&number).filter(|p| p.prepares()) {
-            place.phase = Phase::Preparing(now_ns);
-        }
-    }
-
-    /// A session has so many streams.
-    pub fn streams(&mut self, limits: &Limits, number: u64, streams: usize) -> Result<(), Full> {
-        let ip = self.places.get(&number).ok_or(Full::SentAway)?.ip;
-        let used = |of: &dyn Fn(&Place<H>) -> bool| -> usize {
-            self.places.values().filter(|p| of(p)).map(|p| p.streams).sum()
-        };
-        if used(&|_| true) + streams > limits.streams_of_all {
-            return Err(Full::Streams);
-        }
-        for tier in 0..TIERS {
-            let of = used(&|p| share(p.ip, ip, tier));
-            if of + streams > most(limits.streams_of_one, limits.streams_of_all, tier) {
-                return Err(Full::StreamsOfOne);
-            }
-        }
+    /// A session wants so many streams. Where too few are left, those at rest go with theirs.
+    pub fn streams(
+        &mut self,
+        limits: &Limits,
+        number: u64,
+        now_ns: u64,
+        streams: usize,
+    ) -> Result<Vec<H>, Full> {
+        let place = self.places.get_mut(&number).ok_or(Full::SentAway)?;
+        place.streams = 0;
+        let ip = place.ip;
+        let (one, all) = (limits.streams_of_one, limits.streams_of_all);
+        let full = (Full::StreamsOfOne, Full::Streams);
+        let gone = self.make_room(ip, now_ns, (streams, one, all), full, |p| p.streams)?;
         self.places.entry(number).and_modify(|p| p.streams = streams);
+        Ok(gone)
+    }
+
+    /// Whom to send away where the system has nothing left for one more: a connection that has said nothing, else a session at rest.
+    pub fn relieve(&mut self, now_ns: u64) -> Option<H> {
+        let goes = longest_of_heaviest(&self.knockers(|_| true))
+            .or_else(|| longest_of_heaviest(&self.resters(now_ns, |_| 1)))?;
+        self.leave(goes)
+    }
+
+    /// The client of a session at rest has done its part.
+    pub fn heard(&mut self, number: u64, now_ns: u64) {
+        if let Some(place) = self.places.get_mut(&number)
+            && matches!(place.phase, Phase::Resting(_))
+        {
+            place.phase = Phase::Resting(now_ns);
+        }
+    }
+
+    /// Bytes of a session moved: nobody takes its place until none have for so long. Errors when somebody has.
+    pub fn moved(&mut self, number: u64, now_ns: u64, patience_ns: u64) -> Result<(), Full> {
+        let place = self.places.get_mut(&number).ok_or(Full::SentAway)?;
+        place.phase = Phase::Working(now_ns, patience_ns);
         Ok(())
     }
 
-    /// A session is under way: nobody takes its place any more. Errors when somebody has.
-    pub fn run(&mut self, number: u64) -> Result<(), Full> {
-        self.places.get_mut(&number).map(|p| p.phase = Phase::Running).ok_or(Full::SentAway)
+    /// A session has nothing to do at the moment.
+    pub fn rests(&mut self, number: u64, now_ns: u64) {
+        self.places.entry(number).and_modify(|p| p.phase = Phase::Resting(now_ns));
     }
 
     /// Whether it still has its place.
@@ -260,46 +282,66 @@ impl<H> Ledger<H> {
         self.places.remove(&number).map(|place| place.handle)
     }
 
-    /// Sets aside the rate that a test asks for, or where it asks for none in particular, all that is left. Gives what it may use; none
-    /// where nothing is limited.
-    pub fn reserve(
+    /// Makes room for so many more where one client may have so many of all: whom to send away for it. Nobody goes where that would not
+    /// be enough.
+    fn make_room(
         &mut self,
-        limits: &Limits,
-        number: u64,
-        asked: Option<u64>,
-    ) -> Result<Option<u64>, Full> {
-        let ip = self.places.get(&number).ok_or(Full::SentAway)?.ip;
-        let sum = |of: &dyn Fn(&Place<H>) -> bool| {
-            let rates = self.places.values().filter(|p| of(p)).map(|p| p.rate);
-            rates.fold(0, u64::saturating_add)
-        };
-        let mut got = asked;
-        let ways = [
-            (limits.rate_of_one, sum(&|p| same(p.ip, ip, 0)), Full::RateOfOne),
-            (limits.rate, sum(&|_| true), Full::Rate),
-        ];
-        let mut limited = false;
-        for (limit, used, full) in ways {
-            let Some(limit) = limit else { continue };
-            limited = true;
-            let left = limit.saturating_sub(used);
-            // A test that would take whatever there is shall not be told that a trickle is what the network carries.
-            let least = asked.unwrap_or(limit / 10).max(1);
-            if left < least {
-                return Err(full);
+        ip: IpAddr,
+        now_ns: u64,
+        (more, of_one, all): (usize, usize, usize),
+        full: (Full, Full),
+        has: impl Fn(&Place<H>) -> usize,
+    ) -> Result<Vec<H>, Full> {
+        let mut left = self.resters(now_ns, &has);
+        let mut go = Vec::new();
+        // The narrowest first: whoever goes for the client's own sake goes for all.
+        for tier in 0..=TIERS {
+            let within = |other| tier == TIERS || same(other, ip, tier);
+            let most = if tier == TIERS { Some(all) } else { most(ip, of_one, all, tier) };
+            let Some(most) = most else { continue };
+            let gone = |number: &u64| go.iter().any(|goes: &Rester| goes.number == *number);
+            let used: usize = self
+                .places
+                .iter()
+                .filter(|(number, place)| within(place.ip) && !gone(number))
+                .map(|(_, place)| has(place))
+                .sum();
+            let mut lacks = (used + more).saturating_sub(most);
+            while lacks > 0 {
+                let among: Vec<_> = left.iter().filter(|r| within(r.ip)).copied().collect();
+                let refused = if tier == TIERS { full.1 } else { full.0 };
+                let goes = yields(&among, ip, now_ns, more).ok_or(refused)?;
+                left.retain(|rester| rester.number != goes.number);
+                go.push(goes);
+                lacks = lacks.saturating_sub(goes.has);
             }
-            got = Some(got.unwrap_or(left).min(left));
         }
-        if !limited {
-            return Ok(None);
-        }
-        self.places.entry(number).and_modify(|p| p.rate = got.unwrap_or(0));
-        Ok(got)
+        Ok(go.iter().filter_map(|goes| self.leave(goes.number)).collect())
+    }
+
+    fn knockers(&self, of: impl Fn(IpAddr) -> bool) -> Vec<Rester> {
+        let knockers = self.places.iter().filter(|(_, p)| p.knocks() && of(p.ip));
+        let rester = |(number, place): (&u64, &Place<H>)| Rester {
+            number: *number,
+            ip: place.ip,
+            since_ns: 0,
+            has: 1,
+        };
+        knockers.map(rester).collect()
+    }
+
+    /// The sessions at rest that have some of what is scarce.
+    fn resters(&self, now_ns: u64, has: impl Fn(&Place<H>) -> usize) -> Vec<Rester> {
+        let resters = self.places.iter().filter_map(|(number, place)| {
+            let since_ns = place.rests(now_ns)?;
+            Some(Rester { number: *number, ip: place.ip, since_ns, has: has(place) })
+        });
+        resters.filter(|rester| rester.has > 0).collect()
     }
 
     fn enter(&mut self, ip: IpAddr, phase: Phase, handle: H) -> u64 {
         self.next += 1;
-        let place = Place { ip: ip.to_canonical(), phase, streams: 0, rate: 0, handle };
+        let place = Place { ip, phase, streams: 0, handle };
         self.places.insert(self.next, place);
         self.next
     }
@@ -307,30 +349,47 @@ impl<H> Ledger<H> {
     fn count(&self, of: impl Fn(&Place<H>) -> bool) -> usize {
         self.places.values().filter(|p| of(p)).count()
     }
+}
 
-    /// Of the `goers` the one that has been silent for the longest, then the oldest, of the network that has the most places that `weigh`:
-    /// the /48 (or /16), in that the /56 (or /24), in that the client.
-    fn crowd(
-        &self,
-        goers: impl Fn(&Place<H>) -> bool,
-        weigh: impl Fn(&Place<H>) -> bool,
-    ) -> Option<u64> {
-        let goers = self.places.iter().filter(|(_, p)| goers(p));
-        let mut left: Vec<(u64, u64, IpAddr)> =
-            goers.map(|(number, p)| (p.heard_ns(), *number, p.ip)).collect();
-        left.sort_unstable();
-        for tier in (0..TIERS).rev() {
-            let mut weights: HashMap<IpAddr, usize> = HashMap::new();
-            for place in self.places.values().filter(|p| weigh(p)) {
-                *weights.entry(network(place.ip, tier)).or_default() += 1;
-            }
-            let weight = |ip: IpAddr| weights.get(&network(ip, tier)).copied().unwrap_or(0);
-            // The first of the heaviest.
-            let heaviest = left.iter().rev().max_by_key(|(.., ip)| weight(*ip))?.2;
-            left.retain(|(.., ip)| same(*ip, heaviest, tier));
+/// Who of these gives way to a newcomer who wants so many more. Nobody does whose network has less than the newcomer's would have, but for
+/// those that have been at rest for long: one who is just agreeing on a test shall come to its end.
+fn yields(among: &[Rester], newcomer: IpAddr, now_ns: u64, more: usize) -> Option<Rester> {
+    let of = |goes: u64| among.iter().find(|rester| rester.number == goes).copied();
+    let goes = of(longest_of_heaviest(among)?)?;
+    let parts = (0..TIERS).rev().find(|tier| !same(goes.ip, newcomer, *tier));
+    let rested = |rester: &Rester, ns| now_ns.saturating_sub(rester.since_ns) >= ns;
+    let first = match parts {
+        None => rested(&goes, OWN_NS) || among.iter().any(|other| !same(other.ip, newcomer, 0)),
+        Some(tier) => {
+            let weight = |ip: IpAddr| -> usize {
+                among.iter().filter(|r| same(r.ip, ip, tier)).map(|r| r.has).sum()
+            };
+            weight(goes.ip) >= weight(newcomer) + more
         }
-        left.first().map(|(_, number, _)| *number)
+    };
+    if first {
+        return Some(goes);
     }
+    let long: Vec<_> = among.iter().filter(|r| rested(r, LONG_NS)).copied().collect();
+    of(longest_of_heaviest(&long)?)
+}
+
+/// Of these the one that has been at rest for the longest, then the oldest, of the network that has the most: the /48 (or /16), in that the
+/// /56 (or /24), in that the client.
+fn longest_of_heaviest(among: &[Rester]) -> Option<u64> {
+    let mut left: Vec<&Rester> = among.iter().collect();
+    left.sort_unstable_by_key(|rester| (rester.since_ns, rester.number));
+    for tier in (0..TIERS).rev() {
+        let mut weights: HashMap<IpAddr, usize> = HashMap::new();
+        for rester in &left {
+            *weights.entry(network(rester.ip, tier)).or_default() += rester.has;
+        }
+        let weight = |ip: IpAddr| weights.get(&network(ip, tier)).copied().unwrap_or(0);
+        // The first of the heaviest.
+        let heaviest = left.iter().rev().max_by_key(|rester| weight(rester.ip))?.ip;
+        left.retain(|rester| same(rester.ip, heaviest, tier));
+    }
+    left.first().map(|rester| rester.number)
 }
 
 fn same(one: IpAddr, other: IpAddr, tier: usize) -> bool {
@@ -338,211 +397,4 @@ fn same(one: IpAddr, other: IpAddr, tier: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap()
-    }
-
-    fn one() -> IpAddr {
-        ip("192.0.2.1")
-    }
-
-    fn other() -> IpAddr {
-        ip("192.0.2.2")
-    }
-
-    type Book = Ledger<&'static str>;
-
-    fn begin(ledger: &mut Book, limits: &Limits, ip: IpAddr) -> Result<u64, Full> {
-        ledger.begin(limits, ip, 0, "").map(|(number, _)| {
-            ledger.run(number).unwrap();
-            number
-        })
-    }
-
-    #[test]
-    fn one_address_can_not_take_all_places() {
-        let limits = Limits { sessions: 3, sessions_of_one: 2, ..Limits::default() };
-        let mut ledger = Book::default();
-        let first = begin(&mut ledger, &limits, one()).unwrap();
-        begin(&mut ledger, &limits, one()).unwrap();
-        assert_eq!(begin(&mut ledger, &limits, one()), Err(Full::SessionsOfOne));
-        assert!(begin(&mut ledger, &limits, other()).is_ok());
-        assert_eq!(begin(&mut ledger, &limits, other()), Err(Full::Sessions));
-        ledger.leave(first);
-        assert!(begin(&mut ledger, &limits, other()).is_ok());
-    }
-
-    #[test]
-    fn one_host_with_all_addresses_of_its_network_is_one_client() {
-        let limits = Limits::default();
-        let mut ledger = Book::default();
-        let mut takes = |ip: &dyn Fn(u32) -> String| {
-            (0..100).filter(|n| begin(&mut ledger, &limits, self::ip(&ip(*n))).is_ok()).count()
-        };
-        assert_eq!(takes(&|n| format!("2001:db8::{n:x}")), 8, "a /64 is one client");
-        assert_eq!(takes(&|n| format!("2001:db8:0:{n:x}::1")), 8, "a /56 has two clients' places");
-        assert_eq!(takes(&|n| format!("2001:db8:0:{n:x}00::1")), 0, "and a /48 half of the server");
-        assert_eq!(takes(&|n| format!("2001:db8:{n:x}::1")), 16, "others have the other half");
-    }
-
-    #[test]
-    fn a_mapped_address_is_the_ipv4_address_that_it_stands_for() {
-        assert_eq!(client(ip("::ffff:192.0.2.1")), one());
-        assert_ne!(client(ip("::ffff:192.0.2.1")), client(ip("::ffff:192.0.2.2")));
-        assert_eq!(client(ip("2001:db8::1")), client(ip("2001:db8::ffff:0:0:2")));
-    }
-
-    #[test]
-    fn who_holds_the_most_half_handshakes_loses_the_oldest_and_a_newcomer_is_let_in() {
-        let limits = Limits { half_open: 3, half_open_of_one: 2, ..Limits::default() };
-        let mut ledger = Book::default();
-        assert_eq!(ledger.knock(&limits, one(), "a").1, None);
-        assert_eq!(ledger.knock(&limits, one(), "b").1, None);
-        assert_eq!(ledger.knock(&limits, one(), "c").1, Some("a"), "its own oldest");
-        let (newcomer, gone) = ledger.knock(&limits, other(), "d");
-        assert_eq!(gone, None);
-        assert_eq!(ledger.knock(&limits, ip("192.0.2.3"), "e").1, Some("b"));
-        assert!(ledger.has(newcomer));
-        assert!(begin(&mut ledger, &limits, other()).is_ok(), "sessions have places of their own");
-    }
-
-    #[test]
-    fn half_handshakes_renewed_from_many_addresses_keep_nobody_out() {
-        let limits = Limits::default();
-        let mut ledger = Book::default();
-        for n in 0..2_000 {
-            ledger.knock(&limits, ip(&format!("192.0.2.{}", 1 + n % 6)), "hostile");
-            if n % 50 == 0 && n > 600 {
-                let (good, _) = ledger.knock(&limits, ip("198.51.100.1"), "good");
-                for m in 0..40 {
-                    ledger.knock(&limits, ip(&format!("2001:db8:0:{m:x}::1")), "hostile");
-                }
-                assert!(ledger.has(good));
-                assert_eq!(ledger.leave(good), Some("good"));
-            }
-            assert!(ledger.places.len() <= limits.half_open);
-        }
-    }
-
-    #[test]
-    fn a_session_that_only_prepares_gives_its_place_to_one_who_has_fewer() {
-        let limits = Limits { sessions: 4, sessions_of_one: 4, ..Limits::default() };
-        let mut ledger = Book::default();
-        let (running, _) = ledger.begin(&limits, one(), 0, "running").unwrap();
-        ledger.run(running).unwrap();
-        let (idle, _) = ledger.begin(&limits, one(), 0, "idle").unwrap();
-        assert_eq!(begin(&mut ledger, &limits, other()).map(drop), Ok(()));
-        ledger.begin(&limits, one(), 0, "also idle").unwrap();
-        let third = ip("192.0.2.3");
-        assert_eq!(ledger.begin(&limits, third, 1, "third").unwrap().1, Some("idle"));
-        assert_eq!(ledger.run(idle), Err(Full::SentAway));
-        assert_eq!(ledger.streams(&limits, idle, 1), Err(Full::SentAway));
-        assert_eq!(ledger.reserve(&limits, idle, None), Err(Full::SentAway));
-    }
-
-    #[test]
-    fn who_is_silent_the_longest_gives_its_place_to_a_newcomer_and_who_runs_keeps_it() {
-        let limits = Limits { sessions: 2, ..Limits::default() };
-        let mut ledger = Book::default();
-        let (slow, _) = ledger.begin(&limits, one(), 0, "slow but talking").unwrap();
-        ledger.begin(&limits, other(), 1, "silent").unwrap();
-        ledger.heard(slow, 2);
-        let third = ip("192.0.2.3");
-        let (number, gone) = ledger.begin(&limits, third, 3, "third").unwrap();
-        assert_eq!(gone, Some("silent"));
-        [slow, number].into_iter().for_each(|number| ledger.run(number).unwrap());
-        ledger.heard(slow, u64::MAX);
-        let later = ledger.begin(&limits, other(), u64::MAX, "");
-        assert_eq!(later.err(), Some(Full::Sessions), "one that runs is left alone");
-    }
-
-    /// Forty attackers, each with ever new half-agreed tests, 200 in a second of all; whoever else comes has 100 ms to agree.
-    fn keeps_its_place_among(attackers: impl Fn(u64) -> String, good: &str) {
-        let limits = Limits::default();
-        let mut ledger = Book::default();
-        let mut served = 0;
-        for n in 0..1_000 {
-            let now = n * 5_000_000;
-            let _ = ledger.begin(&limits, ip(&attackers(n % 40)), now, "hostile");
-            if n > 100 && n % 50 == 0 {
-                let (number, _) = ledger.begin(&limits, ip(good), now, "good").unwrap();
-                for m in n + 1..n + 20 {
-                    let now = m * 5_000_000;
-                    let _ = ledger.begin(&limits, ip(&attackers(m % 40)), now, "hostile");
-                }
-                assert_eq!(ledger.run(number), Ok(()), "it came when {n} had come");
-                ledger.leave(number);
-                served += 1;
-            }
-        }
-        assert_eq!(served, 17);
-    }
-
-    #[test]
-    fn half_agreed_tests_of_more_addresses_than_there_are_places_keep_nobody_out() {
-        keeps_its_place_among(|n| format!("10.9.53.{}", n + 1), "198.51.100.1");
-        keeps_its_place_among(|n| format!("10.9.{n}.1"), "198.51.100.1");
-        keeps_its_place_among(|n| format!("10.{n}.53.1"), "198.51.100.1");
-        keeps_its_place_among(|n| format!("10.9.53.{}", n + 1), "10.9.53.200");
-        keeps_its_place_among(|n| format!("2001:db8:{n:x}::1"), "2001:db8:ffff::1");
-    }
-
-    #[test]
-    fn a_larger_network_does_not_push_out_a_smaller_one() {
-        let limits = Limits { sessions: 3, ..Limits::default() };
-        let mut ledger = Book::default();
-        ledger.begin(&limits, ip("198.51.100.1"), 0, "small").unwrap();
-        ledger.begin(&limits, ip("10.9.1.1"), 1, "large").unwrap();
-        ledger.begin(&limits, ip("10.9.2.1"), 2, "also large").unwrap();
-        let newcomer = ledger.begin(&limits, ip("10.9.3.1"), 3, "").unwrap();
-        assert_eq!(newcomer.1, Some("large"), "its own");
-        let newcomer = ledger.begin(&limits, ip("203.0.113.1"), 4, "").unwrap();
-        assert_eq!(newcomer.1, Some("also large"));
-        // Where each network has as many, who is there stays.
-        let limits = Limits { sessions: 2, ..Limits::default() };
-        let mut ledger = Book::default();
-        ledger.begin(&limits, ip("198.51.100.1"), 0, "small").unwrap();
-        ledger.begin(&limits, ip("10.9.1.1"), 1, "as small").unwrap();
-        assert_eq!(ledger.begin(&limits, ip("10.9.2.1"), 2, "").err(), Some(Full::Sessions));
-    }
-
-    #[test]
-    fn streams_are_bounded_for_each_client_and_in_all() {
-        let limits = Limits { sessions: 100, ..Limits::default() };
-        let mut ledger = Book::default();
-        let mut ask = |ip: &str, streams| {
-            let number = begin(&mut ledger, &limits, self::ip(ip)).unwrap();
-            ledger.streams(&limits, number, streams)
-        };
-        assert_eq!(
-            [128, 128, 1].map(|n| ask("192.0.2.1", n)),
-            [Ok(()), Ok(()), Err(Full::StreamsOfOne)]
-        );
-        for n in 2..5 {
-            assert_eq!(ask(&format!("192.0.2.{n}"), 256), Ok(()));
-        }
-        assert_eq!(ask("192.0.2.9", 1), Err(Full::Streams));
-    }
-
-    #[test]
-    fn rates_are_shared_and_a_trickle_is_not_given_for_a_measurement() {
-        let limits = Limits { rate: Some(1000), rate_of_one: Some(600), ..Limits::default() };
-        let mut ledger = Book::default();
-        let mut ask = |ip, asked| {
-            let number = begin(&mut ledger, &limits, ip).unwrap();
-            (number, ledger.reserve(&limits, number, asked))
-        };
-        assert_eq!(ask(one(), Some(500)).1, Ok(Some(500)));
-        assert_eq!(ask(one(), Some(101)).1, Err(Full::RateOfOne));
-        let (all, got) = ask(other(), None);
-        assert_eq!(got, Ok(Some(500)), "what is left of all");
-        let (poor, got) = ask(other(), None);
-        assert_eq!(got, Err(Full::Rate));
-        ledger.leave(all);
-        assert_eq!(ledger.reserve(&limits, poor, Some(1)), Ok(Some(1)));
-        assert_eq!(ledger.reserve(&Limits::default(), poor, None), Ok(None));
-    }
-}
+mod tests;

@@ -1,19 +1,29 @@
-//! What the server sends and takes in all, held over any time.
+//! What the server sends and takes in all, held over any time, and shared by those who want it.
 //!
 //! ```text
-//!   a stream, a call ──► its test's share ──► its client's rate ──► the server's rate      all three let it through, or it waits
-//!                         (Share)              (Governor)
+//!   a stream, a call ──► its test's rate ──► its client's rate ──► the server's rate ──► its turn      all let it through, or it waits
+//!                         (Share)             (Governor)                                 (Turns)
 //! ```
 //!
 //! A rate's account is a single time: until when what went through would take at that rate. It may lie ahead of the clock by [`BURST_NS`]. So in
 //! any time `t` at most `rate × (t + BURST_NS)` and one piece go through, whoever asks and however many tests come one after another.
 //!
+//! Nothing of a rate is set aside. Whoever wants to move bytes gets turns as many as the others who want to: each network, in it each client,
+//! of a client each test ([`Turns`]). So a newcomer has a share at once, and one who moves nothing takes nothing.
+//!
+//! Datagrams that come are the exception, for nobody can hold them back: they are written down when they are there, the others wait for that, and
+//! a test of them begins only where its rate fits in ([`Governor::admits`]).
+//!
 //! Counted is payload: what is handed to the kernel's sockets and taken from them. Headers and what TCP sends again are not.
 
-use crate::ledger::{Limits, client};
+use crate::ledger::{Full, Limits, TIERS, client, network};
 use quell_load::bulk::Gate;
-use std::collections::HashMap;
+use quell_sys::SysError;
+use quell_sys::socket::option::set;
+use quell_sys::socket::stream::Stream;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How far what goes through may be ahead of the rate, in nanoseconds.
@@ -21,6 +31,9 @@ pub const BURST_NS: u64 = 20_000_000;
 
 /// Most bytes in one piece, where anything is limited. Only a datagram may be larger.
 pub const PIECE: usize = 16 << 10;
+
+/// Least bytes in one piece: what a small segment carries.
+const LEAST_PIECE: usize = 512;
 
 /// Who waits asks again no sooner than this, so that many who wait for the same cost little, in nanoseconds.
 const RETRY_NS: u64 = 500_000;
@@ -51,6 +64,21 @@ impl Account {
     }
 }
 
+/// Who was refused and has not come again for so long does not want any more.
+const WANTS_NS: u64 = 50_000_000;
+
+/// How far one may be ahead of another who waits, in bytes, and still go first.
+const AHEAD: u64 = PIECE as u64;
+
+/// How long a share's datagrams are counted before their rate is known.
+const KNOWN_NS: u64 = 2_000_000_000;
+
+/// Of the server's rate, what datagrams that come may have: the rest is for those that can wait, so that they have some in any case.
+const DATAGRAMS: (u64, u64) = (9, 10);
+
+/// Reflected packets take no turns: so much of the server's rate, as a divisor.
+const REFLECTED: u64 = 20;
+
 /// The rates of the server and of each client.
 #[derive(Debug)]
 pub struct Governor {
@@ -64,10 +92,159 @@ struct Accounts {
     clients: HashMap<IpAddr, Account>,
     /// Of all, what may be reflected.
     reflected: Option<Account>,
+    turns: Turns,
+    datagrams: BTreeMap<u64, Datagrams>,
+    /// That this end sends.
+    streams: usize,
+    next: u64,
 }
 
-/// Reflected packets have no test that sets a rate aside for them: so much of the server's rate, as a divisor.
-const REFLECTED: u64 = 20;
+/// Who moves bytes, and whose turn it is: one who is behind goes before one who is ahead, among those who want to move.
+///
+/// ```text
+///   network ──┬── client ──┬── test        at each level: no more than AHEAD bytes before any sibling who waits
+/// ```
+#[derive(Debug, Default)]
+struct Turns {
+    /// Bytes of each network, client and test, counted from where the others stood when it came.
+    stands: HashMap<Party, Stand>,
+}
+
+/// A network, a client or a test, by its level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Party {
+    Network(IpAddr),
+    Client(IpAddr),
+    Test(IpAddr, u64),
+}
+
+impl Party {
+    /// Whether two are of the same network, or tests of the same client: they take turns.
+    fn beside(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Network(_), Self::Network(_)) => true,
+            (Self::Client(one), Self::Client(other)) => wide(one) == wide(other),
+            (Self::Test(one, _), Self::Test(other, _)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// An IPv4 /24 or an IPv6 /48.
+fn wide(ip: IpAddr) -> IpAddr {
+    network(ip, if ip.is_ipv4() { 1 } else { TIERS - 1 })
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Stand {
+    bytes: u64,
+    /// When it last moved or wanted to.
+    asked_ns: u64,
+    /// It wanted to, and was told to wait.
+    waits: bool,
+}
+
+impl Stand {
+    fn is_there(&self, now: u64) -> bool {
+        now.saturating_sub(self.asked_ns) < WANTS_NS
+    }
+}
+
+impl Turns {
+    fn parties(ip: IpAddr, test: u64) -> [Party; 3] {
+        let one = client(ip);
+        [Party::Network(wide(ip)), Party::Client(one), Party::Test(one, test)]
+    }
+
+    /// Whether it is its turn; who is told to wait is waited for.
+    fn may(&mut self, parties: [Party; 3], now: u64) -> bool {
+        let may = parties.iter().all(|party| {
+            let own = self.stands.get(party).map_or(0, |stand| stand.bytes);
+            let mut waiting = self.stands.iter().filter(|(other, stand)| {
+                *other != party && stand.waits && stand.is_there(now) && party.beside(**other)
+            });
+            waiting.all(|(_, other)| own <= other.bytes.saturating_add(AHEAD))
+        });
+        if !may {
+            self.wait(parties, now);
+        }
+        may
+    }
+
+    fn wait(&mut self, parties: [Party; 3], now: u64) {
+        let recent =
+            |stand: &Stand| stand.waits && now < stand.asked_ns.saturating_add(WANTS_NS / 10);
+        if self.stands.get(&parties[2]).is_some_and(recent) {
+            return;
+        }
+        for party in parties {
+            let stand = self.come(party, now);
+            stand.waits = true;
+        }
+    }
+
+    fn moved(&mut self, parties: [Party; 3], bytes: usize, now: u64) {
+        for party in parties {
+            let stand = self.come(party, now);
+            stand.bytes = stand.bytes.saturating_add(bytes as u64);
+            stand.waits = false;
+        }
+    }
+
+    /// One who comes, or comes again, has not saved up for it: it stands where the last of the others stands.
+    fn come(&mut self, party: Party, now: u64) -> &mut Stand {
+        let there = self.stands.iter().filter(|(other, stand)| {
+            **other != party && stand.is_there(now) && party.beside(**other)
+        });
+        let last = there.map(|(_, stand)| stand.bytes).min();
+        if self.stands.len() > 4096 {
+            self.stands.retain(|_, stand| stand.is_there(now));
+        }
+        let new = Stand { bytes: 0, asked_ns: 0, waits: false };
+        let stand = self.stands.entry(party).or_insert(new);
+        if let Some(last) = last {
+            let was_there = stand.is_there(now);
+            let least = last.saturating_sub(AHEAD);
+            stand.bytes = match was_there {
+                // What it is behind by while it waits is its due.
+                true if stand.waits => stand.bytes,
+                true => stand.bytes.max(least),
+                false => last,
+            };
+        }
+        stand.asked_ns = now;
+        stand
+    }
+}
+
+/// Datagrams of one test that come.
+#[derive(Debug)]
+struct Datagrams {
+    ip: IpAddr,
+    /// What it said that it would send, in bits a second.
+    asked: u64,
+    /// What it does send, once that is known.
+    known: Option<u64>,
+    since_ns: u64,
+    bytes: u64,
+}
+
+impl Datagrams {
+    fn came(&mut self, bytes: u64, now: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let lasted = now.saturating_sub(self.since_ns);
+        if lasted >= KNOWN_NS {
+            let bits = u128::from(self.bytes) * 8_000_000_000 / u128::from(lasted);
+            self.known = Some(u64::try_from(bits).unwrap_or(u64::MAX));
+            (self.since_ns, self.bytes) = (now, 0);
+        }
+    }
+
+    /// What it needs: what it sends and a quarter more, at most what it said.
+    fn needs(&self) -> u64 {
+        self.known.map_or(self.asked, |known| (known + known / 4).min(self.asked))
+    }
+}
 
 impl Governor {
     /// By these limits.
@@ -77,26 +254,37 @@ impl Governor {
             of_one: limits.rate_of_one,
             clients: HashMap::new(),
             reflected: limits.rate.map(|rate| Account::new(rate / REFLECTED)),
+            turns: Turns::default(),
+            datagrams: BTreeMap::new(),
+            streams: 0,
+            next: 0,
         };
         Self { accounts: Mutex::new(accounts) }
     }
 
-    /// Lets a piece through, or says when to ask again.
-    pub fn pass(&self, ip: IpAddr, bytes: usize, now: u64) -> Result<(), u64> {
-        let mut accounts = lock(&self.accounts);
-        let ip = client(ip);
-        let of_one = accounts.clients.get(&ip).map_or(0, Account::opens);
-        let opens = accounts.all.as_ref().map_or(0, Account::opens).max(of_one);
-        if opens > now {
-            return Err(opens.max(now.saturating_add(RETRY_NS)));
+    /// Whether datagrams may come at this rate, or where none in particular is asked for, at which; none where nothing is limited. Counted is
+    /// what others send and not what they asked for, and who asks for no more than its part is let in: see [`Share::is_too_much`].
+    pub fn admits(&self, ip: IpAddr, asked: Option<u64>) -> Result<Option<u64>, Full> {
+        let accounts = lock(&self.accounts);
+        let ways = [
+            (accounts.of_one, Some(client(ip)), Full::RateOfOne),
+            (accounts.all.as_ref().map(|all| datagrams_of(all.rate)), None, Full::Rate),
+        ];
+        let mut got = asked;
+        for (limit, of, full) in ways {
+            let Some(limit) = limit else { continue };
+            let among = accounts.datagrams.values();
+            let among = among.filter(|other| of.is_none_or(|one| client(other.ip) == one));
+            let used = among.map(Datagrams::needs).fold(0, u64::saturating_add);
+            let part = if of.is_some() { 0 } else { limit / accounts.networks_with(ip) };
+            let most = limit.saturating_sub(used).max(part);
+            // A test that would take whatever there is shall not be told that a trickle is what the network carries.
+            if most < asked.unwrap_or(limit / 10).max(1) {
+                return Err(full);
+            }
+            got = Some(got.unwrap_or(most).min(most));
         }
-        accounts.charge(ip, bytes, now);
-        Ok(())
-    }
-
-    /// Writes down what went through without asking.
-    pub fn charge(&self, ip: IpAddr, bytes: usize, now: u64) {
-        lock(&self.accounts).charge(client(ip), bytes, now);
+        Ok(if accounts.is_limited() { got } else { None })
     }
 
     /// Whether a packet of this size may be reflected now.
@@ -112,7 +300,48 @@ impl Governor {
     }
 }
 
+/// What datagrams may have of the server's rate.
+fn datagrams_of(rate: u64) -> u64 {
+    rate / DATAGRAMS.1 * DATAGRAMS.0
+}
+
 impl Accounts {
+    fn is_limited(&self) -> bool {
+        self.all.is_some() || self.of_one.is_some()
+    }
+
+    /// Networks that send datagrams, this one with them.
+    fn networks_with(&self, ip: IpAddr) -> u64 {
+        let others = self.datagrams.values().map(|other| wide(client(other.ip)));
+        let mut all: Vec<_> = others.chain([wide(client(ip))]).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.len() as u64
+    }
+
+    fn pass(&mut self, ip: IpAddr, test: u64, bytes: usize, now: u64) -> Result<(), u64> {
+        let ip = client(ip);
+        let again = now.saturating_add(RETRY_NS);
+        let of_one = self.clients.get(&ip).map_or(0, Account::opens);
+        if of_one > now {
+            return Err(of_one.max(again));
+        }
+        let parties = Turns::parties(ip, test);
+        if let Some(all) = &self.all {
+            let opens = all.opens();
+            if opens > now {
+                self.turns.wait(parties, now);
+                return Err(opens.max(again));
+            }
+            if !self.turns.may(parties, now) {
+                return Err(again);
+            }
+            self.turns.moved(parties, bytes, now);
+        }
+        self.charge(ip, bytes, now);
+        Ok(())
+    }
+
     fn charge(&mut self, ip: IpAddr, bytes: usize, now: u64) {
         if let Some(all) = &mut self.all {
             all.charge(bytes, now);
@@ -132,38 +361,112 @@ impl Accounts {
 pub struct Share<'a> {
     governor: &'a Governor,
     ip: IpAddr,
+    number: u64,
+    limited: bool,
+    streams: usize,
+    piece: usize,
     own: Option<Mutex<Account>>,
 }
 
 impl<'a> Share<'a> {
-    /// Of this client, with this rate set aside for it.
-    pub fn new(governor: &'a Governor, ip: IpAddr, rate: Option<u64>) -> Self {
-        Self { governor, ip, own: rate.map(|rate| Mutex::new(Account::new(rate))) }
+    /// Of this client, which asked for this rate, if for one.
+    pub fn new(governor: &'a Governor, ip: IpAddr, asked: Option<u64>) -> Self {
+        let mut accounts = lock(&governor.accounts);
+        accounts.next += 1;
+        let limited = accounts.is_limited();
+        let own = asked.filter(|_| limited).map(|rate| Mutex::new(Account::new(rate)));
+        Self { governor, ip, number: accounts.next, limited, streams: 0, piece: PIECE, own }
+    }
+
+    /// Of so many streams over TCP that this end sends: in none of their sockets waits more than its part of a burst, or a client that
+    /// stops reading and begins again would get all of it at once.
+    #[must_use]
+    pub fn of_streams(mut self, streams: usize) -> Self {
+        let mut accounts = lock(&self.governor.accounts);
+        accounts.streams += streams;
+        self.streams = streams;
+        let rate = [accounts.all.as_ref().map(|all| all.rate), accounts.of_one];
+        if let Some(rate) = rate.into_iter().flatten().min().filter(|_| streams > 0) {
+            let burst = u128::from(rate) * u128::from(BURST_NS) / 8_000_000_000;
+            let part = burst / accounts.streams.max(1) as u128;
+            self.piece = usize::try_from(part).unwrap_or(PIECE).clamp(LEAST_PIECE, PIECE);
+        }
+        drop(accounts);
+        self
+    }
+
+    /// Of one that gets datagrams at this rate, from now on.
+    pub fn takes_datagrams(&self, asked: u64, now: u64) {
+        let datagrams = Datagrams { ip: self.ip, asked, known: None, since_ns: now, bytes: 0 };
+        lock(&self.governor.accounts).datagrams.insert(self.number, datagrams);
     }
 
     /// Writes down datagrams that came: nobody can hold them back.
     pub fn came(&self, bytes: u64, now: u64) {
-        if self.own.is_some() {
-            self.governor.charge(self.ip, usize::try_from(bytes).unwrap_or(usize::MAX), now);
+        if !self.limited {
+            return;
         }
+        let mut accounts = lock(&self.governor.accounts);
+        let many = usize::try_from(bytes).unwrap_or(usize::MAX);
+        accounts.charge(client(self.ip), many, now);
+        if bytes > 0 {
+            accounts.turns.moved(Turns::parties(self.ip, self.number), many, now);
+        }
+        if let Some(datagrams) = accounts.datagrams.get_mut(&self.number) {
+            datagrams.came(bytes, now);
+        }
+    }
+
+    /// Whether more datagrams come than the server may take, and this test's network is one of those that send more than their part.
+    pub fn is_too_much(&self, behind_ns: u64, now: u64) -> bool {
+        let accounts = lock(&self.governor.accounts);
+        let Some(all) = &accounts.all else { return false };
+        if all.paid_ns.saturating_sub(now) <= behind_ns {
+            return false;
+        }
+        let of = wide(client(self.ip));
+        let own = accounts.datagrams.values().filter(|other| wide(client(other.ip)) == of);
+        let needs = own.map(Datagrams::needs).fold(0, u64::saturating_add);
+        needs > datagrams_of(all.rate) / accounts.networks_with(self.ip)
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let mut accounts = lock(&self.governor.accounts);
+        accounts.datagrams.remove(&self.number);
+        accounts.streams -= self.streams;
+        let test = Party::Test(client(self.ip), self.number);
+        accounts.turns.stands.remove(&test);
     }
 }
 
 impl Gate for Share<'_> {
     fn most(&self) -> Option<usize> {
-        self.own.as_ref().map(|_| PIECE)
+        self.limited.then_some(self.piece)
     }
 
     fn pass(&self, bytes: usize, now: u64) -> Result<(), u64> {
-        let Some(own) = &self.own else { return Ok(()) };
-        let mut own = lock(own);
-        if own.opens() > now {
+        if !self.limited {
+            return Ok(());
+        }
+        let mut own = self.own.as_ref().map(lock);
+        if let Some(own) = &own
+            && own.opens() > now
+        {
             return Err(own.opens().max(now.saturating_add(RETRY_NS)));
         }
-        self.governor.pass(self.ip, bytes, now)?;
-        own.charge(bytes, now);
+        lock(&self.governor.accounts).pass(self.ip, self.number, bytes, now)?;
+        if let Some(own) = &mut own {
+            own.charge(bytes, now);
+        }
         Ok(())
     }
+}
+
+/// What is sent in small pieces is not to wait in a connection's socket for more.
+pub fn at_once(stream: &Stream) -> Result<(), SysError> {
+    set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -230,7 +533,7 @@ mod tests {
         let governor = Governor::new(&limits);
         let bytes: Vec<u64> = (0..300)
             .map(|ms| {
-                let share = Share::new(&governor, ip(1), Some(RATE));
+                let share = Share::new(&governor, ip(1), None);
                 let mut got = 0;
                 while share.pass(PIECE, ms * MS).is_ok() {
                     got += PIECE as u64;
@@ -254,11 +557,85 @@ mod tests {
     }
 
     #[test]
-    fn a_test_gets_no_more_than_was_set_aside_for_it() {
+    fn a_test_gets_no_more_than_it_asked_for() {
         let limits = Limits { rate: Some(RATE), ..Limits::default() };
         let governor = Governor::new(&limits);
         let mut shares = [Share::new(&governor, ip(1), Some(RATE / 10))];
         holds(&greedy(&mut shares, 0, &[64]), RATE / 10, 64);
+    }
+
+    /// What each of these shares gets in a second when all ask for a piece as soon as they may, in bytes. The first asks first.
+    fn each(shares: &[Share<'_>], from: u64) -> Vec<u64> {
+        let mut got = vec![0; shares.len()];
+        for now in (0..10_000).map(|n| from + n * MS / 10) {
+            for (share, got) in shares.iter().zip(&mut got) {
+                while share.pass(PIECE, now).is_ok() {
+                    *got += PIECE as u64;
+                }
+            }
+        }
+        got
+    }
+
+    #[test]
+    fn a_newcomer_has_its_part_at_once_and_who_asks_for_nothing_takes_nothing() {
+        let limits = Limits { rate: Some(RATE), ..Limits::default() };
+        let governor = Governor::new(&limits);
+        let addresses = ["192.0.2.1", "192.0.2.1", "192.0.2.2", "198.51.100.1"];
+        let mut shares: Vec<_> = addresses
+            .map(|ip| Share::new(&governor, ip.parse().unwrap(), None))
+            .into_iter()
+            .collect();
+        let part = |got: &[u64]| -> Vec<u64> {
+            let all: u64 = got.iter().sum();
+            assert!(all > RATE / 8 * 95 / 100, "the rate is used: {got:?}");
+            got.iter().map(|got| (got * 100 + all / 2) / all).collect()
+        };
+        let first = part(&each(&shares[..1], 0));
+        assert_eq!(first, [100], "who is alone has all");
+        // A network each half, in it a client each half, of it a test each half; within what one may be ahead.
+        let got = part(&each(&shares, 1000 * MS));
+        for (got, wanted) in got.iter().zip([13, 13, 25, 50]) {
+            assert!(got.abs_diff(wanted) <= 4, "{got} of 100, not {wanted}");
+        }
+        let last = shares.split_off(3);
+        let got = part(&each(&shares, 2000 * MS));
+        assert!(got[2].abs_diff(50) <= 4, "silent ones take nothing: {got:?}");
+        let got = part(&each(&[shares.remove(0), last.into_iter().next().unwrap()], 3000 * MS));
+        assert!(got[1].abs_diff(50) <= 4, "nobody saves up: {got:?}");
+    }
+
+    #[test]
+    fn datagrams_that_come_are_let_in_by_what_the_others_send() {
+        let limits = Limits { rate: Some(RATE), ..Limits::default() };
+        let governor = Governor::new(&limits);
+        let (one, other) = (ip(1), [198, 51, 100, 1].into());
+        assert_eq!(governor.admits(one, Some(RATE)), Err(Full::Rate), "a tenth is for the others");
+        assert_eq!(governor.admits(one, None), Ok(Some(RATE / 10 * 9)));
+        let share = Share::new(&governor, one, Some(RATE / 10 * 9));
+        share.takes_datagrams(RATE / 10 * 9, 0);
+        assert_eq!(governor.admits(other, Some(RATE / 2)), Err(Full::Rate));
+        assert_eq!(governor.admits(other, Some(RATE / 3)), Ok(Some(RATE / 3)), "its part");
+        assert_eq!(governor.admits(ip(2), Some(RATE / 3)), Ok(Some(RATE / 3)));
+        // It sends a tenth of what it said.
+        for now in (0..=KNOWN_NS).step_by(50 * MS as usize) {
+            share.came(RATE / 8 / 20 / 10, now);
+        }
+        assert_eq!(governor.admits(other, Some(RATE / 2)), Ok(Some(RATE / 2)));
+    }
+
+    #[test]
+    fn who_sends_more_datagrams_than_its_part_makes_room_where_it_is_too_much() {
+        let limits = Limits { rate: Some(RATE), ..Limits::default() };
+        let governor = Governor::new(&limits);
+        let large = Share::new(&governor, ip(1), Some(RATE / 10 * 9));
+        large.takes_datagrams(RATE / 10 * 9, 0);
+        let small = Share::new(&governor, [198, 51, 100, 1].into(), Some(RATE / 3));
+        small.takes_datagrams(RATE / 3, 0);
+        large.came(RATE / 8, 0);
+        assert!(!large.is_too_much(2000 * MS, 0));
+        assert!(large.is_too_much(200 * MS, 0));
+        assert!(!small.is_too_much(200 * MS, 0));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::hub::{Hub, Tell};
 use crate::ledger::Limits;
 use crate::privileges::{self, Account, PrivilegeError};
 use crate::udp;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::shared::SharedUdp;
@@ -17,6 +18,8 @@ use std::thread::{Builder, scope};
 
 /// How long the server rests when the system has no descriptor for a new connection.
 const REST_NS: u64 = 100_000_000;
+/// The same where somebody was sent away for it.
+const SOON_NS: u64 = 2_000_000;
 
 /// How often it is tried to find a port that is free for both TCP and UDP, where any will do.
 const TRIES: u32 = 16;
@@ -97,6 +100,7 @@ impl Server {
     /// Serves until the bell rings, until its time is up, or with `one_off` until the first session has ended.
     pub fn run(&self, stop: &Bell, tell: Tell<'_>) -> Result<(), ServeError> {
         let Config { limits, secret, one_off, time_ns, .. } = self.config.clone();
+        let limits = within(descriptors(), limits);
         let trusted = secret.is_some();
         let hub = Hub::new(limits, secret, one_off, stop, tell);
         hub.tell(&Event::Started {
@@ -147,8 +151,10 @@ impl Server {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => continue,
                 Err(_) => {
-                    // No descriptor is left: it stays readable, and asking again at once would spin.
-                    let rest = monotonic_ns().saturating_add(REST_NS);
+                    // No descriptor is left. Who does nothing with the ones it has gives them back; the listener stays readable
+                    // meanwhile, and asking again at once would spin.
+                    let rest_ns = if hub.relieve() { SOON_NS } else { REST_NS };
+                    let rest = monotonic_ns().saturating_add(rest_ns);
                     alarm.set(Some(end_ns.map_or(rest, |end| end.min(rest))))?;
                     wait(&mut [readable(hub.stop), readable(&alarm)])?;
                     continue;
@@ -164,4 +170,19 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// How many descriptors this process may have: as many as the system lets it.
+fn descriptors() -> u64 {
+    let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
+    match setrlimit(Resource::RLIMIT_NOFILE, most, most) {
+        Ok(()) => most,
+        Err(_) => now,
+    }
+}
+
+/// Unknown connections take three descriptors each: all of them together less than half.
+fn within(descriptors: u64, limits: Limits) -> Limits {
+    let most = usize::try_from(descriptors / 8).unwrap_or(usize::MAX).max(4);
+    Limits { half_open: limits.half_open.min(most), ..limits }
 }

@@ -4,6 +4,7 @@
 //!   plan    what the client asks for, against the limits
 //!   talk    the control connection
 //!   lane    a stream: socket, thread, counts
+//!   motion  whether its bytes move: by that it keeps its place
 //!   report  the results, for the client and for the log
 //!   elsewhere  UDP streams from another address than the connection's
 //!
@@ -14,6 +15,7 @@
 
 mod elsewhere;
 mod lane;
+mod motion;
 mod plan;
 mod report;
 mod talk;
@@ -22,11 +24,13 @@ use crate::door::Guest;
 use crate::event::{Event, Test, reason};
 use crate::hub::{Hub, Opened, Pass};
 use crate::ledger::Full;
-use crate::rate::{BURST_NS, PIECE, Share};
+use crate::rate::{self, BURST_NS, PIECE, Share};
 use elsewhere::Proven;
 use lane::{Cpu, ServedLane, Terms};
+use motion::Motion;
 use nix::poll::PollFd;
 use plan::{Plan, Unfit};
+use quell_load::bulk::Gate;
 use quell_load::lane::Mark;
 use quell_load::look::{self, CpuTimes};
 use quell_sys::clock::monotonic_ns;
@@ -51,6 +55,8 @@ const LONGEST_QUIET_NS: u64 = 500_000_000;
 const TOO_FAST_NS: u64 = 250_000_000;
 /// … which is looked at so often.
 const METER_NS: u64 = 50_000_000;
+/// A stream whose last piece has not left its socket is looked at again after so long: a quarter of what all of them may hold takes so long.
+const UNSENT_NS: u64 = BURST_NS / 4;
 /// How often a stream's hello is answered again. `quell flow` says it five times, iperf3 once.
 const MOST_GREETINGS: u32 = 8;
 /// Most states over time that are kept of one test, for 10 s of 8 streams at the finest; all tests of a server keep a few megabytes.
@@ -63,7 +69,7 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
         Ok(talk) => talk,
         Err(error) => return hub.refuse(peer, error),
     };
-    let pass = match hub.begin(peer.ip(), &guest.stream) {
+    let pass = match hub.begin(peer.ip(), &guest.stream, true) {
         Ok(pass) => pass,
         Err(full) => {
             talk.part(&Break::Busy(full.to_string()));
@@ -84,9 +90,10 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
     let told = hub.began(peer, &pass, describe(&plan));
     let local = guest.stream.local().map(|local| local.ip());
     let mut measured = Measured::new(&plan, local, &lanes);
-    let result = measure(hub, &guest, &mut talk, &plan, rates, &lanes, &mut measured);
+    let result = measure(hub, (&guest, &pass), &mut talk, &plan, rates, &lanes, &mut measured);
     let outcome = report::outcome(&plan, &lanes, &measured);
-    let result = result.and_then(|()| finish(&mut talk, &plan, &lanes, &mut measured));
+    let result = result.and_then(|()| finish(&mut talk, &pass, &plan, &lanes, &mut measured));
+    let result = result.map_err(|why| if pass.lost() { Break::StoodStill } else { why });
     if let Err(why) = &result {
         talk.part(why);
         // Its data connections break only when it has heard why.
@@ -149,9 +156,8 @@ fn prepare(
     talk.say(State::ParamExchange)?;
     let plan = Plan::of(&talk.parameters()?, &hub.limits)?;
     pass.heard();
-    let busy = |full: Full| Break::Busy(full.to_string());
-    pass.streams(&hub.limits, plan.streams()).map_err(busy)?;
-    let rates = reserve(hub, pass, &plan)?;
+    hub.streams(pass, plan.streams()).map_err(|full| Break::Busy(full.to_string()))?;
+    let rates = rates(hub, guest, &plan)?;
     let mut ip = guest.peer.ip().to_canonical();
     let proven = match plan.udp && plan.elsewhere {
         true => {
@@ -185,11 +191,15 @@ fn prepare(
         .into_iter()
         .enumerate()
         .map(|(index, opened)| match opened {
-            Opened::Tcp(_, stream) => ServedLane::tcp(index, stream, &plan),
+            Opened::Tcp(_, stream) => {
+                if rates.all.is_some() {
+                    rate::at_once(&stream)?;
+                }
+                ServedLane::tcp(index, stream, &plan)
+            }
             Opened::Udp(socket) => ServedLane::udp(index, socket, guest.peer.is_ipv6(), &plan),
         })
         .collect::<Result<Vec<_>, _>>()?;
-    pass.run().map_err(busy)?;
     Ok((plan, rates, lanes))
 }
 
@@ -200,7 +210,7 @@ struct Rates {
     all: Option<u64>,
 }
 
-fn reserve(hub: &Hub<'_>, pass: &Pass<'_>, plan: &Plan) -> Result<Rates, Break> {
+fn rates(hub: &Hub<'_>, guest: &Guest, plan: &Plan) -> Result<Rates, Break> {
     let asked = plan.total_rate();
     for limit in [hub.limits.rate_of_one, hub.limits.rate] {
         if let (Some(asked), Some(limit)) = (asked, limit)
@@ -210,8 +220,14 @@ fn reserve(hub: &Hub<'_>, pass: &Pass<'_>, plan: &Plan) -> Result<Rates, Break> 
             return Err(Unfit::new(Unfit::RATE, why).into());
         }
     }
-    let all =
-        pass.reserve(&hub.limits, asked).map_err(|full: Full| Break::Busy(full.to_string()))?;
+    let limit = [hub.limits.rate_of_one, hub.limits.rate].into_iter().flatten().min();
+    let all = match plan.udp && plan.up > 0 {
+        true => {
+            let admitted = hub.governor.admits(guest.peer.ip(), asked);
+            admitted.map_err(|full: Full| Break::Busy(full.to_string()))?
+        }
+        false => limit.map(|limit| asked.unwrap_or(limit)),
+    };
     let share = all.map(|all| all / plan.streams().max(1) as u64);
     let each = [share, plan.rate].into_iter().flatten().min();
     Ok(Rates { each, all })
@@ -344,7 +360,7 @@ impl Measured {
 /// Lets data flow until the client says that it is done; errors when something else ends it. What was counted is kept either way.
 fn measure(
     hub: &Hub<'_>,
-    guest: &Guest,
+    (guest, pass): (&Guest, &Pass<'_>),
     talk: &mut Talk<'_>,
     plan: &Plan,
     rates: Rates,
@@ -363,7 +379,10 @@ fn measure(
     let ends = (after(GRACE_NS), after(LONGEST_DRAIN_NS));
     let end_ns = ends.1;
     let stop = Bell::new()?;
-    let share = &Share::new(&hub.governor, guest.peer.ip(), rates.all);
+    let share = &Share::new(&hub.governor, guest.peer.ip(), rates.all).of_streams(plan.down);
+    if let Some(all) = rates.all.filter(|_| plan.udp && plan.up > 0) {
+        share.takes_datagrams(all, monotonic_ns());
+    }
     let cpu = std::mem::take(&mut measured.cpu);
     let result = std::thread::scope(|scope| {
         for lane in lanes {
@@ -372,7 +391,8 @@ fn measure(
             let rate = rates.each;
             let work = move || {
                 let trains = room.is_some();
-                lane.carry(plan, &Terms { rate, end_ns, stop, gate: share, trains }, cpu);
+                let gate = &Near { share, lane };
+                lane.carry(plan, &Terms { rate, end_ns, stop, gate, trains }, cpu);
             };
             let thread = std::thread::Builder::new().name("lane".into()).stack_size(256 * 1024);
             if let Err(error) = thread.spawn_scoped(scope, work) {
@@ -381,7 +401,8 @@ fn measure(
             }
         }
         let result = talk.say(State::TestRunning).and_then(|()| {
-            watch(hub, guest, talk, plan, (rates.all, share, ends), lanes, measured)
+            let motion = Motion::new(pass, &guest.stream, hub.limits.handshake_ns);
+            watch(hub, guest, talk, plan, (rates.all, share, ends), (lanes, motion), measured)
         });
         measured.end_ns = monotonic_ns();
         if result.is_ok() && plan.up > 0 {
@@ -407,6 +428,25 @@ fn measure(
     result
 }
 
+/// Lets a piece through when the one before it has left: what waits in a socket for a window that is closed leaves all at once when it opens.
+struct Near<'a> {
+    share: &'a Share<'a>,
+    lane: &'a ServedLane,
+}
+
+impl Gate for Near<'_> {
+    fn most(&self) -> Option<usize> {
+        self.share.most()
+    }
+
+    fn pass(&self, bytes: usize, now: u64) -> Result<(), u64> {
+        if self.share.most().is_some() && self.lane.unsent() > 0 {
+            return Err(now.saturating_add(UNSENT_NS));
+        }
+        self.share.pass(bytes, now)
+    }
+}
+
 /// Looks at the streams from time to time, until the client says that it is done; it may send so many bits a second, and take until a time,
 /// or, while its data still comes, until a later one.
 fn watch(
@@ -415,7 +455,7 @@ fn watch(
     talk: &Talk<'_>,
     plan: &Plan,
     (most, share, (mut end_ns, last_ns)): (Option<u64>, &Share<'_>, (u64, u64)),
-    lanes: &[ServedLane],
+    (lanes, mut motion): (&[ServedLane], Motion<'_>),
     measured: &mut Measured,
 ) -> Result<(), Break> {
     let mut alarm = Alarm::new()?;
@@ -430,7 +470,7 @@ fn watch(
     });
     loop {
         let metered = meter.as_ref().map_or(u64::MAX, |meter| meter.next_ns);
-        let next = looks.next_ns.min(end_ns).min(metered);
+        let next = looks.next_ns.min(end_ns).min(metered).min(motion.next_ns);
         alarm.set(Some(if counting { next } else { next.min(measured.count_ns) }))?;
         let mut fds: [PollFd<'_>; 3] =
             [readable(&guest.stream), readable(hub.stop), readable(&alarm)];
@@ -459,6 +499,7 @@ fn watch(
         if let Some(meter) = &mut meter {
             meter.look(now, lanes, share)?;
         }
+        motion.look(now, lanes)?;
         if now >= end_ns {
             let came = taken(lanes);
             if now >= last_ns || came == came_before {
@@ -501,6 +542,10 @@ impl Meter {
         if came > in_time(lasted.saturating_add(TOO_FAST_NS)).saturating_add(PIECE as u64) {
             let bits = came as f64 * 8e9 / lasted.max(1) as f64;
             let why = format!("it sent {bits:.0} bit/s; it may send {}", self.most);
+            return Err(Unfit::new(Unfit::RATE, why).into());
+        }
+        if share.is_too_much(TOO_FAST_NS, now) {
+            let why = "others send datagrams too, and its network more than its part";
             return Err(Unfit::new(Unfit::RATE, why).into());
         }
         Ok(())
@@ -592,11 +637,12 @@ fn await_quiet(lanes: &[ServedLane]) -> Option<u64> {
 /// The exchange of results, until the client has all it wants.
 fn finish<'a>(
     talk: &mut Talk<'a>,
+    pass: &'a Pass<'a>,
     plan: &Plan,
     lanes: &'a [ServedLane],
     measured: &mut Measured,
 ) -> Result<(), Break> {
-    talk.drains(lanes);
+    talk.drains(lanes, pass)?;
     talk.say(State::ExchangeResults)?;
     talk.results()?;
     let results = report::results(plan, lanes, measured);

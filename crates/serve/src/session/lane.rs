@@ -139,6 +139,12 @@ impl ServedLane {
         mark
     }
 
+    /// Bytes that wait in a connection's socket and have not been sent.
+    pub fn unsent(&self) -> u32 {
+        let waits = self.info().filter(|_| self.sends);
+        waits.and_then(|info| info.notsent_bytes).unwrap_or(0)
+    }
+
     /// What ended it before its time.
     pub fn broke(&self) -> Option<SysError> {
         self.ended()?.err()

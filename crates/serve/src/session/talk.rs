@@ -11,6 +11,8 @@
 
 use super::lane::ServedLane;
 use super::plan::Unfit;
+use crate::hub::Pass;
+use crate::ledger::Full;
 use nix::errno::Errno;
 use quell_load::look::{all_acknowledged, tcp_info};
 use quell_sys::SysError;
@@ -39,6 +41,7 @@ pub struct Talk<'a> {
 #[derive(Debug)]
 struct Drain<'a> {
     lanes: &'a [ServedLane],
+    pass: &'a Pass<'a>,
     end_ns: u64,
     /// Bytes that had got through at the last look.
     through: u64,
@@ -52,7 +55,9 @@ impl Drain<'_> {
         let moved = std::mem::replace(&mut self.through, through) != through;
         let unheard = all_acknowledged(words) == Ok(false);
         let later = now.saturating_add(step_ns).min(self.end_ns);
-        (later > now && (moved || unheard)).then_some(later)
+        let waits = later > now && (moved || unheard);
+        // Evidence that it is the path: it keeps its place for that long.
+        (waits && self.pass.moved(2 * step_ns).is_ok()).then_some(later)
     }
 }
 
@@ -87,6 +92,9 @@ pub enum Break {
     /// It took longer than it may.
     #[error("its time was up")]
     TimeUp,
+    /// It stood still, and another had its place.
+    #[error("{}", Full::SentAway)]
+    StoodStill,
     /// The server ends.
     #[error("the server was stopped")]
     ServerStopped,
@@ -113,9 +121,11 @@ impl<'a> Talk<'a> {
     }
 
     /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
-    pub fn drains(&mut self, lanes: &'a [ServedLane]) {
+    pub fn drains(&mut self, lanes: &'a [ServedLane], pass: &'a Pass<'a>) -> Result<(), Break> {
+        pass.moved(2 * self.step_ns).map_err(|_| Break::StoodStill)?;
         let end_ns = monotonic_ns().saturating_add(LONGEST_DRAIN_NS);
-        self.drain = Some(Drain { lanes, end_ns, through: through(lanes, self.stream) });
+        self.drain = Some(Drain { lanes, pass, end_ns, through: through(lanes, self.stream) });
+        Ok(())
     }
 
     /// Fills `bytes`.
@@ -250,7 +260,7 @@ impl<'a> Talk<'a> {
         let bytes = match why {
             Break::Unfit(unfit) => error(unfit.code, 0),
             Break::Busy(_) => vec![State::AccessDenied.byte()],
-            Break::TimeUp | Break::ServerStopped | Break::Late => {
+            Break::TimeUp | Break::StoodStill | Break::ServerStopped | Break::Late => {
                 vec![State::ServerTerminate.byte()]
             }
             Break::System(e) => error(Unfit::SYSTEM, u32::try_from(e.errno as i32).unwrap_or(0)),

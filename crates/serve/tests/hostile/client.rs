@@ -153,6 +153,15 @@ pub fn good(to: SocketAddr, number: u64) -> Duration {
     waited
 }
 
+/// A connection of calls of 64 bytes that has made one; none where the server would not.
+pub fn called(from: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
+    let mut stream = connect(from, to);
+    let hello = [&b"QUELLRR1"[..], &[0, 0, 0, 64, 0, 0, 0, 64], &[0; 16], &[1; 64]].concat();
+    stream.write_all(&hello).ok()?;
+    stream.read_exact(&mut [0; 64]).ok()?;
+    Some(stream)
+}
+
 /// Resets a connection when it closes.
 pub fn reset(stream: &TcpStream) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };

@@ -59,6 +59,13 @@ impl Served {
     }
 }
 
+impl Served {
+    /// Waits until it has ended by itself.
+    pub fn ended(mut self) {
+        assert!(self.child.wait().expect("it is ours").success());
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         // It may be gone already, which the test has found out otherwise.
@@ -72,18 +79,28 @@ pub fn serve() {
     let Ok(words) = std::env::var(MARK) else { return };
     let mut limits = Limits::default();
     let mut secret = None;
+    let mut one_off = false;
     for word in words.split_whitespace() {
         match word.split_once('=') {
             Some(("rate", bits)) => limits.rate = Some(bits.parse().expect("a rate")),
             Some(("handshake_ms", ms)) => {
                 limits.handshake_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
             }
+            Some(("time_ms", ms)) => {
+                limits.time_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
+            }
+            Some(("descriptors", most)) => {
+                let most = most.parse().expect("a number");
+                let files = nix::sys::resource::Resource::RLIMIT_NOFILE;
+                nix::sys::resource::setrlimit(files, most, most).expect("a lower limit");
+            }
+            None if word == "one_off" => one_off = true,
             None if word == "secret" => secret = Secret::parse(SECRET).ok(),
             _ => panic!("no limit is `{word}`"),
         }
     }
     let bind = ([127, 0, 0, 1], 0).into();
-    let config = Config { bind, limits, secret, one_off: false, time_ns: None };
+    let config = Config { bind, limits, secret, one_off, time_ns: None };
     let mut server = Server::prepare(config).expect("a port");
     server.give_up_rights("nobody").expect("rights can be given up");
     let say = |text: &dyn std::fmt::Display| {

@@ -1,0 +1,210 @@
+//! What is scarce, held by those who do nothing with it: places, streams, rates, descriptors.
+//!
+//! Each attack holds all that there is of one thing, in the cheapest way that there is. A good client is served beside it in its usual time.
+
+use crate::client::{Test, byte, called, connect, from};
+use crate::server::Served;
+use crate::{DOWN, MOST_WAIT, Siege, UP, taken};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+const ALL_STREAMS: &str =
+    r#"{"tcp":true,"time":30,"parallel":128,"bidirectional":true,"len":131072}"#;
+
+/// A good client calls, and has its reply.
+#[track_caller]
+fn is_called(at: SocketAddr) {
+    assert!(called(from(200, 2), at).is_some(), "a call is answered");
+}
+
+#[test]
+fn nobody_takes_the_rate_from_others_with_a_test_that_is_half_agreed() {
+    let mut siege = Siege::of("rate=40000000");
+    let mut held = Vec::new();
+    for network in 0..4 {
+        let number = siege.next();
+        held.extend(Test::new(from(network, 1), siege.at(), number).agreed(DOWN));
+        siege.serves("half-agreed tests of any rate");
+        is_called(siege.at());
+    }
+}
+
+#[test]
+fn nobody_takes_the_rate_from_others_with_a_test_that_runs() {
+    const RATE: u64 = 20_000_000;
+    let served = Served::new(&format!("rate={RATE}"));
+    let lasts = Duration::from_secs(2);
+    let since = Instant::now();
+    let took = std::thread::scope(|scope| {
+        // Eight tests of one network that take all they can get, and one of another.
+        let all = (0..9u8).map(|n| {
+            let at = served.at;
+            let address = if n == 8 { from(2, 1) } else { from(1, n) };
+            scope.spawn(move || {
+                let test = Test::new(address, at, n.into()).running(DOWN, 1);
+                let mut test = test.expect("each is let in");
+                taken(&mut test.streams[0], since, lasts).last().map_or(0, |(_, bytes)| *bytes)
+            })
+        });
+        let all: Vec<_> = all.collect();
+        all.into_iter().map(|one| one.join().expect("no panic")).collect::<Vec<_>>()
+    });
+    let all: u64 = took.iter().sum();
+    // Half, but for what the busy machine has its readers miss.
+    assert!(took[8] > all / 4, "one of nine, and one of two networks: {took:?}");
+    assert!(took.iter().all(|one| *one > all / 64), "each has some: {took:?}");
+}
+
+#[test]
+fn half_agreed_tests_keep_no_streams_from_others() {
+    let mut siege = Siege::new();
+    let mut held = Vec::new();
+    for network in 0..4 {
+        let number = siege.next();
+        let test = Test::new(from(network, 1), siege.at(), number).agreed(ALL_STREAMS);
+        held.push(test.expect("there are streams enough"));
+    }
+    siege.serves("all streams in half-agreed tests");
+    // Renewed, and of one network.
+    for n in 0..8 {
+        let number = siege.next();
+        held.extend(Test::new(from(5, n), siege.at(), number).agreed(ALL_STREAMS));
+        siege.serves("all streams in half-agreed tests, renewed");
+    }
+}
+
+#[test]
+fn tests_whose_streams_stand_still_give_them_to_a_newcomer() {
+    // Of several networks; nobody reads, so that every window closes.
+    let siege = Siege::of("handshake_ms=1000");
+    let held = (0..4u8).map(|network| {
+        let test = Test::new(from(network, 1), siege.at(), network.into());
+        test.running(ALL_STREAMS, 256).expect("there are streams enough")
+    });
+    let held: Vec<_> = held.collect();
+    let begun = Instant::now();
+    for number in 100.. {
+        if Test::new(from(200, 1), siege.at(), number).running(UP, 1).is_some() {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "all streams are held for ever");
+    }
+    drop(held);
+}
+
+#[test]
+fn idle_connections_of_calls_keep_nobody_out() {
+    for limits in ["", "rate=40000000"] {
+        let mut siege = Siege::of(limits);
+        // As many as there are places, and more, of two networks; each has made a call.
+        let mut held = Vec::new();
+        for n in 0..48u8 {
+            held.extend(called(from(1 + n % 2, n / 2 % 4), siege.at()));
+        }
+        assert!(held.len() >= 32, "they took all places: {}", held.len());
+        siege.serves("idle connections of calls");
+        is_called(siege.at());
+        for n in 0..20u8 {
+            held.extend(called(from(1 + n % 2, n / 2 % 4), siege.at()));
+            siege.serves("idle connections of calls, renewed");
+        }
+    }
+}
+
+#[test]
+fn tests_that_run_and_move_nothing_keep_nobody_out() {
+    let mut siege = Siege::new();
+    let mut held = Vec::new();
+    for n in 0..32u8 {
+        let number = siege.next();
+        held.extend(Test::new(from(1 + n % 2, n / 8), siege.at(), number).running(UP, 1));
+    }
+    assert_eq!(held.len(), 32, "they took all places");
+    siege.serves("silent tests in all places");
+    is_called(siege.at());
+}
+
+#[test]
+fn one_network_has_half_of_the_places_whatever_it_does() {
+    let mut siege = Siege::new();
+    let mut held = Vec::new();
+    for n in 0..40 {
+        let number = siege.next();
+        let Some(mut test) = Test::new(from(1, n), siege.at(), number).running(UP, 1) else {
+            continue;
+        };
+        test.streams[0].write_all(&[1; 1000]).expect("sent");
+        held.push(test);
+    }
+    siege.serves("tests of 40 addresses of one network");
+    is_called(siege.at());
+}
+
+/// Bytes that wait to be read.
+fn waiting(stream: &std::net::TcpStream) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int.
+    let result = unsafe { libc::ioctl(stream.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    assert_eq!(result, 0);
+    u64::try_from(bytes).expect("an amount")
+}
+
+#[test]
+fn a_client_that_stops_reading_and_begins_again_gets_no_more_than_the_rate() {
+    const RATE: u64 = 20_000_000;
+    const MANY: &str = r#"{"tcp":true,"time":30,"parallel":16,"reverse":true,"len":131072}"#;
+    let served = Served::new(&format!("rate={RATE}"));
+    let mut test = Test::new(from(1, 1), served.at, 1).running(MANY, 16).expect("a place");
+    // One is read, and fifteen are not: what they could have had lies somewhere.
+    taken(&mut test.streams[0], Instant::now(), Duration::from_secs(3));
+    let there: u64 = test.streams.iter().map(waiting).sum();
+    for stream in &test.streams {
+        stream.set_nonblocking(true).expect("an option");
+    }
+    let (since, mut got) = (Instant::now(), 0);
+    let mut bytes = vec![0; 1 << 20];
+    while since.elapsed() < Duration::from_millis(100) {
+        for stream in &mut test.streams {
+            while let Ok(more @ 1..) = std::io::Read::read(stream, &mut bytes) {
+                got += more as u64;
+            }
+        }
+    }
+    let lasted = since.elapsed().as_secs_f64();
+    // The rate, 20 ms of it, as much again that waited in sockets, and a piece for each reader's turn.
+    let most = RATE as f64 / 8.0 * (lasted + 0.04) + f64::from(64 << 10);
+    let more = got.saturating_sub(there);
+    assert!((more as f64) < most, "{more} bytes in {lasted:.3} s, not {most:.0}");
+}
+
+#[test]
+fn idle_connections_keep_nobody_out_where_descriptors_are_few() {
+    let mut siege = Siege::of("descriptors=64");
+    let held: Vec<_> = (0..200u8).map(|n| connect(from(n, 1), siege.at())).collect();
+    siege.serves("200 idle connections where there are 64 descriptors");
+    drop(held);
+}
+
+#[test]
+fn a_stranger_who_says_hello_does_not_end_a_server_of_one_test() {
+    let served = Served::new("one_off");
+    let mut stranger = connect(from(1, 1), served.at);
+    let hello = [&b"QUELLRR1"[..], &[0, 0, 0, 64, 0, 0, 0, 64], &[0; 16]].concat();
+    stranger.write_all(&hello).expect("sent");
+    crate::half_close(&stranger);
+    assert_eq!(byte(&mut stranger), None, "its connection is over");
+    assert!(crate::good(served.at, 1) > Duration::ZERO, "and the server is there");
+    served.ended();
+}
+
+#[test]
+fn a_call_that_is_never_finished_ends_with_the_time_of_its_connection() {
+    let served = Served::new("time_ms=500");
+    let mut stream = called(from(1, 1), served.at).expect("a call is answered");
+    stream.write_all(&[1; 32]).expect("half a request");
+    let begun = Instant::now();
+    assert_eq!(byte(&mut stream), None);
+    assert!(begun.elapsed() < Duration::from_secs(5) + MOST_WAIT, "{:?}", begun.elapsed());
+}
