@@ -6,6 +6,7 @@ QUELL  := $(TARGET)/release/quell
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
+SHARE   := $(DESTDIR)$(PREFIX)/share
 # Where the system looks for services.
 UNITS   ?= $(PREFIX)/lib/systemd/system
 
@@ -66,9 +67,15 @@ kernel: build ## Build the lab's kernel, unless it is there (installs what is mi
 build: cargo packages ## Build quell itself
 	$(CARGO) build --locked --release -p quell
 
-install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin, and the service of quell serve
+install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin; its service, manual pages and completions
 	@test -x $(QUELL) || $(MAKE) build
 	install -D -m 755 $(QUELL) "$(DESTDIR)$(PREFIX)/bin/quell"
+	$(QUELL) man "$(SHARE)/man/man1" >/dev/null
+	chmod 644 "$(SHARE)"/man/man1/quell*.1
+	install -d "$(SHARE)/bash-completion/completions" "$(SHARE)/zsh/site-functions" "$(SHARE)/fish/vendor_completions.d"
+	$(QUELL) completions bash >"$(SHARE)/bash-completion/completions/quell"
+	$(QUELL) completions zsh >"$(SHARE)/zsh/site-functions/_quell"
+	$(QUELL) completions fish >"$(SHARE)/fish/vendor_completions.d/quell.fish"
 	install -d "$(DESTDIR)$(UNITS)"
 	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/quell-serve.service >"$(DESTDIR)$(UNITS)/quell-serve.service"
 	chmod 644 "$(DESTDIR)$(UNITS)/quell-serve.service"

@@ -1,75 +1,116 @@
 //! `quell check`: whether an experiment could be run, and what it would put in place.
 
-use crate::args::Check;
 use crate::failure::Failure;
+use crate::options::Json;
 use crate::run::prepare;
+use clap::Args;
 use quell_lab::build::ifb_name;
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedQueue};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
+/// What `quell check` checks.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Name of a built-in experiment, or a file
+    pub experiment: String,
+    /// Print the queues as the tc commands that would make them
+    #[arg(long)]
+    pub tc: bool,
+    /// Change a field first, as `quell run --set` does (repeatable)
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub changes: Vec<String>,
+    #[command(flatten)]
+    pub json: Json,
+}
+
 /// `quell check`.
-pub fn check(args: &Check) -> Result<ExitCode, Failure> {
+pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let ready = prepare(&args.experiment, &args.changes, &[])?;
     let length: f64 = ready.plans.iter().map(|p| p.length().as_secs_f64()).sum();
+    // The cells of a scenario have the same queues.
+    let mut seen = BTreeSet::new();
+    let plans = ready.plans.iter().filter(|p| args.tc && seen.insert(p.id.scenario.clone()));
+    let queues = plans.map(queues).collect::<Result<Vec<_>, _>>()?.concat();
+    let experiment = &ready.experiment;
+    if args.json.json {
+        let mut document = serde_json::json!({
+            "experiment": experiment.name,
+            "scenarios": experiment.scenario.len(),
+            "probes": experiment.probe.len(),
+            "cells": ready.plans.len(),
+            "at_most_s": length,
+            "claims": experiment.expect.len(),
+        });
+        if args.tc {
+            document["tc"] = queues.iter().map(Queue::json).collect();
+        }
+        println!("{document:#}");
+        return Ok(ExitCode::SUCCESS);
+    }
     println!(
         "{}: {} scenarios, {} probes, {} cells, at most {length:.0} s inside the experiment; {} claims",
-        ready.experiment.name,
-        ready.experiment.scenario.len(),
-        ready.experiment.probe.len(),
+        experiment.name,
+        experiment.scenario.len(),
+        experiment.probe.len(),
         ready.plans.len(),
-        ready.experiment.expect.len()
+        experiment.expect.len()
     );
-    if args.tc {
-        let mut told = BTreeSet::new();
-        // The cells of a scenario have the same queues.
-        for plan in ready.plans.iter().filter(|p| told.insert(p.id.scenario.clone())) {
-            tell(plan)?;
-        }
+    for queue in &queues {
+        println!("\n# scenario {}, {}", queue.scenario, queue.place);
+        queue.commands.iter().for_each(|command| println!("{command}"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a cell's queues, and those that its timeline puts in their place, as `tc` commands.
-fn tell(plan: &CellPlan) -> Result<(), Failure> {
-    for queue in &plan.queues {
-        println!("\n# scenario {}, {}", plan.id.scenario, queue.on);
-        commands(queue)?;
-    }
-    for change in &plan.changes {
-        match &change.what {
-            ChangeWhat::Queue(queue) => {
-                println!("\n# scenario {}, {} at {}", plan.id.scenario, queue.on, change.at);
-                commands(queue)?;
-            }
-            ChangeWhat::Line { on, line } => {
-                let Some(queue) = &line.queue else { continue };
-                println!(
-                    "\n# scenario {}, the line of {on} at {}, below its rate and delay",
-                    plan.id.scenario, change.at
-                );
-                let tree = quell_tc::Tree::from(queue.clone());
-                commands(&PlacedQueue { on: on.clone(), incoming: false, tree })?;
-            }
-        }
-    }
-    Ok(())
+/// A queue as `tc` commands.
+#[derive(Debug, Clone)]
+struct Queue {
+    scenario: String,
+    /// Where it is, and from when.
+    place: String,
+    commands: Vec<String>,
 }
 
-fn commands(queue: &PlacedQueue) -> Result<(), Failure> {
+impl Queue {
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({"scenario": self.scenario, "place": self.place, "commands": self.commands})
+    }
+}
+
+/// A cell's queues, and those that its timeline puts in their place.
+fn queues(plan: &CellPlan) -> Result<Vec<Queue>, Failure> {
+    let one = |place: String, queue: &PlacedQueue| -> Result<Queue, Failure> {
+        Ok(Queue { scenario: plan.id.scenario.clone(), place, commands: commands(queue)? })
+    };
+    let first = plan.queues.iter().map(|queue| one(queue.on.to_string(), queue));
+    let later = plan.changes.iter().filter_map(|change| match &change.what {
+        ChangeWhat::Queue(queue) => Some(one(format!("{} at {}", queue.on, change.at), queue)),
+        ChangeWhat::Line { on, line } => {
+            let tree = quell_tc::Tree::from(line.queue.clone()?);
+            let queue = PlacedQueue { on: on.clone(), incoming: false, tree };
+            let place = format!("the line of {on} at {}, below its rate and delay", change.at);
+            Some(one(place, &queue))
+        }
+    });
+    first.chain(later).collect()
+}
+
+fn commands(queue: &PlacedQueue) -> Result<Vec<String>, Failure> {
+    let mut commands = Vec::new();
     let mut device = queue.on.device.clone();
     if queue.incoming {
         let outside = std::mem::replace(&mut device, ifb_name(&queue.on.device));
-        println!("ip link add {device} type ifb");
-        println!("ip link set {device} up");
-        println!("tc qdisc replace dev {outside} ingress");
-        println!(
-            "tc filter add dev {outside} parent ffff: matchall action mirred egress redirect dev {device}"
-        );
+        commands.extend([
+            format!("ip link add {device} type ifb"),
+            format!("ip link set {device} up"),
+            format!("tc qdisc replace dev {outside} ingress"),
+            format!(
+                "tc filter add dev {outside} parent ffff: matchall action mirred egress redirect dev {device}"
+            ),
+        ]);
     }
     let steps = queue.tree.plan().map_err(Failure::usage)?;
-    for command in quell_tc::commands(&steps, &device) {
-        println!("{command}");
-    }
-    Ok(())
+    commands.extend(quell_tc::commands(&steps, &device));
+    Ok(commands)
 }

@@ -2,6 +2,17 @@
 
 use std::fmt;
 
+/// What the exit codes mean, the same for every command; those of a program that a command runs come on top.
+pub const EXIT_CODES: [(u8, &str); 4] = [
+    (0, "fine"),
+    (1, "a check failed"),
+    (2, "wrong usage"),
+    (SYSTEM, "the system would not let us"),
+];
+
+/// The exit code where the system would not let us.
+pub const SYSTEM: u8 = 3;
+
 /// A failure that a person is told about.
 #[derive(Debug)]
 pub struct Failure {
@@ -50,7 +61,7 @@ impl Failure {
         match self.kind {
             Kind::Check => 1,
             Kind::Usage => 2,
-            Kind::System => 3,
+            Kind::System => SYSTEM,
         }
     }
 }

@@ -11,8 +11,9 @@ mod json;
 mod save;
 mod text;
 
-use crate::args::Place;
 use crate::failure::Failure;
+use crate::host::{self, Found, Usual};
+use crate::options::{Family, Place};
 use amounts::{bits, seconds, size};
 use clap::{Args, ValueEnum};
 use quell_flow::findings;
@@ -20,7 +21,7 @@ use quell_flow::{Amount, Direction, Findings, FlowError, Outcome, Plan, Progress
 use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
 use quell_units::{Dscp, Ecn, Span, Tos};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -104,12 +105,8 @@ pub struct FlowArgs {
     /// Device to send by
     #[arg(long, value_name = "DEVICE")]
     pub bind_dev: Option<String>,
-    /// IPv4 only
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// IPv6 only
-    #[arg(short = '6', long)]
-    pub ipv6: bool,
+    #[command(flatten)]
+    pub family: Family,
     #[command(flatten)]
     pub secret: crate::secret::SecretFile,
     /// Nothing on the wire but iperf3's own protocol
@@ -136,8 +133,9 @@ pub enum Schema {
 
 /// `quell flow`.
 pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
-    let plan = plan(args)?;
-    plan.check().map_err(refused)?;
+    let to = found(&args.host, args.port, args)?;
+    let plan = plan(args, &to)?;
+    plan.check().map_err(|e| refused(&e, &to))?;
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
     let shown = args.json.is_none();
@@ -147,7 +145,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
             let _ = quell_sys::reader::print(std::io::stdout().lock(), lines.as_bytes());
         }
     };
-    let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(refused)?;
+    let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(|e| refused(&e, &to))?;
     let findings = Findings::of(&outcome);
     match args.json {
         Some(Schema::Quell) => println!("{:#}", json::document(&outcome, &findings)),
@@ -187,17 +185,17 @@ fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> 
     }
 }
 
-fn refused(error: FlowError) -> Failure {
+fn refused(error: &FlowError, to: &Found) -> Failure {
     match error {
         FlowError::Parameter(_) => Failure::usage(error),
-        _ => Failure::system(error),
+        _ => Failure::system(format!("{error}{}", to.hint())),
     }
 }
 
-fn plan(args: &FlowArgs) -> Result<Plan, Failure> {
-    let to = resolve(&args.host, args.port, args)?;
+fn plan(args: &FlowArgs, to: &Found) -> Result<Plan, Failure> {
+    let to = to.to;
     let control = match &args.control {
-        Some(control) => resolve(control, to.port(), args)?,
+        Some(control) => found(control, to.port(), args)?.to,
         None => to,
     };
     let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
@@ -242,26 +240,12 @@ fn plan(args: &FlowArgs) -> Result<Plan, Failure> {
     })
 }
 
-/// The first address of a host, of the family that is wanted.
-fn resolve(host: &str, port: u16, args: &FlowArgs) -> Result<SocketAddr, Failure> {
-    let ipv6 = args.ipv6 || args.bind.is_some_and(|own| own.is_ipv6());
-    let ipv4 = args.ipv4 || args.bind.is_some_and(|own| own.is_ipv4());
-    let family = |a: &SocketAddr| !(ipv4 && a.is_ipv6() || ipv6 && a.is_ipv4());
-    let bare: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-    let found = match bare {
-        Some(address) => Ok(vec![SocketAddr::new(address, port)]),
-        None => match host.rsplit_once(':') {
-            Some(_) => host.to_socket_addrs().map(Iterator::collect),
-            None => (host, port).to_socket_addrs().map(Iterator::collect::<Vec<_>>),
-        },
+/// Where a host is, as the options have it.
+fn found(host: &str, port: u16, args: &FlowArgs) -> Result<Found, Failure> {
+    let usual = Usual {
+        family: args.family.or_that_of(args.bind),
+        port: Some(port),
+        device: args.bind_dev.as_deref(),
     };
-    let found = found.map_err(|e| {
-        Failure::usage(format!(
-            "cannot find the host `{host}`: {e}; give HOST, HOST:PORT, an address or [IPv6]:PORT"
-        ))
-    })?;
-    found.into_iter().find(family).ok_or_else(|| {
-        let version = if ipv6 { 6 } else { 4 };
-        Failure::usage(format!("`{host}` has no IPv{version} address"))
-    })
+    host::resolve(host, usual).map_err(Failure::usage)
 }

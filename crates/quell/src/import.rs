@@ -4,34 +4,17 @@
 //!   file of ping-exp ──► streams: numbers, round-trip times ──► a run, for show, plot, view and report
 //! ```
 
-use crate::args::Place;
 use crate::failure::Failure;
-use clap::{Args, Subcommand};
-use quell_model::TaskRecord;
-use quell_model::manifest::{FORMAT_VERSION, KernelRecord};
-use quell_model::{
-    CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Fact, Manifest, Outcome,
-    Subject, Told, When,
-};
+use crate::keep::{About, End, Keep, Origin};
+use crate::options::{Json, Place};
+use clap::Args;
+use quell_model::{EchoSample, EchoStatus, Event, Fact, Subject, Told, When};
 use quell_pingexp::{Experiment, Fate, MOST_BYTES, Packet, PingExp};
-use quell_store::RunWriter;
 use quell_sys::input::Input;
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// `quell import`.
-#[derive(Debug, Subcommand)]
-pub enum Import {
-    /// A file that ping-exp wrote with -w (a pickle; nothing in it is executed)
-    #[command(after_help = "Example:
-  quell import pingexp vpn-2009.pickle
-  quell plot vpn-2009 --figure rtt-averages -o vpn.png
-  quell view vpn-2009")]
-    Pingexp(PingExpArgs),
-}
 
 /// Options of `quell import pingexp`.
 #[derive(Debug, Args)]
@@ -40,13 +23,8 @@ pub struct PingExpArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub place: Place,
-}
-
-/// `quell import`.
-pub fn import(command: &Import) -> Result<ExitCode, Failure> {
-    match command {
-        Import::Pingexp(args) => pingexp(args),
-    }
+    #[command(flatten)]
+    pub json: Json,
 }
 
 /// Between packets, where the file does not say it: ping-exp's own default.
@@ -61,7 +39,8 @@ struct Stream<'a> {
     packets: Vec<Packet>,
 }
 
-fn pingexp(args: &PingExpArgs) -> Result<ExitCode, Failure> {
+/// `quell import pingexp`.
+pub fn pingexp(args: &PingExpArgs) -> Result<ExitCode, Failure> {
     let refused = |e: &dyn std::fmt::Display| {
         Failure::usage(format!("{} is not imported: {e}", args.file.display()))
     };
@@ -80,9 +59,14 @@ fn pingexp(args: &PingExpArgs) -> Result<ExitCode, Failure> {
     let interval = file.interval_s.filter(|s| (1e-6..=86_400.0).contains(s));
     let step_ns = (interval.unwrap_or(USUAL_INTERVAL_S) * 1e9).round() as i64;
     let started = started(&file);
-    let manifest = manifest(args, &file, &streams, step_ns, started);
-    let folder = keep(&args.place.base, manifest, &streams, step_ns)?;
-    tell(&streams, interval, started, &folder);
+    let about = about(args, &file, &streams, step_ns, started);
+    let folder = keep(&args.place.base, &about, &streams, step_ns)?;
+    if args.json.json {
+        let document = document(&streams, interval, started, &folder);
+        println!("{}", quell_wire::text::json(&format!("{document:#}")));
+    } else {
+        tell(&streams, interval, started, &folder);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -111,18 +95,17 @@ fn task_name(streams: &[Stream]) -> String {
     name
 }
 
-fn manifest(
+/// What was measured, and what the file does not say of it.
+fn about(
     args: &PingExpArgs,
     file: &PingExp,
     streams: &[Stream],
     step_ns: i64,
     started: Option<SystemTime>,
-) -> Manifest {
+) -> About {
     let stem = args.file.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
     let name = args.file.file_name().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-    let probe = task_name(streams);
     let sent = streams.iter().filter_map(|s| s.packets.last()).map(|p| p.seq + 1).max();
-    let window_ns = sent.and_then(|n| n.checked_mul(step_ns.unsigned_abs()));
     let took_s = file.started.zip(file.ended).map(|(from, to)| to - from).filter(|s| *s >= 0.0);
     let mut text = format!("# imported from a file of ping-exp: {}\n", name.escape_debug());
     for stream in streams {
@@ -131,70 +114,32 @@ fn manifest(
         let line = format!("# -t {:?},{:?},{:?}\n", e.id, e.host, tos);
         text.push_str(&line);
     }
-    Manifest {
-        format: FORMAT_VERSION,
-        quell: env!("CARGO_PKG_VERSION").into(),
-        run: String::new(),
-        experiment: if stem.is_empty() { "ping-exp".into() } else { stem },
+    About {
+        name: if stem.is_empty() { "ping-exp".into() } else { stem },
+        scenario: "ping-exp".into(),
         title: format!("Pings by ping-exp, from {name}"),
-        experiment_text: text,
-        changes: Vec::new(),
-        seed: 0,
-        started: quell_store::utc_rfc3339(started.unwrap_or(UNIX_EPOCH)),
-        kernel: KernelRecord {
-            version: "(not kept by ping-exp)".into(),
-            ..KernelRecord::default()
-        },
-        machine: BTreeMap::new(),
+        task: task_name(streams),
         clock: "round-trip times as ping printed them; sending times are number times interval, as ping-exp kept none".into(),
-        cells: vec![CellRecord {
-            id: CellId { scenario: "ping-exp".into(), probe: probe.clone(), repeat: 0 },
-            seed: 0,
-            status: CellStatus::Planned,
-            reason: None,
-            wall_s: took_s,
-            virtual_s: None,
-            window_ns,
-            tasks: vec![TaskRecord { id: probe, host: "unknown".into(), outcome: None }],
-        }],
-        complete: false,
-        wall_s: took_s,
-        virtual_s: None,
-        sysctls: BTreeMap::new(),
-        queues: BTreeMap::new(),
-        expectations: Vec::new(),
+        seed: 0,
+        window_ns: sent.and_then(|n| n.checked_mul(step_ns.unsigned_abs())),
+        origin: Origin::Elsewhere { started, took_s, text, program: "ping-exp" },
     }
 }
 
-fn keep(
-    base: &Path,
-    manifest: Manifest,
-    streams: &[Stream],
-    step_ns: i64,
-) -> Result<PathBuf, Failure> {
-    let cell = manifest.cells[0].id.clone();
-    let window_ns = manifest.cells[0].window_ns.unwrap_or(0);
-    let writer = RunWriter::create(base, manifest.clone()).map_err(Failure::system)?;
-    let folder = writer.folder().to_path_buf();
-    let mut journal = writer.journal(&cell).map_err(Failure::system)?;
-    let mut event = |event: Event| journal.append(&event).map_err(Failure::system);
-    event(Event::Begin { cell: cell.clone(), seed: 0, kernel: String::new() })?;
+fn keep(base: &Path, about: &About, streams: &[Stream], step_ns: i64) -> Result<PathBuf, Failure> {
+    let mut keep = Keep::begin(base, about)?;
     for stream in streams {
         let e = stream.experiment;
         for (key, value) in facts(e) {
             let subject = Subject::stream(&*e.id, Told::Other(key.into()));
-            event(Fact::new(When::Before, subject, value).into())?;
+            keep.event(&Fact::new(When::Before, subject, value).into())?;
         }
         for packets in stream.packets.chunks(BATCH) {
             let samples = packets.iter().map(|p| sample(p, step_ns)).collect();
-            event(Event::Echo { stream: e.id.clone(), samples })?;
+            keep.event(&Event::Echo { stream: e.id.clone(), samples })?;
         }
     }
-    let t_ns = i64::try_from(window_ns).unwrap_or(i64::MAX);
-    event(Event::Ended { task: cell.probe, t_ns, outcome: Outcome::Done })?;
-    event(Event::End { virtual_ns: window_ns })?;
-    writer.finish(manifest).map_err(Failure::system)?;
-    Ok(folder)
+    keep.finish(End::Done)
 }
 
 /// What the file says of a stream beside its packets.
@@ -235,16 +180,50 @@ fn sample(packet: &Packet, step_ns: i64) -> EchoSample {
     }
 }
 
+impl Stream<'_> {
+    /// Packets that were answered, and answers that came again.
+    fn counts(&self) -> (usize, usize) {
+        let count = |is: fn(&Fate) -> bool| self.packets.iter().filter(|p| is(&p.fate)).count();
+        (count(|f| matches!(f, Fate::Answered(_))), count(|f| matches!(f, Fate::Duplicate(_))))
+    }
+}
+
+/// The same as [`tell`] for a program; what the file does not say is null.
+fn document(
+    streams: &[Stream],
+    interval: Option<f64>,
+    started: Option<SystemTime>,
+    folder: &Path,
+) -> serde_json::Value {
+    let one = |stream: &Stream| {
+        let (answered, again) = stream.counts();
+        serde_json::json!({
+            "stream": stream.experiment.id,
+            "host": stream.experiment.host,
+            "tos": stream.experiment.tos,
+            "packets": stream.packets.len() - again,
+            "answered": answered,
+            "duplicates": again,
+        })
+    };
+    serde_json::json!({
+        "run": folder.file_name().map(|n| n.to_string_lossy()),
+        "folder": folder,
+        "started": started.map(quell_store::utc_rfc3339),
+        "interval_s": interval,
+        "streams": streams.iter().map(one).collect::<Vec<_>>(),
+    })
+}
+
 fn tell(streams: &[Stream], interval: Option<f64>, started: Option<SystemTime>, folder: &Path) {
     for stream in streams {
         let e = stream.experiment;
-        let count = |is: fn(&Fate) -> bool| stream.packets.iter().filter(|p| is(&p.fate)).count();
-        let again = count(|f| matches!(f, Fate::Duplicate(_)));
+        let (answered, again) = stream.counts();
         let mut line = format!(
             "{}: {}, {} of {} packets answered",
             plain(&e.id),
             if e.host.is_empty() { "host unknown".into() } else { plain(&e.host) },
-            count(|f| matches!(f, Fate::Answered(_))),
+            answered,
             stream.packets.len() - again,
         );
         if let Some(tos) = &e.tos {

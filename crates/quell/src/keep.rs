@@ -31,8 +31,26 @@ pub struct About {
     pub seed: u64,
     /// How long it is planned to take in nanoseconds, where that is known.
     pub window_ns: Option<u64>,
-    /// How long it has been going on already.
-    pub since: Duration,
+    /// Where it was measured.
+    pub origin: Origin,
+}
+
+/// Where something was measured.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// By this program; how long it has been going on already.
+    Here(Duration),
+    /// By another program, perhaps long ago.
+    Elsewhere {
+        /// When it started, where that is known.
+        started: Option<SystemTime>,
+        /// How long it took in seconds, where that is known.
+        took_s: Option<f64>,
+        /// What it said of itself, in lines that are comments.
+        text: String,
+        /// Who said too little of the machine.
+        program: &'static str,
+    },
 }
 
 /// How it ended.
@@ -64,8 +82,7 @@ pub struct Keep {
     journal: JournalWriter,
     manifest: Manifest,
     begun: Instant,
-    /// How long it had been going on by then.
-    since: Duration,
+    origin: Origin,
 }
 
 impl Keep {
@@ -73,12 +90,20 @@ impl Keep {
     pub fn begin(base: &Path, about: &About) -> Result<Self, Failure> {
         let manifest = manifest(about);
         let cell = manifest.cells[0].id.clone();
-        let writer = RunWriter::create(base, manifest.clone()).map_err(Failure::system)?.long();
+        let writer = RunWriter::create(base, manifest.clone()).map_err(Failure::system)?;
+        // What is read from a file was bounded before.
+        let writer = match &about.origin {
+            Origin::Here(_) => writer.long(),
+            Origin::Elsewhere { .. } => writer,
+        };
         let mut journal = writer.journal(&cell).map_err(Failure::system)?;
-        let kernel = manifest.kernel.version.clone();
+        let kernel = match &about.origin {
+            Origin::Here(_) => manifest.kernel.version.clone(),
+            Origin::Elsewhere { .. } => String::new(),
+        };
         let begin = Event::Begin { cell, seed: about.seed, kernel };
         journal.append(&begin).map_err(Failure::system)?;
-        Ok(Self { writer, journal, manifest, begun: Instant::now(), since: about.since })
+        Ok(Self { writer, journal, manifest, begun: Instant::now(), origin: about.origin.clone() })
     }
 
     /// Takes an event. What was taken is kept also when the program is killed.
@@ -88,8 +113,14 @@ impl Keep {
 
     /// Turns the events into tables; the run's folder.
     pub fn finish(mut self, end: End) -> Result<PathBuf, Failure> {
-        let elapsed = self.since.saturating_add(self.begun.elapsed());
-        let took_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let took_ns = match &self.origin {
+            Origin::Here(since) => {
+                let elapsed = since.saturating_add(self.begun.elapsed());
+                self.manifest.wall_s = Some(elapsed.as_secs_f64());
+                u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+            }
+            Origin::Elsewhere { .. } => self.manifest.cells[0].window_ns.unwrap_or(0),
+        };
         let task = self.manifest.cells[0].tasks[0].id.clone();
         let outcome = match &end {
             End::Done | End::Stopped => Outcome::Done,
@@ -102,7 +133,6 @@ impl Keep {
             End::Stopped => Event::Stopped { virtual_ns: took_ns },
             End::Failed(reason) => Event::Abort { reason },
         })?;
-        self.manifest.wall_s = Some(elapsed.as_secs_f64());
         let folder = self.writer.folder().to_path_buf();
         self.writer.finish(self.manifest).map_err(Failure::system)?;
         Ok(folder)
@@ -122,24 +152,43 @@ pub fn command_line() -> String {
     std::iter::once("quell".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
+/// The manifest of what a command measured or took over: one cell with one task.
 fn manifest(about: &About) -> Manifest {
-    let machine = quell_experiment::run::machine();
-    let version = nix::sys::utsname::uname()
-        .map_or_else(|_| String::new(), |u| u.release().to_string_lossy().into_owned());
     let id = CellId { scenario: about.scenario.clone(), probe: about.task.clone(), repeat: 0 };
     let now = SystemTime::now();
-    let started = now.checked_sub(about.since).unwrap_or(now);
+    let (started, wall_s, host, text, kernel, machine) = match &about.origin {
+        Origin::Here(since) => {
+            let version = nix::sys::utsname::uname()
+                .map_or_else(|_| String::new(), |u| u.release().to_string_lossy().into_owned());
+            (
+                now.checked_sub(*since).unwrap_or(now),
+                None,
+                "here",
+                format!("# measured by hand\n# {}\n", command_line()),
+                (Backend::Host, version),
+                quell_experiment::run::machine(),
+            )
+        }
+        Origin::Elsewhere { started, took_s, text, program } => (
+            started.unwrap_or(SystemTime::UNIX_EPOCH),
+            *took_s,
+            "unknown",
+            text.clone(),
+            (Backend::Unknown, format!("(not kept by {program})")),
+            BTreeMap::new(),
+        ),
+    };
     Manifest {
         format: FORMAT_VERSION,
         quell: env!("CARGO_PKG_VERSION").into(),
         run: String::new(),
         experiment: about.name.clone(),
         title: about.title.clone(),
-        experiment_text: format!("# measured by hand\n# {}\n", command_line()),
+        experiment_text: text,
         changes: Vec::new(),
         seed: about.seed,
         started: quell_store::utc_rfc3339(started),
-        kernel: KernelRecord { backend: Backend::Host, version, ..KernelRecord::default() },
+        kernel: KernelRecord { backend: kernel.0, version: kernel.1, ..KernelRecord::default() },
         machine,
         clock: about.clock.clone(),
         cells: vec![CellRecord {
@@ -147,13 +196,13 @@ fn manifest(about: &About) -> Manifest {
             seed: about.seed,
             status: CellStatus::Planned,
             reason: None,
-            wall_s: None,
+            wall_s,
             virtual_s: None,
             window_ns: about.window_ns,
-            tasks: vec![TaskRecord { id: about.task.clone(), host: "here".into(), outcome: None }],
+            tasks: vec![TaskRecord { id: about.task.clone(), host: host.into(), outcome: None }],
         }],
         complete: false,
-        wall_s: None,
+        wall_s,
         virtual_s: None,
         sysctls: BTreeMap::new(),
         queues: BTreeMap::new(),

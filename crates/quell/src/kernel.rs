@@ -1,9 +1,10 @@
 //! `quell kernel`: building, finding and describing the lab's guest kernel.
 
-use crate::args::{Kernel as Command, Source};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::options::Json;
 use crate::progress::words;
+use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quell_lab::kernel::{self, Options, Progress};
 use quell_sys::wait::Bell;
@@ -12,17 +13,41 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// `quell kernel`.
-pub fn kernel(command: &Command) -> Result<ExitCode, Failure> {
-    match command {
-        Command::Build { source, force } => build(source, *force),
-        Command::Info { source, json } => info(source, json.json),
-        Command::Path { source } => {
-            let found = kernel::find(&options(source)).map_err(Failure::check)?;
-            println!("{}", found.path.display());
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+/// Options of `quell kernel build`.
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    #[command(flatten)]
+    pub source: Source,
+    /// Build it again even if it is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Options of `quell kernel info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Where the kernel comes from.
+#[derive(Debug, Clone, Args)]
+pub struct Source {
+    /// Source of the kernel: a tree or a tarball; Debian's linux-source-6.1 where absent
+    #[arg(long, value_name = "PATH")]
+    pub source: Option<PathBuf>,
+    /// A ready kernel instead of one that Quell builds
+    #[arg(long, value_name = "FILE")]
+    pub kernel_file: Option<PathBuf>,
+}
+
+/// `quell kernel path`.
+pub fn path(source: &Source) -> Result<ExitCode, Failure> {
+    let found = kernel::find(&options(source)).map_err(Failure::check)?;
+    println!("{}", found.path.display());
+    Ok(ExitCode::SUCCESS)
 }
 
 fn options(source: &Source) -> Options {
@@ -55,9 +80,10 @@ pub fn found(kernel_file: Option<&Path>) -> Result<Found, Failure> {
     Ok(Found { path: found.path, version: found.version, key })
 }
 
-fn build(source: &Source, force: bool) -> Result<ExitCode, Failure> {
-    let mut options = options(source);
-    options.force = force;
+/// `quell kernel build`.
+pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
+    let mut options = options(&args.source);
+    options.force = args.force;
     let cancel = Arc::new(Bell::new().map_err(Failure::system)?);
     interrupt::listen(&cancel)?;
     options.cancel = Some(cancel);
@@ -93,10 +119,11 @@ fn build(source: &Source, force: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn info(source: &Source, as_json: bool) -> Result<ExitCode, Failure> {
-    let found = kernel::find(&options(source)).map_err(Failure::check)?;
+/// `quell kernel info`.
+pub fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
+    let found = kernel::find(&options(&args.source)).map_err(Failure::check)?;
     let info = kernel::info(&found).map_err(Failure::system)?;
-    if as_json {
+    if args.json.json {
         let mut value = serde_json::to_value(&info).map_err(Failure::system)?;
         // The cache's word for it says no unit.
         if let Some(keys) = value.as_object_mut() {

@@ -1,9 +1,10 @@
 //! `quell lab exec` and `quell lab shell`: any program of this machine on a host of a topology.
 
-use crate::args::{Backend, Lab, LabPlace};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::options::{Backend, Guest};
 use crate::run::{carrier, prepare, text_of};
+use clap::Args;
 use quell_experiment::run::{Bells, lab_exec};
 use quell_experiment::spec::load_file;
 use quell_lab::cell::CellPlan;
@@ -22,20 +23,101 @@ use std::sync::Arc;
 /// Said before a guest's shell begins.
 const LOST: &str = "Files here are this machine's; what you write is lost or refused (docs/lab.md). Not a sandbox.";
 
-/// `quell lab`.
-pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
-    let (lab, host, with, show_with, after, argv, interactive) = match command {
-        Lab::Shell { lab, host } => {
-            if lab.kernel == Backend::Guest {
-                has_terminal()?;
-            }
-            let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
-            (lab, host.clone(), Vec::new(), false, Span::ZERO, vec![shell], true)
-        }
-        Lab::Exec { lab, host, with, show_with, after, command } => {
-            (lab, Some(host.clone()), with.clone(), *show_with, *after, command.clone(), false)
-        }
+/// Options of `quell lab shell`.
+#[derive(Debug, Args)]
+pub struct ShellArgs {
+    #[command(flatten)]
+    pub lab: LabPlace,
+    /// The host; the first one where absent
+    pub host: Option<String>,
+}
+
+/// Options of `quell lab exec`.
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    #[command(flatten)]
+    pub lab: LabPlace,
+    /// The host
+    pub host: String,
+    /// A program to run beside it, as 'HOST: COMMAND' (repeatable)
+    #[arg(long = "with", value_name = "HOST: COMMAND")]
+    pub with: Vec<String>,
+    /// Show what the programs of --with print as they print it; else their last words, where something fails
+    #[arg(long)]
+    pub show_with: bool,
+    /// How long after the programs of --with it starts
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    pub after: Span,
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    pub command: Vec<String>,
+}
+
+/// Which lab.
+#[derive(Debug, Args)]
+pub struct LabPlace {
+    /// A built-in experiment, an experiment file or a topology file
+    pub topology: String,
+    /// Put the queues of this scenario in place
+    #[arg(long)]
+    pub scenario: Option<String>,
+    /// What carries the traffic: the guest kernel or this machine's
+    #[arg(long, value_enum, default_value_t = Backend::Guest)]
+    pub kernel: Backend,
+    /// Time as it passes here, not virtual time (always so in a shell)
+    #[arg(long)]
+    pub real_time: bool,
+    /// Also pass on this variable of the environment (repeatable). Without it: PATH, HOME, USER, LOGNAME, SHELL, TERM,
+    /// COLORTERM, LANG, LANGUAGE, LC_*, TZ
+    #[arg(long = "env", value_name = "NAME")]
+    pub environment: Vec<String>,
+    #[command(flatten)]
+    pub guest: Guest,
+}
+
+/// `quell lab shell`.
+pub fn shell(args: &ShellArgs) -> Result<ExitCode, Failure> {
+    if args.lab.kernel == Backend::Guest {
+        has_terminal()?;
+    }
+    let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
+    let alone = Wanted {
+        host: args.host.clone(),
+        with: &[],
+        show_with: false,
+        after: Span::ZERO,
+        argv: &[shell],
+        interactive: true,
     };
+    carry_out(&args.lab, alone)
+}
+
+/// `quell lab exec`.
+pub fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
+    let wanted = Wanted {
+        host: Some(args.host.clone()),
+        with: &args.with,
+        show_with: args.show_with,
+        after: args.after,
+        argv: &args.command,
+        interactive: false,
+    };
+    carry_out(&args.lab, wanted)
+}
+
+/// What is to run in a lab.
+struct Wanted<'a> {
+    /// The first one where absent.
+    host: Option<String>,
+    with: &'a [String],
+    show_with: bool,
+    after: Span,
+    argv: &'a [String],
+    interactive: bool,
+}
+
+fn carry_out(lab: &LabPlace, wanted: Wanted<'_>) -> Result<ExitCode, Failure> {
+    let Wanted { host, with, show_with, after, argv, interactive } = wanted;
     let cell = cell(lab)?;
     let network = cell.topology.parse().map_err(Failure::usage)?;
     let host = match host {
@@ -44,7 +126,7 @@ pub fn lab(command: &Lab) -> Result<ExitCode, Failure> {
     };
     network.find("the command line", &host).map_err(Failure::usage)?;
     let mut companions = Vec::new();
-    for text in &with {
+    for text in with {
         let (host, command) = text.split_once(':').ok_or_else(|| {
             Failure::usage(format!(
                 "--with \"{text}\": write 'HOST: COMMAND', as 'server: iperf3 -s'"

@@ -1,16 +1,21 @@
 //! `quell`: the command line, and nothing else.
 
-mod args;
 mod check;
+mod command;
+mod commands;
+mod documents;
 mod failure;
 mod flow;
+mod host;
 mod import;
 mod interrupt;
 mod keep;
 mod kernel;
 mod lab;
 mod mark;
+mod options;
 mod ping;
+mod plot;
 mod progress;
 mod results;
 mod rr;
@@ -20,9 +25,7 @@ mod serve;
 mod trace;
 mod view;
 
-use args::{Cli, Command};
-use clap::Parser;
-use failure::Failure;
+use commands::COMMANDS;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -35,7 +38,10 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(quell_experiment::run::GUEST_INIT) {
         quell_experiment::run::guest_init();
     }
-    match rr::asks_to_serve(std::env::args()).and_then(|()| carry_out(Cli::parse())) {
+    let typed = || command::parser(COMMANDS).get_matches();
+    let ended =
+        rr::asks_to_serve(std::env::args()).and_then(|()| command::carry_out(COMMANDS, &typed()));
+    match ended {
         Ok(code) => code,
         Err(failure) => {
             // Standard error may be closed; the exit code still tells.
@@ -55,48 +61,9 @@ fn end_well_when_output_fails() {
             Some(why) if why.contains(GONE) => quell_sys::reader::leave(),
             Some(why) => {
                 let _ = writeln!(std::io::stderr(), "quell: could not write to {why}");
-                std::process::exit(3);
+                std::process::exit(i32::from(failure::SYSTEM));
             }
             None => usual(info),
         }
     }));
-}
-
-fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
-    match cli.command {
-        Command::Run(args) => run::run(&args),
-        Command::List(json) => run::list(json.json),
-        Command::ShowExperiment { name } => run::show_experiment(&name),
-        Command::Check(args) => check::check(&args),
-        Command::Runs { place, json } => results::runs(&place.base, json.json),
-        Command::Show { run, json } => results::show(&run, json.json),
-        Command::Plot { run, figure, streams, output } => {
-            results::plot(&run, figure.as_deref(), &streams, output.as_deref())
-        }
-        Command::Report { run, output } => results::report(&run, output.as_deref()),
-        Command::Kernel(command) => kernel::kernel(&command),
-        Command::Lab(command) => lab::lab(&command),
-        Command::Flow(args) => flow::flow(&args),
-        Command::Trace(args) => trace::trace(&args),
-        Command::Ping(args) => ping::ping(&args),
-        Command::Rr(args) => rr::rr(&args),
-        Command::Serve(args) => serve::serve(&args),
-        Command::Import(command) => import::import(&command),
-        Command::View(args) => view::view(&args),
-        Command::Agent => agent(),
-        Command::HostCell { desk } => hidden(quell_experiment::run::host_cell(&desk)),
-        Command::HostLacks => hidden(quell_experiment::run::host_lacks()),
-        Command::HostInit { desk } => hidden(quell_experiment::run::host_init(&desk)),
-    }
-}
-
-fn agent() -> Result<ExitCode, Failure> {
-    hidden(
-        quell_experiment::agent::run(std::io::stdin(), std::io::stdout())
-            .map_err(|e| e.to_string()),
-    )
-}
-
-fn hidden(result: Result<(), String>) -> Result<ExitCode, Failure> {
-    result.map(|()| ExitCode::SUCCESS).map_err(Failure::system)
 }

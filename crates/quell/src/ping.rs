@@ -12,28 +12,32 @@ mod live;
 mod reopen;
 mod screen;
 mod session;
+mod shown;
 mod tally;
 mod target;
 mod text;
 mod watch;
 
-use crate::args::Place;
 use crate::failure::Failure;
-use crate::keep::{About, Keep, command_line};
-use crate::results::{self, Format};
-use clap::{Args, ValueEnum};
+use crate::host;
+use crate::keep::{About, Keep, Origin, command_line};
+use crate::options::{Family, Place};
+use crate::plot::{self, Format};
+use crate::results;
+use clap::Args;
 use quell_model::{Fact, Subject, Told, When};
 use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Ecn, Span, Tos};
 use quell_wire::text::json as printed;
 use session::{Method, Session};
+use shown::{JsonForm, Shown};
 use std::io::IsTerminal;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tally::Tally;
-use target::{Usual, Wanted};
+use target::{Target, Usual, Wanted};
 
 /// Where `quell serve` reflects.
 const UDP_PORT: u16 = 5201;
@@ -75,12 +79,8 @@ pub struct PingArgs {
     /// Port at the other end [default: 5201 for udp, 443 for tcp]
     #[arg(short, long)]
     pub port: Option<u16>,
-    /// IPv4 only
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// IPv6 only
-    #[arg(short = '6', long)]
-    pub ipv6: bool,
+    #[command(flatten)]
+    pub family: Family,
     /// Own address to send from, or device to send by
     #[arg(short = 'I', long = "from", value_name = "ADDRESS|DEVICE")]
     pub from: Option<String>,
@@ -119,24 +119,6 @@ pub struct PingArgs {
     /// From this come the exact sending times
     #[arg(long, default_value_t = 1, hide = true)]
     pub seed: u64,
-}
-
-/// How JSON is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum JsonForm {
-    /// One document at the end
-    Document,
-    /// An object a line
-    Lines,
-}
-
-/// How it is shown while it goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
-    Live,
-    Lines,
-    Quiet,
-    Json(JsonForm),
 }
 
 /// A time; a bare number is seconds, as ping has it.
@@ -222,7 +204,7 @@ fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run_folder
 
 fn draw(run: &Run, args: &PingArgs, (file, format): (&Path, Format)) -> Result<(), Failure> {
     let name = if args.lines { "rtt-time" } else { "rtt-averages" };
-    results::draw(run, name, file, format)
+    plot::draw(run, name, file, format)
 }
 
 fn live_terminal() -> bool {
@@ -246,8 +228,10 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
     if args.wait.is_some_and(Span::is_zero) {
         return Err(Failure::usage("-W 0: no reply comes in no time; give a time, as 500ms"));
     }
-    let family = if args.ipv4 { Some(4) } else { args.ipv6.then_some(6) };
-    let usual = Usual { family, port, tos: args.tos, size: args.size };
+    let way = way(args.from.as_deref());
+    let family = args.family.or_that_of(way.source);
+    let host = host::Usual { family, port, device: way.device.as_deref() };
+    let usual = Usual { host, tos: args.tos, size: args.size };
     let mut wanted = args.streams.clone();
     wanted.extend(args.hosts.iter().map(|h| Wanted::host(h)));
     let mut targets = target::resolve(&wanted, usual)?;
@@ -261,7 +245,7 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
         count: args.count,
         duration: args.duration,
         wait: args.wait,
-        way: way(args.from.as_deref()),
+        way,
         one_clock: args.one_clock,
         seed: args.seed,
     })
@@ -299,7 +283,7 @@ fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
         clock: "CLOCK_MONOTONIC".into(),
         seed: session.seed,
         window_ns: None,
-        since: std::time::Duration::ZERO,
+        origin: Origin::Here(std::time::Duration::ZERO),
     };
     let mut keep = Keep::begin(&args.place.base, &about)?;
     for target in &session.targets {
@@ -312,13 +296,9 @@ fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
 
 /// A stream without any answer is a failed check.
 fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
-    let silent: Vec<&str> = session
-        .targets
-        .iter()
-        .zip(tallies)
-        .filter(|(_, tally)| tally.answered() == 0 && tally.sent > 0)
-        .map(|(target, _)| target.name.as_str())
-        .collect();
+    let all = session.targets.iter().zip(tallies);
+    let silent = all.filter(|(_, tally)| tally.answered() == 0 && tally.sent > 0);
+    let silent: Vec<&Target> = silent.map(|(target, _)| target).collect();
     match silent[..] {
         [] => Ok(ExitCode::SUCCESS),
         _ => {
@@ -329,7 +309,9 @@ fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
                 }
                 _ => "",
             };
-            Err(Failure::check(format!("no reply from {}{hint}", silent.join(", "))))
+            let names: Vec<&str> = silent.iter().map(|t| t.name.as_str()).collect();
+            let others: String = silent.iter().map(|t| host::hint(&t.to, &t.others)).collect();
+            Err(Failure::check(format!("no reply from {}{hint}{others}", names.join(", "))))
         }
     }
 }

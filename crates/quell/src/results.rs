@@ -1,23 +1,50 @@
-//! `quell runs`, `quell show`, `quell plot`, `quell report`, and what a run prints when it is over.
+//! `quell runs`, `quell show`, `quell report`, and what a run prints when it is over.
 
-use crate::args::{Run as RunArgs, RunName};
 use crate::failure::Failure;
+use crate::options::{Json, Place, RunName};
 use crate::progress::words;
-use quell_chart::Figure;
+use clap::Args;
 use quell_experiment::expect::{Claim, Evidence, Measured, Metric, Source};
-use quell_experiment::nearest;
 use quell_experiment::run::{Finished, STOPPED};
 use quell_experiment::spec::{Experiment, Load, Probe, load_file};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellId, CellRecord, CellStatus, Manifest, Outcome, TaskRecord};
 use quell_report::analysis::{EchoResult, FlowResult, Results, StreamResult};
-use quell_report::{figures, html, json, table};
+use quell_report::{html, json, table};
 use quell_store::{Run, RunState, RunSummary};
 use quell_wire::text::{self, printable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// Options of `quell runs`.
+#[derive(Debug, Args)]
+pub struct RunsArgs {
+    #[command(flatten)]
+    pub place: Place,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    pub run: RunName,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    pub run: RunName,
+    /// File to write; report.html in the run's folder where absent
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+}
 
 /// A run with its results, and its claims checked against them.
 struct Opened {
@@ -285,17 +312,18 @@ fn flow_value(flow: &FlowResult, metric: Metric) -> Option<f64> {
 pub fn after_run(
     finished: &Finished,
     experiment: &Experiment,
-    args: &RunArgs,
+    own_report: Option<&Path>,
+    as_json: Json,
 ) -> Result<ExitCode, Failure> {
     let opened = open(&finished.folder)?;
     let manifest = &opened.run.manifest;
     let page = html::render(&opened.run, &opened.results, &opened.published);
     let report = finished.folder.join("report.html");
     write(&report, page.as_bytes())?;
-    if let Some(path) = &args.report {
+    if let Some(path) = own_report {
         write(path, page.as_bytes())?;
     }
-    if args.json.json {
+    if as_json.json {
         let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
         print!("{}", text::json(&document));
     } else {
@@ -304,7 +332,7 @@ pub fn after_run(
         print!("{}", verdicts(&manifest.expectations));
         println!();
         println!("run     {}", finished.folder.display());
-        println!("report  {}", args.report.as_ref().unwrap_or(&report).display());
+        println!("report  {}", own_report.unwrap_or(&report).display());
         if let (Some(wall), Some(inside)) = (manifest.wall_s, manifest.virtual_s) {
             println!(
                 "took    {} for {} inside the experiment",
@@ -415,9 +443,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// `quell runs`.
-pub fn runs(base: &Path, as_json: bool) -> Result<ExitCode, Failure> {
+pub fn runs(args: &RunsArgs) -> Result<ExitCode, Failure> {
+    let base = &args.place.base;
     let runs = quell_store::list(base).map_err(Failure::usage)?;
-    if as_json {
+    if args.json.json {
         let list: Vec<_> = runs.iter().map(run_json).collect();
         println!("{}", text::json(&format!("{:#}", serde_json::Value::Array(list))));
         return Ok(ExitCode::SUCCESS);
@@ -455,10 +484,10 @@ fn state(state: &RunState) -> &'static str {
 }
 
 /// `quell show`.
-pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
-    let opened = open_named(name)?;
+pub fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
+    let opened = open_named(&args.run)?;
     let manifest = &opened.run.manifest;
-    if as_json {
+    if args.json.json {
         let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
         print!("{}", text::json(&document));
     } else {
@@ -472,81 +501,12 @@ pub fn show(name: &RunName, as_json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell plot`.
-pub fn plot(
-    name: &RunName,
-    figure: Option<&str>,
-    streams: &[String],
-    output: Option<&Path>,
-) -> Result<ExitCode, Failure> {
-    let Some(wanted) = figure else {
-        let line = |n: figures::Name| format!("{:15} {}\n", n.name, n.shows);
-        let list: String = figures::NAMES.map(line).concat();
-        if output.is_some() || !streams.is_empty() {
-            let text = format!("say which figure, with --figure NAME; there are\n{list}");
-            return Err(Failure::usage(text.trim_end()));
-        }
-        print!("{list}");
-        return Ok(ExitCode::SUCCESS);
-    };
-    let names = figures::NAMES.map(|n| n.name);
-    if !names.contains(&wanted) {
-        let hint = nearest::hint(wanted, &names);
-        return Err(Failure::usage(format!("there is no figure `{wanted}`{hint}")));
-    }
-    let output = output.ok_or_else(|| {
-        Failure::usage("say where to write the figure: -o FILE.png or -o FILE.svg")
-    })?;
-    let format = Format::of(output)?;
-    let figure =
-        figures::figure_of(read_named(name)?, wanted, streams).map_err(Failure::unusable)?;
-    write_figure(&figure, output, format)?;
-    println!("{}", output.display());
-    Ok(ExitCode::SUCCESS)
-}
-
-/// How a figure is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Dots.
-    Png,
-    /// Shapes.
-    Svg,
-}
-
-impl Format {
-    /// By the file's name.
-    pub fn of(output: &Path) -> Result<Self, Failure> {
-        match output.extension().and_then(|e| e.to_str()) {
-            Some("png") => Ok(Format::Png),
-            Some("svg") => Ok(Format::Svg),
-            _ => Err(Failure::usage(format!(
-                "{}: a figure is written as .png or .svg",
-                output.display()
-            ))),
-        }
-    }
-}
-
-/// Draws a figure of a run into a file.
-pub fn draw(run: &Run, figure: &str, output: &Path, format: Format) -> Result<(), Failure> {
-    let figure = figures::figure(run, figure).map_err(Failure::usage)?;
-    write_figure(&figure, output, format)
-}
-
-fn write_figure(figure: &Figure, output: &Path, format: Format) -> Result<(), Failure> {
-    let bytes = match format {
-        Format::Png => figure.png(2.0).map_err(Failure::system)?,
-        Format::Svg => figure.svg().into_bytes(),
-    };
-    write(output, &bytes)
-}
-
 /// `quell report`.
-pub fn report(name: &RunName, output: Option<&Path>) -> Result<ExitCode, Failure> {
-    let opened = open_named(name)?;
+pub fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    let opened = open_named(&args.run)?;
     let page = html::render(&opened.run, &opened.results, &opened.published);
-    let place = output.map_or_else(|| opened.run.folder.join("report.html"), Path::to_path_buf);
+    let usual = || opened.run.folder.join("report.html");
+    let place = args.output.clone().unwrap_or_else(usual);
     write(&place, page.as_bytes())?;
     println!("{}", shown(&place));
     Ok(ExitCode::SUCCESS)

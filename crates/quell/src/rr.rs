@@ -1,13 +1,15 @@
 //! `quell rr`: request and response over TCP, and who waited for what.
 
 use crate::failure::Failure;
+use crate::host::{self, Usual};
+use crate::options::{Family, Json};
 use clap::{Args, ValueEnum};
 use quell_model::task::{QuickAck, RrPattern};
 use quell_rr::{Cause, Cliff, Mended, Row, RrError, Shape, cliffs, sweep};
 use quell_sys::wait::Bell;
 use quell_wire::auth::Secret;
 use std::fmt::Write;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -46,14 +48,10 @@ pub struct RrArgs {
     /// Run again with this change, and show before and after
     #[arg(long, value_enum)]
     pub fix: Option<Fix>,
-    /// Over IPv4 only
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Over IPv6 only
-    #[arg(short = '6', long)]
-    pub ipv6: bool,
     #[command(flatten)]
-    pub json: crate::args::Json,
+    pub family: Family,
+    #[command(flatten)]
+    pub json: Json,
     #[command(flatten)]
     pub secret: crate::secret::SecretFile,
 }
@@ -140,7 +138,9 @@ pub fn asks_to_serve(mut arguments: impl Iterator<Item = String>) -> Result<(), 
 }
 
 fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
-    let to = resolve(host, args)?;
+    let usual = Usual { family: args.family, port: Some(PORT), device: None };
+    let found = host::resolve(host, usual).map_err(Failure::usage)?;
+    let to = found.to;
     let shape = Shape {
         pattern: match args.pattern {
             Pattern::RequestResponse => RrPattern::RequestResponse,
@@ -175,33 +175,12 @@ fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
     }
     let failed = before.failed.or(after.and_then(|a| a.failed));
     match failed {
-        Some(error) => Err(Failure::system(error)),
+        Some(error) => Err(Failure::system(format!("{error}{}", found.hint()))),
         None => match before.rows.iter().map(|row| row.lost).sum::<u64>() {
             0 => Ok(ExitCode::SUCCESS),
             lost => Err(Failure::check(format!("{lost} calls had no reply"))),
         },
     }
-}
-
-fn resolve(host: &str, args: &RrArgs) -> Result<SocketAddr, Failure> {
-    let family = |a: &SocketAddr| !(args.ipv4 && a.is_ipv6() || args.ipv6 && a.is_ipv4());
-    let bare: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-    let found = match bare {
-        Some(address) => Ok(vec![SocketAddr::new(address, PORT)]),
-        None => match host.rsplit_once(':') {
-            Some(_) => host.to_socket_addrs().map(Iterator::collect),
-            None => (host, PORT).to_socket_addrs().map(Iterator::collect::<Vec<_>>),
-        },
-    };
-    let found = found.map_err(|e| {
-        Failure::usage(format!(
-            "cannot find the host `{host}`: {e}; give HOST, HOST:PORT, an address or [IPv6]:PORT"
-        ))
-    })?;
-    found.into_iter().find(family).ok_or_else(|| {
-        let version = if args.ipv6 { 6 } else { 4 };
-        Failure::usage(format!("`{host}` has no IPv{version} address"))
-    })
 }
 
 fn fixed(shape: Shape, fix: Fix) -> Shape {

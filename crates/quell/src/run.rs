@@ -1,8 +1,9 @@
 //! `quell run`, `quell list`, `quell show-experiment`.
 
-use crate::args::{Backend, Guest, Run};
 use crate::failure::Failure;
+use crate::options::{Backend, Guest, Json, Place};
 use crate::{interrupt, kernel, progress, results};
+use clap::Args;
 use quell_experiment::run::{Carrier, GuestOptions, Options};
 use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
@@ -11,9 +12,59 @@ use quell_experiment::{builtin, nearest};
 use quell_lab::cell::CellPlan;
 use quell_lab::kernel::{congestion_asked, congestion_controls};
 use quell_sys::wait::Bell;
-use std::path::Path;
+use quell_units::Span;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+
+/// Options of `quell run`.
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+pub struct RunArgs {
+    /// Name of a built-in experiment, or a file
+    pub experiment: String,
+    /// Change any field, as topology.link.dsl.up.rate=1Mbit (repeatable)
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub changes: Vec<String>,
+    /// How long each cell is measured
+    #[arg(long)]
+    pub duration: Option<Span>,
+    /// How often each cell is run, each time with another seed
+    #[arg(long)]
+    pub repeat: Option<u32>,
+    /// From this comes all randomness
+    #[arg(long, allow_negative_numbers = true, value_parser = seed)]
+    pub seed: Option<u64>,
+    /// Cells side by side; as many as CPUs where absent (one on the host's kernel)
+    #[arg(long)]
+    pub jobs: Option<usize>,
+    /// Only these scenarios (repeatable)
+    #[arg(long = "only", value_name = "SCENARIO")]
+    pub only: Vec<String>,
+    #[command(flatten)]
+    pub place: Place,
+    /// What carries the traffic: the guest kernel (virtual time) or this machine's (real time)
+    #[arg(long, value_enum, default_value_t = Backend::Guest)]
+    pub kernel: Backend,
+    #[command(flatten)]
+    pub guest: Guest,
+    /// Also write the report here
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell show-experiment`.
+#[derive(Debug, Args)]
+pub struct ShowExperimentArgs {
+    /// Its name
+    pub name: String,
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
+}
 
 /// The text of an experiment, by name or path, and what to call it in errors.
 pub fn text_of(experiment: &str) -> Result<(String, String), Failure> {
@@ -114,7 +165,7 @@ fn misfit(name: &str, original: &str, changes: &[String], error: &CheckError) ->
 }
 
 /// `quell run`.
-pub fn run(args: &Run) -> Result<ExitCode, Failure> {
+pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let mut changes = args.changes.clone();
     changes.extend(args.duration.map(|d| format!("duration=\"{d}\"")));
     changes.extend(args.repeat.map(|n| format!("repeat={n}")));
@@ -150,11 +201,11 @@ pub fn run(args: &Run) -> Result<ExitCode, Failure> {
     )
     .map_err(Failure::system)?;
     show.finish();
-    results::after_run(&finished, &ready.experiment, args)
+    results::after_run(&finished, &ready.experiment, args.report.as_deref(), args.json)
 }
 
 /// Told before anything runs: a run takes minutes, and its results need a place.
-fn can_be_written(args: &Run) -> Result<(), Failure> {
+fn can_be_written(args: &RunArgs) -> Result<(), Failure> {
     let runs = &args.place.base;
     let there = runs.ancestors().find(|p| p.exists() || p.as_os_str().is_empty());
     let there = match there {
@@ -250,13 +301,13 @@ pub fn guest_options(guest: &Guest) -> Result<GuestOptions, Failure> {
 }
 
 /// `quell list`.
-pub fn list(json: bool) -> Result<ExitCode, Failure> {
+pub fn list(json: &Json) -> Result<ExitCode, Failure> {
     let mut rows = Vec::new();
     for (name, text) in builtin::ALL {
         let experiment = load_file::parse(name, text).map_err(Failure::system)?;
         rows.push((name, experiment));
     }
-    if json {
+    if json.json {
         let list: Vec<_> = rows
             .iter()
             .map(|(name, e)| {
@@ -278,7 +329,8 @@ pub fn list(json: bool) -> Result<ExitCode, Failure> {
 }
 
 /// `quell show-experiment`.
-pub fn show_experiment(name: &str) -> Result<ExitCode, Failure> {
+pub fn show_experiment(args: &ShowExperimentArgs) -> Result<ExitCode, Failure> {
+    let name = &args.name;
     let names = builtin::ALL.map(|(n, _)| n);
     let text = builtin::find(name).ok_or_else(|| {
         Failure::usage(format!("no experiment `{name}` is built in{}", nearest::hint(name, &names)))

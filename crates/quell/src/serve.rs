@@ -6,7 +6,6 @@ use quell_serve::log::Log;
 use quell_serve::{Config, Event, Limits, Server};
 use quell_sys::wait::Bell;
 use quell_units::{Rate, Span};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -87,18 +86,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     // Before there is a second thread: the kernel keeps rights for each of them.
     server.give_up_rights(&args.user).map_err(Failure::system)?;
     let stop = std::sync::Arc::new(Bell::new().map_err(Failure::system)?);
-    let mut signals = vec![SIGINT, SIGTERM];
-    if !is_ignored(SIGHUP) {
-        signals.push(SIGHUP);
-    }
-    let mut signals = signal_hook::iterator::Signals::new(signals)
-        .map_err(|e| Failure::system(format!("could not watch for signals: {e}")))?;
-    let ring = std::sync::Arc::clone(&stop);
-    std::thread::spawn(move || {
-        for _ in signals.forever() {
-            ring.ring();
-        }
-    });
+    crate::interrupt::listen_patiently(&stop)?;
     let loopback = server.local().ip().is_loopback();
     let json = args.json;
     let log = Log::start(std::io::stdout(), move |event| line(event, json, loopback))
@@ -107,14 +95,6 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     log.finish(LAST_WORDS);
     served.map_err(Failure::system)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether it was ignored when this program was started, as with nohup(1): then it stays so. From `SigIgn` (proc(5)).
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask >> (signal - 1) & 1 == 1
 }
 
 /// An event as a line.

@@ -1,19 +1,32 @@
 //! `quell trace`: what a capture tells about its connections.
 
-use crate::args::Trace;
 use crate::failure::Failure;
+use crate::options::Json;
+use clap::Args;
 use quell_sys::input::Input;
 use quell_trace::{
     CaptureError, Limits, Options, Outcome, analyse, connection_text, overview_text,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Options of `quell trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// A capture: pcap or pcapng; `-` for standard input
+    pub file: PathBuf,
+    /// All there is to tell about one connection
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub connection: Option<u64>,
+    #[command(flatten)]
+    pub json: Json,
+}
 
 /// Marks of a connection that is looked at alone.
 const MARKS_OF_ONE: usize = 10_000;
 
 /// `quell trace`.
-pub fn trace(args: &Trace) -> Result<ExitCode, Failure> {
+pub fn trace(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let limits = match args.connection {
         Some(_) => Limits { marks: MARKS_OF_ONE, ..Limits::default() },
         None => Limits::default(),
@@ -47,7 +60,7 @@ fn name(file: &Path) -> String {
     if file == Path::new("-") { "standard input".into() } else { file.display().to_string() }
 }
 
-fn print(outcome: &Outcome, args: &Trace) -> Result<(), Failure> {
+fn print(outcome: &Outcome, args: &TraceArgs) -> Result<(), Failure> {
     let report = &outcome.report;
     if let (Some(wanted), true) = (args.connection, report.connections.is_empty()) {
         return Err(Failure::usage(format!(

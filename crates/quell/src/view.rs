@@ -1,7 +1,7 @@
 //! `quell view`: a run as one zoomable page, opened where there is a screen.
 
-use crate::args::RunName;
 use crate::failure::Failure;
+use crate::options::RunName;
 use crate::results;
 use clap::Args;
 use std::io::ErrorKind;

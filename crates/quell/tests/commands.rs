@@ -313,9 +313,11 @@ fn all_commands(desk: &Desk, inside: &[String]) -> Vec<Vec<String>> {
     let mut words: Vec<&str> = inside.iter().map(String::as_str).collect();
     words.push("--help");
     let help = desk.quell(&words).fine();
-    let list = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);
-    let names = list.lines().take_while(|l| !l.is_empty());
-    let names = names.filter_map(|l| l.split_whitespace().next()).filter(|n| *n != "help");
+    // Between usage and options stand groups of commands, two columns in.
+    let list = help.split_once("\nOptions:\n").map_or("", |(before, _)| before);
+    let names = list.lines().filter_map(|l| l.strip_prefix("  ").filter(|l| !l.starts_with(' ')));
+    let names = names.filter_map(|l| l.split_whitespace().next());
+    let names = names.filter(|n| n.starts_with(char::is_alphabetic) && *n != "help");
     let mut all = vec![inside.to_vec()];
     for name in names {
         all.extend(all_commands(desk, &[inside, &[name.to_string()]].concat()));
@@ -327,7 +329,7 @@ fn all_commands(desk: &Desk, inside: &[String]) -> Vec<Vec<String>> {
 fn help_fits_a_terminal_and_shows_how() {
     let desk = Desk::new();
     let commands = all_commands(&desk, &[]);
-    assert!(commands.len() >= 16, "they are found: {commands:?}");
+    assert!(commands.len() >= 24, "they are found: {commands:?}");
     for command in &commands {
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
         let help = desk.quell(&[&command[..], &["--help"]].concat()).fine();
@@ -336,11 +338,10 @@ fn help_fits_a_terminal_and_shows_how() {
             let columns = line.chars().count();
             assert!(columns <= 100, "{command:?}: {columns} columns: {line}");
         }
-        let with_example =
-            matches!(command[..], ["run" | "show" | "plot" | "show-experiment"] | ["lab", _]);
-        if with_example {
-            let whole = format!("  quell {}", command.join(" "));
-            says(&help, &["Example", &whole]);
+        if !matches!(command[..], [] | ["lab" | "kernel" | "import"]) {
+            // Sentences are broken where the lines end.
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            says(&help, &["Example", "Exit codes: ", ", 3 the system would not let us."]);
         }
     }
     says(&desk.quell(&["--version"]).fine(), &["quell 0."]);
@@ -436,6 +437,79 @@ fn queues_are_printed_as_tc_commands() {
     desk.write("in.toml", incoming);
     let incoming = desk.quell(&["check", "--tc", "in.toml"]).fine();
     says(&incoming, &["ip link add i-lan-a type ifb", "redirect dev i-lan-a", "dev i-lan-a root"]);
+}
+
+#[test]
+fn a_check_is_told_to_programs_too() {
+    let desk = desk();
+    let all = json(&desk.quell(&["check", "home-link", "--json"]).fine());
+    assert_eq!(all["experiment"], "home-link");
+    for key in ["scenarios", "probes", "cells", "at_most_s", "claims"] {
+        assert!(all[key].as_f64().is_some_and(|n| n > 0.0), "{key}: {all}");
+    }
+    assert_eq!(all["tc"], serde_json::Value::Null);
+    let with_queues = json(&desk.quell(&["check", "home-link", "--tc", "--json"]).fine());
+    let told = desk.quell(&["check", "home-link", "--tc"]).fine();
+    let queues = with_queues["tc"].as_array().expect("a list");
+    assert!(queues.len() >= 3, "{with_queues}");
+    for queue in queues {
+        let text = |key: &str| queue[key].as_str().expect("text").to_owned();
+        says(&told, &[&format!("# scenario {}, {}", text("scenario"), text("place"))]);
+        for command in queue["commands"].as_array().expect("a list") {
+            says(&told, &[command.as_str().expect("text")]);
+        }
+    }
+}
+
+#[test]
+fn with_json_a_refusal_is_a_sentence_and_its_exit_code_all_the_same() {
+    let desk = desk();
+    desk.write("file", "no run, no capture, no pickle");
+    for (command, code) in [
+        (&["run", "zebra"][..], 2),
+        (&["run", "my.toml", "--kernel-file", "file"], 3),
+        (&["check", "zebra"], 2),
+        (&["runs", "--out", "file"], 2),
+        (&["show", "zebra"], 2),
+        (&["kernel", "info", "--kernel-file", "nowhere"], 1),
+        (&["trace", "file"], 2),
+        (&["trace", "nowhere"], 2),
+        (&["import", "pingexp", "file"], 2),
+        (&["ping", "name.invalid"], 2),
+        (&["flow", "name.invalid"], 2),
+        (&["rr", "name.invalid"], 2),
+        (&["serve", "--bind", "192.0.2.7"], 3),
+    ] {
+        let with_json = desk.quell(&[command, &["--json"]].concat()).refused(code);
+        assert!(with_json.starts_with("quell: "), "{command:?}: {with_json}");
+        assert_eq!(with_json, desk.quell(command).refused(code), "{command:?}");
+    }
+}
+
+#[test]
+fn a_host_is_written_and_refused_the_same_for_every_command() {
+    let desk = Desk::new();
+    for (host, words) in [
+        ("name.invalid", &["cannot find the host `name.invalid`"][..]),
+        ("192.0.2.7:x", &["`x` is no port", "[IPv6]:PORT"]),
+        ("[::1]:65536", &["`65536` is no port"]),
+        ("[::1", &["no `]`"]),
+        ("fe80::1", &["fe80::1%eth0"]),
+        ("fe80::1%no-such", &["no device `no-such`"]),
+        (":5201", &["names no host"]),
+    ] {
+        let said = [&["ping", "--method", "udp"][..], &["flow"], &["rr"]]
+            .map(|command| desk.quell(&[command, &[host]].concat()).refused(2));
+        says(&said[0], words);
+        assert!(said.iter().all(|one| *one == said[0]), "{said:?}");
+    }
+    for (option, host, word) in
+        [("-6", "127.0.0.1", "no IPv6 address"), ("-4", "[::1]", "no IPv4 address")]
+    {
+        for command in ["ping", "flow", "rr"] {
+            says(&desk.quell(&[command, option, host]).refused(2), &[host, word]);
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,19 @@ use support::{Desk, says};
 const OLD: &[u8] = include_bytes!("../../pingexp/tests/data/python2-0.pickle");
 
 #[test]
+fn what_was_imported_is_told_to_programs_too() {
+    let desk = Desk::new();
+    desk.write("vpn.pickle", OLD);
+    let told = desk.quell(&["import", "pingexp", "vpn.pickle", "--json"]).fine();
+    let told: Value = serde_json::from_str(&told).expect("it is JSON");
+    assert_eq!(told["run"], "20091110T230000-vpn");
+    assert_eq!(told["started"], "2009-11-10T23:00:00Z");
+    let voice = &told["streams"][0];
+    assert_eq!((&voice["stream"], &voice["packets"]), (&"voice".into(), &6.into()), "{told}");
+    assert_eq!((&voice["answered"], &voice["duplicates"]), (&4.into(), &1.into()), "{told}");
+}
+
+#[test]
 fn an_old_measurement_becomes_a_run_that_is_shown_plotted_and_viewed() {
     let desk = Desk::new();
     desk.write("vpn.pickle", OLD);

@@ -1,7 +1,7 @@
 //! A test as a run: its flows as each end saw them, and its pings.
 
 use crate::failure::Failure;
-use crate::keep::{About, End, Keep};
+use crate::keep::{About, End, Keep, Origin};
 use quell_flow::{Amount, Outcome};
 use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
 use quell_wire::iperf3::Moment;
@@ -22,7 +22,7 @@ pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
             Amount::Time(time) if !outcome.stopped => Some(time.nanos()),
             _ => Some((outcome.seconds * 1e9) as u64),
         },
-        since: took(outcome),
+        origin: Origin::Here(took(outcome)),
     };
     let mut keep = Keep::begin(base, &about)?;
     for (stream, way, back) in ways(outcome) {

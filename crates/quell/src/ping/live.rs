@@ -176,6 +176,7 @@ mod tests {
             name: (*name).into(),
             host: (*name).into(),
             to: ([192, 0, 2, 7], 0).into(),
+            others: Vec::new(),
             tos: Tos::from_byte(0),
             size: 56,
         };

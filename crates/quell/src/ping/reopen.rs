@@ -31,6 +31,7 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
             name: printable(stream, 100),
             host: printable(told["host"].as_str()?, 300),
             to: SocketAddr::new(address, port),
+            others: Vec::new(),
             tos: Tos::from_byte(u8::try_from(told["tos"].as_u64()?).ok()?),
             size: told["bytes"].as_u64().and_then(|b| u32::try_from(b).ok()).unwrap_or(0),
         });

@@ -8,6 +8,7 @@
 
 use super::target::Target;
 use crate::failure::Failure;
+use crate::host;
 use clap::ValueEnum;
 use nix::errno::Errno;
 use quell_model::Event;
@@ -115,14 +116,18 @@ impl Session {
     }
 
     fn streams<T>(&self, of: impl Fn(&Target) -> T) -> Vec<(T, Options)> {
-        let options = Options {
+        let options = |target: &Target| Options {
             count: self.count,
-            way: self.way.clone(),
+            // An address of one link leaves by that link.
+            way: Way {
+                device: self.way.device.clone().or_else(|| host::zone(&target.to)),
+                ..self.way.clone()
+            },
             other_clock: !self.one_clock,
             patience: Some(self.patience()),
             ..Options::default()
         };
-        self.targets.iter().map(|t| (of(t), options.clone())).collect()
+        self.targets.iter().map(|t| (of(t), options(t))).collect()
     }
 
     fn patience(&self) -> Patience {

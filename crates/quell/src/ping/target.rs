@@ -6,8 +6,9 @@
 //! ```
 
 use crate::failure::Failure;
+use crate::host::{self, Found};
 use quell_units::Tos;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 /// Most streams of one call.
@@ -76,6 +77,8 @@ pub struct Target {
     pub host: String,
     /// Where it goes; the port is 0 for ICMP.
     pub to: SocketAddr,
+    /// Other addresses of the host.
+    pub others: Vec<IpAddr>,
     /// TOS byte, ECN bits included.
     pub tos: Tos,
     /// Payload in bytes.
@@ -84,11 +87,9 @@ pub struct Target {
 
 /// What holds for all streams that do not say otherwise.
 #[derive(Debug, Clone, Copy)]
-pub struct Usual {
-    /// 4 or 6 only.
-    pub family: Option<u8>,
-    /// The port, where a method has one.
-    pub port: Option<u16>,
+pub struct Usual<'a> {
+    /// Of their hosts.
+    pub host: host::Usual<'a>,
     /// TOS byte.
     pub tos: Tos,
     /// Payload in bytes.
@@ -96,7 +97,7 @@ pub struct Usual {
 }
 
 /// Finds the addresses. The error names every host that has none, and every name that two streams have.
-pub fn resolve(wanted: &[Wanted], usual: Usual) -> Result<Vec<Target>, Failure> {
+pub fn resolve(wanted: &[Wanted], usual: Usual<'_>) -> Result<Vec<Target>, Failure> {
     if wanted.len() > MOST {
         return Err(Failure::usage(format!("{} streams; at most {MOST} at once", wanted.len())));
     }
@@ -110,11 +111,12 @@ pub fn resolve(wanted: &[Wanted], usual: Usual) -> Result<Vec<Target>, Failure> 
             ));
             continue;
         }
-        match address(&one.host, usual) {
-            Ok(to) => targets.push(Target {
+        match host::resolve(&one.host, usual.host) {
+            Ok(Found { to, others }) => targets.push(Target {
                 name: one.name.clone(),
                 host: one.host.clone(),
                 to,
+                others,
                 tos: one.tos.unwrap_or(usual.tos),
                 size: one.size.unwrap_or(usual.size),
             }),
@@ -127,59 +129,14 @@ pub fn resolve(wanted: &[Wanted], usual: Usual) -> Result<Vec<Target>, Failure> 
     }
 }
 
-/// The first address of a host, of the family that is wanted.
-fn address(host: &str, usual: Usual) -> Result<SocketAddr, String> {
-    let (bare, own_port) = split(host);
-    if own_port.is_some() && usual.port.is_none() {
-        return Err(format!("`{host}`: ICMP has no ports; take --method udp or tcp"));
-    }
-    let port = own_port.or(usual.port).unwrap_or(0);
-    let found = match bare.parse::<IpAddr>() {
-        Ok(address) => vec![SocketAddr::new(address, port)],
-        Err(_) => (bare, port)
-            .to_socket_addrs()
-            .map_err(|e| format!("cannot find the host `{host}`: {}", plain(&e)))?
-            .collect(),
-    };
-    let fits = |a: &&SocketAddr| match usual.family {
-        Some(4) => a.is_ipv4(),
-        Some(_) => a.is_ipv6(),
-        None => true,
-    };
-    found.iter().find(fits).copied().ok_or_else(|| match usual.family {
-        Some(family) => format!("`{host}` has no IPv{family} address"),
-        None => format!("`{host}` has no address"),
-    })
-}
-
-/// A host and the port behind it: `host:853`, `[::1]:853`. A bare IPv6 address has none.
-fn split(host: &str) -> (&str, Option<u16>) {
-    if let Some((inside, after)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return (inside, after.strip_prefix(':').and_then(|p| p.parse().ok()));
-    }
-    match host.split_once(':') {
-        Some((name, port)) if !port.contains(':') => match port.parse() {
-            Ok(port) => (name, Some(port)),
-            Err(_) => (host, None),
-        },
-        _ => (host, None),
-    }
-}
-
-/// The resolver's words without the library's wrapping.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.strip_prefix("failed to lookup address information: ") {
-        Some(rest) => rest.to_lowercase(),
-        None => text,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Family;
 
-    const USUAL: Usual = Usual { family: None, port: None, tos: Tos::from_byte(0), size: 56 };
+    const ANY: Family = Family { ipv4: false, ipv6: false };
+    const HOST: host::Usual<'_> = host::Usual { family: ANY, port: None, device: None };
+    const USUAL: Usual<'_> = Usual { host: HOST, tos: Tos::from_byte(0), size: 56 };
 
     #[test]
     fn a_stream_is_written_as_ping_exp_has_it() {
@@ -211,22 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn a_port_stands_behind_the_host() {
-        assert_eq!(split("example.org:853"), ("example.org", Some(853)));
-        assert_eq!(split("[::1]:853"), ("::1", Some(853)));
-        assert_eq!(split("[::1]"), ("::1", None));
-        assert_eq!(split("::1"), ("::1", None));
-        assert_eq!(split("example.org"), ("example.org", None));
-    }
-
-    #[test]
     fn every_wrong_host_is_told_at_once() {
         let wanted = ["127.0.0.1", "name.invalid", "other.invalid", "127.0.0.1"].map(Wanted::host);
         let why = resolve(&wanted, USUAL).expect_err("two have no address").to_string();
         for word in ["name.invalid", "other.invalid", "two streams are called `127.0.0.1`"] {
             assert!(why.contains(word), "{why}");
         }
-        let six = Usual { family: Some(6), ..USUAL };
+        let six = Family { ipv4: false, ipv6: true };
+        let six = Usual { host: host::Usual { family: six, ..HOST }, ..USUAL };
         let why = resolve(&[Wanted::host("127.0.0.1")], six).expect_err("it is IPv4").to_string();
         assert!(why.contains("no IPv6 address"), "{why}");
         let why = resolve(&[Wanted::host("[::1]:7")], USUAL).expect_err("no ports").to_string();
@@ -236,7 +185,8 @@ mod tests {
     #[test]
     fn streams_have_what_they_ask_for_and_the_usual_for_the_rest() {
         let wanted = ["a,127.0.0.1:99,EF".parse().unwrap(), Wanted::host("::1")];
-        let usual = Usual { port: Some(5201), tos: Tos::from_byte(2), ..USUAL };
+        let host = host::Usual { port: Some(5201), ..HOST };
+        let usual = Usual { host, tos: Tos::from_byte(2), ..USUAL };
         let got = resolve(&wanted, usual).expect("addresses need no resolver");
         assert_eq!(got[0].to, "127.0.0.1:99".parse().unwrap());
         assert_eq!((got[0].tos.byte(), got[1].tos.byte()), (0xb8, 2));

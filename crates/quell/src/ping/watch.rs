@@ -8,8 +8,9 @@
 //! ```
 
 use super::session::{News, Prober, Session};
+use super::shown::{JsonForm, Shown};
 use super::tally::Tally;
-use super::{JsonForm, Shown, json, live, screen, text};
+use super::{json, live, screen, text};
 use crate::failure::Failure;
 use crate::keep::{End, Keep};
 use quell_model::{EchoSample, Event, Fact, Subject};

@@ -1,0 +1,248 @@
+//! A command as a row of a table, and what is made of the rows.
+//!
+//! ```text
+//!   rows ─┬─► parser ──► what was typed ──► carry_out ──► the row's function
+//!         ├─► help: groups, examples, exit codes
+//!         └─► manual pages, completions (documents.rs)
+//! ```
+
+use crate::failure::{EXIT_CODES, Failure};
+use clap::builder::Resettable;
+use clap::{ArgMatches, Args, Command as Parser};
+use std::process::ExitCode;
+
+/// A command.
+pub struct Command {
+    /// What is typed behind `quell`, as `kernel build`.
+    pub name: &'static str,
+    /// What it does, in a line that beside its name fits 80 columns.
+    pub about: &'static str,
+    /// Beside which others it stands.
+    pub group: Group,
+    /// What it prints.
+    pub prints: Prints,
+    /// How it is called, a line each.
+    pub examples: &'static str,
+    /// What else there is to know, in paragraphs.
+    pub notes: &'static str,
+    /// What makes its exit code 1.
+    pub fails: Fails,
+    /// Its options and its function; made by [`calls!`](crate::command::calls).
+    pub call: Call,
+}
+
+/// A group of commands in help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What measures the network that is there.
+    Measure,
+    /// What measures networks of its own making.
+    Experiment,
+    /// What shows what was measured.
+    Results,
+    /// What is about the program.
+    Program,
+    /// What Quell starts itself; no person is told of it.
+    Inner,
+}
+
+/// The groups that help shows, in its order.
+pub const GROUPS: [(Group, &str); 4] = [
+    (Group::Measure, "Measure"),
+    (Group::Experiment, "Experiment"),
+    (Group::Results, "Look at results"),
+    (Group::Program, "This program"),
+];
+
+/// What goes to standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prints {
+    /// What it found: for a person, or with --json for a program.
+    Report,
+    /// A file's path, or a text to be kept as it is.
+    Text,
+    /// What the program prints that it runs.
+    Program,
+}
+
+/// What makes the exit code 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fails {
+    /// Nothing.
+    Never,
+    /// A check: which.
+    When(&'static str),
+    /// The exit code is that of the program that it runs.
+    AsProgram,
+}
+
+/// The part of a command that is code.
+#[derive(Clone, Copy)]
+pub struct Call {
+    /// Adds its options to a parser.
+    pub options: fn(Parser) -> Parser,
+    /// Carries it out. It gets the whole table, since some commands tell of it.
+    pub run: fn(&ArgMatches, &[Command]) -> Result<ExitCode, Failure>,
+}
+
+/// The [`Call`] of options and a function that takes them.
+macro_rules! calls {
+    ($options:ty, $function:expr) => {
+        $crate::command::Call {
+            options: <$options as clap::Args>::augment_args,
+            run: |typed, _| $function(&$crate::command::read::<$options>(typed)),
+        }
+    };
+}
+pub(crate) use calls;
+
+/// The [`Call`] of a function that takes the table too.
+macro_rules! calls_with_table {
+    ($options:ty, $function:expr) => {
+        $crate::command::Call {
+            options: <$options as clap::Args>::augment_args,
+            run: |typed, table| $function(&$crate::command::read::<$options>(typed), table),
+        }
+    };
+}
+pub(crate) use calls_with_table;
+
+/// Columns of names in help.
+const NAME: usize = 15;
+
+/// Says what the program is.
+const ABOUT: &str = "Quell makes a Linux network fast under load, and proves it";
+const START: &str = "Start with `quell run home-link`: what a full uplink does to calls and transfers, and what good \
+                     queues do about it.";
+/// What holds for every command, beside the codes.
+pub const REFUSED: &str = "A refusal is a sentence on standard error, with --json too; standard output then holds what was \
+                           measured, or nothing. A second Ctrl-C ends at once, with 130.";
+
+/// Commands that only hold others.
+pub const PARENTS: [(&str, &str); 3] = [
+    ("kernel", "Build or find the lab's guest kernel"),
+    ("lab", "Run any program in a network of the lab"),
+    ("import", "Make a run of what another program measured"),
+];
+
+impl Command {
+    /// Its exit codes, each with its meaning here.
+    pub fn exit_codes(&self) -> Vec<(String, String)> {
+        let own = |(code, meaning): (u8, &str)| match (code, self.fails) {
+            (1, Fails::Never) => None,
+            (1, Fails::When(what)) => Some((code.to_string(), what.to_owned())),
+            (0 | 1, Fails::AsProgram) => None,
+            _ => Some((code.to_string(), meaning.to_owned())),
+        };
+        let program = (self.fails == Fails::AsProgram)
+            .then(|| ("that of the program".to_owned(), "where it ran".to_owned()));
+        program.into_iter().chain(EXIT_CODES.into_iter().filter_map(own)).collect()
+    }
+
+    fn parser(&self, own_name: &'static str) -> Parser {
+        let heading = if self.examples.lines().filter(|l| l.starts_with("quell")).count() == 1 {
+            "Example"
+        } else {
+            "Examples"
+        };
+        let examples: String = self.examples.lines().map(|line| format!("\n  {line}")).collect();
+        let parts = [
+            (!examples.is_empty()).then(|| format!("{heading}:{examples}")),
+            (!self.notes.is_empty()).then(|| self.notes.to_owned()),
+            Some(format!("Exit codes: {}.", sentence(&self.exit_codes()))),
+        ];
+        let after = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        (self.call.options)(Parser::new(own_name))
+            .about(self.about)
+            .long_about(Resettable::Reset)
+            .hide(self.group == Group::Inner)
+            .after_help(after)
+    }
+}
+
+/// Codes and meanings as a list in a sentence.
+fn sentence(codes: &[(String, String)]) -> String {
+    let words: Vec<String> = codes.iter().map(|(code, what)| format!("{code} {what}")).collect();
+    words.join(", ")
+}
+
+/// The options of a command out of what was typed.
+pub fn read<A: Args>(typed: &ArgMatches) -> A {
+    // The parser was made by the same type; where they differ all the same, clap says how.
+    A::from_arg_matches(typed).unwrap_or_else(|e| e.exit())
+}
+
+/// The command line.
+pub fn parser(commands: &[Command]) -> Parser {
+    parser_of(&commands.iter().collect::<Vec<_>>())
+}
+
+/// The command line as people are told of it.
+pub fn told_parser(commands: &[Command]) -> Parser {
+    parser_of(&told(commands).collect::<Vec<_>>())
+}
+
+/// The commands that people are told of.
+pub fn told(commands: &[Command]) -> impl Iterator<Item = &Command> {
+    commands.iter().filter(|command| command.group != Group::Inner)
+}
+
+fn parser_of(commands: &[&Command]) -> Parser {
+    let codes = EXIT_CODES.map(|(code, what)| (code.to_string(), what.to_owned()));
+    let mut whole = Parser::new("quell")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .max_term_width(100)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}{{after-help}}",
+            groups(commands)
+        ))
+        .after_help(format!("{START}\n\nExit codes: {}. {REFUSED}", sentence(&codes)));
+    for (name, about) in PARENTS {
+        let own = commands
+            .iter()
+            .filter_map(|c| Some((c, c.name.strip_prefix(name)?.strip_prefix(' ')?)));
+        let own: Vec<Parser> = own.map(|(command, own)| command.parser(own)).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let parent = Parser::new(name).about(about).subcommands(own);
+        whole = whole.subcommand(parent.subcommand_required(true).arg_required_else_help(true));
+    }
+    let single = commands.iter().filter(|c| !c.name.contains(' '));
+    whole.subcommands(single.map(|command| command.parser(command.name)))
+}
+
+/// The list of commands by group.
+fn groups(commands: &[&Command]) -> String {
+    let mut text = String::new();
+    for (group, title) in GROUPS {
+        text += &format!("\n{title}:\n");
+        let mut told = Vec::new();
+        for command in commands.iter().filter(|c| c.group == group) {
+            let parent =
+                PARENTS.iter().find(|(name, _)| command.name.starts_with(&format!("{name} ")));
+            let (name, about) = parent.copied().unwrap_or((command.name, command.about));
+            if !told.contains(&name) {
+                text += &format!("  {name:<NAME$}  {about}\n");
+                told.push(name);
+            }
+        }
+    }
+    text
+}
+
+/// Carries out what was typed.
+pub fn carry_out(commands: &[Command], typed: &ArgMatches) -> Result<ExitCode, Failure> {
+    let mut words = Vec::new();
+    let mut inner = typed;
+    while let Some((word, next)) = inner.subcommand() {
+        words.push(word);
+        inner = next;
+    }
+    let name = words.join(" ");
+    let command = commands.iter().find(|command| command.name == name);
+    (command.expect("the parser takes only commands of the table").call.run)(inner, commands)
+}

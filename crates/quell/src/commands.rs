@@ -1,0 +1,435 @@
+//! The table of commands: everything that `quell` can be told to do. Parsing, help, manual pages and completions come from it.
+
+use crate::command::{Command, Fails, Group, Prints, calls, calls_with_table};
+use crate::documents::{self, CompletionsArgs, ManArgs};
+use crate::failure::Failure;
+use crate::options::Json;
+use crate::{check, flow, import, kernel, lab, ping, plot, results, rr, run, serve, trace, view};
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The commands, in the order in which help names them.
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "ping",
+        about: "Ping hosts: loss, delay and jitter, watched as they come",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+quell ping example.org
+quell ping -c 400 -t voip,192.0.2.7,EF,160 -t bulk,192.0.2.7,CS1,1400
+quell ping --method udp 192.0.2.7           (`quell serve` runs there)
+quell ping --method tcp 192.0.2.7:22
+quell ping fe80::1%eth0                     (an address of one link)
+quell ping -d 10min -w evening 192.0.2.7    (kept; then: quell show)
+quell ping -r evening -o evening.png        (what was kept, drawn)
+quell ping -c 10 example.org --json | jq .streams[0].rtt_ms.p50",
+        notes: "On a terminal a view is drawn in place; in a pipe each packet is a line. Ctrl-C ends it and sums up, a \
+                second Ctrl-C ends it at once.",
+        fails: Fails::When("a stream got no reply at all"),
+        call: calls!(ping::PingArgs, ping::ping),
+    },
+    Command {
+        name: "flow",
+        about: "Measure throughput, and what it does to a ping beside it",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+quell flow 192.0.2.7                  (TCP from here, 10 s)
+quell flow 192.0.2.7 -R --bdp         (from there; does the window suffice?)
+quell flow 192.0.2.7 --bidir -t 30 -O 3
+quell flow 192.0.2.7 -u -b 20M --dscp EF
+quell flow 192.0.2.7 -P 2 -C cubic,bbr
+quell flow 192.0.2.7 --save           (then: quell show, quell plot)
+quell flow 192.0.2.7 --json=iperf3    (as iperf3 -J prints it)",
+        notes: "There runs quell serve or iperf3 -s. Options that iperf3 has too mean the same. Ctrl-C ends it and sums up, \
+                a second one ends at once. What was measured until a test broke off is shown.",
+        fails: Fails::When("the test broke off or nothing got through"),
+        call: calls!(flow::FlowArgs, flow::flow),
+    },
+    Command {
+        name: "rr",
+        about: "Time calls over TCP, by size; tell who waited, for what",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+quell serve --bind 192.0.2.7                (at the other end)
+quell rr 192.0.2.7
+quell rr 192.0.2.7 --pattern write-write-read --sizes 1440..1450
+quell rr 192.0.2.7 --pattern write-write-read --fix nodelay",
+        notes: "A call without a reply within 5 s is lost.",
+        fails: Fails::When("a call was lost or none was over when it was stopped"),
+        call: calls!(rr::RrArgs, rr::rr),
+    },
+    Command {
+        name: "serve",
+        about: "Serve quell flow, rr and ping, iperf3 and STAMP senders",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+quell serve --bind 0.0.0.0            (loopback only without --bind)
+quell serve --bind 192.0.2.7 --secret-file key
+quell serve --bind :: --max-rate-per-client 100Mbit --max-time 60s --json
+quell serve -1                        (ends after one test)
+iperf3 -c 192.0.2.7                   (at a client; also -u, -R, --bidir, -P)",
+        notes: "TCP and UDP of one port. Started as root, it opens the port and becomes another user without any rights. \
+                With a secret, iperf3 clients are refused, since they can't know it; STAMP packets are still reflected, \
+                never larger than they came. Clients give the same --secret-file.\n\n\
+                A secret: head -c 32 /dev/urandom | base64 >key; chmod 600 key",
+        fails: Fails::Never,
+        call: calls!(serve::ServeArgs, serve::serve),
+    },
+    Command {
+        name: "trace",
+        about: "Tell from captured packets who waited, and for what",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+sudo tcpdump -i eth0 -s 128 -w slow.pcap tcp port 7890
+quell trace slow.pcap
+quell trace slow.pcap --connection 3
+zcat old.pcap.gz | quell trace - --json",
+        notes: "Packets are numbered as `tcpdump --number -r FILE` does. Capture at the end that sends, if you can: there \
+                the times between an ACK and what follows it are the sender's own. Of a capture that breaks off, what was \
+                read until then is told.",
+        fails: Fails::When("the capture breaks off"),
+        call: calls!(trace::TraceArgs, trace::trace),
+    },
+    Command {
+        name: "run",
+        about: "Run an experiment: built in by name, or a file",
+        group: Group::Experiment,
+        prints: Prints::Report,
+        examples: "\
+quell run home-link
+quell run home-link --duration 5s --seed 2
+quell run home-link --set topology.link.dsl.up.rate=1Mbit --set expect=[]
+quell run mine.toml --repeat 5 --out runs
+sudo quell run home-link --kernel host      (this kernel, in real time)",
+        notes: "",
+        fails: Fails::When("a claim or a task failed or it was stopped"),
+        call: calls!(run::RunArgs, run::run),
+    },
+    Command {
+        name: "list",
+        about: "Name the built-in experiments",
+        group: Group::Experiment,
+        prints: Prints::Report,
+        examples: "quell list\nquell list --json | jq -r .[].name",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(Json, run::list),
+    },
+    Command {
+        name: "show-experiment",
+        about: "Print a built-in experiment's file, to copy and change",
+        group: Group::Experiment,
+        prints: Prints::Text,
+        examples: "quell show-experiment home-link > mine.toml",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(run::ShowExperimentArgs, run::show_experiment),
+    },
+    Command {
+        name: "check",
+        about: "Check an experiment file without running it",
+        group: Group::Experiment,
+        prints: Prints::Report,
+        examples: "\
+quell check my.toml
+quell check home-link --tc --set topology.link.dsl.up.rate=5Mbit",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(check::CheckArgs, check::check),
+    },
+    Command {
+        name: "lab shell",
+        about: "A shell on a host of the topology",
+        group: Group::Experiment,
+        prints: Prints::Program,
+        examples: "quell lab shell home-link b",
+        notes: "It needs a terminal; for a script, quell lab exec. A guest's shell sees this machine's files; what it \
+                writes is lost or refused, and it is no sandbox: root in there can do to these files what you can \
+                (docs/lab.md).",
+        fails: Fails::AsProgram,
+        call: calls!(lab::ShellArgs, lab::shell),
+    },
+    Command {
+        name: "lab exec",
+        about: "One program on a host of the topology, without input",
+        group: Group::Experiment,
+        prints: Prints::Program,
+        examples: "\
+quell lab exec home-link b -- ping -c 3 {server}
+quell lab exec home-link a --with 'server: iperf3 -s -1' -- iperf3 -c {server}
+quell lab exec home-link a --with 'server: python3 -m http.server' \\
+    --after 1min -- \\
+    curl -s -o /dev/null -w '%{time_total}' http://{server}:8000/",
+        notes: "{NAME} stands for the IPv4 address of the host NAME, {NAME/6} for its IPv6 address.",
+        fails: Fails::AsProgram,
+        call: calls!(lab::ExecArgs, lab::exec),
+    },
+    Command {
+        name: "kernel build",
+        about: "Build it, unless it is there already",
+        group: Group::Experiment,
+        prints: Prints::Text,
+        examples: "quell kernel build\nquell kernel build --source linux-6.1.tar.xz",
+        notes: "It prints the kernel's path.",
+        fails: Fails::Never,
+        call: calls!(kernel::BuildArgs, kernel::build),
+    },
+    Command {
+        name: "kernel info",
+        about: "Tell about it: version, options, size, when it was built",
+        group: Group::Experiment,
+        prints: Prints::Report,
+        examples: "quell kernel info\nquell kernel info --json | jq .version",
+        notes: "",
+        fails: Fails::When("there is none"),
+        call: calls!(kernel::InfoArgs, kernel::info),
+    },
+    Command {
+        name: "kernel path",
+        about: "Print its path",
+        group: Group::Experiment,
+        prints: Prints::Text,
+        examples: "quell kernel path || quell kernel build",
+        notes: "",
+        fails: Fails::When("there is none"),
+        call: calls!(kernel::Source, kernel::path),
+    },
+    Command {
+        name: "runs",
+        about: "List the runs in a folder",
+        group: Group::Results,
+        prints: Prints::Report,
+        examples: "quell runs\nquell runs --out /var/lib/runs --json",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(results::RunsArgs, results::runs),
+    },
+    Command {
+        name: "show",
+        about: "Show a run's results as tables",
+        group: Group::Results,
+        prints: Prints::Report,
+        examples: "\
+quell show                    (the latest run)
+quell show 20261121T101503-home-link --json",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(results::ShowArgs, results::show),
+    },
+    Command {
+        name: "plot",
+        about: "Draw a figure of a run",
+        group: Group::Results,
+        prints: Prints::Text,
+        examples: "\
+quell plot                    (names the figures)
+quell plot --figure rtt-cdf -o cdf.png
+quell plot ping --figure rtt-scatter --stream voip -o voip.svg",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(plot::PlotArgs, plot::plot),
+    },
+    Command {
+        name: "report",
+        about: "Write a run's report: one HTML file, figures and tables",
+        group: Group::Results,
+        prints: Prints::Text,
+        examples: "quell report                  (of the latest run)\nquell report ping -o ping.html",
+        notes: "It prints the file's path.",
+        fails: Fails::Never,
+        call: calls!(results::ReportArgs, results::report),
+    },
+    Command {
+        name: "view",
+        about: "Look into a run: one zoomable page, every packet in it",
+        group: Group::Results,
+        prints: Prints::Text,
+        examples: "\
+quell view                    (the latest run)
+quell view 20261121T101503-ping -o ping.html --no-open",
+        notes: "Wheel, pinch or + and - zoom, dragging or the arrow keys move, Shift and dragging zooms to a box, 0 shows \
+                everything; 1 to 9 hide and show streams. The page needs no network and can be sent to others.",
+        fails: Fails::Never,
+        call: calls!(view::ViewArgs, view::view),
+    },
+    Command {
+        name: "import pingexp",
+        about: "A file that ping-exp wrote with -w (nothing is executed)",
+        group: Group::Results,
+        prints: Prints::Report,
+        examples: "\
+quell import pingexp vpn-2009.pickle
+quell plot vpn-2009 --figure rtt-averages -o vpn.png
+quell view vpn-2009",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(import::PingExpArgs, import::pingexp),
+    },
+    Command {
+        name: "completions",
+        about: "Print what makes a shell complete quell's command line",
+        group: Group::Program,
+        prints: Prints::Text,
+        examples: "\
+quell completions bash > ~/.local/share/bash-completion/completions/quell
+quell completions zsh > ~/.zfunc/_quell         (a folder of $fpath)
+quell completions fish > ~/.config/fish/completions/quell.fish",
+        notes: "`make install` puts them where the system's shells look.",
+        fails: Fails::Never,
+        call: calls_with_table!(CompletionsArgs, documents::completions),
+    },
+    Command {
+        name: "man",
+        about: "Print the manual page, or write one for each command",
+        group: Group::Program,
+        prints: Prints::Text,
+        examples: "quell man | man -l -\nquell man ~/.local/share/man/man1",
+        notes: "`make install` puts them where man(1) looks.",
+        fails: Fails::Never,
+        call: calls_with_table!(ManArgs, documents::man),
+    },
+    inner("agent", "Carry out tasks that come on standard input", calls!(Nothing, agent)),
+    inner("host-cell", "Outer process of a cell on the host", calls!(DeskArgs, host_cell)),
+    inner("host-init", "First process of a cell on the host", calls!(DeskArgs, host_init)),
+    inner(
+        "host-lacks",
+        "Tell what the running kernel lacks for plans",
+        calls!(Nothing, host_lacks),
+    ),
+];
+
+/// A command that only Quell starts.
+const fn inner(name: &'static str, about: &'static str, call: crate::command::Call) -> Command {
+    Command {
+        name,
+        about,
+        group: Group::Inner,
+        prints: Prints::Program,
+        examples: "",
+        notes: "",
+        fails: Fails::Never,
+        call,
+    }
+}
+
+/// No options.
+#[derive(Debug, Args)]
+struct Nothing {}
+
+/// Options of a cell's processes.
+#[derive(Debug, Args)]
+struct DeskArgs {
+    /// The cell's desk
+    desk: PathBuf,
+}
+
+fn agent(_: &Nothing) -> Result<ExitCode, Failure> {
+    let served = quell_experiment::agent::run(std::io::stdin(), std::io::stdout());
+    done(served.map_err(|e| e.to_string()))
+}
+
+fn host_cell(args: &DeskArgs) -> Result<ExitCode, Failure> {
+    done(quell_experiment::run::host_cell(&args.desk))
+}
+
+fn host_init(args: &DeskArgs) -> Result<ExitCode, Failure> {
+    done(quell_experiment::run::host_init(&args.desk))
+}
+
+fn host_lacks(_: &Nothing) -> Result<ExitCode, Failure> {
+    done(quell_experiment::run::host_lacks())
+}
+
+fn done(result: Result<(), String>) -> Result<ExitCode, Failure> {
+    result.map(|()| ExitCode::SUCCESS).map_err(Failure::system)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{GROUPS, PARENTS, parser};
+
+    /// Longest text about a command.
+    const WIDEST_ABOUT: usize = 60;
+
+    fn told() -> impl Iterator<Item = &'static Command> {
+        COMMANDS.iter().filter(|c| c.group != Group::Inner)
+    }
+
+    /// The parser of a command of the table.
+    fn of(name: &str) -> clap::Command {
+        let mut at = parser(COMMANDS);
+        at.build();
+        for word in name.split(' ') {
+            at = at.find_subcommand(word).unwrap_or_else(|| panic!("{name} is there")).clone();
+        }
+        at
+    }
+
+    #[test]
+    fn the_table_is_a_command_line_that_clap_finds_no_fault_with() {
+        parser(COMMANDS).debug_assert();
+        for (index, command) in COMMANDS.iter().enumerate() {
+            assert!(COMMANDS[..index].iter().all(|c| c.name != command.name), "{}", command.name);
+        }
+    }
+
+    #[test]
+    fn every_command_shows_how_it_is_called_and_tells_its_exit_codes() {
+        for command in told() {
+            let call = format!("quell {}", command.name);
+            let lines = command.examples.lines();
+            assert!(lines.clone().any(|line| line.contains(&call)), "{call}: an example");
+            let help = of(command.name).render_help().to_string();
+            lines.for_each(|line| assert!(help.contains(line), "{call}: {line}"));
+            // Sentences are broken where the lines end.
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(help.contains("Exit codes: "), "{call}");
+            assert!(help.contains(", 3 the system would not let us."), "{call}: {help}");
+            let checks = matches!(command.fails, Fails::When(_));
+            assert_eq!(help.contains(", 1 "), checks, "{call} tells what makes it 1");
+        }
+    }
+
+    #[test]
+    fn what_reports_does_so_for_programs_too_and_nothing_else_has_the_option() {
+        for command in COMMANDS {
+            let parser = of(command.name);
+            let json = parser.get_arguments().any(|a| a.get_long() == Some("json"));
+            assert_eq!(json, command.prints == Prints::Report, "{}", command.name);
+        }
+    }
+
+    #[test]
+    fn every_option_is_explained_and_every_text_about_a_command_fits_its_line() {
+        let parents = PARENTS.iter().map(|(name, about)| (*name, *about));
+        for (name, about) in COMMANDS.iter().map(|c| (c.name, c.about)).chain(parents) {
+            assert!((1..=WIDEST_ABOUT).contains(&about.chars().count()), "{name}: {about}");
+        }
+        for command in told() {
+            for option in of(command.name).get_arguments() {
+                assert!(option.get_help().is_some(), "{} {}", command.name, option.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn help_names_every_group_and_every_command_once() {
+        let help = parser(COMMANDS).render_help().to_string();
+        for (_, title) in GROUPS {
+            assert!(help.contains(&format!("\n{title}:\n")), "{title}: {help}");
+        }
+        for command in told() {
+            let first = command.name.split(' ').next().unwrap_or_default();
+            let line = format!("\n  {first} ");
+            assert_eq!(help.matches(&line).count(), 1, "{first}: {help}");
+        }
+        assert!(!help.contains("host-cell"), "no person is told of those: {help}");
+    }
+}

@@ -1,0 +1,263 @@
+//! `quell man`, `quell completions`: what comes from the table of commands beside help.
+
+use crate::command::{Command, GROUPS, PARENTS, Prints, REFUSED, told, told_parser};
+use crate::failure::{EXIT_CODES, Failure};
+use clap::{Args, ValueEnum};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use quell_sys::reader;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `quell man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Folder to write all pages into, made where it is absent; the page of quell itself is printed without one
+    pub folder: Option<PathBuf>,
+}
+
+/// Options of `quell completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// A shell that can be helped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// With the package bash-completion
+    Bash,
+    /// From a folder of its fpath, as _quell
+    Zsh,
+    /// From its folder completions, as quell.fish
+    Fish,
+}
+
+/// `quell completions`.
+pub fn completions(args: &CompletionsArgs, commands: &[Command]) -> Result<ExitCode, Failure> {
+    print(&completion(args.shell, commands))
+}
+
+/// What makes a shell complete.
+fn completion(shell: Shell, commands: &[Command]) -> Vec<u8> {
+    let shell = match shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut told_parser(commands), "quell", &mut script);
+    script
+}
+
+/// `quell man`.
+pub fn man(args: &ManArgs, commands: &[Command]) -> Result<ExitCode, Failure> {
+    let pages = pages(commands).map_err(Failure::system)?;
+    let Some(folder) = &args.folder else {
+        return print(&pages[0].1);
+    };
+    let failed = |what: &std::path::Path, e: std::io::Error| {
+        Failure::system(format!("writing {}: {e}", what.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
+    for (name, page) in &pages {
+        let file = folder.join(name);
+        quell_store::write_output(&file, page).map_err(|e| failed(&file, e))?;
+        println!("{}", crate::results::shown(&file));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
+    let written = reader::print(std::io::stdout().lock(), bytes);
+    written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every manual page with its file's name, that of quell itself first.
+fn pages(commands: &[Command]) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let mut whole = told_parser(commands).disable_help_subcommand(true);
+    whole.build();
+    let mut pages = vec![("quell.1".to_owned(), first_page(&whole, commands)?)];
+    let parents = PARENTS.iter().map(|(name, _)| (*name, None));
+    for (name, command) in parents.chain(told(commands).map(|c| (c.name, Some(c)))) {
+        let parser = name.split(' ').try_fold(&whole, |at, word| at.find_subcommand(word));
+        // Parents without commands are no commands.
+        let Some(parser) = parser else { continue };
+        pages.push((file(name), page(parser, command, commands)?));
+    }
+    Ok(pages)
+}
+
+/// The page's name of a command, as man-pages(7) has it: `quell-kernel-build.1`.
+fn file(name: &str) -> String {
+    format!("quell-{}.1", name.replace(' ', "-"))
+}
+
+/// A page of quell, in the manual's section for commands.
+fn manual(parser: &clap::Command) -> Man {
+    Man::new(parser.clone()).source(concat!("quell ", env!("CARGO_PKG_VERSION"))).manual("Quell")
+}
+
+fn first_page(whole: &clap::Command, commands: &[Command]) -> std::io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let man = manual(whole);
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    let mut rest = Roff::new();
+    for (group, title) in GROUPS {
+        rest.control("SH", [title.to_uppercase().as_str()]);
+        for command in commands.iter().filter(|c| c.group == group) {
+            rest.control("TP", []);
+            rest.text([bold(format!("quell {}", command.name))]);
+            rest.text([roman(command.about)]);
+        }
+    }
+    rest.to_writer(&mut page)?;
+    man.render_options_section(&mut page)?;
+    let codes = EXIT_CODES.map(|(code, what)| (code.to_string(), what.to_owned()));
+    let mut rest = exit_status(&codes, Some(REFUSED));
+    let names = told(commands).map(|c| c.name);
+    see_also(&mut rest, names);
+    rest.to_writer(&mut page)?;
+    Ok(page)
+}
+
+fn page(
+    parser: &clap::Command,
+    command: Option<&Command>,
+    commands: &[Command],
+) -> std::io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let man = manual(parser);
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    let mut rest = Roff::new();
+    let Some(command) = command else {
+        let own = format!("{} ", parser.get_name());
+        let own: Vec<&str> =
+            commands.iter().map(|c| c.name).filter(|name| name.starts_with(&own)).collect();
+        man.render_subcommands_section(&mut page)?;
+        see_also(&mut rest, own.into_iter());
+        rest.to_writer(&mut page)?;
+        return Ok(page);
+    };
+    for paragraph in command.notes.split("\n\n").filter(|p| !p.is_empty()) {
+        rest.control("PP", []);
+        rest.text([roman(paragraph)]);
+    }
+    rest.to_writer(&mut page)?;
+    man.render_options_section(&mut page)?;
+    let mut rest = Roff::new();
+    rest.control("SH", ["EXAMPLES"]);
+    rest.control("nf", []);
+    command.examples.lines().for_each(|line| {
+        rest.text([roman(line)]);
+    });
+    rest.control("fi", []);
+    rest.to_writer(&mut page)?;
+    let refused = (command.prints == Prints::Report).then_some(REFUSED);
+    let mut rest = exit_status(&command.exit_codes(), refused);
+    let beside = commands.iter().filter(|c| c.group == command.group && c.name != command.name);
+    see_also(&mut rest, beside.map(|c| c.name));
+    rest.to_writer(&mut page)?;
+    Ok(page)
+}
+
+fn exit_status(codes: &[(String, String)], refused: Option<&str>) -> Roff {
+    let mut section = Roff::new();
+    section.control("SH", ["EXIT STATUS"]);
+    for (code, what) in codes {
+        section.control("TP", []);
+        section.text([bold(code.as_str())]);
+        section.text([roman(what.as_str())]);
+    }
+    if let Some(refused) = refused {
+        section.control("PP", []);
+        section.text([roman(refused)]);
+    }
+    section
+}
+
+fn see_also<'a>(section: &mut Roff, names: impl Iterator<Item = &'a str>) {
+    let pages = names.map(|name| format!("quell-{}(1)", name.replace(' ', "-")));
+    let all: Vec<String> = std::iter::once("quell(1)".to_owned()).chain(pages).collect();
+    section.control("SH", ["SEE ALSO"]);
+    section.text([roman(all.join(", "))]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Call, Fails, Group};
+    use std::collections::BTreeMap;
+
+    /// A table of two commands, one of them below another.
+    const TABLE: &[Command] = &[
+        Command {
+            name: "kernel build",
+            about: "Build it",
+            group: Group::Measure,
+            prints: Prints::Text,
+            examples: "quell kernel build\n.hidden 'first'",
+            notes: "One.\n\nTwo.",
+            fails: Fails::When("it is wrong"),
+            call: Call {
+                options: |parser| parser.arg(clap::arg!(--deep <N> "How deep")),
+                run: |_, _| Ok(ExitCode::SUCCESS),
+            },
+        },
+        Command {
+            name: "secret",
+            about: "Told to nobody",
+            group: Group::Inner,
+            prints: Prints::Program,
+            examples: "",
+            notes: "",
+            fails: Fails::Never,
+            call: Call { options: |parser| parser, run: |_, _| Ok(ExitCode::SUCCESS) },
+        },
+    ];
+
+    #[test]
+    fn a_page_holds_what_the_table_says() {
+        let pages: BTreeMap<String, String> = pages(TABLE)
+            .expect("memory takes it")
+            .into_iter()
+            .map(|(name, page)| (name, String::from_utf8(page).expect("text")))
+            .collect();
+        let names: Vec<&str> = pages.keys().map(String::as_str).collect();
+        assert_eq!(names, ["quell-kernel-build.1", "quell-kernel.1", "quell.1"]);
+        let page = &pages["quell-kernel-build.1"];
+        for words in [
+            "quell\\-kernel\\-build \\- Build it",
+            ".PP\nOne.\n.PP\nTwo.",
+            "\\-\\-deep",
+            "How deep",
+            // What begins with a point or an apostrophe would be a command of roff.
+            "\n\\&.hidden",
+            "\\fB1\\fR\nit is wrong",
+            "SEE ALSO",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        assert!(!pages["quell.1"].contains("secret"));
+    }
+
+    #[test]
+    fn completions_know_commands_and_options_and_no_inner_ones() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = String::from_utf8(completion(shell, TABLE)).expect("text");
+            for word in ["kernel", "build", "deep"] {
+                assert!(script.contains(word), "{shell:?}: {word}");
+            }
+            assert!(!script.contains("secret"), "{shell:?}: {script}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Options that several commands have.
+
+use clap::{Args, ValueEnum};
+use quell_units::Span;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// What carries the traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// The lab's guest kernel, in virtual time; needs no rights
+    Guest,
+    /// Namespaces on the running kernel, in real time; needs root or user namespaces
+    Host,
+}
+
+/// Options of guests.
+#[derive(Debug, Clone, Args)]
+pub struct Guest {
+    /// A ready guest kernel instead of the built one
+    #[arg(long, value_name = "FILE")]
+    pub kernel_file: Option<PathBuf>,
+    /// Memory of each guest in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(64..=65536))]
+    pub memory: u32,
+    /// Most wall time of one cell or command
+    #[arg(long, value_name = "TIME")]
+    pub wall_limit: Option<Span>,
+}
+
+/// Where runs are kept.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Folder of the runs
+    #[arg(long = "out", value_name = "FOLDER", default_value = "runs")]
+    pub base: PathBuf,
+}
+
+/// Which run.
+#[derive(Debug, Args)]
+pub struct RunName {
+    /// The run: its name or folder; the latest where absent
+    pub run: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// Machine-readable output.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Json {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which version of IP; both where neither is asked for.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct Family {
+    /// IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+}
+
+impl Family {
+    /// The version of one's own address, where neither was asked for.
+    pub fn or_that_of(self, own: Option<IpAddr>) -> Self {
+        match own {
+            Some(own) if !self.ipv4 && !self.ipv6 => {
+                Family { ipv4: own.is_ipv4(), ipv6: own.is_ipv6() }
+            }
+            _ => self,
+        }
+    }
+
+    /// Whether an address is of it.
+    pub fn takes(self, address: IpAddr) -> bool {
+        !(self.ipv4 && address.is_ipv6() || self.ipv6 && address.is_ipv4())
+    }
+
+    /// For a person.
+    pub fn name(self) -> &'static str {
+        match (self.ipv4, self.ipv6) {
+            (true, _) => "IPv4",
+            (_, true) => "IPv6",
+            _ => "IP",
+        }
+    }
+}
