@@ -93,3 +93,9 @@ pub enum Event {
         virtual_ns: u64,
     },
 }
+
+impl From<Fact> for Event {
+    fn from(fact: Fact) -> Self {
+        Event::Fact(fact)
+    }
+}

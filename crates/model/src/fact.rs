@@ -29,12 +29,6 @@ impl Fact {
     }
 }
 
-impl From<Fact> for crate::Event {
-    fn from(fact: Fact) -> Self {
-        crate::Event::Fact(fact)
-    }
-}
-
 /// When a fact was so, seen from the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

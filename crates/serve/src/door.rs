@@ -10,6 +10,7 @@
 //!
 //! Where there is a secret, each connection proves it, streams too: a cookie travels in the clear, and whoever saw one gets nothing for it.
 
+use crate::guest::Guest;
 use crate::hub::{Hub, Knock, Opened, Waiting};
 use crate::ledger::Full;
 use crate::rate::Share;
@@ -27,24 +28,11 @@ use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_units::Span;
 use quell_wire::auth::MAGIC;
 use quell_wire::iperf3::{COOKIE, Cookie, State};
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// With what a hello of `quell rr` begins.
 const CALLS: &[u8; 8] = b"QUELLRR1";
-
-/// A connection that came.
-pub struct Guest {
-    /// The connection.
-    pub stream: Stream,
-    /// Who.
-    pub peer: SocketAddr,
-    /// How many came before it.
-    pub number: u64,
-    /// When it came, in nanoseconds of the monotonic clock.
-    pub came_ns: u64,
-}
 
 enum Wish {
     Stream(Arc<Waiting>),

@@ -16,6 +16,7 @@
 
 mod door;
 pub mod event;
+mod guest;
 mod hub;
 pub mod ledger;
 pub mod log;

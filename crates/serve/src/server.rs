@@ -1,7 +1,8 @@
 //! The server itself: one TCP listener, one UDP socket, a thread for each connection.
 
-use crate::door::{self, Guest};
+use crate::door;
 use crate::event::Event;
+use crate::guest::Guest;
 use crate::hub::{Hub, Tell};
 use crate::ledger::Limits;
 use crate::privileges::{self, Account, PrivilegeError};

@@ -13,34 +13,36 @@
 //!                └─────────────┴── client gone, too late, limit, stop ──► told, logged, everything given back
 //! ```
 
+mod broke;
 mod elsewhere;
 mod lane;
+mod measured;
 mod motion;
 mod plan;
 mod report;
 mod talk;
 
-use crate::door::Guest;
 use crate::event::{Event, Test, reason};
+use crate::guest::Guest;
 use crate::hub::{Hub, Opened, Pass};
 use crate::ledger::Full;
 use crate::rate::{self, BURST_NS, PIECE, Share};
+use broke::Break;
 use elsewhere::Proven;
-use lane::{Cpu, ServedLane, Terms};
+use lane::{ServedLane, Terms};
+use measured::Measured;
 use motion::Motion;
 use nix::poll::PollFd;
 use plan::{Plan, Unfit};
 use quell_load::bulk::Gate;
 use quell_load::lane::Mark;
-use quell_load::look::{self, CpuTimes};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_sys::{SysError, socket::Udp};
-use quell_wire::iperf3::{Cookie, Hello, HostCounters, Moment, State};
-use std::net::IpAddr;
+use quell_wire::iperf3::{Cookie, Hello, State};
 use std::os::fd::AsFd;
-use talk::{Break, LONGEST_DRAIN_NS, Talk};
+use talk::{LONGEST_DRAIN_NS, Talk};
 
 /// How much longer than agreed a test may run, for the way and for slow starts, before the client is taken for gone, in nanoseconds. While
 /// its data still comes, its last word may wait behind that: [`LONGEST_DRAIN_NS`].
@@ -303,57 +305,6 @@ fn greet_again(socket: &Udp, greeted: &mut u32) {
     {
         *greeted += 1;
         let _ = socket.send(&crate::udp::reply(hello));
-    }
-}
-
-/// What was seen while data flowed.
-#[derive(Debug)]
-struct Measured {
-    /// When data began to flow, and when what counts began.
-    start_ns: u64,
-    count_ns: u64,
-    /// When the client said that it was done.
-    end_ns: u64,
-    /// Where each stream stood when what counts began.
-    base: Vec<Mark>,
-    /// And in the end.
-    last: Vec<Mark>,
-    /// Each stream over time.
-    moments: Vec<Vec<Moment>>,
-    /// Each second: when, and where each stream stood.
-    seconds: Vec<(u64, Vec<Mark>)>,
-    cpu: Cpu,
-    /// The device of the control connection, and the host before the test, for a Quell client.
-    device: Option<String>,
-    host: Option<(HostCounters, CpuTimes)>,
-}
-
-impl Measured {
-    fn new(plan: &Plan, local: Option<IpAddr>, lanes: &[ServedLane]) -> Self {
-        let device = local.filter(|_| plan.quell).and_then(look::device_with);
-        let host = || (look::counters(device.as_deref()), CpuTimes::now());
-        let now = monotonic_ns();
-        Self {
-            start_ns: now,
-            count_ns: now,
-            end_ns: now,
-            base: vec![Mark::default(); lanes.len()],
-            last: vec![Mark::default(); lanes.len()],
-            moments: vec![Vec::new(); lanes.len()],
-            seconds: Vec::new(),
-            cpu: Cpu::default(),
-            host: plan.quell.then(host),
-            device,
-        }
-    }
-
-    /// What counts, of each stream.
-    fn counted(&self) -> impl Iterator<Item = Mark> {
-        self.last.iter().zip(&self.base).map(|(last, base)| last.since(base))
-    }
-
-    fn seconds_counted(&self) -> f64 {
-        self.end_ns.saturating_sub(self.count_ns) as f64 / 1e9
     }
 }
 

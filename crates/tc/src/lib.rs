@@ -32,7 +32,7 @@ mod validate;
 mod value;
 
 pub use action::{Action, Exceed, Police, Skbedit};
-pub use class::{Class, ClassKind, Curve, HfscClass, HtbClass, RoundRobinClass};
+pub use class::{ClassKind, Curve, HfscClass, HtbClass, RoundRobinClass};
 pub use diff::{Difference, diff};
 pub use filter::{
     Bpf, BpfProgram, Filter, FilterKind, Flow, FlowKey, FlowMode, Flower, Fw, Matchall, U32,
@@ -43,6 +43,6 @@ pub use plan::{Plan, Step};
 pub use qdisc::Qdisc;
 pub use render::commands;
 pub use table::{At, Encoded, Field, OptionError, Payload, Reported, Unit, Word};
-pub use tree::{Clsact, Ingress, Queue, Tree};
+pub use tree::{Class, Clsact, Ingress, Queue, Tree};
 pub use u32_match::{Key, Match, MatchError, merge_keys};
 pub use validate::TreeError;

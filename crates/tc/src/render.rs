@@ -1,8 +1,9 @@
 //! A plan as `tc` commands, for a person to read. Quell never runs them; goldens prove that they mean the same.
 
 mod filters;
+mod words;
 
-use quell_units::Bytes;
+use words::{Words, quoted};
 
 use crate::{Handle, Plan, Step};
 
@@ -44,45 +45,4 @@ fn command(step: &Step, device: &str) -> String {
             words.0
         }
     }
-}
-
-/// A command's words so far.
-struct Words(String);
-
-impl Words {
-    fn put(&mut self, word: impl ToString) {
-        self.0.push(' ');
-        self.0.push_str(&word.to_string());
-    }
-
-    /// `name value`, if the option was given.
-    fn opt<T: ToString>(&mut self, name: &str, value: Option<T>) {
-        if let Some(value) = value {
-            self.put(name);
-            self.put(value.to_string());
-        }
-    }
-
-    fn bytes(&mut self, name: &str, value: Option<Bytes>) {
-        // Without a unit: tc's "kb" is 1024 bytes, people's is not.
-        self.opt(name, value.map(Bytes::get));
-    }
-
-    /// A word for on and one for off.
-    fn flag(&mut self, on: &str, off: &str, value: Option<bool>) {
-        match value {
-            Some(true) => self.put(on),
-            Some(false) if !off.is_empty() => self.put(off),
-            _ => {}
-        }
-    }
-}
-
-/// A word that a shell takes as it is.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -8,8 +8,9 @@
 //!                     ── hello ────────────────────►
 //! ```
 
-use super::talk::{Break, Talk};
-use crate::door::Guest;
+use super::broke::Break;
+use super::talk::Talk;
+use crate::guest::Guest;
 use crate::hub::{Hub, Opened, Waiting};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::stream::Stream;

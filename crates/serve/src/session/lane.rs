@@ -1,7 +1,7 @@
 //! One stream of a test at this end: its socket's options, its lane, and what a client is told of it.
 
+use super::broke::Break;
 use super::plan::{Plan, Unfit};
-use super::talk::Break;
 use nix::sys::resource::{UsageWho, getrusage};
 use quell_load::bulk::{Copying, Gate, Limit, UdpHeader, UdpReceiving};
 use quell_load::lane::{How, Lane, Mark};

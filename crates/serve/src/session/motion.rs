@@ -8,8 +8,8 @@
 //!
 //! The patience is that of a step of the agreement, and longer on a long path: four of its round trips.
 
+use super::broke::Break;
 use super::lane::ServedLane;
-use super::talk::Break;
 use crate::hub::Pass;
 use quell_load::look::tcp_info;
 use quell_sys::clock::monotonic_ns;

@@ -1,7 +1,7 @@
 //! What a test showed at this end: the results for the client, the line for the log, and the text that an iperf3 server would print.
 
-use super::Measured;
 use super::lane::ServedLane;
+use super::measured::Measured;
 use super::plan::Plan;
 use crate::event::Outcome;
 use quell_load::lane::Mark;

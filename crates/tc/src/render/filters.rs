@@ -1,6 +1,6 @@
 //! Filters and actions in `tc`'s words.
 
-use super::{Words, quoted};
+use super::words::{Words, quoted};
 use crate::filter::bytecode_text;
 use crate::{Action, Bpf, BpfProgram, Exceed, Filter, FilterKind, Flow, FlowMode, Flower, Skbedit};
 

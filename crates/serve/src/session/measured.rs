@@ -1,0 +1,60 @@
+//! What was seen while data flowed.
+
+use super::lane::{Cpu, ServedLane};
+use super::plan::Plan;
+use quell_load::lane::Mark;
+use quell_load::look::{self, CpuTimes};
+use quell_sys::clock::monotonic_ns;
+use quell_wire::iperf3::{HostCounters, Moment};
+use std::net::IpAddr;
+
+/// What was seen while data flowed.
+#[derive(Debug)]
+pub struct Measured {
+    /// When data began to flow, and when what counts began.
+    pub start_ns: u64,
+    pub count_ns: u64,
+    /// When the client said that it was done.
+    pub end_ns: u64,
+    /// Where each stream stood when what counts began.
+    pub base: Vec<Mark>,
+    /// And in the end.
+    pub last: Vec<Mark>,
+    /// Each stream over time.
+    pub moments: Vec<Vec<Moment>>,
+    /// Each second: when, and where each stream stood.
+    pub seconds: Vec<(u64, Vec<Mark>)>,
+    pub cpu: Cpu,
+    /// The device of the control connection, and the host before the test, for a Quell client.
+    pub device: Option<String>,
+    pub host: Option<(HostCounters, CpuTimes)>,
+}
+
+impl Measured {
+    pub fn new(plan: &Plan, local: Option<IpAddr>, lanes: &[ServedLane]) -> Self {
+        let device = local.filter(|_| plan.quell).and_then(look::device_with);
+        let host = || (look::counters(device.as_deref()), CpuTimes::now());
+        let now = monotonic_ns();
+        Self {
+            start_ns: now,
+            count_ns: now,
+            end_ns: now,
+            base: vec![Mark::default(); lanes.len()],
+            last: vec![Mark::default(); lanes.len()],
+            moments: vec![Vec::new(); lanes.len()],
+            seconds: Vec::new(),
+            cpu: Cpu::default(),
+            host: plan.quell.then(host),
+            device,
+        }
+    }
+
+    /// What counts, of each stream.
+    pub fn counted(&self) -> impl Iterator<Item = Mark> {
+        self.last.iter().zip(&self.base).map(|(last, base)| last.since(base))
+    }
+
+    pub fn seconds_counted(&self) -> f64 {
+        self.end_ns.saturating_sub(self.count_ns) as f64 / 1e9
+    }
+}
