@@ -1,93 +1,95 @@
 //! The flows of a TCP task while they run, and their reports.
 //!
 //! ```text
-//!   worker threads: blocked in send or recv ──TCP_INFO──► Reporter: looks at each flow at its ticks ──► Event::Flow, once a second
+//!   worker threads: blocked in send or recv ──counters──► Reporter: looks at each flow at its ticks ──► Event::Flow, once a second
 //! ```
 //!
 //! Looking costs the worker nothing; ticks are at round times of the measurement, the same for all flows.
 
 use crate::Emit;
-use crate::bulk::Ended;
-use crate::lane::Lane;
+use nix::errno::Errno;
 use quell_model::{Event, FlowSample, Side, TcpState};
 use quell_netlink::sock_diag::TcpInfo;
-use quell_netlink::sock_diag::TcpState::{Established, FinWait1, FinWait2};
-use quell_sys::SysError;
-use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
-use std::sync::{Arc, OnceLock};
+use quell_sys::socket::stream::Stream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often samples are handed on.
 const FLUSH_NS: u64 = 1_000_000_000;
+
+/// How a worker's part ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// All bytes that were asked for went over, or the other end finished.
+    Complete,
+    /// The connection broke, or was broken off.
+    Broken(Errno),
+}
 
 /// A connection that carries data.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub name: String,
-    pub lane: Lane,
+    pub side: Side,
+    pub stream: Arc<Stream>,
     pub report_ns: u64,
     pub started_ns: u64,
-    /// What the kernel had counted, as acknowledged or as received, before the first byte of data.
+    /// What the kernel had counted as acknowledged before the first byte of data.
     pub before: u64,
     /// Bytes to send, where there is an end to it.
     pub limit: Option<u64>,
-    /// When the worker's part ended.
-    ended_ns: OnceLock<u64>,
+    /// Bytes received.
+    pub received: AtomicU64,
+    /// When and how the worker's part ended.
+    ended: Mutex<Option<(u64, Ending)>>,
 }
 
 impl Flow {
-    pub fn new(
-        name: String,
-        lane: Lane,
-        report_ns: u64,
-        limit: Option<u64>,
-        before: u64,
-    ) -> Arc<Self> {
-        let (started_ns, ended_ns) = (monotonic_ns(), OnceLock::new());
-        Arc::new(Self { name, lane, report_ns, started_ns, before, limit, ended_ns })
+    pub fn new(name: String, side: Side, stream: Arc<Stream>, report_ns: u64, now: u64) -> Self {
+        Self {
+            name,
+            side,
+            stream,
+            report_ns,
+            started_ns: now,
+            before: 0,
+            limit: None,
+            received: AtomicU64::new(0),
+            ended: Mutex::new(None),
+        }
     }
 
-    /// Moves the data, to its end.
-    pub fn work(&self) {
-        self.lane.work_whole(self.limit);
-        self.ended_ns.get_or_init(monotonic_ns);
+    pub fn end(&self, now_ns: u64, ending: Ending) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some((now_ns, ending));
     }
 
-    /// Its first words could not be said.
-    pub fn fail(&self, error: SysError) {
-        self.lane.end(Err(error));
-        self.ended_ns.get_or_init(monotonic_ns);
-    }
-
-    fn ended(&self) -> Option<(u64, Result<Ended, SysError>)> {
-        Some((*self.ended_ns.get()?, self.lane.ended()?))
-    }
-
-    pub fn side(&self) -> Side {
-        if self.lane.sends { Side::Sender } else { Side::Receiver }
+    fn ended(&self) -> Option<(u64, Ending)> {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sample(&self, t_ns: i64) -> FlowSample {
-        let mut sample = FlowSample { t_ns, side: self.side(), bytes: 0, packets: 0, tcp: None };
-        match self.lane.info() {
-            // The handshake's and the end's sequence numbers count as bytes too (tcp_snd_una_update, tcp_fin).
-            Some(info) if self.lane.sends => {
-                let acked = info.bytes_acked.unwrap_or(0).saturating_sub(self.before);
-                sample.bytes = acked.min(self.limit.unwrap_or(u64::MAX));
-                sample.tcp = Some(state(&info));
+        let mut sample = FlowSample { t_ns, side: self.side, bytes: 0, packets: 0, tcp: None };
+        match self.side {
+            Side::Receiver => sample.bytes = self.received.load(Ordering::Relaxed),
+            Side::Sender => {
+                if let Some(info) = info(&self.stream) {
+                    // The handshake's and the end's sequence numbers count as bytes too (tcp_snd_una_update).
+                    let acked = info.bytes_acked.unwrap_or(0).saturating_sub(self.before);
+                    sample.bytes = acked.min(self.limit.unwrap_or(u64::MAX));
+                    sample.tcp = Some(state(&info));
+                }
             }
-            // What comes within the one call of the worker is not in the tally yet; in the end all is.
-            Some(info) if self.ended_ns.get().is_none() => {
-                let open = matches!(info.state, Some(Established | FinWait1 | FinWait2));
-                let before = self.before + u64::from(!open);
-                let came = info.bytes_received.map(|bytes| bytes.saturating_sub(before));
-                sample.bytes = came.unwrap_or(self.lane.moved().0);
-            }
-            _ if self.lane.sends => {}
-            _ => sample.bytes = self.lane.moved().0,
         }
         sample
     }
+}
+
+/// The kernel's view of a connection.
+pub(crate) fn info(stream: &Stream) -> Option<TcpInfo> {
+    let mut bytes = [0; 512];
+    let length = stream.info(&mut bytes).ok()?;
+    TcpInfo::from_bytes(&bytes[..length]).ok()
 }
 
 /// What tables keep of it.
@@ -127,7 +129,7 @@ impl<'a> Reporter<'a> {
     /// A flow begins, with nothing.
     pub fn adopt(&mut self, flow: Arc<Flow>) {
         let t_ns = self.window.t(flow.started_ns);
-        let first = FlowSample { t_ns, side: flow.side(), bytes: 0, packets: 0, tcp: None };
+        let first = FlowSample { t_ns, side: flow.side, bytes: 0, packets: 0, tcp: None };
         self.live.push(Live {
             tick_ns: self.window.next_tick(flow.started_ns, flow.report_ns),
             flush_ns: flow.started_ns.saturating_add(FLUSH_NS),
@@ -157,7 +159,7 @@ impl<'a> Reporter<'a> {
     }
 
     /// Reports the flows that ended for the last time, and gives them back.
-    pub fn ended(&mut self) -> Vec<(Arc<Flow>, Result<Ended, SysError>)> {
+    pub fn ended(&mut self) -> Vec<(Arc<Flow>, Ending)> {
         let mut gone = Vec::new();
         let (window, emit) = (self.window, self.emit);
         self.live.retain_mut(|live| {
@@ -171,12 +173,12 @@ impl<'a> Reporter<'a> {
     }
 
     /// Ends all flows: reports them for the last time, as of now, and breaks their connections off.
-    pub fn finish(&mut self, now_ns: u64) -> Vec<(Arc<Flow>, Result<Ended, SysError>)> {
+    pub fn finish(&mut self, now_ns: u64) -> Vec<(Arc<Flow>, Ending)> {
         let ended = self.ended();
         for mut live in self.live.drain(..) {
             live.look(&self.window, now_ns);
             live.flush(self.emit);
-            live.flow.lane.abort();
+            live.flow.stream.abort();
         }
         ended
     }

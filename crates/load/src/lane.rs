@@ -10,8 +10,7 @@
 
 use crate::bulk::{
     Copying, Ended, Gate, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
-    UdpSending, UdpTally, tcp_receive_through, tcp_receive_whole, tcp_send_through, tcp_send_whole,
-    udp_receive, udp_send_through,
+    UdpSending, UdpTally, tcp_receive_through, tcp_send_through, udp_receive, udp_send_through,
 };
 use crate::look;
 use quell_netlink::sock_diag::TcpInfo;
@@ -161,23 +160,7 @@ impl Lane {
 
     /// Moves data until its limit, or until the bell rings. Blocks.
     pub fn work(&self, how: &How<'_>) {
-        self.end(self.moving(how));
-    }
-
-    /// Moves all of a TCP connection's data, so many bytes or until somebody breaks it off, by the fewest system calls: see [`tcp_send_whole`]
-    /// and [`tcp_receive_whole`]. Blocks.
-    pub fn work_whole(&self, bytes: Option<u64>) {
-        self.end(match (&self.socket, &self.moved) {
-            (Socket::Tcp(stream), Moved::Bytes(tally)) if self.sends => {
-                tcp_send_whole(stream, bytes, tally)
-            }
-            (Socket::Tcp(stream), Moved::Bytes(tally)) => tcp_receive_whole(stream, tally),
-            _ => Ok(Ended::Done),
-        });
-    }
-
-    /// Notes how it ended: also of one whose data could not even begin to move.
-    pub fn end(&self, ended: Result<Ended, SysError>) {
+        let ended = self.moving(how);
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
     }
 

@@ -3,14 +3,12 @@
 //! ```text
 //!   tcp       bulk connections    client ──connects, says hello──► server; data either way
 //!   udp       datagrams one way   send ──► sink
-//!   lane      one stream at one end: its socket, what moves its data, what was counted; flow's, serve's and the tcp load's
+//!   lane      one stream at one end: its socket, what moves its data, what was counted; of flow and serve
 //!   bulk      data movers: as many bytes or datagrams as go, over sockets that stand already
 //!   command   any program
 //!   look      what this end's kernel says of a flow and its host
 //!   sample    what the kernel says of queues and connections
 //! ```
-//!
-//! `udp` and `sink` are no lanes: each packet leaves at a seeded time of its own, a socket takes many flows, and a datagram can be a row.
 //!
 //! Everything blocks in the kernel until something is to be done: nothing polls, nothing spins.
 //!
@@ -25,6 +23,7 @@ pub mod sample;
 pub mod sink;
 mod sink_flow;
 pub mod tcp;
+mod tcp_worker;
 pub mod udp;
 
 use quell_model::Event;

@@ -15,10 +15,8 @@
 //! A client whose connection gets no answer at all in its whole time is not a failure but a result: 0 bytes. It says so in a line of
 //! output.
 
-use crate::bulk::Ended;
-use crate::flow::{Flow, Reporter};
-use crate::lane::Lane;
-use crate::look::tcp_info;
+use crate::flow::{Ending, Flow, Reporter, info};
+use crate::tcp_worker::{receive, send};
 use crate::{Emit, LoadError};
 use nix::errno::Errno;
 use quell_model::task::{Direction, TcpClient};
@@ -223,19 +221,20 @@ fn client_worker(
         flow: name.into(),
         why: "its name or its congestion control's is too long".into(),
     })?;
-    let before = match sends {
-        true => acknowledged(&stream) + hello.len() as u64,
-        // The server's first word is data.
-        false => 0,
-    };
-    let lane = Lane::tcp(Arc::clone(&stream), sends);
-    let limit = spec.bytes.map(Bytes::get);
-    let flow = Flow::new(name.into(), lane, spec.report.nanos(), limit, before);
+    let side = if sends { Side::Sender } else { Side::Receiver };
+    let counted = info(&stream).and_then(|i| i.bytes_acked).unwrap_or(0);
+    let mut flow =
+        Flow::new(name.into(), side, Arc::clone(&stream), spec.report.nanos(), monotonic_ns());
+    flow.before = counted + hello.len() as u64;
+    flow.limit = spec.bytes.map(Bytes::get);
+    let flow = Arc::new(flow);
     desk.begin(Arc::clone(&flow));
-    match stream.write(&hello) {
-        Ok(_) => flow.work(),
-        Err(errno) => flow.fail(SysError::new("say the first words of a connection", errno)),
-    }
+    let ending = match stream.write(&hello) {
+        Ok(_) if sends => send(&flow),
+        Ok(_) => receive(&flow),
+        Err(errno) => Ending::Broken(errno),
+    };
+    flow.end(monotonic_ns(), ending);
     Ok(Found::Flow)
 }
 
@@ -254,16 +253,7 @@ struct Papers {
     /// Names of connections that got no answer.
     silent: Vec<String>,
     errors: Vec<LoadError>,
-    endings: Vec<Ending>,
-}
-
-/// How a connection that carried data came to its end.
-struct Ending {
-    name: String,
-    side: Side,
-    limited: bool,
-    at_ns: u64,
-    how: Result<Ended, SysError>,
+    endings: Vec<(String, Side, u64, Ending, bool)>,
 }
 
 impl Desk {
@@ -277,9 +267,7 @@ impl Desk {
 
     fn begin(&self, flow: Arc<Flow>) {
         let mut papers = self.papers();
-        if let Some(stream) = flow.lane.stream() {
-            self.keep(&mut papers, stream);
-        }
+        self.keep(&mut papers, &flow.stream);
         papers.fresh.push(flow);
         self.bell.ring();
     }
@@ -317,9 +305,10 @@ impl Desk {
         self.papers().done
     }
 
-    fn note_ending(&self, flow: &Flow, how: Result<Ended, SysError>) {
-        let (name, side, limited) = (flow.name.clone(), flow.side(), flow.limit.is_some());
-        self.papers().endings.push(Ending { name, side, limited, at_ns: monotonic_ns(), how });
+    fn note_ending(&self, flow: &Flow, ending: Ending) {
+        let limited = flow.limit.is_some();
+        let ended = (flow.name.clone(), flow.side, monotonic_ns(), ending, limited);
+        self.papers().endings.push(ended);
     }
 
     fn abort_all(&self) {
@@ -352,21 +341,18 @@ impl Desk {
         if let Some(error) = papers.errors.pop() {
             return Err(error);
         }
-        for Ending { name, side, limited, at_ns, how } in &papers.endings {
-            let why = match how {
-                Ok(_) if *limited => continue,
-                Ok(_) => {
+        for (name, side, at, ending, limited) in &papers.endings {
+            let why = match ending {
+                Ending::Complete if *limited => continue,
+                Ending::Complete => {
                     "the other end finished it before its time; what it says tells why".to_owned()
                 }
-                Err(error) if error.errno == Errno::ETIMEDOUT => {
-                    "the other end was silent for too long".into()
-                }
-                Err(error) => {
-                    let errno = error.errno;
+                Ending::Broken(Errno::ETIMEDOUT) => "the other end was silent for too long".into(),
+                Ending::Broken(errno) => {
                     format!("the connection to {} broke: {errno:?}, {}", spec.to, errno.desc())
                 }
             };
-            let after = at_ns.saturating_sub(begun) as f64 / 1e9;
+            let after = at.saturating_sub(begun) as f64 / 1e9;
             let what = if *side == Side::Sender { "sending" } else { "receiving" };
             let why = format!("{why} (after {after:.3} s of {what})");
             return Err(LoadError::Broken { flow: name.clone(), why });
@@ -377,11 +363,6 @@ impl Desk {
 
 fn zero(window: &Window, at_ns: u64, side: Side) -> FlowSample {
     FlowSample { t_ns: window.t(at_ns), side, bytes: 0, packets: 0, tcp: None }
-}
-
-/// What the kernel has counted as acknowledged until now.
-fn acknowledged(stream: &Stream) -> u64 {
-    tcp_info(stream).and_then(|info| info.bytes_acked).unwrap_or(0)
 }
 
 fn buffer(window: Bytes) -> u32 {
@@ -525,14 +506,18 @@ impl Server {
         stream
             .apply(from.is_ipv6(), &options)
             .map_err(|e| NoFlow { why: e.to_string(), refused: Some(hello.name.clone()) })?;
-        let (report_ns, before) = match hello.down {
-            true => (hello.report_ns.max(1_000_000), acknowledged(stream)),
-            false => (self.report.nanos(), hello::SIZE as u64),
+        let (side, report_ns) = match hello.down {
+            true => (Side::Sender, hello.report_ns.max(1_000_000)),
+            false => (Side::Receiver, self.report.nanos()),
         };
-        let lane = Lane::tcp(Arc::clone(stream), hello.down);
-        let flow = Flow::new(hello.name, lane, report_ns, hello.bytes, before);
+        let mut flow =
+            Flow::new(hello.name.clone(), side, Arc::clone(stream), report_ns, monotonic_ns());
+        flow.before = info(stream).and_then(|i| i.bytes_acked).unwrap_or(0);
+        flow.limit = hello.bytes;
+        let flow = Arc::new(flow);
         desk.begin(Arc::clone(&flow));
-        flow.work();
+        let ending = if hello.down { send(&flow) } else { receive(&flow) };
+        flow.end(monotonic_ns(), ending);
         Ok(())
     }
 }

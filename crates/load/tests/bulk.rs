@@ -2,7 +2,7 @@
 
 use quell_load::bulk::{
     Copying, Ended, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving, UdpSending,
-    UdpTally, tcp_receive, tcp_receive_whole, tcp_send, tcp_send_whole, udp_receive, udp_send,
+    UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
 };
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk::prepare_receiving;
@@ -131,39 +131,6 @@ fn the_writes_keep_a_connection_to_its_rate_from_the_first_one_on() {
         // 187.5 kB until then; the loopback interface's segments are cut to what is due in 10 ms. A busy machine ends later, and less.
         assert!((1..=187_500 + 6250).contains(&sent.bytes()), "{copying:?}: {}", sent.bytes());
     }
-}
-
-#[test]
-fn a_whole_transfer_takes_one_call_of_its_receiver() {
-    let (client, server) = connection();
-    let (sent, got) = (Tally::new(), Tally::new());
-    let bytes = 30_000_001;
-    std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| tcp_receive_whole(&server, &got));
-        // It is over when the other end has it all and says so.
-        assert_eq!(tcp_send_whole(&client, Some(bytes), &sent), Ok(Ended::Closed));
-        assert_eq!(receiver.join().unwrap(), Ok(Ended::Closed));
-    });
-    assert_eq!((sent.bytes(), got.bytes()), (bytes, bytes));
-    assert_eq!(got.calls(), 1, "it came in hundreds of segments, all taken within one call");
-}
-
-#[test]
-fn a_whole_transfer_that_is_broken_off_ends_at_both_ends_and_what_came_is_counted() {
-    let (client, server) = connection();
-    let (sent, got) = (Tally::new(), Tally::new());
-    std::thread::scope(|scope| {
-        let sender = scope.spawn(|| tcp_send_whole(&client, None, &sent));
-        let receiver = scope.spawn(|| tcp_receive_whole(&server, &got));
-        let began = seen(|| sent.bytes() > 0);
-        server.abort();
-        // At its end, or by what came too late for it.
-        let _ = receiver.join().unwrap();
-        client.abort();
-        assert!(began);
-        assert!(sender.join().unwrap().is_err());
-    });
-    assert!(got.bytes() > 0);
 }
 
 fn count_all(header: UdpHeader, trains: bool, size: usize, rate: Option<u64>) {

@@ -134,8 +134,6 @@ fn bulk_in_either_direction_ends_at_its_time_and_both_ends_report() {
         // At the same tick, what is acknowledged has arrived; the receiver may not have read all of it.
         let read = received.last().unwrap().bytes;
         assert!(read > 100_000, "{read}");
-        // It is told while it comes, not only in the end.
-        assert!(received[received.len() - 2].bytes > 0, "{received:?}");
     }
 }
 

@@ -244,6 +244,7 @@ fn plan(args: &FlowArgs, to: &Found) -> Result<Plan, Failure> {
 fn found(host: &str, port: u16, args: &FlowArgs) -> Result<Found, Failure> {
     let usual = Usual {
         family: args.family.or_that_of(args.bind),
+        own: args.bind.map(|own| ("-B", own)),
         port: Some(port),
         device: args.bind_dev.as_deref(),
     };

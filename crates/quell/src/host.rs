@@ -42,6 +42,8 @@ pub fn hint(to: &SocketAddr, others: &[IpAddr]) -> String {
 pub struct Usual<'a> {
     /// Which version of IP.
     pub family: Family,
+    /// The option that says so without being `-4` or `-6`, and the address behind it.
+    pub own: Option<(&'static str, IpAddr)>,
     /// The port; none where the protocol has none, and then a host may name none either.
     pub port: Option<u16>,
     /// The device of link-local addresses that name none.
@@ -68,11 +70,11 @@ pub fn resolve(host: &str, usual: Usual<'_>) -> Result<Found, String> {
         all.into_iter().partition(|address| usual.family.takes(address.ip()));
     if fit.is_empty() {
         let only: Vec<String> = rest.iter().map(|address| address.ip().to_string()).collect();
-        return Err(format!(
-            "`{host}` has no {} address, only {}",
-            usual.family.name(),
-            only.join(", ")
-        ));
+        let only = only.join(", ");
+        let asked = usual
+            .own
+            .map_or_else(String::new, |(option, own)| format!(", which `{option} {own}` asks for"));
+        return Err(format!("`{host}` has no {} address{asked}, only {only}", usual.family.name()));
     }
     let to = fit.remove(0);
     Ok(Found { to, others: fit.iter().map(SocketAddr::ip).collect() })
@@ -156,8 +158,12 @@ fn plain(error: &std::io::Error) -> String {
 mod tests {
     use super::*;
 
-    const ANY: Usual<'_> =
-        Usual { family: Family { ipv4: false, ipv6: false }, port: Some(5201), device: None };
+    const ANY: Usual<'_> = Usual {
+        family: Family { ipv4: false, ipv6: false },
+        own: None,
+        port: Some(5201),
+        device: None,
+    };
     const FOUR: Usual<'_> = Usual { family: Family { ipv4: true, ipv6: false }, ..ANY };
     const SIX: Usual<'_> = Usual { family: Family { ipv4: false, ipv6: true }, ..ANY };
 
@@ -232,8 +238,9 @@ mod tests {
         assert_eq!(resolve("127.0.0.1", FOUR).unwrap().to.ip().to_string(), "127.0.0.1");
         assert_eq!(why("127.0.0.1", SIX), "`127.0.0.1` has no IPv6 address, only 127.0.0.1");
         assert_eq!(why("[::1]:7", FOUR), "`[::1]:7` has no IPv4 address, only ::1");
-        // Every machine knows this name, by /etc/hosts or by itself (RFC 6761, section 6.3).
-        assert!(resolve("localhost", FOUR).expect("it is always known").to.is_ipv4());
+        let from_six = Usual { own: Some(("-I", "::1".parse().unwrap())), ..SIX };
+        let said = "`127.0.0.1` has no IPv6 address, which `-I ::1` asks for, only 127.0.0.1";
+        assert_eq!(why("127.0.0.1", from_six), said);
     }
 
     #[test]

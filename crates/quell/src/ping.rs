@@ -230,7 +230,8 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
     }
     let way = way(args.from.as_deref());
     let family = args.family.or_that_of(way.source);
-    let host = host::Usual { family, port, device: way.device.as_deref() };
+    let own = way.source.map(|own| ("-I", own));
+    let host = host::Usual { family, own, port, device: way.device.as_deref() };
     let usual = Usual { host, tos: args.tos, size: args.size };
     let mut wanted = args.streams.clone();
     wanted.extend(args.hosts.iter().map(|h| Wanted::host(h)));

@@ -138,7 +138,7 @@ pub fn asks_to_serve(mut arguments: impl Iterator<Item = String>) -> Result<(), 
 }
 
 fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
-    let usual = Usual { family: args.family, port: Some(PORT), device: None };
+    let usual = Usual { family: args.family, own: None, port: Some(PORT), device: None };
     let found = host::resolve(host, usual).map_err(Failure::usage)?;
     let to = found.to;
     let shape = Shape {

@@ -127,7 +127,7 @@ fn what_can_not_be_is_told_before_anything_is_sent() {
         (&["ping", "-r", "x", "127.0.0.1"], &["--read"]),
         (&["ping", "-m", "tcp", "-I", "no-such-dev", "127.0.0.1"], &["no-such-dev", "ip link"]),
         (&["ping", "-m", "udp", "-I", "192.0.2.77", "127.0.0.1"], &["-I", "192.0.2.77"]),
-        (&["ping", "-m", "udp", "-I", "::1", "127.0.0.1"], &["-I", "IPv4"]),
+        (&["ping", "-m", "udp", "-I", "::1", "127.0.0.1"], &["-I ::1", "no IPv6"]),
     ] {
         says(&said(program(arguments), arguments).refused(2), words);
     }

@@ -213,7 +213,7 @@ fn a_manifest_that_names_a_cell_twice_is_no_reason_to_crash() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("\"scenario\": \"bulk\"", "\"scenario\": \"unloaded\"")).unwrap();
     let error = refusal(&folder);
-    assert!(error.contains("bulk.ping.0, which is not in the manifest"), "{error}");
+    assert!(error.contains("the cell unloaded.ping.0 is there twice"), "{error}");
 }
 
 #[test]

@@ -19,7 +19,6 @@ mod tally;
 mod tcp;
 mod udp_receive;
 mod udp_send;
-mod whole;
 
 pub use gate::{Gate, Open};
 pub use tally::{Tally, UdpCounts, UdpTally};
@@ -28,7 +27,6 @@ pub use tcp::{
 };
 pub use udp_receive::{UdpReceiving, udp_receive};
 pub use udp_send::{UdpSending, udp_send, udp_send_through};
-pub use whole::{tcp_receive_whole, tcp_send_whole};
 
 use nix::poll::PollFd;
 use quell_sys::SysError;

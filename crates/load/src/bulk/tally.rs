@@ -37,12 +37,6 @@ impl Tally {
         Self::default()
     }
 
-    /// A call moved so many bytes.
-    pub(super) fn moved(&self, bytes: usize) {
-        self.bytes.add(bytes as u64);
-        self.calls.add(1);
-    }
-
     /// Bytes of payload that were handed to the kernel, or taken from it.
     pub fn bytes(&self) -> u64 {
         self.bytes.get()

@@ -329,7 +329,7 @@ fn mark_for(bytes: u64, spell_ns: u64, most: u64) -> u64 {
     if mark < LEAST_MARK { 1 } else { mark }
 }
 
-pub(super) fn broken(tried: &str, errno: Errno) -> SysError {
+fn broken(tried: &str, errno: Errno) -> SysError {
     let error = SysError::new(tried, errno);
     match errno {
         Errno::EPIPE | Errno::ECONNRESET => error.advise("the other end broke it off"),

@@ -135,7 +135,7 @@ mod tests {
     use crate::options::Family;
 
     const ANY: Family = Family { ipv4: false, ipv6: false };
-    const HOST: host::Usual<'_> = host::Usual { family: ANY, port: None, device: None };
+    const HOST: host::Usual<'_> = host::Usual { family: ANY, own: None, port: None, device: None };
     const USUAL: Usual<'_> = Usual { host: HOST, tos: Tos::from_byte(0), size: 56 };
 
     #[test]

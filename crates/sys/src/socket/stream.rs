@@ -180,20 +180,10 @@ impl Stream {
     /// Takes at most `most` bytes off the receive queue without copying them (`MSG_TRUNC`, tcp(7)), blocking until there are
     /// some; 0 at the end.
     pub fn discard(&self, most: usize) -> Result<usize, Errno> {
-        self.take_off(most, 0)
-    }
-
-    /// The same, but blocks until so many have come or the connection ends (`MSG_WAITALL`): each segment is taken off when it comes, within
-    /// the one call.
-    pub fn discard_all(&self, bytes: usize) -> Result<usize, Errno> {
-        self.take_off(bytes, libc::MSG_WAITALL)
-    }
-
-    fn take_off(&self, most: usize, flags: libc::c_int) -> Result<usize, Errno> {
-        let flags = flags | libc::MSG_TRUNC;
         // SAFETY: with MSG_TRUNC the kernel does not write to the buffer of a TCP socket (tcp_recvmsg_locked), so that it
         // need not exist.
-        let got = unsafe { libc::recv(self.fd.as_raw_fd(), std::ptr::null_mut(), most, flags) };
+        let got =
+            unsafe { libc::recv(self.fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC) };
         Errno::result(got).map(|got| got as usize)
     }
 
