@@ -209,6 +209,8 @@ impl Way {
         let their_seconds =
             theirs.iter().flatten().map(|t| t.end_time - t.start_time).fold(0.0, f64::max);
         let seconds = match up && received.is_some() && their_seconds > 0.0 {
+            // Datagrams that came for a shorter time than they were sent are no faster for it.
+            true if udp => their_seconds.max(outcome.seconds),
             true => their_seconds,
             false => outcome.seconds,
         };

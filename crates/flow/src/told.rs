@@ -121,7 +121,9 @@ impl Known<'_> {
             Amount::Bytes(_) => f64::INFINITY,
         };
         let late = if self.plan.omit.nanos() > 0 { 0.5 } else { 0.0 };
-        let least = self.seconds.min(planned) / 2.0 - late;
+        // Datagrams may come for a shorter time than they were sent.
+        let udp = self.plan.transport == Transport::Udp;
+        let least = if udp { 0.0 } else { self.seconds.min(planned) / 2.0 - late };
         // Clocks differ by less than a thousandth (RFC 5905: 500 ppm at most).
         let most = self.took_s * 1.001 + 0.01;
         // Versions before 3.2 tell no times.
