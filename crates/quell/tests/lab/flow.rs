@@ -195,6 +195,33 @@ fn datagrams_that_the_path_swallows_are_not_said_to_arrive() {
 }
 
 #[test]
+fn a_window_that_only_keeps_a_queue_is_not_what_holds_a_flow_up() {
+    // 250 kB fill the line, 60 ms of buffer beside them.
+    let line = "both = { rate = \"20Mbit\", delay = \"50ms\", buffer = \"400p\" }";
+    let bounded = |most: &str| {
+        let sysctl =
+            format!("sysctl = {{ b = {{ \"net.ipv4.tcp_rmem\" = \"4096 65536 {most}\" }} }}\n");
+        routed(line, &format!("{QUIET}{sysctl}"))
+    };
+    // The window is 399 kB: all of the line's 19.13 Mbit/s of payload, and a queue.
+    let json = flow_over(&bounded("800000"), &["-t", "10"]);
+    // What slow start leaves of it in ten seconds is some 3 % less.
+    near(number(&json, "up.bits_per_second"), 19.13e6, 0.8e6);
+    assert!(number(&json, "up.held.window_share") > 0.5, "{:#}", json["up"]["held"]);
+    assert!(number(&json, "up.held.queue_ms") > 40.0, "{:#}", json["up"]["held"]);
+    assert_eq!(json["up"]["limited_by"], "path", "{:#}", json["up"]["held"]);
+    assert_eq!(json["bdp"]["enough"], true, "{:#}", json["bdp"]);
+    // 65 kB in 100 ms are a quarter of the line: that window holds it up.
+    let json = flow_over(&bounded("131072"), &["-t", "10"]);
+    assert!(number(&json, "up.bits_per_second") < 6e6, "{:#}", json["up"]);
+    assert_eq!(json["up"]["limited_by"], "receive-window", "{:#}", json["up"]["held"]);
+    assert_eq!(json["bdp"]["enough"], false, "{:#}", json["bdp"]);
+    // Eight of them fill it.
+    let json = flow_over(&bounded("131072"), &["-t", "10", "-P", "8"]);
+    assert_eq!(json["up"]["limited_by"], "path", "{:#}", json["up"]["held"]);
+}
+
+#[test]
 fn datagrams_have_the_rate_at_which_they_came_whatever_the_path_takes() {
     // 2 s of 1 Mbit/s, the first of which come after 300 ms.
     let far = "both = { rate = \"10Mbit\", delay = \"300ms\", buffer = \"1000p\" }";
