@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   window        the kernel's clock of it (TCP_INFO): pacing and congestion control let a segment go, the window did not
-//!   send buffer   the kernel's clock of it: everything written was sent, and there was no room to write more
+//!   send buffer   the kernel's clock of it, or looks at which all was sent, the windows had room, and the buffer was full of what is unacknowledged
 //!   queue         how far TCP's round trip stayed above the least that it saw: what stands in a queue of the path all the time
 //!   no data       looks at which nothing waited to be sent, the above apart: a program or CPU that is too slow
 //!   cwnd          looks at which data waited and the congestion window was full
@@ -95,7 +95,7 @@ impl Held {
             return None;
         }
         let look = |count: u64| count as f64 / all.looks.max(1) as f64;
-        let send_buffer = (all.buffer / all.time).min(1.0);
+        let send_buffer = (all.buffer / all.time).max(look(all.filled)).min(1.0);
         Some(Self {
             window: (all.window / all.time).min(1.0),
             send_buffer,
@@ -185,6 +185,7 @@ struct Sums {
     looks: u64,
     empty: u64,
     full: u64,
+    filled: u64,
     streams: u64,
     moved: f64,
     segment: u64,
@@ -218,6 +219,9 @@ impl Sums {
             let segment = moment.segment.max(1);
             let is_full = moment.in_flight > 0 && moment.in_flight + segment > moment.cwnd;
             self.full += u64::from(moment.unsent > 0 && is_full);
+            let offers_more = moment.in_flight + segment <= moment.window;
+            let filled = moment.unsent == 0 && moment.full && offers_more && !is_full;
+            self.filled += u64::from(filled);
             self.segment = self.segment.max(segment);
             let less = |before: Option<u64>, now: u64| {
                 let known = Some(now).filter(|us| *us > 0);
@@ -342,6 +346,17 @@ mod tests {
         assert_eq!(verdict(&empty, None), Limit::ReceiveWindow);
         let silent = flow(19.1, 0.95, 0.0, Moment { min_rtt_us: 0, ..queued });
         assert_eq!(verdict(&silent, None), Limit::Unknown, "no least round trip is known");
+    }
+
+    #[test]
+    fn a_buffer_that_is_full_of_what_is_unacknowledged_holds_the_sender_up() {
+        let sent = Moment { unsent: 0, full: true, ..waits() };
+        assert_eq!(verdict(&flow(2.2, 0.0, 0.0, sent), None), Limit::SendBuffer);
+        let room = Moment { full: false, ..sent };
+        assert_eq!(verdict(&flow(2.2, 0.0, 0.0, room), None), Limit::Unknown);
+        // As full as the congestion window allows: no room would help.
+        let window = Moment { in_flight: 20 * MSS, window: 40 * MSS, ..sent };
+        assert_eq!(verdict(&flow(2.2, 0.0, 0.0, window), None), Limit::Unknown);
     }
 
     #[test]

@@ -222,6 +222,16 @@ fn a_window_that_only_keeps_a_queue_is_not_what_holds_a_flow_up() {
 }
 
 #[test]
+fn a_send_buffer_that_is_full_of_unacknowledged_data_is_named() {
+    let line = "both = { rate = \"20Mbit\", delay = \"50ms\", buffer = \"400p\" }";
+    let sysctl = "sysctl = { a = { \"net.ipv4.tcp_wmem\" = \"4096 16384 65536\" } }\n";
+    let json = flow_over(&routed(line, &format!("{QUIET}{sysctl}")), &["-t", "10"]);
+    assert!(number(&json, "up.bits_per_second") < 4e6, "{:#}", json["up"]);
+    assert_eq!(json["up"]["limited_by"], "send-buffer", "{:#}", json["up"]["held"]);
+    assert_eq!(json["bdp"]["enough"], false, "{:#}", json["bdp"]);
+}
+
+#[test]
 fn datagrams_have_the_rate_at_which_they_came_whatever_the_path_takes() {
     // 2 s of 1 Mbit/s, the first of which come after 300 ms.
     let far = "both = { rate = \"10Mbit\", delay = \"300ms\", buffer = \"1000p\" }";
