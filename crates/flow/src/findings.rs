@@ -43,7 +43,7 @@ pub struct Way {
     pub bits_per_second: f64,
     /// Whether the receiver counted.
     pub by_receiver: bool,
-    /// Bytes that left the sender: over TCP those that were acknowledged.
+    /// Bytes that left the sender: over TCP those that were acknowledged when it ended, and what the receiver got until the end reached it.
     pub sent_bytes: Option<u64>,
     /// Bytes that the receiver got.
     pub received_bytes: Option<u64>,
@@ -217,6 +217,8 @@ impl Way {
         let there: Option<u64> = their_bytes.as_ref().map(|b| b.iter().sum());
         let here: u64 = ours.iter().sum();
         let (sent, received) = if up { (Some(here), there) } else { (there, Some(here)) };
+        // What came was sent, though its acknowledgement was still on its way.
+        let sent = sent.map(|sent| if udp { sent } else { sent.max(received.unwrap_or(0)) });
         // Both ends' seconds are those of the test; the server's may be longer by what waited on the path.
         let their_seconds =
             theirs.iter().flatten().map(|t| t.end_time - t.start_time).fold(0.0, f64::max);

@@ -252,4 +252,5 @@ fn datagrams_have_the_rate_at_which_they_came_whatever_the_path_takes() {
     // TCP too: what came, from the first byte on.
     let json = flow_over(&routed(far, QUIET), &["-t", "3"]);
     near(number(&json, "up.seconds"), 3.0, 0.03);
+    assert!(number(&json, "up.received_bytes") <= number(&json, "up.sent_bytes"), "{json:#}");
 }
