@@ -1,7 +1,7 @@
 //! What a test means: one row a direction, put together from what both ends saw, and the rest that a person asks.
 
 use crate::fate::Fate;
-use crate::held::{Held, Limit};
+use crate::held::{Beside, Held, Limit};
 use crate::latency::Spread;
 use crate::{Direction, LaneOutcome, Outcome, Transport};
 use quell_stats::LogHistogram;
@@ -43,7 +43,7 @@ pub struct Way {
     pub bits_per_second: f64,
     /// Whether the receiver counted.
     pub by_receiver: bool,
-    /// Bytes that left the sender: over TCP those that were acknowledged.
+    /// Bytes that left the sender: over TCP those that were acknowledged when it ended, and what the receiver got until the end reached it.
     pub sent_bytes: Option<u64>,
     /// Bytes that the receiver got.
     pub received_bytes: Option<u64>,
@@ -65,6 +65,9 @@ pub struct Way {
     pub limited_by: Option<Limit>,
     /// TCP: the facts behind that.
     pub held: Option<Held>,
+    /// TCP: where the path is full, the window or buffer that bounds its queue.
+    #[serde(skip)]
+    pub keeps_queue: Option<Limit>,
     /// UDP: what became of the datagrams.
     pub datagrams: Option<Datagrams>,
     /// Each stream's bits a second.
@@ -121,8 +124,9 @@ pub struct Bdp {
     /// What the sender's socket buffer holds, as the kernel counts it.
     #[serde(rename = "send_buffer_bytes")]
     pub send_buffer: Option<u64>,
-    /// Whether the window was large enough.
-    pub enough: bool,
+    /// Whether the window and the send buffer were large enough: for the rate that was asked for, else whether neither held the sender up; none
+    /// where that is unknown.
+    pub enough: Option<bool>,
 }
 
 /// One host.
@@ -147,13 +151,21 @@ impl Findings {
     pub fn of(outcome: &Outcome) -> Self {
         let theirs = outcome.theirs.as_ref();
         let has = |direction| outcome.plan.direction != direction;
-        let up = has(Direction::Down).then(|| Way::of(outcome, true));
-        let down = has(Direction::Up).then(|| Way::of(outcome, false));
         let idle = Spread::of(&outcome.latency.idle);
         let loaded = Spread::of(&counted(outcome));
         let whole = loaded.filter(Spread::is_majority);
         let added =
             |of: fn(&Spread) -> Option<f64>| Some(of(whole.as_ref()?)? - of(idle.as_ref()?)?);
+        let way = |up: bool, there: fn(&Spread) -> Option<f64>| {
+            let beside = Beside {
+                added: added(|spread| Some(spread.p50_ms)),
+                added_there: added(there),
+                both: outcome.plan.direction == Direction::Both,
+            };
+            Way::of(outcome, up, beside)
+        };
+        let up = has(Direction::Down).then(|| way(true, |spread| spread.up_ms));
+        let down = has(Direction::Up).then(|| way(false, |spread| spread.down_ms));
         let end = |results: &quell_wire::iperf3::Results| End {
             cpu_percent: results.cpu_util_total,
             cpu_user_percent: results.cpu_util_user,
@@ -193,7 +205,7 @@ impl Way {
         transport == Transport::Udp && !self.by_receiver
     }
 
-    fn of(outcome: &Outcome, up: bool) -> Self {
+    fn of(outcome: &Outcome, up: bool, beside: Beside) -> Self {
         let udp = outcome.plan.transport == Transport::Udp;
         let lanes: Vec<&LaneOutcome> = outcome.lanes.iter().filter(|l| l.sends == up).collect();
         let theirs: Vec<Option<&StreamResult>> =
@@ -205,10 +217,14 @@ impl Way {
         let there: Option<u64> = their_bytes.as_ref().map(|b| b.iter().sum());
         let here: u64 = ours.iter().sum();
         let (sent, received) = if up { (Some(here), there) } else { (there, Some(here)) };
+        // What came was sent, though its acknowledgement was still on its way.
+        let sent = sent.map(|sent| if udp { sent } else { sent.max(received.unwrap_or(0)) });
         // Both ends' seconds are those of the test; the server's may be longer by what waited on the path.
         let their_seconds =
             theirs.iter().flatten().map(|t| t.end_time - t.start_time).fold(0.0, f64::max);
         let seconds = match up && received.is_some() && their_seconds > 0.0 {
+            // Datagrams that came for a shorter time than they were sent are no faster for it.
+            true if udp => their_seconds.max(outcome.seconds),
             true => their_seconds,
             false => outcome.seconds,
         };
@@ -255,7 +271,8 @@ impl Way {
             window: most(|m| m.window),
             cwnd: most(|m| m.cwnd),
             congestion,
-            limited_by: held.map(|held| held.by(mss)),
+            limited_by: held.map(|held| held.by(mss, beside)),
+            keeps_queue: held.and_then(|held| held.keeps_queue(mss)),
             held,
             // What became of datagrams only their receiver knows.
             datagrams: (udp && by_receiver).then(|| Datagrams::of(outcome, &lanes, &parts, up)),
@@ -367,7 +384,12 @@ impl Bdp {
             needed,
             offered,
             send_buffer,
-            enough: offered >= needed,
+            enough: match (asked, way.limited_by) {
+                (_, Some(Limit::ReceiveWindow | Limit::SendBuffer)) => Some(false),
+                (Some(_), _) => Some(offered >= needed),
+                (None, Some(Limit::Path | Limit::Rate)) => Some(true),
+                (None, _) => None,
+            },
         })
     }
 }

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   window        the kernel's clock of it (TCP_INFO): pacing and congestion control let a segment go, the window did not
-//!   send buffer   the kernel's clock of it: everything written was sent, and there was no room to write more
+//!   send buffer   the kernel's clock of it, or looks at which all was sent, the windows had room, and the buffer was full of what is unacknowledged
+//!   queue         how far TCP's round trip stayed above the least that it saw: what stands in a queue of the path all the time
 //!   no data       looks at which nothing waited to be sent, the above apart: a program or CPU that is too slow
 //!   cwnd          looks at which data waited and the congestion window was full
 //!   the rest      data waits, all windows have room: paced, by the kernel's rate (--fq-rate) or by congestion control
 //! ```
 //!
 //! The shares are facts. The verdict is only what they leave no choice about: without a rate the one that took most of the time; with one that
-//! was not reached, whatever took at least half of what is missing. Otherwise it is unknown.
+//! was not reached, whatever took at least half of what is missing. Otherwise it is unknown. A window or buffer of which a part stands in a queue
+//! of the path holds nothing up: the path is full, and a larger one would only make the queue longer.
 
 use quell_wire::iperf3::Moment;
 use serde::Serialize;
@@ -48,6 +50,29 @@ pub struct Held {
     /// The part of the rate that was asked for, or allowed, that was not reached; none without such a rate.
     #[serde(rename = "missing_share")]
     pub missing: Option<f64>,
+    /// By how many milliseconds TCP's round trip exceeded the least one all the time, its variation left out; none where the kernel knows no least
+    /// one.
+    #[serde(rename = "queue_ms")]
+    pub queue: Option<f64>,
+}
+
+/// What pings beside the load found, the medians beside and before it compared, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Beside {
+    /// What the load added to the round trip.
+    pub added: Option<f64>,
+    /// What it added to the way of the data.
+    pub added_there: Option<f64>,
+    /// Whether data flowed the other way too.
+    pub both: bool,
+}
+
+/// Whether a queue stood on the way of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Queue {
+    None,
+    Stands,
+    Unknown,
 }
 
 /// Less than this is how a flow begins, and what is seen between two looks.
@@ -70,18 +95,48 @@ impl Held {
             return None;
         }
         let look = |count: u64| count as f64 / all.looks.max(1) as f64;
-        let send_buffer = (all.buffer / all.time).min(1.0);
+        let send_buffer = (all.buffer / all.time).max(look(all.filled)).min(1.0);
         Some(Self {
             window: (all.window / all.time).min(1.0),
             send_buffer,
             no_data: (look(all.empty) - send_buffer).max(0.0),
             cwnd: look(all.full),
             missing: (all.allowed > 0.0).then(|| (1.0 - all.acked / all.allowed).max(0.0)),
+            queue: all.queue_ms(),
         })
     }
 
-    /// What they leave no choice about, for segments of `mss` bytes.
-    pub fn by(&self, mss: Option<u32>) -> Limit {
+    /// What they leave no choice about, for segments of `mss` bytes, with what pings found.
+    pub fn by(&self, mss: Option<u32>, beside: Beside) -> Limit {
+        let limit = self.bound(mss);
+        match (limit, self.stands(beside)) {
+            (Limit::ReceiveWindow | Limit::SendBuffer, Queue::Stands) => Limit::Path,
+            (Limit::ReceiveWindow | Limit::SendBuffer, Queue::Unknown) => Limit::Unknown,
+            _ => limit,
+        }
+    }
+
+    /// What is seen of a window or buffer that is not what holds the sender up, the path being full.
+    pub fn keeps_queue(&self, mss: Option<u32>) -> Option<Limit> {
+        let bound = self.bound(mss);
+        matches!(bound, Limit::ReceiveWindow | Limit::SendBuffer).then_some(bound)
+    }
+
+    /// TCP's round trip grows with a queue on either way, with hosts that are slow to answer, and varies on paths without a queue; pings tell these
+    /// apart, and without them it is not known.
+    fn stands(&self, beside: Beside) -> Queue {
+        let Some(queue) = self.queue else { return Queue::Unknown };
+        // Half of it: a queue that is a flow's own holds the pings up less.
+        let explains = |added: f64| added >= queue / 2.0;
+        match (beside.added_there, beside.added) {
+            _ if queue <= 0.0 => Queue::None,
+            (Some(there), _) if explains(there) => Queue::Stands,
+            (None, Some(added)) if explains(added) && !beside.both => Queue::Stands,
+            _ => Queue::Unknown,
+        }
+    }
+
+    fn bound(&self, mss: Option<u32>) -> Limit {
         let Some(missing) = self.missing else {
             let rest = 1.0 - self.window - self.send_buffer - self.no_data;
             let shares = [
@@ -130,6 +185,14 @@ struct Sums {
     looks: u64,
     empty: u64,
     full: u64,
+    filled: u64,
+    streams: u64,
+    moved: f64,
+    segment: u64,
+    /// Of all streams: the least smoothed round trip, the least one, and each look's variation.
+    smoothed_us: Option<u64>,
+    least_us: Option<u64>,
+    variations_us: Vec<u64>,
 }
 
 impl Sums {
@@ -139,6 +202,8 @@ impl Sums {
         let less = |of: fn(&Moment) -> u64| of(last).saturating_sub(of(first)) as f64;
         let seconds = (last.t_ns - first.t_ns).max(0) as f64 / 1e9;
         self.time += seconds * 1e6;
+        self.streams += 1;
+        self.moved += less(|m| m.acked);
         self.busy += less(|m| m.busy_us);
         self.window += less(|m| m.window_limited_us);
         self.buffer += less(|m| m.buffer_limited_us);
@@ -154,7 +219,28 @@ impl Sums {
             let segment = moment.segment.max(1);
             let is_full = moment.in_flight > 0 && moment.in_flight + segment > moment.cwnd;
             self.full += u64::from(moment.unsent > 0 && is_full);
+            let offers_more = moment.in_flight + segment <= moment.window;
+            let filled = moment.unsent == 0 && moment.full && offers_more && !is_full;
+            self.filled += u64::from(filled);
+            self.segment = self.segment.max(segment);
+            let less = |before: Option<u64>, now: u64| {
+                let known = Some(now).filter(|us| *us > 0);
+                before.into_iter().chain(known).min()
+            };
+            self.smoothed_us = less(self.smoothed_us, moment.srtt_us);
+            self.least_us = less(self.least_us, moment.min_rtt_us);
+            self.variations_us.push(moment.rttvar_us);
         }
+    }
+
+    /// How far the smoothed round trip stayed above the least one, less what that is uncertain by: the median of its variation, and that the least
+    /// one is a SYN's, where data is two segments and one ACK for both. A line takes no longer for these than the rate that was reached.
+    fn queue_ms(&self) -> Option<f64> {
+        let (smoothed, least) = (self.smoothed_us? as f64, self.least_us? as f64);
+        let all = quell_stats::Sample::new(self.variations_us.iter().map(|us| *us as f64))?;
+        let rate = self.moved * self.streams as f64 / self.time;
+        let pair = if rate > 0.0 { 2.0 * self.segment as f64 / rate } else { 0.0 };
+        Some((smoothed - least - all.median() - pair).max(0.0) / 1e3)
     }
 }
 
@@ -185,12 +271,15 @@ mod tests {
             window: 11 * MSS,
             unsent: 100_000,
             in_flight: 5 * MSS,
+            srtt_us: 50_100,
+            rttvar_us: 200,
+            min_rtt_us: 50_000,
             ..Moment::default()
         }
     }
 
     fn verdict(moments: &[Moment], asked: Option<u64>) -> Limit {
-        Held::of(&[moments], 0, asked).unwrap().by(Some(MSS as u32))
+        Held::of(&[moments], 0, asked).unwrap().by(Some(MSS as u32), Beside::default())
     }
 
     #[test]
@@ -208,10 +297,16 @@ mod tests {
     fn a_rate_that_is_reached_holds_a_flow_up_and_nothing_else() {
         let moments = flow(2.0, 0.0, 0.0, waits());
         let held = Held::of(&[&moments], 0, Some(2_000_000)).unwrap();
-        assert_eq!((held.by(Some(1448)), held.nothing_else()), (Limit::Rate, true));
+        assert_eq!(
+            (held.by(Some(1448), Beside::default()), held.nothing_else()),
+            (Limit::Rate, true)
+        );
         let between_writes = flow(2.0, 0.0, 0.0, Moment { unsent: 0, ..waits() });
         let held = Held::of(&[&between_writes], 0, Some(2_000_000)).unwrap();
-        assert_eq!((held.by(Some(1448)), held.nothing_else()), (Limit::Rate, true));
+        assert_eq!(
+            (held.by(Some(1448), Beside::default()), held.nothing_else()),
+            (Limit::Rate, true)
+        );
         // A queue that paces counts headers too.
         assert_eq!(verdict(&flow(2.0 * 0.956, 0.0, 0.0, waits()), Some(2_000_000)), Limit::Rate);
         let server = flow(2.0, 0.0, 0.0, Moment { pacing_limit: 250_000, ..waits() });
@@ -224,6 +319,44 @@ mod tests {
         assert_eq!(verdict(&flow(9.5, 0.0, 0.0, full), None), Limit::Path);
         assert_eq!(verdict(&flow(9.5, 0.0, 0.0, full), Some(9_800_000)), Limit::Path);
         assert_eq!(verdict(&flow(9.5, 0.0, 0.0, full), Some(50_000_000)), Limit::Path);
+    }
+
+    #[test]
+    fn a_window_of_which_a_part_stands_in_a_queue_holds_nothing_up() {
+        // 399 kB at 19.1 Mbit/s are 167 ms, on a path of 100 ms.
+        let queued = Moment { srtt_us: 165_900, min_rtt_us: 100_000, rttvar_us: 900, ..waits() };
+        let moments = flow(19.1, 0.95, 0.0, queued);
+        let held = Held::of(&[&moments], 0, None).unwrap();
+        // Less 0.9 ms of variation and the 1.2 ms of two segments.
+        assert!(held.queue.is_some_and(|ms| (63.7..63.9).contains(&ms)), "{held:?}");
+        let by = |beside| held.by(Some(1448), beside);
+        let added = |ms| Beside { added: Some(ms), ..Beside::default() };
+        assert_eq!(by(added(65.9)), Limit::Path);
+        assert_eq!(by(Beside::default()), Limit::Unknown, "without pings");
+        // Pings see no queue: it is not known whose time it is.
+        assert_eq!(by(added(0.1)), Limit::Unknown);
+        // Acknowledgements waited behind the data of the other direction.
+        let back = Beside { added_there: Some(0.0), both: true, ..added(65.9) };
+        assert_eq!(by(back), Limit::Unknown);
+        assert_eq!(by(Beside { added_there: Some(65.0), ..back }), Limit::Path);
+        assert_eq!(by(Beside { added_there: None, ..back }), Limit::Unknown);
+        // It came back to the least round trip now and then: nothing stood.
+        let mut empty = moments.clone();
+        empty[50].srtt_us = 100_500;
+        assert_eq!(verdict(&empty, None), Limit::ReceiveWindow);
+        let silent = flow(19.1, 0.95, 0.0, Moment { min_rtt_us: 0, ..queued });
+        assert_eq!(verdict(&silent, None), Limit::Unknown, "no least round trip is known");
+    }
+
+    #[test]
+    fn a_buffer_that_is_full_of_what_is_unacknowledged_holds_the_sender_up() {
+        let sent = Moment { unsent: 0, full: true, ..waits() };
+        assert_eq!(verdict(&flow(2.2, 0.0, 0.0, sent), None), Limit::SendBuffer);
+        let room = Moment { full: false, ..sent };
+        assert_eq!(verdict(&flow(2.2, 0.0, 0.0, room), None), Limit::Unknown);
+        // As full as the congestion window allows: no room would help.
+        let window = Moment { in_flight: 20 * MSS, window: 40 * MSS, ..sent };
+        assert_eq!(verdict(&flow(2.2, 0.0, 0.0, window), None), Limit::Unknown);
     }
 
     #[test]

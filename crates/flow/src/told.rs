@@ -58,9 +58,18 @@ impl Known<'_> {
         let all = [&mut told.cpu_util_total, &mut told.cpu_util_user, &mut told.cpu_util_system];
         // The kernel counts CPU time in ticks, which a short test may exceed.
         let most = 100.0 * cpus * (1.0 + 0.02 / self.seconds.max(0.02));
+        let told_share = all.iter().filter_map(|share| **share).fold(0.0, f64::max);
         if all.iter().any(|share| share.is_none_or(|share| share > most)) {
             all.into_iter().for_each(|share| *share = None);
-            doubts.push(format!("the server's CPU share is impossible with {cpus} CPUs"));
+            let says = match told_share > most {
+                true => format!("{told_share:.3e} % of a CPU"),
+                false => "none that can be".into(),
+            };
+            let can_be = match &told.quell {
+                Some(_) => format!("with {cpus} CPUs"),
+                None => format!("with the {threads} threads of a plain iperf3"),
+            };
+            doubts.push(format!("the server's CPU share is impossible {can_be}: it says {says}"));
         }
         told
     }
@@ -121,7 +130,9 @@ impl Known<'_> {
             Amount::Bytes(_) => f64::INFINITY,
         };
         let late = if self.plan.omit.nanos() > 0 { 0.5 } else { 0.0 };
-        let least = self.seconds.min(planned) / 2.0 - late;
+        // Datagrams may come for a shorter time than they were sent.
+        let udp = self.plan.transport == Transport::Udp;
+        let least = if udp { 0.0 } else { self.seconds.min(planned) / 2.0 - late };
         // Clocks differ by less than a thousandth (RFC 5905: 500 ppm at most).
         let most = self.took_s * 1.001 + 0.01;
         // Versions before 3.2 tell no times.
@@ -345,6 +356,9 @@ mod tests {
             let there = findings.there.unwrap();
             assert_eq!((there.cpu_percent, there.cpu_user_percent), (None, None));
             assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
+            // A plain iperf3 does not say how many CPUs it has.
+            let doubt = &findings.doubts[0];
+            assert!(doubt.contains("2 threads of a plain iperf3"), "{doubt}");
             assert!(findings.up.unwrap().by_receiver, "the count is believed all the same");
         }
     }

@@ -248,6 +248,17 @@ impl Lane {
         self.stream().map_or(0, |stream| waiting(stream.as_fd()))
     }
 
+    /// When the first and the newest datagram came, by the monotonic clock, 0 before any did, and how many; none for TCP and for senders.
+    pub fn arrivals(&self) -> Option<(u64, u64, u64)> {
+        match &self.moved {
+            Moved::Datagrams(tally) => {
+                let counts = tally.counts();
+                Some((counts.first_ns, counts.last_ns, counts.packets))
+            }
+            Moved::Bytes(_) => None,
+        }
+    }
+
     /// Times between arrivals up to now; none for TCP and for senders.
     pub fn gaps(&self) -> Option<LogHistogram> {
         match &self.moved {

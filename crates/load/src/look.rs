@@ -8,14 +8,16 @@
 //! ```
 
 use nix::errno::Errno;
+use nix::poll::ppoll;
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
+use nix::sys::time::{TimeSpec, TimeValLike};
 use quell_netlink::sock_diag::TcpInfo;
 use quell_netlink::tc::dump_qdiscs;
 use quell_netlink::{LinkName, Stack};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::{get, get_bytes};
 use quell_sys::socket::stream::Stream;
+use quell_sys::wait::writable;
 use quell_wire::iperf3::{HostCounters, Moment};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -56,7 +58,14 @@ pub fn moment(stream: &Stream, t_ns: i64, bytes: u64) -> Moment {
         pacing_limit: info.max_pacing_rate.filter(|rate| *rate < u64::MAX).unwrap_or(0),
         in_flight: in_flight(&info),
         segment: info.snd_mss.into(),
+        full: is_full(stream),
     }
+}
+
+/// Whether nothing more can be written now (`sk_stream_is_writeable`).
+fn is_full(stream: &Stream) -> bool {
+    let mut fds = [writable(stream)];
+    matches!(ppoll(&mut fds, Some(TimeSpec::new(0, 0)), None), Ok(0))
 }
 
 /// As the kernel counts it against the congestion window (`tcp_packets_in_flight`).

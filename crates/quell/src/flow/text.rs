@@ -304,13 +304,13 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
         let receiver = if name == "up" { "there" } else { "here" };
         *out += &wrapped(
             "",
-            &held_up(limit, held, receiver, outcome.plan.rate.or(outcome.plan.pacing)),
+            &held_up(way, (limit, held), receiver, outcome.plan.rate.or(outcome.plan.pacing)),
         );
     }
 }
 
 /// What held a sender up, with the facts.
-fn held_up(limit: Limit, held: &Held, receiver: &str, asked: Option<u64>) -> String {
+fn held_up(way: &Way, (limit, held): (Limit, &Held), receiver: &str, asked: Option<u64>) -> String {
     let rate = if asked.is_some() {
         "the rate that was asked for"
     } else {
@@ -333,8 +333,29 @@ fn held_up(limit: Limit, held: &Held, receiver: &str, asked: Option<u64>) -> Str
         ),
         Limit::Rate if held.nothing_else() => format!("held up by {rate}, and by nothing else"),
         Limit::Rate => format!("held up by {rate}"),
+        Limit::Path if way.keeps_queue.is_some() => {
+            let (who, share) = match way.keeps_queue {
+                Some(Limit::SendBuffer) => ("the sender's own buffer", held.send_buffer),
+                _ => ("the receiver's window", held.window),
+            };
+            let queue = held.queue.map_or(String::new(), |queue| format!(" at {} ms", ms(queue)));
+            format!(
+                "{below} by the path, which is full; {who} ({}) keeps its queue{queue}, which a larger one would \
+                 only lengthen",
+                part(share)
+            )
+        }
         Limit::Path => {
             format!("{below} by the path (congestion control), not by a window or buffer")
+        }
+        Limit::Unknown if way.keeps_queue.is_some() => {
+            let queue = held.queue.map_or("unknown".into(), |queue| format!("{} ms", ms(queue)));
+            format!(
+                "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, but whether the \
+                 path was full meanwhile is not certain (TCP's round trip above its least: {queue})",
+                percent(held.window),
+                part(held.send_buffer)
+            )
         }
         Limit::Unknown => format!(
             "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, and for {} nothing \
@@ -439,8 +460,11 @@ fn window_needed(out: &mut String, bdp: &Bdp) {
         bytes(bdp.needed),
         bytes(bdp.offered),
         match bdp.enough {
-            true => "enough".to_owned(),
-            false => format!(
+            Some(true) => "enough".to_owned(),
+            None => "whether more would have helped is unknown".to_owned(),
+            Some(false) if bdp.offered >= bdp.needed =>
+                "that, or the sender's buffer, held it up".into(),
+            Some(false) => format!(
                 "too little, at most {} fit; raise net.ipv4.tcp_rmem (its third value) there, or take -w {}",
                 rate(bdp.offered as f64 * 8.0 / (bdp.rtt_ms / 1e3).max(1e-9)),
                 bdp.needed

@@ -24,10 +24,24 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Two hosts and a line between routers, so that no host's own queue is the line's.
+fn routed(line: &str, rest: &str) -> String {
+    format!(
+        "name = \"story\"\nduration = \"20s\"\n[topology]\nhosts = [\"a\", \"b\"]\nrouters = [\"r\", \"q\"]\n\
+         [[topology.link]]\nname = \"la\"\nends = [\"a\", \"r\"]\n\
+         [[topology.link]]\nname = \"line\"\nends = [\"r\", \"q\"]\n{line}\n\
+         [[topology.link]]\nname = \"lb\"\nends = [\"q\", \"b\"]\n{rest}{PING}"
+    )
+}
+
 /// What it says in JSON over this line.
 fn flow(line: &str, arguments: &[&str]) -> Value {
-    let network = two_hosts(line, &format!("{QUIET}{PING}"));
-    let output = said(&network, &[&["--json"], arguments].concat());
+    flow_over(&two_hosts(line, &format!("{QUIET}{PING}")), arguments)
+}
+
+/// The same over this network.
+fn flow_over(network: &str, arguments: &[&str]) -> Value {
+    let output = said(network, &[&["--json"], arguments].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("the result is JSON")
 }
@@ -178,4 +192,65 @@ fn datagrams_that_the_path_swallows_are_not_said_to_arrive() {
         assert!(out.contains("not one of 26") || out.contains("not one of 25"), "{out}{error}");
         assert!(!out.contains("nothing is lost") && error.contains("not one byte"), "{out}{error}");
     }
+}
+
+#[test]
+fn a_window_that_only_keeps_a_queue_is_not_what_holds_a_flow_up() {
+    // 250 kB fill the line, 60 ms of buffer beside them.
+    let line = "both = { rate = \"20Mbit\", delay = \"50ms\", buffer = \"400p\" }";
+    let bounded = |most: &str| {
+        let sysctl =
+            format!("sysctl = {{ b = {{ \"net.ipv4.tcp_rmem\" = \"4096 65536 {most}\" }} }}\n");
+        routed(line, &format!("{QUIET}{sysctl}"))
+    };
+    // The window is 399 kB: all of the line's 19.13 Mbit/s of payload, and a queue.
+    let json = flow_over(&bounded("800000"), &["-t", "10"]);
+    // What slow start leaves of it in ten seconds is some 3 % less.
+    near(number(&json, "up.bits_per_second"), 19.13e6, 0.8e6);
+    assert!(number(&json, "up.held.window_share") > 0.5, "{:#}", json["up"]["held"]);
+    assert!(number(&json, "up.held.queue_ms") > 40.0, "{:#}", json["up"]["held"]);
+    assert_eq!(json["up"]["limited_by"], "path", "{:#}", json["up"]["held"]);
+    assert_eq!(json["bdp"]["enough"], true, "{:#}", json["bdp"]);
+    // 65 kB in 100 ms are a quarter of the line: that window holds it up.
+    let json = flow_over(&bounded("131072"), &["-t", "10"]);
+    assert!(number(&json, "up.bits_per_second") < 6e6, "{:#}", json["up"]);
+    assert_eq!(json["up"]["limited_by"], "receive-window", "{:#}", json["up"]["held"]);
+    assert_eq!(json["bdp"]["enough"], false, "{:#}", json["bdp"]);
+    // Eight of them fill it.
+    let json = flow_over(&bounded("131072"), &["-t", "10", "-P", "8"]);
+    assert_eq!(json["up"]["limited_by"], "path", "{:#}", json["up"]["held"]);
+}
+
+#[test]
+fn a_send_buffer_that_is_full_of_unacknowledged_data_is_named() {
+    let line = "both = { rate = \"20Mbit\", delay = \"50ms\", buffer = \"400p\" }";
+    let sysctl = "sysctl = { a = { \"net.ipv4.tcp_wmem\" = \"4096 16384 65536\" } }\n";
+    let json = flow_over(&routed(line, &format!("{QUIET}{sysctl}")), &["-t", "10"]);
+    assert!(number(&json, "up.bits_per_second") < 4e6, "{:#}", json["up"]);
+    assert_eq!(json["up"]["limited_by"], "send-buffer", "{:#}", json["up"]["held"]);
+    assert_eq!(json["bdp"]["enough"], false, "{:#}", json["bdp"]);
+}
+
+#[test]
+fn datagrams_have_the_rate_at_which_they_came_whatever_the_path_takes() {
+    // 2 s of 1 Mbit/s, the first of which come after 300 ms.
+    let far = "both = { rate = \"10Mbit\", delay = \"300ms\", buffer = \"1000p\" }";
+    for way in [&[][..], &["-R"]] {
+        let json = flow(far, &[&["-u", "-b", "1M", "-l", "1000", "-t", "2"], way].concat());
+        let way = if way.is_empty() { "up" } else { "down" };
+        near(number(&json, &format!("{way}.bits_per_second")), 1e6, 0.008e6);
+    }
+    // 1400 bytes of payload are 1442 on the line, 64 are 106; the line is full, and its queue.
+    let line = "up = { rate = \"10Mbit\", delay = \"20ms\", buffer = \"60p\" }\ndown = { rate = \"4Mbit\", delay = \"5ms\" }";
+    for (options, rate) in [
+        (["-b", "20M", "-l", "1400"], 1400.0 / 1442.0 * 10e6),
+        (["-b", "10M", "-l", "64"], 64.0 / 106.0 * 10e6),
+    ] {
+        let json = flow_over(&routed(line, QUIET), &[&["-u", "-t", "5"], &options[..]].concat());
+        near(number(&json, "up.bits_per_second"), rate, 0.005 * rate);
+    }
+    // TCP too: what came, from the first byte on.
+    let json = flow_over(&routed(far, QUIET), &["-t", "3"]);
+    near(number(&json, "up.seconds"), 3.0, 0.03);
+    assert!(number(&json, "up.received_bytes") <= number(&json, "up.sent_bytes"), "{json:#}");
 }

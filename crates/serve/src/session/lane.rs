@@ -8,10 +8,11 @@ use quell_load::lane::{How, Lane, Mark};
 use quell_load::look;
 use quell_stats::log_histogram::highest;
 use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
 use quell_sys::socket::option::{set, set_bytes, set_tos};
 use quell_sys::socket::stream::Stream;
-use quell_sys::wait::Bell;
+use quell_sys::wait::{Bell, came, readable, wait};
 use quell_wire::iperf3::{Moment, PartStream, stream_id};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,6 +24,8 @@ pub struct ServedLane {
     /// Its number: 1, 3, 4 …
     pub id: u32,
     lane: Lane,
+    /// Receiver over TCP: when the first data came, by the monotonic clock; 0 before.
+    first_ns: AtomicU64,
 }
 
 /// What the server sets for a stream's data.
@@ -102,7 +105,7 @@ impl ServedLane {
     }
 
     fn new(index: usize, lane: Lane) -> Self {
-        Self { id: stream_id(index), lane }
+        Self { id: stream_id(index), lane, first_ns: AtomicU64::new(0) }
     }
 
     /// Moves data until the bell rings, or until its time.
@@ -112,6 +115,7 @@ impl ServedLane {
         let paced = [rate, plan.pacing].into_iter().flatten().min();
         // Many streams share the buffer that one would have.
         let shared = UdpReceiving::default().buffer / plan.up.max(1);
+        self.note_first(stop);
         self.work(&How {
             block: plan.len,
             rate: if plan.udp { paced } else { rate },
@@ -125,6 +129,25 @@ impl ServedLane {
             stop,
         });
         cpu.add_thread();
+    }
+
+    /// Receiver over TCP: waits for the first data, or for the bell, and notes when it came. A connection that can't be waited for says why as
+    /// soon as it is read.
+    fn note_first(&self, stop: &Bell) {
+        let Some(stream) = self.stream().filter(|_| !self.sends) else { return };
+        let mut fds = [readable(stream), readable(stop)];
+        if wait(&mut fds).is_ok() && came(&fds[0]) {
+            self.first_ns.store(monotonic_ns(), Ordering::Relaxed);
+        }
+    }
+
+    /// Receiver: when the first and the newest data came, by the monotonic clock, those that are known; and how many datagrams did, 0 over TCP.
+    pub fn came(&self) -> (Option<u64>, Option<u64>, u64) {
+        let known = |ns: u64| Some(ns).filter(|ns| *ns > 0);
+        match self.arrivals() {
+            Some((first_ns, last_ns, datagrams)) => (known(first_ns), known(last_ns), datagrams),
+            None => (known(self.first_ns.load(Ordering::Relaxed)), None, 0),
+        }
     }
 
     /// What was counted up to now, `t_ns`: of TCP what left the socket, or came to it.

@@ -11,7 +11,12 @@ use std::fmt::Write;
 
 /// The line for the log.
 pub fn outcome(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> Outcome {
-    let seconds = measured.seconds_counted();
+    let of = |sends: bool| {
+        let lanes = lanes.iter().filter(move |lane| lane.sends == sends);
+        lanes.map(|lane| lasted(plan, lane, measured)).fold(0.0, f64::max)
+    };
+    let (sent_s, received_s) = (of(true), of(false));
+    let seconds = sent_s.max(received_s);
     let mut outcome = Outcome { seconds, ..Outcome::default() };
     for (lane, mark) in lanes.iter().zip(measured.counted()) {
         if lane.sends {
@@ -29,9 +34,10 @@ pub fn outcome(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> Outcom
             }
         }
     }
-    let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-    outcome.received_bits_per_second = rate(outcome.received_bytes);
-    outcome.sent_bits_per_second = rate(outcome.sent_bytes);
+    let rate =
+        |bytes: u64, seconds: f64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+    outcome.received_bits_per_second = rate(outcome.received_bytes, received_s);
+    outcome.sent_bits_per_second = rate(outcome.sent_bytes, sent_s);
     outcome
 }
 
@@ -41,7 +47,6 @@ pub fn results(plan: &Plan, lanes: &[ServedLane], measured: &mut Measured) -> Re
     let (user, system) = measured.cpu.seconds();
     let percent = |seconds: f64| if wall > 0.0 { 100.0 * seconds / wall } else { 0.0 };
     let counted: Vec<Mark> = measured.counted().collect();
-    let seconds = measured.seconds_counted();
     let streams = lanes
         .iter()
         .zip(&counted)
@@ -58,7 +63,7 @@ pub fn results(plan: &Plan, lanes: &[ServedLane], measured: &mut Measured) -> Re
             packets: signed(if plan.udp { last.expected } else { 0 }),
             omitted_packets: None,
             start_time: 0.0,
-            end_time: seconds,
+            end_time: lasted(plan, lane, measured),
         })
         .map(|stream| omitted(stream, plan, lanes, measured))
         .collect();
@@ -74,6 +79,37 @@ pub fn results(plan: &Plan, lanes: &[ServedLane], measured: &mut Measured) -> Re
         streams,
         quell: plan.quell.then(|| part(lanes, &counted, measured)),
     }
+}
+
+/// For how many seconds a stream's data was counted. A receiver's begin with the first data, not with what it takes to get here, and end with the
+/// last, the word that it is over being late behind a queue; but they are no fewer than the client wanted to send for, which it did.
+///
+/// ```text
+///   go ──── path ──── first ─────────── last ── the client's word
+///                       └── counted ─────┘
+/// ```
+///
+/// Of `n` datagrams at one time apart the span has `n - 1`. An amount over TCP takes from the go to its last byte.
+fn lasted(plan: &Plan, lane: &ServedLane, measured: &Measured) -> f64 {
+    let (first, last, datagrams) = lane.came();
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let Some(first) = first.filter(|_| !lane.sends && (plan.udp || plan.time_ns.is_some())) else {
+        return measured.seconds_counted();
+    };
+    let begin = first.max(measured.count_ns);
+    let heard = measured.end_ns.saturating_sub(begin);
+    let wanted = plan.time_ns.unwrap_or(0).min(heard);
+    let Some(last) = last else {
+        // TCP's data comes until its end; a connection that is silent at the end was held up, and is no faster for it.
+        return seconds(heard);
+    };
+    let span = last.saturating_sub(begin);
+    let whole = match datagrams {
+        n @ 2.. if begin == first => seconds(span) * n as f64 / (n - 1) as f64,
+        _ => seconds(span),
+    };
+    let most = measured.end_ns.max(last).saturating_sub(measured.count_ns);
+    whole.min(seconds(most)).max(seconds(wanted))
 }
 
 fn omitted(
@@ -153,8 +189,8 @@ fn text(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> String {
         before = (*now, marks.clone());
     }
     let _ = writeln!(out, "{LINE}\n{head}");
-    let seconds = measured.seconds_counted();
     for (lane, mark) in lanes.iter().zip(measured.counted()) {
+        let seconds = lasted(plan, lane, measured);
         let who = if lane.sends { "sender" } else { "receiver" };
         line(&mut out, plan, lane, (0.0, seconds), &mark, who);
     }

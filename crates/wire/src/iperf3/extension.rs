@@ -193,6 +193,9 @@ pub struct Moment {
     /// Bytes of a full segment that this end sends.
     #[serde(skip_serializing_if = "is_zero")]
     pub segment: u64,
+    /// Whether the send buffer had no room for more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
