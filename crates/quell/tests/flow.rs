@@ -56,6 +56,21 @@ impl Drop for Server {
     }
 }
 
+/// What iperf3 prints. On a busy machine its server may not be through with the client before ("the server is busy"); then it is asked
+/// again, for half a minute.
+fn iperf3(arguments: &[&str]) -> Value {
+    let begun = std::time::Instant::now();
+    loop {
+        let printed = Command::new("iperf3").args(["-J", "-c"]).args(arguments).output();
+        let printed: Value = serde_json::from_slice(&printed.unwrap().stdout).unwrap();
+        match printed.get("error") {
+            None => return printed,
+            Some(error) if begun.elapsed().as_secs() > 30 => panic!("{arguments:?}: {error}"),
+            Some(_) => {}
+        }
+    }
+}
+
 /// Every key of a document by its path; lists stand for their elements.
 fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
@@ -87,8 +102,7 @@ fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
         let port = ["127.0.0.1", "-p", &server.port, "-t", "1"];
         let ours = [&["flow"], &port[..], more, &["--no-latency", "--json=iperf3"]].concat();
         let ours: Value = serde_json::from_str(&desk.quell(&ours).fine()).unwrap();
-        let theirs = Command::new("iperf3").args(["-J", "-c"]).args(port).args(more).output();
-        let theirs: Value = serde_json::from_slice(&theirs.unwrap().stdout).unwrap();
+        let theirs = iperf3(&[&port[..], more].concat());
         let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
         keys(&ours, "", &mut have);
         keys(&theirs, "", &mut want);
