@@ -1,8 +1,8 @@
 //! Draws every kind of figure with made-up but plausible data: `gallery OUTDIR [light|dark]`.
 
 use quell_chart::{
-    Axis, Band, Bars, Bins, Boxes, Ecdf, Figure, FiveNumbers, Histogram, Legend, Line, Mark, Panel,
-    Scatter, Stack, Theme,
+    Axis, Band, Bars, Bins, Boxes, Ecdf, Figure, FiveNumbers, Histogram, Legend, Mark, Panel,
+    Polyline, Scatter, Stack, Theme,
 };
 use std::path::Path;
 
@@ -213,7 +213,7 @@ fn queues() -> Figure {
     let band =
         |name: &str, d: &[(f64, f64, f64, f64)]| Band::new(name, d.iter().map(|p| (p.0, p.1, p.3)));
     let line =
-        |name: &str, d: &[(f64, f64, f64, f64)]| Line::new(name, d.iter().map(|p| (p.0, p.2)));
+        |name: &str, d: &[(f64, f64, f64, f64)]| Polyline::new(name, d.iter().map(|p| (p.0, p.2)));
     Figure::new("The queue moves from the modem into the router, and shrinks")
         .subtitle("Backlog of the bottleneck and the delay it causes; band: 95 % confidence interval of the mean")
         .note("The modem's counters could not be read from 22 s to 24 s.")
@@ -221,8 +221,8 @@ fn queues() -> Figure {
         .share_x()
         .panel(
             Panel::new(x(), Axis::linear("Backlog").unit("packets").with_zero())
-                .mark(Line::with_gaps("not shaped", modem).stepped())
-                .mark(Line::new("shaped", shaped).stepped())
+                .mark(Polyline::with_gaps("not shaped", modem).stepped())
+                .mark(Polyline::new("shaped", shaped).stepped())
                 .mark(Mark::event(10.0, "uploads start"))
                 .mark(Mark::event(40.0, "uploads end")),
         )
@@ -282,8 +282,8 @@ fn many() -> Figure {
                     (f64::from(k) * 0.15, w)
                 })
                 .collect();
-            panel =
-                panel.mark(Line::new(format!("flow {} (10.0.0.{})", flow + 1, flow + 1), points));
+            panel = panel
+                .mark(Polyline::new(format!("flow {} (10.0.0.{})", flow + 1, flow + 1), points));
         }
         panel
     };
@@ -319,7 +319,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     Axis::linear("Time").unit("s"),
                     Axis::linear("Round-trip time").unit("ms"),
                 )
-                .mark(Line::new("lost", [(0.0, f64::NAN)])),
+                .mark(Polyline::new("lost", [(0.0, f64::NAN)])),
             ),
         ),
     ];

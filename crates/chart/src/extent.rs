@@ -44,7 +44,7 @@ impl Asked {
 
     fn add(&mut self, panel: &Panel, mark: &Mark) {
         match mark {
-            Mark::Line(line) => line.points.iter().for_each(|&(x, y)| self.point(panel, x, y)),
+            Mark::Polyline(line) => line.points.iter().for_each(|&(x, y)| self.point(panel, x, y)),
             Mark::Scatter(scatter) => {
                 self.x.pad = self.x.pad.max(0.012);
                 scatter.points.iter().for_each(|&(x, y)| self.point(panel, x, y));
@@ -149,7 +149,7 @@ pub(crate) fn has_data(panel: &Panel, mark: &Mark) -> bool {
     let place = |axis: &Axis, v: f64| drawable(v) && !(axis.is_log() && v <= 0.0);
     let point = |x: f64, y: f64| place(&panel.x, x) && place(&panel.y, y);
     match mark {
-        Mark::Line(line) => line.points.iter().any(|&(x, y)| point(x, y)),
+        Mark::Polyline(line) => line.points.iter().any(|&(x, y)| point(x, y)),
         Mark::Scatter(scatter) => scatter.points.iter().any(|&(x, y)| point(x, y)),
         Mark::Ecdf(ecdf) => ecdf.points.iter().any(|&(x, y)| point(x, y)),
         Mark::Stack(stack) => stack

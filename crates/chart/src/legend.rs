@@ -51,7 +51,7 @@ impl Series {
                 let mut add = |name: &str, kinds: Kinds| series.add(name, Kinds { data, ..kinds });
                 let kinds = Kinds::default();
                 match mark {
-                    Mark::Line(m) => add(&m.name, Kinds { line: true, ..kinds }),
+                    Mark::Polyline(m) => add(&m.name, Kinds { line: true, ..kinds }),
                     Mark::Ecdf(m) => add(&m.name, Kinds { line: true, ..kinds }),
                     Mark::Scatter(m) => add(&m.name, Kinds { marker: true, ..kinds }),
                     Mark::Boxes(m) => add(&m.name, Kinds { fill: true, ..kinds }),

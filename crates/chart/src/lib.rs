@@ -18,11 +18,11 @@
 //! thinning, and an SVG that follows the page's light or dark colours.
 //!
 //! ```
-//! use quell_chart::{Axis, Figure, Line, Mark, Panel};
+//! use quell_chart::{Axis, Figure, Polyline, Mark, Panel};
 //!
 //! let figure = Figure::new("Delay under load").panel(
 //!     Panel::new(Axis::linear("Time").unit("s"), Axis::linear("Round-trip time").unit("ms"))
-//!         .mark(Line::with_gaps("home", [(0.0, Some(20.0)), (1.0, None), (2.0, Some(24.0))]))
+//!         .mark(Polyline::with_gaps("home", [(0.0, Some(20.0)), (1.0, None), (2.0, Some(24.0))]))
 //!         .mark(Mark::event(1.0, "load starts")),
 //! );
 //! let svg = figure.svg();
@@ -54,6 +54,8 @@ pub use axis::{Axis, Scale};
 pub use draw::Drawing;
 pub use error::ChartError;
 pub use figure::{Figure, Legend, Panel};
-pub use mark::{Band, Bars, Bins, Boxes, Ecdf, FiveNumbers, Histogram, Line, Mark, Scatter, Stack};
+pub use mark::{
+    Band, Bars, Bins, Boxes, Ecdf, FiveNumbers, Histogram, Mark, Polyline, Scatter, Stack,
+};
 pub use svg::{Rect, TextBox, TextRole};
 pub use theme::{Look, Theme, looks};

@@ -9,13 +9,13 @@
 
 /// Values along x, joined by a line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct Polyline {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) step: bool,
 }
 
-impl Line {
+impl Polyline {
     /// Joins neighbouring points by straight lines. NaN in y is a gap.
     #[must_use]
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
@@ -276,8 +276,8 @@ impl Band {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Mark {
-    /// See [`Line`].
-    Line(Line),
+    /// See [`Polyline`].
+    Polyline(Polyline),
     /// See [`Scatter`].
     Scatter(Scatter),
     /// See [`Stack`].
@@ -346,7 +346,7 @@ macro_rules! into_mark {
         }
     )*};
 }
-into_mark!(Line Scatter Stack Ecdf Boxes Bars Histogram Band);
+into_mark!(Polyline Scatter Stack Ecdf Boxes Bars Histogram Band);
 
 #[cfg(test)]
 mod tests {

@@ -53,7 +53,7 @@ impl Frame<'_> {
         let mut group = 0;
         for mark in &self.panel.marks {
             match mark {
-                Mark::Line(line) => {
+                Mark::Polyline(line) => {
                     let places: Vec<Place> =
                         line.points.iter().map(|&(x, y)| self.place(x, y)).collect();
                     let ends = |i: usize| line.points.get(i).and_then(|&(x, _)| self.px(x));

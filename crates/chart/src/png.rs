@@ -117,12 +117,12 @@ fn render_with(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, Figure, Line, Panel};
+    use crate::{Axis, Figure, Panel, Polyline};
 
     fn figure() -> Figure {
         Figure::new("Title").panel(
             Panel::new(Axis::linear("Time").unit("s"), Axis::linear("Delay").unit("ms"))
-                .mark(Line::new("one", [(0.0, 1.0), (1.0, 3.0)])),
+                .mark(Polyline::new("one", [(0.0, 1.0), (1.0, 3.0)])),
         )
     }
 

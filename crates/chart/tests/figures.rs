@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use quell_chart::{
-    Axis, Band, Bars, Bins, Boxes, Drawing, Ecdf, Figure, FiveNumbers, Histogram, Legend, Line,
-    Mark, Panel, Scatter, Stack, TextRole, Theme,
+    Axis, Band, Bars, Bins, Boxes, Drawing, Ecdf, Figure, FiveNumbers, Histogram, Legend, Mark,
+    Panel, Polyline, Scatter, Stack, TextRole, Theme,
 };
 use std::path::Path;
 
@@ -78,8 +78,8 @@ fn each_kind_of_mark_looks_as_it_did() {
         (6.0, Some(0.5)),
     ];
     let kinds = [
-        ("line", plain(Line::with_gaps("a line", gaps))),
-        ("steps", plain(Line::with_gaps("steps", gaps).stepped())),
+        ("line", plain(Polyline::with_gaps("a line", gaps))),
+        ("steps", plain(Polyline::with_gaps("steps", gaps).stepped())),
         (
             "scatter",
             plain(Scatter::new("points", (0..9).map(|i| (f64::from(i), f64::from(i * i))))),
@@ -100,9 +100,9 @@ fn each_kind_of_mark_looks_as_it_did() {
         ("band", plain(Band::new("interval", [(0.0, 1.0, 2.0), (1.0, 1.5, 3.0), (2.0, 1.0, 1.5)]))),
         (
             "annotations",
-            plain(Line::new("", [(0.0, 0.0), (10.0, 5.0)])).panel(
+            plain(Polyline::new("", [(0.0, 0.0), (10.0, 5.0)])).panel(
                 Panel::new(Axis::linear(""), Axis::linear(""))
-                    .mark(Line::new("", [(0.0, 0.0), (10.0, 5.0)]))
+                    .mark(Polyline::new("", [(0.0, 0.0), (10.0, 5.0)]))
                     .mark(Mark::phase(2.0, 6.0, "phase"))
                     .mark(Mark::event(3.0, "event"))
                     .mark(Mark::reference(4.0, "limit")),
@@ -130,12 +130,12 @@ fn each_kind_of_mark_looks_as_it_did() {
 
 #[test]
 fn a_gap_is_not_bridged() {
-    let whole =
-        plain(Line::new("", [(0.0, 1.0), (1.0, 2.0), (2.0, 1.0), (3.0, 2.0)])).draw(Theme::Light);
+    let whole = plain(Polyline::new("", [(0.0, 1.0), (1.0, 2.0), (2.0, 1.0), (3.0, 2.0)]))
+        .draw(Theme::Light);
     assert_eq!(data(&whole).matches('M').count(), 1);
     for hole in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let points = [(0.0, 1.0), (1.0, 2.0), (1.5, hole), (2.0, 1.0), (3.0, 2.0)];
-        for line in [Line::new("", points), Line::new("", points).stepped()] {
+        for line in [Polyline::new("", points), Polyline::new("", points).stepped()] {
             let drawing = plain(line).draw(Theme::Light);
             assert_eq!(data(&drawing).matches('M').count(), 2, "{hole}: {}", data(&drawing));
         }
@@ -148,7 +148,7 @@ fn a_gap_is_not_bridged() {
 fn a_step_holds_until_the_gap_and_no_further() {
     let points =
         [(0.0, Some(1.0)), (4.0, Some(2.0)), (5.0, None), (10.0, Some(1.0)), (11.0, Some(1.0))];
-    let drawing = plain(Line::with_gaps("", points).stepped()).draw(Theme::Light);
+    let drawing = plain(Polyline::with_gaps("", points).stepped()).draw(Theme::Light);
     let (before, after) = data(&drawing).split_once('H').unwrap().1.split_once('M').unwrap();
     let number = |s: &str| s.split(['H', 'V', ' ']).next_back().unwrap().parse::<f64>().unwrap();
     let begin = after.split(' ').next().unwrap().parse::<f64>().unwrap();
@@ -167,7 +167,7 @@ fn a_value_between_two_gaps_is_seen() {
         (5.0, Some(1.0)),
         (6.0, Some(2.0)),
     ];
-    let drawing = plain(Line::with_gaps("", points)).draw(Theme::Light);
+    let drawing = plain(Polyline::with_gaps("", points)).draw(Theme::Light);
     assert!(data(&drawing).contains("h0"), "a dot stands for the single value");
     let x = points.map(|p| p.0);
     let y = points.map(|p| p.1.unwrap_or(f64::NAN));
@@ -181,7 +181,7 @@ fn a_million_points_make_a_small_file_that_keeps_the_spike() {
         (0..1_000_000).map(|i| (f64::from(i), f64::from(i % 97))).collect();
     points[777_777].1 = 5000.0;
     let before = std::time::Instant::now();
-    let line = plain(Line::new("", points.clone())).draw(Theme::Light);
+    let line = plain(Polyline::new("", points.clone())).draw(Theme::Light);
     let scatter = plain(Scatter::new("", points)).draw(Theme::Light);
     let took = before.elapsed();
     assert!(
@@ -193,7 +193,7 @@ fn a_million_points_make_a_small_file_that_keeps_the_spike() {
     // Where the spike stands, told by a figure that has little else.
     let few = [(0.0, 0.0), (777_777.0, 5000.0), (999_999.0, 0.0)];
     let pairs = [
-        (line, plain(Line::new("", few)).draw(Theme::Light)),
+        (line, plain(Polyline::new("", few)).draw(Theme::Light)),
         (scatter, plain(Scatter::new("", few)).draw(Theme::Light)),
     ];
     for (many, few) in &pairs {
@@ -212,7 +212,7 @@ fn zeros_on_a_logarithmic_axis_are_left_out_and_said() {
     let y = Axis::log10("Delay").unit("ms");
     let points = [(0.0, 10.0), (1.0, 0.0), (2.0, 30.0), (3.0, -5.0), (4.0, 200.0)];
     let figure =
-        Figure::new("").panel(Panel::new(Axis::linear("Time"), y).mark(Line::new("", points)));
+        Figure::new("").panel(Panel::new(Axis::linear("Time"), y).mark(Polyline::new("", points)));
     let drawing = figure.draw(Theme::Light);
     check(&drawing);
     assert!(says(&drawing, "2 values of zero or below"), "{:?}", drawing.texts);
@@ -223,8 +223,8 @@ fn zeros_on_a_logarithmic_axis_are_left_out_and_said() {
 fn nothing_to_show_is_said() {
     let empty = [
         Figure::new("nothing at all"),
-        plain(Line::new("a", [])),
-        plain(Line::new("a", [(0.0, f64::NAN), (f64::INFINITY, 1.0)])),
+        plain(Polyline::new("a", [])),
+        plain(Polyline::new("a", [(0.0, f64::NAN), (f64::INFINITY, 1.0)])),
         plain(Scatter::new("a", [])),
         plain(Stack::new([])),
         plain(Histogram::of("", &[], Bins::Linear(5))),
@@ -266,7 +266,7 @@ fn one_point_and_constants_and_extremes_have_an_axis() {
         ] {
             let panel = Panel::new(Axis::linear("Time"), y.clone());
             let drawing = Figure::new("")
-                .panel(panel.mark(Line::new("", points.to_vec())))
+                .panel(panel.mark(Polyline::new("", points.to_vec())))
                 .draw(Theme::Light);
             check(&drawing);
             let placed = points
@@ -311,7 +311,7 @@ fn long_names_are_whole_and_apart() {
 fn many_series_with_long_names_fit_every_legend() {
     for legend in [Legend::Top, Legend::Bottom, Legend::Right] {
         let lines = (0..17).map(|i| {
-            Line::new(
+            Polyline::new(
                 format!("flow {i} from 2001:db8:1234:5678:9abc:def0:1234:{i} to the far end"),
                 [(0.0, f64::from(i)), (1.0, 2.0)],
             )
@@ -342,10 +342,10 @@ fn many_series_with_long_names_fit_every_legend() {
 #[test]
 fn crowded_events_do_not_meet_and_lost_labels_are_counted() {
     let events = (0..40).map(|i| Mark::event(f64::from(i) * 0.25, format!("event number {i}")));
-    let drawing = plain(Line::new("", [(0.0, 0.0), (10.0, 1.0)]))
+    let drawing = plain(Polyline::new("", [(0.0, 0.0), (10.0, 1.0)]))
         .panel(
             Panel::new(Axis::linear(""), Axis::linear(""))
-                .mark(Line::new("", [(0.0, 0.0), (10.0, 1.0)]))
+                .mark(Polyline::new("", [(0.0, 0.0), (10.0, 1.0)]))
                 .marks(events),
         )
         .draw(Theme::Light);
@@ -372,15 +372,15 @@ fn hostile_names_stay_names() {
 
 #[test]
 fn an_adaptive_figure_follows_the_reader_and_falls_back() {
-    let svg = plain(Line::new("a", [(0.0, 1.0), (1.0, 2.0)])).svg();
+    let svg = plain(Polyline::new("a", [(0.0, 1.0), (1.0, 2.0)])).svg();
     assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("var(--qc-s0,#0072b2)"));
-    assert!(!plain(Line::new("a", [])).draw(Theme::Light).svg.contains("var("));
+    assert!(!plain(Polyline::new("a", [])).draw(Theme::Light).svg.contains("var("));
 }
 
 #[test]
 fn the_same_name_looks_the_same_in_each_panel() {
     let panel = |names: [&str; 2]| {
-        let lines = names.map(|name| Line::new(name, [(0.0, 1.0), (1.0, 2.0)]));
+        let lines = names.map(|name| Polyline::new(name, [(0.0, 1.0), (1.0, 2.0)]));
         Panel::new(Axis::linear(""), Axis::linear("")).marks(lines)
     };
     let svg =
@@ -420,7 +420,7 @@ proptest! {
         if let Some(low) = ends.0 { y = y.from(low); }
         if let Some(high) = ends.1 { y = y.to(high); }
         let panel = Panel::new(axis(logs.0), y)
-            .mark(Line::new(name.clone(), points.clone()))
+            .mark(Polyline::new(name.clone(), points.clone()))
             .mark(Scatter::new("points", points.clone()))
             .mark(Histogram::of("", &points.iter().map(|p| p.1).collect::<Vec<_>>(), Bins::PerDecade(3)))
             .marks(points.iter().take(4).map(|p| Mark::event(p.0, name.clone())))

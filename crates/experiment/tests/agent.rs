@@ -11,14 +11,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The test's end of an agent.
-struct Desk {
+struct AgentUnderTest {
     commands: std::io::PipeWriter,
     events: std::io::PipeReader,
     decoder: Decoder,
     thread: std::thread::JoinHandle<Result<(), agent::AgentError>>,
 }
 
-impl Desk {
+impl AgentUnderTest {
     fn open() -> Self {
         let (agent_in, commands) = pipe().unwrap();
         let (events, agent_out) = pipe().unwrap();
@@ -202,13 +202,13 @@ fn one_agent_does_all_kinds_of_tasks_at_once_and_the_failing_ones_disturb_nobody
         ),
     ];
     let (all, servers) = (tasks.len(), 4);
-    let mut desk = Desk::open();
-    desk.tell(&Command::Prepare { tasks });
-    let mut events = desk.until(all, is_ready_or_ended);
+    let mut tested = AgentUnderTest::open();
+    tested.tell(&Command::Prepare { tasks });
+    let mut events = tested.until(all, is_ready_or_ended);
     assert!(events.iter().all(|e| matches!(e, Event::Ready { .. })), "{events:?}");
-    desk.tell(&Command::Start { at_monotonic_ns: monotonic_ns() + 10_000_000 });
-    events.extend(desk.until(all - servers, is_end));
-    events.extend(desk.stop());
+    tested.tell(&Command::Start { at_monotonic_ns: monotonic_ns() + 10_000_000 });
+    events.extend(tested.until(all - servers, is_end));
+    events.extend(tested.stop());
 
     for id in ["server/up", "server/down", "server/udp", "server/sink", "probe/ping", "probe/udp"] {
         assert_eq!(*outcome(&events, id), Outcome::Done, "{id}");
@@ -245,10 +245,10 @@ fn what_can_t_be_is_refused_before_the_start_with_its_reason() {
         task("twice", ping("p", "127.0.0.1")),
         task("twice", ping("p", "127.0.0.1")),
     ];
-    let mut desk = Desk::open();
-    desk.tell(&Command::Prepare { tasks });
-    let mut events = desk.until(6, is_ready_or_ended);
-    events.extend(desk.stop());
+    let mut tested = AgentUnderTest::open();
+    tested.tell(&Command::Prepare { tasks });
+    let mut events = tested.until(6, is_ready_or_ended);
+    events.extend(tested.stop());
     assert!(reason(&events, "port").contains("EADDRINUSE"));
     assert!(reason(&events, "udp-port").contains("EADDRINUSE"));
     assert!(reason(&events, "congestion").contains("cubic"), "those that there are are named");
@@ -259,12 +259,12 @@ fn what_can_t_be_is_refused_before_the_start_with_its_reason() {
 
 #[test]
 fn the_end_of_the_commands_is_a_stop_and_clients_say_that_they_were_cut_short() {
-    let mut desk = Desk::open();
+    let mut tested = AgentUnderTest::open();
     let long = Task { duration: Span::from_secs(3600), ..task("ping", ping("p", "127.0.0.1")) };
-    desk.tell(&Command::Prepare { tasks: vec![long] });
-    desk.until(1, is_ready_or_ended);
-    desk.tell(&Command::Start { at_monotonic_ns: monotonic_ns() });
-    let Desk { commands, mut events, mut decoder, thread } = desk;
+    tested.tell(&Command::Prepare { tasks: vec![long] });
+    tested.until(1, is_ready_or_ended);
+    tested.tell(&Command::Start { at_monotonic_ns: monotonic_ns() });
+    let AgentUnderTest { commands, mut events, mut decoder, thread } = tested;
     drop(commands);
     let mut rest = Vec::new();
     events.read_to_end(&mut rest).unwrap();
@@ -279,16 +279,16 @@ fn the_end_of_the_commands_is_a_stop_and_clients_say_that_they_were_cut_short() 
 
 #[test]
 fn when_nobody_reads_the_events_any_more_the_agent_ends() {
-    let mut desk = Desk::open();
+    let mut tested = AgentUnderTest::open();
     let tasks = vec![
         Task { duration: Span::from_secs(3600), ..task("ping", ping("p", "127.0.0.1")) },
         // Its end makes the agent speak.
         task("soon", ping("q", "127.0.0.1")),
     ];
-    desk.tell(&Command::Prepare { tasks });
-    desk.until(2, is_ready_or_ended);
-    desk.tell(&Command::Start { at_monotonic_ns: monotonic_ns() });
-    let Desk { commands, events, thread, .. } = desk;
+    tested.tell(&Command::Prepare { tasks });
+    tested.until(2, is_ready_or_ended);
+    tested.tell(&Command::Start { at_monotonic_ns: monotonic_ns() });
+    let AgentUnderTest { commands, events, thread, .. } = tested;
     drop(events);
     let result = thread.join().unwrap();
     assert!(matches!(result, Err(agent::AgentError::Output(_))), "{result:?}");
@@ -297,9 +297,9 @@ fn when_nobody_reads_the_events_any_more_the_agent_ends() {
 
 #[test]
 fn commands_that_are_not_in_frames_end_the_agent_with_a_reason() {
-    let mut desk = Desk::open();
-    desk.commands.write_all(&[0x55; 64]).unwrap();
-    let Desk { mut events, thread, .. } = desk;
+    let mut tested = AgentUnderTest::open();
+    tested.commands.write_all(&[0x55; 64]).unwrap();
+    let AgentUnderTest { mut events, thread, .. } = tested;
     let mut rest = Vec::new();
     events.read_to_end(&mut rest).unwrap();
     assert!(matches!(thread.join().unwrap(), Err(agent::AgentError::Frame(_))));

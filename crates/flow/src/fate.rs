@@ -79,23 +79,23 @@ impl Fate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mark;
-    use crate::{Findings, Plan, Transport};
+    use crate::LaneCounts;
+    use crate::{Findings, FlowPlan, Transport};
     use quell_units::Span;
     use quell_wire::iperf3::{Moment, Results};
 
-    fn counted(packets: u64, lost: u64) -> Mark {
+    fn counted(packets: u64, lost: u64) -> LaneCounts {
         let moment = Moment { packets, lost, bytes: packets * 1000, ..Moment::default() };
-        Mark { moment, expected: packets + lost, ..Mark::default() }
+        LaneCounts { moment, expected: packets + lost, ..LaneCounts::default() }
     }
 
     /// 3 s that do not count and 5 s that do.
-    fn outcome(sends: bool, omitted: Mark, mark: Mark, told: StreamResult) -> Outcome {
-        let plan = Plan {
+    fn outcome(sends: bool, omitted: LaneCounts, mark: LaneCounts, told: StreamResult) -> Outcome {
+        let plan = FlowPlan {
             transport: Transport::Udp,
-            direction: if sends { crate::Direction::Up } else { crate::Direction::Down },
+            direction: if sends { crate::Senders::Up } else { crate::Senders::Down },
             omit: Span::from_secs(3),
-            ..Plan::new("there", ([127, 0, 0, 1], 5201).into())
+            ..FlowPlan::new("there", ([127, 0, 0, 1], 5201).into())
         };
         let theirs = Results { streams: vec![told], ..Results::default() };
         Outcome::example(plan, vec![LaneOutcome::example(sends, omitted, mark)], Some(theirs))

@@ -3,7 +3,7 @@
 use crate::fate::Fate;
 use crate::held::{Beside, Held, Limit};
 use crate::latency::Spread;
-use crate::{Direction, LaneOutcome, Outcome, Transport};
+use crate::{LaneOutcome, Outcome, Senders, Transport};
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Part, PartStream, StreamResult};
 use serde::Serialize;
@@ -160,12 +160,12 @@ impl Findings {
             let beside = Beside {
                 added: added(|spread| Some(spread.p50_ms)),
                 added_there: added(there),
-                both: outcome.plan.direction == Direction::Both,
+                both: outcome.plan.direction == Senders::Both,
             };
             Way::of(outcome, up, beside)
         };
-        let up = has(Direction::Down).then(|| way(true, |spread| spread.up_ms));
-        let down = has(Direction::Up).then(|| way(false, |spread| spread.down_ms));
+        let up = has(Senders::Down).then(|| way(true, |spread| spread.up_ms));
+        let down = has(Senders::Up).then(|| way(false, |spread| spread.down_ms));
         let end = |results: &quell_wire::iperf3::Results| End {
             cpu_percent: results.cpu_util_total,
             cpu_user_percent: results.cpu_util_user,
@@ -419,7 +419,7 @@ mod tests {
             EchoSample { rtt_ns, ..EchoSample::new(n * 50_000_000, 0, 56, status) }
         };
         let added = |answered| {
-            let plan = crate::Plan::new("there", ([127, 0, 0, 1], 5201).into());
+            let plan = crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into());
             let mut outcome = Outcome::example(plan, vec![], None);
             outcome.latency.idle = (0..40).map(|n| ping(n, 40, 20)).collect();
             outcome.latency.loaded = (0..100).map(|n| ping(n, answered, 1345)).collect();

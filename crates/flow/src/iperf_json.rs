@@ -1,8 +1,8 @@
 //! A test in the words of `iperf3 -J` (3.12): for scripts that read those.
 
-use crate::Mark;
+use crate::LaneCounts;
 use crate::fate::Fate;
-use crate::{Amount, Direction, Interval, LaneOutcome, Outcome, Transport};
+use crate::{Amount, Interval, LaneOutcome, Outcome, Senders, Transport};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
 
@@ -71,7 +71,7 @@ fn start(outcome: &Outcome) -> Value {
         "duration": match plan.amount { Amount::Time(time) => time.as_secs_f64(), Amount::Bytes(_) => 0.0 } as u64,
         "bytes": match plan.amount { Amount::Bytes(bytes) => bytes, Amount::Time(_) => 0 },
         "blocks": 0,
-        "reverse": u8::from(plan.direction == Direction::Down),
+        "reverse": u8::from(plan.direction == Senders::Down),
         "tos": plan.tos,
         "target_bitrate": plan.rate.unwrap_or(0),
     });
@@ -123,7 +123,7 @@ fn interval(outcome: &Outcome, interval: &Interval) -> Value {
     let mut value = json!({ "streams": streams.collect::<Value>() });
     for (name, sends) in sums(outcome, "sum", "sum_bidir_reverse") {
         let lanes: Vec<_> = interval.lanes.iter().filter(|l| l.sends == sends).collect();
-        let total = lanes.iter().fold(Mark::default(), |sum, l| add(&sum, &l.mark));
+        let total = lanes.iter().fold(LaneCounts::default(), |sum, l| add(&sum, &l.mark));
         let mut sum = row(from, to, total.moment.bytes);
         if udp(outcome) {
             datagrams(&mut sum, &average(total, lanes.len()), sends);
@@ -137,7 +137,7 @@ fn interval(outcome: &Outcome, interval: &Interval) -> Value {
     value
 }
 
-fn datagrams(value: &mut Value, mark: &Mark, sends: bool) {
+fn datagrams(value: &mut Value, mark: &LaneCounts, sends: bool) {
     if sends {
         value["packets"] = mark.moment.packets.into();
         return;
@@ -148,7 +148,7 @@ fn datagrams(value: &mut Value, mark: &Mark, sends: bool) {
     value["lost_percent"] = percent(mark.moment.lost, mark.expected).into();
 }
 
-fn add(sum: &Mark, more: &Mark) -> Mark {
+fn add(sum: &LaneCounts, more: &LaneCounts) -> LaneCounts {
     let mut all = *sum;
     all.moment.bytes += more.moment.bytes;
     all.moment.packets += more.moment.packets;
@@ -161,7 +161,7 @@ fn add(sum: &Mark, more: &Mark) -> Mark {
 }
 
 /// Their jitter of several streams is the mean.
-fn average(mut sum: Mark, streams: usize) -> Mark {
+fn average(mut sum: LaneCounts, streams: usize) -> LaneCounts {
     sum.jitter_ns /= streams.max(1) as u64;
     sum
 }
@@ -169,9 +169,9 @@ fn average(mut sum: Mark, streams: usize) -> Mark {
 /// Names of sums: of the first direction, and of the other where there are two.
 fn sums(outcome: &Outcome, first: &'static str, second: &'static str) -> Vec<(&'static str, bool)> {
     match outcome.plan.direction {
-        Direction::Up => vec![(first, true)],
-        Direction::Down => vec![(first, false)],
-        Direction::Both => vec![(first, true), (second, false)],
+        Senders::Up => vec![(first, true)],
+        Senders::Down => vec![(first, false)],
+        Senders::Both => vec![(first, true), (second, false)],
     }
 }
 
@@ -246,7 +246,7 @@ fn end(outcome: &Outcome) -> Value {
     if !udp(outcome) {
         let here = outcome.ours.congestion_used.clone();
         let there = there.and_then(|t| t.congestion_used.clone());
-        let reverse = outcome.plan.direction == Direction::Down;
+        let reverse = outcome.plan.direction == Senders::Down;
         let (sender, receiver) = if reverse { (there, here) } else { (here, there) };
         value["sender_tcp_congestion"] = sender.into();
         value["receiver_tcp_congestion"] = receiver.into();
@@ -316,11 +316,11 @@ fn udp_end(outcome: &Outcome, lane: &LaneOutcome) -> UdpEnd {
 
 fn udp_sums(outcome: &Outcome, value: &mut Value) {
     let groups = match outcome.plan.direction {
-        Direction::Both => vec![
+        Senders::Both => vec![
             (["sum", "sum_sent", "sum_received"], true),
             (["sum_bidir_reverse", "sum_sent_bidir_reverse", "sum_received_bidir_reverse"], false),
         ],
-        direction => vec![(["sum", "sum_sent", "sum_received"], direction == Direction::Up)],
+        direction => vec![(["sum", "sum_sent", "sum_received"], direction == Senders::Up)],
     };
     for ([sum, sent, received], sends) in groups {
         let lanes: Vec<_> = outcome.lanes.iter().filter(|l| l.sends == sends).collect();

@@ -1,11 +1,11 @@
 //! How a stream of a test comes to stand at this end, and how its lane then moves data as the plan says.
 
 use crate::talk::{Talk, reach};
-use crate::{FlowError, Plan, Transport};
+use crate::{FlowError, FlowPlan, Transport};
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, getsockname};
 use quell_load::bulk::{Copying, Limit, Open, UdpHeader, UdpReceiving};
-use quell_load::lane::{How, Lane, Mark};
+use quell_load::lane::{How, Lane, LaneCounts};
 use quell_load::look;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -14,7 +14,7 @@ use quell_sys::socket::bulk::prepare_receiving;
 use quell_sys::socket::exchange::Exchange;
 use quell_sys::socket::option::{get, set};
 use quell_sys::socket::preface::prove;
-use quell_sys::socket::stream::{Stream, StreamOptions};
+use quell_sys::socket::stream::{StreamOptions, TcpSocket};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_wire::auth::{OPENING, PROOF};
 use quell_wire::iperf3::{Hello, stream_id};
@@ -51,7 +51,12 @@ pub(crate) struct Move<'a> {
 
 impl OpenLane {
     /// Opens the stream with this place: connected and known to the server.
-    pub fn open(place: usize, plan: &Plan, talk: &Talk, stop: &Bell) -> Result<Self, FlowError> {
+    pub fn open(
+        place: usize,
+        plan: &FlowPlan,
+        talk: &Talk,
+        stop: &Bell,
+    ) -> Result<Self, FlowError> {
         let (lane, acked_before) = match plan.transport {
             Transport::Tcp => tcp(place, plan, talk, stop)?,
             Transport::Udp => (udp(place, plan, stop)?, 0),
@@ -67,7 +72,7 @@ impl OpenLane {
     }
 
     /// Moves data until its limit, or until a bell of `how` rings. Blocks.
-    pub fn carry(&self, plan: &Plan, how: &Move<'_>) {
+    pub fn carry(&self, plan: &FlowPlan, how: &Move<'_>) {
         self.work(&How {
             block: how.block as usize,
             rate: plan.rate,
@@ -83,7 +88,7 @@ impl OpenLane {
     }
 
     /// What was counted up to now, of a TCP sender what the other end acknowledged; `t_ns` is now.
-    pub fn counted(&self, t_ns: i64) -> Mark {
+    pub fn counted(&self, t_ns: i64) -> LaneCounts {
         let mut mark = self.mark(t_ns);
         if self.sends && mark.moment.acked > 0 {
             // What waits in this host's buffer has gone nowhere yet.
@@ -103,7 +108,7 @@ impl Deref for OpenLane {
 }
 
 /// A connection that the server knows, and what the kernel counted as acknowledged by then.
-fn tcp(place: usize, plan: &Plan, talk: &Talk, stop: &Bell) -> Result<(Lane, u64), FlowError> {
+fn tcp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane, u64), FlowError> {
     let options = StreamOptions {
         tos: plan.tos,
         congestion: plan.congestion_of(place).cloned(),
@@ -111,7 +116,7 @@ fn tcp(place: usize, plan: &Plan, talk: &Talk, stop: &Bell) -> Result<(Lane, u64
         window: plan.window.map(|w| u32::try_from(w).unwrap_or(u32::MAX)),
         mss: plan.mss,
     };
-    let stream = Stream::new(plan.to.is_ipv6(), &options)?;
+    let stream = TcpSocket::new(plan.to.is_ipv6(), &options)?;
     plan.way.apply(stream.as_fd(), plan.to.is_ipv6())?;
     if let Some(window) = plan.window {
         send_buffer(stream.as_fd(), window)?;
@@ -136,7 +141,7 @@ fn tcp(place: usize, plan: &Plan, talk: &Talk, stop: &Bell) -> Result<(Lane, u64
     Ok((Lane::tcp(stream, plan.sends(place)), acked_before))
 }
 
-fn udp(place: usize, plan: &Plan, stop: &Bell) -> Result<Lane, FlowError> {
+fn udp(place: usize, plan: &FlowPlan, stop: &Bell) -> Result<Lane, FlowError> {
     let socket = Udp::connected_by(plan.to, plan.tos, &plan.way)?;
     let sends = plan.sends(place);
     if let Some(window) = plan.window {

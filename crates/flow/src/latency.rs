@@ -6,7 +6,7 @@
 //!   nothing, and why                 where ICMP is not allowed
 //! ```
 
-use crate::Plan;
+use crate::FlowPlan;
 use quell_model::task::{PingStream, UdpEcho};
 use quell_model::{EchoSample, EchoStatus, Event};
 use quell_probe::{Options, Ping, ProbeError, UdpEchoClient};
@@ -28,8 +28,8 @@ const LINGER: Span = Span::from_millis(1000);
 /// … and at most: longer than any queue that somebody still uses.
 const MOST_LINGER: Span = Span::from_secs(60);
 /// What asks whether a Quell is there.
-const KNOCKS: u64 = 2;
-const KNOCK_EVERY: Span = Span::from_millis(10);
+const TRIES: u64 = 2;
+const TRY_EVERY: Span = Span::from_millis(10);
 const KNOCK_LINGER: Span = Span::from_millis(600);
 /// Payload of each packet in bytes.
 const SIZE: u32 = 56;
@@ -154,13 +154,13 @@ pub struct Latency {
 }
 
 /// Measures the idle path, on which a handshake took `rtt_us`, and finds out with what.
-pub(crate) fn idle(plan: &Plan, rtt_us: u32, stop: &Bell) -> Latency {
+pub(crate) fn idle(plan: &FlowPlan, rtt_us: u32, stop: &Bell) -> Latency {
     let needed = needed_ns(u64::from(rtt_us) * 1000);
     let linger = Span::from_nanos(needed.min(MOST_LINGER.nanos()));
     let mut latency = Latency::default();
     let mut why = None;
     // A plain iperf3 has nobody at its UDP port.
-    if !plan.plain && !knock(plan, linger, stop).is_empty() {
+    if !plan.plain && !first_answers(plan, linger, stop).is_empty() {
         latency.method = Some(Method::Stamp);
     } else if !stop.rings() {
         latency.method = Some(Method::Icmp);
@@ -186,7 +186,7 @@ pub(crate) fn idle(plan: &Plan, rtt_us: u32, stop: &Bell) -> Latency {
 /// Measures beside the load until the window has ended and each reply has come, or the bell rings. What is known is handed on as it goes: a
 /// packet without an answer is not lost before [`tell_late`] says so.
 pub(crate) fn loaded(
-    plan: &Plan,
+    plan: &FlowPlan,
     method: Method,
     window: &Window,
     stop: &Bell,
@@ -195,12 +195,12 @@ pub(crate) fn loaded(
     run(plan, method, window, (LOADED_EVERY, MOST_LINGER), None, stop, samples)
 }
 
-fn knock(plan: &Plan, linger: Span, stop: &Bell) -> Vec<EchoSample> {
+fn first_answers(plan: &FlowPlan, linger: Span, stop: &Bell) -> Vec<EchoSample> {
     let window = window(monotonic_ns(), IDLE);
     let linger = linger.max(KNOCK_LINGER);
     let found = Mutex::default();
     // What can't be sent is not answered.
-    let _ = run(plan, Method::Stamp, &window, (KNOCK_EVERY, linger), Some(KNOCKS), stop, &found);
+    let _ = run(plan, Method::Stamp, &window, (TRY_EVERY, linger), Some(TRIES), stop, &found);
     let mut found = sorted(found);
     found.retain(|sample| sample.status == EchoStatus::Ok);
     found
@@ -218,7 +218,7 @@ fn window(start_ns: u64, most: Span) -> Window {
 }
 
 fn run(
-    plan: &Plan,
+    plan: &FlowPlan,
     method: Method,
     window: &Window,
     (interval, linger): (Span, Span),

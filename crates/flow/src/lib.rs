@@ -1,7 +1,7 @@
 //! Throughput between two hosts: the client, its results and what they mean.
 //!
 //! ```text
-//!   Plan ──► run ──► Outcome ──► Findings ──► a headline, the working, JSON, iperf3's JSON
+//!   FlowPlan ──► run ──► Outcome ──► Findings ──► a headline, the working, JSON, iperf3's JSON
 //!             │
 //!             ├─ talk      the control connection: iperf3's protocol (quell_wire::iperf3)
 //!             ├─ lane      how a stream comes to stand; its data is moved by quell_load::lane
@@ -30,8 +30,8 @@ pub use error::FlowError;
 pub use findings::Findings;
 pub use outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
 pub use plan::{
-    Amount, Direction, LARGEST_BLOCK, LARGEST_DATAGRAM, MOST_STREAMS, Plan, SMALLEST_DATAGRAM,
+    Amount, FlowPlan, LARGEST_BLOCK, LARGEST_DATAGRAM, MOST_STREAMS, SMALLEST_DATAGRAM, Senders,
     Transport, UDP_RATE,
 };
-pub use quell_load::lane::Mark;
+pub use quell_load::lane::LaneCounts;
 pub use session::{Progress, run};

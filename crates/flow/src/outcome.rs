@@ -1,7 +1,7 @@
 //! What a test gave, as it was counted: nothing here is judged yet.
 
-use crate::Mark;
-use crate::Plan;
+use crate::FlowPlan;
+use crate::LaneCounts;
 use crate::latency::Latency;
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Results, StreamResult};
@@ -16,7 +16,7 @@ pub struct IntervalLane {
     /// Whether this end sends.
     pub sends: bool,
     /// Counts of this interval, states at its end.
-    pub mark: Mark,
+    pub mark: LaneCounts,
 }
 
 /// The time between two reports.
@@ -61,9 +61,9 @@ pub struct LaneOutcome {
     /// The server's.
     pub remote: SocketAddr,
     /// Counts of the time that counts; states at its end.
-    pub mark: Mark,
+    pub mark: LaneCounts,
     /// Counts of the time before, which does not count.
-    pub omitted: Mark,
+    pub omitted: LaneCounts,
     /// Bytes and datagrams that were handed to the kernel, or received, in all.
     pub moved: (u64, u64),
     /// The stream over time, from its start; times in nanoseconds from where counting began.
@@ -82,7 +82,7 @@ pub struct LaneOutcome {
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// What was asked for.
-    pub plan: Plan,
+    pub plan: FlowPlan,
     /// When data began to flow, by the wall clock.
     pub started: SystemTime,
     /// The test's cookie, for iperf3's JSON.
@@ -132,7 +132,11 @@ impl Outcome {
 /// Made up for tests.
 #[cfg(test)]
 impl Outcome {
-    pub(crate) fn example(plan: Plan, lanes: Vec<LaneOutcome>, theirs: Option<Results>) -> Self {
+    pub(crate) fn example(
+        plan: FlowPlan,
+        lanes: Vec<LaneOutcome>,
+        theirs: Option<Results>,
+    ) -> Self {
         Self {
             plan,
             started: SystemTime::UNIX_EPOCH,
@@ -158,9 +162,9 @@ impl Outcome {
 #[cfg(test)]
 impl LaneOutcome {
     /// Stream 1 with these counts of the omitted and the counted time.
-    pub(crate) fn example(sends: bool, omitted: Mark, mark: Mark) -> Self {
+    pub(crate) fn example(sends: bool, omitted: LaneCounts, mark: LaneCounts) -> Self {
         let at = SocketAddr::from(([127, 0, 0, 1], 5201));
-        let sum = |of: fn(&Mark) -> u64| of(&omitted) + of(&mark);
+        let sum = |of: fn(&LaneCounts) -> u64| of(&omitted) + of(&mark);
         Self {
             id: 1,
             number: 5,

@@ -45,7 +45,7 @@ impl Transport {
 
 /// Who sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum Senders {
     /// This host.
     Up,
     /// The server.
@@ -65,7 +65,7 @@ pub enum Amount {
 
 /// A test.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct FlowPlan {
     /// The server as the user named it.
     pub host: String,
     /// Where data goes.
@@ -75,7 +75,7 @@ pub struct Plan {
     /// TCP or UDP.
     pub transport: Transport,
     /// Who sends.
-    pub direction: Direction,
+    pub direction: Senders,
     /// Streams in each direction.
     pub streams: u32,
     /// When it is over.
@@ -112,7 +112,7 @@ pub struct Plan {
     pub secret: Option<Secret>,
 }
 
-impl Plan {
+impl FlowPlan {
     /// The usual test of a server: TCP up, one stream, 10 s.
     pub fn new(host: &str, to: SocketAddr) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl Plan {
             to,
             control: to,
             transport: Transport::Tcp,
-            direction: Direction::Up,
+            direction: Senders::Up,
             streams: 1,
             amount: Amount::Time(Span::from_secs(10)),
             omit: Span::ZERO,
@@ -204,15 +204,15 @@ impl Plan {
 
     /// Streams of both directions together.
     pub fn all_streams(&self) -> usize {
-        self.streams as usize * if self.direction == Direction::Both { 2 } else { 1 }
+        self.streams as usize * if self.direction == Senders::Both { 2 } else { 1 }
     }
 
     /// Whether this host sends the stream with this place. Those of this host come first.
     pub fn sends(&self, place: usize) -> bool {
         match self.direction {
-            Direction::Up => true,
-            Direction::Down => false,
-            Direction::Both => place < self.streams as usize,
+            Senders::Up => true,
+            Senders::Down => false,
+            Senders::Both => place < self.streams as usize,
         }
     }
 
@@ -231,13 +231,13 @@ impl Plan {
         self.rate
     }
 
-    /// As a server is told. `block` as from [`Plan::block_size`].
+    /// As a server is told. `block` as from [`FlowPlan::block_size`].
     pub fn parameters(&self, block: u64) -> Parameters {
         let time = match self.amount {
             Amount::Time(time) => Some(time),
             Amount::Bytes(_) => None,
         };
-        let server_sends = self.direction != Direction::Up;
+        let server_sends = self.direction != Senders::Up;
         let whole =
             |span: Span| u32::try_from(span.nanos().div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
         let fraction = |span: Span| {
@@ -255,8 +255,8 @@ impl Plan {
             mss: self.mss,
             nodelay: self.nodelay,
             parallel: self.streams,
-            reverse: self.direction == Direction::Down,
-            bidirectional: self.direction == Direction::Both,
+            reverse: self.direction == Senders::Down,
+            bidirectional: self.direction == Senders::Both,
             window: self.window,
             len: block,
             bandwidth: self.rate,
@@ -288,28 +288,33 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn plan() -> Plan {
-        Plan::new("there", "192.0.2.1:5201".parse().unwrap())
+    fn plan() -> FlowPlan {
+        FlowPlan::new("there", "192.0.2.1:5201".parse().unwrap())
     }
 
     #[test]
     fn a_plain_iperf3_is_told_nothing_of_quell_and_whole_seconds() {
-        let plan = Plan { plain: true, amount: Amount::Time(Span::from_millis(1500)), ..plan() };
+        let plan =
+            FlowPlan { plain: true, amount: Amount::Time(Span::from_millis(1500)), ..plan() };
         let told = plan.parameters(1000);
         assert_eq!((told.time, told.quell, told.tcp, told.parallel), (2, None, true, 1));
-        let ours = Plan { plain: false, ..plan }.parameters(1000).quell.unwrap();
+        let ours = FlowPlan { plain: false, ..plan }.parameters(1000).quell.unwrap();
         assert_eq!((ours.time_ms, ours.omit_ms), (Some(1500), None));
     }
 
     #[test]
     fn a_server_is_told_that_streams_come_from_elsewhere_only_where_udp_goes_another_way() {
         let other = || "198.51.100.1:5201".parse().unwrap();
-        let udp = || Plan { transport: Transport::Udp, control: other(), ..plan() };
-        let told = |plan: Plan| plan.parameters(1000).quell.map(|wishes| wishes.elsewhere);
+        let udp = || FlowPlan { transport: Transport::Udp, control: other(), ..plan() };
+        let told = |plan: FlowPlan| plan.parameters(1000).quell.map(|wishes| wishes.elsewhere);
         assert_eq!(told(udp()), Some(true));
-        assert_eq!(told(Plan { control: plan().to, ..udp() }), Some(false), "the same way");
-        assert_eq!(told(Plan { transport: Transport::Tcp, ..udp() }), Some(false), "by a cookie");
-        let plain = Plan { plain: true, ..udp() };
+        assert_eq!(told(FlowPlan { control: plan().to, ..udp() }), Some(false), "the same way");
+        assert_eq!(
+            told(FlowPlan { transport: Transport::Tcp, ..udp() }),
+            Some(false),
+            "by a cookie"
+        );
+        let plain = FlowPlan { plain: true, ..udp() };
         assert!(!plain.is_elsewhere(), "iperf3 asks for no proof");
         assert_eq!(told(plain), None);
     }
@@ -317,11 +322,11 @@ mod tests {
     #[test]
     fn a_server_that_does_not_send_is_not_told_of_a_congestion_control() {
         for (direction, told) in
-            [(Direction::Up, false), (Direction::Down, true), (Direction::Both, true)]
+            [(Senders::Up, false), (Senders::Down, true), (Senders::Both, true)]
         {
             for names in [&["cubic"][..], &["cubic", "bbr"]] {
                 let congestion = names.iter().map(|name| (*name).to_owned()).collect();
-                let parameters = Plan { direction, congestion, ..plan() }.parameters(1000);
+                let parameters = FlowPlan { direction, congestion, ..plan() }.parameters(1000);
                 let wishes = parameters.quell.expect("it is no plain iperf3");
                 assert_eq!(parameters.congestion.is_some(), told, "{direction:?}");
                 assert_eq!(!wishes.congestion.is_empty(), told && names.len() > 1);
@@ -332,14 +337,17 @@ mod tests {
     #[test]
     fn what_can_not_be_is_refused_with_what_would_be_right() {
         let wrong = [
-            (Plan { streams: 0, ..plan() }, "1 to 128"),
-            (Plan { amount: Amount::Time(Span::ZERO), ..plan() }, "take up to"),
-            (Plan { amount: Amount::Bytes(0), ..plan() }, "at least 1"),
-            (Plan { amount: Amount::Bytes(1), omit: Span::from_secs(1), ..plan() }, "-O"),
-            (Plan { block: Some(2 << 20), ..plan() }, "writes of"),
-            (Plan { block: Some(11), transport: Transport::Udp, ..plan() }, "12 to 65507"),
-            (Plan { congestion: vec!["bbr".into()], transport: Transport::Udp, ..plan() }, "-C"),
-            (Plan { mss: Some(40), ..plan() }, "-M"),
+            (FlowPlan { streams: 0, ..plan() }, "1 to 128"),
+            (FlowPlan { amount: Amount::Time(Span::ZERO), ..plan() }, "take up to"),
+            (FlowPlan { amount: Amount::Bytes(0), ..plan() }, "at least 1"),
+            (FlowPlan { amount: Amount::Bytes(1), omit: Span::from_secs(1), ..plan() }, "-O"),
+            (FlowPlan { block: Some(2 << 20), ..plan() }, "writes of"),
+            (FlowPlan { block: Some(11), transport: Transport::Udp, ..plan() }, "12 to 65507"),
+            (
+                FlowPlan { congestion: vec!["bbr".into()], transport: Transport::Udp, ..plan() },
+                "-C",
+            ),
+            (FlowPlan { mss: Some(40), ..plan() }, "-M"),
         ];
         for (plan, says) in wrong {
             let error = plan.check().unwrap_err().to_string();
@@ -350,8 +358,8 @@ mod tests {
 
     #[test]
     fn in_both_directions_ours_come_first_and_congestion_controls_go_round() {
-        let plan = Plan {
-            direction: Direction::Both,
+        let plan = FlowPlan {
+            direction: Senders::Both,
             streams: 2,
             congestion: vec!["cubic".into(), "bbr".into()],
             ..plan()

@@ -12,9 +12,9 @@ use crate::latency::{self, Latency};
 use crate::outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
 use crate::talk::{AFTER, Talk};
 use crate::told::Known;
-use crate::{Amount, Direction, FlowError, Plan, Transport};
+use crate::{Amount, FlowError, FlowPlan, Senders, Transport};
 use quell_load::bulk::{Ended, Limit};
-use quell_load::lane::Mark;
+use quell_load::lane::LaneCounts;
 use quell_load::look::{self, CpuTimes};
 use quell_model::EchoSample;
 use quell_stats::LogHistogram;
@@ -63,7 +63,7 @@ pub enum Progress<'a> {
 ///
 /// Errors when no data flowed at all; later ones are in the outcome, with what was measured before.
 pub fn run(
-    plan: &Plan,
+    plan: &FlowPlan,
     stop: &Bell,
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Outcome, FlowError> {
@@ -115,7 +115,7 @@ pub fn run(
 }
 
 struct Test<'a> {
-    plan: &'a Plan,
+    plan: &'a FlowPlan,
     talk: &'a Talk,
     lanes: &'a [OpenLane],
     block: u64,
@@ -193,7 +193,7 @@ impl Test<'_> {
                     pinged.ring();
                 });
             }
-            let mut watch = Watch::new(self.lanes, origin, start, self.plan);
+            let mut watch = Looks::new(self.lanes, origin, start, self.plan);
             // Whatever happens, the pings end with it.
             let _enough = Ringing(&enough);
             let result = self.watch(&mut watch, end, stop, &ended, tell);
@@ -268,7 +268,7 @@ impl Test<'_> {
         &self,
         load_ended: u64,
         pings: &Mutex<Vec<EchoSample>>,
-        watch: &Watch<'_>,
+        watch: &Looks<'_>,
         (pinged, stop): (&Bell, &Bell),
     ) -> Result<u64, FlowError> {
         let tcp_us = watch.now.iter().map(|mark| mark.moment.srtt_us).max().unwrap_or(0);
@@ -319,7 +319,7 @@ impl Test<'_> {
     /// Looks at the streams until the data is through.
     fn watch(
         &self,
-        watch: &mut Watch<'_>,
+        watch: &mut Looks<'_>,
         end: Option<u64>,
         stop: &Bell,
         ended: &Bell,
@@ -368,7 +368,7 @@ impl Test<'_> {
     }
 
     /// Whether a test of so many bytes is through.
-    fn all_through(&self, watch: &Watch<'_>, now: u64, last_bytes: &mut Option<u64>) -> bool {
+    fn all_through(&self, watch: &Looks<'_>, now: u64, last_bytes: &mut Option<u64>) -> bool {
         let Amount::Bytes(bytes) = self.plan.amount else { return false };
         let sent = self.lanes.iter().filter(|lane| lane.sends).all(|lane| lane.ended().is_some());
         if !sent {
@@ -377,7 +377,7 @@ impl Test<'_> {
         let since = *last_bytes.get_or_insert(now);
         let late = now.saturating_sub(since) > LAST_BYTES_NS;
         let acked = self.lanes.iter().filter(|lane| lane.sends).all(|lane| lane.all_acknowledged());
-        let receives = self.plan.direction != Direction::Up;
+        let receives = self.plan.direction != Senders::Up;
         let came: u64 = self
             .lanes
             .iter()
@@ -428,7 +428,7 @@ impl Test<'_> {
 
     fn results(
         &self,
-        watch: &Watch<'_>,
+        watch: &Looks<'_>,
         cpu: look::CpuShare,
         before: &HostCounters,
         after: &HostCounters,
@@ -503,7 +503,7 @@ pub(crate) fn part(lane: &LaneOutcome) -> PartStream {
 }
 
 /// Looks at streams at round times.
-struct Watch<'a> {
+struct Looks<'a> {
     lanes: &'a [OpenLane],
     origin: u64,
     start: u64,
@@ -514,10 +514,10 @@ struct Watch<'a> {
     /// Whether counting has begun.
     counting: bool,
     /// At the origin, at the last report, and now; one a lane.
-    begun: Vec<Mark>,
+    begun: Vec<LaneCounts>,
     begun_gaps: Vec<Option<LogHistogram>>,
-    reported: Vec<Mark>,
-    now: Vec<Mark>,
+    reported: Vec<LaneCounts>,
+    now: Vec<LaneCounts>,
     gaps: Vec<Option<LogHistogram>>,
     reported_ns: u64,
     now_ns: u64,
@@ -527,13 +527,13 @@ struct Watch<'a> {
     cpu: CpuTimes,
 }
 
-impl<'a> Watch<'a> {
-    fn new(lanes: &'a [OpenLane], origin: u64, start: u64, plan: &Plan) -> Self {
+impl<'a> Looks<'a> {
+    fn new(lanes: &'a [OpenLane], origin: u64, start: u64, plan: &FlowPlan) -> Self {
         let planned = match plan.amount {
             Amount::Time(time) => time.nanos() + plan.omit.nanos(),
             Amount::Bytes(_) => 60_000_000_000,
         };
-        let zero = vec![Mark::default(); lanes.len()];
+        let zero = vec![LaneCounts::default(); lanes.len()];
         Self {
             lanes,
             origin,
@@ -651,7 +651,7 @@ impl<'a> Watch<'a> {
                 remote: lane.remote,
                 mark: match self.counting {
                     true => self.now[place].since(&self.begun[place]),
-                    false => Mark::default(),
+                    false => LaneCounts::default(),
                 },
                 omitted: if self.counting { self.begun[place] } else { self.now[place] },
                 moved: lane.moved(),

@@ -1,11 +1,11 @@
 //! The control connection: what the two ends say to each other around a test.
 
-use crate::{FlowError, Plan};
+use crate::{FlowError, FlowPlan};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::secret::nonce;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::preface::prove;
-use quell_sys::socket::stream::{Connected, Stream, StreamOptions};
+use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::Bell;
 use quell_wire::iperf3::{self, Cookie, Parameters, Results, State};
 use quell_wire::text::printable;
@@ -27,25 +27,29 @@ const PROOF_NS: u64 = 1_000_000_000;
 /// The connection on which both ends talk.
 #[derive(Debug)]
 pub(crate) struct Talk {
-    pub stream: Stream,
+    pub stream: TcpSocket,
     pub server: SocketAddr,
     pub cookie: Cookie,
 }
 
 /// Connects to an address by the plan's way.
 pub(crate) fn connect(
-    plan: &Plan,
+    plan: &FlowPlan,
     to: SocketAddr,
     options: &StreamOptions,
     stop: &Bell,
-) -> Result<Stream, FlowError> {
-    let stream = Stream::new(to.is_ipv6(), options)?;
+) -> Result<TcpSocket, FlowError> {
+    let stream = TcpSocket::new(to.is_ipv6(), options)?;
     plan.way.apply(stream.as_fd(), to.is_ipv6())?;
     reach(stream, to, stop)
 }
 
 /// Connects a socket that is ready for it.
-pub(crate) fn reach(stream: Stream, to: SocketAddr, stop: &Bell) -> Result<Stream, FlowError> {
+pub(crate) fn reach(
+    stream: TcpSocket,
+    to: SocketAddr,
+    stop: &Bell,
+) -> Result<TcpSocket, FlowError> {
     let deadline = monotonic_ns() + CONNECT_S * 1_000_000_000;
     match stream.connect(to, deadline, stop) {
         Ok(Connected::Yes) => Ok(stream),
@@ -57,7 +61,7 @@ pub(crate) fn reach(stream: Stream, to: SocketAddr, stop: &Bell) -> Result<Strea
 }
 
 /// Connects, and proves the secret where there is one.
-fn trusted(plan: &Plan, to: SocketAddr, stop: &Bell) -> Result<Stream, FlowError> {
+fn trusted(plan: &FlowPlan, to: SocketAddr, stop: &Bell) -> Result<TcpSocket, FlowError> {
     let stream = connect(plan, to, &StreamOptions::default(), stop)?;
     if let Some(secret) = &plan.secret {
         let deadline = monotonic_ns() + ANSWER_S * 1_000_000_000;
@@ -73,7 +77,7 @@ fn patience_s(when: &str) -> u64 {
 
 impl Talk {
     /// Connects; both prove their secret where there is one.
-    pub fn open(plan: &Plan, stop: &Bell) -> Result<Self, FlowError> {
+    pub fn open(plan: &FlowPlan, stop: &Bell) -> Result<Self, FlowError> {
         let stream = trusted(plan, plan.control, stop)?;
         let (one, two) = (nonce()?, nonce()?);
         let mut random = [0; iperf3::COOKIE - 1];
@@ -85,7 +89,7 @@ impl Talk {
 
     /// Proves by a TCP connection from where UDP streams will come that this is us, so that the server sends there; until it knows. A plain
     /// iperf3 takes streams from anywhere, and does not answer this.
-    pub fn prove_address(&self, plan: &Plan, stop: &Bell) -> Result<Stream, FlowError> {
+    pub fn prove_address(&self, plan: &FlowPlan, stop: &Bell) -> Result<TcpSocket, FlowError> {
         let stream = trusted(plan, plan.to, stop)?;
         let deadline = monotonic_ns() + PROOF_NS;
         let mut exchange = Exchange::new(&stream, Some(deadline), stop)?;

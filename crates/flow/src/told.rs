@@ -8,7 +8,7 @@
 //! This end knows what it sent, how long all of it took, and how many streams there were. A stream of which one number can't be has no
 //! number that counts.
 
-use crate::{Amount, LaneOutcome, Plan, Transport};
+use crate::{Amount, FlowPlan, LaneOutcome, Transport};
 use quell_wire::iperf3::{Host, HostCounters, Part, PartStream, Results, StreamResult};
 
 /// Bits a second that no host moves: ten times the fastest port there is (IEEE 802.3dj, 1.6 Tbit/s).
@@ -24,7 +24,7 @@ const MOST_STATE: u64 = 1 << 48;
 
 /// What this end knows for sure.
 pub(crate) struct Known<'a> {
-    pub plan: &'a Plan,
+    pub plan: &'a FlowPlan,
     /// Bytes in one write or datagram.
     pub block: u64,
     pub lanes: &'a [LaneOutcome],
@@ -225,26 +225,27 @@ fn all(counted: &HostCounters) -> [u64; 9] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mark;
-    use crate::{Direction, Findings, Outcome};
+    use crate::LaneCounts;
+    use crate::{Findings, Outcome, Senders};
     use quell_units::Span;
     use quell_wire::iperf3::Moment;
 
     /// One second: 1 GB over TCP, or 4 datagrams of 1000 bytes.
-    fn told_of(transport: Transport, direction: Direction, told: Results) -> (Findings, Outcome) {
+    fn told_of(transport: Transport, direction: Senders, told: Results) -> (Findings, Outcome) {
         let amount = Amount::Time(Span::from_secs(1));
-        let plan = Plan {
+        let plan = FlowPlan {
             transport,
             direction,
             amount,
-            ..Plan::new("there", ([127, 0, 0, 1], 5201).into())
+            ..FlowPlan::new("there", ([127, 0, 0, 1], 5201).into())
         };
         let moment = match transport {
             Transport::Tcp => Moment { bytes: 1_000_000_000, ..Moment::default() },
             Transport::Udp => Moment { bytes: 4000, packets: 4, ..Moment::default() },
         };
-        let mark = Mark { moment, expected: moment.packets, ..Mark::default() };
-        let lanes = vec![LaneOutcome::example(direction == Direction::Up, Mark::default(), mark)];
+        let mark = LaneCounts { moment, expected: moment.packets, ..LaneCounts::default() };
+        let lanes =
+            vec![LaneOutcome::example(direction == Senders::Up, LaneCounts::default(), mark)];
         let known = Known { plan: &plan, block: 1000, lanes: &lanes, seconds: 1.0, took_s: 1.1 };
         let mut doubts = Vec::new();
         let theirs = known.believe(told, &mut doubts);
@@ -279,13 +280,13 @@ mod tests {
 
     #[test]
     fn what_can_be_is_believed() {
-        let (findings, _) = told_of(Transport::Tcp, Direction::Up, results(tcp()));
+        let (findings, _) = told_of(Transport::Tcp, Senders::Up, results(tcp()));
         let up = findings.up.unwrap();
         assert_eq!(
             (findings.doubts.len(), up.by_receiver, up.received_bytes),
             (0, true, Some(999_000_000))
         );
-        let (findings, _) = told_of(Transport::Udp, Direction::Up, results(udp()));
+        let (findings, _) = told_of(Transport::Udp, Senders::Up, results(udp()));
         assert_eq!(
             (findings.doubts.len(), findings.up.unwrap().datagrams.unwrap().arrived),
             (0, 4)
@@ -302,8 +303,7 @@ mod tests {
             StreamResult { end_time: 20.0, ..tcp() },
             StreamResult { id: 7, ..tcp() },
         ] {
-            let (findings, outcome) =
-                told_of(Transport::Tcp, Direction::Up, results(stream.clone()));
+            let (findings, outcome) = told_of(Transport::Tcp, Senders::Up, results(stream.clone()));
             let up = findings.up.unwrap();
             assert_eq!((up.by_receiver, up.received_bytes), (false, None), "{stream:?}");
             // What TCP acknowledged in the second that passed here.
@@ -325,8 +325,7 @@ mod tests {
             StreamResult { packets: -86, ..udp() },
             StreamResult { jitter: 1e300, ..udp() },
         ] {
-            let (findings, outcome) =
-                told_of(Transport::Udp, Direction::Up, results(stream.clone()));
+            let (findings, outcome) = told_of(Transport::Udp, Senders::Up, results(stream.clone()));
             let up = findings.up.unwrap();
             assert!(up.is_unknown(Transport::Udp) && up.datagrams.is_none(), "{stream:?}");
             assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
@@ -340,7 +339,7 @@ mod tests {
         for stream in
             [StreamResult { retransmits: 1 << 62, ..tcp() }, StreamResult { bytes: 1, ..tcp() }]
         {
-            let (findings, _) = told_of(Transport::Tcp, Direction::Down, results(stream));
+            let (findings, _) = told_of(Transport::Tcp, Senders::Down, results(stream));
             let down = findings.down.unwrap();
             assert_eq!((down.retransmits, down.sent_bytes), (None, None));
             // This end counted itself.
@@ -352,7 +351,7 @@ mod tests {
     fn a_cpu_that_no_host_has_is_unknown() {
         for share in [None, Some(1e308), Some(400.0)] {
             let told = Results { cpu_util_user: share, ..results(tcp()) };
-            let (findings, _) = told_of(Transport::Tcp, Direction::Up, told);
+            let (findings, _) = told_of(Transport::Tcp, Senders::Up, told);
             let there = findings.there.unwrap();
             assert_eq!((there.cpu_percent, there.cpu_user_percent), (None, None));
             assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
@@ -388,7 +387,7 @@ mod tests {
             };
             let (findings, _) = told_of(
                 Transport::Tcp,
-                Direction::Down,
+                Senders::Down,
                 Results { quell: Some(part), ..results(tcp()) },
             );
             let there = findings.there.unwrap();

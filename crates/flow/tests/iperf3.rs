@@ -1,7 +1,7 @@
 //! Against an unmodified `iperf3 -s`, over the loopback interface. Where none is installed the tests say so; that is proven by trying to
 //! start it.
 
-use quell_flow::{Amount, Direction, FlowError, Outcome, Plan, Progress, Transport, run};
+use quell_flow::{Amount, FlowError, FlowPlan, Outcome, Progress, Senders, Transport, run};
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::io::{BufRead, BufReader};
@@ -51,16 +51,16 @@ impl Drop for Server {
     }
 }
 
-fn plan(server: &Server) -> Plan {
-    Plan {
+fn plan(server: &Server) -> FlowPlan {
+    FlowPlan {
         amount: Amount::Time(Span::from_millis(600)),
         interval: Span::from_millis(200),
         latency: false,
-        ..Plan::new("loopback", server.at)
+        ..FlowPlan::new("loopback", server.at)
     }
 }
 
-fn measured(plan: &Plan) -> Outcome {
+fn measured(plan: &FlowPlan) -> Outcome {
     let outcome = run(plan, &Bell::new().unwrap(), &mut |_| {}).unwrap();
     assert_eq!(outcome.broke, None);
     outcome
@@ -73,7 +73,7 @@ fn near(one: u64, other: u64) -> bool {
 #[test]
 fn tcp_goes_up_and_both_ends_tell_about_the_same_bytes() {
     let Some(server) = Server::start() else { return };
-    let plan = Plan { rate: Some(80_000_000), ..plan(&server) };
+    let plan = FlowPlan { rate: Some(80_000_000), ..plan(&server) };
     let outcome = measured(&plan);
     let theirs = outcome.theirs.as_ref().unwrap();
     assert!(!outcome.quell_server() && theirs.quell.is_none());
@@ -89,8 +89,8 @@ fn tcp_goes_up_and_both_ends_tell_about_the_same_bytes() {
 #[test]
 fn tcp_comes_down_over_several_connections() {
     let Some(server) = Server::start() else { return };
-    let plan = Plan {
-        direction: Direction::Down,
+    let plan = FlowPlan {
+        direction: Senders::Down,
         streams: 3,
         rate: Some(20_000_000),
         plain: true,
@@ -108,7 +108,7 @@ fn tcp_comes_down_over_several_connections() {
 #[test]
 fn both_directions_at_once_have_their_streams_in_order() {
     let Some(server) = Server::start() else { return };
-    let plan = Plan { direction: Direction::Both, rate: Some(20_000_000), ..plan(&server) };
+    let plan = FlowPlan { direction: Senders::Both, rate: Some(20_000_000), ..plan(&server) };
     let outcome = measured(&plan);
     let ids: Vec<_> = outcome.lanes.iter().map(|lane| (lane.id, lane.sends)).collect();
     assert_eq!(ids, [(1, true), (3, false)]);
@@ -120,8 +120,8 @@ fn both_directions_at_once_have_their_streams_in_order() {
 #[test]
 fn udp_datagrams_are_counted_the_same_at_both_ends_either_way() {
     let Some(server) = Server::start() else { return };
-    for direction in [Direction::Up, Direction::Down] {
-        let plan = Plan {
+    for direction in [Senders::Up, Senders::Down] {
+        let plan = FlowPlan {
             transport: Transport::Udp,
             direction,
             rate: Some(8_000_000),
@@ -134,7 +134,7 @@ fn udp_datagrams_are_counted_the_same_at_both_ends_either_way() {
         // 1000 datagrams a second for 0.6 s.
         assert!((200..=700).contains(&ours), "{direction:?}: {ours}");
         assert!(near(ours, packets as u64), "{direction:?}: {ours} here, {packets} there");
-        let lost = if direction == Direction::Up {
+        let lost = if direction == Senders::Up {
             theirs.streams[0].errors
         } else {
             outcome.lanes[0].mark.moment.lost as i64
@@ -146,7 +146,7 @@ fn udp_datagrams_are_counted_the_same_at_both_ends_either_way() {
 #[test]
 fn so_many_bytes_are_sent_and_no_more() {
     let Some(server) = Server::start() else { return };
-    let plan = Plan { amount: Amount::Bytes(5_000_001), streams: 2, ..plan(&server) };
+    let plan = FlowPlan { amount: Amount::Bytes(5_000_001), streams: 2, ..plan(&server) };
     let outcome = measured(&plan);
     let sent: u64 = outcome.lanes.iter().map(|lane| lane.mark.moment.bytes).sum();
     let came: u64 = outcome.theirs.unwrap().streams.iter().map(|stream| stream.bytes).sum();
@@ -156,7 +156,7 @@ fn so_many_bytes_are_sent_and_no_more() {
 #[test]
 fn what_is_omitted_is_not_counted() {
     let Some(server) = Server::start() else { return };
-    let plan = Plan {
+    let plan = FlowPlan {
         omit: Span::from_secs(1),
         rate: Some(80_000_000),
         plain: true,
@@ -176,8 +176,11 @@ fn what_is_omitted_is_not_counted() {
 #[test]
 fn a_busy_server_says_so() {
     let Some(server) = Server::start() else { return };
-    let long =
-        Plan { amount: Amount::Time(Span::from_secs(30)), rate: Some(1_000_000), ..plan(&server) };
+    let long = FlowPlan {
+        amount: Amount::Time(Span::from_secs(30)),
+        rate: Some(1_000_000),
+        ..plan(&server)
+    };
     let stop = Bell::new().unwrap();
     std::thread::scope(|scope| {
         let (started, runs) = std::sync::mpsc::channel();
@@ -201,8 +204,11 @@ fn a_busy_server_says_so() {
 #[test]
 fn a_server_that_is_killed_leaves_what_was_measured() {
     let Some(mut server) = Server::start() else { return };
-    let long =
-        Plan { amount: Amount::Time(Span::from_secs(30)), rate: Some(8_000_000), ..plan(&server) };
+    let long = FlowPlan {
+        amount: Amount::Time(Span::from_secs(30)),
+        rate: Some(8_000_000),
+        ..plan(&server)
+    };
     let mut killed = 0;
     let at = server.at;
     let outcome = run(&long, &Bell::new().unwrap(), &mut |progress| {
@@ -226,7 +232,7 @@ fn a_port_where_nobody_listens_is_named() {
     // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
     let nobody = "127.0.0.1:1".parse().unwrap();
     let error =
-        run(&Plan::new("loopback", nobody), &Bell::new().unwrap(), &mut |_| {}).unwrap_err();
+        run(&FlowPlan::new("loopback", nobody), &Bell::new().unwrap(), &mut |_| {}).unwrap_err();
     assert_eq!(error, FlowError::Refused(nobody));
 }
 
@@ -242,7 +248,7 @@ fn a_server_that_speaks_something_else_is_foreign() {
             // Until the client hangs up.
             let _ = stream.read_to_end(&mut Vec::new());
         });
-        let plan = Plan { latency: false, ..Plan::new("loopback", at) };
+        let plan = FlowPlan { latency: false, ..FlowPlan::new("loopback", at) };
         let error = run(&plan, &Bell::new().unwrap(), &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("does not speak"), "{error}");
     });

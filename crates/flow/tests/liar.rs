@@ -1,6 +1,6 @@
 //! Against a server that speaks iperf3's protocol and lies in its results, over the loopback interface.
 
-use quell_flow::{Amount, Findings, Outcome, Plan, run};
+use quell_flow::{Amount, Findings, FlowPlan, Outcome, run};
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use quell_wire::iperf3::State;
@@ -39,11 +39,11 @@ fn serve(listener: &TcpListener, results: &str) -> std::io::Result<()> {
 
 fn told(results: &str) -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let plan = Plan {
+    let plan = FlowPlan {
         amount: Amount::Time(Span::from_millis(300)),
         rate: Some(80_000_000),
         latency: false,
-        ..Plan::new("loopback", listener.local_addr().unwrap())
+        ..FlowPlan::new("loopback", listener.local_addr().unwrap())
     };
     std::thread::scope(|scope| {
         scope.spawn(|| serve(&listener, results).unwrap());

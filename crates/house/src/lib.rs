@@ -5,6 +5,7 @@
 //!                  └─► licences    every dependency may be passed on
 //!   files          ──► sources     no file too long, every crate says what it is
 //!                  ├─► circles     files of a crate use each other one way only
+//!                  ├─► glossary    a word is one type
 //!                  ├─► words       no path or host of one machine
 //!                  ├─► waits       the lab waits for things and not for times
 //!                  └─► links       documents point to files that exist
@@ -14,6 +15,7 @@
 //! the real one. The tests under `tests/` hold the real tree against all of them.
 
 pub mod circles;
+pub mod glossary;
 pub mod layers;
 pub mod licences;
 pub mod links;

@@ -1,6 +1,6 @@
 //! The real tree against every check.
 
-use quell_house::{circles, layers, licences, links, sources, tree, waits, words};
+use quell_house::{circles, glossary, layers, licences, links, sources, tree, waits, words};
 
 /// Fails with every problem on a line of its own.
 fn none(what: &str, problems: &[String]) {
@@ -55,6 +55,11 @@ fn the_lab_waits_for_things_and_not_for_times() {
 #[test]
 fn files_of_a_crate_use_each_other_one_way_only() {
     none("circles", &circles::problems(&files()));
+}
+
+#[test]
+fn a_word_of_the_glossary_is_one_type() {
+    none("glossary", &glossary::problems(&files()));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// A program to run on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Program {
+pub struct HostProgram {
     /// The host.
     pub host: String,
     /// Program and arguments, with addresses filled in.
@@ -29,9 +29,9 @@ pub struct ExecPlan {
     /// The network and its queues; its tasks are not carried out.
     pub cell: CellPlan,
     /// The program whose output and exit code count.
-    pub main: Program,
+    pub main: HostProgram,
     /// Programs that run beside it and are ended after it.
-    pub with: Vec<Program>,
+    pub with: Vec<HostProgram>,
     /// Whether what companions say is passed on at once; else only their last words, where the program or one of them fails.
     pub show_with: bool,
     /// What companions get before the program starts. In virtual time that is enough for all that does not wait for something else.
@@ -157,7 +157,7 @@ struct Companion {
 }
 
 impl Companion {
-    fn new(program: &Program, child: Child) -> Self {
+    fn new(program: &HostProgram, child: Child) -> Self {
         let what = program.argv.first().map_or("", String::as_str);
         Self { child, name: format!("{}: {what}", program.host), words: Vec::new() }
     }
@@ -210,7 +210,7 @@ impl Drop for Companion {
 fn spawn(
     plan: &ExecPlan,
     built: &Built,
-    program: &Program,
+    program: &HostProgram,
     interactive: bool,
 ) -> Result<Child, ExecError> {
     let node = built.network.nodes.iter().position(|n| n.name == program.host);

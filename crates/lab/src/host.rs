@@ -11,7 +11,7 @@ use quell_netlink::link::{Ends, LinkKind, NewLink, VethEnd};
 use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{LinkName, NetlinkError, Stack};
 use quell_sys::netns::NetNs;
-use quell_sys::socket::stream::{Stream, StreamOptions};
+use quell_sys::socket::stream::{StreamOptions, TcpSocket};
 use quell_tc::{Action, Clsact, Filter, Ingress, Qdisc, Queue, Step, Tree};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -47,7 +47,7 @@ fn probe(plans: &[CellPlan], found: &mut BTreeMap<String, String>) -> Result<(),
     for name in congestion_asked(plans) {
         let congestion = Some(name.to_owned());
         let options = StreamOptions { congestion, ..StreamOptions::default() };
-        if let Err(error) = Stream::new(false, &options) {
+        if let Err(error) = TcpSocket::new(false, &options) {
             found.insert(format!("congestion control `{name}`"), error.to_string());
         }
     }

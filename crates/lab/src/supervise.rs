@@ -107,15 +107,15 @@ fn carry_out(
     for event in crate::facts::facts(&built, When::Before).into_iter().chain(ways) {
         put(journal, &event)?;
     }
-    let mut crew = Crew {
+    let mut supervisor = Supervisor {
         agents: start_agents(plan, &built, agent)?,
         ready: BTreeSet::new(),
         ended: BTreeSet::new(),
         begun,
         start: None,
     };
-    let result = crew.run(plan, &mut built, journal);
-    crew.dismiss();
+    let result = supervisor.run(plan, &mut built, journal);
+    supervisor.dismiss();
     result?;
     for event in crate::facts::facts(&built, When::After) {
         put(journal, &event)?;
@@ -170,7 +170,7 @@ fn start_agents(
     Ok(agents)
 }
 
-struct Crew {
+struct Supervisor {
     agents: Vec<Agent>,
     /// Tasks that are ready.
     ready: BTreeSet<String>,
@@ -181,7 +181,7 @@ struct Crew {
     start: Option<u64>,
 }
 
-impl Crew {
+impl Supervisor {
     fn run(
         &mut self,
         plan: &CellPlan,
@@ -193,7 +193,9 @@ impl Crew {
             self.tell(index, &Command::Prepare { tasks })?;
         }
         let patience = monotonic_ns() + PATIENCE_NS;
-        while !self.all(|crew, id| crew.ready.contains(id) || crew.ended.contains(id)) {
+        while !self
+            .all(|supervisor, id| supervisor.ready.contains(id) || supervisor.ended.contains(id))
+        {
             if monotonic_ns() >= patience {
                 return Err(self.late("did not get ready"));
             }
@@ -243,7 +245,7 @@ impl Crew {
                 put(journal, &Event::Tick { t_ns: now as i64 - start as i64 })?;
                 tick = now + TICK_NS;
             }
-            if self.all(|crew, id| crew.ended.contains(id)) {
+            if self.all(|supervisor, id| supervisor.ended.contains(id)) {
                 return Ok(());
             }
             if now >= patience {
@@ -255,7 +257,7 @@ impl Crew {
     }
 
     /// Whether something holds for every client of every agent that still lives.
-    fn all(&self, holds: impl Fn(&Crew, &str) -> bool) -> bool {
+    fn all(&self, holds: impl Fn(&Supervisor, &str) -> bool) -> bool {
         let preparing = self.start.is_none();
         self.agents
             .iter()
@@ -442,7 +444,7 @@ mod tests {
             decoder: Decoder::new(),
             tasks: vec![task.clone()],
         };
-        let mut crew = Crew {
+        let mut supervisor = Supervisor {
             agents: vec![agent],
             ready: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -450,9 +452,9 @@ mod tests {
             start: None,
         };
         let mut journal = Kept::default();
-        crew.tell(0, &Command::Prepare { tasks: vec![task] }).unwrap();
-        while crew.agents[0].output.is_some() {
-            crew.wait(monotonic_ns() + PATIENCE_NS, &mut journal).unwrap();
+        supervisor.tell(0, &Command::Prepare { tasks: vec![task] }).unwrap();
+        while supervisor.agents[0].output.is_some() {
+            supervisor.wait(monotonic_ns() + PATIENCE_NS, &mut journal).unwrap();
         }
         let event = journal.0.next_value::<Event>().unwrap();
         let Some(Event::Ended { task, outcome: Outcome::Failed(why), .. }) = event else {

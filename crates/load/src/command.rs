@@ -33,13 +33,13 @@ const LONGEST_LINE: usize = 64 * 1024;
 
 /// A program that is ready to start.
 #[derive(Debug)]
-pub struct Program {
+pub struct PreparedCommand {
     task: String,
     path: PathBuf,
     argv: Vec<String>,
 }
 
-impl Program {
+impl PreparedCommand {
     /// Finds the program. Errors when there is none of this name.
     pub fn prepare(task: &str, argv: &[String]) -> Result<Self, LoadError> {
         let program =
@@ -118,7 +118,7 @@ struct Pipe<R> {
 }
 
 impl Running {
-    fn start(program: &Program) -> Result<Self, LoadError> {
+    fn start(program: &PreparedCommand) -> Result<Self, LoadError> {
         let parent = nix::unistd::getpid();
         let mut command = std::process::Command::new(&program.path);
         command

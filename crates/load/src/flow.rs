@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use quell_model::{Event, FlowSample, Side, TcpState};
 use quell_netlink::sock_diag::TcpInfo;
 use quell_sys::pace::Window;
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +32,7 @@ pub(crate) enum Ending {
 pub(crate) struct Flow {
     pub name: String,
     pub side: Side,
-    pub stream: Arc<Stream>,
+    pub stream: Arc<TcpSocket>,
     pub report_ns: u64,
     pub started_ns: u64,
     /// What the kernel had counted as acknowledged before the first byte of data.
@@ -46,7 +46,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub fn new(name: String, side: Side, stream: Arc<Stream>, report_ns: u64, now: u64) -> Self {
+    pub fn new(name: String, side: Side, stream: Arc<TcpSocket>, report_ns: u64, now: u64) -> Self {
         Self {
             name,
             side,
@@ -86,7 +86,7 @@ impl Flow {
 }
 
 /// The kernel's view of a connection.
-pub(crate) fn info(stream: &Stream) -> Option<TcpInfo> {
+pub(crate) fn info(stream: &TcpSocket) -> Option<TcpInfo> {
     let mut bytes = [0; 512];
     let length = stream.info(&mut bytes).ok()?;
     TcpInfo::from_bytes(&bytes[..length]).ok()

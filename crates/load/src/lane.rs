@@ -18,7 +18,7 @@ use quell_stats::LogHistogram;
 use quell_sys::SysError;
 use quell_sys::socket::Udp;
 use quell_sys::socket::option::waiting;
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
 use quell_wire::iperf3::Moment;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -38,7 +38,7 @@ pub struct Lane {
 #[derive(Debug)]
 pub enum Socket {
     /// A connection that stands.
-    Tcp(Arc<Stream>),
+    Tcp(Arc<TcpSocket>),
     /// Connected to the other end.
     Udp(Udp),
 }
@@ -78,7 +78,7 @@ pub struct How<'a> {
 
 /// What was counted up to a moment, from the stream's start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Mark {
+pub struct LaneCounts {
     /// Bytes and datagrams that were handed to the kernel, or that came, and what the kernel says of the connection.
     pub moment: Moment,
     /// Datagrams: numbers that were sent; of a receiver those that were seen or skipped.
@@ -95,7 +95,7 @@ pub struct Mark {
     pub refused: u64,
 }
 
-impl Mark {
+impl LaneCounts {
     /// Counts since an earlier mark; states stay those of now.
     pub fn since(&self, before: &Self) -> Self {
         let less = u64::saturating_sub;
@@ -127,7 +127,7 @@ impl Mark {
 
 impl Lane {
     /// A lane over a TCP connection.
-    pub fn tcp(stream: impl Into<Arc<Stream>>, sends: bool) -> Self {
+    pub fn tcp(stream: impl Into<Arc<TcpSocket>>, sends: bool) -> Self {
         Self::new(Socket::Tcp(stream.into()), sends)
     }
 
@@ -146,7 +146,7 @@ impl Lane {
     }
 
     /// Its connection; none over UDP.
-    pub fn stream(&self) -> Option<&Arc<Stream>> {
+    pub fn stream(&self) -> Option<&Arc<TcpSocket>> {
         match &self.socket {
             Socket::Tcp(stream) => Some(stream),
             Socket::Udp(_) => None,
@@ -195,12 +195,13 @@ impl Lane {
     }
 
     /// What was counted up to now; `t_ns` is now.
-    pub fn mark(&self, t_ns: i64) -> Mark {
+    pub fn mark(&self, t_ns: i64) -> LaneCounts {
         match (&self.socket, &self.moved) {
-            (Socket::Tcp(stream), Moved::Bytes(tally)) => {
-                Mark { moment: look::moment(stream, t_ns, tally.bytes()), ..Mark::default() }
-            }
-            (_, Moved::Bytes(tally)) => Mark {
+            (Socket::Tcp(stream), Moved::Bytes(tally)) => LaneCounts {
+                moment: look::moment(stream, t_ns, tally.bytes()),
+                ..LaneCounts::default()
+            },
+            (_, Moved::Bytes(tally)) => LaneCounts {
                 moment: Moment {
                     t_ns,
                     bytes: tally.bytes(),
@@ -209,11 +210,11 @@ impl Lane {
                 },
                 expected: tally.packets(),
                 refused: tally.refused(),
-                ..Mark::default()
+                ..LaneCounts::default()
             },
             (_, Moved::Datagrams(tally)) => {
                 let counts = tally.counts();
-                Mark {
+                LaneCounts {
                     moment: Moment {
                         t_ns,
                         bytes: counts.bytes,

@@ -16,21 +16,21 @@ use quell_netlink::tc::dump_qdiscs;
 use quell_netlink::{LinkName, Stack};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::{get, get_bytes};
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::writable;
 use quell_wire::iperf3::{HostCounters, Moment};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 /// `TCP_INFO` of a connection; none where the kernel does not tell.
-pub fn tcp_info(stream: &Stream) -> Option<TcpInfo> {
+pub fn tcp_info(stream: &TcpSocket) -> Option<TcpInfo> {
     let mut bytes = [0; 512];
     let length = stream.info(&mut bytes).ok()?;
     TcpInfo::from_bytes(bytes.get(..length)?).ok()
 }
 
 /// The state of a connection now. `bytes` is what this end counts, sent or received.
-pub fn moment(stream: &Stream, t_ns: i64, bytes: u64) -> Moment {
+pub fn moment(stream: &TcpSocket, t_ns: i64, bytes: u64) -> Moment {
     let Some(info) = tcp_info(stream) else {
         return Moment { t_ns, bytes, ..Moment::default() };
     };
@@ -63,7 +63,7 @@ pub fn moment(stream: &Stream, t_ns: i64, bytes: u64) -> Moment {
 }
 
 /// Whether nothing more can be written now (`sk_stream_is_writeable`).
-fn is_full(stream: &Stream) -> bool {
+fn is_full(stream: &TcpSocket) -> bool {
     let mut fds = [writable(stream)];
     matches!(ppoll(&mut fds, Some(TimeSpec::new(0, 0)), None), Ok(0))
 }
@@ -229,7 +229,7 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
 }
 
 /// Whether everything that was written to a connection has been acknowledged. An error when it is gone.
-pub fn all_acknowledged(stream: &Stream) -> Result<bool, Errno> {
+pub fn all_acknowledged(stream: &TcpSocket) -> Result<bool, Errno> {
     match tcp_info(stream) {
         Some(info) => Ok(info.unacked == 0 && info.notsent_bytes.unwrap_or(0) == 0),
         None => Err(Errno::ENOTCONN),

@@ -25,7 +25,7 @@ use quell_stats::Rng;
 use quell_sys::SysError;
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::pace::Window;
-use quell_sys::socket::stream::{Connected, Stream, StreamOptions, accept, listen};
+use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket, accept, listen};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_units::{Bytes, Span};
 use quell_wire::hello::{self, Hello};
@@ -45,7 +45,7 @@ pub struct Client {
     task: String,
     spec: TcpClient,
     seed: u64,
-    streams: Vec<Stream>,
+    streams: Vec<TcpSocket>,
 }
 
 /// What a client's worker found.
@@ -88,12 +88,12 @@ impl Client {
             mss: spec.mss,
         };
         let streams = (0..spec.connections)
-            .map(|_| Stream::new(spec.to.is_ipv6(), &options))
+            .map(|_| TcpSocket::new(spec.to.is_ipv6(), &options))
             .collect::<Result<_, SysError>>()?;
         if !sends {
             // The other end sends, most often on this same kernel: better told now than when it refuses.
             let congestion = spec.congestion.clone();
-            Stream::new(spec.to.is_ipv6(), &StreamOptions { congestion, ..Default::default() })?;
+            TcpSocket::new(spec.to.is_ipv6(), &StreamOptions { congestion, ..Default::default() })?;
         }
         Ok(Self { task: task.into(), spec: spec.clone(), seed, streams })
     }
@@ -122,18 +122,18 @@ impl Client {
             let samples = vec![zero(window, begun, Side::Receiver)];
             emit(Event::Flow { stream: name.clone(), samples });
         }
-        let desk = Desk::new()?;
+        let connections = Connections::new()?;
         // Rings when this task's time is over, also for workers that still connect.
         let over = Bell::new()?;
         let rng = Rng::new(seed);
         std::thread::scope(|scope| {
             let mut workers = Vec::new();
             for (name, stream) in names.iter().zip(streams) {
-                let (desk, spec, over) = (&desk, &spec, &over);
+                let (connections, spec, over) = (&connections, &spec, &over);
                 let start = begun + rng.derive(name).below(START_SPREAD_NS);
                 let work = move || {
-                    let found = client_worker(name, stream, start, spec, window, over, desk);
-                    desk.rang(name, found);
+                    let found = client_worker(name, stream, start, spec, window, over, connections);
+                    connections.rang(name, found);
                 };
                 let builder = std::thread::Builder::new().stack_size(STACK).name(name.clone());
                 workers.push(
@@ -143,21 +143,21 @@ impl Client {
                 );
             }
             let workers: Result<Vec<_>, SysError> = workers.into_iter().collect();
-            let result = workers
-                .map_err(LoadError::from)
-                .and_then(|workers| oversee(workers.len(), &desk, window, stop, emit, &mut alarm));
+            let result = workers.map_err(LoadError::from).and_then(|workers| {
+                oversee(workers.len(), &connections, window, stop, emit, &mut alarm)
+            });
             over.ring();
-            desk.abort_all();
+            connections.abort_all();
             result
         })?;
-        desk.verdict(&task, &spec, window, begun, emit)
+        connections.verdict(&task, &spec, window, begun, emit)
     }
 }
 
 /// Waits for ticks, ends and new flows until all workers are done or the time is over.
 fn oversee(
     workers: usize,
-    desk: &Desk,
+    connections: &Connections,
     window: &Window,
     stop: &Bell,
     emit: Emit<'_>,
@@ -169,35 +169,35 @@ fn oversee(
     let mut stopped = false;
     loop {
         // Before the flows are looked at: what a worker did before it was done is then seen.
-        let done = desk.done() == workers;
-        for flow in desk.new_flows() {
+        let done = connections.done() == workers;
+        for flow in connections.new_flows() {
             reporter.adopt(flow);
         }
         let now = monotonic_ns();
         let over = done || stopped || now >= end;
         for (flow, ending) in if over { reporter.finish(now) } else { reporter.ended() } {
-            desk.note_ending(&flow, ending);
+            connections.note_ending(&flow, ending);
         }
         if over {
             return Ok(());
         }
         reporter.tick(now);
         alarm.set(Some(reporter.due().map_or(end, |due| due.min(end))))?;
-        let mut fds = [readable(stop), readable(&*alarm), readable(&desk.bell)];
+        let mut fds = [readable(stop), readable(&*alarm), readable(&connections.bell)];
         wait(&mut fds)?;
         stopped = came(&fds[0]);
-        desk.bell.silence();
+        connections.bell.silence();
     }
 }
 
 fn client_worker(
     name: &str,
-    stream: Stream,
+    stream: TcpSocket,
     start_ns: u64,
     spec: &TcpClient,
     window: &Window,
     over: &Bell,
-    desk: &Desk,
+    connections: &Connections,
 ) -> Result<Found, LoadError> {
     wake_exactly();
     sleep_until(start_ns)?;
@@ -228,7 +228,7 @@ fn client_worker(
     flow.before = counted + hello.len() as u64;
     flow.limit = spec.bytes.map(Bytes::get);
     let flow = Arc::new(flow);
-    desk.begin(Arc::clone(&flow));
+    connections.begin(Arc::clone(&flow));
     let ending = match stream.write(&hello) {
         Ok(_) if sends => send(&flow),
         Ok(_) => receive(&flow),
@@ -239,15 +239,15 @@ fn client_worker(
 }
 
 /// Where workers and their overseer meet.
-struct Desk {
+struct Connections {
     bell: Bell,
-    inner: Mutex<Papers>,
+    inner: Mutex<Shared>,
 }
 
 #[derive(Default)]
-struct Papers {
+struct Shared {
     fresh: Vec<Arc<Flow>>,
-    all: Vec<Arc<Stream>>,
+    all: Vec<Arc<TcpSocket>>,
     done: usize,
     closed: bool,
     /// Names of connections that got no answer.
@@ -256,65 +256,65 @@ struct Papers {
     endings: Vec<(String, Side, u64, Ending, bool)>,
 }
 
-impl Desk {
+impl Connections {
     fn new() -> Result<Self, SysError> {
         Ok(Self { bell: Bell::new()?, inner: Mutex::default() })
     }
 
-    fn papers(&self) -> std::sync::MutexGuard<'_, Papers> {
+    fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self, flow: Arc<Flow>) {
-        let mut papers = self.papers();
-        self.keep(&mut papers, &flow.stream);
-        papers.fresh.push(flow);
+        let mut shared = self.shared();
+        self.keep(&mut shared, &flow.stream);
+        shared.fresh.push(flow);
         self.bell.ring();
     }
 
     /// Notes a connection, so that it can be broken off; at once if the end has come already.
-    fn keep(&self, papers: &mut Papers, stream: &Arc<Stream>) {
-        if papers.closed {
+    fn keep(&self, shared: &mut Shared, stream: &Arc<TcpSocket>) {
+        if shared.closed {
             stream.abort();
         }
-        papers.all.push(Arc::clone(stream));
+        shared.all.push(Arc::clone(stream));
     }
 
     /// A connection is over: it is closed when its last report was taken.
-    fn forget(&self, stream: &Arc<Stream>) {
-        self.papers().all.retain(|kept| !Arc::ptr_eq(kept, stream));
+    fn forget(&self, stream: &Arc<TcpSocket>) {
+        self.shared().all.retain(|kept| !Arc::ptr_eq(kept, stream));
         self.bell.ring();
     }
 
     fn rang(&self, name: &str, found: Result<Found, LoadError>) {
-        let mut papers = self.papers();
-        papers.done += 1;
+        let mut shared = self.shared();
+        shared.done += 1;
         match found {
             Ok(Found::Flow | Found::Stopped) => {}
-            Ok(Found::NoAnswer) => papers.silent.push(name.into()),
-            Err(error) => papers.errors.push(error),
+            Ok(Found::NoAnswer) => shared.silent.push(name.into()),
+            Err(error) => shared.errors.push(error),
         }
         self.bell.ring();
     }
 
     fn new_flows(&self) -> Vec<Arc<Flow>> {
-        std::mem::take(&mut self.papers().fresh)
+        std::mem::take(&mut self.shared().fresh)
     }
 
     fn done(&self) -> usize {
-        self.papers().done
+        self.shared().done
     }
 
     fn note_ending(&self, flow: &Flow, ending: Ending) {
         let limited = flow.limit.is_some();
         let ended = (flow.name.clone(), flow.side, monotonic_ns(), ending, limited);
-        self.papers().endings.push(ended);
+        self.shared().endings.push(ended);
     }
 
     fn abort_all(&self) {
-        let mut papers = self.papers();
-        papers.closed = true;
-        for stream in papers.all.drain(..) {
+        let mut shared = self.shared();
+        shared.closed = true;
+        for stream in shared.all.drain(..) {
             stream.abort();
         }
     }
@@ -328,9 +328,9 @@ impl Desk {
         begun: u64,
         emit: Emit<'_>,
     ) -> Result<(), LoadError> {
-        let mut papers = self.papers();
+        let mut shared = self.shared();
         let now = monotonic_ns();
-        for name in &papers.silent {
+        for name in &shared.silent {
             let side = if spec.direction == Direction::Up { Side::Sender } else { Side::Receiver };
             let samples =
                 vec![zero(window, begun, side), zero(window, now.min(window.end_ns()), side)];
@@ -338,10 +338,10 @@ impl Desk {
             let line = format!("{name}: no connection to {} came about in its whole time", spec.to);
             emit(Event::Output { task: task.into(), stderr: true, line });
         }
-        if let Some(error) = papers.errors.pop() {
+        if let Some(error) = shared.errors.pop() {
             return Err(error);
         }
-        for (name, side, at, ending, limited) in &papers.endings {
+        for (name, side, at, ending, limited) in &shared.endings {
             let why = match ending {
                 Ending::Complete if *limited => continue,
                 Ending::Complete => {
@@ -414,10 +414,10 @@ impl Server {
     /// Serves until the bell rings.
     pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), LoadError> {
         wake_exactly();
-        let desk = Desk::new()?;
+        let connections = Connections::new()?;
         std::thread::scope(|scope| {
-            let result = self.serve(scope, &desk, window, stop, emit);
-            desk.abort_all();
+            let result = self.serve(scope, &connections, window, stop, emit);
+            connections.abort_all();
             result
         })
     }
@@ -425,7 +425,7 @@ impl Server {
     fn serve<'scope, 'env>(
         &'env self,
         scope: &'scope std::thread::Scope<'scope, 'env>,
-        desk: &'env Desk,
+        connections: &'env Connections,
         window: &Window,
         stop: &Bell,
         emit: Emit<'env>,
@@ -434,12 +434,16 @@ impl Server {
         let mut alarm = Alarm::new()?;
         loop {
             alarm.set(reporter.due())?;
-            let mut fds =
-                [readable(stop), readable(&alarm), readable(&desk.bell), readable(&self.listener)];
+            let mut fds = [
+                readable(stop),
+                readable(&alarm),
+                readable(&connections.bell),
+                readable(&self.listener),
+            ];
             wait(&mut fds)?;
             let (stopped, called) = (came(&fds[0]), came(&fds[3]));
-            desk.bell.silence();
-            for flow in desk.new_flows() {
+            connections.bell.silence();
+            for flow in connections.new_flows() {
                 reporter.adopt(flow);
             }
             // Who ended does not matter here: the client knows whether that was in time.
@@ -447,27 +451,27 @@ impl Server {
             if stopped {
                 reporter.finish(monotonic_ns());
                 // Whoever asked saw only that the connection ended; the reason is known here.
-                return desk.papers().errors.drain(..).next().map_or(Ok(()), Err);
+                return connections.shared().errors.drain(..).next().map_or(Ok(()), Err);
             }
             reporter.tick(monotonic_ns());
             if called && let Some((stream, from)) = accept(&self.listener)? {
                 let stream = Arc::new(stream);
                 {
-                    let mut papers = desk.papers();
-                    desk.keep(&mut papers, &stream);
+                    let mut shared = connections.shared();
+                    connections.keep(&mut shared, &stream);
                 }
                 let work = move || {
-                    if let Err(NoFlow { why, refused }) = self.attend(&stream, from, desk) {
+                    if let Err(NoFlow { why, refused }) = self.attend(&stream, from, connections) {
                         if let Some(flow) = refused {
                             let why = format!("its sending end refused it: {why}");
-                            desk.papers().errors.push(LoadError::Parameter { flow, why });
+                            connections.shared().errors.push(LoadError::Parameter { flow, why });
                         }
                         // Not before the reason is there: whoever sees the connection end may stop us at once.
                         stream.abort();
                         let line = format!("{from}: {why}");
                         emit(Event::Output { task: self.task.clone(), stderr: true, line });
                     }
-                    desk.forget(&stream);
+                    connections.forget(&stream);
                 };
                 let builder = std::thread::Builder::new().stack_size(STACK).name("tcp".into());
                 builder
@@ -478,7 +482,12 @@ impl Server {
     }
 
     /// One connection to its end; the reason why there was no flow.
-    fn attend(&self, stream: &Arc<Stream>, from: SocketAddr, desk: &Desk) -> Result<(), NoFlow> {
+    fn attend(
+        &self,
+        stream: &Arc<TcpSocket>,
+        from: SocketAddr,
+        connections: &Connections,
+    ) -> Result<(), NoFlow> {
         let mut bytes = [0; hello::SIZE];
         let mut have = 0;
         while have < bytes.len() {
@@ -515,7 +524,7 @@ impl Server {
         flow.before = info(stream).and_then(|i| i.bytes_acked).unwrap_or(0);
         flow.limit = hello.bytes;
         let flow = Arc::new(flow);
-        desk.begin(Arc::clone(&flow));
+        connections.begin(Arc::clone(&flow));
         let ending = if hello.down { send(&flow) } else { receive(&flow) };
         flow.end(monotonic_ns(), ending);
         Ok(())

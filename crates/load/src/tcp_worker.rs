@@ -11,7 +11,7 @@
 
 use crate::flow::{Ending, Flow};
 use nix::errno::Errno;
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use std::sync::atomic::Ordering;
 
 const CHUNK: usize = 256 * 1024;
@@ -34,7 +34,7 @@ pub(crate) fn send(flow: &Flow) -> Ending {
 }
 
 /// Reads until the other end closes, which it does when it has everything.
-fn to_the_end(stream: &Stream) -> Ending {
+fn to_the_end(stream: &TcpSocket) -> Ending {
     loop {
         match stream.discard(MOST) {
             Ok(0) => return Ending::Complete,

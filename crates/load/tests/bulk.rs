@@ -6,15 +6,15 @@ use quell_load::bulk::{
 };
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk::prepare_receiving;
-use quell_sys::socket::stream::{Connected, Stream, StreamOptions, accept, listen};
+use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket, accept, listen};
 use quell_sys::wait::{Bell, readable, wait};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-fn connection() -> (Stream, Stream) {
+fn connection() -> (TcpSocket, TcpSocket) {
     let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
-    let client = Stream::new(false, &StreamOptions::default()).unwrap();
+    let client = TcpSocket::new(false, &StreamOptions::default()).unwrap();
     let to = listener.local_addr().unwrap();
     let soon = monotonic_ns() + 2_000_000_000;
     assert_eq!(client.connect(to, soon, &Bell::new().unwrap()), Ok(Connected::Yes));

@@ -1,7 +1,7 @@
 //! Loads over the loopback interface: what the two ends say must fit together, whatever the machine is busy with.
 
 use quell_load::LoadError;
-use quell_load::command::Program;
+use quell_load::command::PreparedCommand;
 use quell_load::sample::{QueueSampler, SocketSampler};
 use quell_load::sink::Sink;
 use quell_load::tcp::{Client, Server};
@@ -342,7 +342,7 @@ fn a_size_that_can_t_hold_the_name_is_refused() {
 fn command(argv: &[&str], millis: u64) -> (Log, Result<(), LoadError>) {
     let log = Log::default();
     let argv: Vec<String> = argv.iter().map(|s| (*s).to_owned()).collect();
-    let program = Program::prepare("command", &argv).unwrap();
+    let program = PreparedCommand::prepare("command", &argv).unwrap();
     let result = program.run(&window(millis), &Bell::new().unwrap(), &|event| log.put(event));
     (log, result)
 }
@@ -384,7 +384,7 @@ fn a_program_is_ended_at_its_time_with_all_that_it_started() {
 
 #[test]
 fn a_program_that_is_not_there_is_refused_before_the_start() {
-    let error = Program::prepare("c", &["no-such-program".into()]).unwrap_err().to_string();
+    let error = PreparedCommand::prepare("c", &["no-such-program".into()]).unwrap_err().to_string();
     assert!(error.contains("no-such-program"), "{error}");
 }
 

@@ -6,7 +6,7 @@ use crate::core::Reply;
 use crate::link::Link;
 use crate::offload::Features;
 use crate::route::Route;
-use crate::sock_diag::TcpSocket;
+use crate::sock_diag::DiagSocket;
 use crate::wireguard::Status;
 
 /// Takes the same bytes for every answer that the kernel gives.
@@ -17,7 +17,7 @@ pub fn decode_as_everything(payload: Vec<u8>) {
     let _ = Address::parse(&reply);
     let _ = Route::parse(&reply);
     let _ = Features::parse(&reply);
-    let _ = TcpSocket::parse(&reply);
+    let _ = DiagSocket::parse(&reply);
     let _ = Status::default().add(&reply);
 }
 

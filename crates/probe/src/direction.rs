@@ -38,7 +38,7 @@ const MOST: usize = 1 << 16;
 
 /// Where a packet was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum LostWhere {
     /// Before the reflector.
     Up,
     /// Behind it.
@@ -231,9 +231,9 @@ impl Counts {
 
     /// The patience of `over` is over: they are in order of sending, and behind all those before. `waiting` may still be answered, in
     /// order of sending too. Tells the directions of `over`.
-    pub fn gave_up(&mut self, over: &[Packet], waiting: &[Packet]) -> Vec<Direction> {
+    pub fn gave_up(&mut self, over: &[Packet], waiting: &[Packet]) -> Vec<LostWhere> {
         if self.uncounted {
-            return vec![Direction::Unknown; over.len()];
+            return vec![LostWhere::Unknown; over.len()];
         }
         for packet in over {
             let why = if self.is_of_this_count(packet.t_ns) { Why::Lost } else { Why::Blind };
@@ -245,12 +245,12 @@ impl Counts {
         let (stretches, has_surplus) = self.stretches(&packets);
         self.surplus |= has_surplus;
         let copied = self.copied || self.surplus;
-        let mut found = vec![Direction::Unknown; over.len()];
+        let mut found = vec![LostWhere::Unknown; over.len()];
         let first = given_up - over.len();
         for stretch in &stretches {
             let direction = match stretch.empty() {
-                0 if stretch.closed > 0 => Direction::Up,
-                empty if empty == stretch.count() && !copied => Direction::Down,
+                0 if stretch.closed > 0 => LostWhere::Up,
+                empty if empty == stretch.count() && !copied => LostWhere::Down,
                 _ => continue,
             };
             for index in stretch.packets.0.max(first)..stretch.packets.1.min(given_up) {
@@ -406,7 +406,7 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
-    use super::Direction::{Down, Unknown, Up};
+    use super::LostWhere::{Down, Unknown, Up};
     use super::*;
     use proptest::prelude::*;
     use quell_stats::Rng;
@@ -444,7 +444,7 @@ mod tests {
     struct Story {
         /// Whether it arrived, and whether an answer came back, ever.
         truth: Vec<(bool, bool)>,
-        said: Vec<Option<Direction>>,
+        said: Vec<Option<LostWhere>>,
         losses: Losses,
     }
 
@@ -527,7 +527,7 @@ mod tests {
             (count((false, false)), count((true, false)))
         }
 
-        fn told(&self, direction: Direction) -> u64 {
+        fn told(&self, direction: LostWhere) -> u64 {
             self.said.iter().filter(|s| **s == Some(direction)).count() as u64
         }
     }

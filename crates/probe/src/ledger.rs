@@ -12,7 +12,7 @@
 //! packet that was late: that one takes the place of the row that said it was lost.
 
 use crate::Patience;
-use crate::direction::{self, Counts, Direction, Losses};
+use crate::direction::{self, Counts, Losses, LostWhere};
 use quell_model::{EchoSample, EchoStatus};
 use std::collections::VecDeque;
 
@@ -273,9 +273,9 @@ impl Ledger {
             }
             self.waiting -= 1;
             let status = match directions.next() {
-                Some(Direction::Up) => EchoStatus::LostUp,
-                Some(Direction::Down) => EchoStatus::LostDown,
-                Some(Direction::Unknown) | None => EchoStatus::Lost,
+                Some(LostWhere::Up) => EchoStatus::LostUp,
+                Some(LostWhere::Down) => EchoStatus::LostDown,
+                Some(LostWhere::Unknown) | None => EchoStatus::Lost,
             };
             self.tell(status, 1);
             self.rows.push(packet.row(seq, self.bytes, status));

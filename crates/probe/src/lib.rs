@@ -24,7 +24,6 @@ mod clocks;
 mod departures;
 pub mod direction;
 pub mod ledger;
-mod line;
 pub mod listener;
 pub mod options;
 pub mod patience;
@@ -32,6 +31,7 @@ pub mod ping;
 mod prober;
 pub mod reflector;
 pub mod sessions;
+mod stream_socket;
 pub mod tcp;
 pub mod udp;
 

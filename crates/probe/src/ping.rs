@@ -1,8 +1,8 @@
 //! ICMP echo: several streams at once, each with its own socket, interval, size and TOS.
 
-use crate::line::{Answer, Datagrams, Observed};
 use crate::options::{FLUSH, check_interval};
-use crate::prober::{Driver, Stream, StreamSpec};
+use crate::prober::{Driver, ProbeStream, StreamSpec};
+use crate::stream_socket::{Answer, Datagrams, Observed};
 use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
 use quell_model::task::PingStream;
@@ -78,7 +78,7 @@ impl Ping {
                 count: options.count,
                 name: stream.stream,
             };
-            Stream::new(spec, Observed::new(line, options.timed_by), window)
+            ProbeStream::new(spec, Observed::new(line, options.timed_by), window)
         });
         let streams = streams.collect::<Result<_, _>>()?;
         Driver { streams, largest, flush: self.flush }.run(window, stop, emit)

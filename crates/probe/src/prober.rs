@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   timerfd: next packet, next flush, end ─┐
-//!   sockets: replies, errors from the path ─┼─► ppoll ─► Line (packets) ─► Ledger (what became of them) ─► rows, now and then
+//!   sockets: replies, errors from the path ─┼─► ppoll ─► StreamSocket (packets) ─► Ledger (what became of them) ─► rows, now and then
 //!   bell: stop                              ─┘
 //! ```
 //!
@@ -16,7 +16,7 @@
 use crate::clocks::Clocks;
 use crate::direction::Losses;
 use crate::ledger::{Ledger, Reply};
-use crate::line::{Answer, CLOCKS_APART_NS, Line, Seen, When};
+use crate::stream_socket::{Answer, CLOCKS_APART_NS, Seen, StreamSocket, When};
 use crate::{Emit, Patience, ProbeError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -38,7 +38,7 @@ const MICROSECOND_NS: u64 = 1_000;
 const BATCH: usize = 16;
 
 /// One stream of a probe.
-pub(crate) struct Stream<L> {
+pub(crate) struct ProbeStream<L> {
     name: String,
     line: L,
     pace: Pace,
@@ -63,7 +63,7 @@ pub(crate) struct StreamSpec {
     pub count: Option<u64>,
 }
 
-impl<L: Line> Stream<L> {
+impl<L: StreamSocket> ProbeStream<L> {
     pub fn new(spec: StreamSpec, line: L, window: &Window) -> Result<Self, ProbeError> {
         let pace = Pace::new(window.start_ns, spec.interval_ns, window.duration_ns, spec.seed);
         let pace = pace.ok_or_else(|| ProbeError::Parameter {
@@ -256,14 +256,14 @@ impl<L: Line> Stream<L> {
 
 /// Streams that run together.
 pub(crate) struct Driver<L> {
-    pub streams: Vec<Stream<L>>,
+    pub streams: Vec<ProbeStream<L>>,
     /// Bytes of the largest reply.
     pub largest: usize,
     /// How often rows are handed on.
     pub flush: Span,
 }
 
-impl<L: Line> Driver<L> {
+impl<L: StreamSocket> Driver<L> {
     /// Runs all streams to their end, or until the bell rings.
     pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
         let mut streams = self.streams;
@@ -304,8 +304,8 @@ impl<L: Line> Driver<L> {
 }
 
 /// Waits; which streams have something, and whether that is errors. None when the bell rang.
-fn ready<L: Line>(
-    streams: &[Stream<L>],
+fn ready<L: StreamSocket>(
+    streams: &[ProbeStream<L>],
     alarm: &Alarm,
     stop: &Bell,
 ) -> Result<Option<Vec<(usize, bool)>>, ProbeError> {

@@ -15,9 +15,9 @@
 //! Where the connection came about the kernel measured the time itself, from SYN to answer, in whole microseconds (`tcpi_rtt`); a
 //! refusal is timed by when we saw it.
 
-use crate::line::{Answer, Line, Seen, When};
 use crate::options::check_interval;
-use crate::prober::{Driver, Stream, StreamSpec};
+use crate::prober::{Driver, ProbeStream, StreamSpec};
+use crate::stream_socket::{Answer, Seen, StreamSocket, When};
 use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
 use quell_model::Told;
@@ -36,13 +36,13 @@ const MOST_OPEN: u64 = 500;
 /// A task of TCP connects that is ready to start.
 #[derive(Debug)]
 pub struct TcpPing {
-    streams: Vec<(TcpPingStream, Options, ConnectLine)>,
+    streams: Vec<(TcpPingStream, Options, ConnectSocket)>,
     flush: Span,
     seed: u64,
 }
 
 #[derive(Debug)]
-struct ConnectLine {
+struct ConnectSocket {
     attempts: Attempts,
     /// Where the ends are put before they are read.
     ended: Vec<Ended>,
@@ -82,7 +82,7 @@ impl TcpPing {
         let streams = streams.iter().map(|(stream, options)| {
             check_interval(&stream.stream, stream.interval)?;
             let attempts = Attempts::new(stream.to, stream.tos.byte(), options.way.clone())?;
-            let line = ConnectLine {
+            let line = ConnectSocket {
                 attempts,
                 ended: Vec::new(),
                 oldest: 0,
@@ -114,14 +114,14 @@ impl TcpPing {
                 count: options.count,
                 name: stream.stream,
             };
-            Stream::new(spec, line, window)
+            ProbeStream::new(spec, line, window)
         });
         let streams = streams.collect::<Result<_, _>>()?;
         Driver { streams, largest: 1, flush: self.flush }.run(window, stop, emit)
     }
 }
 
-impl ConnectLine {
+impl ConnectSocket {
     fn read(&mut self, ended: Ended) -> Option<Seen> {
         match ended.end {
             // The SYN was sent again, after a second at the earliest. The kernel's measure, by the timestamp that the answer brings back,
@@ -145,7 +145,7 @@ impl ConnectLine {
     }
 }
 
-impl Line for ConnectLine {
+impl StreamSocket for ConnectSocket {
     fn fd(&self) -> BorrowedFd<'_> {
         self.attempts.as_fd()
     }

@@ -1,8 +1,8 @@
 //! A UDP stream against a reflector: STAMP packets at a constant rate, with one-way delays and the direction of losses.
 
-use crate::line::{Answer, Datagrams, Observed};
 use crate::options::{FLUSH, check_interval};
-use crate::prober::{Driver, Stream, StreamSpec};
+use crate::prober::{Driver, ProbeStream, StreamSpec};
+use crate::stream_socket::{Answer, Datagrams, Observed};
 use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
 use quell_model::Told;
@@ -73,7 +73,7 @@ impl UdpEchoClient {
                 count: options.count,
                 name: echo.stream,
             };
-            Stream::new(spec, Observed::new(line, options.timed_by), window)
+            ProbeStream::new(spec, Observed::new(line, options.timed_by), window)
         });
         let streams = streams.collect::<Result<_, _>>()?;
         Driver { streams, largest, flush: self.flush }.run(window, stop, emit)

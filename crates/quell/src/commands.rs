@@ -325,8 +325,8 @@ struct Nothing {}
 /// Options of a cell's processes.
 #[derive(Debug, Args)]
 struct DeskArgs {
-    /// The cell's desk
-    desk: PathBuf,
+    /// The cell's folder
+    folder: PathBuf,
 }
 
 fn agent(_: &Nothing) -> Result<ExitCode, Failure> {
@@ -335,11 +335,11 @@ fn agent(_: &Nothing) -> Result<ExitCode, Failure> {
 }
 
 fn host_cell(args: &DeskArgs) -> Result<ExitCode, Failure> {
-    done(quell_experiment::run::host_cell(&args.desk))
+    done(quell_experiment::run::host_cell(&args.folder))
 }
 
 fn host_init(args: &DeskArgs) -> Result<ExitCode, Failure> {
-    done(quell_experiment::run::host_init(&args.desk))
+    done(quell_experiment::run::host_init(&args.folder))
 }
 
 fn host_lacks(_: &Nothing) -> Result<ExitCode, Failure> {

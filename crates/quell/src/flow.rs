@@ -1,7 +1,7 @@
 //! `quell flow`: throughput to a server, and what it does to a ping beside it.
 //!
 //! ```text
-//!   FlowArgs ──► Plan (quell_flow) ──► run ──┬─► text: live lines, headline, working
+//!   FlowArgs ──► FlowPlan (quell_flow) ──► run ──┬─► text: live lines, headline, working
 //!                                            ├─► JSON, or iperf3's
 //!                                            └─► a run (--save)
 //! ```
@@ -17,7 +17,7 @@ use crate::options::{Family, Place};
 use amounts::{bits, seconds, size};
 use clap::{Args, ValueEnum};
 use quell_flow::findings;
-use quell_flow::{Amount, Direction, Findings, FlowError, Outcome, Plan, Progress, Transport};
+use quell_flow::{Amount, Findings, FlowError, FlowPlan, Outcome, Progress, Senders, Transport};
 use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
 use quell_units::{Dscp, Ecn, Span, Tos};
@@ -192,7 +192,7 @@ fn refused(error: &FlowError, to: &Found) -> Failure {
     }
 }
 
-fn plan(args: &FlowArgs, to: &Found) -> Result<Plan, Failure> {
+fn plan(args: &FlowArgs, to: &Found) -> Result<FlowPlan, Failure> {
     let to = to.to;
     let control = match &args.control {
         Some(control) => found(control, to.port(), args)?.to,
@@ -211,13 +211,13 @@ fn plan(args: &FlowArgs, to: &Found) -> Result<Plan, Failure> {
     let ecn = args.ecn.unwrap_or_else(|| Tos::from_byte(tos).ecn());
     // A plain iperf3 knows no such thing.
     let secret = if args.iperf3 { None } else { args.secret.read()? };
-    Ok(Plan {
+    Ok(FlowPlan {
         control,
         transport,
         direction: match (args.reverse, args.bidir) {
-            (_, true) => Direction::Both,
-            (true, _) => Direction::Down,
-            _ => Direction::Up,
+            (_, true) => Senders::Both,
+            (true, _) => Senders::Down,
+            _ => Senders::Up,
         },
         streams: args.parallel,
         amount: args.bytes.map_or(Amount::Time(args.time), Amount::Bytes),
@@ -236,7 +236,7 @@ fn plan(args: &FlowArgs, to: &Found) -> Result<Plan, Failure> {
         plain: args.iperf3,
         latency: !args.no_latency,
         secret,
-        ..Plan::new(&args.host, to)
+        ..FlowPlan::new(&args.host, to)
     })
 }
 

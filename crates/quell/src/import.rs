@@ -34,7 +34,7 @@ const USUAL_INTERVAL_S: f64 = 0.2;
 const BATCH: usize = 4096;
 
 /// One stream with its packets.
-struct Stream<'a> {
+struct ImportedStream<'a> {
     experiment: &'a Experiment,
     packets: Vec<Packet>,
 }
@@ -51,7 +51,7 @@ pub fn pingexp(args: &PingExpArgs) -> Result<ExitCode, Failure> {
         let packets = experiment.packets(file.count).map_err(|e| refused(&e))?;
         let too_many = quell_pingexp::PickleError::TooMany;
         left = left.checked_sub(packets.len()).ok_or_else(|| refused(&too_many))?;
-        streams.push(Stream { experiment, packets });
+        streams.push(ImportedStream { experiment, packets });
     }
     if streams.iter().all(|s| s.packets.is_empty()) {
         return Err(refused(&"it holds no packets"));
@@ -87,7 +87,7 @@ fn started(file: &PingExp) -> Option<SystemTime> {
 }
 
 /// The task's name must not be that of a stream: analysis would take the other streams for loads.
-fn task_name(streams: &[Stream]) -> String {
+fn task_name(streams: &[ImportedStream]) -> String {
     let mut name = "ping-exp".to_owned();
     while streams.iter().any(|s| s.experiment.id == name) {
         name.push('\'');
@@ -99,7 +99,7 @@ fn task_name(streams: &[Stream]) -> String {
 fn about(
     args: &PingExpArgs,
     file: &PingExp,
-    streams: &[Stream],
+    streams: &[ImportedStream],
     step_ns: i64,
     started: Option<SystemTime>,
 ) -> About {
@@ -126,7 +126,12 @@ fn about(
     }
 }
 
-fn keep(base: &Path, about: &About, streams: &[Stream], step_ns: i64) -> Result<PathBuf, Failure> {
+fn keep(
+    base: &Path,
+    about: &About,
+    streams: &[ImportedStream],
+    step_ns: i64,
+) -> Result<PathBuf, Failure> {
     let mut keep = Keep::begin(base, about)?;
     for stream in streams {
         let e = stream.experiment;
@@ -180,7 +185,7 @@ fn sample(packet: &Packet, step_ns: i64) -> EchoSample {
     }
 }
 
-impl Stream<'_> {
+impl ImportedStream<'_> {
     /// Packets that were answered, and answers that came again.
     fn counts(&self) -> (usize, usize) {
         let count = |is: fn(&Fate) -> bool| self.packets.iter().filter(|p| is(&p.fate)).count();
@@ -190,12 +195,12 @@ impl Stream<'_> {
 
 /// The same as [`tell`] for a program; what the file does not say is null.
 fn document(
-    streams: &[Stream],
+    streams: &[ImportedStream],
     interval: Option<f64>,
     started: Option<SystemTime>,
     folder: &Path,
 ) -> serde_json::Value {
-    let one = |stream: &Stream| {
+    let one = |stream: &ImportedStream| {
         let (answered, again) = stream.counts();
         serde_json::json!({
             "stream": stream.experiment.id,
@@ -215,7 +220,12 @@ fn document(
     })
 }
 
-fn tell(streams: &[Stream], interval: Option<f64>, started: Option<SystemTime>, folder: &Path) {
+fn tell(
+    streams: &[ImportedStream],
+    interval: Option<f64>,
+    started: Option<SystemTime>,
+    folder: &Path,
+) {
     for stream in streams {
         let e = stream.experiment;
         let (answered, again) = stream.counts();

@@ -8,7 +8,7 @@ use clap::Args;
 use quell_experiment::run::{Bells, lab_exec};
 use quell_experiment::spec::load_file;
 use quell_lab::cell::CellPlan;
-use quell_lab::exec::{ExecPlan, Program};
+use quell_lab::exec::{ExecPlan, HostProgram};
 use quell_lab::guest::init::OWN;
 use quell_lab::topology::Topology;
 use quell_model::CellId;
@@ -138,13 +138,13 @@ fn carry_out(lab: &LabPlace, wanted: Wanted<'_>) -> Result<ExitCode, Failure> {
         if argv.is_empty() {
             return Err(Failure::usage(format!("--with \"{text}\" names no program")));
         }
-        companions.push(Program { host: host.trim().into(), argv });
+        companions.push(HostProgram { host: host.trim().into(), argv });
     }
     let words = argv.iter().map(|w| network.fill_in("the command line", w));
     let argv = words.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
     let plan = ExecPlan {
         cell,
-        main: Program { host, argv },
+        main: HostProgram { host, argv },
         with: companions,
         show_with,
         head_start: after,

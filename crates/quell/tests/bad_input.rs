@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, says};
+use support::{TestFolder, says};
 
 /// An experiment in which nothing is wrong.
 const BASE: &str = include_str!("support/base.toml");
@@ -17,11 +17,11 @@ fn error_of(from: &str, to: &str) -> String {
 /// The error for a text: wrong usage, told with the file's name, and nothing is made.
 #[track_caller]
 fn error_in(text: &str) -> String {
-    let desk = Desk::new();
-    desk.write("my.toml", text);
-    let error = desk.run("my.toml", &[]).refused(2);
+    let dir = TestFolder::new();
+    dir.write("my.toml", text);
+    let error = dir.run("my.toml", &[]).refused(2);
     says(&error, &["quell: my.toml"]);
-    assert_eq!(desk.names(), ["my.toml"], "nothing is made");
+    assert_eq!(dir.names(), ["my.toml"], "nothing is made");
     error
 }
 
@@ -49,13 +49,13 @@ fn with_element(element: &str, words: &[&str]) {
 
 #[test]
 fn the_base_itself_is_right_and_only_lacks_its_kernel() {
-    let desk = Desk::new();
-    desk.write("my.toml", BASE);
-    let told = desk.quell(&["check", "my.toml"]).fine();
+    let dir = TestFolder::new();
+    dir.write("my.toml", BASE);
+    let told = dir.quell(&["check", "my.toml"]).fine();
     says(&told, &["small: 2 scenarios, 2 probes, 4 cells"]);
-    let error = desk.run("my.toml", &[]).refused(3);
+    let error = dir.run("my.toml", &[]).refused(3);
     says(&error, &["no-such-kernel", "quell kernel build", "--kernel host"]);
-    assert_eq!(desk.names(), ["my.toml"], "nothing is made");
+    assert_eq!(dir.names(), ["my.toml"], "nothing is made");
 }
 
 #[test]
@@ -402,10 +402,10 @@ fn a_claim_that_can_not_be_checked_is_refused() {
         with_line(&line, words);
         with_line(&line, &[&format!("expect \"{claim}\"")]);
     }
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let good = "expect = [\"*.ping.rtt.p99 < 1s\", \"full.bulk/bulk-3.goodput > 5kbit\", \"*.bulk.share <= 100%\", \"full.ping.jitter < 1s\", \"full.call.jitter.up < 1s\"]";
-    desk.write("good.toml", format!("{good}\n{BASE}"));
-    desk.quell(&["check", "good.toml"]).fine();
+    dir.write("good.toml", format!("{good}\n{BASE}"));
+    dir.quell(&["check", "good.toml"]).fine();
 }
 
 #[test]

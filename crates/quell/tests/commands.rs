@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, nothing_at, program, said, says};
+use support::{TestFolder, nothing_at, program, said, says};
 
 const BASE: &str = include_str!("support/base.toml");
 
@@ -11,10 +11,10 @@ const BUILT_IN: [&str; 6] =
     ["home-link", "rrul", "congestion-controls", "window-bdp", "mtu-blackhole", "small-messages"];
 
 /// A folder with a right experiment in it.
-fn desk() -> Desk {
-    let desk = Desk::new();
-    desk.write("my.toml", BASE);
-    desk
+fn dir() -> TestFolder {
+    let dir = TestFolder::new();
+    dir.write("my.toml", BASE);
+    dir
 }
 
 fn json(text: &str) -> serde_json::Value {
@@ -25,14 +25,14 @@ fn json(text: &str) -> serde_json::Value {
 
 #[test]
 fn a_file_that_is_no_experiment_is_refused_at_once() {
-    let desk = desk();
-    desk.write("noise.toml", [0x7f, b'E', b'L', b'F', 0x80, 0xff, 0x00, 0xfe]);
-    desk.write("latin.toml", b"name = \"x\"\ntitle = \"gr\xfc\xdfe\"\n");
-    std::fs::create_dir(desk.path("folder.toml")).expect("a folder can be made");
-    std::fs::File::create(desk.path("large.toml"))
+    let dir = dir();
+    dir.write("noise.toml", [0x7f, b'E', b'L', b'F', 0x80, 0xff, 0x00, 0xfe]);
+    dir.write("latin.toml", b"name = \"x\"\ntitle = \"gr\xfc\xdfe\"\n");
+    std::fs::create_dir(dir.path("folder.toml")).expect("a folder can be made");
+    std::fs::File::create(dir.path("large.toml"))
         .and_then(|f| f.set_len(100 << 20))
         .expect("a file with a hole can be made");
-    let before = desk.names();
+    let before = dir.names();
     for (file, words) in [
         ("missing.toml", &["missing.toml", "no such file", "quell list"][..]),
         ("./home-link", &["./home-link", "no such file"]),
@@ -44,40 +44,40 @@ fn a_file_that_is_no_experiment_is_refused_at_once() {
         ("/dev/null", &["/dev/null", "missing field `name`"]),
         ("my.toml/inside", &["my.toml/inside"]),
     ] {
-        says(&desk.run(file, &[]).refused(2), words);
-        says(&desk.quell(&["check", file]).refused(2), words);
+        says(&dir.run(file, &[]).refused(2), words);
+        says(&dir.quell(&["check", file]).refused(2), words);
     }
-    assert_eq!(desk.names(), before, "nothing is made");
+    assert_eq!(dir.names(), before, "nothing is made");
 }
 
 #[test]
 fn a_file_that_may_not_be_read_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
-    let desk = desk();
+    let dir = dir();
     let set = |name: &str, mode: u32| {
-        std::fs::set_permissions(desk.path(name), std::fs::Permissions::from_mode(mode))
+        std::fs::set_permissions(dir.path(name), std::fs::Permissions::from_mode(mode))
             .expect("its owner can change the mode");
     };
     set("my.toml", 0o000);
     set(".", 0o755);
-    let mut command = desk.command(&["check", "my.toml"]);
+    let mut command = dir.command(&["check", "my.toml"]);
     if nix::unistd::geteuid().is_root() {
         // Root reads everything; nobody does not, nor finds a program that lies in a home which only root may enter.
-        let copy = desk.path("quell");
+        let copy = dir.path("quell");
         // By another process: a program of another test that is started just then would hold the copy open for writing, and it would be
         // busy.
         let cp = std::process::Command::new("cp").arg(command.get_program()).arg(&copy).status();
         assert!(cp.expect("cp is on every system").success());
         command = std::process::Command::new(copy);
-        command.args(["check", "my.toml"]).current_dir(desk.path(".")).uid(65_534);
+        command.args(["check", "my.toml"]).current_dir(dir.path(".")).uid(65_534);
     }
     says(&said(command, &["check", "my.toml"]).refused(2), &["my.toml", "may not read"]);
 }
 
 #[test]
 fn an_unknown_experiment_is_told_from_the_near_one() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     for (name, words) in [
         ("home-lnik", &["`home-lnik`", "did you mean `home-link`?"][..]),
         ("home_link", &["did you mean `home-link`?"]),
@@ -85,50 +85,50 @@ fn an_unknown_experiment_is_told_from_the_near_one() {
         ("zebra", &["`zebra`", "there are: home-link, rrul"]),
         ("", &["there are: home-link"]),
     ] {
-        says(&desk.run(name, &[]).refused(2), words);
-        says(&desk.quell(&["check", name]).refused(2), words);
-        says(&desk.quell(&["show-experiment", name]).refused(2), words);
-        says(&desk.quell(&["lab", "exec", name, "a", "--", "true"]).refused(2), words);
+        says(&dir.run(name, &[]).refused(2), words);
+        says(&dir.quell(&["check", name]).refused(2), words);
+        says(&dir.quell(&["show-experiment", name]).refused(2), words);
+        says(&dir.quell(&["lab", "exec", name, "a", "--", "true"]).refused(2), words);
     }
-    assert_eq!(desk.names(), [""; 0], "nothing is made");
+    assert_eq!(dir.names(), [""; 0], "nothing is made");
 }
 
 #[test]
 fn results_need_a_place_and_that_is_told_before_anything_runs() {
-    let desk = desk();
-    desk.write("file", "");
+    let dir = dir();
+    dir.write("file", "");
     for (options, words) in [
         (&["--out", "file"][..], &["file", "not a folder", "--out"][..]),
         (&["--out", "file/deep/inside"], &["file/deep/inside", "not a folder", "--out"]),
         (&["--out", "new", "--report", "nowhere/report.html"], &["nowhere", "--report"]),
         (&["--out", "new", "--report", "."], &["a folder", "--report"]),
     ] {
-        let error = desk.quell(&[&["run", "my.toml"], options].concat()).refused(3);
+        let error = dir.quell(&[&["run", "my.toml"], options].concat()).refused(3);
         says(&error, words);
     }
-    says(&desk.quell(&["runs", "--out", "file"]).refused(2), &["file", "--out"]);
-    assert_eq!(desk.names(), ["file", "my.toml"], "nothing is made");
+    says(&dir.quell(&["runs", "--out", "file"]).refused(2), &["file", "--out"]);
+    assert_eq!(dir.names(), ["file", "my.toml"], "nothing is made");
 }
 
 #[test]
 fn a_kernel_that_is_not_there_or_is_none_is_told_with_what_to_do() {
-    let desk = desk();
-    desk.write("kernel", "not a kernel");
+    let dir = dir();
+    dir.write("kernel", "not a kernel");
     for file in ["nowhere/linux", "kernel"] {
         let run = ["run", "my.toml", "--kernel-file", file];
-        says(&desk.quell(&run).refused(3), &[file, "quell kernel build", "--kernel host"]);
+        says(&dir.quell(&run).refused(3), &[file, "quell kernel build", "--kernel host"]);
         let exec = ["lab", "exec", "my.toml", "b", "--kernel-file", file, "--", "true"];
-        says(&desk.quell(&exec).refused(3), &[file, "quell kernel build"]);
-        says(&desk.quell(&["kernel", "path", "--kernel-file", file]).refused(1), &[file]);
+        says(&dir.quell(&exec).refused(3), &[file, "quell kernel build"]);
+        says(&dir.quell(&["kernel", "path", "--kernel-file", file]).refused(1), &[file]);
     }
-    nothing_at(&desk.path("runs"));
+    nothing_at(&dir.path("runs"));
 }
 
 // ── options ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 #[test]
 fn a_change_that_can_not_be_made_is_told_as_it_was_typed() {
-    let desk = desk();
+    let dir = dir();
     for (change, words) in [
         ("nonsense", &["--set nonsense", "path=value"][..]),
         ("=5", &["--set =5", "empty part"]),
@@ -151,20 +151,20 @@ fn a_change_that_can_not_be_made_is_told_as_it_was_typed() {
         ("expect=[", &["`expect`", "a list"]),
     ] {
         // Another change, which is right, is not blamed.
-        let error = desk.run("my.toml", &["--set", "seed=7", "--set", change]).refused(2);
+        let error = dir.run("my.toml", &["--set", "seed=7", "--set", change]).refused(2);
         says(&error, words);
         assert!(!error.contains("line "), "lines of the changed text say nothing: {error}");
     }
     let endless = format!("{}x=1", "a.".repeat(50_000));
-    says(&desk.run("my.toml", &["--set", &endless]).refused(2), &["50001 parts deep"]);
-    assert_eq!(desk.names(), ["my.toml"], "nothing is made");
+    says(&dir.run("my.toml", &["--set", &endless]).refused(2), &["50001 parts deep"]);
+    assert_eq!(dir.names(), ["my.toml"], "nothing is made");
 }
 
 #[test]
 fn a_change_is_not_blamed_for_what_is_wrong_in_the_file() {
-    let desk = desk();
-    desk.write("my.toml", BASE.replace("\"500B\"", "\"4B\""));
-    let error = desk.run("my.toml", &["--duration", "5s", "--repeat", "0"]).refused(2);
+    let dir = dir();
+    dir.write("my.toml", BASE.replace("\"500B\"", "\"4B\""));
+    let error = dir.run("my.toml", &["--duration", "5s", "--repeat", "0"]).refused(2);
     says(&error, &["my.toml with repeat=0: repeat = 0", "my.toml, line 54: probe `call`"]);
     assert!(!error.contains("5s"), "{error}");
 }
@@ -179,16 +179,16 @@ fn changes_that_are_right_only_together_are_taken_together() {
         "--set",
         "probe.ping.size=100",
     ];
-    says(&desk().run("my.toml", &changes).refused(3), &["no-such-kernel"]);
+    says(&dir().run("my.toml", &changes).refused(3), &["no-such-kernel"]);
     says(
-        &desk().run("my.toml", &changes[..2]).refused(2),
+        &dir().run("my.toml", &changes[..2]).refused(2),
         &["probe.ping.kind=udp", "missing field `rate`"],
     );
 }
 
 #[test]
 fn options_that_can_not_be_meant_are_refused() {
-    let desk = desk();
+    let dir = dir();
     for (options, words) in [
         (&["--only", "idel"][..], &["no scenario `idel`", "did you mean `idle`?"][..]),
         (&["--only", "zebra"], &["there are: idle, full"]),
@@ -206,23 +206,23 @@ fn options_that_can_not_be_meant_are_refused() {
         (&["--kernel-flie", "x"], &["'--kernel-flie'", "--kernel-file"]),
         (&["more"], &["'more'"]),
     ] {
-        says(&desk.run("my.toml", options).refused(2), words);
+        says(&dir.run("my.toml", options).refused(2), words);
     }
-    assert_eq!(desk.names(), ["my.toml"], "nothing is made");
-    says(&desk.quell(&["lst"]).refused(2), &["'lst'", "list"]);
-    says(&desk.quell(&[]).refused(2), &["Usage: quell", "quell run home-link", "Exit codes"]);
+    assert_eq!(dir.names(), ["my.toml"], "nothing is made");
+    says(&dir.quell(&["lst"]).refused(2), &["'lst'", "list"]);
+    says(&dir.quell(&[]).refused(2), &["Usage: quell", "quell run home-link", "Exit codes"]);
 }
 
 #[test]
 fn a_lab_needs_hosts_and_programs_that_are_there() {
-    let desk = desk();
-    desk.write(
+    let dir = dir();
+    dir.write(
         "topology.toml",
         "hosts = [\"a\", \"b\"]\n[[link]]\nname = \"l\"\nends = [\"a\", \"bb\"]\n",
     );
     let exec = |more: &[&str]| {
         let all = [&["lab", "exec", "--kernel-file", "no-such-kernel"], more].concat();
-        desk.quell(&all).refused(2)
+        dir.quell(&all).refused(2)
     };
     says(&exec(&["my.toml", "servr", "--", "true"]), &["`servr`", "did you mean `server`?"]);
     says(&exec(&["my.toml", "a"]), &["<COMMAND>"]);
@@ -241,78 +241,78 @@ fn a_lab_needs_hosts_and_programs_that_are_there() {
 
 #[test]
 fn a_name_in_braces_that_no_node_has_is_refused_with_the_right_one() {
-    let desk = desk();
-    let said = desk.quell(&["lab", "exec", "home-link", "b", "--", "ping", "{sever}"]).refused(2);
+    let dir = dir();
+    let said = dir.quell(&["lab", "exec", "home-link", "b", "--", "ping", "{sever}"]).refused(2);
     says(&said, &["`sever`", "did you mean `server`?", "doubled braces"]);
     let with = ["lab", "exec", "home-link", "b", "--with", "server: x {sever}", "--", "true"];
-    says(&desk.quell(&with).refused(2), &["--with", "did you mean `server`?"]);
+    says(&dir.quell(&with).refused(2), &["--with", "did you mean `server`?"]);
 }
 
 #[test]
 fn a_check_takes_changes_and_shows_the_queues_of_the_timeline_too() {
-    let desk = desk();
-    desk.write(
+    let dir = dir();
+    dir.write(
         "timed.toml",
         format!(
             "{BASE}\n[[timeline]]\nat = \"1s\"\non = \"router:wan\"\nqueue = {{ kind = \"fq_codel\" }}\n"
         ),
     );
-    let told = desk.quell(&["check", "timed.toml", "--tc"]).fine();
+    let told = dir.quell(&["check", "timed.toml", "--tc"]).fine();
     says(&told, &["router:wan at 1s", "fq_codel", "at most"]);
-    let error = desk.quell(&["check", "my.toml", "--set", "duratoin=5s"]).refused(2);
+    let error = dir.quell(&["check", "my.toml", "--set", "duratoin=5s"]).refused(2);
     says(&error, &["with duratoin=5s", "did you mean `duration`?"]);
-    let changed = desk.quell(&["check", "my.toml", "--set", "repeat=3"]).fine();
-    assert_ne!(changed, desk.quell(&["check", "my.toml"]).fine());
+    let changed = dir.quell(&["check", "my.toml", "--set", "repeat=3"]).fine();
+    assert_ne!(changed, dir.quell(&["check", "my.toml"]).fine());
 }
 
 #[test]
 fn a_seed_is_a_whole_number() {
-    let desk = desk();
+    let dir = dir();
     for seed in ["-1", "1.5", "x"] {
-        let error = desk.quell(&["run", "my.toml", "--seed", seed]).refused(2);
+        let error = dir.quell(&["run", "my.toml", "--seed", seed]).refused(2);
         says(&error, &[seed, "--seed", "whole number from 0"]);
     }
 }
 
 #[test]
 fn what_was_never_run_can_not_be_shown() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     for command in ["show", "report"] {
-        says(&desk.quell(&[command]).refused(2), &["no run in runs", "quell run home-link"]);
-        let named = desk.quell(&[command, "20261121T101503-home-link"]).refused(2);
+        says(&dir.quell(&[command]).refused(2), &["no run in runs", "quell run home-link"]);
+        let named = dir.quell(&[command, "20261121T101503-home-link"]).refused(2);
         says(&named, &["20261121T101503-home-link", "quell runs"]);
     }
-    says(&desk.quell(&["runs"]).fine(), &["no runs in runs"]);
-    assert_eq!(json(&desk.quell(&["runs", "--json"]).fine()), serde_json::json!([]));
-    std::fs::create_dir_all(desk.path("runs/20261121T101503-x")).expect("a folder can be made");
-    let damaged = desk.quell(&["show", "20261121T101503-x"]);
+    says(&dir.quell(&["runs"]).fine(), &["no runs in runs"]);
+    assert_eq!(json(&dir.quell(&["runs", "--json"]).fine()), serde_json::json!([]));
+    std::fs::create_dir_all(dir.path("runs/20261121T101503-x")).expect("a folder can be made");
+    let damaged = dir.quell(&["show", "20261121T101503-x"]);
     assert!(damaged.code == Some(2) || damaged.code == Some(3), "{}", damaged.error);
     says(&damaged.error, &["20261121T101503-x", "manifest.json"]);
 }
 
 #[test]
 fn figures_are_listed_and_a_wrong_name_or_file_is_refused() {
-    let desk = Desk::new();
-    let listed = desk.quell(&["plot"]).fine();
+    let dir = TestFolder::new();
+    let listed = dir.quell(&["plot"]).fine();
     says(&listed, &["rtt-cdf", "goodput-time"]);
-    let plot = |more: &[&str]| desk.quell(&[&["plot", "--figure"], more].concat()).refused(2);
+    let plot = |more: &[&str]| dir.quell(&[&["plot", "--figure"], more].concat()).refused(2);
     says(&plot(&["rtt-cfd"]), &["`rtt-cfd`", "did you mean `rtt-cdf`?"]);
     says(&plot(&["rtt-cdf"]), &["-o FILE.png"]);
-    let which = desk.quell(&["plot", "-o", "x.png"]).refused(2);
+    let which = dir.quell(&["plot", "-o", "x.png"]).refused(2);
     says(&which, &["--figure NAME", "rtt-cdf", "rtt-averages"]);
     says(&plot(&["rtt-cdf", "-o", "x.gif"]), &["x.gif", ".png or .svg"]);
     says(&plot(&["rtt-cdf", "-o", "x"]), &[".png or .svg"]);
     says(&plot(&["rtt-cdf", "-o", "x.png"]), &["no run in runs"]);
-    assert_eq!(desk.names(), [""; 0], "nothing is made");
+    assert_eq!(dir.names(), [""; 0], "nothing is made");
 }
 
 // ── what is printed ─────────────────────────────────────────────────────────────────────────────────────────
 
 /// All commands that help names, with those inside them.
-fn all_commands(desk: &Desk, inside: &[String]) -> Vec<Vec<String>> {
+fn all_commands(dir: &TestFolder, inside: &[String]) -> Vec<Vec<String>> {
     let mut words: Vec<&str> = inside.iter().map(String::as_str).collect();
     words.push("--help");
-    let help = desk.quell(&words).fine();
+    let help = dir.quell(&words).fine();
     // Between usage and options stand groups of commands, two columns in.
     let list = help.split_once("\nOptions:\n").map_or("", |(before, _)| before);
     let names = list.lines().filter_map(|l| l.strip_prefix("  ").filter(|l| !l.starts_with(' ')));
@@ -320,19 +320,19 @@ fn all_commands(desk: &Desk, inside: &[String]) -> Vec<Vec<String>> {
     let names = names.filter(|n| n.starts_with(char::is_alphabetic) && *n != "help");
     let mut all = vec![inside.to_vec()];
     for name in names {
-        all.extend(all_commands(desk, &[inside, &[name.to_string()]].concat()));
+        all.extend(all_commands(dir, &[inside, &[name.to_string()]].concat()));
     }
     all
 }
 
 #[test]
 fn help_fits_a_terminal_and_shows_how() {
-    let desk = Desk::new();
-    let commands = all_commands(&desk, &[]);
+    let dir = TestFolder::new();
+    let commands = all_commands(&dir, &[]);
     assert!(commands.len() >= 24, "they are found: {commands:?}");
     for command in &commands {
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
-        let help = desk.quell(&[&command[..], &["--help"]].concat()).fine();
+        let help = dir.quell(&[&command[..], &["--help"]].concat()).fine();
         says(&help, &["Usage: quell", "--help"]);
         for line in help.lines() {
             let columns = line.chars().count();
@@ -344,7 +344,7 @@ fn help_fits_a_terminal_and_shows_how() {
             says(&help, &["Example", "Exit codes: ", ", 3 the system would not let us."]);
         }
     }
-    says(&desk.quell(&["--version"]).fine(), &["quell 0."]);
+    says(&dir.quell(&["--version"]).fine(), &["quell 0."]);
 }
 
 /// Help for a terminal of so many columns.
@@ -358,13 +358,13 @@ fn help_in(columns: usize, command: &[String]) -> String {
 
 #[test]
 fn examples_keep_their_lines_and_sentences_go_on_to_the_edge() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let examples = |text: &str| -> Vec<String> {
         let part = text.split_once("\nExample").map_or("", |(_, rest)| rest);
         part.lines().filter(|l| l.starts_with("  ")).map(str::to_owned).collect()
     };
     let mut seen = 0;
-    for command in all_commands(&desk, &[]) {
+    for command in all_commands(&dir, &[]) {
         let (wide, narrow) = (help_in(100, &command), help_in(80, &command));
         assert_eq!(examples(&wide), examples(&narrow), "{command:?}");
         seen += examples(&wide).len();
@@ -388,9 +388,9 @@ fn examples_keep_their_lines_and_sentences_go_on_to_the_edge() {
 
 #[test]
 fn every_built_in_experiment_is_named_and_can_be_copied() {
-    let desk = Desk::new();
-    let list = desk.quell(&["list"]).fine();
-    let rows = json(&desk.quell(&["list", "--json"]).fine());
+    let dir = TestFolder::new();
+    let list = dir.quell(&["list"]).fine();
+    let rows = json(&dir.quell(&["list", "--json"]).fine());
     let names: Vec<&str> = rows
         .as_array()
         .expect("a list")
@@ -401,18 +401,18 @@ fn every_built_in_experiment_is_named_and_can_be_copied() {
     for (name, row) in BUILT_IN.iter().zip(rows.as_array().expect("a list")) {
         says(&list, &[name, row["title"].as_str().expect("each has a title")]);
         assert!(row["scenarios"].as_array().is_some_and(|s| !s.is_empty()), "{row}");
-        let text = desk.quell(&["show-experiment", name]).fine();
-        desk.write("copy.toml", &text);
-        let copy = desk.quell(&["check", "copy.toml"]).fine();
-        assert_eq!(copy, desk.quell(&["check", name]).fine(), "{name}: the copy is the same");
+        let text = dir.quell(&["show-experiment", name]).fine();
+        dir.write("copy.toml", &text);
+        let copy = dir.quell(&["check", "copy.toml"]).fine();
+        assert_eq!(copy, dir.quell(&["check", name]).fine(), "{name}: the copy is the same");
         says(&copy, &[name, "cells", "claims"]);
     }
 }
 
 #[test]
 fn queues_are_printed_as_tc_commands() {
-    let desk = desk();
-    let home = desk.quell(&["check", "--tc", "home-link"]).fine();
+    let dir = dir();
+    let home = dir.quell(&["check", "--tc", "home-link"]).fine();
     for scenario in ["unloaded-shaped", "bulk-shaped", "flood-shaped"] {
         says(
             &home,
@@ -427,29 +427,29 @@ fn queues_are_printed_as_tc_commands() {
         assert!(line.starts_with("tc ") && line.contains(" dev wan "), "{line}");
     }
     // Marks for the policy and a queue of its own on one interface: both are there.
-    desk.write("both.toml", BASE.replace("[\"shaped\"]", "[\"fair\", \"shaped\"]"));
-    let both = desk.quell(&["check", "--tc", "both.toml"]).fine();
+    dir.write("both.toml", BASE.replace("[\"shaped\"]", "[\"fair\", \"shaped\"]"));
+    let both = dir.quell(&["check", "--tc", "both.toml"]).fine();
     says(&both, &["dev lan-a ingress", "skbedit mark 1", "tc qdisc replace dev lan-a root"]);
     // What comes in passes a device of its own.
     let incoming = BASE
         .replace("on = \"router:lan-a\"", "on = \"router:lan-a\"\ndirection = \"in\"")
         .replace("[\"shaped\"]", "[\"fair\"]");
-    desk.write("in.toml", incoming);
-    let incoming = desk.quell(&["check", "--tc", "in.toml"]).fine();
+    dir.write("in.toml", incoming);
+    let incoming = dir.quell(&["check", "--tc", "in.toml"]).fine();
     says(&incoming, &["ip link add i-lan-a type ifb", "redirect dev i-lan-a", "dev i-lan-a root"]);
 }
 
 #[test]
 fn a_check_is_told_to_programs_too() {
-    let desk = desk();
-    let all = json(&desk.quell(&["check", "home-link", "--json"]).fine());
+    let dir = dir();
+    let all = json(&dir.quell(&["check", "home-link", "--json"]).fine());
     assert_eq!(all["experiment"], "home-link");
     for key in ["scenarios", "probes", "cells", "at_most_s", "claims"] {
         assert!(all[key].as_f64().is_some_and(|n| n > 0.0), "{key}: {all}");
     }
     assert_eq!(all["tc"], serde_json::Value::Null);
-    let with_queues = json(&desk.quell(&["check", "home-link", "--tc", "--json"]).fine());
-    let told = desk.quell(&["check", "home-link", "--tc"]).fine();
+    let with_queues = json(&dir.quell(&["check", "home-link", "--tc", "--json"]).fine());
+    let told = dir.quell(&["check", "home-link", "--tc"]).fine();
     let queues = with_queues["tc"].as_array().expect("a list");
     assert!(queues.len() >= 3, "{with_queues}");
     for queue in queues {
@@ -463,8 +463,8 @@ fn a_check_is_told_to_programs_too() {
 
 #[test]
 fn with_json_a_refusal_is_a_sentence_and_its_exit_code_all_the_same() {
-    let desk = desk();
-    desk.write("file", "no run, no capture, no pickle");
+    let dir = dir();
+    dir.write("file", "no run, no capture, no pickle");
     for (command, code) in [
         (&["run", "zebra"][..], 2),
         (&["run", "my.toml", "--kernel-file", "file"], 3),
@@ -480,15 +480,15 @@ fn with_json_a_refusal_is_a_sentence_and_its_exit_code_all_the_same() {
         (&["rr", "name.invalid"], 2),
         (&["serve", "--bind", "192.0.2.7"], 3),
     ] {
-        let with_json = desk.quell(&[command, &["--json"]].concat()).refused(code);
+        let with_json = dir.quell(&[command, &["--json"]].concat()).refused(code);
         assert!(with_json.starts_with("quell: "), "{command:?}: {with_json}");
-        assert_eq!(with_json, desk.quell(command).refused(code), "{command:?}");
+        assert_eq!(with_json, dir.quell(command).refused(code), "{command:?}");
     }
 }
 
 #[test]
 fn a_host_is_written_and_refused_the_same_for_every_command() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     for (host, words) in [
         ("name.invalid", &["cannot find the host `name.invalid`"][..]),
         ("192.0.2.7:x", &["`x` is no port", "[IPv6]:PORT"]),
@@ -499,7 +499,7 @@ fn a_host_is_written_and_refused_the_same_for_every_command() {
         (":5201", &["names no host"]),
     ] {
         let said = [&["ping", "--method", "udp"][..], &["flow"], &["rr"]]
-            .map(|command| desk.quell(&[command, &[host]].concat()).refused(2));
+            .map(|command| dir.quell(&[command, &[host]].concat()).refused(2));
         says(&said[0], words);
         assert!(said.iter().all(|one| *one == said[0]), "{said:?}");
     }
@@ -507,7 +507,7 @@ fn a_host_is_written_and_refused_the_same_for_every_command() {
         [("-6", "127.0.0.1", "no IPv6 address"), ("-4", "[::1]", "no IPv4 address")]
     {
         for command in ["ping", "flow", "rr"] {
-            says(&desk.quell(&[command, option, host]).refused(2), &[host, word]);
+            says(&dir.quell(&[command, option, host]).refused(2), &[host, word]);
         }
     }
 }

@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use support::{Desk, says};
+use support::{TestFolder, says};
 
 /// Marks that clap puts where a text is to come.
 const PLACEHOLDERS: [&str; 8] =
@@ -20,35 +20,35 @@ fn named(first_page: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_command_has_a_manual_page_of_its_own() {
-    let desk = Desk::new();
-    let first = desk.quell(&["man"]).fine();
+    let dir = TestFolder::new();
+    let first = dir.quell(&["man"]).fine();
     says(&first, &[".TH quell 1", "EXIT STATUS", "the system would not let us"]);
-    let told = desk.quell(&["man", "pages"]).fine();
+    let told = dir.quell(&["man", "pages"]).fine();
     let written: BTreeSet<&str> = told.lines().collect();
     let commands = named(&first);
     assert!(commands.len() >= 22, "{commands:?}");
     for name in &commands {
         let file = format!("pages/{name}.1");
         assert!(written.contains(file.as_str()), "{file} is told: {told}");
-        let page = std::fs::read_to_string(desk.path(&file)).expect("it was written");
+        let page = std::fs::read_to_string(dir.path(&file)).expect("it was written");
         let name = name.replace('-', "\\-");
         says(&page, &[&format!("{name} \\- "), "SYNOPSIS", "OPTIONS", "EXAMPLES", "EXIT STATUS"]);
         for mark in PLACEHOLDERS {
             assert!(!page.contains(mark), "{file}: {mark}");
         }
     }
-    assert_eq!(std::fs::read_to_string(desk.path("pages/quell.1")).expect("it is there"), first);
+    assert_eq!(std::fs::read_to_string(dir.path("pages/quell.1")).expect("it is there"), first);
     // Again over what is there; and where nothing can be written.
-    assert_eq!(desk.quell(&["man", "pages"]).fine(), told);
-    desk.write("file", "");
-    says(&desk.quell(&["man", "file"]).refused(3), &["writing file"]);
+    assert_eq!(dir.quell(&["man", "pages"]).fine(), told);
+    dir.write("file", "");
+    says(&dir.quell(&["man", "file"]).refused(3), &["writing file"]);
 }
 
 #[test]
 fn bash_takes_its_completions_and_completes_commands_and_options() {
-    let desk = Desk::new();
-    let script = desk.quell(&["completions", "bash"]).fine();
-    desk.write("quell.bash", &script);
+    let dir = TestFolder::new();
+    let script = dir.quell(&["completions", "bash"]).fine();
+    dir.write("quell.bash", &script);
     let complete = |words: &str| {
         let last = words.rsplit(' ').next().unwrap_or_default();
         let said = Command::new("bash")
@@ -57,7 +57,7 @@ fn bash_takes_its_completions_and_completes_commands_and_options() {
                 "source ./quell.bash; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
                  _quell quell '{last}' ''; echo \"${{COMPREPLY[@]}}\""
             ))
-            .current_dir(desk.path("."))
+            .current_dir(dir.path("."))
             .output()
             .expect("bash is on every Debian");
         assert!(said.stderr.is_empty(), "{words}: {}", String::from_utf8_lossy(&said.stderr));
@@ -71,10 +71,10 @@ fn bash_takes_its_completions_and_completes_commands_and_options() {
 
 #[test]
 fn completions_name_every_command() {
-    let desk = Desk::new();
-    let commands = named(&desk.quell(&["man"]).fine());
+    let dir = TestFolder::new();
+    let commands = named(&dir.quell(&["man"]).fine());
     for shell in ["bash", "zsh", "fish"] {
-        let script = desk.quell(&["completions", shell]).fine();
+        let script = dir.quell(&["completions", shell]).fine();
         for name in &commands {
             let own = name.trim_start_matches("quell-");
             let parent = ["kernel", "lab", "import"]
@@ -83,17 +83,17 @@ fn completions_name_every_command() {
             says(&script, &[parent.unwrap_or(own)]);
         }
     }
-    says(&desk.quell(&["completions", "csh"]).refused(2), &["'csh'", "bash, zsh, fish"]);
+    says(&dir.quell(&["completions", "csh"]).refused(2), &["'csh'", "bash, zsh, fish"]);
 }
 
 #[test]
 fn make_install_puts_them_where_shells_and_man_look() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let said = Command::new("make")
         .args(["-s", "install", "PREFIX=/usr"])
         .arg(format!("QUELL={}", env!("CARGO_BIN_EXE_quell")))
-        .arg(format!("DESTDIR={}", desk.path("system").display()))
+        .arg(format!("DESTDIR={}", dir.path("system").display()))
         .current_dir(root)
         .env_remove("MAKEFLAGS")
         .output()
@@ -109,7 +109,7 @@ fn make_install_puts_them_where_shells_and_man_look() {
         "share/fish/vendor_completions.d/quell.fish",
     ] {
         use std::os::unix::fs::PermissionsExt;
-        let there = std::fs::metadata(desk.path("system/usr").join(file));
+        let there = std::fs::metadata(dir.path("system/usr").join(file));
         let there = there.unwrap_or_else(|e| panic!("{file}: {e}"));
         assert!(there.len() > 0 && there.permissions().mode() & 0o444 == 0o444, "{file}");
     }

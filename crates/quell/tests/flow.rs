@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 mod server;
 
 use server::Served;
-use support::{Desk, program, said, says};
+use support::{TestFolder, program, said, says};
 
 /// An iperf3 server that listens.
 struct Server {
@@ -89,7 +89,7 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 #[test]
 fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
     let Some(server) = Server::start() else { return };
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let cases: [&[&str]; 6] = [
         &[],
         &["-R"],
@@ -101,7 +101,7 @@ fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
     for more in cases {
         let port = ["127.0.0.1", "-p", &server.port, "-t", "1"];
         let ours = [&["flow"], &port[..], more, &["--no-latency", "--json=iperf3"]].concat();
-        let ours: Value = serde_json::from_str(&desk.quell(&ours).fine()).unwrap();
+        let ours: Value = serde_json::from_str(&dir.quell(&ours).fine()).unwrap();
         let theirs = iperf3(&[&port[..], more].concat());
         let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
         keys(&ours, "", &mut have);
@@ -113,8 +113,8 @@ fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
 #[test]
 fn a_person_gets_a_headline_and_the_working() {
     let Some(server) = Server::start() else { return };
-    let desk = Desk::new();
-    let said = desk
+    let dir = TestFolder::new();
+    let said = dir
         .quell(&[
             "flow",
             "127.0.0.1",
@@ -133,10 +133,10 @@ fn a_person_gets_a_headline_and_the_working() {
         &["You get ", " of 20.0 Mbit/s up", "counted by the receiver", "plain iperf3", "kept as"],
     );
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
-    let shown = desk.quell(&["show"]).fine();
+    let shown = dir.quell(&["show"]).fine();
     says(&shown, &["up"]);
     let json: Value = serde_json::from_str(
-        &desk.quell(&["flow", "127.0.0.1", "-p", &server.port, "-t", "0.5", "-R", "-J"]).fine(),
+        &dir.quell(&["flow", "127.0.0.1", "-p", &server.port, "-t", "0.5", "-R", "-J"]).fine(),
     )
     .unwrap();
     assert_eq!(json["direction"], "down");
@@ -146,7 +146,7 @@ fn a_person_gets_a_headline_and_the_working() {
 
 #[test]
 fn what_can_not_be_is_told_before_anything_is_sent() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let cases: [(&[&str], i32, &[&str]); 9] = [
         (&["no-such-host.invalid"], 2, &["no-such-host.invalid"]),
         (&["127.0.0.1", "-P", "500"], 2, &["1 to 128"]),
@@ -161,14 +161,14 @@ fn what_can_not_be_is_told_before_anything_is_sent() {
     for (arguments, code, words) in cases {
         // Port 1 is nobody's.
         let all = [&["flow", "-p", "1"], arguments].concat();
-        says(&desk.quell(&all).refused(code), words);
+        says(&dir.quell(&all).refused(code), words);
     }
 }
 
 #[test]
 fn where_nobody_listens_the_error_says_what_to_start() {
     // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
-    let error = Desk::new().quell(&["flow", "127.0.0.1", "-p", "1"]).refused(3);
+    let error = TestFolder::new().quell(&["flow", "127.0.0.1", "-p", "1"]).refused(3);
     says(&error, &["nobody listens", "quell serve", "iperf3 -s"]);
 }
 

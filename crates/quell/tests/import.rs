@@ -3,15 +3,15 @@
 mod support;
 
 use serde_json::Value;
-use support::{Desk, says};
+use support::{TestFolder, says};
 
 const OLD: &[u8] = include_bytes!("../../pingexp/tests/data/python2-0.pickle");
 
 #[test]
 fn what_was_imported_is_told_to_programs_too() {
-    let desk = Desk::new();
-    desk.write("vpn.pickle", OLD);
-    let told = desk.quell(&["import", "pingexp", "vpn.pickle", "--json"]).fine();
+    let dir = TestFolder::new();
+    dir.write("vpn.pickle", OLD);
+    let told = dir.quell(&["import", "pingexp", "vpn.pickle", "--json"]).fine();
     let told: Value = serde_json::from_str(&told).expect("it is JSON");
     assert_eq!(told["run"], "20091110T230000-vpn");
     assert_eq!(told["started"], "2009-11-10T23:00:00Z");
@@ -22,9 +22,9 @@ fn what_was_imported_is_told_to_programs_too() {
 
 #[test]
 fn an_old_measurement_becomes_a_run_that_is_shown_plotted_and_viewed() {
-    let desk = Desk::new();
-    desk.write("vpn.pickle", OLD);
-    let told = desk.quell(&["import", "pingexp", "vpn.pickle"]).fine();
+    let dir = TestFolder::new();
+    dir.write("vpn.pickle", OLD);
+    let told = dir.quell(&["import", "pingexp", "vpn.pickle"]).fine();
     says(
         &told,
         &[
@@ -36,7 +36,7 @@ fn an_old_measurement_becomes_a_run_that_is_shown_plotted_and_viewed() {
         ],
     );
     assert!(told.lines().all(|l| l.chars().count() <= 100), "{told}");
-    let shown = desk.quell(&["show", "vpn", "--json"]).fine();
+    let shown = dir.quell(&["show", "vpn", "--json"]).fine();
     let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
     assert_eq!(shown["complete"], true);
     let stream = |name: &str| {
@@ -51,62 +51,62 @@ fn an_old_measurement_becomes_a_run_that_is_shown_plotted_and_viewed() {
     for (figure, file) in
         [("rtt-averages", "a.svg"), ("rtt-time", "b.svg"), ("rtt-scatter", "c.png")]
     {
-        desk.quell(&["plot", "vpn", "--figure", figure, "-o", file]).fine();
+        dir.quell(&["plot", "vpn", "--figure", figure, "-o", file]).fine();
     }
-    let averages = std::fs::read_to_string(desk.path("a.svg")).expect("it was written");
+    let averages = std::fs::read_to_string(dir.path("a.svg")).expect("it was written");
     assert!(
         averages.contains(">voice<") && averages.contains(">bulk<"),
         "both streams have a place"
     );
     // One stream alone; one that there is not.
-    desk.quell(&["plot", "vpn", "--figure", "rtt-averages", "--stream", "voice", "-o", "d.svg"])
+    dir.quell(&["plot", "vpn", "--figure", "rtt-averages", "--stream", "voice", "-o", "d.svg"])
         .fine();
-    let alone = std::fs::read_to_string(desk.path("d.svg")).expect("it was written");
+    let alone = std::fs::read_to_string(dir.path("d.svg")).expect("it was written");
     assert!(alone.contains(">voice<") && !alone.contains(">bulk<"));
     let none = ["plot", "vpn", "--figure", "rtt-time", "--stream", "vioce", "-o", "e.svg"];
-    says(&desk.quell(&none).refused(2), &["\"vioce\"", "bulk, voice"]);
-    desk.quell(&["report", "vpn"]).fine();
-    let page = desk.quell(&["view", "vpn", "-o", "-"]).fine();
+    says(&dir.quell(&none).refused(2), &["\"vioce\"", "bulk, voice"]);
+    dir.quell(&["report", "vpn"]).fine();
+    let page = dir.quell(&["view", "vpn", "-o", "-"]).fine();
     says(&page, &["<canvas", "Pings by ping-exp, from vpn.pickle"]);
 }
 
 #[test]
 fn what_is_imported_twice_is_there_twice() {
-    let desk = Desk::new();
-    desk.write("a.pickle", OLD);
+    let dir = TestFolder::new();
+    dir.write("a.pickle", OLD);
     for _ in 0..2 {
-        desk.quell(&["import", "pingexp", "a.pickle", "--out", "kept"]).fine();
+        dir.quell(&["import", "pingexp", "a.pickle", "--out", "kept"]).fine();
     }
     says(
-        &desk.quell(&["runs", "--out", "kept"]).fine(),
+        &dir.quell(&["runs", "--out", "kept"]).fine(),
         &["20091110T230000-a", "20091110T230000-a-2"],
     );
 }
 
 #[test]
 fn a_pickle_that_would_run_a_program_is_refused_and_leaves_nothing_behind() {
-    let desk = Desk::new();
-    let owned = desk.path("owned");
+    let dir = TestFolder::new();
+    let owned = dir.path("owned");
     let command = format!("cos\nsystem\n(S'touch {}'\ntR.", owned.display());
-    desk.write("evil.pickle", &command);
-    let error = desk.quell(&["import", "pingexp", "evil.pickle"]).refused(2);
+    dir.write("evil.pickle", &command);
+    let error = dir.quell(&["import", "pingexp", "evil.pickle"]).refused(2);
     says(&error, &["evil.pickle", "byte 0", "GLOBAL \"os.system\"", "Nothing was executed"]);
-    assert_eq!(desk.names(), ["evil.pickle"], "neither a run nor what the pickle wanted");
+    assert_eq!(dir.names(), ["evil.pickle"], "neither a run nor what the pickle wanted");
 }
 
 #[test]
 fn files_of_other_kinds_are_told_apart() {
-    let desk = Desk::new();
-    desk.write("empty", b"");
-    desk.write("text", b"PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.\n");
-    desk.write("cut", &OLD[..400]);
-    desk.write("nothing", b"}U\x0bexperiments}s.");
-    let refused = |file: &str| desk.quell(&["import", "pingexp", file]).refused(2);
+    let dir = TestFolder::new();
+    dir.write("empty", b"");
+    dir.write("text", b"PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.\n");
+    dir.write("cut", &OLD[..400]);
+    dir.write("nothing", b"}U\x0bexperiments}s.");
+    let refused = |file: &str| dir.quell(&["import", "pingexp", file]).refused(2);
     says(&refused("empty"), &["ends at byte 0"]);
     says(&refused("text"), &["text is not imported: byte 0"]);
     says(&refused("cut"), &["cut is not imported", "copied whole"]);
     says(&refused("nothing"), &["holds no packets"]);
     says(&refused("missing"), &["missing", "No such file"]);
     says(&refused("."), &["directory"]);
-    assert!(!desk.path("runs").exists());
+    assert!(!dir.path("runs").exists());
 }

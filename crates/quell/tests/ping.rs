@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
-use support::{Desk, program, said, says};
+use support::{TestFolder, program, said, says};
 
 /// Not every kernel lets every user ping: then there is nothing to test here but the refusal, which must say what to do.
 fn icmp() -> bool {
@@ -67,7 +67,7 @@ fn a_kept_run_is_read_like_any_other() {
     if !icmp() {
         return;
     }
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let arguments = [
         "ping",
         "-q",
@@ -82,9 +82,9 @@ fn a_kept_run_is_read_like_any_other() {
         "-w",
         "line",
     ];
-    let text = desk.quell(&arguments).fine();
+    let text = dir.quell(&arguments).fine();
     says(&text, &["30 received", "kept as runs/", "-line"]);
-    let shown = desk.quell(&["show", "line", "--json"]).fine();
+    let shown = dir.quell(&["show", "line", "--json"]).fine();
     let json: Value = serde_json::from_str(&shown).expect("it is JSON");
     assert_eq!(json["complete"], true, "{shown}");
     let row = &json["results"][0];
@@ -93,14 +93,14 @@ fn a_kept_run_is_read_like_any_other() {
         (&row["stream"], &row["sent"], &row["received"]),
         (&"a".into(), &30.into(), &30.into())
     );
-    says(&desk.quell(&["runs"]).fine(), &["-line", "complete"]);
-    let again = desk.quell(&["ping", "-r", "line"]).fine();
+    says(&dir.quell(&["runs"]).fine(), &["-line", "complete"]);
+    let again = dir.quell(&["ping", "-r", "line"]).fine();
     assert_eq!(again, text, "the same summary again");
     for (file, more) in [("dots.png", &[][..]), ("lines.svg", &["-l"])] {
-        desk.quell(&[&["ping", "-r", "line", "-o", file], more].concat()).fine();
-        assert!(std::fs::metadata(desk.path(file)).expect("it is drawn").len() > 1000);
+        dir.quell(&[&["ping", "-r", "line", "-o", file], more].concat()).fine();
+        assert!(std::fs::metadata(dir.path(file)).expect("it is drawn").len() > 1000);
     }
-    says(&desk.quell(&["report"]).fine(), &["report.html"]);
+    says(&dir.quell(&["report"]).fine(), &["report.html"]);
 }
 
 #[test]
@@ -157,10 +157,10 @@ fn a_tcp_port_answers_whether_it_is_open_or_closed() {
 }
 
 /// Starts a ping without end that is kept, and waits until it has told of some packets.
-fn endless(desk: &Desk) -> (Child, BufReader<std::process::ChildStdout>) {
+fn endless(dir: &TestFolder) -> (Child, BufReader<std::process::ChildStdout>) {
     let arguments =
         ["ping", "-m", "tcp", "-i", "20ms", "-t", "a,127.0.0.1:1", "-w", "long", "--json=lines"];
-    let mut child = desk.command(&arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut child = dir.command(&arguments).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
     for _ in 0..10 {
         let mut line = String::new();
@@ -171,8 +171,8 @@ fn endless(desk: &Desk) -> (Child, BufReader<std::process::ChildStdout>) {
 
 #[test]
 fn ctrl_c_sums_up_and_keeps_the_run() {
-    let desk = Desk::new();
-    let (mut child, mut lines) = endless(&desk);
+    let dir = TestFolder::new();
+    let (mut child, mut lines) = endless(&dir);
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it runs");
     let mut rest = String::new();
     lines.read_to_string(&mut rest).expect("it can be read");
@@ -182,18 +182,18 @@ fn ctrl_c_sums_up_and_keeps_the_run() {
     let sent = end["streams"][0]["sent"].as_u64().expect("a count");
     assert!(sent >= 9 && end["streams"][0]["received"] == sent, "{end:#}");
     let shown: Value =
-        serde_json::from_str(&desk.quell(&["show", "long", "--json"]).fine()).expect("JSON");
+        serde_json::from_str(&dir.quell(&["show", "long", "--json"]).fine()).expect("JSON");
     assert_eq!((&shown["state"], &shown["results"][0]["sent"]), (&"stopped".into(), &sent.into()));
 }
 
 #[test]
 fn what_was_measured_stays_readable_when_it_is_killed() {
-    let desk = Desk::new();
-    let (mut child, _lines) = endless(&desk);
+    let dir = TestFolder::new();
+    let (mut child, _lines) = endless(&dir);
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     let shown: Value =
-        serde_json::from_str(&desk.quell(&["show", "long", "--json"]).fine()).expect("JSON");
+        serde_json::from_str(&dir.quell(&["show", "long", "--json"]).fine()).expect("JSON");
     assert_eq!(shown["complete"], false, "{shown:#}");
     let sent = shown["results"][0]["sent"].as_u64().expect("a count");
     assert!(sent >= 9, "what was told of is kept: {sent}");

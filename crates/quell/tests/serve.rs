@@ -11,7 +11,7 @@ use std::io::Write;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
-use support::{Desk, program, said, says};
+use support::{TestFolder, program, said, says};
 
 /// What `iperf3 -c -J` printed.
 fn measured(served: &Served, options: &[&str]) -> Value {
@@ -59,12 +59,12 @@ fn an_unmodified_iperf3_measures_tcp_in_every_direction() {
 fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
     let served = Served::new(&[]);
     let port = served.at.port().to_string();
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     for streams in ["1", "2"] {
         let flow = ["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "-P", streams];
-        desk.quell(&[&flow[..], &["--bidir", "--save"]].concat()).fine();
+        dir.quell(&[&flow[..], &["--bidir", "--save"]].concat()).fine();
         let shown: Value =
-            serde_json::from_str(&desk.quell(&["show", "--json"]).fine()).expect("it is JSON");
+            serde_json::from_str(&dir.quell(&["show", "--json"]).fine()).expect("it is JSON");
         let rows = shown["results"].as_array().expect("rows");
         let flows: Vec<_> = rows.iter().filter(|r| r["goodput_mbps"].is_number()).collect();
         assert_eq!(flows.len(), if streams == "1" { 2 } else { 4 }, "{shown:#}");
@@ -73,8 +73,8 @@ fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
             assert!(way.is_some_and(|way| name.starts_with(way)), "{flow:#}");
             assert!(flow["share"].is_number(), "{flow:#}");
         }
-        desk.quell(&["plot", "--figure", "goodput-time", "-o", "g.svg"]).fine();
-        let svg = std::fs::read_to_string(desk.path("g.svg")).expect("it was written");
+        dir.quell(&["plot", "--figure", "goodput-time", "-o", "g.svg"]).fine();
+        let svg = std::fs::read_to_string(dir.path("g.svg")).expect("it was written");
         let panels = svg.matches(">up<").count().min(svg.matches(">down<").count());
         // Streams have the names of their ways where there is one each way, and stand in the legend.
         assert_eq!(panels, if streams == "1" { 2 } else { 1 }, "a panel each way: {svg}");
@@ -85,10 +85,10 @@ fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
 fn a_kept_flow_took_as_long_as_it_was_measured() {
     let served = Served::new(&[]);
     let port = served.at.port().to_string();
-    let desk = Desk::new();
-    desk.quell(&["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "--save"]).fine();
+    let dir = TestFolder::new();
+    dir.quell(&["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "--save"]).fine();
     let shown: Value =
-        serde_json::from_str(&desk.quell(&["show", "--json"]).fine()).expect("it is JSON");
+        serde_json::from_str(&dir.quell(&["show", "--json"]).fine()).expect("it is JSON");
     assert!(number(&shown, "/wall_s") >= 0.9, "{shown:#}");
 }
 
@@ -239,14 +239,14 @@ fn a_full_server_says_so() {
 
 #[test]
 fn with_a_secret_those_who_know_it_are_served_and_nobody_else() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     for (name, text) in [("right", "correct horse battery\n"), ("wrong", "correct horse stapler\n")]
     {
-        desk.write(name, text);
+        dir.write(name, text);
         let private = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(desk.path(name), private).expect("it is ours");
+        std::fs::set_permissions(dir.path(name), private).expect("it is ours");
     }
-    let file = |name: &str| desk.path(name).to_str().expect("a plain path").to_owned();
+    let file = |name: &str| dir.path(name).to_str().expect("a plain path").to_owned();
     let served = Served::new(&["--secret-file", &file("right")]);
     served.rr(&["--secret-file", &file("right")]).fine();
     says(
@@ -265,12 +265,12 @@ fn with_a_secret_those_who_know_it_are_served_and_nobody_else() {
     says(&open.rr(&["--secret-file", &file("right")]).refused(3), &["or wants none"]);
 
     let everybody = std::fs::Permissions::from_mode(0o644);
-    std::fs::set_permissions(desk.path("right"), everybody).expect("it is ours");
+    std::fs::set_permissions(dir.path("right"), everybody).expect("it is ours");
     let arguments = ["serve", "--port", "0", "--secret-file", &file("right")];
     says(&said(program(&arguments), &arguments).refused(2), &["every user", "chmod 600"]);
-    desk.write("short", "12345");
+    dir.write("short", "12345");
     let private = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(desk.path("short"), private).expect("it is ours");
+    std::fs::set_permissions(dir.path("short"), private).expect("it is ours");
     let arguments = ["serve", "--port", "0", "--secret-file", &file("short")];
     says(&said(program(&arguments), &arguments).refused(2), &["5 bytes", "/dev/urandom"]);
 }
@@ -340,19 +340,19 @@ fn is_root() -> bool {
 
 #[test]
 fn in_a_namespace_with_one_user_it_keeps_no_rights_or_says_what_to_do() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     // Nobody does not find a program that lies in a home which only root may enter. Copied by another process: this one may hold it open
     // for writing in a child that another test starts just then.
-    let copy = desk.path("quell");
+    let copy = dir.path("quell");
     let cp = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_quell")).arg(&copy).status();
     assert!(cp.expect("cp is on every system").success());
-    std::fs::set_permissions(desk.path("."), std::fs::Permissions::from_mode(0o755)).expect("ours");
+    std::fs::set_permissions(dir.path("."), std::fs::Permissions::from_mode(0o755)).expect("ours");
     let serve = |before: &[&str]| {
         let quell = copy.to_str().expect("a plain path");
         let arguments =
             [before, &["unshare", "-Ur", quell, "serve", "--port", "0", "--for", "100ms"]].concat();
         let mut command = std::process::Command::new(arguments[0]);
-        command.args(&arguments[1..]).current_dir(desk.path("")).stdin(std::process::Stdio::null());
+        command.args(&arguments[1..]).current_dir(dir.path("")).stdin(std::process::Stdio::null());
         said(command, &arguments)
     };
     let namespaces = std::process::Command::new("unshare").args(["-Ur", "true"]).output();

@@ -11,11 +11,11 @@ use serde_json::Value;
 use server::Served;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
-use support::{Desk, says};
+use support::{TestFolder, says};
 
 /// Starts what measures, sends the signal once it has told `lines` lines, and waits for its end.
-fn ended_by(signal: Signal, desk: &Desk, arguments: &[&str], lines: usize) {
-    let mut child = desk.command(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+fn ended_by(signal: Signal, dir: &TestFolder, arguments: &[&str], lines: usize) {
+    let mut child = dir.command(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
     for _ in 0..lines {
         let mut line = String::new();
@@ -26,52 +26,52 @@ fn ended_by(signal: Signal, desk: &Desk, arguments: &[&str], lines: usize) {
     child.wait().expect("it ends");
 }
 
-fn json(desk: &Desk, arguments: &[&str]) -> Value {
-    serde_json::from_str(&desk.quell(arguments).fine()).expect("it is JSON")
+fn json(dir: &TestFolder, arguments: &[&str]) -> Value {
+    serde_json::from_str(&dir.quell(arguments).fine()).expect("it is JSON")
 }
 
 /// A stopped run is told as such by every command that shows runs.
 #[track_caller]
-fn is_stopped(desk: &Desk) {
-    says(&desk.quell(&["runs"]).fine(), &["■ stopped"]);
-    assert_eq!(json(desk, &["runs", "--json"])[0]["state"], "stopped");
-    let shown = json(desk, &["show", "--json"]);
+fn is_stopped(dir: &TestFolder) {
+    says(&dir.quell(&["runs"]).fine(), &["■ stopped"]);
+    assert_eq!(json(dir, &["runs", "--json"])[0]["state"], "stopped");
+    let shown = json(dir, &["show", "--json"]);
     assert_eq!((&shown["state"], &shown["complete"]), (&"stopped".into(), &false.into()));
     let sent = |row: &Value| row["sent"].as_u64().is_some_and(|n| n > 0);
     assert!(shown["results"].as_array().expect("rows").iter().any(sent), "{shown:#}");
-    says(&desk.quell(&["show"]).fine(), &["STOPPED", "it was stopped after"]);
-    desk.quell(&["report", "-o", "page.html"]).fine();
-    let page = std::fs::read_to_string(desk.path("page.html")).expect("it was written");
+    says(&dir.quell(&["show"]).fine(), &["STOPPED", "it was stopped after"]);
+    dir.quell(&["report", "-o", "page.html"]).fine();
+    let page = std::fs::read_to_string(dir.path("page.html")).expect("it was written");
     says(&page, &["■ Stopped.", "<td>■ stopped</td>"]);
 }
 
 #[test]
 fn a_ping_that_is_stopped_is_not_called_complete() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let ping = ["ping", "-m", "tcp", "-i", "20ms", "-t", "a,127.0.0.1:1", "-w", "long"];
-    ended_by(Signal::SIGINT, &desk, &ping, 5);
-    is_stopped(&desk);
+    ended_by(Signal::SIGINT, &dir, &ping, 5);
+    is_stopped(&dir);
 }
 
 #[test]
 fn a_flow_that_is_stopped_is_not_called_complete() {
     let served = Served::new(&[]);
     let port = served.at.port().to_string();
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let flow = ["flow", "127.0.0.1", "-p", &port, "-b", "5M", "-t", "60", "-i", "0.2", "--save"];
     // Two lines of its head, and some intervals.
-    ended_by(Signal::SIGTERM, &desk, &flow, 5);
-    is_stopped(&desk);
+    ended_by(Signal::SIGTERM, &dir, &flow, 5);
+    is_stopped(&dir);
 }
 
 #[test]
 fn what_is_killed_stays_partial_and_what_came_to_its_end_complete() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let ping = ["ping", "-m", "tcp", "-i", "20ms", "-t", "a,127.0.0.1:1", "-w", "long"];
-    ended_by(Signal::SIGKILL, &desk, &ping, 5);
-    says(&desk.quell(&["runs"]).fine(), &["◐ partial"]);
-    assert_eq!(json(&desk, &["show", "--json"])["state"], "partial");
-    let done = Desk::new();
+    ended_by(Signal::SIGKILL, &dir, &ping, 5);
+    says(&dir.quell(&["runs"]).fine(), &["◐ partial"]);
+    assert_eq!(json(&dir, &["show", "--json"])["state"], "partial");
+    let done = TestFolder::new();
     done.quell(&[&ping[..], &["-c", "3"]].concat()).fine();
     says(&done.quell(&["runs"]).fine(), &["✓ complete"]);
     assert_eq!(json(&done, &["show", "--json"])["state"], "complete");

@@ -2,23 +2,23 @@
 
 mod support;
 
-use support::{Desk, says};
+use support::{TestFolder, says};
 
 const OLD: &[u8] = include_bytes!("../../pingexp/tests/data/python2-0.pickle");
 
-fn desk() -> Desk {
-    let desk = Desk::new();
-    desk.write("old.pickle", OLD);
-    desk.quell(&["import", "pingexp", "old.pickle"]).fine();
-    desk
+fn dir() -> TestFolder {
+    let dir = TestFolder::new();
+    dir.write("old.pickle", OLD);
+    dir.quell(&["import", "pingexp", "old.pickle"]).fine();
+    dir
 }
 
 #[test]
 fn the_page_is_written_into_the_run_and_its_path_told() {
-    let desk = desk();
-    let told = desk.quell(&["view", "--no-open"]).fine();
+    let dir = dir();
+    let told = dir.quell(&["view", "--no-open"]).fine();
     assert_eq!(told, "runs/20091110T230000-old/view.html\n");
-    let page = std::fs::read_to_string(desk.path(told.trim())).expect("it was written");
+    let page = std::fs::read_to_string(dir.path(told.trim())).expect("it was written");
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     // It asks nothing of any network.
     assert!(
@@ -31,8 +31,8 @@ fn the_page_is_written_into_the_run_and_its_path_told() {
 
 #[test]
 fn without_a_screen_it_says_what_to_do_with_the_file() {
-    let desk = desk();
-    let mut command = desk.command(&["view", "-o", "here.html"]);
+    let dir = dir();
+    let mut command = dir.command(&["view", "-o", "here.html"]);
     let got =
         command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").output().expect("it starts");
     assert_eq!(got.status.code(), Some(0));
@@ -43,40 +43,40 @@ fn without_a_screen_it_says_what_to_do_with_the_file() {
 /// A screen without a program that opens pages is no reason to fail.
 #[test]
 fn a_screen_without_a_browser_is_as_none() {
-    let desk = desk();
-    let mut command = desk.command(&["view", "-o", "here.html"]);
-    let got = command.env("DISPLAY", ":99").env("PATH", desk.path("")).output().expect("it starts");
+    let dir = dir();
+    let mut command = dir.command(&["view", "-o", "here.html"]);
+    let got = command.env("DISPLAY", ":99").env("PATH", dir.path("")).output().expect("it starts");
     assert_eq!(got.status.code(), Some(0));
     says(&String::from_utf8_lossy(&got.stderr), &["open it in any browser"]);
 }
 
 #[test]
 fn on_a_screen_the_file_is_handed_to_the_browser() {
-    let desk = desk();
-    desk.write("xdg-open", "#!/bin/sh\nprintf %s \"$1\" > \"$(dirname \"$0\")/opened\"\n");
-    let program = desk.path("xdg-open");
+    let dir = dir();
+    dir.write("xdg-open", "#!/bin/sh\nprintf %s \"$1\" > \"$(dirname \"$0\")/opened\"\n");
+    let program = dir.path("xdg-open");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("it may be run");
-    let path = format!("{}:/usr/bin:/bin", desk.path("").display());
-    let mut command = desk.command(&["view", "-o", "here.html"]);
+    let path = format!("{}:/usr/bin:/bin", dir.path("").display());
+    let mut command = dir.command(&["view", "-o", "here.html"]);
     let got = command.env("DISPLAY", ":99").env("PATH", path).output().expect("it starts");
     assert_eq!((got.status.code(), got.stderr.len()), (Some(0), 0));
-    let opened = std::fs::read_to_string(desk.path("opened")).expect("the browser was called");
-    let file = std::fs::canonicalize(desk.path("here.html")).expect("it is there");
+    let opened = std::fs::read_to_string(dir.path("opened")).expect("the browser was called");
+    let file = std::fs::canonicalize(dir.path("here.html")).expect("it is there");
     assert_eq!(opened, file.display().to_string());
 }
 
 #[test]
 fn a_run_that_is_not_there_and_a_place_that_can_not_be_written_are_told() {
-    let desk = desk();
-    says(&desk.quell(&["view", "nothing"]).refused(2), &["nothing", "20091110T230000-old"]);
-    says(&desk.quell(&["view", "-o", "no/such/x.html"]).refused(3), &["no/such/x.html"]);
+    let dir = dir();
+    says(&dir.quell(&["view", "nothing"]).refused(2), &["nothing", "20091110T230000-old"]);
+    says(&dir.quell(&["view", "-o", "no/such/x.html"]).refused(3), &["no/such/x.html"]);
 }
 
 #[test]
 fn pages_and_figures_take_the_place_of_a_link_and_do_not_follow_it() {
-    let desk = desk();
-    desk.write("precious", "precious");
+    let dir = dir();
+    dir.write("precious", "precious");
     let run = "runs/20091110T230000-old";
     let wanted = [
         (format!("{run}/view.html"), vec!["view", "--no-open"]),
@@ -84,12 +84,12 @@ fn pages_and_figures_take_the_place_of_a_link_and_do_not_follow_it() {
         ("rtt.svg".to_owned(), vec!["plot", "last", "--figure", "rtt-time", "-o", "rtt.svg"]),
     ];
     for (place, command) in wanted {
-        let place = desk.path(&place);
+        let place = dir.path(&place);
         let _ = std::fs::remove_file(&place);
-        std::os::unix::fs::symlink(desk.path("precious"), &place).expect("a link can be made");
-        desk.quell(&command).fine();
+        std::os::unix::fs::symlink(dir.path("precious"), &place).expect("a link can be made");
+        dir.quell(&command).fine();
         assert!(std::fs::symlink_metadata(&place).expect("it is there").is_file(), "{command:?}");
-        let precious = std::fs::read_to_string(desk.path("precious")).expect("it is there");
+        let precious = std::fs::read_to_string(dir.path("precious")).expect("it is there");
         assert_eq!(precious, "precious", "{command:?}");
     }
 }
@@ -99,11 +99,11 @@ fn pages_and_figures_take_the_place_of_a_link_and_do_not_follow_it() {
 fn a_page_that_can_not_be_written_whole_leaves_the_old_one() {
     use nix::sys::resource::{Resource, setrlimit};
     use std::os::unix::process::CommandExt;
-    let desk = desk();
-    desk.write("old.html", "the old page");
+    let dir = dir();
+    dir.write("old.html", "the old page");
     for command in [&["view", "--no-open", "-o", "old.html"][..], &["report", "-o", "old.html"]] {
-        let before = desk.names();
-        let mut command = desk.command(command);
+        let before = dir.names();
+        let mut command = dir.command(command);
         // SAFETY: system calls only, between fork and exec. Beyond the limit, write(2) then answers EFBIG.
         unsafe {
             command.pre_exec(|| {
@@ -114,8 +114,8 @@ fn a_page_that_can_not_be_written_whole_leaves_the_old_one() {
         let got = command.output().expect("it starts");
         assert_eq!(got.status.code(), Some(3));
         says(&String::from_utf8_lossy(&got.stderr), &["old.html"]);
-        let page = std::fs::read_to_string(desk.path("old.html")).expect("it is there");
+        let page = std::fs::read_to_string(dir.path("old.html")).expect("it is there");
         assert_eq!(page, "the old page");
-        assert_eq!(desk.names(), before, "and nothing beside it");
+        assert_eq!(dir.names(), before, "and nothing beside it");
     }
 }

@@ -20,7 +20,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::Exchange;
 use quell_sys::socket::option::{set, set_bytes};
 use quell_sys::socket::preface;
-use quell_sys::socket::stream::{Connected, Stream, StreamOptions};
+use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::Bell;
 use quell_wire::auth::Secret;
 use std::net::SocketAddr;
@@ -118,7 +118,7 @@ pub struct Caller {
     /// Hello and request.
     bytes: Vec<u8>,
     secret: Option<Secret>,
-    open: Option<Stream>,
+    open: Option<TcpSocket>,
     /// Segments that were sent again, and DSACKs, when the last call was over.
     again: (u32, u32),
     counted: Option<Counters>,
@@ -271,8 +271,8 @@ impl Caller {
         call
     }
 
-    fn connect(&mut self, stop: &Bell) -> Result<Stream, RrError> {
-        let stream = Stream::new(self.to.is_ipv6(), &StreamOptions::default())?;
+    fn connect(&mut self, stop: &Bell) -> Result<TcpSocket, RrError> {
+        let stream = TcpSocket::new(self.to.is_ipv6(), &StreamOptions::default())?;
         if self.shape.nodelay {
             no_delay(&stream)?;
         }
@@ -297,7 +297,7 @@ impl Caller {
     }
 
     /// Writes all of it by the deadline of the call.
-    fn write(&self, stream: &Stream, mut bytes: &[u8], deadline_ns: u64) -> Result<(), String> {
+    fn write(&self, stream: &TcpSocket, mut bytes: &[u8], deadline_ns: u64) -> Result<(), String> {
         while !bytes.is_empty() {
             match stream.write(bytes) {
                 Ok(sent) => bytes = &bytes[sent.min(bytes.len())..],
@@ -315,7 +315,7 @@ impl Caller {
     }
 
     /// Reads all of the reply by the deadline of the call. The socket's limit is one of each read: where parts come late it is made shorter.
-    fn read(&self, stream: &Stream, deadline_ns: u64, stop: &Bell) -> Result<Reply, String> {
+    fn read(&self, stream: &TcpSocket, deadline_ns: u64, stop: &Bell) -> Result<Reply, String> {
         let begun_ns = monotonic_ns();
         let mut is_shorter = false;
         let rearm = self.ack_at_once || self.shape.quickack == Some(QuickAck::Rearmed);
@@ -391,7 +391,7 @@ fn again(info: &TcpInfo) -> (u32, u32) {
 }
 
 /// Writes all of it.
-pub(crate) fn write_all(stream: &Stream, mut bytes: &[u8]) -> Result<(), Errno> {
+pub(crate) fn write_all(stream: &TcpSocket, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(sent) => bytes = &bytes[sent.min(bytes.len())..],
@@ -402,25 +402,25 @@ pub(crate) fn write_all(stream: &Stream, mut bytes: &[u8]) -> Result<(), Errno> 
     Ok(())
 }
 
-fn info(stream: &Stream) -> Option<TcpInfo> {
+fn info(stream: &TcpSocket) -> Option<TcpInfo> {
     let mut bytes = [0; 256];
     let length = stream.info(&mut bytes).ok()?;
     TcpInfo::from_bytes(&bytes[..length]).ok()
 }
 
 /// Sends small segments at once (`TCP_NODELAY`, tcp(7)).
-pub(crate) fn no_delay(stream: &Stream) -> Result<(), SysError> {
+pub(crate) fn no_delay(stream: &TcpSocket) -> Result<(), SysError> {
     set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")
 }
 
 /// Acknowledges at once, until the kernel thinks better of it (`TCP_QUICKACK`, tcp(7)).
-pub(crate) fn quick_ack(stream: &Stream) {
+pub(crate) fn quick_ack(stream: &TcpSocket) {
     // Every Linux since 2.4.4 has it; and if it did not take, the figures would show.
     let _ = set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1, "TCP_QUICKACK");
 }
 
 /// Reading and writing give up after this many nanoseconds (`SO_RCVTIMEO`, `SO_SNDTIMEO`, socket(7)).
-pub(crate) fn patience(stream: &Stream, nanos: u64) -> Result<(), SysError> {
+pub(crate) fn patience(stream: &TcpSocket, nanos: u64) -> Result<(), SysError> {
     let seconds = i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX);
     let micros = (nanos % 1_000_000_000 / 1000) as i64;
     let time = [seconds.to_ne_bytes(), micros.to_ne_bytes()].concat();

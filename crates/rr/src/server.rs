@@ -15,7 +15,7 @@ use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::Exchange;
 use quell_sys::socket::preface;
-use quell_sys::socket::stream::{Stream, accept, listen};
+use quell_sys::socket::stream::{TcpSocket, accept, listen};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_units::Span;
 use quell_wire::auth::Secret;
@@ -78,7 +78,7 @@ pub struct Server {
 }
 
 /// The connections that are open, by number.
-type Open = Mutex<BTreeMap<u64, Arc<Stream>>>;
+type Open = Mutex<BTreeMap<u64, Arc<TcpSocket>>>;
 
 impl Server {
     /// Listens. Errors when the port is in use.
@@ -138,7 +138,7 @@ impl Server {
         &'s self,
         open: &'s Open,
         number: u64,
-        stream: Stream,
+        stream: TcpSocket,
         stop: &'s Bell,
         scope: &'s std::thread::Scope<'s, '_>,
     ) -> bool {
@@ -172,7 +172,7 @@ impl Server {
 
 impl Server {
     /// One connection from its beginning.
-    fn serve(&self, stream: &Stream, stop: &Bell) -> Result<u64, RrError> {
+    fn serve(&self, stream: &TcpSocket, stop: &Bell) -> Result<u64, RrError> {
         let deadline = monotonic_ns().saturating_add(self.limits.handshake.nanos());
         let mut exchange = Exchange::new(stream, Some(deadline), stop)?;
         if let Some(secret) = &self.secret {
@@ -182,7 +182,7 @@ impl Server {
     }
 }
 
-fn lock(open: &Open) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Stream>>> {
+fn lock(open: &Open) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<TcpSocket>>> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -193,7 +193,7 @@ pub type Gate<'a> = &'a mut dyn FnMut(usize) -> Result<(), Errno>;
 /// Answers one client to the end of its connection, after `begun` bytes of its hello were read already (at most [`hello::SIZE`]); gives
 /// how many calls it made. Errors when it sends what is no hello, or one that asks for more than the limits.
 pub fn answer(
-    stream: &Stream,
+    stream: &TcpSocket,
     exchange: &mut Exchange<'_>,
     begun: &[u8],
     limits: &Limits,
@@ -224,7 +224,7 @@ pub fn answer(
 
 /// Answers until something ends it: what.
 fn calls_of(
-    stream: &Stream,
+    stream: &TcpSocket,
     hello: &Hello,
     bounds: (u64, usize),
     calls: &mut u64,
@@ -237,7 +237,7 @@ fn calls_of(
 }
 
 fn answer_calls(
-    stream: &Stream,
+    stream: &TcpSocket,
     hello: &Hello,
     (deadline, piece): (u64, usize),
     calls: &mut u64,

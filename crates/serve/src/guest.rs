@@ -1,12 +1,12 @@
 //! Who came.
 
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use std::net::SocketAddr;
 
 /// A connection that came.
 pub struct Guest {
     /// The connection.
-    pub stream: Stream,
+    pub stream: TcpSocket,
     /// Who.
     pub peer: SocketAddr,
     /// How many came before it.

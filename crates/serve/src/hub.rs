@@ -1,11 +1,11 @@
 //! What the parts of a server share: who is there, which tests wait for their streams, what is told.
 
 use crate::event::{Event, Quiet, Test, reason};
-use crate::ledger::{Full, Ledger, Limits};
+use crate::places::{Full, Limits, PlaceTable};
 use crate::rate::Governor;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
 use quell_wire::auth::Secret;
 use quell_wire::iperf3::Cookie;
@@ -17,18 +17,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Who has a place, with how to send each away.
-type Places = Ledger<Handle>;
+type Places = PlaceTable<Handle>;
 
 /// A second handle on a connection that may be sent away; none where the system had no descriptor for one.
 #[derive(Debug)]
 struct Handle {
-    stream: Option<Stream>,
+    stream: Option<TcpSocket>,
     /// Its thread listens, and tells it why. The others are broken off.
     hears: bool,
 }
 
 impl Handle {
-    fn new(stream: &Stream, hears: bool) -> Self {
+    fn new(stream: &TcpSocket, hears: bool) -> Self {
         Self { stream: second(stream), hears }
     }
 
@@ -58,7 +58,7 @@ pub struct Hub<'a> {
     /// What all may send and be sent together.
     pub governor: Governor,
     tell: Tell<'a>,
-    ledger: Mutex<Places>,
+    places: Mutex<Places>,
     quiet: Mutex<Quiets>,
     waiting: Mutex<HashMap<Cookie, Arc<Waiting>>>,
     /// Addresses that a test of is being given its UDP streams.
@@ -70,7 +70,7 @@ pub struct Hub<'a> {
     numbers: AtomicU64,
     /// Streams that may still take whole trains of datagrams.
     trains: AtomicUsize,
-    blocked: Mutex<HashMap<u64, Stream>>,
+    blocked: Mutex<HashMap<u64, TcpSocket>>,
 }
 
 /// How much is told of each kind.
@@ -106,7 +106,7 @@ impl Quiets {
 #[derive(Debug)]
 pub enum Opened {
     /// A connection, in the order in which connections came.
-    Tcp(u64, Stream),
+    Tcp(u64, TcpSocket),
     /// A socket connected to the client.
     Udp(Udp),
 }
@@ -170,7 +170,7 @@ impl<'a> Hub<'a> {
             secret,
             stop,
             tell,
-            ledger: Mutex::default(),
+            places: Mutex::default(),
             quiet: Mutex::new(Quiets::new(monotonic_ns())),
             waiting: Mutex::default(),
             turns: Mutex::default(),
@@ -220,36 +220,36 @@ impl<'a> Hub<'a> {
     }
 
     /// Lets an unknown connection in, until the pass is dropped; another may have to go for it.
-    pub fn knock(&self, ip: IpAddr, stream: &Stream) -> Knock<'_> {
+    pub fn half_open(&self, ip: IpAddr, stream: &TcpSocket) -> HalfOpen<'_> {
         let handle = Handle::new(stream, false);
-        let (number, gone) = lock(&self.ledger).knock(&self.limits, ip, handle);
-        // Without the lock from here on: a Knock that is dropped takes it.
+        let (number, gone) = lock(&self.places).half_open(&self.limits, ip, handle);
+        // Without the lock from here on: a HalfOpen that is dropped takes it.
         gone.iter().for_each(Handle::send_away);
-        Knock { ledger: &self.ledger, number }
+        HalfOpen { places: &self.places, number }
     }
 
     /// Begins a session; it ends when the pass is dropped. While nothing of it moves it may lose its place again: then the connection is
     /// broken off, or ends for one that `hears`.
-    pub fn begin(&self, ip: IpAddr, stream: &Stream, hears: bool) -> Result<Pass<'_>, Full> {
+    pub fn begin(&self, ip: IpAddr, stream: &TcpSocket, hears: bool) -> Result<Pass<'_>, Full> {
         let handle = Handle::new(stream, hears);
-        let placed = lock(&self.ledger).begin(&self.limits, ip, monotonic_ns(), handle);
+        let placed = lock(&self.places).begin(&self.limits, ip, monotonic_ns(), handle);
         let (place, gone) = placed?;
         self.send_away(&gone);
         let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Pass { ledger: &self.ledger, place, number })
+        Ok(Pass { places: &self.places, place, number })
     }
 
     /// A session wants so many streams; others may have to go for it.
     pub fn streams(&self, pass: &Pass<'_>, streams: usize) -> Result<(), Full> {
         let now = monotonic_ns();
-        let gone = lock(&self.ledger).streams(&self.limits, pass.place, now, streams);
+        let gone = lock(&self.places).streams(&self.limits, pass.place, now, streams);
         self.send_away(&gone?);
         Ok(())
     }
 
     /// Sends somebody away who does nothing, for the system has no descriptor left; whether there was one.
     pub fn relieve(&self) -> bool {
-        let gone = lock(&self.ledger).relieve(monotonic_ns());
+        let gone = lock(&self.places).relieve(monotonic_ns());
         self.send_away(gone.as_slice());
         gone.is_some()
     }
@@ -306,7 +306,7 @@ impl<'a> Hub<'a> {
     }
 
     /// Does work that may block in a connection, which is ended when the server ends.
-    pub fn aborting<T>(&self, stream: &Stream, work: impl FnOnce() -> T) -> T {
+    pub fn aborting<T>(&self, stream: &TcpSocket, work: impl FnOnce() -> T) -> T {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         if let Some(second) = second(stream) {
             lock(&self.blocked).insert(number, second);
@@ -324,7 +324,7 @@ impl<'a> Hub<'a> {
         // Under the lock, so that nobody is between looking at the bell and waiting.
         drop(lock(&self.turns));
         self.turned.notify_all();
-        lock(&self.blocked).values().for_each(Stream::abort);
+        lock(&self.blocked).values().for_each(TcpSocket::abort);
     }
 
     /// Enters a test that waits for so many streams, until the entry is dropped. None when another test has this cookie.
@@ -374,28 +374,28 @@ impl<'a> Hub<'a> {
 
 /// An unknown connection.
 #[derive(Debug)]
-pub struct Knock<'a> {
-    ledger: &'a Mutex<Places>,
+pub struct HalfOpen<'a> {
+    places: &'a Mutex<Places>,
     number: u64,
 }
 
-impl Knock<'_> {
+impl HalfOpen<'_> {
     /// Whether another got its place.
     pub fn lost(&self) -> bool {
-        !lock(self.ledger).has(self.number)
+        !lock(self.places).has(self.number)
     }
 }
 
-impl Drop for Knock<'_> {
+impl Drop for HalfOpen<'_> {
     fn drop(&mut self) {
-        drop(lock(self.ledger).leave(self.number));
+        drop(lock(self.places).leave(self.number));
     }
 }
 
 /// A session.
 #[derive(Debug)]
 pub struct Pass<'a> {
-    ledger: &'a Mutex<Places>,
+    places: &'a Mutex<Places>,
     place: u64,
     /// Its number since the start, from 1.
     pub number: u64,
@@ -404,28 +404,28 @@ pub struct Pass<'a> {
 impl Pass<'_> {
     /// Whether another got its place.
     pub fn lost(&self) -> bool {
-        !lock(self.ledger).has(self.place)
+        !lock(self.places).has(self.place)
     }
 
     /// Its client has done its part of what comes before it runs.
     pub fn heard(&self) {
-        lock(self.ledger).heard(self.place, monotonic_ns());
+        lock(self.places).heard(self.place, monotonic_ns());
     }
 
     /// Its bytes moved: nobody gets its place until none have for so long. Errors when somebody has it already.
     pub fn moved(&self, patience_ns: u64) -> Result<(), Full> {
-        lock(self.ledger).moved(self.place, monotonic_ns(), patience_ns)
+        lock(self.places).moved(self.place, monotonic_ns(), patience_ns)
     }
 
     /// It has nothing to do at the moment.
     pub fn rests(&self) {
-        lock(self.ledger).rests(self.place, monotonic_ns());
+        lock(self.places).rests(self.place, monotonic_ns());
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        drop(lock(self.ledger).leave(self.place));
+        drop(lock(self.places).leave(self.place));
     }
 }
 
@@ -442,8 +442,8 @@ impl Drop for Room<'_> {
 }
 
 /// A second handle on a connection.
-fn second(stream: &Stream) -> Option<Stream> {
-    stream.as_fd().try_clone_to_owned().ok().map(Stream::accepted)
+fn second(stream: &TcpSocket) -> Option<TcpSocket> {
+    stream.as_fd().try_clone_to_owned().ok().map(TcpSocket::accepted)
 }
 
 /// A test that is entered as waiting.
@@ -491,8 +491,8 @@ mod tests {
 
     const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-    fn stream() -> Stream {
-        Stream::new(false, &StreamOptions::default()).unwrap()
+    fn stream() -> TcpSocket {
+        TcpSocket::new(false, &StreamOptions::default()).unwrap()
     }
 
     #[test]
@@ -513,10 +513,10 @@ mod tests {
         let stop = Bell::new().unwrap();
         let limits = Limits { half_open: 2, half_open_of_one: 2, ..Limits::default() };
         let hub = Hub::new(limits, None, false, &stop, &|_| {});
-        let knocks = [0; 3].map(|_| hub.knock(IP, &stream()));
-        assert_eq!(knocks.each_ref().map(Knock::lost), [true, false, false]);
+        let knocks = [0; 3].map(|_| hub.half_open(IP, &stream()));
+        assert_eq!(knocks.each_ref().map(HalfOpen::lost), [true, false, false]);
         drop(knocks);
-        assert!(!hub.knock(IP, &stream()).lost());
+        assert!(!hub.half_open(IP, &stream()).lost());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! One server for all that measures: flows, iperf3 clients, calls, reflected packets.
 //!
 //! ```text
-//!                     ┌─ door ─► session   a test of iperf3 or quell flow
+//!                     ┌─ admission ─► session   a test of iperf3 or quell flow
 //!   TCP ─ server ─────┤      └─► quell_rr  calls of quell rr
-//!                     └─ hub ── ledger     who is there, what they may use
+//!                     └─ hub ── places     who is there, what they may use
 //!   UDP ─ udp ────────────────┬ streams of tests, each with a socket of its own
 //!                             └ STAMP, reflected
 //!   rate         what all of them send and take together
@@ -14,12 +14,12 @@
 //! One port number for both. Nobody gets more than they give before they have proven an address by a TCP handshake, and, where there is
 //! a secret, that they know it. Everything is bounded: half handshakes in number and time, sessions, streams, rates, time, memory.
 
-mod door;
+mod admission;
 pub mod event;
 mod guest;
 mod hub;
-pub mod ledger;
 pub mod log;
+pub mod places;
 pub mod privileges;
 mod rate;
 mod server;
@@ -27,5 +27,5 @@ mod session;
 mod udp;
 
 pub use event::Event;
-pub use ledger::Limits;
+pub use places::Limits;
 pub use server::{Config, ServeError, Server};

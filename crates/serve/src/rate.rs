@@ -16,11 +16,11 @@
 //!
 //! Counted is payload: what is handed to the kernel's sockets and taken from them. Headers and what TCP sends again are not.
 
-use crate::ledger::{Full, Limits, TIERS, client, network};
+use crate::places::{Full, Limits, TIERS, client, network};
 use quell_load::bulk::Gate;
 use quell_sys::SysError;
 use quell_sys::socket::option::set;
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -465,7 +465,7 @@ impl Gate for Share<'_> {
 }
 
 /// What is sent in small pieces is not to wait in a connection's socket for more.
-pub fn at_once(stream: &Stream) -> Result<(), SysError> {
+pub fn at_once(stream: &TcpSocket) -> Result<(), SysError> {
     set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")
 }
 

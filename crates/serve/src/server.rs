@@ -1,10 +1,10 @@
 //! The server itself: one TCP listener, one UDP socket, a thread for each connection.
 
-use crate::door;
+use crate::admission;
 use crate::event::Event;
 use crate::guest::Guest;
 use crate::hub::{Hub, Tell};
-use crate::ledger::Limits;
+use crate::places::Limits;
 use crate::privileges::{self, Account, PrivilegeError};
 use crate::udp;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -161,11 +161,13 @@ impl Server {
                     continue;
                 }
             };
-            let knock = hub.knock(peer.ip(), &stream);
+            let half_open = hub.half_open(peer.ip(), &stream);
             let guest = Guest { stream, peer, number, came_ns: monotonic_ns() };
             let thread = Builder::new().name("guest".into()).stack_size(512 * 1024);
             // Without a thread the connection closes, and the client sees that.
-            if let Err(error) = thread.spawn_scoped(scope, move || door::open(hub, guest, knock)) {
+            if let Err(error) =
+                thread.spawn_scoped(scope, move || admission::open(hub, guest, half_open))
+            {
                 hub.refuse(peer, format!("no thread for it: {error}"));
             }
         }

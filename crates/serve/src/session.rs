@@ -25,7 +25,7 @@ mod talk;
 use crate::event::{Event, Test, reason};
 use crate::guest::Guest;
 use crate::hub::{Hub, Opened, Pass};
-use crate::ledger::Full;
+use crate::places::Full;
 use crate::rate::{self, BURST_NS, PIECE, Share};
 use broke::Break;
 use elsewhere::Proven;
@@ -33,9 +33,9 @@ use lane::{ServedLane, Terms};
 use measured::Measured;
 use motion::Motion;
 use nix::poll::PollFd;
-use plan::{Plan, Unfit};
+use plan::{ServePlan, Unfit};
 use quell_load::bulk::Gate;
-use quell_load::lane::Mark;
+use quell_load::lane::LaneCounts;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
@@ -132,7 +132,7 @@ fn keep_alive(guest: &Guest) {
     }
 }
 
-fn describe(plan: &Plan) -> Test {
+fn describe(plan: &ServePlan) -> Test {
     Test {
         protocol: if plan.udp { "udp" } else { "tcp" },
         direction: match (plan.up, plan.down) {
@@ -153,10 +153,10 @@ fn prepare(
     talk: &mut Talk<'_>,
     pass: &Pass<'_>,
     cookie: Cookie,
-) -> Result<(Plan, Rates, Vec<ServedLane>), Break> {
+) -> Result<(ServePlan, Rates, Vec<ServedLane>), Break> {
     let used = || Break::Protocol("another test has its cookie".into());
     talk.say(State::ParamExchange)?;
-    let plan = Plan::of(&talk.parameters()?, &hub.limits)?;
+    let plan = ServePlan::of(&talk.parameters()?, &hub.limits)?;
     pass.heard();
     hub.streams(pass, plan.streams()).map_err(|full| Break::Busy(full.to_string()))?;
     let rates = rates(hub, guest, &plan)?;
@@ -212,7 +212,7 @@ struct Rates {
     all: Option<u64>,
 }
 
-fn rates(hub: &Hub<'_>, guest: &Guest, plan: &Plan) -> Result<Rates, Break> {
+fn rates(hub: &Hub<'_>, guest: &Guest, plan: &ServePlan) -> Result<Rates, Break> {
     let asked = plan.total_rate();
     for limit in [hub.limits.rate_of_one, hub.limits.rate] {
         if let (Some(asked), Some(limit)) = (asked, limit)
@@ -240,7 +240,7 @@ fn gather(
     hub: &Hub<'_>,
     guest: &Guest,
     talk: &Talk<'_>,
-    plan: &Plan,
+    plan: &ServePlan,
     (waiting, pass): (&crate::hub::Waiting, &Pass<'_>),
 ) -> Result<Vec<Opened>, Break> {
     let mut alarm = Alarm::new()?;
@@ -313,7 +313,7 @@ fn measure(
     hub: &Hub<'_>,
     (guest, pass): (&Guest, &Pass<'_>),
     talk: &mut Talk<'_>,
-    plan: &Plan,
+    plan: &ServePlan,
     rates: Rates,
     lanes: &[ServedLane],
     measured: &mut Measured,
@@ -404,7 +404,7 @@ fn watch(
     hub: &Hub<'_>,
     guest: &Guest,
     talk: &Talk<'_>,
-    plan: &Plan,
+    plan: &ServePlan,
     (most, share, (mut end_ns, last_ns)): (Option<u64>, &Share<'_>, (u64, u64)),
     (lanes, mut motion): (&[ServedLane], Motion<'_>),
     measured: &mut Measured,
@@ -516,7 +516,7 @@ struct Looks {
 }
 
 impl Looks {
-    fn new(plan: &Plan, start_ns: u64, lanes: usize) -> Self {
+    fn new(plan: &ServePlan, start_ns: u64, lanes: usize) -> Self {
         Self {
             every_ns: plan.look_ns,
             next_ns: start_ns.saturating_add(plan.look_ns),
@@ -529,7 +529,7 @@ impl Looks {
 
     fn look(&mut self, now: u64, lanes: &[ServedLane], measured: &mut Measured) {
         let t_ns = i64::try_from(now.saturating_sub(measured.start_ns)).unwrap_or(i64::MAX);
-        let marks: Vec<Mark> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
+        let marks: Vec<LaneCounts> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
         if self.moments {
             for (mark, moments) in marks.iter().zip(&mut measured.moments) {
                 moments.push(mark.moment);
@@ -589,7 +589,7 @@ fn await_quiet(lanes: &[ServedLane]) -> Option<u64> {
 fn finish<'a>(
     talk: &mut Talk<'a>,
     pass: &'a Pass<'a>,
-    plan: &Plan,
+    plan: &ServePlan,
     lanes: &'a [ServedLane],
     measured: &mut Measured,
 ) -> Result<(), Break> {

@@ -32,7 +32,7 @@ const LARGEST: usize = 65_535;
 /// Serves the port until the server ends; how many packets it reflected.
 pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
     let mut inbox = Inbox::new(BATCH, LARGEST);
-    let mut desk = Desk { hub, port, sessions: Sessions::new() };
+    let mut server_port = ServerPort { hub, port, sessions: Sessions::new() };
     let mut reflected = 0;
     loop {
         let mut fds = [readable(hub.stop), readable(port.socket())];
@@ -44,19 +44,19 @@ pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
         let got = inbox.receive(port.socket().as_fd()).unwrap_or(0);
         for n in 0..got {
             let Some((arrival, bytes)) = inbox.datagram_mut(n) else { continue };
-            reflected += u64::from(desk.take(&arrival, bytes));
+            reflected += u64::from(server_port.take(&arrival, bytes));
         }
     }
 }
 
 /// The port, and what is known of who asks there.
-struct Desk<'a> {
+struct ServerPort<'a> {
     hub: &'a Hub<'a>,
     port: &'a SharedUdp,
     sessions: Sessions,
 }
 
-impl Desk<'_> {
+impl ServerPort<'_> {
     /// Takes one datagram; whether it was reflected.
     fn take(&mut self, arrival: &Arrival, bytes: &mut [u8]) -> bool {
         if Hello::read(bytes).is_some() {

@@ -19,7 +19,7 @@ pub(crate) const FACTS: &str = "facts.jsonl";
 const LONGEST: u64 = 6 * (16 << 20);
 
 #[derive(Serialize, Deserialize)]
-struct Line<I, T> {
+struct CellLine<I, T> {
     #[serde(flatten)]
     cell: I,
     #[serde(flatten)]
@@ -39,7 +39,7 @@ impl LineWriter {
     }
 
     fn append<T: Serialize>(&mut self, cell: &CellId, content: &T) -> Result<(), StoreError> {
-        let mut text = serde_json::to_vec(&Line { cell, content })
+        let mut text = serde_json::to_vec(&CellLine { cell, content })
             .map_err(|e| StoreError::Unstorable { what: format!("a line is not JSON: {e}") })?;
         text.push(b'\n');
         let place = self.file.place().to_path_buf();
@@ -107,7 +107,7 @@ fn read<T: DeserializeOwned>(
         if line == b"\n" {
             continue;
         }
-        let line: Line<CellId, T> = serde_json::from_slice(&line)
+        let line: CellLine<CellId, T> = serde_json::from_slice(&line)
             .map_err(|e| StoreError::damaged(path, format!("line {number}: {e}")))?;
         each(line.cell, line.content)?;
     }

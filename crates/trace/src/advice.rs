@@ -1,6 +1,6 @@
 //! Marks in words: what happened, what shows it, who waited for what, and what to change.
 
-use crate::mark::{Cause, Held, Mark};
+use crate::remark::{Cause, Held, Remark};
 use quell_units::Span;
 
 /// A span with three digits, as people say it: "19.6 ms".
@@ -23,15 +23,15 @@ pub(crate) fn spoken(span: Span) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-fn waited(mark: &Mark) -> String {
+fn waited(mark: &Remark) -> String {
     spoken(mark.waited.unwrap_or_default())
 }
 
 /// What happened, in a few words.
-pub(crate) fn text(mark: &Mark) -> String {
+pub(crate) fn text(mark: &Remark) -> String {
     let length = mark.length;
     let needless = if mark.spurious { ", needlessly" } else { "" };
-    let after = |mark: &Mark| match mark.waited {
+    let after = |mark: &Remark| match mark.waited {
         Some(waited) => format!(" after {}", spoken(waited)),
         None => String::new(),
     };
@@ -79,7 +79,7 @@ fn bytes(length: u32) -> String {
 }
 
 /// What shows it: packets as tcpdump counts them.
-pub(crate) fn evidence(mark: &Mark) -> String {
+pub(crate) fn evidence(mark: &Remark) -> String {
     let [first, second, third] =
         mark.packets.map(|p| p.map_or("(not captured)".into(), |p| p.to_string()));
     match (mark.cause, mark.held) {
@@ -129,7 +129,7 @@ fn what_was_held(held: &Held) -> String {
 }
 
 /// Who waited, and for what.
-pub(crate) fn who(mark: &Mark, own: &str, other: &str) -> String {
+pub(crate) fn who(mark: &Remark, own: &str, other: &str) -> String {
     match mark.cause {
         Cause::DelayedAck if mark.held.is_some_and(|held| !held.small) => {
             format!("{own} had its window full and waited for the ACK of {other}, which delayed it")
@@ -154,7 +154,7 @@ pub(crate) fn who(mark: &Mark, own: &str, other: &str) -> String {
 }
 
 /// What to change, if it is known.
-pub(crate) fn advice(mark: &Mark, own: &str, other: &str) -> Option<String> {
+pub(crate) fn advice(mark: &Remark, own: &str, other: &str) -> Option<String> {
     let quick = format!(
         "at {other}: TCP_QUICKACK set again after each receive, or `ip route change … quickack 1`"
     );

@@ -12,15 +12,15 @@
 mod advice;
 pub mod capture;
 pub mod connection;
-pub mod mark;
 pub mod packet;
+pub mod remark;
 mod report;
 mod table;
 mod text;
 mod time;
 
 pub use capture::CaptureError;
-pub use mark::{Cause, Mark, Side};
+pub use remark::{Cause, Remark, Side};
 pub use report::{ConnectionReport, MarkReport, Report, Skipped};
 pub use table::Limits;
 pub use text::{connection as connection_text, overview as overview_text};

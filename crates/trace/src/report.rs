@@ -2,7 +2,7 @@
 
 use crate::advice;
 use crate::connection::{EndSummary, Ending, Handshake, Summary, Tally};
-use crate::mark::{Cause, Held, Mark, Side};
+use crate::remark::{Cause, Held, Remark, Side};
 use crate::time::{Time, millis, millis_or_null};
 use quell_units::Span;
 use serde::Serialize;
@@ -143,7 +143,7 @@ impl ConnectionReport {
     /// Describes a connection of a capture that began at `begin`.
     pub(crate) fn new(number: u64, begin: Time, summary: Summary) -> Self {
         let (client, server) = (summary.client.to_string(), summary.server.to_string());
-        let mark = |mark: &Mark| {
+        let mark = |mark: &Remark| {
             let (own, other) = match mark.side {
                 Side::Client => (&client, &server),
                 Side::Server => (&server, &client),

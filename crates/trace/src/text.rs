@@ -7,7 +7,7 @@
 
 use crate::advice::spoken;
 use crate::connection::{EndSummary, Ending, RttSummary};
-use crate::mark::{Cause, Side};
+use crate::remark::{Cause, Side};
 use crate::report::{ConnectionReport, MarkReport, Report};
 use quell_units::Span;
 use std::fmt::Write;
@@ -302,8 +302,8 @@ fn ends(c: &ConnectionReport) -> String {
     let maybe = |value: Option<Span>| value.map_or("–".to_owned(), spoken);
     let number = |value: u64| value.to_string();
     let option = |value: Option<u64>| value.map_or("–".to_owned(), number);
-    type Line<'a> = (&'a str, &'a dyn Fn(&EndSummary) -> String);
-    let lines: [Line<'_>; 21] = [
+    type EndRow<'a> = (&'a str, &'a dyn Fn(&EndSummary) -> String);
+    let lines: [EndRow<'_>; 21] = [
         ("packets", &|e| number(e.packets)),
         ("  with data", &|e| number(e.segments)),
         ("data", &|e| size(e.bytes)),

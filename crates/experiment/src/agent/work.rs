@@ -1,6 +1,6 @@
 //! A task as work: what is needed is opened in `prepare`, the rest happens in `run`. Reasons are for people.
 
-use quell_load::command::Program;
+use quell_load::command::PreparedCommand;
 use quell_load::sample::{QueueSampler, SocketSampler};
 use quell_load::sink::Sink;
 use quell_load::tcp::{Client, Server};
@@ -22,7 +22,7 @@ pub(super) enum Work {
     TcpServer(Server),
     UdpSend(Sender),
     UdpSink(Sink),
-    Command(Program),
+    Command(PreparedCommand),
     SampleQueues(QueueSampler),
     SampleSockets(SocketSampler),
     Rr(ClientTask),
@@ -63,7 +63,9 @@ impl Work {
             TaskKind::UdpSink { bind, report } => {
                 Work::UdpSink(Sink::prepare(id, *bind, *report).map_err(why)?)
             }
-            TaskKind::Command { argv } => Work::Command(Program::prepare(id, argv).map_err(why)?),
+            TaskKind::Command { argv } => {
+                Work::Command(PreparedCommand::prepare(id, argv).map_err(why)?)
+            }
             TaskKind::SampleQueues { devices, interval } => Work::SampleQueues(
                 QueueSampler::prepare(&task.host, devices, *interval).map_err(why)?,
             ),

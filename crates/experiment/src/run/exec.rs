@@ -1,8 +1,8 @@
-//! Carrying a program for `quell lab`: the plan lies on a desk of its own in the temporary folder, output comes back through two
+//! Carrying a program for `quell lab`: the plan lies on a folder of its own in the temporary folder, output comes back through two
 //! files that grow.
 //!
 //! ```text
-//!   desk (only ours: 0700)   exec.json   read once, and gone: it has the program's environment
+//!   folder (only ours: 0700)   exec.json   read once, and gone: it has the program's environment
 //!                            stdout, stderr ──inotify──► copied to our own streams as they grow
 //! ```
 
@@ -27,7 +27,7 @@ const WALL_LIMIT: Duration = Duration::from_secs(3600);
 /// A guest's terminal.
 const TERMINAL: &str = "/dev/tty0";
 
-/// File that the desk of a program has instead of a cell's `plan.json`.
+/// File that the folder of a program has instead of a cell's `plan.json`.
 pub(super) const PLAN: &str = "exec.json";
 
 /// What whoever runs a program may ring while it runs.
@@ -49,10 +49,10 @@ pub fn lab_exec(
     real_time: bool,
     bells: Bells<'_>,
 ) -> Result<i32, String> {
-    let desk = Desk::new()?;
+    let folder = ExecFolder::new()?;
     let text = serde_json::to_vec(plan).map_err(|e| e.to_string())?;
     for (name, bytes) in [(PLAN, text.as_slice()), ("stdout", b""), ("stderr", b"")] {
-        let place = desk.0.join(name);
+        let place = folder.0.join(name);
         OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -72,16 +72,16 @@ pub fn lab_exec(
                 seed: plan.cell.seed,
                 init: carrier::own_program()?,
                 arguments: vec![carrier::GUEST_INIT.into()],
-                dir: desk.0.clone(),
+                dir: folder.0.clone(),
                 wall_limit: options.wall_limit.unwrap_or(WALL_LIMIT),
                 cpu: cpus.first().copied(),
                 clock,
                 console: if plan.interactive { Console::Inherit } else { Console::Null },
             };
             let mut guest = guest::boot(spec).map_err(|e| e.to_string())?;
-            let mut screen = plan.interactive.then(|| screen::Watch::new(&desk.0));
-            let resized = &mut || screen.iter_mut().for_each(screen::Watch::look);
-            let end = until_end(&desk.0, &guest, bells, resized);
+            let mut screen = plan.interactive.then(|| screen::SizeWatch::new(&folder.0));
+            let resized = &mut || screen.iter_mut().for_each(screen::SizeWatch::look);
+            let end = until_end(&folder.0, &guest, bells, resized);
             match end {
                 Ok(End::Ended) => match guest.wait().map_err(|e| e.to_string())? {
                     GuestExit::Clean => {}
@@ -91,14 +91,14 @@ pub fn lab_exec(
             }
             end?
         }
-        Carrier::Host => on_host(plan, &desk.0, bells)?,
+        Carrier::Host => on_host(plan, &folder.0, bells)?,
     };
     match end {
         End::Stopped => return Err(STOPPED.into()),
         End::Unread => return Ok(UNREAD),
         End::Ended => {}
     }
-    let place = desk.0.join("exit");
+    let place = folder.0.join("exit");
     let text = std::fs::read_to_string(&place)
         .map_err(|_| "the program's end was not reported".to_string())?;
     match text.strip_prefix("error ") {
@@ -107,16 +107,16 @@ pub fn lab_exec(
     }
 }
 
-fn on_host(plan: &ExecPlan, desk: &Path, bells: Bells<'_>) -> Result<End, String> {
+fn on_host(plan: &ExecPlan, folder: &Path, bells: Bells<'_>) -> Result<End, String> {
     let mut child = Command::new(carrier::own_program()?)
         .arg(carrier::HOST_CELL)
-        .arg(desk)
+        .arg(folder)
         .stdin(if plan.interactive { Stdio::inherit() } else { Stdio::null() })
         .spawn()
         .map_err(|e| format!("starting the lab: {e}"))?;
     let end = pidfd::open(child.id())
         .map_err(|e| format!("waiting for the lab: {e}"))
-        .and_then(|process| until_end(desk, &process, bells, &mut || {}));
+        .and_then(|process| until_end(folder, &process, bells, &mut || {}));
     if !matches!(end, Ok(End::Ended)) {
         // The kernel ends everything in the namespaces with their first process.
         let _ = child.kill();
@@ -137,12 +137,12 @@ enum End {
 
 /// Copies what comes out until `process`, a descriptor that is readable then, has ended.
 fn until_end(
-    desk: &Path,
+    folder: &Path,
     process: &impl AsFd,
     bells: Bells<'_>,
     resized: &mut dyn FnMut(),
 ) -> Result<End, String> {
-    let mut tail = Tail::open(desk)?;
+    let mut tail = Tail::open(folder)?;
     loop {
         // The files may have grown since they were opened, and before they were watched.
         if !tail.copy()? {
@@ -184,15 +184,15 @@ impl Drop for Terminal {
 }
 
 /// The first process's part: runs the plan and writes what comes out.
-pub(super) fn carry_out(desk: &Path, in_guest: bool) -> Result<(), String> {
-    let text = std::fs::read(desk.join(PLAN)).map_err(|e| format!("{PLAN}: {e}"))?;
+pub(super) fn carry_out(folder: &Path, in_guest: bool) -> Result<(), String> {
+    let text = std::fs::read(folder.join(PLAN)).map_err(|e| format!("{PLAN}: {e}"))?;
     // It has the program's environment, and whoever ends us by force would leave it behind.
-    std::fs::remove_file(desk.join(PLAN)).map_err(|e| format!("{PLAN}: {e}"))?;
+    std::fs::remove_file(folder.join(PLAN)).map_err(|e| format!("{PLAN}: {e}"))?;
     let mut plan: ExecPlan = serde_json::from_slice(&text).map_err(|e| format!("{PLAN}: {e}"))?;
     if in_guest {
         plan.terminal = Some(TERMINAL.into());
         if plan.interactive {
-            screen::follow(desk, TERMINAL);
+            screen::follow(folder, TERMINAL);
         }
         // For the prompt; a guest has no other use for its name.
         let _ = nix::unistd::sethostname(&plan.main.host);
@@ -200,7 +200,7 @@ pub(super) fn carry_out(desk: &Path, in_guest: bool) -> Result<(), String> {
     let open = |name: &str| {
         std::fs::OpenOptions::new()
             .append(true)
-            .open(desk.join(name))
+            .open(folder.join(name))
             .map_err(|e| format!("{name}: {e}"))
     };
     let (mut out, mut err) = (open("stdout")?, open("stderr")?);
@@ -216,7 +216,7 @@ pub(super) fn carry_out(desk: &Path, in_guest: bool) -> Result<(), String> {
         Ok(code) => code.to_string(),
         Err(error) => format!("error {error}"),
     };
-    std::fs::write(desk.join("exit"), text).map_err(|e| format!("exit: {e}"))
+    std::fs::write(folder.join("exit"), text).map_err(|e| format!("exit: {e}"))
 }
 
 /// What grows in the output files, copied to our own streams. Readable when there may be more.
@@ -250,7 +250,7 @@ impl Growing {
 }
 
 impl Tail {
-    fn open(desk: &Path) -> Result<Self, String> {
+    fn open(folder: &Path) -> Result<Self, String> {
         let watched = |e: nix::Error| {
             format!(
                 "watching the program's output with inotify: {}; has this user too many watches \
@@ -261,7 +261,7 @@ impl Tail {
         let grown =
             Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).map_err(watched)?;
         let open = |name: &str| {
-            let place = desk.join(name);
+            let place = folder.join(name);
             grown.add_watch(&place, AddWatchFlags::IN_MODIFY).map_err(watched)?;
             let file = File::open(place).map_err(|e| format!("{name}: {e}"))?;
             Ok::<_, String>(Growing(file, 0))
@@ -296,16 +296,16 @@ impl AsFd for Tail {
 }
 
 /// A folder for one program that nobody else can look into, gone afterwards.
-struct Desk(PathBuf);
+struct ExecFolder(PathBuf);
 
-impl Desk {
+impl ExecFolder {
     fn new() -> Result<Self, String> {
         let base = std::env::temp_dir();
         for number in 0..1000u32 {
             let path = base.join(format!("quell-lab-{}-{number}", std::process::id()));
             // A link that somebody put there is a name that is taken.
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Desk(path)),
+                Ok(()) => return Ok(ExecFolder(path)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(format!("making {}: {error}", path.display())),
             }
@@ -314,7 +314,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for ExecFolder {
     fn drop(&mut self) {
         // What it holds was copied out.
         let _ = std::fs::remove_dir_all(&self.0);

@@ -98,7 +98,7 @@ pub fn run(
     let writer = RunWriter::create(&options.base, manifest.clone())?;
     let next = AtomicUsize::new(0);
     let records: Vec<Mutex<Option<CellEnd>>> = plans.iter().map(|_| Mutex::new(None)).collect();
-    let mut watch = watch::Watch::new(plans, |plan| writer.journal_path(&plan.id));
+    let mut watch = watch::ProgressWatch::new(plans, |plan| writer.journal_path(&plan.id));
     let failure: Mutex<Option<RunError>> = Mutex::new(None);
     let jobs = options.jobs.clamp(1, plans.len().max(1));
     std::thread::scope(|scope| {
@@ -175,8 +175,8 @@ fn work(
             return;
         }
         let begun = Instant::now();
-        let result =
-            desk(writer, plan).map(|desk| options.carrier.carry(plan, &desk.path, worker, stop));
+        let result = folder(writer, plan)
+            .map(|folder| options.carrier.carry(plan, &folder.path, worker, stop));
         match result {
             Ok(outcome) => {
                 let end = CellEnd { wall: begun.elapsed(), reason: outcome.err() };
@@ -192,33 +192,33 @@ fn work(
 }
 
 /// The folder that a cell works in: its plan, and its journal as `events`, which is the same file as the store's.
-struct Desk {
+struct CellFolder {
     path: PathBuf,
 }
 
-impl Drop for Desk {
+impl Drop for CellFolder {
     fn drop(&mut self) {
         // What it holds is either in the journal or of no use; a leftover does no harm.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
-fn desk(writer: &RunWriter, plan: &CellPlan) -> Result<Desk, RunError> {
+fn folder(writer: &RunWriter, plan: &CellPlan) -> Result<CellFolder, RunError> {
     let journal = writer.journal_path(&plan.id);
-    let path = journal.with_extension("desk");
+    let path = journal.with_extension("cell");
     let failed = |path: &Path| {
         let path = path.to_path_buf();
         move |error| RunError::Folder { path, error }
     };
     std::fs::create_dir_all(&path).map_err(failed(&path))?;
-    let desk = Desk { path: path.clone() };
+    let folder = CellFolder { path: path.clone() };
     std::fs::File::create(&journal).map_err(failed(&journal))?;
     let events = path.join("events");
     std::fs::hard_link(&journal, &events).map_err(failed(&events))?;
     let text = serde_json::to_vec(plan).unwrap_or_default();
     let place = path.join("plan.json");
     std::fs::write(&place, text).map_err(failed(&place))?;
-    Ok(desk)
+    Ok(folder)
 }
 
 fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> Manifest {

@@ -25,7 +25,7 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
-pub(super) struct Watch {
+pub(super) struct ProgressWatch {
     cells: Vec<Cell>,
     begun: Instant,
     total_ns: f64,
@@ -41,7 +41,7 @@ struct Cell {
     ended: bool,
 }
 
-impl Watch {
+impl ProgressWatch {
     pub(super) fn new(plans: &[CellPlan], journal: impl Fn(&CellPlan) -> PathBuf) -> Self {
         let cells: Vec<Cell> = plans
             .iter()
@@ -56,7 +56,7 @@ impl Watch {
             })
             .collect();
         let total_ns = cells.iter().map(|c| c.length_ns).sum();
-        Watch { cells, begun: Instant::now(), total_ns }
+        ProgressWatch { cells, begun: Instant::now(), total_ns }
     }
 
     pub(super) fn look(&mut self, ended: &[bool]) -> Progress {
@@ -85,7 +85,7 @@ impl Watch {
     }
 }
 
-impl Watch {
+impl ProgressWatch {
     fn scenarios(&self) -> Vec<(String, f64)> {
         let mut found: Vec<(String, f64, f64)> = Vec::new();
         for cell in &self.cells {

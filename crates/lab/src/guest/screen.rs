@@ -55,14 +55,14 @@ impl Size {
     }
 }
 
-/// The host's part: call [`Watch::look`] when the terminal's size has changed (SIGWINCH).
+/// The host's part: call [`SizeWatch::look`] when the terminal's size has changed (SIGWINCH).
 #[derive(Debug)]
-pub struct Watch {
+pub struct SizeWatch {
     folder: PathBuf,
     last: Option<Size>,
 }
 
-impl Watch {
+impl SizeWatch {
     /// Of our own terminal, for the guest that shares this folder.
     pub fn new(folder: &Path) -> Self {
         Self { folder: folder.into(), last: Size::of(&io::stdin()) }

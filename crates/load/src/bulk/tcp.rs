@@ -8,7 +8,7 @@ use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk_stream::{discard_some, send_some, waits};
 use quell_sys::socket::option::{get, set, set_bytes};
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, Bell};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -67,7 +67,7 @@ pub struct TcpReceiving {
 ///
 /// Errors when the connection breaks: `EPIPE` or `ECONNRESET` when the other end is gone.
 pub fn tcp_send(
-    stream: &Stream,
+    stream: &TcpSocket,
     what: &TcpSending,
     tally: &Tally,
     stop: &Bell,
@@ -78,7 +78,7 @@ pub fn tcp_send(
 /// The same where a gate has a say: not a byte is handed to the kernel before it may move.
 pub fn tcp_send_through(
     gate: &dyn Gate,
-    stream: &Stream,
+    stream: &TcpSocket,
     what: &TcpSending,
     tally: &Tally,
     stop: &Bell,
@@ -186,7 +186,7 @@ fn send_all(
 ///
 /// Errors when the connection breaks: `ECONNRESET` when the other end broke it off, `ETIMEDOUT` when it is not heard any more.
 pub fn tcp_receive(
-    stream: &Stream,
+    stream: &TcpSocket,
     what: &TcpReceiving,
     tally: &Tally,
     stop: &Bell,
@@ -197,7 +197,7 @@ pub fn tcp_receive(
 /// The same where a gate has a say: what it does not let through yet waits in the socket, and TCP holds the sender back.
 pub fn tcp_receive_through(
     gate: &dyn Gate,
-    stream: &Stream,
+    stream: &TcpSocket,
     what: &TcpReceiving,
     tally: &Tally,
     stop: &Bell,

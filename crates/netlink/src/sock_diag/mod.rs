@@ -47,7 +47,7 @@ impl TcpFilter {
 
 /// A TCP socket.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TcpSocket {
+pub struct DiagSocket {
     /// Its own address. IPv4 connections of IPv6 sockets appear as IPv4.
     pub local: SocketAddr,
     /// The other end's address.
@@ -82,12 +82,12 @@ impl SockDiag {
 
     /// The TCP sockets, IPv4 and IPv6, that pass the filter. Errors with `ENOENT` when the kernel
     /// lacks `CONFIG_INET_TCP_DIAG`.
-    pub fn tcp(&mut self, filter: &TcpFilter) -> Result<Vec<TcpSocket>, NetlinkError> {
+    pub fn tcp(&mut self, filter: &TcpFilter) -> Result<Vec<DiagSocket>, NetlinkError> {
         let mut sockets = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {
             self.socket
                 .dump(&request(family as u8, filter), |reply| {
-                    sockets.extend(TcpSocket::parse(reply)?);
+                    sockets.extend(DiagSocket::parse(reply)?);
                     Ok(())
                 })
                 .map_err(|error| error.means_lacking(PART, &[Errno::ENOENT]))?;
@@ -112,7 +112,7 @@ fn request(family: u8, filter: &TcpFilter) -> Message {
     Message::with_header("list the TCP sockets", BY_FAMILY, 0, &header)
 }
 
-impl TcpSocket {
+impl DiagSocket {
     /// `None` for states that this program does not know.
     pub(crate) fn parse(reply: &Reply) -> Result<Option<Self>, DecodeError> {
         let (header, attrs) = reply.split::<HEADER>()?;

@@ -1,6 +1,6 @@
 //! Quell's JSON of a test: what was asked, what was found, and everything that was counted.
 
-use quell_flow::{Amount, Direction, Findings, Mark, Outcome};
+use quell_flow::{Amount, Findings, LaneCounts, Outcome, Senders};
 use quell_wire::iperf3::Moment;
 use serde_json::{Value, json};
 
@@ -47,9 +47,9 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
         "server_is_quell": outcome.quell_server(),
         "transport": plan.transport.name(),
         "direction": match plan.direction {
-            Direction::Up => "up",
-            Direction::Down => "down",
-            Direction::Both => "both",
+            Senders::Up => "up",
+            Senders::Down => "down",
+            Senders::Both => "both",
         },
         "asked": {
             "seconds": seconds,
@@ -117,7 +117,7 @@ fn moment(moment: &Moment) -> Value {
     value
 }
 
-fn mark(mark: &Mark) -> Value {
+fn mark(mark: &LaneCounts) -> Value {
     let mut value = moment(&mark.moment);
     value["jitter_ms"] = (mark.jitter_ns as f64 / 1e6).into();
     value["reordered"] = mark.reordered.into();

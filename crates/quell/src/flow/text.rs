@@ -3,7 +3,7 @@
 use quell_flow::findings::{Bdp, Datagrams, End, Way};
 use quell_flow::held::{Held, Limit};
 use quell_flow::latency::Spread;
-use quell_flow::{Amount, Direction, Findings, Interval, Outcome, Plan, Progress, Transport};
+use quell_flow::{Amount, Findings, FlowPlan, Interval, Outcome, Progress, Senders, Transport};
 use quell_wire::iperf3::HostCounters;
 use std::fmt::Write;
 
@@ -12,12 +12,12 @@ const WIDTH: usize = 100;
 
 /// The lines while it goes.
 pub struct Live<'a> {
-    plan: &'a Plan,
+    plan: &'a FlowPlan,
 }
 
 impl<'a> Live<'a> {
     /// Of this test.
-    pub fn new(plan: &'a Plan) -> Self {
+    pub fn new(plan: &'a FlowPlan) -> Self {
         Self { plan }
     }
 
@@ -41,9 +41,9 @@ impl<'a> Live<'a> {
     fn title(&self) -> String {
         let plan = self.plan;
         let way = match plan.direction {
-            Direction::Up => "up (from here)",
-            Direction::Down => "down (to here)",
-            Direction::Both => "up and down at once",
+            Senders::Up => "up (from here)",
+            Senders::Down => "down (to here)",
+            Senders::Both => "up and down at once",
         };
         let how_long = match plan.amount {
             Amount::Time(time) => format!("{time}"),
@@ -68,8 +68,7 @@ impl<'a> Live<'a> {
 
     fn head(&self) -> String {
         let mut head = format!("{:>13}", "seconds");
-        let (up, down) =
-            (self.plan.direction != Direction::Down, self.plan.direction != Direction::Up);
+        let (up, down) = (self.plan.direction != Senders::Down, self.plan.direction != Senders::Up);
         if up {
             let _ = write!(head, "{:>14}", "up Mbit/s");
         }
@@ -106,7 +105,7 @@ impl<'a> Live<'a> {
             }
         }
         let of = |sends: bool| interval.lanes.iter().filter(move |lane| lane.sends == sends);
-        let down = self.plan.direction != Direction::Up;
+        let down = self.plan.direction != Senders::Up;
         if self.udp() {
             let marks: Vec<_> = of(!down).map(|lane| &lane.mark).collect();
             let packets: u64 = marks.iter().map(|m| m.moment.packets).sum();
@@ -116,7 +115,7 @@ impl<'a> Live<'a> {
                 let jitter = marks.iter().map(|m| m.jitter_ns).max().unwrap_or(0);
                 let _ = write!(row, "{lost:>10}{:>12}", ms(jitter as f64 / 1e6));
             }
-        } else if self.plan.direction != Direction::Down {
+        } else if self.plan.direction != Senders::Down {
             let again: u64 = of(true).map(|lane| lane.mark.moment.retransmits).sum();
             let rtt = of(true).map(|lane| lane.mark.moment.srtt_us).max().unwrap_or(0);
             let cwnd: u64 = of(true).map(|lane| lane.mark.moment.cwnd).sum();
@@ -161,7 +160,7 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
     for (way, name) in ways {
         if let Some(datagrams) = way.as_ref().and_then(|w| w.datagrams.as_ref()) {
             let name =
-                if plan.direction == Direction::Both { format!(" {name}") } else { String::new() };
+                if plan.direction == Senders::Both { format!(" {name}") } else { String::new() };
             text += &format!("; {}{name}", fate(datagrams));
         }
     }
@@ -674,11 +673,11 @@ mod tests {
     #[test]
     fn of_two_directions_each_column_says_whose_it_is() {
         let at = "192.0.2.1:5201".parse().expect("an address");
-        let both = Plan { direction: Direction::Both, ..Plan::new("there", at) };
+        let both = FlowPlan { direction: Senders::Both, ..FlowPlan::new("there", at) };
         assert!(Live::new(&both).head().contains("up sent again"));
-        let udp = Plan { transport: Transport::Udp, ..both };
+        let udp = FlowPlan { transport: Transport::Udp, ..both };
         assert!(Live::new(&udp).head().contains("down packets"));
-        assert!(!Live::new(&Plan::new("there", at)).head().contains("up sent"));
+        assert!(!Live::new(&FlowPlan::new("there", at)).head().contains("up sent"));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub fn watch(
     let (send, receive) = sync_channel(WAITING);
     let window = session.window();
     let interval_ns = session.interval.nanos();
-    let mut watch = Watch {
+    let mut watch = LiveView {
         session,
         shown,
         keep,
@@ -73,13 +73,13 @@ pub fn watch(
     if watch.shown == Shown::Live {
         screen::Screen::show(&watch.screen.clear(screen::size().0));
     }
-    let Watch { keep, tallies, failed, .. } = watch;
+    let LiveView { keep, tallies, failed, .. } = watch;
     let end = End::of(failed.as_deref(), stop.rings());
     let run = keep.map(|keep| keep.finish(end)).transpose()?;
     Ok(Ended { tallies, run, failed })
 }
 
-struct Watch<'a> {
+struct LiveView<'a> {
     session: &'a Session,
     shown: Shown,
     keep: Option<Keep>,
@@ -94,7 +94,7 @@ struct Watch<'a> {
     failed: Option<String>,
 }
 
-impl Watch<'_> {
+impl LiveView<'_> {
     fn open(&mut self) {
         match self.shown {
             Shown::Lines => print!("{}", text::opening(self.session)),

@@ -1,11 +1,11 @@
 //! Any program of this machine in the lab: its output, its exit code, its clock.
 
-use super::support::{Desk, QUELL, lacks_iperf3};
+use super::support::{QUELL, TestFolder, lacks_iperf3};
 use std::time::{Duration, Instant};
 
 #[test]
 fn exit_code_and_both_streams_come_through() {
-    let output = Desk::new().quell(&[
+    let output = TestFolder::new().quell(&[
         "lab",
         "exec",
         "home-link",
@@ -23,7 +23,7 @@ fn exit_code_and_both_streams_come_through() {
 #[test]
 fn an_hour_passes_in_a_moment() {
     let begun = Instant::now();
-    let output = Desk::new().quell(&["lab", "exec", "home-link", "b", "--", "sleep", "3600"]);
+    let output = TestFolder::new().quell(&["lab", "exec", "home-link", "b", "--", "sleep", "3600"]);
     assert!(output.status.success());
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
@@ -33,7 +33,7 @@ fn iperf3_finds_the_lines_rate() {
     if lacks_iperf3() {
         return;
     }
-    let output = Desk::new().quell(&[
+    let output = TestFolder::new().quell(&[
         "lab",
         "exec",
         "home-link",
@@ -57,7 +57,8 @@ fn iperf3_finds_the_lines_rate() {
 
 #[test]
 fn a_program_that_is_not_there_is_named() {
-    let output = Desk::new().quell(&["lab", "exec", "home-link", "b", "--", "/no/such/program"]);
+    let output =
+        TestFolder::new().quell(&["lab", "exec", "home-link", "b", "--", "/no/such/program"]);
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("/no/such/program") && said.contains('b'), "{said}");
@@ -67,13 +68,13 @@ fn a_program_that_is_not_there_is_named() {
 fn a_shell_has_a_terminal_on_its_host() {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     // script(1) gives it a terminal; what is typed comes from a pipe. It is ended if nothing happens for a minute.
     let shell = format!("{} lab shell home-link b", QUELL);
     let mut child = Command::new("timeout")
         .args(["60", "script", "-qec", &shell, "/dev/null"])
         .env("SHELL", "/bin/sh")
-        .current_dir(desk.path())
+        .current_dir(dir.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -98,8 +99,8 @@ fn a_shell_has_a_terminal_on_its_host() {
 #[test]
 fn ctrl_c_ends_the_program_and_leaves_nothing_behind() {
     use std::process::Stdio;
-    let desk = Desk::new();
-    let mut command = desk.command(&[
+    let dir = TestFolder::new();
+    let mut command = dir.command(&[
         "lab",
         "exec",
         "home-link",
@@ -110,26 +111,26 @@ fn ctrl_c_ends_the_program_and_leaves_nothing_behind() {
         "-c",
         "echo up; sleep 600",
     ]);
-    command.env("TMPDIR", desk.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.env("TMPDIR", dir.path()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("quell can be started");
     let mut byte = [0; 3];
     std::io::Read::read_exact(child.stdout.as_mut().expect("a pipe"), &mut byte).expect("it works");
     let pid = nix::unistd::Pid::from_raw(child.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it runs");
     assert_eq!(child.wait().expect("it ends").code(), Some(3));
-    let left: Vec<_> = std::fs::read_dir(desk.path()).expect("the folder").flatten().collect();
+    let left: Vec<_> = std::fs::read_dir(dir.path()).expect("the folder").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
 fn companions_are_heard_when_asked_for_and_when_something_fails() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let lab = |more: &[&str], command: &[&str]| {
         let all = [&["lab", "exec", "home-link", "b"], more, &["--"], command].concat();
-        let output = desk.quell(&all);
+        let output = dir.quell(&all);
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let talks = desk.file("talks.sh", "echo one; echo two >&2; sleep 60");
+    let talks = dir.file("talks.sh", "echo one; echo two >&2; sleep 60");
     let talks = format!("server: sh {}", talks.display());
     assert_eq!(lab(&["--with", &talks], &["true"]), (Some(0), String::new()), "nobody asked");
     let (code, said) = lab(&["--with", &talks, "--show-with"], &["true"]);
@@ -144,15 +145,15 @@ fn companions_are_heard_when_asked_for_and_when_something_fails() {
 
 #[test]
 fn hosts_are_known_by_name_and_nobody_waits_for_a_name_server() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let home = ["lab", "exec", "home-link", "b", "--"];
-    let output = desk.quell(&[&home[..], &[QUELL, "ping", "-4", "-c", "1", "server"]].concat());
+    let output = dir.quell(&[&home[..], &[QUELL, "ping", "-4", "-c", "1", "server"]].concat());
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 sent, 1 received"), "{said}");
     // A name that nobody has, and an address without a name: what would wait for a name server waits 5 s.
     let asks = "date +%s%N; getent hosts nowhere.example; getent hosts 192.0.2.1; date +%s%N; \
                 getent hosts {server}";
-    let output = desk.quell(&[&home[..], &["sh", "-c", asks]].concat());
+    let output = dir.quell(&[&home[..], &["sh", "-c", asks]].concat());
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let [begun, ended, found] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
@@ -180,11 +181,11 @@ fn a_shell_follows_its_terminals_size_and_says_nothing_when_it_ends() {
     use nix::libc;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let (mut ours, theirs) = terminal(33, 77);
     let mut command = std::process::Command::new("timeout");
     command.args(["60", QUELL, "lab", "shell", "home-link", "b"]);
-    command.env("SHELL", "/bin/sh").current_dir(desk.path());
+    command.env("SHELL", "/bin/sh").current_dir(dir.path());
     let twin = || theirs.try_clone().expect("a descriptor");
     command.stdin(twin()).stdout(twin()).stderr(twin());
     let mut child = command.spawn().expect("quell can be started");

@@ -1,18 +1,18 @@
 //! `quell flow` against exact truth: what a line carries, what a window allows, what is lost on which way.
 
-use super::support::{Desk, PING, QUELL, QUIET, lacks_iperf3, near, two_hosts};
+use super::support::{PING, QUELL, QUIET, TestFolder, lacks_iperf3, near, two_hosts};
 use serde_json::Value;
 use std::process::Output;
 
 /// What `quell flow` with these arguments, on `a` of a network, says to a server on `b`, `{b}` being its address.
 fn said_of(network: &str, arguments: &[&str]) -> Output {
-    let desk = Desk::new();
-    let file = desk.file("network.toml", network);
+    let dir = TestFolder::new();
+    let file = dir.file("network.toml", network);
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let file = file.to_string_lossy();
     let mut all = vec!["lab", "exec", &*file, "a", "--with", &*serve, "--", QUELL, "flow"];
     all.extend(arguments);
-    desk.quell(&all)
+    dir.quell(&all)
 }
 
 /// The same, of the usual address.
@@ -137,14 +137,14 @@ fn iperf3_gets_the_rate_that_it_asked_for() {
     if lacks_iperf3() {
         return;
     }
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let line = "both = { rate = \"100Mbit\", delay = \"1ms\" }";
-    let file = desk.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
+    let file = dir.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
     let (file, serve) = (file.to_string_lossy(), format!("b: {QUELL} serve --bind 0.0.0.0"));
     let iperf3 = "iperf3 -c {b} -p 5201 -b 5M -t 3 -R -J";
     let mut all = vec!["lab", "exec", &*file, "a", "--with", &*serve, "--"];
     all.extend(iperf3.split(' '));
-    let output = desk.quell(&all);
+    let output = dir.quell(&all);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).expect("the result is JSON");
     due(number(&json, "end.sum_received.bytes"), 1);

@@ -1,7 +1,7 @@
 //! The same experiment on the running kernel, in namespaces and real time. What that kernel lacks is told before anything starts, and
 //! only then may a story end early.
 
-use super::support::{Desk, PING, Results, near};
+use super::support::{PING, Results, TestFolder, near};
 
 /// Only what a small kernel has: a token bucket and a FIFO. They stand on a router: a host's own TCP would not fill its own queue. The bucket
 /// is deep enough that a timer of a busy machine may be 24 ms late and no rate is lost.
@@ -28,8 +28,8 @@ fn over(line: &str, queues: &str, use_them: &str) -> String {
 
 #[test]
 fn the_same_file_means_the_same_on_both_backends() {
-    let guest = Desk::new().run(&plain(), &[]);
-    let host = Desk::new().run(&plain(), &["--kernel", "host"]);
+    let guest = TestFolder::new().run(&plain(), &[]);
+    let host = TestFolder::new().run(&plain(), &["--kernel", "host"]);
     assert_eq!(host.json["kernel"]["backend"], "host");
     assert_eq!(host.json["kernel"]["virtual_time"], false);
     assert_eq!(guest.json["kernel"]["virtual_time"], true);
@@ -51,9 +51,9 @@ fn both_carry_10_mbit(guest: &Results, host: &Results) {
 #[test]
 fn a_line_has_its_rate_and_its_bits_on_both_backends() {
     let text = over("both = { rate = \"10Mbit\", buffer = \"50p\" }", "", "");
-    let desk = Desk::new();
-    let file = desk.file("line.toml", &text);
-    let output = desk.quell(&["run", &file.to_string_lossy(), "--kernel", "host", "--json"]);
+    let dir = TestFolder::new();
+    let file = dir.file("line.toml", &text);
+    let output = dir.quell(&["run", &file.to_string_lossy(), "--kernel", "host", "--json"]);
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) && said.contains("queue `netem`") {
         eprintln!("skipped: this kernel has no netem: {said}");
@@ -62,7 +62,7 @@ fn a_line_has_its_rate_and_its_bits_on_both_backends() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     let json = serde_json::from_slice(&output.stdout).expect("the results are JSON");
     let host = Results { json };
-    both_carry_10_mbit(&Desk::new().run(&text, &[]), &host);
+    both_carry_10_mbit(&TestFolder::new().run(&text, &[]), &host);
     // Frames of 98 bytes on an idle line; a timer of a real machine is late, never early.
     let idle = host.number("s", "ping", "rtt_ms.min") * 1e3;
     assert!(idle >= 2.0 * 98.0 * 8.0 / 10.0, "{idle} us");
@@ -80,12 +80,12 @@ fn programs_that_are_loads_have_the_same_folder_and_environment_on_both_backends
          [[scenario]]\nname = \"s\"\nloads = [\"look\"]\n{PING}"
     );
     let said = |backend: &str| {
-        let desk = Desk::new();
-        let file = desk.file("experiment.toml", &text);
-        let mut command = desk.command(&["run", &file.to_string_lossy(), "--kernel", backend]);
+        let dir = TestFolder::new();
+        let file = dir.file("experiment.toml", &text);
+        let mut command = dir.command(&["run", &file.to_string_lossy(), "--kernel", backend]);
         let output = command.env("TOKEN", "a-secret").output().expect("quell can be started");
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        let lines = std::fs::read_to_string(desk.only_run().join("outputs.jsonl")).expect("lines");
+        let lines = std::fs::read_to_string(dir.only_run().join("outputs.jsonl")).expect("lines");
         let words = |line: &str| {
             let line: serde_json::Value = serde_json::from_str(line).expect("an object a line");
             line["line"].as_str().expect("what it said").to_owned()
@@ -104,8 +104,8 @@ fn programs_that_are_loads_have_the_same_folder_and_environment_on_both_backends
 
 #[test]
 fn what_the_running_kernel_lacks_is_named_before_anything_starts() {
-    let desk = Desk::new();
-    let output = desk.quell(&[
+    let dir = TestFolder::new();
+    let output = dir.quell(&[
         "run",
         "home-link",
         "--duration",
@@ -123,7 +123,7 @@ fn what_the_running_kernel_lacks_is_named_before_anything_starts() {
         Some(0) => {}
         Some(3) => {
             assert!(said.contains("lacks") && said.contains("--kernel guest"), "{said}");
-            assert!(!desk.path().join("runs").exists(), "nothing was begun");
+            assert!(!dir.path().join("runs").exists(), "nothing was begun");
         }
         code => panic!("{code:?}: {said}"),
     }

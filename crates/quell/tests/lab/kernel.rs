@@ -1,6 +1,6 @@
 //! What the lab's kernel can do: every queue, class, filter and action that Quell knows is put in place there and read back.
 
-use super::support::{Desk, QUELL};
+use super::support::{QUELL, TestFolder};
 use std::path::Path;
 
 #[test]
@@ -11,10 +11,10 @@ fn every_golden_tree_is_taken_by_the_kernel_and_read_back_as_it_was_wanted() {
         "{} is built with the tests of the whole workspace: cargo test --workspace",
         example.display()
     );
-    let desk = Desk::new();
-    let file = desk
+    let dir = TestFolder::new();
+    let file = dir
         .file("t.toml", "hosts = [\"a\", \"b\"]\n[[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\n");
-    let output = desk.quell(&[
+    let output = dir.quell(&[
         "lab",
         "exec",
         &file.to_string_lossy(),

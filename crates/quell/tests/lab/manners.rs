@@ -1,6 +1,6 @@
 //! What a program in the lab leaves behind, what it is told of its caller, and how it ends with whoever uses it.
 
-use super::support::{Desk, PING, QUELL, QUIET, two_hosts};
+use super::support::{PING, QUELL, QUIET, TestFolder, two_hosts};
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -26,11 +26,11 @@ fn left_in(folder: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 /// A program in the lab that has said that it runs, with the folder for its temporary files.
-fn running(desk: &Desk) -> (Child, PathBuf) {
-    let place = desk.path().join("temporary");
+fn running(dir: &TestFolder) -> (Child, PathBuf) {
+    let place = dir.path().join("temporary");
     std::fs::create_dir(&place).expect("the folder can be written");
     let script = ["sh", "-c", "echo up; exec sleep 600"];
-    let mut command = desk.command(&["lab", "exec", "home-link", "b", "--real-time", "--"]);
+    let mut command = dir.command(&["lab", "exec", "home-link", "b", "--real-time", "--"]);
     command.args(script).env("TMPDIR", &place).env("TOKEN", "a-secret-of-the-caller");
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("quell can be started");
@@ -47,8 +47,8 @@ fn signal(child: &Child, signal: Signal) {
 
 #[test]
 fn a_programs_desk_is_for_nobody_else_and_its_environment_is_gone_once_read() {
-    let desk = Desk::new();
-    let (mut child, place) = running(&desk);
+    let dir = TestFolder::new();
+    let (mut child, place) = running(&dir);
     let left = left_in(&place);
     assert!(left.len() > 1, "{left:?}");
     for (path, mode) in &left {
@@ -66,8 +66,8 @@ fn a_programs_desk_is_for_nobody_else_and_its_environment_is_gone_once_read() {
 
 #[test]
 fn a_program_that_is_told_to_end_again_and_again_leaves_nothing() {
-    let desk = Desk::new();
-    let (mut child, place) = running(&desk);
+    let dir = TestFolder::new();
+    let (mut child, place) = running(&dir);
     // As timeout(1) does, which tells the child and then its group. Some of them come while it ends.
     while child.try_wait().expect("it is ours").is_none() {
         signal(&child, Signal::SIGTERM);
@@ -78,8 +78,8 @@ fn a_program_that_is_told_to_end_again_and_again_leaves_nothing() {
 
 #[test]
 fn a_program_ends_with_the_terminal_that_it_was_started_from_and_leaves_nothing() {
-    let desk = Desk::new();
-    let (mut child, place) = running(&desk);
+    let dir = TestFolder::new();
+    let (mut child, place) = running(&dir);
     signal(&child, Signal::SIGHUP);
     assert_eq!(child.wait().expect("it ends").code(), Some(3));
     assert_eq!(left_in(&place), []);
@@ -87,10 +87,10 @@ fn a_program_ends_with_the_terminal_that_it_was_started_from_and_leaves_nothing(
 
 #[test]
 fn a_program_whose_output_nobody_reads_is_ended_and_leaves_nothing() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     for way in [libc::SIG_DFL, libc::SIG_IGN] {
-        let mut command = desk.command(&["lab", "exec", "home-link", "b", "--", "yes"]);
-        command.env("TMPDIR", desk.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut command = dir.command(&["lab", "exec", "home-link", "b", "--", "yes"]);
+        command.env("TMPDIR", dir.path()).stdout(Stdio::piped()).stderr(Stdio::null());
         // SAFETY: one system call, between fork and exec.
         unsafe {
             command.pre_exec(move || {
@@ -103,12 +103,12 @@ fn a_program_whose_output_nobody_reads_is_ended_and_leaves_nothing() {
         child.stdout.take().expect("a pipe").read_exact(&mut first).expect("it says y");
         let status = child.wait().expect("it ends");
         assert_eq!((status.code(), status.signal()), (Some(141), None));
-        assert_eq!(left_in(desk.path()), []);
+        assert_eq!(left_in(dir.path()), []);
     }
 }
 
-fn exec(desk: &Desk, more: &[&str], command: &[&str]) -> Command {
-    desk.command(&[&["lab", "exec", "home-link", "b"], more, &["--"], command].concat())
+fn exec(dir: &TestFolder, more: &[&str], command: &[&str]) -> Command {
+    dir.command(&[&["lab", "exec", "home-link", "b"], more, &["--"], command].concat())
 }
 
 fn told(output: Output) -> (Option<i32>, String, String) {
@@ -118,9 +118,9 @@ fn told(output: Output) -> (Option<i32>, String, String) {
 
 #[test]
 fn a_program_gets_of_the_environment_what_programs_need_and_what_was_named() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let run = |more: &[&str]| {
-        let mut command = exec(&desk, more, &["env"]);
+        let mut command = exec(&dir, more, &["env"]);
         command.env("TOKEN", "a-secret").env("LC_ALL", "C").env("TZ", "UTC").env("OTHER", "x");
         told(command.output().expect("quell can be started"))
     };
@@ -139,20 +139,20 @@ fn a_program_gets_of_the_environment_what_programs_need_and_what_was_named() {
 }
 
 /// A program in a network of which every kernel has all.
-fn exec_plain(desk: &Desk, backend: &str, command: &[&str]) -> Command {
-    let file = desk.file("plain.toml", &two_hosts("", &format!("{QUIET}{PING}")));
+fn exec_plain(dir: &TestFolder, backend: &str, command: &[&str]) -> Command {
+    let file = dir.file("plain.toml", &two_hosts("", &format!("{QUIET}{PING}")));
     let file = file.to_string_lossy();
-    desk.command(&[&["lab", "exec", &*file, "b", "--kernel", backend, "--"], command].concat())
+    dir.command(&[&["lab", "exec", &*file, "b", "--kernel", backend, "--"], command].concat())
 }
 
 #[test]
 fn a_program_starts_in_its_callers_folder_whatever_bytes_its_name_has() {
-    let desk = Desk::new();
-    let folder = desk.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 au lait"));
+    let dir = TestFolder::new();
+    let folder = dir.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 au lait"));
     std::fs::create_dir(&folder).expect("the folder can be written");
     std::fs::write(folder.join("here"), "found\n").expect("the folder can be written");
     for backend in ["guest", "host"] {
-        let mut command = exec_plain(&desk, backend, &["cat", "here"]);
+        let mut command = exec_plain(&dir, backend, &["cat", "here"]);
         let (code, said, error) = told(command.current_dir(&folder).output().expect("it starts"));
         assert_eq!((code, said.as_str()), (Some(0), "found\n"), "{backend}: {error}");
     }
@@ -160,30 +160,30 @@ fn a_program_starts_in_its_callers_folder_whatever_bytes_its_name_has() {
 
 #[test]
 fn a_folder_that_a_guest_does_not_see_is_refused_with_what_to_do() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let shared = tempfile::tempdir_in("/dev/shm").expect("everybody may write there");
     let folders = ["/run", "/dev", "/proc", "/sys"].map(Path::new);
     for folder in folders.into_iter().chain([shared.path()]) {
-        let mut command = exec(&desk, &[], &["pwd"]);
+        let mut command = exec(&dir, &[], &["pwd"]);
         let (code, said, error) = told(command.current_dir(folder).output().expect("it starts"));
         assert_eq!((code, said.as_str()), (Some(2), ""), "{error}");
         for word in [&*folder.to_string_lossy(), "of its own", "another folder", "--kernel host"] {
             assert!(error.contains(word), "{word} in {error}");
         }
     }
-    let mut command = exec_plain(&desk, "host", &["pwd"]);
+    let mut command = exec_plain(&dir, "host", &["pwd"]);
     let (_, said, error) = told(command.current_dir(shared.path()).output().expect("it starts"));
     assert_eq!(Path::new(said.trim_end()), shared.path(), "{error}");
 }
 
 #[test]
 fn a_folder_that_is_gone_is_refused_with_what_to_do() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     for backend in ["guest", "host"] {
         let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$@\"";
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh", QUELL, "lab", "exec", "home-link", "b"]);
-        command.args(["--kernel", backend, "--", "pwd"]).current_dir(desk.path());
+        command.args(["--kernel", backend, "--", "pwd"]).current_dir(dir.path());
         let (code, said, error) = told(command.output().expect("every system has a shell"));
         assert_eq!((code, said.as_str()), (Some(2), ""), "{backend}: {error}");
         assert!(error.contains("cd"), "{error}");
@@ -193,7 +193,7 @@ fn a_folder_that_is_gone_is_refused_with_what_to_do() {
 #[test]
 fn nothing_else_is_a_guests_own_than_the_folders_that_callers_are_kept_from() {
     let (_, said, error) =
-        told(exec(&Desk::new(), &[], &["cat", "/proc/mounts"]).output().unwrap());
+        told(exec(&TestFolder::new(), &[], &["cat", "/proc/mounts"]).output().unwrap());
     let own = quell_lab::guest::init::OWN.map(Path::new);
     let places: Vec<&Path> =
         said.lines().filter_map(|l| l.split(' ').nth(1)).map(Path::new).collect();
@@ -210,21 +210,21 @@ fn nothing_else_is_a_guests_own_than_the_folders_that_callers_are_kept_from() {
 
 #[test]
 fn a_shell_without_a_terminal_says_so_and_what_to_do() {
-    let desk = Desk::new();
-    let (code, _, error) = told(desk.quell(&["lab", "shell", "home-link", "b"]));
+    let dir = TestFolder::new();
+    let (code, _, error) = told(dir.quell(&["lab", "shell", "home-link", "b"]));
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("terminal") && error.contains("quell lab exec"), "{error}");
 }
 
 #[test]
 fn a_shell_ends_when_it_is_told_to_and_gives_its_terminal_back_as_it_was() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let (mut ours, theirs) = super::exec::terminal(24, 80);
     let twin = || theirs.try_clone().expect("a descriptor");
     let settings = || nix::sys::termios::tcgetattr(&theirs).expect("it is a terminal");
     let before = settings();
-    let mut command = desk.command(&["lab", "shell", "home-link", "b"]);
-    command.env("SHELL", "/bin/sh").env("TMPDIR", desk.path());
+    let mut command = dir.command(&["lab", "shell", "home-link", "b"]);
+    command.env("SHELL", "/bin/sh").env("TMPDIR", dir.path());
     command.stdin(twin()).stdout(twin()).stderr(twin());
     let mut child = command.spawn().expect("quell can be started");
     let mut said = Vec::new();
@@ -239,14 +239,14 @@ fn a_shell_ends_when_it_is_told_to_and_gives_its_terminal_back_as_it_was() {
     signal(&child, Signal::SIGTERM);
     assert_eq!(child.wait().expect("it ends").code(), Some(3));
     assert_eq!(settings(), before);
-    assert_eq!(left_in(desk.path()), []);
+    assert_eq!(left_in(dir.path()), []);
 }
 
 #[test]
 fn a_guest_does_not_care_which_descriptors_its_caller_has_open() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let lock = std::fs::File::open("/dev/null").expect("every system has it");
-    let mut command = exec(&desk, &[], &["sh", "-c", "echo fine"]);
+    let mut command = exec(&dir, &[], &["sh", "-c", "echo fine"]);
     let lock = lock.as_raw_fd();
     // SAFETY: one system call each, between fork and exec.
     unsafe {
@@ -266,8 +266,8 @@ fn a_guest_does_not_care_which_descriptors_its_caller_has_open() {
 
 #[test]
 fn a_system_that_forbids_tracing_is_told_with_what_to_do() {
-    let desk = Desk::new();
-    let mut command = exec(&desk, &[], &["true"]);
+    let dir = TestFolder::new();
+    let mut command = exec(&dir, &[], &["true"]);
     // SAFETY: system calls only, between fork and exec.
     unsafe { command.pre_exec(forbid_ptrace) };
     let (code, _, error) = told(command.output().expect("quell can be started"));
@@ -302,9 +302,9 @@ fn forbid_ptrace() -> std::io::Result<()> {
 fn a_damaged_kernel_in_the_cache_is_told_with_what_to_do() {
     let path = Command::new(QUELL).args(["kernel", "path"]).output().expect("quell can be started");
     let path = PathBuf::from(String::from_utf8_lossy(&path.stdout).trim());
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let folder = path.parent().expect("a kernel lies in a folder");
-    let copy = desk.path().join("kernel").join(folder.file_name().expect("it has a key"));
+    let copy = dir.path().join("kernel").join(folder.file_name().expect("it has a key"));
     std::fs::create_dir_all(&copy).expect("the folder can be written");
     for name in ["linux", "info.json"] {
         // By another process, so that no program of another test, started just then, holds the kernel open for writing.
@@ -312,8 +312,8 @@ fn a_damaged_kernel_in_the_cache_is_told_with_what_to_do() {
         assert!(cp.expect("cp is on every system").success());
     }
     let run = || {
-        let mut command = exec(&desk, &[], &["true"]);
-        told(command.env("QUELL_CACHE", desk.path()).output().expect("quell can be started"))
+        let mut command = exec(&dir, &[], &["true"]);
+        told(command.env("QUELL_CACHE", dir.path()).output().expect("quell can be started"))
     };
     assert_eq!(run().0, Some(0), "a copy works");
     let kernel = std::fs::File::options().write(true).open(copy.join("linux")).expect("it is ours");

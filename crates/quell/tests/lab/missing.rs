@@ -1,6 +1,6 @@
 //! Loads and probes that could not work: the others go on, but nobody takes the run for a good one.
 
-use super::support::{Desk, PING, QUIET, near, two_hosts};
+use super::support::{PING, QUIET, TestFolder, near, two_hosts};
 
 #[test]
 fn a_task_that_can_not_work_is_told_with_its_reason_and_the_rest_goes_on() {
@@ -12,7 +12,7 @@ fn a_task_that_can_not_work_is_told_with_its_reason_and_the_rest_goes_on() {
              [[scenario]]\nname = \"s\"\nloads = [\"broken\", \"failing\"]\n{PING}"
         ),
     );
-    let (results, said) = Desk::new().run_to(1, &text, &[]);
+    let (results, said) = TestFolder::new().run_to(1, &text, &[]);
     near(results.number("s", "ping", "loss_ratio"), 0.0, 0.0);
     for part in ["/nonexistent/program", "status 7", "oh dear", "2 tasks failed"] {
         assert!(said.contains(part), "{part} in {said}");
@@ -30,10 +30,10 @@ fn a_claim_does_not_hold_where_a_load_was_missing() {
              [[scenario]]\nname = \"busy\"\nloads = [\"failing\"]\n{PING}"
         ),
     );
-    let desk = Desk::new();
-    let (_, said) = desk.run_to(1, &text, &[]);
+    let dir = TestFolder::new();
+    let (_, said) = dir.run_to(1, &text, &[]);
     assert!(said.contains("1 of 2 expectations"), "{said}");
-    let shown = String::from_utf8_lossy(&desk.quell(&["show"]).stdout).into_owned();
+    let shown = String::from_utf8_lossy(&dir.quell(&["show"]).stdout).into_owned();
     let line = |wanted: &str| shown.lines().find(|l| l.contains(wanted)).expect("a verdict");
     assert!(line("quiet.ping.rtt.max").contains("holds"), "{shown}");
     let broken = line("busy.ping.rtt.max");
@@ -44,7 +44,7 @@ fn a_claim_does_not_hold_where_a_load_was_missing() {
 #[test]
 fn a_congestion_control_that_the_kernel_lacks_is_refused_before_anything_starts() {
     for (backend, code) in [("guest", 2), ("host", 3)] {
-        let desk = Desk::new();
+        let dir = TestFolder::new();
         let text = two_hosts(
             "both = { delay = \"5ms\" }",
             &format!(
@@ -53,11 +53,11 @@ fn a_congestion_control_that_the_kernel_lacks_is_refused_before_anything_starts(
                 QUIET.replace("\"s\"\n", "\"s\"\nloads = [\"strange\"]\n")
             ),
         );
-        let file = desk.file("e.toml", &text);
-        let output = desk.quell(&["run", &file.to_string_lossy(), "--kernel", backend]);
+        let file = dir.file("e.toml", &text);
+        let output = dir.quell(&["run", &file.to_string_lossy(), "--kernel", backend]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert!(said.contains("cubik") && said.contains("cubic"), "{said}");
-        assert!(!desk.path().join("runs").exists(), "nothing was begun");
+        assert!(!dir.path().join("runs").exists(), "nothing was begun");
     }
 }

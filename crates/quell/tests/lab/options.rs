@@ -1,6 +1,6 @@
 //! What a flow's options do, told by what the network carries.
 
-use super::support::{Desk, PING, QUIET, Results, near, two_hosts};
+use super::support::{PING, QUIET, Results, TestFolder, near, two_hosts};
 
 /// A flow with these keys over this line, with a ping beside it.
 fn bulk(line: &str, keys: &str) -> Results {
@@ -11,7 +11,7 @@ fn bulk(line: &str, keys: &str) -> Results {
              [[scenario]]\nname = \"s\"\nloads = [\"bulk\"]\n{PING}"
         ),
     );
-    Desk::new().run(&text, &[])
+    TestFolder::new().run(&text, &[])
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_transfer_of_so_many_bytes_that_is_the_probe_is_measured_whole_and_not_in_th
         );
         let text = two_hosts("both = { rate = \"10Mbit\", delay = \"5ms\" }", &text)
             .replace("probes-run = \"together\"", "probes-run = \"apart\"");
-        let results = Desk::new().run(&text, &[]);
+        let results = TestFolder::new().run(&text, &[]);
         let [few, said] = ["few", "said"].map(|name| results.number("s", name, "goodput_mbps"));
         near(few, said, 0.05);
         assert!((9.0..10.0 * 1448.0 / 1514.0).contains(&few), "{limit}: {few}");

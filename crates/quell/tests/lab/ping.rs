@@ -1,18 +1,18 @@
 //! `quell ping` in networks that are known to the microsecond, in virtual time.
 
-use super::support::{Desk, QUELL, near, two_hosts};
+use super::support::{QUELL, TestFolder, near, two_hosts};
 use serde_json::Value;
 
 /// What `quell ping ARGUMENTS` on `a` says in JSON over this line, and its exit code.
 fn ping(line: &str, arguments: &[&str]) -> (Value, Option<i32>) {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let quiet = "[[scenario]]\nname = \"s\"\n\
                  [[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
-    let file = desk.file("network.toml", &two_hosts(line, quiet));
+    let file = dir.file("network.toml", &two_hosts(line, quiet));
     let file = file.to_string_lossy();
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", QUELL, "ping", "--json"];
-    let output = desk.quell(&[&exec, arguments].concat());
+    let output = dir.quell(&[&exec, arguments].concat());
     let (out, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let json = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{error}"));
@@ -28,7 +28,7 @@ fn number(said: &Value, stream: usize, path: &str) -> f64 {
 #[test]
 fn the_home_link_takes_20_ms_and_its_bits_for_each_of_its_packets() {
     let exec = ["lab", "exec", "home-link", "b", "--", QUELL, "ping", "-c", "50", "{server}"];
-    let output = Desk::new().quell(&exec);
+    let output = TestFolder::new().quell(&exec);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}");
     // 98 bytes with all headers: 313.6 us up at 2.5 Mbit/s, 98 us down at 8 Mbit/s.

@@ -1,6 +1,6 @@
 //! Request and response: calls over known networks, and the stall of small messages with its cures.
 
-use super::support::{Desk, PING, QUELL, QUIET, near, two_hosts};
+use super::support::{PING, QUELL, QUIET, TestFolder, near, two_hosts};
 use serde_json::Value;
 
 /// A probe with a name and more keys.
@@ -19,7 +19,7 @@ fn a_call_takes_one_round_trip_and_with_a_connection_of_its_own_two() {
             probe("connects", "calls = 100\npattern = \"connect\"")
         ),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     for (stream, wanted) in [("calls", 40.0), ("six", 40.0), ("connects", 80.0)] {
         near(results.number("s", stream, "sent"), 100.0, 0.0);
         near(results.number("s", stream, "loss_ratio"), 0.0, 0.0);
@@ -43,7 +43,7 @@ fn a_second_small_write_waits_for_the_ack_and_a_full_segment_does_not() {
         })
         .collect();
     let text = two_hosts("both = { delay = \"50us\" }", &format!("{QUIET}{probes}"));
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     for stalled in ["s64", "s1447"] {
         let p50 = results.number("s", stalled, "rtt_ms.p50");
         assert!((39.0..=50.1).contains(&p50), "{stalled}: {p50}");
@@ -57,7 +57,7 @@ fn calls_end_with_the_measurement_and_the_wait_for_one_more() {
         "both = { delay = \"500ms\" }",
         &format!("{QUIET}{}", probe("slow", "calls = 1000")),
     );
-    let results = Desk::new().run(&text, &["--duration", "5s"]);
+    let results = TestFolder::new().run(&text, &["--duration", "5s"]);
     // The handshake and the first call, which is not counted, take two seconds.
     near(results.number("s", "slow", "sent"), 3.0, 0.0);
     near(results.number("s", "slow", "rtt_ms.p50"), 1000.0, 0.01);
@@ -73,7 +73,7 @@ fn calls_behind_a_deep_queue_are_late_and_not_lost() {
             probe("calls", "calls = 1000")
         ),
     );
-    let results = Desk::new().run(&text, &["--duration", "30s"]);
+    let results = TestFolder::new().run(&text, &["--duration", "30s"]);
     near(results.number("s", "calls", "loss_ratio"), 0.0, 0.0);
     let max = results.number("s", "calls", "rtt_ms.max");
     assert!(max > 6000.0, "the queue grows by half a second a second: {max}");
@@ -81,7 +81,7 @@ fn calls_behind_a_deep_queue_are_late_and_not_lost() {
 
 #[test]
 fn small_messages_keeps_what_it_claims() {
-    let output = Desk::new().quell(&["run", "small-messages"]);
+    let output = TestFolder::new().quell(&["run", "small-messages"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("✓ holds  default.plain.rtt.p50 > 35ms"), "{said}");
@@ -99,7 +99,8 @@ fn a_route_with_quickack_cures_the_stall_over_both_families() {
         probe("four", stalls),
         probe("six", &format!("{stalls}\nipv6 = true")),
     ];
-    let results = Desk::new().run(&two_hosts("both = { delay = \"50us\" }", &rest.concat()), &[]);
+    let results =
+        TestFolder::new().run(&two_hosts("both = { delay = \"50us\" }", &rest.concat()), &[]);
     for stream in ["four", "six"] {
         let p50 = |scenario: &str| results.number(scenario, stream, "rtt_ms.p50");
         assert!(p50("cured") < 2.0, "{stream}: {}", p50("cured"));
@@ -124,7 +125,8 @@ fn a_lost_request_is_sent_again_after_the_least_time_that_its_route_says_over_bo
         probe("four", "calls = 200"),
         probe("six", "calls = 200\nipv6 = true"),
     ];
-    let results = Desk::new().run(&two_hosts("both = { delay = \"10ms\" }", &rest.concat()), &[]);
+    let results =
+        TestFolder::new().run(&two_hosts("both = { delay = \"10ms\" }", &rest.concat()), &[]);
     for stream in ["four", "six"] {
         // The time until it is sent again is the round trip's and this least one (`__tcp_set_rto`), in ticks
         // of 10 ms; then the call.
@@ -141,7 +143,7 @@ fn on_the_running_kernel_too_a_route_has_the_settings_of_the_file() {
     let route = "[[scenario]]\nname = \"cured\"\n\
                  routes = [{ on = \"b\", to = \"a\", quickack = true }]\n";
     let text = two_hosts("", &format!("{QUIET}{route}{}", probe("calls", stalls)));
-    let results = Desk::new().run(&text, &["--kernel", "host"]);
+    let results = TestFolder::new().run(&text, &["--kernel", "host"]);
     // A stall takes 40 ms and more on any kernel, and each call has one; the least of ten is no matter of a busy machine.
     assert!(results.number("s", "calls", "rtt_ms.min") > 35.0);
     assert!(results.number("cured", "calls", "rtt_ms.min") < 35.0);
@@ -149,13 +151,13 @@ fn on_the_running_kernel_too_a_route_has_the_settings_of_the_file() {
 
 /// What `quell rr` on `a` says in JSON of the server on `b`.
 fn rr(line: &str, arguments: &[&str]) -> Value {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let text = two_hosts(line, &format!("{QUIET}{}", probe("unused", "")));
-    let file = desk.file("network.toml", &text);
+    let file = dir.file("network.toml", &text);
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let file = file.to_string_lossy();
     let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", QUELL, "rr", "{b}", "--json"];
-    let output = desk.quell(&[&exec, arguments].concat());
+    let output = dir.quell(&[&exec, arguments].concat());
     let (out, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{error}"))
@@ -164,9 +166,9 @@ fn rr(line: &str, arguments: &[&str]) -> Value {
 /// What `quell rr` on `a` says in JSON, once for each of these lists of words, of a `quell serve` at port 5201 of `b` and of this
 /// program as [`another_server`] at port 5202; all in one network.
 fn rr_each(line: &str, kind: &str, runs: &[&str]) -> Vec<Value> {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let text = two_hosts(line, &format!("{QUIET}{}", probe("unused", "")));
-    let file = desk.file("network.toml", &text);
+    let file = dir.file("network.toml", &text);
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let own = std::env::current_exe().expect("a test has a file");
     let other = format!("b: {} --ignored --exact rr::another_server {kind}", own.display());
@@ -175,7 +177,7 @@ fn rr_each(line: &str, kind: &str, runs: &[&str]) -> Vec<Value> {
     let file = file.to_string_lossy();
     let exec =
         ["lab", "exec", &*file, "a", "--with", &serve, "--with", &other, "--", "sh", "-c", &script];
-    let output = desk.quell(&exec);
+    let output = dir.quell(&exec);
     let out = String::from_utf8_lossy(&output.stdout);
     let said: Result<Vec<Value>, _> =
         serde_json::Deserializer::from_str(&out).into_iter().collect();
@@ -384,15 +386,15 @@ fn lost_requests_are_told_from_delayed_acks() {
 fn a_reply_that_drips_has_the_patience_of_one_call_and_not_of_each_part() {
     // A segment each 1.2 s: 60 kB would take 50 s.
     let line = "up = { delay = \"10ms\" }\ndown = { rate = \"10kbit\", delay = \"10ms\" }";
-    let desk = Desk::new();
-    let file = desk.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
+    let dir = TestFolder::new();
+    let file = dir.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
     let file = file.to_string_lossy();
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let story = "t=$(cut -d. -f1 /proc/uptime); \"$0\" rr \"$1\" --sizes 60000 --calls 1; echo code $?; \
                  echo took $(($(cut -d. -f1 /proc/uptime) - t))";
     let exec =
         ["lab", "exec", &*file, "a", "--with", &serve, "--", "sh", "-c", story, QUELL, "{b}"];
-    let output = desk.quell(&exec);
+    let output = dir.quell(&exec);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("no whole reply within 5 s"), "{said}{error}");

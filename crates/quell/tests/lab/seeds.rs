@@ -1,7 +1,7 @@
 //! The same seed gives the same bytes, whatever else differs; another seed gives others. And the table of `home-link` holds on
 //! several seeds.
 
-use super::support::{Desk, QUELL};
+use super::support::{QUELL, TestFolder};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ fn tables(run: &Path) -> BTreeMap<&'static str, Vec<u8>> {
 
 fn run(
     program: &Path,
-    desk: &Desk,
+    dir: &TestFolder,
     options: &[&str],
     environment: &[(&str, &str)],
 ) -> BTreeMap<&'static str, Vec<u8>> {
@@ -25,18 +25,18 @@ fn run(
         .args(["run", "home-link", "--duration", "3s", "--set", "expect=[]"])
         .args(options)
         .envs(environment.iter().copied())
-        .current_dir(desk.path())
+        .current_dir(dir.path())
         .stdin(Stdio::null())
         .output()
         .expect("quell can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    tables(&desk.only_run())
+    tables(&dir.only_run())
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_and_environment() {
-    let first = run(Path::new(QUELL), &Desk::new(), &["--seed", "7"], &[]);
-    let again = Desk::new();
+    let first = run(Path::new(QUELL), &TestFolder::new(), &["--seed", "7"], &[]);
+    let again = TestFolder::new();
     // Another place for the program, other bytes in it, another number of guests side by side, another environment.
     let copy = again.path().join("a-copy-of-the-program-with-a-longer-name");
     let mut bytes = std::fs::read(QUELL).expect("the program can be read");
@@ -55,7 +55,7 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_and_enviro
         assert!(first[table] == second[table], "{table} differs between two runs of one seed");
         assert!(first[table].len() > 200, "{table} is empty");
     }
-    let other = run(Path::new(QUELL), &Desk::new(), &["--seed", "8"], &[]);
+    let other = run(Path::new(QUELL), &TestFolder::new(), &["--seed", "8"], &[]);
     for table in ["samples.parquet", "flows.parquet"] {
         assert!(first[table] != other[table], "{table} is the same for another seed");
     }
@@ -64,7 +64,7 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_and_enviro
 #[test]
 fn home_link_keeps_its_claims_on_three_seeds() {
     for seed in ["1", "2", "3"] {
-        let output = Desk::new().quell(&["run", "home-link", "--seed", seed]);
+        let output = TestFolder::new().quell(&["run", "home-link", "--seed", seed]);
         assert_eq!(
             output.status.code(),
             Some(0),

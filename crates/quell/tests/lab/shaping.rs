@@ -1,6 +1,6 @@
 //! The host-fair policy: between hosts, between tiers, over IPv6, behind address translation, in both directions; and tunnels.
 
-use super::support::{Desk, PING, QUELL, near};
+use super::support::{PING, QUELL, TestFolder, near};
 
 fn home(nat: bool, extra: &str) -> String {
     let nat = if nat { "nat = [\"router:wan\"]" } else { "" };
@@ -28,7 +28,7 @@ fn share(nat: bool, load: &str, probe: &str) -> f64 {
             "{UP}[[load]]\nname = \"a\"\n{load}\n[[probe]]\nname = \"b\"\nkind = \"tcp\"\nfrom = \"b\"\nto = \"server\"\n{probe}\n"
         ),
     );
-    Desk::new().run(&text, &[]).number("s", "b", "share")
+    TestFolder::new().run(&text, &[]).number("s", "b", "share")
 }
 
 const FOUR: &str = "kind = \"tcp\"\nfrom = \"a\"\nto = \"server\"\nconnections = 4";
@@ -68,7 +68,7 @@ fn within_a_host_the_high_tier_goes_first_and_the_others_keep_their_floor() {
          [[load]]\nname = \"backup\"\nkind = \"tcp\"\nfrom = \"b\"\nto = \"server\"\ntos = \"CS1\"\n\
          [[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"server\"\n",
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     let (urgent, plain, backup) = (
         results.number("s", "urgent", "goodput_mbps"),
         results.number("s", "plain", "goodput_mbps"),
@@ -81,7 +81,7 @@ fn within_a_host_the_high_tier_goes_first_and_the_others_keep_their_floor() {
     // Without the urgent flood the normal tier goes before the bulk tier.
     let calm = text
         .replace("loads = [\"urgent\", \"plain\", \"backup\"]", "loads = [\"plain\", \"backup\"]");
-    let results = Desk::new().run(&calm, &[]);
+    let results = TestFolder::new().run(&calm, &[]);
     assert!(results.number("s", "plain", "goodput_mbps") > 2.0);
     near(results.number("s", "backup", "goodput_mbps"), 0.8 * 0.05, 0.02);
 }
@@ -97,7 +97,7 @@ fn downloads_are_shared_by_host_where_packets_come_in() {
          [[probe]]\nname = \"b\"\nkind = \"tcp\"\nfrom = \"b\"\nto = \"server\"\ndirection = \"down\"\n\
          [[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"b\"\nto = \"server\"\n",
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "b", "share"), 0.5, 0.03);
     // 20 ms of delay, CoDel's 5 ms, and full packets of 1.5 ms each that a ping meets at the shaper and on the line.
     assert!(results.number("s", "ping", "rtt_ms.p99") < 40.0);
@@ -115,7 +115,7 @@ fn wireguard_shook_hands_before_the_first_packet_is_measured() {
          [[topology.tunnel]]\nname = \"tun\"\nkind = \"wireguard\"\nends = [\"r1\", \"r2\"]\n\
          [[scenario]]\nname = \"s\"\n{PING}"
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "ping", "loss_ratio"), 0.0, 0.0);
     near(results.number("s", "ping", "rtt_ms.p50"), 200.0, 0.1);
     near(results.number("s", "ping", "rtt_ms.max"), 200.0, 0.1);
@@ -131,7 +131,7 @@ fn every_kind_of_tunnel_carries_what_it_should() {
         ("gre", true, true),
         ("wireguard", true, true),
     ] {
-        let desk = Desk::new();
+        let dir = TestFolder::new();
         let topology = format!(
             "hosts = [\"a\", \"b\"]\nrouters = [\"r1\", \"core\", \"r2\"]\n\
              [[link]]\nname = \"la\"\nends = [\"a\", \"r1\"]\n\
@@ -140,10 +140,10 @@ fn every_kind_of_tunnel_carries_what_it_should() {
              [[link]]\nname = \"lb\"\nends = [\"r2\", \"b\"]\n\
              [[tunnel]]\nname = \"tun\"\nkind = \"{kind}\"\nends = [\"r1\", \"r2\"]\n"
         );
-        let file = desk.file("t.toml", &topology);
+        let file = dir.file("t.toml", &topology);
         for (target, through) in [("{b}", v4), ("{b/6}", v6)] {
             let with = format!("a: {QUELL} ping -c 5 -i 0.2 {target}");
-            let output = desk.quell(&[
+            let output = dir.quell(&[
                 "lab", "exec", &file.to_string_lossy(), "r1", "--with", &with, "--",
                 "sh", "-c", "sleep 4; cat /sys/class/net/tun/statistics/tx_packets /sys/class/net/w1/statistics/tx_packets",
             ]);

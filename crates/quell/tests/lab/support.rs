@@ -17,13 +17,13 @@ pub fn lacks_iperf3() -> bool {
 }
 
 /// A folder for one story, gone afterwards.
-pub struct Desk {
+pub struct TestFolder {
     folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl TestFolder {
     pub fn new() -> Self {
-        Desk { folder: tempfile::tempdir().expect("a folder for the test") }
+        TestFolder { folder: tempfile::tempdir().expect("a folder for the test") }
     }
 
     pub fn path(&self) -> &Path {

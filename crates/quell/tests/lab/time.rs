@@ -1,6 +1,6 @@
 //! Clocks and times: when packets really left and came, and what that says.
 
-use super::support::{Desk, QUIET, UDP, near, two_hosts};
+use super::support::{QUIET, TestFolder, UDP, near, two_hosts};
 use quell_stats::OffsetEstimator;
 use quell_store::Run;
 
@@ -22,7 +22,7 @@ fn a_tcp_connect_takes_the_paths_round_trip_whether_somebody_listens_or_not() {
         "up = { delay = \"10ms\" }\ndown = { delay = \"30ms\" }",
         &format!("{QUIET}{}", probes.concat()),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     for stream in ["open", "closed", "six"] {
         near(results.number("s", stream, "loss_ratio"), 0.0, 0.0);
         near(results.number("s", stream, "sent"), 100.0, 1.0);
@@ -41,7 +41,7 @@ fn a_syn_that_was_lost_is_a_loss_and_not_a_connect_of_a_second() {
             &format!("up = {{ {up}delay = \"5ms\" }}\ndown = {{ {down}delay = \"5ms\" }}"),
             &format!("{QUIET}{}", tcp_ping("open", "interval = \"20ms\"")),
         );
-        let results = Desk::new().run(&text, &[]);
+        let results = TestFolder::new().run(&text, &[]);
         near(results.number("s", "open", "loss_ratio"), 0.10, 0.038);
         near(results.number("s", "open", "rtt_ms.max"), 10.0, CLOCK_MS);
         near(results.number("s", "open", "jitter_ms"), 0.0, CLOCK_MS);
@@ -55,14 +55,14 @@ fn one_clock_gives_exact_one_way_delays_and_an_estimate_of_two_from_the_same_pac
         "up = { delay = \"10ms\" }\ndown = { delay = \"30ms\" }",
         &format!("{QUIET}{UDP}"),
     );
-    let desk = Desk::new();
-    let results = desk.run(&text, &[]);
+    let dir = TestFolder::new();
+    let results = dir.run(&text, &[]);
     near(results.number("s", "udp", "up_ms.max"), 10.0, CLOCK_MS);
     near(results.number("s", "udp", "down_ms.min"), 30.0, CLOCK_MS);
     assert!(results.row("s", "udp")["clock_offset"].is_null(), "one clock needs no correction");
     assert_eq!(results.json["warnings"], serde_json::json!([]), "nothing was late in virtual time");
 
-    let run = Run::read(&desk.only_run()).expect("the run can be read");
+    let run = Run::read(&dir.only_run()).expect("the run can be read");
     let mut estimator = OffsetEstimator::new();
     for sample in &run.cells[0].echo("udp").expect("the stream").samples {
         if let (Some(up), Some(down)) = (sample.up_ns, sample.down_ns) {

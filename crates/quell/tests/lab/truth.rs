@@ -1,6 +1,6 @@
 //! Known networks, measured: delays to the microsecond, loss with its direction, order, rates.
 
-use super::support::{Desk, PING, QUIET, UDP, lacks_iperf3, near, two_hosts};
+use super::support::{PING, QUIET, TestFolder, UDP, lacks_iperf3, near, two_hosts};
 
 /// In virtual time each look at the clock takes 32 ns, so that a program that waits for time to pass gets on
 /// (`timer_read`, arch/um/kernel/time.c); what several streams look at while a packet is on its way adds up.
@@ -15,7 +15,7 @@ fn a_path_of_10_ms_up_and_30_ms_down_measures_as_that_in_both_directions_and_fam
         "up = { delay = \"10ms\" }\ndown = { delay = \"30ms\" }",
         &format!("{QUIET}{PING}{UDP}{six}"),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     for stream in ["ping", "ping6", "udp", "udp6"] {
         near(results.number("s", stream, "loss_ratio"), 0.0, 0.0);
         for point in ["min", "p50", "p99", "max"] {
@@ -37,7 +37,7 @@ fn loss_is_counted_and_its_direction_told() {
         "up = { loss = \"10%\", delay = \"5ms\" }\ndown = { delay = \"5ms\" }",
         &format!("{QUIET}{UDP}"),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     // 1000 packets at 10 %: four standard deviations are 3.8 %.
     near(results.number("s", "udp", "loss_ratio"), 0.10, 0.038);
     let lost = results.number("s", "udp", "sent") - results.number("s", "udp", "received");
@@ -48,7 +48,7 @@ fn loss_is_counted_and_its_direction_told() {
         "up = { delay = \"5ms\" }\ndown = { loss = \"10%\", delay = \"5ms\" }",
         &format!("{QUIET}{UDP}"),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "udp", "loss_ratio"), 0.10, 0.038);
     near(results.number("s", "udp", "lost_up"), 0.0, 0.0);
     let lost = results.number("s", "udp", "sent") - results.number("s", "udp", "received");
@@ -58,14 +58,14 @@ fn loss_is_counted_and_its_direction_told() {
 #[test]
 fn duplicates_and_reordering_are_seen_where_they_are_and_nowhere_else() {
     let text = two_hosts("up = { duplicate = \"20%\", delay = \"5ms\" }", &format!("{QUIET}{UDP}"));
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "udp", "duplicates"), 200.0, 51.0);
     near(results.number("s", "udp", "loss_ratio"), 0.0, 0.0);
     near(results.number("s", "udp", "reordered_up"), 0.0, 0.0);
 
     // A packet every 20 ms that now and then skips a delay of 50 ms overtakes two others.
     let text = two_hosts("up = { reorder = \"10%\", delay = \"50ms\" }", &format!("{QUIET}{UDP}"));
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     assert!(results.number("s", "udp", "reordered_up") > 50.0, "{:#}", results.row("s", "udp"));
     near(results.number("s", "udp", "reordered_down"), 0.0, 0.0);
     near(results.number("s", "udp", "duplicates"), 0.0, 0.0);
@@ -74,7 +74,7 @@ fn duplicates_and_reordering_are_seen_where_they_are_and_nowhere_else() {
 #[test]
 fn a_uniform_jitter_of_5_ms_fills_its_range_and_no_more() {
     let text = two_hosts("up = { delay = \"20ms\", jitter = \"5ms\" }", &format!("{QUIET}{UDP}"));
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     let (least, most) =
         (results.number("s", "udp", "up_ms.min"), results.number("s", "udp", "up_ms.max"));
     assert!((15.0..15.2).contains(&least), "{least}");
@@ -90,13 +90,13 @@ fn a_transfer_gets_the_lines_rate_less_its_headers_and_overhead() {
                 [[scenario]]\nname = \"s\"\nloads = [\"bulk\"]\n";
     let text = two_hosts("both = { rate = \"10Mbit\", delay = \"5ms\" }", &format!("{load}{PING}"));
     // 1448 bytes of payload in a frame of 1514.
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "bulk", "goodput_mbps"), 10.0 * 1448.0 / 1514.0, 0.02);
     let text = two_hosts(
         "both = { rate = \"10Mbit\", delay = \"5ms\", overhead = 44 }",
         &format!("{load}{PING}"),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "bulk", "goodput_mbps"), 10.0 * 1448.0 / 1558.0, 0.03);
 }
 
@@ -115,7 +115,7 @@ fn a_buffer_in_packets_loses_small_packets_too_and_one_in_bytes_lets_them_slip_i
              [[scenario]]\nname = \"s\"\nloads = [\"flood\"]\n\
              [[probe]]\nname = \"small\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"32kbit\"\nsize = \"80B\"\n"
         );
-        Desk::new().run(&text, &[]).number("s", "small", "loss_ratio")
+        TestFolder::new().run(&text, &[]).number("s", "small", "loss_ratio")
     };
     let (packets, bytes) = (lost("100p"), lost("144200B"));
     assert!(packets > 0.5, "{packets}");
@@ -136,7 +136,7 @@ fn a_deep_buffer_that_does_not_overflow_makes_packets_slow_and_loses_none() {
                 [[scenario]]\nname = \"s\"\nloads = [\"flood\"]\n\
                 [[probe]]\nname = \"voice\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"32kbit\"\nsize = \"80B\"\n\
                 [[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"50ms\"\n";
-    let results = Desk::new().run(text, &[]);
+    let results = TestFolder::new().run(text, &[]);
     for stream in ["voice", "ping"] {
         near(results.number("s", stream, "loss_ratio"), 0.0, 0.0);
         near(results.number("s", stream, "received_late"), 0.0, 0.0);
@@ -155,7 +155,7 @@ fn a_link_that_slows_down_at_10_s_carries_half_as_much_on_the_whole() {
              [[timeline]]\nat = \"10s\"\nlink = \"line\"\nup = {{ rate = \"1Mbit\" }}\n{PING}"
         ),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     let wanted = (10.0 + 1.0) / 2.0 * 1448.0 / 1514.0;
     near(results.number("s", "bulk", "goodput_mbps"), wanted, 0.12);
 }
@@ -171,7 +171,7 @@ fn a_queue_that_is_replaced_while_it_runs_changes_the_delay_from_then_on() {
              [[timeline]]\nat = \"4s\"\nscenarios = [\"mended\"]\non = \"a:line\"\nqueue = \"fq_codel\"\n{PING}"
         ),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     assert!(results.number("plain", "ping", "rtt_ms.p50") > 200.0);
     assert!(results.number("mended", "ping", "rtt_ms.p50") < 40.0);
     assert!(results.number("mended", "ping", "rtt_ms.max") > 200.0, "the first 4 s were as before");
@@ -188,7 +188,7 @@ fn packets_on_their_way_outlive_a_queue_that_is_replaced_behind_them() {
              [[timeline]]\nat = \"12s\"\nlink = \"line\"\nup = {{ rate = \"8Mbit\" }}\n{UDP}"
         ),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "udp", "sent"), 1000.0, 1.0);
     near(results.number("s", "udp", "loss_ratio"), 0.0, 0.0);
     near(results.number("s", "udp", "reordered_up"), 0.0, 0.0);
@@ -203,7 +203,7 @@ fn random_marking_spares_packets_that_can_be_marked() {
              interval = \"50ms\"\ntos = \"0x02\"\n"
         ),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "ect", "loss_ratio"), 0.0, 0.0);
     near(results.number("s", "ping", "loss_ratio"), 0.2, 0.08);
 }
@@ -222,12 +222,12 @@ fn the_connections_of_foreign_programs_are_sampled_too() {
              [[scenario]]\nname = \"s\"\nloads = [\"server\", \"client\"]\n{PING}"
         ),
     );
-    let desk = Desk::new();
-    let results = desk.run(&text, &[]);
+    let dir = TestFolder::new();
+    let results = dir.run(&text, &[]);
     let rows = results.json["results"].as_array().expect("rows");
     let sampled = rows.iter().any(|r| r["stream"].as_str().is_some_and(|s| s.contains("5201")));
     assert!(sampled, "{:#}", results.json);
-    let outputs = std::fs::read_to_string(desk.only_run().join("outputs.jsonl")).expect("outputs");
+    let outputs = std::fs::read_to_string(dir.only_run().join("outputs.jsonl")).expect("outputs");
     assert!(
         outputs.contains("sender") && outputs.contains("Mbits/sec"),
         "iperf3's own words are kept"
@@ -237,14 +237,14 @@ fn the_connections_of_foreign_programs_are_sampled_too() {
 #[test]
 fn repeats_have_seeds_of_their_own_and_give_intervals() {
     let text = two_hosts("up = { loss = \"10%\", delay = \"5ms\" }", &format!("{QUIET}{UDP}"));
-    let desk = Desk::new();
-    let results = desk.run(&text, &["--repeat", "5", "--duration", "5s"]);
+    let dir = TestFolder::new();
+    let results = dir.run(&text, &["--repeat", "5", "--duration", "5s"]);
     let rows = results.json["results"].as_array().expect("rows");
     let losses: std::collections::BTreeSet<String> =
         rows.iter().map(|r| r["loss_ratio"].to_string()).collect();
     assert_eq!(rows.len(), 5);
     assert!(losses.len() > 1, "five repeats lost exactly the same share: {losses:?}");
-    let shown = desk.quell(&["show"]);
+    let shown = dir.quell(&["show"]);
     assert!(
         String::from_utf8_lossy(&shown.stdout).contains("below each its 95 % interval; 5 are few"),
         "{}",
@@ -261,20 +261,20 @@ fn an_on_off_load_sends_its_share_of_the_time() {
              on = \"1s\"\noff = \"3s\"\n[[scenario]]\nname = \"s\"\nloads = [\"bursts\"]\n{PING}"
         ),
     );
-    near(Desk::new().run(&text, &[]).number("s", "bursts", "goodput_mbps"), 1.0, 0.02);
+    near(TestFolder::new().run(&text, &[]).number("s", "bursts", "goodput_mbps"), 1.0, 0.02);
 }
 
 #[test]
 fn an_expectation_that_fails_is_shown_and_makes_the_exit_code_1() {
-    let desk = Desk::new();
+    let dir = TestFolder::new();
     let text = two_hosts(
         "both = { delay = \"5ms\" }",
         &format!(
             "expect = [\"s.ping.rtt.p50 < 9ms\", \"s.ping.rtt.p50 = 10ms ± 1us\"]\n{QUIET}{PING}"
         ),
     );
-    let file = desk.file("e.toml", &text);
-    let output = desk.quell(&["run", &file.to_string_lossy()]);
+    let file = dir.file("e.toml", &text);
+    let output = dir.quell(&["run", &file.to_string_lossy()]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("✗ FAILS  s.ping.rtt.p50 < 9ms"), "{said}");
@@ -284,7 +284,7 @@ fn an_expectation_that_fails_is_shown_and_makes_the_exit_code_1() {
 #[test]
 fn the_other_built_in_experiments_keep_what_they_claim() {
     for name in ["window-bdp", "mtu-blackhole", "congestion-controls"] {
-        let output = Desk::new().quell(&["run", name]);
+        let output = TestFolder::new().quell(&["run", name]);
         assert_eq!(
             output.status.code(),
             Some(0),
@@ -297,7 +297,7 @@ fn the_other_built_in_experiments_keep_what_they_claim() {
 
 #[test]
 fn rrul_keeps_what_it_claims() {
-    let output = Desk::new().quell(&["run", "rrul"]);
+    let output = TestFolder::new().quell(&["run", "rrul"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}");
 }

@@ -1,6 +1,6 @@
 //! Flows whose rate follows from the network or from the sender's limits: windows, pacing, unequal directions.
 
-use super::support::{Desk, Results, near, two_hosts};
+use super::support::{Results, TestFolder, near, two_hosts};
 
 /// Bytes of payload in a full segment: 1500 less IPv4 (20) or IPv6 (40), TCP (20) and its timestamps (12).
 fn segment(ipv6: bool) -> f64 {
@@ -17,7 +17,7 @@ fn flow(line: &str, keys: &str) -> Results {
          [[load]]\nname = \"flow\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\n{keys}\n\
          [[probe]]\nname = \"beside\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"10s\"\n"
     );
-    Desk::new().run(&two_hosts(line, &text), &[])
+    TestFolder::new().run(&two_hosts(line, &text), &[])
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn udp_beyond_the_line_loses_what_does_not_fit_and_on_the_way_there_only() {
              [[load]]\nname = \"flood\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"4Mbit\"\nsize = \"1000B\"\nipv6 = {ipv6}\n\
              [[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"b\"\nto = \"r\"\n"
         );
-        let results = Desk::new().run(&text, &[]);
+        let results = TestFolder::new().run(&text, &[]);
         let frame = if ipv6 { 1062.0 } else { 1042.0 };
         let carried = 2.0 * 1000.0 / frame;
         near(results.number("s", "flood", "goodput_mbps"), carried, carried * 0.005);
@@ -96,6 +96,6 @@ fn what_a_udp_load_sent_last_is_not_lost_because_the_probe_beside_it_is_done() {
                 [[scenario]]\nname = \"s\"\nloads = [\"flood\"]\n\
                 [[load]]\nname = \"flood\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1.1Mbit\"\nsize = \"1000B\"\n\
                 [[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"c\"\nto = \"b\"\n";
-    let results = Desk::new().run(text, &[]);
+    let results = TestFolder::new().run(text, &[]);
     near(results.number("s", "flood", "loss_ratio"), 0.0, 0.0);
 }

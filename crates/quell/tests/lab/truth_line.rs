@@ -5,7 +5,7 @@
 //!   came = end + delay
 //! ```
 
-use super::support::{Desk, PING, QUIET, UDP, near, two_hosts};
+use super::support::{PING, QUIET, TestFolder, UDP, near, two_hosts};
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -42,7 +42,7 @@ fn a_ping_takes_the_delay_and_the_bits_of_both_its_packets_at_each_size_and_rate
             &text,
         )
         .replace("\"together\"", "\"apart\"");
-        let results = Desk::new().run(&text, &[]);
+        let results = TestFolder::new().run(&text, &[]);
         for size in [56, 500, 1400] {
             for (six, more) in [("", 0), ("v6", 20)] {
                 let stream = format!("p{size}{six}");
@@ -60,7 +60,7 @@ fn a_ping_takes_the_delay_and_the_bits_of_both_its_packets_at_each_size_and_rate
 fn a_jumbo_packet_and_an_overhead_count_on_the_line() {
     let probe = format!("{PING}size = \"8000B\"\n");
     let line = "mtu = 9000\nboth = { rate = \"10Mbit\", delay = \"1ms\", overhead = 44 }";
-    let results = Desk::new().run(&two_hosts(line, &format!("{QUIET}{probe}")), &[]);
+    let results = TestFolder::new().run(&two_hosts(line, &format!("{QUIET}{probe}")), &[]);
     let wanted = 2000.0 + 2.0 * bits_us(8000 + 44, 10.0);
     near(results.number("s", "ping", "rtt_ms.min") * 1e3, wanted, CLOCK_US);
     near(results.number("s", "ping", "rtt_ms.max") * 1e3, wanted, CLOCK_US);
@@ -78,8 +78,8 @@ struct Came {
 
 /// Sends a train from `a` to `b`, all packets at once: the payload of each, and the port to which it goes. Gives what came, in order.
 fn train(line: &str, packets: &[(usize, u16)]) -> Vec<Came> {
-    let desk = Desk::new();
-    let file = desk.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
+    let dir = TestFolder::new();
+    let file = dir.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
     let own = std::env::current_exe().expect("the test's own program");
     let program = |task: &str, more: &str| {
         format!("env {more} {} --exact truth_line::{task} --ignored --nocapture", own.display())
@@ -93,7 +93,7 @@ fn train(line: &str, packets: &[(usize, u16)]) -> Vec<Came> {
     let file = file.to_string_lossy().into_owned();
     let mut arguments = vec!["lab", "exec", &file, "b", "--scenario", "s", "--with", &sender, "--"];
     arguments.extend(receiver.split(' '));
-    let output = desk.quell(&arguments);
+    let output = dir.quell(&arguments);
     let said = String::from_utf8_lossy(&output.stdout);
     let wrong = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{wrong}");
@@ -258,7 +258,7 @@ fn a_full_line_carries_its_rate_to_the_packet_whatever_the_packets_size() {
              [[scenario]]\nname = \"s\"\nloads = [\"flood\"]\n{PING}",
             rate * 2.0
         );
-        let goodput = Desk::new().run(&text, &[]).number("s", "flood", "goodput_mbps");
+        let goodput = TestFolder::new().run(&text, &[]).number("s", "flood", "goodput_mbps");
         // The pings take from it: 98 bytes, 20 a second at most.
         let pings = 98.0 * 8.0 * 20.0 / 1e6;
         let share = size as f64 / (size + HEADERS) as f64;
@@ -277,7 +277,7 @@ fn a_rate_that_changes_changes_the_bits_from_then_on_and_keeps_what_waits() {
             "{QUIET}[[timeline]]\nat = \"10s\"\nlink = \"line\"\nup = {{ rate = \"4Mbit\" }}\n{PING}"
         ),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     let (before, after) =
         (10_000.0 + 2.0 * bits_us(56, 1.0), 10_000.0 + bits_us(56, 1.0) + bits_us(56, 4.0));
     near(results.number("s", "ping", "rtt_ms.max") * 1e3, before, CLOCK_US);
@@ -289,7 +289,7 @@ fn a_rate_that_changes_changes_the_bits_from_then_on_and_keeps_what_waits() {
             "{QUIET}[[timeline]]\nat = \"3s\"\nlink = \"line\"\nup = {{ rate = \"1Mbit\", delay = \"8ms\" }}\n{UDP}"
         ),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "udp", "loss_ratio"), 0.0, 0.0);
     near(results.number("s", "udp", "reordered_up"), 0.0, 0.0);
     assert!(results.number("s", "udp", "up_ms.max") > 1000.0);
@@ -304,7 +304,7 @@ fn a_line_that_gets_a_rate_later_has_it_from_then_on() {
             "{QUIET}[[timeline]]\nat = \"10s\"\nlink = \"line\"\nup = {{ rate = \"1Mbit\" }}\n{PING}"
         ),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "ping", "rtt_ms.min") * 1e3, 10_000.0, CLOCK_US);
     near(results.number("s", "ping", "rtt_ms.max") * 1e3, 10_000.0 + bits_us(56, 1.0), CLOCK_US);
 }
@@ -327,7 +327,7 @@ fn packets_on_their_way_outlive_classes_that_others_follow() {
             classes(&[10, 20, 30]),
         ),
     );
-    let results = Desk::new().run(&text, &[]);
+    let results = TestFolder::new().run(&text, &[]);
     near(results.number("s", "udp", "loss_ratio"), 0.0, 0.0);
     near(results.number("s", "udp", "reordered_up"), 0.0, 0.0);
 }

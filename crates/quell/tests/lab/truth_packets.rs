@@ -6,7 +6,7 @@
 //!
 //! A filter looks at the low bits of the sequence number that each packet carries, so that the truth needs no statistics.
 
-use super::support::{Desk, QUIET, Results, near, two_hosts};
+use super::support::{QUIET, Results, TestFolder, near, two_hosts};
 
 /// UDP at 50 packets a second: 1000 in the 20 s of a story.
 fn udp(name: &str, ipv6: bool) -> String {
@@ -52,7 +52,7 @@ fn with_queue(queue: &str) -> Results {
             ping("ping6", true)
         ),
     );
-    Desk::new().run(&text, &[])
+    TestFolder::new().run(&text, &[])
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_line_that_sends_everything_twice_is_seen_to_double_replies_and_nothing_to_b
         let probes =
             [udp("udp", false), udp("udp6", true), ping("ping", false), ping("ping6", true)];
         let results =
-            Desk::new().run(&two_hosts(line, &format!("{QUIET}{}", probes.concat())), &[]);
+            TestFolder::new().run(&two_hosts(line, &format!("{QUIET}{}", probes.concat())), &[]);
         for stream in ["udp", "udp6", "ping", "ping6"] {
             let sent = results.number("s", stream, "sent");
             near(results.number("s", stream, "received"), sent, 0.0);
@@ -131,7 +131,7 @@ fn each_fifth_packet_that_skips_the_delay_is_out_of_order_on_that_way_and_on_no_
                     udp("udp", ipv6)
                 ),
             );
-            let results = Desk::new().run(&text, &[]);
+            let results = TestFolder::new().run(&text, &[]);
             let sent = results.number("s", "udp", "sent");
             near(results.number("s", "udp", "received"), sent, 0.0);
             // Each of them overtakes two (RFC 4737: those that come after a later one are out of order).

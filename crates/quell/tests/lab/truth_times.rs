@@ -1,6 +1,6 @@
 //! Delays in both directions by every way of measuring them, and the jitter of a process that is known.
 
-use super::support::{Desk, QUIET, near, two_hosts};
+use super::support::{QUIET, TestFolder, near, two_hosts};
 
 /// What several streams look at the clock while a packet is on its way, 32 ns a look.
 const CLOCK_MS: f64 = 0.002;
@@ -21,7 +21,7 @@ fn a_path_of_10_ms_up_and_30_ms_down_is_40_ms_to_each_kind_of_probe_and_10_or_30
         );
     }
     let line = "up = { delay = \"10ms\" }\ndown = { delay = \"30ms\" }";
-    let results = Desk::new().run(&two_hosts(line, &text), &[]);
+    let results = TestFolder::new().run(&two_hosts(line, &text), &[]);
     for kind in ["icmp", "connect", "refused", "stamp"] {
         for suffix in ["", "6"] {
             let stream = format!("{kind}{suffix}");
@@ -59,8 +59,8 @@ fn uniform_jitter_on_one_way_is_a_third_of_its_range_by_rfc_3550() {
             "[[probe]]\nname = \"udp\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\n\
              rate = \"80kbit\"\nsize = \"200B\"\nipv6 = {ipv6}\n"
         );
-        let results =
-            Desk::new().run(&two_hosts(&line, &format!("{QUIET}{probe}")), &["--duration", "200s"]);
+        let results = TestFolder::new()
+            .run(&two_hosts(&line, &format!("{QUIET}{probe}")), &["--duration", "200s"]);
         near(results.number("s", "udp", &format!("{way}_ms.mean")), 20.0, 0.09);
         near(results.number("s", "udp", &format!("{other}_ms.max")), 20.0, CLOCK_MS);
         near(results.number("s", "udp", &format!("reordered_{way}")), 0.0, 0.0);
@@ -78,8 +78,8 @@ fn jitter_on_both_ways_is_that_of_their_sum_to_a_ping() {
     // A sum of two uniform values over R each: the mean of the absolute difference of two such sums is 7R/15.
     let line = "both = { delay = \"20ms\", jitter = \"5ms\" }";
     let probe = "[[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"40ms\"\n";
-    let results =
-        Desk::new().run(&two_hosts(line, &format!("{QUIET}{probe}")), &["--duration", "400s"]);
+    let results = TestFolder::new()
+        .run(&two_hosts(line, &format!("{QUIET}{probe}")), &["--duration", "400s"]);
     near(results.number("s", "ping", "rtt_ms.mean"), 40.0, 0.13);
     near(results.number("s", "ping", "jitter_ms"), 10.0 * 7.0 / 15.0, 0.15);
 }

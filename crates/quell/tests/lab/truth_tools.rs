@@ -1,18 +1,18 @@
 //! The commands themselves over known networks: `quell ping` and iperf3 on `a`, `quell serve` on `b`, in virtual time.
 
-use super::support::{Desk, QUELL, QUIET, lacks_iperf3, near, two_hosts};
+use super::support::{QUELL, QUIET, TestFolder, lacks_iperf3, near, two_hosts};
 use serde_json::Value;
 
 const UNUSED: &str = "[[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
 
 /// What a program on `a` says in JSON, with `quell serve` on `b`.
 fn on_a(line: &str, rest: &str, program: &[&str]) -> Value {
-    let desk = Desk::new();
-    let file = desk.file("network.toml", &two_hosts(line, rest));
+    let dir = TestFolder::new();
+    let file = dir.file("network.toml", &two_hosts(line, rest));
     let serve = format!("b: {QUELL} serve --bind ::");
     let file = file.to_string_lossy();
     let exec = ["lab", "exec", &*file, "a", "--scenario", "s", "--with", &serve, "--"];
-    let output = desk.quell(&[&exec, program].concat());
+    let output = dir.quell(&[&exec, program].concat());
     let (out, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{error}"))

@@ -39,14 +39,14 @@ impl Said {
 }
 
 /// An empty folder to call the program in.
-pub struct Desk {
+pub struct TestFolder {
     folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl TestFolder {
     /// A new one.
     pub fn new() -> Self {
-        Desk { folder: tempfile::tempdir().expect("the test needs a folder") }
+        TestFolder { folder: tempfile::tempdir().expect("the test needs a folder") }
     }
 
     /// A place in the folder.

@@ -3,7 +3,7 @@
 use super::common::{Made, Subject, empty, events, part_axis, source};
 use super::shape::Shape;
 use crate::analysis::series::{Backlog, Part, backlog};
-use quell_chart::{Axis, Figure, Line, Mark, Panel};
+use quell_chart::{Axis, Figure, Mark, Panel, Polyline};
 
 pub(super) fn figure(Subject { run, .. }: Subject, shape: Shape) -> Made {
     let title = "Queue backlog over time";
@@ -59,7 +59,7 @@ fn names(parts: &[Part<Backlog>]) -> Vec<(String, String)> {
 }
 
 /// A line for each device through these parts.
-fn lines(parts: &[Part<Backlog>], names: &[(String, String)]) -> Vec<Line> {
+fn lines(parts: &[Part<Backlog>], names: &[(String, String)]) -> Vec<Polyline> {
     let line = |(device, name): &(String, String)| {
         let of_device = parts.iter().flat_map(|p| &p.lines).filter(|l| l.device == *device);
         let points = of_device.flat_map(|line| {
@@ -67,7 +67,7 @@ fn lines(parts: &[Part<Backlog>], names: &[(String, String)]) -> Vec<Line> {
             let gap = line.bytes.last().map(|(t, _)| (*t + 1e-3, f64::NAN));
             kilobytes.chain(gap)
         });
-        Line::new(name.clone(), points)
+        Polyline::new(name.clone(), points)
     };
     names.iter().map(line).collect()
 }

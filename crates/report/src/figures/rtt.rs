@@ -5,7 +5,7 @@ use super::common::{
 };
 use super::shape::Shape;
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delays};
-use quell_chart::{Axis, Boxes, Ecdf, Figure, FiveNumbers, Legend, Line, Panel, Scatter};
+use quell_chart::{Axis, Boxes, Ecdf, Figure, FiveNumbers, Legend, Panel, Polyline, Scatter};
 
 const NOTHING: &str = "No packets with answers were recorded in this run.";
 
@@ -16,7 +16,7 @@ const WIDE: f64 = 8.0;
 pub(super) fn lines(subject: Subject, shape: Shape) -> Made {
     let how = "Gaps in a line are lost packets.";
     over_time(subject, shape, "Round-trip time over time", how, |panel, name, stream| {
-        panel.mark(Line::with_gaps(name, stream.over_time.iter().copied()))
+        panel.mark(Polyline::with_gaps(name, stream.over_time.iter().copied()))
     })
 }
 

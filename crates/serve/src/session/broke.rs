@@ -1,7 +1,7 @@
 //! Why a test ends before its end.
 
 use super::plan::Unfit;
-use crate::ledger::Full;
+use crate::places::Full;
 use quell_sys::SysError;
 use quell_sys::socket::exchange::ExchangeError;
 

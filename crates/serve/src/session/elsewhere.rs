@@ -13,7 +13,7 @@ use super::talk::Talk;
 use crate::guest::Guest;
 use crate::hub::{Hub, Opened, Waiting};
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_wire::iperf3::State;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use std::net::IpAddr;
 pub struct Proven {
     /// Where the streams come from.
     pub ip: IpAddr,
-    stream: Stream,
+    stream: TcpSocket,
 }
 
 impl Proven {

@@ -1,17 +1,17 @@
 //! One stream of a test at this end: its socket's options, its lane, and what a client is told of it.
 
 use super::broke::Break;
-use super::plan::{Plan, Unfit};
+use super::plan::{ServePlan, Unfit};
 use nix::sys::resource::{UsageWho, getrusage};
 use quell_load::bulk::{Copying, Gate, Limit, UdpHeader, UdpReceiving};
-use quell_load::lane::{How, Lane, Mark};
+use quell_load::lane::{How, Lane, LaneCounts};
 use quell_load::look;
 use quell_stats::log_histogram::highest;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
 use quell_sys::socket::option::{set, set_bytes, set_tos};
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Bell, came, readable, wait};
 use quell_wire::iperf3::{Moment, PartStream, stream_id};
 use std::ops::Deref;
@@ -72,7 +72,7 @@ impl Cpu {
 
 impl ServedLane {
     /// A stream over TCP, with its options.
-    pub fn tcp(index: usize, stream: Stream, plan: &Plan) -> Result<Self, Break> {
+    pub fn tcp(index: usize, stream: TcpSocket, plan: &ServePlan) -> Result<Self, Break> {
         let fd = stream.as_fd();
         let ipv6 = stream.peer().is_some_and(|peer| peer.is_ipv6());
         set_tos(fd, ipv6, plan.tos)?;
@@ -98,7 +98,7 @@ impl ServedLane {
     }
 
     /// A stream over UDP, with its options.
-    pub fn udp(index: usize, socket: Udp, ipv6: bool, plan: &Plan) -> Result<Self, Break> {
+    pub fn udp(index: usize, socket: Udp, ipv6: bool, plan: &ServePlan) -> Result<Self, Break> {
         set_tos(socket.as_fd(), ipv6, plan.tos)?;
         buffers(socket.as_fd(), plan)?;
         Ok(Self::new(index, Lane::udp(socket, index >= plan.up)))
@@ -109,7 +109,7 @@ impl ServedLane {
     }
 
     /// Moves data until the bell rings, or until its time.
-    pub fn carry(&self, plan: &Plan, terms: &Terms<'_>, cpu: &Cpu) {
+    pub fn carry(&self, plan: &ServePlan, terms: &Terms<'_>, cpu: &Cpu) {
         let Terms { rate, end_ns, stop, gate, trains } = *terms;
         // The kernel paces TCP only.
         let paced = [rate, plan.pacing].into_iter().flatten().min();
@@ -151,7 +151,7 @@ impl ServedLane {
     }
 
     /// What was counted up to now, `t_ns`: of TCP what left the socket, or came to it.
-    pub fn counted(&self, t_ns: i64) -> Mark {
+    pub fn counted(&self, t_ns: i64) -> LaneCounts {
         let mut mark = self.mark(t_ns);
         mark.moment.bytes = match self.sends {
             // What still waits in the socket has not been sent, though it was written.
@@ -174,7 +174,7 @@ impl ServedLane {
     }
 
     /// What a Quell client is told of it.
-    pub fn part(&self, counted: &Mark, moments: Vec<Moment>) -> PartStream {
+    pub fn part(&self, counted: &LaneCounts, moments: Vec<Moment>) -> PartStream {
         let (send_buffer, receive_buffer) = look::buffers(self.as_fd());
         // The end of each class that has some, and how many.
         let gaps = self.gaps().map_or_else(Vec::new, |gaps| {
@@ -205,7 +205,7 @@ impl Deref for ServedLane {
 
 /// Send and receive buffers as asked for, as far as the system lets us (`net.core.wmem_max`, `rmem_max`); what they became is told in the
 /// results.
-fn buffers(fd: BorrowedFd<'_>, plan: &Plan) -> Result<(), SysError> {
+fn buffers(fd: BorrowedFd<'_>, plan: &ServePlan) -> Result<(), SysError> {
     if let Some(window) = plan.window {
         let bytes = libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX);
         set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes, "the send buffer")?;

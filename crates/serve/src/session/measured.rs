@@ -1,8 +1,8 @@
 //! What was seen while data flowed.
 
 use super::lane::{Cpu, ServedLane};
-use super::plan::Plan;
-use quell_load::lane::Mark;
+use super::plan::ServePlan;
+use quell_load::lane::LaneCounts;
 use quell_load::look::{self, CpuTimes};
 use quell_sys::clock::monotonic_ns;
 use quell_wire::iperf3::{HostCounters, Moment};
@@ -17,13 +17,13 @@ pub struct Measured {
     /// When the client said that it was done.
     pub end_ns: u64,
     /// Where each stream stood when what counts began.
-    pub base: Vec<Mark>,
+    pub base: Vec<LaneCounts>,
     /// And in the end.
-    pub last: Vec<Mark>,
+    pub last: Vec<LaneCounts>,
     /// Each stream over time.
     pub moments: Vec<Vec<Moment>>,
     /// Each second: when, and where each stream stood.
-    pub seconds: Vec<(u64, Vec<Mark>)>,
+    pub seconds: Vec<(u64, Vec<LaneCounts>)>,
     pub cpu: Cpu,
     /// The device of the control connection, and the host before the test, for a Quell client.
     pub device: Option<String>,
@@ -31,7 +31,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    pub fn new(plan: &Plan, local: Option<IpAddr>, lanes: &[ServedLane]) -> Self {
+    pub fn new(plan: &ServePlan, local: Option<IpAddr>, lanes: &[ServedLane]) -> Self {
         let device = local.filter(|_| plan.quell).and_then(look::device_with);
         let host = || (look::counters(device.as_deref()), CpuTimes::now());
         let now = monotonic_ns();
@@ -39,8 +39,8 @@ impl Measured {
             start_ns: now,
             count_ns: now,
             end_ns: now,
-            base: vec![Mark::default(); lanes.len()],
-            last: vec![Mark::default(); lanes.len()],
+            base: vec![LaneCounts::default(); lanes.len()],
+            last: vec![LaneCounts::default(); lanes.len()],
             moments: vec![Vec::new(); lanes.len()],
             seconds: Vec::new(),
             cpu: Cpu::default(),
@@ -50,7 +50,7 @@ impl Measured {
     }
 
     /// What counts, of each stream.
-    pub fn counted(&self) -> impl Iterator<Item = Mark> {
+    pub fn counted(&self) -> impl Iterator<Item = LaneCounts> {
         self.last.iter().zip(&self.base).map(|(last, base)| last.since(base))
     }
 

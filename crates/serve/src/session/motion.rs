@@ -13,7 +13,7 @@ use super::lane::ServedLane;
 use crate::hub::Pass;
 use quell_load::look::tcp_info;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 
 /// It is looked at often in the beginning, so that a test that moves is known as one, and later so often.
 const FIRST_NS: u64 = 20_000_000;
@@ -26,7 +26,7 @@ const LONGEST_NS: u64 = super::talk::LONGEST_DRAIN_NS;
 #[derive(Debug)]
 pub struct Motion<'a> {
     pass: &'a Pass<'a>,
-    control: &'a Stream,
+    control: &'a TcpSocket,
     least_ns: u64,
     bytes: u64,
     start_ns: u64,
@@ -36,11 +36,11 @@ pub struct Motion<'a> {
 
 impl<'a> Motion<'a> {
     /// Nothing has moved yet.
-    pub fn new(pass: &'a Pass<'a>, control: &'a Stream, least_ns: u64) -> Self {
+    pub fn new(pass: &'a Pass<'a>, control: &'a TcpSocket, least_ns: u64) -> Self {
         Self { pass, control, least_ns, bytes: 0, start_ns: monotonic_ns(), next_ns: 0 }
     }
 
-    /// Tells the ledger when bytes have moved. Errors when another has the place.
+    /// Tells the places when bytes have moved. Errors when another has the place.
     pub fn look(&mut self, now: u64, lanes: &[ServedLane]) -> Result<(), Break> {
         if now < self.next_ns {
             return Ok(());

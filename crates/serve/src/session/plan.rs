@@ -1,6 +1,6 @@
 //! What a client asks for, as what will be done: checked against the limits. Pure.
 
-use crate::ledger::Limits;
+use crate::places::Limits;
 use quell_wire::iperf3::Parameters;
 use quell_wire::text::printable;
 
@@ -20,7 +20,7 @@ const LEAST_LOOK_NS: u64 = 10_000_000;
 
 /// A test that can be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct ServePlan {
     /// UDP instead of TCP.
     pub udp: bool,
     /// Streams from the client; they come first.
@@ -105,7 +105,7 @@ impl Unfit {
     }
 }
 
-impl Plan {
+impl ServePlan {
     /// What these parameters mean. Errors when no test has them, or when they are beyond the limits.
     pub fn of(asked: &Parameters, limits: &Limits) -> Result<Self, Unfit> {
         if asked.tcp == asked.udp {
@@ -221,8 +221,8 @@ mod tests {
         }
     }
 
-    fn plan(asked: &Parameters) -> Result<Plan, Unfit> {
-        Plan::of(asked, &Limits::default())
+    fn plan(asked: &Parameters) -> Result<ServePlan, Unfit> {
+        ServePlan::of(asked, &Limits::default())
     }
 
     #[test]

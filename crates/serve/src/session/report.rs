@@ -2,15 +2,15 @@
 
 use super::lane::ServedLane;
 use super::measured::Measured;
-use super::plan::Plan;
+use super::plan::ServePlan;
 use crate::event::Outcome;
-use quell_load::lane::Mark;
+use quell_load::lane::LaneCounts;
 use quell_load::look::{self, CpuTimes};
 use quell_wire::iperf3::{Host, Part, Results, StreamResult};
 use std::fmt::Write;
 
 /// The line for the log.
-pub fn outcome(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> Outcome {
+pub fn outcome(plan: &ServePlan, lanes: &[ServedLane], measured: &Measured) -> Outcome {
     let of = |sends: bool| {
         let lanes = lanes.iter().filter(move |lane| lane.sends == sends);
         lanes.map(|lane| lasted(plan, lane, measured)).fold(0.0, f64::max)
@@ -42,11 +42,11 @@ pub fn outcome(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> Outcom
 }
 
 /// The results for the client.
-pub fn results(plan: &Plan, lanes: &[ServedLane], measured: &mut Measured) -> Results {
+pub fn results(plan: &ServePlan, lanes: &[ServedLane], measured: &mut Measured) -> Results {
     let wall = measured.end_ns.saturating_sub(measured.start_ns) as f64 / 1e9;
     let (user, system) = measured.cpu.seconds();
     let percent = |seconds: f64| if wall > 0.0 { 100.0 * seconds / wall } else { 0.0 };
-    let counted: Vec<Mark> = measured.counted().collect();
+    let counted: Vec<LaneCounts> = measured.counted().collect();
     let streams = lanes
         .iter()
         .zip(&counted)
@@ -90,7 +90,7 @@ pub fn results(plan: &Plan, lanes: &[ServedLane], measured: &mut Measured) -> Re
 /// ```
 ///
 /// Of `n` datagrams at one time apart the span has `n - 1`. An amount over TCP takes from the go to its last byte.
-fn lasted(plan: &Plan, lane: &ServedLane, measured: &Measured) -> f64 {
+fn lasted(plan: &ServePlan, lane: &ServedLane, measured: &Measured) -> f64 {
     let (first, last, datagrams) = lane.came();
     let seconds = |ns: u64| ns as f64 / 1e9;
     let Some(first) = first.filter(|_| !lane.sends && (plan.udp || plan.time_ns.is_some())) else {
@@ -114,7 +114,7 @@ fn lasted(plan: &Plan, lane: &ServedLane, measured: &Measured) -> f64 {
 
 fn omitted(
     stream: StreamResult,
-    plan: &Plan,
+    plan: &ServePlan,
     lanes: &[ServedLane],
     measured: &Measured,
 ) -> StreamResult {
@@ -126,7 +126,7 @@ fn omitted(
     StreamResult { omitted_errors: Some(0), omitted_packets: Some(signed(base.expected)), ..stream }
 }
 
-fn part(lanes: &[ServedLane], counted: &[Mark], measured: &mut Measured) -> Part {
+fn part(lanes: &[ServedLane], counted: &[LaneCounts], measured: &mut Measured) -> Part {
     let moments = std::mem::take(&mut measured.moments);
     let streams = lanes.iter().zip(counted).zip(moments);
     let after = measured.host.map(|_| look::counters(measured.device.as_deref()));
@@ -154,7 +154,7 @@ fn signed(value: u64) -> i64 {
 const LINE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
 /// What `iperf3 -s` prints of a test, for clients that want to see it.
-fn text(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> String {
+fn text(plan: &ServePlan, lanes: &[ServedLane], measured: &Measured) -> String {
     let mut out = String::from("Server: Quell ");
     out += env!("CARGO_PKG_VERSION");
     out.push('\n');
@@ -169,7 +169,7 @@ fn text(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> String {
     };
     out += head;
     out.push('\n');
-    let mut before = (measured.start_ns, vec![Mark::default(); lanes.len()]);
+    let mut before = (measured.start_ns, vec![LaneCounts::default(); lanes.len()]);
     let end = (measured.end_ns, measured.last.clone());
     let rest = measured.seconds.iter().chain(std::iter::once(&end));
     for (now, marks) in rest {
@@ -199,10 +199,10 @@ fn text(plan: &Plan, lanes: &[ServedLane], measured: &Measured) -> String {
 
 fn line(
     out: &mut String,
-    plan: &Plan,
+    plan: &ServePlan,
     lane: &ServedLane,
     (from, to): (f64, f64),
-    mark: &Mark,
+    mark: &LaneCounts,
     note: &str,
 ) {
     let rate = if to > from { mark.moment.bytes as f64 * 8.0 / (to - from) } else { 0.0 };

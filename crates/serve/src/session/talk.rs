@@ -18,7 +18,7 @@ use quell_load::look::{all_acknowledged, tcp_info};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
 use quell_wire::iperf3::{self, LENGTH, LONGEST_PARAMETERS, LONGEST_RESULTS, Parameters, State};
 
@@ -31,7 +31,7 @@ pub const LONGEST_DRAIN_NS: u64 = 60_000_000_000;
 /// One end of the conversation.
 #[derive(Debug)]
 pub struct Talk<'a> {
-    stream: &'a Stream,
+    stream: &'a TcpSocket,
     exchange: Exchange<'a>,
     step_ns: u64,
     drain: Option<Drain<'a>>,
@@ -49,7 +49,7 @@ struct Drain<'a> {
 
 impl Drain<'_> {
     /// A later end of a step, where the client can't be late yet.
-    fn later(&mut self, words: &Stream, step_ns: u64) -> Option<u64> {
+    fn later(&mut self, words: &TcpSocket, step_ns: u64) -> Option<u64> {
         let now = monotonic_ns();
         let through = through(self.lanes, words);
         let moved = std::mem::replace(&mut self.through, through) != through;
@@ -62,7 +62,7 @@ impl Drain<'_> {
 }
 
 /// Bytes of data and of words that have got through so far.
-fn through(lanes: &[ServedLane], words: &Stream) -> u64 {
+fn through(lanes: &[ServedLane], words: &TcpSocket) -> u64 {
     let data: u64 = lanes.iter().map(|lane| lane.counted(0).moment.bytes).sum();
     let words = tcp_info(words).and_then(|info| info.bytes_received).unwrap_or(0);
     data.saturating_add(words)
@@ -70,7 +70,7 @@ fn through(lanes: &[ServedLane], words: &Stream) -> u64 {
 
 impl<'a> Talk<'a> {
     /// With one client; each step may take so long.
-    pub fn new(stream: &'a Stream, step_ns: u64, stop: &'a Bell) -> Result<Self, SysError> {
+    pub fn new(stream: &'a TcpSocket, step_ns: u64, stop: &'a Bell) -> Result<Self, SysError> {
         Ok(Self { stream, exchange: Exchange::new(stream, None, stop)?, step_ns, drain: None })
     }
 

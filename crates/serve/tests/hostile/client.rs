@@ -13,7 +13,7 @@ pub fn from(network: u8, host: u8) -> Ipv4Addr {
 /// A TCP connection from this address.
 pub fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let options = quell_sys::socket::stream::StreamOptions::default();
-    let stream = quell_sys::socket::stream::Stream::new(false, &options).expect("a socket");
+    let stream = quell_sys::socket::stream::TcpSocket::new(false, &options).expect("a socket");
     let bind = nix::sys::socket::SockaddrIn::from(std::net::SocketAddrV4::new(from, 0));
     nix::sys::socket::bind(stream.as_fd().as_raw_fd(), &bind).expect("all of 127/8 is ours");
     let soon = quell_sys::clock::monotonic_ns() + 20_000_000_000;

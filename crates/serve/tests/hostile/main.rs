@@ -467,7 +467,7 @@ fn who_saw_the_cookie_on_its_way_gets_nothing_of_the_test_where_there_is_a_secre
     let secret = quell_wire::auth::Secret::parse(SECRET).expect("a secret");
     let proven = |from| {
         let tcp = connect(from, served.at);
-        let stream = quell_sys::socket::stream::Stream::accepted(std::os::fd::OwnedFd::from(
+        let stream = quell_sys::socket::stream::TcpSocket::accepted(std::os::fd::OwnedFd::from(
             tcp.try_clone().expect("a descriptor"),
         ));
         let bell = quell_sys::wait::Bell::new().expect("a bell");

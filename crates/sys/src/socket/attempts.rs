@@ -12,7 +12,7 @@
 
 use super::inbox::sockaddr;
 use super::option::{get, get_bytes};
-use super::stream::{Stream, StreamOptions};
+use super::stream::{StreamOptions, TcpSocket};
 use super::way::Way;
 use crate::SysError;
 use crate::clock::monotonic_ns;
@@ -73,7 +73,7 @@ impl Ended {
 
 #[derive(Debug)]
 struct Attempt {
-    socket: Stream,
+    socket: TcpSocket,
     begun_ns: u64,
     /// The kernel knew the end at once, as it does on the loopback interface, and then.
     at_once: Option<(Errno, u64)>,
@@ -99,9 +99,9 @@ impl Attempts {
         Ok(attempts)
     }
 
-    fn socket(&self) -> Result<Stream, SysError> {
+    fn socket(&self) -> Result<TcpSocket, SysError> {
         let options = StreamOptions { tos: self.tos, ..StreamOptions::default() };
-        let socket = Stream::new(self.to.is_ipv6(), &options)?;
+        let socket = TcpSocket::new(self.to.is_ipv6(), &options)?;
         self.way.apply(socket.as_fd(), self.to.is_ipv6())?;
         Ok(socket)
     }

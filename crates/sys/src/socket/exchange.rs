@@ -1,6 +1,6 @@
 //! Whole messages over TCP: all of the bytes, or an error that says why not, by a deadline or until somebody rings.
 
-use super::stream::Stream;
+use super::stream::TcpSocket;
 use crate::SysError;
 use crate::wait::{Alarm, Bell, came, readable, wait, writable};
 use nix::errno::Errno;
@@ -25,7 +25,7 @@ pub enum ExchangeError {
 /// Messages with one end, all within one deadline.
 #[derive(Debug)]
 pub struct Exchange<'a> {
-    stream: &'a Stream,
+    stream: &'a TcpSocket,
     alarm: Alarm,
     stop: &'a Bell,
 }
@@ -33,7 +33,7 @@ pub struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     /// Until `deadline_ns` of the monotonic clock (none: without end), or until the bell rings.
     pub fn new(
-        stream: &'a Stream,
+        stream: &'a TcpSocket,
         deadline_ns: Option<u64>,
         stop: &'a Bell,
     ) -> Result<Self, SysError> {
@@ -100,9 +100,9 @@ pub(super) mod tests {
     use crate::socket::stream::{Connected, StreamOptions, accept, listen};
 
     /// A connection over loopback.
-    pub fn pair() -> (Stream, Stream) {
+    pub fn pair() -> (TcpSocket, TcpSocket) {
         let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
-        let client = Stream::new(false, &StreamOptions::default()).unwrap();
+        let client = TcpSocket::new(false, &StreamOptions::default()).unwrap();
         let to = listener.local_addr().unwrap();
         let soon = monotonic_ns() + 5_000_000_000;
         assert_eq!(client.connect(to, soon, &Bell::new().unwrap()), Ok(Connected::Yes));

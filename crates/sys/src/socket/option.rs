@@ -117,7 +117,7 @@ pub fn grow_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> usize {
 mod tests {
     use super::*;
     use crate::clock::monotonic_ns;
-    use crate::socket::stream::{Stream, StreamOptions, accept, listen};
+    use crate::socket::stream::{StreamOptions, TcpSocket, accept, listen};
     use crate::wait::{Bell, readable, wait};
     use std::net::SocketAddr;
     use std::os::fd::AsFd;
@@ -126,7 +126,7 @@ mod tests {
     fn an_ipv4_connection_to_a_socket_of_both_families_gets_its_class() {
         let listener = listen("[::]:0".parse().unwrap(), None).unwrap();
         let to = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
-        let client = Stream::new(false, &StreamOptions::default()).unwrap();
+        let client = TcpSocket::new(false, &StreamOptions::default()).unwrap();
         let soon = monotonic_ns() + 5_000_000_000;
         client.connect(to, soon, &Bell::new().unwrap()).unwrap();
         wait(&mut [readable(&listener)]).unwrap();

@@ -77,7 +77,7 @@ pub fn demand_all(exchange: &mut Exchange<'_>, secret: &Secret) -> Result<(), Pr
 #[cfg(test)]
 mod tests {
     use super::super::exchange::tests::pair;
-    use super::super::stream::Stream;
+    use super::super::stream::TcpSocket;
     use super::*;
     use crate::clock::monotonic_ns;
     use crate::wait::Bell;
@@ -87,7 +87,7 @@ mod tests {
         Secret::parse(text.as_bytes()).unwrap()
     }
 
-    fn with<T>(stream: &Stream, work: impl FnOnce(&mut Exchange<'_>) -> T) -> T {
+    fn with<T>(stream: &TcpSocket, work: impl FnOnce(&mut Exchange<'_>) -> T) -> T {
         let bell = Bell::new().unwrap();
         let soon = monotonic_ns() + 5_000_000_000;
         work(&mut Exchange::new(stream, Some(soon), &bell).unwrap())

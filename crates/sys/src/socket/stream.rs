@@ -32,7 +32,7 @@ pub struct StreamOptions {
 
 /// A TCP connection, or a socket that is to become one.
 #[derive(Debug)]
-pub struct Stream {
+pub struct TcpSocket {
     fd: OwnedFd,
 }
 
@@ -47,7 +47,7 @@ pub enum Connected {
     Stopped,
 }
 
-impl Stream {
+impl TcpSocket {
     /// A socket for connecting to an address of this family, with all its options.
     ///
     /// Errors name the option; an unknown congestion control comes with those that there are.
@@ -250,7 +250,7 @@ impl Stream {
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for TcpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -304,7 +304,7 @@ fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<(), SysError> {
 /// Errors with `EADDRINUSE` when another program has the port.
 pub fn listen(bind: SocketAddr, window: Option<u32>) -> Result<TcpListener, SysError> {
     let options = StreamOptions { window, ..StreamOptions::default() };
-    let stream = Stream::new(bind.is_ipv6(), &options)?;
+    let stream = TcpSocket::new(bind.is_ipv6(), &options)?;
     let failed = |errno| {
         let error = SysError::new(format!("listen on TCP {bind}"), errno);
         match errno {
@@ -326,10 +326,10 @@ pub fn listen(bind: SocketAddr, window: Option<u32>) -> Result<TcpListener, SysE
 }
 
 /// Takes the next connection; none when there is none right now.
-pub fn accept(listener: &TcpListener) -> Result<Option<(Stream, SocketAddr)>, SysError> {
+pub fn accept(listener: &TcpListener) -> Result<Option<(TcpSocket, SocketAddr)>, SysError> {
     match listener.accept() {
         Ok((stream, from)) => {
-            let stream = Stream::accepted(stream.into());
+            let stream = TcpSocket::accepted(stream.into());
             stream.block()?;
             Ok(Some((stream, from)))
         }
@@ -350,9 +350,9 @@ mod tests {
         monotonic_ns() + 2_000_000_000
     }
 
-    fn pair(options: &StreamOptions) -> (Stream, Stream) {
+    fn pair(options: &StreamOptions) -> (TcpSocket, TcpSocket) {
         let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
-        let client = Stream::new(false, options).unwrap();
+        let client = TcpSocket::new(false, options).unwrap();
         let to = listener.local_addr().unwrap();
         assert_eq!(client.connect(to, soon(), &Bell::new().unwrap()), Ok(Connected::Yes));
         wait(&mut [readable(&listener)]).unwrap();
@@ -404,7 +404,7 @@ mod tests {
     fn an_unknown_congestion_control_is_refused_with_those_that_there_are() {
         let options =
             StreamOptions { congestion: Some("vegetable".into()), ..StreamOptions::default() };
-        let error = Stream::new(false, &options).unwrap_err().to_string();
+        let error = TcpSocket::new(false, &options).unwrap_err().to_string();
         assert!(error.contains("vegetable") && error.contains("cubic"), "{error}");
     }
 
@@ -415,7 +415,7 @@ mod tests {
         let taken = listen(to, None).unwrap_err().to_string();
         assert!(taken.contains("EADDRINUSE"), "{taken}");
         drop(listener);
-        let client = Stream::new(false, &StreamOptions::default()).unwrap();
+        let client = TcpSocket::new(false, &StreamOptions::default()).unwrap();
         let error = client.connect(to, soon(), &Bell::new().unwrap()).unwrap_err();
         assert_eq!(error.errno, Errno::ECONNREFUSED);
     }
@@ -429,7 +429,7 @@ mod tests {
             window: Some(100_000),
             mss: Some(1000),
         };
-        let stream = Stream::new(false, &options).unwrap();
+        let stream = TcpSocket::new(false, &options).unwrap();
         let fd = stream.as_fd();
         assert_eq!(get(fd, libc::IPPROTO_IP, libc::IP_TOS), Ok(0x20));
         assert_eq!(get(fd, libc::SOL_SOCKET, libc::SO_RCVBUF), Ok(200_000));

@@ -19,8 +19,8 @@ mod window;
 pub use end::EndSummary;
 pub use rtt::{RttPoint, RttSummary};
 
-use crate::mark::{Cause, Held, Mark, Side};
 use crate::packet::Packet;
+use crate::remark::{Cause, Held, Remark, Side};
 use crate::time::{Time, millis, millis_or_null};
 use end::End;
 use hold::{Acked, Sent, Wait};
@@ -96,7 +96,7 @@ pub struct Summary {
     /// All that was marked, counted.
     pub tallies: BTreeMap<Cause, Tally>,
     /// The first marks, in order of time.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<Remark>,
     /// Packets that belonged to no sense of it.
     pub strange: u64,
 }
@@ -116,7 +116,7 @@ pub(crate) struct Connection {
     handshake: Handshake,
     ending: Ending,
     tallies: BTreeMap<Cause, Tally>,
-    marks: Vec<Mark>,
+    marks: Vec<Remark>,
     most_marks: usize,
     strange: u64,
 }
@@ -230,7 +230,7 @@ impl Connection {
             let refused = side == Side::Server && self.syn.is_some() && self.answer.is_none();
             let cause = if refused { Cause::Refused } else { Cause::Reset };
             let packets = [Some(number), None, None];
-            self.mark(Mark { packets, ..blank(now, side, cause) });
+            self.mark(Remark { packets, ..blank(now, side, cause) });
         }
         self.end(side).resets += 1;
         self.up.hold.disturbed();
@@ -250,7 +250,7 @@ impl Connection {
             let packets = [Some(before.packet), Some(number), None];
             let waited = Some(now.since(before.time));
             let time = before.time;
-            self.mark(Mark { packets, waited, ..blank(time, side, Cause::SynRetransmit) });
+            self.mark(Remark { packets, waited, ..blank(time, side, Cause::SynRetransmit) });
         } else {
             let paths = Paths { whole: self.handshake.rtt(), ..Paths::default() };
             self.end(side).sender.sent(now, number, packet, paths);
@@ -352,7 +352,7 @@ impl Connection {
                 own.fin |= segment.flags.fin();
                 let packets = [Some(number), None, None];
                 let length = segment.length;
-                self.mark(Mark { packets, length, ..blank(now, side, Cause::OutOfOrder) });
+                self.mark(Remark { packets, length, ..blank(now, side, Cause::OutOfOrder) });
             }
             Kind::KeepAlive => own.keep_alives += 1,
             Kind::Copy => own.copies += 1,
@@ -385,7 +385,7 @@ impl Connection {
             again.before.filter(|_| again.cause == Cause::Timeout).map_or(now, |(time, _)| time);
         let packets = [again.before.map(|(_, packet)| packet), Some(number), None];
         let kept = self.marks.len();
-        self.mark(Mark { packets, waited, length, ..blank(time, side, again.cause) });
+        self.mark(Remark { packets, waited, length, ..blank(time, side, again.cause) });
         if self.marks.len() > kept {
             self.end(side).remember(again.start, again.end, now, kept);
         }
@@ -410,7 +410,7 @@ impl Connection {
             after: wait.after,
             path: wait.path,
         };
-        self.mark(Mark {
+        self.mark(Remark {
             waited: Some(wait.waited),
             length: wait.length,
             packets: [Some(wait.packet), Some(wait.ack), Some(wait.next)],
@@ -438,7 +438,7 @@ impl Connection {
         if waited < SHORTEST_ZERO && !open {
             return;
         }
-        self.mark(Mark {
+        self.mark(Remark {
             waited: Some(waited),
             packets: [Some(zero.packet), end, zero.probe],
             open,
@@ -446,7 +446,7 @@ impl Connection {
         });
     }
 
-    fn mark(&mut self, mark: Mark) {
+    fn mark(&mut self, mark: Remark) {
         let tally = self.tallies.entry(mark.cause).or_default();
         tally.count += 1;
         tally.waited += mark.waited.unwrap_or_default();
@@ -483,8 +483,8 @@ impl Connection {
     }
 }
 
-fn blank(time: Time, side: Side, cause: Cause) -> Mark {
-    Mark {
+fn blank(time: Time, side: Side, cause: Cause) -> Remark {
+    Remark {
         time,
         side,
         cause,

@@ -10,9 +10,9 @@
 //! [`order`](super::order); one that was captured before was sent again, or the network doubled it.
 
 use super::order::{Clues, Order};
-use super::seq::Line;
-use crate::mark::Cause;
+use super::seq::Positions;
 use crate::packet::{Packet, Segment};
+use crate::remark::Cause;
 use crate::time::Time;
 use quell_units::Span;
 use std::collections::VecDeque;
@@ -81,7 +81,7 @@ pub(super) struct Paths {
 /// One end as a sender.
 #[derive(Debug, Default)]
 pub(super) struct Sender {
-    line: Line,
+    line: Positions,
     top: i64,
     acked: i64,
     flight: VecDeque<Flying>,

@@ -2,11 +2,11 @@
 
 /// Turns sequence numbers into positions, each as near as possible to the one before.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Line {
+pub(super) struct Positions {
     near: Option<(u32, i64)>,
 }
 
-impl Line {
+impl Positions {
     /// Whether any number was seen.
     pub(super) fn begun(&self) -> bool {
         self.near.is_some()
@@ -28,11 +28,11 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::Line;
+    use super::Positions;
 
     #[test]
     fn positions_go_on_where_sequence_numbers_wrap() {
-        let mut line = Line::default();
+        let mut line = Positions::default();
         line.settle(u32::MAX - 9);
         assert_eq!(line.place(u32::MAX - 9), 0);
         assert_eq!(line.place(10), 20);

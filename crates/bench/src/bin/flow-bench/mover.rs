@@ -10,7 +10,7 @@ use quell_load::bulk::{
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
 use quell_sys::socket::bulk::prepare_receiving;
-use quell_sys::socket::stream::{Connected, Stream, StreamOptions, accept, listen};
+use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket, accept, listen};
 use quell_sys::wait::{Bell, readable, wait};
 use std::io::Read;
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ fn tcp_far(at: SocketAddr) -> Result<(), String> {
 
 fn tcp_near(at: SocketAddr, seconds: u64, copying: &str, block: u64) -> Result<(), String> {
     let bell = Bell::new().map_err(|e| e.to_string())?;
-    let stream = Stream::new(false, &StreamOptions::default()).map_err(|e| e.to_string())?;
+    let stream = TcpSocket::new(false, &StreamOptions::default()).map_err(|e| e.to_string())?;
     let soon = monotonic_ns() + 2_000_000_000;
     if stream.connect(at, soon, &bell).map_err(|e| e.to_string())? != Connected::Yes {
         return Err("no connection".into());

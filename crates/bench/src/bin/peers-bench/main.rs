@@ -30,7 +30,7 @@ mod program;
 mod watch;
 
 use place::Place;
-use program::{Program, Round};
+use program::{Peer, Round};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -103,7 +103,7 @@ fn bench(asked: &Asked) -> Result<(), String> {
 
 /// All programs, with or without burners beside them.
 fn condition(asked: &Asked, place: &Place, busy: bool) -> Result<(), String> {
-    let programs: Vec<Program> = Program::ALL.into_iter().filter(|p| p.is_there(asked)).collect();
+    let programs: Vec<Peer> = Peer::ALL.into_iter().filter(|p| p.is_there(asked)).collect();
     let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); programs.len()];
     for _ in 0..asked.rounds {
         for (program, rounds) in programs.iter().zip(&mut rounds) {
@@ -125,8 +125,7 @@ fn condition(asked: &Asked, place: &Place, busy: bool) -> Result<(), String> {
             median(rounds, |r| r.cpu_s * 1e3 / asked.packets as f64),
         );
     }
-    for (ours, theirs) in [(Program::QuellIcmp, Program::Fping), (Program::QuellUdp, Program::Irtt)]
-    {
+    for (ours, theirs) in [(Peer::QuellIcmp, Peer::Fping), (Peer::QuellUdp, Peer::Irtt)] {
         let of = |program| programs.iter().position(|p| *p == program).map(|at| &rounds[at]);
         let (Some(a), Some(b)) = (of(ours), of(theirs)) else { continue };
         let ratio = |q: f64| median(a, |r| r.excess(q)) / median(b, |r| r.excess(q));
@@ -143,7 +142,7 @@ fn condition(asked: &Asked, place: &Place, busy: bool) -> Result<(), String> {
 }
 
 /// A round; once more when it lost a packet, twice at most.
-fn once_more(asked: &Asked, place: &Place, program: Program, busy: bool) -> Result<Round, String> {
+fn once_more(asked: &Asked, place: &Place, program: Peer, busy: bool) -> Result<Round, String> {
     let mut last = String::new();
     for _ in 0..3 {
         match program.round(asked, place, busy) {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 /// A program that tells round-trip times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
+pub enum Peer {
     /// `quell ping`.
     QuellIcmp,
     /// `fping`.
@@ -51,7 +51,7 @@ impl Drop for Held {
     }
 }
 
-impl Program {
+impl Peer {
     /// All of them, those that are compared beside each other.
     pub const ALL: [Self; 4] = [Self::QuellIcmp, Self::Fping, Self::QuellUdp, Self::Irtt];
 

@@ -1,7 +1,7 @@
 //! What differs between kinds of probes: how a packet leaves, and how it is known that something came of it.
 //!
 //! ```text
-//!   Line         one stream's socket, whatever it is: send, and what came since
+//!   StreamSocket         one stream's socket, whatever it is: send, and what came since
 //!   Datagrams    what differs between lines whose packets are datagrams
 //!   Observed     what is the same for all of them: when packets really leave and come
 //! ```
@@ -71,7 +71,7 @@ pub(crate) enum Seen {
 }
 
 /// One stream's socket.
-pub(crate) trait Line {
+pub(crate) trait StreamSocket {
     /// What is readable when something came.
     fn fd(&self) -> BorrowedFd<'_>;
     /// Sends packet `seq`; `sent_ns` is the wall clock now. When the kernel had it before its queue, by the wall clock, where it says
@@ -152,7 +152,7 @@ impl<D: Datagrams> Observed<D> {
     }
 }
 
-impl<D: Datagrams> Line for Observed<D> {
+impl<D: Datagrams> StreamSocket for Observed<D> {
     fn fd(&self) -> BorrowedFd<'_> {
         self.line.fd()
     }

@@ -89,7 +89,7 @@ pub struct Held {
 
 /// A moment at which a connection waited, lost time or broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct Remark {
     /// When the waiting began, or, where nobody waited, when it happened.
     pub time: Time,
     /// Whose data waited, was sent again or came late; who reset.

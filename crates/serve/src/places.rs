@@ -1,7 +1,7 @@
 //! Who uses the server now, and whether one more may: places and streams, by network and in total. Pure.
 //!
 //! ```text
-//!   knocking ──► at rest ◄──► at work
+//!   half-open ──► at rest ◄──► at work
 //!                 agreeing,    bytes move        one at work keeps what it has
 //!                 between      (or moved just
 //!                 calls        now)              one at rest gives it to a newcomer who finds the server full: the one that has
@@ -132,7 +132,7 @@ const LONG_NS: u64 = 5_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Nobody knows what it wants.
-    Knocking,
+    HalfOpen,
     /// A session that does nothing, and since when: it is being agreed on, or is between two calls.
     Resting(u64),
     /// A session, when its bytes moved last, and for how long they may stand still before it is at rest.
@@ -148,14 +148,14 @@ struct Place<H> {
 }
 
 impl<H> Place<H> {
-    fn knocks(&self) -> bool {
-        self.phase == Phase::Knocking
+    fn is_half_open(&self) -> bool {
+        self.phase == Phase::HalfOpen
     }
 
     /// Since when it has been at rest; none where it is not.
     fn rests(&self, now_ns: u64) -> Option<u64> {
         match self.phase {
-            Phase::Knocking => None,
+            Phase::HalfOpen => None,
             Phase::Resting(since) => Some(since),
             Phase::Working(moved, patience) => {
                 (now_ns.saturating_sub(moved) >= patience).then_some(moved)
@@ -166,13 +166,13 @@ impl<H> Place<H> {
 
 /// What is used. Each place has a handle by which whoever has it can be sent away.
 #[derive(Debug)]
-pub struct Ledger<H> {
+pub struct PlaceTable<H> {
     /// By number, and so by age.
     places: BTreeMap<u64, Place<H>>,
     next: u64,
 }
 
-impl<H> Default for Ledger<H> {
+impl<H> Default for PlaceTable<H> {
     fn default() -> Self {
         Self { places: BTreeMap::new(), next: 0 }
     }
@@ -191,20 +191,22 @@ struct Rester {
     has: usize,
 }
 
-impl<H> Ledger<H> {
+impl<H> PlaceTable<H> {
     /// One more connection of which nothing is known. Where there are too many, the oldest of the network that has the most goes.
-    pub fn knock(&mut self, limits: &Limits, ip: IpAddr, handle: H) -> Placed<H> {
+    pub fn half_open(&mut self, limits: &Limits, ip: IpAddr, handle: H) -> Placed<H> {
         let ip = ip.to_canonical();
-        let number = self.enter(ip, Phase::Knocking, handle);
+        let number = self.enter(ip, Phase::HalfOpen, handle);
         let (all, of_one) = (limits.half_open.max(1), limits.half_open_of_one.max(1));
         let crowded = (0..TIERS).find(|tier| {
-            let of = self.count(|p| p.knocks() && same(p.ip, ip, *tier));
+            let of = self.count(|p| p.is_half_open() && same(p.ip, ip, *tier));
             most(ip, of_one, all, *tier).is_some_and(|most| of > most)
         });
         let goes = match crowded {
-            Some(tier) => longest_of_heaviest(&self.knockers(|knock| same(knock, ip, tier))),
-            None if self.count(Place::knocks) > all => {
-                longest_of_heaviest(&self.knockers(|_| true))
+            Some(tier) => {
+                longest_of_heaviest(&self.half_opens(|half_open| same(half_open, ip, tier)))
+            }
+            None if self.count(Place::is_half_open) > all => {
+                longest_of_heaviest(&self.half_opens(|_| true))
             }
             None => None,
         };
@@ -222,7 +224,8 @@ impl<H> Ledger<H> {
         let ip = ip.to_canonical();
         let (one, all) = (limits.sessions_of_one, limits.sessions);
         let full = (Full::SessionsOfOne, Full::Sessions);
-        let gone = self.make_room(ip, now_ns, (1, one, all), full, |p| usize::from(!p.knocks()))?;
+        let gone =
+            self.make_room(ip, now_ns, (1, one, all), full, |p| usize::from(!p.is_half_open()))?;
         Ok((self.enter(ip, Phase::Resting(now_ns), handle), gone))
     }
 
@@ -246,7 +249,7 @@ impl<H> Ledger<H> {
 
     /// Whom to send away where the system has nothing left for one more: a connection that has said nothing, else a session at rest.
     pub fn relieve(&mut self, now_ns: u64) -> Option<H> {
-        let goes = longest_of_heaviest(&self.knockers(|_| true))
+        let goes = longest_of_heaviest(&self.half_opens(|_| true))
             .or_else(|| longest_of_heaviest(&self.resters(now_ns, |_| 1)))?;
         self.leave(goes)
     }
@@ -319,15 +322,15 @@ impl<H> Ledger<H> {
         Ok(go.iter().filter_map(|goes| self.leave(goes.number)).collect())
     }
 
-    fn knockers(&self, of: impl Fn(IpAddr) -> bool) -> Vec<Rester> {
-        let knockers = self.places.iter().filter(|(_, p)| p.knocks() && of(p.ip));
+    fn half_opens(&self, of: impl Fn(IpAddr) -> bool) -> Vec<Rester> {
+        let half_opens = self.places.iter().filter(|(_, p)| p.is_half_open() && of(p.ip));
         let rester = |(number, place): (&u64, &Place<H>)| Rester {
             number: *number,
             ip: place.ip,
             since_ns: 0,
             has: 1,
         };
-        knockers.map(rester).collect()
+        half_opens.map(rester).collect()
     }
 
     /// The sessions at rest that have some of what is scarce.

@@ -11,8 +11,8 @@
 //! Where there is a secret, each connection proves it, streams too: a cookie travels in the clear, and whoever saw one gets nothing for it.
 
 use crate::guest::Guest;
-use crate::hub::{Hub, Knock, Opened, Waiting};
-use crate::ledger::Full;
+use crate::hub::{HalfOpen, Hub, Opened, Waiting};
+use crate::places::Full;
 use crate::rate::Share;
 use crate::session;
 use nix::errno::Errno;
@@ -23,7 +23,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::option::set_bytes;
 use quell_sys::socket::preface::{self, PrefaceError};
-use quell_sys::socket::stream::Stream;
+use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_units::Span;
 use quell_wire::auth::MAGIC;
@@ -79,15 +79,15 @@ impl From<ExchangeError> for Unwelcome {
 }
 
 /// Serves a connection to its end.
-pub fn open(hub: &Hub<'_>, guest: Guest, knock: Knock<'_>) {
+pub fn open(hub: &Hub<'_>, guest: Guest, half_open: HalfOpen<'_>) {
     let deadline = guest.came_ns.saturating_add(hub.limits.handshake_ns);
     let mut wish = Exchange::new(&guest.stream, Some(deadline), hub.stop)
         .map_err(Unwelcome::System)
         .and_then(|mut exchange| ask(hub, &mut exchange));
-    if knock.lost() {
+    if half_open.lost() {
         wish = Err(Unwelcome::Crowded);
     }
-    drop(knock);
+    drop(half_open);
     match wish {
         Ok(Wish::Stream(waiting)) => {
             if let Err(Opened::Tcp(_, stream)) =
@@ -199,7 +199,7 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
 }
 
 /// A connection is read for so long at most, in nanoseconds.
-fn receives_for(stream: &Stream, ns: u64) -> Result<(), Errno> {
+fn receives_for(stream: &TcpSocket, ns: u64) -> Result<(), Errno> {
     // Zero would be for ever.
     let micros = libc::suseconds_t::try_from(ns / 1000 % 1_000_000).unwrap_or(0);
     let seconds = libc::time_t::try_from(ns / 1_000_000_000).unwrap_or(libc::time_t::MAX);
