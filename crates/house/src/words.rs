@@ -1,4 +1,5 @@
-//! Words that belong to one machine and not in a source tree: absolute paths of somebody's folders, hosts of private registries.
+//! Words that don't belong in a source tree: absolute paths of somebody's folders, hosts of private registries, and what a merge leaves
+//! where nobody decided.
 
 use crate::tree::File;
 
@@ -9,6 +10,9 @@ pub const PATHS: [&str; 3] =
 /// Signs of a registry that is not the public one.
 pub const HOSTS: [&str; 3] =
     [concat!("sparse", "+http"), concat!("arti", "factory"), concat!("replace", "-with")];
+
+/// How git marks both sides of a conflict, at the beginning of a line.
+pub const CONFLICT: [&str; 2] = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> ")];
 
 /// The one source that the lock file may name.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -25,6 +29,9 @@ pub fn problems(files: &[File]) -> Vec<String> {
             }
             for host in HOSTS.iter().filter(|host| line.to_lowercase().contains(**host)) {
                 report(&format!("`{host}` speaks of a registry that others don't have"));
+            }
+            if CONFLICT.iter().any(|mark| line.starts_with(mark)) {
+                report("both sides of a merge stand here");
             }
             let source = line.strip_prefix("source = \"").and_then(|rest| rest.strip_suffix('"'));
             if file.path.ends_with("Cargo.lock") && source.is_some_and(|source| source != REGISTRY)
@@ -53,6 +60,17 @@ mod tests {
         let text = format!("fine\nsee {}quell for it\n", PATHS[0]);
         let found = problems(&[File::new("docs/x.md", &text)]);
         assert!(found.len() == 1 && found[0].starts_with("docs/x.md:2:"), "{found:?}");
+    }
+
+    #[test]
+    fn an_undecided_merge_is_found() {
+        let text = format!("ours\n{}HEAD\na\n=======\nb\n{}other\n", CONFLICT[0], CONFLICT[1]);
+        let found = problems(&[File::new("CHANGELOG.md", &text)]);
+        let lines = ["CHANGELOG.md:2:", "CHANGELOG.md:6:"];
+        assert!(
+            found.len() == 2 && found.iter().zip(lines).all(|(f, l)| f.starts_with(l)),
+            "{found:?}"
+        );
     }
 
     #[test]
