@@ -30,7 +30,7 @@ pub struct ServeArgs {
     pub port: u16,
     #[command(flatten)]
     pub secret: crate::secret::SecretFile,
-    /// End after the first test
+    /// End after the first test, or a second after the first client's calls
     #[arg(short = '1', long)]
     pub one_off: bool,
     /// End by itself after this time

@@ -3,10 +3,11 @@
 use crate::event::{Event, Quiet, Test, reason};
 use crate::places::{Full, Limits, PlaceTable};
 use crate::rate::Governor;
+use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
 use quell_sys::socket::stream::TcpSocket;
-use quell_sys::wait::Bell;
+use quell_sys::wait::{Alarm, Bell, readable, wait};
 use quell_wire::auth::Secret;
 use quell_wire::iperf3::Cookie;
 use std::collections::HashMap;
@@ -41,6 +42,8 @@ impl Handle {
     }
 }
 
+/// After so long without another connection of calls the client is through, where the server ends after the first test.
+const LULL_NS: u64 = 1_000_000_000;
 /// Streams at once that receive whole trains of datagrams. Each has a megabyte of room for them, the others 1 KiB for heads.
 const TRAINS: usize = 16;
 
@@ -67,6 +70,7 @@ pub struct Hub<'a> {
     sessions: AtomicU64,
     /// Whether it ends after the first session.
     one_off: bool,
+    callers: Mutex<Callers>,
     numbers: AtomicU64,
     /// Streams that may still take whole trains of datagrams.
     trains: AtomicUsize,
@@ -177,6 +181,7 @@ impl<'a> Hub<'a> {
             turned: Condvar::new(),
             sessions: AtomicU64::new(0),
             one_off,
+            callers: Mutex::default(),
             numbers: AtomicU64::new(0),
             trains: AtomicUsize::new(TRAINS),
             blocked: Mutex::default(),
@@ -286,10 +291,14 @@ impl<'a> Hub<'a> {
         let why = why.as_ref().map(reason);
         let event = || Event::Called { session: pass.number, client, calls, why };
         self.tell_some(|quiets| &mut quiets.sessions, event);
-        // A stranger who only says hello ends nothing.
-        if calls > 0 {
-            self.completed();
-        }
+    }
+
+    /// A connection of calls, from now on.
+    pub fn calls(&self) -> Calls<'_> {
+        let mut callers = lock(&self.callers);
+        callers.open += 1;
+        callers.came += 1;
+        Calls { hub: self, answered: false }
     }
 
     fn completed(&self) {
@@ -369,6 +378,42 @@ impl<'a> Hub<'a> {
         }
         turns.push(ip);
         Some(Turn { turns: &self.turns, turned: &self.turned, ip })
+    }
+}
+
+/// Connections of calls: how many there are, and how many there were.
+#[derive(Debug, Default)]
+struct Callers {
+    open: usize,
+    came: u64,
+}
+
+/// One connection of calls.
+pub struct Calls<'a> {
+    hub: &'a Hub<'a>,
+    /// Whether a call was answered. A stranger who only says hello ends nothing.
+    pub answered: bool,
+}
+
+impl Calls<'_> {
+    /// It is over. A client has a connection for each size, or each call: the first test is over where none has come for a while.
+    pub fn end(self) -> Result<(), SysError> {
+        let came = {
+            let mut callers = lock(&self.hub.callers);
+            callers.open -= 1;
+            callers.came
+        };
+        if !self.hub.one_off || !self.answered {
+            return Ok(());
+        }
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(monotonic_ns().saturating_add(LULL_NS)))?;
+        wait(&mut [readable(self.hub.stop), readable(&alarm)])?;
+        let callers = lock(&self.hub.callers);
+        if callers.open == 0 && callers.came == came {
+            self.hub.completed();
+        }
+        Ok(())
     }
 }
 

@@ -200,6 +200,15 @@ fn a_stranger_who_says_hello_does_not_end_a_server_of_one_test() {
 }
 
 #[test]
+fn a_server_of_one_test_waits_for_the_next_size_of_its_callers() {
+    let served = Served::new("one_off");
+    for _ in 0..3 {
+        drop(called(from(1, 1), served.at).expect("each size has its connection"));
+    }
+    served.ended();
+}
+
+#[test]
 fn a_call_that_is_never_finished_ends_with_the_time_of_its_connection() {
     let served = Served::new("time_ms=500");
     let mut stream = called(from(1, 1), served.at).expect("a call is answered");
