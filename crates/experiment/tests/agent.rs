@@ -2,8 +2,9 @@
 
 use quell_experiment::agent;
 use quell_model::frame::{Decoder, encode};
+use quell_model::said::AGENT_VERSION;
 use quell_model::task::{Direction, PingStream, TcpClient, UdpEcho, UdpSend};
-use quell_model::{Command, EchoStatus, Event, FlowSample, Outcome, Side, Task, TaskKind};
+use quell_model::{Command, EchoStatus, Event, FlowSample, Outcome, Said, Side, Task, TaskKind};
 use quell_sys::clock::monotonic_ns;
 use quell_units::{Bytes, Rate, Span, Tos};
 use std::io::{Read, Write, pipe};
@@ -15,6 +16,8 @@ struct AgentUnderTest {
     commands: std::io::PipeWriter,
     events: std::io::PipeReader,
     decoder: Decoder,
+    /// Number of the next event.
+    next: u64,
     thread: std::thread::JoinHandle<Result<(), agent::AgentError>>,
 }
 
@@ -23,17 +26,26 @@ impl AgentUnderTest {
         let (agent_in, commands) = pipe().unwrap();
         let (events, agent_out) = pipe().unwrap();
         let thread = std::thread::spawn(move || agent::run(agent_in, agent_out));
-        Self { commands, events, decoder: Decoder::new(), thread }
+        Self { commands, events, decoder: Decoder::new(), next: 0, thread }
     }
 
     fn tell(&mut self, command: &Command) {
         self.commands.write_all(&encode(command).unwrap()).unwrap();
     }
 
-    fn next(&mut self) -> Option<Event> {
+    fn hear(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.decoder.next_value().unwrap() {
-                return Some(event);
+            match self.decoder.next_value::<Said>().unwrap() {
+                Some(Said::Event { event, sequence }) => {
+                    assert_eq!(sequence, self.next, "each event has the next number");
+                    self.next += 1;
+                    return Some(event);
+                }
+                Some(Said::Hello { version, .. }) => {
+                    assert_eq!((version, self.next), (AGENT_VERSION, 0), "it greets, once");
+                    continue;
+                }
+                None => {}
             }
             let mut bytes = [0; 65536];
             match self.events.read(&mut bytes).unwrap() {
@@ -48,7 +60,7 @@ impl AgentUnderTest {
         let mut events = Vec::new();
         let mut found = 0;
         while found < count {
-            let event = self.next().expect("the agent is there");
+            let event = self.hear().expect("the agent is there");
             found += usize::from(fits(&event));
             events.push(event);
         }
@@ -59,7 +71,7 @@ impl AgentUnderTest {
     fn stop(mut self) -> Vec<Event> {
         self.tell(&Command::Stop);
         let mut events = Vec::new();
-        while let Some(event) = self.next() {
+        while let Some(event) = self.hear() {
             events.push(event);
         }
         self.thread.join().unwrap().unwrap();
@@ -264,14 +276,15 @@ fn the_end_of_the_commands_is_a_stop_and_clients_say_that_they_were_cut_short() 
     tested.tell(&Command::Prepare { tasks: vec![long] });
     tested.until(1, is_ready_or_ended);
     tested.tell(&Command::Start { at_monotonic_ns: monotonic_ns() });
-    let AgentUnderTest { commands, mut events, mut decoder, thread } = tested;
+    let AgentUnderTest { commands, mut events, mut decoder, thread, .. } = tested;
     drop(commands);
     let mut rest = Vec::new();
     events.read_to_end(&mut rest).unwrap();
     thread.join().unwrap().unwrap();
     decoder.push(&rest);
     let mut all = Vec::new();
-    while let Some(event) = decoder.next_value().unwrap() {
+    while let Some(said) = decoder.next_value().unwrap() {
+        let Said::Event { event, .. } = said else { panic!("{said:?}") };
         all.push(event);
     }
     assert!(reason(&all, "ping").contains("stopped"), "{all:?}");

@@ -14,6 +14,7 @@ pub mod fact;
 pub mod frame;
 pub mod manifest;
 pub mod rows;
+pub mod said;
 pub mod task;
 
 pub use cell::CellId;
@@ -21,4 +22,5 @@ pub use event::{Event, Outcome};
 pub use fact::{Fact, Subject, Told, When};
 pub use manifest::{Backend, CellRecord, CellStatus, KernelRecord, Manifest, TaskRecord};
 pub use rows::{EchoSample, EchoStatus, FlowSample, QueueSample, Side, TcpState};
+pub use said::Said;
 pub use task::{Command, Task, TaskKind};

@@ -20,6 +20,16 @@ fn window(millis: u64) -> Window {
     Window { origin_ns: start, start_ns: start, duration_ns: millis * 1_000_000 }
 }
 
+/// So many packets, however long this machine takes for them: a window may end while a busy one holds its sender up.
+fn packets(count: u64) -> Options {
+    Options { count: Some(count), ..Options::default() }
+}
+
+/// Longer than any of these takes.
+fn hour() -> Window {
+    window(3_600_000)
+}
+
 /// Where nobody listens. A port that was free a moment ago may be another test's by now.
 const NOBODY: &str = "127.0.0.1:1";
 
@@ -46,7 +56,7 @@ fn ping_to(stream: &str, to: &str, size: u32) -> PingStream {
         interval: Span::from_millis(2),
         size,
         tos: Tos::from_byte(0xb8),
-        linger: Span::from_millis(500),
+        linger: Span::from_secs(20),
     }
 }
 
@@ -60,8 +70,8 @@ fn several_ping_streams_at_once_lose_nothing_and_don_t_mix() {
     ];
     let rows = Rows::default();
     let before = monotonic_ns();
-    let ping = Ping::prepare(&streams, 1).unwrap();
-    ping.run(&window(300), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+    let ping = Ping::open(&streams.clone().map(|s| (s, packets(150))), 1).unwrap();
+    ping.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     let took = monotonic_ns() - before;
     for stream in &streams {
         let rows = rows.of(&stream.stream);
@@ -85,7 +95,7 @@ fn echo_to(to: SocketAddr) -> UdpEcho {
         interval: Span::from_millis(2),
         size: 500,
         tos: Tos::from_byte(0),
-        linger: Span::from_millis(500),
+        linger: Span::from_secs(20),
     }
 }
 
@@ -98,8 +108,8 @@ fn a_udp_stream_comes_back_with_delays_both_ways_and_the_reflectors_order() {
         let rows = Rows::default();
         std::thread::scope(|scope| {
             let server = scope.spawn(|| reflector.run(&stop));
-            let client = UdpEchoClient::prepare(&echo, 2).unwrap();
-            client.run(&window(300), &never, &|event| rows.take(event)).unwrap();
+            let client = UdpEchoClient::open(&[(echo.clone(), packets(150))], 2).unwrap();
+            client.run(&hour(), &never, &|event| rows.take(event)).unwrap();
             stop.ring();
             server.join().unwrap().unwrap();
         });
@@ -119,8 +129,7 @@ fn a_udp_stream_comes_back_with_delays_both_ways_and_the_reflectors_order() {
 #[test]
 fn losses_at_a_reflector_that_copies_our_numbers_have_no_direction() {
     let reflector = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let echo =
-        UdpEcho { linger: Span::from_millis(300), ..echo_to(reflector.local_addr().unwrap()) };
+    let echo = UdpEcho { linger: Span::from_secs(3), ..echo_to(reflector.local_addr().unwrap()) };
     let rows = Rows::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -136,8 +145,8 @@ fn losses_at_a_reflector_that_copies_our_numbers_have_no_direction() {
                 }
             }
         });
-        let client = UdpEchoClient::prepare(&echo, 2).unwrap();
-        client.run(&window(300), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+        let client = UdpEchoClient::open(&[(echo, packets(150))], 2).unwrap();
+        client.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     });
     let rows = rows.of("udp");
     let count = |status| rows.iter().filter(|r| r.status == status).count();
@@ -168,8 +177,8 @@ fn a_reflector_whose_times_can_t_be_is_believed_no_one_way_delay() {
                     reflector.send_to(&bytes, from).unwrap();
                 }
             });
-            let client = UdpEchoClient::prepare(&echo_to(to), 2).unwrap();
-            client.run(&window(40), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+            let client = UdpEchoClient::open(&[(echo_to(to), packets(20))], 2).unwrap();
+            client.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
         });
         let rows = rows.of("udp");
         assert_eq!(rows.len(), 20);
@@ -183,8 +192,9 @@ fn a_reflector_whose_times_can_t_be_is_believed_no_one_way_delay() {
 #[test]
 fn where_nobody_answers_every_packet_is_an_error_with_its_own_row() {
     let rows = Rows::default();
-    let client = UdpEchoClient::prepare(&echo_to(NOBODY.parse().unwrap()), 3).unwrap();
-    client.run(&window(100), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+    let echo = echo_to(NOBODY.parse().unwrap());
+    let client = UdpEchoClient::open(&[(echo, packets(50))], 3).unwrap();
+    client.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     let mut rows = rows.of("udp");
     rows.sort_by_key(|r| r.seq);
     assert_eq!(rows.iter().map(|r| r.seq).collect::<Vec<_>>(), (0..50).collect::<Vec<_>>());
@@ -198,8 +208,8 @@ fn a_reflector_that_hears_and_says_nothing_makes_every_packet_lost_after_the_tim
     let mute = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap();
     let rows = Rows::default();
     let echo = UdpEcho { linger: Span::from_millis(50), ..echo_to(mute.local().unwrap()) };
-    let client = UdpEchoClient::prepare(&echo, 4).unwrap();
-    client.run(&window(100), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
+    let client = UdpEchoClient::open(&[(echo, packets(50))], 4).unwrap();
+    client.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     let rows = rows.of("udp");
     assert_eq!(rows.len(), 50);
     assert!(rows.iter().all(|r| r.status == EchoStatus::Lost), "50 ms were over: {rows:?}");
@@ -232,7 +242,7 @@ fn connect_to(stream: &str, to: SocketAddr) -> TcpPingStream {
         to,
         interval: Span::from_millis(2),
         tos: Tos::from_byte(0),
-        linger: Span::from_millis(500),
+        linger: Span::from_secs(20),
     }
 }
 
@@ -248,14 +258,14 @@ fn an_open_port_and_a_closed_one_answer_tcp_connects_and_are_told_apart() {
     let facts = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         let server = scope.spawn(|| listener.run(&stop));
-        let client = TcpPing::prepare(&streams, 2).unwrap();
+        let client = TcpPing::open(&streams.map(|s| (s, packets(100))), 2).unwrap();
         let emit = |event| match event {
             Event::Fact(fact) => {
                 drop(facts.lock().unwrap().insert(fact.subject.to_string(), fact.value));
             }
             event => rows.take(event),
         };
-        client.run(&window(200), &never, &emit).unwrap();
+        client.run(&hour(), &never, &emit).unwrap();
         stop.ring();
         server.join().unwrap().unwrap();
     });
@@ -302,7 +312,7 @@ fn several_udp_streams_of_one_client_each_have_their_own_session() {
     std::thread::scope(|scope| {
         let server = scope.spawn(|| reflector.run(&stop));
         let client = UdpEchoClient::open(&[named("a"), named("b")], 2).unwrap();
-        client.run(&window(300), &never, &|event| rows.take(event)).unwrap();
+        client.run(&hour(), &never, &|event| rows.take(event)).unwrap();
         stop.ring();
         server.join().unwrap().unwrap();
     });

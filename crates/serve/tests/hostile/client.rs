@@ -134,11 +134,17 @@ impl Test {
 }
 
 /// How long a good client waits from connecting until its data may flow, and carries its test to the end.
+#[track_caller]
 pub fn good(to: SocketAddr, number: u64) -> Duration {
+    served(to, number).expect("a good client is served")
+}
+
+/// The same; none where the server would not have it.
+pub fn served(to: SocketAddr, number: u64) -> Option<Duration> {
     const ASKED: &str = r#"{"tcp":true,"time":1,"parallel":1,"len":1000}"#;
     let begun = Instant::now();
     let test = Test::new(from(200, 1), to, number);
-    let mut test = test.running(ASKED, 1).expect("a good client is served");
+    let mut test = test.running(ASKED, 1)?;
     let waited = begun.elapsed();
     test.streams[0].write_all(&[7; 1000]).expect("data flows");
     test.control.write_all(&[4]).expect("sent");
@@ -150,7 +156,7 @@ pub fn good(to: SocketAddr, number: u64) -> Duration {
     test.control.read_exact(&mut results).expect("results");
     assert_eq!(byte(&mut test.control), Some(14), "it shows results");
     test.control.write_all(&[16]).expect("sent");
-    waited
+    Some(waited)
 }
 
 /// A connection of calls of 64 bytes that has made one; none where the server would not.

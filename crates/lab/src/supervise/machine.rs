@@ -1,0 +1,287 @@
+//! What a cell's supervisor does next: a machine without I/O and without a clock.
+//!
+//! ```text
+//!   Prepare ──► all ready ──► Start ──► all clients ended ──► Stop ──► all gone
+//!      └─ patience ─┘            └── timeline, ticks ──┘        └─ patience ─┘
+//! ```
+//!
+//! An agent that dies, or says what can't be, takes its own tasks along, and nobody else's. A message that comes twice counts once.
+
+use super::link::Came;
+use quell_model::said::AGENT_VERSION;
+use quell_model::{Command, Event, Outcome, Said, Task};
+use quell_units::Span;
+use std::collections::{BTreeSet, VecDeque};
+
+/// How long agents may take to get ready or to stop, in nanoseconds of the cell's own clock.
+pub(super) const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// Between "everybody is ready" and the first load.
+const LEAD_NS: u64 = 50_000_000;
+
+/// How often progress is written.
+const TICK_NS: u64 = 1_000_000_000;
+
+/// Something to do, at once and in this order.
+#[derive(Debug)]
+pub(super) enum Act {
+    /// Tell the agent of this index.
+    Tell(usize, Command),
+    /// Tell it nothing more.
+    Finish(usize),
+    /// Keep this in the journal.
+    Keep(Event),
+    /// Carry out the change of this index of the plan.
+    Change(usize),
+}
+
+/// Patience is over. What was said in time may still lie unheard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Late {
+    /// A task of this host did not get ready, or did not end: the cell fails, for this reason.
+    Task { host: String, why: String },
+    /// An agent did not stop: it is not waited for.
+    Stop,
+}
+
+#[derive(Debug)]
+enum Phase {
+    New,
+    /// Patience begins once all were told.
+    Preparing {
+        patience: Option<u64>,
+    },
+    Measuring {
+        start: u64,
+        tick: u64,
+    },
+    Stopping {
+        patience: Option<u64>,
+    },
+    Over,
+}
+
+/// An agent as it is known from what it said.
+#[derive(Debug)]
+struct Known {
+    host: String,
+    tasks: Vec<Task>,
+    ready: BTreeSet<String>,
+    ended: BTreeSet<String>,
+    greeted: bool,
+    /// Number of the next message.
+    next: u64,
+    gone: bool,
+}
+
+impl Known {
+    /// Its tasks of which something is awaited: all that prepare, and later the clients.
+    fn awaited(&self, preparing: bool) -> impl Iterator<Item = &Task> {
+        let settled =
+            move |id: &str| self.ended.contains(id) || preparing && self.ready.contains(id);
+        let tasks = self.tasks.iter().filter(move |t| preparing || !t.kind.is_server());
+        tasks.filter(move |t| !settled(&t.id))
+    }
+}
+
+/// The machine.
+#[derive(Debug)]
+pub(super) struct Machine {
+    agents: Vec<Known>,
+    /// When the plan's changes are due, after the start.
+    changes: VecDeque<(u64, usize)>,
+    warm_up_ns: u64,
+    /// From the start of the measurement to its end.
+    length_ns: u64,
+    begun: u64,
+    start: Option<u64>,
+    phase: Phase,
+}
+
+impl Machine {
+    /// For agents by host, with the tasks of each. `length` begins with the warm-up; `now` is the cell's beginning.
+    pub fn new(
+        agents: impl IntoIterator<Item = (String, Vec<Task>)>,
+        changes: impl IntoIterator<Item = Span>,
+        warm_up: Span,
+        length: Span,
+        now: u64,
+    ) -> Self {
+        let known = |(host, tasks)| Known {
+            host,
+            tasks,
+            ready: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            greeted: false,
+            next: 0,
+            gone: false,
+        };
+        Self {
+            agents: agents.into_iter().map(known).collect(),
+            changes: changes.into_iter().map(|at| at.nanos()).zip(0..).collect(),
+            warm_up_ns: warm_up.nanos(),
+            length_ns: length.nanos() - warm_up.nanos(),
+            begun: now,
+            start: None,
+            phase: Phase::New,
+        }
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    /// When there is something to do, if nothing comes until then.
+    pub fn due(&self) -> u64 {
+        match self.phase {
+            Phase::New | Phase::Over => 0,
+            Phase::Preparing { patience } | Phase::Stopping { patience } => patience.unwrap_or(0),
+            Phase::Measuring { start, tick } => {
+                let change = self.changes.front().map_or(tick, |(at, _)| start + at);
+                change.min(tick).min(start + self.length_ns + PATIENCE_NS)
+            }
+        }
+    }
+
+    /// What is to be done now. After each act it is asked again, until there is none.
+    pub fn step(&mut self, now: u64) -> Result<Vec<Act>, Late> {
+        let mut acts = Vec::new();
+        loop {
+            match &mut self.phase {
+                Phase::New => {
+                    let prepare = |(n, a): (usize, &Known)| {
+                        Act::Tell(n, Command::Prepare { tasks: a.tasks.clone() })
+                    };
+                    acts.extend(self.agents.iter().enumerate().map(prepare));
+                    self.phase = Phase::Preparing { patience: None };
+                    return Ok(acts);
+                }
+                Phase::Preparing { patience } => {
+                    let patience = *patience.get_or_insert(now + PATIENCE_NS);
+                    if let Some(late) = self.awaited(true) {
+                        return if now < patience {
+                            Ok(acts)
+                        } else {
+                            Err(late("did not get ready"))
+                        };
+                    }
+                    let start = now + LEAD_NS + self.warm_up_ns;
+                    self.start = Some(start);
+                    let command = Command::Start { at_monotonic_ns: start };
+                    acts.extend((0..self.agents.len()).map(|n| Act::Tell(n, command.clone())));
+                    self.phase = Phase::Measuring { start, tick: start };
+                }
+                Phase::Measuring { start, tick } => {
+                    let start = *start;
+                    while let Some((_, change)) =
+                        self.changes.pop_front_if(|(at, _)| start + *at <= now)
+                    {
+                        acts.push(Act::Change(change));
+                    }
+                    if now >= *tick {
+                        acts.push(Act::Keep(Event::Tick { t_ns: now as i64 - start as i64 }));
+                        *tick = now + TICK_NS;
+                    }
+                    if let Some(late) = self.awaited(false) {
+                        let patience = start + self.length_ns + PATIENCE_NS;
+                        return if now < patience { Ok(acts) } else { Err(late("did not end")) };
+                    }
+                    for n in 0..self.agents.len() {
+                        acts.extend([Act::Tell(n, Command::Stop), Act::Finish(n)]);
+                    }
+                    self.phase = Phase::Stopping { patience: None };
+                    return Ok(acts);
+                }
+                Phase::Stopping { patience } => {
+                    let patience = *patience.get_or_insert(now + PATIENCE_NS);
+                    if self.agents.iter().any(|a| !a.gone) {
+                        return if now < patience { Ok(acts) } else { Err(Late::Stop) };
+                    }
+                    self.phase = Phase::Over;
+                }
+                Phase::Over => return Ok(acts),
+            }
+        }
+    }
+
+    /// What an agent said: what of it is to be kept, and whether nobody need listen to it any more.
+    pub fn hear(&mut self, index: usize, came: Came, now: u64) -> (Vec<Event>, bool) {
+        let mut kept = Vec::new();
+        let mut over = came.over;
+        for said in came.said {
+            match self.agents[index].take(said) {
+                Ok(event) => kept.extend(event),
+                Err(why) => {
+                    over = Some(why);
+                    break;
+                }
+            }
+        }
+        let gone = over.is_some();
+        if let Some(why) = over {
+            kept.extend(self.lose(index, &why, now));
+        }
+        (kept, gone)
+    }
+
+    /// An agent is gone: its tasks that had not ended are over, with the reason.
+    fn lose(&mut self, index: usize, why: &str, now: u64) -> Vec<Event> {
+        let t_ns = now as i64 - self.start.unwrap_or(self.begun) as i64;
+        let agent = &mut self.agents[index];
+        agent.gone = true;
+        let open: Vec<String> = agent
+            .tasks
+            .iter()
+            .map(|t| &t.id)
+            .filter(|id| !agent.ended.contains(*id))
+            .cloned()
+            .collect();
+        agent.ended.extend(open.iter().cloned());
+        let ended = |task| Event::Ended { task, t_ns, outcome: Outcome::Failed(why.to_owned()) };
+        open.into_iter().map(ended).collect()
+    }
+
+    /// The first task that is awaited, as an error in these words.
+    fn awaited(&self, preparing: bool) -> Option<impl Fn(&str) -> Late> {
+        let (agent, task) =
+            self.agents.iter().find_map(|a| Some((a, a.awaited(preparing).next()?)))?;
+        Some(move |what: &str| Late::Task {
+            host: agent.host.clone(),
+            why: format!("its task `{}` {what} in time", task.id),
+        })
+    }
+}
+
+impl Known {
+    /// A message: the event in it, if it is new; or why it can't be.
+    fn take(&mut self, said: Said) -> Result<Option<Event>, String> {
+        let (sequence, event) = match said {
+            Said::Hello { version: AGENT_VERSION, .. } => {
+                self.greeted = true;
+                return Ok(None);
+            }
+            Said::Hello { version, .. } => {
+                return Err(format!("its agent speaks version {version}, and not {AGENT_VERSION}"));
+            }
+            Said::Event { .. } if !self.greeted => {
+                return Err("its agent did not say who it is".into());
+            }
+            Said::Event { sequence, event } => (sequence, event),
+        };
+        if sequence < self.next {
+            return Ok(None);
+        }
+        if sequence > self.next {
+            return Err(format!("message {} of its agent was lost", self.next));
+        }
+        self.next += 1;
+        match &event {
+            Event::Ready { task } => drop(self.ready.insert(task.clone())),
+            // A task ends once.
+            Event::Ended { task, .. } if !self.ended.insert(task.clone()) => return Ok(None),
+            _ => {}
+        }
+        Ok(Some(event))
+    }
+}

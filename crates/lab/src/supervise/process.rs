@@ -1,0 +1,157 @@
+//! An agent that is a child of ours: commands go into its standard input, messages come from its standard output.
+
+use super::link::{Came, Link};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use quell_model::Command;
+use quell_model::frame::{self, Decoder, FrameError};
+use quell_sys::clock::monotonic_ns;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin, ChildStdout};
+
+/// The pipes to and from one agent.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    /// What the agent did not read yet. It is told three things, so this is bounded.
+    waiting: Vec<u8>,
+    finished: bool,
+    output: Option<ChildStdout>,
+    decoder: Decoder,
+}
+
+impl Process {
+    /// Its input and output are pipes.
+    pub fn new(mut child: Child) -> nix::Result<Self> {
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        if let Some(input) = &input {
+            // An agent that reads nothing holds nobody up.
+            fcntl(input, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        }
+        Ok(Self {
+            child,
+            input,
+            waiting: Vec::new(),
+            finished: false,
+            output,
+            decoder: Decoder::new(),
+        })
+    }
+
+    /// Ends it, if it did not end by itself.
+    pub fn dismiss(&mut self) {
+        self.input = None;
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            // It may have gone in between; then there is nothing to end.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    fn pass_on(&mut self) {
+        while let Some(input) = self.input.as_mut().filter(|_| !self.waiting.is_empty()) {
+            match input.write(&self.waiting) {
+                Ok(written) => drop(self.waiting.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // It is gone. What it said last is still in its output, and then the output's end.
+                Err(_) => self.input = None,
+            }
+        }
+        if self.finished {
+            self.input = None;
+        }
+    }
+
+    /// Nothing comes any more, for this reason if its end does not tell a better one.
+    fn over(&mut self, why: Option<String>) -> Option<String> {
+        self.input = None;
+        self.output = None;
+        // It has ended, and then this changes nothing; or it only closed its output, and nobody hears it any more.
+        let _ = self.child.kill();
+        let status = self.child.wait();
+        Some(why.unwrap_or_else(|| match &status {
+            Ok(status) if status.success() => "its agent ended before it".to_string(),
+            Ok(status) => format!("its agent died: {status}"),
+            Err(error) => format!("its agent is lost: {error}"),
+        }))
+    }
+}
+
+impl Link for Process {
+    fn send(&mut self, command: &Command) -> Result<(), FrameError> {
+        self.waiting.extend(frame::encode(command)?);
+        self.pass_on();
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        self.finished = true;
+        self.pass_on();
+    }
+
+    fn attend(&mut self) -> Came {
+        self.pass_on();
+        let mut came = Came::default();
+        let Some(output) = self.output.as_mut() else { return came };
+        // What waits for room to write may be all that there is.
+        let mut fds = [PollFd::new(output.as_fd(), PollFlags::POLLIN)];
+        if ppoll(&mut fds, Some(TimeSpec::new(0, 0)), None) == Ok(0) {
+            return came;
+        }
+        let mut buffer = vec![0; 64 * 1024];
+        let count = match output.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return came,
+            read => read.unwrap_or(0),
+        };
+        if count == 0 {
+            came.over = self.over(None);
+            return came;
+        }
+        self.decoder.push(&buffer[..count]);
+        loop {
+            match self.decoder.next_value() {
+                Ok(Some(said)) => came.said.push(said),
+                Ok(None) => return came,
+                Err(error) => {
+                    came.over = self.over(Some(format!("its agent can't be understood: {error}")));
+                    return came;
+                }
+            }
+        }
+    }
+
+    fn offset_ns(&self) -> i64 {
+        0
+    }
+}
+
+/// Waits until something came over a link, one that was full has room, or the time is there; which links are to be attended to.
+pub(super) fn wait(links: &[Process], until: u64) -> nix::Result<Vec<usize>> {
+    let left = until.saturating_sub(monotonic_ns());
+    let timeout = TimeSpec::new((left / 1_000_000_000) as i64, (left % 1_000_000_000) as i64);
+    let mut fds = Vec::new();
+    let mut of = Vec::new();
+    for (index, link) in links.iter().enumerate() {
+        if let Some(output) = &link.output {
+            fds.push(PollFd::new(output.as_fd(), PollFlags::POLLIN));
+            of.push(index);
+        }
+        if let Some(input) = link.input.as_ref().filter(|_| !link.waiting.is_empty()) {
+            fds.push(PollFd::new(input.as_fd(), PollFlags::POLLOUT));
+            of.push(index);
+        }
+    }
+    match ppoll(&mut fds, Some(timeout), None) {
+        Ok(_) | Err(nix::Error::EINTR) => {}
+        Err(error) => return Err(error),
+    }
+    let came = |fd: &PollFd<'_>| fd.revents().is_some_and(|r| !r.is_empty());
+    let mut ready: Vec<usize> =
+        of.iter().zip(&fds).filter(|(_, fd)| came(fd)).map(|(index, _)| *index).collect();
+    ready.dedup();
+    Ok(ready)
+}
