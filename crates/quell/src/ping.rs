@@ -298,12 +298,16 @@ fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
 /// A stream without any answer is a failed check.
 fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
     let all = session.targets.iter().zip(tallies);
-    let silent = all.filter(|(_, tally)| tally.answered() == 0 && tally.sent > 0);
+    let silent = all.filter(|(_, tally)| {
+        let counts = tally.fold.counts();
+        counts.answered() == 0 && counts.sent > 0
+    });
     let silent: Vec<&Target> = silent.map(|(target, _)| target).collect();
     match silent[..] {
         [] => Ok(ExitCode::SUCCESS),
         _ => {
-            let refused = tallies.iter().all(|t| t.answered() == 0 && t.errors > 0);
+            let refused =
+                tallies.iter().map(|t| t.fold.counts()).all(|c| c.answered() == 0 && c.errors > 0);
             let hint = match session.method {
                 Method::Udp if refused => {
                     "; is `quell serve` running there, bound to that address?"
