@@ -27,15 +27,6 @@ pub struct RunsArgs {
     pub json: Json,
 }
 
-/// Options of `quell show`.
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    #[command(flatten)]
-    pub run: RunName,
-    #[command(flatten)]
-    pub json: Json,
-}
-
 /// Options of `quell report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
@@ -55,7 +46,10 @@ struct Opened {
 }
 
 fn open(folder: &Path) -> Result<Opened, Failure> {
-    let mut run = Run::read(folder).map_err(Failure::unreadable)?;
+    Ok(judged(Run::read(folder).map_err(Failure::unreadable)?))
+}
+
+fn judged(mut run: Run) -> Opened {
     let results = Results::from(&run);
     let mut published = BTreeMap::new();
     let mut footnote = String::new();
@@ -65,7 +59,7 @@ fn open(folder: &Path) -> Result<Opened, Failure> {
         footnote = self::footnote(&experiment);
         run.manifest.expectations = judge(&run, &results, &experiment);
     }
-    Ok(Opened { run, results, published, footnote })
+    Opened { run, results, published, footnote }
 }
 
 fn open_named(name: &RunName) -> Result<Opened, Failure> {
@@ -77,7 +71,8 @@ pub fn read_named(name: &RunName) -> Result<Run, Failure> {
     Run::read(&folder_of(name)?).map_err(Failure::unreadable)
 }
 
-fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
+/// The folder of the run that was named; of the latest where none was.
+pub fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
     let base = &name.place.base;
     if let Some(wanted) = &name.run {
         return quell_store::locate(base, wanted).map_err(Failure::unusable);
@@ -402,6 +397,11 @@ fn failed_tasks(manifest: &Manifest) -> Option<String> {
     Some(text)
 }
 
+/// The tables of a run so far, as wide as that.
+pub fn tables(run: &Run, width: usize) -> String {
+    table::so_far(width, &run.manifest, &Results::from(run))
+}
+
 /// Columns of the terminal that the tables go to; in a pipe, as many as they may have.
 fn columns() -> usize {
     match terminal_size::terminal_size_of(std::io::stdout()) {
@@ -483,22 +483,21 @@ fn state(state: &RunState) -> &'static str {
     }
 }
 
-/// `quell show`.
-pub fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let opened = open_named(&args.run)?;
+/// All that `quell show` prints of a run.
+pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
+    let opened = judged(run);
     let manifest = &opened.run.manifest;
-    if args.json.json {
+    if form.json {
         let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
-        print!("{}", text::json(&document));
-    } else {
-        print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
-        print!("{}", opened.footnote);
-        print!("{}", verdicts(&manifest.expectations));
-        if let Some(failed) = failed_tasks(manifest) {
-            println!("\n{failed}");
-        }
+        return Ok(text::json(&document));
     }
-    Ok(ExitCode::SUCCESS)
+    let mut out = table::render_in(columns(), manifest, &opened.results, &opened.published);
+    out += &opened.footnote;
+    out += &verdicts(&manifest.expectations);
+    if let Some(failed) = failed_tasks(manifest) {
+        out += &format!("\n{failed}\n");
+    }
+    Ok(out)
 }
 
 /// `quell report`.

@@ -185,6 +185,16 @@ fn state(manifest: &Manifest) -> &'static str {
     }
 }
 
+/// Some of the results, as they stand in [`render`]'s `results`.
+///
+/// # Errors
+/// As those of [`render`].
+pub fn rows<'a>(
+    rows: impl Iterator<Item = &'a StreamResult>,
+) -> Result<serde_json::Value, serde_json::Error> {
+    serde_json::to_value(rows.map(Row::of).collect::<Vec<_>>())
+}
+
 /// The results as a JSON text with a newline at its end.
 ///
 /// # Errors
