@@ -4,7 +4,9 @@ use crate::command::{Command, Fails, Group, Prints, calls, calls_with_table};
 use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::options::Json;
-use crate::{check, flow, import, kernel, lab, ping, plot, results, rr, run, serve, trace, view};
+use crate::{
+    check, flow, import, kernel, lab, ping, plot, results, rr, run, serve, show, trace, view,
+};
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -217,10 +219,12 @@ quell lab exec home-link a --with 'server: python3 -m http.server' \\
         prints: Prints::Report,
         examples: "\
 quell show                    (the latest run)
-quell show 20261121T101503-home-link --json",
-        notes: "",
+quell show 20261121T101503-home-link --json
+quell show --follow           (while it runs)",
+        notes: "With --follow it ends when the run is over, or when the program that wrote it is gone. Ctrl-C ends the following, \
+                not the run.",
         fails: Fails::Never,
-        call: calls!(results::ShowArgs, results::show),
+        call: calls!(show::ShowArgs, show::show),
     },
     Command {
         name: "plot",

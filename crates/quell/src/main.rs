@@ -20,8 +20,10 @@ mod progress;
 mod results;
 mod rr;
 mod run;
+mod screen;
 mod secret;
 mod serve;
+mod show;
 mod trace;
 mod view;
 

@@ -10,7 +10,6 @@
 mod json;
 mod live;
 mod reopen;
-mod screen;
 mod session;
 mod shown;
 mod tally;
@@ -24,6 +23,7 @@ use crate::keep::{About, Keep, Origin, command_line};
 use crate::options::{Family, Place};
 use crate::plot::{self, Format};
 use crate::results;
+use crate::screen;
 use clap::Args;
 use quell_model::{Fact, Subject, Told, When};
 use quell_store::Run;
@@ -32,7 +32,6 @@ use quell_units::{Ecn, Span, Tos};
 use quell_wire::text::json as printed;
 use session::{Method, Session};
 use shown::{JsonForm, Shown};
-use std::io::IsTerminal;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -149,7 +148,7 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
     let shown = match args.json {
         Some(form) => Shown::Json(form),
         None if args.quiet => Shown::Quiet,
-        None if args.plain || !live_terminal() => Shown::Lines,
+        None if args.plain || !screen::is_live() => Shown::Lines,
         None => Shown::Live,
     };
     let ended = watch::watch(&session, prober, shown, keep)?;
@@ -205,11 +204,6 @@ fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run_folder
 fn draw(run: &Run, args: &PingArgs, (file, format): (&Path, Format)) -> Result<(), Failure> {
     let name = if args.lines { "rtt-time" } else { "rtt-averages" };
     plot::draw(run, name, file, format)
-}
-
-fn live_terminal() -> bool {
-    let dumb = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
-    std::io::stdout().is_terminal() && !dumb
 }
 
 fn session(args: &PingArgs) -> Result<Session, Failure> {
@@ -298,12 +292,16 @@ fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
 /// A stream without any answer is a failed check.
 fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
     let all = session.targets.iter().zip(tallies);
-    let silent = all.filter(|(_, tally)| tally.answered() == 0 && tally.sent > 0);
+    let silent = all.filter(|(_, tally)| {
+        let counts = tally.fold.counts();
+        counts.answered() == 0 && counts.sent > 0
+    });
     let silent: Vec<&Target> = silent.map(|(target, _)| target).collect();
     match silent[..] {
         [] => Ok(ExitCode::SUCCESS),
         _ => {
-            let refused = tallies.iter().all(|t| t.answered() == 0 && t.errors > 0);
+            let refused =
+                tallies.iter().map(|t| t.fold.counts()).all(|c| c.answered() == 0 && c.errors > 0);
             let hint = match session.method {
                 Method::Udp if refused => {
                     "; is `quell serve` running there, bound to that address?"

@@ -9,7 +9,7 @@ use quell_experiment::run::{Finished, STOPPED};
 use quell_experiment::spec::{Experiment, Load, Probe, load_file};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellId, CellRecord, CellStatus, Manifest, Outcome, TaskRecord};
-use quell_report::analysis::{EchoResult, FlowResult, Results, StreamResult};
+use quell_report::analysis::{Counts, EchoResult, FlowResult, Results, StreamResult};
 use quell_report::{html, json, table};
 use quell_store::{Run, RunState, RunSummary};
 use quell_wire::text::{self, printable};
@@ -23,15 +23,6 @@ use std::time::Duration;
 pub struct RunsArgs {
     #[command(flatten)]
     pub place: Place,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// Options of `quell show`.
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    #[command(flatten)]
-    pub run: RunName,
     #[command(flatten)]
     pub json: Json,
 }
@@ -55,7 +46,10 @@ struct Opened {
 }
 
 fn open(folder: &Path) -> Result<Opened, Failure> {
-    let mut run = Run::read(folder).map_err(Failure::unreadable)?;
+    Ok(judged(Run::read(folder).map_err(Failure::unreadable)?))
+}
+
+fn judged(mut run: Run) -> Opened {
     let results = Results::from(&run);
     let mut published = BTreeMap::new();
     let mut footnote = String::new();
@@ -65,7 +59,7 @@ fn open(folder: &Path) -> Result<Opened, Failure> {
         footnote = self::footnote(&experiment);
         run.manifest.expectations = judge(&run, &results, &experiment);
     }
-    Ok(Opened { run, results, published, footnote })
+    Opened { run, results, published, footnote }
 }
 
 fn open_named(name: &RunName) -> Result<Opened, Failure> {
@@ -77,7 +71,8 @@ pub fn read_named(name: &RunName) -> Result<Run, Failure> {
     Run::read(&folder_of(name)?).map_err(Failure::unreadable)
 }
 
-fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
+/// The folder of the run that was named; of the latest where none was.
+pub fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
     let base = &name.place.base;
     if let Some(wanted) = &name.run {
         return quell_store::locate(base, wanted).map_err(Failure::unusable);
@@ -272,8 +267,8 @@ fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
         Metric::JitterUp => echo.jitter_up_ms.map(seconds),
         Metric::JitterDown => echo.jitter_down_ms.map(seconds),
         Metric::JitterRtt => echo.jitter_rtt_ms.map(seconds),
-        Metric::LossUp => one_way_loss(echo, echo.lost_up),
-        Metric::LossDown => one_way_loss(echo, echo.lost_down),
+        Metric::LossUp => one_way_loss(echo, echo.counts.lost_up),
+        Metric::LossDown => one_way_loss(echo, echo.counts.lost_down),
         Metric::RttMin => rtt.map(|r| seconds(r.min)),
         Metric::RttMean => rtt.map(|r| seconds(r.mean)),
         Metric::RttP50 => rtt.map(|r| seconds(r.p50)),
@@ -282,21 +277,21 @@ fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
         Metric::RttMax => rtt.map(|r| seconds(r.max)),
         Metric::UpP50 => echo.up_ms.as_ref().map(|d| seconds(d.p50)),
         Metric::DownP50 => echo.down_ms.as_ref().map(|d| seconds(d.p50)),
-        Metric::Duplicates => Some(echo.duplicates as f64),
+        Metric::Duplicates => Some(echo.counts.duplicates as f64),
         Metric::Reordered => {
             Some((echo.reordered_up.unwrap_or(0) + echo.reordered_down.unwrap_or(0)) as f64)
         }
-        Metric::LostUp => Some(echo.lost_up as f64),
-        Metric::LostDown => Some(echo.lost_down as f64),
+        Metric::LostUp => Some(echo.counts.lost_up as f64),
+        Metric::LostDown => Some(echo.counts.lost_down as f64),
         _ => None,
     }
 }
 
 /// The part that was lost one way; none where the direction of some loss is not known.
 fn one_way_loss(echo: &EchoResult, lost: u64) -> Option<f64> {
-    let answered = echo.received + echo.received_late;
-    let known = echo.sent.checked_sub(answered)? == echo.lost_up + echo.lost_down;
-    (known && echo.sent > 0).then(|| lost as f64 / echo.sent as f64)
+    let Counts { sent, lost_up, lost_down, .. } = echo.counts;
+    let known = sent.checked_sub(echo.counts.answered())? == lost_up + lost_down;
+    (known && sent > 0).then(|| lost as f64 / sent as f64)
 }
 
 fn flow_value(flow: &FlowResult, metric: Metric) -> Option<f64> {
@@ -402,6 +397,11 @@ fn failed_tasks(manifest: &Manifest) -> Option<String> {
     Some(text)
 }
 
+/// The tables of a run so far, as wide as that.
+pub fn tables(run: &Run, width: usize) -> String {
+    table::so_far(width, &run.manifest, &Results::from(run))
+}
+
 /// Columns of the terminal that the tables go to; in a pipe, as many as they may have.
 fn columns() -> usize {
     match terminal_size::terminal_size_of(std::io::stdout()) {
@@ -483,22 +483,21 @@ fn state(state: &RunState) -> &'static str {
     }
 }
 
-/// `quell show`.
-pub fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let opened = open_named(&args.run)?;
+/// All that `quell show` prints of a run.
+pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
+    let opened = judged(run);
     let manifest = &opened.run.manifest;
-    if args.json.json {
+    if form.json {
         let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
-        print!("{}", text::json(&document));
-    } else {
-        print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
-        print!("{}", opened.footnote);
-        print!("{}", verdicts(&manifest.expectations));
-        if let Some(failed) = failed_tasks(manifest) {
-            println!("\n{failed}");
-        }
+        return Ok(text::json(&document));
     }
-    Ok(ExitCode::SUCCESS)
+    let mut out = table::render_in(columns(), manifest, &opened.results, &opened.published);
+    out += &opened.footnote;
+    out += &verdicts(&manifest.expectations);
+    if let Some(failed) = failed_tasks(manifest) {
+        out += &format!("\n{failed}\n");
+    }
+    Ok(out)
 }
 
 /// `quell report`.

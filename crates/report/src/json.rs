@@ -144,7 +144,7 @@ impl<'a> Row<'a> {
             repeat: result.cell.repeat,
             sent: result.sent(),
             received: result.received(),
-            received_late: echo.map(|e| e.received_late),
+            received_late: echo.map(|e| e.counts.received_late),
             loss_ratio: result.loss_ratio().map(tidy),
             jitter_ms: echo.and_then(|e| e.jitter_ms()).map(tidy),
             rtt_ms: times(echo.and_then(|e| e.rtt_ms.as_ref())),
@@ -158,12 +158,12 @@ impl<'a> Row<'a> {
             carried_mbps: flow.and_then(|f| f.carried_mbps).map(tidy),
             flow_from_s: part.map(|p| tidy(p.0)),
             flow_to_s: part.map(|p| tidy(p.1)),
-            delays_of_a_minority: echo.map(|e| e.is_minority()),
+            delays_of_a_minority: echo.map(|e| e.counts.minority().is_some()),
             jitter_last_ms: echo.and_then(|e| e.jitter_last_ms).map(tidy),
-            lost_up: echo.map(|e| e.lost_up),
-            lost_down: echo.map(|e| e.lost_down),
-            errors: echo.map(|e| e.errors),
-            duplicates: echo.map(|e| e.duplicates),
+            lost_up: echo.map(|e| e.counts.lost_up),
+            lost_down: echo.map(|e| e.counts.lost_down),
+            errors: echo.map(|e| e.counts.errors),
+            duplicates: echo.map(|e| e.counts.duplicates),
             reordered_up: echo.and_then(|e| e.reordered_up),
             reordered_down: echo.and_then(|e| e.reordered_down),
             ipdv_ms: times(echo.and_then(|e| e.ipdv_ms.as_ref())),
@@ -183,6 +183,16 @@ fn state(manifest: &Manifest) -> &'static str {
         false if manifest.was_stopped() => "stopped",
         false => "partial",
     }
+}
+
+/// Some of the results, as they stand in [`render`]'s `results`.
+///
+/// # Errors
+/// As those of [`render`].
+pub fn rows<'a>(
+    rows: impl Iterator<Item = &'a StreamResult>,
+) -> Result<serde_json::Value, serde_json::Error> {
+    serde_json::to_value(rows.map(Row::of).collect::<Vec<_>>())
 }
 
 /// The results as a JSON text with a newline at its end.

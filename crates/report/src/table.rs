@@ -51,16 +51,42 @@ pub fn render_in(
         text.push_str("\nNothing was measured.\n");
         return text;
     }
-    let blocks = fitting(&layout, width);
+    text.push_str(&blocks(&layout, published, width));
+    text.push_str(&footer(manifest, &layout, width));
+    text.push_str(&warnings(results, width));
+    text
+}
+
+/// The same of a run that is being written: what is there by now. How cells ended and what is to be said of them is told when it is over.
+pub fn so_far(width: usize, manifest: &Manifest, results: &Results) -> String {
+    let width = width.clamp(NARROWEST_SCREEN, WIDEST);
+    let layout = Layout::of(manifest, results, &Summary::of(results, manifest));
+    let count = |is: fn(CellStatus) -> bool| manifest.cells.iter().filter(|c| is(c.status)).count();
+    let running = count(|s| s == CellStatus::Partial);
+    let over = count(|s| !matches!(s, CellStatus::Planned | CellStatus::Partial));
+    let mut text = String::new();
+    let all = manifest.cells.len();
+    let standing = format!("so far: {over} of {all} cells over, {running} under way");
+    for line in [identity(manifest), standing].iter().flat_map(|line| wrap(line, width)) {
+        let _ = writeln!(text, "{line}");
+    }
+    if layout.rows.iter().any(|r| r.cells.iter().any(Option::is_some)) {
+        text.push_str(&blocks(&layout, &BTreeMap::new(), width));
+    }
+    text
+}
+
+/// The rows, in as many blocks of columns as they need.
+fn blocks(layout: &Layout, published: &BTreeMap<String, String>, width: usize) -> String {
+    let blocks = fitting(layout, width);
     let last = blocks.len() - 1;
+    let mut text = String::new();
     for (index, (layout, grid)) in blocks.into_iter().enumerate() {
         // Beside the last columns, once.
         let notes = if index == last { Some(published) } else { None };
         text.push('\n');
         text.push_str(&block(&layout, grid, notes, width));
     }
-    text.push_str(&footer(manifest, &layout, width));
-    text.push_str(&warnings(results, width));
     text
 }
 
@@ -165,16 +191,21 @@ fn fitting(layout: &Layout, width: usize) -> Vec<(Layout, Grid)> {
     blocks
 }
 
-fn headline(manifest: &Manifest) -> String {
+/// Which run it is, of which kernel.
+fn identity(manifest: &Manifest) -> String {
     let kernel = &manifest.kernel;
     let time = if kernel.virtual_time { "virtual time" } else { "real time" };
-    let mut text = format!(
-        "{} · seed {} · {} kernel {} · {time}\n",
+    format!(
+        "{} · seed {} · {} kernel {} · {time}",
         clean(&manifest.run),
         manifest.seed,
         kernel.backend.name(),
         clean(&kernel.version)
-    );
+    )
+}
+
+fn headline(manifest: &Manifest) -> String {
+    let mut text = identity(manifest) + "\n";
     let unfinished = manifest.cells.iter().filter(|c| c.status != CellStatus::Complete).count();
     if manifest.was_stopped() {
         text.push_str("STOPPED from outside, as by Ctrl-C; this is what was measured until then.");

@@ -172,6 +172,24 @@ fn a_partial_run_says_so_everywhere_and_shows_what_there_is() {
 }
 
 #[test]
+fn a_run_that_is_being_written_has_its_tables_so_far_and_no_verdict_yet() {
+    let mut run = partial();
+    let last = run.manifest.cells.len() - 1;
+    run.manifest.cells[last].status = CellStatus::Planned;
+    run.cells[last] = CellData::default();
+    let text = table::so_far(80, &run.manifest, &Results::from(&run));
+    assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    let cells = &run.manifest.cells;
+    let count = |status| cells.iter().filter(|c| c.status == status).count();
+    let (over, under_way) = (count(CellStatus::Complete), count(CellStatus::Partial));
+    let standing = format!("so far: {over} of {} cells over, {under_way} under way", cells.len());
+    assert_eq!(text.lines().nth(1), Some(&*standing), "{text}");
+    assert!(text.contains("unloaded") && !text.contains("PARTIAL"), "{text}");
+    let none = table::so_far(80, &empty().manifest, &Results::from(&empty()));
+    assert_eq!(none.lines().count(), 2, "{none}");
+}
+
+#[test]
 fn an_empty_run_has_an_answer_for_everything() {
     let run = empty();
     assert!(table_of(&run, &BTreeMap::new()).contains("Nothing was measured."));

@@ -47,7 +47,12 @@ impl ClockOffset {
         self.base_ns.saturating_add(away.round() as i64)
     }
 
-    /// The same in the middle between first and last packet.
+    /// The time in the middle between first and last packet.
+    pub fn middle_at_ns(&self) -> i64 {
+        self.at_ns
+    }
+
+    /// The same as [`ClockOffset::at`] in that middle.
     pub fn middle_ns(&self) -> i64 {
         self.at(self.at_ns)
     }

@@ -1,7 +1,7 @@
 //! The figures of a stream of values that has no end, in bounded memory.
 //!
 //! ```text
-//!   values ──► the first 4096 as they are                  quantiles are exact
+//!   values ──► the first 4096, or all, as they are         quantiles are exact
 //!          ──► then buckets: each octave in 256 parts,     quantiles are within 0.4 %, and nearly always much nearer:
 //!              count, least and greatest of each           each bucket knows where its values really are
 //!          ──► count, minimum, maximum, mean, deviation    exact all the way (Welford's recurrence)
@@ -12,15 +12,16 @@
 use crate::sample::Summary;
 use std::collections::BTreeMap;
 
-/// So many values are kept as they are.
+/// So many values are kept as they are where nobody asks for more.
 const KEPT: usize = 4096;
 /// An octave is divided into two to the power of this.
 const PART_BITS: u32 = 8;
 const PARTS: usize = 1 << PART_BITS;
 
 /// Values that were taken so far.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Running {
+    most: usize,
     count: u64,
     mean: f64,
     squares: f64,
@@ -48,10 +49,30 @@ impl Bucket {
     }
 }
 
+impl Default for Running {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Running {
     /// Nothing was taken.
     pub fn new() -> Self {
-        Self::default()
+        Self::keeping(KEPT)
+    }
+
+    /// The same, with so many values kept as they are: the memory is theirs.
+    pub fn keeping(most: usize) -> Self {
+        Self {
+            most,
+            count: 0,
+            mean: 0.0,
+            squares: 0.0,
+            min: 0,
+            max: 0,
+            first: Vec::new(),
+            octaves: BTreeMap::new(),
+        }
     }
 
     /// Takes a value.
@@ -62,7 +83,7 @@ impl Running {
         let before = value as f64 - self.mean;
         self.mean += before / self.count as f64;
         self.squares += before * (value as f64 - self.mean);
-        if self.octaves.is_empty() && self.first.len() < KEPT {
+        if self.octaves.is_empty() && self.first.len() < self.most {
             self.first.push(value);
             return;
         }
@@ -138,14 +159,6 @@ impl Running {
         })
     }
 
-    /// The value at a place in the ascending order, kept or in a bucket.
-    fn place(&self, place: u64) -> f64 {
-        match self.sorted() {
-            Some(sorted) => sorted.get(place as usize).copied().unwrap_or(self.max as f64),
-            None => self.at(place),
-        }
-    }
-
     /// The value at a place of the buckets, from 0: exact at the ends of each bucket, evenly spread in between.
     fn at(&self, place: u64) -> f64 {
         let mut passed = 0;
@@ -191,9 +204,9 @@ pub struct RunningAround {
 }
 
 impl RunningAround {
-    /// Nothing was taken.
-    pub fn new() -> Self {
-        Self::default()
+    /// Nothing was taken. Distances are from this value, or else from the first that comes, and kept as in `half`, which is empty.
+    pub fn of(first: Option<i64>, half: Running) -> Self {
+        Self { first, below: half.clone(), above: half }
     }
 
     /// Takes a value.
@@ -208,22 +221,31 @@ impl RunningAround {
         self.below.count + self.above.count
     }
 
-    /// All the figures at once, in `unit` values to one.
-    pub fn summary(&self, unit: f64) -> Option<Summary> {
-        let first = self.first? as f64;
+    /// All the figures at once, in `unit` values to one, of values that are so much less.
+    pub fn summary(&self, less: i64, unit: f64) -> Option<Summary> {
+        let first = self.first?.saturating_sub(less) as f64;
         let (below, above) = (&self.below, &self.above);
         let n = self.count();
+        let last = n.checked_sub(1)?;
+        let (low, high) = (below.sorted(), above.sorted());
+        let of = |half: &Running, sorted: &Option<Vec<f64>>, place: u64| match sorted {
+            Some(sorted) => sorted.get(place as usize).copied().unwrap_or(half.max as f64),
+            None => half.at(place),
+        };
         let place = |place: u64| match place < below.count {
-            true => -below.place(below.count - 1 - place),
-            false => above.place(place - below.count),
+            true => -of(below, &low, below.count - 1 - place),
+            false => of(above, &high, place - below.count),
         };
         let quantile = |p: f64| {
-            let position = (n - 1) as f64 * p;
+            let position = last as f64 * p;
             let (low, share) = (position as u64, position.fract());
-            let (low, high) = (place(low), place((low + 1).min(n - 1)));
+            let (low, high) = (place(low), place((low + 1).min(last)));
             (first + low + share * (high - low)) / unit
         };
-        let mean = (above.mean * above.count as f64 - below.mean * below.count as f64) / n as f64;
+        let mean = match below.count {
+            0 => above.mean,
+            _ => (above.mean * above.count as f64 - below.mean * below.count as f64) / n as f64,
+        };
         let squares = |half: &Running, sign: f64| {
             half.squares + half.count as f64 * (sign * half.mean - mean).powi(2)
         };
@@ -304,20 +326,20 @@ mod tests {
     #[test]
     fn delays_between_clocks_that_are_an_hour_apart_keep_their_microseconds() {
         let hour = -3_600_000_000_000i64;
-        let (mut around, mut values) = (RunningAround::new(), Vec::new());
+        let (mut around, mut values) = (RunningAround::default(), Vec::new());
         for n in 0..20_000i64 {
             let value = hour + 10_000_000 + (n * 7919) % 4_000_001 - 2_000_000;
             around.push(value);
             values.push(value as f64);
         }
         let exact = crate::summary(&values).expect("values");
-        let got = around.summary(1.0).expect("values");
+        let got = around.summary(0, 1.0).expect("values");
         assert_eq!((got.n, got.min, got.max), (exact.n, exact.min, exact.max));
         for (got, exact) in [(got.p50, exact.p50), (got.p99, exact.p99), (got.mean, exact.mean)] {
             assert!((got - exact).abs() < 10_000.0, "{got} is not {exact}");
         }
         assert!((got.sd.unwrap() / exact.sd.unwrap() - 1.0).abs() < 1e-3);
-        assert_eq!(RunningAround::new().summary(1.0), None);
+        assert_eq!(RunningAround::default().summary(0, 1.0), None);
     }
 
     proptest! {

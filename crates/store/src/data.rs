@@ -3,7 +3,7 @@
 use quell_model::rows::latest;
 use quell_model::{EchoSample, EchoStatus, Event, Fact, FlowSample, QueueSample, Side, Subject};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 
 /// Everything that was measured in one cell. The series are in a fixed order (names, then kinds), and so are the samples in them, so that
 /// the same events give the same data however they were interleaved.
@@ -120,31 +120,20 @@ impl CellData {
     }
 }
 
-/// Collects events into [`CellData`].
-#[derive(Debug, Default)]
-pub(crate) struct Collector {
-    echoes: BTreeMap<String, Vec<EchoSample>>,
-    flows: BTreeMap<(String, u8), Vec<FlowSample>>,
-    queues: BTreeMap<(String, String, String), Vec<QueuePoint>>,
-    outputs: Vec<OutputLine>,
-    facts: Vec<Fact>,
-}
-
-impl Collector {
+/// Collecting: rows are taken in any order, and brought into their fixed one by [`CellData::settle`], as often as that is wanted.
+impl CellData {
     /// Takes what an event says of measurements; other events are left.
-    pub fn event(&mut self, event: Event) {
+    pub(crate) fn take(&mut self, event: Event) {
         match event {
-            Event::Echo { stream, samples } => {
-                self.echoes.entry(stream).or_default().extend(samples);
-            }
+            Event::Echo { stream, samples } => self.echoes_of(&stream).extend(samples),
             Event::Flow { stream, samples } => {
                 for sample in samples {
-                    self.flow(&stream, sample);
+                    self.take_flow(&stream, sample);
                 }
             }
             Event::Queues { samples } => {
                 for s in &samples {
-                    self.queue(&s.device, &s.handle, &s.kind, s.into());
+                    self.take_queue(&s.device, &s.handle, &s.kind, s.into());
                 }
             }
             Event::Output { task, stderr, line } => {
@@ -156,64 +145,69 @@ impl Collector {
     }
 
     /// Takes a packet.
-    pub fn echo(&mut self, stream: &str, sample: EchoSample) {
-        match self.echoes.get_mut(stream) {
-            Some(samples) => samples.push(sample),
-            None => {
-                self.echoes.insert(stream.to_owned(), vec![sample]);
-            }
-        }
+    pub(crate) fn take_echo(&mut self, stream: &str, sample: EchoSample) {
+        self.echoes_of(stream).push(sample);
     }
 
     /// Takes a flow's state.
-    pub fn flow(&mut self, stream: &str, sample: FlowSample) {
-        let side = side_rank(sample.side);
-        self.flows.entry((stream.to_owned(), side)).or_default().push(sample);
+    pub(crate) fn take_flow(&mut self, stream: &str, sample: FlowSample) {
+        let side = sample.side;
+        let order =
+            |f: &FlowSeries| (&*f.stream, side_rank(f.side)).cmp(&(stream, side_rank(side)));
+        let new = || FlowSeries { stream: stream.to_owned(), side, samples: Vec::new() };
+        find(&mut self.flows, order, new).samples.push(sample);
     }
 
     /// Takes a queue's state.
-    pub fn queue(&mut self, device: &str, handle: &str, kind: &str, point: QueuePoint) {
-        let key = (device.to_owned(), handle.to_owned(), kind.to_owned());
-        self.queues.entry(key).or_default().push(point);
+    pub(crate) fn take_queue(&mut self, device: &str, handle: &str, kind: &str, point: QueuePoint) {
+        let order =
+            |q: &QueueSeries| (&*q.device, &*q.handle, &*q.kind).cmp(&(device, handle, kind));
+        let new = || QueueSeries {
+            device: device.to_owned(),
+            handle: handle.to_owned(),
+            kind: kind.to_owned(),
+            points: Vec::new(),
+        };
+        find(&mut self.queues, order, new).points.push(point);
     }
 
-    /// Takes a line of output.
-    pub fn output(&mut self, line: OutputLine) {
-        self.outputs.push(line);
+    fn echoes_of(&mut self, stream: &str) -> &mut Vec<EchoSample> {
+        let new = || EchoSeries { stream: stream.to_owned(), samples: Vec::new() };
+        &mut find(&mut self.echoes, |s| (*s.stream).cmp(stream), new).samples
     }
 
-    /// Takes a fact.
-    pub fn fact(&mut self, line: Fact) {
-        self.facts.push(line);
-    }
-
-    /// Everything, in its fixed order.
-    pub fn finish(self) -> CellData {
-        let echoes = self.echoes.into_iter().map(|(stream, mut samples)| {
-            latest(&mut samples);
-            samples.sort_by_key(echo_order);
-            EchoSeries { stream, samples }
-        });
-        let flows = self.flows.into_iter().map(|((stream, side), mut samples)| {
-            samples.sort_by_key(|s| (s.t_ns, s.bytes, s.packets));
-            FlowSeries {
-                stream,
-                side: if side == 0 { Side::Sender } else { Side::Receiver },
-                samples,
-            }
-        });
-        let queues = self.queues.into_iter().map(|((device, handle, kind), mut points)| {
-            points.sort_by_key(|p| (p.t_ns, p.packets, p.bytes, p.drops));
-            QueueSeries { device, handle, kind, points }
-        });
-        CellData {
-            echoes: echoes.collect(),
-            flows: flows.collect(),
-            queues: queues.collect(),
-            outputs: self.outputs,
-            facts: self.facts,
+    /// Brings everything into its fixed order. What is in it already costs little.
+    pub(crate) fn settle(&mut self) {
+        for series in &mut self.echoes {
+            latest(&mut series.samples);
+            series.samples.sort_by_key(echo_order);
+        }
+        for series in &mut self.flows {
+            series.samples.sort_by_key(|s| (s.t_ns, s.bytes, s.packets));
+        }
+        for series in &mut self.queues {
+            series.points.sort_by_key(|p| (p.t_ns, p.packets, p.bytes, p.drops));
         }
     }
+
+    /// The same in its fixed order.
+    pub(crate) fn settled(mut self) -> Self {
+        self.settle();
+        self
+    }
+}
+
+/// The series that is at its place in the order; a new one where there is none.
+fn find<T>(
+    series: &mut Vec<T>,
+    order: impl FnMut(&T) -> Ordering,
+    new: impl FnOnce() -> T,
+) -> &mut T {
+    let at = series.binary_search_by(order).unwrap_or_else(|at| {
+        series.insert(at, new());
+        at
+    });
+    &mut series[at]
 }
 
 fn side_rank(side: Side) -> u8 {

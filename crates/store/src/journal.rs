@@ -1,11 +1,11 @@
 //! Journals: a cell's events as frames, appended while it runs, and read back as far as they go.
 
-use crate::data::{CellData, Collector};
+use crate::data::CellData;
 use crate::error::StoreError;
 use crate::files;
 use quell_model::{CellId, Event, Outcome, frame};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// Appends events to a journal. Each call hands its frames to the kernel, so that a killed program loses nothing that was appended.
@@ -77,57 +77,88 @@ pub(crate) struct Course {
 /// Reads a cell's journal up to its last whole frame; none when there is no journal. Damage, and a journal of another cell, are noted
 /// in the course: what lies before stays readable.
 pub(crate) fn read(path: &Path, cell: &CellId) -> Result<Option<Journal>, StoreError> {
-    let mut collector = Collector::default();
+    let mut data = CellData::default();
     let course = walk(path, cell, |event| {
-        collector.event(event);
+        data.take(event);
         Ok(())
     })?;
-    Ok(course.map(|course| Journal { data: collector.finish(), course }))
+    Ok(course.map(|course| Journal { data: data.settled(), course }))
 }
 
 /// Hands on the events of a journal one by one, as far as they go; how the cell went. None when there is no journal.
 pub(crate) fn walk(
     path: &Path,
     cell: &CellId,
-    mut take: impl FnMut(Event) -> Result<(), StoreError>,
+    take: impl FnMut(Event) -> Result<(), StoreError>,
 ) -> Result<Option<Course>, StoreError> {
-    let mut file = match files::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other.map_err(StoreError::io("open", path))?,
-    };
-    let mut decoder = frame::Decoder::new();
-    let mut course = Course::default();
-    let mut buffer = vec![0; 1 << 18];
-    let mut taken: u64 = 0;
-    'file: loop {
-        let count = match file.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other.map_err(StoreError::io("read", path))?,
+    let mut reader = JournalReader::default();
+    Ok(reader.read(path, cell, take)?.then_some(reader.course))
+}
+
+/// A journal that may still grow, and how far it was read.
+#[derive(Debug, Default)]
+pub(crate) struct JournalReader {
+    decoder: frame::Decoder,
+    taken: u64,
+    /// How the cell went so far.
+    pub course: Course,
+}
+
+impl JournalReader {
+    /// Hands on the events that are there by now and were not yet; whether there is a journal. The part of a frame at its end waits for
+    /// the rest. What comes meanwhile is left for the next time, so that this has an end.
+    pub fn read(
+        &mut self,
+        path: &Path,
+        cell: &CellId,
+        mut take: impl FnMut(Event) -> Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
+        let mut file = match files::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            other => other.map_err(StoreError::io("open", path))?,
         };
-        if count == 0 {
-            break;
+        let there = file.metadata().map_err(StoreError::io("open", path))?.len();
+        if there < self.taken {
+            self.course.damage.get_or_insert("at its end: it became shorter".to_owned());
         }
-        taken += count as u64;
-        decoder.push(&buffer[..count]);
-        loop {
-            match decoder.next_value::<Event>() {
-                Ok(Some(event)) => {
-                    if let Err(what) = course.event(&event, cell) {
-                        course.damage = Some(what);
-                        break 'file;
-                    }
-                    take(event)?;
-                }
-                Ok(None) => break,
+        file.seek(io::SeekFrom::Start(self.taken)).map_err(StoreError::io("read", path))?;
+        let mut buffer = vec![0; 1 << 18];
+        while self.course.damage.is_none() && self.taken < there {
+            let count = match file.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other.map_err(StoreError::io("read", path))?,
+            };
+            if count == 0 {
+                break;
+            }
+            self.taken += count as u64;
+            self.decoder.push(&buffer[..count]);
+            self.decode(cell, &mut take)?;
+        }
+        Ok(true)
+    }
+
+    fn decode(
+        &mut self,
+        cell: &CellId,
+        take: &mut impl FnMut(Event) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let damage = loop {
+            match self.decoder.next_value::<Event>() {
+                Ok(Some(event)) => match self.course.event(&event, cell) {
+                    Ok(()) => take(event)?,
+                    Err(what) => break what,
+                },
+                Ok(None) => return Ok(()),
                 Err(error) => {
-                    let at = taken - decoder.pending() as u64;
-                    course.damage = Some(format!("at byte {at}: {error}"));
-                    break 'file;
+                    let at = self.taken - self.decoder.pending() as u64;
+                    break format!("at byte {at}: {error}");
                 }
             }
-        }
+        };
+        self.course.damage = Some(damage);
+        Ok(())
     }
-    Ok(Some(course))
 }
 
 impl Course {
@@ -154,6 +185,14 @@ impl Course {
         }
         self.begun = true;
         Ok(())
+    }
+
+    /// Whether nothing more is to come.
+    pub fn is_over(&self) -> bool {
+        self.end_ns.is_some()
+            || self.abort.is_some()
+            || self.stopped_ns.is_some()
+            || self.damage.is_some()
     }
 
     fn reached(&mut self, t_ns: Option<i64>) {

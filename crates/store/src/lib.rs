@@ -19,10 +19,13 @@
 //! 3. [`RunWriter::finish`] turns journals into tables, each file written beside its place, synced and renamed; then the manifest,
 //!    which names the tables with size and checksum; then the journals go. Before the manifest is in place the journals count,
 //!    after it the tables do, so that there is no moment at which a run can't be read.
+//!
+//! [`follow`] reads a run on its way through them, as it grows.
 
 mod data;
 mod error;
 mod files;
+mod follow;
 mod journal;
 mod layout;
 mod lines;
@@ -41,6 +44,7 @@ mod writer;
 pub use data::{CellData, EchoSeries, FlowSeries, OutputLine, QueuePoint, QueueSeries};
 pub use error::StoreError;
 pub use files::write_output;
+pub use follow::{Follower, Standing, follow};
 pub use journal::JournalWriter;
 pub use list::{RunState, RunSummary, list};
 pub use run::{Run, locate};

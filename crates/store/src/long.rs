@@ -8,7 +8,7 @@
 //! Rows of several streams follow each other by time here, and not by stream as in other runs; what is read from the table is the
 //! same.
 
-use crate::data::{Collector, echo_order};
+use crate::data::{CellData, echo_order};
 use crate::error::StoreError;
 use crate::journal::{self, Course, Journal};
 use crate::tables::Writers;
@@ -25,7 +25,7 @@ pub(crate) fn echoes(
     tables: &mut Writers,
 ) -> Result<Option<Journal>, StoreError> {
     let mut window = Window::default();
-    let mut collector = Collector::default();
+    let mut rest = CellData::default();
     let course: Option<Course> = journal::walk(path, cell, |event| match event {
         Event::Echo { stream, samples } => {
             let index = window.index(stream);
@@ -37,13 +37,13 @@ pub(crate) fn echoes(
             }
         }
         other => {
-            collector.event(other);
+            rest.take(other);
             Ok(())
         }
     })?;
     let Some(course) = course else { return Ok(None) };
     window.write(usize::MAX, cell, tables)?;
-    Ok(Some(Journal { data: collector.finish(), course }))
+    Ok(Some(Journal { data: rest.settled(), course }))
 }
 
 #[derive(Default)]

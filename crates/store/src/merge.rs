@@ -70,6 +70,23 @@ pub(crate) fn facts(manifest: &mut Manifest, cell: &CellId, data: &CellData) {
     }
 }
 
+/// Brings the manifest of a run that has no tables up to what its journals say, one for each of its cells.
+pub(crate) fn so_far<'a>(
+    manifest: &mut Manifest,
+    journals: impl Iterator<Item = Option<(&'a Course, &'a CellData)>>,
+) {
+    for (index, journal) in journals.enumerate() {
+        cell(&mut manifest.cells[index], journal.map(|(course, _)| course));
+        if let Some((_, data)) = journal {
+            let id = manifest.cells[index].id.clone();
+            facts(manifest, &id, data);
+        }
+    }
+    totals(manifest);
+    // Every cell may have come to its end before the program was killed; the run as a whole still has no tables.
+    manifest.complete = false;
+}
+
 /// The manifest's totals from its cells.
 pub(crate) fn totals(manifest: &mut Manifest) {
     manifest.complete = manifest.cells.iter().all(|c| c.status == CellStatus::Complete);

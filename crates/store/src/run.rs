@@ -6,7 +6,7 @@ use crate::layout::{JOURNALS, TABLES};
 use crate::stored::{FileRecord, Files};
 use crate::tables::Reader;
 use crate::{files, journal, layout, lines, merge, names, stored};
-use quell_model::{CellRecord, CellStatus, Manifest};
+use quell_model::{CellId, CellRecord, CellStatus, Manifest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -75,11 +75,11 @@ fn from_tables(
         let file = files::open_checked(&path, record.sum())?;
         match name {
             lines::OUTPUTS => lines::read_outputs(&path, file, |cell, line| {
-                reader.cell(&path, &cell)?.output(line);
+                reader.cell(&path, &cell)?.outputs.push(line);
                 Ok(())
             })?,
             lines::FACTS => lines::read_facts(&path, file, |cell, line| {
-                reader.cell(&path, &cell)?.fact(line);
+                reader.cell(&path, &cell)?.facts.push(line);
                 Ok(())
             })?,
             _ => reader.table(&path, name, file)?,
@@ -89,20 +89,16 @@ fn from_tables(
 }
 
 fn from_journals(folder: &Path, manifest: &mut Manifest) -> Result<Vec<CellData>, StoreError> {
-    let mut cells = Vec::with_capacity(manifest.cells.len());
-    for index in 0..manifest.cells.len() {
-        let id = manifest.cells[index].id.clone();
-        let journal = journal::read(&folder.join(JOURNALS).join(names::journal(&id)), &id)?;
-        let record = &mut manifest.cells[index];
-        merge::cell(record, journal.as_ref().map(|j| &j.course));
-        let journal = journal.unwrap_or_default();
-        merge::facts(manifest, &id, &journal.data);
-        cells.push(journal.data);
-    }
-    merge::totals(manifest);
-    // Every cell may have come to its end before the program was killed; the run as a whole still has no tables.
-    manifest.complete = false;
-    Ok(cells)
+    let journal =
+        |record: &CellRecord| journal::read(&journal_path(folder, &record.id), &record.id);
+    let journals = manifest.cells.iter().map(journal).collect::<Result<Vec<_>, _>>()?;
+    merge::so_far(manifest, journals.iter().map(|j| j.as_ref().map(|j| (&j.course, &j.data))));
+    Ok(journals.into_iter().map(|j| j.unwrap_or_default().data).collect())
+}
+
+/// Where the journal of a cell of the run in this folder is.
+pub(crate) fn journal_path(folder: &Path, cell: &CellId) -> PathBuf {
+    folder.join(JOURNALS).join(names::journal(cell))
 }
 
 /// The folder of a run: a path to one, a name under `base`, `last` for the newest, or a part of a name that fits only one.

@@ -1,6 +1,6 @@
 //! The three tables: their columns, and their rows as [`CellData`].
 
-use crate::data::{CellData, Collector, QueuePoint};
+use crate::data::{CellData, QueuePoint};
 use crate::error::StoreError;
 use crate::table::{self, Column, Group, TableWriter, Text, Value};
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
@@ -142,22 +142,22 @@ fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -> Row<'a, S
     Row { cell, names, sample }
 }
 
-/// Puts a table's rows into collectors, one a cell of the manifest.
+/// Puts a table's rows to their cells, one a cell of the manifest.
 pub(crate) struct Reader<'a> {
     cells: HashMap<(&'a str, &'a str, u32), usize>,
-    collectors: Vec<Collector>,
+    data: Vec<CellData>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader for these cells.
     pub fn new(cells: impl Iterator<Item = &'a CellId>) -> Self {
-        let (mut places, mut collectors) = (HashMap::new(), Vec::new());
+        let (mut places, mut data) = (HashMap::new(), Vec::new());
         for cell in cells {
             let key = (cell.scenario.as_str(), cell.probe.as_str(), cell.repeat);
-            places.insert(key, collectors.len());
-            collectors.push(Collector::default());
+            places.insert(key, data.len());
+            data.push(CellData::default());
         }
-        Self { cells: places, collectors }
+        Self { cells: places, data }
     }
 
     /// Reads one of the tables.
@@ -171,14 +171,14 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The collector of a cell.
-    pub fn cell(&mut self, path: &Path, id: &CellId) -> Result<&mut Collector, StoreError> {
+    /// What was read of a cell.
+    pub fn cell(&mut self, path: &Path, id: &CellId) -> Result<&mut CellData, StoreError> {
         self.find(path, &id.scenario, &id.probe, id.repeat)
     }
 
     /// What was read, in the order of the cells.
     pub fn finish(self) -> Vec<CellData> {
-        self.collectors.into_iter().map(Collector::finish).collect()
+        self.data.into_iter().map(CellData::settled).collect()
     }
 
     fn find(
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
         scenario: &str,
         probe: &str,
         repeat: u32,
-    ) -> Result<&mut Collector, StoreError> {
+    ) -> Result<&mut CellData, StoreError> {
         let index = self.cells.get(&(scenario, probe, repeat)).ok_or_else(|| {
             let cell = format!("{scenario}.{probe}.{repeat}");
             StoreError::damaged(
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
                 format!("it has rows of {cell}, which is not in the manifest"),
             )
         })?;
-        Ok(&mut self.collectors[*index])
+        Ok(&mut self.data[*index])
     }
 
     fn samples(&mut self, path: &Path, g: &Group<'_>) -> Result<(), StoreError> {
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
                 status: EchoStatus::from_name(status[i].as_str())
                     .ok_or_else(|| unknown(path, "status", &status[i]))?,
             };
-            cells.collector(self, path, i)?.echo(stream[i].as_str(), sample);
+            cells.data(self, path, i)?.take_echo(stream[i].as_str(), sample);
         }
         Ok(())
     }
@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
                 .ok_or_else(|| unknown(path, "side", &side[i]))?;
             let (t_ns, bytes, packets) = (t[i], bytes[i], packets[i]);
             let sample = FlowSample { t_ns, side, bytes, packets, tcp };
-            cells.collector(self, path, i)?.flow(stream[i].as_str(), sample);
+            cells.data(self, path, i)?.take_flow(stream[i].as_str(), sample);
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl<'a> Reader<'a> {
                 bytes: bytes[i],
             };
             let (device, handle, kind) = (device[i].as_str(), handle[i].as_str(), kind[i].as_str());
-            cells.collector(self, path, i)?.queue(device, handle, kind, point);
+            cells.data(self, path, i)?.take_queue(device, handle, kind, point);
         }
         Ok(())
     }
@@ -296,12 +296,12 @@ impl CellColumns {
         Ok(Self { scenario, probe, repeat: group.small("repeat")? })
     }
 
-    fn collector<'r>(
+    fn data<'r>(
         &self,
         reader: &'r mut Reader<'_>,
         path: &Path,
         row: usize,
-    ) -> Result<&'r mut Collector, StoreError> {
+    ) -> Result<&'r mut CellData, StoreError> {
         let (scenario, probe) = (self.scenario[row].as_str(), self.probe[row].as_str());
         reader.find(path, scenario, probe, self.repeat[row])
     }

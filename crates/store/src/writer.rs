@@ -7,7 +7,7 @@ use crate::layout::{JOURNALS, TABLES};
 use crate::lines::{self, LineWriter};
 use crate::stored::{self, FileRecord};
 use crate::tables::Writers;
-use crate::{files, long, merge, names, time};
+use crate::{files, long, merge, names, run, time};
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{CellId, Manifest};
@@ -77,7 +77,7 @@ impl RunWriter {
     /// Where the journal of a cell belongs. Whoever carries out the cell appends frames there ([`quell_model::frame`]), beginning with
     /// [`quell_model::Event::Begin`].
     pub fn journal_path(&self, cell: &CellId) -> PathBuf {
-        self.journal_folder().join(names::journal(cell))
+        run::journal_path(&self.folder, cell)
     }
 
     /// Opens the journal of a cell.

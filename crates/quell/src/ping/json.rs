@@ -1,9 +1,10 @@
 //! The same for programs: one document at the end, or an object a line while it goes on.
 
 use super::session::{Method, Session};
-use super::tally::{LATE_NS, Tally};
+use super::tally::Tally;
 use super::target::Target;
 use quell_model::EchoSample;
+use quell_report::analysis::{Clocks, LATE_NS};
 use quell_stats::Summary;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -89,57 +90,59 @@ fn stream(session: &Session, target: &Target) -> Value {
 }
 
 fn figures(value: &mut Value, tally: &Tally) {
+    let found = tally.fold.result();
+    let counts = found.counts;
     for (key, count) in [
-        ("sent", tally.sent),
-        ("received", tally.received),
-        ("received_late", tally.received_late),
-        ("lost", tally.lost),
-        ("lost_up", tally.lost_up),
-        ("lost_down", tally.lost_down),
-        ("errors", tally.errors),
-        ("duplicates", tally.duplicates),
-        ("reordered", tally.reordered),
-        ("unfinished", tally.unfinished),
+        ("sent", counts.sent),
+        ("received", counts.received),
+        ("received_late", counts.received_late),
+        ("lost", counts.lost),
+        ("lost_up", counts.lost_up),
+        ("lost_down", counts.lost_down),
+        ("errors", counts.errors),
+        ("duplicates", counts.duplicates),
+        ("reordered", found.reordered),
+        ("unfinished", counts.unfinished),
     ] {
         value[key] = count.into();
     }
     let kinds: BTreeMap<&String, u64> = tally.kinds.iter().map(|(k, n)| (k, *n)).collect();
     value["errors_by_kind"] = json!(kinds);
     value["clock"] = tally.clock.clone().into();
-    value["loss_ratio"] = tally.loss_ratio().into();
-    value["rtt_ms"] = spread(tally.rtt.summary(1e6));
-    let [up, down] = tally.one_way_ms();
-    value["up_ms"] = spread(up);
-    value["down_ms"] = spread(down);
-    value["clock_offset"] = tally.clock_offset().map_or(Value::Null, |offset| {
-        json!({
+    value["loss_ratio"] = counts.loss_ratio().into();
+    value["rtt_ms"] = spread(found.rtt_ms);
+    value["up_ms"] = spread(found.up_ms);
+    value["down_ms"] = spread(found.down_ms);
+    value["clock_offset"] = match found.clocks {
+        Clocks::Same | Clocks::Unsteady => Value::Null,
+        Clocks::Apart { offset, .. } => json!({
             "offset_ms": offset.middle_ns() as f64 / 1e6,
             "bound_ms": offset.bound_ns / 1e6,
             "drift_ppm": offset.drift_ppm(),
-        })
-    });
-    value["jitter_ms"] = tally.jitter_up_ms().or(tally.jitter_rtt_ms()).into();
-    value["jitter_rtt_ms"] = tally.jitter_rtt_ms().into();
-    value["jitter_up_ms"] = tally.jitter_up_ms().into();
-    value["jitter_down_ms"] = tally.jitter_down_ms().into();
+        }),
+    };
+    value["jitter_ms"] = found.jitter_ms().into();
+    value["jitter_rtt_ms"] = found.jitter_rtt_ms.into();
+    value["jitter_up_ms"] = found.jitter_up_ms.into();
+    value["jitter_down_ms"] = found.jitter_down_ms.into();
     value["answered_after_retry"] = tally.retried.map_or(Value::Null, |retried| {
         let ms = |ns: u64| ns as f64 / 1e6;
         json!({
             "connects": retried.count, "min_ms": ms(retried.least_ns), "max_ms": ms(retried.most_ns),
         })
     });
-    value["jitter_of"] = if tally.one_way() { "up" } else { "round-trip" }.into();
-    value["queued_ms"] = spread(tally.queued.summary(1e6));
+    value["jitter_of"] = found.jitter_of.name().into();
+    value["queued_ms"] = spread(found.queued_ms);
     value["left_late"] = json!({
-        "packets": tally.left_late,
+        "packets": found.left.late,
         "more_than_ms": LATE_NS as f64 / 1e6,
-        "max_ms": tally.latest_left_ns as f64 / 1e6,
+        "max_ms": found.left.worst_ns as f64 / 1e6,
     });
     value["seen_late"] = json!({
-        "replies": tally.late,
+        "replies": found.seen.late,
         "more_than_ms": LATE_NS as f64 / 1e6,
-        "of": tally.seen_late.count(),
-        "max_ms": tally.seen_late.max().map(|ns| ns as f64 / 1e6),
+        "of": found.seen.of,
+        "max_ms": (found.seen.of > 0).then(|| found.seen.worst_ns as f64 / 1e6),
     });
 }
 

@@ -9,6 +9,7 @@
 use super::session::Session;
 use super::tally::{Bucket, Tally};
 use super::text::{self, ms, ms_or_dash, percent};
+use quell_stats::Summary;
 use std::fmt::Write;
 
 /// Marks from low to high, and what stands for a loss.
@@ -87,16 +88,16 @@ const COLUMNS: [(&str, usize); 7] =
     [("sent", 6), ("lost%", 5), ("min", 6), ("p50", 6), ("p99", 6), ("max", 6), ("jitter", 6)];
 
 fn cells(tally: &Tally) -> [String; 7] {
-    let quantiles = tally.rtt.quantiles([0.0, 0.5, 0.99, 1.0]);
-    let rtt = |index: usize| ms_or_dash(quantiles.map(|q| q[index] / 1e6));
+    let (counts, way) = (tally.fold.counts(), tally.fold.round_trip());
+    let rtt = |of: fn(&Summary) -> f64| ms_or_dash(way.delays_ms.as_ref().map(of));
     [
-        tally.sent.to_string(),
-        tally.loss_ratio().map_or("-".into(), percent),
-        rtt(0),
-        rtt(1),
-        rtt(2),
-        rtt(3),
-        ms_or_dash(tally.jitter_rtt_ms()),
+        counts.sent.to_string(),
+        counts.loss_ratio().map_or("-".into(), percent),
+        rtt(|s| s.min),
+        rtt(|s| s.p50),
+        rtt(|s| s.p99),
+        rtt(|s| s.max),
+        ms_or_dash(way.jitter_ms),
     ]
 }
 
@@ -140,7 +141,7 @@ fn mark(bucket: &Bucket, worst_ns: u64, marks: &Marks) -> char {
 }
 
 fn note(tallies: &[Tally]) -> Option<String> {
-    let errors: u64 = tallies.iter().map(|t| t.errors).sum();
+    let errors: u64 = tallies.iter().map(|t| t.fold.counts().errors).sum();
     let mut notes = Vec::new();
     if errors > 0 {
         let were = if errors == 1 { "packet was" } else { "packets were" };
@@ -168,7 +169,7 @@ mod tests {
     use super::super::tally::sample;
     use super::super::target::Target;
     use super::*;
-    use quell_model::EchoStatus;
+    use quell_model::{EchoSample, EchoStatus};
     use quell_units::{Span, Tos};
 
     fn session(names: &[&str]) -> Session {
@@ -261,7 +262,11 @@ mod tests {
     fn errors_and_a_starved_machine_are_noted_below() {
         let mut tally = tally();
         tally.take(&sample(41, None, EchoStatus::Error));
-        tally.late = 30;
+        for n in 42..72 {
+            let late =
+                EchoSample { seen_late_ns: Some(6_000_000), ..sample(n, Some(20), EchoStatus::Ok) };
+            tally.take(&late);
+        }
         let place = Place { width: 100, height: 24, unicode: true };
         let got = lines(&session(&["a"]), &[tally], NOW, place);
         let note = got.last().expect("there are lines");

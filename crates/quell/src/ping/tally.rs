@@ -1,172 +1,60 @@
-//! What a stream showed so far, in bounded memory: counts, delays, and the last stretch as a picture.
+//! What a stream showed so far, in bounded memory: its figures, what the probe told of it, and the last stretch as a picture.
 //!
 //! ```text
-//!   rows of the probe ──► Tally ──► counts, quantiles, jitter       of the whole stream
-//!                           └─────► Recent: worst RTT and losses    of the last few hundred buckets of time
+//!   rows of the probe ──┬─► EchoFold: the figures, by the code that the report of a run takes
+//!   what it tells ──────┼─► clock, errors by kind, connects after a retry
+//!                       └─► Recent: worst RTT and losses of the last few hundred buckets of time
 //! ```
-//!
-//! The definitions are those of the analysis of runs: the figures here and those of `quell show` are the same.
 
-use quell_model::{EchoSample, EchoStatus, Told};
-use quell_stats::{ClockOffset, Jitter, OffsetEstimator, Running, RunningAround, Summary};
+use quell_model::{EchoSample, Told};
+use quell_report::analysis::EchoFold;
 use std::collections::{BTreeMap, VecDeque};
-
-/// What the program does so much later than due tells that this machine was short of CPU.
-pub const LATE_NS: u64 = 5_000_000;
 
 /// Most buckets that are remembered: no terminal is wider.
 const BUCKETS: usize = 500;
 
-/// Packets said to be lost of which it is remembered, should they come after all: as many as the prober knows again.
-const GIVEN_UP: usize = 1 << 16;
-
 /// One stream so far.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// Packets sent whose fate is known; those that the kernel refused count too.
-    pub sent: u64,
-    /// Packets answered in time.
-    pub received: u64,
-    /// Packets answered after the time that an answer was waited for.
-    pub received_late: u64,
-    /// Packets lost, wherever.
-    pub lost: u64,
-    /// Of these, known to be lost on the way there.
-    pub lost_up: u64,
-    /// Known to be lost on the way back.
-    pub lost_down: u64,
-    /// Packets that the kernel refused, or that an ICMP error answered.
-    pub errors: u64,
-    /// Further replies.
-    pub duplicates: u64,
-    /// Replies that came after one to a later packet.
-    pub reordered: u64,
-    /// Packets that were on their way when it ended: they count as nothing.
-    pub unfinished: u64,
-    /// Round-trip times in nanoseconds.
-    pub rtt: Running,
-    /// One-way delays in nanoseconds, as the two clocks tell them.
-    pub up: RunningAround,
-    /// And back.
-    pub down: RunningAround,
-    /// How far the two clocks are apart, where they are two.
-    pub offset: OffsetEstimator,
-    /// Whether the other end has a clock of its own.
-    pub apart: bool,
-    /// How much later than due packets were sent, or how long their replies waited in this host until the program saw them, whichever
-    /// is longer, in nanoseconds.
-    pub seen_late: Running,
-    /// Packets for which that was longer than [`LATE_NS`].
-    pub late: u64,
-    /// How long packets waited in this host's own queue, in nanoseconds.
-    pub queued: Running,
-    /// Packets that left more than [`LATE_NS`] after their time.
-    pub left_late: u64,
-    /// How late the latest packet left, in nanoseconds.
-    pub latest_left_ns: u64,
+    /// Its figures.
+    pub fold: EchoFold,
     /// By which clocks its times came about, for a person.
     pub clock: Option<String>,
     /// Errors by their kind, as `EHOSTUNREACH`, most frequent first.
     pub kinds: Vec<(String, u64)>,
-    /// The last stretch.
-    pub recent: Recent,
-    jitter_rtt: Jitter,
-    jitter_up: Jitter,
-    jitter_down: Jitter,
     /// Of those that were lost: connects that came about after the kernel had sent its SYN again.
     pub retried: Option<Retried>,
-    /// Packets that were said to be lost, and what was said.
-    given_up: BTreeMap<u64, EchoStatus>,
-    /// One above the largest number that was answered.
-    next: u64,
+    /// The last stretch.
+    pub recent: Recent,
 }
 
 impl Tally {
     /// Nothing happened yet. Packets leave every `interval_ns`.
     pub fn new(interval_ns: u64) -> Self {
         Self {
-            sent: 0,
-            received: 0,
-            received_late: 0,
-            lost: 0,
-            lost_up: 0,
-            lost_down: 0,
-            errors: 0,
-            duplicates: 0,
-            reordered: 0,
-            unfinished: 0,
-            rtt: Running::new(),
-            up: RunningAround::new(),
-            down: RunningAround::new(),
-            offset: OffsetEstimator::new(),
-            apart: false,
-            seen_late: Running::new(),
-            late: 0,
-            queued: Running::new(),
-            left_late: 0,
-            latest_left_ns: 0,
+            fold: EchoFold::bounded(),
             clock: None,
             kinds: Vec::new(),
-            recent: Recent::new(interval_ns),
-            jitter_rtt: Jitter::new(),
-            jitter_up: Jitter::new(),
-            jitter_down: Jitter::new(),
             retried: None,
-            given_up: BTreeMap::new(),
-            next: 0,
+            recent: Recent::new(interval_ns),
         }
     }
 
     /// Takes what became of a packet.
     pub fn take(&mut self, sample: &EchoSample) {
-        match sample.status {
-            EchoStatus::Duplicate => {
-                self.duplicates += 1;
-                return;
-            }
-            EchoStatus::Unfinished => {
-                self.unfinished += 1;
-                return;
-            }
-            EchoStatus::Late => {
-                self.late_after_all(sample);
-                return;
-            }
-            EchoStatus::Ok => {
-                self.received += 1;
-                self.take_answer(sample);
-            }
-            said @ (EchoStatus::Lost | EchoStatus::LostUp | EchoStatus::LostDown) => {
-                self.lost += 1;
-                self.lost_up += u64::from(said == EchoStatus::LostUp);
-                self.lost_down += u64::from(said == EchoStatus::LostDown);
-                self.given_up.insert(sample.seq, said);
-                if self.given_up.len() > GIVEN_UP {
-                    self.given_up.pop_first();
-                }
-            }
-            EchoStatus::Error => self.errors += 1,
+        let before = self.fold.counts().sent;
+        self.fold.take(sample);
+        // What came after all was drawn as lost when it was; only a run that was kept holds nothing but the answer.
+        if self.fold.counts().sent > before {
+            let rtt_ns = sample.rtt_ns.filter(|_| sample.status.is_answered());
+            self.recent.take(sample.t_ns, rtt_ns);
         }
-        self.sent += 1;
-        self.latest_left_ns = self.latest_left_ns.max(sample.sent_late_ns.unwrap_or(0));
-        self.left_late += u64::from(sample.sent_late_ns.is_some_and(|late| late > LATE_NS));
-        if let Some(queued) = sample.queued_ns {
-            self.queued.push(queued);
-        }
-        let rtt_ns = sample.rtt_ns.filter(|_| sample.status == EchoStatus::Ok);
-        self.recent.take(sample.t_ns, rtt_ns);
     }
 
     /// Takes what the probe tells of the stream beside its packets; what is of no known kind is left.
     pub fn fact(&mut self, what: &Told, value: &str) {
+        self.fold.tell(what, value);
         match what {
-            Told::Clocks => self.apart = value == "apart",
-            Told::Losses => {
-                let told: BTreeMap<String, u64> = serde_json::from_str(value).unwrap_or_default();
-                let more = |way: &str, known: u64| told.get(way).map_or(known, |n| known.max(*n));
-                self.lost_up = more("up", self.lost_up).min(self.lost);
-                self.lost_down = more("down", self.lost_down).min(self.lost - self.lost_up);
-            }
             Told::Retried => self.retried = Retried::read(value),
             Told::Clock => self.clock = Some(value.to_owned()),
             Told::Errors => {
@@ -176,117 +64,6 @@ impl Tally {
             }
             _ => {}
         }
-    }
-
-    /// A packet that was said to be lost was answered after all; or it is of a run that was kept, which holds only this.
-    fn late_after_all(&mut self, sample: &EchoSample) {
-        self.received_late += 1;
-        self.take_answer(sample);
-        match self.given_up.remove(&sample.seq) {
-            Some(said) => {
-                self.lost -= 1;
-                self.lost_up -= u64::from(said == EchoStatus::LostUp);
-                self.lost_down -= u64::from(said == EchoStatus::LostDown);
-            }
-            None => {
-                self.sent += 1;
-                self.recent.take(sample.t_ns, sample.rtt_ns);
-            }
-        }
-    }
-
-    fn take_answer(&mut self, sample: &EchoSample) {
-        if sample.seq < self.next {
-            self.reordered += 1;
-        }
-        self.next = self.next.max(sample.seq.saturating_add(1));
-        if let Some(rtt) = sample.rtt_ns {
-            self.rtt.push(rtt);
-            self.jitter_rtt.push(rtt as f64);
-        }
-        if let (Some(up), Some(down)) = (sample.up_ns, sample.down_ns) {
-            self.offset.push(sample.t_ns, up, down);
-        }
-        if let Some(up) = sample.up_ns {
-            self.up.push(up);
-            self.jitter_up.push(up as f64);
-        }
-        if let Some(down) = sample.down_ns {
-            self.down.push(down);
-            self.jitter_down.push(down as f64);
-        }
-        if let Some(late) = sample.seen_late_ns {
-            self.seen_late.push(late);
-            self.late += u64::from(late > LATE_NS);
-        }
-    }
-
-    /// Packets answered, in time or late.
-    pub fn answered(&self) -> u64 {
-        self.received + self.received_late
-    }
-
-    /// The part of the packets without an answer; none when none was sent.
-    pub fn loss_ratio(&self) -> Option<f64> {
-        (self.sent > 0).then(|| (self.sent - self.answered()) as f64 / self.sent as f64)
-    }
-
-    /// The part of the packets that delays are known of, where that is less than half of them: figures of so few must not pass for those
-    /// of all.
-    pub fn minority(&self) -> Option<f64> {
-        let answered = self.answered();
-        (answered > 0 && answered * 2 < self.sent).then(|| answered as f64 / self.sent as f64)
-    }
-
-    /// Jitter of the round trip in milliseconds: the mean of RFC 3550's |D|.
-    pub fn jitter_rtt_ms(&self) -> Option<f64> {
-        self.jitter_rtt.mean().map(|ns| ns / 1e6)
-    }
-
-    /// The same of the way there; none where not every reply told its time.
-    pub fn jitter_up_ms(&self) -> Option<f64> {
-        self.jitter_up.mean().filter(|_| self.one_way()).map(|ns| ns / 1e6)
-    }
-
-    /// The same of the way back.
-    pub fn jitter_down_ms(&self) -> Option<f64> {
-        let all = self.answered() > 0 && self.down.count() == self.answered();
-        self.jitter_down.mean().filter(|_| all).map(|ns| ns / 1e6)
-    }
-
-    /// How far the other end's clock is from ours, where it has one of its own and runs at a constant rate.
-    pub fn clock_offset(&self) -> Option<ClockOffset> {
-        self.offset.estimate().filter(|_| self.apart)
-    }
-
-    /// One-way delays there and back in milliseconds, by one clock: where there are two, less what they are apart in the middle of
-    /// the time. Where these can't be compared there are none.
-    pub fn one_way_ms(&self) -> [Option<Summary>; 2] {
-        let both = [self.up.summary(1e6), self.down.summary(1e6)];
-        if !self.apart {
-            return both;
-        }
-        let Some(offset) = self.clock_offset() else { return [None, None] };
-        let apart_ms = offset.middle_ns() as f64 / 1e6;
-        let [up, down] = both;
-        [up.map(|s| shifted(s, -apart_ms)), down.map(|s| shifted(s, apart_ms))]
-    }
-
-    /// Whether each reply told its one-way delay.
-    pub fn one_way(&self) -> bool {
-        self.answered() > 0 && self.up.count() == self.answered()
-    }
-}
-
-fn shifted(s: Summary, by: f64) -> Summary {
-    Summary {
-        min: s.min + by,
-        mean: s.mean + by,
-        p50: s.p50 + by,
-        p90: s.p90 + by,
-        p99: s.p99 + by,
-        max: s.max + by,
-        ..s
     }
 }
 
@@ -371,102 +148,20 @@ impl Recent {
 
 /// A packet of a stream with one every 200 ms.
 #[cfg(test)]
-pub fn sample(seq: u64, rtt_ms: Option<u64>, status: EchoStatus) -> EchoSample {
+pub fn sample(seq: u64, rtt_ms: Option<u64>, status: quell_model::EchoStatus) -> EchoSample {
     EchoSample {
-        t_ns: (seq * 200_000_000) as i64,
-        seq,
         rtt_ns: rtt_ms.map(|ms| ms * 1_000_000),
-        up_ns: None,
-        down_ns: None,
-        up_order: None,
-        down_order: None,
         seen_late_ns: Some(1),
-        queued_ns: None,
-        sent_late_ns: None,
-        bytes: 56,
-        status,
+        ..EchoSample::new((seq * 200_000_000) as i64, seq, 56, status)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_model::EchoStatus;
 
     const MS: u64 = 1_000_000;
-
-    fn tally(samples: impl IntoIterator<Item = EchoSample>) -> Tally {
-        let mut tally = Tally::new(200 * MS);
-        samples.into_iter().for_each(|s| tally.take(&s));
-        tally
-    }
-
-    #[test]
-    fn each_fate_is_counted_once_and_what_was_not_awaited_not_at_all() {
-        use EchoStatus::{Duplicate, Error, Lost, LostDown, LostUp, Ok, Unfinished};
-        let fates = [Ok, Ok, Lost, LostUp, LostDown, LostDown, Error, Unfinished];
-        let mut samples: Vec<_> = fates
-            .iter()
-            .enumerate()
-            .map(|(n, s)| sample(n as u64, (*s == Ok).then_some(20), *s))
-            .collect();
-        samples.push(sample(1, Some(30), Duplicate));
-        let got = tally(samples);
-        assert_eq!((got.sent, got.received, got.lost, got.unfinished), (7, 2, 4, 1));
-        assert_eq!((got.lost_up, got.lost_down, got.errors, got.duplicates), (1, 2, 1, 1));
-        assert_eq!(got.loss_ratio(), Some(5.0 / 7.0));
-        assert_eq!(got.rtt.max(), Some(20 * MS), "a duplicate's time is not the packet's");
-    }
-
-    #[test]
-    fn a_packet_that_comes_after_it_was_given_up_is_late_and_no_longer_lost() {
-        use EchoStatus::{Late, LostDown, Ok};
-        let live =
-            [(0, Some(20), Ok), (1, None, LostDown), (2, None, LostDown), (1, Some(5000), Late)];
-        let kept = [(0, Some(20), Ok), (1, Some(5000), Late), (2, None, LostDown)];
-        for rows in [&live[..], &kept[..]] {
-            let got = tally(rows.iter().map(|(seq, rtt, status)| sample(*seq, *rtt, *status)));
-            assert_eq!((got.sent, got.received, got.received_late, got.lost), (3, 1, 1, 1));
-            assert_eq!((got.lost_down, got.loss_ratio()), (1, Some(1.0 / 3.0)));
-            assert_eq!(got.rtt.max(), Some(5000 * MS), "it is known how long it took");
-        }
-    }
-
-    #[test]
-    fn figures_of_few_packets_are_known_to_be_of_few() {
-        let fate = |n: u64, answered: u64| match n < answered {
-            true => sample(n, Some(20), EchoStatus::Ok),
-            false => sample(n, None, EchoStatus::Lost),
-        };
-        assert_eq!(tally((0..100).map(|n| fate(n, 15))).minority(), Some(0.15));
-        assert_eq!(tally((0..100).map(|n| fate(n, 50))).minority(), None);
-        assert_eq!(tally((0..100).map(|n| fate(n, 0))).minority(), None, "there are no figures");
-    }
-
-    #[test]
-    fn losses_that_are_known_by_count_only_are_told_at_the_end() {
-        let mut got = tally((0..5).map(|n| sample(n, None, EchoStatus::Lost)));
-        got.fact(&Told::Losses, r#"{"up":3,"down":1}"#);
-        assert_eq!((got.lost, got.lost_up, got.lost_down), (5, 3, 1));
-        got.fact(&Told::Losses, r#"{"up":9,"down":9}"#);
-        assert_eq!((got.lost_up, got.lost_down), (5, 0), "never more than were lost");
-    }
-
-    #[test]
-    fn a_reply_behind_one_to_a_later_packet_is_out_of_order() {
-        let ok = |seq| sample(seq, Some(20), EchoStatus::Ok);
-        assert_eq!(tally([0, 1, 4, 2, 3, 5].map(ok)).reordered, 2);
-        assert_eq!(tally([0, 1, 4, 7].map(ok)).reordered, 0);
-    }
-
-    #[test]
-    fn jitter_of_the_round_trip_and_of_the_way_there_are_two_figures() {
-        let swing = |n: u64| sample(n, Some(20 + n % 2), EchoStatus::Ok);
-        let pings = tally((0..20).map(swing));
-        assert_eq!((pings.jitter_rtt_ms(), pings.jitter_up_ms()), (Some(1.0), None));
-        let steady = |n: u64| EchoSample { up_ns: Some(10), ..swing(n) };
-        let stamp = tally((0..20).map(steady));
-        assert_eq!((stamp.jitter_rtt_ms(), stamp.jitter_up_ms()), (Some(1.0), Some(0.0)));
-    }
 
     #[test]
     fn the_last_stretch_has_the_worst_of_each_bucket_and_forgets() {

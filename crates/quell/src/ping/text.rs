@@ -1,9 +1,10 @@
 //! What is printed: a line a packet in a pipe, and the summary.
 
 use super::session::{Method, Session};
-use super::tally::{LATE_NS, Retried, Tally};
+use super::tally::{Retried, Tally};
 use super::target::Target;
 use quell_model::{EchoSample, EchoStatus};
+use quell_report::analysis::{Clocks, Counts, EchoResult, LATE_NS, Lateness};
 use quell_stats::Summary;
 use std::fmt::Write;
 
@@ -119,24 +120,25 @@ pub fn summary(session: &Session, tallies: &[Tally]) -> String {
 }
 
 fn figures(tally: &Tally) -> String {
-    let mut out = format!("  packets     {}\n", counts(tally).join(", "));
+    let found = tally.fold.result();
+    let mut out = format!("  packets     {}\n", counts(&found).join(", "));
     if let Some(retried) = &tally.retried {
         out += &wrap(&after_retry(retried));
     }
     for (kind, n) in &tally.kinds {
         let _ = writeln!(out, "  {:<10}  {n} × {kind}: {}", "errors", meaning(kind));
     }
-    if let Some(rtt) = tally.rtt.summary(1e6) {
-        if let Some(part) = tally.minority() {
+    if let Some(rtt) = &found.rtt_ms {
+        if let Some(part) = found.counts.minority() {
             let _ = writeln!(
                 out,
                 "              the times are those of the {} % that came back: p50 is their median",
                 percent(part)
             );
         }
-        let _ = writeln!(out, "  RTT, ms     {}", spread(&rtt));
-        let jitter = ms_or_dash(tally.jitter_rtt_ms());
-        let there = tally.jitter_up_ms().map_or(String::new(), |up| format!(", there {}", ms(up)));
+        let _ = writeln!(out, "  RTT, ms     {}", spread(rtt));
+        let jitter = ms_or_dash(found.jitter_rtt_ms);
+        let there = found.jitter_up_ms.map_or(String::new(), |up| format!(", there {}", ms(up)));
         let _ = writeln!(
             out,
             "              mean {}   mdev {}   jitter {jitter}{there} (mean |D|, RFC 3550)",
@@ -144,18 +146,17 @@ fn figures(tally: &Tally) -> String {
             ms_or_dash(rtt.sd),
         );
     }
-    let [there, back] = tally.one_way_ms();
-    for (label, way) in [("there, ms ", there), ("back, ms  ", back)] {
+    for (label, way) in [("there, ms ", &found.up_ms), ("back, ms  ", &found.down_ms)] {
         if let Some(way) = way {
-            let _ = writeln!(out, "  {label}  {}", spread(&way));
+            let _ = writeln!(out, "  {label}  {}", spread(way));
         }
     }
-    if let Some(queued) = tally.queued.summary(1e6).filter(|q| q.p99 >= 1.0) {
+    if let Some(queued) = found.queued_ms.filter(|q| q.p99 >= 1.0) {
         let _ = writeln!(out, "  own queue   {}", spread(&queued));
         out +=
             "              ms that packets waited in this host before they left; in the RTT too\n";
     }
-    out + &clock_offset(tally)
+    out + &clock_offset(&found.clocks)
 }
 
 /// What became of lost connects that the kernel tried again.
@@ -173,14 +174,15 @@ fn after_retry(retried: &Retried) -> String {
 }
 
 /// How far the two clocks are apart, and what that makes of one-way delays.
-fn clock_offset(tally: &Tally) -> String {
-    if tally.up.count() == 0 || !tally.apart {
-        return String::new();
-    }
-    let Some(offset) = tally.clock_offset() else {
-        return wrap(
-            "The clocks of the two machines did not run at constant rates (one was set, perhaps): one-way delays can't be told.",
-        );
+fn clock_offset(clocks: &Clocks) -> String {
+    let offset = match clocks {
+        Clocks::Same => return String::new(),
+        Clocks::Unsteady => {
+            return wrap(
+                "The clocks of the two machines did not run at constant rates (one was set, perhaps): one-way delays can't be told.",
+            );
+        }
+        Clocks::Apart { offset, .. } => offset,
     };
     let bound = ms(offset.bound_ns / 1e6);
     wrap(&format!(
@@ -191,20 +193,21 @@ fn clock_offset(tally: &Tally) -> String {
     ))
 }
 
-fn counts(tally: &Tally) -> Vec<String> {
-    let mut sent = format!("{} sent, {} received", tally.sent, tally.received);
-    if let Some(ratio) = tally.loss_ratio() {
+fn counts(found: &EchoResult) -> Vec<String> {
+    let counts @ Counts { lost, lost_up, lost_down, errors, .. } = found.counts;
+    let mut sent = format!("{} sent, {} received", counts.sent, counts.received);
+    if let Some(ratio) = counts.loss_ratio() {
         let _ = write!(sent, ": loss {} %", percent(ratio));
-        let unknown = tally.lost - tally.lost_up - tally.lost_down;
+        let unknown = lost - lost_up - lost_down;
         let fates = [
-            (tally.lost_up, "on the way there"),
-            (tally.lost_down, "on the way back"),
+            (lost_up, "on the way there"),
+            (lost_down, "on the way back"),
             // That a loss is a loss needs to be said only beside others.
             (
-                if unknown == tally.sent - tally.answered() { 0 } else { unknown },
+                if unknown == counts.sent - counts.answered() { 0 } else { unknown },
                 "without an answer",
             ),
-            (tally.errors, if tally.errors == 1 { "error" } else { "errors" }),
+            (errors, if errors == 1 { "error" } else { "errors" }),
         ];
         let fates: Vec<String> =
             fates.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
@@ -213,14 +216,14 @@ fn counts(tally: &Tally) -> Vec<String> {
         }
     }
     let mut parts = vec![sent];
-    if tally.received_late > 0 {
-        parts.push(format!("{} late (answered, after the wait)", tally.received_late));
+    if counts.received_late > 0 {
+        parts.push(format!("{} late (answered, after the wait)", counts.received_late));
     }
-    if tally.duplicates > 0 {
-        parts.push(count(tally.duplicates, "duplicate"));
+    if counts.duplicates > 0 {
+        parts.push(count(counts.duplicates, "duplicate"));
     }
-    if tally.reordered > 0 {
-        parts.push(format!("{} out of order", tally.reordered));
+    if found.reordered > 0 {
+        parts.push(format!("{} out of order", found.reordered));
     }
     parts
 }
@@ -248,7 +251,10 @@ fn meaning(kind: &str) -> &str {
 fn clocks(session: &Session, tallies: &[Tally]) -> String {
     let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
     for (target, tally) in session.targets.iter().zip(tallies) {
-        let Some(clock) = tally.clock.as_deref().filter(|_| tally.received > 0) else { continue };
+        let Some(clock) = tally.clock.as_deref().filter(|_| tally.fold.counts().received > 0)
+        else {
+            continue;
+        };
         match told.iter_mut().find(|(c, _)| *c == clock) {
             Some((_, names)) => names.push(&target.name),
             None => told.push((clock, vec![&target.name])),
@@ -263,10 +269,6 @@ fn clocks(session: &Session, tallies: &[Tally]) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-fn ratio_of(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
 fn spread(of: &Summary) -> String {
     [("min", of.min), ("p50", of.p50), ("p90", of.p90), ("p99", of.p99), ("max", of.max)]
         .map(|(name, value)| format!("{name} {:<7}", ms(value)))
@@ -277,28 +279,28 @@ fn spread(of: &Summary) -> String {
 
 /// Says when this machine, and not the network, was slow: one packet in a hundred waited for the program.
 pub fn starved(tallies: &[Tally]) -> Option<String> {
-    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
-    let (late, seen) = (sum(|t| t.late), sum(|t| t.seen_late.count()));
-    let (left_late, sent) = (sum(|t| t.left_late), sum(|t| t.sent));
-    let many = |part: u64, whole: u64| part > 0 && part * 100 >= whole;
+    let sum = |of: fn(&Tally) -> Lateness| {
+        tallies.iter().map(of).fold(Lateness::default(), Lateness::and)
+    };
+    let (seen, left) = (sum(|t| t.fold.seen()), sum(|t| t.fold.left()));
+    let share = |of: Lateness| percent(of.late as f64 / of.of.max(1) as f64);
+    let worst = |of: Lateness| ms(of.worst_ns as f64 / 1e6);
     let mut told = Vec::new();
-    if many(late, seen) {
-        let worst = tallies.iter().filter_map(|t| t.seen_late.max()).max().unwrap_or(0);
+    if seen.is_much() {
         told.push(format!(
             "{} % of the replies were seen more than {} ms after the kernel had them (the latest {} ms); round-trip times \
              use the kernel's stamps and are right",
-            percent(ratio_of(late, seen)),
+            share(seen),
             LATE_NS / 1_000_000,
-            ms(worst as f64 / 1e6)
+            worst(seen)
         ));
     }
-    if many(left_late, sent) {
-        let latest = tallies.iter().map(|t| t.latest_left_ns).max().unwrap_or(0);
+    if left.is_much() {
         told.push(format!(
             "{} % of the packets left more than {} ms after their time (the latest {} ms)",
-            percent(ratio_of(left_late, sent)),
+            share(left),
             LATE_NS / 1_000_000,
-            ms(latest as f64 / 1e6)
+            worst(left)
         ));
     }
     (!told.is_empty()).then(|| format!("This machine was short of CPU: {}.", told.join("; ")))
@@ -354,18 +356,10 @@ mod tests {
     #[test]
     fn a_line_of_a_packet_has_what_is_known_of_it() {
         let mut sample = EchoSample {
-            t_ns: 400_000_000,
-            seq: 2,
             rtt_ns: Some(20_012_000),
             up_ns: Some(-5_000_000),
             down_ns: Some(25_012_000),
-            up_order: None,
-            down_order: None,
-            seen_late_ns: None,
-            queued_ns: None,
-            sent_late_ns: None,
-            bytes: 56,
-            status: EchoStatus::Ok,
+            ..EchoSample::new(400_000_000, 2, 56, EchoStatus::Ok)
         };
         assert_eq!(
             packet("a", 3, &sample),

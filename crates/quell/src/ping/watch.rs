@@ -10,9 +10,10 @@
 use super::session::{News, Prober, Session};
 use super::shown::{JsonForm, Shown};
 use super::tally::Tally;
-use super::{json, live, screen, text};
+use super::{json, live, text};
 use crate::failure::Failure;
 use crate::keep::{End, Keep};
+use crate::screen;
 use quell_model::{EchoSample, Event, Fact, Subject};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};

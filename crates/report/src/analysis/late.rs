@@ -3,7 +3,7 @@
 use quell_model::EchoSample;
 
 /// What a program does later than this, in nanoseconds, it had no CPU for.
-const LATE_NS: u64 = 5_000_000;
+pub const LATE_NS: u64 = 5_000_000;
 
 /// How late packets were sent, and answers seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -17,16 +17,23 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Of these packets.
-    pub(crate) fn of<'a>(samples: impl Iterator<Item = &'a EchoSample>) -> Self {
-        samples.fold(Self::default(), |sum, s| match s.seen_late_ns.max(s.sent_late_ns) {
-            Some(ns) => sum.and(Self { late: u64::from(ns > LATE_NS), of: 1, worst_ns: ns }),
-            None => sum,
-        })
+    /// Takes how late something was, where that is known.
+    pub(super) fn take(&mut self, ns: Option<u64>) {
+        if let Some(ns) = ns {
+            *self = self.and(Self { late: u64::from(ns > LATE_NS), of: 1, worst_ns: ns });
+        }
+    }
+
+    /// What was taken is told anew, and no better.
+    pub(super) fn take_back(&mut self, ns: Option<u64>) {
+        if let Some(ns) = ns {
+            self.late -= u64::from(ns > LATE_NS);
+            self.of -= 1;
+        }
     }
 
     /// Both together.
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub fn and(self, other: Self) -> Self {
         Self {
             late: self.late + other.late,
             of: self.of + other.of,
@@ -34,10 +41,14 @@ impl Lateness {
         }
     }
 
+    /// Whether one in a hundred was late.
+    pub fn is_much(&self) -> bool {
+        self.late > 0 && self.late.saturating_mul(100) >= self.of
+    }
+
     /// What is to be said of it, when one packet in a hundred was late.
     pub fn said(&self) -> Option<String> {
-        let starved = self.late > 0 && self.late.saturating_mul(100) >= self.of;
-        starved.then(|| {
+        self.is_much().then(|| {
             let share = self.late as f64 * 100.0 / self.of as f64;
             let worst = self.worst_ns as f64 / 1e6;
             format!(
@@ -49,10 +60,21 @@ impl Lateness {
     }
 }
 
+/// The later of both: that a packet was sent, and that its answer was seen.
+pub(super) fn latest_ns(sample: &EchoSample) -> Option<u64> {
+    sample.seen_late_ns.max(sample.sent_late_ns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use quell_model::EchoStatus;
+
+    fn lateness(packets: &[EchoSample]) -> Lateness {
+        let mut lateness = Lateness::default();
+        packets.iter().for_each(|s| lateness.take(latest_ns(s)));
+        lateness
+    }
 
     fn packets(late: impl Fn(u64) -> (u64, u64)) -> Vec<EchoSample> {
         let packet = |seq| {
@@ -70,9 +92,9 @@ mod tests {
     fn a_machine_that_was_late_for_one_packet_in_a_hundred_is_told_and_one_that_slept_once_is_not()
     {
         let once = packets(|n| if n == 7 { (300_000_000, 0) } else { (40_000, 60_000) });
-        assert_eq!(Lateness::of(once.iter()).said(), None);
+        assert_eq!(lateness(&once).said(), None);
         let often = packets(|n| if n % 50 == 0 { (0, 7_000_000) } else { (0, 60_000) });
-        let said = Lateness::of(often.iter()).said().expect("2 % were late");
+        let said = lateness(&often).said().expect("2 % were late");
         assert!(said.contains("2.0 %") && said.contains("7.0 ms"), "{said}");
         assert_eq!(Lateness::default().said(), None);
     }

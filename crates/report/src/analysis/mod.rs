@@ -20,16 +20,16 @@ mod way;
 mod window;
 
 pub use definitions::{Definition, definitions};
-pub use echo::{EchoResult, Transit};
+pub use echo::{Counts, EchoFold, EchoResult, Transit, Way};
 pub use estimate::Estimate;
 pub use flow::{FlowResult, OwnTime};
-pub use late::Lateness;
+pub use late::{LATE_NS, Lateness};
 pub use one_way::Clocks;
 pub use quell_stats::{BoxSummary, Summary as Spread};
 pub use summary::{LoadsRow, Summary, SummaryRow};
 pub use window::window_ns;
 
-use quell_model::{CellId, Subject, Told};
+use quell_model::CellId;
 use quell_stats::Batch;
 use quell_store::Run;
 
@@ -66,10 +66,7 @@ impl Results {
                 data,
             };
             for series in &data.echoes {
-                let losses = data.told(&Subject::stream(&*series.stream, Told::Losses));
-                let (samples, clocks) = one_way::by_clocks_of(data, series);
-                let result = EchoResult { clocks, ..EchoResult::of(&samples) };
-                let result = result.with_losses(losses);
+                let result = EchoFold::of(data, series).result();
                 let same = flows.iter().position(|(stream, _)| *stream == series.stream);
                 let flow = same.map(|at| flows.remove(at).1);
                 rows.push(row(series.stream.clone(), Some(Box::new(result)), flow));
@@ -101,10 +98,10 @@ impl Results {
             echoes().filter_map(|(r, e)| Some(format!("{}: {}", r.stream, e.clocks.said()?)));
         let minorities = echoes()
             .filter_map(|(r, e)| Some(format!("{} ({}): {}", r.stream, r.cell, e.minority()?)));
-        let awaited = echoes().filter(|(_, e)| e.received_late > 0).map(|(r, e)| {
+        let awaited = echoes().filter(|(_, e)| e.counts.received_late > 0).map(|(r, e)| {
             format!(
                 "{} ({}): {} of {} packets were answered after the time that an answer was waited for: late, not lost",
-                r.stream, r.cell, e.received_late, e.sent
+                r.stream, r.cell, e.counts.received_late, e.counts.sent
             )
         });
         let kinds = [minorities.collect(), awaited.collect(), self.own_times()].map(brief);
@@ -151,7 +148,7 @@ impl StreamResult {
     /// Packets sent, where packets are counted. A flow's own counts know of all its packets; what single packets were reported ends with
     /// the last that arrived.
     pub fn sent(&self) -> Option<u64> {
-        self.data.as_ref().and_then(|f| f.sent).or_else(|| Some(self.packets.as_ref()?.sent))
+        self.data.as_ref().and_then(|f| f.sent).or_else(|| Some(self.packets.as_ref()?.counts.sent))
     }
 
     /// Packets received or answered, where packets are counted.
@@ -159,7 +156,7 @@ impl StreamResult {
         self.data
             .as_ref()
             .and_then(|f| f.received)
-            .or_else(|| Some(self.packets.as_ref()?.received))
+            .or_else(|| Some(self.packets.as_ref()?.counts.received))
     }
 
     /// The part of the packets that was lost.
@@ -167,7 +164,7 @@ impl StreamResult {
         self.data
             .as_ref()
             .and_then(|f| f.loss_ratio)
-            .or_else(|| self.packets.as_ref().and_then(|e| e.loss_ratio))
+            .or_else(|| self.packets.as_ref().and_then(|e| e.counts.loss_ratio()))
     }
 
     /// Packets sent and lost by stretches of the measurement.

@@ -1,9 +1,6 @@
 //! One-way delays where the two ends have clocks of their own: corrected by how far these are apart.
 
-use quell_model::{EchoSample, Subject, Told};
-use quell_stats::{ClockOffset, OffsetEstimator};
-use quell_store::{CellData, EchoSeries};
-use std::borrow::Cow;
+use quell_stats::ClockOffset;
 
 /// The clocks that one-way delays are of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,39 +16,6 @@ pub enum Clocks {
     },
     /// Each has its own, and no constant difference of rates explains what they say, as when one was set: there are no delays.
     Unsteady,
-}
-
-/// The packets of a stream of this cell with one-way delays by one clock: as they are, where the probe did not tell that its ends have
-/// clocks of their own.
-pub(crate) fn by_clocks_of<'a>(
-    data: &CellData,
-    series: &'a EchoSeries,
-) -> (Cow<'a, [EchoSample]>, Clocks) {
-    if data.told(&Subject::stream(&*series.stream, Told::Clocks)) == Some("apart") {
-        let (samples, clocks) = by_one_clock(&series.samples);
-        return (samples.into(), clocks);
-    }
-    (Cow::Borrowed(&series.samples), Clocks::Same)
-}
-
-/// These packets with one-way delays by one clock.
-fn by_one_clock(samples: &[EchoSample]) -> (Vec<EchoSample>, Clocks) {
-    let mut estimator = OffsetEstimator::new();
-    for s in samples.iter().filter(|s| s.status.is_answered()) {
-        if let (Some(up), Some(down)) = (s.up_ns, s.down_ns) {
-            estimator.push(s.t_ns, up, down);
-        }
-    }
-    let found = estimator.estimate();
-    let correct = |s: &EchoSample| {
-        let by = |ns: Option<i64>, sign: i64| {
-            Some(ns?.saturating_sub(found?.at(s.t_ns).saturating_mul(sign)))
-        };
-        EchoSample { up_ns: by(s.up_ns, 1), down_ns: by(s.down_ns, -1), ..s.clone() }
-    };
-    let at_ns = samples.first().map_or(0, |s| s.t_ns);
-    let clocks = found.map_or(Clocks::Unsteady, |offset| Clocks::Apart { offset, at_ns });
-    (samples.iter().map(correct).collect(), clocks)
 }
 
 impl Clocks {
@@ -78,30 +42,36 @@ impl Clocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quell_model::EchoStatus;
+    use crate::analysis::echo::{EchoFold, EchoResult};
+    use quell_model::{EchoSample, EchoStatus, Told};
 
-    fn packets(theta: impl Fn(i64) -> i64) -> Vec<EchoSample> {
-        let packet = |n: i64| EchoSample {
-            up_ns: Some(10_000_000 + theta(n)),
-            down_ns: Some(10_000_000 - theta(n)),
-            ..EchoSample::new(n * 20_000_000, n as u64, 56, EchoStatus::Ok)
-        };
-        (0..100).map(packet).collect()
+    fn result(theta: impl Fn(i64) -> i64) -> EchoResult {
+        let mut fold = EchoFold::exact();
+        fold.tell(&Told::Clocks, "apart");
+        for n in 0..100 {
+            fold.take(&EchoSample {
+                up_ns: Some(10_000_000 + theta(n)),
+                down_ns: Some(10_000_000 - theta(n)),
+                ..EchoSample::new(n * 20_000_000, n as u64, 56, EchoStatus::Ok)
+            });
+        }
+        fold.result()
     }
 
     #[test]
     fn delays_by_clocks_a_year_apart_come_out_as_the_path_has_them() {
-        let (corrected, clocks) = by_one_clock(&packets(|_| 31_536_000_000_000_000));
-        assert!(corrected.iter().all(|s| s.up_ns == Some(10_000_000)), "{:?}", corrected[0]);
-        assert!(corrected.iter().all(|s| s.down_ns == Some(10_000_000)));
-        let said = clocks.said().expect("they are apart");
+        let found = result(|_| 31_536_000_000_000_000);
+        for way in [found.up_ms, found.down_ms] {
+            assert_eq!(way.map(|d| (d.n, d.min, d.max)), Some((100, 10.0, 10.0)));
+        }
+        let said = found.clocks.said().expect("they are apart");
         assert!(said.contains("31536000000.000 ms") && said.contains("± 10.000 ms"), "{said}");
     }
 
     #[test]
     fn a_clock_that_was_set_leaves_no_one_way_delays() {
-        let (corrected, clocks) = by_one_clock(&packets(|n| n / 50 * 1_000_000_000));
-        assert_eq!(clocks, Clocks::Unsteady);
-        assert!(corrected.iter().all(|s| s.up_ns.is_none() && s.down_ns.is_none()));
+        let found = result(|n| n / 50 * 1_000_000_000);
+        assert_eq!(found.clocks, Clocks::Unsteady);
+        assert_eq!((found.up_ms, found.down_ms, found.jitter_up_ms), (None, None, None));
     }
 }

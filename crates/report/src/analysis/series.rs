@@ -1,7 +1,6 @@
 //! What figures draw: points over time, distributions, rates, backlogs. Computed here, so that a figure computes nothing.
 
-use super::echo::{self, Transit};
-use super::one_way;
+use super::echo::{self, EchoFold, Transit};
 use super::timeline::{self, Change};
 use super::way::Ways;
 use super::window::{rate_mbps, window_ns};
@@ -215,11 +214,8 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
     let (mut changes, mut between): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
     for (record, data) in run.iter() {
         for series in echoes_of(record, data, which).filter(|s| wanted(s)) {
-            let (samples, _) = one_way::by_clocks_of(data, series);
-            let sent: Vec<&EchoSample> = samples.iter().filter(counts).collect();
-            let answered: Vec<&EchoSample> =
-                sent.iter().copied().filter(|s| s.status.is_answered()).collect();
-            let of = echo::transit(&answered);
+            let fold = EchoFold::of(data, series);
+            let (counts, of) = (fold.counts(), fold.result().jitter_of);
             let (scenario, stream) = (&record.id.scenario, &series.stream);
             let known = found.iter().position(|g| g.scenario == *scenario && g.stream == *stream);
             let at = known.unwrap_or_else(|| {
@@ -240,14 +236,16 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
             if found[at].answered == 0 {
                 found[at].of = of;
             }
-            found[at].sent += sent.len();
-            found[at].answered += answered.len();
+            found[at].sent += counts.sent as usize;
+            found[at].answered += counts.answered() as usize;
+            let transits = fold.transits(of);
             let mut arrivals: Vec<i64> =
-                answered.iter().filter_map(|s| arrival_ns(s, of)).collect();
+                transits.iter().filter_map(|(t, transit)| t.checked_add(*transit)).collect();
             arrivals.sort_unstable();
             let apart = |pair: &[i64]| pair[1].abs_diff(pair[0]) as f64 / 1e6;
             between[at].extend(arrivals.windows(2).map(apart));
-            changes[at].extend(echo::changes_by_arrival(&answered, of));
+            let ms = |(_, ns): (i64, i64)| ns as f64 / 1e6;
+            changes[at].extend(transits.windows(2).map(|pair| ms(pair[1]) - ms(pair[0])));
         }
     }
     let binned = Binned::all(&changes).into_iter().zip(Binned::all(&between));
@@ -258,15 +256,6 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
         gaps.between = between;
     }
     found
-}
-
-fn arrival_ns(sample: &EchoSample, of: Transit) -> Option<i64> {
-    let transit = match of {
-        Transit::Up => sample.up_ns?,
-        Transit::Down => sample.down_ns?,
-        Transit::RoundTrip => i64::try_from(sample.rtt_ns?).ok()?,
-    };
-    sample.t_ns.checked_add(transit)
 }
 
 /// Scenarios one after the other along one axis of time.

@@ -104,7 +104,9 @@ impl Summary {
                 down_p50_ms: echo(|e| exact(e, &e.down_ms)),
                 rtt_p50_ms: echo(|e| e.rtt_ms.as_ref().map(|s| s.p50)),
                 rtt_p99_ms: echo(|e| e.rtt_ms.as_ref().map(|s| s.p99)),
-                of_a_minority: rows.iter().any(|r| r.echo().is_some_and(EchoResult::is_minority)),
+                of_a_minority: rows
+                    .iter()
+                    .any(|r| r.echo().is_some_and(|e| e.counts.minority().is_some())),
                 goodput_mbps: flow(|f| f.goodput_mbps),
                 share: flow(|f| f.share).map(Estimate::at_most_all),
             }
@@ -119,7 +121,7 @@ impl Summary {
 }
 
 fn late(echo: &EchoResult) -> Option<f64> {
-    (echo.sent > 0).then(|| echo.received_late as f64 / echo.sent as f64)
+    (echo.counts.sent > 0).then(|| echo.counts.received_late as f64 / echo.counts.sent as f64)
 }
 
 fn loss(rows: &[&StreamResult]) -> Option<Estimate> {

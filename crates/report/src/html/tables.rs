@@ -121,15 +121,17 @@ type StreamColumn = (&'static str, fn(&StreamResult) -> Option<String>);
 const STREAM_COLUMNS: [StreamColumn; 19] = [
     ("sent", |r| r.sent().map(|n| n.to_string())),
     ("received", |r| r.received().map(|n| n.to_string())),
-    ("late", |r| r.echo().map(|e| e.received_late.to_string())),
+    ("late", |r| r.echo().map(|e| e.counts.received_late.to_string())),
     ("loss, %", |r| r.loss_ratio().map(|l| format!("{:.2}", l * 100.0))),
-    ("lost up / down", |r| r.echo().map(|e| format!("{} / {}", e.lost_up, e.lost_down))),
-    ("duplicates", |r| r.echo().map(|e| e.duplicates.to_string())),
+    ("lost up / down", |r| {
+        r.echo().map(|e| format!("{} / {}", e.counts.lost_up, e.counts.lost_down))
+    }),
+    ("duplicates", |r| r.echo().map(|e| e.counts.duplicates.to_string())),
     ("reordered up / down", |r| {
         let count = |n: Option<u64>| n.map_or("–".to_owned(), |n| n.to_string());
         r.echo().map(|e| format!("{} / {}", count(e.reordered_up), count(e.reordered_down)))
     }),
-    ("errors", |r| r.echo().map(|e| e.errors.to_string())),
+    ("errors", |r| r.echo().map(|e| e.counts.errors.to_string())),
     ("jitter up / down, ms", |r| {
         let (up, down) = (r.echo()?.jitter_up_ms?, r.echo()?.jitter_down_ms?);
         Some(format!("{up:.3} / {down:.3}"))

@@ -1,13 +1,15 @@
 //! A small run: two scenarios, two probes, with everything in them that a table can hold.
 #![allow(dead_code, missing_docs)]
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{
     Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Fact, FlowSample,
     KernelRecord, Manifest, Outcome, QueueSample, Side, Subject, TcpState, When, frame,
 };
-use quell_store::RunWriter;
+use quell_store::{Follower, RunWriter, Standing};
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 pub fn cell(scenario: &str, probe: &str) -> CellId {
@@ -148,4 +150,19 @@ pub fn finished(base: &Path) -> std::path::PathBuf {
     let folder = writer.folder().to_path_buf();
     writer.finish(Manifest { wall_s: Some(1.0), ..manifest(&cells()) }).expect("finished");
     folder
+}
+
+/// Waits until there is something to read; fails where nothing comes.
+#[track_caller]
+pub fn wait(follower: &Follower) {
+    let mut fds = [PollFd::new(follower.as_fd(), PollFlags::POLLIN)];
+    assert_eq!(poll(&mut fds, PollTimeout::from(30_000u16)), Ok(1), "something is told");
+}
+
+/// Reads until the run stands so.
+#[track_caller]
+pub fn read_until(follower: &mut Follower, wanted: Standing) {
+    while follower.read(|_, _| {}).unwrap() != wanted {
+        wait(follower);
+    }
 }

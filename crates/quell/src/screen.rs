@@ -3,6 +3,8 @@
 //! Nothing of the terminal is changed (no raw mode, no other screen, no hidden cursor), so nothing has to be restored, however the
 //! program ends. Each picture is one write: move up, then each line over the old one, then clear what is left.
 
+use std::io::IsTerminal;
+
 /// What stands on the terminal now.
 #[derive(Debug, Default)]
 pub struct Screen {
@@ -48,6 +50,12 @@ impl Screen {
     pub fn show(bytes: &[u8]) {
         let _ = quell_sys::reader::print(std::io::stdout().lock(), bytes);
     }
+}
+
+/// Whether standard output is a terminal that can be drawn on.
+pub fn is_live() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|t| t.is_empty() || t == "dumb");
+    std::io::stdout().is_terminal() && !dumb
 }
 
 /// Columns and rows of the terminal on standard output.

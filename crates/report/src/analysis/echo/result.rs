@@ -1,0 +1,180 @@
+//! What one echo stream showed: counts, loss, order, delays and their variation.
+
+use crate::analysis::late::Lateness;
+use crate::analysis::one_way::Clocks;
+use quell_model::{EchoSample, EchoStatus};
+use quell_stats::Batch;
+use quell_stats::Summary as Spread;
+use std::collections::BTreeMap;
+
+/// What became of how many packets. Those sent while the loads warmed up don't count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets sent, those included that the kernel refused. Packets that ended too late to be awaited don't count.
+    pub sent: u64,
+    /// Packets answered in time.
+    pub received: u64,
+    /// Packets answered after the time that an answer was waited for.
+    pub received_late: u64,
+    /// Packets lost, wherever.
+    pub lost: u64,
+    /// Of these, known to be lost on the way to the reflector.
+    pub lost_up: u64,
+    /// Known to be lost on the way back.
+    pub lost_down: u64,
+    /// Packets that the kernel refused, or that an ICMP error answered.
+    pub errors: u64,
+    /// Further replies to packets that were answered already.
+    pub duplicates: u64,
+    /// Packets that were on their way when it ended: they count as nothing.
+    pub unfinished: u64,
+}
+
+impl Counts {
+    /// Packets answered, in time or late.
+    pub fn answered(&self) -> u64 {
+        self.received + self.received_late
+    }
+
+    /// (sent − answered) ÷ sent; none when nothing was sent.
+    pub fn loss_ratio(&self) -> Option<f64> {
+        (self.sent > 0).then(|| (self.sent - self.answered()) as f64 / self.sent as f64)
+    }
+
+    /// The part that was answered, where that is less than half, but some: what the delays of the others were is not known, and figures of
+    /// so few must not pass for those of all.
+    pub fn minority(&self) -> Option<f64> {
+        is_minority(self.answered(), self.sent).then(|| self.answered() as f64 / self.sent as f64)
+    }
+
+    pub(super) fn lose(&mut self, said: EchoStatus) {
+        self.lost += 1;
+        self.lost_up += u64::from(said == EchoStatus::LostUp);
+        self.lost_down += u64::from(said == EchoStatus::LostDown);
+    }
+
+    /// What was said to be lost was not.
+    pub(super) fn find(&mut self, said: EchoStatus) {
+        self.lost -= 1;
+        self.lost_up -= u64::from(said == EchoStatus::LostUp);
+        self.lost_down -= u64::from(said == EchoStatus::LostDown);
+    }
+
+    /// The same with losses whose number is certain for each way although which packets they were is not: the probe's fact
+    /// `stream/NAME/losses`, as `{"up":3,"down":1}`.
+    pub(super) fn with_losses(self, told: &BTreeMap<String, u64>) -> Self {
+        let more = |way: &str, known: u64| told.get(way).map_or(known, |n| known.max(*n));
+        let lost_up = more("up", self.lost_up).min(self.lost);
+        let lost_down = more("down", self.lost_down).min(self.lost - lost_up);
+        Self { lost_up, lost_down, ..self }
+    }
+}
+
+/// Delays of one way, there, back or both together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Way {
+    /// In milliseconds.
+    pub delays_ms: Option<Spread>,
+    /// The mean of |D| of RFC 3550, section 6.4.1, in milliseconds.
+    pub jitter_ms: Option<f64>,
+    /// RFC 3550's J after the last packet.
+    pub jitter_last_ms: Option<f64>,
+    /// Packets that arrived after one that was sent later (RFC 4737).
+    pub reordered: u64,
+}
+
+/// What one echo stream showed in one cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EchoResult {
+    /// What became of its packets.
+    pub counts: Counts,
+    /// Packets sent and lost by stretches of the measurement; empty where not all packets are kept.
+    pub batches: Vec<Batch>,
+    /// Packets whose replies came after one to a later packet.
+    pub reordered: u64,
+    /// Packets that came to the reflector after one that was sent later (RFC 4737); none where it does not number them.
+    pub reordered_up: Option<u64>,
+    /// Packets whose replies overtook each other on the way back, or on the whole way where the reflector does not number them.
+    pub reordered_down: Option<u64>,
+    /// Jitter of the way to the reflector in milliseconds: the mean of |D| of RFC 3550, section 6.4.1.
+    pub jitter_up_ms: Option<f64>,
+    /// The same of the way back.
+    pub jitter_down_ms: Option<f64>,
+    /// The same of the round trip.
+    pub jitter_rtt_ms: Option<f64>,
+    /// RFC 3550's J after the last packet, as an RTP receiver reports it, of what [`Self::jitter_of`] says: it comes up from 0, and
+    /// forgets all but some thirty packets.
+    pub jitter_last_ms: Option<f64>,
+    /// What that, and the variation of delay, are of.
+    pub jitter_of: Transit,
+    /// Variation of delay between packets sent one after the other (RFC 3393), in milliseconds, as absolute values.
+    pub ipdv_ms: Option<Spread>,
+    /// Round-trip times in milliseconds.
+    pub rtt_ms: Option<Spread>,
+    /// One-way delays to the reflector in milliseconds.
+    pub up_ms: Option<Spread>,
+    /// One-way delays back in milliseconds.
+    pub down_ms: Option<Spread>,
+    /// The clocks that one-way delays are of.
+    pub clocks: Clocks,
+    /// How late the program that measured was: sending or seeing, whichever is later.
+    pub lateness: Lateness,
+    /// How late answers were seen.
+    pub seen: Lateness,
+    /// How late packets were sent.
+    pub left: Lateness,
+    /// How long packets waited in this host's own queue, in milliseconds.
+    pub queued_ms: Option<Spread>,
+}
+
+/// Which time of a packet on its way its jitter is taken of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transit {
+    /// The one-way delay to the reflector, where the reflector tells it.
+    Up,
+    /// The one-way delay back.
+    Down,
+    /// The round-trip time.
+    RoundTrip,
+}
+
+impl Transit {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transit::Up => "up",
+            Transit::Down => "down",
+            Transit::RoundTrip => "round-trip",
+        }
+    }
+}
+
+impl EchoResult {
+    /// Jitter of the way to the reflector where the reflector tells its times, else of the round trip.
+    pub fn jitter_ms(&self) -> Option<f64> {
+        match self.jitter_of {
+            Transit::Up => self.jitter_up_ms,
+            Transit::Down => self.jitter_down_ms,
+            Transit::RoundTrip => self.jitter_rtt_ms,
+        }
+    }
+
+    /// What has to be said where few answers stand for all packets.
+    pub fn minority(&self) -> Option<String> {
+        let part = self.counts.minority()?;
+        Some(format!(
+            "delays are those of the {:.1} % of its packets that were answered; of the rest nobody knows them",
+            part * 100.0
+        ))
+    }
+}
+
+/// Whether so many answered packets are fewer than half of those that were sent, but some.
+pub(crate) fn is_minority(answered: u64, sent: u64) -> bool {
+    answered > 0 && answered.saturating_mul(2) < sent
+}
+
+/// A packet's round-trip time in milliseconds.
+pub(crate) fn rtt_ms(sample: &EchoSample) -> Option<f64> {
+    sample.rtt_ns.map(|ns| ns as f64 / 1e6)
+}
