@@ -7,14 +7,14 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
-use support::{Desk, says};
+use support::{TestFolder, says};
 
 /// A program that runs, and what it prints.
 struct Running(Child, BufReader<ChildStdout>);
 
 impl Running {
-    fn begin(desk: &Desk, arguments: &[&str]) -> Self {
-        let mut command = desk.command(arguments);
+    fn begin(dir: &TestFolder, arguments: &[&str]) -> Self {
+        let mut command = dir.command(arguments);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let lines = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -44,10 +44,10 @@ impl Running {
 }
 
 /// A ping without end that is kept, after its first packets.
-fn endless(desk: &Desk) -> Running {
+fn endless(dir: &TestFolder) -> Running {
     let arguments =
         ["ping", "-m", "tcp", "-i", "20ms", "-t", "a,127.0.0.1:1", "-w", "long", "--json=lines"];
-    let mut ping = Running::begin(desk, &arguments);
+    let mut ping = Running::begin(dir, &arguments);
     for _ in 0..10 {
         ping.object();
     }
@@ -56,9 +56,9 @@ fn endless(desk: &Desk) -> Running {
 
 #[test]
 fn who_follows_is_told_of_a_cells_end_and_of_the_runs_with_what_show_says() {
-    let desk = Desk::new();
-    let ping = endless(&desk);
-    let mut show = Running::begin(&desk, &["show", "long", "--follow", "--json"]);
+    let dir = TestFolder::new();
+    let ping = endless(&dir);
+    let mut show = Running::begin(&dir, &["show", "long", "--follow", "--json"]);
     let start = show.object();
     assert_eq!(
         (&start["event"], &start["cells"], &start["ended"]),
@@ -74,7 +74,7 @@ fn who_follows_is_told_of_a_cells_end_and_of_the_runs_with_what_show_says() {
     assert_eq!((&cell["event"], &cell["status"]), (&"cell".into(), &"stopped".into()), "{out}");
     assert_eq!((&end["event"], &end["why"]), (&"end".into(), &"finished".into()), "{out}");
     let mut shown: Value =
-        serde_json::from_str(&desk.quell(&["show", "long", "--json"]).fine()).expect("JSON");
+        serde_json::from_str(&dir.quell(&["show", "long", "--json"]).fine()).expect("JSON");
     assert_eq!(cell["results"], shown["results"], "{out}");
     (shown["event"], shown["why"]) = ("end".into(), "finished".into());
     assert_eq!(*end, shown);
@@ -90,22 +90,22 @@ fn who_follows_is_told_of_a_cells_end_and_of_the_runs_with_what_show_says() {
 
 #[test]
 fn in_a_pipe_a_line_tells_of_each_cell_and_the_tables_come_last() {
-    let desk = Desk::new();
-    let ping = endless(&desk);
-    let show = Running::begin(&desk, &["show", "long", "-f"]);
+    let dir = TestFolder::new();
+    let ping = endless(&dir);
+    let show = Running::begin(&dir, &["show", "long", "-f"]);
     ping.signal(Signal::SIGINT);
     ping.rest();
     let (out, error) = show.rest();
     assert_eq!(error, "");
-    let tables = desk.quell(&["show", "long"]).fine();
+    let tables = dir.quell(&["show", "long"]).fine();
     assert_eq!(out.strip_suffix(&tables), Some("tcp.ping.0: stopped\n\n"), "{out}");
 }
 
 #[test]
 fn a_program_that_is_killed_is_told_to_be_gone() {
-    let desk = Desk::new();
-    let ping = endless(&desk);
-    let mut show = Running::begin(&desk, &["show", "long", "--follow", "--json"]);
+    let dir = TestFolder::new();
+    let ping = endless(&dir);
+    let mut show = Running::begin(&dir, &["show", "long", "--follow", "--json"]);
     show.object();
     ping.signal(Signal::SIGKILL);
     let end = show.object();
@@ -113,15 +113,15 @@ fn a_program_that_is_killed_is_told_to_be_gone() {
     assert!(end["results"][0]["sent"].as_u64() >= Some(9), "{end:#}");
     let (_, error) = show.rest();
     assert_eq!(error, "");
-    let shown = Running::begin(&desk, &["show", "long", "--follow"]);
+    let shown = Running::begin(&dir, &["show", "long", "--follow"]);
     says(&shown.rest().1, &["the program that wrote runs/", "-long is gone"]);
 }
 
 #[test]
 fn ctrl_c_ends_the_following_and_not_the_run() {
-    let desk = Desk::new();
-    let mut ping = endless(&desk);
-    let mut show = Running::begin(&desk, &["show", "long", "--follow", "--json"]);
+    let dir = TestFolder::new();
+    let mut ping = endless(&dir);
+    let mut show = Running::begin(&dir, &["show", "long", "--follow", "--json"]);
     show.object();
     show.signal(Signal::SIGINT);
     let end = show.object();
