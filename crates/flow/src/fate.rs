@@ -5,8 +5,10 @@
 //!   numbers   1 ────────── base │ base + 1 ──────────── the last that arrived │ ──── the last that was sent
 //!             omitted           │ arrived, lost                               │ unseen
 //! ```
+//!
+//! Where the receiver waited for the rest as long as the path shows to be needed, none are unseen: it counts those as lost too.
 
-use crate::{LaneOutcome, Outcome};
+use crate::{Amount, LaneOutcome, Outcome};
 use quell_wire::iperf3::StreamResult;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -23,7 +25,11 @@ impl Fate {
     /// None where the receiver did not tell.
     pub fn of(outcome: &Outcome, lane: &LaneOutcome) -> Option<Self> {
         let told = outcome.their_stream(lane.id);
-        if lane.sends { Some(Self::up(outcome, lane, told?)) } else { Some(Self::down(lane, told)) }
+        if lane.sends {
+            Some(Self::up(outcome, lane, told?))
+        } else {
+            Some(Self::down(outcome, lane, told))
+        }
     }
 
     fn up(outcome: &Outcome, lane: &LaneOutcome, told: &StreamResult) -> Self {
@@ -43,8 +49,10 @@ impl Fate {
         }
     }
 
-    fn down(lane: &LaneOutcome, told: Option<&StreamResult>) -> Self {
+    fn down(outcome: &Outcome, lane: &LaneOutcome, told: Option<&StreamResult>) -> Self {
         let (arrived, lost) = (lane.mark.moment.packets, lane.mark.moment.lost);
+        let told = told.filter(|_| matches!(outcome.plan.amount, Amount::Time(_)));
+        // A server sends on until it hears that the amount has come.
         let last = told.and_then(|told| u64::try_from(told.packets).ok()).unwrap_or(0);
         Self {
             sent: last.saturating_sub(lane.omitted.expected).max(arrived + lost),

@@ -3,7 +3,7 @@
 use crate::fate::Fate;
 use crate::held::{Beside, Held, Limit};
 use crate::latency::Spread;
-use crate::{LaneOutcome, Outcome, Senders, Transport};
+use crate::{Amount, LaneOutcome, Outcome, Senders, Transport};
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Part, PartStream, StreamResult};
 use serde::Serialize;
@@ -37,21 +37,22 @@ pub struct Findings {
 }
 
 /// One direction, all streams together.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Way {
-    /// Payload that arrived, in bits a second: the receiver's count, or the sender's where that got lost or can't be.
-    pub bits_per_second: f64,
+    /// Payload that arrived, in bits a second: the receiver's count, or the sender's where that got lost or can't be. None where there is no time, as of
+    /// one datagram.
+    pub bits_per_second: Option<f64>,
     /// Whether the receiver counted.
     pub by_receiver: bool,
     /// Bytes that left the sender: over TCP those that were acknowledged when it ended, and what the receiver got until the end reached it.
     pub sent_bytes: Option<u64>,
     /// Bytes that the receiver got.
     pub received_bytes: Option<u64>,
-    /// Seconds that count.
-    pub seconds: f64,
+    /// Seconds that count, in this direction.
+    pub seconds: Option<f64>,
     /// TCP: segments that were sent again.
     pub retransmits: Option<u64>,
-    /// TCP: lowest, median and highest round-trip time that the sender's kernel saw while it sent, in milliseconds.
+    /// TCP: the least round-trip time that the sender's kernel saw, median and highest of its smoothed one while it sent, in milliseconds.
     pub tcp_rtt_ms: Option<[f64; 3]>,
     /// TCP: the largest window that the receiver offered after the first tenth of the time, in bytes.
     #[serde(rename = "window_bytes")]
@@ -72,7 +73,7 @@ pub struct Way {
     pub datagrams: Option<Datagrams>,
     /// Each stream's bits a second.
     #[serde(rename = "streams_bits_per_second")]
-    pub streams: Vec<f64>,
+    pub streams: Vec<Option<f64>>,
 }
 
 /// Datagrams of one direction.
@@ -103,6 +104,8 @@ pub struct Datagrams {
     /// Times between arrivals: the upper bound of each class in nanoseconds, and how many.
     #[serde(rename = "gaps_ns")]
     pub gaps: Vec<(u64, u64)>,
+    /// The longest of them in nanoseconds; none where the receiver does not tell.
+    pub longest_gap_ns: Option<u64>,
 }
 
 /// Rate times round-trip time, and whether the window was that large.
@@ -219,16 +222,12 @@ impl Way {
         let (sent, received) = if up { (Some(here), there) } else { (there, Some(here)) };
         // What came was sent, though its acknowledgement was still on its way.
         let sent = sent.map(|sent| if udp { sent } else { sent.max(received.unwrap_or(0)) });
-        // Both ends' seconds are those of the test; the server's may be longer by what waited on the path.
-        let their_seconds =
-            theirs.iter().flatten().map(|t| t.end_time - t.start_time).fold(0.0, f64::max);
-        let seconds = match up && received.is_some() && their_seconds > 0.0 {
-            // Datagrams that came for a shorter time than they were sent are no faster for it.
-            true if udp => their_seconds.max(outcome.seconds),
-            true => their_seconds,
-            false => outcome.seconds,
+        let lasted: Vec<Option<f64>> = lanes.iter().map(|l| received_in(outcome, l)).collect();
+        let seconds = lasted.iter().flatten().copied().reduce(f64::max);
+        let rate = |bytes: u64, seconds: f64| match seconds > 0.0 {
+            true => bytes as f64 * 8.0 / seconds,
+            false => 0.0,
         };
-        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
         let by_receiver = received.is_some();
         let arrived = if up { their_bytes.unwrap_or(ours) } else { ours };
         let moments: Vec<&[Moment]> = match up {
@@ -238,7 +237,11 @@ impl Way {
         // A server counts from where data began to flow.
         let from_ns = if up { 0 } else { i64::try_from(outcome.plan.omit.nanos()).unwrap_or(0) };
         let asked = outcome.plan.rate.into_iter().chain(outcome.plan.pacing).min();
-        let held = if udp { None } else { Held::of(&moments, from_ns, asked) };
+        let amount = match outcome.plan.amount {
+            Amount::Bytes(bytes) => Some(bytes / u64::from(outcome.plan.streams.max(1))),
+            Amount::Time(_) => None,
+        };
+        let held = if udp { None } else { Held::of(&moments, from_ns, asked, amount) };
         let mss = match up {
             true => lanes.iter().find_map(|l| l.mss),
             false => parts.iter().flatten().find_map(|p| p.mss),
@@ -261,7 +264,7 @@ impl Way {
         }
         congestion.dedup();
         Self {
-            bits_per_second: rate(arrived.iter().sum()),
+            bits_per_second: seconds.map(|seconds| rate(arrived.iter().sum(), seconds)),
             by_receiver,
             sent_bytes: sent,
             received_bytes: received,
@@ -276,8 +279,39 @@ impl Way {
             held,
             // What became of datagrams only their receiver knows.
             datagrams: (udp && by_receiver).then(|| Datagrams::of(outcome, &lanes, &parts, up)),
-            streams: arrived.iter().map(|bytes| rate(*bytes)).collect(),
+            streams: {
+                let each = arrived.iter().zip(&lasted);
+                each.map(|(bytes, own)| Some(rate(*bytes, own.and(seconds)?))).collect()
+            },
         }
+    }
+}
+
+/// In how many seconds what a stream's receiver counted came. None where there is no time: one datagram that is all that was sent, or of an amount,
+/// has come, but it has no rate.
+pub(crate) fn received_in(outcome: &Outcome, lane: &LaneOutcome) -> Option<f64> {
+    let timed = matches!(outcome.plan.amount, Amount::Time(_));
+    let told = outcome.their_stream(lane.id).map(|t| t.end_time - t.start_time);
+    let told = told.filter(|seconds| lane.sends && *seconds > 0.0);
+    if outcome.plan.transport == Transport::Udp {
+        let fate = Fate::of(outcome, lane);
+        if fate.is_some_and(|fate| fate.arrived == 1 && (fate.sent <= 1 || !timed)) {
+            return None;
+        }
+        // Datagrams that came for a shorter time than they were sent are no faster for it.
+        let sent_for = if timed { outcome.seconds } else { lane.seconds.unwrap_or(0.0) };
+        return match told {
+            Some(told) => Some(told.max(sent_for)),
+            None if timed => Some(lane.seconds.unwrap_or(0.0).max(sent_for)),
+            None => lane.seconds.or(Some(outcome.seconds)),
+        };
+    }
+    // Both ends' seconds are those of the test; the server's may be longer by what waited on the path. An amount was through when it was acknowledged.
+    let here = lane.seconds.unwrap_or(outcome.seconds);
+    match told {
+        Some(told) if timed => Some(told),
+        Some(told) => Some(told.min(here)),
+        None => Some(here),
     }
 }
 
@@ -295,10 +329,13 @@ fn their_part(outcome: &Outcome, id: u32) -> Option<&PartStream> {
 }
 
 fn rtt(moments: &[&[Moment]], from_ns: i64) -> Option<[f64; 3]> {
-    let times =
-        moments.iter().flat_map(|m| m.iter()).filter(|m| m.t_ns >= from_ns && m.srtt_us > 0);
-    let sample = quell_stats::Sample::new(times.map(|m| m.srtt_us as f64 / 1000.0))?;
-    Some([sample.min(), sample.median(), sample.max()])
+    let counted = || moments.iter().flat_map(|m| m.iter()).filter(|m| m.t_ns >= from_ns);
+    let times = counted().filter(|m| m.srtt_us > 0).map(|m| m.srtt_us as f64 / 1000.0);
+    let sample = quell_stats::Sample::new(times)?;
+    // What is smoothed does not show the least one.
+    let least = counted().map(|m| m.min_rtt_us).filter(|us| *us > 0).min();
+    let least = least.map_or(sample.min(), |us| sample.min().min(us as f64 / 1000.0));
+    Some([least, sample.median(), sample.max()])
 }
 
 impl Datagrams {
@@ -334,6 +371,10 @@ impl Datagrams {
             refused: up.then(|| ours(|l| l.mark.refused)),
             jitter_ms: fate.jitter_ms,
             gaps: merged(gaps),
+            longest_gap_ns: match up {
+                true => parts.iter().flatten().filter_map(|part| part.longest_gap_ns).max(),
+                false => lanes.iter().filter_map(|lane| lane.longest_gap_ns).max(),
+            },
         }
     }
 }
@@ -371,8 +412,10 @@ impl Bdp {
             None => f64::from(outcome.control_rtt_us?) / 1000.0,
         };
         let asked = outcome.plan.rate;
-        let rate = asked
-            .map_or_else(|| way.streams.iter().copied().fold(0.0, f64::max), |bits| bits as f64);
+        let rate = asked.map_or_else(
+            || way.streams.iter().flatten().copied().fold(0.0, f64::max),
+            |bits| bits as f64,
+        );
         let needed = (rate / 8.0 * rtt_ms / 1000.0).ceil() as u64;
         // Where the server sends, the window is what its kernel saw of ours.
         let offered = way.window?;

@@ -54,6 +54,12 @@ pub struct Held {
     /// one.
     #[serde(rename = "queue_ms")]
     pub queue: Option<f64>,
+    /// By how many milliseconds it exceeded that at most.
+    #[serde(rename = "queue_most_ms")]
+    pub queue_most: Option<f64>,
+    /// Whether there was a look at which not all had been written yet: else nobody saw what held it up.
+    #[serde(skip)]
+    pub seen: bool,
 }
 
 /// What pings beside the load found, the medians beside and before it compared, in milliseconds.
@@ -81,10 +87,15 @@ const TRACE: f64 = 0.01;
 const HEADERS: f64 = 14.0 + 40.0 + 60.0;
 
 impl Held {
-    /// Of these streams' states over time from `from_ns` on, each beginning and ending with the time that counts; `asked` is in bits a second, for
-    /// each. None where the kernel tells nothing.
-    pub fn of(streams: &[&[Moment]], from_ns: i64, asked: Option<u64>) -> Option<Self> {
-        let mut all = Sums::default();
+    /// Of these streams' states over time from `from_ns` on, each beginning and ending with the time that counts; `asked` is in bits a second, and
+    /// `amount` in bytes, for each. None where the kernel tells nothing.
+    pub fn of(
+        streams: &[&[Moment]],
+        from_ns: i64,
+        asked: Option<u64>,
+        amount: Option<u64>,
+    ) -> Option<Self> {
+        let mut all = Sums { amount: amount.unwrap_or(u64::MAX), ..Sums::default() };
         for moments in streams {
             let begun = moments.partition_point(|moment| moment.t_ns < from_ns);
             // How a flow begins is not what holds it up: a tenth is left out.
@@ -103,6 +114,8 @@ impl Held {
             cwnd: look(all.full),
             missing: (all.allowed > 0.0).then(|| (1.0 - all.acked / all.allowed).max(0.0)),
             queue: all.queue_ms(),
+            queue_most: all.queue_most_ms(),
+            seen: all.looks > 0,
         })
     }
 
@@ -137,6 +150,9 @@ impl Held {
     }
 
     fn bound(&self, mss: Option<u32>) -> Limit {
+        if !self.seen {
+            return Limit::Unknown;
+        }
         let Some(missing) = self.missing else {
             let rest = 1.0 - self.window - self.send_buffer - self.no_data;
             let shares = [
@@ -154,6 +170,11 @@ impl Held {
             () if missing <= 1.0 - mss / (mss + HEADERS) + TRACE => Limit::Rate,
             () => Limit::Unknown,
         }
+    }
+
+    /// Whether the queue stays about as long as it is, so that something keeps it.
+    pub fn is_kept(&self) -> bool {
+        matches!((self.queue, self.queue_most), (Some(least), Some(most)) if most <= 2.0 * least)
     }
 
     /// Whether it was anything but the rate, as far as the kernel saw.
@@ -189,8 +210,11 @@ struct Sums {
     streams: u64,
     moved: f64,
     segment: u64,
-    /// Of all streams: the least smoothed round trip, the least one, and each look's variation.
+    /// Bytes that each stream has to send.
+    amount: u64,
+    /// Of all streams: the least and the greatest smoothed round trip, the least one, and each look's variation.
     smoothed_us: Option<u64>,
+    most_us: u64,
     least_us: Option<u64>,
     variations_us: Vec<u64>,
 }
@@ -214,6 +238,11 @@ impl Sums {
             self.allowed += bits as f64 / 8.0 * seconds;
         }
         for moment in &moments[..moments.len() - 1] {
+            self.most_us = self.most_us.max(moment.srtt_us);
+            // Behind the last write nothing can wait.
+            if moment.unsent == 0 && moment.acked + moment.in_flight >= self.amount {
+                continue;
+            }
             self.looks += 1;
             self.empty += u64::from(moment.unsent == 0);
             let segment = moment.segment.max(1);
@@ -241,6 +270,13 @@ impl Sums {
         let rate = self.moved * self.streams as f64 / self.time;
         let pair = if rate > 0.0 { 2.0 * self.segment as f64 / rate } else { 0.0 };
         Some((smoothed - least - all.median() - pair).max(0.0) / 1e3)
+    }
+}
+
+impl Sums {
+    /// How far the smoothed round trip exceeded the least one at most.
+    fn queue_most_ms(&self) -> Option<f64> {
+        Some(self.most_us.saturating_sub(self.least_us?) as f64 / 1e3)
     }
 }
 
@@ -279,7 +315,7 @@ mod tests {
     }
 
     fn verdict(moments: &[Moment], asked: Option<u64>) -> Limit {
-        Held::of(&[moments], 0, asked).unwrap().by(Some(MSS as u32), Beside::default())
+        Held::of(&[moments], 0, asked, None).unwrap().by(Some(MSS as u32), Beside::default())
     }
 
     #[test]
@@ -296,13 +332,13 @@ mod tests {
     #[test]
     fn a_rate_that_is_reached_holds_a_flow_up_and_nothing_else() {
         let moments = flow(2.0, 0.0, 0.0, waits());
-        let held = Held::of(&[&moments], 0, Some(2_000_000)).unwrap();
+        let held = Held::of(&[&moments], 0, Some(2_000_000), None).unwrap();
         assert_eq!(
             (held.by(Some(1448), Beside::default()), held.nothing_else()),
             (Limit::Rate, true)
         );
         let between_writes = flow(2.0, 0.0, 0.0, Moment { unsent: 0, ..waits() });
-        let held = Held::of(&[&between_writes], 0, Some(2_000_000)).unwrap();
+        let held = Held::of(&[&between_writes], 0, Some(2_000_000), None).unwrap();
         assert_eq!(
             (held.by(Some(1448), Beside::default()), held.nothing_else()),
             (Limit::Rate, true)
@@ -326,7 +362,7 @@ mod tests {
         // 399 kB at 19.1 Mbit/s are 167 ms, on a path of 100 ms.
         let queued = Moment { srtt_us: 165_900, min_rtt_us: 100_000, rttvar_us: 900, ..waits() };
         let moments = flow(19.1, 0.95, 0.0, queued);
-        let held = Held::of(&[&moments], 0, None).unwrap();
+        let held = Held::of(&[&moments], 0, None, None).unwrap();
         // Less 0.9 ms of variation and the 1.2 ms of two segments.
         assert!(held.queue.is_some_and(|ms| (63.7..63.9).contains(&ms)), "{held:?}");
         let by = |beside| held.by(Some(1448), beside);
@@ -360,6 +396,40 @@ mod tests {
     }
 
     #[test]
+    fn behind_the_last_write_nothing_waits_and_no_program_is_too_slow() {
+        // 60 kB, written at once; the first looks see the path hold them up, and the others what is still on its way.
+        let sent = |n: u64| Moment {
+            unsent: if n < 30 { 20_000 } else { 0 },
+            in_flight: if n < 30 { 20 * MSS } else { 60_000 },
+            ..waits()
+        };
+        let moments: Vec<_> = flow(0.0, 0.0, 0.0, waits())
+            .into_iter()
+            .zip(0..)
+            .map(|(m, n)| Moment { t_ns: m.t_ns, busy_us: m.busy_us, ..sent(n) })
+            .collect();
+        let of = |amount| Held::of(&[&moments], 0, None, amount).unwrap();
+        assert!(of(None).no_data > 0.5, "a sender that has more to write is late");
+        let held = of(Some(60_000));
+        assert!(held.no_data < 0.01 && held.cwnd > 0.99, "{held:?}");
+        let at_once: Vec<_> = moments[30..].to_vec();
+        let held = Held::of(&[&at_once], 0, None, Some(60_000)).unwrap();
+        assert_eq!(held.by(Some(1448), Beside::default()), Limit::Unknown);
+        assert!(held.no_data < 0.01, "{held:?}");
+    }
+
+    #[test]
+    fn a_queue_that_grows_is_not_one_that_is_kept() {
+        let mut moments = flow(2.6, 0.0, 0.1, Moment { srtt_us: 56_000, ..waits() });
+        moments[60].srtt_us = 135_000;
+        let held = Held::of(&[&moments], 0, None, None).unwrap();
+        assert_eq!(held.queue_most, Some(85.0));
+        assert!(!held.is_kept(), "{held:?}");
+        let moments = flow(2.6, 0.0, 0.1, Moment { srtt_us: 135_000, ..waits() });
+        assert!(Held::of(&[&moments], 0, None, None).unwrap().is_kept());
+    }
+
+    #[test]
     fn what_the_facts_do_not_force_is_unknown() {
         assert_eq!(verdict(&flow(5.0, 0.3, 0.3, waits()), None), Limit::Unknown);
         // Half of the rate is missing, and nothing that the kernel saw explains it.
@@ -367,6 +437,6 @@ mod tests {
         let idle = Moment { unsent: 0, ..waits() };
         assert_eq!(verdict(&flow(5.0, 0.0, 0.0, idle), None), Limit::Unknown, "a slow program");
         assert_eq!(verdict(&flow(5.0, 0.0, 0.9, idle), None), Limit::SendBuffer);
-        assert_eq!(Held::of(&[&[]], 0, None), None);
+        assert_eq!(Held::of(&[&[]], 0, None, None), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::LaneCounts;
 use crate::fate::Fate;
+use crate::findings;
 use crate::{Amount, Interval, LaneOutcome, Outcome, Senders, Transport};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
@@ -175,14 +176,14 @@ fn sums(outcome: &Outcome, first: &'static str, second: &'static str) -> Vec<(&'
     }
 }
 
-/// Bytes and seconds; none where they are not known.
-type Counted = Option<(u64, f64)>;
+/// Bytes, none where they are not known; and seconds, none where there is no such time.
+type Counted = Option<(u64, Option<f64>)>;
 
 fn sum(all: impl Iterator<Item = Counted>) -> Counted {
-    let mut sum = (0, 0.0);
+    let mut sum = (0, None);
     for one in all {
         let (bytes, seconds) = one?;
-        sum = (sum.0 + bytes, f64::max(sum.1, seconds));
+        sum = (sum.0 + bytes, [sum.1, seconds].into_iter().flatten().reduce(f64::max));
     }
     Some(sum)
 }
@@ -190,18 +191,28 @@ fn sum(all: impl Iterator<Item = Counted>) -> Counted {
 /// The row of one; null for what is not known.
 fn counted_row(counted: Counted) -> Value {
     match counted {
-        Some((bytes, seconds)) => row(0.0, seconds, bytes),
-        None => {
-            json!({ "start": 0.0, "end": null, "seconds": null, "bytes": null, "bits_per_second": null })
-        }
+        Some((bytes, Some(seconds))) => row(0.0, seconds, bytes),
+        other => json!({
+            "start": 0.0,
+            "end": null,
+            "seconds": null,
+            "bytes": other.map(|(bytes, _)| bytes),
+            "bits_per_second": null,
+        }),
     }
 }
 
 /// Both ends of a stream: sender's and receiver's bytes and seconds.
 fn both(outcome: &Outcome, lane: &LaneOutcome) -> (Counted, Counted) {
-    let here = Some((lane.mark.moment.bytes, outcome.seconds));
-    let there = outcome.their_stream(lane.id).map(|t| (t.bytes, t.end_time - t.start_time));
-    if lane.sends { (here, there) } else { (there, here) }
+    let told = outcome.their_stream(lane.id);
+    let received = findings::received_in(outcome, lane);
+    if lane.sends {
+        let sent = (lane.mark.moment.bytes, lane.seconds.or(Some(outcome.seconds)));
+        (Some(sent), told.map(|t| (t.bytes, received)))
+    } else {
+        let sent = told.map(|t| (t.bytes, Some(t.end_time - t.start_time)));
+        (sent, Some((lane.mark.moment.bytes, received)))
+    }
 }
 
 fn end(outcome: &Outcome) -> Value {
@@ -301,16 +312,23 @@ struct UdpEnd {
     /// None where nobody knows.
     lost: Option<u64>,
     packets: u64,
+    /// Those that were sent, of which the sender's bytes are.
+    sent: u64,
 }
 
 fn udp_end(outcome: &Outcome, lane: &LaneOutcome) -> UdpEnd {
+    let told = outcome.their_stream(lane.id).filter(|_| !lane.sends);
+    let sent = told
+        .and_then(|t| u64::try_from(t.packets.saturating_sub(t.omitted_packets.unwrap_or(0))).ok());
+    let sent = sent.unwrap_or(lane.mark.moment.packets);
     match Fate::of(outcome, lane) {
         Some(fate) => UdpEnd {
+            sent,
             jitter_ms: fate.jitter_ms,
             lost: Some(fate.lost),
             packets: fate.lost + fate.arrived,
         },
-        None => UdpEnd { jitter_ms: 0.0, lost: None, packets: lane.mark.moment.packets },
+        None => UdpEnd { jitter_ms: 0.0, lost: None, packets: lane.mark.moment.packets, sent },
     }
 }
 
@@ -327,6 +345,7 @@ fn udp_sums(outcome: &Outcome, value: &mut Value) {
         let ends: Vec<_> = lanes.iter().map(|lane| udp_end(outcome, lane)).collect();
         let lost: Option<u64> = ends.iter().map(|e| e.lost).sum();
         let packets: u64 = ends.iter().map(|e| e.packets).sum();
+        let all: u64 = ends.iter().map(|e| e.sent).sum();
         let jitter = ends.iter().map(|e| e.jitter_ms).sum::<f64>() / ends.len().max(1) as f64;
         let total = |sender: bool| {
             let each = lanes.iter().map(|lane| {
@@ -341,7 +360,7 @@ fn udp_sums(outcome: &Outcome, value: &mut Value) {
             let mut row = counted_row(total(of_sender));
             row["jitter_ms"] = jitter.into();
             row["lost_packets"] = lost.into();
-            row["packets"] = packets.into();
+            row["packets"] = if name == sent { all } else { packets }.into();
             row["lost_percent"] = lost.map(|lost| percent(lost, packets)).into();
             row["sender"] = (of_sender && name != sum || name == sum && sends).into();
             value[name] = row;

@@ -4,6 +4,7 @@
 //!   FlowPlan ──► run ──► Outcome ──► Findings ──► a headline, the working, JSON, iperf3's JSON
 //!             │
 //!             ├─ talk      the control connection: iperf3's protocol (quell_wire::iperf3)
+//!             ├─ looks     at each stream, at round times
 //!             ├─ lane      how a stream comes to stand; its data is moved by quell_load::lane
 //!             └─ latency   small packets before and beside the load (quell_probe)
 //!
@@ -20,8 +21,10 @@ pub mod held;
 pub mod iperf_json;
 mod lane;
 pub mod latency;
+mod looks;
 mod outcome;
 mod plan;
+mod progress;
 mod session;
 mod talk;
 mod told;
@@ -33,5 +36,6 @@ pub use plan::{
     Amount, FlowPlan, LARGEST_BLOCK, LARGEST_DATAGRAM, MOST_STREAMS, SMALLEST_DATAGRAM, Senders,
     Transport, UDP_RATE,
 };
+pub use progress::Progress;
 pub use quell_load::lane::LaneCounts;
-pub use session::{Progress, run};
+pub use session::run;

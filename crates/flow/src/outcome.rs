@@ -70,12 +70,28 @@ pub struct LaneOutcome {
     pub moments: Vec<Moment>,
     /// Times between arrivals in the time that counts, at a receiver of datagrams.
     pub gaps: Option<LogHistogram>,
+    /// The longest of them in nanoseconds.
+    pub longest_gap_ns: Option<u64>,
+    /// Seconds in which its data was counted at this end; none where that is no time, as of one datagram.
+    pub seconds: Option<f64>,
     /// The congestion control in use at this end.
     pub congestion: Option<String>,
     /// Segment size in bytes.
     pub mss: Option<u32>,
     /// Send and receive buffer in bytes as the kernel counts them.
     pub buffers: (Option<u64>, Option<u64>),
+}
+
+impl LaneOutcome {
+    /// That so many datagrams were sent to it in all, of which no more will come: what is missing behind the last one that did is lost too.
+    pub(crate) fn all_sent(&mut self, sent: u64) {
+        if self.sends {
+            return;
+        }
+        let mark = &mut self.mark;
+        mark.expected = mark.expected.max(sent.saturating_sub(self.omitted.expected));
+        mark.moment.lost = mark.expected.saturating_sub(mark.moment.packets);
+    }
 }
 
 /// A test that was carried out, perhaps not to its end.
@@ -176,6 +192,8 @@ impl LaneOutcome {
             omitted,
             moments: Vec::new(),
             gaps: None,
+            longest_gap_ns: None,
+            seconds: Some(1.0),
             congestion: None,
             mss: None,
             buffers: (None, Some(1 << 20)),

@@ -4,59 +4,45 @@
 //!   connect ── idle latency ── cookie, parameters, streams ──┬── a thread a stream: sends or receives
 //!                                                            ├── a thread: latency beside the load
 //!                                                            └── this thread: looks at each stream, reports, watches the server
-//!   time or bytes are over ── senders stop ── both ends trade results ── receivers stop
+//!   time or bytes are over ── senders stop ── both ends trade results ── datagrams still on their way come ── receivers stop
 //! ```
 
 use crate::lane::{Move, OpenLane};
 use crate::latency::{self, Latency};
-use crate::outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
-use crate::talk::{AFTER, Talk};
+use crate::looks::Looks;
+use crate::outcome::{LaneOutcome, Outcome};
+use crate::progress::Progress;
+use crate::talk::{AFTER, STOPPED, Talk};
 use crate::told::Known;
 use crate::{Amount, FlowError, FlowPlan, Senders, Transport};
 use quell_load::bulk::{Ended, Limit};
-use quell_load::lane::LaneCounts;
+use quell_load::lane::Lane;
 use quell_load::look::{self, CpuTimes};
+use quell_load::rest::{Awaited, Rest};
 use quell_model::EchoSample;
-use quell_stats::LogHistogram;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_units::Span;
-use quell_wire::iperf3::{
-    Host, HostCounters, Moment, Part, PartStream, Results, State, StreamResult,
-};
-use std::os::fd::AsFd;
+use quell_wire::iperf3::{Host, HostCounters, Part, PartStream, Results, State, StreamResult};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
 
-/// How often streams are looked at.
-const LOOK_NS: u64 = 100_000_000;
-/// Most looks of one test: longer ones are looked at less often.
-const MOST_LOOKS: u64 = 6000;
 /// How often a test of so many bytes is looked at, so that its end is seen.
 const CLOSE_LOOK_NS: u64 = 2_000_000;
 /// How long the last bytes of a test may take to be acknowledged.
 const LAST_BYTES_NS: u64 = 10_000_000_000;
 /// How long a broken stream's server may take to say why.
 const WHY_NS: u64 = 1_000_000_000;
+/// How long a sender may take to end.
+const SENDERS_NS: u64 = 200_000_000;
+/// How long the last datagrams may be on their way: longer than any queue that somebody still uses.
+const LONGEST_REST_NS: u64 = 60_000_000_000;
 /// Where nothing else ends the latency's packets.
 const DAY: Span = Span::from_secs(86_400);
 /// Threads that mostly sleep need little stack.
 const STACK: usize = 256 * 1024;
-
-/// What is told while it goes.
-#[derive(Debug)]
-pub enum Progress<'a> {
-    /// The server is there; the idle path is measured.
-    Connected,
-    /// Data flows.
-    Started(&'a Latency),
-    /// One report.
-    Interval(&'a Interval),
-    /// The data is through; the server's results are awaited.
-    Ending,
-}
 
 /// Carries a test out. `tell` is called as it goes, from this thread. When the bell rings, what was measured until then is traded and
 /// returned.
@@ -202,28 +188,41 @@ impl Test<'_> {
             let load_ended = monotonic_ns();
             tell(Progress::Ending);
             let after = look::counters(self.device.as_deref());
-            let result = result.map(|over_why| {
-                let ours = self.results(&watch, cpu, &counters, &after);
-                let theirs = match &over_why {
-                    Over::Broke(why) => Err(why.clone()),
-                    Over::Complete | Over::Stopped => self.trade(&ours).map_err(|e| e.to_string()),
+            let result = result.and_then(|over_why| {
+                self.await_senders(&ended)?;
+                let mut told = Results::default();
+                let mut ours = || {
+                    watch.settle(tell);
+                    told = self.results(&watch, cpu, &counters, &after);
+                    told.clone()
                 };
-                let theirs = theirs.map(|theirs| (theirs, monotonic_ns() - self.asked_ns));
-                (over_why, ours, theirs)
+                let (over_why, theirs) = self.trade(over_why, &mut ours, stop);
+                let took_ns = monotonic_ns() - self.asked_ns;
+                let rest = match (&over_why, &theirs) {
+                    (Over::Complete, Ok(theirs)) => {
+                        self.await_rest(theirs, load_ended, &pings, stop)?
+                    }
+                    _ => Rest::Unknown,
+                };
+                watch.settle(tell);
+                if told.streams.is_empty() {
+                    told = self.results(&watch, cpu, &counters, &after);
+                }
+                Ok((over_why, told, theirs.map(|theirs| (theirs, took_ns)), rest))
             });
             over.ring();
             // Senders that are stuck in the kernel, as those of zero copy, come free.
-            if matches!(&result, Err(_) | Ok((_, _, Err(_)))) {
+            if matches!(&result, Err(_) | Ok((_, _, Err(_), _))) {
                 self.lanes.iter().for_each(|lane| lane.abort());
             }
-            let waits = method.is_some() && matches!(&result, Ok((Over::Complete, _, Ok(_))));
+            let waits = method.is_some() && matches!(&result, Ok((Over::Complete, _, Ok(_), _)));
             let needed = match waits {
                 true => self.await_pings(load_ended, &pings, &watch, (&pinged, stop))?,
                 false => latency::needed_ns(0),
             };
             result.map(|result| (result, after, watch, (load_ended, needed)))
         })?;
-        let ((why, ours, theirs), after, watch, (load_ended, needed)) = watched;
+        let ((why, ours, theirs, rest), after, watch, (load_ended, needed)) = watched;
         let waited = window.t(monotonic_ns());
         latency.loaded = latency::sorted(pings);
         // What was sent behind the load is no measure of it.
@@ -232,15 +231,22 @@ impl Test<'_> {
         if let Err(error) = loaded.into_inner().unwrap_or_else(PoisonError::into_inner) {
             latency.note = Some(format!("latency beside the load was not measured: {error}"));
         }
-        let broke = theirs.as_ref().err().cloned();
-        let (lanes, seconds) = (watch.outcomes(), watch.seconds());
+        // Who stopped it did not want to wait for the server.
+        let broke = theirs.as_ref().err().and_then(Clone::clone);
+        let (mut lanes, seconds) = (watch.outcomes(), watch.seconds());
         let mut doubts = Vec::new();
         let theirs = theirs.ok().map(|(theirs, took_ns)| {
             let took_s = took_ns as f64 / 1e9;
-            let known =
-                Known { plan: self.plan, block: self.block, lanes: &lanes, seconds, took_s };
+            let known = Known { plan: self.plan, lanes: &lanes, seconds, took_s };
             known.believe(theirs, &mut doubts)
         });
+        for told in theirs.iter().flat_map(|theirs| &theirs.streams) {
+            if rest != Rest::Unknown
+                && let Some(lane) = lanes.iter_mut().find(|lane| lane.id == told.id)
+            {
+                lane.all_sent(u64::try_from(told.packets).unwrap_or(0));
+            }
+        }
         Ok(Outcome {
             plan: self.plan.clone(),
             started: SystemTime::UNIX_EPOCH,
@@ -357,6 +363,11 @@ impl Test<'_> {
                 let quiet = Bell::new()?;
                 let why = match self.talk.next("during the test", &quiet) {
                     Ok(state) => format!("the server said {state:?} in the middle of the test"),
+                    Err(FlowError::Server { errno: libc::EMSGSIZE, .. }) => format!(
+                        "the server can't send datagrams of {} bytes: that is more than a packet of its path to here carries \
+                         (EMSGSIZE); take a smaller size (-l)",
+                        self.block
+                    ),
                     Err(error) => error.to_string(),
                 };
                 return Ok(Over::Broke(why));
@@ -368,15 +379,15 @@ impl Test<'_> {
     }
 
     /// Whether a test of so many bytes is through.
-    fn all_through(&self, watch: &Looks<'_>, now: u64, last_bytes: &mut Option<u64>) -> bool {
+    fn all_through(&self, watch: &mut Looks<'_>, now: u64, last_bytes: &mut Option<u64>) -> bool {
         let Amount::Bytes(bytes) = self.plan.amount else { return false };
+        let acked = watch.note_done(now);
         let sent = self.lanes.iter().filter(|lane| lane.sends).all(|lane| lane.ended().is_some());
         if !sent {
             return false;
         }
         let since = *last_bytes.get_or_insert(now);
         let late = now.saturating_sub(since) > LAST_BYTES_NS;
-        let acked = self.lanes.iter().filter(|lane| lane.sends).all(|lane| lane.all_acknowledged());
         let receives = self.plan.direction != Senders::Up;
         let came: u64 = self
             .lanes
@@ -412,18 +423,79 @@ impl Test<'_> {
         }))
     }
 
-    fn trade(&self, ours: &Results) -> Result<Results, FlowError> {
-        // Who wants it to end has said so already; a second time ends the program.
-        let quiet = Bell::new()?;
-        self.talk.say(State::TestEnd, AFTER, &quiet)?;
-        let mut theirs = self.talk.trade(ours, &quiet)?;
+    /// Both ends tell what they saw. Who wants it to end does not wait for a server that says nothing: then no error is why there are no results.
+    fn trade(
+        &self,
+        over: Over,
+        ours: &mut dyn FnMut() -> Results,
+        stop: &Bell,
+    ) -> (Over, Result<Results, Option<String>>) {
+        let told = match &over {
+            Over::Broke(why) => return (Over::Complete, Err(Some(why.clone()))),
+            Over::Complete => self.talk.trade(ours, AFTER, stop),
+            // The bell rings already; a second time ends the program.
+            Over::Stopped => match Bell::new() {
+                Ok(quiet) => self.talk.trade(ours, STOPPED, &quiet),
+                Err(error) => Err(error.into()),
+            },
+        };
+        let mut theirs = match (over, told) {
+            (over, Ok(theirs)) => (over, theirs),
+            (_, Err(FlowError::Stopped)) | (Over::Stopped, Err(FlowError::Late(..))) => {
+                return (Over::Stopped, Err(None));
+            }
+            (over, Err(error)) => return (over, Err(Some(error.to_string()))),
+        };
         // The server's times begin with its data; ours with what counts.
         let omit = self.plan.omit.nanos().cast_signed();
-        let parts = theirs.quell.iter_mut().flat_map(|part| &mut part.streams);
+        let parts = theirs.1.quell.iter_mut().flat_map(|part| &mut part.streams);
         for moment in parts.flat_map(|part| &mut part.moments) {
             moment.t_ns = moment.t_ns.saturating_sub(omit);
         }
-        Ok(theirs)
+        (theirs.0, Ok(theirs.1))
+    }
+
+    /// Waits until the senders of datagrams, which were told to end, have ended: the server is told how many they sent.
+    fn await_senders(&self, ended: &Bell) -> Result<(), FlowError> {
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(monotonic_ns() + SENDERS_NS))?;
+        let senders = || self.lanes.iter().filter(|lane| lane.sends && lane.info().is_none());
+        while senders().any(|lane| lane.ended().is_none()) {
+            let mut fds = [readable(ended), readable(&alarm)];
+            wait(&mut fds)?;
+            ended.silence();
+            if came(&fds[1]) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the datagrams that are still on their way here.
+    fn await_rest(
+        &self,
+        theirs: &Results,
+        load_ended: u64,
+        pings: &Mutex<Vec<EchoSample>>,
+        stop: &Bell,
+    ) -> Result<Rest, FlowError> {
+        let sent = |id: u32| {
+            let told = theirs.streams.iter().find(|stream| stream.id == id)?;
+            u64::try_from(told.packets).ok()
+        };
+        let here = self.lanes.iter().filter(|lane| lane.takes_datagrams());
+        let lanes: Vec<(&Lane, Option<u64>)> = here.map(|lane| (&**lane, sent(lane.id))).collect();
+        // An amount is over when it came, whatever else is on its way.
+        if lanes.is_empty() || matches!(self.plan.amount, Amount::Bytes(_)) {
+            return Ok(Rest::Unknown);
+        }
+        let until_ns = load_ended.saturating_add(LONGEST_REST_NS);
+        let round_trip = || {
+            let words_us = look::tcp_info(&self.talk.stream).map_or(0, |info| info.rtt);
+            let pings = pings.lock().unwrap_or_else(PoisonError::into_inner);
+            latency::longest_ns(&pings).max(u64::from(words_us) * 1000)
+        };
+        Ok(Awaited { lanes, done_ns: load_ended, until_ns }.wait(&round_trip, stop)?)
     }
 
     fn results(
@@ -467,6 +539,8 @@ impl Test<'_> {
     fn stream_result(&self, lane: &LaneOutcome, seconds: f64) -> StreamResult {
         let udp = self.plan.transport == Transport::Udp;
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        // As iperf3 has it: all of them, with those that do not count beside them.
+        let omitted = if lane.sends { lane.omitted.moment.packets } else { lane.omitted.expected };
         let packets = if lane.sends { lane.mark.moment.packets } else { lane.mark.expected };
         StreamResult {
             id: lane.id,
@@ -475,8 +549,8 @@ impl Test<'_> {
             jitter: lane.mark.jitter_ns as f64 / 1e9,
             errors: signed(lane.mark.moment.lost),
             omitted_errors: udp.then_some(0),
-            packets: signed(packets),
-            omitted_packets: udp.then_some(0),
+            packets: signed(if udp { omitted + packets } else { packets }),
+            omitted_packets: udp.then(|| signed(omitted)),
             start_time: 0.0,
             end_time: seconds,
         }
@@ -497,171 +571,8 @@ pub(crate) fn part(lane: &LaneOutcome) -> PartStream {
         out_of_order: lane.mark.reordered,
         duplicates: lane.mark.duplicates,
         socket_dropped: lane.mark.socket_dropped,
+        longest_gap_ns: lane.longest_gap_ns.filter(|_| !lane.sends),
         gaps: gaps.unwrap_or_default(),
         moments: Vec::new(),
-    }
-}
-
-/// Looks at streams at round times.
-struct Looks<'a> {
-    lanes: &'a [OpenLane],
-    origin: u64,
-    start: u64,
-    look_ns: u64,
-    report_ns: u64,
-    next_look: u64,
-    next_report: u64,
-    /// Whether counting has begun.
-    counting: bool,
-    /// At the origin, at the last report, and now; one a lane.
-    begun: Vec<LaneCounts>,
-    begun_gaps: Vec<Option<LogHistogram>>,
-    reported: Vec<LaneCounts>,
-    now: Vec<LaneCounts>,
-    gaps: Vec<Option<LogHistogram>>,
-    reported_ns: u64,
-    now_ns: u64,
-    begun_ns: u64,
-    moments: Vec<Vec<Moment>>,
-    intervals: Vec<Interval>,
-    cpu: CpuTimes,
-}
-
-impl<'a> Looks<'a> {
-    fn new(lanes: &'a [OpenLane], origin: u64, start: u64, plan: &FlowPlan) -> Self {
-        let planned = match plan.amount {
-            Amount::Time(time) => time.nanos() + plan.omit.nanos(),
-            Amount::Bytes(_) => 60_000_000_000,
-        };
-        let zero = vec![LaneCounts::default(); lanes.len()];
-        Self {
-            lanes,
-            origin,
-            start,
-            look_ns: LOOK_NS.max(planned / MOST_LOOKS),
-            report_ns: plan.interval.nanos(),
-            next_look: start,
-            next_report: start + plan.interval.nanos(),
-            counting: origin == start,
-            begun: zero.clone(),
-            begun_gaps: vec![None; lanes.len()],
-            reported: zero.clone(),
-            now: zero,
-            gaps: vec![None; lanes.len()],
-            reported_ns: start,
-            now_ns: start,
-            begun_ns: start,
-            moments: vec![Vec::new(); lanes.len()],
-            intervals: Vec::new(),
-            cpu: CpuTimes::now(),
-        }
-    }
-
-    fn window_t(&self, at: u64) -> i64 {
-        at.wrapping_sub(self.origin).cast_signed()
-    }
-
-    /// When to look next.
-    fn due(&self, now: u64) -> u64 {
-        let boundary = if self.counting { u64::MAX } else { self.origin };
-        self.next_look.min(self.next_report).min(boundary).max(now + 1)
-    }
-
-    /// Looks, if it is time or the last time.
-    fn look(&mut self, now: u64, last: bool, tell: &mut dyn FnMut(Progress<'_>)) {
-        let boundary = !self.counting && now >= self.origin;
-        let report = now >= self.next_report;
-        if !(last || boundary || report || now >= self.next_look) {
-            return;
-        }
-        let t_ns = self.window_t(now);
-        for (place, lane) in self.lanes.iter().enumerate() {
-            let mut mark = lane.counted(t_ns);
-            // A connection that is gone has forgotten what it counted.
-            if mark.moment.pmtu == 0 && self.now[place].moment.pmtu > 0 {
-                mark.moment = Moment { t_ns, bytes: mark.moment.bytes, ..self.now[place].moment };
-            }
-            self.now[place] = mark;
-            if self.moments[place].last().is_none_or(|last| last.t_ns < t_ns) {
-                self.moments[place].push(mark.moment);
-            }
-        }
-        self.now_ns = now;
-        while self.next_look <= now {
-            self.next_look += self.look_ns;
-        }
-        let worth_telling = now - self.reported_ns > self.report_ns / 20;
-        if report || boundary || (last && worth_telling) {
-            self.report(now, tell);
-        }
-        if boundary {
-            self.counting = true;
-            self.begun.clone_from(&self.now);
-            self.begun_ns = now;
-            self.begun_gaps = self.lanes.iter().map(|lane| lane.gaps()).collect();
-            self.cpu = CpuTimes::now();
-            self.next_report = self.origin + self.report_ns;
-        }
-        if last {
-            self.gaps = self.lanes.iter().map(|lane| lane.gaps()).collect();
-        }
-    }
-
-    fn report(&mut self, now: u64, tell: &mut dyn FnMut(Progress<'_>)) {
-        let seconds = |at: u64| self.window_t(at) as f64 / 1e9;
-        let lanes = self.lanes.iter().enumerate().map(|(place, lane)| IntervalLane {
-            id: lane.id,
-            sends: lane.sends,
-            mark: self.now[place].since(&self.reported[place]),
-        });
-        let interval = Interval {
-            start_s: seconds(self.reported_ns),
-            end_s: seconds(now),
-            omitted: !self.counting,
-            lanes: lanes.collect(),
-        };
-        tell(Progress::Interval(&interval));
-        self.intervals.push(interval);
-        self.reported.clone_from(&self.now);
-        self.reported_ns = now;
-        while self.next_report <= now {
-            self.next_report += self.report_ns;
-        }
-    }
-
-    /// How long was counted.
-    fn seconds(&self) -> f64 {
-        match self.counting {
-            true => self.now_ns.saturating_sub(self.begun_ns.max(self.start)) as f64 / 1e9,
-            false => 0.0,
-        }
-    }
-
-    fn outcomes(&self) -> Vec<LaneOutcome> {
-        let each = self.lanes.iter().enumerate().map(|(place, lane)| {
-            let gaps = match (&self.gaps[place], &self.begun_gaps[place]) {
-                (Some(all), Some(before)) => Some(all.since(before)),
-                (all, _) => all.clone(),
-            };
-            LaneOutcome {
-                id: lane.id,
-                number: lane.number(),
-                sends: lane.sends,
-                local: lane.local,
-                remote: lane.remote,
-                mark: match self.counting {
-                    true => self.now[place].since(&self.begun[place]),
-                    false => LaneCounts::default(),
-                },
-                omitted: if self.counting { self.begun[place] } else { self.now[place] },
-                moved: lane.moved(),
-                moments: self.moments[place].clone(),
-                gaps,
-                congestion: lane.congestion(),
-                mss: lane.info().map(|info| info.snd_mss),
-                buffers: look::buffers(lane.as_fd()),
-            }
-        });
-        each.collect()
     }
 }

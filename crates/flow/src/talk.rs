@@ -1,6 +1,7 @@
 //! The control connection: what the two ends say to each other around a test.
 
 use crate::{FlowError, FlowPlan};
+use quell_load::look::tcp_info;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::secret::nonce;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
@@ -20,6 +21,10 @@ pub(crate) const ANSWER_S: u64 = 15;
 const DRAIN_S: u64 = 60;
 /// When that is.
 pub(crate) const AFTER: &str = "after the data";
+/// When somebody waits for the test to end at once: what the server knows by then is welcome.
+pub(crate) const STOPPED: &str = "when the test was stopped";
+/// How long that may take, or four of the path's round trips.
+const AT_ONCE_NS: u64 = 700_000_000;
 
 /// How long a server may take to believe where streams come from, in nanoseconds: a round trip, if it is a Quell.
 const PROOF_NS: u64 = 1_000_000_000;
@@ -70,11 +75,6 @@ fn trusted(plan: &FlowPlan, to: SocketAddr, stop: &Bell) -> Result<TcpSocket, Fl
     Ok(stream)
 }
 
-/// How long the server may take for a word, in seconds.
-fn patience_s(when: &str) -> u64 {
-    if when == AFTER { DRAIN_S } else { ANSWER_S }
-}
-
 impl Talk {
     /// Connects; both prove their secret where there is one.
     pub fn open(plan: &FlowPlan, stop: &Bell) -> Result<Self, FlowError> {
@@ -104,12 +104,23 @@ impl Talk {
     }
 
     fn exchange<'a>(&'a self, when: &str, stop: &'a Bell) -> Result<Exchange<'a>, FlowError> {
-        let deadline = monotonic_ns() + patience_s(when) * 1_000_000_000;
+        let deadline = monotonic_ns() + self.patience_ns(when);
         Ok(Exchange::new(&self.stream, Some(deadline), stop)?)
     }
 
+    /// How long the server may take for a word.
+    fn patience_ns(&self, when: &str) -> u64 {
+        let round_trip_us = || tcp_info(&self.stream).map_or(0, |info| u64::from(info.rtt));
+        match when {
+            AFTER => DRAIN_S * 1_000_000_000,
+            STOPPED => AT_ONCE_NS.max(round_trip_us() * 4000),
+            _ => ANSWER_S * 1_000_000_000,
+        }
+    }
+
     fn failed(&self, error: ExchangeError, when: &'static str) -> FlowError {
-        FlowError::from_exchange(error, self.server, when, patience_s(when))
+        let seconds = self.patience_ns(when).div_ceil(1_000_000_000);
+        FlowError::from_exchange(error, self.server, when, seconds)
     }
 
     /// Says who we are and what is to be measured, until the server wants the data connections.
@@ -169,11 +180,17 @@ impl Talk {
         self.exchange(when, stop)?.write(&[state.byte()]).map_err(|e| self.failed(e, when))
     }
 
-    /// Ends the test: both tell what they saw.
-    pub fn trade(&self, ours: &Results, stop: &Bell) -> Result<Results, FlowError> {
-        let when = AFTER;
+    /// Ends the test: both tell what they saw. `ours` is asked when the server wants to know, [`AFTER`] the data or since somebody
+    /// [`STOPPED`] it.
+    pub fn trade(
+        &self,
+        ours: &mut dyn FnMut() -> Results,
+        when: &'static str,
+        stop: &Bell,
+    ) -> Result<Results, FlowError> {
+        self.say(State::TestEnd, when, stop)?;
         self.expect(State::ExchangeResults, when, stop)?;
-        let frame = iperf3::frame(ours)
+        let frame = iperf3::frame(&ours())
             .map_err(|e| FlowError::Parameter(format!("the results can't be told: {e}")))?;
         let mut exchange = self.exchange(when, stop)?;
         let failed = |e| self.failed(e, when);

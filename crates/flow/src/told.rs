@@ -13,6 +13,8 @@ use quell_wire::iperf3::{Host, HostCounters, Part, PartStream, Results, StreamRe
 
 /// Bits a second that no host moves: ten times the fastest port there is (IEEE 802.3dj, 1.6 Tbit/s).
 const FASTEST_BITS: f64 = 16e12;
+/// How late a busy server may see the first data, in seconds.
+const BUSY_S: f64 = 0.25;
 /// Packets or segments a second that no host counts.
 const FASTEST_PACKETS: f64 = 1e9;
 /// Most CPUs of a host (Linux, `NR_CPUS`).
@@ -25,8 +27,6 @@ const MOST_STATE: u64 = 1 << 48;
 /// What this end knows for sure.
 pub(crate) struct Known<'a> {
     pub plan: &'a FlowPlan,
-    /// Bytes in one write or datagram.
-    pub block: u64,
     pub lanes: &'a [LaneOutcome],
     /// Seconds that counted here.
     pub seconds: f64,
@@ -75,15 +75,13 @@ impl Known<'_> {
     }
 
     fn stream(&self, told: &StreamResult, lane: &LaneOutcome) -> Result<(), String> {
-        self.time(told)?;
+        self.time(told, lane)?;
         let (udp, bytes) = (self.plan.transport == Transport::Udp, told.bytes);
         let (sent, numbered) = lane.moved;
-        let most = match (lane.sends, udp) {
-            // One more write may be under way.
-            (true, false) => sent.saturating_add(self.block),
-            // A path may double what it carries.
-            (true, true) => sent.saturating_mul(2),
-            (false, _) => (FASTEST_BITS / 8.0 * self.took_s) as u64,
+        let most = match lane.sends {
+            // No more comes than was written; a receiver counts no copies.
+            true => sent,
+            false => (FASTEST_BITS / 8.0 * self.took_s) as u64,
         };
         if bytes > most {
             return Err(format!("it says {bytes} bytes; at most {most} can be"));
@@ -123,18 +121,28 @@ impl Known<'_> {
     }
 
     /// A test takes as long there as here, but for what waits on the path and for what a busy CPU is late.
-    fn time(&self, told: &StreamResult) -> Result<(), String> {
+    fn time(&self, told: &StreamResult, lane: &LaneOutcome) -> Result<(), String> {
         let told = told.end_time - told.start_time;
-        let planned = match self.plan.amount {
-            Amount::Time(time) => time.as_secs_f64(),
-            Amount::Bytes(_) => f64::INFINITY,
-        };
         let late = if self.plan.omit.nanos() > 0 { 0.5 } else { 0.0 };
-        // Datagrams may come for a shorter time than they were sent.
-        let udp = self.plan.transport == Transport::Udp;
-        let least = if udp { 0.0 } else { self.seconds.min(planned) / 2.0 - late };
+        let tcp = self.plan.transport == Transport::Tcp;
+        let least = match self.plan.amount {
+            // Datagrams may come for a shorter time than they were sent.
+            _ if !tcp => 0.0,
+            // A stream that was through first took less than the test.
+            Amount::Bytes(_) if lane.sends => lane.seconds.unwrap_or(self.seconds) / 2.0,
+            Amount::Bytes(_) => self.seconds / 2.0,
+            Amount::Time(time) => {
+                let lasted = self.seconds.min(time.as_secs_f64());
+                // What was acknowledged had come there, and it was counted until the word of the end came.
+                let begun = lane.moments.iter().find(|m| lane.sends && m.bytes > 0);
+                let begun = begun.map_or(f64::INFINITY, |m| m.t_ns.max(0) as f64 / 1e9);
+                (lasted / 2.0).max(lasted - begun - BUSY_S) - late
+            }
+        };
         // Clocks differ by less than a thousandth (RFC 5905: 500 ppm at most).
         let most = self.took_s * 1.001 + 0.01;
+        // Datagrams take what is between two longer than from the first to the last: of two, as long again.
+        let most = if tcp { most } else { 2.0 * most };
         // Versions before 3.2 tell no times.
         match told == 0.0 || (least..=most).contains(&told) {
             true => Ok(()),
@@ -246,7 +254,7 @@ mod tests {
         let mark = LaneCounts { moment, expected: moment.packets, ..LaneCounts::default() };
         let lanes =
             vec![LaneOutcome::example(direction == Senders::Up, LaneCounts::default(), mark)];
-        let known = Known { plan: &plan, block: 1000, lanes: &lanes, seconds: 1.0, took_s: 1.1 };
+        let known = Known { plan: &plan, lanes: &lanes, seconds: 1.0, took_s: 1.1 };
         let mut doubts = Vec::new();
         let theirs = known.believe(told, &mut doubts);
         let outcome = Outcome { doubts, ..Outcome::example(plan, lanes, Some(theirs)) };
@@ -307,12 +315,39 @@ mod tests {
             let up = findings.up.unwrap();
             assert_eq!((up.by_receiver, up.received_bytes), (false, None), "{stream:?}");
             // What TCP acknowledged in the second that passed here.
-            assert_eq!((up.bits_per_second, up.seconds), (8e9, 1.0), "{stream:?}");
+            assert_eq!((up.bits_per_second, up.seconds), (Some(8e9), Some(1.0)), "{stream:?}");
             assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
             assert!(findings.doubts[0].len() < 120, "{:?}", findings.doubts);
             let iperf = crate::iperf_json::document(&outcome);
             assert!(iperf["end"]["sum_received"]["bytes"].is_null() && iperf["error"].is_string());
         }
+    }
+
+    #[test]
+    fn a_server_can_not_have_got_more_datagrams_than_were_sent_nor_the_same_data_in_less_time() {
+        // Twice the bytes of as many datagrams.
+        let twice = StreamResult { bytes: 8000, ..udp() };
+        let (findings, _) = told_of(Transport::Udp, Senders::Up, results(twice));
+        let up = findings.up.unwrap();
+        assert!(up.is_unknown(Transport::Udp) && up.received_bytes.is_none(), "{up:?}");
+        assert!(findings.doubts[0].contains("at most 4000 can be"), "{:?}", findings.doubts);
+        // A second, in which data was acknowledged after 0.1 s already.
+        let plan = FlowPlan {
+            amount: Amount::Time(Span::from_secs(1)),
+            ..FlowPlan::new("there", ([127, 0, 0, 1], 5201).into())
+        };
+        let at = |t_ns, bytes| Moment { t_ns, bytes, ..Moment::default() };
+        let mark = LaneCounts { moment: at(1_000_000_000, 1_000_000_000), ..LaneCounts::default() };
+        let mut lane = LaneOutcome::example(true, LaneCounts::default(), mark);
+        lane.moments = vec![at(0, 0), at(100_000_000, 1000), at(1_000_000_000, 1_000_000_000)];
+        let lanes = [lane];
+        let known = Known { plan: &plan, lanes: &lanes, seconds: 1.0, took_s: 1.1 };
+        let doubts = |end_time| {
+            let mut doubts = Vec::new();
+            known.believe(results(StreamResult { end_time, ..tcp() }), &mut doubts);
+            doubts.len()
+        };
+        assert_eq!([0.6, 0.7, 1.0].map(doubts), [1, 0, 0]);
     }
 
     #[test]
@@ -343,7 +378,7 @@ mod tests {
             let down = findings.down.unwrap();
             assert_eq!((down.retransmits, down.sent_bytes), (None, None));
             // This end counted itself.
-            assert_eq!((down.by_receiver, down.bits_per_second), (true, 8e9));
+            assert_eq!((down.by_receiver, down.bits_per_second), (true, Some(8e9)));
         }
     }
 

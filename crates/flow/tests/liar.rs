@@ -1,14 +1,15 @@
-//! Against a server that speaks iperf3's protocol and lies in its results, over the loopback interface.
+//! Against a server that speaks iperf3's protocol and lies in its results, or says nothing, over the loopback interface.
 
-use quell_flow::{Amount, Findings, FlowPlan, Outcome, run};
+use quell_flow::{Amount, Findings, FlowPlan, Outcome, Progress, run};
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use quell_wire::iperf3::State;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
-/// Takes one test of one TCP stream up, and tells these results.
-fn serve(listener: &TcpListener, results: &str) -> std::io::Result<()> {
+/// Takes one test of one TCP stream up, and tells these results; where there are none, it says nothing until the client hangs up.
+fn serve(listener: &TcpListener, results: Option<&str>) -> std::io::Result<()> {
     let say = |talk: &mut TcpStream, state: State| talk.write_all(&[state.byte()]);
     let framed = |talk: &mut TcpStream| -> std::io::Result<()> {
         let mut length = [0; 4];
@@ -27,6 +28,12 @@ fn serve(listener: &TcpListener, results: &str) -> std::io::Result<()> {
     // Until the client hangs up.
     let sink = std::thread::spawn(move || std::io::copy(&mut data, &mut std::io::sink()));
     talk.read_exact(&mut [0])?;
+    let Some(results) = results else {
+        // A client that gives up resets its connections.
+        let _ = std::io::copy(&mut talk, &mut std::io::sink());
+        let _ = sink.join();
+        return Ok(());
+    };
     say(&mut talk, State::ExchangeResults)?;
     framed(&mut talk)?;
     talk.write_all(&u32::try_from(results.len()).unwrap_or(0).to_be_bytes())?;
@@ -46,7 +53,7 @@ fn told(results: &str) -> Outcome {
         ..FlowPlan::new("loopback", listener.local_addr().unwrap())
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| serve(&listener, results).unwrap());
+        scope.spawn(|| serve(&listener, Some(results)).unwrap());
         run(&plan, &Bell::new().unwrap(), &mut |_| {}).unwrap()
     })
 }
@@ -79,4 +86,39 @@ fn a_server_that_counts_what_can_not_be_makes_no_headline() {
     let findings = Findings::of(&outcome);
     assert!(findings.up.unwrap().by_receiver && findings.there.unwrap().cpu_percent.is_none());
     assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
+}
+
+#[test]
+fn who_stops_a_test_does_not_wait_for_a_server_that_says_nothing() {
+    // While the results are awaited, and while data flows.
+    let awaited = |progress: &Progress<'_>| matches!(progress, Progress::Ending);
+    let flowing = |progress: &Progress<'_>| matches!(progress, Progress::Interval(_));
+    for when in [&awaited as &dyn Fn(&Progress<'_>) -> bool, &flowing] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let plan = FlowPlan {
+            amount: Amount::Time(Span::from_millis(300)),
+            interval: Span::from_millis(100),
+            rate: Some(80_000_000),
+            latency: false,
+            ..FlowPlan::new("loopback", listener.local_addr().unwrap())
+        };
+        let stop = Bell::new().unwrap();
+        let mut rung = None;
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| serve(&listener, None).unwrap());
+            let mut tell = |progress: Progress<'_>| {
+                if rung.is_none() && when(&progress) {
+                    stop.ring();
+                    rung = Some(Instant::now());
+                }
+            };
+            run(&plan, &stop, &mut tell).unwrap()
+        });
+        // A server may take a minute for its results; this takes at most a second where the CPU is free.
+        let took = rung.expect("it was stopped").elapsed();
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert!(outcome.stopped && outcome.broke.is_none(), "{:?}", outcome.broke);
+        let up = Findings::of(&outcome).up.unwrap();
+        assert!(!up.by_receiver && up.bits_per_second > Some(0.0), "{up:?}");
+    }
 }

@@ -8,6 +8,7 @@
 //!
 //! How a stream comes about (a handshake, a greeting, options) is the affair of who opens it.
 
+use crate::arrivals::Arrivals;
 use crate::bulk::{
     Copying, Ended, Gate, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
     UdpSending, UdpTally, tcp_receive_through, tcp_send_through, udp_receive, udp_send_through,
@@ -249,15 +250,34 @@ impl Lane {
         self.stream().map_or(0, |stream| waiting(stream.as_fd()))
     }
 
-    /// When the first and the newest datagram came, by the monotonic clock, 0 before any did, and how many; none for TCP and for senders.
-    pub fn arrivals(&self) -> Option<(u64, u64, u64)> {
-        match &self.moved {
-            Moved::Datagrams(tally) => {
-                let counts = tally.counts();
-                Some((counts.first_ns, counts.last_ns, counts.packets))
-            }
-            Moved::Bytes(_) => None,
+    /// What a receiver of datagrams saw come; none for TCP and for senders.
+    pub fn arrivals(&self) -> Option<Arrivals> {
+        let Moved::Datagrams(tally) = &self.moved else { return None };
+        let counts = tally.counts();
+        Some(Arrivals {
+            first_ns: counts.first_ns,
+            last_ns: counts.last_ns,
+            first_number: counts.first_number,
+            highest_number: counts.sent,
+            packets: counts.packets,
+            longest_ns: counts.longest_ns,
+        })
+    }
+
+    /// The longest time between arrivals is measured anew from here on.
+    pub fn forget_longest(&self) {
+        if let Moved::Datagrams(tally) = &self.moved {
+            tally.forget_longest();
         }
+    }
+
+    /// When the newest data came that was taken, in nanoseconds of the monotonic clock; none before any did, and for senders.
+    pub fn last_ns(&self) -> Option<u64> {
+        let last = match &self.moved {
+            Moved::Datagrams(tally) => tally.counts().last_ns,
+            Moved::Bytes(tally) => tally.last_ns(),
+        };
+        Some(last).filter(|ns| *ns > 0)
     }
 
     /// Times between arrivals up to now; none for TCP and for senders.

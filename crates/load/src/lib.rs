@@ -4,6 +4,8 @@
 //!   tcp       bulk connections    client ──connects, says hello──► server; data either way
 //!   udp       datagrams one way   send ──► sink
 //!   lane      one stream at one end: its socket, what moves its data, what was counted; of flow and serve
+//!   arrivals  what a receiver of datagrams saw come, and for how long
+//!   rest      datagrams that are still on their way when their sender is done
 //!   bulk      data movers: as many bytes or datagrams as go, over sockets that stand already
 //!   command   any program
 //!   look      what this end's kernel says of a flow and its host
@@ -14,11 +16,13 @@
 //!
 //! ECN of TCP is negotiated as the host's `net.ipv4.tcp_ecn` says; whoever builds the network sets that, not the task.
 
+pub mod arrivals;
 pub mod bulk;
 pub mod command;
 mod flow;
 pub mod lane;
 pub mod look;
+pub mod rest;
 pub mod sample;
 pub mod sink;
 mod sink_flow;

@@ -176,8 +176,9 @@ fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> 
             "whether anything arrived is unknown: the server's count is impossible or missing",
         ));
     }
-    let empty =
-        |way: &Option<findings::Way>| way.as_ref().is_some_and(|way| way.bits_per_second == 0.0);
+    let empty = |way: &Option<findings::Way>| {
+        way.as_ref().is_some_and(|way| way.bits_per_second == Some(0.0))
+    };
     let empty: Vec<_> = ways.iter().filter(|(_, way)| empty(way)).map(|(name, _)| *name).collect();
     match empty.is_empty() || outcome.stopped {
         true => Ok(ExitCode::SUCCESS),

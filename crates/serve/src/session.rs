@@ -36,11 +36,13 @@ use nix::poll::PollFd;
 use plan::{ServePlan, Unfit};
 use quell_load::bulk::Gate;
 use quell_load::lane::LaneCounts;
+use quell_load::look::tcp_info;
+use quell_load::rest::{Awaited, Rest};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_sys::{SysError, socket::Udp};
-use quell_wire::iperf3::{Cookie, Hello, State};
+use quell_wire::iperf3::{Cookie, Hello, Results, State};
 use std::os::fd::AsFd;
 use talk::{LONGEST_DRAIN_NS, Talk};
 
@@ -49,10 +51,8 @@ use talk::{LONGEST_DRAIN_NS, Talk};
 const GRACE_NS: u64 = 10_000_000_000;
 /// After that time, how often it is looked at whether data still comes.
 const STILL_NS: u64 = 2_000_000_000;
-/// Datagrams that are still on their way when the client says that it is done are waited for until none came for so long, …
-const QUIET_NS: u64 = 50_000_000;
-/// … and at most so long.
-const LONGEST_QUIET_NS: u64 = 500_000_000;
+/// Datagrams that are still on their way when the client says that it is done are waited for so long at most: it waits for the results.
+const LONGEST_REST_NS: u64 = 10_000_000_000;
 /// Datagrams can't be held back: a test that gets more of them than it may ends when they are so far ahead, …
 const TOO_FAST_NS: u64 = 250_000_000;
 /// … which is looked at so often.
@@ -63,6 +63,8 @@ const UNSENT_NS: u64 = BURST_NS / 4;
 const MOST_GREETINGS: u32 = 8;
 /// Most states over time that are kept of one test, for 10 s of 8 streams at the finest; all tests of a server keep a few megabytes.
 const MOST_MOMENTS: usize = 8_000;
+/// Most datagrams that a client is believed to have sent in one stream.
+const MOST_DATAGRAMS: u64 = 1 << 48;
 
 /// Serves a test to its end.
 pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
@@ -309,13 +311,13 @@ fn greet_again(socket: &Udp, greeted: &mut u32) {
 }
 
 /// Lets data flow until the client says that it is done; errors when something else ends it. What was counted is kept either way.
-fn measure(
+fn measure<'a>(
     hub: &Hub<'_>,
-    (guest, pass): (&Guest, &Pass<'_>),
-    talk: &mut Talk<'_>,
+    (guest, pass): (&Guest, &'a Pass<'a>),
+    talk: &mut Talk<'a>,
     plan: &ServePlan,
     rates: Rates,
-    lanes: &[ServedLane],
+    lanes: &'a [ServedLane],
     measured: &mut Measured,
 ) -> Result<(), Break> {
     talk.say(State::TestStart)?;
@@ -328,8 +330,10 @@ fn measure(
         end.min(own_end)
     };
     let ends = (after(GRACE_NS), after(LONGEST_DRAIN_NS));
-    let end_ns = ends.1;
-    let stop = Bell::new()?;
+    // Nothing holds datagrams back: their time is over when it is, and not when the client's word has come.
+    let end_ns = |lane: &ServedLane| if plan.udp && lane.sends { after(0) } else { ends.1 };
+    // Rung for those that send, and for those that receive.
+    let (halt, stop) = (Bell::new()?, Bell::new()?);
     let share = &Share::new(&hub.governor, guest.peer.ip(), rates.all).of_streams(plan.down);
     if let Some(all) = rates.all.filter(|_| plan.udp && plan.up > 0) {
         share.takes_datagrams(all, monotonic_ns());
@@ -337,7 +341,8 @@ fn measure(
     let cpu = std::mem::take(&mut measured.cpu);
     let result = std::thread::scope(|scope| {
         for lane in lanes {
-            let (stop, cpu) = (&stop, &cpu);
+            let (stop, cpu) = (if lane.sends { &halt } else { &stop }, &cpu);
+            let end_ns = end_ns(lane);
             let room = if lane.takes_datagrams() { hub.room() } else { None };
             let rate = rates.each;
             let work = move || {
@@ -347,6 +352,7 @@ fn measure(
             };
             let thread = std::thread::Builder::new().name("lane".into()).stack_size(256 * 1024);
             if let Err(error) = thread.spawn_scoped(scope, work) {
+                halt.ring();
                 stop.ring();
                 return Err(SysError::io("start a thread", &error).into());
             }
@@ -356,14 +362,13 @@ fn measure(
             watch(hub, guest, talk, plan, (rates.all, share, ends), (lanes, motion), measured)
         });
         measured.end_ns = monotonic_ns();
-        if result.is_ok() && plan.up > 0 {
-            match (plan.udp, plan.time_ns) {
-                (true, _) if plan.quell => drop(await_quiet(lanes)),
-                // It is an amount that is measured: with the last byte it is over.
-                (false, None) => measured.end_ns = await_quiet(lanes).unwrap_or(measured.end_ns),
-                _ => {}
+        halt.ring();
+        let result = match result {
+            Ok(()) if plan.udp && plan.up > 0 => {
+                await_rest(hub, (guest, pass), talk, lanes, measured)
             }
-        }
+            result => result,
+        };
         stop.ring();
         result
     });
@@ -375,6 +380,13 @@ fn measure(
         measured.base = lanes.iter().map(|lane| lane.counted(0)).collect();
     }
     measured.last = lanes.iter().map(|lane| lane.counted(0)).collect();
+    if measured.rest_is_lost {
+        for (last, sent) in measured.last.iter_mut().zip(&measured.sent) {
+            // What is missing behind the last that came is lost too.
+            last.expected = last.expected.max(sent.unwrap_or(0));
+            last.moment.lost = last.expected.saturating_sub(last.moment.packets);
+        }
+    }
     lanes.iter().for_each(|lane| lane.finish());
     result
 }
@@ -443,6 +455,8 @@ fn watch(
             counting = true;
             measured.count_ns = now;
             measured.base = lanes.iter().map(|lane| lane.counted(0)).collect();
+            measured.base_arrivals = lanes.iter().map(|lane| lane.arrivals()).collect();
+            lanes.iter().for_each(|lane| lane.forget_longest());
         }
         if now >= looks.next_ns {
             looks.look(now, lanes, measured);
@@ -451,6 +465,12 @@ fn watch(
             meter.look(now, lanes, share)?;
         }
         motion.look(now, lanes)?;
+        // A client waits in vain for datagrams that can't be sent.
+        if let Some(error) =
+            lanes.iter().filter(|l| plan.udp && l.sends).find_map(ServedLane::broke)
+        {
+            return Err(error.into());
+        }
         if now >= end_ns {
             let came = taken(lanes);
             if now >= last_ns || came == came_before {
@@ -563,26 +583,41 @@ fn taken(lanes: &[ServedLane]) -> u64 {
     lanes.iter().filter(|lane| !lane.sends).map(|lane| lane.counted(0).moment.bytes).sum()
 }
 
-/// Waits for data that is still on its way, until none came for a while: else it would be taken for lost. Gives when the last came, as far
-/// as that was seen.
-fn await_quiet(lanes: &[ServedLane]) -> Option<u64> {
-    let so_far = || taken(lanes);
-    let mut alarm = Alarm::new().ok()?;
-    let began = monotonic_ns();
-    let (mut before, mut last) = (so_far(), None);
-    loop {
-        let now = monotonic_ns();
-        let quiet = now.saturating_sub(last.unwrap_or(began)) >= QUIET_NS;
-        if quiet || now.saturating_sub(began) >= LONGEST_QUIET_NS {
-            return last;
-        }
-        alarm.set(Some(now.saturating_add(QUIET_NS / 10))).ok()?;
-        wait(&mut [readable(&alarm)]).ok()?;
-        let bytes = so_far();
-        if bytes > before {
-            (before, last) = (bytes, Some(monotonic_ns()));
-        }
-    }
+/// Waits for the client's datagrams that are still on their way, else they would be taken for lost: the client tells how many it sent.
+fn await_rest<'a>(
+    hub: &Hub<'_>,
+    (guest, pass): (&Guest, &'a Pass<'a>),
+    talk: &mut Talk<'a>,
+    lanes: &'a [ServedLane],
+    measured: &mut Measured,
+) -> Result<(), Break> {
+    let theirs = trade_begins(talk, (pass, lanes), measured)?;
+    let sent = |lane: &ServedLane| {
+        let told = theirs.streams.iter().find(|stream| stream.id == lane.id)?;
+        u64::try_from(told.packets).ok().filter(|sent| *sent <= MOST_DATAGRAMS && !lane.sends)
+    };
+    measured.sent = lanes.iter().map(sent).collect();
+    let here = lanes.iter().zip(&measured.sent).filter(|(lane, _)| lane.takes_datagrams());
+    let awaited = Awaited {
+        lanes: here.map(|(lane, sent)| (&**lane, *sent)).collect(),
+        done_ns: measured.end_ns,
+        until_ns: measured.end_ns.saturating_add(LONGEST_REST_NS),
+    };
+    let round_trip = || tcp_info(&guest.stream).map_or(0, |info| u64::from(info.rtt) * 1000);
+    measured.rest_is_lost = awaited.wait(&round_trip, hub.stop)? != Rest::Unknown;
+    Ok(())
+}
+
+/// The exchange of results as far as the client's.
+fn trade_begins<'a>(
+    talk: &mut Talk<'a>,
+    (pass, lanes): (&'a Pass<'a>, &'a [ServedLane]),
+    measured: &mut Measured,
+) -> Result<Results, Break> {
+    talk.drains(lanes, pass)?;
+    talk.say(State::ExchangeResults)?;
+    measured.trades = true;
+    talk.results()
 }
 
 /// The exchange of results, until the client has all it wants.
@@ -593,9 +628,9 @@ fn finish<'a>(
     lanes: &'a [ServedLane],
     measured: &mut Measured,
 ) -> Result<(), Break> {
-    talk.drains(lanes, pass)?;
-    talk.say(State::ExchangeResults)?;
-    talk.results()?;
+    if !measured.trades {
+        trade_begins(talk, (pass, lanes), measured)?;
+    }
     let results = report::results(plan, lanes, measured);
     let frame = quell_wire::iperf3::frame(&results)
         .map_err(|error| Break::Protocol(format!("the results are no JSON: {error}")))?;

@@ -29,6 +29,7 @@ pub struct Tally {
     pub(super) calls: Count,
     pub(super) refused: Count,
     pub(super) skipped: Count,
+    pub(super) last_ns: Count,
 }
 
 impl Tally {
@@ -57,6 +58,11 @@ impl Tally {
         self.refused.get()
     }
 
+    /// Receiver over TCP: when the newest bytes were taken, in nanoseconds of the monotonic clock; 0 before any.
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns.get()
+    }
+
     /// Datagrams that a rate asked for and that were never sent, since this host did not get to it in time.
     pub fn skipped(&self) -> u64 {
         self.skipped.get()
@@ -77,6 +83,8 @@ pub struct UdpTally {
     pub(super) socket_drops: Count,
     pub(super) first_ns: Count,
     pub(super) last_ns: Count,
+    pub(super) first_number: Count,
+    pub(super) longest_ns: Count,
     pub(super) gaps: Box<[Count]>,
 }
 
@@ -106,6 +114,10 @@ pub struct UdpCounts {
     pub first_ns: u64,
     /// See `first_ns`.
     pub last_ns: u64,
+    /// The number of the first that came.
+    pub first_number: u64,
+    /// The longest time between one arrival and the next in nanoseconds, since the start or since it was [forgotten](UdpTally::forget_longest).
+    pub longest_ns: u64,
 }
 
 impl UdpCounts {
@@ -131,6 +143,8 @@ impl UdpTally {
             socket_drops: count(),
             first_ns: count(),
             last_ns: count(),
+            first_number: count(),
+            longest_ns: count(),
             gaps: (0..BUCKETS).map(|_| count()).collect(),
         }
     }
@@ -152,7 +166,14 @@ impl UdpTally {
             socket_drops: self.socket_drops.get(),
             first_ns: self.first_ns.get(),
             last_ns: self.last_ns.get(),
+            first_number: self.first_number.get(),
+            longest_ns: self.longest_ns.get(),
         }
+    }
+
+    /// The longest time between arrivals is measured anew from here on; one that ends at this very moment may count as either.
+    pub fn forget_longest(&self) {
+        self.longest_ns.set(0);
     }
 
     /// Times between one arrival and the next in nanoseconds, by the kernel's receive stamps. Datagrams of one train arrived together: their
@@ -163,6 +184,9 @@ impl UdpTally {
 
     pub(super) fn gap(&self, gap_ns: u64, times: u64) {
         self.gaps[bucket(gap_ns)].add(times);
+        if gap_ns > self.longest_ns.get() {
+            self.longest_ns.set(gap_ns);
+        }
     }
 }
 

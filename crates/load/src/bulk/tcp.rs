@@ -218,6 +218,7 @@ pub fn tcp_receive_through(
                 left -= got as u64;
                 tally.bytes.add(got as u64);
                 tally.calls.add(1);
+                tally.last_ns.set(monotonic_ns());
                 mark.took(got as u64);
                 if let Some(ended) = wait_for(gate, got, &patience)? {
                     return Ok(ended);
@@ -228,7 +229,10 @@ pub fn tcp_receive_through(
                 if let Woken::End(ended) = patience.until_readable(fd, nap)? {
                     // What waits below the mark came in time too.
                     let rest = discard_some(fd, usize::try_from(left).unwrap_or(most).min(most));
-                    tally.bytes.add(rest.unwrap_or(0) as u64);
+                    if let Ok(rest @ 1..) = rest {
+                        tally.bytes.add(rest as u64);
+                        tally.last_ns.set(monotonic_ns());
+                    }
                     return Ok(ended);
                 }
             }

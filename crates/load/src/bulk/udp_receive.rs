@@ -202,6 +202,7 @@ impl<'a> Book<'a> {
     fn arrive(&mut self, train: &Train<'_>, now: u64) {
         let stamp = train.stamp_ns.unwrap_or_else(|| self.wall.at(now));
         let mut first = true;
+        let mut begins = None;
         let mut bytes = 0;
         let mut together = 0;
         for datagram in train.datagrams() {
@@ -214,6 +215,7 @@ impl<'a> Book<'a> {
                 UdpHeader::Bits64 => number,
             };
             if self.order.push(number) {
+                begins.get_or_insert(number);
                 bytes += (datagram.len() + train.beyond) as u64;
             }
             // A constant offset of the clocks cancels.
@@ -233,6 +235,7 @@ impl<'a> Book<'a> {
             self.longest = self.longest.max(together + 1);
             let at = self.wall.monotonic(stamp);
             if self.tally.first_ns.get() == 0 {
+                self.tally.first_number.set(begins.unwrap_or(0));
                 self.tally.first_ns.set(at);
             }
             self.tally.last_ns.set(at);
@@ -287,6 +290,10 @@ mod tests {
         assert_eq!((counts.reordered, counts.duplicates, counts.foreign), (1, 1, 1));
         assert_eq!((counts.bytes, counts.trains), (80, 2));
         assert_eq!((counts.first_ns, counts.last_ns), (5_000_000, 5_070_000));
+        // To the nanosecond, where its class has a bound of its own.
+        assert_eq!((counts.first_number, counts.longest_ns), (1, 70_000));
+        tally.forget_longest();
+        assert_eq!(tally.counts().longest_ns, 0);
         assert_eq!(
             (book.dropped(0), book.dropped(1)),
             (0, 1),

@@ -133,11 +133,17 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
     let plan = &outcome.plan;
     let asked = plan.rate.map(|bits| bits as f64 * f64::from(plan.streams));
     let part = |way: &Way, name: &str| {
-        let got = rate(way.bits_per_second);
+        let Some(bits) = way.bits_per_second else {
+            return format!(
+                "{} {name}, too few for a rate",
+                bytes(way.received_bytes.unwrap_or(0))
+            );
+        };
+        let got = rate(bits);
         match asked {
             Some(asked) => {
                 // The unit once, where it is the same.
-                let (asked, got) = (rate(asked), rate(way.bits_per_second));
+                let asked = rate(asked);
                 let unit = asked.split(' ').next_back().unwrap_or_default();
                 format!(
                     "{} of {asked} {name}",
@@ -150,7 +156,10 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
     // Of datagrams nobody knows whether they arrive, unless the receiver says so.
     let guess = |way: &Way| way.is_unknown(plan.transport);
     let part = |way: &Way, name: &str| match guess(way) {
-        true => format!("an unknown part of the {} sent {name}", rate(way.bits_per_second)),
+        true => format!(
+            "an unknown part of the {} sent {name}",
+            rate(way.bits_per_second.unwrap_or(0.0))
+        ),
         false => part(way, name),
     };
     let ways = [(&findings.up, "up"), (&findings.down, "down")];
@@ -226,7 +235,10 @@ fn signed(value: f64) -> String {
 pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool) -> String {
     let mut out = String::from("\n");
     if outcome.stopped {
-        out += "stopped before its time\n";
+        out += match outcome.theirs {
+            Some(_) => "stopped before its time\n",
+            None => "stopped before the server's results had come\n",
+        };
     }
     out += &sentence(&headline(outcome, findings));
     out.push('\n');
@@ -264,15 +276,16 @@ pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool) -> String {
 fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
     let bytes = way.received_bytes.or(way.sent_bytes).unwrap_or(0);
     let who = if way.by_receiver { "counted by the receiver" } else { "counted by the sender" };
-    let line = format!(
-        "{}: {} in {:.2} s, {who}",
-        rate(way.bits_per_second),
-        self::bytes(bytes),
-        way.seconds
-    );
+    let line = match (way.bits_per_second, way.seconds) {
+        (Some(bits), Some(seconds)) => {
+            format!("{}: {} in {seconds:.2} s, {who}", rate(bits), self::bytes(bytes))
+        }
+        _ => format!("{}, {who}: one datagram has no rate", self::bytes(bytes)),
+    };
     *out += &wrapped(name, &line);
     if way.streams.len() > 1 {
-        let each: Vec<_> = way.streams.iter().map(|bits| mbit(*bits)).collect();
+        let each = way.streams.iter().map(|bits| bits.map_or("none".into(), mbit));
+        let each: Vec<String> = each.collect();
         *out += &wrapped("", &format!("each stream, in Mbit/s: {}", each.join(", ")));
     }
     if let Some(datagrams) = &way.datagrams {
@@ -337,12 +350,23 @@ fn held_up(way: &Way, (limit, held): (Limit, &Held), receiver: &str, asked: Opti
                 Some(Limit::SendBuffer) => ("the sender's own buffer", held.send_buffer),
                 _ => ("the receiver's window", held.window),
             };
-            let queue = held.queue.map_or(String::new(), |queue| format!(" at {} ms", ms(queue)));
-            format!(
-                "{below} by the path, which is full; {who} ({}) keeps its queue{queue}, which a larger one would \
-                 only lengthen",
-                part(share)
-            )
+            match (held.queue, held.queue_most) {
+                (Some(least), Some(most)) if !held.is_kept() => format!(
+                    "{below} by the path, which is full: its queue stands between {} and {} ms; {who} did for {}",
+                    ms(least),
+                    ms(most),
+                    part(share)
+                ),
+                (queue, _) => {
+                    let queue =
+                        queue.map_or(String::new(), |queue| format!(" at {} ms", ms(queue)));
+                    format!(
+                        "{below} by the path, which is full; {who} ({}) keeps its queue{queue}, which a larger one \
+                         would only lengthen",
+                        part(share)
+                    )
+                }
+            }
         }
         Limit::Path => {
             format!("{below} by the path (congestion control), not by a window or buffer")
@@ -356,6 +380,11 @@ fn held_up(way: &Way, (limit, held): (Limit, &Held), receiver: &str, asked: Opti
                 part(held.send_buffer)
             )
         }
+        Limit::Unknown if held.no_data <= 0.0 => format!(
+            "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}",
+            percent(held.window),
+            part(held.send_buffer)
+        ),
         Limit::Unknown => format!(
             "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, and for {} nothing \
              waited to be sent (a program or CPU that is too slow)",
@@ -411,11 +440,15 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
             });
             class.or(datagrams.gaps.last()).map_or(0.0, |(ns, _)| *ns as f64 / 1e6)
         };
+        // Of older servers only the class is known.
+        let longest = match datagrams.longest_gap_ns {
+            Some(ns) => format!("longest {} ms", ms(ns as f64 / 1e6)),
+            None => format!("all within {} ms", ms(at(1.0))),
+        };
         let line = format!(
-            "time between arrivals: half within {} ms, 99 % within {} ms, longest {} ms",
+            "time between arrivals: half within {} ms, 99 % within {} ms, {longest}",
             ms(at(0.5)),
             ms(at(0.99)),
-            ms(at(1.0))
         );
         *out += &wrapped("", &line);
     }
@@ -535,8 +568,8 @@ fn fragments(outcome: &Outcome) -> Option<String> {
     let pieces = (outcome.block + 8).div_ceil(mtu.saturating_sub(headers - 8) / 8 * 8);
     let most = mtu - headers;
     Some(format!(
-        "datagrams of {} bytes travel in {pieces} pieces each (the path's MTU is {mtu}), and all are lost when one is: \
-         -l {most} fits",
+        "datagrams of {} bytes travel in {pieces} pieces each (the MTU is {mtu} here, and perhaps smaller on the way), and \
+         all are lost when one is: no more than -l {most} fits",
         outcome.block
     ))
 }
@@ -656,6 +689,7 @@ mod tests {
             refused: Some(235),
             jitter_ms: 0.0,
             gaps: Vec::new(),
+            longest_gap_ns: None,
         };
         assert_eq!(fate(&none), "not one of 250 datagrams arrived");
         let mut text = String::new();
@@ -668,6 +702,25 @@ mod tests {
         assert_eq!(fate(&all), "nothing is lost", "the last was still on its way");
         let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
         assert_eq!(fate(&some), "20.0 % of datagrams are lost");
+    }
+
+    #[test]
+    fn a_queue_is_said_to_be_kept_only_where_it_stays_as_long_as_it_is() {
+        let held = |queue, most| Held {
+            missing: Some(0.04),
+            send_buffer: 0.022,
+            queue: Some(queue),
+            queue_most: Some(most),
+            seen: true,
+            ..Held::default()
+        };
+        let way = Way { keeps_queue: Some(Limit::SendBuffer), ..Way::default() };
+        let said = |held| held_up(&way, (Limit::Path, &held), "there", Some(2_900_000));
+        let grows = said(held(5.68, 85.0));
+        assert!(grows.contains("its queue stands between 5.68 and 85.0 ms"), "{grows}");
+        assert!(!grows.contains("keeps"), "{grows}");
+        let kept = said(held(63.8, 70.0));
+        assert!(kept.contains("keeps its queue at 63.8 ms"), "{kept}");
     }
 
     #[test]

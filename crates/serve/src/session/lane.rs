@@ -120,7 +120,10 @@ impl ServedLane {
             block: plan.len,
             rate: if plan.udp { paced } else { rate },
             pacing: plan.pacing,
-            limit: Limit::until(end_ns),
+            limit: Limit {
+                bytes: plan.bytes_of(self.id).filter(|_| self.sends),
+                end_ns: Some(end_ns),
+            },
             copying: if plan.zero_copy { Copying::None } else { Copying::Once },
             header: if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 },
             buffer: plan.window.map_or(shared, |window| window as usize),
@@ -141,13 +144,9 @@ impl ServedLane {
         }
     }
 
-    /// Receiver: when the first and the newest data came, by the monotonic clock, those that are known; and how many datagrams did, 0 over TCP.
-    pub fn came(&self) -> (Option<u64>, Option<u64>, u64) {
-        let known = |ns: u64| Some(ns).filter(|ns| *ns > 0);
-        match self.arrivals() {
-            Some((first_ns, last_ns, datagrams)) => (known(first_ns), known(last_ns), datagrams),
-            None => (known(self.first_ns.load(Ordering::Relaxed)), None, 0),
-        }
+    /// Receiver over TCP: when the first data came, by the monotonic clock.
+    pub fn first_ns(&self) -> Option<u64> {
+        Some(self.first_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0)
     }
 
     /// What was counted up to now, `t_ns`: of TCP what left the socket, or came to it.
@@ -189,6 +188,7 @@ impl ServedLane {
             out_of_order: counted.reordered,
             duplicates: counted.duplicates,
             socket_dropped: counted.socket_dropped,
+            longest_gap_ns: self.arrivals().map(|arrivals| arrivals.longest_ns),
             gaps,
             moments,
         }

@@ -2,6 +2,7 @@
 
 use super::lane::{Cpu, ServedLane};
 use super::plan::ServePlan;
+use quell_load::arrivals::Arrivals;
 use quell_load::lane::LaneCounts;
 use quell_load::look::{self, CpuTimes};
 use quell_sys::clock::monotonic_ns;
@@ -18,8 +19,14 @@ pub struct Measured {
     pub end_ns: u64,
     /// Where each stream stood when what counts began.
     pub base: Vec<LaneCounts>,
+    pub base_arrivals: Vec<Option<Arrivals>>,
     /// And in the end.
     pub last: Vec<LaneCounts>,
+    /// How many datagrams the client says that it sent in each stream, and whether those that did not come are known to be lost.
+    pub sent: Vec<Option<u64>>,
+    pub rest_is_lost: bool,
+    /// Whether the client has told its results.
+    pub trades: bool,
     /// Each stream over time.
     pub moments: Vec<Vec<Moment>>,
     /// Each second: when, and where each stream stood.
@@ -40,6 +47,10 @@ impl Measured {
             count_ns: now,
             end_ns: now,
             base: vec![LaneCounts::default(); lanes.len()],
+            base_arrivals: vec![None; lanes.len()],
+            sent: vec![None; lanes.len()],
+            rest_is_lost: false,
+            trades: false,
             last: vec![LaneCounts::default(); lanes.len()],
             moments: vec![Vec::new(); lanes.len()],
             seconds: Vec::new(),

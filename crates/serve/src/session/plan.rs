@@ -1,7 +1,7 @@
 //! What a client asks for, as what will be done: checked against the limits. Pure.
 
 use crate::places::Limits;
-use quell_wire::iperf3::Parameters;
+use quell_wire::iperf3::{Parameters, stream_id};
 use quell_wire::text::printable;
 
 /// Largest block of a TCP stream in bytes (`MAX_BLOCKSIZE` of iperf3).
@@ -31,6 +31,8 @@ pub struct ServePlan {
     pub omit_ns: u64,
     /// How long it takes after that, where the client says how long.
     pub time_ns: Option<u64>,
+    /// Bytes that this end sends over TCP, all streams together, where that is known: to a Quell, which has asked for an amount.
+    pub bytes: Option<u64>,
     /// Bytes of a block or datagram.
     pub len: usize,
     /// Socket buffers in bytes.
@@ -166,6 +168,8 @@ impl ServePlan {
             down: down as usize,
             omit_ns,
             time_ns: Some(time_ns).filter(|t| *t > 0),
+            bytes: Some(asked.num)
+                .filter(|n| *n > 0 && asked.tcp && wishes.is_some() && time_ns == 0),
             len: asked.len as usize,
             window: some(asked.window).map(|w| u32::try_from(w).unwrap_or(u32::MAX)),
             mss: asked.mss.filter(|m| *m > 0),
@@ -191,6 +195,13 @@ impl ServePlan {
     /// Streams of both directions.
     pub fn streams(&self) -> usize {
         self.up + self.down
+    }
+
+    /// What the stream with this number has to send of the amount; the first gets what can't be shared.
+    pub fn bytes_of(&self, id: u32) -> Option<u64> {
+        let streams = self.down.max(1) as u64;
+        let rest = |bytes: u64| if id == stream_id(self.up) { bytes % streams } else { 0 };
+        self.bytes.map(|bytes| bytes / streams + rest(bytes))
     }
 
     /// The congestion control of the stream with this index; none where this end only receives. A shorter list is gone through again.

@@ -6,7 +6,7 @@ use super::plan::ServePlan;
 use crate::event::Outcome;
 use quell_load::lane::LaneCounts;
 use quell_load::look::{self, CpuTimes};
-use quell_wire::iperf3::{Host, Part, Results, StreamResult};
+use quell_wire::iperf3::{Host, Part, Results, StreamResult, stream_id};
 use std::fmt::Write;
 
 /// The line for the log.
@@ -89,27 +89,28 @@ pub fn results(plan: &ServePlan, lanes: &[ServedLane], measured: &mut Measured) 
 ///                       └── counted ─────┘
 /// ```
 ///
-/// Of `n` datagrams at one time apart the span has `n - 1`. An amount over TCP takes from the go to its last byte.
+/// Datagrams take as long as `Arrivals::lasted_ns` says. An amount over TCP takes from the go to its last byte.
 fn lasted(plan: &ServePlan, lane: &ServedLane, measured: &Measured) -> f64 {
-    let (first, last, datagrams) = lane.came();
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let Some(first) = first.filter(|_| !lane.sends && (plan.udp || plan.time_ns.is_some())) else {
-        return measured.seconds_counted();
-    };
-    let begin = first.max(measured.count_ns);
-    let heard = measured.end_ns.saturating_sub(begin);
-    let wanted = plan.time_ns.unwrap_or(0).min(heard);
-    let Some(last) = last else {
+    // For as long as the client wanted to send, unless it ended sooner.
+    let wanted = |begin: u64| plan.time_ns.unwrap_or(0).min(measured.end_ns.saturating_sub(begin));
+    if let Some(arrivals) = lane.arrivals() {
+        let place = (0..measured.base_arrivals.len()).find(|place| stream_id(*place) == lane.id);
+        let before = place.and_then(|place| measured.base_arrivals[place]).unwrap_or_default();
+        return match arrivals.lasted_ns(&before) {
+            Some(lasted) => seconds(lasted.max(wanted(arrivals.first_ns.max(measured.count_ns)))),
+            None => measured.seconds_counted(),
+        };
+    }
+    let first = lane.first_ns().filter(|_| !lane.sends);
+    match (first, plan.time_ns, lane.last_ns()) {
         // TCP's data comes until its end; a connection that is silent at the end was held up, and is no faster for it.
-        return seconds(heard);
-    };
-    let span = last.saturating_sub(begin);
-    let whole = match datagrams {
-        n @ 2.. if begin == first => seconds(span) * n as f64 / (n - 1) as f64,
-        _ => seconds(span),
-    };
-    let most = measured.end_ns.max(last).saturating_sub(measured.count_ns);
-    whole.min(seconds(most)).max(seconds(wanted))
+        (Some(first), Some(_), _) => {
+            seconds(measured.end_ns.saturating_sub(first.max(measured.count_ns)))
+        }
+        (Some(_), None, Some(last)) => seconds(last.saturating_sub(measured.count_ns)),
+        _ => measured.seconds_counted(),
+    }
 }
 
 fn omitted(

@@ -117,6 +117,9 @@ pub struct PartStream {
     /// Times between arrivals: how many of them were shorter than each bound in nanoseconds (the bound before excluded).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<(u64, u64)>,
+    /// The longest of them in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_gap_ns: Option<u64>,
     /// The stream over time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Moment>,

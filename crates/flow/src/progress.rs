@@ -1,0 +1,17 @@
+//! What is told of a test while it goes.
+
+use crate::latency::Latency;
+use crate::outcome::Interval;
+
+/// What is told while it goes.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// The server is there; the idle path is measured.
+    Connected,
+    /// Data flows.
+    Started(&'a Latency),
+    /// One report.
+    Interval(&'a Interval),
+    /// The data is through; the server's results are awaited.
+    Ending,
+}
