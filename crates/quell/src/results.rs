@@ -272,8 +272,8 @@ fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
         Metric::JitterUp => echo.jitter_up_ms.map(seconds),
         Metric::JitterDown => echo.jitter_down_ms.map(seconds),
         Metric::JitterRtt => echo.jitter_rtt_ms.map(seconds),
-        Metric::LossUp => one_way_loss(echo, echo.lost_up),
-        Metric::LossDown => one_way_loss(echo, echo.lost_down),
+        Metric::LossUp => one_way_loss(echo, echo.lost_ways()?.0),
+        Metric::LossDown => one_way_loss(echo, echo.lost_ways()?.1),
         Metric::RttMin => rtt.map(|r| seconds(r.min)),
         Metric::RttMean => rtt.map(|r| seconds(r.mean)),
         Metric::RttP50 => rtt.map(|r| seconds(r.p50)),
@@ -283,20 +283,16 @@ fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
         Metric::UpP50 => echo.up_ms.as_ref().map(|d| seconds(d.p50)),
         Metric::DownP50 => echo.down_ms.as_ref().map(|d| seconds(d.p50)),
         Metric::Duplicates => Some(echo.duplicates as f64),
-        Metric::Reordered => {
-            Some((echo.reordered_up.unwrap_or(0) + echo.reordered_down.unwrap_or(0)) as f64)
-        }
-        Metric::LostUp => Some(echo.lost_up as f64),
-        Metric::LostDown => Some(echo.lost_down as f64),
+        Metric::Reordered => Some((echo.reordered_up.unwrap_or(0) + echo.reordered_down?) as f64),
+        Metric::LostUp => Some(echo.lost_ways()?.0 as f64),
+        Metric::LostDown => Some(echo.lost_ways()?.1 as f64),
         _ => None,
     }
 }
 
-/// The part that was lost one way; none where the direction of some loss is not known.
+/// The part that was lost one way.
 fn one_way_loss(echo: &EchoResult, lost: u64) -> Option<f64> {
-    let answered = echo.received + echo.received_late;
-    let known = echo.sent.checked_sub(answered)? == echo.lost_up + echo.lost_down;
-    (known && echo.sent > 0).then(|| lost as f64 / echo.sent as f64)
+    (echo.sent > 0).then(|| lost as f64 / echo.sent as f64)
 }
 
 fn flow_value(flow: &FlowResult, metric: Metric) -> Option<f64> {

@@ -32,6 +32,10 @@ fn three_of_a_hundred_packets_are_lost() {
     let found = one_echo(packets(&delays));
     assert_eq!((found.sent, found.received, found.lost_up, found.lost_down), (100, 97, 3, 0));
     near(found.loss_ratio.unwrap(), 0.03);
+    assert_eq!(found.lost_ways(), Some((3, 0)));
+    // Of a ping that is lost nobody knows on which way; where none is lost, none was lost on either.
+    assert_eq!(one_echo(pings(&delays)).lost_ways(), None);
+    assert_eq!(one_echo(pings(&delays[10..90])).lost_ways(), Some((0, 0)));
     let rtt = found.rtt_ms.unwrap();
     near(rtt.min, 30.0);
     near(rtt.max, 30.0);

@@ -88,6 +88,12 @@ impl EchoResult {
         }
     }
 
+    /// Packets lost on the way to the reflector, and on the way back; none where the direction of some loss is not known.
+    pub fn lost_ways(&self) -> Option<(u64, u64)> {
+        let lost = self.sent.checked_sub(self.received + self.received_late)?;
+        (lost == self.lost_up + self.lost_down).then_some((self.lost_up, self.lost_down))
+    }
+
     /// Whether its delays are those of fewer than half of the packets that were sent: what they were for the others is not known.
     pub fn is_minority(&self) -> bool {
         is_minority(self.received + self.received_late, self.sent)

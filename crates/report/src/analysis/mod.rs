@@ -184,6 +184,15 @@ impl StreamResult {
         self.packets.as_deref()
     }
 
+    /// Packets lost on the way there, and on the way back; none where the direction of some loss is not known. Datagrams of a flow go one
+    /// way: what is lost of them is lost there.
+    pub fn lost_ways(&self) -> Option<(u64, u64)> {
+        match self.flow().and_then(|f| f.sent) {
+            Some(sent) => Some((sent.saturating_sub(self.flow()?.received?), 0)),
+            None => self.echo()?.lost_ways(),
+        }
+    }
+
     /// Its data, where it is a flow.
     pub fn flow(&self) -> Option<&FlowResult> {
         self.data.as_ref()
