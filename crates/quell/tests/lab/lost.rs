@@ -75,3 +75,60 @@ fn connects_on_a_path_that_varies_by_seconds_are_not_lost_to_a_retry() {
         near(results.number("s", stream, "rtt_ms.p50"), 1510.0, 200.0);
     }
 }
+
+/// A shaper below the line's rate holds 12 s; what it holds at the end is under way.
+#[test]
+fn what_waits_in_a_slow_shaper_before_a_fast_line_is_late_and_not_lost() {
+    for queue in [
+        "queue = { kind = \"tbf\", rate = \"1Mbit\", burst = 3000, limit = 1500000 }",
+        "[queue.queue]\nkind = \"htb\"\ndefault = \"1:10\"\n\
+         class = [{ id = \"1:10\", rate = \"1Mbit\", queue = { kind = \"pfifo\", limit = 2000 } }]",
+    ] {
+        let text = two_hosts(
+            "both = { rate = \"10Mbit\", delay = \"10ms\" }",
+            &format!(
+                "[[scenario]]\nname = \"s\"\nloads = [\"load\"]\nqueues = [\"slow\"]\n\
+                 [[queue]]\nname = \"slow\"\non = \"a:line\"\n{queue}\n\
+                 [[load]]\nname = \"load\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1.25Mbit\"\nsize = 1400\n{UDP}"
+            ),
+        );
+        let results = TestFolder::new().run(&text, &[]);
+        assert!(results.number("s", "udp", "rtt_ms.max") > 5000.0, "the shaper holds seconds");
+        for stream in ["udp", "load"] {
+            near(results.number("s", stream, "loss_ratio"), 0.0, 0.0);
+        }
+    }
+}
+
+/// Before the probe's first call the warm-up has filled 12 s of buffer: its connection is there when the measurement is over.
+#[test]
+fn no_call_begins_after_the_measurement_and_a_connection_that_comes_too_late_is_told() {
+    let text = two_hosts(
+        "up = { rate = \"1Mbit\", delay = \"10ms\", buffer = \"1000p\" }\ndown = { rate = \"5Mbit\", delay = \"10ms\" }",
+        "warm-up = \"15s\"\n[[scenario]]\nname = \"s\"\nloads = [\"load\"]\n\
+         [[load]]\nname = \"load\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"2Mbit\"\nsize = 1000\n\
+         [[probe]]\nname = \"rr\"\nkind = \"rr\"\nfrom = \"a\"\nto = \"b\"\npattern = \"request-response\"\n",
+    );
+    let (results, said) = TestFolder::new().run_to(1, &text, &["--set", "duration=5s"]);
+    let rows = results.json["results"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["stream"] != "rr"), "{rows:#?}");
+    assert!(said.contains("when the measurement was over: no call was made"), "{said}");
+}
+
+/// A call is under way when the line is cut, and a UDP load beside it has its losses counted all the same.
+#[test]
+fn a_call_that_never_comes_back_ends_the_measurement_of_nobody_else() {
+    let text = two_hosts(
+        "both = { rate = \"2Mbit\", delay = \"7ms\" }",
+        "warm-up = \"6s\"\n[[timeline]]\nat = \"10s\"\nlink = \"line\"\nup = { loss = \"100%\" }\n\
+         [[scenario]]\nname = \"s\"\nloads = [\"load\"]\n\
+         [[load]]\nname = \"load\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"400kbit\"\nsize = 500\n\
+         [[probe]]\nname = \"rr\"\nkind = \"rr\"\nfrom = \"a\"\nto = \"b\"\npattern = \"request-response\"\ncalls = 10000\n",
+    );
+    let results = TestFolder::new().run(&text, &[]);
+    near(results.number("s", "load", "sent"), 2000.0, 2.0);
+    near(results.number("s", "load", "loss_ratio"), 0.5, 0.01);
+    let [sent, received] = ["sent", "received"].map(|key| results.number("s", "rr", key));
+    assert!(received > 100.0, "{received} calls before the line was cut");
+    near(sent - received, 1.0, 0.0);
+}
