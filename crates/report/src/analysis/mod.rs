@@ -14,6 +14,7 @@ mod flow;
 mod late;
 mod one_way;
 pub mod series;
+mod settled;
 mod summary;
 pub mod timeline;
 mod way;
@@ -69,7 +70,7 @@ impl Results {
                 let losses = data.told(&Subject::stream(&*series.stream, Told::Losses));
                 let (samples, clocks) = one_way::by_clocks_of(data, series);
                 let result = EchoResult { clocks, ..EchoResult::of(&samples) };
-                let result = result.with_losses(losses);
+                let result = settled::counted(record, data, series, result).with_losses(losses);
                 let same = flows.iter().position(|(stream, _)| *stream == series.stream);
                 let flow = same.map(|at| flows.remove(at).1);
                 rows.push(row(series.stream.clone(), Some(Box::new(result)), flow));
@@ -123,7 +124,7 @@ impl Results {
                 OwnTime::Part(from, to) if parts > 1 => std::mem::take(&mut is_first).then(|| {
                     format!(
                         "{parts} flows ran for a part of the measurement, as {} in {} from {from:.1} s to {to:.1} s; \
-                         the goodput of each is of its own time",
+                         the goodput of each is of its own time, its share of the whole measurement",
                         row.stream, row.cell
                     )
                 }),
@@ -151,15 +152,17 @@ impl StreamResult {
     /// Packets sent, where packets are counted. A flow's own counts know of all its packets; what single packets were reported ends with
     /// the last that arrived.
     pub fn sent(&self) -> Option<u64> {
-        self.data.as_ref().and_then(|f| f.sent).or_else(|| Some(self.packets.as_ref()?.sent))
+        self.data.as_ref().and_then(|f| f.sent).or_else(|| Some(self.counted()?.sent))
     }
 
     /// Packets received or answered, where packets are counted.
     pub fn received(&self) -> Option<u64> {
-        self.data
-            .as_ref()
-            .and_then(|f| f.received)
-            .or_else(|| Some(self.packets.as_ref()?.received))
+        self.data.as_ref().and_then(|f| f.received).or_else(|| Some(self.counted()?.received))
+    }
+
+    /// Its single packets, unless none of them is settled although some were answered.
+    fn counted(&self) -> Option<&EchoResult> {
+        self.echo().filter(|echo| echo.sent > 0 || echo.rtt_ms.is_none() && echo.up_ms.is_none())
     }
 
     /// The part of the packets that was lost.
@@ -189,7 +192,7 @@ impl StreamResult {
     pub fn lost_ways(&self) -> Option<(u64, u64)> {
         match self.flow().and_then(|f| f.sent) {
             Some(sent) => Some((sent.saturating_sub(self.flow()?.received?), 0)),
-            None => self.echo()?.lost_ways(),
+            None => self.counted()?.lost_ways(),
         }
     }
 
