@@ -51,6 +51,8 @@ fn linger(task: &Task) -> u64 {
         }
         TaskKind::UdpEcho(echo) => echo.linger.nanos(),
         TaskKind::UdpSend(send) => send.linger.nanos(),
+        // What was begun right before the end: a connection, and then a call.
+        TaskKind::Rr(client) => client.patience.nanos().saturating_mul(2),
         _ => 0,
     }
 }

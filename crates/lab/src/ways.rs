@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `up` is from the first to the second end of a link. Streams whose narrowest line is the same in the same direction compete for
-//! it. Where no line on the path has a rate, the way is named by its ends: `b to server`. Pure.
+//! it. Where a path has several lines with a rate, `stream/NAME/path` names them all: on each it is beside those that share it. Where no line on the path has a rate, the way is named by its ends: `b to server`. Pure.
 
 use crate::topology::Network;
 use quell_model::task::Direction;
@@ -21,16 +21,18 @@ pub fn facts(network: &Network, tasks: &[Task]) -> Vec<Event> {
         let Some(from) = network.nodes.iter().position(|n| n.name == task.host) else { continue };
         for (stream, to, kind) in streams(&task.kind) {
             let Some(to) = node_with(network, to) else { continue };
-            let (there, back) = (way(network, from, to), way(network, to, from));
-            let mut fact = |what, value: Option<String>| {
-                facts.extend(value.map(|value| event(Subject::stream(stream, what), value)));
+            let (there, back) = (Route::of(network, from, to), Route::of(network, to, from));
+            let mut fact = |way, path, route: Option<Route>| {
+                let Some(Route { narrowest, lines }) = route else { return };
+                facts.push(event(Subject::stream(stream, way), narrowest));
+                facts.extend(lines.map(|lines| event(Subject::stream(stream, path), lines)));
             };
             match kind {
-                Kind::There => fact(Told::Way, there),
-                Kind::Back => fact(Told::Way, back),
+                Kind::There => fact(Told::Way, Told::Path, there),
+                Kind::Back => fact(Told::Way, Told::Path, back),
                 Kind::Answered => {
-                    fact(Told::Way, there);
-                    fact(Told::WayBack, back);
+                    fact(Told::Way, Told::Path, there);
+                    fact(Told::WayBack, Told::PathBack, back);
                 }
             }
         }
@@ -83,34 +85,46 @@ fn between_all(network: &Network) -> Vec<Event> {
     let mut facts = Vec::new();
     for (from, source) in network.nodes.iter().enumerate() {
         for (to, target) in network.nodes.iter().enumerate().filter(|(to, _)| *to != from) {
-            let Some(way) = way(network, from, to) else { continue };
+            let Some(route) = Route::of(network, from, to) else { continue };
             for (a, b) in source.ports.iter().flat_map(|a| target.ports.iter().map(move |b| (a, b)))
             {
-                facts.push(event(Subject::Way(a.v4.into(), b.v4.into()), way.clone()));
-                facts.push(event(Subject::Way(a.v6.into(), b.v6.into()), way.clone()));
+                for (a, b) in [(a.v4.into(), b.v4.into()), (a.v6.into(), b.v6.into())] {
+                    facts.push(event(Subject::Way(a, b), route.narrowest.clone()));
+                    facts.extend(route.lines.clone().map(|l| event(Subject::Path(a, b), l)));
+                }
             }
         }
     }
     facts
 }
 
-/// The narrowest line from one node to another, in its direction; none where there is no path.
-fn way(network: &Network, from: usize, to: usize) -> Option<String> {
-    let mut narrowest: Option<(u64, String)> = None;
-    let mut at = from;
-    while at != to {
-        let port = &network.nodes[at].ports[network.next_hops(at)[to]?];
-        let wire = &network.wires[port.wire];
-        let direction = if wire.ends[0] == at { "up" } else { "down" };
-        if let Some(rate) = network.line(at, port).rate
-            && narrowest.as_ref().is_none_or(|(least, _)| rate.bps() < *least)
-        {
-            narrowest = Some((rate.bps(), format!("{} {direction}", wire.name)));
+/// The lines that packets from one node to another cross.
+struct Route {
+    /// The narrowest, in its direction.
+    narrowest: String,
+    /// All that have a rate, where there are several.
+    lines: Option<String>,
+}
+
+impl Route {
+    /// None where there is no path.
+    fn of(network: &Network, from: usize, to: usize) -> Option<Self> {
+        let mut lines: Vec<(u64, String)> = Vec::new();
+        let mut at = from;
+        while at != to {
+            let port = &network.nodes[at].ports[network.next_hops(at)[to]?];
+            let wire = &network.wires[port.wire];
+            let direction = if wire.ends[0] == at { "up" } else { "down" };
+            let rate = network.line(at, port).rate;
+            lines.extend(rate.map(|rate| (rate.bps(), format!("{} {direction}", wire.name))));
+            at = port.peer;
         }
-        at = port.peer;
+        let ends = || format!("{} to {}", network.nodes[from].name, network.nodes[to].name);
+        let narrowest = lines.iter().min_by_key(|(rate, _)| *rate);
+        let narrowest = narrowest.map_or_else(ends, |(_, line)| line.clone());
+        let names: Vec<&str> = lines.iter().map(|(_, line)| &**line).collect();
+        Some(Self { narrowest, lines: (names.len() > 1).then(|| names.join(", ")) })
     }
-    let ends = || format!("{} to {}", network.nodes[from].name, network.nodes[to].name);
-    Some(narrowest.map_or_else(ends, |(_, line)| line))
 }
 
 #[cfg(test)]
@@ -147,12 +161,15 @@ mod tests {
     fn what_two_hosts_send_through_one_modem_shares_its_uplink() {
         let network = home();
         let node = |name: &str| network.nodes.iter().position(|n| n.name == name).unwrap();
-        let way = |from, to| way(&network, node(from), node(to)).unwrap();
+        let route = |from, to| Route::of(&network, node(from), node(to)).unwrap();
+        let way = |from, to| route(from, to).narrowest;
         assert_eq!(way("a", "server"), "dsl up");
         assert_eq!(way("b", "server"), "dsl up");
         assert_eq!(way("server", "a"), "dsl down");
         assert_eq!(way("b", "a"), "la down");
         assert_eq!(way("b", "router"), "b to router", "no line on it has a rate");
+        assert_eq!(route("a", "server").lines.as_deref(), Some("la up, dsl up"));
+        assert_eq!(route("b", "server").lines, None, "there is but one");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use quell_stats::{ArrivalOrder, Jitter};
 use std::collections::BTreeMap;
 
 /// A gap is given up after this.
-const PATIENCE_NS: i64 = 3_000_000_000;
+pub(crate) const PATIENCE_NS: i64 = 3_000_000_000;
 /// A larger gap is no loss but a sender that counts nonsense: it gets no rows.
 const LARGEST_GAP: u64 = 1_000_000;
 

@@ -77,6 +77,9 @@ impl Sender {
         if stopped_before(window.start_ns, stop, &mut alarm)? {
             return Ok(());
         }
+        // Of a run that is cut off, what was sent after that before its end is not settled.
+        let waits = Subject::stream(&*self.spec.stream, Told::Waits);
+        emit(Fact::new(When::Before, waits, crate::sink_flow::PATIENCE_NS.to_string()).into());
         let begun = window.start_ns.max(monotonic_ns());
         let mut report = Report::new(&self.spec, *window, begun, emit);
         let result = self.send_all(window, stop, &mut alarm, &mut report);

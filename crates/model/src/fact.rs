@@ -58,6 +58,8 @@ pub enum Subject {
     Change(Span),
     /// The line that packets between two addresses have to share, as `dsl up`: `way/10.0.0.1>10.0.0.2`.
     Way(IpAddr, IpAddr),
+    /// All lines with a rate on their path, where there are several, as `lan up, dsl up`: `path/10.0.0.1>10.0.0.2`.
+    Path(IpAddr, IpAddr),
     /// A stream: `stream/NAME/losses`.
     Stream(String, Told),
     /// What another version tells.
@@ -89,6 +91,12 @@ pub enum Told {
     Way,
     /// The same for the answers to it.
     WayBack,
+    /// All lines with a rate that it crosses, where there are several, as `lan up, dsl up`.
+    Path,
+    /// The same for the answers to it.
+    PathBack,
+    /// How long an answer to one of its packets is waited for at most, in nanoseconds.
+    Waits,
     /// Datagrams that were sent before the measurement.
     SentBefore,
     /// Datagrams that arrived before the measurement.
@@ -115,6 +123,9 @@ words! {
     Told {
         Way "way",
         WayBack "way-back",
+        Path "path",
+        PathBack "path-back",
+        Waits "waits",
         SentBefore "sent-before",
         ReceivedBefore "received-before",
         Clock "clock",
@@ -139,9 +150,10 @@ impl Subject {
             "sysctl" => Subject::Sysctl(rest.to_owned()),
             "tc" => Subject::Queues(rest.to_owned()),
             "timeline" => Subject::Change(rest.parse().ok()?),
-            "way" => {
+            "way" | "path" => {
                 let (from, to) = rest.split_once('>')?;
-                Subject::Way(from.parse().ok()?, to.parse().ok()?)
+                let of = if kind == "way" { Subject::Way } else { Subject::Path };
+                of(from.parse().ok()?, to.parse().ok()?)
             }
             "stream" => {
                 let (name, what) = rest.rsplit_once('/')?;
@@ -177,6 +189,7 @@ impl fmt::Display for Subject {
             Subject::Queues(device) => write!(f, "tc/{device}"),
             Subject::Change(at) => write!(f, "timeline/{at}"),
             Subject::Way(from, to) => write!(f, "way/{from}>{to}"),
+            Subject::Path(from, to) => write!(f, "path/{from}>{to}"),
             Subject::Stream(name, what) => write!(f, "stream/{name}/{what}"),
             Subject::Other(key) => f.write_str(key),
         }
@@ -222,7 +235,7 @@ mod tests {
     use super::*;
     use crate::Event;
 
-    const KEYS: [&str; 12] = [
+    const KEYS: [&str; 14] = [
         "sysctl/net.ipv4.tcp_rmem",
         "tc/modem:wan",
         "timeline/2s",
@@ -235,6 +248,8 @@ mod tests {
         "timeline/02.00s",
         "way/router>modem",
         "of another version",
+        "path/10.0.0.1>10.0.0.2",
+        "stream/call/path",
     ];
 
     #[test]

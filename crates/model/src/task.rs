@@ -286,4 +286,6 @@ pub struct RrClient {
     pub one_write: bool,
     /// `TCP_QUICKACK` at both ends.
     pub quickack: Option<QuickAck>,
+    /// How long a connection, and then a reply, is waited for.
+    pub patience: Span,
 }

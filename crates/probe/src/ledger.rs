@@ -133,6 +133,11 @@ impl Ledger {
         self.patience.wait_ns()
     }
 
+    /// How long a reply is waited for at most.
+    pub fn most_patience_ns(&self) -> u64 {
+        self.patience.most_ns()
+    }
+
     /// The next packet was sent at `t_ns`, `late_ns` after it was due. `epoch` is kept for the caller: see [`Ledger::sent_at`].
     pub fn sent(&mut self, t_ns: i64, epoch: u64, late_ns: u64) {
         let state = State::Waiting;

@@ -30,6 +30,7 @@ pub mod patience;
 pub mod ping;
 mod prober;
 pub mod reflector;
+mod retry;
 pub mod sessions;
 mod stream_socket;
 pub mod tcp;

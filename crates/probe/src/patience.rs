@@ -60,6 +60,11 @@ impl Patience {
         self.longest_ns.saturating_mul(2).clamp(self.least_ns, self.most_ns)
     }
 
+    /// How long a reply is waited for at most, whatever will be seen.
+    pub fn most_ns(&self) -> u64 {
+        self.most_ns
+    }
+
     /// The longest round trip so far; 0 before the first.
     pub fn longest_ns(&self) -> u64 {
         self.longest_ns

@@ -246,6 +246,13 @@ impl<L: StreamSocket> ProbeStream<L> {
         }
     }
 
+    /// Tells how long answers are waited for: of a run that is cut off, what was sent after that before its end is not settled.
+    fn tell_patience(&self, emit: Emit<'_>) {
+        let subject = Subject::stream(&*self.name, Told::Waits);
+        let value = self.ledger.most_patience_ns().to_string();
+        emit(Fact::new(quell_model::When::Before, subject, value).into());
+    }
+
     fn flush(&mut self, emit: Emit<'_>) {
         let samples = self.ledger.take();
         if !samples.is_empty() {
@@ -267,6 +274,7 @@ impl<L: StreamSocket> Driver<L> {
     /// Runs all streams to their end, or until the bell rings.
     pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
         let mut streams = self.streams;
+        streams.iter().for_each(|stream| stream.tell_patience(emit));
         let every = self.flush.nanos().max(LEAST_FLUSH_NS);
         wake_exactly();
         let mut wall = Wall::new();

@@ -4,19 +4,19 @@
 //! ```text
 //!   SYN ──► SYN+ACK      somebody listens: an answer
 //!   SYN ──► RST          nobody does: an answer too, the host is there
-//!   SYN ──► nothing      lost, also where a SYN that the kernel sent again was answered a second later
+//!   SYN ──► nothing      lost, also where only a SYN that the kernel sent again was answered, a second later
 //! ```
 //!
-//! A SYN that was lost and an answer that was lost look alike from here: the kernel sends its SYN again after a second, and what answers then is
-//! no answer to the first exchange. Such a connect counts as lost, which way is unknown, and its time, that of the kernel's timer, is told
-//! apart. Only where no connect at all was answered within a second may the path itself take so long: then the answer's timestamp, which
-//! tells that it is one to the first SYN, makes it a round trip.
+//! A SYN that was lost and an answer that was lost look alike from here: the kernel sends its SYN again after a second, and what answers then
+//! may be no answer to the first exchange. [`Retries`] tells whether that was lost. If so the connect counts as lost, which way is unknown,
+//! and its time, that of the kernel's timer, is told apart. Where nobody can know, it is no loss.
 //!
 //! Where the connection came about the kernel measured the time itself, from SYN to answer, in whole microseconds (`tcpi_rtt`); a
 //! refusal is timed by when we saw it.
 
 use crate::options::check_interval;
 use crate::prober::{Driver, ProbeStream, StreamSpec};
+use crate::retry::{First, Retries};
 use crate::stream_socket::{Answer, Seen, StreamSocket, When};
 use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
@@ -49,17 +49,21 @@ struct ConnectSocket {
     oldest: u64,
     open: u64,
     refused: u64,
-    /// Whether a SYN was answered that was not sent again.
-    is_quick: bool,
+    retries: Retries,
     retried: Retried,
 }
 
-/// Connects that came about after their SYN was sent again, and the shortest and longest of them in nanoseconds.
+/// Connects that came about after their SYN was sent again.
 #[derive(Debug, Default)]
 struct Retried {
+    /// Those whose first exchange was lost, and the shortest and longest of them in nanoseconds.
     count: u64,
     least_ns: u64,
     most_ns: u64,
+    /// Those that count as answered although the first answer may have been lost.
+    unsure: u64,
+    /// Those that don't count.
+    unknown: u64,
 }
 
 impl Retried {
@@ -88,7 +92,7 @@ impl TcpPing {
                 oldest: 0,
                 open: 0,
                 refused: 0,
-                is_quick: false,
+                retries: Retries::default(),
                 retried: Retried::default(),
             };
             Ok((stream.clone(), options.clone(), line))
@@ -124,13 +128,24 @@ impl TcpPing {
 impl ConnectSocket {
     fn read(&mut self, ended: Ended) -> Option<Seen> {
         match ended.end {
-            // The SYN was sent again, after a second at the earliest. The kernel's measure, by the timestamp that the answer brings back,
-            // tells which one was answered; but a server whose first answer was lost sends the same again.
-            End::Open | End::Refused
-                if ended.repeated > 0 && (self.is_quick || !ended.is_answer_to_first()) =>
-            {
-                self.retried.push(ended.seen_ns.saturating_sub(ended.begun_ns));
-                return None;
+            End::Open | End::Refused if ended.repeated > 0 => {
+                let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
+                match self.retries.judge(ended.begun_ns, took_ns, ended.is_answer_to_first()) {
+                    First::Answered => {}
+                    First::Unsure => self.retried.unsure += 1,
+                    First::Lost => {
+                        self.retried.push(took_ns);
+                        return None;
+                    }
+                    First::Unknown => {
+                        self.retried.unknown += 1;
+                        return Some(Seen::Abandoned { seq: ended.id });
+                    }
+                }
+                match ended.end {
+                    End::Open => self.open += 1,
+                    _ => self.refused += 1,
+                }
             }
             End::Open => self.open += 1,
             End::Refused => self.refused += 1,
@@ -138,7 +153,10 @@ impl ConnectSocket {
             End::Failed(Errno::ETIMEDOUT) => return None,
             End::Failed(errno) => return Some(Seen::Failed { seq: ended.id, errno }),
         }
-        self.is_quick |= ended.repeated == 0;
+        if ended.repeated == 0 {
+            let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
+            self.retries.certain(ended.begun_ns, ended.rtt_ns.unwrap_or(took_ns));
+        }
         let answer = Answer { seq: ended.id, ..Answer::default() };
         let when = When::Measured { rtt_ns: ended.rtt_ns, seen_ns: ended.seen_ns };
         Some(Seen::Reply { answer, when })
@@ -185,10 +203,11 @@ impl StreamSocket for ConnectSocket {
 
     fn facts(&self) -> Vec<(Told, String)> {
         let answers = format!("{{\"open\":{},\"refused\":{}}}", self.open, self.refused);
-        let Retried { count, least_ns, most_ns } = self.retried;
-        let retried = (count > 0).then(|| {
+        let Retried { count, least_ns, most_ns, unsure, unknown } = self.retried;
+        let retried = (count + unsure + unknown > 0).then(|| {
             let times = format!("\"least_ns\":{least_ns},\"most_ns\":{most_ns}");
-            (Told::Retried, format!("{{\"count\":{count},{times}}}"))
+            let others = format!("\"unsure\":{unsure},\"unknown\":{unknown}");
+            (Told::Retried, format!("{{\"count\":{count},{times},{others}}}"))
         });
         [(Told::Answers, answers)].into_iter().chain(retried).collect()
     }

@@ -9,7 +9,7 @@ use quell_experiment::run::{Finished, STOPPED};
 use quell_experiment::spec::{Experiment, Load, Probe, load_file};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellId, CellRecord, CellStatus, Manifest, Outcome, TaskRecord};
-use quell_report::analysis::{Counts, EchoResult, FlowResult, Results, StreamResult};
+use quell_report::analysis::{EchoResult, FlowResult, Results, StreamResult};
 use quell_report::{html, json, table};
 use quell_store::{Run, RunState, RunSummary};
 use quell_wire::text::{self, printable};
@@ -267,8 +267,8 @@ fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
         Metric::JitterUp => echo.jitter_up_ms.map(seconds),
         Metric::JitterDown => echo.jitter_down_ms.map(seconds),
         Metric::JitterRtt => echo.jitter_rtt_ms.map(seconds),
-        Metric::LossUp => one_way_loss(echo, echo.counts.lost_up),
-        Metric::LossDown => one_way_loss(echo, echo.counts.lost_down),
+        Metric::LossUp => one_way_loss(echo, echo.counts.lost_ways()?.0),
+        Metric::LossDown => one_way_loss(echo, echo.counts.lost_ways()?.1),
         Metric::RttMin => rtt.map(|r| seconds(r.min)),
         Metric::RttMean => rtt.map(|r| seconds(r.mean)),
         Metric::RttP50 => rtt.map(|r| seconds(r.p50)),
@@ -278,20 +278,16 @@ fn echo_value(echo: &EchoResult, metric: Metric) -> Option<f64> {
         Metric::UpP50 => echo.up_ms.as_ref().map(|d| seconds(d.p50)),
         Metric::DownP50 => echo.down_ms.as_ref().map(|d| seconds(d.p50)),
         Metric::Duplicates => Some(echo.counts.duplicates as f64),
-        Metric::Reordered => {
-            Some((echo.reordered_up.unwrap_or(0) + echo.reordered_down.unwrap_or(0)) as f64)
-        }
-        Metric::LostUp => Some(echo.counts.lost_up as f64),
-        Metric::LostDown => Some(echo.counts.lost_down as f64),
+        Metric::Reordered => Some((echo.reordered_up.unwrap_or(0) + echo.reordered_down?) as f64),
+        Metric::LostUp => Some(echo.counts.lost_ways()?.0 as f64),
+        Metric::LostDown => Some(echo.counts.lost_ways()?.1 as f64),
         _ => None,
     }
 }
 
-/// The part that was lost one way; none where the direction of some loss is not known.
+/// The part that was lost one way.
 fn one_way_loss(echo: &EchoResult, lost: u64) -> Option<f64> {
-    let Counts { sent, lost_up, lost_down, .. } = echo.counts;
-    let known = sent.checked_sub(echo.counts.answered())? == lost_up + lost_down;
-    (known && sent > 0).then(|| lost as f64 / sent as f64)
+    (echo.counts.sent > 0).then(|| lost as f64 / echo.counts.sent as f64)
 }
 
 fn flow_value(flow: &FlowResult, metric: Metric) -> Option<f64> {

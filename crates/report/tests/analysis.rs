@@ -35,6 +35,10 @@ fn three_of_a_hundred_packets_are_lost() {
         (100, 97, 3, 0)
     );
     near(found.counts.loss_ratio().unwrap(), 0.03);
+    assert_eq!(found.counts.lost_ways(), Some((3, 0)));
+    // Of a ping that is lost nobody knows on which way; where none is lost, none was lost on either.
+    assert_eq!(one_echo(pings(&delays)).counts.lost_ways(), None);
+    assert_eq!(one_echo(pings(&delays[10..90])).counts.lost_ways(), Some((0, 0)));
     let rtt = found.rtt_ms.unwrap();
     near(rtt.min, 30.0);
     near(rtt.max, 30.0);
@@ -202,6 +206,7 @@ fn a_flow_that_stalls_is_rated_over_all_the_time_that_its_sender_tried() {
     let mut data = flows(vec![flow("tcp", &[(0, 0), (SECOND, 1_000_000)])]);
     let mut last = data.flows[0].samples[1].clone();
     last.t_ns = 10 * SECOND;
+    last.tcp = Some(quell_model::TcpState { unacked: 10, ..Default::default() });
     data.flows[0].samples.push(last);
     let found = flow_results(&run(vec![("s", "tcp", 0, data)]));
     near(found[0].1.goodput_mbps.unwrap(), 0.8);
@@ -237,6 +242,18 @@ fn shares_are_of_what_all_flows_of_the_same_way_got() {
     assert!((share(all(), "tcp").unwrap() - 0.5).abs() < 1e-5);
     assert!((share(all(), "bulk-1").unwrap() - 0.25).abs() < 1e-5);
     near(share(all(), "film").unwrap(), 1.0);
+}
+
+/// One stream crosses the wide line to a narrow one behind it.
+#[test]
+fn a_stream_takes_its_share_of_every_line_that_it_crosses() {
+    let mut data = flows(vec![steady("near", 3.0, 0), steady("far", 1.0, 0)]);
+    data = on_ways(data, &[("near", "wide up", None), ("far", "narrow up", None)]);
+    near(share(data.clone(), "near").unwrap(), 1.0);
+    let path = Fact::new(When::Before, Subject::stream("far", Told::Path), "wide up, narrow up");
+    data.facts.push(path);
+    near(share(data.clone(), "near").unwrap(), 0.75);
+    near(share(data, "far").unwrap(), 1.0);
 }
 
 /// 500 bytes ten times a second are 40 kbit/s either way.
@@ -425,4 +442,62 @@ fn a_million_packets_are_thinned_and_keep_their_extremes() {
     assert!(stream.over_time.len() <= 2100);
     assert!(stream.over_time.iter().any(|(_, rtt)| *rtt == Some(999.0)));
     assert!(stream.over_time.iter().any(|(_, rtt)| rtt.is_none()));
+}
+
+/// A ping each 100 ms, of which every second is lost; answers are told at once, losses after 3 s.
+fn half_lost(cut_s: f64, status: CellStatus) -> quell_report::analysis::StreamResult {
+    let all = pings(&(0..100).map(|n| (n % 2 == 0).then_some((20.0, 10.0))).collect::<Vec<_>>());
+    let cut_ns = (cut_s * 1e9) as i64;
+    let told = all
+        .into_iter()
+        .filter(|s| s.t_ns + if s.status.is_lost() { 3 * SECOND } else { 30 * MS } <= cut_ns);
+    let mut data = echo("ping", told.collect());
+    let waits = (3 * SECOND).to_string();
+    data.facts.push(Fact::new(When::Before, Subject::stream("ping", Told::Waits), waits));
+    let mut run = run(vec![("s", "ping", 0, data)]);
+    run.manifest.cells[0].status = status;
+    Results::from(&run).rows.remove(0)
+}
+
+#[test]
+fn of_a_cell_that_was_stopped_only_what_was_waited_for_counts() {
+    for status in [CellStatus::Stopped, CellStatus::Partial, CellStatus::Failed] {
+        let found = half_lost(8.0, status);
+        // The last answer came at 7.83 s: all that was sent up to 4.83 s is settled.
+        near(found.loss_ratio().unwrap(), 24.0 / 49.0);
+        assert_eq!((found.sent(), found.received()), (Some(49), Some(25)));
+        assert_eq!(found.echo().unwrap().rtt_ms.as_ref().unwrap().n, 80 / 2, "all that came");
+        let found = half_lost(2.0, status);
+        assert_eq!((found.sent(), found.received(), found.loss_ratio()), (None, None, None));
+        assert_eq!(found.lost_ways(), None);
+    }
+}
+
+#[test]
+fn of_a_flood_that_was_stopped_nobody_counts_the_warm_up_or_what_is_under_way() {
+    let mut run = run(vec![("s", "udp", 0, flood())]);
+    run.manifest.cells[0].status = CellStatus::Stopped;
+    let found = flow_results(&run);
+    assert_eq!((found[0].1.sent, found[0].1.received, found[0].1.loss_ratio), (None, None, None));
+}
+
+/// 100 kB within 1.6 s; the last ACK is lost, and the sender waits for it until 2.5 s.
+#[test]
+fn a_transfer_is_over_when_its_receiver_has_the_last_byte() {
+    let mut data = flows(vec![flow("tcp", &[(0, 0), (16 * SECOND / 10, 100_000)])]);
+    let mut last = data.flows[0].samples[1].clone();
+    last.t_ns = 25 * SECOND / 10;
+    data.flows[0].samples.push(last);
+    let found = &flow_results(&run(vec![("s", "tcp", 0, data)]))[0].1;
+    near(found.goodput_mbps.unwrap(), 0.5);
+    assert_eq!(found.time, OwnTime::Part(0.0, 1.6));
+}
+
+/// All that a load delivered came in the warm-up, and its receiver told so right after the border.
+#[test]
+fn a_load_that_delivered_nothing_in_the_measurement_has_no_share() {
+    let counters = [(-SECOND, 0), (-100 * MS, 0), (180, 100_000), (10 * SECOND, 100_000)];
+    let data = on_ways(flows(vec![flow("bulk", &counters)]), &[("bulk", "dsl up", None)]);
+    let found = &flow_results(&run(vec![("s", "bulk", 0, data)]))[0].1;
+    assert_eq!((found.goodput_mbps, found.carried_mbps, found.share), (Some(0.0), Some(0.0), None));
 }

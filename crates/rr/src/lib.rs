@@ -55,6 +55,16 @@ pub enum RrError {
     /// Nothing answers there.
     #[error("TCP {0} does not answer: is the host up, and does no firewall drop it?")]
     NoAnswer(SocketAddr),
+    /// It serves, but the measurement was over before the first call could begin.
+    #[error(
+        "{to} had a connection and its first, uncounted call ready only after {waited}, when the measurement was over: no call was made; the path or a queue held them up that long"
+    )]
+    OpenedTooLate {
+        /// Who.
+        to: SocketAddr,
+        /// How long that took.
+        waited: quell_units::Span,
+    },
     /// Something else listens there, or the server takes no more.
     #[error(
         "{to} did not answer the first call ({why}): either it is no `quell serve`, or it has as many connections as it allows, or it wants a secret (--secret-file)"

@@ -14,9 +14,6 @@ use std::net::SocketAddr;
 /// Calls that are handed on together.
 const BATCH: usize = 1000;
 
-/// How long a reply is waited for: a deep queue before a slow line holds it up for many seconds, and late is not lost.
-const PATIENCE_NS: u64 = 60_000_000_000;
-
 /// A client that is ready to start.
 #[derive(Debug)]
 pub struct ClientTask {
@@ -36,7 +33,7 @@ impl ClientTask {
         };
         Ok(Self {
             client: client.clone(),
-            caller: Caller::new(client.to, shape)?.with_patience(PATIENCE_NS),
+            caller: Caller::new(client.to, shape)?.with_patience(client.patience.nanos()),
         })
     }
 
@@ -70,11 +67,21 @@ impl ClientTask {
             if monotonic_ns() >= window.end_ns() || stop.rings() {
                 break;
             }
+            let begun_ns = monotonic_ns();
+            self.caller.open(stop)?;
+            let opened_ns = monotonic_ns();
+            if opened_ns >= window.end_ns() {
+                // What would be called now, nobody measures any more.
+                if seq == 0 {
+                    let waited = Span::from_nanos(opened_ns.saturating_sub(begun_ns));
+                    return Err(RrError::OpenedTooLate { to: self.client.to, waited });
+                }
+                break;
+            }
             let call = self.caller.call(stop)?;
             let status = match call.latency_ns {
                 Some(_) => EchoStatus::Ok,
-                // Whoever gives up waiting knows of no loss.
-                None if call.late => EchoStatus::Unfinished,
+                None if stop.rings() => EchoStatus::Unfinished,
                 None => EchoStatus::Lost,
             };
             let t_ns = window.t(call.start_ns);

@@ -79,7 +79,7 @@ fn cell(
         network,
         scenario,
         probes,
-        waits::longest(network, queues.len(), &changes),
+        waits::longest(network, &queues, &changes),
         seed,
     )?;
     tasks.extend(sampling(experiment, network, &queues, &tasks));

@@ -18,6 +18,10 @@ const REPORT: Span = Span::from_millis(100);
 /// Where nobody of ours listens.
 const DISCARD_PORT: u16 = 9;
 
+/// How long an rr probe waits for a connection, and then for a reply: a deep queue before a slow line holds it up for many seconds, and late
+/// is not lost.
+const CALL_PATIENCE: Span = Span::from_secs(60);
+
 /// First port of servers; each gets its own.
 const FIRST_PORT: u16 = 5201;
 
@@ -293,6 +297,7 @@ impl Maker<'_> {
             nodelay: rr.nodelay,
             one_write: rr.one_write,
             quickack: rr.quickack,
+            patience: CALL_PATIENCE,
         };
         let when = When { start_ns: 0, duration: self.duration };
         self.push(&id, &rr.from, when, TaskKind::Rr(client));

@@ -126,9 +126,10 @@ fn figures(value: &mut Value, tally: &Tally) {
     value["jitter_up_ms"] = found.jitter_up_ms.into();
     value["jitter_down_ms"] = found.jitter_down_ms.into();
     value["answered_after_retry"] = tally.retried.map_or(Value::Null, |retried| {
-        let ms = |ns: u64| ns as f64 / 1e6;
+        let ms = |ns: u64| (retried.count > 0).then_some(ns as f64 / 1e6);
         json!({
             "connects": retried.count, "min_ms": ms(retried.least_ns), "max_ms": ms(retried.most_ns),
+            "unsure": retried.unsure, "unknown": retried.unknown,
         })
     });
     value["jitter_of"] = found.jitter_of.name().into();

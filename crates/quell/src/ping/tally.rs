@@ -67,19 +67,29 @@ impl Tally {
     }
 }
 
-/// Connects that came about after the kernel had sent its SYN again, and how long the shortest and the longest took, in nanoseconds.
+/// Lost connects that came about after the kernel had sent its SYN again, and how long the shortest and the longest took, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retried {
     pub count: u64,
     pub least_ns: u64,
     pub most_ns: u64,
+    /// Those that count as answered although the first answer may have been lost.
+    pub unsure: u64,
+    /// Those of which nobody knows whether the first SYN was lost. They don't count.
+    pub unknown: u64,
 }
 
 impl Retried {
     fn read(value: &str) -> Option<Self> {
         let told: BTreeMap<String, u64> = serde_json::from_str(value).ok()?;
         let of = |key: &str| told.get(key).copied();
-        Some(Self { count: of("count")?, least_ns: of("least_ns")?, most_ns: of("most_ns")? })
+        Some(Self {
+            count: of("count")?,
+            least_ns: of("least_ns")?,
+            most_ns: of("most_ns")?,
+            unsure: of("unsure").unwrap_or(0),
+            unknown: of("unknown").unwrap_or(0),
+        })
     }
 }
 

@@ -159,8 +159,23 @@ fn figures(tally: &Tally) -> String {
     out + &clock_offset(&found.clocks)
 }
 
-/// What became of lost connects that the kernel tried again.
+/// What became of connects that the kernel tried again.
 fn after_retry(retried: &Retried) -> String {
+    let Retried { count, unsure, unknown, .. } = *retried;
+    let lost = (count > 0).then(|| lost_before_retry(retried));
+    let unsure = (unsure > 0).then(|| {
+        format!(
+            "{unsure} answered after the kernel had sent the SYN again: whether the first answer was lost can't be known; the time is from the \
+             first SYN."
+        )
+    });
+    let unknown = (unknown > 0).then(|| {
+        format!("{unknown} where a SYN sent again was there first: the first is lost or late, and does not count.")
+    });
+    [lost, unsure, unknown].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn lost_before_retry(retried: &Retried) -> String {
     let seconds = |ns: u64| format!("{:.2} s", ns as f64 / 1e9);
     let (least, most) = (seconds(retried.least_ns), seconds(retried.most_ns));
     let at =

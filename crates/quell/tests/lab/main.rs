@@ -8,6 +8,7 @@ mod exec;
 mod flow;
 mod host;
 mod kernel;
+mod lost;
 mod manners;
 mod missing;
 mod options;

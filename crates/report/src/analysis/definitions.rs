@@ -59,8 +59,9 @@ pub fn definitions() -> &'static [Definition] {
         },
         Definition {
             name: "share (%)",
-            how: "Payload of the flow ÷ the payload of everything that went the same way in the same cell: flows, loads, and \
-                  packets that are answered. A way is the narrowest line on the path, in one direction, as dsl up.",
+            how: "Payload of the flow in the whole measurement ÷ the payload of everything that crossed the same way in the same cell: \
+                  flows, loads, and packets that are answered, also those that have a narrower line elsewhere. A way is the \
+                  narrowest line on the flow's path, in one direction, as dsl up. – where nothing was delivered.",
             source: "Quell",
         },
         Definition {

@@ -2,7 +2,7 @@
 
 use super::way::{Carried, Ways};
 use super::window::{counter_at, payload_within, rate_mbps, window_ns};
-use quell_model::{CellRecord, FlowSample, Side, Subject, Told};
+use quell_model::{CellRecord, CellStatus, FlowSample, Side, Subject, Told};
 use quell_stats::Batch;
 use quell_store::{CellData, FlowSeries};
 
@@ -49,9 +49,9 @@ impl OwnTime {
     pub fn said(self) -> Option<String> {
         match self {
             OwnTime::Whole => None,
-            OwnTime::Part(from, to) => {
-                Some(format!("ran from {from:.1} s to {to:.1} s; its goodput is of that time"))
-            }
+            OwnTime::Part(from, to) => Some(format!(
+                "ran from {from:.1} s to {to:.1} s; its goodput is of that time, its share of the whole measurement"
+            )),
             OwnTime::Never => Some("did not run within the measurement".to_owned()),
         }
     }
@@ -64,7 +64,8 @@ const WHOLE: f64 = 0.02;
 pub(crate) const BATCHES: i64 = 16;
 
 /// From when to when a flow ran within the measurement, in nanoseconds: from the first report of either end, to the last of its
-/// sender, or of its receiver where TCP still delivered.
+/// sender, or of its receiver where TCP still delivered; where TCP had delivered all, to that of its receiver, which ends with the last byte,
+/// and the sender with the last ACK.
 fn own_time(data: &CellData, stream: &str, end_ns: i64) -> Option<(i64, i64)> {
     let reports = |side| {
         let samples = &data.flow(stream, side)?.samples;
@@ -75,12 +76,19 @@ fn own_time(data: &CellData, stream: &str, end_ns: i64) -> Option<(i64, i64)> {
     let is_udp = [sender, receiver].into_iter().flatten().any(|(_, last)| last.packets > 0);
     let last = match (sender, receiver) {
         (Some((_, last)), _) if is_udp => last.t_ns,
+        (Some((_, sent)), Some((_, got))) if is_delivered(sent, got) => got.t_ns,
         (sender, receiver) => {
             [sender, receiver].into_iter().flatten().map(|(_, last)| last.t_ns).max()?
         }
     };
     let (from, to) = (first.max(0), last.min(end_ns));
     (from < to).then_some((from, to))
+}
+
+/// Whether a sender's last report says that nothing of it is under way any more.
+fn is_delivered(sent: &FlowSample, got: &FlowSample) -> bool {
+    let is_idle = sent.tcp.is_some_and(|tcp| tcp.unacked == 0 && tcp.notsent_bytes == 0);
+    is_idle && sent.bytes <= got.bytes
 }
 
 /// The flows of a cell with their results, in order of their names.
@@ -104,7 +112,7 @@ pub fn results(record: &CellRecord, data: &CellData) -> Vec<(String, FlowResult)
                 let within = counter_at(&f.samples, end, of) - counter_at(&f.samples, 0, of);
                 Some(within.round() as u64)
             });
-            let (sent, received) = datagrams(data, stream);
+            let (sent, received) = datagrams(record, data, stream);
             let loss = sent.zip(received).filter(|(sent, _)| *sent > 0);
             let result = FlowResult {
                 sent,
@@ -137,8 +145,15 @@ fn time(own: Option<(i64, i64)>, window_ns: i64) -> OwnTime {
     }
 }
 
-/// Datagrams of a flow that were sent in the measurement, and those of them that arrived, whenever they did; none for TCP.
-fn datagrams(data: &CellData, stream: &str) -> (Option<u64>, Option<u64>) {
+/// Datagrams of a flow that were sent in the measurement, and those of them that arrived, whenever they did; none for TCP, and where the
+/// cell was cut off before the two ends told what was sent before: of what was under way then nobody knows.
+fn datagrams(record: &CellRecord, data: &CellData, stream: &str) -> (Option<u64>, Option<u64>) {
+    let told = |what| data.told(&Subject::stream(stream, what)).is_some();
+    if record.status != CellStatus::Complete
+        && !(told(Told::SentBefore) && told(Told::ReceivedBefore))
+    {
+        return (None, None);
+    }
     let counts = |side| data.flow(stream, side).and_then(|f| f.samples.last()).map(|s| s.packets);
     let (sent, received) = (counts(Side::Sender), counts(Side::Receiver));
     if sent.max(received).unwrap_or(0) == 0 {

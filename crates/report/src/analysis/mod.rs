@@ -14,6 +14,7 @@ mod flow;
 mod late;
 mod one_way;
 pub mod series;
+mod settled;
 mod summary;
 pub mod timeline;
 mod way;
@@ -67,6 +68,7 @@ impl Results {
             };
             for series in &data.echoes {
                 let result = EchoFold::of(data, series).result();
+                let result = settled::counted(record, data, series, result);
                 let same = flows.iter().position(|(stream, _)| *stream == series.stream);
                 let flow = same.map(|at| flows.remove(at).1);
                 rows.push(row(series.stream.clone(), Some(Box::new(result)), flow));
@@ -120,7 +122,7 @@ impl Results {
                 OwnTime::Part(from, to) if parts > 1 => std::mem::take(&mut is_first).then(|| {
                     format!(
                         "{parts} flows ran for a part of the measurement, as {} in {} from {from:.1} s to {to:.1} s; \
-                         the goodput of each is of its own time",
+                         the goodput of each is of its own time, its share of the whole measurement",
                         row.stream, row.cell
                     )
                 }),
@@ -148,7 +150,7 @@ impl StreamResult {
     /// Packets sent, where packets are counted. A flow's own counts know of all its packets; what single packets were reported ends with
     /// the last that arrived.
     pub fn sent(&self) -> Option<u64> {
-        self.data.as_ref().and_then(|f| f.sent).or_else(|| Some(self.packets.as_ref()?.counts.sent))
+        self.data.as_ref().and_then(|f| f.sent).or_else(|| Some(self.counted()?.counts.sent))
     }
 
     /// Packets received or answered, where packets are counted.
@@ -156,7 +158,13 @@ impl StreamResult {
         self.data
             .as_ref()
             .and_then(|f| f.received)
-            .or_else(|| Some(self.packets.as_ref()?.counts.received))
+            .or_else(|| Some(self.counted()?.counts.received))
+    }
+
+    /// Its single packets, unless none of them is settled although some were answered.
+    fn counted(&self) -> Option<&EchoResult> {
+        self.echo()
+            .filter(|echo| echo.counts.sent > 0 || echo.rtt_ms.is_none() && echo.up_ms.is_none())
     }
 
     /// The part of the packets that was lost.
@@ -179,6 +187,15 @@ impl StreamResult {
     /// Its single packets, where they were reported.
     pub fn echo(&self) -> Option<&EchoResult> {
         self.packets.as_deref()
+    }
+
+    /// Packets lost on the way there, and on the way back; none where the direction of some loss is not known. Datagrams of a flow go one
+    /// way: what is lost of them is lost there.
+    pub fn lost_ways(&self) -> Option<(u64, u64)> {
+        match self.flow().and_then(|f| f.sent) {
+            Some(sent) => Some((sent.saturating_sub(self.flow()?.received?), 0)),
+            None => self.counted()?.counts.lost_ways(),
+        }
     }
 
     /// Its data, where it is a flow.

@@ -1,13 +1,13 @@
 //! What every stream of a cell carried, by direction: the line that it had to share with others, as the lab told it.
 //!
-//! A **way** is the narrowest line on a stream's path in one direction, as `dsl up`. Streams of one way compete for it, whatever
-//! they are: TCP, datagrams in one direction, packets that are answered.
+//! A **way** is the narrowest line on a stream's path in one direction, as `dsl up`. All streams that cross it compete for it, whatever
+//! they are: TCP, datagrams in one direction, packets that are answered; also those that have a narrower line elsewhere.
 
 use super::window::{payload_within, window_ns};
 use quell_model::{CellRecord, EchoSample, EchoStatus, Side, Subject, Told};
 use quell_store::CellData;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The way of each stream of a cell.
 pub(crate) struct Ways<'a> {
@@ -29,6 +29,17 @@ impl<'a> Ways<'a> {
         self.told(stream, &Told::WayBack)
     }
 
+    /// All lines that its data crosses, its way among them; none where that is not known.
+    fn lines_there(&self, stream: &str) -> Vec<&'a str> {
+        let path = self.told(stream, &Told::Path);
+        lines(path.or_else(|| self.told_by_address(stream, Subject::Path)), self.there(stream))
+    }
+
+    /// The same of the answers.
+    fn lines_back(&self, stream: &str) -> Vec<&'a str> {
+        lines(self.told(stream, &Told::PathBack), self.back(stream))
+    }
+
     fn told(&self, stream: &str, what: &Told) -> Option<&'a str> {
         let of = |name: &str| self.data.told(&Subject::stream(name, what.clone()));
         // A flow of several connections is told of once, under its own name.
@@ -38,9 +49,25 @@ impl<'a> Ways<'a> {
 
     /// Connections of foreign programs are named by their ends, as `tcp 10.0.0.1:40000 > 10.0.0.2:80`.
     fn by_address(&self, stream: &str) -> Option<&'a str> {
+        self.told_by_address(stream, Subject::Way)
+    }
+
+    fn told_by_address(
+        &self,
+        stream: &str,
+        what: fn(IpAddr, IpAddr) -> Subject,
+    ) -> Option<&'a str> {
         let (from, to) = stream.strip_prefix("tcp ")?.split_once(" > ")?;
         let address = |text: &str| text.parse::<SocketAddr>().ok().map(|a| a.ip());
-        self.data.told(&Subject::Way(address(from)?, address(to)?))
+        self.data.told(&what(address(from)?, address(to)?))
+    }
+}
+
+/// The lines of a path; where it has but one, that is the way.
+fn lines<'a>(path: Option<&'a str>, way: Option<&'a str>) -> Vec<&'a str> {
+    match path {
+        Some(path) => path.split(", ").collect(),
+        None => way.into_iter().collect(),
     }
 }
 
@@ -60,7 +87,7 @@ impl Carried {
         let Some(end_ns) = window_ns(record, data) else { return carried };
         let ways = Ways::of(data);
         for series in data.flows.iter().filter(|f| f.side == Side::Receiver) {
-            carried.add(ways.there(&series.stream), payload_within(series, 0, end_ns));
+            carried.add(&ways.lines_there(&series.stream), payload_within(series, 0, end_ns));
         }
         for series in &data.echoes {
             // The packets of a flow whose bytes are counted.
@@ -75,16 +102,16 @@ impl Carried {
             // Answered or lost on the way back: both arrived there.
             let there = bytes(|s| s.is_answered() || s == EchoStatus::LostDown);
             let back = bytes(|s| s.is_answered() || s == EchoStatus::Duplicate);
-            carried.add(ways.there(&series.stream), there);
-            carried.add(ways.back(&series.stream), back);
+            carried.add(&ways.lines_there(&series.stream), there);
+            carried.add(&ways.lines_back(&series.stream), back);
         }
         carried
     }
 
-    fn add(&mut self, way: Option<&str>, bytes: f64) {
-        match way {
-            Some(way) => *self.by_way.entry(way.to_owned()).or_default() += bytes,
-            None => self.unknown |= bytes > 0.0,
+    fn add(&mut self, lines: &[&str], bytes: f64) {
+        self.unknown |= lines.is_empty() && bytes > 0.0;
+        for line in lines {
+            *self.by_way.entry((*line).to_owned()).or_default() += bytes;
         }
     }
 

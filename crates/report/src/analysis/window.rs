@@ -28,13 +28,17 @@ pub fn window_ns(record: &CellRecord, data: &CellData) -> Option<i64> {
 }
 
 /// The value of a cumulative counter at a time: straight between the samples around it, nothing before the first, and the last after
-/// the last.
+/// the last. A report that is due at a time comes some microseconds after it: one that is as near as the thousandth part of the time since
+/// the report before is taken for it, so that nothing seems to have come after a border that came before.
 pub(crate) fn counter_at(samples: &[FlowSample], t_ns: i64, of: fn(&FlowSample) -> u64) -> f64 {
     let after = samples.partition_point(|s| s.t_ns <= t_ns);
     let Some(before) = after.checked_sub(1).map(|i| &samples[i]) else { return 0.0 };
     let Some(next) = samples.get(after) else { return of(before) as f64 };
     let since = |later: i64, earlier: i64| (i128::from(later) - i128::from(earlier)) as f64;
     let part = since(t_ns, before.t_ns) / since(next.t_ns, before.t_ns);
+    if part > 0.999 {
+        return of(next) as f64;
+    }
     let (low, high) = (of(before) as f64, of(next) as f64);
     low + (high - low) * part
 }

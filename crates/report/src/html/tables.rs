@@ -123,9 +123,7 @@ const STREAM_COLUMNS: [StreamColumn; 19] = [
     ("received", |r| r.received().map(|n| n.to_string())),
     ("late", |r| r.echo().map(|e| e.counts.received_late.to_string())),
     ("loss, %", |r| r.loss_ratio().map(|l| format!("{:.2}", l * 100.0))),
-    ("lost up / down", |r| {
-        r.echo().map(|e| format!("{} / {}", e.counts.lost_up, e.counts.lost_down))
-    }),
+    ("lost up / down", |r| r.lost_ways().map(|(up, down)| format!("{up} / {down}"))),
     ("duplicates", |r| r.echo().map(|e| e.counts.duplicates.to_string())),
     ("reordered up / down", |r| {
         let count = |n: Option<u64>| n.map_or("–".to_owned(), |n| n.to_string());

@@ -62,12 +62,14 @@ pub struct Ended {
 const HALF_REPEAT_NS: u64 = 500_000_000;
 
 impl Ended {
-    /// Whether it was the first SYN that was answered: then the kernel's measure is of all the time that passed, and not of at least a
-    /// second less.
-    pub fn is_answer_to_first(&self) -> bool {
+    /// Whether it was the first SYN that was answered: then the kernel's measure, by the timestamp that the answer brings back, is of all the
+    /// time that passed, and not of at least a second less. None where there is no measure.
+    pub fn is_answer_to_first(&self) -> Option<bool> {
         let passed_ns = self.seen_ns.saturating_sub(self.begun_ns);
-        self.repeated == 0
-            || self.rtt_ns.is_some_and(|rtt| rtt.saturating_add(HALF_REPEAT_NS) > passed_ns)
+        match self.repeated {
+            0 => Some(true),
+            _ => Some(self.rtt_ns?.saturating_add(HALF_REPEAT_NS) > passed_ns),
+        }
     }
 }
 

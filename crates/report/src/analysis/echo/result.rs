@@ -47,6 +47,12 @@ impl Counts {
         is_minority(self.answered(), self.sent).then(|| self.answered() as f64 / self.sent as f64)
     }
 
+    /// Packets lost on the way to the reflector, and on the way back; none where the direction of some loss is not known.
+    pub fn lost_ways(&self) -> Option<(u64, u64)> {
+        let lost = self.sent.checked_sub(self.answered())?;
+        (lost == self.lost_up + self.lost_down).then_some((self.lost_up, self.lost_down))
+    }
+
     pub(super) fn lose(&mut self, said: EchoStatus) {
         self.lost += 1;
         self.lost_up += u64::from(said == EchoStatus::LostUp);
