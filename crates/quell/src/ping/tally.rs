@@ -41,7 +41,7 @@ pub struct Tally {
     pub duplicates: u64,
     /// Replies that came after one to a later packet.
     pub reordered: u64,
-    /// Packets that were on their way when it ended: they count as nothing.
+    /// Packets that were on their way when it ended, or may have been: they count as nothing.
     pub unfinished: u64,
     /// Round-trip times in nanoseconds.
     pub rtt: Running,
@@ -71,7 +71,7 @@ pub struct Tally {
     /// The last stretch.
     pub recent: Recent,
     jitter_rtt: Jitter,
-    jitter_up: Jitter,
+    jitter_up: JitterThere,
     jitter_down: Jitter,
     /// Of those that were lost: connects that came about after the kernel had sent its SYN again.
     pub retried: Option<Retried>,
@@ -109,7 +109,7 @@ impl Tally {
             kinds: Vec::new(),
             recent: Recent::new(interval_ns),
             jitter_rtt: Jitter::new(),
-            jitter_up: Jitter::new(),
+            jitter_up: JitterThere::default(),
             jitter_down: Jitter::new(),
             retried: None,
             given_up: BTreeMap::new(),
@@ -126,6 +126,10 @@ impl Tally {
             }
             EchoStatus::Unfinished => {
                 self.unfinished += 1;
+                if let Some(said) = self.given_up.remove(&sample.seq) {
+                    self.sent -= 1;
+                    self.no_longer_lost(said);
+                }
                 return;
             }
             EchoStatus::Late => {
@@ -183,16 +187,18 @@ impl Tally {
         self.received_late += 1;
         self.take_answer(sample);
         match self.given_up.remove(&sample.seq) {
-            Some(said) => {
-                self.lost -= 1;
-                self.lost_up -= u64::from(said == EchoStatus::LostUp);
-                self.lost_down -= u64::from(said == EchoStatus::LostDown);
-            }
+            Some(said) => self.no_longer_lost(said),
             None => {
                 self.sent += 1;
                 self.recent.take(sample.t_ns, sample.rtt_ns);
             }
         }
+    }
+
+    fn no_longer_lost(&mut self, said: EchoStatus) {
+        self.lost -= 1;
+        self.lost_up -= u64::from(said == EchoStatus::LostUp);
+        self.lost_down -= u64::from(said == EchoStatus::LostDown);
     }
 
     fn take_answer(&mut self, sample: &EchoSample) {
@@ -209,7 +215,7 @@ impl Tally {
         }
         if let Some(up) = sample.up_ns {
             self.up.push(up);
-            self.jitter_up.push(up as f64);
+            self.jitter_up.push(sample.up_order.unwrap_or(sample.seq), sample.seq, up as f64);
         }
         if let Some(down) = sample.down_ns {
             self.down.push(down);
@@ -275,6 +281,35 @@ impl Tally {
     /// Whether each reply told its one-way delay.
     pub fn one_way(&self) -> bool {
         self.answered() > 0 && self.up.count() == self.answered()
+    }
+}
+
+/// Answers that wait for those to packets that arrived earlier at the other end.
+const OVERTAKEN: usize = 1024;
+
+/// Jitter of the way there. RFC 3550 takes packets in the order of their arrival: that at the other end, which the reflector's numbers tell, and
+/// not that of the answers.
+#[derive(Debug, Clone, Default)]
+struct JitterThere {
+    jitter: Jitter,
+    waiting: BTreeMap<(u64, u64), f64>,
+}
+
+impl JitterThere {
+    /// Takes the time of a packet that the other end gave this number.
+    fn push(&mut self, order: u64, seq: u64, ns: f64) {
+        self.waiting.insert((order, seq), ns);
+        if self.waiting.len() > OVERTAKEN
+            && let Some((_, ns)) = self.waiting.pop_first()
+        {
+            self.jitter.push(ns);
+        }
+    }
+
+    fn mean(&self) -> Option<f64> {
+        let mut jitter = self.jitter;
+        self.waiting.values().for_each(|ns| jitter.push(*ns));
+        jitter.mean()
     }
 }
 
@@ -429,6 +464,38 @@ mod tests {
             assert_eq!((got.lost_down, got.loss_ratio()), (1, Some(1.0 / 3.0)));
             assert_eq!(got.rtt.max(), Some(5000 * MS), "it is known how long it took");
         }
+    }
+
+    #[test]
+    fn a_packet_that_nobody_could_wait_for_is_no_longer_lost() {
+        use EchoStatus::{Late, Lost, Unfinished};
+        let rows = [(0, None, Lost), (1, None, Lost), (0, Some(2000), Late), (1, None, Unfinished)];
+        let got = tally(rows.map(|(seq, rtt, status)| sample(seq, rtt, status)));
+        assert_eq!((got.sent, got.received_late, got.lost, got.unfinished), (1, 1, 0, 1));
+        assert_eq!(got.loss_ratio(), Some(0.0));
+    }
+
+    #[test]
+    fn jitter_of_the_way_there_is_in_the_order_of_arrival_there() {
+        // Each second packet takes 30 ms there and is overtaken by the next one; answers come back in the order of sending.
+        let of = |seq: u64, up_ms: i64, up_order| EchoSample {
+            up_ns: Some(up_ms * 1_000_000),
+            up_order: Some(up_order),
+            ..sample(seq, Some(50), EchoStatus::Ok)
+        };
+        let pairs = (0..1000).flat_map(|n| [of(2 * n, 30, 2 * n + 1), of(2 * n + 1, 10, 2 * n)]);
+        let far: Vec<f64> = (0..2000).map(|n| [10.0, 30.0][n % 2]).collect();
+        let wanted = Jitter::of(far).mean();
+        assert_eq!(tally(pairs).jitter_up_ms(), wanted);
+        let three = [of(0, 10, 0), of(2, 30, 1), of(1, 30, 2)];
+        let back = [three[0].clone(), three[2].clone(), three[1].clone()];
+        assert_eq!(
+            tally(three).jitter_up_ms(),
+            tally(back).jitter_up_ms(),
+            "however they came back"
+        );
+        let swapped = [of(0, 10, 0), of(2, 10, 2), of(1, 30, 1)];
+        assert_eq!(tally(swapped).jitter_up_ms(), Some(20.0), "10, 30, 10 there");
     }
 
     #[test]
