@@ -19,7 +19,8 @@ pub enum EchoStatus {
     LostDown,
     /// The kernel refused to send it, or an ICMP error came back.
     Error,
-    /// Sent so late before the end that a reply could not be awaited: not counted.
+    /// Sent so late before the end that a reply could not be awaited: not counted. If it was said to be lost before, its row takes the place of that
+    /// one.
     Unfinished,
     /// The reply came after the packet had been given up. Its row takes the place of the one that said it was lost.
     Late,
@@ -60,7 +61,7 @@ impl EchoStatus {
 }
 
 /// One probe packet of an echo-like probe (ICMP echo, UDP stream). One row a packet sent, one more for each duplicate.
-/// As events they may hold two of a packet: first that it was lost, then that it was late. [`latest`] leaves the second.
+/// As events they may hold two of a packet: first that it was lost, then that it was late or could not be awaited. [`latest`] leaves the second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EchoSample {
     /// When it was sent: nanoseconds since the start of the measurement.
@@ -113,12 +114,13 @@ impl EchoSample {
     }
 }
 
-/// Leaves of each packet what was said last: one that was late is no longer lost.
+/// Leaves of each packet what was said last: one that was late, or that nobody could wait for, is no longer lost.
 pub fn latest(samples: &mut Vec<EchoSample>) {
-    let late: HashSet<u64> =
-        samples.iter().filter(|s| s.status == EchoStatus::Late).map(|s| s.seq).collect();
-    if !late.is_empty() {
-        samples.retain(|s| !(s.status.is_lost() && late.contains(&s.seq)));
+    let taken_back =
+        |s: &&EchoSample| matches!(s.status, EchoStatus::Late | EchoStatus::Unfinished);
+    let taken_back: HashSet<u64> = samples.iter().filter(taken_back).map(|s| s.seq).collect();
+    if !taken_back.is_empty() {
+        samples.retain(|s| !(s.status.is_lost() && taken_back.contains(&s.seq)));
     }
 }
 

@@ -4,12 +4,14 @@
 //!            sent ──► waiting ──reply────────────────► Ok          (each further reply: Duplicate)
 //!              │         ├─────ICMP error────────────► Error
 //!              │         ├─────patience is over──────► Lost, LostUp, LostDown ──reply after all──► Late
+//!              │         │                             Lost ──the stream ends before a reply as slow as others could come──► Unfinished
 //!              │         └─────the stream ends before► Unfinished
 //!              └─refused by the kernel──────────────► Error, or LostUp where a queue of this host dropped it
 //! ```
 //!
 //! Pure: times are told, nothing is read or sent. One row comes out for each packet, one more for each duplicate, and one more for each
-//! packet that was late: that one takes the place of the row that said it was lost.
+//! packet that was late, or that was given up so shortly before the end that it may only be late: that one takes the place of the row that said
+//! it was lost.
 
 use crate::Patience;
 use crate::direction::{self, Counts, Losses, LostWhere};
@@ -303,6 +305,7 @@ impl Ledger {
     /// The stream ends at `now_ns`: what is still waiting is unfinished.
     pub fn finish(&mut self, now_ns: i64) {
         self.expire(now_ns);
+        self.take_back_what_may_be_late(now_ns);
         self.settled = Some(self.losses());
         while let Some(packet) = self.packets.pop_front() {
             if packet.state == State::Waiting {
@@ -311,6 +314,17 @@ impl Ledger {
             self.first += 1;
         }
         self.waiting = 0;
+    }
+
+    /// A packet to which an answer as slow as the slowest one could not have come by now is not known to be lost: nobody waited for it.
+    fn take_back_what_may_be_late(&mut self, now_ns: i64) {
+        let longest_ns = i64::try_from(self.patience.longest_ns()).unwrap_or(i64::MAX);
+        for (seq, packet, said) in std::mem::take(&mut self.given_up) {
+            // Where a direction is told, another reply proves the loss.
+            if said == EchoStatus::Lost && packet.t_ns.saturating_add(longest_ns) > now_ns {
+                self.rows.push(packet.row(seq, self.bytes, EchoStatus::Unfinished));
+            }
+        }
     }
 
     /// How many packets were lost on which way, as far as that is certain, where that is more than the rows tell one by one.
@@ -487,6 +501,31 @@ mod tests {
         assert_eq!(got.iter().filter(|(_, s)| *s == Lost).count(), 10);
         assert_eq!(got.iter().filter(|(_, s)| *s == Unfinished).count(), 10);
         assert_eq!(got[10], (10, Unfinished));
+    }
+
+    #[test]
+    fn what_was_given_up_before_an_answer_as_slow_as_the_others_could_come_is_not_lost() {
+        let late = |seq, rtt_ns| {
+            move |ledger: &mut Ledger| {
+                ledger.reply(seq, Reply { rtt_ns, ..Reply::default() });
+            }
+        };
+        let story = |answers: &[&dyn Fn(&mut Ledger)]| {
+            let mut ledger = stream(10);
+            ledger.expire(300 * MS);
+            assert_eq!(statuses(&mut ledger).len(), 10, "all are given up");
+            for answer in answers {
+                answer(&mut ledger);
+            }
+            ledger.finish(300 * MS);
+            statuses(&mut ledger)
+        };
+        // Sent at 0 and 10 ms, each answered 270 ms later: what was sent after 30 ms could not be here yet.
+        let (first, second) = (late(0, 270_000_000), late(1, 270_000_000));
+        let unsettled = (4..10).map(|seq| (seq, Unfinished));
+        let wanted: Vec<_> = [(0, Late), (1, Late)].into_iter().chain(unsettled).collect();
+        assert_eq!(story(&[&first, &second]), wanted, "2 and 3 are lost");
+        assert_eq!(story(&[]), [], "where nothing came back all are lost");
     }
 
     #[test]

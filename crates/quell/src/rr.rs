@@ -329,11 +329,16 @@ fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
     if out.is_empty() && !waits(after) && after.failed.is_none() {
         out += match (mended.is_empty(), waits(before)) {
             (true, false) => "\nnobody waited, with the fix or without\n",
-            (true, true) => "",
-            (false, _) => "\nwith the fix nobody waited\n",
+            (true, true) if !only(before, Cause::Nagle) => "",
+            (true, true) | (false, _) => "\nwith the fix nobody waited\n",
         };
     }
     out
+}
+
+/// Whether nothing else was found.
+fn only(outcome: &Outcome, cause: Cause) -> bool {
+    outcome.rows.iter().filter_map(|row| row.finding.as_ref()).all(|found| found.cause == cause)
 }
 
 /// What a run that was stopped has not measured.

@@ -3,8 +3,8 @@
 //! No time makes a call a stall: a long path and a path that varies make calls long, too. Each stall has evidence:
 //!
 //! ```text
-//!   segments sent again that the server had not got yet,
-//!     and a timer of this host ran out                 the retransmission timer: a packet was lost
+//!   segments sent again that the other end had not got yet, and
+//!     a timer of the sender's host ran out             the retransmission timer: a packet was lost (whose: see again.rs)
 //!   less than a full segment unsent behind an unacknowledged one, right after the last write (Nagle's rule here), and
 //!     the server's host counts an ACK that it delayed              the server delayed that ACK
 //!     or, where the server does not say: call after call that ACK took longer than the rest of the call, which holds a
@@ -14,8 +14,10 @@
 //!     or nothing, where the server says that it set TCP_NODELAY or wrote its reply at once
 //! ```
 //!
-//! Beside stalls: a server that answers before it has the request, and one that itself takes most of the time.
+//! Beside stalls: a server that answers before it has the request, one that itself takes most of the time, and Nagle's rule where no ACK is
+//! delayed: it costs a round trip.
 
+use crate::again::{Lost, without_needless};
 use crate::client::Call;
 use crate::control::{Controls, LEAST_DELAY_MS, Verdict};
 use crate::counters::Counters;
@@ -37,31 +39,46 @@ pub enum Cause {
     NagleAndDelayedAck,
     /// The server held its reply until this end, which delayed it, acknowledged something.
     DelayedAckHere,
-    /// A packet was lost and this end waited for its retransmission timer.
+    /// A packet of this end was lost, and it waited for its retransmission timer.
     Retransmission,
+    /// A packet of the server was lost, and a retransmission timer was waited for.
+    RetransmissionThere,
+    /// A packet was lost and a retransmission timer was waited for; nothing tells which way the packet went.
+    RetransmissionSomewhere,
     /// The server itself took most of the time, as it says.
     Server,
     /// Nothing that TCP tells of, and more than the path took for the handshake: the server, most likely.
     Slow,
-    /// One of the ends held a small segment (Nagle), or may have; whether for an ACK that was delayed, nothing tells.
+    /// One of the ends held a small segment (Nagle), or may have; whether for an ACK that was delayed, nothing tells. Or nothing tells whether the
+    /// server's answer was lost, so that a retransmission timer was waited for, or late.
     Unknown,
+    /// This end held a small segment (Nagle) for a round trip; nobody delayed the ACK.
+    Nagle,
 }
 
 /// The stalls of the calls of one size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stalls {
-    /// How many calls stalled: `held`, `held_there` and `retransmitted`.
+    /// How many calls stalled: `held`, `held_there` and those with `retransmitted`.
     pub count: u64,
     /// Those in which this end held its last segment for an ACK that was delayed.
     pub held: u64,
     /// Those in which the server held its reply for an ACK that this end delayed.
     pub held_there: u64,
-    /// Those in which segments were sent again.
+    /// Those in which this end sent segments again that were lost.
     pub retransmitted: u64,
+    /// Those in which the server did.
+    pub retransmitted_there: u64,
+    /// Those in which one of them did, and nothing tells which.
+    pub retransmitted_somewhere: u64,
+    /// Calls, no stalls, in which this end held its last segment for an ACK that nobody delayed.
+    pub nagled: u64,
     /// Calls, no stalls, in which this end held its last segment for an ACK of which nothing tells whether it was delayed.
     pub unknown: u64,
     /// Calls, no stalls, of which nothing tells whether the server held its reply for an ACK that this end delayed.
     pub unknown_there: u64,
+    /// Calls, no stalls, of whose answer nothing tells whether it was lost, so that a retransmission timer was waited for, or late.
+    pub unknown_timer: u64,
     /// Calls after them in which this end sent its ACKs at once, to tell.
     pub controls: usize,
     /// Replies that were there before the request had arrived.
@@ -100,7 +117,8 @@ enum Kind {
     Plain,
     Held,
     HeldThere,
-    Again,
+    Nagled,
+    Lost(Lost),
     Unknown,
     UnknownThere,
 }
@@ -146,20 +164,23 @@ impl Call {
         if self.latency_ns.is_none() {
             return Kind::Plain;
         }
-        if self.retransmits > 0 {
-            // Without a timer it was a fast retransmission: nobody waited longer than the path takes.
-            return if self.timers == Some(0) { Kind::Plain } else { Kind::Again };
+        match self.lost() {
+            Some(lost) => return Kind::Lost(lost),
+            None if self.retransmits > 0 => return Kind::Plain,
+            None => {}
         }
         if self.was_nagled() {
             let beyond = self.beyond_ms().is_some_and(|beyond| beyond >= LEAST_DELAY_MS);
+            // Behind several segments on their way a line may have been busy meanwhile.
+            let prompt = if self.unacked > 1 { Kind::Plain } else { Kind::Nagled };
             return match self.word.and_then(|word| word.delayed_acks) {
-                Some(0) => Kind::Plain,
+                Some(0) => prompt,
                 // Of several segments on their way, the ones behind the small one may have kept the line busy meanwhile.
                 Some(_) if self.unacked > 1 && !beyond => Kind::Unknown,
                 Some(_) => Kind::Held,
                 None if beyond && by_times => Kind::Held,
                 None if beyond => Kind::Unknown,
-                None => Kind::Plain,
+                None => prompt,
             };
         }
         match controls.verdict {
@@ -188,20 +209,6 @@ fn acks_were_late(calls: &[Call]) -> bool {
     all > 0 && all <= 1000 && chance <= CHANCE || all > 1000 && late * 10 > all * 6
 }
 
-/// The calls, without the segments that were sent again needlessly: where packets overtake, nobody waited for those. The server tells
-/// of them in its next ACK, which may come with the next call's reply.
-fn without_needless(calls: &[Call]) -> Vec<Call> {
-    let mut calls = calls.to_vec();
-    let mut needless = 0;
-    for call in calls.iter_mut().rev() {
-        needless += call.needless;
-        let forgiven = needless.min(call.retransmits);
-        call.retransmits -= forgiven;
-        needless -= forgiven;
-    }
-    calls
-}
-
 impl Stalls {
     /// Those among calls of one size. `controls` are calls after them in which this end sent its ACKs at once. `handshake_ns` is what
     /// the connection's handshake took, where calls are not connections.
@@ -212,11 +219,20 @@ impl Stalls {
         let kinds: Vec<(Kind, &Call)> =
             calls.iter().map(|c| (c.kind(by_times, &controls), c)).collect();
         let of = |wanted: Kind| kinds.iter().filter(|(kind, _)| *kind == wanted).count() as u64;
-        let is_stall = |kind: Kind| matches!(kind, Kind::Held | Kind::HeldThere | Kind::Again);
+        let lost = |wanted: Lost| of(Kind::Lost(wanted));
+        let is_stall = |kind: Kind| match kind {
+            Kind::Lost(lost) => lost != Lost::Perhaps,
+            kind => matches!(kind, Kind::Held | Kind::HeldThere),
+        };
         let stalled: Vec<&Call> =
             kinds.iter().filter(|(kind, _)| is_stall(*kind)).map(|(_, call)| *call).collect();
         let most = |of: fn(&Call) -> u32| stalled.iter().map(|c| of(c)).max().unwrap_or(0);
-        let may_be = |kind: Kind| matches!(kind, Kind::Unknown | Kind::UnknownThere);
+        let nagled = kinds.iter().filter(|(kind, _)| matches!(kind, Kind::Held | Kind::Nagled));
+        let nagled: Vec<&Call> = nagled.map(|(_, call)| *call).collect();
+        let held_most = |of: fn(&Call) -> u32| nagled.iter().map(|c| of(c)).max().unwrap_or(0);
+        let may_be = |kind: Kind| {
+            matches!(kind, Kind::Unknown | Kind::UnknownThere | Kind::Lost(Lost::Perhaps))
+        };
         let doubtful: Vec<f64> =
             kinds.iter().filter(|(kind, _)| may_be(*kind)).filter_map(|(_, c)| c.ms()).collect();
         let times: Vec<f64> = stalled.iter().filter_map(|c| c.ms()).collect();
@@ -231,14 +247,18 @@ impl Stalls {
             count: stalled.len() as u64,
             held: of(Kind::Held),
             held_there: of(Kind::HeldThere),
-            retransmitted: of(Kind::Again),
+            retransmitted: lost(Lost::Here),
+            retransmitted_there: lost(Lost::There),
+            retransmitted_somewhere: lost(Lost::Somewhere),
+            nagled: of(Kind::Nagled),
             unknown: of(Kind::Unknown),
             unknown_there: of(Kind::UnknownThere),
+            unknown_timer: lost(Lost::Perhaps),
             controls: controls.calls,
             early: calls.iter().filter(|c| c.early).count() as u64,
             median_ms: quell_stats::median(&times).unwrap_or(0.0),
-            held_bytes: most(|c| c.held),
-            unacked: most(|c| c.unacked),
+            held_bytes: held_most(|c| c.held),
+            unacked: held_most(|c| c.unacked),
             last_ack_ms: most(|c| c.last_ack_ms),
             ato_us: most(|c| c.ato_us),
             rtt_us: least_rtt_us(calls, &all),
@@ -252,17 +272,32 @@ impl Stalls {
 
     /// What most of them waited for; none where nothing stalled and nothing else is wrong.
     pub fn cause(&self) -> Option<Cause> {
-        let most = self.held.max(self.held_there).max(self.retransmitted);
+        let again = self.again();
+        let most = self.held.max(self.held_there).max(again);
         Some(match self.count {
             _ if self.early > 0 => Cause::Early,
-            1.. if self.retransmitted == most => Cause::Retransmission,
+            1.. if again == most && self.retransmitted_somewhere * 2 > again => {
+                Cause::RetransmissionSomewhere
+            }
+            1.. if again == most && self.retransmitted_there > self.retransmitted => {
+                Cause::RetransmissionThere
+            }
+            1.. if again == most && self.retransmitted > 0 => Cause::Retransmission,
+            1.. if again == most => Cause::RetransmissionSomewhere,
             1.. if self.held == most => Cause::NagleAndDelayedAck,
             1.. => Cause::DelayedAckHere,
             _ if self.by_server.is_some() => Cause::Server,
-            _ if self.unknown > 0 || self.unknown_there > 0 => Cause::Unknown,
+            _ if self.unknown + self.unknown_there > 0 => Cause::Unknown,
             _ if self.slow.is_some() => Cause::Slow,
+            _ if self.unknown_timer > 0 => Cause::Unknown,
+            _ if self.nagled > 0 => Cause::Nagle,
             _ => return None,
         })
+    }
+
+    /// Calls that waited for a retransmission timer.
+    fn again(&self) -> u64 {
+        self.retransmitted + self.retransmitted_there + self.retransmitted_somewhere
     }
 }
 
@@ -328,6 +363,16 @@ impl Finding {
                 "find where packets are lost (`quell trace` tells by which end, counters of interfaces and \
                  queues where); no socket option mends it",
             ),
+            Cause::RetransmissionThere => (
+                "packets of the server were lost on their way here, and its retransmission timer, or one of this end's, was waited for",
+                "find where packets are lost on the way from the server (`quell trace` there, counters of interfaces and queues); \
+                 no socket option mends it",
+            ),
+            Cause::RetransmissionSomewhere => (
+                "packets were lost, and a retransmission timer was waited for; on which way, nothing tells",
+                "to know: sizes from 32 bytes against a `quell serve`, which says what it sent again, or `quell trace` of a capture \
+                 at each end; no socket option mends it",
+            ),
             Cause::Server => (
                 "this end had sent everything and waited for the server, which took most of the time itself",
                 "look at the server's program and its load: neither TCP nor the path took this time",
@@ -336,6 +381,12 @@ impl Finding {
                 "this end had sent everything and waited for the reply",
                 "look at the server first: it does not say what it took itself, TCP held nothing back here, and the path \
                  took less for the handshake",
+            ),
+            Cause::Unknown if stalls.unknown + stalls.unknown_there == 0 => (
+                "this end waited for the answer; whether it was lost, so that a retransmission timer was waited for, or the server or the path \
+                 took the time, nothing tells",
+                "to know: sizes from 32 bytes against a `quell serve`, which says what it sent again, or `quell trace` of a capture \
+                 at each end",
             ),
             Cause::Unknown if stalls.unknown == 0 => (
                 "this end delayed an ACK, and the rest of the reply came later; whether the server held it for that ACK (Nagle), or \
@@ -347,6 +398,11 @@ impl Finding {
                  delayed that ACK or the path took the time, nothing tells",
                 "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); to know, more \
                  --calls, or sizes from 32 bytes against a `quell serve`, which says what it delayed",
+            ),
+            Cause::Nagle => (
+                "this end held its last segment (Nagle) until the server acknowledged the one before: a round trip of each such call",
+                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); an ACK at once does not mend \
+                 this",
             ),
         };
         Some(Self {
@@ -377,9 +433,23 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
             )
         }
         Cause::Unknown => {
-            let unknown = stalls.unknown + stalls.unknown_there;
-            format!("{unknown} of {calls} calls may have waited for a delayed ACK")
+            let acks = stalls.unknown + stalls.unknown_there;
+            let acks = (acks > 0)
+                .then(|| format!("{acks} of {calls} calls may have waited for a delayed ACK"));
+            let again = (stalls.unknown_timer > 0).then(|| {
+                format!(
+                    "in {} of {calls} calls this end's timer ran out though the server had the request (DSACK), or the answer came later than the \
+                     path has it by a retransmission timeout (200 ms) or more",
+                    stalls.unknown_timer
+                )
+            });
+            [acks, again].into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
+        Cause::Nagle => format!(
+            "in {} of {calls} calls up to {} bytes were unsent behind an unacknowledged segment right after the last write, and nothing \
+             tells of a delayed ACK",
+            stalls.nagled, stalls.held_bytes
+        ),
         _ => {
             format!("{} of {calls} calls stalled and took {:.1} ms", stalls.count, stalls.median_ms)
         }
@@ -407,8 +477,17 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
             stalls.held_there, stalls.controls
         );
     }
-    if stalls.retransmitted > 0 {
-        said += &format!("; in {} of them segments were sent again", stalls.retransmitted);
+    for (count, what) in [
+        (stalls.retransmitted, "this end sent segments again that were lost"),
+        (stalls.retransmitted_there, "the server sent segments again that were lost"),
+        (
+            stalls.retransmitted_somewhere,
+            "segments were sent again, and nothing tells which way they were lost",
+        ),
+    ] {
+        if count > 0 {
+            said += &format!("; in {count} of them {what}");
+        }
     }
     if let Some(counted) = counted {
         said += &format!(
@@ -425,31 +504,20 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word::Word;
+    use crate::word::{Resent, Word};
 
     /// A call over a path of `rtt_ms` that holds nothing.
     fn call(latency_ms: f64, rtt_ms: f64) -> Call {
         Call {
-            start_ns: 0,
             latency_ns: Some((latency_ms * 1e6) as u64),
-            held: 0,
             unacked: 1,
             mss: 1448,
             window: 10,
             last_sent_ms: latency_ms as u32,
-            gathering_ns: 0,
-            gap_ns: 0,
-            delayed_acks: 0,
             timers: Some(0),
-            early: false,
-            word: None,
-            last_ack_ms: 0,
             ato_us: 40_000,
             min_rtt_us: Some((rtt_ms * 1e3) as u32),
-            retransmits: 0,
-            needless: 0,
-            lost: None,
-            late: false,
+            ..Call::default()
         }
     }
 
@@ -460,7 +528,8 @@ mod tests {
 
     fn word(delayed: u32, own_ms: u64) -> Option<Word> {
         let own_ns = own_ms * 1_000_000;
-        Some(Word { own_ns, gathering_ns: 0, delayed_acks: Some(delayed), held_never: false })
+        let delayed_acks = Some(delayed);
+        Some(Word { own_ns, gathering_ns: 0, delayed_acks, resent: None, held_never: false })
     }
 
     fn cause(calls: &[Call]) -> Option<Cause> {
@@ -500,7 +569,7 @@ mod tests {
         assert_eq!(stalls.count, 0);
         assert_eq!(stalls.cause(), Some(Cause::Unknown), "some may have been");
         let told: Vec<Call> = held.into_iter().map(|c| Call { word: word(0, 0), ..c }).collect();
-        assert_eq!(cause(&told), None, "the server's host delayed nothing");
+        assert_eq!(cause(&told), Some(Cause::Nagle), "the server's host delayed nothing");
     }
 
     #[test]
@@ -527,8 +596,11 @@ mod tests {
 
     #[test]
     fn what_was_held_for_a_prompt_ack_or_by_a_window_is_no_stall() {
-        assert_eq!(cause(&vec![held(0.1, 0.1); 60]), None);
-        assert_eq!(cause(&vec![held(100.0, 100.0); 60]), None);
+        for rtt in [0.1, 100.0] {
+            let stalls = Stalls::of(&vec![held(rtt, rtt); 60], &[], None);
+            assert_eq!((stalls.count, stalls.nagled), (0, 60));
+            assert_eq!(stalls.cause(), Some(Cause::Nagle), "it costs a round trip all the same");
+        }
         let full = Call { held: 1448, ..held(150.0, 100.0) };
         assert_eq!(cause(&vec![full; 60]), None);
         let window = Call { unacked: 10, ..held(150.0, 100.0) };
@@ -546,8 +618,15 @@ mod tests {
 
     #[test]
     fn segments_sent_again_are_the_retransmission_timer_even_if_bytes_were_held() {
-        let calls = vec![Call { retransmits: 1, timers: Some(1), ..held(204.0, 1.0) }; 3];
-        assert_eq!(cause(&calls), Some(Cause::Retransmission));
+        let again = Call { retransmits: 1, timers: Some(1), ..held(204.0, 1.0) };
+        assert_eq!(cause(&vec![again.clone(); 3]), Some(Cause::RetransmissionSomewhere));
+        let told = |segments| {
+            let there = Some(Resent { segments, needless: 0, timers: Some(segments) });
+            Call { there, ..again.clone() }
+        };
+        assert_eq!(cause(&vec![told(0); 3]), Some(Cause::Retransmission));
+        let there = Call { retransmits: 0, ..told(1) };
+        assert_eq!(cause(&[told(0), there.clone(), there]), Some(Cause::RetransmissionThere));
         let fast = vec![Call { retransmits: 1, ..call(90.0, 60.0) }; 3];
         assert_eq!(cause(&fast), None, "no timer ran out");
     }
@@ -562,7 +641,7 @@ mod tests {
         };
         assert_eq!(cause(&[again(1, 1), again(1, 0), again(0, 1)]), None);
         let stalls = Stalls::of(&[again(1, 0), again(1, 0), again(0, 1), again(1, 0)], &[], None);
-        assert_eq!(stalls.retransmitted, 2);
+        assert_eq!(stalls.count, 2);
     }
 
     /// A call whose reply came in two parts, this long apart, while this end delayed an ACK.

@@ -11,7 +11,7 @@
 use crate::RrError;
 use crate::counters::Counters;
 use crate::hello::{self, Hello};
-use crate::word::{self, Word};
+use crate::word::{self, Resent, Word};
 use nix::errno::Errno;
 use quell_model::task::{QuickAck, RrPattern};
 use quell_netlink::sock_diag::TcpInfo;
@@ -66,12 +66,14 @@ impl Shape {
 }
 
 /// One call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Call {
     /// When it began: nanoseconds of the monotonic clock.
     pub start_ns: u64,
     /// How long it took in nanoseconds; none when no reply came.
     pub latency_ns: Option<u64>,
+    /// How much of it was the connection's handshake; 0 where the connection stood.
+    pub connecting_ns: u64,
     /// Bytes that the kernel had not sent right after the last write (`tcpi_notsent_bytes`).
     pub held: u32,
     /// Segments that were not acknowledged then (`tcpi_unacked`).
@@ -100,10 +102,14 @@ pub struct Call {
     pub ato_us: u32,
     /// The least round-trip time that the kernel saw, in microseconds.
     pub min_rtt_us: Option<u32>,
-    /// Segments that this end sent again during the call.
+    /// Segments that this end sent again during the call, SYNs among them.
     pub retransmits: u32,
+    /// The SYNs of them.
+    pub syns: u32,
     /// Segments sent again, in this call or one before, of which the other end said during this call that it had them (DSACK, RFC 2883).
     pub needless: u32,
+    /// What the server sent again after it had written this reply, as it says with its next one.
+    pub there: Option<Resent>,
     /// Why no reply came.
     pub lost: Option<String>,
     /// None came for as long as one was waited for: it may still have been on its way.
@@ -127,6 +133,10 @@ pub struct Caller {
     ack_at_once: bool,
     /// How long a reply, or a connection, is waited for.
     patience_ns: u64,
+    /// A call over a connection of its own that may have waited for a timer is followed by another, which tells of it.
+    asks_after: bool,
+    /// How long such calls took.
+    aside_ns: u64,
 }
 
 impl Caller {
@@ -155,7 +165,22 @@ impl Caller {
             handshake_ns: None,
             ack_at_once: false,
             patience_ns: PATIENCE_NS,
+            asks_after: false,
+            aside_ns: 0,
         })
+    }
+
+    /// Makes one more call, which is not counted, where one over a connection of its own may have waited for a timer: with the next reply the
+    /// server says what it sent again.
+    #[must_use]
+    pub fn asking_after(mut self) -> Self {
+        self.asks_after = true;
+        self
+    }
+
+    /// How long the calls took that it made for that, in nanoseconds.
+    pub fn aside_ns(&self) -> u64 {
+        self.aside_ns
     }
 
     /// Waits for connections and replies for so many nanoseconds, not 5 s.
@@ -201,9 +226,18 @@ impl Caller {
         self.open(stop)?;
         self.counted = self.counted.or_else(Counters::now);
         let start_ns = monotonic_ns();
+        let mut connecting_ns = 0;
         let (stream, request) = match self.open.take() {
             Some(stream) => (stream, &self.bytes[hello::SIZE..]),
-            None => (self.connect(stop)?, &self.bytes[..]),
+            None => {
+                let stream = self.connect(stop)?;
+                connecting_ns = monotonic_ns().saturating_sub(start_ns);
+                (stream, &self.bytes[..])
+            }
+        };
+        let syns = match connecting_ns {
+            0 => 0,
+            _ => info(&stream).map_or(0, |info| info.total_retrans),
         };
         let deadline_ns = start_ns.saturating_add(self.patience_ns);
         // Nothing was asked for yet.
@@ -224,9 +258,10 @@ impl Caller {
         let unheard = |i: &TcpInfo| i.unacked > 0 || i.notsent_bytes.is_some_and(|left| left > 0);
         let read = result.as_ref().ok().copied();
         let counted = if took_ns >= SOONEST_NS { self.count() } else { None };
-        let call = Call {
+        let mut call = Call {
             start_ns,
             latency_ns: read.map(|_| took_ns),
+            connecting_ns,
             held: waiting.as_ref().and_then(|i| i.notsent_bytes).unwrap_or(0),
             unacked: waiting.as_ref().map_or(0, |i| i.unacked),
             mss: waiting.as_ref().map_or(0, |i| i.snd_mss),
@@ -242,11 +277,17 @@ impl Caller {
             ato_us: after.as_ref().map_or(0, |i| i.ato),
             min_rtt_us: after.as_ref().and_then(|i| i.min_rtt).filter(|rtt| *rtt != u32::MAX),
             retransmits: total.0.saturating_sub(before.0),
+            syns,
             needless: total.1.saturating_sub(before.1),
+            there: None,
             late: read.is_none() && took_ns >= self.patience_ns,
             lost: result.err(),
         };
         if self.shape.pattern == RrPattern::Connect {
+            if self.asks_after && call.may_have_waited_for_a_timer() && call.word.is_some() {
+                call.there = self.ask(&stream, stop);
+                self.again = (0, 0);
+            }
             // Reset, so that many calls do not use up the local ports in TIME-WAIT.
             stream.abort();
         } else if call.lost.is_none() {
@@ -254,6 +295,26 @@ impl Caller {
             self.open = Some(stream);
         }
         Ok(call)
+    }
+
+    /// What the server sent again after its last reply, where the connection still stands: it says so with the next.
+    pub(crate) fn ask_again(&mut self, stop: &Bell) -> Option<Resent> {
+        let stream = self.open.take()?;
+        let resent = self.ask(&stream, stop);
+        // One whose reply did not come would answer the next call with it.
+        self.open = resent.is_some().then_some(stream);
+        resent
+    }
+
+    /// A call that is not counted.
+    fn ask(&mut self, stream: &TcpSocket, stop: &Bell) -> Option<Resent> {
+        let begun_ns = monotonic_ns();
+        let deadline_ns = begun_ns.saturating_add(self.patience_ns);
+        let written = self.write(stream, &self.bytes[hello::SIZE..], deadline_ns);
+        let reply = written.and_then(|()| self.read(stream, deadline_ns, stop));
+        self.again = info(stream).as_ref().map_or(self.again, again);
+        self.aside_ns += monotonic_ns().saturating_sub(begun_ns);
+        reply.ok()?.word?.resent
     }
 
     /// What this host counted since it was last asked.
@@ -386,7 +447,7 @@ struct Reply {
 }
 
 /// Segments that were sent again, and DSACKs.
-fn again(info: &TcpInfo) -> (u32, u32) {
+pub(crate) fn again(info: &TcpInfo) -> (u32, u32) {
     (info.total_retrans, info.dsack_dups.unwrap_or(0))
 }
 
@@ -402,7 +463,7 @@ pub(crate) fn write_all(stream: &TcpSocket, mut bytes: &[u8]) -> Result<(), Errn
     Ok(())
 }
 
-fn info(stream: &TcpSocket) -> Option<TcpInfo> {
+pub(crate) fn info(stream: &TcpSocket) -> Option<TcpInfo> {
     let mut bytes = [0; 256];
     let length = stream.info(&mut bytes).ok()?;
     TcpInfo::from_bytes(&bytes[..length]).ok()

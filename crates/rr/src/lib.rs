@@ -4,6 +4,7 @@
 //!   pure      hello      what a client tells the server first
 //!             word       what the server says of each call
 //!             control    whether calls waited for an ACK of this end: calls in which it comes at once tell
+//!             again      of calls in which segments were sent again: whose were lost
 //!             cause      which calls stalled, why, where the cliff between sizes is, what to change
 //!   kernel    client     one call after the other, with what TCP says of each
 //!             server     answers, within limits
@@ -17,6 +18,7 @@
 //! the first is acknowledged (Nagle, RFC 896), and the receiver delays the acknowledgement because an answer could carry it (RFC 1122,
 //! section 4.2.3.2; 40 ms at least on Linux, `TCP_DELACK_MIN` in include/net/tcp.h).
 
+mod again;
 pub mod cause;
 pub mod client;
 pub mod cliff;

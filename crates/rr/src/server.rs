@@ -5,10 +5,10 @@
 //! others go on.
 
 use crate::RrError;
-use crate::client::{no_delay, patience, quick_ack, write_all};
+use crate::client::{again, info, no_delay, patience, quick_ack, write_all};
 use crate::counters::Counters;
 use crate::hello::{self, Hello};
-use crate::word::{self, Word};
+use crate::word::{self, Resent, Word};
 use nix::errno::Errno;
 use quell_model::task::QuickAck;
 use quell_sys::SysError;
@@ -252,6 +252,7 @@ fn answer_calls(
     let piece = piece.clamp(1, CHUNK);
     let mut reply = vec![b'a'; (hello.reply as usize).min(piece)];
     let one_write = hello.reply as usize <= reply.len().min(ONE_WRITE);
+    let mut resends = Resends::default();
     loop {
         let mut left = hello.request as usize;
         let mut parts = Gathered::default();
@@ -265,7 +266,8 @@ fn answer_calls(
             }
         }
         if let Some(first) = reply.first_chunk_mut::<{ word::SIZE }>() {
-            *first = parts.word(hello.nodelay || one_write).write();
+            let resent = resends.since_last(stream);
+            *first = parts.word(resent, hello.nodelay || one_write).write();
         }
         let mut left = hello.reply as usize;
         while left > 0 {
@@ -278,7 +280,43 @@ fn answer_calls(
             }
         }
         *calls += 1;
+        if reply.len() >= word::SIZE {
+            resends.begin();
+        }
         gate(0)?;
+    }
+}
+
+/// What the connection's TCP sent again, from one reply to the next.
+#[derive(Debug, Default)]
+struct Resends {
+    /// Segments sent again, and DSACKs, so far.
+    seen: (u32, u32),
+    /// What the host had counted then; of the handshake nothing is compared.
+    counted: Option<Counters>,
+}
+
+impl Resends {
+    /// After a reply, while nobody waits: from now on timers can be told.
+    fn begin(&mut self) {
+        self.counted = self.counted.or_else(Counters::now);
+    }
+
+    /// Those since the last look. The host's counters are read only where there are any.
+    fn since_last(&mut self, stream: &TcpSocket) -> Option<Resent> {
+        let seen = info(stream).as_ref().map(again)?;
+        let before = std::mem::replace(&mut self.seen, seen);
+        let segments = seen.0.saturating_sub(before.0);
+        let timers = match segments {
+            0 => Some(0),
+            _ => self.counted.and_then(|before| {
+                let now = Counters::now()?;
+                self.counted = Some(now);
+                let since = now.since(before);
+                u32::try_from(since.timeouts + since.loss_probes).ok()
+            }),
+        };
+        Some(Resent { segments, needless: seen.1.saturating_sub(before.1), timers })
     }
 }
 
@@ -303,7 +341,7 @@ impl Gathered {
         }
     }
 
-    fn word(&self, held_never: bool) -> Word {
+    fn word(&self, resent: Option<Resent>, held_never: bool) -> Word {
         let gathering_ns = self.last_ns.saturating_sub(self.first_ns);
         let delayed_acks = match self.before {
             _ if gathering_ns < SOONEST_NS => Some(0),
@@ -312,7 +350,7 @@ impl Gathered {
             None => None,
         };
         let own_ns = monotonic_ns().saturating_sub(self.last_ns);
-        Word { own_ns, gathering_ns, delayed_acks, held_never }
+        Word { own_ns, gathering_ns, delayed_acks, resent, held_never }
     }
 }
 

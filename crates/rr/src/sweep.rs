@@ -6,7 +6,7 @@ use crate::client::{Call, Caller, Shape};
 use crate::cliff::Times;
 use crate::control::{Controls, LOOKS, Verdict};
 use crate::counters::Counters;
-use quell_model::task::QuickAck;
+use quell_model::task::{QuickAck, RrPattern};
 use quell_stats::{quantile, summary};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
@@ -140,12 +140,12 @@ pub fn sweep(
     calls: u32,
     stop: &Bell,
 ) -> Result<Row, RrError> {
-    let mut caller = Caller::new(to, shape)?.with_secret(secret.cloned());
+    let mut caller = Caller::new(to, shape)?.with_secret(secret.cloned()).asking_after();
     caller.open(stop)?;
     let handshake_ns = caller.handshake_ns();
     let before = Counters::now();
     let start_ns = monotonic_ns();
-    let mut made = Vec::new();
+    let mut made: Vec<Call> = Vec::new();
     let mut lost = 0;
     let mut failed = None;
     while made.len() < calls as usize && lost < MOST_LOST && !stop.rings() {
@@ -161,13 +161,25 @@ pub fn sweep(
             call => call?,
         };
         lost = if call.lost.is_some() { lost + 1 } else { 0 };
+        // A connection that had to be made anew says nothing of the one before, nor does one of each call.
+        let same = shape.pattern != RrPattern::Connect;
+        if let Some(last) = made.last_mut().filter(|last| same && last.lost.is_none()) {
+            last.there = call.word.and_then(|word| word.resent);
+        }
         made.push(call);
     }
     if made.is_empty() && stop.rings() {
         return Err(RrError::Stopped);
     }
-    let span_ns = monotonic_ns().saturating_sub(start_ns);
+    let span_ns = monotonic_ns().saturating_sub(start_ns).saturating_sub(caller.aside_ns());
     let counted = Counters::now().zip(before).map(|(now, before)| now.since(before));
+    if let Some(last) = made.last_mut().filter(|_| failed.is_none() && !stop.rings())
+        && last.there.is_none()
+        && last.word.is_some()
+        && last.may_have_waited_for_a_timer()
+    {
+        last.there = caller.ask_again(stop);
+    }
     let controls = match shape.quickack {
         // They are that themselves.
         Some(QuickAck::Rearmed) => made.clone(),

@@ -1,20 +1,33 @@
 //! What a server says of a call, in the first 32 bytes of a reply that has as many:
 //!
 //! ```text
-//!    0          8                  16             24              28            32
-//!   ┌──────────┬──────────────────┬──────────────┬───────────────┬─────────────┐
-//!   │ QUELLRRT │ own time, ns     │ gathering, ns│ delayed ACKs  │ held never  │   big endian
-//!   └──────────┴──────────────────┴──────────────┴───────────────┴─────────────┘
+//!    0          8               16             24             28       29         30       31           32
+//!   ┌──────────┬───────────────┬──────────────┬──────────────┬────────┬──────────┬────────┬────────────┐
+//!   │ QUELLRRT │ own time, ns  │ gathering, ns│ delayed ACKs │ resent │ needless │ timers │ held never │   big endian
+//!   └──────────┴───────────────┴──────────────┴──────────────┴────────┴──────────┴────────┴────────────┘
 //! ```
 //!
 //! Own time goes from the request's last byte to the reply, gathering from its first byte to its last. Delayed ACKs are those
-//! that the server's host sent meanwhile; 2³² - 1 says that it does not know. Held never is 1 where no
-//! part of the reply can be held for an ACK by Nagle's rule: `TCP_NODELAY` is set, or it is one write. Only differences of one clock, so that clocks need not agree.
+//! that the server's host sent meanwhile; 2³² - 1 says that it does not know. Resent, needless and timers are of the time since the last
+//! such word, or of the connection's beginning; 255 says that it does not know. So a reply's own retransmissions stand in the next
+//! one. Held never is 1 where no part of the reply can be held for an ACK by Nagle's rule: `TCP_NODELAY` is set, or it is one write. Only
+//! differences of one clock, so that clocks need not agree.
 
 /// Its size.
 pub const SIZE: usize = 32;
 
 const MAGIC: &[u8; 8] = b"QUELLRRT";
+
+/// What a server sent again between two of its replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resent {
+    /// Segments, SYN-ACKs among them.
+    pub segments: u32,
+    /// Segments, sent again then or before, of which this end said meanwhile that it had them (DSACK, RFC 2883).
+    pub needless: u32,
+    /// Retransmission timers and loss probes that ran out on the server's host meanwhile, if it knows.
+    pub timers: Option<u32>,
+}
 
 /// What a server says of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +38,19 @@ pub struct Word {
     pub gathering_ns: u64,
     /// ACKs whose delay was over meanwhile on its host (`DelayedACKs`), if it knows.
     pub delayed_acks: Option<u32>,
+    /// What its TCP sent again since the reply before, if it knows.
+    pub resent: Option<Resent>,
     /// Nagle's rule can hold no part of the reply: `TCP_NODELAY` is set, or it is one write.
     pub held_never: bool,
+}
+
+/// As a byte; 255 is unknown.
+fn byte(number: Option<u32>) -> u8 {
+    number.map_or(u8::MAX, |n| n.min(254) as u8)
+}
+
+fn number(byte: u8) -> Option<u32> {
+    (byte != u8::MAX).then_some(byte.into())
 }
 
 impl Word {
@@ -43,7 +67,10 @@ impl Word {
         bytes[8..16].copy_from_slice(&self.own_ns.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.gathering_ns.to_be_bytes());
         bytes[24..28].copy_from_slice(&self.delayed_acks.unwrap_or(u32::MAX).to_be_bytes());
-        bytes[28..].copy_from_slice(&u32::from(self.held_never).to_be_bytes());
+        bytes[28] = byte(self.resent.map(|r| r.segments));
+        bytes[29] = byte(self.resent.map(|r| r.needless));
+        bytes[30] = byte(self.resent.and_then(|r| r.timers));
+        bytes[31] = self.held_never.into();
         bytes
     }
 
@@ -53,14 +80,18 @@ impl Word {
         let long = |at: usize| {
             bytes.get(at..)?.first_chunk().map(|eight: &[u8; 8]| u64::from_be_bytes(*eight))
         };
-        let both = long(24)?;
-        let delayed = u32::try_from(both >> 32).ok().filter(|n| *n != u32::MAX);
-        let held = both & u64::from(u32::MAX);
-        (bytes[..8] == *MAGIC && held <= 1).then_some(Self {
+        let delayed = u32::try_from(long(24)? >> 32).ok().filter(|n| *n != u32::MAX);
+        let resent = number(bytes[28]).zip(number(bytes[29]));
+        (bytes[..8] == *MAGIC && bytes[31] <= 1).then_some(Self {
             own_ns: long(8)?,
             gathering_ns: long(16)?,
             delayed_acks: delayed,
-            held_never: held == 1,
+            resent: resent.map(|(segments, needless)| Resent {
+                segments,
+                needless,
+                timers: number(bytes[30]),
+            }),
+            held_never: bytes[31] == 1,
         })
     }
 }
@@ -71,7 +102,8 @@ mod tests {
 
     #[test]
     fn a_word_of_more_time_than_the_call_took_is_not_true() {
-        let word = Word { own_ns: 30, gathering_ns: 10, delayed_acks: None, held_never: false };
+        let (delayed_acks, resent) = (None, None);
+        let word = Word { own_ns: 30, gathering_ns: 10, delayed_acks, resent, held_never: false };
         assert!(word.fits(40) && !word.fits(39));
         assert!(!Word { own_ns: u64::MAX, ..word }.fits(1_000_000_000));
     }
@@ -80,9 +112,13 @@ mod tests {
     fn a_word_comes_out_as_it_went_in_and_a_plain_reply_has_none() {
         for delayed_acks in [None, Some(0), Some(7)] {
             let held_never = delayed_acks.is_none();
-            let word = Word { own_ns: 1, gathering_ns: u64::MAX, delayed_acks, held_never };
-            assert_eq!(Word::read(&word.write()), Some(word));
-            assert_eq!(Word::read(&word.write()[..31]), None);
+            for timers in [None, Some(0), Some(254)] {
+                let resent = delayed_acks.map(|segments| Resent { segments, needless: 1, timers });
+                let word =
+                    Word { own_ns: 1, gathering_ns: u64::MAX, delayed_acks, resent, held_never };
+                assert_eq!(Word::read(&word.write()), Some(word));
+                assert_eq!(Word::read(&word.write()[..31]), None);
+            }
         }
         assert_eq!(Word::read(&[b'a'; 64]), None);
     }

@@ -252,6 +252,11 @@ impl<'a> Hub<'a> {
         Ok(())
     }
 
+    /// How many sessions have a place.
+    pub fn tests(&self) -> usize {
+        lock(&self.places).begun()
+    }
+
     /// Sends somebody away who does nothing, for the system has no descriptor left; whether there was one.
     pub fn relieve(&self) -> bool {
         let gone = lock(&self.places).relieve(monotonic_ns());

@@ -275,6 +275,11 @@ impl<H> PlaceTable<H> {
         self.places.entry(number).and_modify(|p| p.phase = Phase::Resting(now_ns));
     }
 
+    /// How many have a place, of those that have said what they want.
+    pub fn begun(&self) -> usize {
+        self.count(|place| !place.is_half_open())
+    }
+
     /// Whether it still has its place.
     pub fn has(&self, number: u64) -> bool {
         self.places.contains_key(&number)

@@ -4,6 +4,7 @@
 //!   plan    what the client asks for, against the limits
 //!   talk    the control connection
 //!   lane    a stream: socket, thread, counts
+//!   looks   what is kept of it over time
 //!   motion  whether its bytes move: by that it keeps its place
 //!   report  the results, for the client and for the log
 //!   elsewhere  UDP streams from another address than the connection's
@@ -16,6 +17,7 @@
 mod broke;
 mod elsewhere;
 mod lane;
+mod looks;
 mod measured;
 mod motion;
 mod plan;
@@ -30,12 +32,12 @@ use crate::rate::{self, BURST_NS, PIECE, Share};
 use broke::Break;
 use elsewhere::Proven;
 use lane::{ServedLane, Terms};
+use looks::Looks;
 use measured::Measured;
 use motion::Motion;
 use nix::poll::PollFd;
 use plan::{ServePlan, Unfit};
 use quell_load::bulk::Gate;
-use quell_load::lane::LaneCounts;
 use quell_load::look::tcp_info;
 use quell_load::rest::{Awaited, Rest};
 use quell_sys::clock::monotonic_ns;
@@ -61,8 +63,6 @@ const METER_NS: u64 = 50_000_000;
 const UNSENT_NS: u64 = BURST_NS / 4;
 /// How often a stream's hello is answered again. `quell flow` says it five times, iperf3 once.
 const MOST_GREETINGS: u32 = 8;
-/// Most states over time that are kept of one test, for 10 s of 8 streams at the finest; all tests of a server keep a few megabytes.
-const MOST_MOMENTS: usize = 8_000;
 /// Most datagrams that a client is believed to have sent in one stream.
 const MOST_DATAGRAMS: u64 = 1 << 48;
 
@@ -422,7 +422,7 @@ fn watch(
     measured: &mut Measured,
 ) -> Result<(), Break> {
     let mut alarm = Alarm::new()?;
-    let mut looks = Looks::new(plan, measured.start_ns, lanes.len());
+    let mut looks = Looks::new(plan, measured.start_ns);
     let mut counting = measured.count_ns <= measured.start_ns;
     let mut came_before = 0;
     let mut meter = most.filter(|_| plan.udp && plan.up > 0).map(|most| Meter {
@@ -459,7 +459,7 @@ fn watch(
             lanes.iter().for_each(|lane| lane.forget_longest());
         }
         if now >= looks.next_ns {
-            looks.look(now, lanes, measured);
+            looks.look(now, hub.tests(), lanes, measured);
         }
         if let Some(meter) = &mut meter {
             meter.look(now, lanes, share)?;
@@ -520,61 +520,6 @@ impl Meter {
             return Err(Unfit::new(Unfit::RATE, why).into());
         }
         Ok(())
-    }
-}
-
-/// When streams are looked at, and what is kept of it.
-#[derive(Debug)]
-struct Looks {
-    every_ns: u64,
-    next_ns: u64,
-    last_second_ns: u64,
-    moments: bool,
-    seconds: bool,
-    /// Most states of one stream.
-    most: usize,
-}
-
-impl Looks {
-    fn new(plan: &ServePlan, start_ns: u64, lanes: usize) -> Self {
-        Self {
-            every_ns: plan.look_ns,
-            next_ns: start_ns.saturating_add(plan.look_ns),
-            last_second_ns: start_ns,
-            moments: plan.quell,
-            seconds: plan.output,
-            most: (MOST_MOMENTS / lanes.max(1)).max(64),
-        }
-    }
-
-    fn look(&mut self, now: u64, lanes: &[ServedLane], measured: &mut Measured) {
-        let t_ns = i64::try_from(now.saturating_sub(measured.start_ns)).unwrap_or(i64::MAX);
-        let marks: Vec<LaneCounts> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
-        if self.moments {
-            for (mark, moments) in marks.iter().zip(&mut measured.moments) {
-                moments.push(mark.moment);
-            }
-            if measured.moments.iter().any(|moments| moments.len() >= self.most) {
-                // A long test is seen more coarsely, all of it alike.
-                for moments in &mut measured.moments {
-                    let mut odd = false;
-                    moments.retain(|_| {
-                        odd = !odd;
-                        !odd
-                    });
-                }
-                self.every_ns = self.every_ns.saturating_mul(2);
-            }
-        }
-        // Half of the interval early is still this second's.
-        let second = now.saturating_sub(self.last_second_ns) >= 990_000_000;
-        if self.seconds && second && measured.seconds.len() * lanes.len() < MOST_MOMENTS {
-            measured.seconds.push((now, marks));
-            self.last_second_ns = now;
-        }
-        while self.next_ns <= now {
-            self.next_ns = self.next_ns.saturating_add(self.every_ns);
-        }
     }
 }
 

@@ -28,7 +28,7 @@ pub fn start(session: &Session) -> Value {
     })
 }
 
-/// A line for a packet. Times in nanoseconds; what is not known is left out.
+/// A line for a packet. Times in nanoseconds; what is not known is left out. One-way times are raw, as the two clocks tell them.
 pub fn packet(stream: &str, sample: &EchoSample) -> Value {
     let mut line = json!({
         "event": "packet",
@@ -39,8 +39,8 @@ pub fn packet(stream: &str, sample: &EchoSample) -> Value {
     });
     let numbers = [
         ("rtt_ns", sample.rtt_ns.map(Value::from)),
-        ("up_ns", sample.up_ns.map(Value::from)),
-        ("down_ns", sample.down_ns.map(Value::from)),
+        ("up_raw_ns", sample.up_ns.map(Value::from)),
+        ("down_raw_ns", sample.down_ns.map(Value::from)),
         ("seen_late_ns", sample.seen_late_ns.map(Value::from)),
         ("sent_late_ns", sample.sent_late_ns.map(Value::from)),
         ("queued_ns", sample.queued_ns.map(Value::from)),

@@ -77,8 +77,9 @@ fn line_of(target: &Target, session: &Session) -> String {
     line
 }
 
-/// What became of a packet, in a line: `voip  t=0.400 s  seq=2  rtt=20.012 ms`.
-pub fn packet(stream: &str, width: usize, sample: &EchoSample) -> String {
+/// What became of a packet, in a line: `voip  t=0.400 s  seq=2  rtt=20.012 ms`. One-way times are those of the stamps: where the other end may
+/// have a clock of its own they are raw, since only all packets together tell how far the clocks are apart.
+pub fn packet(stream: &str, width: usize, one_clock: bool, sample: &EchoSample) -> String {
     let mut line =
         format!("{stream:<width$}  t={:.3} s  seq={}", sample.t_ns as f64 / 1e9, sample.seq);
     let of = |ns: i64| ns as f64 / 1e6;
@@ -86,7 +87,8 @@ pub fn packet(stream: &str, width: usize, sample: &EchoSample) -> String {
         let _ = write!(line, "  rtt={:.3} ms", of(rtt as i64));
     }
     if let (Some(up), Some(down)) = (sample.up_ns, sample.down_ns) {
-        let _ = write!(line, "  up={:.3} ms  down={:.3} ms", of(up), of(down));
+        let raw = if one_clock { "" } else { "raw-" };
+        let _ = write!(line, "  {raw}up={:.3} ms  {raw}down={:.3} ms", of(up), of(down));
     }
     line += match sample.status {
         EchoStatus::Ok => "",
@@ -95,7 +97,7 @@ pub fn packet(stream: &str, width: usize, sample: &EchoSample) -> String {
         EchoStatus::LostUp => "  lost on the way there",
         EchoStatus::LostDown => "  lost on the way back",
         EchoStatus::Error => "  error",
-        EchoStatus::Unfinished => "  unfinished",
+        EchoStatus::Unfinished => "  not waited for",
         EchoStatus::Late => "  late, not lost",
     };
     line
@@ -233,6 +235,9 @@ fn counts(found: &EchoResult) -> Vec<String> {
     let mut parts = vec![sent];
     if counts.received_late > 0 {
         parts.push(format!("{} late (answered, after the wait)", counts.received_late));
+    }
+    if counts.unfinished > 0 {
+        parts.push(format!("{} not waited for", counts.unfinished));
     }
     if counts.duplicates > 0 {
         parts.push(count(counts.duplicates, "duplicate"));
@@ -377,11 +382,15 @@ mod tests {
             ..EchoSample::new(400_000_000, 2, 56, EchoStatus::Ok)
         };
         assert_eq!(
-            packet("a", 3, &sample),
+            packet("a", 3, true, &sample),
             "a    t=0.400 s  seq=2  rtt=20.012 ms  up=-5.000 ms  down=25.012 ms"
         );
+        assert_eq!(
+            packet("a", 1, false, &sample),
+            "a  t=0.400 s  seq=2  rtt=20.012 ms  raw-up=-5.000 ms  raw-down=25.012 ms"
+        );
         sample = EchoSample { rtt_ns: None, up_ns: None, status: EchoStatus::LostUp, ..sample };
-        assert_eq!(packet("a", 1, &sample), "a  t=0.400 s  seq=2  lost on the way there");
+        assert_eq!(packet("a", 1, false, &sample), "a  t=0.400 s  seq=2  lost on the way there");
     }
 
     #[test]

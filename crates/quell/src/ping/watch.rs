@@ -173,7 +173,10 @@ impl LiveView<'_> {
 
     fn line(&self, stream: &str, sample: &EchoSample) {
         match self.shown {
-            Shown::Lines => println!("{}", text::packet(stream, self.width, sample)),
+            Shown::Lines => {
+                let one_clock = self.session.one_clock;
+                println!("{}", text::packet(stream, self.width, one_clock, sample));
+            }
             Shown::Json(JsonForm::Lines) => println!("{}", json::packet(stream, sample)),
             Shown::Live | Shown::Quiet | Shown::Json(JsonForm::Document) => {}
         }

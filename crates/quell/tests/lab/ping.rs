@@ -131,10 +131,58 @@ fn an_answer_that_comes_after_the_time_that_was_asked_for_is_late_and_not_lost()
             let (said, code) = ping(line, &arguments);
             assert_eq!(code, Some(0), "{said:#}");
             near(number(&said, 0, "received"), in_time, 0.0);
-            near(number(&said, 0, "lost"), if in_time > 0.0 { 0.0 } else { 3.0 }, 1.0);
+            near(number(&said, 0, "lost"), 0.0, 0.0);
+            // The last ones could not have been answered by the end of the waiting.
+            near(number(&said, 0, "unfinished"), if in_time > 0.0 { 0.0 } else { 3.0 }, 1.0);
+            near(number(&said, 0, "loss_ratio"), 0.0, 0.0);
             near(number(&said, 0, "rtt_ms.p50"), 800.0, 0.01);
         }
     }
+}
+
+#[test]
+fn what_nobody_could_wait_for_is_not_lost_and_what_is_lost_is() {
+    let slow = "both = { delay = \"1s\" }";
+    let cut = "both = { delay = \"1s\", loss = \"100%\" }";
+    for method in ["udp", "icmp"] {
+        let asked = ["-m", method, "-c", "5", "-i", "500ms", "-W", "500ms", "{b}"];
+        let (said, code) = ping(slow, &asked);
+        let of = |what: &str| number(&said, 0, what);
+        assert_eq!(code, Some(0), "{said:#}");
+        assert_eq!((of("lost"), of("loss_ratio")), (0.0, 0.0), "{said:#}");
+        near(of("received_late"), 2.0, 1.0);
+        near(of("received_late") + of("unfinished"), 5.0, 0.0);
+        let (said, code) = ping(cut, &asked);
+        assert_eq!((code, number(&said, 0, "lost")), (Some(1), 5.0), "{said:#}");
+    }
+}
+
+#[test]
+fn jitter_of_the_way_there_is_in_the_order_in_which_packets_arrive_there() {
+    let line = "up = { delay = \"20ms\", jitter = \"10ms\" }\ndown = { delay = \"20ms\", jitter = \"10ms\" }";
+    let dir = TestFolder::new();
+    let quiet = "[[scenario]]\nname = \"s\"\n\
+                 [[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
+    let file = dir.file("network.toml", &two_hosts(line, quiet));
+    let file = file.to_string_lossy();
+    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
+    let ping = ["ping", "--json=lines", "-m", "udp", "--one-clock", "-c", "3000", "-i", "5ms"];
+    let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", QUELL];
+    let output = dir.quell(&[&exec, &ping[..], &["{b}"]].concat());
+    let out = String::from_utf8_lossy(&output.stdout);
+    let said: Vec<Value> =
+        out.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
+    let of = |packet: &Value, what: &str| packet[what].as_f64();
+    let mut arrivals: Vec<(f64, f64)> = said
+        .iter()
+        .filter_map(|p| Some((of(p, "t_ns")? + of(p, "up_raw_ns")?, of(p, "up_raw_ns")?)))
+        .collect();
+    assert_eq!(arrivals.len(), 3000, "{out}");
+    arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let changes: Vec<f64> = arrivals.windows(2).map(|w| (w[1].1 - w[0].1).abs() / 1e6).collect();
+    let wanted = changes.iter().sum::<f64>() / changes.len() as f64;
+    let end = said.last().expect("a document");
+    near(number(end, 0, "jitter_up_ms"), wanted, 0.001);
 }
 
 #[test]

@@ -329,6 +329,27 @@ fn a_fix_that_changes_nothing_is_told_from_one_that_does() {
 }
 
 #[test]
+fn an_ack_at_once_leaves_nagle_a_round_trip_of_each_call() {
+    let stalls = "{b} --pattern write-write-read --sizes 64,512 --calls 20";
+    let runs = ["--fix quickack", "--fix nodelay", "--quickack rearmed"]
+        .map(|change| format!("{stalls} {change}"));
+    let said = rr_each(&line(20, false), "plain", &runs.each_ref().map(String::as_str));
+    for row in [&said[0]["after"]["rows"], &said[2]["before"]["rows"]]
+        .into_iter()
+        .flat_map(|rows| rows.as_array().expect("rows"))
+    {
+        near(row["latency_ms"]["p50"].as_f64().expect("replies"), 40.0, 0.1);
+        assert_eq!(row["finding"]["cause"], "nagle", "{said:#?}");
+        assert_eq!(row["stalls"]["nagled"], 20, "{said:#?}");
+        assert_eq!(row["stalls"]["count"], 0, "nobody delayed an ACK: {said:#?}");
+    }
+    for row in said[1]["after"]["rows"].as_array().expect("rows") {
+        near(row["latency_ms"]["p50"].as_f64().expect("replies"), 20.0, 0.1);
+        assert_eq!(row["finding"], Value::Null, "{said:#?}");
+    }
+}
+
+#[test]
 fn a_stall_on_a_long_path_is_a_cliff_and_jitter_is_none() {
     let sweep = "{b} --pattern write-write-read --sizes 1447,1448 --calls 20";
     let said = rr_each(&line(100, false), "slow", &[sweep]);
@@ -380,6 +401,41 @@ fn lost_requests_are_told_from_delayed_acks() {
     let again = row["stalls"]["retransmitted"].as_f64().expect("a number");
     near(again, 10.0, 12.3);
     assert!(again >= 1.0 && row["lost"] == 0, "{said:#}");
+    for of in ["retransmitted_there", "retransmitted_somewhere"] {
+        assert_eq!(row["stalls"][of], 0, "{said:#}");
+    }
+}
+
+#[test]
+fn where_only_packets_of_the_server_are_lost_nobody_blames_this_end() {
+    for (loss, arguments) in [
+        ("8%", "--sizes 64 --calls 120 --pattern connect"),
+        ("15%", "--sizes 200 --calls 120"),
+        ("15%", "--sizes 16 --calls 60"),
+    ] {
+        let line = format!(
+            "up = {{ delay = \"10ms\" }}\ndown = {{ delay = \"10ms\", loss = \"{loss}\" }}"
+        );
+        let said = rr(&line, &arguments.split(' ').collect::<Vec<_>>());
+        let row = &said["before"]["rows"][0];
+        let of = |what: &str| row["stalls"][what].as_u64().expect("a number");
+        let story = format!("{loss} {arguments}: {said:#}");
+        assert_eq!((of("retransmitted"), &row["lost"]), (0, &0.into()), "{story}");
+        if arguments.contains("16") {
+            // Replies of 16 bytes have no room for what the server could tell.
+            let cause = row["finding"]["cause"].as_str().expect("a finding");
+            assert!(["unknown", "retransmission-somewhere"].contains(&cause), "{story}");
+            assert!(of("unknown_timer") + of("retransmitted_somewhere") >= 4, "{story}");
+            continue;
+        }
+        // 8 % of SYN-ACKs and of replies, 15 % of replies: about 19 and 18 of 120 each.
+        assert_eq!(row["finding"]["cause"], "retransmission-there", "{story}");
+        assert!(of("retransmitted_there") >= 6, "{story}");
+        assert!(of("retransmitted_there") > 2 * of("retransmitted_somewhere"), "{story}");
+        // A call takes 20 ms, with a connection 40 ms; what takes 200 ms more waited for a timer.
+        assert!(row["latency_ms"]["p50"].as_f64().expect("replies") < 50.0, "{story}");
+        assert!(row["stalls"]["median_ms"].as_f64().expect("stalls") > 200.0, "{story}");
+    }
 }
 
 #[test]

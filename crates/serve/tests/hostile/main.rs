@@ -334,6 +334,40 @@ fn a_thousand_streams_of_the_largest_datagrams_and_blocks_take_little_memory() {
 }
 
 #[test]
+fn tests_that_are_looked_at_as_often_as_can_be_share_what_is_kept_of_it() {
+    let mut siege = Siege::new();
+    let asked = r#"{"udp":true,"time":30,"parallel":32,"reverse":true,"len":65507,"bandwidth":2000000,
+        "quell":{"version":1,"look_ms":1}}"#;
+    // One of each of 32 networks.
+    let mut held: Vec<Test> = (1..=32)
+        .filter_map(|n| {
+            let number = siege.next();
+            Test::new(Ipv4Addr::new(127, 100 + n, 1, 1), siege.at(), number).running(asked, 32)
+        })
+        .collect();
+    assert!(held.len() >= 28, "{} tests run", held.len());
+    // Each stream sends four datagrams a second: 5 s of 1,024 streams that are looked at each 10 ms.
+    let mut bytes = [0; 70_000];
+    for _ in 0..20 {
+        for test in &mut held {
+            for socket in &test.sockets {
+                let _ = socket.recv(&mut bytes);
+            }
+        }
+    }
+    siege.is_small();
+    for test in &mut held {
+        let _ = test.control.write_all(&[4]);
+    }
+    for test in &mut held {
+        let _ = byte(&mut test.control);
+    }
+    siege.is_small();
+    drop(held);
+    siege.serves("looks at many streams");
+}
+
+#[test]
 fn lies_to_the_udp_port_are_answered_with_silence() {
     let mut siege = Siege::new();
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");

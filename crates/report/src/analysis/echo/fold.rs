@@ -22,6 +22,9 @@ use std::collections::BTreeMap;
 /// Packets said to be lost of which it is remembered, should they come after all: as many as the probers know again.
 const GIVEN_UP: usize = 1 << 16;
 
+/// Time of a packet that does not count any more.
+const NEVER: i64 = i64::MIN;
+
 /// One stream so far. Packets may come in any order; one that was late may come twice, first as lost.
 #[derive(Debug, Clone)]
 pub struct EchoFold {
@@ -104,6 +107,7 @@ impl EchoFold {
         match sample.status {
             EchoStatus::Unfinished => {
                 self.counts.unfinished += 1;
+                self.take_back(sample.seq);
                 return;
             }
             EchoStatus::Duplicate => self.counts.duplicates += 1,
@@ -154,6 +158,17 @@ impl EchoFold {
         self.lateness.take_back(before.late);
         if let Some(fate) = self.fates.as_mut().and_then(|f| f.get_mut(before.place)) {
             fate.1 = false;
+        }
+    }
+
+    /// A packet that may have been said to be lost could not be waited for: it counts as nothing.
+    fn take_back(&mut self, seq: u64) {
+        let Some(before) = self.given_up.remove(&seq) else { return };
+        self.counts.find(before.status);
+        self.counts.sent -= 1;
+        self.lateness.take_back(before.late);
+        if let Some(fate) = self.fates.as_mut().and_then(|f| f.get_mut(before.place)) {
+            fate.0 = NEVER;
         }
     }
 
@@ -233,11 +248,12 @@ impl EchoFold {
 
 /// Packets sent and lost by stretches of time of the same length, from the first packet to the last.
 fn batches(fates: &[(i64, bool)]) -> Vec<Batch> {
-    let times = || fates.iter().map(|(t_ns, _)| *t_ns);
+    let fates = || fates.iter().filter(|(t_ns, _)| *t_ns != NEVER);
+    let times = || fates().map(|(t_ns, _)| *t_ns);
     let (Some(first), Some(last)) = (times().min(), times().max()) else { return Vec::new() };
     let mut batches = vec![Batch::default(); BATCHES as usize];
     let length = i128::from(last) - i128::from(first) + 1;
-    for (t_ns, is_lost) in fates {
+    for (t_ns, is_lost) in fates() {
         let part = (i128::from(*t_ns) - i128::from(first)) * i128::from(BATCHES) / length;
         let batch = &mut batches[part as usize];
         batch.sent += 1.0;
@@ -282,6 +298,25 @@ mod tests {
         assert_eq!((counts.errors, counts.duplicates), (1, 1));
         assert_eq!(counts.loss_ratio(), Some(5.0 / 7.0));
         assert_eq!(got.rtt_ms.map(|r| r.max), Some(20.0), "a duplicate's time is not the packet's");
+    }
+
+    #[test]
+    fn a_packet_that_nobody_could_wait_for_is_no_longer_lost() {
+        let rows = [(0, None, Lost), (1, None, Lost), (0, Some(2000), Late), (1, None, Unfinished)];
+        let got = exact(rows.map(|(seq, rtt, status)| sample(seq, rtt, status)));
+        let counts = got.counts;
+        assert_eq!(
+            (counts.sent, counts.received_late, counts.lost, counts.unfinished),
+            (1, 1, 0, 1)
+        );
+        assert_eq!(counts.loss_ratio(), Some(0.0));
+        assert_eq!(
+            got.batches
+                .iter()
+                .map(|b| (b.sent, b.lost))
+                .fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1)),
+            (1.0, 0.0)
+        );
     }
 
     #[test]

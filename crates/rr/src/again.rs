@@ -1,0 +1,209 @@
+//! Of a call in which segments were sent again: whose were lost. Pure.
+//!
+//! ```text
+//!   request lost           request ×          timer here ─ request ──► reply        this end's packet
+//!   reply lost             request ──►  × reply  timer here ─ request ──► "I had it" (DSACK)
+//!                                                timer there ─ reply                the server's packet
+//!   SYN-ACK lost           SYN ──►  × SYN-ACK    timer here ─ SYN ──► SYN-ACK again the server's packet
+//! ```
+//!
+//! A retransmission by this end does not tell: an acknowledgement that was lost makes its timer run out as a lost request does. What the server had
+//! already it says (DSACK, RFC 2883), and what it sent again itself it says in its next word. Where neither tells, or both ends sent again what was
+//! needed, nobody knows: the DSACK itself may have been lost. Where the server says nothing, an answer that comes a timer's time later than the path has it
+//! may have been lost or not.
+
+use crate::client::Call;
+
+/// Whose packet a call waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// One of this end.
+    Here,
+    /// One of the server.
+    There,
+    /// One of either: a timer ran out, and nothing tells which way the packet went.
+    Somewhere,
+    /// Perhaps none: the server's answer was lost, or late.
+    Perhaps,
+}
+
+/// No retransmission timer runs out sooner on any Linux.
+const SOONEST_NS: u64 = 5_000_000;
+
+/// Nor on one whose routes do not say so (`TCP_RTO_MIN`, include/net/tcp.h; RFC 6298 has a second).
+const LEAST_NS: u64 = 200_000_000;
+
+impl Call {
+    /// Whether a timer may have run out between the request and the whole reply: the timer lasts for a round trip and that time at least, and
+    /// what it sends again takes the other one.
+    pub(crate) fn may_have_waited_for_a_timer(&self) -> bool {
+        self.beyond_the_path_ns() >= SOONEST_NS
+    }
+
+    /// What it took beyond the server's own time and two round trips, in nanoseconds.
+    fn beyond_the_path_ns(&self) -> u64 {
+        let own_ns = self.word.map_or(0, |word| word.own_ns);
+        let took_ns = self.latency_ns.unwrap_or(0).saturating_sub(self.connecting_ns);
+        took_ns.saturating_sub(own_ns).saturating_sub(2 * self.rtt_ns())
+    }
+
+    fn rtt_ns(&self) -> u64 {
+        u64::from(self.min_rtt_us.unwrap_or(0)) * 1000
+    }
+
+    /// Whether the answer to a request of one segment may have been sent again, as far as anybody can tell: the server says nothing, and
+    /// it, or a part of it, came later than the path has it by what a timer lasts.
+    fn answer_may_have_been_lost(&self) -> bool {
+        let gap_ns = self.gap_ns.saturating_sub(self.rtt_ns());
+        let quiet_ns = self.beyond_the_path_ns().saturating_sub(self.gathering_ns).max(gap_ns);
+        self.word.is_none() && self.held == 0 && self.unacked <= 1 && quiet_ns >= LEAST_NS
+    }
+
+    /// Whose packet it waited for; none where it waited for no timer. Of a call out of [`without_needless`].
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        let handshake = match (self.syns, self.word.and_then(|word| word.resent)) {
+            (0, _) => None,
+            (_, None) => Some(Lost::Somewhere),
+            // A SYN-ACK is sent again where the SYN came again, or no ACK of it came.
+            (_, Some(there)) if there.segments == 0 => Some(Lost::Here),
+            (syns, Some(there)) if there.segments >= syns => Some(Lost::There),
+            _ => Some(Lost::Somewhere),
+        };
+        // Without a timer it was a fast retransmission: nobody waited longer than the path takes.
+        let data = self.retransmits.saturating_sub(self.syns);
+        let here = data > 0 && self.timers != Some(0);
+        let waited = self.may_have_waited_for_a_timer();
+        let there = self.there.map(|there| there.segments > 0 && there.timers != Some(0) && waited);
+        let data = match (here, there) {
+            (true, Some(false)) => Some(Lost::Here),
+            (true, _) => Some(Lost::Somewhere),
+            (false, Some(true)) => Some(Lost::There),
+            (false, Some(false)) => None,
+            (false, None) => {
+                let timer = self.timers.is_some_and(|timers| timers > 0);
+                let had_it = self.needless > 0 && timer && waited;
+                (had_it || self.answer_may_have_been_lost()).then_some(Lost::Perhaps)
+            }
+        };
+        match (handshake, data) {
+            (Some(one), Some(other)) if one != other => Some(Lost::Somewhere),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+/// The calls, without the segments that either end sent again needlessly: `retransmits` and `there.segments` are those that were needed, `needless`
+/// those that were not. The other end tells of them in its next ACK, which may come with the next call.
+pub(crate) fn without_needless(calls: &[Call]) -> Vec<Call> {
+    let mut calls = calls.to_vec();
+    let (mut here, mut there) = (0, 0);
+    for call in calls.iter_mut().rev() {
+        let data = call.retransmits.saturating_sub(call.syns);
+        let forgiven = forgive(&mut here, call.needless, data);
+        call.retransmits -= forgiven;
+        call.needless = forgiven;
+        if let Some(resent) = &mut call.there {
+            let forgiven = forgive(&mut there, resent.needless, resent.segments);
+            resent.segments -= forgiven;
+            resent.needless = forgiven;
+        }
+    }
+    calls
+}
+
+/// How many of these segments were not needed; `open` are needless ones that belong to earlier calls.
+fn forgive(open: &mut u32, needless: u32, segments: u32) -> u32 {
+    *open += needless;
+    let forgiven = segments.min(*open);
+    *open -= forgiven;
+    forgiven
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::word::{Resent, Word};
+
+    /// A call over a path of 20 ms that took 240 ms; this end sent again so many segments.
+    fn slow(retransmits: u32) -> Call {
+        Call {
+            latency_ns: Some(240_000_000),
+            min_rtt_us: Some(20_000),
+            timers: Some(u64::from(retransmits)),
+            retransmits,
+            ..Call::default()
+        }
+    }
+
+    fn resent(segments: u32, needless: u32) -> Option<Resent> {
+        Some(Resent { segments, needless, timers: Some(segments) })
+    }
+
+    fn told(call: Call, there: Option<Resent>) -> Call {
+        Call { there, ..call }
+    }
+
+    fn lost(calls: &[Call]) -> Vec<Option<Lost>> {
+        without_needless(calls).iter().map(Call::lost).collect()
+    }
+
+    #[test]
+    fn a_request_that_is_sent_again_was_lost_where_the_server_sent_nothing_again() {
+        assert_eq!(lost(&[told(slow(1), resent(0, 0))]), [Some(Lost::Here)]);
+        assert_eq!(lost(&[slow(1)]), [Some(Lost::Somewhere)], "nobody tells");
+        let fast = Call { timers: Some(0), ..slow(1) };
+        assert_eq!(lost(&[told(fast, resent(0, 0))]), [None], "no timer ran out");
+    }
+
+    #[test]
+    fn a_reply_that_the_server_sent_again_was_lost_on_its_way_here() {
+        let needless = Call { needless: 1, ..slow(1) };
+        assert_eq!(lost(&[told(needless.clone(), resent(1, 0))]), [Some(Lost::There)]);
+        assert_eq!(lost(&[told(slow(0), resent(1, 0))]), [Some(Lost::There)]);
+        assert_eq!(lost(&[told(slow(1), resent(1, 0))]), [Some(Lost::Somewhere)], "no DSACK came");
+        assert_eq!(lost(std::slice::from_ref(&needless)), [Some(Lost::Perhaps)], "nobody tells");
+        assert_eq!(lost(&[told(needless, resent(0, 0))]), [None], "it was late");
+    }
+
+    #[test]
+    fn an_answer_that_is_late_by_a_timers_time_may_have_been_lost_unless_the_server_says_more() {
+        let silent = |ms: u64| Call { latency_ns: Some(ms * 1_000_000), unacked: 1, ..slow(0) };
+        assert_eq!(lost(&[silent(239), silent(240)]), [None, Some(Lost::Perhaps)]);
+        let parts = Call { gathering_ns: 230_000_000, gap_ns: 225_000_000, ..silent(250) };
+        let steady = Call { gap_ns: 10_000_000, ..parts.clone() };
+        assert_eq!(lost(&[parts, steady]), [Some(Lost::Perhaps), None]);
+        let (delayed_acks, resent) = (None, None);
+        let word =
+            Some(Word { own_ns: 0, gathering_ns: 0, delayed_acks, resent, held_never: true });
+        assert_eq!(lost(&[Call { word, ..silent(260) }]), [None]);
+        assert_eq!(lost(&[Call { unacked: 9, ..silent(260) }]), [None], "it took its time to go");
+    }
+
+    #[test]
+    fn what_the_server_sent_again_needlessly_or_without_a_timer_nobody_waited_for() {
+        // The request that was lost carried the ACK of the reply before: that was sent again, too.
+        let before = Call { latency_ns: Some(20_000_000), ..slow(0) };
+        let calls = [told(before.clone(), resent(1, 0)), told(slow(1), resent(0, 1))];
+        assert_eq!(lost(&calls), [None, Some(Lost::Here)]);
+        let calls = [told(before, resent(1, 0)), told(slow(1), resent(0, 0))];
+        assert_eq!(lost(&calls), [None, Some(Lost::Here)], "nor in a call that took a round trip");
+        let fast = Some(Resent { segments: 1, needless: 0, timers: Some(0) });
+        assert_eq!(lost(&[told(slow(0), fast)]), [None]);
+    }
+
+    #[test]
+    fn a_syn_that_is_sent_again_was_lost_where_no_syn_ack_was() {
+        let handshake = |syns, there| {
+            let resent = Some(Resent { segments: there, needless: 0, timers: None });
+            let word =
+                Word { own_ns: 0, gathering_ns: 0, delayed_acks: None, resent, held_never: true };
+            let latency_ns = Some(1_020_000_000);
+            Call { syns, latency_ns, connecting_ns: 1_010_000_000, word: Some(word), ..slow(syns) }
+        };
+        assert_eq!(lost(&[handshake(1, 0)]), [Some(Lost::Here)]);
+        assert_eq!(lost(&[handshake(1, 1)]), [Some(Lost::There)]);
+        assert_eq!(lost(&[handshake(2, 3)]), [Some(Lost::There)]);
+        assert_eq!(lost(&[handshake(2, 1)]), [Some(Lost::Somewhere)], "one of each, or two");
+        assert_eq!(lost(&[Call { word: None, ..handshake(1, 0) }]), [Some(Lost::Somewhere)]);
+    }
+}

@@ -1,0 +1,99 @@
+//! When the streams of a test are looked at, and what is kept of it.
+//!
+//! ```text
+//!   the finest ── full ──► every second state goes, and looks are half as frequent ── full ──► …
+//!                  └ by how many tests the room is shared: a server's memory is bounded, whoever asks for what
+//! ```
+
+use super::lane::ServedLane;
+use super::measured::Measured;
+use super::plan::ServePlan;
+use quell_load::lane::LaneCounts;
+
+/// Most states that are kept of one test, for 10 s of 8 streams at the finest …
+const MOST_MOMENTS: usize = 8_000;
+/// … and of all tests at once, of some 200 bytes each: 6 MB, and as text for their clients at the same moment twice that.
+const MOST_OF_ALL: usize = 32_000;
+/// A stream has so many whatever runs beside it; there are 1,024 streams at most.
+const FEWEST: usize = 32;
+/// Looks are no rarer than this.
+const SLOWEST_NS: u64 = 3_600_000_000_000;
+
+/// When streams are looked at, and what is kept of it.
+#[derive(Debug)]
+pub struct Looks {
+    every_ns: u64,
+    /// When the next one is due.
+    pub next_ns: u64,
+    last_second_ns: u64,
+    moments: bool,
+    seconds: bool,
+}
+
+/// Most states over time that are kept of one stream where so many tests share the room, of a test of so many streams.
+fn most(tests: usize, streams: usize) -> usize {
+    let of_test = MOST_MOMENTS.min(MOST_OF_ALL / tests.max(1));
+    (of_test / streams.max(1)).max(FEWEST)
+}
+
+impl Looks {
+    /// For a test that begins now.
+    pub fn new(plan: &ServePlan, start_ns: u64) -> Self {
+        Self {
+            every_ns: plan.look_ns,
+            next_ns: start_ns.saturating_add(plan.look_ns),
+            last_second_ns: start_ns,
+            moments: plan.quell,
+            seconds: plan.output,
+        }
+    }
+
+    /// Looks at the streams, while so many tests share the room.
+    pub fn look(&mut self, now: u64, tests: usize, lanes: &[ServedLane], measured: &mut Measured) {
+        let most = most(tests, lanes.len());
+        let t_ns = i64::try_from(now.saturating_sub(measured.start_ns)).unwrap_or(i64::MAX);
+        let marks: Vec<LaneCounts> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
+        if self.moments {
+            for (mark, moments) in marks.iter().zip(&mut measured.moments) {
+                moments.push(mark.moment);
+            }
+            while measured.moments.iter().any(|moments| moments.len() >= most) {
+                // A long test is seen more coarsely, all of it alike; so is one beside many others.
+                for moments in &mut measured.moments {
+                    let mut odd = false;
+                    moments.retain(|_| {
+                        odd = !odd;
+                        !odd
+                    });
+                    moments.shrink_to(most);
+                }
+                self.every_ns = self.every_ns.saturating_mul(2).min(SLOWEST_NS);
+            }
+        }
+        // Half of the interval early is still this second's.
+        let second = now.saturating_sub(self.last_second_ns) >= 990_000_000;
+        if self.seconds && second && measured.seconds.len() < most {
+            measured.seconds.push((now, marks));
+            self.last_second_ns = now;
+        }
+        while self.next_ns <= now {
+            self.next_ns = self.next_ns.saturating_add(self.every_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_tests_together_keep_no_more_than_there_is_room_for() {
+        assert_eq!((most(1, 1), most(1, 8), most(4, 8)), (8_000, 1_000, 1_000), "few have theirs");
+        for tests in 1..=32 {
+            for streams in 1..=1024 / tests {
+                let all = most(tests, streams) * tests * streams;
+                assert!(all <= MOST_OF_ALL.max(1024 * FEWEST), "{tests} of {streams}: {all}");
+            }
+        }
+    }
+}
