@@ -14,7 +14,7 @@ use super::{json, live, text};
 use crate::failure::Failure;
 use crate::keep::{End, Keep};
 use crate::screen;
-use quell_model::{EchoSample, Event, Fact, Subject};
+use quell_model::{EchoSample, Event, Fact, Subject, Told};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use std::path::PathBuf;
@@ -151,7 +151,10 @@ impl LiveView<'_> {
             }
             News::Event(event) => event,
         };
-        if let Some(keep) = &mut self.keep {
+        // A ping has no planned end: all that it saw counts, whenever it is stopped, and what is kept says the same.
+        let waits =
+            matches!(&event, Event::Fact(Fact { subject: Subject::Stream(_, Told::Waits), .. }));
+        if let Some(keep) = self.keep.as_mut().filter(|_| !waits) {
             keep.event(&event)?;
         }
         if let Event::Fact(Fact { subject: Subject::Stream(stream, what), value, .. }) = &event
