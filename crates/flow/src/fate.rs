@@ -17,6 +17,8 @@ pub(crate) struct Fate {
     pub arrived: u64,
     pub lost: u64,
     pub jitter_ms: f64,
+    /// The receiver alone told what was sent, and knows of none behind the last one that arrived.
+    pub tail_unknown: bool,
     /// The omitted time is in it: the receiver does not tell it apart.
     pub whole: bool,
 }
@@ -45,12 +47,14 @@ impl Fate {
             arrived: last.saturating_sub(base).saturating_sub(lost),
             lost,
             jitter_ms: told.jitter * 1e3,
+            tail_unknown: false,
             whole,
         }
     }
 
     fn down(outcome: &Outcome, lane: &LaneOutcome, told: Option<&StreamResult>) -> Self {
         let (arrived, lost) = (lane.mark.moment.packets, lane.mark.moment.lost);
+        let tail_unknown = told.is_none();
         let told = told.filter(|_| matches!(outcome.plan.amount, Amount::Time(_)));
         // A server sends on until it hears that the amount has come.
         let last = told.and_then(|told| u64::try_from(told.packets).ok()).unwrap_or(0);
@@ -59,6 +63,7 @@ impl Fate {
             arrived,
             lost,
             jitter_ms: lane.mark.jitter_ns as f64 / 1e6,
+            tail_unknown,
             whole: false,
         }
     }
@@ -70,6 +75,7 @@ impl Fate {
             arrived: sum.arrived + one.arrived,
             lost: sum.lost + one.lost,
             jitter_ms: sum.jitter_ms.max(one.jitter_ms),
+            tail_unknown: sum.tail_unknown || one.tail_unknown,
             whole: sum.whole || one.whole,
         })
     }
@@ -134,6 +140,23 @@ mod tests {
         assert_eq!(iperf["end"]["sum"]["packets"], 2232);
         let percent = iperf["end"]["sum"]["lost_percent"].as_f64().unwrap();
         assert!((percent - 2300.0 / 2232.0).abs() < 1e-9, "{percent}");
+    }
+
+    #[test]
+    fn where_the_server_is_gone_nobody_knows_what_it_sent_last() {
+        let told = outcome(
+            false,
+            counted(0, 0),
+            counted(213, 0),
+            StreamResult { id: 1, packets: 415, ..StreamResult::default() },
+        );
+        let gone =
+            Outcome { theirs: None, ..outcome(false, counted(0, 0), counted(213, 0), quell()) };
+        let datagrams = |outcome| Findings::of(&outcome).down.unwrap().datagrams.unwrap();
+        let told = datagrams(told);
+        assert_eq!((told.sent, told.unseen, told.tail_unknown), (415, 202, false));
+        let gone = datagrams(gone);
+        assert_eq!((gone.sent, gone.lost, gone.tail_unknown), (213, 0, true));
     }
 
     #[test]

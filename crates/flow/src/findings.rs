@@ -89,6 +89,8 @@ pub struct Datagrams {
     pub loss: f64,
     /// Sent behind the last one that arrived: lost too, or still on their way when the test ended.
     pub unseen: u64,
+    /// The sender did not tell how many it sent: `sent` ends with the last one that arrived.
+    pub tail_unknown: bool,
     /// Whether those of the omitted time are among them: some receivers do not tell them apart.
     pub omitted_included: bool,
     /// Behind a later one; none where the receiver does not tell.
@@ -364,6 +366,7 @@ impl Datagrams {
             lost: fate.lost,
             loss: fate.loss(),
             unseen: fate.sent.saturating_sub(fate.arrived + fate.lost),
+            tail_unknown: fate.tail_unknown,
             omitted_included: fate.whole,
             reordered: pick(|l| l.mark.reordered, |p| p.out_of_order),
             duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates),

@@ -191,13 +191,14 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
 
 /// What became of datagrams.
 fn fate(datagrams: &Datagrams) -> String {
-    let Datagrams { sent, arrived, lost, loss, unseen, .. } = datagrams;
+    let Datagrams { sent, arrived, lost, loss, unseen, tail_unknown, .. } = datagrams;
     match (*arrived, *lost) {
         (0, _) if *sent == 0 => "nothing arrived".into(),
         (0, _) => format!("not one of {sent} datagrams arrived"),
         (_, 0) if *unseen > *arrived => {
             format!("{unseen} of {sent} datagrams had not arrived when it ended")
         }
+        (_, 0) if *tail_unknown => "what was lost at its end is unknown".into(),
         (_, 0) => "nothing is lost".into(),
         _ => format!("{} of datagrams are lost", percent(*loss)),
     }
@@ -408,6 +409,11 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
     }];
     if datagrams.omitted_included {
         facts[0] += ", those of the time that does not count included (the server does not tell them apart)";
+    }
+    if datagrams.tail_unknown {
+        facts.push(
+            "how many were sent behind the last one that arrived the server did not tell".into(),
+        );
     }
     if datagrams.unseen > 0 && datagrams.arrived > 0 {
         facts.push(format!("the last {} not seen when it ended: lost or late", datagrams.unseen));
@@ -682,6 +688,7 @@ mod tests {
             lost: 0,
             loss: 1.0,
             unseen: 250,
+            tail_unknown: false,
             omitted_included: false,
             reordered: None,
             duplicates: None,
@@ -700,6 +707,15 @@ mod tests {
         assert_eq!(fate(&few), "235 of 250 datagrams had not arrived when it ended");
         let all = Datagrams { arrived: 249, unseen: 1, loss: 0.0, ..none.clone() };
         assert_eq!(fate(&all), "nothing is lost", "the last was still on its way");
+        let cut = Datagrams {
+            sent: 213,
+            arrived: 213,
+            unseen: 0,
+            loss: 0.0,
+            tail_unknown: true,
+            ..none.clone()
+        };
+        assert_eq!(fate(&cut), "what was lost at its end is unknown");
         let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
         assert_eq!(fate(&some), "20.0 % of datagrams are lost");
     }
