@@ -37,8 +37,12 @@ fn is_stopped(dir: &TestFolder) {
     assert_eq!(json(dir, &["runs", "--json"])[0]["state"], "stopped");
     let shown = json(dir, &["show", "--json"]);
     assert_eq!((&shown["state"], &shown["complete"]), (&"stopped".into(), &false.into()));
-    let sent = |row: &Value| row["sent"].as_u64().is_some_and(|n| n > 0);
-    assert!(shown["results"].as_array().expect("rows").iter().any(sent), "{shown:#}");
+    // Packets of a ping, or bytes of a flow: on a busy machine none of a flow's pings may have been answered by then.
+    let kept = |row: &Value| {
+        row["sent"].as_u64().is_some_and(|n| n > 0)
+            || row["carried_mbps"].as_f64().is_some_and(|rate| rate > 0.0)
+    };
+    assert!(shown["results"].as_array().expect("rows").iter().any(kept), "{shown:#}");
     says(&dir.quell(&["show"]).fine(), &["STOPPED", "it was stopped after"]);
     dir.quell(&["report", "-o", "page.html"]).fine();
     let page = std::fs::read_to_string(dir.path("page.html")).expect("it was written");
