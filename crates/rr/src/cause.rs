@@ -77,8 +77,10 @@ pub struct Stalls {
     pub unknown: u64,
     /// Calls, no stalls, of which nothing tells whether the server held its reply for an ACK that this end delayed.
     pub unknown_there: u64,
-    /// Calls, no stalls, of whose answer nothing tells whether it was lost, so that a retransmission timer was waited for, or late.
+    /// Calls, no stalls, of which nothing tells whether a packet was lost, so that a retransmission timer was waited for, or late.
     pub unknown_timer: u64,
+    /// Calls, no stalls, in which segments were sent again of which none was lost: the path took longer than a retransmission timer lasts.
+    pub needless: u64,
     /// Calls after them in which this end sent its ACKs at once, to tell.
     pub controls: usize,
     /// Replies that were there before the request had arrived.
@@ -115,6 +117,8 @@ pub struct Stalls {
 enum Kind {
     /// Nothing was held, nothing sent again.
     Plain,
+    /// What was sent again was only late.
+    Needless,
     Held,
     HeldThere,
     Nagled,
@@ -166,6 +170,7 @@ impl Call {
         }
         match self.lost() {
             Some(lost) => return Kind::Lost(lost),
+            None if self.was_needless() => return Kind::Needless,
             None if self.retransmits > 0 => return Kind::Plain,
             None => {}
         }
@@ -254,6 +259,7 @@ impl Stalls {
             unknown: of(Kind::Unknown),
             unknown_there: of(Kind::UnknownThere),
             unknown_timer: lost(Lost::Perhaps),
+            needless: of(Kind::Needless),
             controls: controls.calls,
             early: calls.iter().filter(|c| c.early).count() as u64,
             median_ms: quell_stats::median(&times).unwrap_or(0.0),
@@ -383,8 +389,8 @@ impl Finding {
                  took less for the handshake",
             ),
             Cause::Unknown if stalls.unknown + stalls.unknown_there == 0 => (
-                "this end waited for the answer; whether it was lost, so that a retransmission timer was waited for, or the server or the path \
-                 took the time, nothing tells",
+                "this end waited for the answer; whether a packet was lost, so that a retransmission timer was waited for, or the server or the \
+                 path took the time, nothing tells",
                 "to know: sizes from 32 bytes against a `quell serve`, which says what it sent again, or `quell trace` of a capture \
                  at each end",
             ),
@@ -438,8 +444,8 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
                 .then(|| format!("{acks} of {calls} calls may have waited for a delayed ACK"));
             let again = (stalls.unknown_timer > 0).then(|| {
                 format!(
-                    "in {} of {calls} calls this end's timer ran out though the server had the request (DSACK), or the answer came later than the \
-                     path has it by a retransmission timeout (200 ms) or more",
+                    "in {} of {calls} calls segments were sent again, whether needed is unknown, or the answer came later than the path has it \
+                     by a retransmission timeout (200 ms) or more",
                     stalls.unknown_timer
                 )
             });
@@ -489,6 +495,9 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
             said += &format!("; in {count} of them {what}");
         }
     }
+    if stalls.needless > 0 {
+        said += &format!("; in {} more, segments were sent again needlessly", stalls.needless);
+    }
     if let Some(counted) = counted {
         said += &format!(
             "; on this host DelayedACKs rose by {} and TCPTimeouts by {}",
@@ -515,6 +524,7 @@ mod tests {
             window: 10,
             last_sent_ms: latency_ms as u32,
             timers: Some(0),
+            would_tell: true,
             ato_us: 40_000,
             min_rtt_us: Some((rtt_ms * 1e3) as u32),
             ..Call::default()

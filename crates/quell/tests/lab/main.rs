@@ -14,6 +14,7 @@ mod missing;
 mod options;
 mod ping;
 mod rr;
+mod rr_needless;
 mod seeds;
 mod shaping;
 mod support;
