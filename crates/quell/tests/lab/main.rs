@@ -6,6 +6,7 @@
 mod days;
 mod exec;
 mod flow;
+mod flow_ends;
 mod host;
 mod kernel;
 mod lost;
