@@ -253,11 +253,6 @@ impl FlowPlan {
         self.transport == Transport::Udp && self.block.is_none() && block < usual
     }
 
-    /// The rate of each stream in bits a second: UDP has one of its own where nobody names one.
-    pub fn wire_rate(&self) -> Option<u64> {
-        self.rate
-    }
-
     /// As a server is told. `block` as from [`FlowPlan::block_size`].
     pub fn parameters(&self, block: u64) -> Parameters {
         let time = match self.amount {

@@ -7,6 +7,7 @@
 //!       ──► series        what figures draw: points, distributions, rates over time
 //! ```
 
+mod counters;
 mod definitions;
 mod echo;
 mod estimate;
@@ -23,16 +24,17 @@ mod window;
 pub use definitions::{Definition, definitions};
 pub use echo::{Counts, EchoFold, EchoResult, Transit, Way};
 pub use estimate::Estimate;
-pub use flow::{FlowResult, OwnTime};
+pub use flow::{FlowFolds, FlowResult, OwnTime};
 pub use late::{LATE_NS, Lateness};
 pub use one_way::Clocks;
 pub use quell_stats::{BoxSummary, Summary as Spread};
 pub use summary::{LoadsRow, Summary, SummaryRow};
 pub use window::window_ns;
 
-use quell_model::CellId;
+use quell_model::{CellId, CellRecord, Event};
 use quell_stats::Batch;
-use quell_store::Run;
+use quell_store::{CellData, Run};
+use std::collections::HashMap;
 
 /// The results of a run: a row for each stream of each cell, in the manifest's order of cells, echo streams before flows.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,12 +56,42 @@ pub struct StreamResult {
     pub data: Option<FlowResult>,
 }
 
+/// The flows of a run that is followed: each event is taken once, and the results so far are there at any moment.
+#[derive(Debug, Default)]
+pub struct Followed {
+    cells: HashMap<CellId, FlowFolds>,
+}
+
+impl Followed {
+    /// Takes an event of a cell.
+    pub fn take(&mut self, cell: &CellId, event: &Event) {
+        if matches!(event, Event::Flow { .. } | Event::Fact(_)) {
+            self.cells.entry(cell.clone()).or_default().take(event);
+        }
+    }
+
+    /// The results of the run whose events these were, as far as it is there: those that [`Results::from`] has.
+    pub fn results(&self, run: &Run) -> Results {
+        let flows = |record: &CellRecord, data: &CellData| {
+            self.cells.get(&record.id).map_or(Vec::new(), |folds| folds.results(record, data))
+        };
+        Results::with(run, flows)
+    }
+}
+
 impl Results {
     /// Analyses a run. Cells without data, as those of a killed run that were not begun, have no rows.
     pub fn from(run: &Run) -> Self {
+        Self::with(run, |record, data| FlowFolds::of(data).results(record, data))
+    }
+
+    fn with(
+        run: &Run,
+        flows_of: impl Fn(&CellRecord, &CellData) -> Vec<(String, FlowResult)>,
+    ) -> Self {
         let mut rows = Vec::new();
         for (record, data) in run.iter() {
-            let mut flows: Vec<(String, FlowResult)> = flow::results(record, data);
+            let mut flows = flows_of(record, data);
             let row = |stream: String, packets, data| StreamResult {
                 cell: record.id.clone(),
                 stream,
