@@ -31,6 +31,29 @@ pub struct FlowResult {
     pub share: Option<f64>,
     /// Segments that the sender sent again within the measurement; none for UDP.
     pub retransmits: Option<u64>,
+    /// Where the sender's own queue was full: how it was held back.
+    pub held_back: Option<HeldBack>,
+}
+
+/// Datagrams that waited until the own queue had room for them, over the flow's whole life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+pub struct HeldBack {
+    /// How many.
+    pub packets: u64,
+    /// For how long in all, in nanoseconds.
+    pub ns: u64,
+}
+
+impl FlowResult {
+    /// What has to be said where the sender's own queue was full.
+    pub(super) fn held_back(&self) -> Option<String> {
+        let HeldBack { packets, ns } = self.held_back?;
+        let seconds = ns as f64 / 1e9;
+        Some(format!(
+            "held back by its own host: the own queue was full, and {packets} datagrams waited for room, {seconds:.1} s in all; it sent \
+             that much less than its rate says"
+        ))
+    }
 }
 
 /// When a flow ran, as seen from the measurement.
@@ -130,6 +153,9 @@ pub fn results(record: &CellRecord, data: &CellData) -> Vec<(String, FlowResult)
                 share: bytes.and_then(|bytes| carried.share(way, bytes)),
                 way: way.map(str::to_owned),
                 retransmits,
+                held_back: data
+                    .told(&Subject::stream(stream, Told::HeldBack))
+                    .and_then(|told| serde_json::from_str(told).ok()),
             };
             (stream.to_owned(), result)
         })
