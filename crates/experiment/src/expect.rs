@@ -144,6 +144,20 @@ impl Unit {
         }
     }
 
+    /// A value, or the two between which it is.
+    fn show_all(self, (least, most): (f64, f64)) -> String {
+        match least == most {
+            true => self.show(least),
+            false => {
+                format!(
+                    "not measured exactly: between {} and {}",
+                    self.show(least),
+                    self.show(most)
+                )
+            }
+        }
+    }
+
     fn show(self, value: f64) -> String {
         match self {
             Unit::Ratio => format!("{:.2} %", value * 100.0),
@@ -223,6 +237,15 @@ pub struct Measured {
     pub repeat: u32,
     /// The value: seconds, bits per second, a ratio or a count; none where there was nothing to measure.
     pub value: Option<f64>,
+    /// Where it is not known exactly: the most that it can be. The value is then the least.
+    pub at_most: Option<f64>,
+}
+
+impl Measured {
+    /// All that it can be lies between these.
+    fn ends(&self) -> Option<(f64, f64)> {
+        self.value.map(|value| (value, self.at_most.unwrap_or(value)))
+    }
 }
 
 /// What a claim is checked against.
@@ -292,9 +315,9 @@ impl Claim {
         let values = evidence.values(&self.left);
         let mut worst: Option<(f64, String, &Measured)> = None;
         for measured in &values {
-            let (margin, found) = match measured.value {
+            let (margin, found) = match measured.ends() {
                 None => (f64::NEG_INFINITY, "nothing was measured".to_string()),
-                Some(value) => self.margin(value, measured, evidence, unit),
+                Some(ends) => self.margin(ends, measured, evidence, unit),
             };
             if worst.as_ref().is_none_or(|(least, _, _)| margin < *least) {
                 worst = Some((margin, found, measured));
@@ -315,28 +338,36 @@ impl Claim {
         Verdict { claim: self.text.clone(), held, found }
     }
 
-    /// How far the claim is from failing (negative: it failed), and what was found.
+    /// How far the claim is from failing (negative: it failed), and what was found. Where something is not known exactly, of the worst that it
+    /// can be.
     fn margin(
         &self,
-        value: f64,
+        ends: (f64, f64),
         at: &Measured,
         evidence: &dyn Evidence,
         unit: Unit,
     ) -> (f64, String) {
+        let worst = |bounds: (f64, f64), tolerance: f64| {
+            let pairs =
+                [(ends.0, bounds.0), (ends.0, bounds.1), (ends.1, bounds.0), (ends.1, bounds.1)];
+            let margins = pairs.map(|(value, bound)| self.relation.margin(value, bound, tolerance));
+            margins.into_iter().fold(f64::INFINITY, f64::min)
+        };
         match &self.bound {
             Bound::Value { value: bound, tolerance } => {
-                (self.relation.margin(value, *bound, *tolerance), unit.show(value))
+                (worst((*bound, *bound), *tolerance), unit.show_all(ends))
             }
             Bound::Measured { factor, source, tolerance } => {
                 let mut source = source.clone();
                 source.scenario.get_or_insert_with(|| at.scenario.clone());
                 let others = evidence.values(&source);
-                let other = others.iter().filter(|o| o.repeat == at.repeat).find_map(|o| o.value);
+                let other =
+                    others.iter().filter(|o| o.repeat == at.repeat).find_map(Measured::ends);
                 match other {
                     None => (f64::NEG_INFINITY, format!("nothing was measured for {source}")),
                     Some(other) => (
-                        self.relation.margin(value, factor * other, *tolerance),
-                        format!("{} against {}", unit.show(value), unit.show(other)),
+                        worst((factor * other.0, factor * other.1), *tolerance),
+                        format!("{} against {}", unit.show_all(ends), unit.show_all(other)),
                     ),
                 }
             }
@@ -445,6 +476,7 @@ mod tests {
                     stream: (*p).into(),
                     repeat: *repeat,
                     value: *value,
+                    at_most: value.filter(|_| *s == "hazy").map(|value| value + 0.2),
                 })
                 .collect()
         }
@@ -458,6 +490,7 @@ mod tests {
             ("full", "udp", Metric::Jitter, 0, Some(0.004)),
             ("calm", "udp", Metric::Jitter, 0, Some(0.001_9)),
             ("dead", "tcp", Metric::Goodput, 0, None),
+            ("hazy", "connect", Metric::Loss, 0, Some(0.05)),
         ])
     }
 
@@ -477,6 +510,24 @@ mod tests {
         assert!(held("full.udp.loss > 50%"));
         assert!(!held("full.udp.loss > 69%"));
         assert!(held("full.udp.loss >= 69%"));
+    }
+
+    #[test]
+    fn what_is_not_known_exactly_holds_only_if_all_that_it_can_be_does() {
+        for (claim, holds) in [
+            ("hazy.connect.loss < 12%", false),
+            ("hazy.connect.loss < 26%", true),
+            ("hazy.connect.loss > 12%", false),
+            ("hazy.connect.loss > 4%", true),
+            ("hazy.connect.loss = 15% ± 9%", false),
+            ("hazy.connect.loss = 15% ± 11%", true),
+            ("full.udp.loss > 2 * hazy.connect.loss", true),
+            ("full.udp.loss > 3 * hazy.connect.loss", false),
+        ] {
+            assert_eq!(held(claim), holds, "{claim}");
+        }
+        let verdict = Claim::parse("hazy.connect.loss < 12%").expect("fine").check(&table());
+        assert_eq!(verdict.found, "not measured exactly: between 5.00 % and 25.00 %");
     }
 
     #[test]

@@ -241,15 +241,26 @@ impl Evidence for Table<'_> {
                 stream: r.stream.clone(),
                 repeat: r.cell.repeat,
                 value: value(r, source.metric),
+                at_most: at_most(r, source.metric),
             })
             .collect()
+    }
+}
+
+/// The most that a value can be which is not known exactly.
+fn at_most(row: &StreamResult, metric: Metric) -> Option<f64> {
+    let unsure = row.echo().map(|e| e.counts.unsure).filter(|unsure| *unsure > 0)?;
+    match metric {
+        Metric::Loss => row.loss_range().map(|(_, most)| most),
+        Metric::Received => row.received().map(|n| (n + unsure) as f64),
+        _ => None,
     }
 }
 
 /// Of a flow whose single packets were reported too, the counts are the flow's and the delays the packets'.
 fn value(row: &StreamResult, metric: Metric) -> Option<f64> {
     match metric {
-        Metric::Loss => row.loss_ratio(),
+        Metric::Loss => row.loss_range().map(|(least, _)| least),
         Metric::Sent => row.sent().map(|n| n as f64),
         Metric::Received => row.received().map(|n| n as f64),
         _ => row

@@ -26,3 +26,4 @@ mod truth_line;
 mod truth_packets;
 mod truth_times;
 mod truth_tools;
+mod unsure;

@@ -40,6 +40,29 @@ pub struct FlowResult {
     pub share: Option<f64>,
     /// Segments that the sender sent again within the measurement; none for UDP.
     pub retransmits: Option<u64>,
+    /// Where the sender's own queue was full: how it was held back.
+    pub held_back: Option<HeldBack>,
+}
+
+/// Datagrams that waited until the own queue had room for them, over the flow's whole life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+pub struct HeldBack {
+    /// How many.
+    pub packets: u64,
+    /// For how long in all, in nanoseconds.
+    pub ns: u64,
+}
+
+impl FlowResult {
+    /// What has to be said where the sender's own queue was full.
+    pub(super) fn held_back(&self) -> Option<String> {
+        let HeldBack { packets, ns } = self.held_back?;
+        let seconds = ns as f64 / 1e9;
+        Some(format!(
+            "held back by its own host: the own queue was full, and {packets} datagrams waited for room, {seconds:.1} s in all; it sent \
+             that much less than its rate says"
+        ))
+    }
 }
 
 /// When a flow ran, as seen from the measurement.
@@ -140,6 +163,8 @@ struct FlowFold {
     receiver: Counters,
     /// Datagrams before the measurement, as sender and receiver told them.
     before: [Option<String>; 2],
+    /// How its sender was held back, as it told.
+    held_back: Option<HeldBack>,
 }
 
 impl FlowFold {
@@ -155,6 +180,10 @@ impl FlowFold {
         let end = match what {
             Told::SentBefore => 0,
             Told::ReceivedBefore => 1,
+            Told::HeldBack => {
+                self.held_back = self.held_back.or_else(|| serde_json::from_str(value).ok());
+                return;
+            }
             _ => return,
         };
         self.before[end].get_or_insert_with(|| value.to_owned());
@@ -200,6 +229,7 @@ impl FlowFold {
             share: bytes.and_then(|bytes| carried.share(way, bytes)),
             way: way.map(str::to_owned),
             retransmits: within(tcp_sender, |c| c.retransmits).map(|n| n.round() as u64),
+            held_back: self.held_back,
         }
     }
 

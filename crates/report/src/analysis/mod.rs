@@ -24,7 +24,7 @@ mod window;
 pub use definitions::{Definition, definitions};
 pub use echo::{Counts, EchoFold, EchoResult, Transit, Way};
 pub use estimate::Estimate;
-pub use flow::{FlowFolds, FlowResult, OwnTime};
+pub use flow::{FlowFolds, FlowResult, HeldBack, OwnTime};
 pub use late::{LATE_NS, Lateness};
 pub use one_way::Clocks;
 pub use quell_stats::{BoxSummary, Summary as Spread};
@@ -138,7 +138,25 @@ impl Results {
                 r.stream, r.cell, e.counts.received_late, e.counts.sent
             )
         });
-        let kinds = [minorities.collect(), awaited.collect(), self.own_times()].map(brief);
+        let told = |of: fn(&EchoResult) -> Option<String>| {
+            let rows = echoes().filter_map(move |(r, e)| Some((r, of(e)?)));
+            rows.map(|(r, said)| format!("{} ({}): {said}", r.stream, r.cell)).collect()
+        };
+        let (unsure, not_sent) = (told(EchoResult::unsure), told(EchoResult::not_sent));
+        let held_back = self
+            .rows
+            .iter()
+            .filter_map(|r| Some(format!("{} ({}): {}", r.stream, r.cell, r.flow()?.held_back()?)));
+        let held_back = held_back.collect();
+        let kinds = [
+            unsure,
+            not_sent,
+            held_back,
+            minorities.collect(),
+            awaited.collect(),
+            self.own_times(),
+        ]
+        .map(brief);
         late.said().into_iter().chain(clocks).chain(kinds.into_iter().flatten()).collect()
     }
 
@@ -199,7 +217,7 @@ impl StreamResult {
             .filter(|echo| echo.counts.sent > 0 || echo.rtt_ms.is_none() && echo.up_ms.is_none())
     }
 
-    /// The part of the packets that was lost.
+    /// The part of the packets that was lost, where it is known.
     pub fn loss_ratio(&self) -> Option<f64> {
         self.data
             .as_ref()
@@ -207,12 +225,20 @@ impl StreamResult {
             .or_else(|| self.packets.as_ref().and_then(|e| e.counts.loss_ratio()))
     }
 
-    /// Packets sent and lost by stretches of the measurement.
-    pub(crate) fn batches(&self) -> &[Batch] {
+    /// The least and the most that this part can be.
+    pub fn loss_range(&self) -> Option<(f64, f64)> {
+        match self.loss_ratio() {
+            Some(ratio) => Some((ratio, ratio)),
+            None => self.packets.as_ref().and_then(|e| e.counts.loss_range()),
+        }
+    }
+
+    /// Packets sent and lost by stretches of the measurement: the fewest that can be, and the most.
+    pub(crate) fn batches(&self) -> (&[Batch], &[Batch]) {
         match (&self.packets, &self.data) {
-            (_, Some(flow)) if flow.loss_ratio.is_some() => &flow.batches,
-            (Some(echo), _) => &echo.batches,
-            _ => &[],
+            (_, Some(flow)) if flow.loss_ratio.is_some() => (&flow.batches, &flow.batches),
+            (Some(echo), _) => (&echo.batches, &echo.batches_at_most),
+            _ => (&[], &[]),
         }
     }
 

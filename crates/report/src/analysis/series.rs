@@ -483,7 +483,8 @@ fn has_one_way(series: &EchoSeries) -> bool {
 }
 
 fn counts(sample: &&EchoSample) -> bool {
-    sample.t_ns >= 0 && !matches!(sample.status, EchoStatus::Unfinished | EchoStatus::Duplicate)
+    use EchoStatus::{Duplicate, NotSent, Unfinished, Unsure};
+    sample.t_ns >= 0 && !matches!(sample.status, Unfinished | Duplicate | Unsure | NotSent)
 }
 
 fn seconds(ns: i64) -> f64 {
