@@ -138,7 +138,7 @@ impl FlowFolds {
     }
 
     /// What is known of each flow's receiver, where it reported.
-    pub(crate) fn receivers(&self) -> impl Iterator<Item = (&str, &Counters)> {
+    fn receivers(&self) -> impl Iterator<Item = (&str, &Counters)> {
         self.flows.iter().filter_map(|(stream, fold)| Some((&**stream, fold.receiver()?)))
     }
 
@@ -146,7 +146,7 @@ impl FlowFolds {
     pub fn results(&self, record: &CellRecord, data: &CellData) -> Vec<(String, FlowResult)> {
         let window = window_ns(record, data);
         let is_complete = record.status == CellStatus::Complete;
-        let (carried, ways) = (Carried::of(self, window, data), Ways::of(data));
+        let (carried, ways) = (Carried::of(self.receivers(), window, data), Ways::of(data));
         let reported = self.flows.iter().filter(|(_, fold)| fold.ends().next().is_some());
         let result = |(stream, fold): (&String, &FlowFold)| {
             let way = ways.there(stream);
