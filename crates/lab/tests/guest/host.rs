@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 14] = [
+const TESTS: [Test; 15] = [
     ("a_guest_boots_and_writes_a_file", a_guest_boots_and_writes_a_file),
     ("the_same_seed_gives_the_same_bytes_and_another_seed_others", same_seed_same_bytes),
     ("program_folder_and_environment_do_not_matter", program_folder_and_environment_do_not_matter),
@@ -19,6 +19,7 @@ const TESTS: [Test; 14] = [
     ("a_nap_of_20_ms_takes_20_ms", a_nap_of_20_ms_takes_20_ms),
     ("a_guest_has_what_programs_expect", || ends("devices", &GuestExit::Clean)),
     ("floating_point_survives_switches", || ends("floats", &GuestExit::Clean)),
+    ("a_reader_asks_once_and_its_sum_is_seen_all_the_while", reads_on),
     ("a_program_that_fails_says_why", a_program_that_fails_says_why),
     ("a_panic_is_told_as_one", a_panic_is_told_as_one),
     ("a_guest_without_memory_is_told_as_one", a_guest_without_memory_is_told_as_one),
@@ -228,6 +229,12 @@ fn a_nap_of_20_ms_takes_20_ms() {
         // Reading the clock takes a quarter of a microsecond of virtual time.
         assert!((20_000_000..20_001_000).contains(&nap), "{nap} ns");
     }
+}
+
+fn reads_on() {
+    let folder = Folder::new("reads-on");
+    assert_eq!(run(spec("reads-on", &folder.0)), GuestExit::Clean);
+    assert_eq!(folder.read("read"), "Ok(0) 50000 [10000, 20000, 30000, 40000, 50000]");
 }
 
 fn a_program_that_fails_says_why() {
