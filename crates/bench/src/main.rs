@@ -1,14 +1,16 @@
 //! How fast the lab is.
 //!
 //! ```text
-//!   lab-bench QUELL [ROUNDS]
+//!   lab-bench QUELL [ROUNDS [BEFORE]]
 //!
 //!   by rate   one TCP transfer over a line of 1, 2.5, 10, 50, 100 Mbit/s, 20 ms: virtual seconds and packets in a wall second
+//!   fast      6 s of the same over a line of 100 Mbit/s and 1 Gbit/s, 5 ms, 1000 packets of buffer
 //!   home-link all 18 cells of 20 s, side by side
 //!   peer      iperf3 in place of Quell's own load, same line, same kernel: the ratio of wall times
 //! ```
 //!
-//! Everything runs the `quell` program as a user would. Medians over the rounds; the rounds alternate between what is compared.
+//! Everything runs the `quell` program as a user would. Medians over the rounds; the rounds alternate between what is compared. BEFORE is
+//! another `quell`, with the kernel that it builds: the fast lines and `home-link` are then run with both in turn.
 
 mod machine;
 
@@ -22,17 +24,21 @@ const RATES: [(&str, f64); 5] =
 /// Measured time of each cell in virtual seconds.
 const SECONDS: f64 = 20.0;
 
+/// And of a cell with a fast line.
+const FAST_SECONDS: u32 = 6;
+
 /// Bytes of a full frame on the line, Ethernet header included.
 const FRAME: f64 = 1514.0;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(quell) = arguments.next().map(PathBuf::from) else {
-        eprintln!("usage: lab-bench QUELL [ROUNDS]");
+        eprintln!("usage: lab-bench QUELL [ROUNDS [BEFORE]]");
         return ExitCode::from(2);
     };
     let rounds = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(3usize).max(1);
-    match bench(&quell, rounds) {
+    let before = arguments.next().map(PathBuf::from);
+    match bench(&quell, rounds, before.as_deref()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("lab-bench: {error}");
@@ -41,10 +47,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn bench(quell: &Path, rounds: usize) -> Result<(), String> {
+fn bench(quell: &Path, rounds: usize, before: Option<&Path>) -> Result<(), String> {
     let out = std::env::temp_dir().join(format!("quell-bench-{}", std::process::id()));
     std::fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
-    let result = all(quell, rounds, &out);
+    let result = match before {
+        Some(before) => compare(&[before, quell], rounds, &out),
+        None => all(quell, rounds, &out),
+    };
     // The runs were only made to be timed.
     let _ = std::fs::remove_dir_all(&out);
     result
@@ -56,7 +65,7 @@ fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
     println!("{:>9}  {:>12}  {:>14}  {:>14}", "line", "wall", "virtual/wall", "packets/wall s*");
     for (rate, bps) in RATES {
         let file = out.join(format!("{rate}.toml"));
-        write(&file, &experiment(rate, None))?;
+        write(&file, &experiment(&Line::slow(rate), None))?;
         let mut times = Vec::new();
         for _ in 0..rounds {
             times.push(run(quell, &file, out, &["--jobs", "1"])?);
@@ -66,16 +75,36 @@ fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
         let packets = bps / 8.0 / FRAME * SECONDS * 1.5;
         println!("{rate:>9}  {wall:>10.2} s  {:>14.1}  {:>14.0}", SECONDS / wall, packets / wall);
     }
-    println!("* calculated from the rate: full frames, and an acknowledgement for each second one");
-    let mut times = Vec::new();
-    for _ in 0..rounds {
-        times.push(run(quell, Path::new("home-link"), out, &[])?);
-    }
-    let wall = median(&mut times);
     println!(
-        "\nhome-link, 18 cells of 20 s (428 virtual s with warm-up), all CPUs: {wall:.1} s of wall time"
+        "* calculated from the rate: full frames, and an acknowledgement for each second one\n"
     );
+    compare(&[quell], rounds, out)?;
     peer(quell, rounds, out)
+}
+
+/// Wall times of what is fast or many, each program in its turn.
+fn compare(programs: &[&Path], rounds: usize, out: &Path) -> Result<(), String> {
+    let mut jobs: Vec<(String, PathBuf, &[&str])> = Vec::new();
+    for rate in ["100Mbit", "1Gbit"] {
+        let file = out.join(format!("fast-{rate}.toml"));
+        write(&file, &experiment(&Line::fast(rate), None))?;
+        let name = format!("{FAST_SECONDS} s at {rate}/s, 5 ms, 1000 packets of buffer, one guest");
+        jobs.push((name, file, &["--jobs", "1"]));
+    }
+    let name = "home-link: 18 cells of 20 s (428 virtual s), all CPUs".to_owned();
+    jobs.push((name, "home-link".into(), &[]));
+    for (name, file, options) in jobs {
+        let mut times = vec![Vec::new(); programs.len()];
+        for _ in 0..rounds {
+            for (program, times) in programs.iter().zip(&mut times) {
+                times.push(run(program, &file, out, options)?);
+            }
+        }
+        let medians: Vec<f64> = times.iter_mut().map(|t| median(t)).collect();
+        let texts: Vec<String> = medians.iter().map(|m| format!("{m:.2} s")).collect();
+        println!("{name}: {} of wall time", texts.join(" before, now "));
+    }
+    Ok(())
 }
 
 /// The same transfer by iperf3 in the same guest kernel.
@@ -87,9 +116,9 @@ fn peer(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
     }
     let ours = out.join("ours.toml");
     let theirs = out.join("theirs.toml");
-    write(&ours, &experiment("10Mbit", None))?;
-    let length = format!("{SECONDS:.0}");
-    write(&theirs, &experiment("10Mbit", Some(&length)))?;
+    let line = Line::slow("10Mbit");
+    write(&ours, &experiment(&line, None))?;
+    write(&theirs, &experiment(&line, Some(&line.seconds.to_string())))?;
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         a.push(run(quell, &ours, out, &["--jobs", "1"])?);
@@ -103,7 +132,26 @@ fn peer(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn experiment(rate: &str, iperf3: Option<&str>) -> String {
+/// A line, and how long it is measured.
+struct Line<'a> {
+    rate: &'a str,
+    delay: &'a str,
+    buffer: &'a str,
+    seconds: u32,
+}
+
+impl<'a> Line<'a> {
+    fn slow(rate: &'a str) -> Self {
+        Self { rate, delay: "10ms", buffer: "100p", seconds: SECONDS as u32 }
+    }
+
+    fn fast(rate: &'a str) -> Self {
+        Self { rate, delay: "5ms", buffer: "1000p", seconds: FAST_SECONDS }
+    }
+}
+
+fn experiment(line: &Line<'_>, iperf3: Option<&str>) -> String {
+    let Line { rate, delay, buffer, seconds } = line;
     let load = match iperf3 {
         None => "[[load]]\nname = \"bulk\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\n".to_string(),
         Some(seconds) => format!(
@@ -113,10 +161,10 @@ fn experiment(rate: &str, iperf3: Option<&str>) -> String {
         ),
     };
     format!(
-        "name = \"bench\"\nduration = \"{SECONDS:.0}s\"\n\
+        "name = \"bench\"\nduration = \"{seconds}s\"\n\
          [topology]\nhosts = [\"a\", \"b\"]\n\
          [[topology.link]]\nname = \"line\"\nends = [\"a\", \"b\"]\n\
-         both = {{ rate = \"{rate}\", delay = \"10ms\", buffer = \"100p\" }}\n\
+         both = {{ rate = \"{rate}\", delay = \"{delay}\", buffer = \"{buffer}\" }}\n\
          {load}\
          [[scenario]]\nname = \"bulk\"\nloads = [\"bulk\"{}]\n\
          [[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"1s\"\n",

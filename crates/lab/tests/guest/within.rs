@@ -259,7 +259,8 @@ fn hang() -> Result<(), String> {
     }
 }
 
-/// Writes something and keeps the file open, with another process beside it; then hangs, so that virtual time stands still.
+/// Writes something and keeps the file open, with another process beside it that sleeps; then hangs, so that virtual time stands
+/// still.
 fn wait() -> Result<(), String> {
     let place = Path::new(SHARED).join("kept");
     let mut file = std::fs::File::create(place).map_err(|e| e.to_string())?;
@@ -271,5 +272,7 @@ fn wait() -> Result<(), String> {
             std::thread::sleep(Duration::from_secs(1_000_000));
         }
     }
+    // For the other one to begin.
+    std::thread::sleep(Duration::from_millis(1));
     hang()
 }
