@@ -72,7 +72,8 @@ fn connects_on_a_path_that_varies_by_seconds_are_not_lost_to_a_retry() {
     for stream in ["open", "refused"] {
         // Before it was seen how far they overtake each other, one or two may be told as lost.
         near(results.number("s", stream, "loss_ratio"), 0.0, 0.015);
-        near(results.number("s", stream, "rtt_ms.p50"), 1510.0, 200.0);
+        // netem's jitter is a random number's remainder, of which small ones are more (`tabledist`): half of all packets take 1.336 s.
+        near(results.number("s", stream, "rtt_ms.p50"), 1336.0, 200.0);
     }
 }
 
