@@ -10,10 +10,13 @@
 //! ```
 //!
 //! Everything runs the `quell` program as a user would. Medians over the rounds; the rounds alternate between what is compared. BEFORE is
-//! another `quell`, with the kernel that it builds: the fast lines and `home-link` are then run with both in turn.
+//! another `quell`, with the kernel that it builds: the fast lines and `home-link` are then run with both in turn. Of these CPU time and
+//! changes between processes are told too (getrusage of all that was started), since wall time is what a busy machine makes of it.
 
 mod machine;
 
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -68,7 +71,7 @@ fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
         write(&file, &experiment(&Line::slow(rate), None))?;
         let mut times = Vec::new();
         for _ in 0..rounds {
-            times.push(run(quell, &file, out, &["--jobs", "1"])?);
+            times.push(run(quell, &file, out, &["--jobs", "1"])?.wall);
         }
         let wall = median(&mut times);
         // Calculated, not counted: full frames one way and an acknowledgement for each second one back.
@@ -82,7 +85,7 @@ fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
     peer(quell, rounds, out)
 }
 
-/// Wall times of what is fast or many, each program in its turn.
+/// What is fast or many, each program in its turn.
 fn compare(programs: &[&Path], rounds: usize, out: &Path) -> Result<(), String> {
     let mut jobs: Vec<(String, PathBuf, &[&str])> = Vec::new();
     for rate in ["100Mbit", "1Gbit"] {
@@ -94,15 +97,24 @@ fn compare(programs: &[&Path], rounds: usize, out: &Path) -> Result<(), String> 
     let name = "home-link: 18 cells of 20 s (428 virtual s), all CPUs".to_owned();
     jobs.push((name, "home-link".into(), &[]));
     for (name, file, options) in jobs {
-        let mut times = vec![Vec::new(); programs.len()];
+        let mut costs = vec![Vec::new(); programs.len()];
         for _ in 0..rounds {
-            for (program, times) in programs.iter().zip(&mut times) {
-                times.push(run(program, &file, out, options)?);
+            for (program, costs) in programs.iter().zip(&mut costs) {
+                costs.push(run(program, &file, out, options)?);
             }
         }
-        let medians: Vec<f64> = times.iter_mut().map(|t| median(t)).collect();
-        let texts: Vec<String> = medians.iter().map(|m| format!("{m:.2} s")).collect();
-        println!("{name}: {} of wall time", texts.join(" before, now "));
+        println!("{name}");
+        let medians: Vec<Cost> = costs.iter().map(|c| Cost::median(c)).collect();
+        for (cost, which) in medians.iter().zip(["before", "now"].iter().skip(2 - medians.len())) {
+            let Cost { wall, cpu, changes } = cost;
+            println!(
+                "{which:>9}  {wall:>7.2} s wall  {cpu:>7.2} s CPU  {changes:>8.0} changes between processes"
+            );
+        }
+        if let [before, now] = &medians[..] {
+            let (wall, cpu) = (before.wall / now.wall, before.cpu / now.cpu);
+            println!("{:>9}  {wall:>7.1}         {cpu:>7.1}", "times");
+        }
     }
     Ok(())
 }
@@ -121,8 +133,8 @@ fn peer(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
     write(&theirs, &experiment(&line, Some(&line.seconds.to_string())))?;
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        a.push(run(quell, &ours, out, &["--jobs", "1"])?);
-        b.push(run(quell, &theirs, out, &["--jobs", "1"])?);
+        a.push(run(quell, &ours, out, &["--jobs", "1"])?.wall);
+        b.push(run(quell, &theirs, out, &["--jobs", "1"])?.wall);
     }
     let (a, b) = (median(&mut a), median(&mut b));
     println!(
@@ -176,7 +188,35 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-fn run(quell: &Path, experiment: &Path, out: &Path, options: &[&str]) -> Result<f64, String> {
+/// What a run took, of the program and all that it started.
+#[derive(Clone, Copy)]
+struct Cost {
+    /// Seconds.
+    wall: f64,
+    /// Seconds of all CPUs.
+    cpu: f64,
+    /// How often a process gave the CPU away.
+    changes: f64,
+}
+
+impl Cost {
+    /// The median of each.
+    fn median(costs: &[Cost]) -> Cost {
+        let of = |part: fn(&Cost) -> f64| median(&mut costs.iter().map(part).collect::<Vec<_>>());
+        Cost { wall: of(|c| c.wall), cpu: of(|c| c.cpu), changes: of(|c| c.changes) }
+    }
+}
+
+/// Seconds of CPU and changes between processes of all children that were waited for.
+fn used() -> Result<(f64, f64), String> {
+    let usage: Usage =
+        getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|e| format!("asking for CPU time: {e}"))?;
+    let cpu = usage.user_time() + usage.system_time();
+    Ok((cpu.num_microseconds() as f64 / 1e6, usage.voluntary_context_switches() as f64))
+}
+
+fn run(quell: &Path, experiment: &Path, out: &Path, options: &[&str]) -> Result<Cost, String> {
+    let before = used()?;
     let begun = Instant::now();
     let done = Command::new(quell)
         .arg("run")
@@ -188,8 +228,9 @@ fn run(quell: &Path, experiment: &Path, out: &Path, options: &[&str]) -> Result<
         .output()
         .map_err(|e| format!("{}: {e}", quell.display()))?;
     let wall = begun.elapsed().as_secs_f64();
+    let after = used()?;
     if done.status.success() {
-        return Ok(wall);
+        return Ok(Cost { wall, cpu: after.0 - before.0, changes: after.1 - before.1 });
     }
     Err(format!("{}: {}", experiment.display(), String::from_utf8_lossy(&done.stderr)))
 }
