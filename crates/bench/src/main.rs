@@ -68,7 +68,7 @@ fn all(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
     println!("{:>9}  {:>12}  {:>14}  {:>14}", "line", "wall", "virtual/wall", "packets/wall s*");
     for (rate, bps) in RATES {
         let file = out.join(format!("{rate}.toml"));
-        write(&file, &experiment(&Line::slow(rate), None))?;
+        write(&file, &experiment(&BenchLine::slow(rate), None))?;
         let mut times = Vec::new();
         for _ in 0..rounds {
             times.push(run(quell, &file, out, &["--jobs", "1"])?.wall);
@@ -90,7 +90,7 @@ fn compare(programs: &[&Path], rounds: usize, out: &Path) -> Result<(), String> 
     let mut jobs: Vec<(String, PathBuf, &[&str])> = Vec::new();
     for rate in ["100Mbit", "1Gbit"] {
         let file = out.join(format!("fast-{rate}.toml"));
-        write(&file, &experiment(&Line::fast(rate), None))?;
+        write(&file, &experiment(&BenchLine::fast(rate), None))?;
         let name = format!("{FAST_SECONDS} s at {rate}/s, 5 ms, 1000 packets of buffer, one guest");
         jobs.push((name, file, &["--jobs", "1"]));
     }
@@ -128,7 +128,7 @@ fn peer(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
     }
     let ours = out.join("ours.toml");
     let theirs = out.join("theirs.toml");
-    let line = Line::slow("10Mbit");
+    let line = BenchLine::slow("10Mbit");
     write(&ours, &experiment(&line, None))?;
     write(&theirs, &experiment(&line, Some(&line.seconds.to_string())))?;
     let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -145,14 +145,14 @@ fn peer(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
 }
 
 /// A line, and how long it is measured.
-struct Line<'a> {
+struct BenchLine<'a> {
     rate: &'a str,
     delay: &'a str,
     buffer: &'a str,
     seconds: u32,
 }
 
-impl<'a> Line<'a> {
+impl<'a> BenchLine<'a> {
     fn slow(rate: &'a str) -> Self {
         Self { rate, delay: "10ms", buffer: "100p", seconds: SECONDS as u32 }
     }
@@ -162,8 +162,8 @@ impl<'a> Line<'a> {
     }
 }
 
-fn experiment(line: &Line<'_>, iperf3: Option<&str>) -> String {
-    let Line { rate, delay, buffer, seconds } = line;
+fn experiment(line: &BenchLine<'_>, iperf3: Option<&str>) -> String {
+    let BenchLine { rate, delay, buffer, seconds } = line;
     let load = match iperf3 {
         None => "[[load]]\nname = \"bulk\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\n".to_string(),
         Some(seconds) => format!(
