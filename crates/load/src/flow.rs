@@ -11,12 +11,14 @@ use nix::errno::Errno;
 use quell_model::{Event, FlowSample, Side, TcpState};
 use quell_netlink::sock_diag::TcpInfo;
 use quell_sys::pace::Window;
-use quell_sys::socket::stream::TcpSocket;
-use std::sync::atomic::{AtomicU64, Ordering};
+use quell_sys::socket::stream::{Discarded, TcpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often samples are handed on.
 const FLUSH_NS: u64 = 1_000_000_000;
+
+/// Bytes that a receiver takes at most at a time.
+pub(crate) const MOST: usize = 1 << 20;
 
 /// How a worker's part ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub(crate) struct Flow {
     /// Bytes to send, where there is an end to it.
     pub limit: Option<u64>,
     /// Bytes received.
-    pub received: AtomicU64,
+    pub received: Discarded,
     /// When and how the worker's part ended.
     ended: Mutex<Option<(u64, Ending)>>,
 }
@@ -55,7 +57,7 @@ impl Flow {
             started_ns: now,
             before: 0,
             limit: None,
-            received: AtomicU64::new(0),
+            received: Discarded::new(MOST),
             ended: Mutex::new(None),
         }
     }
@@ -71,7 +73,7 @@ impl Flow {
     fn sample(&self, t_ns: i64) -> FlowSample {
         let mut sample = FlowSample { t_ns, side: self.side, bytes: 0, packets: 0, tcp: None };
         match self.side {
-            Side::Receiver => sample.bytes = self.received.load(Ordering::Relaxed),
+            Side::Receiver => sample.bytes = self.received.bytes(),
             Side::Sender => {
                 if let Some(info) = info(&self.stream) {
                     // The handshake's and the end's sequence numbers count as bytes too (tcp_snd_una_update).

@@ -1,7 +1,10 @@
 //! What a connection's own thread does: send or receive, blocked in the kernel, until the end.
 //!
 //! **Few system calls.** A sender hands over 256 KiB at a time; the kernel wakes it when a third of the send buffer is free
-//! (`sk_stream_write_space`), within the one call. A receiver discards up to 1 MiB at a time without copying (`MSG_TRUNC`).
+//! (`sk_stream_write_space`), within the one call. A receiver discards up to 1 MiB at a time without copying (`MSG_TRUNC`); in the lab's
+//! kernel it asks for that once and for all (ADR 0017).
+//!
+//! **MSG_WAITALL is no such loop.** It acknowledges between two segments where a reader would have taken both, and offers less window.
 //!
 //! **SO_RCVLOWAT is left alone.** It would save wake-ups (`tcp_data_ready` stays silent below it), and Linux 6.1 does take care that
 //! ACKs go on (`__tcp_ack_snd_check` acknowledges at once while less than the mark waits) and that a full window wakes the reader
@@ -9,13 +12,11 @@
 //! (`__tcp_select_window`), and a mark above half the buffer even enlarges buffer and window clamp (`tcp_set_rcvlowat`). So a fixed
 //! window would be measured smaller, and an autotuned one larger, than an ordinary program has it.
 
-use crate::flow::{Ending, Flow};
+use crate::flow::{Ending, Flow, MOST};
 use nix::errno::Errno;
 use quell_sys::socket::stream::TcpSocket;
-use std::sync::atomic::Ordering;
 
 const CHUNK: usize = 256 * 1024;
-const MOST: usize = 1 << 20;
 
 /// Sends zeros until the limit, the end or an error. With a limit, waits until the other end has it all.
 pub(crate) fn send(flow: &Flow) -> Ending {
@@ -47,16 +48,13 @@ fn to_the_end(stream: &TcpSocket) -> Ending {
 /// Receives and counts until the other end finishes, or an error.
 pub(crate) fn receive(flow: &Flow) -> Ending {
     loop {
-        match flow.stream.discard(MOST) {
+        match flow.stream.discard_on(&flow.received) {
             Ok(0) => {
                 // So that the sender knows that all is here.
                 flow.stream.finish();
                 return Ending::Complete;
             }
-            Ok(got) => {
-                flow.received.fetch_add(got as u64, Ordering::Relaxed);
-            }
-            Err(Errno::EINTR) => {}
+            Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Ending::Broken(errno),
         }
     }

@@ -24,6 +24,9 @@ use quell_sys::netns::NetNs;
 use quell_tc::{Action, Filter, Ingress, Matchall, Tree};
 use std::os::fd::{AsFd, BorrowedFd};
 
+/// How errors call it.
+const PLACE: &str = "between the nodes";
+
 /// The namespace with the middles of lines.
 pub struct Between {
     space: Option<NetNs>,
@@ -64,13 +67,12 @@ impl Between {
     pub(super) fn settle(&self) -> Result<(), BuildError> {
         let Some(space) = &self.space else { return Ok(()) };
         let give_up = clock::monotonic_ns() + PATIENCE_NS;
-        let links = || space.run(|| Stack::open()?.links())?.map_err(refused);
-        wait_for_carriers("between the nodes", give_up, links, |name| name != "lo")
+        wait_for_carriers(PLACE, space, give_up, |name| name != "lo")
     }
 }
 
 fn refused(error: NetlinkError) -> BuildError {
-    BuildError::Netlink { node: "between the nodes".into(), error: Box::new(error) }
+    BuildError::Netlink { node: PLACE.into(), error: Box::new(error) }
 }
 
 /// The middle of one link.
@@ -118,7 +120,7 @@ impl Middle<'_> {
         };
         self.space.run(redirect)?.map_err(|error: ApplyError| BuildError::Queue {
             at: crate::topology::Interface {
-                node: "between the nodes".into(),
+                node: PLACE.into(),
                 device: self.facing[0].as_str().into(),
             },
             error: Box::new(error),

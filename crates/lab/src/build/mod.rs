@@ -22,7 +22,7 @@ use quell_netlink::address::NewAddress;
 use quell_netlink::link::{LinkChange, VethEnd};
 use quell_netlink::offload::{Checksums, Offloads};
 use quell_netlink::route::{NewRoute, RouteMetrics};
-use quell_netlink::{Mac, Prefix, Stack, sysctl};
+use quell_netlink::{Mac, Prefix, sysctl};
 use quell_sys::clock;
 use quell_sys::netns::NetNs;
 use std::net::IpAddr;
@@ -106,10 +106,9 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
 /// Waits until every link carries packets: the kernel brings a link to life a little after it was set up (`linkwatch_event`).
 fn settle(network: &Network, spaces: &[NetNs]) -> Result<(), BuildError> {
     let give_up = clock::monotonic_ns() + PATIENCE_NS;
-    for (node, this) in network.nodes.iter().enumerate() {
-        let links = || within(network, spaces, node, Stack::links);
+    for (this, space) in network.nodes.iter().zip(spaces) {
         let ours = |name: &str| this.ports.iter().any(|p| p.device == name);
-        wait_for_carriers(&this.name, give_up, links, ours)?;
+        wait_for_carriers(&this.name, space, give_up, ours)?;
     }
     Ok(())
 }

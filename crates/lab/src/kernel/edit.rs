@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Files of edits, by name; they are applied in this order.
-pub(super) const FILES: [(&str, &str); 7] = [
+pub(super) const FILES: [(&str, &str); 9] = [
     ("clock.edit", include_str!("../../kernel/edits/clock.edit")),
     ("seeded.edit", include_str!("../../kernel/edits/seeded.edit")),
     ("end-together.edit", include_str!("../../kernel/edits/end-together.edit")),
@@ -25,6 +25,8 @@ pub(super) const FILES: [(&str, &str); 7] = [
     ("last-words.edit", include_str!("../../kernel/edits/last-words.edit")),
     ("memory.edit", include_str!("../../kernel/edits/memory.edit")),
     ("speed.edit", include_str!("../../kernel/edits/speed.edit")),
+    ("calls.edit", include_str!("../../kernel/edits/calls.edit")),
+    ("read-on.edit", include_str!("../../kernel/edits/read-on.edit")),
 ];
 
 /// Why the source can't be edited.

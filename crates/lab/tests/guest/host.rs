@@ -1,8 +1,10 @@
 //! The tests, as seen from the host.
 
+use nix::libc;
 use quell_lab::guest::{Clock, Console, Guest, GuestExit, GuestSpec, boot};
 use quell_lab::kernel::{self, Options};
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant};
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 14] = [
+const TESTS: [Test; 16] = [
     ("a_guest_boots_and_writes_a_file", a_guest_boots_and_writes_a_file),
     ("the_same_seed_gives_the_same_bytes_and_another_seed_others", same_seed_same_bytes),
     ("program_folder_and_environment_do_not_matter", program_folder_and_environment_do_not_matter),
@@ -19,6 +21,8 @@ const TESTS: [Test; 14] = [
     ("a_nap_of_20_ms_takes_20_ms", a_nap_of_20_ms_takes_20_ms),
     ("a_guest_has_what_programs_expect", || ends("devices", &GuestExit::Clean)),
     ("floating_point_survives_switches", || ends("floats", &GuestExit::Clean)),
+    ("a_reader_asks_once_and_its_sum_is_seen_all_the_while", reads_on),
+    ("a_host_that_hands_no_system_calls_over_gives_the_same_guest", without_messages),
     ("a_program_that_fails_says_why", a_program_that_fails_says_why),
     ("a_panic_is_told_as_one", a_panic_is_told_as_one),
     ("a_guest_without_memory_is_told_as_one", a_guest_without_memory_is_told_as_one),
@@ -228,6 +232,77 @@ fn a_nap_of_20_ms_takes_20_ms() {
         // Reading the clock takes a quarter of a microsecond of virtual time.
         assert!((20_000_000..20_001_000).contains(&nap), "{nap} ns");
     }
+}
+
+fn reads_on() {
+    let folder = Folder::new("reads-on");
+    assert_eq!(run(spec("reads-on", &folder.0)), GuestExit::Clean);
+    assert_eq!(folder.read("read"), "Ok(0) 50000 [10000, 20000, 30000, 40000, 50000]");
+}
+
+/// The guest's kernel then traces each system call, which is slower, and that is all.
+fn without_messages() {
+    let wanted = facts(|_| {});
+    let below = |task: &str, folder: &Folder| {
+        let mut command = Command::new(own_program());
+        command.args(["parent", task]).arg(&folder.0).stdout(Stdio::null());
+        // SAFETY: system calls only, between fork and exec.
+        unsafe { command.pre_exec(take_the_messages) };
+        command.spawn().expect("the test's own program can be started")
+    };
+    for task in ["facts", "floats"] {
+        let folder = Folder::new(task);
+        assert!(below(task, &folder).wait().unwrap().success(), "{task}");
+        if task == "facts" {
+            assert_eq!(folder.read("facts"), wanted);
+        }
+    }
+    // A program that sleeps in the guest does so in its call on the host, or else it is stopped by its tracer.
+    let folder = Folder::new("traced");
+    let mut parent = below("wait", &folder);
+    folder.wait_for("ready");
+    assert_traced_stops(1, &folder.0);
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let folder = Folder::new("asleep");
+    let guest = start(spec("wait", &folder.0));
+    folder.wait_for("ready");
+    assert_traced_stops(0, &folder.0);
+    drop(guest);
+}
+
+/// How many of a guest's processes are stopped by their tracer, as soon as the one that writes `ready` is done with that.
+fn assert_traced_stops(wanted: usize, folder: &Path) {
+    let state = |pid: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit(") ").next()?.chars().next()
+    };
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        let states: Vec<_> = processes_in(folder).iter().map(state).collect();
+        if states.iter().filter(|s| **s == Some('t')).count() == wanted {
+            return;
+        }
+        assert!(Instant::now() < until, "{wanted} stopped by a tracer of {states:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A filter that lets everything pass and has a listener, of which the kernel gives a process and all below it only one.
+fn take_the_messages() -> std::io::Result<()> {
+    const PASS: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let mut filter = [libc::sock_filter { code: PASS, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW }];
+    let program = libc::sock_fprog { len: 1, filter: filter.as_mut_ptr() };
+    // SAFETY: the filter lives longer than the calls. The copy of the listener stays open over exec.
+    let set = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && {
+            let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+            let operation = libc::SECCOMP_SET_MODE_FILTER;
+            let listener = libc::syscall(libc::SYS_seccomp, operation, flags, &raw const program);
+            listener >= 0 && libc::dup(listener as i32) >= 0
+        }
+    };
+    if set { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 fn a_program_that_fails_says_why() {

@@ -5,6 +5,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use quell_lab::guest::init::{SHARED, mount_all, power_off, push};
+use quell_sys::socket::stream::{Discarded, TcpSocket};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -28,6 +29,7 @@ pub fn first_process(tasks: &[String]) {
         "nap" => nap(),
         "devices" => devices(),
         "floats" => floats(),
+        "reads-on" => reads_on(),
         "fail" => Err("the router has no such interface".into()),
         "exit" => std::process::exit(3),
         "eat" => eat(),
@@ -94,6 +96,31 @@ fn nap() -> Result<(), String> {
     });
     let naps: Vec<String> = naps.collect();
     write("naps", &naps.join("\n"))
+}
+
+/// A reader of what comes bit by bit, in one call; the sender looks at its sum meanwhile.
+fn reads_on() -> Result<(), String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 5002)).map_err(|e| e.to_string())?;
+    let to = listener.local_addr().map_err(|e| e.to_string())?;
+    let mut sender = TcpStream::connect(to).map_err(|e| e.to_string())?;
+    let (reader, _) = listener.accept().map_err(|e| e.to_string())?;
+    let reader = TcpSocket::accepted(reader.into());
+    let discarded = Discarded::new(1 << 20);
+    let (seen, answer) = std::thread::scope(|scope| {
+        let seen = scope.spawn(|| {
+            let mut seen = Vec::new();
+            for _ in 0..5 {
+                sender.write_all(&[0; 10_000])?;
+                std::thread::sleep(Duration::from_millis(1));
+                seen.push(discarded.bytes());
+            }
+            sender.shutdown(std::net::Shutdown::Write).map(|()| seen)
+        });
+        let answer = reader.discard_on(&discarded);
+        (seen.join(), answer)
+    });
+    let seen = seen.map_err(|_| "the sender")?.map_err(|e: std::io::Error| e.to_string())?;
+    write("read", &format!("{answer:?} {} {seen:?}", discarded.bytes()))
 }
 
 fn devices() -> Result<(), String> {
@@ -232,7 +259,8 @@ fn hang() -> Result<(), String> {
     }
 }
 
-/// Writes something and keeps the file open, with another process beside it; then hangs, so that virtual time stands still.
+/// Writes something and keeps the file open, with another process beside it that sleeps; then hangs, so that virtual time stands
+/// still.
 fn wait() -> Result<(), String> {
     let place = Path::new(SHARED).join("kept");
     let mut file = std::fs::File::create(place).map_err(|e| e.to_string())?;
@@ -244,5 +272,7 @@ fn wait() -> Result<(), String> {
             std::thread::sleep(Duration::from_secs(1_000_000));
         }
     }
+    // For the other one to begin.
+    std::thread::sleep(Duration::from_millis(1));
     hang()
 }

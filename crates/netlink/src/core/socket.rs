@@ -256,20 +256,32 @@ impl Socket {
         tried: &str,
         mut handle: impl FnMut(RawReply<'_>) -> Result<Progress, NetlinkError>,
     ) -> Result<(), NetlinkError> {
-        let deadline = Instant::now() + self.timeout;
+        let mut deadline = None;
         loop {
-            let length = self.receive_datagram(tried, deadline)?;
+            let length = self.receive_datagram(tried, &mut deadline)?;
             for reply in split_datagram(&self.buffer[..length]) {
                 let reply = reply.map_err(|why| NetlinkError::answer(tried, why))?;
                 if handle(reply)? == Progress::Done {
                     return Ok(());
                 }
             }
+            self.left(tried, &mut deadline)?;
         }
     }
 
+    /// What is left of the time until the deadline, which begins with the first question.
+    fn left(&self, tried: &str, deadline: &mut Option<Instant>) -> Result<Duration, NetlinkError> {
+        let now = Instant::now();
+        let left = deadline.get_or_insert(now + self.timeout).saturating_duration_since(now);
+        if left.is_zero() { Err(self.timed_out(tried)) } else { Ok(left) }
+    }
+
     /// Receives one whole datagram into the buffer, which grows to its size first.
-    fn receive_datagram(&mut self, tried: &str, deadline: Instant) -> Result<usize, NetlinkError> {
+    fn receive_datagram(
+        &mut self,
+        tried: &str,
+        deadline: &mut Option<Instant>,
+    ) -> Result<usize, NetlinkError> {
         let peek = MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC;
         let size = self.receive_with(tried, deadline, peek)?;
         if size > LARGEST_DATAGRAM {
@@ -282,19 +294,24 @@ impl Socket {
         self.receive_with(tried, deadline, MsgFlags::empty())
     }
 
+    /// Mostly the answer is there: the kernel gives it before it has taken the request (`netlink_rcv_skb`). So the clock is looked at, and
+    /// the time to wait set, only where it is not.
     fn receive_with(
         &mut self,
         tried: &str,
-        deadline: Instant,
+        deadline: &mut Option<Instant>,
         how: MsgFlags,
     ) -> Result<usize, NetlinkError> {
+        let mut now = MsgFlags::MSG_DONTWAIT;
         loop {
-            let timed_out =
-                || NetlinkError { tried: tried.to_owned(), cause: Cause::Timeout(self.timeout) };
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(timed_out());
+            match recv(self.fd.as_raw_fd(), &mut self.buffer, how | now) {
+                Ok(length) => return Ok(length),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if !now.is_empty() => now = MsgFlags::empty(),
+                Err(Errno::EAGAIN) => return Err(self.timed_out(tried)),
+                Err(errno) => return Err(NetlinkError::system(tried, "recv", errno)),
             }
+            let left = self.left(tried, deadline)?;
             // A receive timeout of zero means "for ever", hence at least one microsecond.
             let left = i64::try_from(left.as_micros()).unwrap_or(i64::MAX).max(1);
             socket::setsockopt(
@@ -303,13 +320,11 @@ impl Socket {
                 &TimeVal::microseconds(left),
             )
             .map_err(|errno| NetlinkError::system(tried, "setsockopt", errno))?;
-            match recv(self.fd.as_raw_fd(), &mut self.buffer, how) {
-                Ok(length) => return Ok(length),
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => return Err(timed_out()),
-                Err(errno) => return Err(NetlinkError::system(tried, "recv", errno)),
-            }
         }
+    }
+
+    fn timed_out(&self, tried: &str) -> NetlinkError {
+        NetlinkError { tried: tried.to_owned(), cause: Cause::Timeout(self.timeout) }
     }
 }
 

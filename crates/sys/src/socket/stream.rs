@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{self as kernel, Backlog, MsgFlags, Shutdown, SockFlag, SockType};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Where the system lists its congestion controls.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -36,6 +37,33 @@ pub struct StreamOptions {
 pub struct TcpSocket {
     fd: OwnedFd,
 }
+
+/// What a reader has discarded, counted where other threads can look while it reads.
+///
+/// The lab's kernel counts there too ([`TcpSocket::discard_on`]), so that the layout of the first two is fixed.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Discarded {
+    most: u64,
+    bytes: AtomicU64,
+    /// The kernel does not know how; it is not asked again.
+    one_by_one: AtomicBool,
+}
+
+impl Discarded {
+    /// Nothing yet, of a reader that takes at most so many bytes at a time.
+    pub const fn new(most: usize) -> Self {
+        Self { most: most as u64, bytes: AtomicU64::new(0), one_by_one: AtomicBool::new(false) }
+    }
+
+    /// All bytes until now.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// "Read on": the lab's kernel knows it (crates/lab/kernel/edits/read-on.edit), any other answers `ENOTTY`.
+const READ_ON: libc::c_ulong = 0xc010_5101;
 
 /// How a connection attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +189,27 @@ impl TcpSocket {
         let got =
             unsafe { libc::recv(self.fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC) };
         Errno::result(got).map(|got| got as usize)
+    }
+
+    /// Discards and counts again and again. 0 at the end, otherwise the last count: then it is to be called again.
+    ///
+    /// The lab's kernel does that within one call, exactly as a program would that calls [`discard`](Self::discard) in a loop; with any
+    /// other kernel, each call is one [`discard`](Self::discard), and only the first asks.
+    pub fn discard_on(&self, discarded: &Discarded) -> Result<usize, Errno> {
+        if !discarded.one_by_one.load(Ordering::Relaxed) {
+            // SAFETY: the kernel reads and writes the first 16 bytes of a live `Discarded`; what it writes is the atomic part.
+            let got =
+                unsafe { libc::ioctl(self.fd.as_raw_fd(), READ_ON, std::ptr::from_ref(discarded)) };
+            match Errno::result(got) {
+                Err(Errno::ENOTTY | Errno::EINVAL) => {
+                    discarded.one_by_one.store(true, Ordering::Relaxed);
+                }
+                got => return got.map(|got| got as usize),
+            }
+        }
+        let got = self.discard(discarded.most as usize)?;
+        discarded.bytes.fetch_add(got as u64, Ordering::Relaxed);
+        Ok(got)
     }
 
     /// Reads `TCP_INFO` into `bytes` (`struct tcp_info`, linux/tcp.h); how much of it the kernel has.
