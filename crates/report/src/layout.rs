@@ -3,7 +3,7 @@
 //! Where each probe of an experiment has one stream of its own (as in `home-link`: `udp`, `ping`, `tcp`), a row is a scenario, and each
 //! column takes its figure from the probe that measures it best. Otherwise a row is a stream in a scenario.
 
-use crate::analysis::{Estimate, Results, Summary, SummaryRow};
+use crate::analysis::{Ends, Estimate, Results, Summary, SummaryRow};
 use quell_model::Manifest;
 
 /// A table: columns, and rows of cells.
@@ -58,34 +58,46 @@ impl Value {
     /// The same with fewer digits, at least one after the point.
     pub fn shortened(self, by: usize) -> Self {
         // What has more digits for being small would show as nothing.
-        let least = if self.estimate.interval.is_some_and(|(_, high)| high < 0.1) { 3 } else { 1 };
+        let least = if self.estimate.interval.is_some_and(|i| i.high.is_some_and(|high| high < 0.1))
+        {
+            3
+        } else {
+            1
+        };
         Self { digits: self.digits.saturating_sub(by).max(least.min(self.digits)), ..self }
     }
 
     /// The figure, as `12.3`; `12.3*` of a minority; `≥2.1 ≤12.3` where it lies between these.
-    pub fn mean(&self) -> String {
+    pub fn figure(&self) -> String {
         let mark = if self.of_a_minority { "*" } else { "" };
-        let least = number(self.estimate.mean, self.digits);
+        let least = number(self.estimate.value, self.digits);
         match &self.at_most {
-            Some(most) => format!("≥{least} ≤{}{mark}", number(most.mean, self.digits)),
+            Some(most) => format!("≥{least} ≤{}{mark}", number(most.value, self.digits)),
             None => least + mark,
         }
     }
 
-    /// The interval from low to high, as `11.9–12.7`.
-    pub fn interval(&self) -> Option<String> {
-        let (low, _) = self.estimate.interval?;
-        let (_, high) = self.at_most.unwrap_or(self.estimate).interval?;
-        Some(format!("{}–{}", number(low, self.digits), number(high, self.digits)))
+    /// The ends of the interval.
+    fn ends(&self) -> Option<Ends> {
+        let low = self.estimate.interval?.low;
+        Some(Ends { low, high: self.at_most.unwrap_or(self.estimate).interval?.high })
     }
-}
 
-/// How the intervals of a mean over so many repeats are to be read, to stand after "means over … repeats"; empty where there are none.
-pub(crate) fn intervals(repeats: u32) -> String {
-    match repeats {
-        0..3 => "; intervals need three".to_owned(),
-        3..10 => format!(", and below each its 95 % interval; {repeats} are few, so it is wide"),
-        _ => ", and below each its 95 % interval".to_owned(),
+    /// The interval from low to high, as `11.9–12.7`; `≥11.9` or `≤12.7` where it is open to one side, `–` where to both.
+    pub fn interval(&self) -> Option<String> {
+        let Ends { low, high } = self.ends()?;
+        let [low, high] = [low, high].map(|end| end.map(|end| number(end, self.digits)));
+        Some(match (low, high) {
+            (Some(low), Some(high)) => format!("{low}–{high}"),
+            (Some(low), None) => format!("≥{low}"),
+            (None, Some(high)) => format!("≤{high}"),
+            (None, None) => "–".to_owned(),
+        })
+    }
+
+    /// Whether the interval is open to a side.
+    fn is_open(&self) -> bool {
+        self.ends().is_some_and(|ends| ends.low.is_none() || ends.high.is_none())
     }
 }
 
@@ -143,13 +155,14 @@ const KINDS: [Kind; 10] = [
 
 /// Digits of a figure in `unit`: as many as tell it from its neighbours.
 fn digits(unit: &str, estimate: &Estimate) -> usize {
-    let largest = estimate.interval.map_or(estimate.mean, |(_, high)| high).abs();
+    let high = estimate.interval.and_then(|ends| ends.high);
+    let largest = high.unwrap_or(estimate.value).abs();
     match unit {
         // A bound of 0.07 % is not 0.1 %.
         "%" if largest == 0.0 || largest >= 1.0 => 1,
         "%" if largest >= 0.1 => 2,
         "%" => 3,
-        _ if estimate.mean.abs() < 100.0 => 3,
+        _ if estimate.value.abs() < 100.0 => 3,
         _ => 1,
     }
 }
@@ -167,6 +180,29 @@ impl Kind {
 }
 
 impl Layout {
+    /// What its figures are over so many repeats, and how their intervals are to be read.
+    pub fn over(&self, repeats: u32) -> String {
+        let values = || self.rows.iter().flat_map(|r| &r.cells).flatten();
+        let mut text = format!("means over {repeats} repeats");
+        if self.columns.iter().any(|c| c.of == "p99") {
+            text += ", p99 of the packets of all";
+        }
+        match repeats {
+            0..3 => text += "; intervals need three",
+            // Some repeats are missing.
+            _ if values().all(|v| v.ends().is_none()) => {}
+            3..10 => {
+                text += ", and below each its 95 % interval; ";
+                text += &format!("{repeats} are few, so it is wide");
+            }
+            _ => text += ", and below each its 95 % interval",
+        }
+        if values().any(Value::is_open) {
+            text += "; ≥, ≤ and – where the packets are too few for one of its ends, or both";
+        }
+        text
+    }
+
     /// The same table with fewer digits.
     pub fn shortened(&self, digits: usize) -> Self {
         let mut layout = self.clone();

@@ -1,7 +1,7 @@
 //! The table that a terminal shows: at most 100 columns wide, units in its head, and nothing said by colour.
 
 use crate::analysis::{Results, Summary};
-use crate::layout::{Layout, MINORITY, Row, Value, intervals};
+use crate::layout::{Layout, MINORITY, Row, Value};
 use quell_model::{CellId, CellStatus, Manifest};
 use quell_store::{RunState, RunSummary};
 use std::collections::BTreeMap;
@@ -230,17 +230,11 @@ fn footer(manifest: &Manifest, layout: &Layout, width: usize) -> String {
     let mut text = String::new();
     let repeats = manifest.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
     let mut cells = layout.rows.iter().flat_map(|r| &r.cells).flatten();
-    let how = match cells.clone().any(|v| v.interval().is_some()) {
-        true => intervals(repeats),
-        // Some repeats are missing.
-        false if repeats > 2 => String::new(),
-        false => intervals(repeats),
-    };
     if cells.any(|v| v.of_a_minority) {
         let _ = writeln!(text, "{MINORITY}");
     }
     if repeats > 1 {
-        for line in wrap(&format!("means over {repeats} repeats{how}"), width) {
+        for line in wrap(&layout.over(repeats), width) {
             let _ = writeln!(text, "{line}");
         }
     }
@@ -353,8 +347,8 @@ impl Grid {
                 cells.push((cut(&clean(way), widest_name), Side::Left));
             }
             let names = cells.len();
-            let mean = |v: &Option<Value>| v.map_or("–".to_owned(), |v| v.mean());
-            cells.extend(row.cells.iter().map(|v| (mean(v), Side::Right)));
+            let figure = |v: &Option<Value>| v.map_or("–".to_owned(), |v| v.figure());
+            cells.extend(row.cells.iter().map(|v| (figure(v), Side::Right)));
             let mut lines = vec![cells];
             let intervals: Vec<Option<String>> =
                 row.cells.iter().map(|v| v.and_then(|v| v.interval())).collect();

@@ -45,8 +45,10 @@ fn intervals_stand_below_means_where_there_are_three_repeats() {
     let found = table_of(&home_link(3), &published("0.6 % loss"));
     // Two blocks of columns: what has no room beside stands below.
     let bulk = found.lines().zip(found.lines().skip(1)).filter(|(l, _)| l.starts_with("bulk"));
-    let intervals: usize = bulk.map(|(_, below)| below.matches('–').count()).sum();
-    assert_eq!(intervals, 9, "an interval for each figure: {found}");
+    let below: String = bulk.map(|(_, below)| below).collect();
+    assert_eq!(below.matches('–').count(), 8, "an interval for each figure: {found}");
+    assert_eq!(below.matches('≥').count(), 1, "300 packets are too few for a p99's: {found}");
+    assert!(found.contains("too few for one of its ends"), "{found}");
     assert!(!found.contains(" -") && !found.contains('±'), "nothing reads as negative: {found}");
     assert!(found.contains("means over 3 repeats") && found.contains("3 are few"), "{found}");
     let many = table_of(&home_link(12), &BTreeMap::new());

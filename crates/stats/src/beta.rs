@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 /// The part of a beta distribution below `x`: the regularised incomplete beta function, by Lentz's continued fraction (Press et al.,
 /// Numerical Recipes, section 6.4). `a` and `b` are above 0.
-fn below(x: f64, a: f64, b: f64) -> f64 {
+pub(crate) fn below(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
     }

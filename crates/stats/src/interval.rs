@@ -100,7 +100,7 @@ impl Interval {
     }
 }
 
-fn sum<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Batch {
+pub(crate) fn sum<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Batch {
     batches
         .into_iter()
         .fold(Batch::default(), |sum, b| Batch { sent: sum.sent + b.sent, lost: sum.lost + b.lost })
@@ -108,7 +108,7 @@ fn sum<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Batch {
 
 /// By how many packets one independent one is to be replaced: the variance between groups of batches over that of independent losses,
 /// at least 1, for groups of one, two, four … batches.
-fn design_effect(repeats: &[Vec<Batch>], total: Batch) -> f64 {
+pub(crate) fn design_effect(repeats: &[Vec<Batch>], total: Batch) -> f64 {
     let p = total.lost / total.sent;
     if !(p > 0.0 && p < 1.0) {
         return 1.0;

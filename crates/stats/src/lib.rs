@@ -9,6 +9,7 @@
 //!   sequence numbers, in order of arrival --> RecentOrder (RFC 4737)
 //!   times over many decades --> LogHistogram
 //!   one figure for each repeat, packets sent and lost --> Interval
+//!   values of each repeat --> Pooled, its quantiles with their intervals
 //! ```
 //!
 //! Values are floats in whatever unit the caller uses; answers come in the same unit. Where an answer
@@ -24,6 +25,7 @@ pub mod ipdv;
 pub mod jitter;
 pub mod log_histogram;
 pub mod offset;
+pub mod pooled;
 pub mod recent_order;
 pub mod rng;
 pub mod running;
@@ -37,6 +39,7 @@ pub use ipdv::ipdv;
 pub use jitter::Jitter;
 pub use log_histogram::LogHistogram;
 pub use offset::{ClockOffset, OffsetEstimator};
+pub use pooled::{Pooled, PooledQuantile};
 pub use recent_order::RecentOrder;
 pub use rng::Rng;
 pub use running::{Running, RunningAround};

@@ -38,7 +38,8 @@ pub fn definitions() -> &'static [Definition] {
         Definition {
             name: "RTT (ms)",
             how: "From the kernel's timestamp of sending to that of receiving, where it gives them. p50, p90, p99: \
-                  quantiles by straight interpolation between the samples around them. Lost packets have no RTT.",
+                  quantiles by straight interpolation between the samples around them, over repeats p99 of the packets of all \
+                  of them. Lost packets have no RTT.",
             source: "RFC 2681; quantiles: Hyndman and Fan (1996), type 7",
         },
         Definition {
@@ -70,8 +71,10 @@ pub fn definitions() -> &'static [Definition] {
             name: "low–high (95 %)",
             how: "Where there are three repeats or more: the 95 % interval of the mean over repeats, the wider of Student's and \
                   that of a lognormal's mean. Of loss: of all packets together, fewer where losses come in clumps, and no \
-                  narrower than that of the repeats; no loss among n packets leaves 3.7 ÷ n possible.",
-            source: "Student (1908); Land (1972); Clopper and Pearson (1934); Kish (1965)",
+                  narrower than that of the repeats; no loss among n packets leaves 3.7 ÷ n possible. Of p99: the \
+                  packets of all repeats between whose ranks it lies by the binomial distribution, where these count for less \
+                  in the same way; ≥a: at least a, since the packets are too few for the other end.",
+            source: "Student (1908); Land (1972); Clopper and Pearson (1934); Kish (1965); ranks: Conover (1999)",
         },
         Definition {
             name: "box",

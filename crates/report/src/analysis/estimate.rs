@@ -1,17 +1,38 @@
 //! A figure over repeats.
 
-use quell_stats::{Batch, Interval, mean};
+use quell_stats::{Batch, Interval, Pooled, PooledQuantile, mean};
 
 /// Fewest repeats that an interval is drawn from: two could lie anywhere.
 const FEWEST: usize = 3;
 
-/// Mean over repeats with its interval.
+/// A figure over repeats with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The mean.
-    pub mean: f64,
-    /// Its 95 % interval, as (low, high); none with fewer than three repeats.
-    pub interval: Option<(f64, f64)>,
+    /// The mean of the repeats' figures; of a quantile far out, that of the packets of all repeats.
+    pub value: f64,
+    /// Its 95 % interval; none with fewer than three repeats.
+    pub interval: Option<Ends>,
+}
+
+/// The ends of an interval. Where the packets are too few to have one of them, it is open to that side.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ends {
+    /// The lower.
+    pub low: Option<f64>,
+    /// The upper.
+    pub high: Option<f64>,
+}
+
+impl Ends {
+    fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self { low: self.low.map(&of), high: self.high.map(&of) }
+    }
+}
+
+impl From<Interval> for Ends {
+    fn from(interval: Interval) -> Self {
+        Self { low: Some(interval.low), high: Some(interval.high) }
+    }
 }
 
 impl Estimate {
@@ -19,25 +40,30 @@ impl Estimate {
     /// interval.
     pub fn of(values: &[f64]) -> Option<Self> {
         let interval = if values.len() < FEWEST { None } else { Interval::of_mean(values) };
-        Some(Self { mean: mean(values)?, interval: interval.map(|i| (i.low, i.high)) })
+        Some(Self { value: mean(values)?, interval: interval.map(Ends::from) })
     }
 
     /// The mean of these ratios of loss, one for each repeat, with the packets that they are of.
     pub fn of_loss(ratios: &[f64], packets: &[Vec<Batch>]) -> Option<Self> {
         let interval = if ratios.len() < FEWEST { None } else { Interval::of_loss(packets) };
-        Some(Self { mean: mean(ratios)?, interval: interval.map(|i| (i.low, i.high)) })
+        Some(Self { value: mean(ratios)?, interval: interval.map(Ends::from) })
+    }
+
+    /// The quantile at `p` of the packets of all repeats.
+    pub fn of_quantile(packets: &Pooled, p: f64) -> Option<Self> {
+        let PooledQuantile { value, low, high } = packets.quantile(p)?;
+        Some(Self { value, interval: (packets.repeats() >= FEWEST).then_some(Ends { low, high }) })
     }
 
     /// Of a share: the interval does not reach above the whole.
     pub(crate) fn at_most_all(self) -> Self {
-        let interval = self.interval.map(|(low, high)| (low.min(1.0), high.min(1.0)));
-        Self { interval, ..self }
+        Self { interval: self.interval.map(|ends| ends.map(|end| end.min(1.0))), ..self }
     }
 
-    /// The mean and the interval of so many times as much.
+    /// The figure and the interval of so many times as much.
     pub(crate) fn scaled(self, factor: f64) -> Self {
-        let interval = self.interval.map(|(low, high)| (low * factor, high * factor));
-        Self { mean: self.mean * factor, interval }
+        let interval = self.interval.map(|ends| ends.map(|end| end * factor));
+        Self { value: self.value * factor, interval }
     }
 }
 
@@ -47,8 +73,8 @@ mod tests {
 
     #[test]
     fn three_repeats_give_an_interval_and_two_give_none() {
-        let (low, high) = Estimate::of(&[19.0, 20.0, 21.0]).unwrap().interval.unwrap();
-        assert!(low < 19.0 && 21.0 < high, "{low} {high}");
+        let ends = Estimate::of(&[19.0, 20.0, 21.0]).unwrap().interval.unwrap();
+        assert!(ends.low < Some(19.0) && Some(21.0) < ends.high, "{ends:?}");
         assert_eq!(Estimate::of(&[19.0, 21.0]).unwrap().interval, None);
         assert_eq!(Estimate::of(&[]), None);
     }
@@ -56,14 +82,28 @@ mod tests {
     #[test]
     fn a_share_is_not_above_the_whole() {
         let of = Estimate::of(&[1.0, 1.0, 0.97]).unwrap().at_most_all();
-        assert_eq!(of.interval.unwrap().1, 1.0);
+        assert_eq!(of.interval.unwrap().high, Some(1.0));
     }
 
     #[test]
     fn no_loss_in_three_repeats_has_an_upper_bound() {
         let clean = vec![vec![Batch { sent: 1700.0, lost: 0.0 }]; 3];
         let of = Estimate::of_loss(&[0.0; 3], &clean).unwrap();
-        let (low, high) = of.interval.unwrap();
-        assert!(of.mean == 0.0 && low == 0.0 && (0.0007..0.0008).contains(&high), "{of:?}");
+        let Ends { low, high } = of.interval.unwrap();
+        assert!(of.value == 0.0 && low == Some(0.0), "{of:?}");
+        assert!(high.is_some_and(|high| (0.0007..0.0008).contains(&high)), "{of:?}");
+    }
+    #[test]
+    fn a_p99_of_few_packets_is_at_least_so_much_whatever_the_number_of_repeats() {
+        let packets: Vec<f64> = (0..30).map(|n| f64::from((n * 7) % 30)).collect();
+        let of = |repeats: usize, p| {
+            let pooled = Pooled::new(vec![&*packets; repeats]).unwrap();
+            Estimate::of_quantile(&pooled, p).unwrap()
+        };
+        assert_eq!(of(2, 0.99).interval, None);
+        let p99 = of(10, 0.99);
+        assert_eq!((p99.value, p99.interval.unwrap().high), (29.0, None), "300 packets");
+        let median = of(10, 0.5).interval.unwrap();
+        assert!(median.low < Some(14.5) && Some(14.5) < median.high, "{median:?}");
     }
 }

@@ -23,7 +23,7 @@ mod window;
 
 pub use definitions::{Definition, definitions};
 pub use echo::{Counts, EchoFold, EchoResult, Transit, Way};
-pub use estimate::Estimate;
+pub use estimate::{Ends, Estimate};
 pub use flow::{FlowFolds, FlowResult, HeldBack, OwnTime};
 pub use late::{LATE_NS, Lateness};
 pub use one_way::Clocks;

@@ -1,9 +1,10 @@
-//! Results over repeats: the mean of each figure, with an interval where there are at least three repeats.
+//! Results over repeats: the mean of each figure, but the 99th percentile of the packets of all repeats, with an interval where there are at least three repeats.
 
 use super::estimate::Estimate;
 use super::series::is_own;
 use super::{Clocks, EchoResult, FlowResult, Results, Spread, StreamResult};
 use quell_model::{CellId, Manifest};
+use quell_stats::Pooled;
 
 /// One row for each scenario, probe and stream, in the manifest's order.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,6 +93,7 @@ impl Summary {
             let flow = |of: fn(&FlowResult) -> Option<f64>| {
                 over(&move |r: &StreamResult| r.flow().and_then(of))
             };
+            let rtt = Pooled::new(rows.iter().filter_map(|r| Some(&*r.echo()?.rtt_each_ms)));
             SummaryRow {
                 scenario: first.cell.scenario.clone(),
                 probe: first.cell.probe.clone(),
@@ -100,13 +102,13 @@ impl Summary {
                 way: first.flow().and_then(|f| f.way.clone()),
                 loss: loss(&rows).map(|(least, _)| least),
                 loss_at_most: loss(&rows).and_then(|(least, most)| (most != least).then_some(most)),
-                late: echo(late).filter(|late| late.mean > 0.0).map(Estimate::at_most_all),
+                late: echo(late).filter(|late| late.value > 0.0).map(Estimate::at_most_all),
                 jitter_up_ms: echo(|e| e.jitter_up_ms),
                 jitter_rtt_ms: echo(|e| e.jitter_rtt_ms.filter(|_| e.jitter_up_ms.is_none())),
                 up_p50_ms: echo(|e| exact(e, &e.up_ms)),
                 down_p50_ms: echo(|e| exact(e, &e.down_ms)),
                 rtt_p50_ms: echo(|e| e.rtt_ms.as_ref().map(|s| s.p50)),
-                rtt_p99_ms: echo(|e| e.rtt_ms.as_ref().map(|s| s.p99)),
+                rtt_p99_ms: rtt.and_then(|rtt| Estimate::of_quantile(&rtt, 0.99)),
                 of_a_minority: rows
                     .iter()
                     .any(|r| r.echo().is_some_and(|e| e.counts.minority().is_some())),

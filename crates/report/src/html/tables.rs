@@ -67,8 +67,8 @@ pub(super) fn summary(
         for cell in &row.cells {
             let figure = match cell {
                 Some(value) => match value.interval() {
-                    Some(interval) => format!("{}<br><small>{interval}</small>", value.mean()),
-                    None => value.mean(),
+                    Some(interval) => format!("{}<br><small>{interval}</small>", value.figure()),
+                    None => value.figure(),
                 },
                 None => "–".to_owned(),
             };
@@ -85,7 +85,7 @@ pub(super) fn summary(
     let repeats = m.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
     let caption = match repeats {
         1 => "By scenario, one repeat".to_owned(),
-        n => format!("By scenario, means over {n} repeats{}", crate::layout::intervals(n)),
+        n => format!("By scenario, {}", layout.over(n)),
     };
     let caption = if marked { format!("{caption}. {MINORITY}") } else { caption };
     scrolling(&caption, &text)

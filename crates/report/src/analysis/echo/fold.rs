@@ -256,6 +256,7 @@ impl EchoFold {
             jitter_of,
             ipdv_ms: if one_way { ways.ipdv_up_ms } else { ways.ipdv_rtt_ms },
             rtt_ms: rtt.delays_ms,
+            rtt_each_ms: rtt.each_ms,
             up_ms: up.delays_ms,
             down_ms: down.delays_ms,
             clocks,

@@ -97,17 +97,19 @@ pub(super) struct Ways {
 
 impl Orders {
     pub fn new(keep: Keep) -> Self {
-        let arrivals = |first| Arrivals {
+        let arrivals = |first, each| Arrivals {
             jitter: Jitter::new(),
             delays: keep.running_from(first),
+            each,
             order: RecentOrder::new(0),
         };
+        let each = (keep == Keep::All).then(Vec::new);
         let variation = || Variation { last: None, found: keep.running() };
         Self {
             keep,
             waiting: Vec::new(),
             settled: Settled {
-                ways: [arrivals(None), arrivals(None), arrivals(Some(0))],
+                ways: [arrivals(None, None), arrivals(None, None), arrivals(Some(0), each)],
                 ipdv_up: variation(),
                 ipdv_rtt: variation(),
                 offset: OffsetEstimator::new(),
@@ -256,6 +258,8 @@ impl Packet {
 struct Arrivals {
     jitter: Jitter,
     delays: RunningAround,
+    /// Each of the round trips, where all are kept.
+    each: Option<Vec<i64>>,
     order: RecentOrder,
 }
 
@@ -270,14 +274,19 @@ impl Arrivals {
         if let Some(transit) = packet.transit(of, line) {
             self.jitter.push(transit as f64);
             self.delays.push(transit);
+            if let Some(each) = &mut self.each {
+                each.push(transit);
+            }
         }
     }
 
     /// The figures, with delays that are so much shorter.
     fn way(&self, shift_ns: i64) -> Way {
         let ms = |ns: f64| ns / 1e6;
+        let each = self.each.iter().flatten();
         Way {
             delays_ms: self.delays.summary(shift_ns, 1e6),
+            each_ms: each.map(|ns| ms(ns.saturating_sub(shift_ns) as f64)).collect(),
             jitter_ms: self.jitter.mean().map(ms),
             jitter_last_ms: self.jitter.last().map(ms),
             reordered: self.order.reordered(),

@@ -92,6 +92,8 @@ impl Counts {
 pub struct Way {
     /// In milliseconds.
     pub delays_ms: Option<Spread>,
+    /// Of each round trip in milliseconds, in the order of arrival; empty where not all packets are kept, and of one way.
+    pub each_ms: Vec<f64>,
     /// The mean of |D| of RFC 3550, section 6.4.1, in milliseconds.
     pub jitter_ms: Option<f64>,
     /// RFC 3550's J after the last packet.
@@ -130,6 +132,8 @@ pub struct EchoResult {
     pub ipdv_ms: Option<Spread>,
     /// Round-trip times in milliseconds.
     pub rtt_ms: Option<Spread>,
+    /// That of each packet in the order of arrival; empty where not all packets are kept.
+    pub rtt_each_ms: Vec<f64>,
     /// One-way delays to the reflector in milliseconds.
     pub up_ms: Option<Spread>,
     /// One-way delays back in milliseconds.
