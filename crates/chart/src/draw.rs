@@ -81,7 +81,12 @@ fn draw(figure: &Figure, theme: Theme) -> Drawing {
     let height = layout.note.len() as f64 * NOTE * font::LEADING;
     lines(&mut canvas, &layout.note, PAD, layout.height - PAD - height, note);
 
-    let (w, h) = (figure.width, layout.height as u32);
+    document(canvas, figure.title.trim(), figure.width, layout.height as u32)
+}
+
+/// The SVG of a canvas.
+pub(crate) fn document(canvas: Canvas, title: &str, w: u32, h: u32) -> Drawing {
+    let theme = canvas.theme;
     let style = match theme {
         Theme::Adaptive => format!("<style>{}</style>\n", style_sheet()),
         Theme::Light | Theme::Dark => String::new(),
@@ -90,7 +95,7 @@ fn draw(figure: &Figure, theme: Theme) -> Drawing {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"quell-chart\" width=\"{w}\" height=\"{h}\" \
          viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{}\" \
          font-family=\"'{FAMILY}', {FALLBACK}\">\n{style}{}</svg>\n",
-        escape(figure.title.trim()),
+        escape(title),
         canvas.body
     );
     Drawing { svg, width: w, height: h, texts: canvas.texts, theme }

@@ -7,6 +7,7 @@
 //!    ├─ font, margins, layout                 words are measured first, plots get what is left
 //!    ├─ thin, marker, paint, legend, draw           places in pixels become SVG
 //!    └─ png                                   SVG becomes pixels, and every word is accounted for
+//! Sheet                                        a picture without axes: others place text, boxes and curves
 //! ```
 //!
 //! The crate knows nothing of what its numbers mean and computes no result: quantiles and intervals come in
@@ -45,6 +46,7 @@ mod marker;
 mod paint;
 mod png;
 mod scale;
+mod sheet;
 mod svg;
 mod theme;
 mod thin;
@@ -57,5 +59,6 @@ pub use figure::{Figure, Legend, Panel};
 pub use mark::{
     Band, Bars, Bins, Boxes, Ecdf, FiveNumbers, Histogram, Mark, Polyline, Scatter, Stack,
 };
+pub use sheet::{Sheet, Tone, Type};
 pub use svg::{Rect, TextBox, TextRole};
 pub use theme::{Look, Theme, looks};

@@ -3,8 +3,8 @@
 //! ```text
 //!   4  quell                       the command line
 //!   3  experiment  report  flow  serve
-//!   2  probe  load  rr  lab  shaper
-//!   1  sys  netlink  store  chart  trace   one system thing each
+//!   2  probe  load  rr  lab  shaper  treeview
+//!   1  sys  netlink  store  chart  trace  hierarchy   one system thing each
 //!   0  model  stats  wire  tc  pingexp   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
 //! ```
@@ -15,8 +15,21 @@ use cargo_metadata::Metadata;
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
     ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-pingexp"]),
-    ("1", &["quell-sys", "quell-netlink", "quell-store", "quell-chart", "quell-trace"]),
-    ("2", &["quell-probe", "quell-load", "quell-rr", "quell-lab", "quell-shaper"]),
+    (
+        "1",
+        &[
+            "quell-sys",
+            "quell-netlink",
+            "quell-store",
+            "quell-chart",
+            "quell-trace",
+            "quell-hierarchy",
+        ],
+    ),
+    (
+        "2",
+        &["quell-probe", "quell-load", "quell-rr", "quell-lab", "quell-shaper", "quell-treeview"],
+    ),
     ("3", &["quell-experiment", "quell-report", "quell-flow", "quell-serve"]),
     ("4", &["quell"]),
     ("beside", &["quell-bench", "quell-house"]),
@@ -28,6 +41,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-store", &["quell-model"]),
     ("quell-chart", &[]),
     ("quell-trace", &["quell-units"]),
+    ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-house", &[]),
 ];
 

@@ -5,7 +5,7 @@ use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::{
-    check, flow, import, kernel, lab, ping, plot, results, rr, run, serve, show, trace, view,
+    check, flow, import, kernel, lab, ping, plot, results, rr, run, serve, show, trace, tree, view,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -97,6 +97,26 @@ zcat old.pcap.gz | quell trace - --json",
                 read until then is told.",
         fails: Fails::When("the capture breaks off"),
         call: calls!(trace::TraceArgs, trace::trace),
+    },
+    Command {
+        name: "tree",
+        about: "Show queues, classes and filters as a tree, with counters",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+quell tree                            (all devices)
+quell tree eth0 --watch               (per second, in place; --watch=5s)
+quell tree eth0 --over 10s --svg eth0.svg
+ssh router tc -s -d qdisc show | quell tree --from -
+quell tree --from outputs.txt --all
+quell tree eth0 --dot | dot -Tsvg > eth0.svg",
+        notes: "Of what is alike one is shown, with the number and the sum of the others; --all shows each. An IFB stands below the \
+                filter that feeds it. A `!` marks what will go wrong, and below the tree it is told. Reading needs no rights.\n\n\
+                With --from, outputs follow each other in any order, as text or JSON, prompts and blank lines between. Those of \
+                tc class and tc filter don't name their device: leave the command above them (as `set -x` prints it), or name \
+                the device.",
+        fails: Fails::Never,
+        call: calls!(tree::TreeArgs, tree::tree),
     },
     Command {
         name: "run",

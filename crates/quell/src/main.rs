@@ -25,6 +25,7 @@ mod secret;
 mod serve;
 mod show;
 mod trace;
+mod tree;
 mod view;
 
 use commands::COMMANDS;

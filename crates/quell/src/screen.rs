@@ -27,7 +27,7 @@ impl Screen {
             out.extend_from_slice(b"\x1b[K\r\n");
         }
         out.extend_from_slice(b"\x1b[J");
-        self.drawn = lines.iter().map(|l| l.chars().count()).collect();
+        self.drawn = lines.iter().map(|l| columns(l)).collect();
         out
     }
 
@@ -50,6 +50,14 @@ impl Screen {
     pub fn show(bytes: &[u8]) {
         let _ = quell_sys::reader::print(std::io::stdout().lock(), bytes);
     }
+}
+
+/// Columns of a line; colours (`ESC [ … m`) take none.
+fn columns(line: &str) -> usize {
+    let mut parts = line.split("\x1b[");
+    let first = parts.next().map_or(0, |part| part.chars().count());
+    let behind = |part: &str| part.split_once('m').map_or(part, |(_, rest)| rest).chars().count();
+    parts.map(behind).sum::<usize>() + first
 }
 
 /// Whether standard output is a terminal that can be drawn on.
@@ -86,6 +94,13 @@ mod tests {
         assert_eq!(frame(&mut screen, &["three"], 80), "\r\x1b[2Athree\x1b[K\r\n\x1b[J");
         assert_eq!(screen.clear(80), b"\r\x1b[1A\x1b[J");
         assert_eq!(screen.clear(80), b"\r\x1b[J");
+    }
+
+    #[test]
+    fn colours_take_no_columns() {
+        let mut screen = Screen::new();
+        frame(&mut screen, &[&format!("\x1b[1m{}\x1b[0m", "x".repeat(80))], 80);
+        assert!(frame(&mut screen, &["z"], 80).starts_with("\r\x1b[1A"), "one row");
     }
 
     #[test]

@@ -1,0 +1,203 @@
+//! The hierarchy: devices with what hangs on them, and who leads packets where.
+//!
+//! Everything of a device lies in lists, and points at the others by their places in these; so no input, however it refers to itself, makes
+//! anything endless.
+
+use crate::record::{Counters, Deed, Hook};
+use crate::settings::Setting;
+use quell_tc::Handle;
+use serde::{Serialize, Serializer};
+
+/// The devices, in the order in which they were told of.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Hierarchy {
+    /// Each with its queues, classes and filters.
+    pub devices: Vec<Device>,
+}
+
+/// A device and what hangs on it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Whether it is an IFB: what goes out of it comes in by another device.
+    pub ifb: bool,
+    /// Its queues and classes.
+    pub nodes: Vec<Node>,
+    /// Its filters, in the order in which they are tried at each place.
+    pub filters: Vec<Filter>,
+    /// Nodes that hang on the device itself, the way out first.
+    pub tops: Vec<usize>,
+    /// Nodes whose parent was not told of.
+    pub adrift: Vec<usize>,
+    /// The device and the filter of it that send packets here.
+    pub fed_by: Vec<(usize, usize)>,
+    /// What will go wrong here.
+    pub findings: Vec<Finding>,
+}
+
+/// A queue or a class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Node {
+    /// Whether it is a class.
+    pub class: bool,
+    /// The kind, as the kernel spells it.
+    pub kind: String,
+    /// Its name.
+    #[serde(serialize_with = "as_text")]
+    pub handle: Handle,
+    /// Whether only something else speaks of it: a queue's parent that no output listed.
+    pub implied: bool,
+    /// Where it hangs.
+    pub parent: Option<usize>,
+    /// What hangs in it: of a class its queue and its classes.
+    pub children: Vec<usize>,
+    /// Its options.
+    pub settings: Vec<Setting>,
+    /// Whether packets that no filter matches come here.
+    pub is_default: bool,
+    /// The class for packets that no filter matches.
+    #[serde(serialize_with = "as_text_or_null")]
+    pub default: Option<Handle>,
+    /// What it has counted.
+    pub counters: Option<Counters>,
+    /// Active flows in it, of queues that show them as classes.
+    pub flows: usize,
+    /// Filters that choose it.
+    pub chosen_by: Vec<usize>,
+}
+
+/// A filter in its place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Filter {
+    /// The queue or class that it hangs on.
+    pub at: Option<usize>,
+    /// The hook that it hangs on.
+    pub hook: Option<Hook>,
+    /// The protocol that it looks at, in `tc`'s word.
+    pub protocol: String,
+    /// Lower ones are tried first.
+    pub prio: u32,
+    /// The kind, as the kernel spells it.
+    pub kind: String,
+    /// Its name among those of one priority.
+    pub name: String,
+    /// What it matches, in `tc`'s words.
+    pub matches: Vec<String>,
+    /// Whether it matches every packet of its protocol; `None` where nobody can know.
+    pub matches_all: Option<bool>,
+    /// The class as it was written.
+    #[serde(serialize_with = "as_text_or_null")]
+    pub class: Option<Handle>,
+    /// Where that leads.
+    pub target: Target,
+    /// What is done with a packet that matches.
+    pub deeds: Vec<Deed>,
+    /// Devices among those told of to which it redirects.
+    pub feeds: Vec<usize>,
+    /// Packets that it matched.
+    pub hits: Option<u64>,
+}
+
+/// Where a filter leads.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// To no class: it only acts.
+    None,
+    /// To this class.
+    Class(usize),
+    /// Over these classes.
+    Spread(Vec<usize>),
+    /// To a flow inside a queue without classes of its own.
+    Flow,
+    /// To a class that was not told of.
+    Missing,
+    /// To whichever class a program or a mark names.
+    Opaque,
+}
+
+/// Something that will go wrong, in words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub trouble: Trouble,
+    /// The node that it is about.
+    pub node: Option<usize>,
+    /// The filter that it is about.
+    pub filter: Option<usize>,
+    /// For a person: one sentence or two.
+    pub words: String,
+}
+
+/// Kinds of findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trouble {
+    /// Packets that match no filter are lost.
+    DropsUnmatched,
+    /// Packets that match no filter go past all classes.
+    Unshaped,
+    /// A class is named that is not there.
+    NoSuchClass,
+    /// Nothing leads packets into a class.
+    Unreachable,
+    /// Packets are redirected to a device that has no queue, or that was not told of.
+    NowhereQueued,
+    /// A node's parent was not told of.
+    Adrift,
+}
+
+impl Hierarchy {
+    /// The device of this name.
+    pub fn device(&self, name: &str) -> Option<usize> {
+        self.devices.iter().position(|device| device.name == name)
+    }
+
+    /// The one device and the IFBs that it feeds, directly or through others.
+    pub fn only(&self, index: usize) -> Vec<usize> {
+        let mut wanted = vec![index];
+        let mut next = 0;
+        while let Some(&at) = wanted.get(next) {
+            for filter in self.devices[at].filters.iter() {
+                for &fed in filter.feeds.iter().filter(|fed| self.devices[**fed].ifb) {
+                    if !wanted.contains(&fed) {
+                        wanted.push(fed);
+                    }
+                }
+            }
+            next += 1;
+        }
+        wanted
+    }
+}
+
+impl Device {
+    /// The filters at a place, in the order in which they are tried.
+    pub fn filters_at(&self, node: usize) -> impl Iterator<Item = (usize, &Filter)> {
+        self.filters.iter().enumerate().filter(move |(_, filter)| filter.at == Some(node))
+    }
+
+    /// Whether it has nothing to show: no queue at all, or only the kernel's `noqueue`.
+    pub fn is_bare(&self) -> bool {
+        self.filters.is_empty() && self.nodes.iter().all(|node| node.kind == "noqueue")
+    }
+}
+
+impl Filter {
+    /// Whether no packet of its protocol escapes it into the next filter, and it leads somewhere or acts.
+    pub fn is_catch_all(&self) -> bool {
+        self.matches_all == Some(true) && self.target != Target::Missing
+    }
+}
+
+fn as_text<S: Serializer>(handle: &Handle, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(handle)
+}
+
+fn as_text_or_null<S: Serializer>(handle: &Option<Handle>, s: S) -> Result<S::Ok, S::Error> {
+    match handle {
+        Some(handle) => s.collect_str(handle),
+        None => s.serialize_none(),
+    }
+}

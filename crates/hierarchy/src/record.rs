@@ -1,0 +1,130 @@
+//! What one line of `tc`, one object of its JSON or one message of the kernel says.
+
+use quell_tc::Handle;
+use serde::Serialize;
+
+use crate::settings::Setting;
+
+/// A queue, a class or a filter, on its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The device, where it was said.
+    pub device: Option<String>,
+    /// Where it was read: the line of the file, from 1; 0 for what the kernel said.
+    pub line: usize,
+    /// What it is.
+    pub what: What,
+}
+
+/// What a record is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// A queueing discipline.
+    Queue(NodeRecord),
+    /// A class.
+    Class(NodeRecord),
+    /// A filter.
+    Filter(FilterRecord),
+}
+
+/// A queue or a class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeRecord {
+    /// The kind, as the kernel spells it.
+    pub kind: String,
+    /// Its name; `0:` for a queue that the kernel made by itself.
+    pub handle: Handle,
+    /// Where it hangs.
+    pub place: Place,
+    /// The class for packets that no filter matches: its minor.
+    pub default: Option<u16>,
+    /// Its options.
+    pub settings: Vec<Setting>,
+    /// What it has counted, where that was said.
+    pub counters: Option<Counters>,
+}
+
+/// Where a queue or a class hangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// On the device, on the way out; of a class: directly in its queue.
+    Root,
+    /// On the device, on the way in (and for clsact on both).
+    Ingress,
+    /// In this class or queue.
+    Under(Handle),
+}
+
+/// Counters of a queue or class since it was made, but for what waits now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Counters {
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets lost here.
+    pub drops: u64,
+    /// Times that a rate held packets back.
+    pub overlimits: u64,
+    /// Bytes waiting now.
+    pub backlog_bytes: u64,
+    /// Packets waiting now.
+    pub backlog_packets: u64,
+    /// Packets marked CE instead of dropped; `None` for kinds that don't mark.
+    pub marks: Option<u64>,
+    /// Packets that went past the classes, unshaped (htb).
+    pub direct_packets: Option<u64>,
+}
+
+/// A place for filters that is no queue with classes: the hooks of ingress and clsact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hook {
+    /// Packets that come in.
+    Ingress,
+    /// Packets that go out, before they are queued.
+    Egress,
+}
+
+/// A filter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FilterRecord {
+    /// The queue or class that it hangs on, where that was said.
+    pub parent: Option<Handle>,
+    /// The hook that it hangs on, where that was said.
+    pub hook: Option<Hook>,
+    /// The protocol that it looks at, in `tc`'s word.
+    pub protocol: String,
+    /// Lower ones are tried first.
+    pub prio: u32,
+    /// The kind, as the kernel spells it.
+    pub kind: String,
+    /// Its name among those of one priority, as `tc` prints it.
+    pub name: String,
+    /// What it matches, in `tc`'s words; empty for every packet of its protocol, or for what is not known.
+    pub matches: Vec<String>,
+    /// Whether it matches every packet of its protocol; `None` where nobody can know.
+    pub matches_all: Option<bool>,
+    /// The class that it chooses.
+    pub class: Option<Handle>,
+    /// How many classes it spreads packets over, from `class` on; `None` for one.
+    pub spread: Option<u32>,
+    /// Whether it may choose classes that nobody can read off it (a program, marks, cgroups).
+    pub opaque: bool,
+    /// What is done with a packet that matches.
+    pub deeds: Vec<Deed>,
+    /// Packets that it matched, where that is counted.
+    pub hits: Option<u64>,
+}
+
+/// An action on a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Deed {
+    /// In `tc`'s words.
+    pub words: String,
+    /// The device that gets the packet or its copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Whether that is the packet itself, and not a copy.
+    pub redirects: bool,
+}

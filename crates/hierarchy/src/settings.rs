@@ -1,0 +1,447 @@
+//! Options of queues and classes, in one spelling whoever told them.
+//!
+//! ```text
+//!   tc's text   limit 10240p target 5ms memory_limit 32Mb     ┐
+//!   tc's JSON   {"limit":10240,"target":4999,…}               ├─► limit 10240 · target 5ms · memory_limit 32MiB
+//!   the kernel  fields of quell_tc                            ┘
+//! ```
+//!
+//! `tc` prints three digits, and its JSON counts rates in bytes and times in microseconds; both become what a person writes.
+
+use quell_units::{Bytes, Rate, Span};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// An option with its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// `tc`'s word for it.
+    pub name: String,
+    /// Its value; empty for what is only switched on.
+    pub value: String,
+    /// Whether it is what one has who chose nothing, or follows from the others.
+    #[serde(skip)]
+    pub usual: bool,
+}
+
+/// What a name's numbers count.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    Rate,
+    Time,
+    Nanoseconds,
+    Seconds,
+    Bytes,
+    Plain,
+}
+
+fn unit(kind: &str, name: &str) -> Unit {
+    match name {
+        "rate" | "ceil" | "bandwidth" | "peakrate" | "maxrate" | "defrate" | "m1" | "m2"
+        | "low_rate_threshold" => Unit::Rate,
+        "perturb" => Unit::Seconds,
+        "timer_slack" => Unit::Nanoseconds,
+        "target" | "interval" | "rtt" | "lat" | "latency" | "tupdate" | "delay" | "d"
+        | "ce_threshold" | "horizon" | "refill_delay" => Unit::Time,
+        "quantum" | "initial_quantum" | "memory_limit" | "burst" | "cburst" | "mtu"
+        | "peakburst" | "minburst" => Unit::Bytes,
+        "min" | "max" if kind == "red" => Unit::Bytes,
+        "limit" if matches!(kind, "bfifo" | "red" | "tbf" | "gred") => Unit::Bytes,
+        _ => Unit::Plain,
+    }
+}
+
+/// Said of every queue, and of no use to a reader.
+const NOISE: [&str; 6] =
+    ["refcnt", "ver", "direct_packets_stat", "offloaded", "Scell_log", "level"];
+
+/// Kind (empty for all), name and value (empty for any) of what nobody chose, as a rule.
+const USUAL: [(&str, &str, &str); 50] = [
+    ("", "linklayer", "ethernet"),
+    ("", "mpu", "0"),
+    ("", "overhead", "0"),
+    ("", "multiqueue", ""),
+    ("", "drop_batch", ""),
+    ("htb", "r2q", "10"),
+    ("htb", "direct_qlen", ""),
+    ("htb", "prio", "0"),
+    ("htb", "burst", ""),
+    ("htb", "cburst", ""),
+    ("htb", "quantum", ""),
+    ("htb", "mtu", ""),
+    ("drr", "quantum", "1514"),
+    ("tbf", "mtu", ""),
+    ("prio", "bands", "3"),
+    ("prio", "priomap", "1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"),
+    ("pfifo_fast", "bands", "3"),
+    ("pfifo_fast", "priomap", "1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"),
+    ("fq_codel", "limit", "10240"),
+    ("fq_codel", "flows", "1024"),
+    ("fq_codel", "quantum", "1514"),
+    ("fq_codel", "target", "5ms"),
+    ("fq_codel", "interval", "100ms"),
+    ("fq_codel", "memory_limit", "32MiB"),
+    ("fq_codel", "ecn", ""),
+    ("codel", "limit", "1000"),
+    ("codel", "target", "5ms"),
+    ("codel", "interval", "100ms"),
+    ("fq_pie", "limit", "10240"),
+    ("fq_pie", "flows", "1024"),
+    ("fq_pie", "quantum", "1514"),
+    ("fq_pie", "memory_limit", "32MiB"),
+    ("fq_pie", "ecn_prob", "10"),
+    ("fq_pie", "tupdate", ""),
+    ("fq_pie", "alpha", "2"),
+    ("fq_pie", "beta", "20"),
+    ("pie", "tupdate", ""),
+    ("pie", "alpha", "2"),
+    ("pie", "beta", "20"),
+    ("sfq", "quantum", "1514"),
+    ("sfq", "depth", "127"),
+    ("sfq", "flows", ""),
+    ("sfq", "divisor", "1024"),
+    ("fq", "", ""),
+    ("red", "ewma", ""),
+    ("cake", "split-gso", ""),
+    ("cake", "rtt", "100ms"),
+    ("cake", "memory_limit", ""),
+    ("netem", "limit", "1000"),
+    ("netem", "gap", "0"),
+];
+
+/// What was read of a queue's or a class's options.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Options {
+    pub settings: Vec<Setting>,
+    pub default: Option<u16>,
+    pub direct_packets: Option<u64>,
+}
+
+impl Options {
+    fn put(&mut self, kind: &str, name: &str, value: String) {
+        let hex = |text: &str| u16::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+        match name {
+            "default" if matches!(kind, "htb" | "hfsc") => {
+                // A handle, or its minor alone.
+                let minor = value.rsplit(':').next().unwrap_or_default();
+                self.default = hex(minor).filter(|minor| *minor != 0);
+            }
+            "direct_packets_stat" => self.direct_packets = value.parse().ok(),
+            _ if NOISE.contains(&name) || name.starts_with('-') => {}
+            // What is switched off is not told.
+            _ if kind == "cake"
+                && (name.starts_with("no")
+                    || (name == "fwmark" && value == "0")
+                    || name == "raw") => {}
+            _ => {
+                let same = |rule: &str, said: &str| rule.is_empty() || rule == said;
+                let mut rules = USUAL.iter();
+                let usual =
+                    rules.any(|(k, n, v)| same(k, kind) && same(n, name) && same(v, &value));
+                self.settings.push(Setting { name: name.to_owned(), value, usual });
+            }
+        }
+    }
+
+    /// From the words of `tc`'s text, behind what says where the queue or class is.
+    pub(crate) fn of_words<'a>(kind: &str, words: impl Iterator<Item = &'a str>) -> Options {
+        let mut options = Options::default();
+        let mut words = words.peekable();
+        let is_value =
+            |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) || word.starts_with('(');
+        while let Some(name) = words.next() {
+            let mut values = Vec::new();
+            if kind == "hfsc" && matches!(name, "sc" | "rt" | "ls" | "ul") {
+                let curve = words.by_ref().take(6).collect::<Vec<_>>();
+                let of = |at: usize| {
+                    spelled(
+                        kind,
+                        ["m1", "d", "m2"][at],
+                        curve.get(2 * at + 1).copied().unwrap_or_default(),
+                    )
+                };
+                options.put(kind, name, curve_of(&of(0), &of(1), &of(2)));
+                continue;
+            }
+            if matches!(name, "linklayer" | "bandwidth" | "limit" | "mode") {
+                values.extend(words.next());
+            }
+            while let Some(value) = words.next_if(|word| is_value(word) || negative(word)) {
+                values.push(value);
+            }
+            let values: Vec<String> =
+                values.iter().map(|value| spelled(kind, name, value)).collect();
+            options.put(kind, name, values.join(" "));
+        }
+        options
+    }
+
+    /// From a value of `tc`'s JSON.
+    pub(crate) fn put_json(&mut self, kind: &str, name: &str, value: &Value) {
+        let shown = match value {
+            Value::Bool(false) => return,
+            // What is on without a value stands there as null.
+            Value::Bool(true) | Value::Null => {
+                let name = name.replace("split_gso", "split-gso");
+                return self.put(kind, &name, String::new());
+            }
+            // Words that stand alone.
+            Value::String(word) if matches!(name, "diffserv" | "flowmode" | "atm") => {
+                return self.put(kind, word, String::new());
+            }
+            Value::String(word) if name == "ack-filter" => {
+                let on = word != "disabled";
+                return if on {
+                    self.put(kind, "ack-filter", String::new())
+                };
+            }
+            Value::String(word) => spelled(kind, name, word),
+            Value::Number(number) => {
+                of_number(unit(kind, name), number.as_f64().unwrap_or_default(), number.to_string())
+            }
+            Value::Array(items) => {
+                let one =
+                    |item: &Value| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+                items.iter().map(one).collect::<Vec<_>>().join(" ")
+            }
+            Value::Object(parts) => return self.put_parts(kind, name, parts),
+        };
+        self.put(kind, name, shown);
+    }
+
+    /// netem's groups: `{"delay":0.02,"jitter":0.003,"correlation":0}`.
+    fn put_parts(&mut self, kind: &str, name: &str, parts: &Map<String, Value>) {
+        let number = |key: &str| parts.get(key).and_then(Value::as_f64);
+        let name = name.trim_end_matches("-random");
+        let mut values = Vec::new();
+        match number(name) {
+            Some(delay) if name == "delay" => {
+                values.push(time(delay * 1e9));
+                values.extend(
+                    number("jitter")
+                        .filter(|jitter| *jitter > 0.0)
+                        .map(|jitter| time(jitter * 1e9)),
+                );
+            }
+            Some(rate) if name == "rate" => values.push(of_number(Unit::Rate, rate, String::new())),
+            Some(share) => values.push(percent(share)),
+            None => return,
+        }
+        values.extend(number("correlation").filter(|c| *c > 0.0).map(percent));
+        self.put(kind, name, values.join(" "));
+    }
+
+    /// From the options by name that the kernel's answer was read into.
+    pub(crate) fn of_fields(kind: &str, fields: &Map<String, Value>) -> Options {
+        let mut options = Options::default();
+        for (name, value) in fields {
+            match value {
+                Value::Bool(true) => options.put(kind, name, String::new()),
+                Value::Null | Value::Bool(false) => {}
+                Value::Object(curve) => {
+                    let of = |key: &str| {
+                        curve.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+                    };
+                    options.put(kind, name, curve_of(&of("m1"), &of("d"), &of("m2")));
+                }
+                Value::Array(items) => {
+                    let one = |item: &Value| {
+                        item.as_str().map_or_else(|| item.to_string(), str::to_owned)
+                    };
+                    options.put(kind, name, items.iter().map(one).collect::<Vec<_>>().join(" "));
+                }
+                Value::String(text) => {
+                    let span = text
+                        .parse::<Span>()
+                        .ok()
+                        .filter(|_| matches!(unit(kind, name), Unit::Time));
+                    options.put(
+                        kind,
+                        name,
+                        span.map_or_else(|| text.clone(), |span| time(span.nanos() as f64)),
+                    );
+                }
+                Value::Number(number) => {
+                    options.put(kind, name, number.to_string());
+                }
+            }
+        }
+        // Both at once have a word of their own.
+        let at = |name: &str| options.settings.iter().position(|s| s.name == name);
+        if let (Some(rt), Some(ls)) = (at("rt"), at("ls"))
+            && options.settings[rt].value == options.settings[ls].value
+        {
+            options.settings[rt].name = "sc".into();
+            options.settings.remove(ls);
+        }
+        options
+    }
+}
+
+fn negative(word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// A service curve in words: a straight line is its slope alone.
+fn curve_of(m1: &str, d: &str, m2: &str) -> String {
+    if matches!(m1, "" | "0bit") { m2.to_owned() } else { format!("{m1} {d} {m2}") }
+}
+
+/// A value of `tc`'s text in our spelling; what is no number with a unit stays as it is.
+fn spelled(kind: &str, name: &str, text: &str) -> String {
+    // Behind a slash stands the size of cells.
+    let bare = text.split('/').next().unwrap_or_default();
+    let digits = bare.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(bare.len());
+    let (Ok(number), suffix) = (bare[..digits].parse::<f64>(), &bare[digits..]) else {
+        return text.to_owned();
+    };
+    let times = |units: &[(&str, f64)]| {
+        let unit = units.iter().find(|(name, _)| suffix.eq_ignore_ascii_case(name));
+        unit.map(|(_, size)| number * size)
+    };
+    const TIMES: [(&str, f64); 6] =
+        [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("sec", 1e9), ("usec", 1e3)];
+    const RATES: [(&str, f64); 9] = [
+        ("bit", 1.0),
+        ("Kbit", 1e3),
+        ("Mbit", 1e6),
+        ("Gbit", 1e9),
+        ("Tbit", 1e12),
+        ("Kibit", 1024.0),
+        ("Mibit", 1_048_576.0),
+        ("Gibit", 1_073_741_824.0),
+        ("bps", 8.0),
+    ];
+    const SIZES: [(&str, f64); 5] =
+        [("", 1.0), ("b", 1.0), ("Kb", 1024.0), ("Mb", 1_048_576.0), ("Gb", 1_073_741_824.0)];
+    let shown = match unit(kind, name) {
+        Unit::Rate => times(&RATES).map(|bits| of_number(Unit::Rate, bits / 8.0, String::new())),
+        Unit::Time | Unit::Nanoseconds | Unit::Seconds => times(&TIMES).map(time),
+        Unit::Bytes => times(&SIZES).map(|bytes| Bytes::new(bytes as u64).to_string()),
+        Unit::Plain => times(&[("p", 1.0), ("b", 1.0)]).map(|_| bare[..digits].to_owned()),
+    };
+    shown.map_or_else(|| text.to_owned(), |shown| without_unit(kind, name, shown))
+}
+
+/// A bare number of bytes, as people write quanta and buckets.
+fn without_unit(kind: &str, name: &str, shown: String) -> String {
+    match shown.strip_suffix('B') {
+        Some(digits)
+            if unit(kind, name) == Unit::Bytes && digits.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            digits.to_owned()
+        }
+        _ => shown,
+    }
+}
+
+/// A number of `tc`'s JSON: rates in bytes a second, times in microseconds.
+fn of_number(unit: Unit, number: f64, plain: String) -> String {
+    match unit {
+        Unit::Rate => Rate::from_bps((number * 8.0).round() as u64).to_string(),
+        Unit::Time => time(number * 1e3),
+        Unit::Nanoseconds => time(number),
+        Unit::Seconds => time(number * 1e9),
+        Unit::Bytes => {
+            let shown = Bytes::new(number as u64).to_string();
+            shown
+                .strip_suffix('B')
+                .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))
+                .map_or(shown.clone(), str::to_owned)
+        }
+        Unit::Plain => plain,
+    }
+}
+
+/// A time with three digits, as `tc` shows it: the kernel counts in ticks that don't divide what was asked for.
+fn time(ns: f64) -> String {
+    if ns < 1.0 {
+        return "0ms".into();
+    }
+    let scale = 10f64.powi(ns.log10().floor() as i32 - 2).max(1.0);
+    Span::from_nanos(((ns / scale).round() * scale) as u64).to_string()
+}
+
+fn percent(share: f64) -> String {
+    let text = format!("{:.3}", share * 100.0);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(options: &Options) -> String {
+        let one = |s: &Setting| {
+            if s.value.is_empty() { s.name.clone() } else { format!("{} {}", s.name, s.value) }
+        };
+        options.settings.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    fn of_text(kind: &str, text: &str) -> Options {
+        Options::of_words(kind, text.split_whitespace())
+    }
+
+    fn of_json(kind: &str, text: &str) -> Options {
+        let mut options = Options::default();
+        let Ok(Value::Object(map)) = serde_json::from_str(text) else { panic!("{text}") };
+        map.iter().for_each(|(name, value)| options.put_json(kind, name, value));
+        options
+    }
+
+    #[test]
+    fn text_and_json_of_one_queue_are_spelled_alike() {
+        let text = of_text("tbf", "rate 1Mbit burst 5Kb/1 mpu 0b lat 50ms linklayer ethernet");
+        let json = of_json(
+            "tbf",
+            r#"{"rate":125000,"burst":"5Kb/1","mpu":0,"lat":50000,"linklayer":"ethernet"}"#,
+        );
+        assert_eq!(shown(&text), "rate 1Mbit, burst 5KiB, mpu 0, lat 50ms, linklayer ethernet");
+        assert_eq!(
+            {
+                let mut s = text.settings.clone();
+                s.sort_by(|a, b| a.name.cmp(&b.name));
+                s
+            },
+            json.settings
+        );
+        let json = of_json(
+            "fq_codel",
+            r#"{"limit":10240,"target":4999,"interval":99999,"memory_limit":33554432,"ecn":true}"#,
+        );
+        assert!(json.settings.iter().all(|s| s.usual), "{json:?}");
+    }
+
+    #[test]
+    fn netem_and_cake_lose_nothing_that_is_switched_on() {
+        let json = of_json(
+            "netem",
+            r#"{"delay":{"delay":0.02,"jitter":0.003,"correlation":0},"loss-random":{"loss":0.01,"correlation":0},"rate":{"rate":1250000}}"#,
+        );
+        assert_eq!(shown(&json), "delay 20ms 3ms, loss 1%, rate 10Mbit");
+        assert_eq!(shown(&of_text("netem", "delay 20ms  3ms loss 1% rate 10Mbit")), shown(&json));
+        let text = of_text(
+            "cake",
+            "bandwidth 10Mbit diffserv4 dual-srchost nat nowash ack-filter ptm overhead 30",
+        );
+        assert_eq!(
+            shown(&text),
+            "bandwidth 10Mbit, diffserv4, dual-srchost, nat, ack-filter, ptm, overhead 30"
+        );
+    }
+
+    #[test]
+    fn a_default_class_is_hexadecimal_however_it_is_written() {
+        for text in ["default 0x30", "default 30", "default 1:30"] {
+            assert_eq!(of_text("htb", text).default, Some(0x30), "{text}");
+        }
+        assert_eq!(of_text("htb", "default 0 direct_packets_stat 6").direct_packets, Some(6));
+        assert_eq!(of_text("htb", "default 0").default, None);
+    }
+
+    #[test]
+    fn a_curve_is_one_option() {
+        let text = of_text("hfsc", "rt m1 2Mbit d 10ms m2 500Kbit ls m1 0bit d 0us m2 1Mbit");
+        assert_eq!(shown(&text), "rt 2Mbit 10ms 500kbit, ls 1Mbit");
+    }
+}

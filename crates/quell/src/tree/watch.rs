@@ -1,0 +1,110 @@
+//! Watching: read, wait, read again; what changed is shown per second, in place on a terminal.
+
+use super::args::TreeArgs;
+use super::found::{Found, look};
+use super::{json, live};
+use crate::failure::Failure;
+use crate::{interrupt, screen};
+use quell_hierarchy::{Hierarchy, change};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::{Alarm, Bell, readable, wait};
+use quell_treeview::text;
+use quell_units::Span;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Shorter times than this tell nothing.
+const LEAST_NS: u64 = 10_000_000;
+
+/// Two readings, so far apart.
+pub(super) fn over(args: &TreeArgs, over: Span) -> Result<Found, Failure> {
+    let mut readings = Readings::new(args, over)?;
+    readings.next()?;
+    if !readings.pause()? {
+        return Err(Failure::check("it was stopped before the time was over"));
+    }
+    readings.next()
+}
+
+/// `--watch`: until Ctrl-C.
+pub(super) fn watch(args: &TreeArgs, every: Span) -> Result<ExitCode, Failure> {
+    let mut readings = Readings::new(args, every)?;
+    let mut picture = screen::Screen::new();
+    let in_place = screen::is_live() && !args.json.json;
+    let mut found = readings.next()?;
+    loop {
+        if in_place {
+            let (width, rows) = screen::size();
+            let mut lines = text(&found.view(args), &look());
+            if lines.len() >= rows.max(4) {
+                let more = lines.len() + 2 - rows.max(4);
+                lines.truncate(rows.max(4) - 2);
+                lines
+                    .push(format!("… {more} more lines: make the window higher, or name a device"));
+            }
+            screen::Screen::show(&picture.frame(&lines, width));
+        } else if found.rates.is_some() {
+            // The first reading has nothing to be held against.
+            let shown = match args.json.json {
+                true => format!("{}\n", json::document(&found)),
+                false => text(&found.view(args), &look()).join("\n") + "\n\n",
+            };
+            let written = quell_sys::reader::print(std::io::stdout().lock(), shown.as_bytes());
+            written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
+        }
+        if !readings.pause()? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        found = readings.next()?;
+    }
+}
+
+/// Readings, each with what changed since the one before.
+struct Readings<'a> {
+    args: &'a TreeArgs,
+    every_ns: u64,
+    stop: Arc<Bell>,
+    alarm: Alarm,
+    due_ns: u64,
+    before: Option<(u64, Hierarchy)>,
+}
+
+impl<'a> Readings<'a> {
+    fn new(args: &'a TreeArgs, every: Span) -> Result<Self, Failure> {
+        if every.nanos() < LEAST_NS {
+            return Err(Failure::usage(format!(
+                "{every} is too short to tell anything per second: take 10ms or more"
+            )));
+        }
+        let stop = Arc::new(Bell::new().map_err(Failure::system)?);
+        interrupt::listen(&stop)?;
+        let alarm = Alarm::new().map_err(Failure::system)?;
+        Ok(Readings {
+            args,
+            every_ns: every.nanos(),
+            stop,
+            alarm,
+            due_ns: monotonic_ns(),
+            before: None,
+        })
+    }
+
+    fn next(&mut self) -> Result<Found, Failure> {
+        let mut found = live::read(self.args.device.as_deref())?;
+        let now = monotonic_ns();
+        if let Some((then, before)) = &self.before {
+            found.rates =
+                Some(change(before, &found.hierarchy, now.saturating_sub(*then) as f64 / 1e9));
+        }
+        self.before = Some((now, found.hierarchy.clone()));
+        Ok(found)
+    }
+
+    /// Waits until the next reading is due; false when it is to end.
+    fn pause(&mut self) -> Result<bool, Failure> {
+        self.due_ns = (self.due_ns + self.every_ns).max(monotonic_ns());
+        self.alarm.set(Some(self.due_ns)).map_err(Failure::system)?;
+        wait(&mut [readable(&*self.stop), readable(&self.alarm)]).map_err(Failure::system)?;
+        Ok(!self.stop.rings())
+    }
+}
