@@ -17,6 +17,7 @@ pub mod series;
 mod settled;
 mod summary;
 pub mod timeline;
+mod value;
 mod way;
 mod window;
 
