@@ -12,7 +12,7 @@
 //! `*` stands for every scenario. A claim must hold in every repeat; comparisons between two measured values pair the repeats.
 //! Where a probe has several streams, name one, or the claim must hold for each.
 
-use quell_model::metric::{Metric, Unit};
+use quell_model::metric::{Ends, Metric, Unit};
 use quell_units::Ratio;
 use std::fmt;
 
@@ -83,7 +83,7 @@ pub struct Measured {
     /// Which repetition.
     pub repeat: u32,
     /// The value: seconds, bits per second, a ratio or a count; none where there was nothing to measure.
-    pub value: Option<f64>,
+    pub value: Option<Ends>,
 }
 
 /// What a claim is checked against.
@@ -155,7 +155,7 @@ impl Claim {
         for measured in &values {
             let (margin, found) = match measured.value {
                 None => (f64::NEG_INFINITY, "nothing was measured".to_string()),
-                Some(value) => self.margin(value, measured, evidence, unit),
+                Some(ends) => self.margin(ends, measured, evidence, unit),
             };
             if worst.as_ref().is_none_or(|(least, _, _)| margin < *least) {
                 worst = Some((margin, found, measured));
@@ -176,17 +176,24 @@ impl Claim {
         Verdict { claim: self.text.clone(), held, found }
     }
 
-    /// How far the claim is from failing (negative: it failed), and what was found.
+    /// How far the claim is from failing (negative: it failed), and what was found. Where something is not known exactly, of the worst that it
+    /// can be.
     fn margin(
         &self,
-        value: f64,
+        ends: Ends,
         at: &Measured,
         evidence: &dyn Evidence,
         unit: Unit,
     ) -> (f64, String) {
+        let worst = |bounds: Ends, tolerance: f64| {
+            let pairs =
+                [(ends.0, bounds.0), (ends.0, bounds.1), (ends.1, bounds.0), (ends.1, bounds.1)];
+            let margins = pairs.map(|(value, bound)| self.relation.margin(value, bound, tolerance));
+            margins.into_iter().fold(f64::INFINITY, f64::min)
+        };
         match &self.bound {
             Bound::Value { value: bound, tolerance } => {
-                (self.relation.margin(value, *bound, *tolerance), unit.show(value))
+                (worst((*bound, *bound), *tolerance), unit.show(ends))
             }
             Bound::Measured { factor, source, tolerance } => {
                 let mut source = source.clone();
@@ -196,8 +203,8 @@ impl Claim {
                 match other {
                     None => (f64::NEG_INFINITY, format!("nothing was measured for {source}")),
                     Some(other) => (
-                        self.relation.margin(value, factor * other, *tolerance),
-                        format!("{} against {}", unit.show(value), unit.show(other)),
+                        worst((factor * other.0, factor * other.1), *tolerance),
+                        format!("{} against {}", unit.show(ends), unit.show(other)),
                     ),
                 }
             }
@@ -305,7 +312,7 @@ mod tests {
                     scenario: (*s).into(),
                     stream: (*p).into(),
                     repeat: *repeat,
-                    value: *value,
+                    value: value.map(|v| (v, if *s == "hazy" { v + 0.2 } else { v })),
                 })
                 .collect()
         }
@@ -319,6 +326,7 @@ mod tests {
             ("full", "udp", Metric::Jitter, 0, Some(0.004)),
             ("calm", "udp", Metric::Jitter, 0, Some(0.001_9)),
             ("dead", "tcp", Metric::Goodput, 0, None),
+            ("hazy", "connect", Metric::Loss, 0, Some(0.05)),
         ])
     }
 
@@ -338,6 +346,24 @@ mod tests {
         assert!(held("full.udp.loss > 50%"));
         assert!(!held("full.udp.loss > 69%"));
         assert!(held("full.udp.loss >= 69%"));
+    }
+
+    #[test]
+    fn what_is_not_known_exactly_holds_only_if_all_that_it_can_be_does() {
+        for (claim, holds) in [
+            ("hazy.connect.loss < 12%", false),
+            ("hazy.connect.loss < 26%", true),
+            ("hazy.connect.loss > 12%", false),
+            ("hazy.connect.loss > 4%", true),
+            ("hazy.connect.loss = 15% ± 9%", false),
+            ("hazy.connect.loss = 15% ± 11%", true),
+            ("full.udp.loss > 2 * hazy.connect.loss", true),
+            ("full.udp.loss > 3 * hazy.connect.loss", false),
+        ] {
+            assert_eq!(held(claim), holds, "{claim}");
+        }
+        let verdict = Claim::parse("hazy.connect.loss < 12%").expect("fine").check(&table());
+        assert_eq!(verdict.found, "not measured exactly: between 5.00 % and 25.00 %");
     }
 
     #[test]

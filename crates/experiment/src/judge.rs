@@ -10,10 +10,11 @@ use crate::kinds::Role;
 use crate::run::STOPPED;
 use crate::spec::Experiment;
 use quell_model::manifest::ExpectationRecord;
-use quell_model::{CellId, CellRecord, CellStatus, Metric};
+use quell_model::metric::{Ends, Metric};
+use quell_model::{CellId, CellRecord, CellStatus};
 
 /// Gives all values of a metric that a run has: of each stream in each cell, none where there was nothing to measure.
-pub type Values<'a> = &'a dyn Fn(Metric) -> Vec<(&'a CellId, &'a str, Option<f64>)>;
+pub type Values<'a> = &'a dyn Fn(Metric) -> Vec<(&'a CellId, &'a str, Option<Ends>)>;
 
 /// Checks the claims whose cells were run: `--only` leaves some out, and a run that was stopped did not come to others.
 pub fn judge<'a>(
@@ -144,7 +145,7 @@ mod tests {
             let rows = cells.iter().flat_map(|cell| {
                 let rtt = if cell.id.probe == "ping" { 0.02 } else { 0.03 };
                 let rows = [("ping", rtt), ("bulk-1", 1e6), ("bulk-2", 2e6), ("bulk-10", 1.0)];
-                rows.map(|(stream, value)| (&cell.id, stream, Some(value)))
+                rows.map(|(stream, value)| (&cell.id, stream, Some((value, value))))
             });
             let is_flow = metric == Metric::Goodput;
             rows.filter(|(_, stream, _)| stream.starts_with("bulk") == is_flow).collect()

@@ -70,6 +70,11 @@ impl AgentUnderTest {
     /// Tells it to stop; the rest of its events.
     fn stop(mut self) -> Vec<Event> {
         self.tell(&Command::Stop);
+        self.rest()
+    }
+
+    /// Events until it has ended.
+    fn rest(mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(event) = self.hear() {
             events.push(event);
@@ -316,4 +321,30 @@ fn commands_that_are_not_in_frames_end_the_agent_with_a_reason() {
     let mut rest = Vec::new();
     events.read_to_end(&mut rest).unwrap();
     assert!(matches!(thread.join().unwrap(), Err(agent::AgentError::Frame(_))));
+}
+
+#[test]
+fn an_agent_whose_events_nobody_takes_hears_a_stop_all_the_same_and_loses_none() {
+    const LINES: usize = 200_000;
+    let fifo = std::env::temp_dir().join(format!("quell-agent-{}", std::process::id()));
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // Some megabytes, more than any pipe holds; then it says that all was read, and holds on to the place where it did.
+    let script = format!("seq {LINES}; exec 3>{}; exec sleep 1000", fifo.display());
+    let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
+    let long = Task { duration: Span::from_secs(3600), ..task("work", TaskKind::Command { argv }) };
+    let mut tested = AgentUnderTest::open();
+    tested.tell(&Command::Prepare { tasks: vec![long] });
+    tested.until(1, is_ready_or_ended);
+    tested.tell(&Command::Start { at_monotonic_ns: monotonic_ns() });
+    let mut held = std::fs::File::open(&fifo).unwrap();
+    std::fs::remove_file(&fifo).unwrap();
+    tested.tell(&Command::Stop);
+    assert_eq!(held.read(&mut [0]).unwrap(), 0, "the program was ended");
+    let events = tested.rest();
+    let lines = events.iter().filter_map(|event| match event {
+        Event::Output { line, stderr: false, .. } => line.parse::<usize>().ok(),
+        _ => None,
+    });
+    assert!(lines.eq(1..=LINES), "each line is told, in order");
+    assert!(reason(&events, "work").contains("stopped"), "{:?}", events.last());
 }

@@ -20,6 +20,12 @@ pub enum FlowError {
         port = .0.port()
     )]
     Silent(SocketAddr, u64),
+    /// It answers over TCP, and not over UDP.
+    #[error(
+        "no UDP datagram came back from {0}, which answers over TCP: does a firewall hold back UDP port {port}?",
+        port = .0.port()
+    )]
+    NoUdp(SocketAddr),
     /// Nobody listens there.
     #[error(
         "nobody listens at {0}: start `quell serve --bind ADDRESS` or `iperf3 -s` there, or name its port with -p"

@@ -8,7 +8,7 @@
 //!
 //! Where the receiver waited for the rest as long as the path shows to be needed, none are unseen: it counts those as lost too.
 
-use crate::{Amount, LaneOutcome, Outcome};
+use crate::{LaneOutcome, Outcome};
 use quell_wire::iperf3::StreamResult;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -55,9 +55,9 @@ impl Fate {
     fn down(outcome: &Outcome, lane: &LaneOutcome, told: Option<&StreamResult>) -> Self {
         let (arrived, lost) = (lane.mark.moment.packets, lane.mark.moment.lost);
         let tail_unknown = told.is_none();
-        let told = told.filter(|_| matches!(outcome.plan.amount, Amount::Time(_)));
-        // A server sends on until it hears that the amount has come.
         let last = told.and_then(|told| u64::try_from(told.packets).ok()).unwrap_or(0);
+        // An iperf3 sends on until it hears that the amount has come.
+        let last = last.min(outcome.plan.datagrams_of(lane.id, outcome.block).unwrap_or(u64::MAX));
         Self {
             sent: last.saturating_sub(lane.omitted.expected).max(arrived + lost),
             arrived,

@@ -4,6 +4,7 @@ use crate::fate::Fate;
 use crate::held::{Beside, Held, Limit};
 use crate::latency::Spread;
 use crate::{Amount, LaneOutcome, Outcome, Senders, Transport};
+use quell_model::{EchoSample, EchoStatus};
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Part, PartStream, StreamResult};
 use serde::Serialize;
@@ -195,9 +196,12 @@ impl Findings {
     }
 }
 
-/// Pings of the time that counts.
-fn counted(outcome: &Outcome) -> Vec<quell_model::EchoSample> {
-    outcome.latency.loaded.iter().filter(|sample| sample.t_ns >= 0).cloned().collect()
+/// Pings of the time that counts. Of a test that ended before its time those that were under way were not waited for.
+fn counted(outcome: &Outcome) -> Vec<EchoSample> {
+    let cut = outcome.stopped || outcome.broke.is_some();
+    let counts =
+        |ping: &&EchoSample| ping.t_ns >= 0 && !(cut && ping.status == EchoStatus::Unfinished);
+    outcome.latency.loaded.iter().filter(counts).cloned().collect()
 }
 
 fn moved(part: &Part) -> Option<HostCounters> {
@@ -298,6 +302,10 @@ pub(crate) fn received_in(outcome: &Outcome, lane: &LaneOutcome) -> Option<f64> 
     if outcome.plan.transport == Transport::Udp {
         let fate = Fate::of(outcome, lane);
         if fate.is_some_and(|fate| fate.arrived == 1 && (fate.sent <= 1 || !timed)) {
+            return None;
+        }
+        // Of a stream that broke off at its beginning: what is there is no time.
+        if outcome.broke.is_some() && lane.mark.moment.packets <= 1 {
             return None;
         }
         // Datagrams that came for a shorter time than they were sent are no faster for it.
@@ -431,7 +439,7 @@ impl Bdp {
             offered,
             send_buffer,
             enough: match (asked, way.limited_by) {
-                (_, Some(Limit::ReceiveWindow | Limit::SendBuffer)) => Some(false),
+                (_, Some(Limit::ReceiveWindow | Limit::SendBuffer | Limit::Both)) => Some(false),
                 (Some(_), _) => Some(offered >= needed),
                 (None, Some(Limit::Path | Limit::Rate)) => Some(true),
                 (None, _) => None,
@@ -458,7 +466,6 @@ mod tests {
 
     #[test]
     fn what_a_load_adds_is_not_told_by_the_few_pings_that_came_in_time() {
-        use quell_model::{EchoSample, EchoStatus};
         let ping = |n: i64, answered: i64, rtt_ms: u64| {
             let status = if n < answered { EchoStatus::Ok } else { EchoStatus::Unfinished };
             let rtt_ns = (n < answered).then_some(rtt_ms * 1_000_000);
@@ -473,6 +480,25 @@ mod tests {
         };
         assert_eq!(added(15), None, "15 of 100");
         assert_eq!(added(51), Some(1325.0));
+    }
+
+    #[test]
+    fn of_a_test_that_was_stopped_the_pings_under_way_are_neither_sent_nor_lost() {
+        let ping = |n: i64, status, rtt_ns| EchoSample {
+            rtt_ns,
+            ..EchoSample::new(n * 50_000_000, 0, 56, status)
+        };
+        let loaded = |stopped| {
+            let plan = crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into());
+            let mut outcome = Outcome { stopped, ..Outcome::example(plan, vec![], None) };
+            let answered = (0..30).map(|n| ping(n, EchoStatus::Ok, Some(20_000_000)));
+            let lost = (30..31).map(|n| ping(n, EchoStatus::Lost, None));
+            let under_way = (31..99).map(|n| ping(n, EchoStatus::Unfinished, None));
+            outcome.latency.loaded = answered.chain(lost).chain(under_way).collect();
+            let spread = Findings::of(&outcome).loaded.unwrap();
+            (spread.sent, spread.lost, spread.late)
+        };
+        assert_eq!((loaded(true), loaded(false)), ((31, 1, 0), (99, 1, 68)));
     }
 
     #[test]

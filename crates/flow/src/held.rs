@@ -24,12 +24,22 @@ pub enum Limit {
     ReceiveWindow,
     /// The sender's own buffer.
     SendBuffer,
+    /// Both of these, in turn.
+    #[serde(rename = "receive-window-and-send-buffer")]
+    Both,
     /// The rate that was asked for, or that the server allows.
     Rate,
     /// Congestion control, which is to say the path.
     Path,
     /// The facts leave several.
     Unknown,
+}
+
+impl Limit {
+    /// Whether it is a window or buffer of an end.
+    fn is_of_an_end(self) -> bool {
+        matches!(self, Self::ReceiveWindow | Self::SendBuffer | Self::Both)
+    }
 }
 
 /// Parts of the time, from 0 to 1.
@@ -123,8 +133,8 @@ impl Held {
     pub fn by(&self, mss: Option<u32>, beside: Beside) -> Limit {
         let limit = self.bound(mss);
         match (limit, self.stands(beside)) {
-            (Limit::ReceiveWindow | Limit::SendBuffer, Queue::Stands) => Limit::Path,
-            (Limit::ReceiveWindow | Limit::SendBuffer, Queue::Unknown) => Limit::Unknown,
+            (limit, Queue::Stands) if limit.is_of_an_end() => Limit::Path,
+            (limit, Queue::Unknown) if limit.is_of_an_end() => Limit::Unknown,
             _ => limit,
         }
     }
@@ -132,7 +142,7 @@ impl Held {
     /// What is seen of a window or buffer that is not what holds the sender up, the path being full.
     pub fn keeps_queue(&self, mss: Option<u32>) -> Option<Limit> {
         let bound = self.bound(mss);
-        matches!(bound, Limit::ReceiveWindow | Limit::SendBuffer).then_some(bound)
+        bound.is_of_an_end().then_some(bound)
     }
 
     /// TCP's round trip grows with a queue on either way, with hosts that are slow to answer, and varies on paths without a queue; pings tell these
@@ -161,12 +171,23 @@ impl Held {
                 (Limit::Path, rest),
             ];
             let most = shares.into_iter().find(|(_, share)| *share > 0.5);
-            return most.map_or(Limit::Unknown, |(limit, _)| limit);
+            return match most {
+                Some((limit, _)) => limit,
+                // Together, and each for longer than all that is not either of them.
+                None if self.window + self.send_buffer > 0.5
+                    && self.window.min(self.send_buffer) > rest + self.no_data =>
+                {
+                    Limit::Both
+                }
+                None => Limit::Unknown,
+            };
         };
         let mss = f64::from(mss.unwrap_or(536).max(1));
         let (limit, share) = self.most();
+        let enough = TRACE.max(missing / 2.0);
         match () {
-            () if missing >= TRACE && share >= TRACE.max(missing / 2.0) => limit,
+            () if missing >= TRACE && self.window.min(self.send_buffer) >= enough => Limit::Both,
+            () if missing >= TRACE && share >= enough => limit,
             () if missing <= 1.0 - mss / (mss + HEADERS) + TRACE => Limit::Rate,
             () => Limit::Unknown,
         }
@@ -316,6 +337,14 @@ mod tests {
 
     fn verdict(moments: &[Moment], asked: Option<u64>) -> Limit {
         Held::of(&[moments], 0, asked, None).unwrap().by(Some(MSS as u32), Beside::default())
+    }
+
+    #[test]
+    fn where_both_ends_hold_a_flow_up_both_are_named() {
+        assert_eq!(verdict(&flow(2.5, 0.45, 0.45, waits()), None), Limit::Both);
+        assert_eq!(verdict(&flow(2.5, 0.45, 0.45, waits()), Some(5_000_000)), Limit::Both);
+        assert_eq!(verdict(&flow(2.5, 0.45, 0.1, waits()), Some(5_000_000)), Limit::ReceiveWindow);
+        assert_eq!(verdict(&flow(2.5, 0.2, 0.2, waits()), None), Limit::Path, "the rest is more");
     }
 
     #[test]

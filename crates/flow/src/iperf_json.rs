@@ -210,7 +210,9 @@ fn both(outcome: &Outcome, lane: &LaneOutcome) -> (Counted, Counted) {
         let sent = (lane.mark.moment.bytes, lane.seconds.or(Some(outcome.seconds)));
         (Some(sent), told.map(|t| (t.bytes, received)))
     } else {
-        let sent = told.map(|t| (t.bytes, Some(t.end_time - t.start_time)));
+        // The server tells how long the test took: an amount may have been through before it.
+        let own = received.filter(|_| matches!(outcome.plan.amount, Amount::Bytes(_)));
+        let sent = told.map(|t| (t.bytes, own.or(Some(t.end_time - t.start_time))));
         (sent, Some((lane.mark.moment.bytes, received)))
     }
 }
@@ -391,6 +393,34 @@ fn http_date(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_an_amount_each_directions_sender_has_its_own_time() {
+        use quell_wire::iperf3::{Results, StreamResult};
+        let mark = LaneCounts::default();
+        let lane = |sends, id, seconds| LaneOutcome {
+            id,
+            seconds: Some(seconds),
+            ..LaneOutcome::example(sends, LaneCounts::default(), mark)
+        };
+        let told = |id| StreamResult { id, bytes: 1000, end_time: 8.0, ..StreamResult::default() };
+        let end = |amount| {
+            let plan = crate::FlowPlan {
+                direction: Senders::Both,
+                amount,
+                ..crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into())
+            };
+            let theirs = Results { streams: vec![told(1), told(3)], ..Results::default() };
+            let lanes = vec![lane(true, 1, 8.0), lane(false, 3, 2.0)];
+            document(&Outcome::example(plan, lanes, Some(theirs)))["end"].clone()
+        };
+        let bytes = end(Amount::Bytes(1000));
+        assert_eq!(bytes["sum_sent"]["seconds"], 8.0, "{bytes:#}");
+        assert_eq!(bytes["sum_sent_bidir_reverse"]["seconds"], 2.0, "{bytes:#}");
+        assert_eq!(bytes["sum_sent_bidir_reverse"]["bits_per_second"], 4000.0, "{bytes:#}");
+        let timed = end(Amount::Time(quell_units::Span::from_secs(8)));
+        assert_eq!(timed["sum_sent_bidir_reverse"]["seconds"], 8.0, "{timed:#}");
+    }
 
     #[test]
     fn dates_are_those_of_http() {

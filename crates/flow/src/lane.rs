@@ -71,6 +71,16 @@ impl OpenLane {
         self.as_fd().as_raw_fd()
     }
 
+    /// Payload of the largest datagram that one packet carries to the other end, as far as the kernel has learned (ip(7), `IP_MTU`).
+    pub fn largest_datagram(&self) -> Option<u64> {
+        let (level, name, headers) = match self.remote.is_ipv6() {
+            false => (libc::IPPROTO_IP, libc::IP_MTU, 28),
+            true => (libc::IPPROTO_IPV6, libc::IPV6_MTU, 48),
+        };
+        let mtu = get(self.as_fd(), level, name).ok()?;
+        u64::try_from(mtu).ok()?.checked_sub(headers)
+    }
+
     /// Moves data until its limit, or until a bell of `how` rings. Blocks.
     pub fn carry(&self, plan: &FlowPlan, how: &Move<'_>) {
         self.work(&How {
@@ -207,10 +217,7 @@ fn greet(socket: &Udp, to: SocketAddr, stop: &Bell) -> Result<(), FlowError> {
             }
         }
     }
-    Err(FlowError::Parameter(format!(
-        "{to} does not answer over UDP, only over TCP: does a firewall hold back UDP port {}?",
-        to.port()
-    )))
+    Err(FlowError::NoUdp(to))
 }
 
 fn local(fd: BorrowedFd<'_>) -> Option<SocketAddr> {

@@ -81,6 +81,11 @@ impl<'a> Looks<'a> {
         at.wrapping_sub(self.origin).cast_signed()
     }
 
+    /// When data may flow, in nanoseconds of the monotonic clock.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
     /// When to look next.
     pub fn due(&self, now: u64) -> u64 {
         let boundary = if self.counting { u64::MAX } else { self.origin };

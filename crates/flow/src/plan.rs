@@ -4,7 +4,7 @@ use crate::FlowError;
 use quell_sys::socket::Way;
 use quell_units::Span;
 use quell_wire::auth::Secret;
-use quell_wire::iperf3::{Parameters, Wishes};
+use quell_wire::iperf3::{Parameters, Wishes, stream_id};
 use std::net::SocketAddr;
 
 /// Most streams in one direction (`MAX_STREAMS`, iperf3's iperf.h).
@@ -15,6 +15,8 @@ pub const LARGEST_BLOCK: u64 = 1 << 20;
 pub const LARGEST_DATAGRAM: u64 = 65_507;
 /// Smallest: its time and number.
 pub const SMALLEST_DATAGRAM: u64 = 12;
+/// What TCP carries in a packet of Ethernet, with its timestamps over IPv4.
+const USUAL_DATAGRAM: u64 = 1448;
 /// What is written at once over TCP. With iperf3's 128 KiB a veth pair carried a tenth to a sixth less.
 const BLOCK: u64 = 1 << 20;
 /// What iperf3 sends over UDP when nobody says otherwise, in bits a second.
@@ -202,6 +204,22 @@ impl FlowPlan {
         self.congestion.get(place % self.congestion.len().max(1)).filter(|_| self.sends(place))
     }
 
+    /// What the stream with this number has to carry of an amount; none where it is over after a time.
+    pub fn amount_of(&self, id: u32) -> Option<u64> {
+        let Amount::Bytes(bytes) = self.amount else { return None };
+        let streams = u64::from(self.streams.max(1));
+        // The first of each direction gets what can't be shared.
+        let first = id == stream_id(0)
+            || self.direction == Senders::Both && id == stream_id(self.streams as usize);
+        Some(bytes / streams + if first { bytes % streams } else { 0 })
+    }
+
+    /// The same in datagrams of `block` bytes.
+    pub fn datagrams_of(&self, id: u32, block: u64) -> Option<u64> {
+        let amount = self.amount_of(id).filter(|_| self.transport == Transport::Udp)?;
+        Some(amount.div_ceil(block.max(1)))
+    }
+
     /// Streams of both directions together.
     pub fn all_streams(&self) -> usize {
         self.streams as usize * if self.direction == Senders::Both { 2 } else { 1 }
@@ -222,13 +240,17 @@ impl FlowPlan {
             (Some(block), _) => block,
             (None, Transport::Tcp) => BLOCK,
             // As iperf3: what fits in one packet of that connection, with its timestamps; loopback's at most 32 KiB.
-            (None, Transport::Udp) => mss.map_or(1448, |mss| u64::from(mss).clamp(512, 32 << 10)),
+            (None, Transport::Udp) => {
+                mss.map_or(USUAL_DATAGRAM, |mss| u64::from(mss).clamp(SMALLEST_DATAGRAM, 32 << 10))
+            }
         }
     }
 
-    /// The rate of each stream in bits a second: UDP has one of its own where nobody names one.
-    pub fn wire_rate(&self) -> Option<u64> {
-        self.rate
+    /// Whether datagrams of this size, which nobody asked for, are shorter than those of a path of Ethernet.
+    pub fn is_shrunk(&self, block: u64) -> bool {
+        // Its headers are 20 bytes longer.
+        let usual = USUAL_DATAGRAM - if self.to.is_ipv6() { 20 } else { 0 };
+        self.transport == Transport::Udp && self.block.is_none() && block < usual
     }
 
     /// As a server is told. `block` as from [`FlowPlan::block_size`].
@@ -276,6 +298,9 @@ impl FlowPlan {
                 },
                 zero_copy: self.zero_copy,
                 elsewhere: self.is_elsewhere(),
+                bounded: self.transport == Transport::Udp
+                    && server_sends
+                    && matches!(self.amount, Amount::Bytes(_)),
                 time_ms: time.and_then(fraction),
                 omit_ms: fraction(self.omit),
             }),
@@ -332,6 +357,36 @@ mod tests {
                 assert_eq!(!wishes.congestion.is_empty(), told && names.len() > 1);
             }
         }
+    }
+
+    #[test]
+    fn datagrams_are_as_short_as_the_packets_of_the_path_unless_somebody_asks_for_a_size() {
+        let udp = FlowPlan { transport: Transport::Udp, ..plan() };
+        let sizes = [Some(1448), Some(1228), Some(348), Some(65_483), None];
+        assert_eq!(sizes.map(|mss| udp.block_size(mss)), [1448, 1228, 348, 32_768, 1448]);
+        assert!(udp.is_shrunk(1428) && !udp.is_shrunk(1448));
+        let six = FlowPlan { to: "[2001:db8::1]:5201".parse().unwrap(), ..udp.clone() };
+        assert!(six.is_shrunk(1427) && !six.is_shrunk(1428));
+        let asked = FlowPlan { block: Some(100), ..udp };
+        assert_eq!((asked.block_size(Some(1228)), asked.is_shrunk(100)), (100, false));
+        assert!(!plan().is_shrunk(100), "TCP cuts by itself");
+    }
+
+    #[test]
+    fn an_amount_is_shared_among_the_streams_of_each_direction() {
+        let udp = FlowPlan {
+            direction: Senders::Both,
+            streams: 3,
+            amount: Amount::Bytes(10_001),
+            transport: Transport::Udp,
+            ..plan()
+        };
+        let ids = || (0..udp.all_streams()).map(stream_id);
+        let bytes: Vec<_> = ids().filter_map(|id| udp.amount_of(id)).collect();
+        assert_eq!(bytes, [3335, 3333, 3333, 3335, 3333, 3333]);
+        assert_eq!(udp.datagrams_of(1, 1000), Some(4));
+        let timed = FlowPlan { amount: Amount::Time(Span::from_secs(1)), ..udp };
+        assert_eq!(timed.datagrams_of(1, 1000), None);
     }
 
     #[test]

@@ -7,7 +7,10 @@ use crate::outcome::Interval;
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// The server is there; the idle path is measured.
-    Connected,
+    Connected {
+        /// Bytes in one write or datagram.
+        block: u64,
+    },
     /// Data flows.
     Started(&'a Latency),
     /// One report.

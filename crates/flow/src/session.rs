@@ -55,10 +55,10 @@ pub fn run(
 ) -> Result<Outcome, FlowError> {
     plan.check()?;
     let talk = Talk::open(plan, stop)?;
-    tell(Progress::Connected);
     let info = look::tcp_info(&talk.stream);
     let mss = info.map(|info| info.snd_mss).filter(|mss| *mss > 0);
     let block = plan.block_size(mss);
+    tell(Progress::Connected { block });
     let latency = match plan.latency {
         true => latency::idle(plan, info.map_or(0, |info| info.rtt), stop),
         false => Latency::default(),
@@ -182,7 +182,7 @@ impl Test<'_> {
             let mut watch = Looks::new(self.lanes, origin, start, self.plan);
             // Whatever happens, the pings end with it.
             let _enough = Ringing(&enough);
-            let result = self.watch(&mut watch, end, stop, &ended, tell);
+            let result = self.watch(&mut watch, end, (stop, &ended), &pings, tell);
             let cpu = CpuTimes::now().since(&watch.cpu);
             halt.ring();
             let load_ended = monotonic_ns();
@@ -218,7 +218,8 @@ impl Test<'_> {
             let waits = method.is_some() && matches!(&result, Ok((Over::Complete, _, Ok(_), _)));
             let needed = match waits {
                 true => self.await_pings(load_ended, &pings, &watch, (&pinged, stop))?,
-                false => latency::needed_ns(0),
+                // Nobody waits for those that are under way: they are not lost for it.
+                false => latency::needed_ns(self.longest_round_trip_ns(&pings, &watch)),
             };
             result.map(|result| (result, after, watch, (load_ended, needed)))
         })?;
@@ -244,7 +245,8 @@ impl Test<'_> {
             if rest != Rest::Unknown
                 && let Some(lane) = lanes.iter_mut().find(|lane| lane.id == told.id)
             {
-                lane.all_sent(u64::try_from(told.packets).unwrap_or(0));
+                let most = self.plan.datagrams_of(told.id, self.block).unwrap_or(u64::MAX);
+                lane.all_sent(u64::try_from(told.packets).unwrap_or(0).min(most));
             }
         }
         Ok(Outcome {
@@ -277,14 +279,10 @@ impl Test<'_> {
         watch: &Looks<'_>,
         (pinged, stop): (&Bell, &Bell),
     ) -> Result<u64, FlowError> {
-        let tcp_us = watch.now.iter().map(|mark| mark.moment.srtt_us).max().unwrap_or(0);
-        let words_us = look::tcp_info(&self.talk.stream).map_or(0, |info| info.rtt);
         let traded = monotonic_ns().saturating_sub(load_ended);
-        let longest = traded.max(tcp_us.max(words_us.into()) * 1000);
         let mut alarm = Alarm::new()?;
         loop {
-            let seen = latency::longest_ns(&pings.lock().unwrap_or_else(PoisonError::into_inner));
-            let longest = longest.max(seen);
+            let longest = traded.max(self.longest_round_trip_ns(pings, watch));
             let needed = latency::needed_ns(longest);
             let now = monotonic_ns();
             let patience = match self.plan.amount {
@@ -306,18 +304,28 @@ impl Test<'_> {
         }
     }
 
+    /// The longest round trip that a ping or TCP saw, in nanoseconds.
+    fn longest_round_trip_ns(&self, pings: &Mutex<Vec<EchoSample>>, watch: &Looks<'_>) -> u64 {
+        let tcp_us = watch.now.iter().map(|mark| mark.moment.srtt_us).max().unwrap_or(0);
+        self.round_trip_ns(pings).max(tcp_us * 1000)
+    }
+
+    /// The same without that of TCP's streams.
+    fn round_trip_ns(&self, pings: &Mutex<Vec<EchoSample>>) -> u64 {
+        let words_us = look::tcp_info(&self.talk.stream).map_or(0, |info| info.rtt);
+        let pings = pings.lock().unwrap_or_else(PoisonError::into_inner);
+        latency::longest_ns(&pings).max(u64::from(words_us) * 1000)
+    }
+
     fn limit(&self, lane: &OpenLane, end: Option<u64>) -> Limit {
         match (self.plan.amount, lane.sends) {
             (Amount::Time(_), true) => Limit { bytes: None, end_ns: end },
             // Receivers take what comes until all is over.
             (Amount::Time(_), false) => Limit::NONE,
-            (Amount::Bytes(bytes), true) => {
-                // The first gets what can't be shared.
-                let streams = u64::from(self.plan.streams);
-                let rest = if lane.id == 1 { bytes % streams } else { 0 };
-                Limit::bytes(bytes / streams + rest)
+            (Amount::Bytes(_), true) => Limit::bytes(self.plan.amount_of(lane.id).unwrap_or(0)),
+            (Amount::Bytes(_), false) if lane.takes_datagrams() || self.plan.streams == 1 => {
+                Limit { bytes: self.plan.amount_of(lane.id), end_ns: None }
             }
-            (Amount::Bytes(bytes), false) if self.plan.streams == 1 => Limit::bytes(bytes),
             (Amount::Bytes(_), false) => Limit::NONE,
         }
     }
@@ -327,8 +335,8 @@ impl Test<'_> {
         &self,
         watch: &mut Looks<'_>,
         end: Option<u64>,
-        stop: &Bell,
-        ended: &Bell,
+        (stop, ended): (&Bell, &Bell),
+        pings: &Mutex<Vec<EchoSample>>,
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Over, FlowError> {
         wake_exactly();
@@ -338,7 +346,7 @@ impl Test<'_> {
             let now = monotonic_ns();
             let is_over = match end {
                 Some(end) => now >= end,
-                None => self.all_through(watch, now, &mut last_bytes),
+                None => self.all_through(watch, now, &mut last_bytes, pings),
             };
             watch.look(now, is_over, tell);
             if is_over {
@@ -363,12 +371,7 @@ impl Test<'_> {
                 let quiet = Bell::new()?;
                 let why = match self.talk.next("during the test", &quiet) {
                     Ok(state) => format!("the server said {state:?} in the middle of the test"),
-                    Err(FlowError::Server { errno: libc::EMSGSIZE, .. }) => format!(
-                        "the server can't send datagrams of {} bytes: that is more than a packet of its path to here carries \
-                         (EMSGSIZE); take a smaller size (-l)",
-                        self.block
-                    ),
-                    Err(error) => error.to_string(),
+                    Err(error) => self.why(&error),
                 };
                 return Ok(Over::Broke(why));
             }
@@ -379,7 +382,13 @@ impl Test<'_> {
     }
 
     /// Whether a test of so many bytes is through.
-    fn all_through(&self, watch: &mut Looks<'_>, now: u64, last_bytes: &mut Option<u64>) -> bool {
+    fn all_through(
+        &self,
+        watch: &mut Looks<'_>,
+        now: u64,
+        last_bytes: &mut Option<u64>,
+        pings: &Mutex<Vec<EchoSample>>,
+    ) -> bool {
         let Amount::Bytes(bytes) = self.plan.amount else { return false };
         let acked = watch.note_done(now);
         let sent = self.lanes.iter().filter(|lane| lane.sends).all(|lane| lane.ended().is_some());
@@ -396,15 +405,45 @@ impl Test<'_> {
             .map(|lane| lane.counted(watch.window_t(now)).moment.bytes)
             .sum();
         match receives {
+            true if self.plan.transport == Transport::Udp => {
+                let mut lanes = self.lanes.iter().filter(|lane| !lane.sends);
+                (acked || late) && lanes.all(|lane| self.is_past(lane, now, watch.start(), pings))
+            }
             // Only what is sent has an end that is not the receiver's.
             true => came >= bytes && (acked || late),
             false => acked || late,
         }
     }
 
+    /// Whether no more datagrams of an amount come on a stream: the last one did, or the sender must have sent it and nothing came for as long as
+    /// the path shows to be needed.
+    fn is_past(
+        &self,
+        lane: &OpenLane,
+        now: u64,
+        start: u64,
+        pings: &Mutex<Vec<EchoSample>>,
+    ) -> bool {
+        let count = self.plan.datagrams_of(lane.id, self.block).unwrap_or(0);
+        let arrivals = lane.arrivals().unwrap_or_default();
+        if lane.counted(0).expected >= count {
+            return true;
+        }
+        let takes_ns = self.plan.rate.map_or(0, |rate| {
+            let ns = u128::from(count * self.block * 8) * 1_000_000_000 / u128::from(rate.max(1));
+            u64::try_from(ns).unwrap_or(u64::MAX)
+        });
+        let quiet_ns = latency::needed_ns(self.round_trip_ns(pings));
+        let quiet_ns = quiet_ns.max(arrivals.longest_ns.saturating_mul(2));
+        now >= start.saturating_add(takes_ns).max(arrivals.last_ns).saturating_add(quiet_ns)
+    }
+
     /// Why a stream ended before its time, if one did; the server knows best.
     fn broken(&self) -> Result<Option<String>, FlowError> {
         let failed = self.lanes.iter().find_map(|lane| match lane.ended() {
+            Some(Err(error)) if error.errno == nix::errno::Errno::EMSGSIZE => {
+                Some((lane.id, self.too_large("this host", "the server")))
+            }
             Some(Err(error)) => Some((lane.id, error.to_string())),
             Some(Ok(Ended::Closed)) => Some((lane.id, "the server closed it".into())),
             _ => None,
@@ -418,9 +457,30 @@ impl Test<'_> {
             .then(|| self.talk.next("during the test", &Bell::new().ok()?).err())
             .flatten();
         Ok(Some(match said {
-            Some(said) => said.to_string(),
+            Some(said) => self.why(&said),
             None => format!("stream {id} broke: {error}"),
         }))
+    }
+
+    /// What the server said, in words that help.
+    fn why(&self, error: &FlowError) -> String {
+        match error {
+            FlowError::Server { errno: libc::EMSGSIZE, .. } => self.too_large("the server", "here"),
+            error => error.to_string(),
+        }
+    }
+
+    /// That datagrams are more than a packet of the path carries, and what fits as far as this host's kernel knows its path.
+    fn too_large(&self, who: &str, to: &str) -> String {
+        let most = self.lanes.iter().filter_map(OpenLane::largest_datagram).min();
+        let advice = match most.filter(|most| *most < self.block) {
+            Some(most) => format!("from here no more than -l {most} fits"),
+            None => "take a smaller size (-l)".into(),
+        };
+        format!(
+            "{who} can't send datagrams of {} bytes: that is more than a packet of its path to {to} carries (EMSGSIZE); {advice}",
+            self.block
+        )
     }
 
     /// Both ends tell what they saw. Who wants it to end does not wait for a server that says nothing: then no error is why there are no results.
@@ -481,20 +541,17 @@ impl Test<'_> {
     ) -> Result<Rest, FlowError> {
         let sent = |id: u32| {
             let told = theirs.streams.iter().find(|stream| stream.id == id)?;
-            u64::try_from(told.packets).ok()
+            let sent = u64::try_from(told.packets).ok()?;
+            // Beyond an amount nothing counts.
+            Some(sent.min(self.plan.datagrams_of(id, self.block).unwrap_or(u64::MAX)))
         };
         let here = self.lanes.iter().filter(|lane| lane.takes_datagrams());
         let lanes: Vec<(&Lane, Option<u64>)> = here.map(|lane| (&**lane, sent(lane.id))).collect();
-        // An amount is over when it came, whatever else is on its way.
-        if lanes.is_empty() || matches!(self.plan.amount, Amount::Bytes(_)) {
+        if lanes.is_empty() {
             return Ok(Rest::Unknown);
         }
         let until_ns = load_ended.saturating_add(LONGEST_REST_NS);
-        let round_trip = || {
-            let words_us = look::tcp_info(&self.talk.stream).map_or(0, |info| info.rtt);
-            let pings = pings.lock().unwrap_or_else(PoisonError::into_inner);
-            latency::longest_ns(&pings).max(u64::from(words_us) * 1000)
-        };
+        let round_trip = || self.round_trip_ns(pings);
         Ok(Awaited { lanes, done_ns: load_ended, until_ns }.wait(&round_trip, stop)?)
     }
 

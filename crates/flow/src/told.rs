@@ -71,7 +71,22 @@ impl Known<'_> {
             };
             doubts.push(format!("the server's CPU share is impossible {can_be}: it says {says}"));
         }
+        self.cpu_parts(&mut told, doubts);
         told
+    }
+
+    /// A total of CPU time is the sum of its parts, but for what the kernel's ticks (`USER_HZ`, 10 ms) make of each and of when they were read.
+    fn cpu_parts(&self, told: &mut Results, doubts: &mut Vec<String>) {
+        let all = (told.cpu_util_total, told.cpu_util_user, told.cpu_util_system);
+        let (Some(total), Some(user), Some(system)) = all else { return };
+        let ticks = 100.0 * 0.04 / self.seconds.max(0.04);
+        if (total - user - system).abs() <= ticks.max(total.abs() / 100.0) {
+            return;
+        }
+        (told.cpu_util_total, told.cpu_util_user, told.cpu_util_system) = (None, None, None);
+        doubts.push(format!(
+            "the server's CPU share contradicts itself: it says {total:.1} % in all, {user:.1} % of it user, {system:.1} % kernel"
+        ));
     }
 
     fn stream(&self, told: &StreamResult, lane: &LaneOutcome) -> Result<(), String> {

@@ -62,7 +62,7 @@ fn told(results: &str) -> Outcome {
 fn a_server_that_counts_what_can_not_be_makes_no_headline() {
     let results = |stream: &str, cpu: &str| {
         format!(
-            r#"{{"cpu_util_total":{cpu},"cpu_util_user":1,"cpu_util_system":0,"sender_has_retransmits":-1,
+            r#"{{"cpu_util_total":{cpu},"cpu_util_system":0,"sender_has_retransmits":-1,
             "streams":[{{"id":1,"retransmits":-1,"jitter":0,"errors":0,"packets":0,"start_time":0,{stream}}}]}}"#
         )
     };
@@ -73,7 +73,7 @@ fn a_server_that_counts_what_can_not_be_makes_no_headline() {
         r#""bytes":1000000,"end_time":1e-9"#,
         r#""bytes":1000000,"end_time":1e308"#,
     ] {
-        let outcome = told(&results(stream, "1"));
+        let outcome = told(&results(stream, r#"1,"cpu_util_user":1"#));
         assert_eq!(outcome.broke, None, "{stream}");
         let findings = Findings::of(&outcome);
         let up = findings.up.unwrap();
@@ -82,10 +82,20 @@ fn a_server_that_counts_what_can_not_be_makes_no_headline() {
         let sent = outcome.lanes[0].mark.moment.bytes;
         assert!(sent > 0 && up.sent_bytes == Some(sent), "{stream}: {sent}");
     }
-    let outcome = told(&results(r#""bytes":100000,"end_time":0.3"#, "-1e9"));
-    let findings = Findings::of(&outcome);
-    assert!(findings.up.unwrap().by_receiver && findings.there.unwrap().cpu_percent.is_none());
-    assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
+    // Impossible, and more or less than its parts together.
+    for cpu in ["-1e9", "90", "10"] {
+        let outcome = told(&results(
+            r#""bytes":100000,"end_time":0.3"#,
+            &format!(r#"{cpu},"cpu_util_user":50"#),
+        ));
+        let findings = Findings::of(&outcome);
+        let there = findings.there.unwrap();
+        assert!(findings.up.unwrap().by_receiver);
+        assert_eq!((there.cpu_percent, there.cpu_user_percent), (None, None), "{cpu}");
+        assert_eq!(findings.doubts.len(), 1, "{cpu}: {:?}", findings.doubts);
+        let contradicts = findings.doubts[0].contains("contradicts itself");
+        assert_eq!(contradicts, cpu != "-1e9", "{:?}", findings.doubts);
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ use std::process::Stdio;
 /// Where frames are kept. Each call must reach the kernel that keeps the file, so that a killed run loses at most what was not
 /// yet appended.
 pub trait Journal {
-    /// Appends whole frames.
+    /// Appends whole frames; after an error, none of them is there in part.
     fn append(&mut self, frames: &[u8]) -> std::io::Result<()>;
 }
 
@@ -72,11 +72,20 @@ pub fn supervise(
         .unwrap_or_default();
     put(journal, &Event::Begin { cell: plan.id.clone(), seed: plan.seed, kernel })?;
     let result = carry_out(plan, agent, journal, begun);
-    match &result {
-        Ok(()) => put(journal, &Event::End { virtual_ns: monotonic_ns() - begun })?,
-        Err(error) => put(journal, &Event::Abort { reason: error.to_string() })?,
-    }
+    close(journal, &result, monotonic_ns() - begun)?;
     result
+}
+
+/// The last event: how a cell ended that took so long.
+fn close(
+    journal: &mut dyn Journal,
+    result: &Result<(), SuperviseError>,
+    virtual_ns: u64,
+) -> Result<(), SuperviseError> {
+    match result {
+        Ok(()) => put(journal, &Event::End { virtual_ns }),
+        Err(error) => put(journal, &Event::Abort { reason: error.to_string() }),
+    }
 }
 
 fn put(journal: &mut dyn Journal, event: &Event) -> Result<(), SuperviseError> {

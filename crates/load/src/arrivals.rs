@@ -35,12 +35,17 @@ impl Arrivals {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    pub(crate) const MS: u64 = 1_000_000;
 
-    fn arrivals(first_ms: u64, last_ms: u64, numbers: (u64, u64), packets: u64) -> Arrivals {
+    pub(crate) fn arrivals(
+        first_ms: u64,
+        last_ms: u64,
+        numbers: (u64, u64),
+        packets: u64,
+    ) -> Arrivals {
         Arrivals {
             first_ns: first_ms * MS,
             last_ns: last_ms * MS,

@@ -16,10 +16,11 @@ use quell_model::Event;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
+use quell_sys::pidfd;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use std::collections::VecDeque;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -141,17 +142,11 @@ impl Running {
             LoadError::Program(format!("starting `{}`: {e}", program.argv.join(" ")))
         })?;
         let pid = child.id() as libc::pid_t;
-        // SAFETY: pidfd_open(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns. The child
-        // was not waited for, so that its number is its own.
-        let ended = unsafe {
-            let raw = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-            Errno::result(raw).map(|raw| OwnedFd::from_raw_fd(raw as libc::c_int))
-        };
-        let ended = ended.map_err(|errno| {
+        let ended = pidfd::open(child.id()).map_err(|error| {
             // Without a way to see its end it can't be overseen.
             let _ = child.kill();
             let _ = child.wait();
-            SysError::new("watch a program (pidfd_open needs Linux 5.3)", errno)
+            SysError::io("watch a program (pidfd_open needs Linux 5.3)", &error)
         })?;
         Ok(Self {
             child,

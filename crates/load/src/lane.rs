@@ -61,7 +61,7 @@ pub struct How<'a> {
     pub rate: Option<u64>,
     /// Most bits a second, kept by the kernel, where it can (`SO_MAX_PACING_RATE`).
     pub pacing: Option<u64>,
-    /// When it is done.
+    /// When it is done; a receiver of datagrams only counts those that carry its bytes, and goes on.
     pub limit: Limit,
     /// Whether a TCP sender's payload is copied on its way.
     pub copying: Copying,
@@ -182,7 +182,10 @@ impl Lane {
                 udp_send_through(gate, socket, &what, tally, stop)
             }
             (Socket::Udp(socket), Moved::Datagrams(tally)) => {
-                let what = UdpReceiving { header, limit, buffer, trains };
+                // An amount are so many datagrams, whether they come or not.
+                let last = limit.bytes.map(|bytes| bytes.div_ceil(block.max(1) as u64));
+                let limit = Limit { bytes: None, ..limit };
+                let what = UdpReceiving { header, limit, last, buffer, trains };
                 udp_receive(socket, &what, tally, stop)
             }
             // Only sockets for datagrams are given a tally of datagrams.

@@ -84,19 +84,7 @@ fn quiet(arrivals: &Arrivals, done_ns: u64, now: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn arrivals(first_ms: u64, last_ms: u64, numbers: (u64, u64), packets: u64) -> Arrivals {
-        Arrivals {
-            first_ns: first_ms * MS,
-            last_ns: last_ms * MS,
-            first_number: numbers.0,
-            highest_number: numbers.1,
-            packets,
-            longest_ns: 0,
-        }
-    }
+    use crate::arrivals::tests::{MS, arrivals};
 
     #[test]
     fn it_is_quiet_only_when_nothing_came_for_longer_than_ever_before() {

@@ -6,7 +6,7 @@
 //! around the gap. What arrives after that is `Late`, which takes the place of the `LostUp`. What was lost behind the last arrival has no row: the sender's own count of packets tells it.
 
 use quell_model::{EchoSample, EchoStatus};
-use quell_stats::{ArrivalOrder, Jitter};
+use quell_stats::{Jitter, RecentOrder};
 use std::collections::BTreeMap;
 
 /// A gap is given up after this.
@@ -38,7 +38,7 @@ struct Gap {
 #[derive(Debug)]
 pub(crate) struct SinkFlow {
     each: bool,
-    order: ArrivalOrder,
+    order: RecentOrder,
     jitter: Jitter,
     /// One above the largest number so far, and when that was sent.
     next: u64,
@@ -56,7 +56,7 @@ impl SinkFlow {
     pub fn new(each: bool) -> Self {
         Self {
             each,
-            order: ArrivalOrder::new(),
+            order: RecentOrder::new(0),
             jitter: Jitter::new(),
             next: 0,
             newest_ns: 0,
@@ -87,11 +87,13 @@ impl SinkFlow {
     /// A datagram arrived.
     pub fn arrive(&mut self, datagram: Datagram) {
         let Datagram { seq, t_ns, up_ns, bytes } = datagram;
+        let nonsense = self.order.nonsense();
+        let is_copy = !self.order.push(seq);
+        if self.order.nonsense() > nonsense {
+            return;
+        }
         let up_order = self.arrivals;
         self.arrivals += 1;
-        let copies = self.order.duplicates();
-        self.order.push(seq);
-        let is_copy = self.order.duplicates() > copies;
         let mut status = if is_copy { EchoStatus::Duplicate } else { EchoStatus::Ok };
         if !is_copy {
             self.bytes += u64::from(bytes);
@@ -265,8 +267,10 @@ mod tests {
         let mut flow = flow(true, &[0]);
         let nonsense = Datagram { seq: u64::MAX, t_ns: i64::MAX, up_ns: None, bytes: 1 };
         flow.arrive(nonsense);
-        flow.arrive(Datagram { seq: 7, t_ns: i64::MIN, ..nonsense });
+        flow.arrive(Datagram { seq: LARGEST_GAP + 7, t_ns: i64::MIN, ..nonsense });
         flow.give_up(None);
-        assert_eq!(flow.take().len(), 3);
+        let numbers: Vec<u64> = flow.take().iter().map(|row| row.seq).collect();
+        assert_eq!(numbers, [0, LARGEST_GAP + 7]);
+        assert_eq!(flow.packets(), 2, "what can't be does not count");
     }
 }

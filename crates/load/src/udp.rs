@@ -2,7 +2,7 @@
 //!
 //! Each packet has its own time ([`Pace`], with its jitter); the sender sleeps until then, reads the clock and sends: three system
 //! calls a packet. It reports what it handed to the kernel at round times of the measurement. A queue of this host that is full makes
-//! it wait for room, as any program that sends UDP.
+//! it wait for room, as any program that sends UDP; it tells how often, and for how long.
 //!
 //! What it sent last is still under way when it has sent it all: it stays for as long as that may take, since the cell, and with it
 //! the sink, ends with the last of its clients.
@@ -137,7 +137,7 @@ impl Sender {
                     }
                 }
                 oneway::restamp(&mut self.packet, report.packets, wall.at(now));
-                match self.socket.send_waiting(&self.packet) {
+                match self.send(report) {
                     // Nobody listens there: the datagrams go out all the same.
                     Ok(()) | Err(Errno::ECONNREFUSED) => {}
                     Err(errno) => {
@@ -152,6 +152,18 @@ impl Sender {
             period += 1;
         }
         Ok(false)
+    }
+
+    /// Sends the packet, as soon as the own queue has room for it.
+    fn send(&self, report: &mut Report<'_>) -> Result<(), Errno> {
+        let sent = self.socket.send(&self.packet);
+        if sent != Err(Errno::EAGAIN) {
+            return sent;
+        }
+        let full_ns = monotonic_ns();
+        let sent = self.socket.send_waiting(&self.packet);
+        report.held_back(monotonic_ns().saturating_sub(full_ns));
+        sent
     }
 }
 
@@ -174,6 +186,8 @@ struct Report<'a> {
     packets: u64,
     /// Packets sent before the measurement began.
     early: u64,
+    /// Packets for which the own queue had no room at first, and for how long.
+    held_back: (u64, u64),
     samples: Vec<FlowSample>,
     emit: Emit<'a>,
 }
@@ -189,6 +203,7 @@ impl<'a> Report<'a> {
             bytes: 0,
             packets: 0,
             early: 0,
+            held_back: (0, 0),
             samples: Vec::new(),
             emit,
         };
@@ -204,6 +219,11 @@ impl<'a> Report<'a> {
         self.bytes += bytes;
         self.packets += 1;
         self.early += u64::from(self.window.t(at_ns) < 0);
+    }
+
+    fn held_back(&mut self, ns: u64) {
+        self.held_back.0 += 1;
+        self.held_back.1 += ns;
     }
 
     /// Catches up with the ticks up to now: nothing was sent since the last packet. Whether there was one.
@@ -241,5 +261,11 @@ impl<'a> Report<'a> {
         self.flush();
         let subject = Subject::stream(&*self.stream, Told::SentBefore);
         (self.emit)(Fact::new(When::After, subject, self.early.to_string()).into());
+        let (packets, ns) = self.held_back;
+        if packets > 0 {
+            let subject = Subject::stream(&*self.stream, Told::HeldBack);
+            let value = format!("{{\"packets\":{packets},\"ns\":{ns}}}");
+            (self.emit)(Fact::new(When::After, subject, value).into());
+        }
     }
 }

@@ -113,6 +113,8 @@ pub enum Told {
     Answers,
     /// TCP connects that were answered after their SYN was sent again, as JSON.
     Retried,
+    /// Datagrams for which the own queue had no room at first, and for how long in all, as JSON: `{"packets":3,"ns":5000000}`.
+    HeldBack,
     /// Whom `quell ping` asked, and how, as JSON.
     Target,
     /// What is told of a stream that was brought in from another program, or by another version.
@@ -134,6 +136,7 @@ words! {
         Errors "errors",
         Answers "answers",
         Retried "retried",
+        HeldBack "held-back",
         Target "target",
     }
 }

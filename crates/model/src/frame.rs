@@ -49,6 +49,19 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FrameError> {
     Ok(bytes)
 }
 
+/// How many of these bytes, which begin with a frame, are of whole frames. What is in them is not looked at.
+pub fn whole(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(length) = bytes.get(at..at + 4).and_then(|b| b.try_into().ok()) {
+        let end = at.saturating_add(HEADER + u32::from_le_bytes(length) as usize);
+        if end > bytes.len() {
+            break;
+        }
+        at = end;
+    }
+    at
+}
+
 /// Takes bytes as they come and gives values.
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -128,6 +141,17 @@ mod tests {
             assert_eq!(got, events());
             assert_eq!(decoder.pending(), 0);
         }
+    }
+
+    #[test]
+    fn it_is_known_how_much_of_a_cut_stream_is_whole_without_reading_it() {
+        let first = encode(&events()[0]).expect("a tick fits").len();
+        for cut in 0..stream().len() {
+            let got = whole(&stream()[..cut]);
+            assert!(got <= cut && (got >= first) == (cut >= first), "{got} of {cut}");
+        }
+        assert_eq!(whole(&stream()), stream().len());
+        assert_eq!(whole(&[0xff; 20]), 0, "no frame is as long");
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use quell_units::{Rate, Ratio, Span};
 
+/// The least and the most that a value can be, mostly the same.
+pub type Ends = (f64, f64);
+
 /// What can be claimed something about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Metric {
@@ -144,8 +147,18 @@ impl Unit {
         }
     }
 
-    /// A value for a person.
-    pub fn show(self, value: f64) -> String {
+    /// A value, or the two between which it is, for a person.
+    pub fn show(self, (least, most): Ends) -> String {
+        let shown = |value| self.show_one(value);
+        match least == most {
+            true => shown(least),
+            false => {
+                format!("not measured exactly: between {} and {}", shown(least), shown(most))
+            }
+        }
+    }
+
+    fn show_one(self, value: f64) -> String {
         match self {
             Unit::Ratio => format!("{:.2} %", value * 100.0),
             Unit::Time => format!("{:.6} ms", value * 1e3),

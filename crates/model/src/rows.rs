@@ -24,11 +24,16 @@ pub enum EchoStatus {
     Unfinished,
     /// The reply came after the packet had been given up. Its row takes the place of the one that said it was lost.
     Late,
+    /// An answer came, and nobody can know whether it was to what was sent first or to what the kernel sent again, the first being lost. It
+    /// counts as sent, and neither as answered nor as lost.
+    Unsure,
+    /// Never under way: the own queue had no room for it. It does not count as sent.
+    NotSent,
 }
 
 impl EchoStatus {
     /// All statuses with the names that the tables use.
-    pub const NAMES: [(EchoStatus, &'static str); 8] = [
+    pub const NAMES: [(EchoStatus, &'static str); 10] = [
         (EchoStatus::Ok, "ok"),
         (EchoStatus::Duplicate, "duplicate"),
         (EchoStatus::Lost, "lost"),
@@ -37,6 +42,8 @@ impl EchoStatus {
         (EchoStatus::Error, "error"),
         (EchoStatus::Unfinished, "unfinished"),
         (EchoStatus::Late, "late"),
+        (EchoStatus::Unsure, "unsure"),
+        (EchoStatus::NotSent, "not-sent"),
     ];
 
     /// The name in tables and JSON.

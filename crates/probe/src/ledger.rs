@@ -3,10 +3,11 @@
 //! ```text
 //!            sent ──► waiting ──reply────────────────► Ok          (each further reply: Duplicate)
 //!              │         ├─────ICMP error────────────► Error
+//!              │         ├─────answered, perhaps only when it was sent again──► Unsure, or Lost where that is certain
 //!              │         ├─────patience is over──────► Lost, LostUp, LostDown ──reply after all──► Late
 //!              │         │                             Lost ──the stream ends before a reply as slow as others could come──► Unfinished
 //!              │         └─────the stream ends before► Unfinished
-//!              └─refused by the kernel──────────────► Error, or LostUp where a queue of this host dropped it
+//!              └─refused by the kernel──────────────► Error; LostUp where a queue of this host dropped it; NotSent where one was full
 //! ```
 //!
 //! Pure: times are told, nothing is read or sent. One row comes out for each packet, one more for each duplicate, and one more for each
@@ -34,6 +35,19 @@ pub struct Reply {
     pub up_order: Option<u64>,
     /// How long the reply waited for us in this host.
     pub seen_late_ns: Option<u64>,
+    /// Its place in the order of arrival, where it is told later than it came.
+    pub down_order: Option<u64>,
+}
+
+/// Why a packet was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The own queue had no room for it: it never was under way.
+    Full,
+    /// A queue of this host dropped it.
+    Dropped,
+    /// The kernel would not send it.
+    Error,
 }
 
 /// How a packet was sent.
@@ -147,10 +161,15 @@ impl Ledger {
         self.waiting += 1;
     }
 
-    /// The next packet was not sent: the kernel refused it, or a queue of this host dropped it.
-    pub fn refused(&mut self, t_ns: i64, late_ns: u64, dropped: bool) {
+    /// The next packet was not sent.
+    pub fn refused(&mut self, t_ns: i64, late_ns: u64, why: Refusal) {
         let packet = Packet { t_ns, epoch: 0, late_ns, queued_ns: None, state: State::Failed };
-        let status = if dropped { EchoStatus::LostUp } else { EchoStatus::Error };
+        let status = match why {
+            Refusal::Full => EchoStatus::NotSent,
+            Refusal::Dropped => EchoStatus::LostUp,
+            Refusal::Error => EchoStatus::Error,
+        };
+        let dropped = why == Refusal::Dropped;
         self.dropped += u64::from(dropped);
         self.told.up += u64::from(dropped);
         self.rows.push(packet.row(self.next(), self.bytes, status));
@@ -179,7 +198,7 @@ impl Ledger {
 
     /// A reply came.
     pub fn reply(&mut self, seq: u64, reply: Reply) {
-        let down_order = self.arrived;
+        let down_order = reply.down_order.unwrap_or(self.arrived);
         self.arrived += 1;
         let (packet, status) = match seq.checked_sub(self.first) {
             Some(_) => {
@@ -245,21 +264,48 @@ impl Ledger {
 
     /// There was no room to wait any longer for a reply to this packet: nobody knows what became of it.
     pub fn abandoned(&mut self, seq: u64) {
+        self.ended(seq, EchoStatus::Unfinished);
+    }
+
+    /// A packet was answered, and nobody can know whether it was lost before.
+    pub fn unsure(&mut self, seq: u64) {
+        self.ended(seq, EchoStatus::Unsure);
+    }
+
+    /// A packet is certain to be lost: it need not be waited for.
+    pub fn lost(&mut self, seq: u64) {
+        self.ended(seq, EchoStatus::Lost);
+    }
+
+    /// What was still waited for is no longer.
+    fn ended(&mut self, seq: u64, status: EchoStatus) {
         let Some(packet) = self.packet(seq).filter(|p| p.state == State::Waiting) else { return };
         packet.state = State::Failed;
         let packet = *packet;
         self.waiting -= 1;
-        self.rows.push(packet.row(seq, self.bytes, EchoStatus::Unfinished));
+        self.rows.push(packet.row(seq, self.bytes, status));
+    }
+
+    /// An answer came after so long that is not told yet.
+    pub fn saw(&mut self, took_ns: u64) {
+        self.patience.saw(took_ns);
+    }
+
+    /// Packets at the front whose patience is over at `now_ns`.
+    fn over(&self, now_ns: i64) -> usize {
+        let patience_ns = i64::try_from(self.patience.wait_ns()).unwrap_or(i64::MAX);
+        let is_over = |p: &&Packet| p.t_ns.saturating_add(patience_ns) <= now_ns;
+        self.packets.iter().take_while(is_over).count()
+    }
+
+    /// The number of the first packet that will not be given up at `now_ns`.
+    pub fn expiring_before(&self, now_ns: i64) -> u64 {
+        self.first + self.over(now_ns) as u64
     }
 
     /// Gives up the packets whose patience is over at `now_ns`.
     pub fn expire(&mut self, now_ns: i64) {
-        let patience_ns = i64::try_from(self.patience.wait_ns()).unwrap_or(i64::MAX);
-        let over = self
-            .packets
-            .iter()
-            .take_while(|p| p.t_ns.saturating_add(patience_ns) <= now_ns)
-            .count();
+        let over = self.over(now_ns);
         let mut unanswered = self.unanswered();
         let waiting = unanswered
             .split_off(unanswered.partition_point(|packet| packet.seq < self.first + over as u64));
@@ -352,7 +398,9 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use EchoStatus::{Duplicate, Error, Late, Lost, LostDown, LostUp, Ok, Unfinished};
+    use EchoStatus::{
+        Duplicate, Error, Late, Lost, LostDown, LostUp, NotSent, Ok, Unfinished, Unsure,
+    };
     use quell_units::Span;
 
     const MS: i64 = 1_000_000;
@@ -531,14 +579,30 @@ mod tests {
     #[test]
     fn errors_are_rows_of_their_packets_and_end_the_waiting() {
         let mut ledger = stream(2);
-        ledger.refused(20 * MS, 0, false);
-        ledger.refused(30 * MS, 0, true);
+        ledger.refused(20 * MS, 0, Refusal::Error);
+        ledger.refused(30 * MS, 0, Refusal::Dropped);
+        ledger.refused(40 * MS, 0, Refusal::Full);
         ledger.error(1);
         ledger.error(1);
         ledger.reply(2, Reply::default());
-        assert_eq!(statuses(&mut ledger), [(2, Error), (3, LostUp), (1, Error)]);
+        assert_eq!(statuses(&mut ledger), [(2, Error), (3, LostUp), (4, NotSent), (1, Error)]);
         assert_eq!(ledger.waiting(), 1);
-        assert_eq!(ledger.next(), 4);
+        assert_eq!(ledger.next(), 5);
+    }
+
+    #[test]
+    fn what_is_decided_later_than_it_came_has_its_place_in_the_order_of_arrival() {
+        let mut ledger = stream(4);
+        ledger.reply(1, Reply { down_order: Some(1), ..Reply::default() });
+        ledger.saw(80_000_000);
+        assert_eq!((ledger.expiring_before(99 * MS), ledger.expiring_before(110 * MS)), (0, 2));
+        ledger.reply(0, Reply { down_order: Some(0), ..Reply::default() });
+        ledger.unsure(2);
+        ledger.lost(3);
+        let rows = ledger.take();
+        let got: Vec<_> = rows.iter().map(|r| (r.seq, r.status, r.down_order)).collect();
+        assert_eq!(got, [(1, Ok, Some(1)), (0, Ok, Some(0)), (2, Unsure, None), (3, Lost, None)]);
+        assert_eq!(ledger.waiting(), 0);
     }
 
     #[test]

@@ -15,7 +15,7 @@
 
 use crate::clocks::Clocks;
 use crate::direction::Losses;
-use crate::ledger::{Ledger, Reply};
+use crate::ledger::{Ledger, Refusal, Reply};
 use crate::stream_socket::{Answer, CLOCKS_APART_NS, Seen, StreamSocket, When};
 use crate::{Emit, Patience, ProbeError};
 use nix::errno::Errno;
@@ -101,8 +101,15 @@ impl<L: StreamSocket> ProbeStream<L> {
                     self.ledger.sent(window.t(at_ns), wall.steps(), late_ns);
                 }
                 Err(errno) => {
-                    self.count(errno);
-                    self.ledger.refused(window.t(before_ns), late_ns, errno == Errno::ENOBUFS);
+                    let why = match errno {
+                        Errno::EAGAIN => Refusal::Full,
+                        Errno::ENOBUFS => Refusal::Dropped,
+                        _ => Refusal::Error,
+                    };
+                    if why != Refusal::Full {
+                        self.count(errno);
+                    }
+                    self.ledger.refused(window.t(before_ns), late_ns, why);
                     self.line.errors(self.ledger.next(), &mut self.seen);
                 }
             }
@@ -141,7 +148,10 @@ impl<L: StreamSocket> ProbeStream<L> {
         let awaited = self.last_ns.saturating_add(self.ledger.patience_ns());
         match self.next(now_ns, window) {
             Some((_, due)) => Some(due),
-            None => (self.ledger.waiting() > 0 && now_ns < awaited).then_some(awaited),
+            None => {
+                let is_awaited = self.ledger.waiting() > self.line.undecided();
+                (is_awaited && now_ns < awaited).then_some(awaited)
+            }
         }
     }
 
@@ -173,6 +183,9 @@ impl<L: StreamSocket> ProbeStream<L> {
                 }
                 Seen::Left { seq, queued_ns } => self.ledger.queued(seq, queued_ns),
                 Seen::Abandoned { seq } => self.ledger.abandoned(seq),
+                Seen::Undecided { took_ns } => self.ledger.saw(took_ns),
+                Seen::Lost { seq } => self.ledger.lost(seq),
+                Seen::Unsure { seq } => self.ledger.unsure(seq),
             }
         }
         self.seen = seen;
@@ -207,6 +220,7 @@ impl<L: StreamSocket> ProbeStream<L> {
                     down_ns: delays.map(|d| d.1),
                     up_order: answer.up_order,
                     seen_late_ns: stamp_ns.map(|_| now_ns - received_ns),
+                    down_order: answer.down_order,
                 }
             }
             When::Measured { rtt_ns, seen_ns } => {
@@ -219,15 +233,24 @@ impl<L: StreamSocket> ProbeStream<L> {
                     None => self.clocks.received_by_program += 1,
                 }
                 let seen_late_ns = rtt_ns.map(|_| by_us - rtt);
-                Reply { rtt_ns: rtt, seen_late_ns, ..Reply::default() }
+                let down_order = answer.down_order;
+                Reply { rtt_ns: rtt, seen_late_ns, down_order, ..Reply::default() }
             }
         };
         self.ledger.reply(answer.seq, reply);
     }
 
-    fn expire(&mut self, now_ns: i64) {
-        self.ledger.expire(now_ns);
+    fn expire(&mut self, now_ns: u64, window: &Window, wall: &Wall) {
+        let before = self.ledger.expiring_before(window.t(now_ns));
+        self.decide(before, now_ns, window, wall);
+        self.ledger.expire(window.t(now_ns));
         self.line.settled(self.ledger.first());
+    }
+
+    /// Enters what became of packets before this number that were answered, and of which it was not clear.
+    fn decide(&mut self, before: u64, now_ns: u64, window: &Window, wall: &Wall) {
+        self.line.decide(before, &mut self.seen);
+        self.note(now_ns, window, wall);
     }
 
     fn tell_facts(&self, emit: Emit<'_>) {
@@ -295,15 +318,16 @@ impl<L: StreamSocket> Driver<L> {
             now = monotonic_ns();
             if now >= flush {
                 for stream in &mut streams {
-                    stream.expire(window.t(now));
+                    stream.expire(now, window, &wall);
                     stream.flush(emit);
                 }
                 flush = now.saturating_add(every);
             }
         }
-        let end = window.t(monotonic_ns());
+        let end = monotonic_ns();
         for stream in &mut streams {
-            stream.ledger.finish(end);
+            stream.decide(u64::MAX, end, window, &wall);
+            stream.ledger.finish(window.t(end));
             stream.flush(emit);
             stream.tell_facts(emit);
         }

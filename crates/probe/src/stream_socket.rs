@@ -27,6 +27,8 @@ pub(crate) struct Answer {
     pub reflected_ns: Option<(u64, u64)>,
     /// Whether that clock is another than ours.
     pub is_apart: bool,
+    /// Its place in the order of arrival, where it is told later than it came.
+    pub down_order: Option<u64>,
 }
 
 impl Answer {
@@ -68,6 +70,12 @@ pub(crate) enum Seen {
     Left { seq: u64, queued_ns: u64 },
     /// There was no room to wait any longer for what becomes of it.
     Abandoned { seq: u64 },
+    /// An answer came after so long; to what will be decided later.
+    Undecided { took_ns: u64 },
+    /// It is lost, although an answer came.
+    Lost { seq: u64 },
+    /// It was answered, and nobody can know whether it was lost before.
+    Unsure { seq: u64 },
 }
 
 /// One stream's socket.
@@ -81,6 +89,12 @@ pub(crate) trait StreamSocket {
     fn receive(&mut self, inbox: &mut Inbox, next: u64, seen: &mut Vec<Seen>) -> bool;
     /// Takes the errors that came back.
     fn errors(&mut self, next: u64, seen: &mut Vec<Seen>);
+    /// Decides what became of packets before `seq` that were answered, and of which it was not clear.
+    fn decide(&mut self, _seq: u64, _seen: &mut Vec<Seen>) {}
+    /// Packets of which that is not decided.
+    fn undecided(&self) -> usize {
+        0
+    }
     /// All packets before `seq` are settled.
     fn settled(&mut self, _seq: u64) {}
     /// What is to be known of the stream beside its rows, as key and value.

@@ -9,14 +9,15 @@
 //!
 //! A SYN that was lost and an answer that was lost look alike from here: the kernel sends its SYN again after a second, and what answers then
 //! may be no answer to the first exchange. [`Retries`] tells whether that was lost. If so the connect counts as lost, which way is unknown,
-//! and its time, that of the kernel's timer, is told apart. Where nobody can know, it is no loss.
+//! and its time, that of the kernel's timer, is told apart. Where nobody can know, it is unsure: neither its loss nor its time counts as
+//! known. It is decided when no answer would be waited for any more, since later connects tell of earlier ones.
 //!
 //! Where the connection came about the kernel measured the time itself, from SYN to answer, in whole microseconds (`tcpi_rtt`); a
 //! refusal is timed by when we saw it.
 
 use crate::options::check_interval;
 use crate::prober::{Driver, ProbeStream, StreamSpec};
-use crate::retry::{First, Retries};
+use crate::retry::{Exchange, First, Retries};
 use crate::stream_socket::{Answer, Seen, StreamSocket, When};
 use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
@@ -51,6 +52,21 @@ struct ConnectSocket {
     refused: u64,
     retries: Retries,
     retried: Retried,
+    /// Those that were answered after their SYN was sent again, as they came, until it is decided what that means.
+    undecided: Vec<Undecided>,
+    /// Answers so far.
+    arrived: u64,
+}
+
+/// A connect that was answered after its SYN was sent again.
+#[derive(Debug)]
+struct Undecided {
+    ended: Ended,
+    exchange: Exchange,
+    /// Its place among all answers.
+    order: u64,
+    /// It is known that it was the first exchange that was answered.
+    is_answer: bool,
 }
 
 /// Connects that came about after their SYN was sent again.
@@ -60,10 +76,8 @@ struct Retried {
     count: u64,
     least_ns: u64,
     most_ns: u64,
-    /// Those that count as answered although the first answer may have been lost.
+    /// Those of which nobody can know whether the first exchange was lost.
     unsure: u64,
-    /// Those that don't count.
-    unknown: u64,
 }
 
 impl Retried {
@@ -94,6 +108,8 @@ impl TcpPing {
                 refused: 0,
                 retries: Retries::default(),
                 retried: Retried::default(),
+                undecided: Vec::new(),
+                arrived: 0,
             };
             Ok((stream.clone(), options.clone(), line))
         });
@@ -128,38 +144,69 @@ impl TcpPing {
 impl ConnectSocket {
     fn read(&mut self, ended: Ended) -> Option<Seen> {
         match ended.end {
-            End::Open | End::Refused if ended.repeated > 0 => {
-                let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
-                match self.retries.judge(ended.begun_ns, took_ns, ended.is_answer_to_first()) {
-                    First::Answered => {}
-                    First::Unsure => self.retried.unsure += 1,
-                    First::Lost => {
-                        self.retried.push(took_ns);
-                        return None;
-                    }
-                    First::Unknown => {
-                        self.retried.unknown += 1;
-                        return Some(Seen::Abandoned { seq: ended.id });
-                    }
-                }
-                match ended.end {
-                    End::Open => self.open += 1,
-                    _ => self.refused += 1,
-                }
-            }
-            End::Open => self.open += 1,
-            End::Refused => self.refused += 1,
+            End::Open | End::Refused => {}
             // The kernel sent it again and again, and gave up.
             End::Failed(Errno::ETIMEDOUT) => return None,
             End::Failed(errno) => return Some(Seen::Failed { seq: ended.id, errno }),
         }
-        if ended.repeated == 0 {
-            let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
-            self.retries.certain(ended.begun_ns, ended.rtt_ns.unwrap_or(took_ns));
+        let order = self.arrived;
+        self.arrived += 1;
+        let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
+        let is_certain = ended.repeated == 0;
+        let exchange = Exchange {
+            begun_ns: ended.begun_ns,
+            took_ns: ended.rtt_ns.filter(|_| is_certain).unwrap_or(took_ns),
+            is_to_first: ended.is_answer_to_first(),
+        };
+        self.retries.answered(exchange);
+        if is_certain {
+            self.retries.certain(exchange);
+            return Some(self.reply(&ended, order));
         }
-        let answer = Answer { seq: ended.id, ..Answer::default() };
+        self.undecided.push(Undecided { ended, exchange, order, is_answer: false });
+        Some(Seen::Undecided { took_ns })
+    }
+
+    fn reply(&mut self, ended: &Ended, order: u64) -> Seen {
+        match ended.end {
+            End::Open => self.open += 1,
+            _ => self.refused += 1,
+        }
+        let answer = Answer { seq: ended.id, down_order: Some(order), ..Answer::default() };
         let when = When::Measured { rtt_ns: ended.rtt_ns, seen_ns: ended.seen_ns };
-        Some(Seen::Reply { answer, when })
+        Seen::Reply { answer, when }
+    }
+
+    /// Finds those that are certain to be answers to the first SYN: the quickest first, since they tell of the others.
+    fn find_answers(&mut self) {
+        let Self { undecided, retries, .. } = self;
+        let mut open: Vec<&mut Undecided> = undecided.iter_mut().filter(|u| !u.is_answer).collect();
+        open.sort_unstable_by_key(|u| u.exchange.took_ns);
+        for undecided in open {
+            undecided.is_answer = retries.is_answer(&undecided.exchange);
+            if undecided.is_answer {
+                retries.certain(undecided.exchange);
+            }
+        }
+    }
+
+    fn decided(&mut self, undecided: &Undecided) -> Seen {
+        let seq = undecided.ended.id;
+        let first = match undecided.is_answer {
+            true => First::Answered,
+            false => self.retries.judge(&undecided.exchange),
+        };
+        match first {
+            First::Answered => self.reply(&undecided.ended, undecided.order),
+            First::Lost => {
+                self.retried.push(undecided.exchange.took_ns);
+                Seen::Lost { seq }
+            }
+            First::Unsure => {
+                self.retried.unsure += 1;
+                Seen::Unsure { seq }
+            }
+        }
     }
 }
 
@@ -194,6 +241,22 @@ impl StreamSocket for ConnectSocket {
 
     fn errors(&mut self, _next: u64, _seen: &mut Vec<Seen>) {}
 
+    fn decide(&mut self, seq: u64, seen: &mut Vec<Seen>) {
+        if !self.undecided.iter().any(|u| u.ended.id < seq) {
+            return;
+        }
+        self.find_answers();
+        let all = std::mem::take(&mut self.undecided);
+        let (due, open) = all.into_iter().partition(|u| u.ended.id < seq);
+        self.undecided = open;
+        let due: Vec<Undecided> = due;
+        seen.extend(due.iter().map(|undecided| self.decided(undecided)));
+    }
+
+    fn undecided(&self) -> usize {
+        self.undecided.len()
+    }
+
     fn settled(&mut self, seq: u64) {
         if seq > self.oldest {
             self.oldest = seq;
@@ -203,11 +266,10 @@ impl StreamSocket for ConnectSocket {
 
     fn facts(&self) -> Vec<(Told, String)> {
         let answers = format!("{{\"open\":{},\"refused\":{}}}", self.open, self.refused);
-        let Retried { count, least_ns, most_ns, unsure, unknown } = self.retried;
-        let retried = (count + unsure + unknown > 0).then(|| {
+        let Retried { count, least_ns, most_ns, unsure } = self.retried;
+        let retried = (count + unsure > 0).then(|| {
             let times = format!("\"least_ns\":{least_ns},\"most_ns\":{most_ns}");
-            let others = format!("\"unsure\":{unsure},\"unknown\":{unknown}");
-            (Told::Retried, format!("{{\"count\":{count},{times},{others}}}"))
+            (Told::Retried, format!("{{\"count\":{count},{times},\"unsure\":{unsure}}}"))
         });
         [(Told::Answers, answers)].into_iter().chain(retried).collect()
     }

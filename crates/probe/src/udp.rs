@@ -126,6 +126,7 @@ impl Datagrams for StampLine {
             up_order: self.reflected.number(&packet),
             reflected_ns: Some((packet.received_ns, packet.sent_ns)),
             is_apart: self.is_apart,
+            ..Answer::default()
         })
     }
 

@@ -8,6 +8,7 @@
 
 mod amounts;
 mod json;
+mod live;
 mod save;
 mod text;
 
@@ -33,7 +34,7 @@ pub struct FlowArgs {
     /// Port of the server
     #[arg(short, long, default_value_t = quell_wire::iperf3::PORT)]
     pub port: u16,
-    /// UDP instead of TCP
+    /// UDP instead of TCP; exit code 1 where no datagram gets through
     #[arg(short, long)]
     pub udp: bool,
     /// The server sends
@@ -139,7 +140,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
     let shown = args.json.is_none();
-    let mut table = text::Live::new(&plan);
+    let mut table = live::Live::new(&plan);
     let mut tell = |progress: Progress<'_>| {
         if shown && let Some(lines) = table.lines(&progress) {
             let _ = quell_sys::reader::print(std::io::stdout().lock(), lines.as_bytes());
@@ -189,6 +190,8 @@ fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> 
 fn refused(error: &FlowError, to: &Found) -> Failure {
     match error {
         FlowError::Parameter(_) => Failure::usage(error),
+        // What was to be found out: nothing gets through.
+        FlowError::NoUdp(_) => Failure::check(format!("{error}{}", to.hint())),
         _ => Failure::system(format!("{error}{}", to.hint())),
     }
 }

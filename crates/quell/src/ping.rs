@@ -294,7 +294,7 @@ fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
     let all = session.targets.iter().zip(tallies);
     let silent = all.filter(|(_, tally)| {
         let counts = tally.fold.counts();
-        counts.answered() == 0 && counts.sent > 0
+        counts.answered() + counts.unsure == 0 && counts.sent > 0
     });
     let silent: Vec<&Target> = silent.map(|(target, _)| target).collect();
     match silent[..] {

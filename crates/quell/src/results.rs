@@ -194,11 +194,6 @@ fn failed_tasks(manifest: &Manifest) -> Option<String> {
     Some(text)
 }
 
-/// The tables of a run so far, as wide as that.
-pub fn tables(run: &Run, width: usize) -> String {
-    table::so_far(width, &run.manifest, &Results::from(run))
-}
-
 /// Columns of the terminal that the tables go to; in a pipe, as many as they may have.
 fn columns() -> usize {
     match terminal_size::terminal_size_of(std::io::stdout()) {

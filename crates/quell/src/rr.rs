@@ -272,6 +272,7 @@ fn text(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>
         (Some(after), Some(fix)) => compared(before, after, &name(fix)),
         _ => table(before),
     };
+    out += &needless(before);
     out += &[Some(before), after].into_iter().flatten().find_map(stopped).unwrap_or_default();
     for cliff in before.cliffs() {
         let _ = writeln!(
@@ -373,6 +374,21 @@ fn table(outcome: &Outcome) -> String {
     let why = |row: &Row| Some(format!("lost: {} bytes: {}\n", row.size, row.lost_why.as_ref()?));
     outcome.rows.iter().filter_map(why).for_each(|line| out += &line);
     out
+}
+
+/// What TCP sent again of which nothing was lost.
+fn needless(outcome: &Outcome) -> String {
+    let of = |row: &Row| {
+        let calls = Some(row.stalls.needless).filter(|calls| *calls > 0)?;
+        let text = format!(
+            "{} bytes: in {calls} of {} calls needlessly, the other end had it: what TCP waited for took longer than its timer \
+             lasts, as behind a queue that fills",
+            row.size, row.calls
+        );
+        Some(paragraph("sent again", &text))
+    };
+    let lines: String = outcome.rows.iter().filter_map(of).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 fn compared(before: &Outcome, after: &Outcome, fix: &str) -> String {

@@ -13,7 +13,8 @@ use crate::screen::{self, Screen};
 use crate::{interrupt, results};
 use clap::Args;
 use quell_model::{CellRecord, CellStatus};
-use quell_report::Results;
+use quell_report::analysis::Followed;
+use quell_report::{Results, table};
 use quell_store::{Run, Standing};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, readable, wait};
@@ -54,11 +55,17 @@ fn follow(folder: &Path, form: Json) -> Result<ExitCode, Failure> {
     let mut alarm = Alarm::new().map_err(Failure::system)?;
     interrupt::listen(&stop)?;
     let mut follower = quell_store::follow(folder).map_err(Failure::unreadable)?;
-    let mut view = View::new(form);
+    let (mut view, mut followed) = (View::new(form), Followed::default());
     let standing = loop {
         let begun = monotonic_ns();
-        let standing = follower.read(|_, _| {}).map_err(Failure::unreadable)?;
-        view.update(follower.run())?;
+        let read = follower.read(|cell, event| followed.take(cell, event));
+        let standing = read.map_err(Failure::unreadable)?;
+        let run = follower.run();
+        view.update(run, &|| match standing {
+            // What came at the very end is in its tables alone.
+            Standing::Finished => Results::from(run),
+            _ => followed.results(run),
+        })?;
         if standing != Standing::Written || stop.rings() {
             break standing;
         }
@@ -86,10 +93,11 @@ impl View {
         Self { form, screen: is_drawn.then(Screen::new), told: None }
     }
 
-    fn update(&mut self, run: &Run) -> Result<(), Failure> {
+    fn update(&mut self, run: &Run, results: &dyn Fn() -> Results) -> Result<(), Failure> {
         if let Some(screen) = &mut self.screen {
             let (width, height) = screen::size();
-            Screen::show(&screen.frame(&fitting(&results::tables(run, width), height), width));
+            let text = table::so_far(width, &run.manifest, &results());
+            Screen::show(&screen.frame(&fitting(&text, height), width));
             return Ok(());
         }
         let cells = &run.manifest.cells;
@@ -106,7 +114,7 @@ impl View {
             .filter_map(|(c, t)| (is_over(c) && !std::mem::replace(t, true)).then_some(c))
             .collect();
         // All of them are summed up only where some are told.
-        let results = (self.form.json && !new.is_empty()).then(|| Results::from(run));
+        let results = (self.form.json && !new.is_empty()).then(results);
         for cell in new {
             match &results {
                 Some(results) => line(&object(cell, results)?),

@@ -3,20 +3,13 @@
 #[path = "../../trace/tests/common/mod.rs"]
 mod common;
 
-use common::From::{Client, Server};
-use common::{ACK, PSH, SYN, raw, told};
+use common::raw;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+/// A call that breaks off behind its second request.
 fn call() -> Vec<u8> {
-    raw(&[
-        told(0, Client, SYN, 1000, 0, 0).mss(1460),
-        told(10, Server, SYN | ACK, 5000, 1001, 0).mss(1460),
-        told(20, Client, ACK, 1001, 5001, 0),
-        told(30, Client, ACK | PSH, 1001, 5001, 100),
-        told(40_030, Server, ACK, 5001, 1101, 0),
-        told(40_040, Client, ACK | PSH, 1101, 5001, 100),
-    ])
+    raw(&common::call()[..6])
 }
 
 fn trace(input: &[u8], args: &[&str]) -> Output {

@@ -42,6 +42,8 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Value {
     pub estimate: Estimate,
+    /// Where it is not known exactly: the most that it can be. The other is then the least.
+    pub at_most: Option<Estimate>,
     /// Digits after the point.
     pub digits: usize,
     /// Whether it is of fewer than half of the packets that were sent.
@@ -60,15 +62,20 @@ impl Value {
         Self { digits: self.digits.saturating_sub(by).max(least.min(self.digits)), ..self }
     }
 
-    /// The figure, as `12.3`; `12.3*` of a minority.
+    /// The figure, as `12.3`; `12.3*` of a minority; `≥2.1 ≤12.3` where it lies between these.
     pub fn mean(&self) -> String {
         let mark = if self.of_a_minority { "*" } else { "" };
-        number(self.estimate.mean, self.digits) + mark
+        let least = number(self.estimate.mean, self.digits);
+        match &self.at_most {
+            Some(most) => format!("≥{least} ≤{}{mark}", number(most.mean, self.digits)),
+            None => least + mark,
+        }
     }
 
     /// The interval from low to high, as `11.9–12.7`.
     pub fn interval(&self) -> Option<String> {
-        let (low, high) = self.estimate.interval?;
+        let (low, _) = self.estimate.interval?;
+        let (_, high) = self.at_most.unwrap_or(self.estimate).interval?;
         Some(format!("{}–{}", number(low, self.digits), number(high, self.digits)))
     }
 }
@@ -152,7 +159,10 @@ impl Kind {
         let estimate = (self.value)(row)?.scaled(self.factor);
         let of_packets = !matches!(self.name, "loss" | "late" | "goodput" | "share");
         let of_a_minority = of_packets && row.of_a_minority;
-        Some(Value { digits: digits(self.unit, &estimate), estimate, of_a_minority })
+        let at_most = row.loss_at_most.filter(|_| self.name == "loss");
+        let at_most = at_most.map(|most| most.scaled(self.factor));
+        let digits = digits(self.unit, &at_most.unwrap_or(estimate));
+        Some(Value { digits, estimate, at_most, of_a_minority })
     }
 }
 
@@ -274,7 +284,8 @@ fn by_scenario(manifest: &Manifest, summary: &Summary, sources: &Sources) -> Lay
         let carried = |scenario: &&str| {
             let load = loads().find(|l| l.scenario == **scenario && l.way.as_deref() == way)?;
             let estimate = load.carried_mbps;
-            Some(Value { digits: digits("Mbit/s", &estimate), estimate, of_a_minority: false })
+            let digits = digits("Mbit/s", &estimate);
+            Some(Value { digits, estimate, at_most: None, of_a_minority: false })
         };
         let cells = scenarios.iter().map(carried).collect();
         add(Column { name: "loads", of, unit: "Mbit/s", from: None }, cells);

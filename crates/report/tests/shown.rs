@@ -101,7 +101,7 @@ fn the_list_of_runs_says_how_each_stands_and_why_one_cannot_be_read() {
 fn a_row_is_a_stream_where_probes_run_together() {
     let mut data = echo("ping-cs1", pings(&[Some((20.0, 10.0)); 10]));
     data.echoes.extend(echo("udp-ef", packets(&[Some((20.0, 10.0)); 10])).echoes);
-    data.flows = flows(vec![steady("up-1", 1.0, 0), steady("down-1", 3.0, 0)]).flows;
+    data.flows = flows(vec![steady("down-1", 3.0, 0), steady("up-1", 1.0, 0)]).flows;
     let ways = [
         ("ping-cs1", "wan up", Some("wan down")),
         ("udp-ef", "wan up", Some("wan down")),
@@ -119,8 +119,8 @@ scenario  stream    way       loss  jitter  jitter   delay     delay     RTT    
 ────────────────────────────────────────────────────────────────────────────────────────────────────
 fifo      ping-cs1  –          0.0       –   0.000       –         –  30.000  30.000        –      –
           udp-ef    –          0.0   0.000       –  20.000    10.000  30.000  30.000        –      –
-          up-1      wan up       –       –       –       –         –       –       –    1.000   99.2
           down-1    wan down     –       –       –       –         –       –       –    3.000   99.7
+          up-1      wan up       –       –       –       –         –       –       –    1.000   99.2
 ";
     assert_eq!(found, expected);
 }

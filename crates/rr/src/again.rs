@@ -7,12 +7,20 @@
 //!   SYN-ACK lost           SYN ──►  × SYN-ACK    timer here ─ SYN ──► SYN-ACK again the server's packet
 //! ```
 //!
-//! A retransmission by this end does not tell: an acknowledgement that was lost makes its timer run out as a lost request does. What the server had
-//! already it says (DSACK, RFC 2883), and what it sent again itself it says in its next word. Where neither tells, or both ends sent again what was
-//! needed, nobody knows: the DSACK itself may have been lost. Where the server says nothing, an answer that comes a timer's time later than the path has it
-//! may have been lost or not.
+//! A retransmission by this end does not tell: an acknowledgement that was lost makes its timer run out as a lost request does, and so does a queue
+//! that grows. What the server had already it says (DSACK, RFC 2883), and what it sent again itself it says in its next word. Where neither tells, or both
+//! ends sent again what was needed, nobody knows: the DSACK itself may have been lost. Where the server says nothing, an answer that comes a timer's time
+//! later than the path has it may have been lost or not.
+//!
+//! ```text
+//!   late     SYN ─────────────────►            timer here, SYN again ──► "SYN-ACK again"      both came: nothing was lost
+//!            request ─────────────────►        timer here, request again ──► "I had it"       nor here
+//! ```
+//!
+//! So of a SYN that was sent again it is asked which one was answered, by its timestamp (RFC 7323), and how many of the SYN-ACKs came. And nothing is
+//! called lost before an answer to a later request came, behind which a DSACK can't be, or the kernel itself took the timeout back (RFC 3522).
 
-use crate::client::Call;
+use crate::client::{Call, Syn};
 
 /// Whose packet a call waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +31,7 @@ pub(crate) enum Lost {
     There,
     /// One of either: a timer ran out, and nothing tells which way the packet went.
     Somewhere,
-    /// Perhaps none: the server's answer was lost, or late.
+    /// Perhaps none: a packet was lost, or late.
     Perhaps,
 }
 
@@ -61,22 +69,42 @@ impl Call {
 
     /// Whose packet it waited for; none where it waited for no timer. Of a call out of [`without_needless`].
     pub(crate) fn lost(&self) -> Option<Lost> {
-        let handshake = match (self.syns, self.word.and_then(|word| word.resent)) {
-            (0, _) => None,
-            (_, None) => Some(Lost::Somewhere),
-            // A SYN-ACK is sent again where the SYN came again, or no ACK of it came.
-            (_, Some(there)) if there.segments == 0 => Some(Lost::Here),
-            (syns, Some(there)) if there.segments >= syns => Some(Lost::There),
-            _ => Some(Lost::Somewhere),
-        };
-        // Without a timer it was a fast retransmission: nobody waited longer than the path takes.
+        match (self.lost_of_handshake(), self.lost_of_data()) {
+            (Some(Lost::Perhaps), data @ Some(_)) => data,
+            (handshake @ Some(_), Some(Lost::Perhaps)) => handshake,
+            (Some(one), Some(other)) if one != other => Some(Lost::Somewhere),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// The same, of the handshake alone. Of a SYN that comes again before the handshake is over the server sends its SYN-ACK again
+    /// (`tcp_check_req`, net/ipv4/tcp_minisocks.c), as it does where no ACK of it came.
+    fn lost_of_handshake(&self) -> Option<Lost> {
+        let there = self.word.and_then(|word| word.resent).map(|resent| resent.segments);
+        match (self.answered, there, self.syn_acks_again) {
+            _ if self.syns == 0 => None,
+            (Some(Syn::Later), Some(0), _) => Some(Lost::Here),
+            (Some(Syn::Later), _, _) => Some(Lost::Somewhere),
+            // The only one, or one of those that all came.
+            (Some(Syn::First), Some(0), _) => None,
+            (Some(Syn::First), Some(there), Some(came)) if came >= there.into() => None,
+            (Some(Syn::First), Some(_), Some(_)) => Some(Lost::There),
+            _ => Some(Lost::Perhaps),
+        }
+    }
+
+    /// The same, of request and reply.
+    fn lost_of_data(&self) -> Option<Lost> {
         let data = self.retransmits.saturating_sub(self.syns);
+        // Without a timer it was a fast retransmission: nobody waited longer than the path takes.
         let here = data > 0 && self.timers != Some(0);
         let waited = self.may_have_waited_for_a_timer();
         let there = self.there.map(|there| there.segments > 0 && there.timers != Some(0) && waited);
-        let data = match (here, there) {
+        match (here, there) {
+            (true, _) if !self.would_tell => Some(Lost::Perhaps),
             (true, Some(false)) => Some(Lost::Here),
             (true, _) => Some(Lost::Somewhere),
+            (false, Some(true)) if !self.would_tell => Some(Lost::Perhaps),
             (false, Some(true)) => Some(Lost::There),
             (false, Some(false)) => None,
             (false, None) => {
@@ -84,11 +112,15 @@ impl Call {
                 let had_it = self.needless > 0 && timer && waited;
                 (had_it || self.answer_may_have_been_lost()).then_some(Lost::Perhaps)
             }
-        };
-        match (handshake, data) {
-            (Some(one), Some(other)) if one != other => Some(Lost::Somewhere),
-            (one, other) => one.or(other),
         }
+    }
+
+    /// Whether segments were sent again in it, by either end, of which none was lost. Of a call out of [`without_needless`].
+    pub(crate) fn was_needless(&self) -> bool {
+        let data = self.retransmits > self.syns;
+        let syns = self.syns > 0 && self.lost_of_handshake().is_none();
+        let told = self.needless + self.there.map_or(0, |there| there.needless);
+        (told > 0 || syns) && !data && self.lost().is_none()
     }
 }
 
@@ -99,7 +131,9 @@ pub(crate) fn without_needless(calls: &[Call]) -> Vec<Call> {
     let (mut here, mut there) = (0, 0);
     for call in calls.iter_mut().rev() {
         let data = call.retransmits.saturating_sub(call.syns);
-        let forgiven = forgive(&mut here, call.needless, data);
+        // Its DSACK came too, most likely: then it is used up.
+        let told = forgive(&mut here, call.needless, data);
+        let forgiven = if call.undone { data } else { told };
         call.retransmits -= forgiven;
         call.needless = forgiven;
         if let Some(resent) = &mut call.there {
@@ -131,6 +165,7 @@ mod tests {
             min_rtt_us: Some(20_000),
             timers: Some(u64::from(retransmits)),
             retransmits,
+            would_tell: true,
             ..Call::default()
         }
     }
@@ -191,19 +226,61 @@ mod tests {
         assert_eq!(lost(&[told(slow(0), fast)]), [None]);
     }
 
+    /// A call whose SYN was sent again so often, and the SYN-ACK, of which so many came beside the first.
+    fn handshake(syns: u32, answered: Syn, there: u32, came: u64) -> Call {
+        let resent = Some(Resent { segments: there, needless: 0, timers: None });
+        let word =
+            Word { own_ns: 0, gathering_ns: 0, delayed_acks: None, resent, held_never: true };
+        Call {
+            syns,
+            answered: Some(answered),
+            syn_acks_again: Some(came),
+            latency_ns: Some(1_020_000_000),
+            connecting_ns: 1_010_000_000,
+            word: Some(word),
+            ..slow(syns)
+        }
+    }
+
     #[test]
-    fn a_syn_that_is_sent_again_was_lost_where_no_syn_ack_was() {
-        let handshake = |syns, there| {
-            let resent = Some(Resent { segments: there, needless: 0, timers: None });
-            let word =
-                Word { own_ns: 0, gathering_ns: 0, delayed_acks: None, resent, held_never: true };
-            let latency_ns = Some(1_020_000_000);
-            Call { syns, latency_ns, connecting_ns: 1_010_000_000, word: Some(word), ..slow(syns) }
-        };
-        assert_eq!(lost(&[handshake(1, 0)]), [Some(Lost::Here)]);
-        assert_eq!(lost(&[handshake(1, 1)]), [Some(Lost::There)]);
-        assert_eq!(lost(&[handshake(2, 3)]), [Some(Lost::There)]);
-        assert_eq!(lost(&[handshake(2, 1)]), [Some(Lost::Somewhere)], "one of each, or two");
-        assert_eq!(lost(&[Call { word: None, ..handshake(1, 0) }]), [Some(Lost::Somewhere)]);
+    fn a_syn_that_is_sent_again_was_lost_where_the_later_one_was_answered_and_no_syn_ack_sent_again()
+     {
+        assert_eq!(lost(&[handshake(1, Syn::Later, 0, 0)]), [Some(Lost::Here)]);
+        assert_eq!(lost(&[handshake(1, Syn::First, 1, 0)]), [Some(Lost::There)]);
+        assert_eq!(lost(&[handshake(2, Syn::First, 3, 0)]), [Some(Lost::There)]);
+        let both = handshake(2, Syn::Later, 1, 0);
+        assert_eq!(lost(&[both]), [Some(Lost::Somewhere)], "one of each, or two");
+    }
+
+    #[test]
+    fn a_syn_that_a_queue_kept_for_longer_than_its_timer_was_not_lost() {
+        // The second one made the server send its SYN-ACK again: both came.
+        assert_eq!(lost(&[handshake(1, Syn::First, 1, 1)]), [None]);
+        assert_eq!(lost(&[handshake(1, Syn::First, 0, 0)]), [None], "it came behind the ACK");
+        let late = without_needless(&[handshake(1, Syn::First, 1, 1)]);
+        assert!(late[0].was_needless());
+        let uncounted = Call { syn_acks_again: None, ..handshake(1, Syn::First, 1, 1) };
+        let no_time = Call { answered: None, ..handshake(1, Syn::First, 0, 0) };
+        let silent = |answered| Call { word: None, ..handshake(1, answered, 0, 0) };
+        assert_eq!(lost(&[silent(Syn::Later)]), [Some(Lost::Somewhere)]);
+        let silent = silent(Syn::First);
+        for unknown in [uncounted, no_time, silent] {
+            assert_eq!(lost(&[unknown]), [Some(Lost::Perhaps)]);
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_before_an_answer_to_a_later_request_came_and_no_dsack_before_it() {
+        let open = Call { would_tell: false, ..told(slow(1), resent(0, 0)) };
+        assert_eq!(lost(std::slice::from_ref(&open)), [Some(Lost::Perhaps)]);
+        let there = Call { would_tell: false, ..told(slow(0), resent(1, 0)) };
+        assert_eq!(lost(&[there]), [Some(Lost::Perhaps)]);
+        let undone = Call { undone: true, ..open };
+        assert_eq!(lost(std::slice::from_ref(&undone)), [None], "what came was the first one");
+        assert!(without_needless(std::slice::from_ref(&undone))[0].was_needless());
+        // The DSACK of it is told in the next call, and stands for no other.
+        let lost_before = told(slow(1), resent(0, 0));
+        let calls = [lost_before, undone, Call { needless: 1, ..told(slow(0), resent(0, 0)) }];
+        assert_eq!(lost(&calls), [Some(Lost::Here), None, None]);
     }
 }

@@ -77,8 +77,10 @@ pub struct Stalls {
     pub unknown: u64,
     /// Calls, no stalls, of which nothing tells whether the server held its reply for an ACK that this end delayed.
     pub unknown_there: u64,
-    /// Calls, no stalls, of whose answer nothing tells whether it was lost, so that a retransmission timer was waited for, or late.
+    /// Calls, no stalls, of which nothing tells whether a packet was lost, so that a retransmission timer was waited for, or late.
     pub unknown_timer: u64,
+    /// Calls, no stalls, in which segments were sent again of which none was lost: the path took longer than a retransmission timer lasts.
+    pub needless: u64,
     /// Calls after them in which this end sent its ACKs at once, to tell.
     pub controls: usize,
     /// Replies that were there before the request had arrived.
@@ -115,6 +117,8 @@ pub struct Stalls {
 enum Kind {
     /// Nothing was held, nothing sent again.
     Plain,
+    /// What was sent again was only late.
+    Needless,
     Held,
     HeldThere,
     Nagled,
@@ -166,6 +170,7 @@ impl Call {
         }
         match self.lost() {
             Some(lost) => return Kind::Lost(lost),
+            None if self.was_needless() => return Kind::Needless,
             None if self.retransmits > 0 => return Kind::Plain,
             None => {}
         }
@@ -254,6 +259,7 @@ impl Stalls {
             unknown: of(Kind::Unknown),
             unknown_there: of(Kind::UnknownThere),
             unknown_timer: lost(Lost::Perhaps),
+            needless: of(Kind::Needless),
             controls: controls.calls,
             early: calls.iter().filter(|c| c.early).count() as u64,
             median_ms: quell_stats::median(&times).unwrap_or(0.0),
@@ -293,6 +299,21 @@ impl Stalls {
             _ if self.nagled > 0 => Cause::Nagle,
             _ => return None,
         })
+    }
+
+    /// What stalled calls waited for, and how many of them.
+    fn causes(&self) -> [(Cause, u64); 5] {
+        [
+            (Cause::NagleAndDelayedAck, self.held),
+            (Cause::DelayedAckHere, self.held_there),
+            (Cause::Retransmission, self.retransmitted),
+            (Cause::RetransmissionThere, self.retransmitted_there),
+            (Cause::RetransmissionSomewhere, self.retransmitted_somewhere),
+        ]
+    }
+
+    fn is_stall(&self, cause: Cause) -> bool {
+        self.causes().iter().any(|(stall, _)| *stall == cause)
     }
 
     /// Calls that waited for a retransmission timer.
@@ -338,79 +359,91 @@ pub struct Finding {
     pub change: String,
 }
 
+impl Cause {
+    /// Which side waited and for what; and what to change.
+    fn told(self, stalls: &Stalls) -> (&'static str, &'static str) {
+        match self {
+            Self::Early => (
+                "nobody: the server answered before it had the whole request, so that these times are no round trips",
+                "answer when the request is whole, as `quell serve` does; measure against that",
+            ),
+            Self::NagleAndDelayedAck => (
+                "this end held its last segment (Nagle) and waited for the ACK of the server, which delayed it",
+                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); or at \
+             the server: TCP_QUICKACK set again after each receive (--fix quickack), or `ip route change … \
+             quickack 1`",
+            ),
+            Self::DelayedAckHere => (
+                "the server held its reply (Nagle) and waited for the ACK of this end, which delayed it",
+                "at the server: TCP_NODELAY, or one write of the whole reply; or here: TCP_QUICKACK set again \
+             after each receive (--fix quickack), or `ip route change … quickack 1`",
+            ),
+            Self::Retransmission => (
+                "this end lost packets and waited for its retransmission timer, or the tail-loss probe before it",
+                "find where packets are lost (`quell trace` tells by which end, counters of interfaces and \
+             queues where); no socket option mends it",
+            ),
+            Self::RetransmissionThere => (
+                "packets of the server were lost on their way here, and its retransmission timer, or one of this end's, was waited for",
+                "find where packets are lost on the way from the server (`quell trace` there, counters of interfaces and queues); \
+             no socket option mends it",
+            ),
+            Self::RetransmissionSomewhere => (
+                "packets were lost, and a retransmission timer was waited for; on which way, nothing tells",
+                "to know: sizes from 32 bytes against a `quell serve`, which says what it sent again, or `quell trace` of a capture \
+             at each end; no socket option mends it",
+            ),
+            Self::Server => (
+                "this end had sent everything and waited for the server, which took most of the time itself",
+                "look at the server's program and its load: neither TCP nor the path took this time",
+            ),
+            Self::Slow => (
+                "this end had sent everything and waited for the reply",
+                "look at the server first: it does not say what it took itself, TCP held nothing back here, and the path \
+             took less for the handshake",
+            ),
+            Self::Unknown if stalls.unknown + stalls.unknown_there == 0 => (
+                "this end waited for the answer; whether a packet was lost, so that a retransmission timer was waited for, or the server or the \
+             path took the time, nothing tells",
+                "to know: sizes from 32 bytes against a `quell serve`, which says what it sent again, or `quell trace` of a capture \
+             at each end",
+            ),
+            Self::Unknown if stalls.unknown == 0 => (
+                "this end delayed an ACK, and the rest of the reply came later; whether the server held it for that ACK (Nagle), or \
+             its program or the path took the time, nothing tells",
+                "to know: more --calls, or --fix quickack, which changes nothing unless it was held",
+            ),
+            Self::Unknown => (
+                "this end held its last segment (Nagle) until the server acknowledged the one before; whether the server \
+             delayed that ACK or the path took the time, nothing tells",
+                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); to know, more \
+             --calls, or sizes from 32 bytes against a `quell serve`, which says what it delayed",
+            ),
+            Self::Nagle => (
+                "this end held its last segment (Nagle) until the server acknowledged the one before: a round trip of each such call",
+                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); an ACK at once does not mend \
+             this",
+            ),
+        }
+    }
+}
+
 impl Finding {
     /// About `calls` calls; none where nothing is wrong with them.
     pub fn of(stalls: &Stalls, calls: u64, counted: Option<Counters>) -> Option<Self> {
         let cause = stalls.cause()?;
-        let (who, change) = match cause {
-            Cause::Early => (
-                "nobody: the server answered before it had the whole request, so that these times are no round trips",
-                "answer when the request is whole, as `quell serve` does; measure against that",
-            ),
-            Cause::NagleAndDelayedAck => (
-                "this end held its last segment (Nagle) and waited for the ACK of the server, which delayed it",
-                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); or at \
-                 the server: TCP_QUICKACK set again after each receive (--fix quickack), or `ip route change … \
-                 quickack 1`",
-            ),
-            Cause::DelayedAckHere => (
-                "the server held its reply (Nagle) and waited for the ACK of this end, which delayed it",
-                "at the server: TCP_NODELAY, or one write of the whole reply; or here: TCP_QUICKACK set again \
-                 after each receive (--fix quickack), or `ip route change … quickack 1`",
-            ),
-            Cause::Retransmission => (
-                "this end lost packets and waited for its retransmission timer, or the tail-loss probe before it",
-                "find where packets are lost (`quell trace` tells by which end, counters of interfaces and \
-                 queues where); no socket option mends it",
-            ),
-            Cause::RetransmissionThere => (
-                "packets of the server were lost on their way here, and its retransmission timer, or one of this end's, was waited for",
-                "find where packets are lost on the way from the server (`quell trace` there, counters of interfaces and queues); \
-                 no socket option mends it",
-            ),
-            Cause::RetransmissionSomewhere => (
-                "packets were lost, and a retransmission timer was waited for; on which way, nothing tells",
-                "to know: sizes from 32 bytes against a `quell serve`, which says what it sent again, or `quell trace` of a capture \
-                 at each end; no socket option mends it",
-            ),
-            Cause::Server => (
-                "this end had sent everything and waited for the server, which took most of the time itself",
-                "look at the server's program and its load: neither TCP nor the path took this time",
-            ),
-            Cause::Slow => (
-                "this end had sent everything and waited for the reply",
-                "look at the server first: it does not say what it took itself, TCP held nothing back here, and the path \
-                 took less for the handshake",
-            ),
-            Cause::Unknown if stalls.unknown + stalls.unknown_there == 0 => (
-                "this end waited for the answer; whether it was lost, so that a retransmission timer was waited for, or the server or the path \
-                 took the time, nothing tells",
-                "to know: sizes from 32 bytes against a `quell serve`, which says what it sent again, or `quell trace` of a capture \
-                 at each end",
-            ),
-            Cause::Unknown if stalls.unknown == 0 => (
-                "this end delayed an ACK, and the rest of the reply came later; whether the server held it for that ACK (Nagle), or \
-                 its program or the path took the time, nothing tells",
-                "to know: more --calls, or --fix quickack, which changes nothing unless it was held",
-            ),
-            Cause::Unknown => (
-                "this end held its last segment (Nagle) until the server acknowledged the one before; whether the server \
-                 delayed that ACK or the path took the time, nothing tells",
-                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); to know, more \
-                 --calls, or sizes from 32 bytes against a `quell serve`, which says what it delayed",
-            ),
-            Cause::Nagle => (
-                "this end held its last segment (Nagle) until the server acknowledged the one before: a round trip of each such call",
-                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); an ACK at once does not mend \
-                 this",
-            ),
-        };
-        Some(Self {
-            cause,
-            who: who.into(),
-            change: change.into(),
-            evidence: evidence(stalls, cause, calls, counted),
-        })
+        let (who, change) = cause.told(stalls);
+        let (mut who, mut change) = (who.to_owned(), change.to_owned());
+        // What others of the stalled calls waited for, which may be the other end's.
+        let also = stalls.causes().into_iter().filter(|(also, calls)| *also != cause && *calls > 0);
+        for (also, calls) in also.filter(|_| stalls.is_stall(cause)) {
+            let (more_who, more_change) = also.told(stalls);
+            who += &format!("; in {calls} of them {more_who}");
+            if more_change != change {
+                change += &format!("; {more_change}");
+            }
+        }
+        Some(Self { cause, who, change, evidence: evidence(stalls, cause, calls, counted) })
     }
 }
 
@@ -438,8 +471,8 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
                 .then(|| format!("{acks} of {calls} calls may have waited for a delayed ACK"));
             let again = (stalls.unknown_timer > 0).then(|| {
                 format!(
-                    "in {} of {calls} calls this end's timer ran out though the server had the request (DSACK), or the answer came later than the \
-                     path has it by a retransmission timeout (200 ms) or more",
+                    "in {} of {calls} calls segments were sent again, whether needed is unknown, or the answer came later than the path has it \
+                     by a retransmission timeout (200 ms) or more",
                     stalls.unknown_timer
                 )
             });
@@ -489,6 +522,9 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
             said += &format!("; in {count} of them {what}");
         }
     }
+    if stalls.needless > 0 {
+        said += &format!("; in {} more, segments were sent again needlessly", stalls.needless);
+    }
     if let Some(counted) = counted {
         said += &format!(
             "; on this host DelayedACKs rose by {} and TCPTimeouts by {}",
@@ -515,6 +551,7 @@ mod tests {
             window: 10,
             last_sent_ms: latency_ms as u32,
             timers: Some(0),
+            would_tell: true,
             ato_us: 40_000,
             min_rtt_us: Some((rtt_ms * 1e3) as u32),
             ..Call::default()
@@ -629,6 +666,23 @@ mod tests {
         assert_eq!(cause(&[told(0), there.clone(), there]), Some(Cause::RetransmissionThere));
         let fast = vec![Call { retransmits: 1, ..call(90.0, 60.0) }; 3];
         assert_eq!(cause(&fast), None, "no timer ran out");
+    }
+
+    #[test]
+    fn where_either_end_waited_both_are_named() {
+        let again = |here: u32| Call {
+            retransmits: here,
+            timers: Some(u64::from(here)),
+            there: Some(Resent { segments: 1 - here, needless: 0, timers: Some(1 - here) }),
+            ..held(204.0, 1.0)
+        };
+        let stalls = Stalls::of(&[again(1), again(0), again(0)], &[], None);
+        let finding = Finding::of(&stalls, 3, None).unwrap();
+        assert_eq!(finding.cause, Cause::RetransmissionThere);
+        assert!(finding.who.starts_with("packets of the server were lost"), "{}", finding.who);
+        assert!(finding.who.contains("; in 1 of them this end lost packets"), "{}", finding.who);
+        let alone = Stalls::of(&[again(0)], &[], None);
+        assert!(!Finding::of(&alone, 1, None).unwrap().who.contains("this end lost"));
     }
 
     #[test]

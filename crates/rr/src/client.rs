@@ -32,6 +32,13 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 /// No ACK is delayed for less on any Linux, and no retransmission timer runs out sooner.
 const SOONEST_NS: u64 = 5_000_000;
 
+/// After how long a SYN is sent again at first (`TCP_TIMEOUT_INIT`, include/net/tcp.h; RFC 6298).
+const SYN_TIMER_NS: u64 = 1_000_000_000;
+
+/// Bits of `tcpi_options` (include/uapi/linux/tcp.h).
+const TIMESTAMPS: u8 = 1;
+const SACK: u8 = 2;
+
 /// Largest size of one write in bytes.
 pub const LARGEST: u32 = 1 << 20;
 
@@ -106,14 +113,54 @@ pub struct Call {
     pub retransmits: u32,
     /// The SYNs of them.
     pub syns: u32,
+    /// Which of its SYNs the server's SYN-ACK answered; none where no SYN was sent again, or the kernel does not tell.
+    pub answered: Option<Syn>,
+    /// SYN-ACKs that came once more, of connections of this host; none where it does not count them.
+    pub syn_acks_again: Option<u64>,
     /// Segments sent again, in this call or one before, of which the other end said during this call that it had them (DSACK, RFC 2883).
     pub needless: u32,
+    /// The kernel took a timeout of this host back: what was acknowledged had been sent before it sent again.
+    pub undone: bool,
+    /// The other end says what it has (SACK), and this kernel counts that.
+    pub sack: bool,
+    /// A needless one would be known: so it is, and an answer to a later request came.
+    pub would_tell: bool,
     /// What the server sent again after it had written this reply, as it says with its next one.
     pub there: Option<Resent>,
     /// Why no reply came.
     pub lost: Option<String>,
     /// None came for as long as one was waited for: it may still have been on its way.
     pub late: bool,
+}
+
+/// One of the SYNs of a connection, by the timestamp that came back with the SYN-ACK (RFC 7323).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syn {
+    /// The first.
+    First,
+    /// One that was sent again: the first had not arrived until then.
+    Later,
+}
+
+/// How a connection came about.
+#[derive(Debug, Clone, Copy, Default)]
+struct Handshake {
+    /// SYNs that were sent again.
+    syns: u32,
+    answered: Option<Syn>,
+}
+
+impl Handshake {
+    /// As the kernel tells right after it, when it took so long. What it measured begins where the SYN was sent that was answered.
+    fn of(info: &TcpInfo, took_ns: u64) -> Self {
+        let rtt_ns = u64::from(info.rtt) * 1000;
+        let told = info.total_retrans > 0 && info.options & TIMESTAMPS != 0 && rtt_ns > 0;
+        let answered = match took_ns.saturating_sub(rtt_ns) < SYN_TIMER_NS / 2 {
+            true => Syn::First,
+            false => Syn::Later,
+        };
+        Self { syns: info.total_retrans, answered: told.then_some(answered) }
+    }
 }
 
 /// Makes calls to one server.
@@ -129,6 +176,7 @@ pub struct Caller {
     again: (u32, u32),
     counted: Option<Counters>,
     handshake_ns: Option<u64>,
+    handshake: Handshake,
     /// The ACK of each part of a reply is sent at once.
     ack_at_once: bool,
     /// How long a reply, or a connection, is waited for.
@@ -163,6 +211,7 @@ impl Caller {
             again: (0, 0),
             counted: None,
             handshake_ns: None,
+            handshake: Handshake::default(),
             ack_at_once: false,
             patience_ns: PATIENCE_NS,
             asks_after: false,
@@ -235,9 +284,9 @@ impl Caller {
                 (stream, &self.bytes[..])
             }
         };
-        let syns = match connecting_ns {
-            0 => 0,
-            _ => info(&stream).map_or(0, |info| info.total_retrans),
+        let Handshake { syns, answered } = match connecting_ns {
+            0 => Handshake::default(),
+            _ => self.handshake,
         };
         let deadline_ns = start_ns.saturating_add(self.patience_ns);
         // Nothing was asked for yet.
@@ -278,14 +327,22 @@ impl Caller {
             min_rtt_us: after.as_ref().and_then(|i| i.min_rtt).filter(|rtt| *rtt != u32::MAX),
             retransmits: total.0.saturating_sub(before.0),
             syns,
+            answered,
+            syn_acks_again: counted.and_then(|c| c.syns_again),
             needless: total.1.saturating_sub(before.1),
+            undone: counted.and_then(|c| c.undone).is_some_and(|undone| undone > 0),
+            sack: after.as_ref().is_some_and(tells),
+            would_tell: false,
             there: None,
             late: read.is_none() && took_ns >= self.patience_ns,
             lost: result.err(),
         };
         if self.shape.pattern == RrPattern::Connect {
-            if self.asks_after && call.may_have_waited_for_a_timer() && call.word.is_some() {
-                call.there = self.ask(&stream, stop);
+            if self.asks_after && call.lost.is_none() && call.may_have_waited_for_a_timer() {
+                self.again = total;
+                self.ask_after(&mut call, &stream, stop);
+                // What was asked is no call, and of other calls this connection says nothing.
+                call.needless = call.needless.min(call.retransmits - call.syns);
                 self.again = (0, 0);
             }
             // Reset, so that many calls do not use up the local ports in TIME-WAIT.
@@ -297,24 +354,56 @@ impl Caller {
         Ok(call)
     }
 
-    /// What the server sent again after its last reply, where the connection still stands: it says so with the next.
-    pub(crate) fn ask_again(&mut self, stop: &Bell) -> Option<Resent> {
-        let stream = self.open.take()?;
-        let resent = self.ask(&stream, stop);
+    /// Learns what was sent again in the last call over the connection that still stands.
+    pub(crate) fn ask_again(&mut self, call: &mut Call, stop: &Bell) {
+        let Some(stream) = self.open.take() else { return };
         // One whose reply did not come would answer the next call with it.
-        self.open = resent.is_some().then_some(stream);
-        resent
+        if self.ask_after(call, &stream, stop) {
+            self.open = Some(stream);
+        }
     }
 
-    /// A call that is not counted.
-    fn ask(&mut self, stream: &TcpSocket, stop: &Bell) -> Option<Resent> {
+    /// Learns what was sent again in a call, in calls that are not counted; whether they were answered.
+    ///
+    /// ```text
+    ///   call       ── request ──►               what is late of it is on its way still,
+    ///              ◄── reply ──                 here and there
+    ///   ask        ── request ──►               behind all that this end sent in the call
+    ///              ◄── word, reply ──           what the server sent again; behind what it had twice (DSACK)
+    ///   ask        ── request ──►               behind what this end had twice
+    ///              ◄── word, reply ──           how much of it was needless
+    /// ```
+    fn ask_after(&mut self, call: &mut Call, stream: &TcpSocket, stop: &Bell) -> bool {
+        let silent = call.word.is_none();
+        if silent && call.retransmits == call.syns {
+            return true;
+        }
+        let Some(word) = self.ask(call, stream, stop) else { return false };
+        call.there = word.and_then(|word| word.resent);
+        if let Some(resent) = call.there.filter(|there| there.segments > there.needless) {
+            let Some(word) = self.ask(call, stream, stop) else { return false };
+            let more = word.and_then(|word| word.resent).map_or(0, |more| more.needless);
+            call.there = Some(Resent { needless: resent.needless + more, ..resent });
+        }
+        true
+    }
+
+    /// A call that is not counted, but for what TCP tells after it of the one before; what the server says, if it answers.
+    fn ask(&mut self, call: &mut Call, stream: &TcpSocket, stop: &Bell) -> Option<Option<Word>> {
         let begun_ns = monotonic_ns();
         let deadline_ns = begun_ns.saturating_add(self.patience_ns);
         let written = self.write(stream, &self.bytes[hello::SIZE..], deadline_ns);
         let reply = written.and_then(|()| self.read(stream, deadline_ns, stop));
-        self.again = info(stream).as_ref().map_or(self.again, again);
         self.aside_ns += monotonic_ns().saturating_sub(begun_ns);
-        reply.ok()?.word?.resent
+        let info = info(stream);
+        let before = self.again;
+        self.again = info.as_ref().map_or(before, again);
+        call.needless += self.again.1.saturating_sub(before.1);
+        let more = self.count().and_then(|counted| counted.syns_again);
+        call.syn_acks_again = call.syn_acks_again.zip(more).map(|(one, more)| one + more);
+        let reply = reply.ok()?;
+        call.would_tell |= info.as_ref().is_some_and(tells);
+        Some(reply.word)
     }
 
     /// What this host counted since it was last asked.
@@ -340,7 +429,10 @@ impl Caller {
         let begun_ns = monotonic_ns();
         match stream.connect(self.to, begun_ns.saturating_add(self.patience_ns), stop)? {
             Connected::Yes => {
-                self.handshake_ns = Some(monotonic_ns().saturating_sub(begun_ns));
+                let took_ns = monotonic_ns().saturating_sub(begun_ns);
+                self.handshake_ns = Some(took_ns);
+                let told = info(&stream);
+                self.handshake = told.map(|info| Handshake::of(&info, took_ns)).unwrap_or_default();
             }
             Connected::NoAnswer => return Err(RrError::NoAnswer(self.to)),
             Connected::Stopped => return Err(RrError::Stopped),
@@ -449,6 +541,11 @@ struct Reply {
 /// Segments that were sent again, and DSACKs.
 pub(crate) fn again(info: &TcpInfo) -> (u32, u32) {
     (info.total_retrans, info.dsack_dups.unwrap_or(0))
+}
+
+/// Whether the kernel learns which of the segments that it sent again were needless.
+fn tells(info: &TcpInfo) -> bool {
+    info.options & SACK != 0 && info.dsack_dups.is_some()
 }
 
 /// Writes all of it.

@@ -11,6 +11,12 @@ pub struct Counters {
     pub timeouts: u64,
     /// Probes for a lone segment, before such a timeout (`TCPLossProbes`); 0 where the kernel has none.
     pub loss_probes: u64,
+    /// Timeouts that the kernel took back: what was acknowledged had been sent before it sent again (RFC 3522; `TCPLossUndo`, `TCPFullUndo`).
+    #[serde(skip)]
+    pub undone: Option<u64>,
+    /// SYNs and SYN-ACKs for connections that stood (`TCPSYNChallenge`): after a handshake, its SYN-ACK once more.
+    #[serde(skip)]
+    pub syns_again: Option<u64>,
 }
 
 impl Counters {
@@ -29,15 +35,21 @@ impl Counters {
         };
         let loss_probes = value("TCPLossProbes").unwrap_or(0);
         let (delayed_acks, timeouts) = (value("DelayedACKs")?, value("TCPTimeouts")?);
-        Some(Self { delayed_acks, timeouts, loss_probes })
+        let undone = value("TCPLossUndo").zip(value("TCPFullUndo"));
+        let undone = undone.map(|(loss, full): (u64, u64)| loss + full);
+        let syns_again = value("TCPSYNChallenge");
+        Some(Self { delayed_acks, timeouts, loss_probes, undone, syns_again })
     }
 
     /// What was added since an earlier look.
     pub fn since(self, before: Self) -> Self {
+        let both = |now: Option<u64>, before| Some(now?.saturating_sub(before?));
         Self {
             delayed_acks: self.delayed_acks.saturating_sub(before.delayed_acks),
             timeouts: self.timeouts.saturating_sub(before.timeouts),
             loss_probes: self.loss_probes.saturating_sub(before.loss_probes),
+            undone: both(self.undone, before.undone),
+            syns_again: both(self.syns_again, before.syns_again),
         }
     }
 }
@@ -50,12 +62,24 @@ mod tests {
     fn the_counters_are_found_by_their_names() {
         let text = "TcpExt: SyncookiesSent DelayedACKs TW TCPTimeouts TCPLossProbes\nTcpExt: 1 118 3 7 2\n\
                     IpExt: InNoRoutes\nIpExt: 9\n";
-        let counters = Counters { delayed_acks: 118, timeouts: 7, loss_probes: 2 };
+        let counters = Counters {
+            delayed_acks: 118,
+            timeouts: 7,
+            loss_probes: 2,
+            undone: None,
+            syns_again: None,
+        };
         assert_eq!(Counters::read(text), Some(counters));
         assert_eq!(Counters::read("TcpExt: TCPTimeouts\nTcpExt: 7\n"), None);
         assert_eq!(Counters::read("IpExt: A\n"), None);
-        let before = Counters { delayed_acks: 100, timeouts: 7, loss_probes: 2 };
+        let before = Counters { delayed_acks: 100, ..counters };
         assert_eq!(counters.since(before), Counters { delayed_acks: 18, ..Counters::default() });
+        let more = "TcpExt: DelayedACKs TCPTimeouts TCPFullUndo TCPLossUndo TCPSYNChallenge\n\
+                    TcpExt: 0 0 1 2 4\n";
+        let more = Counters::read(more).unwrap();
+        assert_eq!((more.undone, more.syns_again), (Some(3), Some(4)));
+        assert_eq!(more.since(more).undone, Some(0));
+        assert_eq!(more.since(counters).undone, None, "it did not count then");
     }
 
     #[test]

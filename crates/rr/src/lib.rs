@@ -97,3 +97,10 @@ pub enum RrError {
     #[error("it was stopped")]
     Stopped,
 }
+
+impl RrError {
+    /// Nothing came back for as long as it was waited for: packets are lost or under way, and another attempt may be answered.
+    fn is_silence(&self) -> bool {
+        matches!(self, Self::NoAnswer(_))
+    }
+}

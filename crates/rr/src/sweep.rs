@@ -165,6 +165,7 @@ pub fn sweep(
         let same = shape.pattern != RrPattern::Connect;
         if let Some(last) = made.last_mut().filter(|last| same && last.lost.is_none()) {
             last.there = call.word.and_then(|word| word.resent);
+            last.would_tell = call.latency_ns.is_some() && call.sack;
         }
         made.push(call);
     }
@@ -173,12 +174,10 @@ pub fn sweep(
     }
     let span_ns = monotonic_ns().saturating_sub(start_ns).saturating_sub(caller.aside_ns());
     let counted = Counters::now().zip(before).map(|(now, before)| now.since(before));
-    if let Some(last) = made.last_mut().filter(|_| failed.is_none() && !stop.rings())
-        && last.there.is_none()
-        && last.word.is_some()
-        && last.may_have_waited_for_a_timer()
-    {
-        last.there = caller.ask_again(stop);
+    // What was sent again in the one before the last may have come twice after the last had begun.
+    let open = made.iter().rev().take(2).any(Call::may_have_waited_for_a_timer);
+    if let Some(last) = made.last_mut().filter(|_| open && failed.is_none() && !stop.rings()) {
+        caller.ask_again(last, stop);
     }
     let controls = match shape.quickack {
         // They are that themselves.

@@ -68,17 +68,31 @@ impl ClientTask {
                 break;
             }
             let begun_ns = monotonic_ns();
-            self.caller.open(stop)?;
+            match self.caller.open(stop) {
+                Err(error) if error.is_silence() => {
+                    samples.push(self.unanswered(seq, window.t(begun_ns)));
+                    continue;
+                }
+                opened => opened?,
+            }
             let opened_ns = monotonic_ns();
             if opened_ns >= window.end_ns() {
                 // What would be called now, nobody measures any more.
                 if seq == 0 {
-                    let waited = Span::from_nanos(opened_ns.saturating_sub(begun_ns));
+                    let waited_ms = opened_ns.saturating_sub(begun_ns) / 1_000_000;
+                    // Nobody reads nanoseconds.
+                    let waited = Span::from_millis(waited_ms);
                     return Err(RrError::OpenedTooLate { to: self.client.to, waited });
                 }
                 break;
             }
-            let call = self.caller.call(stop)?;
+            let call = match self.caller.call(stop) {
+                Err(error) if error.is_silence() => {
+                    samples.push(self.unanswered(seq, window.t(opened_ns)));
+                    continue;
+                }
+                call => call?,
+            };
             let status = match call.latency_ns {
                 Some(_) => EchoStatus::Ok,
                 None if stop.rings() => EchoStatus::Unfinished,
@@ -96,6 +110,11 @@ impl ClientTask {
             }
         }
         Ok(())
+    }
+
+    /// A call for which no connection came about, as long as one was waited for.
+    fn unanswered(&self, seq: u64, t_ns: i64) -> EchoSample {
+        EchoSample::new(t_ns, seq, self.client.size, EchoStatus::Lost)
     }
 }
 

@@ -6,7 +6,7 @@
 //!   transit times, in order of arrival --> Jitter (RFC 3550)
 //!   one-way delays, in order of sending --> ipdv (RFC 3393)
 //!   delays there and back by two clocks --> OffsetEstimator: how far the clocks are apart
-//!   sequence numbers, in order of arrival --> ArrivalOrder, RecentOrder for fast flows (RFC 4737)
+//!   sequence numbers, in order of arrival --> RecentOrder (RFC 4737)
 //!   times over many decades --> LogHistogram
 //!   one figure for each repeat, packets sent and lost --> Interval
 //! ```
@@ -24,7 +24,6 @@ pub mod ipdv;
 pub mod jitter;
 pub mod log_histogram;
 pub mod offset;
-pub mod order;
 pub mod recent_order;
 pub mod rng;
 pub mod running;
@@ -38,7 +37,6 @@ pub use ipdv::ipdv;
 pub use jitter::Jitter;
 pub use log_histogram::LogHistogram;
 pub use offset::{ClockOffset, OffsetEstimator};
-pub use order::ArrivalOrder;
 pub use recent_order::RecentOrder;
 pub use rng::Rng;
 pub use running::{Running, RunningAround};

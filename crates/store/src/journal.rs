@@ -8,39 +8,97 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+/// What frames are appended to: a file; in tests, one that fails.
+pub trait JournalFile: Write {
+    /// Keeps the first `length` bytes.
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+}
+
+impl JournalFile for File {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+}
+
+/// Appends frames, each whole or not at all, for the one who writes a file: the part of one that an error left is taken back, and nothing is
+/// written behind it until that is done. So a disk that was full for a while costs what came meanwhile, and nothing before and after it.
+#[derive(Debug)]
+pub struct WholeFrames<F = File> {
+    file: F,
+    /// Bytes of whole frames.
+    length: u64,
+    /// Whether there may be a part of one behind them.
+    torn: bool,
+}
+
+impl<F: JournalFile> WholeFrames<F> {
+    /// Behind the `length` bytes that the file has.
+    pub fn new(file: F, length: u64) -> Self {
+        Self { file, length, torn: false }
+    }
+
+    /// Appends whole frames ([`quell_model::frame`]).
+    ///
+    /// # Errors
+    /// What the file answered; those frames of these that it had taken whole by then stay.
+    pub fn append(&mut self, frames: &[u8]) -> io::Result<()> {
+        self.mend()?;
+        let mut left = frames;
+        let written = loop {
+            if left.is_empty() {
+                break Ok(());
+            }
+            match self.file.write(left) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => left = &left[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        let there = frames.len() - left.len();
+        let whole = frame::whole(&frames[..there]);
+        self.length += whole as u64;
+        self.torn = whole < there;
+        // What can't be mended now is mended before the next.
+        let _ = self.mend();
+        written
+    }
+
+    fn mend(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.file.cut(self.length)?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    /// What is written to.
+    pub fn file(&self) -> &F {
+        &self.file
+    }
+}
+
 /// Appends events to a journal. Each call hands its frames to the kernel, so that a killed program loses nothing that was appended.
 #[derive(Debug)]
 pub struct JournalWriter {
     path: PathBuf,
-    file: File,
+    frames: WholeFrames,
 }
 
 impl JournalWriter {
     /// Opens a journal for appending; it is created when it is not there.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .map_err(StoreError::io("open", path))?;
-        Ok(Self { path: path.to_path_buf(), file })
+        let failed = |error| StoreError::io("open", path)(error);
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        Ok(Self { path: path.to_path_buf(), frames: WholeFrames::new(file, length) })
     }
 
-    /// Appends one event.
+    /// Appends one event, whole or not at all.
     pub fn append(&mut self, event: &Event) -> Result<(), StoreError> {
         let bytes = frame::encode(event)
             .map_err(|e| StoreError::Unstorable { what: format!("an event is refused: {e}") })?;
-        self.append_frames(&bytes)
-    }
-
-    /// Appends frames as they came from an agent ([`quell_model::frame`]), whole or in pieces.
-    pub fn append_frames(&mut self, frames: &[u8]) -> Result<(), StoreError> {
-        self.file.write_all(frames).map_err(StoreError::io("write", &self.path))
-    }
-
-    /// Waits until everything is on the disk.
-    pub fn sync(&self) -> Result<(), StoreError> {
-        self.file.sync_data().map_err(StoreError::io("sync", &self.path))
+        self.frames.append(&bytes).map_err(StoreError::io("write", &self.path))
     }
 }
 
@@ -97,16 +155,19 @@ pub(crate) fn walk(
 
 /// A journal that may still grow, and how far it was read.
 #[derive(Debug, Default)]
-pub(crate) struct JournalReader {
+pub struct JournalReader {
     decoder: frame::Decoder,
     taken: u64,
     /// How the cell went so far.
-    pub course: Course,
+    pub(crate) course: Course,
 }
 
 impl JournalReader {
     /// Hands on the events that are there by now and were not yet; whether there is a journal. The part of a frame at its end waits for
-    /// the rest. What comes meanwhile is left for the next time, so that this has an end.
+    /// the rest. What comes meanwhile is left for the next time, so that this has an end. Behind damage nothing is read.
+    ///
+    /// # Errors
+    /// That the file can't be read, and those of `take`.
     pub fn read(
         &mut self,
         path: &Path,
@@ -118,6 +179,9 @@ impl JournalReader {
             other => other.map_err(StoreError::io("open", path))?,
         };
         let there = file.metadata().map_err(StoreError::io("open", path))?.len();
+        // The part of a frame at the end is read anew: its writer may have taken it back, and have written something else.
+        self.taken -= self.decoder.pending() as u64;
+        self.decoder = frame::Decoder::new();
         if there < self.taken {
             self.course.damage.get_or_insert("at its end: it became shorter".to_owned());
         }

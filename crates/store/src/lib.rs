@@ -45,7 +45,7 @@ pub use data::{CellData, EchoSeries, FlowSeries, OutputLine, QueuePoint, QueueSe
 pub use error::StoreError;
 pub use files::write_output;
 pub use follow::{Follower, Standing, follow};
-pub use journal::JournalWriter;
+pub use journal::{JournalFile, JournalReader, JournalWriter, WholeFrames};
 pub use list::{RunState, RunSummary, list};
 pub use run::{Run, locate};
 pub use time::utc_rfc3339;

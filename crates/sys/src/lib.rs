@@ -3,7 +3,8 @@
 //! ```text
 //!   netns      a network of one's own, and threads that live in it
 //!   clock      monotonic nanoseconds, and sleeping until one of them
-//!   affinity   which CPUs may be used, and staying on one
+//!   affinity   which CPUs may be used
+//!   backlog    bytes that wait until somebody takes them
 //!   input      a file that a person named, read without waiting for somebody else
 //!   pace       when a sender sends
 //!   pidfd      a process as a descriptor
@@ -18,6 +19,7 @@
 //! lab).
 
 pub mod affinity;
+pub mod backlog;
 pub mod clock;
 mod error;
 pub mod input;

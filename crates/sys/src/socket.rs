@@ -3,6 +3,7 @@
 //! ```text
 //!   datagram   UDP: open with TOS, kernel receive stamps, TTL, errors from the path
 //!   echo       ICMP echo: an unprivileged ping socket, or a raw one
+//!   ends       opening, and the addresses of both ends
 //!   inbox      many datagrams in one call, each with stamp, TOS, TTL and destination
 //!   errors     the socket's error queue: which packet an ICMP error was about, and when packets left
 //!   stream     TCP: connect with a deadline, congestion control, pacing, window, abort
@@ -25,6 +26,7 @@ pub mod bulk;
 pub mod bulk_stream;
 pub mod datagram;
 pub mod echo;
+mod ends;
 pub mod errors;
 pub mod exchange;
 pub mod inbox;

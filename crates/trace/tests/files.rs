@@ -2,29 +2,12 @@
 
 mod common;
 
-use common::From::{Client, Server};
 use common::{
-    ACK, BIG, FIN, LITTLE, Order, PSH, SYN, Timed, Told, block, enhanced, interface, pcap, raw,
-    read, report, section, texts, told,
+    BIG, LITTLE, Order, STALL, Timed, Told, block, call, enhanced, interface, pcap, raw, read,
+    report, section, texts,
 };
 use quell_trace::capture::LONGEST_PACKET;
 use quell_trace::{CaptureError, Options, analyse, overview_text};
-
-/// A call that stalls for 40 ms.
-fn call() -> Vec<Told> {
-    vec![
-        told(0, Client, SYN, 1000, 0, 0).mss(1460),
-        told(10, Server, SYN | ACK, 5000, 1001, 0).mss(1460),
-        told(20, Client, ACK, 1001, 5001, 0),
-        told(30, Client, ACK | PSH, 1001, 5001, 100),
-        told(40_030, Server, ACK, 5001, 1101, 0),
-        told(40_040, Client, ACK | PSH, 1101, 5001, 100),
-        told(40_050, Server, FIN | ACK | PSH, 5001, 1201, 50),
-        told(40_060, Client, FIN | ACK, 1201, 5052, 0),
-    ]
-}
-
-const STALL: [&str; 1] = ["stall, 40.0 ms, delayed ACK after a 100-byte segment"];
 
 fn under(header: &[u8], ip: fn(&Told) -> Vec<u8>) -> Vec<Timed> {
     call().iter().map(|p| (p.us * 1000, [header, &ip(p)].concat())).collect()

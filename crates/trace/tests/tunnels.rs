@@ -2,27 +2,10 @@
 
 mod common;
 
-use common::From::{Client, Server};
-use common::{ACK, FIN, LITTLE, PSH, SYN, Timed, Told, pcap, report, texts, told};
+use common::{LITTLE, STALL, Timed, Told, call, pcap, report, texts};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quell_trace::{Options, analyse, overview_text};
-
-/// A call that stalls for 40 ms.
-fn call() -> Vec<Told> {
-    vec![
-        told(0, Client, SYN, 1000, 0, 0).mss(1460),
-        told(10, Server, SYN | ACK, 5000, 1001, 0).mss(1460),
-        told(20, Client, ACK, 1001, 5001, 0),
-        told(30, Client, ACK | PSH, 1001, 5001, 100),
-        told(40_030, Server, ACK, 5001, 1101, 0),
-        told(40_040, Client, ACK | PSH, 1101, 5001, 100),
-        told(40_050, Server, FIN | ACK | PSH, 5001, 1201, 50),
-        told(40_060, Client, FIN | ACK, 1201, 5052, 0),
-    ]
-}
-
-const STALL: [&str; 1] = ["stall, 40.0 ms, delayed ACK after a 100-byte segment"];
 
 /// A packet with a header around it.
 type Wrap = fn(Vec<u8>) -> Vec<u8>;

@@ -14,13 +14,15 @@ mod outbox;
 mod work;
 
 use crate::kinds::Work;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use outbox::Outbox;
 use quell_model::frame::{Decoder, FrameError};
 use quell_model::{Command, Event, Outcome, Task};
 use quell_sys::SysError;
+use quell_sys::backlog::Backlog;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
-use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_sys::wait::{Alarm, Bell, came, readable, wait, writable};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
@@ -60,19 +62,24 @@ struct Shared {
 
 /// Carries out commands from `input` and writes events to `output` until told to stop.
 ///
-/// Both are duplicated and used without buffers; standard input and output will do. The tasks use the network namespace that the calling
-/// thread is in.
+/// Both are duplicated and used without buffers; standard input and output will do. Writing to the output, through whichever descriptor, no
+/// longer blocks from here on: while nobody takes the events they wait here, and commands are heard. The tasks use the network namespace that
+/// the calling thread is in.
 pub fn run(input: impl AsFd, output: impl AsFd) -> Result<(), AgentError> {
     let owned = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
     let input = owned(input.as_fd()).map_err(AgentError::Input)?;
     let output = owned(output.as_fd()).map_err(AgentError::Output)?;
+    let flags = fcntl(&output, FcntlArg::F_GETFL).map(OFlag::from_bits_retain);
+    flags
+        .and_then(|flags| fcntl(&output, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)))
+        .map_err(|errno| AgentError::Output(errno.into()))?;
     let shared = Arc::new(Shared { outbox: Outbox::new()?, stop: Bell::new()? });
-    let mut agent = Agent { shared, prepared: None, threads: Vec::new(), stopped: false };
+    let backlog = Backlog::default();
+    let mut agent = Agent { shared, prepared: None, threads: Vec::new(), stopped: false, backlog };
     let result = agent.attend(&input, &output);
     // Whatever happened: end the tasks, and hand on what they have.
     agent.stop();
-    let flushed = agent.shared.outbox.flush(&output).map_err(AgentError::Output);
-    result.and(flushed)
+    result.and(agent.hand_on_all(&output))
 }
 
 struct Agent {
@@ -81,6 +88,8 @@ struct Agent {
     prepared: Option<Vec<(Task, Work)>>,
     threads: Vec<JoinHandle<()>>,
     stopped: bool,
+    /// What was said and that nobody took yet.
+    backlog: Backlog,
 }
 
 impl Agent {
@@ -91,7 +100,12 @@ impl Agent {
         while !self.stopped {
             let running = !self.threads.is_empty();
             alarm.set(running.then(|| monotonic_ns().saturating_add(FLUSH_NS)))?;
-            let mut fds = [readable(&input), readable(&self.shared.outbox), readable(&alarm)];
+            let next = match self.backlog.is_empty() {
+                true => readable(&self.shared.outbox),
+                // There is no room: nothing new, however urgent, goes before there is some.
+                false => writable(output),
+            };
+            let mut fds = [readable(&input), next, readable(&alarm)];
             wait(&mut fds)?;
             let told = came(&fds[0]);
             if told {
@@ -105,7 +119,22 @@ impl Agent {
                     self.obey(command)?;
                 }
             }
-            self.shared.outbox.flush(output).map_err(AgentError::Output)?;
+            self.hand_on(output)?;
+        }
+        Ok(())
+    }
+
+    /// As much as is taken now.
+    fn hand_on(&mut self, output: &File) -> Result<(), AgentError> {
+        self.shared.outbox.flush(&mut self.backlog, output).map_err(AgentError::Output)
+    }
+
+    /// All there is, however long that takes: whoever started us ends that.
+    fn hand_on_all(&mut self, output: &File) -> Result<(), AgentError> {
+        self.hand_on(output)?;
+        while !self.backlog.is_empty() {
+            wait(&mut [writable(output)])?;
+            self.hand_on(output)?;
         }
         Ok(())
     }

@@ -10,9 +10,8 @@ use super::exec;
 use quell_lab::cell::CellPlan;
 use quell_lab::guest;
 use quell_lab::supervise::{Journal, supervise};
+use quell_store::WholeFrames;
 use quell_sys::netns::{Isolation, enter_user_namespace};
-use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -118,23 +117,22 @@ fn die_with_parent() {
 
 /// A journal in a file. In a guest, what is appended is pushed to the host's kernel at once.
 struct FileJournal {
-    file: File,
+    frames: WholeFrames,
     guest: bool,
 }
 
 impl FileJournal {
     fn open(path: &Path, guest: bool) -> Result<Self, String> {
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .open(path)
-            .map_err(|e| format!("{}: {e}", path.display()))?;
-        Ok(FileJournal { file, guest })
+        let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+        let file = std::fs::OpenOptions::new().append(true).open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        Ok(FileJournal { frames: WholeFrames::new(file, length), guest })
     }
 }
 
 impl Journal for FileJournal {
     fn append(&mut self, frames: &[u8]) -> std::io::Result<()> {
-        self.file.write_all(frames)?;
-        if self.guest { guest::init::push(&self.file) } else { Ok(()) }
+        self.frames.append(frames)?;
+        if self.guest { guest::init::push(self.frames.file()) } else { Ok(()) }
     }
 }

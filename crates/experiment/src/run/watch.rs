@@ -1,10 +1,11 @@
 //! How far a run came, read off the journals as they grow.
+//!
+//! Of a journal only its ticks are wanted. `quell_store::follow` would keep all that was measured in memory, of all cells, and put it in order
+//! each time, in the program that measures; and it tells when there is something new, while a clock is drawn ten times a second anyway.
 
 use quell_lab::cell::CellPlan;
-use quell_model::Event;
-use quell_model::frame::Decoder;
-use std::fs::File;
-use std::io::Read;
+use quell_model::{CellId, Event};
+use quell_store::JournalReader;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -32,11 +33,11 @@ pub(super) struct ProgressWatch {
 }
 
 struct Cell {
-    scenario: String,
-    journal: PathBuf,
+    id: CellId,
+    path: PathBuf,
+    journal: JournalReader,
     length_ns: f64,
     warm_up_ns: f64,
-    open: Option<(File, Decoder)>,
     done_ns: f64,
     ended: bool,
 }
@@ -46,11 +47,11 @@ impl ProgressWatch {
         let cells: Vec<Cell> = plans
             .iter()
             .map(|plan| Cell {
-                scenario: plan.id.scenario.clone(),
-                journal: journal(plan),
+                id: plan.id.clone(),
+                path: journal(plan),
+                journal: JournalReader::default(),
                 length_ns: plan.length().nanos() as f64,
                 warm_up_ns: plan.warm_up.nanos() as f64,
-                open: None,
                 done_ns: 0.0,
                 ended: false,
             })
@@ -63,7 +64,6 @@ impl ProgressWatch {
         for (cell, ended) in self.cells.iter_mut().zip(ended) {
             if *ended {
                 cell.ended = true;
-                cell.open = None;
                 cell.done_ns = cell.length_ns;
             } else {
                 cell.read();
@@ -90,12 +90,12 @@ impl ProgressWatch {
         let mut found: Vec<(String, f64, f64)> = Vec::new();
         for cell in &self.cells {
             let done = cell.done_ns.min(cell.length_ns);
-            match found.iter_mut().find(|(name, _, _)| *name == cell.scenario) {
+            match found.iter_mut().find(|(name, _, _)| *name == cell.id.scenario) {
                 Some((_, sum, all)) => {
                     *sum += done;
                     *all += cell.length_ns;
                 }
-                None => found.push((cell.scenario.clone(), done, cell.length_ns)),
+                None => found.push((cell.id.scenario.clone(), done, cell.length_ns)),
             }
         }
         found.into_iter().map(|(name, sum, all)| (name, sum / all.max(1.0))).collect()
@@ -104,22 +104,13 @@ impl ProgressWatch {
 
 impl Cell {
     fn read(&mut self) {
-        if self.open.is_none() {
-            self.open = File::open(&self.journal).ok().map(|f| (f, Decoder::new()));
-        }
-        let Some((file, decoder)) = &mut self.open else { return };
-        let mut buffer = [0; 64 * 1024];
-        while let Ok(count) = file.read(&mut buffer) {
-            if count == 0 {
-                break;
-            }
-            decoder.push(&buffer[..count]);
-        }
-        // A damaged journal is the store's business; here it only stops the progress.
-        while let Ok(Some(event)) = decoder.next_value::<Event>() {
+        let (done_ns, warm_up_ns) = (&mut self.done_ns, self.warm_up_ns);
+        // A damaged journal is the affair of whoever finishes the run; here it only stops the progress.
+        let _ = self.journal.read(&self.path, &self.id, |event| {
             if let Event::Tick { t_ns } = event {
-                self.done_ns = (t_ns as f64 + self.warm_up_ns).max(self.done_ns);
+                *done_ns = (t_ns as f64 + warm_up_ns).max(*done_ns);
             }
-        }
+            Ok(())
+        });
     }
 }

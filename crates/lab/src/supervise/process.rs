@@ -6,8 +6,9 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use quell_model::Command;
 use quell_model::frame::{self, Decoder, FrameError};
+use quell_sys::backlog::Backlog;
 use quell_sys::clock::monotonic_ns;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, ChildStdout};
 
@@ -17,7 +18,7 @@ pub(super) struct Process {
     child: Child,
     input: Option<ChildStdin>,
     /// What the agent did not read yet. It is told three things, so this is bounded.
-    waiting: Vec<u8>,
+    waiting: Backlog,
     finished: bool,
     output: Option<ChildStdout>,
     decoder: Decoder,
@@ -34,7 +35,7 @@ impl Process {
         Ok(Self {
             child,
             input,
-            waiting: Vec::new(),
+            waiting: Backlog::default(),
             finished: false,
             output,
             decoder: Decoder::new(),
@@ -52,16 +53,13 @@ impl Process {
     }
 
     fn pass_on(&mut self) {
-        while let Some(input) = self.input.as_mut().filter(|_| !self.waiting.is_empty()) {
-            match input.write(&self.waiting) {
-                Ok(written) => drop(self.waiting.drain(..written)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // It is gone. What it said last is still in its output, and then the output's end.
-                Err(_) => self.input = None,
-            }
+        if let Some(input) = &mut self.input
+            && self.waiting.pass_on(input).is_err()
+        {
+            // It is gone. What it said last is still in its output, and then the output's end.
+            self.input = None;
         }
-        if self.finished {
+        if self.finished && self.waiting.is_empty() {
             self.input = None;
         }
     }
@@ -83,7 +81,7 @@ impl Process {
 
 impl Link for Process {
     fn send(&mut self, command: &Command) -> Result<(), FrameError> {
-        self.waiting.extend(frame::encode(command)?);
+        self.waiting.push(&frame::encode(command)?);
         self.pass_on();
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! pair of nodes its one path. What can't be is refused here, before anything is touched.
 
 use super::network::{Network, Node, NodeKind, Port, Wire};
-use super::spec::{Interface, Line, Link, Topology, Tunnel, TunnelKind};
+use super::spec::{Interface, Line, Link, Topology, Tunnel};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -468,9 +468,4 @@ impl Network {
             why: "write node:link",
         })
     }
-}
-
-/// Whether a tunnel's outer header is IPv6.
-pub fn outer_is_v6(kind: TunnelKind) -> bool {
-    matches!(kind, TunnelKind::FourInSix | TunnelKind::SixInSix)
 }

@@ -20,6 +20,8 @@ pub struct UdpReceiving {
     pub header: UdpHeader,
     /// When it is done.
     pub limit: Limit,
+    /// The number of the last that counts: of an amount, which a sender may not keep to.
+    pub last: Option<u64>,
     /// Receive buffer in bytes, payload and bookkeeping together, as far as the system grants it.
     pub buffer: usize,
     /// The kernel may hand several over in one piece (`UDP_GRO`), with one stamp. Without, each has its own.
@@ -28,7 +30,13 @@ pub struct UdpReceiving {
 
 impl Default for UdpReceiving {
     fn default() -> Self {
-        Self { header: UdpHeader::Bits32, limit: Limit::NONE, buffer: 4 << 20, trains: true }
+        Self {
+            header: UdpHeader::Bits32,
+            limit: Limit::NONE,
+            last: None,
+            buffer: 4 << 20,
+            trains: true,
+        }
     }
 }
 
@@ -48,6 +56,7 @@ pub fn udp_receive(
     let patience = Patience::new(stop, what.limit.end_ns)?;
     let mut trains = if got.trains { Trains::new(BATCH) } else { Trains::heads(4 * BATCH) };
     let mut book = Book::new(what.header, tally);
+    book.last = what.last.unwrap_or(u64::MAX);
     let drops_before = fill(fd).unwrap_or_default().drops;
     let mut nap = Nap::new()?;
     let most = what.limit.bytes.unwrap_or(u64::MAX);
@@ -166,6 +175,9 @@ struct Book<'a> {
     order: RecentOrder,
     jitter: Jitter,
     wall: Wall,
+    /// The number of the last that counts, and whether the sender went beyond it.
+    last: u64,
+    went_beyond: bool,
     /// When the previous one arrived, by the wall clock.
     last_ns: Option<u64>,
     /// Datagrams that are shorter than the header.
@@ -182,6 +194,8 @@ impl<'a> Book<'a> {
             order: RecentOrder::new(1),
             jitter: Jitter::new(),
             wall: Wall::new(),
+            last: u64::MAX,
+            went_beyond: false,
             last_ns: None,
             short: 0,
             longest: 1,
@@ -214,6 +228,10 @@ impl<'a> Book<'a> {
                 UdpHeader::Bits32 => self.order.widen(number as u32),
                 UdpHeader::Bits64 => number,
             };
+            if number > self.last {
+                self.went_beyond = true;
+                continue;
+            }
             if self.order.push(number) {
                 begins.get_or_insert(number);
                 bytes += (datagram.len() + train.beyond) as u64;
@@ -258,7 +276,7 @@ impl<'a> Book<'a> {
         tally.duplicates.set(self.order.duplicates());
         tally.jitter_ns.set(self.jitter.last().unwrap_or(0.0) as u64);
         tally.foreign.set(self.short + self.order.nonsense());
-        tally.sent.set(self.order.sent());
+        tally.sent.set(if self.went_beyond { self.last } else { self.order.sent() });
     }
 }
 
@@ -305,6 +323,25 @@ mod tests {
             [3, 1],
             "three came together with their first, one train 70 us behind the other"
         );
+    }
+
+    #[test]
+    fn what_a_sender_sends_beyond_an_amount_does_not_count_and_tells_that_all_of_it_was_sent() {
+        let tally = UdpTally::new();
+        let mut book = Book::new(UdpHeader::Bits32, &tally);
+        book.last = 4;
+        let bytes = datagrams(&[1, 2, 5, 6]);
+        let train = |bytes| Train { stamp_ns: None, bytes, segment: 20, beyond: 0 };
+        book.arrive(&train(&bytes[..40]), 0);
+        book.publish();
+        assert_eq!(tally.counts().sent, 2);
+        book.arrive(&train(&bytes[40..]), 0);
+        book.publish();
+        let counts = tally.counts();
+        assert_eq!((counts.packets, counts.bytes, counts.sent, counts.lost()), (2, 40, 4, 2));
+        book.arrive(&train(&datagrams(&[4])), 0);
+        book.publish();
+        assert_eq!((tally.counts().packets, tally.counts().lost()), (3, 1), "overtaken");
     }
 
     #[test]

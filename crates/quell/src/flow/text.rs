@@ -1,132 +1,14 @@
-//! A test in words: lines while it goes, then a headline and the working below it.
+//! A test in words, when it is over: a headline and the working below it.
 
 use quell_flow::findings::{Bdp, Datagrams, End, Way};
 use quell_flow::held::{Held, Limit};
 use quell_flow::latency::Spread;
-use quell_flow::{Amount, Findings, FlowPlan, Interval, Outcome, Progress, Senders, Transport};
+use quell_flow::{Findings, Outcome, Senders, Transport};
 use quell_wire::iperf3::HostCounters;
 use std::fmt::Write;
 
 /// Widest line.
 const WIDTH: usize = 100;
-
-/// The lines while it goes.
-pub struct Live<'a> {
-    plan: &'a FlowPlan,
-}
-
-impl<'a> Live<'a> {
-    /// Of this test.
-    pub fn new(plan: &'a FlowPlan) -> Self {
-        Self { plan }
-    }
-
-    /// What to print now.
-    pub fn lines(&mut self, progress: &Progress<'_>) -> Option<String> {
-        match progress {
-            Progress::Connected => Some(self.title()),
-            Progress::Started(latency) => Some(match (&latency.note, Spread::of(&latency.idle)) {
-                (Some(note), _) => format!("{}\n{}", sentence(note), self.head()),
-                (None, Some(idle)) => {
-                    let text = format!("idle: a ping takes {} ms", ms(idle.p50_ms));
-                    format!("{text}\n\n{}", self.head())
-                }
-                (None, None) => format!("\n{}", self.head()),
-            }),
-            Progress::Interval(interval) => Some(self.row(interval)),
-            Progress::Ending => None,
-        }
-    }
-
-    fn title(&self) -> String {
-        let plan = self.plan;
-        let way = match plan.direction {
-            Senders::Up => "up (from here)",
-            Senders::Down => "down (to here)",
-            Senders::Both => "up and down at once",
-        };
-        let how_long = match plan.amount {
-            Amount::Time(time) => format!("{time}"),
-            Amount::Bytes(bytes) => self::bytes(bytes),
-        };
-        let streams = match plan.streams {
-            1 => String::new(),
-            n => format!(", {n} streams"),
-        };
-        let rate = match plan.rate {
-            Some(bits) if plan.streams > 1 => format!(", {} each", rate(bits as f64)),
-            Some(bits) => format!(", {}", rate(bits as f64)),
-            None => String::new(),
-        };
-        let (name, to) = (plan.transport.name(), plan.to);
-        sentence(&format!("{name} to {} ({to}), {way}{streams}{rate}, {how_long}", plan.host))
-    }
-
-    fn udp(&self) -> bool {
-        self.plan.transport == Transport::Udp
-    }
-
-    fn head(&self) -> String {
-        let mut head = format!("{:>13}", "seconds");
-        let (up, down) = (self.plan.direction != Senders::Down, self.plan.direction != Senders::Up);
-        if up {
-            let _ = write!(head, "{:>14}", "up Mbit/s");
-        }
-        if down {
-            let _ = write!(head, "{:>14}", "down Mbit/s");
-        }
-        // What follows is one direction's; of two it says whose.
-        let name = |text: &str, whose: &str| match up && down {
-            true => format!("{whose} {text}"),
-            false => text.to_owned(),
-        };
-        match self.udp() {
-            true if down => {
-                let packets = name("packets", "down");
-                let _ = write!(head, "{packets:>14}{:>10}{:>12}", "lost", "jitter ms");
-            }
-            true => {
-                let _ = write!(head, "{:>14}", "packets");
-            }
-            false if up => {
-                let again = name("sent again", "up");
-                let _ = write!(head, "{again:>14}{:>10}{:>12}", "RTT ms", "cwnd kB");
-            }
-            false => {}
-        }
-        head + "\n"
-    }
-
-    fn row(&self, interval: &Interval) -> String {
-        let mut row = format!("{:>13}", format!("{:.1}-{:.1}", interval.start_s, interval.end_s));
-        for up in [true, false] {
-            if let Some(rate) = interval.rate(up) {
-                let _ = write!(row, "{:>14}", mbit(rate));
-            }
-        }
-        let of = |sends: bool| interval.lanes.iter().filter(move |lane| lane.sends == sends);
-        let down = self.plan.direction != Senders::Up;
-        if self.udp() {
-            let marks: Vec<_> = of(!down).map(|lane| &lane.mark).collect();
-            let packets: u64 = marks.iter().map(|m| m.moment.packets).sum();
-            let _ = write!(row, "{packets:>14}");
-            if down {
-                let lost: u64 = marks.iter().map(|m| m.moment.lost).sum();
-                let jitter = marks.iter().map(|m| m.jitter_ns).max().unwrap_or(0);
-                let _ = write!(row, "{lost:>10}{:>12}", ms(jitter as f64 / 1e6));
-            }
-        } else if self.plan.direction != Senders::Down {
-            let again: u64 = of(true).map(|lane| lane.mark.moment.retransmits).sum();
-            let rtt = of(true).map(|lane| lane.mark.moment.srtt_us).max().unwrap_or(0);
-            let cwnd: u64 = of(true).map(|lane| lane.mark.moment.cwnd).sum();
-            let _ = write!(row, "{again:>14}{:>10}{:>12}", ms(rtt as f64 / 1e3), cwnd / 1000);
-        }
-        if interval.omitted {
-            row += "  (does not count)";
-        }
-        row + "\n"
-    }
-}
 
 /// What a person wants to know, in a sentence or two.
 pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
@@ -158,7 +40,7 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
     let part = |way: &Way, name: &str| match guess(way) {
         true => format!(
             "an unknown part of the {} sent {name}",
-            rate(way.bits_per_second.unwrap_or(0.0))
+            way.bits_per_second.map_or_else(|| bytes(way.sent_bytes.unwrap_or(0)), rate)
         ),
         false => part(way, name),
     };
@@ -281,7 +163,7 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
         (Some(bits), Some(seconds)) => {
             format!("{}: {} in {seconds:.2} s, {who}", rate(bits), self::bytes(bytes))
         }
-        _ => format!("{}, {who}: one datagram has no rate", self::bytes(bytes)),
+        _ => format!("{}, {who}: no more than one datagram, which has no rate", self::bytes(bytes)),
     };
     *out += &wrapped(name, &line);
     if way.streams.len() > 1 {
@@ -344,11 +226,20 @@ fn held_up(way: &Way, (limit, held): (Limit, &Held), receiver: &str, asked: Opti
             "{below} by the sender's own buffer ({}): it could be faster with a larger one (-w, net.ipv4.tcp_wmem)",
             part(held.send_buffer)
         ),
+        Limit::Both => format!(
+            "{below} by both ends in turn, the window that the receiver offers ({}) and the sender's own buffer ({}): it could be \
+             faster with larger ones (-w, net.ipv4.tcp_rmem {receiver}, net.ipv4.tcp_wmem at the sender)",
+            part(held.window),
+            part(held.send_buffer)
+        ),
         Limit::Rate if held.nothing_else() => format!("held up by {rate}, and by nothing else"),
         Limit::Rate => format!("held up by {rate}"),
         Limit::Path if way.keeps_queue.is_some() => {
             let (who, share) = match way.keeps_queue {
                 Some(Limit::SendBuffer) => ("the sender's own buffer", held.send_buffer),
+                Some(Limit::Both) => {
+                    ("the receiver's window or the sender's buffer", held.window + held.send_buffer)
+                }
                 _ => ("the receiver's window", held.window),
             };
             match (held.queue, held.queue_most) {
@@ -581,7 +472,7 @@ fn fragments(outcome: &Outcome) -> Option<String> {
 }
 
 /// A text in lines of at most 100 columns.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     lines(String::new(), text)
 }
 
@@ -612,7 +503,7 @@ fn lines(head: String, text: &str) -> String {
 }
 
 /// Bits a second for people.
-fn rate(bits: f64) -> String {
+pub(super) fn rate(bits: f64) -> String {
     let (value, unit) = match bits {
         b if b >= 999.5e6 => (b / 1e9, "Gbit/s"),
         b if b >= 999.5e3 => (b / 1e6, "Mbit/s"),
@@ -622,7 +513,7 @@ fn rate(bits: f64) -> String {
     format!("{} {unit}", three(value))
 }
 
-fn mbit(bits: f64) -> String {
+pub(super) fn mbit(bits: f64) -> String {
     let value = bits / 1e6;
     if value >= 100.0 { format!("{value:.0}") } else { three(value) }
 }
@@ -636,7 +527,7 @@ fn three(value: f64) -> String {
     }
 }
 
-fn bytes(bytes: u64) -> String {
+pub(super) fn bytes(bytes: u64) -> String {
     let (value, unit) = match bytes as f64 {
         b if b >= 999.5e6 => (b / 1e9, "GB"),
         b if b >= 999.5e3 => (b / 1e6, "MB"),
@@ -647,7 +538,7 @@ fn bytes(bytes: u64) -> String {
 }
 
 /// Milliseconds.
-fn ms(value: f64) -> String {
+pub(super) fn ms(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),
@@ -737,16 +628,6 @@ mod tests {
         assert!(!grows.contains("keeps"), "{grows}");
         let kept = said(held(63.8, 70.0));
         assert!(kept.contains("keeps its queue at 63.8 ms"), "{kept}");
-    }
-
-    #[test]
-    fn of_two_directions_each_column_says_whose_it_is() {
-        let at = "192.0.2.1:5201".parse().expect("an address");
-        let both = FlowPlan { direction: Senders::Both, ..FlowPlan::new("there", at) };
-        assert!(Live::new(&both).head().contains("up sent again"));
-        let udp = FlowPlan { transport: Transport::Udp, ..both };
-        assert!(Live::new(&udp).head().contains("down packets"));
-        assert!(!Live::new(&FlowPlan::new("there", at)).head().contains("up sent"));
     }
 
     #[test]

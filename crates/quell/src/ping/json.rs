@@ -103,6 +103,8 @@ fn figures(value: &mut Value, tally: &Tally) {
         ("duplicates", counts.duplicates),
         ("reordered", found.reordered),
         ("unfinished", counts.unfinished),
+        ("unsure", counts.unsure),
+        ("not_sent", counts.not_sent),
     ] {
         value[key] = count.into();
     }
@@ -110,6 +112,8 @@ fn figures(value: &mut Value, tally: &Tally) {
     value["errors_by_kind"] = json!(kinds);
     value["clock"] = tally.clock.clone().into();
     value["loss_ratio"] = counts.loss_ratio().into();
+    value["loss_at_least"] = counts.loss_range().map(|(least, _)| least).into();
+    value["loss_at_most"] = counts.loss_range().map(|(_, most)| most).into();
     value["rtt_ms"] = spread(found.rtt_ms);
     value["up_ms"] = spread(found.up_ms);
     value["down_ms"] = spread(found.down_ms);
@@ -129,7 +133,7 @@ fn figures(value: &mut Value, tally: &Tally) {
         let ms = |ns: u64| (retried.count > 0).then_some(ns as f64 / 1e6);
         json!({
             "connects": retried.count, "min_ms": ms(retried.least_ns), "max_ms": ms(retried.most_ns),
-            "unsure": retried.unsure, "unknown": retried.unknown,
+            "unsure": retried.unsure,
         })
     });
     value["jitter_of"] = found.jitter_of.name().into();

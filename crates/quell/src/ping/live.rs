@@ -9,6 +9,7 @@
 use super::session::Session;
 use super::tally::{Bucket, Tally};
 use super::text::{self, ms, ms_or_dash, percent};
+use quell_report::analysis::Counts;
 use quell_stats::Summary;
 use std::fmt::Write;
 
@@ -92,13 +93,19 @@ fn cells(tally: &Tally) -> [String; 7] {
     let rtt = |of: fn(&Summary) -> f64| ms_or_dash(way.delays_ms.as_ref().map(of));
     [
         counts.sent.to_string(),
-        counts.loss_ratio().map_or("-".into(), percent),
+        loss(&counts),
         rtt(|s| s.min),
         rtt(|s| s.p50),
         rtt(|s| s.p99),
         rtt(|s| s.max),
         ms_or_dash(way.jitter_ms),
     ]
+}
+
+/// The loss in five places, or the most that it can be.
+fn loss(counts: &Counts) -> String {
+    let mark = if counts.unsure > 0 { "≤" } else { "" };
+    counts.loss_range().map_or("-".into(), |(_, most)| format!("{mark}{}", percent(most)))
 }
 
 fn headline(session: &Session, elapsed_ns: u64, width: usize) -> String {

@@ -73,10 +73,8 @@ pub struct Retried {
     pub count: u64,
     pub least_ns: u64,
     pub most_ns: u64,
-    /// Those that count as answered although the first answer may have been lost.
+    /// Those of which nobody can know whether the first exchange was lost.
     pub unsure: u64,
-    /// Those of which nobody knows whether the first SYN was lost. They don't count.
-    pub unknown: u64,
 }
 
 impl Retried {
@@ -88,7 +86,6 @@ impl Retried {
             least_ns: of("least_ns")?,
             most_ns: of("most_ns")?,
             unsure: of("unsure").unwrap_or(0),
-            unknown: of("unknown").unwrap_or(0),
         })
     }
 }

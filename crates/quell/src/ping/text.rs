@@ -99,6 +99,8 @@ pub fn packet(stream: &str, width: usize, one_clock: bool, sample: &EchoSample) 
         EchoStatus::Error => "  error",
         EchoStatus::Unfinished => "  not waited for",
         EchoStatus::Late => "  late, not lost",
+        EchoStatus::Unsure => "  answered, perhaps only when it was sent again",
+        EchoStatus::NotSent => "  not sent: own queue full",
     };
     line
 }
@@ -163,18 +165,15 @@ fn figures(tally: &Tally) -> String {
 
 /// What became of connects that the kernel tried again.
 fn after_retry(retried: &Retried) -> String {
-    let Retried { count, unsure, unknown, .. } = *retried;
-    let lost = (count > 0).then(|| lost_before_retry(retried));
-    let unsure = (unsure > 0).then(|| {
+    let lost = (retried.count > 0).then(|| lost_before_retry(retried));
+    let unsure = (retried.unsure > 0).then(|| {
         format!(
-            "{unsure} answered after the kernel had sent the SYN again: whether the first answer was lost can't be known; the time is from the \
-             first SYN."
+            "{} answered after the kernel had sent the SYN again, and it can't be known whether the first exchange was lost: their times are \
+             in no figure.",
+            if retried.unsure == 1 { "1 was".to_owned() } else { format!("{} were", retried.unsure) },
         )
     });
-    let unknown = (unknown > 0).then(|| {
-        format!("{unknown} where a SYN sent again was there first: the first is lost or late, and does not count.")
-    });
-    [lost, unsure, unknown].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    [lost, unsure].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn lost_before_retry(retried: &Retried) -> String {
@@ -211,10 +210,13 @@ fn clock_offset(clocks: &Clocks) -> String {
 }
 
 fn counts(found: &EchoResult) -> Vec<String> {
-    let counts @ Counts { lost, lost_up, lost_down, errors, .. } = found.counts;
+    let counts @ Counts { lost, lost_up, lost_down, errors, unsure, .. } = found.counts;
     let mut sent = format!("{} sent, {} received", counts.sent, counts.received);
-    if let Some(ratio) = counts.loss_ratio() {
-        let _ = write!(sent, ": loss {} %", percent(ratio));
+    if let Some((least, most)) = counts.loss_range() {
+        let _ = match unsure {
+            0 => write!(sent, ": loss {} %", percent(most)),
+            _ => write!(sent, ": loss at least {} %, at most {} %", percent(least), percent(most)),
+        };
         let unknown = lost - lost_up - lost_down;
         let fates = [
             (lost_up, "on the way there"),
@@ -225,6 +227,7 @@ fn counts(found: &EchoResult) -> Vec<String> {
                 "without an answer",
             ),
             (errors, if errors == 1 { "error" } else { "errors" }),
+            (unsure, "unsure"),
         ];
         let fates: Vec<String> =
             fates.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
@@ -235,6 +238,9 @@ fn counts(found: &EchoResult) -> Vec<String> {
     let mut parts = vec![sent];
     if counts.received_late > 0 {
         parts.push(format!("{} late (answered, after the wait)", counts.received_late));
+    }
+    if counts.not_sent > 0 {
+        parts.push(format!("{} not sent: own queue full", counts.not_sent));
     }
     if counts.unfinished > 0 {
         parts.push(format!("{} not waited for", counts.unfinished));

@@ -58,7 +58,7 @@ fn connects_through_a_queue_of_many_seconds_are_answered_and_not_lost() {
 
 /// The answer comes in 0.6 to 2.4 s, often after one that was sent later.
 #[test]
-fn connects_on_a_path_that_varies_by_seconds_are_not_lost_to_a_retry() {
+fn connects_on_a_path_that_varies_by_seconds_are_not_said_to_be_lost() {
     let probe = |name: &str, rest: &str| {
         format!(
             "[[probe]]\nname = \"{name}\"\nkind = \"tcp-ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"100ms\"\n{rest}\n"
@@ -70,9 +70,10 @@ fn connects_on_a_path_that_varies_by_seconds_are_not_lost_to_a_retry() {
     );
     let results = TestFolder::new().run(&text, &[]);
     for stream in ["open", "refused"] {
-        // Before it was seen how far they overtake each other, one or two may be told as lost.
-        near(results.number("s", stream, "loss_ratio"), 0.0, 0.015);
-        near(results.number("s", stream, "rtt_ms.p50"), 1510.0, 200.0);
+        near(results.number("s", stream, "loss_at_least"), 0.0, 0.0);
+        // What took a second more than the least may be an answer to the second SYN: 44 % of 1.8 s.
+        near(results.number("s", stream, "loss_at_most"), 0.44, 0.15);
+        assert!(results.number("s", stream, "rtt_ms.max") < 1650.0);
     }
 }
 

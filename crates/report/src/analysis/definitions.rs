@@ -18,7 +18,9 @@ pub fn definitions() -> &'static [Definition] {
             name: "loss (%)",
             how: "(sent − received) ÷ sent. Packets sent before the measurement began, and those sent too late to be \
                   awaited, do not count; packets that the kernel refused count as sent. Duplicates are counted apart. Of \
-                  UDP loads the datagrams that were sent within the measurement, whenever they arrived.",
+                  UDP loads the datagrams that were sent within the measurement, whenever they arrived. What the own queue had no \
+                  room for was not sent. ≥a ≤b: at least a, at most b, since of connects that were answered after the kernel sent \
+                  their SYN again it can't always be known whether the first exchange was lost.",
             source: "RFC 7680, section 2",
         },
         Definition {

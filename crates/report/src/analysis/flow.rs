@@ -1,10 +1,19 @@
 //! Flows in figures: goodput at the receiver over the measurement, retransmissions, loss of datagrams.
+//!
+//! ```text
+//!   reports ──► take ──► Counters of the sender, of the receiver
+//!   facts   ──► tell ──► what was sent before the measurement        ──► result, at any moment
+//! ```
+//!
+//! What is asked for is between two times of which the later one moves while a cell runs. So each report is kept, in 32 bytes.
 
+use super::counters::{Counted, Counters};
 use super::way::{Carried, Ways};
-use super::window::{counter_at, payload_within, rate_mbps, window_ns};
-use quell_model::{CellRecord, CellStatus, FlowSample, Side, Subject, Told};
+use super::window::window_ns;
+use quell_model::{CellRecord, CellStatus, Event, FlowSample, Side, Subject, Told};
 use quell_stats::Batch;
-use quell_store::{CellData, FlowSeries};
+use quell_store::CellData;
+use std::collections::BTreeMap;
 
 /// What one flow showed in one cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +40,29 @@ pub struct FlowResult {
     pub share: Option<f64>,
     /// Segments that the sender sent again within the measurement; none for UDP.
     pub retransmits: Option<u64>,
+    /// Where the sender's own queue was full: how it was held back.
+    pub held_back: Option<HeldBack>,
+}
+
+/// Datagrams that waited until the own queue had room for them, over the flow's whole life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+pub struct HeldBack {
+    /// How many.
+    pub packets: u64,
+    /// For how long in all, in nanoseconds.
+    pub ns: u64,
+}
+
+impl FlowResult {
+    /// What has to be said where the sender's own queue was full.
+    pub(super) fn held_back(&self) -> Option<String> {
+        let HeldBack { packets, ns } = self.held_back?;
+        let seconds = ns as f64 / 1e9;
+        Some(format!(
+            "held back by its own host: the own queue was full, and {packets} datagrams waited for room, {seconds:.1} s in all; it sent \
+             that much less than its rate says"
+        ))
+    }
 }
 
 /// When a flow ran, as seen from the measurement.
@@ -63,77 +95,211 @@ const WHOLE: f64 = 0.02;
 /// Stretches of the measurement in which losses are counted.
 pub(crate) const BATCHES: i64 = 16;
 
-/// From when to when a flow ran within the measurement, in nanoseconds: from the first report of either end, to the last of its
-/// sender, or of its receiver where TCP still delivered; where TCP had delivered all, to that of its receiver, which ends with the last byte,
-/// and the sender with the last ACK.
-fn own_time(data: &CellData, stream: &str, end_ns: i64) -> Option<(i64, i64)> {
-    let reports = |side| {
-        let samples = &data.flow(stream, side)?.samples;
-        samples.first().zip(samples.last())
-    };
-    let (sender, receiver) = (reports(Side::Sender), reports(Side::Receiver));
-    let first = [sender, receiver].into_iter().flatten().map(|(first, _)| first.t_ns).min()?;
-    let is_udp = [sender, receiver].into_iter().flatten().any(|(_, last)| last.packets > 0);
-    let last = match (sender, receiver) {
-        (Some((_, last)), _) if is_udp => last.t_ns,
-        (Some((_, sent)), Some((_, got))) if is_delivered(sent, got) => got.t_ns,
-        (sender, receiver) => {
-            [sender, receiver].into_iter().flatten().map(|(_, last)| last.t_ns).max()?
+/// The flows of one cell so far, by name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FlowFolds {
+    flows: BTreeMap<String, FlowFold>,
+}
+
+impl FlowFolds {
+    /// All flows of a cell.
+    pub fn of(data: &CellData) -> Self {
+        let mut folds = Self::default();
+        for series in &data.flows {
+            let fold = folds.flow(&series.stream);
+            series.samples.iter().for_each(|s| fold.take(s));
         }
-    };
-    let (from, to) = (first.max(0), last.min(end_ns));
-    (from < to).then_some((from, to))
-}
+        for fact in &data.facts {
+            if let Subject::Stream(stream, what) = &fact.subject {
+                folds.flow(stream).tell(what, &fact.value);
+            }
+        }
+        folds
+    }
 
-/// Whether a sender's last report says that nothing of it is under way any more.
-fn is_delivered(sent: &FlowSample, got: &FlowSample) -> bool {
-    let is_idle = sent.tcp.is_some_and(|tcp| tcp.unacked == 0 && tcp.notsent_bytes == 0);
-    is_idle && sent.bytes <= got.bytes
-}
+    /// Takes what an event tells of flows.
+    pub fn take(&mut self, event: &Event) {
+        match event {
+            Event::Flow { stream, samples } => {
+                let fold = self.flow(stream);
+                samples.iter().for_each(|s| fold.take(s));
+            }
+            Event::Fact(fact) => {
+                if let Subject::Stream(stream, what) = &fact.subject {
+                    self.flow(stream).tell(what, &fact.value);
+                }
+            }
+            _ => {}
+        }
+    }
 
-/// The flows of a cell with their results, in order of their names.
-pub fn results(record: &CellRecord, data: &CellData) -> Vec<(String, FlowResult)> {
-    let window = window_ns(record, data);
-    let (carried, ways) = (Carried::of(record, data), Ways::of(data));
-    let mut names: Vec<&str> = data.flows.iter().map(|f| f.stream.as_str()).collect();
-    names.dedup();
-    names
-        .into_iter()
-        .map(|stream| {
-            let sender = data.flow(stream, Side::Sender);
-            let receiver = data.flow(stream, Side::Receiver);
-            let own = window.and_then(|end| own_time(data, stream, end));
-            let goodput_mbps = receiver.zip(own).map(|(f, (from, to))| rate_mbps(f, from, to));
-            let bytes = receiver.zip(window).map(|(f, end)| payload_within(f, 0, end));
+    fn flow(&mut self, stream: &str) -> &mut FlowFold {
+        self.flows.entry(stream.to_owned()).or_default()
+    }
+
+    /// What is known of each flow's receiver, where it reported.
+    fn receivers(&self) -> impl Iterator<Item = (&str, &Counters)> {
+        self.flows.iter().filter_map(|(stream, fold)| Some((&**stream, fold.receiver()?)))
+    }
+
+    /// The flows with their results so far, in order of their names; `record` and `data` are the cell's, as they stand.
+    pub fn results(&self, record: &CellRecord, data: &CellData) -> Vec<(String, FlowResult)> {
+        let window = window_ns(record, data);
+        let is_complete = record.status == CellStatus::Complete;
+        let (carried, ways) = (Carried::of(self.receivers(), window, data), Ways::of(data));
+        let reported = self.flows.iter().filter(|(_, fold)| fold.ends().next().is_some());
+        let result = |(stream, fold): (&String, &FlowFold)| {
             let way = ways.there(stream);
-            let retransmits = sender.zip(window).and_then(|(f, end)| {
-                f.samples.last()?.tcp?;
-                let of = |s: &FlowSample| s.tcp.map_or(0, |t| t.retransmits);
-                let within = counter_at(&f.samples, end, of) - counter_at(&f.samples, 0, of);
-                Some(within.round() as u64)
-            });
-            let (sent, received) = datagrams(record, data, stream);
-            let loss = sent.zip(received).filter(|(sent, _)| *sent > 0);
-            let result = FlowResult {
-                sent,
-                received,
-                loss_ratio: loss.map(|(sent, got)| sent.saturating_sub(got) as f64 / sent as f64),
-                batches: match (sender, receiver, window) {
-                    (Some(sender), Some(receiver), Some(end)) if sent.is_some() => {
-                        batches([sender, receiver], early(data, stream), end)
-                    }
-                    _ => Vec::new(),
-                },
-                goodput_mbps,
-                time: time(own, window.unwrap_or(0)),
-                carried_mbps: bytes.zip(window).map(|(bytes, end)| bytes * 8e3 / end as f64),
-                share: bytes.and_then(|bytes| carried.share(way, bytes)),
-                way: way.map(str::to_owned),
-                retransmits,
+            (stream.clone(), fold.result(window, is_complete, way, &carried))
+        };
+        reported.map(result).collect()
+    }
+}
+
+/// One flow so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct FlowFold {
+    sender: Counters,
+    receiver: Counters,
+    /// Datagrams before the measurement, as sender and receiver told them.
+    before: [Option<String>; 2],
+    /// How its sender was held back, as it told.
+    held_back: Option<HeldBack>,
+}
+
+impl FlowFold {
+    fn take(&mut self, sample: &FlowSample) {
+        match sample.side {
+            Side::Sender => self.sender.take(sample),
+            Side::Receiver => self.receiver.take(sample),
+        }
+    }
+
+    /// Takes what an end told of it: the first that is told of a subject.
+    fn tell(&mut self, what: &Told, value: &str) {
+        let end = match what {
+            Told::SentBefore => 0,
+            Told::ReceivedBefore => 1,
+            Told::HeldBack => {
+                self.held_back = self.held_back.or_else(|| serde_json::from_str(value).ok());
+                return;
+            }
+            _ => return,
+        };
+        self.before[end].get_or_insert_with(|| value.to_owned());
+    }
+
+    fn sender(&self) -> Option<&Counters> {
+        Some(&self.sender).filter(|end| end.last().is_some())
+    }
+
+    fn receiver(&self) -> Option<&Counters> {
+        Some(&self.receiver).filter(|end| end.last().is_some())
+    }
+
+    /// The ends that reported, with their first report and their last.
+    fn ends(&self) -> impl Iterator<Item = (&Counted, &Counted)> {
+        [&self.sender, &self.receiver].into_iter().filter_map(|end| end.first().zip(end.last()))
+    }
+
+    fn result(
+        &self,
+        window: Option<i64>,
+        is_complete: bool,
+        way: Option<&str>,
+        carried: &Carried,
+    ) -> FlowResult {
+        let own = window.and_then(|end| self.own_time(end));
+        let within = |end: Option<&Counters>, of| Some(end?.within(0, window?, of));
+        let bytes = within(self.receiver(), |c| c.bytes);
+        let tcp_sender = self.sender().filter(|end| end.tcp().is_some());
+        let (sent, received) = self.datagrams(is_complete);
+        let loss = sent.zip(received).filter(|(sent, _)| *sent > 0);
+        FlowResult {
+            sent,
+            received,
+            loss_ratio: loss.map(|(sent, got)| sent.saturating_sub(got) as f64 / sent as f64),
+            batches: match (self.sender().zip(self.receiver()), window) {
+                (Some(_), Some(end)) if sent.is_some() => self.batches(end),
+                _ => Vec::new(),
+            },
+            goodput_mbps: self.receiver().zip(own).map(|(f, (from, to))| f.rate_mbps(from, to)),
+            time: time(own, window.unwrap_or(0)),
+            carried_mbps: bytes.zip(window).map(|(bytes, end)| bytes * 8e3 / end as f64),
+            share: bytes.and_then(|bytes| carried.share(way, bytes)),
+            way: way.map(str::to_owned),
+            retransmits: within(tcp_sender, |c| c.retransmits).map(|n| n.round() as u64),
+            held_back: self.held_back,
+        }
+    }
+
+    /// From when to when it ran within the measurement, in nanoseconds: from the first report of either end, to the last of its
+    /// sender, or of its receiver where TCP still delivered; where TCP had delivered all, to that of its receiver, which ends with the last byte,
+    /// and the sender with the last ACK.
+    fn own_time(&self, end_ns: i64) -> Option<(i64, i64)> {
+        let first = self.ends().map(|(first, _)| first.t_ns).min()?;
+        let is_udp = self.ends().any(|(_, last)| last.packets > 0);
+        let last = match (self.sender.last(), self.receiver.last()) {
+            (Some(last), _) if is_udp => last.t_ns,
+            (Some(sent), Some(got)) if self.is_idle() && sent.bytes <= got.bytes => got.t_ns,
+            _ => self.ends().map(|(_, last)| last.t_ns).max()?,
+        };
+        let (from, to) = (first.max(0), last.min(end_ns));
+        (from < to).then_some((from, to))
+    }
+
+    /// Whether the sender's last report says that nothing of it is under way any more.
+    fn is_idle(&self) -> bool {
+        self.sender.tcp().is_some_and(|tcp| tcp.unacked == 0 && tcp.notsent_bytes == 0)
+    }
+
+    /// Datagrams that were sent in the measurement, and those of them that arrived, whenever they did; none for TCP, and where the
+    /// cell was cut off before the two ends told what was sent before: of what was under way then nobody knows.
+    fn datagrams(&self, is_complete: bool) -> (Option<u64>, Option<u64>) {
+        if !is_complete && self.before.iter().any(Option::is_none) {
+            return (None, None);
+        }
+        let counts = |end: &Counters| end.last().map(|last| last.packets);
+        let (sent, received) = (counts(&self.sender), counts(&self.receiver));
+        if sent.max(received).unwrap_or(0) == 0 {
+            return (None, None);
+        }
+        let early = self.early();
+        (sent.map(|n| n.saturating_sub(early[0])), received.map(|n| n.saturating_sub(early[1])))
+    }
+
+    /// Datagrams that were sent before the measurement, as its sender and its receiver counted them; nothing where one did not.
+    fn early(&self) -> [u64; 2] {
+        let [sent, received] =
+            [0, 1].map(|end: usize| self.before[end].as_ref()?.parse::<u64>().ok());
+        // What one end counted apart and the other did not can't be compared.
+        match (sent, received) {
+            (Some(sent), Some(received)) => [sent, received],
+            (Some(sent), None) if self.receiver.last().is_some_and(|last| last.packets == 0) => {
+                [sent, 0]
+            }
+            _ => [0, 0],
+        }
+    }
+
+    /// Losses by stretches of the measurement, from the counters of sender and receiver. What is under way at a border counts for one or
+    /// the other; at the first border and the last nothing is: both are between packets, whenever these arrive.
+    fn batches(&self, end_ns: i64) -> Vec<Batch> {
+        let early = self.early();
+        let counted = |end: &Counters, early: u64, batch: i64| {
+            let at = |n: i64| match n {
+                0 => early as f64,
+                BATCHES => end.last().map_or(0, |last| last.packets) as f64,
+                _ => end.at(end_ns / BATCHES * n, |c| c.packets),
             };
-            (stream.to_owned(), result)
-        })
-        .collect()
+            at(batch + 1) - at(batch)
+        };
+        let batch = |n| {
+            let sent = counted(&self.sender, early[0], n);
+            Batch { sent, lost: sent - counted(&self.receiver, early[1], n) }
+        };
+        (0..BATCHES).map(batch).collect()
+    }
 }
 
 fn time(own: Option<(i64, i64)>, window_ns: i64) -> OwnTime {
@@ -143,53 +309,4 @@ fn time(own: Option<(i64, i64)>, window_ns: i64) -> OwnTime {
         true => OwnTime::Part(seconds(from), seconds(to)),
         false => OwnTime::Whole,
     }
-}
-
-/// Datagrams of a flow that were sent in the measurement, and those of them that arrived, whenever they did; none for TCP, and where the
-/// cell was cut off before the two ends told what was sent before: of what was under way then nobody knows.
-fn datagrams(record: &CellRecord, data: &CellData, stream: &str) -> (Option<u64>, Option<u64>) {
-    let told = |what| data.told(&Subject::stream(stream, what)).is_some();
-    if record.status != CellStatus::Complete
-        && !(told(Told::SentBefore) && told(Told::ReceivedBefore))
-    {
-        return (None, None);
-    }
-    let counts = |side| data.flow(stream, side).and_then(|f| f.samples.last()).map(|s| s.packets);
-    let (sent, received) = (counts(Side::Sender), counts(Side::Receiver));
-    if sent.max(received).unwrap_or(0) == 0 {
-        return (None, None);
-    }
-    let early = early(data, stream);
-    (sent.map(|n| n.saturating_sub(early[0])), received.map(|n| n.saturating_sub(early[1])))
-}
-
-/// Datagrams of a flow that were sent before the measurement, as its sender and its receiver counted them; nothing where one did not.
-fn early(data: &CellData, stream: &str) -> [u64; 2] {
-    let before = |what| data.told(&Subject::stream(stream, what))?.parse::<u64>().ok();
-    let received = data.flow(stream, Side::Receiver).and_then(|f| f.samples.last());
-    // What one end counted apart and the other did not can't be compared.
-    match (before(Told::SentBefore), before(Told::ReceivedBefore)) {
-        (Some(sent), Some(received)) => [sent, received],
-        (Some(sent), None) if received.is_some_and(|last| last.packets == 0) => [sent, 0],
-        _ => [0, 0],
-    }
-}
-
-/// Losses by stretches of the measurement, from the counters of sender and receiver. What is under way at a border counts for one or
-/// the other; at the first border and the last nothing is: both are between packets, whenever these arrive.
-fn batches(ends: [&FlowSeries; 2], early: [u64; 2], end_ns: i64) -> Vec<Batch> {
-    let counted = |series: &FlowSeries, early: u64, batch: i64| {
-        let all = series.samples.last().map_or(0, |s| s.packets) as f64;
-        let at = |n: i64| match n {
-            0 => early as f64,
-            BATCHES => all,
-            _ => counter_at(&series.samples, end_ns / BATCHES * n, |s| s.packets),
-        };
-        at(batch + 1) - at(batch)
-    };
-    let batch = |n| {
-        let [sent, received] = [0, 1].map(|end: usize| counted(ends[end], early[end], n));
-        Batch { sent, lost: sent - received }
-    };
-    (0..BATCHES).map(batch).collect()
 }

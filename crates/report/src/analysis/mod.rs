@@ -7,6 +7,7 @@
 //!       ──► series        what figures draw: points, distributions, rates over time
 //! ```
 
+mod counters;
 mod definitions;
 mod echo;
 mod estimate;
@@ -24,16 +25,17 @@ mod window;
 pub use definitions::{Definition, definitions};
 pub use echo::{Counts, EchoFold, EchoResult, Transit, Way};
 pub use estimate::Estimate;
-pub use flow::{FlowResult, OwnTime};
+pub use flow::{FlowFolds, FlowResult, HeldBack, OwnTime};
 pub use late::{LATE_NS, Lateness};
 pub use one_way::Clocks;
 pub use quell_stats::{BoxSummary, Summary as Spread};
 pub use summary::{LoadsRow, Summary, SummaryRow};
 pub use window::window_ns;
 
-use quell_model::CellId;
+use quell_model::{CellId, CellRecord, Event};
 use quell_stats::Batch;
-use quell_store::Run;
+use quell_store::{CellData, Run};
+use std::collections::HashMap;
 
 /// The results of a run: a row for each stream of each cell, in the manifest's order of cells, echo streams before flows.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,12 +57,42 @@ pub struct StreamResult {
     pub data: Option<FlowResult>,
 }
 
+/// The flows of a run that is followed: each event is taken once, and the results so far are there at any moment.
+#[derive(Debug, Default)]
+pub struct Followed {
+    cells: HashMap<CellId, FlowFolds>,
+}
+
+impl Followed {
+    /// Takes an event of a cell.
+    pub fn take(&mut self, cell: &CellId, event: &Event) {
+        if matches!(event, Event::Flow { .. } | Event::Fact(_)) {
+            self.cells.entry(cell.clone()).or_default().take(event);
+        }
+    }
+
+    /// The results of the run whose events these were, as far as it is there: those that [`Results::from`] has.
+    pub fn results(&self, run: &Run) -> Results {
+        let flows = |record: &CellRecord, data: &CellData| {
+            self.cells.get(&record.id).map_or(Vec::new(), |folds| folds.results(record, data))
+        };
+        Results::with(run, flows)
+    }
+}
+
 impl Results {
     /// Analyses a run. Cells without data, as those of a killed run that were not begun, have no rows.
     pub fn from(run: &Run) -> Self {
+        Self::with(run, |record, data| FlowFolds::of(data).results(record, data))
+    }
+
+    fn with(
+        run: &Run,
+        flows_of: impl Fn(&CellRecord, &CellData) -> Vec<(String, FlowResult)>,
+    ) -> Self {
         let mut rows = Vec::new();
         for (record, data) in run.iter() {
-            let mut flows: Vec<(String, FlowResult)> = flow::results(record, data);
+            let mut flows = flows_of(record, data);
             let row = |stream: String, packets, data| StreamResult {
                 cell: record.id.clone(),
                 stream,
@@ -107,7 +139,25 @@ impl Results {
                 r.stream, r.cell, e.counts.received_late, e.counts.sent
             )
         });
-        let kinds = [minorities.collect(), awaited.collect(), self.own_times()].map(brief);
+        let told = |of: fn(&EchoResult) -> Option<String>| {
+            let rows = echoes().filter_map(move |(r, e)| Some((r, of(e)?)));
+            rows.map(|(r, said)| format!("{} ({}): {said}", r.stream, r.cell)).collect()
+        };
+        let (unsure, not_sent) = (told(EchoResult::unsure), told(EchoResult::not_sent));
+        let held_back = self
+            .rows
+            .iter()
+            .filter_map(|r| Some(format!("{} ({}): {}", r.stream, r.cell, r.flow()?.held_back()?)));
+        let held_back = held_back.collect();
+        let kinds = [
+            unsure,
+            not_sent,
+            held_back,
+            minorities.collect(),
+            awaited.collect(),
+            self.own_times(),
+        ]
+        .map(brief);
         late.said().into_iter().chain(clocks).chain(kinds.into_iter().flatten()).collect()
     }
 
@@ -168,7 +218,7 @@ impl StreamResult {
             .filter(|echo| echo.counts.sent > 0 || echo.rtt_ms.is_none() && echo.up_ms.is_none())
     }
 
-    /// The part of the packets that was lost.
+    /// The part of the packets that was lost, where it is known.
     pub fn loss_ratio(&self) -> Option<f64> {
         self.data
             .as_ref()
@@ -176,12 +226,20 @@ impl StreamResult {
             .or_else(|| self.packets.as_ref().and_then(|e| e.counts.loss_ratio()))
     }
 
-    /// Packets sent and lost by stretches of the measurement.
-    pub(crate) fn batches(&self) -> &[Batch] {
+    /// The least and the most that this part can be.
+    pub fn loss_range(&self) -> Option<(f64, f64)> {
+        match self.loss_ratio() {
+            Some(ratio) => Some((ratio, ratio)),
+            None => self.packets.as_ref().and_then(|e| e.counts.loss_range()),
+        }
+    }
+
+    /// Packets sent and lost by stretches of the measurement: the fewest that can be, and the most.
+    pub(crate) fn batches(&self) -> (&[Batch], &[Batch]) {
         match (&self.packets, &self.data) {
-            (_, Some(flow)) if flow.loss_ratio.is_some() => &flow.batches,
-            (Some(echo), _) => &echo.batches,
-            _ => &[],
+            (_, Some(flow)) if flow.loss_ratio.is_some() => (&flow.batches, &flow.batches),
+            (Some(echo), _) => (&echo.batches, &echo.batches_at_most),
+            _ => (&[], &[]),
         }
     }
 

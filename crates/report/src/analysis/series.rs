@@ -1,9 +1,10 @@
 //! What figures draw: points over time, distributions, rates, backlogs. Computed here, so that a figure computes nothing.
 
+use super::counters::Counters;
 use super::echo::{self, EchoFold, Transit};
 use super::timeline::{self, Change};
 use super::way::Ways;
-use super::window::{rate_mbps, window_ns};
+use super::window::window_ns;
 use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
 use quell_stats::ecdf::ecdf;
 use quell_stats::{Bins, BoxSummary, Histogram, Sample};
@@ -308,17 +309,18 @@ pub fn goodput(run: &Run) -> Option<Course<Goodput>> {
         data.flows
             .iter()
             .filter(|f| f.side == Side::Receiver)
-            .map(|f| Goodput {
-                stream: f.stream.clone(),
-                is_probe: is_own(&f.stream, &record.id.probe),
-                way: Ways::of(data).there(&f.stream).map(str::to_owned),
-                intervals: (0..end_ns)
-                    .step_by(step_ns as usize)
-                    .map(|t| {
-                        let to = (t + step_ns).min(end_ns);
-                        (from_s + seconds(t), rate_mbps(f, t, to))
-                    })
-                    .collect(),
+            .map(|f| {
+                let counters = Counters::of(&f.samples);
+                let interval = |t: i64| {
+                    let to = (t + step_ns).min(end_ns);
+                    (from_s + seconds(t), counters.rate_mbps(t, to))
+                };
+                Goodput {
+                    stream: f.stream.clone(),
+                    is_probe: is_own(&f.stream, &record.id.probe),
+                    way: Ways::of(data).there(&f.stream).map(str::to_owned),
+                    intervals: (0..end_ns).step_by(step_ns as usize).map(interval).collect(),
+                }
             })
             .collect()
     }))
@@ -481,7 +483,8 @@ fn has_one_way(series: &EchoSeries) -> bool {
 }
 
 fn counts(sample: &&EchoSample) -> bool {
-    sample.t_ns >= 0 && !matches!(sample.status, EchoStatus::Unfinished | EchoStatus::Duplicate)
+    use EchoStatus::{Duplicate, NotSent, Unfinished, Unsure};
+    sample.t_ns >= 0 && !matches!(sample.status, Unfinished | Duplicate | Unsure | NotSent)
 }
 
 fn seconds(ns: i64) -> f64 {

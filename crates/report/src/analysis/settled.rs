@@ -39,5 +39,6 @@ pub(crate) fn counted(
     let Some(until_ns) = until_ns(record, data, series) else { return result };
     let settled = series.samples.iter().filter(|s| s.t_ns <= until_ns).cloned().collect();
     let settled = EchoFold::of(data, &EchoSeries { samples: settled, ..series.clone() }).result();
-    EchoResult { counts: settled.counts, batches: settled.batches, ..result }
+    let EchoResult { counts, batches, batches_at_most, .. } = settled;
+    EchoResult { counts, batches, batches_at_most, ..result }
 }

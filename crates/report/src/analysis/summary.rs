@@ -27,8 +27,10 @@ pub struct SummaryRow {
     pub repeats: usize,
     /// The line that its data shares with others, as `dsl up`.
     pub way: Option<String>,
-    /// Loss, as a part of 1.
+    /// Loss, as a part of 1; at least so much, where [`Self::loss_at_most`] says more.
     pub loss: Option<Estimate>,
+    /// The most that it can be, where that is not the same.
+    pub loss_at_most: Option<Estimate>,
     /// Packets answered after the time that an answer was waited for, as a part of 1; none where there are none.
     pub late: Option<Estimate>,
     /// Jitter of the way to the reflector in milliseconds.
@@ -96,7 +98,8 @@ impl Summary {
                 stream: first.stream.clone(),
                 repeats: rows.len(),
                 way: first.flow().and_then(|f| f.way.clone()),
-                loss: loss(&rows),
+                loss: loss(&rows).map(|(least, _)| least),
+                loss_at_most: loss(&rows).and_then(|(least, most)| (most != least).then_some(most)),
                 late: echo(late).filter(|late| late.mean > 0.0).map(Estimate::at_most_all),
                 jitter_up_ms: echo(|e| e.jitter_up_ms),
                 jitter_rtt_ms: echo(|e| e.jitter_rtt_ms.filter(|_| e.jitter_up_ms.is_none())),
@@ -124,10 +127,15 @@ fn late(echo: &EchoResult) -> Option<f64> {
     (echo.counts.sent > 0).then(|| echo.counts.received_late as f64 / echo.counts.sent as f64)
 }
 
-fn loss(rows: &[&StreamResult]) -> Option<Estimate> {
-    let ratios: Vec<f64> = rows.iter().filter_map(|r| r.loss_ratio()).collect();
-    let packets: Vec<_> = rows.iter().map(|r| r.batches().to_vec()).collect();
-    Estimate::of_loss(&ratios, &packets)
+/// The least and the most that the loss can be.
+fn loss(rows: &[&StreamResult]) -> Option<(Estimate, Estimate)> {
+    let (least, most): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(|r| r.loss_range()).unzip();
+    let (fewest, all): (Vec<_>, Vec<_>) = rows
+        .iter()
+        .map(|r| r.batches())
+        .map(|(fewest, all)| (fewest.to_vec(), all.to_vec()))
+        .unzip();
+    Some((Estimate::of_loss(&least, &fewest)?, Estimate::of_loss(&most, &all)?))
 }
 
 /// A median of one-way delays that needs no correction.

@@ -1,28 +1,33 @@
 //! What was measured of a stream, by the names that claims use.
 
 use super::{EchoResult, FlowResult, Results, StreamResult};
-use quell_model::{CellId, Metric};
+use quell_model::CellId;
+use quell_model::metric::{Ends, Metric};
 
 impl Results {
     /// All values of a metric, with their cell and stream; none where there was nothing to measure.
-    pub fn values(&self, metric: Metric) -> Vec<(&CellId, &str, Option<f64>)> {
+    pub fn values(&self, metric: Metric) -> Vec<(&CellId, &str, Option<Ends>)> {
         self.rows.iter().map(|row| (&row.cell, &*row.stream, row.value(metric))).collect()
     }
 }
 
 impl StreamResult {
-    /// A value in the metric's unit. Of a flow whose single packets were reported too, the counts are the flow's and the delays the
-    /// packets'.
-    pub fn value(&self, metric: Metric) -> Option<f64> {
-        match metric {
-            Metric::Loss => self.loss_ratio(),
+    /// A value in the metric's unit. Of a flow whose single packets were reported too, the counts are the
+    /// flow's and the delays the packets'.
+    fn value(&self, metric: Metric) -> Option<Ends> {
+        let exact = match metric {
+            Metric::Loss => return self.loss_range(),
+            Metric::Received => {
+                let unsure = self.echo().map_or(0, |echo| echo.counts.unsure);
+                return self.received().map(|n| (n as f64, (n + unsure) as f64));
+            }
             Metric::Sent => self.sent().map(|n| n as f64),
-            Metric::Received => self.received().map(|n| n as f64),
             _ => self
                 .flow()
                 .and_then(|flow| of_flow(flow, metric))
                 .or_else(|| of_packets(self.echo()?, metric)),
-        }
+        };
+        exact.map(|value| (value, value))
     }
 }
 

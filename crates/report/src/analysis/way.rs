@@ -3,8 +3,8 @@
 //! A **way** is the narrowest line on a stream's path in one direction, as `dsl up`. All streams that cross it compete for it, whatever
 //! they are: TCP, datagrams in one direction, packets that are answered; also those that have a narrower line elsewhere.
 
-use super::window::{payload_within, window_ns};
-use quell_model::{CellRecord, EchoSample, EchoStatus, Side, Subject, Told};
+use super::counters::Counters;
+use quell_model::{EchoSample, EchoStatus, Side, Subject, Told};
 use quell_store::CellData;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -81,13 +81,17 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Of all streams of a cell.
-    pub fn of(record: &CellRecord, data: &CellData) -> Self {
+    /// Of all streams of a cell, flows by what their receivers counted, up to the end of the measurement.
+    pub fn of<'a>(
+        receivers: impl Iterator<Item = (&'a str, &'a Counters)>,
+        end_ns: Option<i64>,
+        data: &CellData,
+    ) -> Self {
         let mut carried = Self::default();
-        let Some(end_ns) = window_ns(record, data) else { return carried };
+        let Some(end_ns) = end_ns else { return carried };
         let ways = Ways::of(data);
-        for series in data.flows.iter().filter(|f| f.side == Side::Receiver) {
-            carried.add(&ways.lines_there(&series.stream), payload_within(series, 0, end_ns));
+        for (stream, receiver) in receivers {
+            carried.add(&ways.lines_there(stream), receiver.within(0, end_ns, |c| c.bytes));
         }
         for series in &data.echoes {
             // The packets of a flow whose bytes are counted.

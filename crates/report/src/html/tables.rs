@@ -118,11 +118,20 @@ pub(super) fn expectations(m: &Manifest) -> String {
 /// A column of the table of streams: its name, and its text for a stream.
 type StreamColumn = (&'static str, fn(&StreamResult) -> Option<String>);
 
-const STREAM_COLUMNS: [StreamColumn; 19] = [
+const STREAM_COLUMNS: [StreamColumn; 22] = [
     ("sent", |r| r.sent().map(|n| n.to_string())),
     ("received", |r| r.received().map(|n| n.to_string())),
     ("late", |r| r.echo().map(|e| e.counts.received_late.to_string())),
-    ("loss, %", |r| r.loss_ratio().map(|l| format!("{:.2}", l * 100.0))),
+    ("loss, %", |r| {
+        let (least, most) = r.loss_range()?;
+        let percent = |ratio: f64| format!("{:.2}", ratio * 100.0);
+        Some(match least == most {
+            true => percent(most),
+            false => format!("{} to {}", percent(least), percent(most)),
+        })
+    }),
+    ("unsure", |r| r.echo().map(|e| e.counts.unsure).filter(|n| *n > 0).map(|n| n.to_string())),
+    ("not sent", |r| r.echo().map(|e| e.counts.not_sent).filter(|n| *n > 0).map(|n| n.to_string())),
     ("lost up / down", |r| r.lost_ways().map(|(up, down)| format!("{up} / {down}"))),
     ("duplicates", |r| r.echo().map(|e| e.counts.duplicates.to_string())),
     ("reordered up / down", |r| {
@@ -148,6 +157,10 @@ const STREAM_COLUMNS: [StreamColumn; 19] = [
     }),
     ("share of its way, %", |r| r.flow()?.share.map(|s| format!("{:.1}", s * 100.0))),
     ("retransmits", |r| r.flow()?.retransmits.map(|n| n.to_string())),
+    ("held back by its own queue", |r| {
+        let held_back = r.flow()?.held_back?;
+        Some(format!("{} for {:.1} s", held_back.packets, held_back.ns as f64 / 1e9))
+    }),
 ];
 
 fn times(s: &Spread) -> String {

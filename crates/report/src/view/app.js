@@ -11,6 +11,8 @@
   const DUPLICATE = STATUS.indexOf("duplicate");
   const UNFINISHED = STATUS.indexOf("unfinished");
   const LATE = STATUS.indexOf("late");
+  // What is no loss, or not known to be one.
+  const OTHERS = [OK, LATE, DUPLICATE, UNFINISHED, STATUS.indexOf("unsure"), STATUS.indexOf("not-sent")];
   const SHORTEST = 1000; // ns of a window
 
   // ---- the data of one cell ------------------------------------------------------------------------------------------------------
@@ -24,7 +26,7 @@
       // Of the line: answered packets only. Further replies and losses are drawn apart.
       const y = status ? value.map((v, i) => ([OK, LATE].includes(status[i]) ? v : NaN)) : value;
       const lost = [];
-      if (status) for (let i = 0; i < t.length; i++) if (![OK, LATE, DUPLICATE, UNFINISHED].includes(status[i])) lost.push(i);
+      if (status) for (let i = 0; i < t.length; i++) if (!OTHERS.includes(status[i])) lost.push(i);
       const column = (c) => (c ? core.decode(c) : null);
       return {
         name: raw.name, slot: raw.slot, t, y, value, status: is, lost, panel,

@@ -31,7 +31,7 @@ pub struct ServePlan {
     pub omit_ns: u64,
     /// How long it takes after that, where the client says how long.
     pub time_ns: Option<u64>,
-    /// Bytes that this end sends over TCP, all streams together, where that is known: to a Quell, which has asked for an amount.
+    /// Bytes that this end sends, all streams together, where that is known: to a Quell, which has asked for an amount.
     pub bytes: Option<u64>,
     /// Bytes of a block or datagram.
     pub len: usize,
@@ -168,8 +168,9 @@ impl ServePlan {
             down: down as usize,
             omit_ns,
             time_ns: Some(time_ns).filter(|t| *t > 0),
-            bytes: Some(asked.num)
-                .filter(|n| *n > 0 && asked.tcp && wishes.is_some() && time_ns == 0),
+            bytes: Some(asked.num).filter(|n| {
+                *n > 0 && time_ns == 0 && wishes.is_some_and(|w| asked.tcp || w.bounded)
+            }),
             len: asked.len as usize,
             window: some(asked.window).map(|w| u32::try_from(w).unwrap_or(u32::MAX)),
             mss: asked.mss.filter(|m| *m > 0),
@@ -286,6 +287,19 @@ mod tests {
             [None, None, Some("cubic"), Some("bbr"), Some("cubic")],
             "what comes from the client needs none"
         );
+    }
+
+    #[test]
+    fn an_amount_of_datagrams_is_what_is_sent_to_who_does_not_wait_until_it_came() {
+        let plan = |bounded| {
+            let quell = Some(Wishes { bounded, ..Wishes::default() });
+            let (tcp, udp, reverse, len) = (false, true, true, 1000);
+            let num = 100_001;
+            plan(&Parameters { tcp, udp, reverse, len, num, quell, time: 0, ..asked() }).unwrap()
+        };
+        let (old, new) = (plan(false), plan(true));
+        assert_eq!((old.bytes_of(1), old.bytes_of(3)), (None, None));
+        assert_eq!((new.bytes_of(1), new.bytes_of(3)), (Some(50_001), Some(50_000)));
     }
 
     #[test]

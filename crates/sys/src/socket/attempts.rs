@@ -10,7 +10,7 @@
 //!
 //! All sockets are in one epoll(7) descriptor, so that one wait is for all of them.
 
-use super::inbox::sockaddr;
+use super::ends;
 use super::option::{get, get_bytes};
 use super::stream::{StreamOptions, TcpSocket};
 use super::way::Way;
@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Where `tcpi_rtt` stands in `struct tcp_info` (linux/tcp.h), in microseconds.
 const RTT: usize = 68;
@@ -111,13 +111,9 @@ impl Attempts {
     /// Begins an attempt; `id` comes back with its end. An error is the kernel's refusal to send anything.
     pub fn begin(&mut self, id: u64) -> Result<(), Errno> {
         let socket = self.socket().map_err(|error| error.errno)?;
-        let (name, length) = sockaddr(self.to);
         let begun_ns = monotonic_ns();
-        // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
-        let result =
-            unsafe { libc::connect(socket.as_fd().as_raw_fd(), (&raw const name).cast(), length) };
-        let at_once = match Errno::result(result) {
-            Ok(_) | Err(Errno::EINPROGRESS) => None,
+        let at_once = match ends::connect(socket.as_fd(), self.to) {
+            Ok(()) | Err(Errno::EINPROGRESS) => None,
             Err(answer @ (Errno::ECONNREFUSED | Errno::ECONNRESET)) => {
                 Some((answer, monotonic_ns()))
             }

@@ -1,12 +1,14 @@
 //! UDP sockets that measure.
 
-use super::inbox::{connect, sockaddr};
+use super::ends;
+use super::inbox::connect;
 use super::option::{observe, set, set_tos};
 use super::way::Way;
 use crate::SysError;
 use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, SockFlag, SockType, SockaddrLike, SockaddrStorage};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// A UDP socket with kernel receive stamps.
 #[derive(Debug)]
@@ -74,15 +76,7 @@ impl Udp {
 
     /// Connecting binds it, to the address that the routes choose.
     fn unbound(ipv6: bool) -> Result<Self, SysError> {
-        let family = if ipv6 { libc::AF_INET6 } else { libc::AF_INET };
-        // SAFETY: socket(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns.
-        let fd = unsafe {
-            let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-            let raw = Errno::result(libc::socket(family, kind, 0))
-                .map_err(|errno| SysError::new("open a UDP socket", errno))?;
-            OwnedFd::from_raw_fd(raw)
-        };
-        Ok(Self { socket: UdpSocket::from(fd), ipv6 })
+        Ok(Self { socket: open(ipv6)?, ipv6 })
     }
 
     fn bound(bind: SocketAddr) -> Result<Self, SysError> {
@@ -104,12 +98,12 @@ impl Udp {
 
     /// Sends to the connected end; `EAGAIN` when there is no room now.
     pub fn send(&self, bytes: &[u8]) -> Result<(), Errno> {
-        send(self.as_fd(), bytes, libc::MSG_DONTWAIT)
+        send(self.as_fd(), bytes, MsgFlags::MSG_DONTWAIT)
     }
 
     /// Sends to the connected end, and waits for room where there is none.
     pub fn send_waiting(&self, bytes: &[u8]) -> Result<(), Errno> {
-        send(self.as_fd(), bytes, 0)
+        send(self.as_fd(), bytes, MsgFlags::empty())
     }
 
     /// Answers a datagram that came from `to`, from the own address that it was sent to, with this TOS byte.
@@ -120,7 +114,7 @@ impl Udp {
         from: Option<IpAddr>,
         tos: u8,
     ) -> Result<(), Errno> {
-        let (mut name, length) = sockaddr(to);
+        let name = SockaddrStorage::from(to);
         let mut vector =
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let mut control = Control::new();
@@ -146,8 +140,8 @@ impl Udp {
         }
         // SAFETY: all zeros is a valid msghdr.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_name = (&raw mut name).cast();
-        header.msg_namelen = length;
+        header.msg_name = name.as_ptr().cast_mut().cast();
+        header.msg_namelen = name.len();
         header.msg_iov = &raw mut vector;
         header.msg_iovlen = 1;
         header.msg_control = control.words.as_mut_ptr().cast();
@@ -166,24 +160,20 @@ impl AsFd for Udp {
     }
 }
 
+/// A UDP socket that has no address yet.
+pub(super) fn open(ipv6: bool) -> Result<UdpSocket, SysError> {
+    let opened = ends::open(ipv6, SockType::Datagram, SockFlag::empty(), None);
+    opened.map(UdpSocket::from).map_err(|errno| SysError::new("open a UDP socket", errno))
+}
+
 /// Sends a datagram on a connected socket; `flags` as for send(2), `MSG_DONTWAIT` to be refused instead of waiting for room.
 ///
 /// An error of an earlier packet that nobody has taken yet would be returned in place of sending (`sock_alloc_send_pskb`,
 /// net/core/sock.c); trying once more tells the two apart. `ENOBUFS` is never such an error: a queue of this host dropped the
 /// packet.
-pub(super) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> Result<(), Errno> {
-    let once = || {
-        // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
-        let sent = unsafe {
-            libc::send(
-                fd.as_raw_fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                flags | libc::MSG_NOSIGNAL,
-            )
-        };
-        Errno::result(sent).map(drop)
-    };
+pub(super) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: MsgFlags) -> Result<(), Errno> {
+    let flags = flags | MsgFlags::MSG_NOSIGNAL;
+    let once = || nix::sys::socket::send(fd.as_raw_fd(), bytes, flags).map(drop);
     match once() {
         Err(Errno::ENOBUFS) => Err(Errno::ENOBUFS),
         Err(_) => once(),

@@ -5,13 +5,15 @@
 //!   SOCK_RAW     needs CAP_NET_RAW; a filter in the kernel keeps other replies away
 //! ```
 
+use super::ends;
 use super::inbox::connect;
 use super::option::{observe, set_bytes, set_tos};
 use super::way::Way;
 use crate::SysError;
 use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, SockFlag, SockProtocol, SockType};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// `ICMP_FILTER`, linux/icmp.h, at level `SOL_RAW`.
 const ICMP_FILTER: libc::c_int = 1;
@@ -58,13 +60,13 @@ impl EchoSocket {
     }
 
     fn ping(ipv6: bool) -> Result<Self, SysError> {
-        let fd = open(ipv6, libc::SOCK_DGRAM)
+        let fd = open(ipv6, SockType::Datagram)
             .map_err(|errno| SysError::new("open a ping socket", errno))?;
         Ok(Self { fd, raw: false, ipv6, identifier: 0 })
     }
 
     fn raw(ipv6: bool, identifier: u16) -> Result<Self, SysError> {
-        let fd = open(ipv6, libc::SOCK_RAW).map_err(|errno| {
+        let fd = open(ipv6, SockType::Raw).map_err(|errno| {
             SysError::new("open a socket for ICMP echo", errno).advise(
                 "neither a ping socket nor a raw one is allowed: set sysctl net.ipv4.ping_group_range to a range with your \
                  group (as `sysctl net.ipv4.ping_group_range='0 2147483647'`), or give the program the right \
@@ -123,26 +125,14 @@ impl EchoSocket {
     }
 
     fn bound_identifier(&self) -> Result<u16, SysError> {
-        // SAFETY: all zeros is a valid sockaddr_storage.
-        let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-        let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes of an address.
-        let result = unsafe {
-            libc::getsockname(self.fd.as_raw_fd(), (&raw mut name).cast(), &raw mut length)
-        };
-        Errno::result(result)
+        let own = ends::own(self.as_fd())
             .map_err(|errno| SysError::new("read a ping socket's identifier", errno))?;
-        Ok(super::inbox::address(&name).map_or(0, |a| a.port()))
+        Ok(own.map_or(0, |own| own.port()))
     }
 
     /// Whether it speaks ICMPv6.
     pub fn is_ipv6(&self) -> bool {
         self.ipv6
-    }
-
-    /// Whether it is a raw socket.
-    pub fn is_raw(&self) -> bool {
-        self.raw
     }
 
     /// The identifier of its packets.
@@ -152,7 +142,7 @@ impl EchoSocket {
 
     /// Sends an ICMP message; `EAGAIN` when there is no room now.
     pub fn send(&self, message: &[u8]) -> Result<(), Errno> {
-        super::datagram::send(self.as_fd(), message, libc::MSG_DONTWAIT)
+        super::datagram::send(self.as_fd(), message, MsgFlags::MSG_DONTWAIT)
     }
 
     /// The ICMP message in what was received: without the IP header that an IPv4 raw socket gives too.
@@ -171,15 +161,7 @@ impl AsFd for EchoSocket {
     }
 }
 
-fn open(ipv6: bool, kind: libc::c_int) -> Result<OwnedFd, Errno> {
-    let (family, protocol) = if ipv6 {
-        (libc::AF_INET6, libc::IPPROTO_ICMPV6)
-    } else {
-        (libc::AF_INET, libc::IPPROTO_ICMP)
-    };
-    // SAFETY: socket(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns.
-    unsafe {
-        let raw = Errno::result(libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol))?;
-        Ok(OwnedFd::from_raw_fd(raw))
-    }
+fn open(ipv6: bool, kind: SockType) -> Result<OwnedFd, Errno> {
+    let protocol = if ipv6 { SockProtocol::IcmpV6 } else { SockProtocol::Icmp };
+    ends::open(ipv6, kind, SockFlag::empty(), Some(protocol))
 }

@@ -1,8 +1,9 @@
 //! Receiving datagrams: as many as wait, in one call, each with what the kernel knows of it.
 
+use super::ends::{self, address};
 use crate::SysError;
 use nix::errno::Errno;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Room for the ancillary data of one datagram: stamp, TOS, TTL, destination.
@@ -196,59 +197,9 @@ pub(super) fn each_control(
     }
 }
 
-/// The address in a `sockaddr`; IPv4 addresses of dual sockets appear as IPv6 ones, so that answers can go there.
-pub(super) fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
-    match libc::c_int::from(name.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: the family says that it is a sockaddr_in, which is smaller than the storage and less aligned.
-            let v4 = unsafe { *std::ptr::from_ref(name).cast::<libc::sockaddr_in>() };
-            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
-            Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above, for sockaddr_in6.
-            let v6 = unsafe { *std::ptr::from_ref(name).cast::<libc::sockaddr_in6>() };
-            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-            let port = u16::from_be(v6.sin6_port);
-            Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
-        }
-        _ => None,
-    }
-}
-
-/// The address as the kernel takes it, with its length.
-pub(super) fn sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
-    // SAFETY: all zeros is a valid sockaddr_storage.
-    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let length = match address {
-        SocketAddr::V4(v4) => {
-            // SAFETY: the storage is larger than, and aligned for, every kind of address.
-            let name = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in>() };
-            name.sin_family = libc::AF_INET as libc::sa_family_t;
-            name.sin_port = v4.port().to_be();
-            name.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
-            size_of::<libc::sockaddr_in>()
-        }
-        SocketAddr::V6(v6) => {
-            // SAFETY: as above.
-            let name = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_in6>() };
-            name.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-            name.sin6_port = v6.port().to_be();
-            name.sin6_addr.s6_addr = v6.ip().octets();
-            name.sin6_flowinfo = v6.flowinfo();
-            name.sin6_scope_id = v6.scope_id();
-            size_of::<libc::sockaddr_in6>()
-        }
-    };
-    (storage, length as libc::socklen_t)
-}
-
 /// Connects a datagram socket: only the other end's packets come, and errors from the path are told.
 pub(super) fn connect(fd: BorrowedFd<'_>, to: SocketAddr) -> Result<(), SysError> {
-    let (name, length) = sockaddr(to);
-    // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
-    let result = unsafe { libc::connect(fd.as_raw_fd(), (&raw const name).cast(), length) };
-    Errno::result(result).map(drop).map_err(|errno| {
+    ends::connect(fd, to).map_err(|errno| {
         let error = SysError::new(format!("send to {}", to.ip()), errno);
         match errno {
             Errno::ENETUNREACH | Errno::EHOSTUNREACH => {

@@ -9,14 +9,15 @@
 //! The kernel prefers a connected socket to the others (`compute_score`, net/ipv4/udp.c). The port is shared by `SO_REUSEPORT`, so that
 //! only sockets of the same user can join: with `SO_REUSEADDR` any program could, and take the datagrams.
 
-use super::datagram::Udp;
-use super::inbox::{Inbox, connect, sockaddr};
+use super::datagram::{self, Udp};
+use super::ends;
+use super::inbox::{Inbox, connect};
 use super::option::set;
 use crate::SysError;
 use nix::errno::Errno;
 use nix::unistd::{Uid, fchown};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 
 /// The socket for whoever comes.
 #[derive(Debug)]
@@ -98,19 +99,9 @@ impl SharedUdp {
 
 /// A socket on a port that others may share.
 fn open(bind: SocketAddr) -> Result<Udp, SysError> {
-    let family = if bind.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-    // SAFETY: socket(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns.
-    let fd = unsafe {
-        let raw = Errno::result(libc::socket(family, kind, 0))
-            .map_err(|errno| SysError::new("open a UDP socket", errno))?;
-        OwnedFd::from_raw_fd(raw)
-    };
-    set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1, "sharing of the port")?;
-    let (name, length) = sockaddr(bind);
-    // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
-    let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const name).cast(), length) };
-    Errno::result(result).map_err(|errno| {
+    let socket = datagram::open(bind.is_ipv6())?;
+    set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1, "sharing of the port")?;
+    ends::bind(socket.as_fd(), bind).map_err(|errno| {
         let error = SysError::new(format!("listen on UDP {bind}"), errno);
         match errno {
             Errno::EADDRINUSE => error.advise("another program has this port: see `ss -ulnp`"),
@@ -118,13 +109,14 @@ fn open(bind: SocketAddr) -> Result<Udp, SysError> {
             _ => error,
         }
     })?;
-    Ok(Udp::adopt(UdpSocket::from(fd), bind.is_ipv6()))
+    Ok(Udp::adopt(socket, bind.is_ipv6()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::wait::{readable, wait};
+    use std::net::UdpSocket;
 
     fn next(socket: &Udp) -> (Option<SocketAddr>, Vec<u8>) {
         wait(&mut [readable(socket)]).unwrap();

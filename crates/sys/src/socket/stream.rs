@@ -3,13 +3,14 @@
 //! The options that shape a connection are set before the handshake where they belong there: a receive buffer decides the window
 //! scale, a segment size what is announced.
 
-use super::inbox::sockaddr;
+use super::ends;
 use super::option::{get, get_bytes, set, set_bytes, set_tos};
 use crate::SysError;
 use crate::wait::{Alarm, Bell, came, readable, wait, writable};
 use nix::errno::Errno;
+use nix::sys::socket::{self as kernel, Backlog, MsgFlags, Shutdown, SockFlag, SockType};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Where the system lists its congestion controls.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -52,14 +53,8 @@ impl TcpSocket {
     ///
     /// Errors name the option; an unknown congestion control comes with those that there are.
     pub fn new(ipv6: bool, options: &StreamOptions) -> Result<Self, SysError> {
-        let family = if ipv6 { libc::AF_INET6 } else { libc::AF_INET };
-        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: socket(2) has no memory arguments; a non-negative result is a descriptor that nobody else owns.
-        let fd = unsafe {
-            let raw = Errno::result(libc::socket(family, kind, 0))
-                .map_err(|errno| SysError::new("open a TCP socket", errno))?;
-            OwnedFd::from_raw_fd(raw)
-        };
+        let fd = ends::open(ipv6, SockType::Stream, SockFlag::SOCK_NONBLOCK, None)
+            .map_err(|errno| SysError::new("open a TCP socket", errno))?;
         let stream = Self { fd };
         stream.apply(ipv6, options)?;
         Ok(stream)
@@ -100,13 +95,9 @@ impl TcpSocket {
         deadline_ns: u64,
         stop: &Bell,
     ) -> Result<Connected, SysError> {
-        let (name, length) = sockaddr(to);
-        // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
-        let result =
-            unsafe { libc::connect(self.fd.as_raw_fd(), (&raw const name).cast(), length) };
         let failed = |errno| connect_error(to, errno);
-        match Errno::result(result) {
-            Ok(_) => {}
+        match ends::connect(self.as_fd(), to) {
+            Ok(()) => {}
             Err(Errno::EINPROGRESS) => {
                 let mut alarm = Alarm::new()?;
                 alarm.set(Some(deadline_ns))?;
@@ -143,38 +134,23 @@ impl TcpSocket {
 
     /// Hands bytes to the kernel and blocks until it has taken all, or the connection ends; how many it took.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
-        let sent = unsafe {
-            libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
-        };
-        Errno::result(sent).map(|sent| sent as usize)
+        kernel::send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL)
     }
 
     /// Hands the kernel what it has room for right now; `EAGAIN` when that is nothing.
     pub fn write_now(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
-        let sent =
-            unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
-        Errno::result(sent).map(|sent| sent as usize)
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        kernel::send(self.fd.as_raw_fd(), bytes, flags)
     }
 
     /// Reads what is there right now; `EAGAIN` when that is nothing, 0 at the end.
     pub fn read_now(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
-        // SAFETY: the pointer and the length are those of a live slice.
-        let got = unsafe {
-            let start = bytes.as_mut_ptr().cast();
-            libc::recv(self.fd.as_raw_fd(), start, bytes.len(), libc::MSG_DONTWAIT)
-        };
-        Errno::result(got).map(|got| got as usize)
+        kernel::recv(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT)
     }
 
     /// Reads what is there, blocking until something is; 0 at the end.
     pub fn read(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
-        // SAFETY: the pointer and the length are those of a live slice.
-        let got =
-            unsafe { libc::recv(self.fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-        Errno::result(got).map(|got| got as usize)
+        kernel::recv(self.fd.as_raw_fd(), bytes, MsgFlags::empty())
     }
 
     /// Takes at most `most` bytes off the receive queue without copying them (`MSG_TRUNC`, tcp(7)), blocking until there are
@@ -194,19 +170,19 @@ impl TcpSocket {
 
     /// Ends sending: the other end sees the end after all data.
     pub fn finish(&self) {
-        self.shutdown(libc::SHUT_WR);
+        self.shutdown(Shutdown::Write);
     }
 
     /// Reads no more: one who waits for a word finds the end. What this end says still gets there.
     pub fn close_ear(&self) {
-        self.shutdown(libc::SHUT_RD);
+        self.shutdown(Shutdown::Read);
     }
 
     /// Ends the connection at once, also for threads that are blocked in it: closing it later throws away what was not sent yet
     /// and resets the other end (`SO_LINGER` of 0), so that a full queue on the path holds nobody up.
     pub fn abort(&self) {
         self.dont_linger();
-        self.shutdown(libc::SHUT_RDWR);
+        self.shutdown(Shutdown::Both);
     }
 
     /// Closes the connection with a reset and nothing else: neither end waits for anything any more.
@@ -220,33 +196,19 @@ impl TcpSocket {
         let _ = set_bytes(self.as_fd(), libc::SOL_SOCKET, libc::SO_LINGER, &linger, "lingering");
     }
 
-    fn shutdown(&self, how: libc::c_int) {
-        // SAFETY: shutdown(2) has no memory arguments. It fails only when the connection is gone already.
-        unsafe { libc::shutdown(self.fd.as_raw_fd(), how) };
+    fn shutdown(&self, how: Shutdown) {
+        // It fails only when the connection is gone already.
+        let _ = kernel::shutdown(self.fd.as_raw_fd(), how);
     }
 
     /// The own end, while there is one.
     pub fn local(&self) -> Option<SocketAddr> {
-        // SAFETY: all zeros is a valid sockaddr_storage.
-        let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-        let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes of an address.
-        let result = unsafe {
-            libc::getsockname(self.fd.as_raw_fd(), (&raw mut name).cast(), &raw mut length)
-        };
-        Errno::result(result).ok().and_then(|_| super::inbox::address(&name))
+        ends::own(self.as_fd()).ok().flatten()
     }
 
     /// The other end, while there is one.
     pub fn peer(&self) -> Option<SocketAddr> {
-        // SAFETY: all zeros is a valid sockaddr_storage.
-        let mut name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-        let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes of an address.
-        let result = unsafe {
-            libc::getpeername(self.fd.as_raw_fd(), (&raw mut name).cast(), &raw mut length)
-        };
-        Errno::result(result).ok().and_then(|_| super::inbox::address(&name))
+        ends::other(self.as_fd()).ok().flatten()
     }
 }
 
@@ -315,12 +277,8 @@ pub fn listen(bind: SocketAddr, window: Option<u32>) -> Result<TcpListener, SysE
     };
     // Connections of an earlier run in TIME-WAIT must not hold the port.
     set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1, "reuse of the port")?;
-    let (name, length) = sockaddr(bind);
-    // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
-    let result = unsafe { libc::bind(stream.fd.as_raw_fd(), (&raw const name).cast(), length) };
-    Errno::result(result).map_err(failed)?;
-    // SAFETY: listen(2) has no memory arguments.
-    Errno::result(unsafe { libc::listen(stream.fd.as_raw_fd(), 1024) }).map_err(failed)?;
+    ends::bind(stream.as_fd(), bind).map_err(failed)?;
+    Backlog::new(1024).and_then(|backlog| kernel::listen(&stream, backlog)).map_err(failed)?;
     // Non-blocking, so that a connection that is gone again between waiting and accepting holds nobody up.
     Ok(TcpListener::from(stream.fd))
 }

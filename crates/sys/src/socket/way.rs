@@ -1,11 +1,11 @@
 //! By which way packets leave: from which of the own addresses, by which device.
 
-use super::inbox::sockaddr;
+use super::ends;
 use super::option::set_bytes;
 use crate::SysError;
 use nix::errno::Errno;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 /// What decides it where the routes should not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,10 +53,7 @@ pub(super) fn bind(fd: BorrowedFd<'_>, ipv6: bool, source: SocketAddr) -> Result
         let error = SysError::new(format!("send from {ip}"), Errno::EAFNOSUPPORT);
         return Err(error.advise(advice));
     }
-    let (name, length) = sockaddr(source);
-    // SAFETY: the pointer and length are those of a whole address, which the kernel only reads.
-    let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const name).cast(), length) };
-    Errno::result(result).map(drop).map_err(|errno| {
+    ends::bind(fd, source).map_err(|errno| {
         let error = SysError::new(format!("send from {ip}"), errno);
         match errno {
             Errno::EADDRNOTAVAIL => {

@@ -232,3 +232,20 @@ pub fn report(file: &[u8]) -> Report {
 pub fn texts(report: &Report) -> Vec<String> {
     report.connections.iter().flat_map(|c| &c.marks).map(|m| m.text.clone()).collect()
 }
+
+/// A call that stalls for 40 ms.
+pub fn call() -> Vec<Told> {
+    vec![
+        told(0, From::Client, SYN, 1000, 0, 0).mss(1460),
+        told(10, From::Server, SYN | ACK, 5000, 1001, 0).mss(1460),
+        told(20, From::Client, ACK, 1001, 5001, 0),
+        told(30, From::Client, ACK | PSH, 1001, 5001, 100),
+        told(40_030, From::Server, ACK, 5001, 1101, 0),
+        told(40_040, From::Client, ACK | PSH, 1101, 5001, 100),
+        told(40_050, From::Server, FIN | ACK | PSH, 5001, 1201, 50),
+        told(40_060, From::Client, FIN | ACK, 1201, 5052, 0),
+    ]
+}
+
+/// What is said of it.
+pub const STALL: [&str; 1] = ["stall, 40.0 ms, delayed ACK after a 100-byte segment"];

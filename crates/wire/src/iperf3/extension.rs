@@ -23,6 +23,9 @@ pub struct Wishes {
     /// test's cookie, and waits for one byte.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,
+    /// An amount of datagrams is what the server sends, whether they come or not. Clients of 0.1 wait until it came.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub bounded: bool,
     /// Milliseconds of the test, where they are no whole seconds; `time` then is rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,

@@ -32,8 +32,8 @@ pub struct EchoFold {
     /// What is known of losses by their number alone, by way.
     losses: Option<BTreeMap<String, u64>>,
     given_up: BTreeMap<u64, GivenUp>,
-    /// When each packet was sent, and whether no answer came; none where that is not kept.
-    fates: Option<Vec<(i64, bool)>>,
+    /// When each packet was sent, and what became of it; none where that is not kept.
+    fates: Option<Vec<(i64, Fate)>>,
     lateness: Lateness,
     seen: Lateness,
     left: Lateness,
@@ -42,6 +42,15 @@ pub struct EchoFold {
     apart: Option<bool>,
     /// When the first packet was sent.
     first_ns: Option<i64>,
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Answered,
+    Lost,
+    /// One or the other.
+    Unsure,
 }
 
 /// A packet that was said to be lost.
@@ -110,20 +119,28 @@ impl EchoFold {
                 self.take_back(sample.seq);
                 return;
             }
+            EchoStatus::NotSent => {
+                self.counts.not_sent += 1;
+                return;
+            }
             EchoStatus::Duplicate => self.counts.duplicates += 1,
             EchoStatus::Ok => {
                 self.counts.received += 1;
-                self.sent(sample, false);
+                self.sent(sample, Fate::Answered);
+            }
+            EchoStatus::Unsure => {
+                self.counts.unsure += 1;
+                self.sent(sample, Fate::Unsure);
             }
             EchoStatus::Late => self.late(sample),
             EchoStatus::Error => {
                 self.counts.errors += 1;
-                self.sent(sample, true);
+                self.sent(sample, Fate::Lost);
             }
             status @ (EchoStatus::Lost | EchoStatus::LostUp | EchoStatus::LostDown) => {
                 self.counts.lose(status);
                 let place = self.fates.as_ref().map_or(0, Vec::len);
-                self.sent(sample, true);
+                self.sent(sample, Fate::Lost);
                 let late = late::latest_ns(sample);
                 self.given_up.insert(sample.seq, GivenUp { status, late, place });
                 if self.given_up.len() > GIVEN_UP {
@@ -137,14 +154,14 @@ impl EchoFold {
         }
     }
 
-    fn sent(&mut self, sample: &EchoSample, is_lost: bool) {
+    fn sent(&mut self, sample: &EchoSample, fate: Fate) {
         self.counts.sent += 1;
         self.left.take(sample.sent_late_ns);
         if let Some(queued) = sample.queued_ns {
             self.queued.push(queued);
         }
         if let Some(fates) = &mut self.fates {
-            fates.push((sample.t_ns, is_lost));
+            fates.push((sample.t_ns, fate));
         }
     }
 
@@ -152,12 +169,12 @@ impl EchoFold {
     fn late(&mut self, sample: &EchoSample) {
         self.counts.received_late += 1;
         let Some(before) = self.given_up.remove(&sample.seq) else {
-            return self.sent(sample, false);
+            return self.sent(sample, Fate::Answered);
         };
         self.counts.find(before.status);
         self.lateness.take_back(before.late);
         if let Some(fate) = self.fates.as_mut().and_then(|f| f.get_mut(before.place)) {
-            fate.1 = false;
+            fate.1 = Fate::Answered;
         }
     }
 
@@ -222,9 +239,13 @@ impl EchoFold {
         };
         let one_way = ways.all_up;
         let jitter_of = if one_way { Transit::Up } else { Transit::RoundTrip };
+        let batches_of = |is_lost: fn(Fate) -> bool| {
+            self.fates.as_deref().map_or(Vec::new(), |fates| batches(fates, is_lost))
+        };
         EchoResult {
             counts: self.counts(),
-            batches: self.fates.as_deref().map_or(Vec::new(), batches),
+            batches: batches_of(|fate| fate == Fate::Lost),
+            batches_at_most: batches_of(|fate| fate != Fate::Answered),
             reordered: rtt.reordered,
             reordered_up: ways.numbered_up.then_some(up.reordered),
             reordered_down: ways.numbered_down.then_some(down.reordered),
@@ -247,17 +268,17 @@ impl EchoFold {
 }
 
 /// Packets sent and lost by stretches of time of the same length, from the first packet to the last.
-fn batches(fates: &[(i64, bool)]) -> Vec<Batch> {
+fn batches(fates: &[(i64, Fate)], is_lost: fn(Fate) -> bool) -> Vec<Batch> {
     let fates = || fates.iter().filter(|(t_ns, _)| *t_ns != NEVER);
     let times = || fates().map(|(t_ns, _)| *t_ns);
     let (Some(first), Some(last)) = (times().min(), times().max()) else { return Vec::new() };
     let mut batches = vec![Batch::default(); BATCHES as usize];
     let length = i128::from(last) - i128::from(first) + 1;
-    for (t_ns, is_lost) in fates() {
+    for (t_ns, fate) in fates() {
         let part = (i128::from(*t_ns) - i128::from(first)) * i128::from(BATCHES) / length;
         let batch = &mut batches[part as usize];
         batch.sent += 1.0;
-        batch.lost += f64::from(u8::from(*is_lost));
+        batch.lost += f64::from(u8::from(is_lost(*fate)));
     }
     batches
 }
@@ -265,7 +286,9 @@ fn batches(fates: &[(i64, bool)]) -> Vec<Batch> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use EchoStatus::{Duplicate, Error, Late, Lost, LostDown, LostUp, Ok, Unfinished};
+    use EchoStatus::{
+        Duplicate, Error, Late, Lost, LostDown, LostUp, NotSent, Ok, Unfinished, Unsure,
+    };
     use quell_stats::Rng;
 
     /// A packet of a stream with one every 200 ms.
@@ -298,6 +321,22 @@ mod tests {
         assert_eq!((counts.errors, counts.duplicates), (1, 1));
         assert_eq!(counts.loss_ratio(), Some(5.0 / 7.0));
         assert_eq!(got.rtt_ms.map(|r| r.max), Some(20.0), "a duplicate's time is not the packet's");
+    }
+
+    #[test]
+    fn where_it_is_not_known_whether_some_are_lost_the_loss_is_a_range_and_what_was_not_sent_is_not_lost()
+     {
+        let fates = [Ok, Unsure, Lost, NotSent, Ok, Unsure, NotSent, Ok, Ok, Ok];
+        let fate = |(n, s): (usize, &EchoStatus)| sample(n as u64, (*s == Ok).then_some(20), *s);
+        let got = exact(fates.iter().enumerate().map(fate));
+        let counts = got.counts;
+        assert_eq!((counts.sent, counts.received, counts.unsure, counts.not_sent), (8, 5, 2, 2));
+        assert_eq!((counts.loss_ratio(), counts.loss_range()), (None, Some((0.125, 0.375))));
+        let lost = |batches: &[Batch]| batches.iter().map(|b| b.lost).sum::<f64>();
+        assert_eq!((lost(&got.batches), lost(&got.batches_at_most)), (1.0, 3.0));
+        let said = got.unsure().expect("two are unsure");
+        assert!(said.contains("at least 12.5 %, at most 37.5 %"), "{said}");
+        assert!(got.not_sent().expect("two were not sent").starts_with("2 packets beside the 8"));
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub struct Counts {
     pub duplicates: u64,
     /// Packets that were on their way when it ended: they count as nothing.
     pub unfinished: u64,
+    /// Packets sent of which nobody can know whether they were lost: something answered after the kernel had sent them again.
+    pub unsure: u64,
+    /// Packets that never were sent, since this host's own queue had no room for them: they count as nothing.
+    pub not_sent: u64,
 }
 
 impl Counts {
@@ -36,9 +40,16 @@ impl Counts {
         self.received + self.received_late
     }
 
-    /// (sent − answered) ÷ sent; none when nothing was sent.
+    /// (sent − answered) ÷ sent; none when nothing was sent, or where that is not known.
     pub fn loss_ratio(&self) -> Option<f64> {
-        (self.sent > 0).then(|| (self.sent - self.answered()) as f64 / self.sent as f64)
+        self.loss_range().filter(|_| self.unsure == 0).map(|(_, most)| most)
+    }
+
+    /// The least and the most that (sent − answered) ÷ sent can be; none when nothing was sent.
+    pub fn loss_range(&self) -> Option<(f64, f64)> {
+        let most = self.sent - self.answered();
+        let part = |lost: u64| lost as f64 / self.sent as f64;
+        (self.sent > 0).then(|| (part(most - self.unsure), part(most)))
     }
 
     /// The part that was answered, where that is less than half, but some: what the delays of the others were is not known, and figures of
@@ -96,6 +107,8 @@ pub struct EchoResult {
     pub counts: Counts,
     /// Packets sent and lost by stretches of the measurement; empty where not all packets are kept.
     pub batches: Vec<Batch>,
+    /// The same with those that may be lost.
+    pub batches_at_most: Vec<Batch>,
     /// Packets whose replies came after one to a later packet.
     pub reordered: u64,
     /// Packets that came to the reflector after one that was sent later (RFC 4737); none where it does not number them.
@@ -156,6 +169,27 @@ impl Transit {
 }
 
 impl EchoResult {
+    /// What has to be said where nobody can know of some packets whether they were lost.
+    pub fn unsure(&self) -> Option<String> {
+        let (least, most) = self.counts.loss_range().filter(|_| self.counts.unsure > 0)?;
+        Some(format!(
+            "{} of {} connects were answered after the kernel had sent their SYN again, and it can't be known whether the first exchange was \
+             lost: the loss is at least {:.1} %, at most {:.1} %, and their times are in no figure",
+            self.counts.unsure,
+            self.counts.sent,
+            least * 100.0,
+            most * 100.0
+        ))
+    }
+
+    /// What has to be said where this host's own queue was full.
+    pub fn not_sent(&self) -> Option<String> {
+        let Counts { not_sent, sent, .. } = self.counts;
+        (not_sent > 0).then(|| {
+            format!("{not_sent} packets beside the {sent} were not sent: own queue full; they are not lost")
+        })
+    }
+
     /// Jitter of the way to the reflector where the reflector tells its times, else of the round trip.
     pub fn jitter_ms(&self) -> Option<f64> {
         match self.jitter_of {
