@@ -12,161 +12,9 @@
 //! `*` stands for every scenario. A claim must hold in every repeat; comparisons between two measured values pair the repeats.
 //! Where a probe has several streams, name one, or the claim must hold for each.
 
-use quell_units::{Rate, Ratio, Span};
+use quell_model::metric::{Ends, Metric, Unit};
+use quell_units::Ratio;
 use std::fmt;
-
-/// What can be claimed something about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Metric {
-    /// Share of packets lost on their whole way, 0 to 1.
-    Loss,
-    /// Share of packets lost on the way to the reflector, 0 to 1.
-    LossUp,
-    /// Share of packets lost on the way back, 0 to 1.
-    LossDown,
-    /// Jitter (the mean of RFC 3550's |D|), in seconds, of what has only one.
-    Jitter,
-    /// Jitter of the way to the reflector, in seconds.
-    JitterUp,
-    /// Jitter of the way back, in seconds.
-    JitterDown,
-    /// Jitter of the round trip, in seconds.
-    JitterRtt,
-    /// Least round-trip time, in seconds.
-    RttMin,
-    /// Mean round-trip time, in seconds.
-    RttMean,
-    /// Median round-trip time, in seconds.
-    RttP50,
-    /// 90 % of round-trip times are at most this, in seconds.
-    RttP90,
-    /// 99 % of round-trip times are at most this, in seconds.
-    RttP99,
-    /// Greatest round-trip time, in seconds.
-    RttMax,
-    /// Goodput in bits per second.
-    Goodput,
-    /// Share of all that was delivered in the cell over the same line in the same direction, 0 to 1.
-    Share,
-    /// Packets sent.
-    Sent,
-    /// Packets that came back or arrived.
-    Received,
-    /// Packets that came twice.
-    Duplicates,
-    /// Packets that were overtaken (RFC 4737).
-    Reordered,
-    /// TCP segments sent again.
-    Retransmits,
-    /// One-way delay to the reflector, median, in seconds.
-    UpP50,
-    /// One-way delay back, median, in seconds.
-    DownP50,
-    /// Packets lost on the way to the reflector.
-    LostUp,
-    /// Packets lost on the way back.
-    LostDown,
-}
-
-impl Metric {
-    /// All metrics with the names that claims use.
-    pub const NAMES: [(&'static str, Metric); 24] = [
-        ("loss", Metric::Loss),
-        ("loss.up", Metric::LossUp),
-        ("loss.down", Metric::LossDown),
-        ("jitter", Metric::Jitter),
-        ("jitter.up", Metric::JitterUp),
-        ("jitter.down", Metric::JitterDown),
-        ("jitter.rtt", Metric::JitterRtt),
-        ("rtt.min", Metric::RttMin),
-        ("rtt.mean", Metric::RttMean),
-        ("rtt.p50", Metric::RttP50),
-        ("rtt.p90", Metric::RttP90),
-        ("rtt.p99", Metric::RttP99),
-        ("rtt.max", Metric::RttMax),
-        ("goodput", Metric::Goodput),
-        ("share", Metric::Share),
-        ("sent", Metric::Sent),
-        ("received", Metric::Received),
-        ("duplicates", Metric::Duplicates),
-        ("reordered", Metric::Reordered),
-        ("retransmits", Metric::Retransmits),
-        ("up.p50", Metric::UpP50),
-        ("down.p50", Metric::DownP50),
-        ("lost-up", Metric::LostUp),
-        ("lost-down", Metric::LostDown),
-    ];
-
-    fn parse(text: &str) -> Option<Metric> {
-        Self::NAMES.iter().find(|(n, _)| *n == text).map(|(_, m)| *m)
-    }
-
-    fn unit(self) -> Unit {
-        match self {
-            Metric::Loss | Metric::LossUp | Metric::LossDown | Metric::Share => Unit::Ratio,
-            Metric::Goodput => Unit::Rate,
-            Metric::Jitter
-            | Metric::JitterUp
-            | Metric::JitterDown
-            | Metric::JitterRtt
-            | Metric::RttMin
-            | Metric::RttMean
-            | Metric::RttP50
-            | Metric::RttP90
-            | Metric::RttP99
-            | Metric::RttMax
-            | Metric::UpP50
-            | Metric::DownP50 => Unit::Time,
-            _ => Unit::Count,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    Ratio,
-    Time,
-    Rate,
-    Count,
-}
-
-impl Unit {
-    fn parse(self, text: &str) -> Result<f64, String> {
-        let text = text.trim();
-        match self {
-            Unit::Ratio => text.parse::<Ratio>().map(Ratio::as_f64).map_err(|e| e.to_string()),
-            Unit::Time => text.parse::<Span>().map(|s| s.as_secs_f64()).map_err(|e| e.to_string()),
-            Unit::Rate => text.parse::<Rate>().map(|r| r.bps() as f64).map_err(|e| e.to_string()),
-            Unit::Count => text
-                .parse::<u64>()
-                .map(|n| n as f64)
-                .map_err(|_| format!("`{text}` is not a count; write a whole number")),
-        }
-    }
-
-    /// A value, or the two between which it is.
-    fn show_all(self, (least, most): (f64, f64)) -> String {
-        match least == most {
-            true => self.show(least),
-            false => {
-                format!(
-                    "not measured exactly: between {} and {}",
-                    self.show(least),
-                    self.show(most)
-                )
-            }
-        }
-    }
-
-    fn show(self, value: f64) -> String {
-        match self {
-            Unit::Ratio => format!("{:.2} %", value * 100.0),
-            Unit::Time => format!("{:.6} ms", value * 1e3),
-            Unit::Rate => format!("{:.3} Mbit/s", value / 1e6),
-            Unit::Count => format!("{value}"),
-        }
-    }
-}
 
 /// Where a value comes from: `scenario.probe[/stream].metric`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,8 +35,7 @@ impl fmt::Display for Source {
         if let Some(stream) = &self.stream {
             write!(f, "/{stream}")?;
         }
-        let name = Metric::NAMES.iter().find(|(_, m)| *m == self.metric).map_or("?", |(n, _)| n);
-        write!(f, ".{name}")
+        write!(f, ".{}", self.metric.name())
     }
 }
 
@@ -236,16 +83,7 @@ pub struct Measured {
     /// Which repetition.
     pub repeat: u32,
     /// The value: seconds, bits per second, a ratio or a count; none where there was nothing to measure.
-    pub value: Option<f64>,
-    /// Where it is not known exactly: the most that it can be. The value is then the least.
-    pub at_most: Option<f64>,
-}
-
-impl Measured {
-    /// All that it can be lies between these.
-    fn ends(&self) -> Option<(f64, f64)> {
-        self.value.map(|value| (value, self.at_most.unwrap_or(value)))
-    }
+    pub value: Option<Ends>,
 }
 
 /// What a claim is checked against.
@@ -315,7 +153,7 @@ impl Claim {
         let values = evidence.values(&self.left);
         let mut worst: Option<(f64, String, &Measured)> = None;
         for measured in &values {
-            let (margin, found) = match measured.ends() {
+            let (margin, found) = match measured.value {
                 None => (f64::NEG_INFINITY, "nothing was measured".to_string()),
                 Some(ends) => self.margin(ends, measured, evidence, unit),
             };
@@ -342,12 +180,12 @@ impl Claim {
     /// can be.
     fn margin(
         &self,
-        ends: (f64, f64),
+        ends: Ends,
         at: &Measured,
         evidence: &dyn Evidence,
         unit: Unit,
     ) -> (f64, String) {
-        let worst = |bounds: (f64, f64), tolerance: f64| {
+        let worst = |bounds: Ends, tolerance: f64| {
             let pairs =
                 [(ends.0, bounds.0), (ends.0, bounds.1), (ends.1, bounds.0), (ends.1, bounds.1)];
             let margins = pairs.map(|(value, bound)| self.relation.margin(value, bound, tolerance));
@@ -355,19 +193,18 @@ impl Claim {
         };
         match &self.bound {
             Bound::Value { value: bound, tolerance } => {
-                (worst((*bound, *bound), *tolerance), unit.show_all(ends))
+                (worst((*bound, *bound), *tolerance), unit.show(ends))
             }
             Bound::Measured { factor, source, tolerance } => {
                 let mut source = source.clone();
                 source.scenario.get_or_insert_with(|| at.scenario.clone());
                 let others = evidence.values(&source);
-                let other =
-                    others.iter().filter(|o| o.repeat == at.repeat).find_map(Measured::ends);
+                let other = others.iter().filter(|o| o.repeat == at.repeat).find_map(|o| o.value);
                 match other {
                     None => (f64::NEG_INFINITY, format!("nothing was measured for {source}")),
                     Some(other) => (
                         worst((factor * other.0, factor * other.1), *tolerance),
-                        format!("{} against {}", unit.show_all(ends), unit.show_all(other)),
+                        format!("{} against {}", unit.show(ends), unit.show(other)),
                     ),
                 }
             }
@@ -475,8 +312,7 @@ mod tests {
                     scenario: (*s).into(),
                     stream: (*p).into(),
                     repeat: *repeat,
-                    value: *value,
-                    at_most: value.filter(|_| *s == "hazy").map(|value| value + 0.2),
+                    value: value.map(|v| (v, if *s == "hazy" { v + 0.2 } else { v })),
                 })
                 .collect()
         }

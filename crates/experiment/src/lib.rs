@@ -1,7 +1,7 @@
 //! Experiments: what a person writes, the plans of its cells, their execution, and the claims that are checked afterwards.
 //!
 //! ```text
-//!   file ──spec──► Experiment ──plan──► cells ──run──► run folder        expect: claims against results
+//!   file ──spec──► Experiment ──plan──► cells ──run──► run folder        judge: claims (expect) against results
 //!                                                │
 //!                                              agent: carries out the tasks of one host
 //! ```
@@ -9,6 +9,8 @@
 pub mod agent;
 pub mod builtin;
 pub mod expect;
+pub mod judge;
+pub mod kinds;
 pub mod plan;
 pub mod run;
 pub mod spec;

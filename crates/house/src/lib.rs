@@ -6,6 +6,7 @@
 //!   files          ──► sources     no file too long, every crate says what it is
 //!                  ├─► circles     files of a crate use each other one way only
 //!                  ├─► glossary    a word is one type
+//!                  ├─► kinds       a probe or load is told of in its own file
 //!                  ├─► words       no path or host of one machine
 //!                  ├─► waits       the lab waits for things and not for times
 //!                  └─► links       documents point to files that exist
@@ -16,6 +17,7 @@
 
 pub mod circles;
 pub mod glossary;
+pub mod kinds;
 pub mod layers;
 pub mod licences;
 pub mod links;

@@ -37,23 +37,8 @@ pub struct CellPlan {
 impl CellPlan {
     /// How long the cell takes by its own clock, about: for estimates and limits.
     pub fn length(&self) -> Span {
-        let linger = self.tasks.iter().map(linger).max().unwrap_or(0);
+        let linger = self.tasks.iter().map(|t| t.kind.about().linger.nanos()).max().unwrap_or(0);
         Span::from_nanos(self.warm_up.nanos() + self.duration.nanos() + linger)
-    }
-}
-
-fn linger(task: &Task) -> u64 {
-    use quell_model::TaskKind;
-    match &task.kind {
-        TaskKind::Ping { streams } => streams.iter().map(|s| s.linger.nanos()).max().unwrap_or(0),
-        TaskKind::TcpPing { streams } => {
-            streams.iter().map(|s| s.linger.nanos()).max().unwrap_or(0)
-        }
-        TaskKind::UdpEcho(echo) => echo.linger.nanos(),
-        TaskKind::UdpSend(send) => send.linger.nanos(),
-        // What was begun right before the end: a connection, and then a call.
-        TaskKind::Rr(client) => client.patience.nanos().saturating_mul(2),
-        _ => 0,
     }
 }
 

@@ -9,8 +9,8 @@
 //! it. Where a path has several lines with a rate, `stream/NAME/path` names them all: on each it is beside those that share it. Where no line on the path has a rate, the way is named by its ends: `b to server`. Pure.
 
 use crate::topology::Network;
-use quell_model::task::Direction;
-use quell_model::{Event, Fact, Subject, Task, TaskKind, Told, When};
+use quell_model::task::{Goes, Stream};
+use quell_model::{Event, Fact, Subject, Task, Told, When};
 use std::net::IpAddr;
 
 /// A fact for each stream of these tasks, and, where programs run whose connections are not known beforehand, `way/FROM>TO` for the
@@ -19,57 +19,28 @@ pub fn facts(network: &Network, tasks: &[Task]) -> Vec<Event> {
     let mut facts = Vec::new();
     for task in tasks {
         let Some(from) = network.nodes.iter().position(|n| n.name == task.host) else { continue };
-        for (stream, to, kind) in streams(&task.kind) {
+        for Stream { name, to, goes } in task.kind.about().streams {
             let Some(to) = node_with(network, to) else { continue };
             let (there, back) = (Route::of(network, from, to), Route::of(network, to, from));
             let mut fact = |way, path, route: Option<Route>| {
                 let Some(Route { narrowest, lines }) = route else { return };
-                facts.push(event(Subject::stream(stream, way), narrowest));
-                facts.extend(lines.map(|lines| event(Subject::stream(stream, path), lines)));
+                facts.push(event(Subject::stream(name, way), narrowest));
+                facts.extend(lines.map(|lines| event(Subject::stream(name, path), lines)));
             };
-            match kind {
-                Kind::There => fact(Told::Way, Told::Path, there),
-                Kind::Back => fact(Told::Way, Told::Path, back),
-                Kind::Answered => {
+            match goes {
+                Goes::There => fact(Told::Way, Told::Path, there),
+                Goes::Back => fact(Told::Way, Told::Path, back),
+                Goes::Answered => {
                     fact(Told::Way, Told::Path, there);
                     fact(Told::WayBack, Told::PathBack, back);
                 }
             }
         }
     }
-    if tasks.iter().any(|t| matches!(t.kind, TaskKind::Command { .. })) {
+    if tasks.iter().any(|t| t.kind.about().is_foreign) {
         facts.extend(between_all(network));
     }
     facts
-}
-
-/// Which way a stream's payload goes.
-enum Kind {
-    There,
-    Back,
-    Answered,
-}
-
-fn streams(kind: &TaskKind) -> Vec<(&str, IpAddr, Kind)> {
-    match kind {
-        TaskKind::Ping { streams } => {
-            streams.iter().map(|s| (&*s.stream, s.to, Kind::Answered)).collect()
-        }
-        TaskKind::TcpPing { streams } => {
-            streams.iter().map(|s| (&*s.stream, s.to.ip(), Kind::Answered)).collect()
-        }
-        TaskKind::UdpEcho(echo) => vec![(&echo.stream, echo.to.ip(), Kind::Answered)],
-        TaskKind::Rr(rr) => vec![(&rr.stream, rr.to.ip(), Kind::Answered)],
-        TaskKind::UdpSend(send) => vec![(&send.stream, send.to.ip(), Kind::There)],
-        TaskKind::Tcp(tcp) => {
-            let kind = match tcp.direction {
-                Direction::Up => Kind::There,
-                Direction::Down => Kind::Back,
-            };
-            vec![(&tcp.stream, tcp.to.ip(), kind)]
-        }
-        _ => Vec::new(),
-    }
 }
 
 fn event(subject: Subject, value: String) -> Event {

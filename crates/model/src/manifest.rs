@@ -139,6 +139,16 @@ pub struct CellRecord {
     pub tasks: Vec<TaskRecord>,
 }
 
+impl CellRecord {
+    /// Its tasks that ended with an error, with the reason.
+    pub fn failed(&self) -> impl Iterator<Item = (&TaskRecord, &str)> {
+        self.tasks.iter().filter_map(|task| match &task.outcome {
+            Some(Outcome::Failed(why)) => Some((task, why.as_str())),
+            _ => None,
+        })
+    }
+}
+
 /// How a [`CellRecord`] is read: with `flatten`, serde would keep every key that it does not know, sixteen times as large as it is written.
 #[derive(Deserialize)]
 struct Flat {

@@ -112,17 +112,92 @@ pub enum TaskKind {
     },
 }
 
+/// What others have to know of a task, whatever its kind.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct About<'a> {
+    /// Whether it listens from *prepare* until it is told to stop.
+    pub is_server: bool,
+    /// The streams that it sends or asks for.
+    pub streams: Vec<Stream<'a>>,
+    /// How long after its duration it may still wait for what is under way.
+    pub linger: Span,
+    /// The congestion control that the kernel has to have.
+    pub congestion: Option<&'a str>,
+    /// Whether nobody knows its connections beforehand, since a program makes them.
+    pub is_foreign: bool,
+}
+
+/// A stream of a task, with the way of its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stream<'a> {
+    /// Its name in the results.
+    pub name: &'a str,
+    /// The other end.
+    pub to: IpAddr,
+    /// Which way its payload goes.
+    pub goes: Goes,
+}
+
+/// Which way a stream's payload goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goes {
+    /// To the other end.
+    There,
+    /// From the other end.
+    Back,
+    /// To the other end, and an answer to each packet back.
+    Answered,
+}
+
 impl TaskKind {
-    /// Whether the task listens from *prepare* until it is told to stop.
-    pub fn is_server(&self) -> bool {
-        matches!(
-            self,
-            TaskKind::UdpReflector { .. }
-                | TaskKind::TcpListener { .. }
-                | TaskKind::TcpServer { .. }
-                | TaskKind::UdpSink { .. }
-                | TaskKind::RrServer { .. }
-        )
+    /// What others have to know of it.
+    pub fn about(&self) -> About<'_> {
+        let server = About { is_server: true, ..About::default() };
+        let client = |streams, linger| About { streams, linger, ..About::default() };
+        match self {
+            TaskKind::Ping { streams } => client(
+                streams.iter().map(|s| Goes::Answered.stream(&s.stream, s.to)).collect(),
+                streams.iter().map(|s| s.linger).max().unwrap_or(Span::ZERO),
+            ),
+            TaskKind::TcpPing { streams } => client(
+                streams.iter().map(|s| Goes::Answered.stream(&s.stream, s.to.ip())).collect(),
+                streams.iter().map(|s| s.linger).max().unwrap_or(Span::ZERO),
+            ),
+            TaskKind::UdpEcho(it) => {
+                client(vec![Goes::Answered.stream(&it.stream, it.to.ip())], it.linger)
+            }
+            TaskKind::UdpSend(it) => {
+                client(vec![Goes::There.stream(&it.stream, it.to.ip())], it.linger)
+            }
+            TaskKind::Tcp(it) => {
+                let goes = match it.direction {
+                    Direction::Up => Goes::There,
+                    Direction::Down => Goes::Back,
+                };
+                About {
+                    congestion: it.congestion.as_deref(),
+                    ..client(vec![goes.stream(&it.stream, it.to.ip())], Span::ZERO)
+                }
+            }
+            TaskKind::Rr(it) => client(
+                vec![Goes::Answered.stream(&it.stream, it.to.ip())],
+                // What was begun right before the end: a connection, and then a call.
+                Span::from_nanos(it.patience.nanos().saturating_mul(2)),
+            ),
+            TaskKind::Command { .. } => About { is_foreign: true, ..About::default() },
+            TaskKind::SampleQueues { .. } | TaskKind::SampleSockets { .. } => About::default(),
+            TaskKind::TcpListener { .. }
+            | TaskKind::UdpReflector { .. }
+            | TaskKind::TcpServer { .. }
+            | TaskKind::UdpSink { .. }
+            | TaskKind::RrServer { .. } => server,
+        }
+    }
+}
+
+impl Goes {
+    fn stream(self, name: &str, to: IpAddr) -> Stream<'_> {
+        Stream { name, to, goes: self }
     }
 }
 

@@ -155,7 +155,7 @@ fn misfit(name: &str, original: &str, changes: &[String], error: &CheckError) ->
         .into_iter()
         .map(|problem| {
             let change = blamed(original, changes, |text| of(text).contains(&problem));
-            format!("{name} with {change}: {problem}")
+            format!("{name} with {change}: {}", problem.text)
         })
         .collect::<Vec<_>>();
     if !found.is_empty() {

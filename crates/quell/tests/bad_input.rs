@@ -106,18 +106,18 @@ fn a_wrong_unit_or_number_is_told_with_what_can_stand_there() {
         ("delay = \"10ms\" }", "loss = \"101%\" }", &["line 21,", "`loss`", "above 100%"]),
         ("connections = 3", "connections = -3", &["line 28,", "`connections`", "a whole number"]),
         ("connections = 3", "connections = \"3\"", &["line 28,", "a whole number"]),
-        ("connections = 3", "connections = 0", &["line 23:", "give 1 to 1000"]),
+        ("connections = 3", "connections = 0", &["line 28:", "give 1 to 1000"]),
         ("connections = 3", "tos = \"EFF\"", &["line 28,", "`tos`", "EFF", "DSCP name"]),
-        ("connections = 3", "mss = 5", &["load `bulk`", "mss of 5", "88 to 32767"]),
-        ("connections = 3", "window = \"5B\"", &["load `bulk`", "window of 5B"]),
+        ("connections = 3", "mss = 5", &["line 28:", "load `bulk`", "mss of 5", "88 to 32767"]),
+        ("connections = 3", "window = \"5B\"", &["line 28:", "load `bulk`", "window of 5B"]),
         ("connections = 3", "bytes = \"0B\"", &["load `bulk`", "0 bytes"]),
-        ("\"500B\"", "\"40B\"", &["line 54:", "probe `call`", "40B", "44 to 65507 bytes"]),
+        ("\"500B\"", "\"40B\"", &["line 60:", "probe `call`", "40B", "44 to 65507 bytes"]),
         ("\"500B\"", "\"70kB\"", &["probe `call`", "70kB", "44 to 65507 bytes"]),
-        ("\"200kbit\"", "\"9999Tbit\"", &["probe `call`", "9999Tbit", "a lower rate"]),
+        ("\"200kbit\"", "\"9999Tbit\"", &["line 59:", "probe `call`", "9999Tbit", "a lower rate"]),
         (
             "kind = \"ping\"",
             "kind = \"ping\"\ninterval = \"0s\"",
-            &["probe `ping`", "give at least 100us"],
+            &["line 51:", "probe `ping`", "give at least 100us"],
         ),
         ("\"1.8Mbit\"", "\"10kbit\"", &["line 30:", "queue `shaped`", "10kbit", "at least 16kbit"]),
     ]);
@@ -390,9 +390,9 @@ fn a_claim_that_can_not_be_checked_is_refused() {
         ("full.ping.rtt.p99 = 20ms", &["give a tolerance", "± 1us"]),
         ("full.ping.rtt.p99 < x * idle.ping.rtt.p99", &["`x` is not a factor"]),
         ("full.ping.rtt.p99 < 0.5 * full.call.loss", &["the same unit"]),
-        ("full.ping.goodput > 1Mbit", &["`ping` is a ping", "rtt.p99"]),
+        ("full.ping.goodput > 1Mbit", &["the ping probe `ping`", "rtt.p99"]),
         ("full.call.jitter < 5ms", &["three things", "`jitter.up`, `jitter.down` or `jitter.rtt`"]),
-        ("full.ping.jitter.up < 5ms", &["`ping` is a ping", "jitter.rtt"]),
+        ("full.ping.jitter.up < 5ms", &["the ping probe `ping`", "jitter.rtt"]),
         ("full.ping/other.rtt.p99 < 5ms", &["no stream `other`", "ping"]),
         ("full.bulk/bulk-4.goodput > 5kbit", &["no stream `bulk-4`", "bulk-3"]),
         ("idle.bulk.goodput > 1Mbit", &["load `bulk`", "scenario `idle`"]),
@@ -412,7 +412,7 @@ fn a_claim_that_can_not_be_checked_is_refused() {
 fn all_that_is_wrong_is_told_at_once() {
     let text = BASE.replace("[\"bulk\"]", "[\"bluk\"]").replace("\"500B\"", "\"4B\"");
     let error = error_in(&text);
-    says(&error, &["my.toml, line 45: scenario `full`", "my.toml, line 54: probe `call`"]);
+    says(&error, &["my.toml, line 45: scenario `full`", "my.toml, line 60: probe `call`"]);
 }
 
 #[test]

@@ -13,6 +13,7 @@
 mod outbox;
 mod work;
 
+use crate::kinds::Work;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use outbox::Outbox;
 use quell_model::frame::{Decoder, FrameError};
@@ -29,7 +30,6 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use work::Work;
 
 /// How often events are handed on that nobody waits for.
 const FLUSH_NS: u64 = 1_000_000_000;
@@ -158,7 +158,7 @@ impl Agent {
         let mut seen = BTreeSet::new();
         for task in tasks {
             let work = match seen.insert(task.id.clone()) {
-                true => guarded(|| Work::prepare(&task)),
+                true => guarded(|| work::prepare(&task)),
                 false => Err("another task has the same id".to_owned()),
             };
             match work {
@@ -212,8 +212,8 @@ impl Agent {
 /// A task's thread.
 fn carry_out(task: &Task, work: Work, window: &Window, shared: &Shared) {
     let emit = |event: Event| shared.outbox.put(&event);
-    let is_server = task.kind.is_server();
-    let result = guarded(|| work.run(window, &shared.stop, &emit));
+    let is_server = task.kind.about().is_server;
+    let result = guarded(|| work(window, &shared.stop, &emit));
     let now = monotonic_ns();
     let outcome = match result {
         Ok(()) if !is_server && now < window.end_ns() && shared.stop.rings() => {

@@ -8,13 +8,13 @@ mod waits;
 
 pub use error::PlanError;
 
+use crate::kinds::Probe;
 use crate::spec::{
-    Change, Experiment, Probe, ProbesRun, QueueAt, QueueDirection, Route, Scenario, Serves,
+    Change, Experiment, ProbesRun, QueueAt, QueueDirection, Route, Scenario, Serves,
 };
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedChange, PlacedQueue, RouteSettings};
 use quell_lab::topology::{Interface, Network};
-
-use quell_model::{CellId, TaskKind};
+use quell_model::{CellId, Task, TaskKind};
 use quell_shaper::{Host, Tell};
 use quell_stats::rng::Rng;
 use quell_tc::{Ingress, Tree};
@@ -82,7 +82,7 @@ fn cell(
         waits::longest(network, &queues, &changes),
         seed,
     )?;
-    tasks.extend(sampling(experiment, network, &queues, &tasks));
+    tasks.extend(sampling(experiment, network, &queues));
     tasks.extend(socket_sampling(experiment, &tasks));
     let mut node_sysctl = scenario.sysctl.clone();
     ecn(experiment, scenario, probes, &mut node_sysctl);
@@ -118,20 +118,12 @@ fn ecn(
     settings: &mut BTreeMap<String, BTreeMap<String, String>>,
 ) {
     let loads = experiment.load.iter().filter(|l| scenario.loads.iter().any(|n| n == l.name()));
-    let flows = loads
-        .filter_map(|l| match l {
-            crate::spec::Load::Tcp(flow) => Some(flow),
-            _ => None,
-        })
-        .chain(probes.iter().filter_map(|p| match p {
-            Probe::Tcp(flow) => Some(flow),
-            _ => None,
-        }));
+    let flows = loads.map(|load| &**load).chain(probes.iter().map(|probe| &***probe));
     for flow in flows {
-        let Some(ecn) = flow.ecn else { continue };
-        for node in [&flow.from, &flow.to] {
+        let Some(ecn) = flow.ecn() else { continue };
+        for node in flow.hosts() {
             settings
-                .entry(node.clone())
+                .entry(node.to_owned())
                 .or_default()
                 .entry("net.ipv4.tcp_ecn".into())
                 .or_insert_with(|| if ecn { "1" } else { "0" }.into());
@@ -319,12 +311,12 @@ fn timeline(network: &Network, change: &Change) -> Result<Vec<PlacedChange>, Pla
 }
 
 /// Connections of foreign programs are watched on the hosts that run them; Quell's own loads and probes report theirs themselves.
-fn socket_sampling(experiment: &Experiment, tasks: &[quell_model::Task]) -> Vec<quell_model::Task> {
-    let programs = tasks.iter().filter(|t| matches!(t.kind, TaskKind::Command { .. }));
+fn socket_sampling(experiment: &Experiment, tasks: &[Task]) -> Vec<Task> {
+    let programs = tasks.iter().filter(|t| t.kind.about().is_foreign);
     let hosts: BTreeSet<&str> = programs.map(|t| t.host.as_str()).collect();
     hosts
         .into_iter()
-        .map(|host| quell_model::Task {
+        .map(|host| Task {
             id: format!("sockets/{host}"),
             host: host.into(),
             start_ns: 0,
@@ -336,12 +328,7 @@ fn socket_sampling(experiment: &Experiment, tasks: &[quell_model::Task]) -> Vec<
 }
 
 /// Queues are watched where something can wait: on lines with a rate, and where the scenario put a queue.
-fn sampling(
-    experiment: &Experiment,
-    network: &Network,
-    queues: &[PlacedQueue],
-    tasks: &[quell_model::Task],
-) -> Vec<quell_model::Task> {
+fn sampling(experiment: &Experiment, network: &Network, queues: &[PlacedQueue]) -> Vec<Task> {
     let mut devices: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for wire in &network.wires {
         for (end, line) in [(0, &wire.up), (1, &wire.down)] {
@@ -358,10 +345,9 @@ fn sampling(
         };
         devices.entry(queue.on.node.clone()).or_default().insert(device);
     }
-    debug_assert!(tasks.iter().all(|t| !matches!(t.kind, TaskKind::SampleQueues { .. })));
     devices
         .into_iter()
-        .map(|(node, devices)| quell_model::Task {
+        .map(|(node, devices)| Task {
             id: format!("queues/{node}"),
             host: node,
             start_ns: 0,

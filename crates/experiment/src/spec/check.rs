@@ -1,46 +1,49 @@
 //! What fits together in an experiment, beyond what each field can say by itself.
 
-use super::{Experiment, Load, Probe, RrProbe, TcpFlow, claims, place};
+use super::{Experiment, claims, place};
+use crate::kinds::Measured;
 use crate::nearest;
-use crate::plan::{self, PlanError};
+use crate::plan;
 use quell_lab::cell::CellPlan;
 use quell_model::CellId;
-use quell_units::{Rate, Span};
 use std::collections::BTreeSet;
 
 /// Why an experiment is refused; each problem by itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", problems.join("\n"))]
+#[error("{}", problems.iter().map(|p| &*p.text).collect::<Vec<_>>().join("\n"))]
 pub struct CheckError {
     /// What is wrong.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
+}
+
+/// Something that does not fit together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What, for a person, in a line.
+    pub text: String,
+    /// The key that is wrong in the element that the text names first.
+    key: Option<&'static str>,
+}
+
+impl Problem {
+    fn new(text: &str, key: Option<&'static str>) -> Self {
+        Self { text: place::one_line(text), key }
+    }
 }
 
 impl CheckError {
     /// The problems, each in a line with the name of the file and, where it can be found in its text, the line.
     pub fn told(&self, name: &str, text: &str) -> String {
-        let told = self.problems.iter().map(|problem| match place::of_problem(text, problem) {
-            Some(line) => format!("{name}, line {line}: {problem}"),
-            None => format!("{name}: {problem}"),
-        });
+        let told =
+            self.problems.iter().map(|Problem { text: problem, key }| {
+                match place::of_problem(text, problem, *key) {
+                    Some(line) => format!("{name}, line {line}: {problem}"),
+                    None => format!("{name}: {problem}"),
+                }
+            });
         told.collect::<Vec<_>>().join("\n")
     }
 }
-
-/// Least time between the packets of a stream. A kernel carries fewer; no time at all would never end.
-const LEAST_GAP: Span = Span::from_micros(1);
-
-/// Least and largest segment sizes that the kernel takes (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`, include/net/tcp.h).
-const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
-
-/// Longest name of a congestion control (`TCP_CA_NAME_MAX` - 1, include/net/tcp.h).
-const LONGEST_CONGESTION: usize = 15;
-
-/// Least receive buffer: half of `SOCK_MIN_RCVBUF` (include/net/sock.h), since the kernel doubles what it is given.
-const LEAST_WINDOW: u64 = 1_152;
-
-/// Largest receive buffer that the window scale of RFC 7323 can tell of.
-const LARGEST_WINDOW: u64 = 1 << 30;
 
 /// Least retransmission timeouts, in nanoseconds: from the kernel's unit to its `TCP_RTO_MAX` (include/net/tcp.h).
 const RTO_MINS: std::ops::RangeInclusive<u64> = 1_000_000..=120_000_000_000;
@@ -58,20 +61,25 @@ pub fn check(experiment: &Experiment) -> Result<Vec<CellPlan>, CheckError> {
     sizes(experiment, &mut problems);
     settings(experiment, &mut problems);
     routes(experiment, &mut problems);
-    let plans = match problems.is_empty() {
-        true => plan::plan(experiment).map_err(|e: PlanError| vec![e.to_string()]),
-        false => Err(problems),
-    };
-    plans.map_err(|problems| CheckError {
-        problems: problems.iter().map(|p| place::one_line(p)).collect(),
-    })
+    let mut problems: Vec<Problem> = problems.iter().map(|p| Problem::new(p, None)).collect();
+    for Measured { role, kind, .. } in experiment.measured() {
+        kind.check(&mut |key, why| {
+            let text = format!("{role} `{}`: {why}", kind.name());
+            problems.push(Problem::new(&text, Some(key)));
+        });
+    }
+    if !problems.is_empty() {
+        return Err(CheckError { problems });
+    }
+    plan::plan(experiment)
+        .map_err(|e| CheckError { problems: vec![Problem::new(&e.to_string(), None)] })
 }
 
 fn names(experiment: &Experiment, problems: &mut Vec<String>) {
     let lists: [(&str, Vec<&str>); 4] = [
         ("scenario", experiment.scenario.iter().map(|s| s.name.as_str()).collect()),
-        ("probe", experiment.probe.iter().map(Probe::name).collect()),
-        ("load", experiment.load.iter().map(Load::name).collect()),
+        ("probe", experiment.probe.iter().map(|p| p.name()).collect()),
+        ("load", experiment.load.iter().map(|l| l.name()).collect()),
         ("queue", experiment.queue.iter().map(|q| q.name.as_str()).collect()),
     ];
     let good = |n: &str| {
@@ -143,46 +151,20 @@ fn times(experiment: &Experiment, problems: &mut Vec<String>) {
     if experiment.repeat == 0 {
         problems.push("repeat = 0 measures nothing; give at least 1".into());
     }
-    for probe in &experiment.probe {
-        let (name, interval, least) = match probe {
-            Probe::Ping(ping) => (&ping.name, ping.interval, Span::from_micros(100)),
-            Probe::TcpPing(ping) => (&ping.name, ping.interval, Span::from_millis(1)),
-            Probe::Udp(_) | Probe::Tcp(_) | Probe::Rr(_) => continue,
-        };
-        if interval < least {
-            problems.push(format!(
-                "probe `{name}`: an interval of {interval} is a flood; give at least {least}"
-            ));
-        }
-    }
-    let loads = experiment.load.iter().map(|load| match load {
-        Load::Tcp(l) => ("load", &l.name, l.start, l.duration),
-        Load::Udp(l) => ("load", &l.name, l.start, l.duration),
-        Load::Command(l) => ("load", &l.name, l.start, l.duration),
-    });
-    let probes = experiment.probe.iter().filter_map(|probe| match probe {
-        Probe::Tcp(p) => Some(("probe", &p.name, p.start, p.duration)),
-        Probe::Ping(_) | Probe::TcpPing(_) | Probe::Udp(_) | Probe::Rr(_) => None,
-    });
-    for (what, name, start, duration) in loads.chain(probes) {
+    for Measured { role, kind, .. } in experiment.measured() {
+        let (start, duration) = kind.times();
+        let name = kind.name();
         if start.is_some_and(|s| s >= experiment.duration) {
-            problems.push(format!("{what} `{name}` starts after the end of the measurement"));
+            problems.push(format!("{role} `{name}` starts after the end of the measurement"));
         }
-        if duration.is_some_and(|d| d.nanos() == 0) {
-            problems.push(format!("{what} `{name}`: a duration of 0 does nothing"));
-        }
-    }
-    for load in &experiment.load {
-        if let Load::Udp(flow) = load
-            && flow.on.is_some_and(|on| on.nanos() == 0)
-        {
-            problems.push(format!("load `{}`: with `on` = 0 it never sends", flow.name));
+        if duration.is_some_and(|d| d.is_zero()) {
+            problems.push(format!("{role} `{name}`: a duration of 0 does nothing"));
         }
     }
 }
 
 fn references(experiment: &Experiment, problems: &mut Vec<String>) {
-    let loads: Vec<&str> = experiment.load.iter().map(Load::name).collect();
+    let loads: Vec<&str> = experiment.load.iter().map(|l| l.name()).collect();
     let queues: Vec<&str> = experiment.queue.iter().map(|q| q.name.as_str()).collect();
     let scenarios: Vec<&str> = experiment.scenario.iter().map(|s| s.name.as_str()).collect();
     let nodes: Vec<&str> = experiment
@@ -217,46 +199,19 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
         let place = || format!("timeline at {}", change.at);
         change.scenarios.iter().for_each(|s| look(place(), "scenario", s, &scenarios));
     }
-    for load in &experiment.load {
-        let place = || format!("load `{}`", load.name());
-        let named = match load {
-            Load::Tcp(l) => vec![&l.from, &l.to],
-            Load::Udp(l) => vec![&l.from, &l.to],
-            Load::Command(l) => vec![&l.on],
-        };
-        named.into_iter().for_each(|n| look(place(), "host", n, &nodes));
-    }
-    for probe in &experiment.probe {
-        let place = || format!("probe `{}`", probe.name());
-        let named = match probe {
-            Probe::Ping(p) => [&p.from, &p.to],
-            Probe::TcpPing(p) => [&p.from, &p.to],
-            Probe::Udp(p) => [&p.from, &p.to],
-            Probe::Tcp(p) => [&p.from, &p.to],
-            Probe::Rr(p) => [&p.from, &p.to],
-        };
-        named.into_iter().for_each(|n| look(place(), "host", n, &nodes));
-    }
-    problems.append(&mut again);
-    let loads = experiment.load.iter().filter_map(|load| match load {
-        Load::Tcp(l) => Some(("load", &l.name, &l.from, &l.to)),
-        Load::Udp(l) => Some(("load", &l.name, &l.from, &l.to)),
-        Load::Command(_) => None,
-    });
-    let probes = experiment.probe.iter().map(|probe| match probe {
-        Probe::Ping(p) => ("probe", &p.name, &p.from, &p.to),
-        Probe::TcpPing(p) => ("probe", &p.name, &p.from, &p.to),
-        Probe::Udp(p) => ("probe", &p.name, &p.from, &p.to),
-        Probe::Tcp(p) => ("probe", &p.name, &p.from, &p.to),
-        Probe::Rr(p) => ("probe", &p.name, &p.from, &p.to),
-    });
-    for (what, name, from, to) in loads.chain(probes) {
-        if from == to {
-            problems.push(format!(
-                "{what} `{name}` goes from `{from}` to itself, past the network; name two hosts"
+    for Measured { role, kind, .. } in experiment.measured() {
+        let place = || format!("{role} `{}`", kind.name());
+        kind.hosts().into_iter().for_each(|n| look(place(), "host", n, &nodes));
+        if let [from, to] = kind.hosts()[..]
+            && from == to
+        {
+            again.push(format!(
+                "{} goes from `{from}` to itself, past the network; name two hosts",
+                place()
             ));
         }
     }
+    problems.append(&mut again);
 }
 
 /// A node's settings are those of its network namespace; others would be the whole machine's.
@@ -313,51 +268,6 @@ fn routes(experiment: &Experiment, problems: &mut Vec<String>) {
     }
 }
 
-fn flow(what: &str, flow: &TcpFlow, problems: &mut Vec<String>) {
-    let mut bad = |why: String| problems.push(format!("{what} `{}`: {why}", flow.name));
-    if flow.connections == 0 || flow.connections > 1000 {
-        bad(format!("{} connections can't be; give 1 to 1000", flow.connections));
-    }
-    if let Some(mss) = flow.mss.filter(|m| !SEGMENTS.contains(m)) {
-        let (least, most) = (SEGMENTS.start(), SEGMENTS.end());
-        bad(format!("an mss of {mss} can't be; the kernel takes {least} to {most} bytes"));
-    }
-    if let Some(window) = flow.window
-        && !(LEAST_WINDOW..=LARGEST_WINDOW).contains(&window.get())
-    {
-        bad(format!("a window of {window} can't be; give {LEAST_WINDOW}B to 1GiB"));
-    }
-    if let Some(name) = &flow.congestion
-        && !(1..=LONGEST_CONGESTION).contains(&name.len())
-    {
-        bad(format!(
-            "`congestion` names a kernel's congestion control, as \"cubic\"; \"{name}\" can't be one"
-        ));
-    }
-    if flow.bytes.is_some_and(|b| b.get() == 0) {
-        bad("with 0 bytes it carries nothing; leave `bytes` out to send to the end".into());
-    }
-}
-
-fn calls(probe: &RrProbe, problems: &mut Vec<String>) {
-    let name = &probe.name;
-    if !(1..=u64::from(quell_rr::client::LARGEST)).contains(&probe.size.get()) {
-        problems
-            .push(format!("probe `{name}`: a size of {} can't be; give 1B to 1MiB", probe.size));
-    }
-    if !(1..=1_000_000).contains(&probe.calls) {
-        problems.push(format!("probe `{name}`: {} calls can't be; give 1 to 1000000", probe.calls));
-    }
-}
-
-fn gap(what: &str, name: &str, rate: Rate, size: u64, problems: &mut Vec<String>) {
-    if rate.time_for(size) < LEAST_GAP {
-        problems.push(format!(
-            "{what} `{name}`: {rate} in packets of {size} bytes is more than a million packets a second; give a lower rate or a larger size"
-        ));
-    }
-}
-
 fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
     let groups = match experiment.probes_run {
         super::ProbesRun::Apart => experiment.probe.len() as u64,
@@ -368,37 +278,5 @@ fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
         problems.push(format!(
             "{cells} cells (scenarios × probes × repeats) are too many; at most {MOST_CELLS}"
         ));
-    }
-    for load in &experiment.load {
-        match load {
-            Load::Tcp(l) => flow("load", l, problems),
-            Load::Udp(l) if l.size.get() < 32 || l.size.get() > 65_507 => {
-                problems.push(format!(
-                    "load `{}`: a payload of {} can't be; give 32 to 65507 bytes",
-                    l.name, l.size
-                ));
-            }
-            Load::Udp(l) => gap("load", &l.name, l.rate, l.size.get(), problems),
-            Load::Command(l) if l.run.is_empty() => {
-                problems.push(format!("load `{}`: `run` names no program", l.name));
-            }
-            _ => {}
-        }
-    }
-    for probe in &experiment.probe {
-        match probe {
-            Probe::Tcp(p) => flow("probe", p, problems),
-            Probe::Udp(p) => gap("probe", &p.name, p.rate, p.size.get(), problems),
-            Probe::Rr(p) => calls(p, problems),
-            Probe::Ping(_) | Probe::TcpPing(_) => {}
-        }
-        if let Probe::Udp(udp) = probe
-            && !(44..=65_507).contains(&udp.size.get())
-        {
-            problems.push(format!(
-                "probe `{}`: a payload of {} can't be; a measuring packet (RFC 8762) has 44 to 65507 bytes",
-                udp.name, udp.size
-            ));
-        }
     }
 }

@@ -13,13 +13,14 @@ pub mod check;
 mod claims;
 pub mod load_file;
 mod place;
+mod published;
 pub mod set;
 
+use crate::kinds::{Load, Measured, Probe};
 use quell_lab::topology::{Interface, Line, Topology};
-use quell_model::task::{Direction, QuickAck, RrPattern};
 use quell_shaper::Policy;
 use quell_tc::Queue;
-use quell_units::{Bytes, Rate, Span, Tos};
+use quell_units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -75,6 +76,18 @@ pub struct Experiment {
     pub expect: Vec<String>,
 }
 
+impl Experiment {
+    /// Everything that is measured, probes first.
+    pub fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
+        self.probe.iter().map(Probe::measured).chain(self.load.iter().map(Load::measured))
+    }
+
+    /// The probe or load of this name.
+    pub fn find(&self, name: &str) -> Option<Measured<'_>> {
+        self.measured().find(|it| it.kind.name() == name)
+    }
+}
+
 fn one() -> u64 {
     1
 }
@@ -100,296 +113,6 @@ pub enum ProbesRun {
     Apart,
     /// All probes at once.
     Together,
-}
-
-/// A stress on the network.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    tag = "kind",
-    rename_all = "kebab-case",
-    rename_all_fields = "kebab-case"
-)]
-pub enum Load {
-    /// Bulk TCP.
-    Tcp(TcpFlow),
-    /// UDP at a constant rate, whether the network carries it or not.
-    Udp(UdpFlow),
-    /// Any program of this machine, run on a host of the topology.
-    Command(Program),
-}
-
-impl Load {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        match self {
-            Load::Tcp(l) => &l.name,
-            Load::Udp(l) => &l.name,
-            Load::Command(l) => &l.name,
-        }
-    }
-}
-
-/// TCP connections that carry as much as goes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct TcpFlow {
-    /// Its name in the results.
-    pub name: String,
-    /// The host that connects.
-    pub from: String,
-    /// The host that it connects to.
-    pub to: String,
-    /// How many connections at once.
-    #[serde(default = "once")]
-    pub connections: u32,
-    /// Which way the data goes: `up` from the connecting host, or `down` to it.
-    #[serde(default = "upward")]
-    pub direction: Direction,
-    /// Congestion control of the sending end: `cubic`, `reno`, `bbr` …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub congestion: Option<String>,
-    /// TOS byte or DSCP name.
-    #[serde(default = "no_tos")]
-    pub tos: Tos,
-    /// Whether both hosts use ECN (RFC 3168).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ecn: Option<bool>,
-    /// The sender paces to this rate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pacing: Option<Rate>,
-    /// Socket buffer of the receiving end, which fixes the window; absent, the kernel tunes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<Bytes>,
-    /// Maximum segment size in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mss: Option<u32>,
-    /// Each connection ends after this many bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<Bytes>,
-    /// When it starts, from the start of the measurement; absent, with the warm-up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start: Option<Span>,
-    /// How long it lasts; absent, to the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration: Option<Span>,
-    /// Over IPv6.
-    #[serde(default)]
-    pub ipv6: bool,
-}
-
-fn upward() -> Direction {
-    Direction::Up
-}
-
-fn no_tos() -> Tos {
-    Tos::from_byte(0)
-}
-
-/// UDP in one direction.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct UdpFlow {
-    /// Its name in the results.
-    pub name: String,
-    /// The host that sends.
-    pub from: String,
-    /// The host that receives.
-    pub to: String,
-    /// Rate of UDP payload.
-    pub rate: Rate,
-    /// UDP payload of each packet.
-    pub size: Bytes,
-    /// TOS byte or DSCP name.
-    #[serde(default = "no_tos")]
-    pub tos: Tos,
-    /// Sends for this long …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<Span>,
-    /// … then is silent for this long, and so on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub off: Option<Span>,
-    /// When it starts, from the start of the measurement; absent, with the warm-up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start: Option<Span>,
-    /// How long it lasts; absent, to the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration: Option<Span>,
-    /// Over IPv6.
-    #[serde(default)]
-    pub ipv6: bool,
-}
-
-/// A program of this machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Program {
-    /// Its name in the results.
-    pub name: String,
-    /// The host that it runs on.
-    pub on: String,
-    /// Program and arguments. No shell: `["iperf3", "-c", "{server}"]`; `{node}` stands for that node's IPv4 address, `{node/6}`
-    /// for its IPv6 address.
-    pub run: Vec<String>,
-    /// When it starts, from the start of the measurement; absent, with the warm-up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start: Option<Span>,
-    /// When it is ended; absent, at the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration: Option<Span>,
-}
-
-/// A measurement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    tag = "kind",
-    rename_all = "kebab-case",
-    rename_all_fields = "kebab-case"
-)]
-pub enum Probe {
-    /// ICMP echo.
-    Ping(PingProbe),
-    /// TCP connects.
-    TcpPing(TcpPingProbe),
-    /// A UDP stream that is reflected: one-way delays, loss with direction, jitter.
-    Udp(UdpProbe),
-    /// TCP goodput over time.
-    Tcp(TcpFlow),
-    /// Request and response over TCP, one call after the other.
-    Rr(RrProbe),
-}
-
-impl Probe {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        match self {
-            Probe::Ping(p) => &p.name,
-            Probe::TcpPing(p) => &p.name,
-            Probe::Udp(p) => &p.name,
-            Probe::Tcp(p) => &p.name,
-            Probe::Rr(p) => &p.name,
-        }
-    }
-}
-
-/// ICMP echo from one host to another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct PingProbe {
-    /// Its name in the results.
-    pub name: String,
-    /// The host that asks.
-    pub from: String,
-    /// The host that answers.
-    pub to: String,
-    /// Time between packets.
-    #[serde(default = "fifth")]
-    pub interval: Span,
-    /// ICMP payload.
-    #[serde(default = "ping_size")]
-    pub size: Bytes,
-    /// TOS byte or DSCP name.
-    #[serde(default = "no_tos")]
-    pub tos: Tos,
-    /// ICMPv6.
-    #[serde(default)]
-    pub ipv6: bool,
-}
-
-fn ping_size() -> Bytes {
-    Bytes::new(56)
-}
-
-/// TCP connects from one host to another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct TcpPingProbe {
-    /// Its name in the results.
-    pub name: String,
-    /// The host that connects.
-    pub from: String,
-    /// The host that answers.
-    pub to: String,
-    /// Time between attempts.
-    #[serde(default = "fifth")]
-    pub interval: Span,
-    /// Whether somebody listens there. Where nobody does the host answers too, with a refusal.
-    #[serde(default = "yes")]
-    pub listens: bool,
-    /// TOS byte or DSCP name.
-    #[serde(default = "no_tos")]
-    pub tos: Tos,
-    /// Over IPv6.
-    #[serde(default)]
-    pub ipv6: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// A reflected UDP stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct UdpProbe {
-    /// Its name in the results.
-    pub name: String,
-    /// The host that sends.
-    pub from: String,
-    /// The host that reflects.
-    pub to: String,
-    /// Rate of UDP payload.
-    pub rate: Rate,
-    /// UDP payload of each packet.
-    pub size: Bytes,
-    /// TOS byte or DSCP name.
-    #[serde(default = "no_tos")]
-    pub tos: Tos,
-    /// Over IPv6.
-    #[serde(default)]
-    pub ipv6: bool,
-}
-
-/// Request and response over TCP: the next call begins when the reply is there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct RrProbe {
-    /// Its name in the results.
-    pub name: String,
-    /// The host that asks.
-    pub from: String,
-    /// The host that answers.
-    pub to: String,
-    /// How writes and replies follow each other.
-    #[serde(default)]
-    pub pattern: RrPattern,
-    /// Bytes of each write, and of the reply.
-    #[serde(default = "call_size")]
-    pub size: Bytes,
-    /// Most calls; it ends with them, or at the end of the measurement.
-    #[serde(default = "some_calls")]
-    pub calls: u32,
-    /// `TCP_NODELAY` at both ends.
-    #[serde(default)]
-    pub nodelay: bool,
-    /// What would be two writes is one of the same bytes.
-    #[serde(default)]
-    pub one_write: bool,
-    /// `TCP_QUICKACK` at both ends: once, or again after each receive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quickack: Option<QuickAck>,
-    /// Over IPv6.
-    #[serde(default)]
-    pub ipv6: bool,
-}
-
-fn call_size() -> Bytes {
-    Bytes::new(64)
-}
-
-fn some_calls() -> u32 {
-    200
 }
 
 /// A queue discipline on an interface.

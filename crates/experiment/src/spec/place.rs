@@ -1,10 +1,17 @@
 //! Where in a file an error is: the line and key of a wrong word.
 //!
-//! The parser knows places only roughly: what stands in an element whose `kind` decides about its fields is blamed on the element's
-//! first line. And what is found wrong after parsing has no place at all. So the place is looked for in the text, by the words of
-//! the message. A place that is not found is left out; the message then stands by itself.
+//! ```text
+//!   text ──parser──► tree of keys and values, each with its bytes ──look()──► the wrong one ──► line, column
+//! ```
+//!
+//! serde knows places only roughly: what stands in an element whose `kind` decides about its fields is blamed on the element's
+//! first line. And what is found wrong after parsing has no place at all. So the words of the message are looked for, among the keys
+//! and values that the parser found. A place that is not found is left out; the message then stands by itself.
 
 use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use toml_edit::DocumentMut;
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +20,7 @@ pub struct Place {
     pub line: usize,
     /// From 1, in characters.
     pub column: usize,
-    /// The key to whose value it belongs; none where the place is a key itself, or in the middle of a list.
+    /// The key to whose value it belongs; none where the place is a key itself.
     pub key: Option<String>,
 }
 
@@ -30,55 +37,82 @@ pub fn of_message(
     message: &str,
     again: &dyn Fn(&str) -> bool,
 ) -> Place {
-    let start = floor(text, span.start);
-    let region = match element(text, start, again) {
-        Some(element) => element,
-        None => table(text, start).unwrap_or(start..floor(text, span.end).max(start)),
-    };
-    let wrong = if message.starts_with("missing") { None } else { quoted(message).next() };
-    let is_key = message.contains("unknown field");
-    let at = wrong.and_then(|word| find(text, region.clone(), word, is_key));
-    let mut place = place(text, at.unwrap_or(region.start));
-    if is_key || message.starts_with("missing") {
-        place.key = None;
+    let start = span.start.min(text.len());
+    // What is no TOML has no tree; of that the parser knows the place exactly.
+    let Some(root) = tree(text) else { return place(text, start, key_before(text, start)) };
+    let as_key = message.contains("unknown field");
+    let word = quoted(message).next().filter(|_| !message.starts_with("missing"));
+    if as_key && text.get(span.clone()).is_some_and(|named| Some(named) == word) {
+        return place(text, start, None);
     }
-    place
+    let (path, node) = at(&root, &(start..span.end)).unwrap_or((Vec::new(), &root));
+    let element = wrong_element(text, &path, node, again);
+    let region = element.unwrap_or(node);
+    let begin = region.span().start;
+    let key = path.iter().rev().find_map(Step::key).filter(|_| element.is_none());
+    if message.starts_with("missing") {
+        return place(text, begin, None);
+    }
+    // What stands in several places is wrong where something else would change the message. What a `kind` decides, that is right.
+    let is_wrong = |found: &&Found<'_>| {
+        let mut other = text.to_owned();
+        other.replace_range(found.value.clone(), "\"\"");
+        (message.contains("variant") || found.key != Some("kind")) && !again(&other)
+    };
+    let named = word.map_or(Vec::new(), |word| look(text, region, Some(word), as_key, key));
+    let every = if named.is_empty() { look(text, region, None, false, key) } else { Vec::new() };
+    let found = match &named[..] {
+        [first, ..] if as_key => Some(first),
+        [one] => Some(one),
+        [] => every.iter().take(MOST_TRIED).find(is_wrong),
+        several => several.iter().take(MOST_TRIED).find(is_wrong).or(several.first()),
+    };
+    match found {
+        Some(found) => place(text, found.at, found.key),
+        None => place(text, begin, key.filter(|_| !as_key)),
+    }
 }
 
-/// The line of something that was found wrong after parsing, by how the message names it: ``load `bulk` …``, `repeat = 0 …`.
-pub fn of_problem(text: &str, problem: &str) -> Option<usize> {
-    let at = subject(text, problem)?;
-    Some(place(text, at).line)
+/// Most values that are tried to find the wrong one: each time the whole file is read again.
+const MOST_TRIED: usize = 64;
+
+/// The line of something that was found wrong after parsing, by how the message names it: ``load `bulk` …``, `repeat = 0 …`; and by
+/// the key that is wrong there, where that is known.
+pub fn of_problem(text: &str, problem: &str, key: Option<&str>) -> Option<usize> {
+    Some(place(text, subject(text, &tree(text)?, problem, key)?, None).line)
 }
 
-fn subject(text: &str, problem: &str) -> Option<usize> {
+fn subject(text: &str, root: &Node<'_>, problem: &str, key: Option<&str>) -> Option<usize> {
     if let Some(rest) = problem.strip_prefix("expect \"") {
-        // The claim may hold quotes of its own only where TOML has them escaped; then its line is not found.
-        let claim = rest.split_once('"')?.0;
-        return text.find(&format!("\"{claim}\"")).or_else(|| text.find(&format!("'{claim}'")));
+        let mut claims = elements(root, "expect");
+        let one = claims.find(|claim| claim.get_ref().as_str().is_some_and(|c| opens(rest, c)));
+        return one.map(|claim| claim.span().start);
     }
     if let Some(rest) = problem.strip_prefix("timeline at ") {
         let at = rest.split([' ', ':']).next()?;
-        return elements(text, "timeline")
-            .find(|r| value(text, r, "at") == Some(at))
-            .map(|r| r.start);
+        return named(root, "timeline", "at", at).next().map(|change| change.span().start);
     }
     let twice = problem.strip_prefix("the ").filter(|_| problem.contains(" is there twice"));
     let start = twice.unwrap_or(problem);
     if let Some((what, rest)) = start.split_once(" `")
         && let Some((name, rest)) = rest.split_once('`')
         && let Some((_, path)) = LISTS.iter().find(|(list, _)| *list == what)
+        && let Some(element) = named(root, path, "name", name).nth(usize::from(twice.is_some()))
     {
-        let mut named = elements(text, path).filter(|r| value(text, r, "name") == Some(name));
-        let element = if twice.is_some() { named.nth(1) } else { named.next() };
-        if let Some(element) = element {
-            let inside = quoted(rest).find_map(|word| find_any(text, element.clone(), word));
-            return Some(inside.unwrap_or(element.start));
-        }
+        let inside = match key {
+            Some(key) => place_of(element, key),
+            None => quoted(rest).find_map(|word| look_any(text, element, word)),
+        };
+        return Some(inside.unwrap_or(element.span().start));
     }
-    let head = 0..headers(text, 0).next().map_or(text.len(), |(at, _)| at);
-    let key = problem.split_once(" = ").and_then(|(key, _)| find(text, head, key, true));
-    key.or_else(|| find_any(text, 0..text.len(), quoted(problem).next()?))
+    let key = problem.split_once(" = ").and_then(|(key, _)| place_of(root, key));
+    key.or_else(|| look_any(text, root, quoted(problem).next()?))
+}
+
+/// Whether a message begins with this claim in quotes, of which the first is gone; a line break in it is told as one.
+fn opens(message: &str, claim: &str) -> bool {
+    let quoted = |claim: &str| message.strip_prefix(claim).is_some_and(|r| r.starts_with('"'));
+    quoted(claim) || quoted(&claim.escape_debug().to_string())
 }
 
 /// What messages call the elements of lists, and where those stand.
@@ -104,133 +138,190 @@ fn quoted(message: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The element that a message about a list of tables speaks of: the parser names the list's first one, whichever is wrong. It is
-/// the last of the shortest list that gets the same message.
-fn element(text: &str, start: usize, again: &dyn Fn(&str) -> bool) -> Option<Range<usize>> {
-    let line = text[start..].lines().next()?.trim();
-    let path = line.strip_prefix("[[")?.split_once("]]")?.0.trim();
-    let all: Vec<Range<usize>> = elements(text, path).collect();
+/// A value of the file with its bytes; those of a table with a header are the header's.
+type Node<'a> = Spanned<DeValue<'a>>;
+
+/// A step from a value to one inside it.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    /// A key, and where it stands.
+    Key(&'a str, usize),
+    Index(usize),
+}
+
+impl<'a> Step<'a> {
+    fn key(&self) -> Option<&'a str> {
+        match self {
+            Step::Key(key, _) => Some(key),
+            Step::Index(_) => None,
+        }
+    }
+}
+
+/// Where a word stands.
+struct Found<'a> {
+    at: usize,
+    /// The key to whose value it belongs.
+    key: Option<&'a str>,
+    /// That value's bytes.
+    value: Range<usize>,
+}
+
+/// All that a text holds; none where it is no TOML.
+fn tree(text: &str) -> Option<Node<'_>> {
+    let root = DeTable::parse(text).ok()?.into_inner();
+    Some(Spanned::new(0..text.len(), DeValue::Table(root)))
+}
+
+/// What is inside, with the steps there.
+fn inside<'a>(node: &'a Node<'_>) -> Vec<(Step<'a>, &'a Node<'a>)> {
+    match node.get_ref() {
+        DeValue::Table(keys) => keys
+            .iter()
+            .map(|(key, node)| (Step::Key(key.get_ref(), key.span().start), node))
+            .collect(),
+        DeValue::Array(all) => {
+            all.iter().enumerate().map(|(index, node)| (Step::Index(index), node)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The outermost value that begins where this span does, or else the innermost one around it; and the steps to it.
+fn at<'a>(node: &'a Node<'_>, span: &Range<usize>) -> Option<(Vec<Step<'a>>, &'a Node<'a>)> {
+    for (step, inner) in inside(node) {
+        let begins = inner.span().start == span.start && !inner.span().is_empty();
+        if let Some((path, found)) = if begins { Some((vec![], inner)) } else { at(inner, span) } {
+            return Some(([vec![step], path].concat(), found));
+        }
+    }
+    let around = node.span().start <= span.start && span.end <= node.span().end;
+    around.then(|| (Vec::new(), node))
+}
+
+/// Where a word stands by itself, as a key or else in a value, in the file's order; without a word all values.
+fn look<'a>(
+    text: &str,
+    node: &'a Node<'_>,
+    word: Option<&str>,
+    as_key: bool,
+    key: Option<&'a str>,
+) -> Vec<Found<'a>> {
+    let mut found = Vec::new();
+    let value = node.span();
+    let written = text.get(value.clone()).unwrap_or_default();
+    // What has a header has no bytes of its own.
+    let is_table =
+        |node: &Node<'_>| node.get_ref().is_table() && !text[node.span()].starts_with('{');
+    let (has_header, is_single) = match node.get_ref() {
+        DeValue::Table(_) => (is_table(node), false),
+        DeValue::Array(all) => (all.first().is_some_and(is_table), false),
+        _ => (false, true),
+    };
+    let at = match word {
+        Some(word) if is_single && !as_key => alone(written, word),
+        None if !has_header => Some(0),
+        _ => None,
+    };
+    found.extend(at.map(|at| Found { at: value.start + at, key, value }));
+    for (step, inner) in inside(node) {
+        if let Step::Key(name, at) = step
+            && as_key
+            && Some(name) == word
+        {
+            found.push(Found { at, key: None, value: inner.span() });
+        }
+        found.extend(look(text, inner, word, as_key, step.key().or(key)));
+    }
+    found.sort_by_key(|found| found.at);
+    found
+}
+
+/// The first place of a word in a value, or else as a key.
+fn look_any(text: &str, node: &Node<'_>, word: &str) -> Option<usize> {
+    let first = |as_key| look(text, node, Some(word), as_key, None).first().map(|found| found.at);
+    first(false).or_else(|| first(true))
+}
+
+/// Where a key of this table itself stands.
+fn place_of(node: &Node<'_>, key: &str) -> Option<usize> {
+    let mut keys = node.get_ref().as_table()?.keys();
+    keys.find(|known| *known.get_ref() == key).map(|known| known.span().start)
+}
+
+/// The elements of a list, as `load` or `topology.link`.
+fn elements<'a>(root: &'a Node<'a>, path: &str) -> impl Iterator<Item = &'a Node<'a>> {
+    let list = path.split('.').try_fold(root, |node, key| node.get_ref().get(key));
+    list.and_then(|list| list.get_ref().as_array()).into_iter().flat_map(|all| all.iter())
+}
+
+/// Those of them that have this text under a key.
+fn named<'a>(
+    root: &'a Node<'a>,
+    path: &str,
+    key: &'a str,
+    text: &'a str,
+) -> impl Iterator<Item = &'a Node<'a>> {
+    elements(root, path).filter(move |node| {
+        node.get_ref().get(key).and_then(|v| v.get_ref().as_str()) == Some(text)
+    })
+}
+
+/// The element that a message about a list of tables speaks of: serde names the list's first one, whichever is wrong. It is the last
+/// of the shortest list that gets the same message.
+fn wrong_element<'a>(
+    text: &str,
+    path: &[Step<'_>],
+    list: &'a Node<'a>,
+    again: &dyn Fn(&str) -> bool,
+) -> Option<&'a Node<'a>> {
+    let all = list.get_ref().as_array().filter(|_| text[list.span().start..].starts_with("[["))?;
     let shortened = |count: usize| {
-        let mut rest = text.to_string();
-        all[count..].iter().rev().for_each(|r| rest.replace_range(r.clone(), ""));
-        rest
+        let mut document: DocumentMut = text.parse().ok()?;
+        let item = path.iter().try_fold(document.as_item_mut(), |item, step| match step {
+            Step::Key(key, _) => item.get_mut(key),
+            Step::Index(index) => item.get_mut(index),
+        });
+        let tables = item?.as_array_of_tables_mut()?;
+        (count..all.len()).rev().for_each(|index| drop(tables.remove(index)));
+        Some(document.to_string())
     };
     // With fewer elements there can't be more errors, so halves tell.
     let (mut right, mut wrong) = (0, all.len());
     while wrong - right > 1 {
         let middle = (right + wrong) / 2;
-        if again(&shortened(middle)) { wrong = middle } else { right = middle }
+        if again(&shortened(middle)?) { wrong = middle } else { right = middle }
     }
-    all.get(wrong.checked_sub(1)?).cloned()
+    all.get(wrong.checked_sub(1)?)
 }
 
-/// The table whose header begins at a byte, with those inside it: the parser names the header, wherever in there the mistake is.
-fn table(text: &str, start: usize) -> Option<Range<usize>> {
-    let line = text[start..].split_inclusive('\n').next()?;
-    let path = line.trim().strip_prefix('[')?.split_once(']')?.0.trim();
-    let end = headers(text, start + line.len()).find(|(_, line)| !is_inside(line, path));
-    Some(start..end.map_or(text.len(), |(at, _)| at))
-}
-
-/// Whether a table's header, with its brackets, is of one inside the table of this path.
-fn is_inside(header: &str, path: &str) -> bool {
-    let header = header.trim_start().trim_start_matches('[').trim_start();
-    header.strip_prefix(path).is_some_and(|rest| rest.trim_start().starts_with('.'))
-}
-
-/// The elements of a list of tables, as `load` or `topology.link`, with their own tables.
-fn elements<'a>(text: &'a str, path: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
-    lines(text, 0)
-        .filter(move |(_, line)| {
-            let named = line.trim_start().strip_prefix("[[").and_then(|l| l.split_once("]]"));
-            named.is_some_and(|(name, _)| name.trim() == path)
-        })
-        .map(move |(at, line)| {
-            let after = (at + line.len()).min(text.len());
-            let end =
-                headers(text, after).find(|(_, line)| !is_inside(line, path)).map(|(at, _)| at);
-            at..end.unwrap_or(text.len())
-        })
-}
-
-/// The text that a key has in a region.
-fn value<'a>(text: &'a str, region: &Range<usize>, key: &str) -> Option<&'a str> {
-    let at = find(text, region.clone(), key, true)?;
-    let line = text[at..].lines().next()?;
-    let value = line.split_once('=')?.1.trim_start();
-    let mark = value.chars().next().filter(|c| ['"', '\''].contains(c))?;
-    value[1..].split(mark).next()
-}
-
-/// The lines from `from` on that begin a table.
-fn headers(text: &str, from: usize) -> impl Iterator<Item = (usize, &str)> {
-    lines(text, from).filter(|(_, line)| line.trim_start().starts_with('['))
-}
-
-/// The lines from `from` on with their places.
-fn lines(text: &str, from: usize) -> impl Iterator<Item = (usize, &str)> {
-    text[from..].split_inclusive('\n').scan(from, |at, line| {
-        let start = *at;
-        *at += line.len();
-        Some((start, line))
-    })
-}
-
-/// The first place of a word by itself in a region, comments left out; as a key, or else as a value.
-fn find(text: &str, region: Range<usize>, word: &str, is_key: bool) -> Option<usize> {
-    if word.is_empty() {
-        return None;
-    }
+/// The first place where a word stands by itself.
+fn alone(text: &str, word: &str) -> Option<usize> {
     let of_word = |c: char| c.is_alphanumeric() || "-_.".contains(c);
-    lines(&text[..region.end], region.start).find_map(|(at, line)| {
-        let code = without_comment(line);
-        code.match_indices(word).map(|(i, _)| i).find_map(|i| {
-            let before = code[..i].chars().next_back();
-            let after = &code[i + word.len()..];
-            let alone = !before.is_some_and(of_word) && !after.starts_with(of_word);
-            let names = after.trim_start_matches(['"', '\'']).trim_start().starts_with('=');
-            (alone && names == is_key).then_some(at + i)
-        })
+    let before = |at: usize| text[..at].chars().next_back();
+    let mut places = text.match_indices(word).map(|(at, _)| at);
+    places.find(|at| {
+        let after = &text[at + word.len()..];
+        !word.is_empty() && !before(*at).is_some_and(of_word) && !after.starts_with(of_word)
     })
 }
 
-fn find_any(text: &str, region: Range<usize>, word: &str) -> Option<usize> {
-    find(text, region.clone(), word, false).or_else(|| find(text, region, word, true))
+/// The key of the line in which a value was begun.
+fn key_before(text: &str, at: usize) -> Option<&str> {
+    let line = text.get(..at)?.rsplit('\n').next()?;
+    let key = line.split_once('=')?.0.trim();
+    key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)).then_some(key)
 }
 
-fn without_comment(line: &str) -> &str {
-    let mut mark = None;
-    for (i, c) in line.char_indices() {
-        match (mark, c) {
-            (None, '#') => return &line[..i],
-            (None, '"' | '\'') => mark = Some(c),
-            (Some(m), c) if m == c => mark = None,
-            _ => {}
-        }
-    }
-    line
-}
-
-fn place(text: &str, at: usize) -> Place {
+fn place(text: &str, at: usize, key: Option<&str>) -> Place {
+    let at = (0..=at.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
     let before = &text[..at];
     let start = before.rfind('\n').map_or(0, |n| n + 1);
-    let key = before[start..].rsplit_once('=').and_then(|(left, _)| {
-        let word =
-            left.trim_end().rsplit(|c: char| c.is_whitespace() || "{,[".contains(c)).next()?;
-        let word = word.trim_matches(['"', '\'']);
-        (!word.is_empty()).then(|| word.to_string())
-    });
     Place {
         line: before.matches('\n').count() + 1,
         column: before[start..].chars().count() + 1,
-        key,
+        key: key.map(str::to_owned),
     }
-}
-
-/// The nearest start of a character at or before a byte.
-fn floor(text: &str, at: usize) -> usize {
-    let at = at.min(text.len());
-    (0..=at).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -289,7 +380,7 @@ name = "bulk"
 
     #[test]
     fn what_is_wrong_after_parsing_has_a_line_too() {
-        let line = |problem| of_problem(TEXT, problem);
+        let line = |problem| of_problem(TEXT, problem, None);
         assert_eq!(line("load `bulk` names the host `c`, which is not there"), Some(12));
         assert_eq!(line("the load `bulk` is there twice; give each its own name"), Some(15));
         assert_eq!(line("link `dsl`, up: too slow"), Some(6));
@@ -297,6 +388,33 @@ name = "bulk"
         assert_eq!(line("expect \"s.p.loss < 1%\": no probe"), Some(4));
         assert_eq!(line("`c` has no path to `b`"), Some(12));
         assert_eq!(line("there are too many cells"), None);
+        let keyed = of_problem(TEXT, "load `bulk`: it goes to itself", Some("rate"));
+        assert_eq!(keyed, Some(13), "no word of the message leads there");
+    }
+
+    #[test]
+    fn what_only_looks_like_a_table_or_a_value_is_not_taken_for_one() {
+        let text = "title = \"\"\"\n[[load]]\nname = \"bulk\"\n\"\"\" # name = \"bulk\"\n\n[[load]]\n\
+                    name = \"bulk\"\nrun = [\n  \"tcp\",\n  \"3ms\",\n]\nto = { host = \"c\", rate = \"3ms\" }\n";
+        assert_eq!(
+            of_problem(text, "load `bulk` is too fast", None),
+            Some(6),
+            "not the title's lines"
+        );
+        assert_eq!(of_problem(text, "load `bulk`: `rate` is too low", None), Some(12));
+        let load = text.rfind("[[load]]").expect("it is there");
+        let wrong = of_message(text, load..load + 8, "\"3ms\" is not a rate", &|_| true);
+        assert_eq!(wrong, Place { line: 10, column: 4, key: Some("run".into()) });
+        let claims = "expect = [\n  \"a.b.c < 1\",\n  \"say \\\"d\\\" < 2\",\n]\n";
+        assert_eq!(of_problem(claims, "expect \"say \"d\" < 2\": no probe", None), Some(3));
+    }
+
+    #[test]
+    fn of_two_equal_words_the_wrong_one_is_found() {
+        let text = "[[probe]]\nto = \"server\"\ninterval = \"server\"\n";
+        let same = |text: &str| text.contains("interval = \"server\"");
+        let wrong = of_message(text, 0..9, "\"server\" is not a time span", &same);
+        assert_eq!(wrong, Place { line: 3, column: 13, key: Some("interval".into()) });
     }
 
     #[test]

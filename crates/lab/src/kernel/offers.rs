@@ -2,7 +2,6 @@
 
 use super::place::CONFIG;
 use crate::cell::CellPlan;
-use quell_model::TaskKind;
 use std::collections::BTreeSet;
 
 /// Names of congestion controls whose option is called otherwise (net/ipv4/Makefile).
@@ -25,12 +24,7 @@ pub fn congestion_controls() -> Vec<String> {
 /// The congestion controls that plans ask for, each once.
 pub fn congestion_asked(plans: &[CellPlan]) -> BTreeSet<&str> {
     let tasks = plans.iter().flat_map(|plan| &plan.tasks);
-    tasks
-        .filter_map(|task| match &task.kind {
-            TaskKind::Tcp(client) => client.congestion.as_deref(),
-            _ => None,
-        })
-        .collect()
+    tasks.filter_map(|task| task.kind.about().congestion).collect()
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl Known {
     fn awaited(&self, preparing: bool) -> impl Iterator<Item = &Task> {
         let settled =
             move |id: &str| self.ended.contains(id) || preparing && self.ready.contains(id);
-        let tasks = self.tasks.iter().filter(move |t| preparing || !t.kind.is_server());
+        let tasks = self.tasks.iter().filter(move |t| preparing || !t.kind.about().is_server);
         tasks.filter(move |t| !settled(&t.id))
     }
 }

@@ -149,7 +149,7 @@ impl Link for Simulated {
             Command::Start { at_monotonic_ns: start } => {
                 self.started = Some((self.now.get(), *start));
                 let mut events = Vec::new();
-                for task in self.tasks.iter().filter(|task| !task.kind.is_server()) {
+                for task in self.tasks.iter().filter(|task| !task.kind.about().is_server) {
                     let length = task.duration.nanos();
                     for number in 0..REPORTS {
                         events.push((
@@ -168,7 +168,7 @@ impl Link for Simulated {
                     let task = task.id.clone();
                     (now, Event::Ended { task, t_ns: 0, outcome: Outcome::Done })
                 };
-                let servers = self.tasks.iter().filter(|task| task.kind.is_server());
+                let servers = self.tasks.iter().filter(|task| task.kind.about().is_server);
                 let servers = servers.map(ended).collect();
                 self.say(servers);
                 self.put(now.max(self.last + SECOND), Message::Over("its agent ended before it"));
@@ -414,7 +414,8 @@ fn whatever_goes_wrong_when_a_cell_ends_in_time_and_tells_the_truth() {
                 if story.result.is_err() {
                     continue;
                 }
-                let (client, silent) = (!task.kind.is_server(), matches!(fault, Fault::Silent(_)));
+                let (client, silent) =
+                    (!task.kind.about().is_server, matches!(fault, Fault::Silent(_)));
                 assert!(ends.len() == 1 || silent && !client, "{said}: {} did not end", task.id);
                 if fault.is_harmless() {
                     assert_eq!(ends, [&Outcome::Done], "{said}: {}", task.id);

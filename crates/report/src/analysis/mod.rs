@@ -18,6 +18,7 @@ pub mod series;
 mod settled;
 mod summary;
 pub mod timeline;
+mod value;
 mod way;
 mod window;
 

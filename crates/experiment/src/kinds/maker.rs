@@ -1,0 +1,150 @@
+//! Makes the tasks of one cell out of its loads and probes: addresses, ports, times and seeds.
+
+use crate::plan::PlanError;
+use quell_lab::topology::Network;
+use quell_model::{Task, TaskKind};
+use quell_stats::rng::Rng;
+use quell_units::Span;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// How often flows report their state.
+pub const REPORT: Span = Span::from_millis(100);
+
+/// First port of servers; each gets its own.
+const FIRST_PORT: u16 = 5201;
+
+/// What something is in an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Small traffic that observes.
+    Probe,
+    /// Traffic that stresses.
+    Load,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Probe => "probe",
+            Role::Load => "load",
+        })
+    }
+}
+
+/// When a client runs.
+#[derive(Debug, Clone, Copy)]
+pub struct When {
+    start_ns: i64,
+    duration: Span,
+}
+
+/// The tasks of a cell so far, and what the next ones need.
+#[derive(Debug)]
+pub struct Maker<'a> {
+    network: &'a Network,
+    rng: Rng,
+    port: u16,
+    warm_up: Span,
+    duration: Span,
+    /// How long a packet may be under way: probes wait so long for replies, UDP loads for what they sent last.
+    pub(super) linger: Span,
+    /// What it is in this experiment whose tasks are made now.
+    pub(super) role: Role,
+    id: String,
+    tasks: Vec<Task>,
+}
+
+impl<'a> Maker<'a> {
+    /// For a cell of this seed.
+    pub fn new(
+        network: &'a Network,
+        warm_up: Span,
+        duration: Span,
+        linger: Span,
+        seed: u64,
+    ) -> Self {
+        Self {
+            network,
+            rng: Rng::new(seed),
+            port: FIRST_PORT,
+            warm_up,
+            duration,
+            linger,
+            role: Role::Probe,
+            id: String::new(),
+            tasks: Vec::new(),
+        }
+    }
+
+    /// What comes next are the tasks of this probe or load.
+    pub fn begin(&mut self, role: Role, name: &str) {
+        self.role = role;
+        self.id = format!("{role}/{name}");
+    }
+
+    /// All tasks.
+    pub fn tasks(self) -> Vec<Task> {
+        self.tasks
+    }
+
+    /// From the start of the measurement to its end.
+    pub fn measured(&self) -> When {
+        When { start_ns: 0, duration: self.duration }
+    }
+
+    /// From the warm-up to the end, unless it is said otherwise.
+    pub fn warmed_up(&self, start: Option<Span>, duration: Option<Span>) -> When {
+        let start_ns = match start {
+            Some(start) => start.nanos() as i64,
+            None => -(self.warm_up.nanos() as i64),
+        };
+        let rest = (self.duration.nanos() as i64 - start_ns).max(0) as u64;
+        let duration = duration.map_or(rest, |d| d.nanos().min(rest));
+        When { start_ns, duration: Span::from_nanos(duration) }
+    }
+
+    /// A node's address.
+    pub fn address(&self, node: &str, ipv6: bool) -> Result<IpAddr, PlanError> {
+        let index = self.network.find(&self.id, node)?;
+        let address = match ipv6 {
+            true => self.network.v6(index).map(IpAddr::V6),
+            false => self.network.v4(index).map(IpAddr::V4),
+        };
+        address.ok_or_else(|| {
+            PlanError::Other(format!("{}: `{node}` has no link and so no address", self.id))
+        })
+    }
+
+    /// A program's word with the addresses of the nodes that it names.
+    pub fn fill_in(&self, word: &str) -> Result<String, PlanError> {
+        Ok(self.network.fill_in(&self.id, word)?)
+    }
+
+    /// Adds a server on a host; where it is reached.
+    pub fn server(
+        &mut self,
+        host: &str,
+        ipv6: bool,
+        kind: impl Fn(SocketAddr) -> TaskKind,
+    ) -> Result<SocketAddr, PlanError> {
+        let to = SocketAddr::new(self.address(host, ipv6)?, self.port);
+        self.port += 1;
+        let any: IpAddr =
+            if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let id = format!("server/{}", self.id);
+        self.push(id, host, self.measured(), kind(SocketAddr::new(any, to.port())));
+        Ok(to)
+    }
+
+    /// Adds the task itself.
+    pub fn client(&mut self, host: &str, when: When, kind: TaskKind) {
+        self.push(self.id.clone(), host, when, kind);
+    }
+
+    fn push(&mut self, id: String, host: &str, when: When, kind: TaskKind) {
+        let seed = self.rng.derive(&id).u64();
+        let When { start_ns, duration } = when;
+        self.tasks.push(Task { id, host: host.into(), start_ns, duration, seed, kind });
+    }
+}

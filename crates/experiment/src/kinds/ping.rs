@@ -1,0 +1,82 @@
+//! ICMP echo: a probe.
+
+use super::kind::{
+    Bad, Kind, LARGEST_PAYLOAD, Opening, PINGS, Works, check_interval, fifth, from_to, no_tos,
+    opens, payload,
+};
+use super::maker::Maker;
+use crate::plan::PlanError;
+use quell_model::task::PingStream;
+use quell_model::{Metric, Task, TaskKind};
+use quell_probe::Ping;
+use quell_units::{Bytes, Span, Tos};
+use serde::{Deserialize, Serialize};
+
+/// ICMP echo from one host to another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PingProbe {
+    /// Its name in the results.
+    pub name: String,
+    /// The host that asks.
+    pub from: String,
+    /// The host that answers.
+    pub to: String,
+    /// Time between packets.
+    #[serde(default = "fifth")]
+    pub interval: Span,
+    /// ICMP payload.
+    #[serde(default = "ping_size")]
+    pub size: Bytes,
+    /// TOS byte or DSCP name.
+    #[serde(default = "no_tos")]
+    pub tos: Tos,
+    /// ICMPv6.
+    #[serde(default)]
+    pub ipv6: bool,
+}
+
+fn ping_size() -> Bytes {
+    Bytes::new(56)
+}
+
+impl Kind for PingProbe {
+    from_to!();
+
+    fn metrics(&self) -> &'static [Metric] {
+        PINGS
+    }
+
+    fn check(&self, bad: Bad<'_>) {
+        check_interval(self.interval, Span::from_micros(100), bad);
+        let size = self.size.get();
+        if size > LARGEST_PAYLOAD {
+            let why = format!(
+                "a payload of {size} bytes does not fit in an IP packet; at most {LARGEST_PAYLOAD}"
+            );
+            bad("size", why);
+        }
+    }
+
+    fn plan(&self, maker: &mut Maker<'_>) -> Result<(), PlanError> {
+        let stream = PingStream {
+            stream: self.name.clone(),
+            to: maker.address(&self.to, self.ipv6)?,
+            interval: self.interval,
+            size: payload(self.size),
+            tos: self.tos,
+            linger: maker.linger,
+        };
+        maker.client(&self.from, maker.measured(), TaskKind::Ping { streams: vec![stream] });
+        Ok(())
+    }
+}
+
+impl Works for PingProbe {
+    fn work(task: &Task) -> Option<Opening<'_>> {
+        match &task.kind {
+            TaskKind::Ping { streams } => opens(|| Ping::prepare(streams, task.seed), Ping::run),
+            _ => None,
+        }
+    }
+}
