@@ -195,6 +195,16 @@ to = "b"
     }
 
     #[test]
+    fn a_right_value_beside_the_wrong_one_is_not_blamed() {
+        for (keys, line) in
+            [("direction = \"up\"\ntos = [1]", 14), ("tos = [1]\ndirection = \"up\"", 13)]
+        {
+            let error = error("kind = \"ping\"", &format!("kind = \"tcp\"\n{keys}"));
+            assert!(error.contains(&format!("line {line}, column 7: `tos`: ")), "{error}");
+        }
+    }
+
+    #[test]
     fn a_wrong_unit_says_what_is_allowed() {
         let error = error("\"1s\"", "\"1Mbit\"");
         assert!(error.contains("1Mbit") && error.contains("20ms"), "{error}");

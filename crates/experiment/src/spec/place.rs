@@ -53,7 +53,8 @@ pub fn of_message(
     if message.starts_with("missing") {
         return place(text, begin, None);
     }
-    // What stands in several places is wrong where something else would change the message. What a `kind` decides, that is right.
+    // What stands in several places is wrong where something else would change the message: at the last such place, since nothing may be
+    // wrong there too, but what stands behind the error the parser does not see. What a `kind` decides, that is right.
     let is_wrong = |found: &&Found<'_>| {
         let mut other = text.to_owned();
         other.replace_range(found.value.clone(), "\"\"");
@@ -64,8 +65,8 @@ pub fn of_message(
     let found = match &named[..] {
         [first, ..] if as_key => Some(first),
         [one] => Some(one),
-        [] => every.iter().take(MOST_TRIED).find(is_wrong),
-        several => several.iter().take(MOST_TRIED).find(is_wrong).or(several.first()),
+        [] => every.iter().rev().take(MOST_TRIED).find(is_wrong),
+        several => several.iter().rev().take(MOST_TRIED).find(is_wrong).or(several.first()),
     };
     match found {
         Some(found) => place(text, found.at, found.key),
@@ -199,7 +200,7 @@ fn at<'a>(node: &'a Node<'_>, span: &Range<usize>) -> Option<(Vec<Step<'a>>, &'a
     around.then(|| (Vec::new(), node))
 }
 
-/// Where a word stands by itself, as a key or else in a value, in the file's order; without a word all values.
+/// Where a word stands by itself, as a key or else in a value, in the parser's order; without a word all values.
 fn look<'a>(
     text: &str,
     node: &'a Node<'_>,
@@ -233,13 +234,13 @@ fn look<'a>(
         }
         found.extend(look(text, inner, word, as_key, step.key().or(key)));
     }
-    found.sort_by_key(|found| found.at);
     found
 }
 
-/// The first place of a word in a value, or else as a key.
+/// The file's first place of a word in a value, or else as a key.
 fn look_any(text: &str, node: &Node<'_>, word: &str) -> Option<usize> {
-    let first = |as_key| look(text, node, Some(word), as_key, None).first().map(|found| found.at);
+    let first =
+        |as_key| look(text, node, Some(word), as_key, None).iter().map(|found| found.at).min();
     first(false).or_else(|| first(true))
 }
 
