@@ -69,11 +69,13 @@ fn connects_on_a_path_that_varies_by_seconds_are_not_said_to_be_lost() {
         &format!("{QUIET}{}{}", probe("open", ""), probe("refused", "listens = false")),
     );
     let results = TestFolder::new().run(&text, &[]);
-    for stream in ["open", "refused"] {
+    // A refusal does not say which SYN it answers: after a second and the least round trip, about 0.64 s, it may be the second. An open
+    // port's answer repeats its SYN's timestamp.
+    for (stream, slowest) in [("open", 2430.0), ("refused", 1700.0)] {
         near(results.number("s", stream, "loss_at_least"), 0.0, 0.0);
         // What took a second more than the least may be an answer to the second SYN: 44 % of 1.8 s.
         near(results.number("s", stream, "loss_at_most"), 0.44, 0.15);
-        assert!(results.number("s", stream, "rtt_ms.max") < 1650.0);
+        assert!(results.number("s", stream, "rtt_ms.max") < slowest);
     }
 }
 
