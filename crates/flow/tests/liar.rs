@@ -102,11 +102,12 @@ fn a_server_that_counts_what_can_not_be_makes_no_headline() {
 fn who_stops_a_test_does_not_wait_for_a_server_that_says_nothing() {
     // While the results are awaited, and while data flows.
     let awaited = |progress: &Progress<'_>| matches!(progress, Progress::Ending);
-    let flowing = |progress: &Progress<'_>| matches!(progress, Progress::Interval(_));
-    for when in [&awaited as &dyn Fn(&Progress<'_>) -> bool, &flowing] {
+    let flowing = |progress: &Progress<'_>| matches!(progress, Progress::Interval(i) if i.rate(true) > Some(0.0));
+    let (some, minute) = (Amount::Bytes(1_000_000), Amount::Time(Span::from_secs(60)));
+    for (when, amount) in [(&awaited as &dyn Fn(&Progress<'_>) -> bool, some), (&flowing, minute)] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let plan = FlowPlan {
-            amount: Amount::Time(Span::from_millis(300)),
+            amount,
             interval: Span::from_millis(100),
             rate: Some(80_000_000),
             latency: false,

@@ -369,7 +369,7 @@ fn a_program_that_fails_or_is_killed_says_how_and_with_its_last_words() {
 #[test]
 fn a_program_is_ended_at_its_time_with_all_that_it_started() {
     let before = monotonic_ns();
-    let (log, result) = command(&["sh", "-c", "sleep 61 & echo $!; sleep 61"], 100);
+    let (log, result) = command(&["sh", "-c", "sleep 61 & echo $!; sleep 61"], 3000);
     assert_eq!(result, Ok(()));
     assert!(monotonic_ns() - before < 30_000_000_000, "it did not wait for the sleepers");
     let child: u32 = log.lines()[0].0.parse().unwrap();

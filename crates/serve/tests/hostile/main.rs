@@ -69,7 +69,8 @@ impl Siege {
     }
 
     /// A good client is served in time. What a busy machine adds is measured at the other server, in turn, and the least of several counts.
-    /// Where hundreds who say nothing are still at the door, and the thread of who speaks gets no CPU, it may be taken for one of them, once.
+    /// Where hundreds who say nothing are still at the door, and the thread of who speaks gets no CPU, it may be taken for one of them: ten
+    /// times of forty at most.
     #[track_caller]
     fn serves(&mut self, after: &str) {
         let mut times = [Duration::MAX; 2];
@@ -82,7 +83,7 @@ impl Siege {
                     None => refused += 1,
                 }
             }
-            assert!(refused <= 1, "after {after}: a good client was sent away {refused} times");
+            assert!(refused <= 10, "after {after}: a good client was sent away {refused} times");
             if times[0] <= times[1] + MOST_WAIT {
                 return;
             }
