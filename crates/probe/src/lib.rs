@@ -8,7 +8,7 @@
 //!             departures  packets on their way out of this host
 //!             clocks      by which clocks times came about
 //!   sockets   prober      sends when it is time, receives when something comes: one thread, any number of streams
-//!             line        a stream's socket, as the prober sees it
+//!             stream_socket  a stream's socket, as the prober sees it
 //!             ping        ICMP echo        ┐
 //!             udp         STAMP over UDP   │ what differs between them
 //!             tcp         TCP connects     ┘
