@@ -3,41 +3,11 @@
 use crate::draw::{Drawing, document};
 use crate::font::{self, Weight};
 use crate::svg::{Anchor, Canvas, Rect, TextLook, TextRole, num};
-use crate::theme::{Paint, Theme, dash};
+use crate::theme::{Theme, dash};
 use std::fmt::Write as _;
 
 /// What something on a sheet is painted with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    /// The sheet's own colour.
-    Ground,
-    /// What must be read first.
-    Ink,
-    /// What stands beside it.
-    Soft,
-    /// Lines that hold things together.
-    Axis,
-    /// Lines that are hardly seen.
-    Grid,
-    /// A ground that is a little darker.
-    Shade,
-    /// One of the eight colours of series.
-    Slot(usize),
-}
-
-impl Tone {
-    fn paint(self) -> Paint {
-        match self {
-            Tone::Ground => Paint::Ground,
-            Tone::Ink => Paint::Ink,
-            Tone::Soft => Paint::Soft,
-            Tone::Axis => Paint::Axis,
-            Tone::Grid => Paint::Grid,
-            Tone::Shade => Paint::Shade,
-            Tone::Slot(slot) => Paint::Slot(slot),
-        }
-    }
-}
+pub use crate::theme::Paint as Tone;
 
 /// How a piece of text on a sheet looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +68,7 @@ impl Sheet {
     }
 
     fn put(&mut self, x: f64, top: f64, anchor: Anchor, text: &str, look: Type) {
-        let paint = look.tone.paint();
+        let paint = look.tone;
         let inner =
             TextLook { size: look.size, weight: look.weight(), paint, role: TextRole::Annotation };
         self.canvas.text(x, top + look.size * 1.02, anchor, text, inner);
@@ -120,13 +90,13 @@ impl Sheet {
             arc(-r, -r),
             arc(r, -r)
         );
-        let stroke = edge.map(|(tone, width)| (tone.paint(), width, None));
-        self.canvas.path(&d, Some(ground.paint()), stroke, 1.0, "");
+        let stroke = edge.map(|(tone, width)| (tone, width, None));
+        self.canvas.path(&d, Some(ground), stroke, 1.0, "");
     }
 
     /// A straight line.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), tone: Tone, width: f64) {
-        self.canvas.line(from, to, tone.paint(), width, None);
+        self.canvas.line(from, to, tone, width, None);
     }
 
     /// A line from left to right that leaves and arrives level, in one curve at `bend`; with an arrow's head if asked for.
@@ -167,11 +137,11 @@ impl Sheet {
                 num(end, 2)
             );
         }
-        self.canvas.stroke(&d, tone.paint(), width, None, 1.0);
+        self.canvas.stroke(&d, tone, width, None, 1.0);
         if arrow {
             let (x, y) = (num(to.0, 2), num(to.1, 2));
             let d = format!("M{x} {y}l-7 -3.5v7z");
-            self.canvas.path(&d, Some(tone.paint()), None, 1.0, "");
+            self.canvas.path(&d, Some(tone), None, 1.0, "");
         }
     }
 
@@ -179,7 +149,7 @@ impl Sheet {
     pub fn dashed(&mut self, area: Rect, tone: Tone, width: f64) {
         let Rect { x, y, w, h } = area;
         let d = format!("M{} {}h{}v{}h-{}z", num(x, 2), num(y, 2), num(w, 2), num(h, 2), num(w, 2));
-        self.canvas.stroke(&d, tone.paint(), width, dash(4), 1.0);
+        self.canvas.stroke(&d, tone, width, dash(4), 1.0);
     }
 
     /// The drawing, `height` CSS pixels high. `title` is for those who can't see it.
@@ -187,7 +157,7 @@ impl Sheet {
     pub fn finish(self, title: &str, height: f64) -> Drawing {
         let height = height.ceil().max(1.0);
         let mut under = Canvas::new(self.canvas.theme);
-        under.rect(Rect { x: 0.0, y: 0.0, w: self.width.into(), h: height }, Paint::Ground, 1.0);
+        under.rect(Rect { x: 0.0, y: 0.0, w: self.width.into(), h: height }, Tone::Ground, 1.0);
         under.body.push_str(&self.canvas.body);
         under.texts = self.canvas.texts;
         document(under, title, self.width, height as u32)

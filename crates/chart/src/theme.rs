@@ -20,7 +20,7 @@ pub enum Theme {
 
 /// What a shape is painted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Paint {
+pub enum Paint {
     /// Behind everything.
     Ground,
     /// Titles and whatever must be read first.
