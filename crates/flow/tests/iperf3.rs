@@ -1,7 +1,7 @@
 //! Against an unmodified `iperf3 -s`, over the loopback interface. Where none is installed the tests say so; that is proven by trying to
-//! start it.
+//! start it. What depends on times is in the lab's tests.
 
-use quell_flow::{Amount, FlowError, FlowPlan, Outcome, Progress, Senders, Transport, run};
+use quell_flow::{Amount, FlowError, FlowPlan, Outcome, Progress, Senders, run};
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::io::{BufRead, BufReader};
@@ -118,32 +118,6 @@ fn both_directions_at_once_have_their_streams_in_order() {
 }
 
 #[test]
-fn udp_datagrams_are_counted_the_same_at_both_ends_either_way() {
-    let Some(server) = Server::start() else { return };
-    for direction in [Senders::Up, Senders::Down] {
-        let plan = FlowPlan {
-            transport: Transport::Udp,
-            direction,
-            rate: Some(8_000_000),
-            block: Some(1000),
-            ..plan(&server)
-        };
-        let outcome = measured(&plan);
-        let theirs = outcome.theirs.as_ref().unwrap();
-        let (ours, packets) = (outcome.lanes[0].mark.moment.packets, theirs.streams[0].packets);
-        // 1000 datagrams a second for 0.6 s.
-        assert!((200..=700).contains(&ours), "{direction:?}: {ours}");
-        assert!(near(ours, packets as u64), "{direction:?}: {ours} here, {packets} there");
-        let lost = if direction == Senders::Up {
-            theirs.streams[0].errors
-        } else {
-            outcome.lanes[0].mark.moment.lost as i64
-        };
-        assert!(lost * 10 <= packets, "{direction:?}: {lost} of {packets}");
-    }
-}
-
-#[test]
 fn so_many_bytes_are_sent_and_no_more() {
     let Some(server) = Server::start() else { return };
     let plan = FlowPlan { amount: Amount::Bytes(5_000_001), streams: 2, ..plan(&server) };
@@ -151,26 +125,6 @@ fn so_many_bytes_are_sent_and_no_more() {
     let sent: u64 = outcome.lanes.iter().map(|lane| lane.mark.moment.bytes).sum();
     let came: u64 = outcome.theirs.unwrap().streams.iter().map(|stream| stream.bytes).sum();
     assert_eq!((sent, came), (5_000_001, 5_000_001));
-}
-
-#[test]
-fn what_is_omitted_is_not_counted() {
-    let Some(server) = Server::start() else { return };
-    let plan = FlowPlan {
-        omit: Span::from_secs(1),
-        rate: Some(80_000_000),
-        plain: true,
-        amount: Amount::Time(Span::from_millis(500)),
-        ..plan(&server)
-    };
-    let outcome = measured(&plan);
-    let bytes = outcome.lanes[0].mark.moment.bytes;
-    assert!(bytes < 8_000_000, "1.5 s of 80 Mbit/s would be 15 MB, not {bytes}");
-    assert!((0.45..2.0).contains(&outcome.seconds), "{}", outcome.seconds);
-    assert!(
-        outcome.intervals.iter().any(|i| i.omitted) && outcome.intervals.iter().any(|i| !i.omitted)
-    );
-    assert!(outcome.lanes[0].moments[0].t_ns < 0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `quell rr` as a person uses it, over loopback: the stall is found, named and mended, and errors say what to do.
+//! `quell rr` as a person uses it, over loopback: it is stopped, its server goes away, and errors say what to do.
 
 mod support;
 
@@ -11,31 +11,7 @@ use server::Served;
 use std::io::{Read, Write, copy};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Stdio;
-use support::{Said, program, said, says};
-
-/// `quell rr` against a `quell serve`.
-fn call(served: &Served, arguments: &[&str]) -> Said {
-    let at = served.at.to_string();
-    let arguments = [&["rr", &at], arguments].concat();
-    said(program(&arguments), &arguments)
-}
-
-#[test]
-fn a_stall_is_found_named_and_mended() {
-    let served = Served::new(&[]);
-    let wwr = ["--pattern", "write-write-read", "--calls", "5", "--sizes", "64,65483"];
-    let text = call(&served, &[&wwr[..], &["--fix", "nodelay"]].concat()).fine();
-    says(&text, &["cliff: calls of 64 bytes", "Nagle", "DelayedACKs rose by", "with nodelay"]);
-    says(&text, &["with the fix nobody waited"]);
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-
-    let text = call(&served, &[&wwr[..], &["--json"]].concat()).fine();
-    let json: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
-    assert_eq!(json["before"]["rows"][0]["finding"]["cause"], "nagle-and-delayed-ack", "{text}");
-    assert_eq!(json["before"]["rows"][1]["finding"], serde_json::Value::Null, "{text}");
-    assert_eq!(json["before"]["cliffs"][0]["slow"], 64, "{text}");
-    assert_eq!(json["after"], serde_json::Value::Null);
-}
+use support::{program, said, says};
 
 /// What an endless `quell rr` says when this signal comes after so many calls, made through us; with none, before the first reply.
 fn stopped_by(signal: Signal, calls: usize, json: bool) -> std::process::Output {

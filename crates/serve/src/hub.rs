@@ -20,24 +20,24 @@ use std::time::Duration;
 /// Who has a place, with how to send each away.
 type Places = PlaceTable<Handle>;
 
-/// A second handle on a connection that may be sent away; none where the system had no descriptor for one.
+/// A second handle on a connection that may be sent away.
 #[derive(Debug)]
 struct Handle {
-    stream: Option<TcpSocket>,
+    stream: TcpSocket,
     /// Its thread listens, and tells it why. The others are broken off.
     hears: bool,
 }
 
 impl Handle {
-    fn new(stream: &TcpSocket, hears: bool) -> Self {
-        Self { stream: second(stream), hears }
+    /// None where the system has no descriptor left for one: who can't be sent away would hold its own for as long as it likes.
+    fn new(stream: &TcpSocket, hears: bool) -> Option<Self> {
+        Some(Self { stream: second(stream)?, hears })
     }
 
     fn send_away(&self) {
-        match (&self.stream, self.hears) {
-            (Some(stream), true) => stream.close_ear(),
-            (Some(stream), false) => stream.abort(),
-            (None, _) => {}
+        match self.hears {
+            true => self.stream.close_ear(),
+            false => self.stream.abort(),
         }
     }
 }
@@ -225,18 +225,18 @@ impl<'a> Hub<'a> {
     }
 
     /// Lets an unknown connection in, until the pass is dropped; another may have to go for it.
-    pub fn half_open(&self, ip: IpAddr, stream: &TcpSocket) -> HalfOpen<'_> {
-        let handle = Handle::new(stream, false);
+    pub fn half_open(&self, ip: IpAddr, stream: &TcpSocket) -> Option<HalfOpen<'_>> {
+        let handle = Handle::new(stream, false)?;
         let (number, gone) = lock(&self.places).half_open(&self.limits, ip, handle);
         // Without the lock from here on: a HalfOpen that is dropped takes it.
         gone.iter().for_each(Handle::send_away);
-        HalfOpen { places: &self.places, number }
+        Some(HalfOpen { places: &self.places, number })
     }
 
     /// Begins a session; it ends when the pass is dropped. While nothing of it moves it may lose its place again: then the connection is
     /// broken off, or ends for one that `hears`.
     pub fn begin(&self, ip: IpAddr, stream: &TcpSocket, hears: bool) -> Result<Pass<'_>, Full> {
-        let handle = Handle::new(stream, hears);
+        let handle = Handle::new(stream, hears).ok_or(Full::Descriptors)?;
         let placed = lock(&self.places).begin(&self.limits, ip, monotonic_ns(), handle);
         let (place, gone) = placed?;
         self.send_away(&gone);
@@ -563,10 +563,10 @@ mod tests {
         let stop = Bell::new().unwrap();
         let limits = Limits { half_open: 2, half_open_of_one: 2, ..Limits::default() };
         let hub = Hub::new(limits, None, false, &stop, &|_| {});
-        let knocks = [0; 3].map(|_| hub.half_open(IP, &stream()));
+        let knocks = [0; 3].map(|_| hub.half_open(IP, &stream()).unwrap());
         assert_eq!(knocks.each_ref().map(HalfOpen::lost), [true, false, false]);
         drop(knocks);
-        assert!(!hub.half_open(IP, &stream()).lost());
+        assert!(!hub.half_open(IP, &stream()).unwrap().lost());
     }
 
     #[test]

@@ -86,6 +86,9 @@ pub enum Full {
     /// The same of this client's.
     #[error("other tests of this client use the rate that it may have for datagrams that come")]
     RateOfOne,
+    /// The system has none left for it.
+    #[error("the server has no descriptor left")]
+    Descriptors,
     /// Its place was given to another meanwhile.
     #[error("nothing moved, and its place was given to another")]
     SentAway,

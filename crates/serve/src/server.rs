@@ -151,17 +151,20 @@ impl Server {
             let (stream, peer) = match accept(&self.tcp) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => continue,
+                // No descriptor is left. The listener stays readable meanwhile, and asking again at once would spin.
                 Err(_) => {
-                    // No descriptor is left. Who does nothing with the ones it has gives them back; the listener stays readable
-                    // meanwhile, and asking again at once would spin.
-                    let rest_ns = if hub.relieve() { SOON_NS } else { REST_NS };
-                    let rest = monotonic_ns().saturating_add(rest_ns);
-                    alarm.set(Some(end_ns.map_or(rest, |end| end.min(rest))))?;
-                    wait(&mut [readable(hub.stop), readable(&alarm)])?;
+                    make_room(hub, &mut alarm, end_ns)?;
                     continue;
                 }
             };
-            let half_open = hub.half_open(peer.ip(), &stream);
+            let half_open = loop {
+                if let Some(half_open) = hub.half_open(peer.ip(), &stream) {
+                    break half_open;
+                }
+                if make_room(hub, &mut alarm, end_ns)? {
+                    return Ok(());
+                }
+            };
             let guest = Guest { stream, peer, number, came_ns: monotonic_ns() };
             let thread = Builder::new().name("guest".into()).stack_size(512 * 1024);
             // Without a thread the connection closes, and the client sees that.
@@ -173,6 +176,17 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// Has somebody who does nothing with its descriptors give them back, and waits until that may have happened. Gives whether the server
+/// is to end.
+fn make_room(hub: &Hub<'_>, alarm: &mut Alarm, end_ns: Option<u64>) -> Result<bool, SysError> {
+    let rest_ns = if hub.relieve() { SOON_NS } else { REST_NS };
+    let rest = monotonic_ns().saturating_add(rest_ns);
+    alarm.set(Some(end_ns.map_or(rest, |end| end.min(rest))))?;
+    let mut fds = [readable(hub.stop), readable(&*alarm)];
+    wait(&mut fds)?;
+    Ok(came(&fds[0]) || end_ns.is_some_and(|end| end <= monotonic_ns()))
 }
 
 /// How many descriptors this process may have: as many as the system lets it.

@@ -2,8 +2,9 @@
 //! /etc/resolv.conf without servers, since no name server is there to be waited for.
 //!
 //! ```text
-//!   a thread's own mounts ── tmpfs on /sys ── hosts, resolv.conf ──bind──► /etc
-//!                         └─ tmpfs off, sysfs on /sys
+//!   a thread's own mounts ── ramfs on /sys ── links to all of the system's /etc ──bind──► /etc
+//!                         ├─ tmpfs on /sys ── hosts, resolv.conf ──bind──► /etc
+//!                         └─ sysfs on /sys
 //! ```
 
 use crate::topology::Network;
@@ -50,43 +51,51 @@ pub(crate) fn with_own_files<T: Send>(
 /// Puts the files in the place of the system's; where it does not let us, they stay as they are. Gives whether all are in place.
 fn own_etc(hosts: &str) -> bool {
     let none = None::<&str>;
+    let files = [("hosts", hosts), ("resolv.conf", NO_SERVERS)];
+    let mut placed = etc_with(&files.map(|(name, _)| name)).is_ok();
     if mount(Some("tmpfs"), SCRATCH, Some("tmpfs"), MsFlags::empty(), Some("mode=0755")).is_err() {
         return false;
     }
-    let files = [("hosts", hosts), ("resolv.conf", NO_SERVERS)];
-    let mut placed = true;
     for (name, text) in files {
-        placed &= std::fs::write(Path::new(SCRATCH).join(name), text).is_ok();
-    }
-    if files.iter().all(|(name, _)| Path::new(ETC).join(name).exists()) {
-        for (name, _) in files {
-            let (own, place) = (Path::new(SCRATCH).join(name), Path::new(ETC).join(name));
-            placed &= mount(Some(&own), &place, none, MsFlags::MS_BIND, none).is_ok();
-        }
-    } else {
-        placed &= whole_etc(&files.map(|(name, _)| name)).is_ok();
+        let (own, place) = (Path::new(SCRATCH).join(name), Path::new(ETC).join(name));
+        placed &= std::fs::write(&own, text).is_ok();
+        placed &= mount(Some(&own), &place, none, MsFlags::MS_BIND, none).is_ok();
     }
     // The files stay for as long as they are seen in /etc.
     let _ = umount2(SCRATCH, MntFlags::MNT_DETACH);
     placed
 }
 
-/// A system that lacks one of the files, as a minimal one may, has nothing to mount it on, and its /etc may be read-only: the scratch
-/// folder becomes /etc, and all else in it leads to the system's own.
-fn whole_etc(own: &[&str]) -> std::io::Result<()> {
+/// A folder in memory becomes /etc, with empty files of these names; all else in it leads to the system's own. A system that lacks one
+/// of the files, as a minimal one may, has nothing to mount it on; and what a machine has in its /etc must not decide what happens
+/// in a guest, so it is done where both are there too. It is a ramfs, whose files draw no random numbers as those of a tmpfs do.
+fn etc_with(names: &[&str]) -> nix::Result<()> {
     let none = None::<&str>;
+    mount(Some("ramfs"), SCRATCH, Some("ramfs"), MsFlags::empty(), Some("mode=0755"))?;
+    let filled = leads_to_etc(names).and_then(|()| {
+        mount(Some(SCRATCH), ETC, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)?;
+        // What is written there would be gone with the program.
+        mount(none, ETC, none, MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY, none)
+    });
+    umount2(SCRATCH, MntFlags::MNT_DETACH)?;
+    filled
+}
+
+/// Fills the scratch folder with empty files of these names, and links to all else in the system's /etc.
+fn leads_to_etc(names: &[&str]) -> nix::Result<()> {
     let scratch = Path::new(SCRATCH);
     let system = scratch.join(SYSTEM_ETC);
-    std::fs::create_dir(&system)?;
-    mount(Some(ETC), &system, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)?;
-    for entry in std::fs::read_dir(ETC)? {
-        let name = entry?.file_name();
-        if !own.iter().any(|own| name == *own) {
-            std::os::unix::fs::symlink(Path::new(SYSTEM_ETC).join(&name), scratch.join(&name))?;
+    let code = |error: std::io::Error| nix::Error::from_raw(error.raw_os_error().unwrap_or(0));
+    std::fs::create_dir(&system).map_err(code)?;
+    mount(Some(ETC), &system, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)?;
+    for entry in std::fs::read_dir(ETC).map_err(code)? {
+        let name = entry.map_err(code)?.file_name();
+        if !names.iter().any(|own| name == *own) {
+            let link = scratch.join(&name);
+            std::os::unix::fs::symlink(Path::new(SYSTEM_ETC).join(&name), link).map_err(code)?;
         }
     }
-    mount(Some(scratch), ETC, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)?;
-    Ok(())
+    names.iter().try_for_each(|name| std::fs::write(scratch.join(name), "")).map_err(code)
 }
 
 /// The names of all nodes, in the form of hosts(5).

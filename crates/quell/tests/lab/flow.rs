@@ -1,6 +1,6 @@
 //! `quell flow` against exact truth: what a line carries, what a window allows, what is lost on which way.
 
-use super::support::{PING, QUELL, QUIET, TestFolder, lacks_iperf3, near, two_hosts};
+use super::support::{PING, QUELL, QUIET, TestFolder, near, two_hosts};
 use serde_json::Value;
 use std::process::Output;
 
@@ -130,24 +130,6 @@ fn a_rate_that_was_asked_for_is_kept_from_the_first_byte_on_whoever_sends() {
         near(number(&json, &format!("{way}.bits_per_second")), 5e6 * f64::from(streams), 0.01e6);
         assert_eq!(json[way]["limited_by"], "rate", "{options:?}: {:#}", json[way]["held"]);
     }
-}
-
-#[test]
-fn iperf3_gets_the_rate_that_it_asked_for() {
-    if lacks_iperf3() {
-        return;
-    }
-    let dir = TestFolder::new();
-    let line = "both = { rate = \"100Mbit\", delay = \"1ms\" }";
-    let file = dir.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
-    let (file, serve) = (file.to_string_lossy(), format!("b: {QUELL} serve --bind 0.0.0.0"));
-    let iperf3 = "iperf3 -c {b} -p 5201 -b 5M -t 3 -R -J";
-    let mut all = vec!["lab", "exec", &*file, "a", "--with", &*serve, "--"];
-    all.extend(iperf3.split(' '));
-    let output = dir.quell(&all);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let json: Value = serde_json::from_slice(&output.stdout).expect("the result is JSON");
-    due(number(&json, "end.sum_received.bytes"), 1);
 }
 
 #[test]

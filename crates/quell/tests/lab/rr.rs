@@ -390,6 +390,27 @@ fn a_sweep_finds_the_cliff_at_a_full_segment_and_who_waited() {
 }
 
 #[test]
+fn a_stall_is_found_named_and_mended_in_words() {
+    let dir = TestFolder::new();
+    let file = dir.file("network.toml", &two_hosts(&line(1, false), &format!("{QUIET}{PING}")));
+    let (file, serve) = (file.to_string_lossy(), format!("b: {QUELL} serve --bind 0.0.0.0"));
+    let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", QUELL, "rr", "{b}"];
+    let wwr = "--pattern write-write-read --calls 5 --sizes 64,1448 --fix nodelay";
+    let output = dir.quell(&[&exec[..], &wwr.split(' ').collect::<Vec<_>>()].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    for words in [
+        "cliff: calls of 64 bytes",
+        "Nagle",
+        "DelayedACKs rose by",
+        "with nodelay",
+        "with the fix nobody waited",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
 fn lost_requests_are_told_from_delayed_acks() {
     let said = rr(
         "up = { delay = \"5ms\", loss = \"5%\" }\ndown = { delay = \"5ms\" }",

@@ -34,7 +34,7 @@ fn run(
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_and_environment() {
+fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_environment_and_system() {
     let first = run(Path::new(QUELL), &TestFolder::new(), &["--seed", "7"], &[]);
     let again = TestFolder::new();
     // Another place for the program, other bytes in it, another number of guests side by side, another environment.
@@ -54,6 +54,18 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_and_enviro
     for table in TABLES {
         assert!(first[table] == second[table], "{table} differs between two runs of one seed");
         assert!(first[table].len() > 200, "{table} is empty");
+    }
+    // A system that has little in its /etc: what the loader of programs needs.
+    let bare = TestFolder::new();
+    let little =
+        "cp /etc/ld.so.cache . && mount -t tmpfs none /etc && mv ld.so.cache /etc && exec \"$@\"";
+    let text = format!("#!/bin/sh\nexec unshare -rm sh -c '{little}' - {QUELL} \"$@\"\n");
+    let program = bare.file("bare", &text);
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))
+        .expect("and made a program");
+    let third = run(&program, &bare, &["--seed", "7"], &[]);
+    for table in TABLES {
+        assert!(first[table] == third[table], "{table} differs where /etc/hosts is missing");
     }
     let other = run(Path::new(QUELL), &TestFolder::new(), &["--seed", "8"], &[]);
     for table in ["samples.parquet", "flows.parquet"] {

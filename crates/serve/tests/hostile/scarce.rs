@@ -180,14 +180,6 @@ fn a_client_that_stops_reading_and_begins_again_gets_no_more_than_the_rate() {
 }
 
 #[test]
-fn idle_connections_keep_nobody_out_where_descriptors_are_few() {
-    let mut siege = Siege::of("descriptors=64");
-    let held: Vec<_> = (0..200u8).map(|n| connect(from(n, 1), siege.at())).collect();
-    siege.serves("200 idle connections where there are 64 descriptors");
-    drop(held);
-}
-
-#[test]
 fn a_stranger_who_says_hello_does_not_end_a_server_of_one_test() {
     let served = Served::new("one_off");
     let mut stranger = connect(from(1, 1), served.at);

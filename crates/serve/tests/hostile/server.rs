@@ -89,11 +89,6 @@ pub fn serve() {
             Some(("time_ms", ms)) => {
                 limits.time_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
             }
-            Some(("descriptors", most)) => {
-                let most = most.parse().expect("a number");
-                let files = nix::sys::resource::Resource::RLIMIT_NOFILE;
-                nix::sys::resource::setrlimit(files, most, most).expect("a lower limit");
-            }
             None if word == "one_off" => one_off = true,
             None if word == "secret" => secret = Secret::parse(SECRET).ok(),
             _ => panic!("no limit is `{word}`"),
