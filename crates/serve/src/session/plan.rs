@@ -1,7 +1,7 @@
 //! What a client asks for, as what will be done: checked against the limits. Pure.
 
 use crate::places::Limits;
-use quell_wire::iperf3::{Parameters, stream_id};
+use quell_wire::iperf3::{Parameters, part_of, stream_place};
 use quell_wire::text::printable;
 
 /// Largest block of a TCP stream in bytes (`MAX_BLOCKSIZE` of iperf3).
@@ -198,11 +198,10 @@ impl ServePlan {
         self.up + self.down
     }
 
-    /// What the stream with this number has to send of the amount; the first gets what can't be shared.
+    /// What the stream with this number has to send of the amount.
     pub fn bytes_of(&self, id: u32) -> Option<u64> {
-        let streams = self.down.max(1) as u64;
-        let rest = |bytes: u64| if id == stream_id(self.up) { bytes % streams } else { 0 };
-        self.bytes.map(|bytes| bytes / streams + rest(bytes))
+        let place = stream_place(id).saturating_sub(self.up);
+        Some(part_of(self.bytes?, place, self.down, self.udp.then_some(self.len as u64)))
     }
 
     /// The congestion control of the stream with this index; none where this end only receives. A shorter list is gone through again.
@@ -299,7 +298,11 @@ mod tests {
         };
         let (old, new) = (plan(false), plan(true));
         assert_eq!((old.bytes_of(1), old.bytes_of(3)), (None, None));
-        assert_eq!((new.bytes_of(1), new.bytes_of(3)), (Some(50_001), Some(50_000)));
+        assert_eq!(
+            (new.bytes_of(1), new.bytes_of(3)),
+            (Some(51_000), Some(50_000)),
+            "101 of 1000 bytes"
+        );
     }
 
     #[test]
