@@ -216,6 +216,12 @@ impl ServePlan {
         own.saturating_add(more_ns).min(longest.saturating_add(GRACE_NS))
     }
 
+    /// For how many seconds this end sent datagrams, where it was done, or the client's word of the end came, after so many. Nothing holds them back: their
+    /// sender is through when its time is over, however late that word is.
+    pub fn sent_datagrams_for(&self, until_the_word_s: f64) -> f64 {
+        self.time_ns.map_or(until_the_word_s, |time| until_the_word_s.min(time as f64 / 1e9))
+    }
+
     /// The congestion control of the stream with this index; none where this end only receives. A shorter list is gone through again.
     pub fn congestion_of(&self, index: usize) -> Option<&str> {
         let place = index.checked_sub(self.up)? % self.congestion.len().max(1);
@@ -330,6 +336,14 @@ mod tests {
         assert_eq!([0, 60 * S].map(|more| end(&amount, more)), [105 * S; 2]);
         let long = Parameters { time: 4, quell: None, ..asked };
         assert_eq!(ServePlan::of(&long, &limits).unwrap_err().code, Unfit::DURATION);
+    }
+
+    #[test]
+    fn a_sender_of_datagrams_is_through_when_its_time_is_over_and_not_when_the_clients_word_comes()
+    {
+        let plan =
+            plan(&Parameters { tcp: false, udp: true, len: 1000, time: 4, ..asked() }).unwrap();
+        assert_eq!([5.052, 2.5].map(|word| plan.sent_datagrams_for(word)), [4.0, 2.5]);
     }
 
     #[test]
