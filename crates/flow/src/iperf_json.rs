@@ -356,10 +356,18 @@ fn udp_sums(outcome: &Outcome, value: &mut Value) {
             });
             self::sum(each)
         };
-        for (name, of_sender, jitter, lost) in
-            [(sum, true, jitter, lost), (sent, true, 0.0, Some(0)), (received, false, jitter, lost)]
-        {
-            let mut row = counted_row(total(of_sender));
+        let (from, to) = (total(true), total(false));
+        // What came here has one time.
+        let over = match (from, to) {
+            (Some((bytes, _)), Some((_, seconds))) if !sends => Some((bytes, seconds)),
+            _ => from,
+        };
+        for (name, counted, of_sender, jitter, lost) in [
+            (sum, over, true, jitter, lost),
+            (sent, from, true, 0.0, Some(0)),
+            (received, to, false, jitter, lost),
+        ] {
+            let mut row = counted_row(counted);
             row["jitter_ms"] = jitter.into();
             row["lost_packets"] = lost.into();
             row["packets"] = if name == sent { all } else { packets }.into();
@@ -393,6 +401,7 @@ fn http_date(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_wire::iperf3::Moment;
 
     #[test]
     fn of_an_amount_each_directions_sender_has_its_own_time() {
@@ -420,6 +429,37 @@ mod tests {
         assert_eq!(bytes["sum_sent_bidir_reverse"]["bits_per_second"], 4000.0, "{bytes:#}");
         let timed = end(Amount::Time(quell_units::Span::from_secs(8)));
         assert_eq!(timed["sum_sent_bidir_reverse"]["seconds"], 8.0, "{timed:#}");
+    }
+
+    #[test]
+    fn datagrams_that_waited_in_a_queue_came_for_longer_than_they_were_sent() {
+        use quell_wire::iperf3::{Results, StreamResult};
+        let moment = Moment { bytes: 100_000, packets: 100, ..Moment::default() };
+        let mark = LaneCounts { moment, expected: 100, ..LaneCounts::default() };
+        let lane = LaneOutcome {
+            id: 1,
+            seconds: Some(5.0),
+            ..LaneOutcome::example(false, LaneCounts::default(), mark)
+        };
+        let told = StreamResult {
+            id: 1,
+            bytes: 100_000,
+            packets: 100,
+            end_time: 4.0,
+            ..StreamResult::default()
+        };
+        let plan = crate::FlowPlan {
+            direction: Senders::Down,
+            transport: Transport::Udp,
+            amount: Amount::Time(quell_units::Span::from_secs(4)),
+            ..crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into())
+        };
+        let theirs = Results { streams: vec![told], ..Results::default() };
+        let mut outcome = Outcome::example(plan, vec![lane], Some(theirs));
+        outcome.seconds = 4.0;
+        let end = document(&outcome)["end"].clone();
+        let seconds = ["sum_sent", "sum", "sum_received"].map(|sum| end[sum]["seconds"].clone());
+        assert_eq!(seconds, [4.0, 5.0, 5.0].map(Value::from), "{end:#}");
     }
 
     #[test]

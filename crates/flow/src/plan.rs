@@ -4,7 +4,7 @@ use crate::FlowError;
 use quell_sys::socket::Way;
 use quell_units::Span;
 use quell_wire::auth::Secret;
-use quell_wire::iperf3::{Parameters, Wishes, stream_id};
+use quell_wire::iperf3::{Parameters, Wishes, part_of, stream_place};
 use std::net::SocketAddr;
 
 /// Most streams in one direction (`MAX_STREAMS`, iperf3's iperf.h).
@@ -204,19 +204,17 @@ impl FlowPlan {
         self.congestion.get(place % self.congestion.len().max(1)).filter(|_| self.sends(place))
     }
 
-    /// What the stream with this number has to carry of an amount; none where it is over after a time.
-    pub fn amount_of(&self, id: u32) -> Option<u64> {
+    /// What the stream with this number has to carry of an amount, in blocks of so many bytes; none where it is over after a time.
+    pub fn amount_of(&self, id: u32, block: u64) -> Option<u64> {
         let Amount::Bytes(bytes) = self.amount else { return None };
-        let streams = u64::from(self.streams.max(1));
-        // The first of each direction gets what can't be shared.
-        let first = id == stream_id(0)
-            || self.direction == Senders::Both && id == stream_id(self.streams as usize);
-        Some(bytes / streams + if first { bytes % streams } else { 0 })
+        let streams = self.streams.max(1) as usize;
+        let datagram = (self.transport == Transport::Udp).then_some(block);
+        Some(part_of(bytes, stream_place(id) % streams, streams, datagram))
     }
 
     /// The same in datagrams of `block` bytes.
     pub fn datagrams_of(&self, id: u32, block: u64) -> Option<u64> {
-        let amount = self.amount_of(id).filter(|_| self.transport == Transport::Udp)?;
+        let amount = self.amount_of(id, block).filter(|_| self.transport == Transport::Udp)?;
         Some(amount.div_ceil(block.max(1)))
     }
 
@@ -312,6 +310,7 @@ impl FlowPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_wire::iperf3::stream_id;
 
     fn plan() -> FlowPlan {
         FlowPlan::new("there", "192.0.2.1:5201".parse().unwrap())
@@ -381,10 +380,16 @@ mod tests {
             transport: Transport::Udp,
             ..plan()
         };
-        let ids = || (0..udp.all_streams()).map(stream_id);
-        let bytes: Vec<_> = ids().filter_map(|id| udp.amount_of(id)).collect();
-        assert_eq!(bytes, [3335, 3333, 3333, 3335, 3333, 3333]);
+        let shares = |plan: &FlowPlan| {
+            let ids = (0..plan.all_streams()).map(stream_id);
+            ids.filter_map(|id| plan.amount_of(id, 1000)).collect::<Vec<_>>()
+        };
+        let tcp = FlowPlan { transport: Transport::Tcp, ..udp.clone() };
+        assert_eq!(shares(&tcp), [3335, 3333, 3333, 3335, 3333, 3333]);
+        assert_eq!(shares(&udp), [4000, 4000, 3000, 4000, 4000, 3000], "eleven datagrams each way");
         assert_eq!(udp.datagrams_of(1, 1000), Some(4));
+        let few = FlowPlan { amount: Amount::Bytes(1001), ..udp.clone() };
+        assert_eq!(shares(&few), [1000, 1000, 0, 1000, 1000, 0]);
         let timed = FlowPlan { amount: Amount::Time(Span::from_secs(1)), ..udp };
         assert_eq!(timed.datagrams_of(1, 1000), None);
     }

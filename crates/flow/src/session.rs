@@ -318,13 +318,14 @@ impl Test<'_> {
     }
 
     fn limit(&self, lane: &OpenLane, end: Option<u64>) -> Limit {
+        let amount = self.plan.amount_of(lane.id, self.block);
         match (self.plan.amount, lane.sends) {
             (Amount::Time(_), true) => Limit { bytes: None, end_ns: end },
             // Receivers take what comes until all is over.
             (Amount::Time(_), false) => Limit::NONE,
-            (Amount::Bytes(_), true) => Limit::bytes(self.plan.amount_of(lane.id).unwrap_or(0)),
+            (Amount::Bytes(_), true) => Limit::bytes(amount.unwrap_or(0)),
             (Amount::Bytes(_), false) if lane.takes_datagrams() || self.plan.streams == 1 => {
-                Limit { bytes: self.plan.amount_of(lane.id), end_ns: None }
+                Limit { bytes: amount, end_ns: None }
             }
             (Amount::Bytes(_), false) => Limit::NONE,
         }

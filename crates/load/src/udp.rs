@@ -2,7 +2,7 @@
 //!
 //! Each packet has its own time ([`Pace`], with its jitter); the sender sleeps until then, reads the clock and sends: three system
 //! calls a packet. It reports what it handed to the kernel at round times of the measurement. A queue of this host that is full makes
-//! it wait for room, as any program that sends UDP; it tells how often, and for how long.
+//! it wait for room, as any program that sends UDP, until its time is over; it tells how often, and for how long.
 //!
 //! What it sent last is still under way when it has sent it all: it stays for as long as that may take, since the cell, and with it
 //! the sink, ends with the last of its clients.
@@ -15,7 +15,7 @@ use quell_sys::SysError;
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::pace::{Pace, Window};
 use quell_sys::socket::Udp;
-use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
+use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly, writable};
 use quell_sys::wall::Wall;
 use quell_wire::oneway::{self, OneWay};
 
@@ -117,7 +117,8 @@ impl Sender {
             let (bps, size) = (self.spec.rate.bps(), u64::from(self.spec.size));
             let seed = self.seed.wrapping_add(period);
             let Some(mut pace) = Pace::at_rate(start, bps, size, duration, seed) else { break };
-            let over = start.saturating_add(duration).saturating_add(GRACE_NS);
+            let end = start.saturating_add(duration);
+            let over = end.saturating_add(GRACE_NS);
             let mut now = monotonic_ns();
             while let Some((_, due)) = pace.next().filter(|(_, due)| now.max(*due) <= over) {
                 if due > now {
@@ -137,13 +138,10 @@ impl Sender {
                     }
                 }
                 oneway::restamp(&mut self.packet, report.packets, wall.at(now));
-                match self.send(report) {
-                    // Nobody listens there: the datagrams go out all the same.
-                    Ok(()) | Err(Errno::ECONNREFUSED) => {}
-                    Err(errno) => {
-                        let tried = format!("send to UDP {}", self.spec.to);
-                        return Err(SysError::new(tried, errno).into());
-                    }
+                match self.send(end, stop, alarm, report)? {
+                    Handed::Over => {}
+                    Handed::TimeIsUp => break,
+                    Handed::Stopped => return Ok(true),
                 }
                 report.sent(u64::from(self.spec.size), now);
                 pace.sent(now);
@@ -154,17 +152,50 @@ impl Sender {
         Ok(false)
     }
 
-    /// Sends the packet, as soon as the own queue has room for it.
-    fn send(&self, report: &mut Report<'_>) -> Result<(), Errno> {
-        let sent = self.socket.send(&self.packet);
-        if sent != Err(Errno::EAGAIN) {
-            return sent;
+    /// Sends the packet, as soon as the own queue has room for it, if that is before the end.
+    fn send(
+        &self,
+        end_ns: u64,
+        stop: &Bell,
+        alarm: &mut Alarm,
+        report: &mut Report<'_>,
+    ) -> Result<Handed, SysError> {
+        let mut full_ns = None;
+        let handed = loop {
+            match self.socket.send(&self.packet) {
+                // Nobody listens there: the datagrams go out all the same.
+                Ok(()) | Err(Errno::ECONNREFUSED) => break Handed::Over,
+                Err(Errno::EAGAIN) => {}
+                Err(errno) => {
+                    return Err(SysError::new(format!("send to UDP {}", self.spec.to), errno));
+                }
+            }
+            full_ns.get_or_insert_with(monotonic_ns);
+            alarm.set(Some(end_ns))?;
+            let mut fds = [readable(stop), readable(&*alarm), writable(&self.socket)];
+            wait(&mut fds)?;
+            match fds.each_ref().map(came) {
+                [true, ..] => break Handed::Stopped,
+                [_, true, _] => break Handed::TimeIsUp,
+                _ => {}
+            }
+        };
+        if let Some(full_ns) = full_ns {
+            // What has no room behind the end has nothing to wait for.
+            report.held_back(monotonic_ns().min(end_ns).saturating_sub(full_ns));
         }
-        let full_ns = monotonic_ns();
-        let sent = self.socket.send_waiting(&self.packet);
-        report.held_back(monotonic_ns().saturating_sub(full_ns));
-        sent
+        Ok(handed)
     }
+}
+
+/// What became of a packet that was due.
+enum Handed {
+    /// The kernel has it.
+    Over,
+    /// There was no room for it until its time was over: it was not sent.
+    TimeIsUp,
+    /// The bell rang before there was room.
+    Stopped,
 }
 
 /// Waits until a time; whether the bell rang first.

@@ -7,7 +7,7 @@
 //!              │         ├─────patience is over──────► Lost, LostUp, LostDown ──reply after all──► Late
 //!              │         │                             Lost ──the stream ends before a reply as slow as others could come──► Unfinished
 //!              │         └─────the stream ends before► Unfinished
-//!              └─refused by the kernel──────────────► Error; LostUp where a queue of this host dropped it; NotSent where one was full
+//!              └─refused by the kernel──────────────► Error; NotSent where this host's own queue did not take it
 //! ```
 //!
 //! Pure: times are told, nothing is read or sent. One row comes out for each packet, one more for each duplicate, and one more for each
@@ -16,6 +16,7 @@
 
 use crate::Patience;
 use crate::direction::{self, Counts, Losses, LostWhere};
+use nix::errno::Errno;
 use quell_model::{EchoSample, EchoStatus};
 use std::collections::VecDeque;
 
@@ -42,12 +43,22 @@ pub struct Reply {
 /// Why a packet was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The own queue had no room for it: it never was under way.
-    Full,
-    /// A queue of this host dropped it.
-    Dropped,
+    /// This host's own queue, or its socket's share of that, had no room for it: it never was under way.
+    NoRoom,
     /// The kernel would not send it.
     Error,
+}
+
+impl Refusal {
+    /// What the kernel's answer says. A socket that is full says `EAGAIN`, a raw one `ENOBUFS` (`__ip_append_data`, net/ipv4/ip_output.c);
+    /// of a packet that the own queue dropped as it came, `ENOBUFS` comes too, where errors are asked for (`IP_RECVERR`;
+    /// `net_xmit_errno`, linux/netdevice.h). Of what a queue drops later, or in place of another packet, nothing is told.
+    pub fn of(errno: Errno) -> Self {
+        match errno {
+            Errno::EAGAIN | Errno::ENOBUFS => Self::NoRoom,
+            _ => Self::Error,
+        }
+    }
 }
 
 /// How a packet was sent.
@@ -101,8 +112,6 @@ pub struct Ledger {
     waiting: usize,
     arrived: u64,
     counts: Counts,
-    /// Packets that a queue of this host dropped.
-    dropped: u64,
     /// Losses that are certain, once it is finished.
     settled: Option<Losses>,
     /// Packets of which the rows tell the direction.
@@ -122,7 +131,6 @@ impl Ledger {
             waiting: 0,
             arrived: 0,
             counts: Counts::new(),
-            dropped: 0,
             settled: None,
             told: Losses::default(),
             rows: Vec::new(),
@@ -165,13 +173,9 @@ impl Ledger {
     pub fn refused(&mut self, t_ns: i64, late_ns: u64, why: Refusal) {
         let packet = Packet { t_ns, epoch: 0, late_ns, queued_ns: None, state: State::Failed };
         let status = match why {
-            Refusal::Full => EchoStatus::NotSent,
-            Refusal::Dropped => EchoStatus::LostUp,
+            Refusal::NoRoom => EchoStatus::NotSent,
             Refusal::Error => EchoStatus::Error,
         };
-        let dropped = why == Refusal::Dropped;
-        self.dropped += u64::from(dropped);
-        self.told.up += u64::from(dropped);
         self.rows.push(packet.row(self.next(), self.bytes, status));
         self.packets.push_back(packet);
     }
@@ -381,7 +385,7 @@ impl Ledger {
 
     fn losses(&self) -> Losses {
         let Losses { up, down } = self.counts.losses(&self.unanswered());
-        Losses { up: (up + self.dropped).max(self.told.up), down: down.max(self.told.down) }
+        Losses { up: up.max(self.told.up), down: down.max(self.told.down) }
     }
 
     /// The rows since the last call.
@@ -579,13 +583,13 @@ mod tests {
     #[test]
     fn errors_are_rows_of_their_packets_and_end_the_waiting() {
         let mut ledger = stream(2);
-        ledger.refused(20 * MS, 0, Refusal::Error);
-        ledger.refused(30 * MS, 0, Refusal::Dropped);
-        ledger.refused(40 * MS, 0, Refusal::Full);
+        for (n, answer) in [(2, Errno::EPERM), (3, Errno::ENOBUFS), (4, Errno::EAGAIN)] {
+            ledger.refused(n * 10 * MS, 0, Refusal::of(answer));
+        }
         ledger.error(1);
         ledger.error(1);
         ledger.reply(2, Reply::default());
-        assert_eq!(statuses(&mut ledger), [(2, Error), (3, LostUp), (4, NotSent), (1, Error)]);
+        assert_eq!(statuses(&mut ledger), [(2, Error), (3, NotSent), (4, NotSent), (1, Error)]);
         assert_eq!(ledger.waiting(), 1);
         assert_eq!(ledger.next(), 5);
     }

@@ -101,12 +101,8 @@ impl<L: StreamSocket> ProbeStream<L> {
                     self.ledger.sent(window.t(at_ns), wall.steps(), late_ns);
                 }
                 Err(errno) => {
-                    let why = match errno {
-                        Errno::EAGAIN => Refusal::Full,
-                        Errno::ENOBUFS => Refusal::Dropped,
-                        _ => Refusal::Error,
-                    };
-                    if why != Refusal::Full {
+                    let why = Refusal::of(errno);
+                    if why == Refusal::Error {
                         self.count(errno);
                     }
                     self.ledger.refused(window.t(before_ns), late_ns, why);

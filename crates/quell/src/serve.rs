@@ -51,7 +51,7 @@ pub struct ServeArgs {
     /// The same for one client: an IPv4 address, or an IPv6 /64 [default: no limit]
     #[arg(long, value_name = "RATE")]
     pub max_rate_per_client: Option<Rate>,
-    /// Longest time of a test
+    /// Longest time of a test, from when its data begins to flow
     #[arg(long, value_name = "TIME", default_value = "1h")]
     pub max_time: Span,
     /// User to become when started as root

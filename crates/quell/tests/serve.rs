@@ -163,6 +163,32 @@ fn what_is_beyond_the_limits_is_refused_with_a_word() {
     served.is_well();
 }
 
+/// Pings without a load and the way there take two seconds and more before the data flows.
+#[test]
+fn a_test_as_long_as_the_server_allows_runs_to_its_end() {
+    let served = Served::new(&["--max-time", "2s"]);
+    for options in [&["-t", "2"][..], &["-t", "1", "-O", "1", "-R"], &["-t", "2", "-u"]] {
+        let port = served.at.port().to_string();
+        let arguments = [&["flow", "127.0.0.1", "-p", &port, "-b", "1M"], options].concat();
+        said(program(&arguments), &arguments).fine();
+    }
+}
+
+#[test]
+fn a_few_bytes_over_many_streams_are_as_many_datagrams_as_over_one() {
+    let served = Served::new(&[]);
+    let port = served.at.port().to_string();
+    for options in [&["-R"][..], &[]] {
+        let amount = ["-u", "-l", "1000", "-n", "10000", "-P", "32", "--no-latency", "--json"];
+        let arguments = [&["flow", "127.0.0.1", "-p", &port], &amount[..], options].concat();
+        let text = said(program(&arguments), &arguments).fine();
+        let found: Value = serde_json::from_str(&text).expect("it is JSON");
+        let way = if options.is_empty() { "up" } else { "down" };
+        assert_eq!(number(&found, &format!("/{way}/sent_bytes")), 10_000.0, "{found:#}");
+        assert_eq!(number(&found, &format!("/{way}/datagrams/arrived")), 10.0, "{found:#}");
+    }
+}
+
 #[test]
 fn a_full_server_says_so() {
     if lacks_iperf3() {

@@ -39,7 +39,7 @@ pub struct Limits {
     pub rate_of_one: Option<u64>,
     /// What it may send and take in all.
     pub rate: Option<u64>,
-    /// Longest time of a session in nanoseconds, counted from its first byte.
+    /// Longest time of a test in nanoseconds, from when its data begins to flow, and of a connection of calls.
     pub time_ns: u64,
     /// Longest time from connecting to being known, and of each step until a test runs, in nanoseconds.
     pub handshake_ns: u64,

@@ -36,7 +36,7 @@ use looks::Looks;
 use measured::Measured;
 use motion::Motion;
 use nix::poll::PollFd;
-use plan::{ServePlan, Unfit};
+use plan::{GRACE_NS, ServePlan, Unfit};
 use quell_load::bulk::Gate;
 use quell_load::look::tcp_info;
 use quell_load::rest::{Awaited, Rest};
@@ -48,9 +48,6 @@ use quell_wire::iperf3::{Cookie, Hello, Results, State};
 use std::os::fd::AsFd;
 use talk::{LONGEST_DRAIN_NS, Talk};
 
-/// How much longer than agreed a test may run, for the way and for slow starts, before the client is taken for gone, in nanoseconds. While
-/// its data still comes, its last word may wait behind that: [`LONGEST_DRAIN_NS`].
-const GRACE_NS: u64 = 10_000_000_000;
 /// After that time, how often it is looked at whether data still comes.
 const STILL_NS: u64 = 2_000_000_000;
 /// Datagrams that are still on their way when the client says that it is done are waited for so long at most: it waits for the results.
@@ -321,14 +318,9 @@ fn measure<'a>(
     measured: &mut Measured,
 ) -> Result<(), Break> {
     talk.say(State::TestStart)?;
-    let own_end = guest.came_ns.saturating_add(hub.limits.time_ns);
-    let agreed = plan.time_ns.map(|time| plan.omit_ns.saturating_add(time));
     let now = monotonic_ns();
     (measured.start_ns, measured.count_ns, measured.end_ns) = (now, now + plan.omit_ns, now);
-    let after = |more: u64| {
-        let end = agreed.map_or(u64::MAX, |time| now.saturating_add(time).saturating_add(more));
-        end.min(own_end)
-    };
+    let after = |more: u64| plan.end_ns(now, more, hub.limits.time_ns);
     let ends = (after(GRACE_NS), after(LONGEST_DRAIN_NS));
     // Nothing holds datagrams back: their time is over when it is, and not when the client's word has come.
     let end_ns = |lane: &ServedLane| if plan.udp && lane.sends { after(0) } else { ends.1 };

@@ -100,7 +100,7 @@ pub fn packet(stream: &str, width: usize, one_clock: bool, sample: &EchoSample) 
         EchoStatus::Unfinished => "  not waited for",
         EchoStatus::Late => "  late, not lost",
         EchoStatus::Unsure => "  answered, perhaps only when it was sent again",
-        EchoStatus::NotSent => "  not sent: own queue full",
+        EchoStatus::NotSent => "  not sent: no room in the own queue",
     };
     line
 }
@@ -240,7 +240,7 @@ fn counts(found: &EchoResult) -> Vec<String> {
         parts.push(format!("{} late (answered, after the wait)", counts.received_late));
     }
     if counts.not_sent > 0 {
-        parts.push(format!("{} not sent: own queue full", counts.not_sent));
+        parts.push(format!("{} not sent: no room in the own queue", counts.not_sent));
     }
     if counts.unfinished > 0 {
         parts.push(format!("{} not waited for", counts.unfinished));
@@ -262,9 +262,6 @@ fn meaning(kind: &str) -> &str {
         "ECONNREFUSED" => "nobody listens there",
         "EMSGSIZE" => {
             "larger than the path takes (its MTU) and not to be cut up; take a smaller -s"
-        }
-        "ENOBUFS" => {
-            "a queue of this host was full, or too short for so large a packet (it counts as lost)"
         }
         "EACCES" | "EPERM" => "forbidden, by a firewall as a rule",
         "EPROTO" => "the packet lived too short (TTL), or was malformed to somebody",

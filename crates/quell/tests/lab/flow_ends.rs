@@ -42,7 +42,7 @@ fn an_amount_of_datagrams_is_what_the_server_sends_and_what_is_lost_of_it_is_los
     for (line, options, datagrams) in [
         ("both = { delay = \"50ms\" }", &["-R"][..], 100),
         ("up = { delay = \"5ms\" }\ndown = { delay = \"5ms\", loss = \"5%\" }", &["-R"], 100),
-        ("down = { loss = \"5%\" }", &["-R", "-P", "3"], 102),
+        ("down = { loss = \"5%\" }", &["-R", "-P", "3"], 100),
         ("both = { delay = \"50ms\" }", &["--bidir"], 100),
         // A queue that is full to the end throws the very last away, too.
         ("both = { rate = \"200kbit\", delay = \"5ms\", buffer = \"3p\" }", &["-R"], 100),

@@ -62,31 +62,73 @@ fn a_loss_that_nobody_can_know_is_a_range_that_holds_the_truth_and_a_claim_holds
     assert!(said.contains("can't be known whether the first exchange was lost"), "{said}");
 }
 
-/// A shaper on the sender's own interface: its socket is full before the queue is.
-#[test]
-fn what_the_own_queue_had_no_room_for_is_not_lost_and_a_load_says_that_it_was_held_back() {
-    let text = format!(
-        "name = \"own\"\nduration = \"20s\"\nprobes-run = \"together\"\n\
+/// Echo requests that ask for 800 kbit/s.
+const PINGS: &str = "[[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"10ms\"\nsize = 1000\n";
+
+/// A queue on the sender's own interface, with nothing before it, and a load of datagrams that is too fast for it. The line's delay is behind a
+/// router: a delay of the own interface would take packets from their sockets before they are queued.
+fn own_queue(duration: &str, queue: &str, load: &str, probes: &str) -> String {
+    format!(
+        "name = \"own\"\nduration = \"{duration}\"\nprobes-run = \"together\"\n\
          [topology]\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\
          [[topology.link]]\nname = \"lan\"\nends = [\"a\", \"r\"]\n\
          [[topology.link]]\nname = \"line\"\nends = [\"r\", \"b\"]\nboth = {{ rate = \"10Mbit\", delay = \"10ms\" }}\n\
          [[scenario]]\nname = \"s\"\nloads = [\"load\"]\nqueues = [\"own\"]\n\
          [[queue]]\nname = \"own\"\non = \"a:lan\"\n\
-         queue = {{ kind = \"tbf\", rate = \"100kbit\", burst = 2000, limit = 900000 }}\n\
-         [[load]]\nname = \"load\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"800kbit\"\nsize = 1000\n{UDP}"
-    );
-    let results = TestFolder::new().run(&text, &[]);
+         queue = {{ kind = \"tbf\", burst = 2000, {queue} }}\n\
+         [[load]]\nname = \"load\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\n{load}\n{probes}"
+    )
+}
+
+/// The senders' sockets are full before the queue is.
+#[test]
+fn what_the_own_queue_had_no_room_for_is_not_lost_and_a_load_says_that_it_was_held_back() {
+    let shaper = "rate = \"100kbit\", limit = 900000";
+    let load = "rate = \"800kbit\"\nsize = 1000";
+    let results =
+        TestFolder::new().run(&own_queue("20s", shaper, load, &format!("{UDP}{PINGS}")), &[]);
     let of = |stream: &str, key: &str| results.number("s", stream, key);
-    near(of("udp", "loss_ratio"), 0.0, 0.0);
-    near(of("udp", "errors"), 0.0, 0.0);
-    assert!(of("udp", "not_sent") > 10.0, "{:#}", results.row("s", "udp"));
+    for stream in ["udp", "ping"] {
+        near(of(stream, "loss_ratio"), 0.0, 0.0);
+        near(of(stream, "errors"), 0.0, 0.0);
+        assert!(of(stream, "not_sent") > 10.0, "{:#}", results.row("s", stream));
+    }
     near(of("load", "loss_ratio"), 0.0, 0.0);
     // The kernel lets it go on when half of what its socket holds has left.
     assert!(of("load", "held_back_packets") >= 1.0 && of("load", "held_back_s") > 5.0);
     let said = warnings(&results);
-    for part in ["not sent: own queue full", "held back by its own host"] {
+    for part in ["not sent: no room in the own queue", "held back by its own host"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+}
+
+/// The queue is full before the sockets are. The kernel tells a probe at once that it dropped the packet; a load does not ask.
+#[test]
+fn what_the_own_queue_drops_as_it_comes_was_not_sent_and_a_loads_datagrams_are_lost() {
+    let shaper = "rate = \"500kbit\", limit = 5000";
+    let load = "rate = \"300kbit\"\nsize = 700";
+    let results =
+        TestFolder::new().run(&own_queue("20s", shaper, load, &format!("{UDP}{PINGS}")), &[]);
+    for stream in ["udp", "ping"] {
+        let of = |key: &str| results.number("s", stream, key);
+        near(of("loss_ratio"), 0.0, 0.0);
+        near(of("sent"), of("received"), 0.0);
+        assert!(of("not_sent") > 50.0, "{:#}", results.row("s", stream));
+    }
+    let of = |key: &str| results.number("s", "load", key);
+    assert!(of("lost_up") > 50.0, "{:#}", results.row("s", "load"));
+    near(of("lost_down"), 0.0, 0.0);
+}
+
+/// Its socket holds a minute of the shaper: there is room again long after the load's time.
+#[test]
+fn a_load_that_waits_for_room_in_the_own_queue_ends_at_its_end() {
+    let shaper = "rate = \"30kbit\", limit = 5000000";
+    let load = "rate = \"1Mbit\"\nsize = 700";
+    let results = TestFolder::new().run(&own_queue("4s", shaper, load, UDP), &[]);
+    near(results.number("s", "load", "held_back_packets"), 1.0, 0.0);
+    let held_s = results.number("s", "load", "held_back_s");
+    assert!((1.0..4.0).contains(&held_s), "a load of 4 s waited {held_s} s for room");
 }
 
 /// From 10 s on nothing gets through: the connection that is begun then never comes about.

@@ -1,7 +1,7 @@
 //! What a client asks for, as what will be done: checked against the limits. Pure.
 
 use crate::places::Limits;
-use quell_wire::iperf3::{Parameters, stream_id};
+use quell_wire::iperf3::{Parameters, part_of, stream_place};
 use quell_wire::text::printable;
 
 /// Largest block of a TCP stream in bytes (`MAX_BLOCKSIZE` of iperf3).
@@ -10,6 +10,9 @@ const LARGEST_BLOCK: u64 = 1 << 20;
 const LARGEST_DATAGRAM: u64 = 65_507;
 /// Longest start that does not count, in seconds (`MAX_OMIT_TIME` of iperf3 is 60; later versions allow more).
 const LONGEST_OMIT: u64 = 600;
+/// How much longer than agreed a test may run, for the way and for slow starts, before the client is taken for gone, in nanoseconds. While
+/// its data still comes, its last word may wait behind that, but never for longer than this behind the longest test there may be.
+pub const GRACE_NS: u64 = 10_000_000_000;
 /// Longest name of a congestion control in bytes (`TCP_CA_NAME_MAX`, linux/tcp.h, with a zero at its end).
 const LONGEST_NAME: usize = 15;
 /// Most characters of a client's version that are told.
@@ -198,11 +201,25 @@ impl ServePlan {
         self.up + self.down
     }
 
-    /// What the stream with this number has to send of the amount; the first gets what can't be shared.
+    /// What the stream with this number has to send of the amount.
     pub fn bytes_of(&self, id: u32) -> Option<u64> {
-        let streams = self.down.max(1) as u64;
-        let rest = |bytes: u64| if id == stream_id(self.up) { bytes % streams } else { 0 };
-        self.bytes.map(|bytes| bytes / streams + rest(bytes))
+        let place = stream_place(id).saturating_sub(self.up);
+        Some(part_of(self.bytes?, place, self.down, self.udp.then_some(self.len as u64)))
+    }
+
+    /// When it ends, if its data began to flow at `start_ns`: so much after its own time, and never long after the longest that one may take. What
+    /// came before, as pings without a load, is not its time.
+    pub fn end_ns(&self, start_ns: u64, more_ns: u64, longest_ns: u64) -> u64 {
+        let longest = start_ns.saturating_add(longest_ns);
+        let Some(time_ns) = self.time_ns else { return longest };
+        let own = start_ns.saturating_add(self.omit_ns).saturating_add(time_ns);
+        own.saturating_add(more_ns).min(longest.saturating_add(GRACE_NS))
+    }
+
+    /// For how many seconds this end sent datagrams, where it was done, or the client's word of the end came, after so many. Nothing holds them back: their
+    /// sender is through when its time is over, however late that word is.
+    pub fn sent_datagrams_for(&self, until_the_word_s: f64) -> f64 {
+        self.time_ns.map_or(until_the_word_s, |time| until_the_word_s.min(time as f64 / 1e9))
     }
 
     /// The congestion control of the stream with this index; none where this end only receives. A shorter list is gone through again.
@@ -299,7 +316,34 @@ mod tests {
         };
         let (old, new) = (plan(false), plan(true));
         assert_eq!((old.bytes_of(1), old.bytes_of(3)), (None, None));
-        assert_eq!((new.bytes_of(1), new.bytes_of(3)), (Some(50_001), Some(50_000)));
+        assert_eq!(
+            (new.bytes_of(1), new.bytes_of(3)),
+            (Some(51_000), Some(50_000)),
+            "101 of 1000 bytes"
+        );
+    }
+
+    #[test]
+    fn a_test_as_long_as_may_be_has_its_time_from_its_data_on_and_a_bounded_grace() {
+        const S: u64 = 1_000_000_000;
+        let quell = Wishes { time_ms: Some(3000), omit_ms: Some(2000), ..Wishes::default() };
+        let asked = Parameters { time: 3, omit: 2, quell: Some(quell), ..asked() };
+        let limits = Limits { time_ns: 5 * S, ..Limits::default() };
+        let timed = ServePlan::of(&asked, &limits).unwrap();
+        let end = |plan: &ServePlan, more| plan.end_ns(100 * S, more, limits.time_ns);
+        assert_eq!([0, S, 60 * S].map(|more| end(&timed, more)), [105 * S, 106 * S, 115 * S]);
+        let amount = ServePlan { time_ns: None, omit_ns: 0, ..timed.clone() };
+        assert_eq!([0, 60 * S].map(|more| end(&amount, more)), [105 * S; 2]);
+        let long = Parameters { time: 4, quell: None, ..asked };
+        assert_eq!(ServePlan::of(&long, &limits).unwrap_err().code, Unfit::DURATION);
+    }
+
+    #[test]
+    fn a_sender_of_datagrams_is_through_when_its_time_is_over_and_not_when_the_clients_word_comes()
+    {
+        let plan =
+            plan(&Parameters { tcp: false, udp: true, len: 1000, time: 4, ..asked() }).unwrap();
+        assert_eq!([5.052, 2.5].map(|word| plan.sent_datagrams_for(word)), [4.0, 2.5]);
     }
 
     #[test]

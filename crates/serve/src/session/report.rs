@@ -102,6 +102,9 @@ fn lasted(plan: &ServePlan, lane: &ServedLane, measured: &Measured) -> f64 {
             None => measured.seconds_counted(),
         };
     }
+    if plan.udp {
+        return plan.sent_datagrams_for(measured.seconds_counted());
+    }
     let first = lane.first_ns().filter(|_| !lane.sends);
     match (first, plan.time_ns, lane.last_ns()) {
         // TCP's data comes until its end; a connection that is silent at the end was held up, and is no faster for it.

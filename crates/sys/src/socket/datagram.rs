@@ -101,11 +101,6 @@ impl Udp {
         send(self.as_fd(), bytes, MsgFlags::MSG_DONTWAIT)
     }
 
-    /// Sends to the connected end, and waits for room where there is none.
-    pub fn send_waiting(&self, bytes: &[u8]) -> Result<(), Errno> {
-        send(self.as_fd(), bytes, MsgFlags::empty())
-    }
-
     /// Answers a datagram that came from `to`, from the own address that it was sent to, with this TOS byte.
     pub fn reply(
         &self,

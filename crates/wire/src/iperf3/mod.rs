@@ -152,6 +152,22 @@ pub fn stream_id(index: usize) -> u32 {
     if index == 0 { 1 } else { index + 2 }
 }
 
+/// The index from 0 of the stream with this number.
+pub fn stream_place(id: u32) -> usize {
+    (id.max(2) - 2) as usize
+}
+
+/// What the stream with this index carries, in bytes, of an amount that so many streams share. Datagrams, of so many bytes, are shared whole: all
+/// streams together have as many as one would have. Of a TCP test the first stream gets what can't be shared.
+pub fn part_of(amount: u64, place: usize, streams: usize, datagram: Option<u64>) -> u64 {
+    let (place, streams) = (place as u64, streams.max(1) as u64);
+    let Some(size) = datagram.map(|size| size.max(1)) else {
+        return amount / streams + if place == 0 { amount % streams } else { 0 };
+    };
+    let all = amount.div_ceil(size);
+    (all / streams + u64::from(place < all % streams)).saturating_mul(size)
+}
+
 /// A value as JSON behind its length.
 ///
 /// Errors only when the value can't be JSON: a map whose keys are not texts, or a text beyond 4 GiB.

@@ -190,7 +190,7 @@ impl EchoResult {
     pub fn not_sent(&self) -> Option<String> {
         let Counts { not_sent, sent, .. } = self.counts;
         (not_sent > 0).then(|| {
-            format!("{not_sent} packets beside the {sent} were not sent: own queue full; they are not lost")
+            format!("{not_sent} packets beside the {sent} were not sent: no room in the own queue; they are not lost")
         })
     }
 
