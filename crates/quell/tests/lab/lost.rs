@@ -69,13 +69,15 @@ fn connects_on_a_path_that_varies_by_seconds_are_not_said_to_be_lost() {
         &format!("{QUIET}{}{}", probe("open", ""), probe("refused", "listens = false")),
     );
     let results = TestFolder::new().run(&text, &[]);
-    // A refusal does not say which SYN it answers: after a second and the least round trip, about 0.64 s, it may be the second. An open
-    // port's answer repeats its SYN's timestamp.
-    for (stream, slowest) in [("open", 2430.0), ("refused", 1700.0)] {
+    for stream in ["open", "refused"] {
         near(results.number("s", stream, "loss_at_least"), 0.0, 0.0);
-        // What took a second more than the least may be an answer to the second SYN: 44 % of 1.8 s.
-        near(results.number("s", stream, "loss_at_most"), 0.44, 0.15);
-        assert!(results.number("s", stream, "rtt_ms.max") < slowest);
+        // What took a second more than the least may be an answer to the second SYN: 44 % of 1.8 s, by four standard deviations of 200
+        // connects; of what took less than a second, 22 %, it is known.
+        let most = results.number("s", stream, "loss_at_most");
+        assert!(most > 0.44 - 0.14 && most < 0.78 + 0.12, "{most}");
+        let [quickest, slowest] =
+            ["rtt_ms.min", "rtt_ms.max"].map(|key| results.number("s", stream, key));
+        assert!(quickest > 609.0 && slowest < 2412.0, "{quickest} to {slowest} ms");
     }
 }
 

@@ -226,8 +226,10 @@ fn a_connect_after_a_retry_is_a_loss_that_is_told_apart() {
         "up = { delay = \"20ms\" }\ndown = { delay = \"20ms\", loss = \"20%\" }",
     ] {
         let (said, _) = ping(line, &["-m", "tcp", "-c", "500", "{b}:5201"]);
-        // Four standard deviations.
-        near(number(&said, 0, "loss_ratio"), 0.2, 0.072);
+        // Four standard deviations. Of the first, and of some in a row before many were seen, nobody knows whether the path was slow.
+        let [least, most] = ["loss_at_least", "loss_at_most"].map(|key| number(&said, 0, key));
+        near(least, 0.2, 0.072);
+        assert!(most - least < 0.02, "{least} to {most}");
         near(number(&said, 0, "rtt_ms.max"), 40.0, 0.01);
         near(number(&said, 0, "jitter_ms"), 0.0, 0.01);
         let retried = &said["streams"][0]["answered_after_retry"];

@@ -62,6 +62,30 @@ fn a_loss_that_nobody_can_know_is_a_range_that_holds_the_truth_and_a_claim_holds
     assert!(said.contains("can't be known whether the first exchange was lost"), "{said}");
 }
 
+/// The line's delay falls at 6 s: a SYN that is sent again then is there before the first one. Nothing is lost. A router is between, since
+/// what waits in a host's own queue is not sent again.
+#[test]
+fn a_first_syn_that_was_overtaken_when_the_delay_fell_is_not_lost() {
+    let text = format!(
+        "name = \"falls\"\nduration = \"12s\"\nprobes-run = \"together\"\nexpect = [\"s.open.loss > 1%\"]\n\
+         [topology]\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\
+         [[topology.link]]\nname = \"lan\"\nends = [\"a\", \"r\"]\n\
+         [[topology.link]]\nname = \"line\"\nends = [\"r\", \"b\"]\n\
+         up = {{ delay = \"1300ms\" }}\ndown = {{ delay = \"100ms\" }}\n[[scenario]]\nname = \"s\"\n\
+         [[timeline]]\nat = \"6s\"\nlink = \"line\"\nup = {{ delay = \"50ms\" }}\n{}{}",
+        connects("open", ""),
+        connects("refused", "listens = false")
+    );
+    let (results, _) = TestFolder::new().run_to(1, &text, &[]);
+    for stream in ["open", "refused"] {
+        near(results.number("s", stream, "loss_at_least"), 0.0, 0.0);
+        // Those of the last 1.3 s before that, of 12 s.
+        near(results.number("s", stream, "loss_at_most"), 0.1, 0.07);
+        near(results.number("s", stream, "rtt_ms.min"), 150.0, 1.0);
+    }
+    assert!(!claim(&results, "s.open.loss > 1%").0);
+}
+
 /// Echo requests that ask for 800 kbit/s.
 const PINGS: &str = "[[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"10ms\"\nsize = 1000\n";
 
