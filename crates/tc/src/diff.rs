@@ -292,6 +292,7 @@ fn same(key: &str, wanted: &Value, here: &Value) -> bool {
         (Value::String(a), Value::String(b)) => {
             // ADSL's cells are ATM's, and the kernel has one word for both.
             (key == "linklayer" && [a.as_str(), b] == ["adsl", "atm"])
+                || same_rate(a, b)
                 || same_span(key, a, b)
                 || same_ratio(a, b)
                 || same_bytes(key, wanted, here)
@@ -314,6 +315,12 @@ fn is_zero(value: &Value) -> bool {
         }
         _ => false,
     }
+}
+
+/// The kernel counts whole bytes a second.
+fn same_rate(a: &str, b: &str) -> bool {
+    let (Ok(a), Ok(b)) = (a.parse::<Rate>(), b.parse::<Rate>()) else { return false };
+    a.bytes_per_second() == b.bytes_per_second()
 }
 
 fn same_span(key: &str, a: &str, b: &str) -> bool {

@@ -309,6 +309,19 @@ fn a_bucket_at_a_high_rate_comes_back_in_larger_steps() {
 }
 
 #[test]
+fn a_rate_comes_back_in_whole_bytes() {
+    let text = r#"queue = { kind = "htb", class = [ { id = "1:1", rate = "633333bit" } ] }"#;
+    let plan = tree(text).plan().unwrap();
+    let mut snapshot = as_the_kernel_has_it(&plan);
+    let mut differences = |rate| {
+        let Some(ClassKind::Htb(class)) = &mut snapshot.classes[0].options else { panic!("htb") };
+        class.rate = Some(Rate::from_bps(rate));
+        diff(&plan, &snapshot).len()
+    };
+    assert_eq!((differences(633_328), differences(633_320)), (0, 1));
+}
+
+#[test]
 fn an_empty_interface_lacks_everything() {
     let plan = tree(HOME).plan().unwrap();
     let found = diff(&plan, &Snapshot::default());
