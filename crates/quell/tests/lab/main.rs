@@ -17,6 +17,7 @@ mod ping;
 mod rr;
 mod rr_needless;
 mod seeds;
+mod shape;
 mod shaping;
 mod support;
 mod time;
