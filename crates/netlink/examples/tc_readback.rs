@@ -12,9 +12,18 @@ use std::process::ExitCode;
 
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::tc::{self, ApplyError};
-use quell_tc::Tree;
+use quell_tc::{Places, Thing, Tree, changes, seen};
 
 const CASES: &str = include_str!("../tests/goldens/cases.toml");
+
+/// What takes every tree's place in between.
+const OTHER: &str = r#"
+    clsact = {}
+    [queue]
+    kind = "htb"
+    handle = "7777:"
+    class = [ { id = "7777:1", rate = "1Mbit" } ]
+"#;
 
 fn main() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -87,6 +96,8 @@ fn read_back(cases: &BTreeMap<String, Tree>, device: &str, all: bool) -> Outcome
     }
     tc::delete_root(&mut socket, index)?;
     tc::delete_ingress(&mut socket, index)?;
+    let ways = ways_back(cases, &mut socket, index)?;
+    different += ways;
     println!("{same} as wanted, {different} not, {lacking} lacking in this kernel");
     Ok(different == 0 && same > 0 && !(all && lacking > 0))
 }
@@ -100,6 +111,57 @@ fn one(socket: &mut Socket, index: u32, tree: &Tree) -> Result<Vec<String>, Appl
         differences = tc::verify(socket, index, tree)?;
     }
     Ok(differences.iter().map(ToString::to_string).collect())
+}
+
+/// Each tree taken off by another, and made again from what the kernel showed of it, byte for byte. How many were not as before then,
+/// without the kernel having shown that it hides something.
+fn ways_back(
+    cases: &BTreeMap<String, Tree>,
+    socket: &mut Socket,
+    index: u32,
+) -> Result<usize, Box<dyn std::error::Error>> {
+    let other: Tree = toml::from_str(OTHER)?;
+    let other = other.plan()?.things();
+    let mut wrong = 0;
+    for (name, tree) in cases {
+        let wanted = tree.plan()?.things();
+        tc::delete_root(socket, index)?;
+        tc::delete_ingress(socket, index)?;
+        if let Err(error) = tc::lead_to(socket, index, &wanted, Places::ALL) {
+            if !error.proves_kernel_lacks_feature() {
+                wrong += 1;
+                println!("FAILED   {name}, step by step: {error}");
+            }
+            continue;
+        }
+        let before = tc::snapshot(socket, index)?;
+        let again = changes(&wanted, Places::ALL, &before);
+        if !again.is_empty() {
+            wrong += 1;
+            println!("RESTLESS {name}: {again:?}");
+        }
+        tc::lead_to(socket, index, &other, Places::ALL)?;
+        let things = seen(&before);
+        let hidden = things.iter().find_map(|thing| match thing {
+            Thing::Seen(seen) => seen.raw.hidden.clone(),
+            Thing::Step(_) => None,
+        });
+        let back = tc::lead_to(socket, index, &things, Places::ALL);
+        let now = tc::snapshot(socket, index)?;
+        let same = seen(&now) == things && changes(&wanted, Places::ALL, &now).is_empty();
+        match (back, hidden) {
+            (Ok(_), None) if same => println!("back     {name}"),
+            (Ok(_), None) => {
+                wrong += 1;
+                println!("OTHER    {name}: {things:?}, then {:?}", seen(&now));
+            }
+            (_, Some(hidden)) => println!("hides    {name}: {hidden}"),
+            (Err(error), None) => println!("one way  {name}: {error}"),
+        }
+    }
+    tc::delete_root(socket, index)?;
+    tc::delete_ingress(socket, index)?;
+    Ok(wrong)
 }
 
 fn lacks(error: &ApplyError) -> bool {

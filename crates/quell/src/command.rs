@@ -36,6 +36,8 @@ pub struct Command {
 pub enum Group {
     /// What measures the network that is there.
     Measure,
+    /// What changes the network that is there.
+    Act,
     /// What measures networks of its own making.
     Experiment,
     /// What shows what was measured.
@@ -47,8 +49,9 @@ pub enum Group {
 }
 
 /// The groups that help shows, in its order.
-pub const GROUPS: [(Group, &str); 4] = [
+pub const GROUPS: [(Group, &str); 5] = [
     (Group::Measure, "Measure"),
+    (Group::Act, "Shape"),
     (Group::Experiment, "Experiment"),
     (Group::Results, "Look at results"),
     (Group::Program, "This program"),
@@ -119,7 +122,8 @@ pub const REFUSED: &str = "A refusal is a sentence on standard error, with --jso
                            measured, or nothing. A second Ctrl-C ends at once, with 130.";
 
 /// Commands that only hold others.
-pub const PARENTS: [(&str, &str); 3] = [
+pub const PARENTS: [(&str, &str); 4] = [
+    ("shape", "Queues on a real interface, with a way back"),
     ("kernel", "Build or find the lab's guest kernel"),
     ("lab", "Run any program in a network of the lab"),
     ("import", "Make a run of what another program measured"),

@@ -5,7 +5,8 @@ use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::{
-    check, flow, import, kernel, lab, ping, plot, results, rr, run, serve, show, trace, tree, view,
+    check, flow, import, kernel, lab, ping, plot, results, rr, run, serve, shape, show, trace,
+    tree, view,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -117,6 +118,77 @@ quell tree eth0 --dot | dot -Tsvg > eth0.svg",
                 the device.",
         fails: Fails::Never,
         call: calls!(tree::TreeArgs, tree::tree),
+    },
+    Command {
+        name: "shape plan",
+        about: "Show what would be changed, step by step; touches nothing",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "\
+quell shape plan --dev eth0 --line 10/50 --host 192.0.2.7 --host 192.0.2.8
+quell shape plan --dev eth0 --up 9.5Mbit --host 192.0.2.7,2001:db8::7 --json
+quell shape plan --dev eth0 --tree queues.toml",
+        notes: "Each host gets an equal share of what is used, with three tiers by DSCP in it and fair flows in each. What comes is \
+                queued too, on an IFB. Behind address translation a queue sees one host only: there shape the interface on \
+                the hosts' side, with up and down exchanged.",
+        fails: Fails::Never,
+        call: calls!(shape::PlanArgs, shape::plan),
+    },
+    Command {
+        name: "shape apply",
+        about: "Do it, in one piece: all as wanted, or all as it was",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "\
+quell shape apply --dev eth0 --line 10/50 --host 192.0.2.7 --host 192.0.2.8
+quell shape apply --dev eth0 --tree queues.toml --confirm-within 60s
+quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
+        notes: "First all is tried in a namespace of its own. What was there is written down before the first step, and a process \
+                that has no terminal brings it back when a step is refused, this program is killed, or nobody confirms in time.",
+        fails: Fails::When(
+            "others' queues are in the way, there is no way back, or somebody is changing the same",
+        ),
+        call: calls!(shape::ApplyArgs, shape::apply),
+    },
+    Command {
+        name: "shape confirm",
+        about: "Keep what was applied with --confirm-within",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "quell shape confirm",
+        notes: "",
+        fails: Fails::When("nothing waits to be confirmed"),
+        call: calls!(shape::ConfirmArgs, shape::confirm),
+    },
+    Command {
+        name: "shape off",
+        about: "Take all of it off; what was there before comes back",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "quell shape off --dev eth0",
+        notes: "A root queue that somebody else has put there since stays.",
+        fails: Fails::When("nothing there is Quell's, or somebody is changing the same"),
+        call: calls!(shape::OffArgs, shape::off),
+    },
+    Command {
+        name: "shape status",
+        about: "What is in force, and what passed through it",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "quell shape status\nquell shape status --json | jq .shaped[0].queues",
+        notes: "",
+        fails: Fails::When("a change is unfinished and waits for `quell shape recover`"),
+        call: calls!(shape::StatusArgs, shape::status),
+    },
+    Command {
+        name: "shape recover",
+        about: "Bring back what was there before an unfinished change",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "quell shape recover",
+        notes: "Needed only where a change was killed together with its watchdog.",
+        fails: Fails::When("somebody is changing the same"),
+        call: calls!(shape::StatusArgs, shape::recover),
     },
     Command {
         name: "run",
@@ -321,6 +393,11 @@ quell completions fish > ~/.config/fish/completions/quell.fish",
     inner("agent", "Carry out tasks that come on standard input", calls!(Nothing, agent)),
     inner("host-cell", "Outer process of a cell on the host", calls!(DeskArgs, host_cell)),
     inner("host-init", "First process of a cell on the host", calls!(DeskArgs, host_init)),
+    inner(
+        shape::WATCHDOG,
+        "Bring things back where a change is not finished",
+        calls!(shape::WatchdogArgs, shape::watch),
+    ),
     inner(
         "host-lacks",
         "Tell what the running kernel lacks for plans",

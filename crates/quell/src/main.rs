@@ -23,6 +23,7 @@ mod run;
 mod screen;
 mod secret;
 mod serve;
+mod shape;
 mod show;
 mod trace;
 mod tree;

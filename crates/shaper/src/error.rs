@@ -19,6 +19,9 @@ pub enum PolicyError {
         "policy host-fair: no host is behind this interface; put it on the one that leads to the internet"
     )]
     NoHosts,
+    /// More hosts than marks.
+    #[error("policy host-fair: marks tell at most {0} hosts apart behind address translation")]
+    TooManyHosts(usize),
     /// The floors leave nothing.
     #[error(
         "policy host-fair: the floors of the tiers, {0} together, must leave something: give less than 100%"

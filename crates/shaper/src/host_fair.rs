@@ -77,6 +77,12 @@ const NEXT_TO_NOTHING: u64 = 8_000;
 /// One full Ethernet frame: a turn.
 const FRAME: u64 = 1514;
 
+/// The bits of a packet's mark that tell hosts apart: the rest belongs to whoever routes or filters by it.
+const MARKS: u32 = 0xfff0_0000;
+
+/// Most hosts that marks can tell apart.
+const MOST_MARKS: usize = (MARKS >> MARKS.trailing_zeros()) as usize;
+
 /// The class of the outer HTB.
 const ALL: Handle = Handle::class(1, 1);
 
@@ -85,6 +91,10 @@ const HOSTS: u16 = 2;
 
 /// Major of the first bucket's tiers.
 const FIRST_TIERS: u16 = 0x10;
+
+/// Major of the first leaf; four for each bucket. Every queue has a name of its own, so that another host more does not rename those of the
+/// others, which would cost them their packets.
+const FIRST_LEAVES: u16 = 0x1000;
 
 /// DSCP names and TOS values of each tier, as `value/mask` of the whole byte. The mask leaves out ECN.
 const HIGH: [u8; 5] = [0xb8, 0xb0, 0xa0, 0xc0, 0xe0]; // EF, VA, CS5, CS6, CS7
@@ -117,6 +127,9 @@ impl HostFair {
         if hosts.is_empty() {
             return Err(PolicyError::NoHosts);
         }
+        if tell == Tell::Mark && hosts.len() > MOST_MARKS {
+            return Err(PolicyError::TooManyHosts(MOST_MARKS));
+        }
         let floors = self.normal_floor.as_f64() + self.bulk_floor.as_f64();
         if floors >= 1.0 {
             return Err(PolicyError::Floors(format!("{:.0} %", floors * 100.0)));
@@ -129,7 +142,7 @@ impl HostFair {
         }
         let mut marking = Vec::new();
         for (index, host) in hosts.iter().enumerate() {
-            let mark = index as u32 + 1;
+            let mark = (index as u32 + 1) << MARKS.trailing_zeros();
             let class = Handle::class(HOSTS, bucket_of(index, used));
             for address in &host.addresses {
                 match tell {
@@ -137,13 +150,15 @@ impl HostFair {
                     Tell::Destination => {
                         drr = drr.with_filter(by_address(*address, false, Some(class)));
                     }
-                    Tell::Mark => marking.push(by_address(*address, true, None).with_action(
-                        Action::Skbedit(Skbedit { mark: Some(mark), priority: None }),
-                    )),
+                    Tell::Mark => {
+                        marking.push(by_address(*address, true, None).with_action(Action::Skbedit(
+                            Skbedit { mark: Some(mark), mask: Some(MARKS), priority: None },
+                        )))
+                    }
                 }
             }
             if tell == Tell::Mark {
-                let mut filter = Filter::new(Fw::default(), Some(class));
+                let mut filter = Filter::new(Fw { mask: Some(MARKS) }, Some(class));
                 filter.handle = Some(mark);
                 filter.prio = Some(1);
                 drr = drr.with_filter(filter);
@@ -189,10 +204,9 @@ impl HostFair {
         let mut host = htb_class(Handle::class(major, 0xf), never, never, 0);
         for (minor, prio, rate) in tiers {
             let mut tier = htb_class(Handle::class(major, minor), rate, never, prio);
-            tier.queue = Some(Box::new(Queue::from(FqCodel {
-                quantum: Some(Bytes::new(FRAME)),
-                ..self.codel()
-            })));
+            let leaf = FqCodel { quantum: Some(Bytes::new(FRAME)), ..self.codel() };
+            let name = Handle::qdisc(FIRST_LEAVES + 4 * bucket + minor);
+            tier.queue = Some(Box::new(Queue::from(leaf).with_handle(name)));
             host.classes.push(tier);
         }
         let mut tiers =
@@ -360,7 +374,29 @@ mod tests {
         let shaped = policy().plan(&hosts(2), Tell::Mark).expect("a plan");
         assert_eq!(shaped.marking.len(), 4, "two addresses of each host");
         let marks: Vec<_> = drr(&shaped).filters.iter().filter_map(|f| f.handle).collect();
-        assert_eq!(marks, [1, 2]);
+        assert_eq!(marks, [0x10_0000, 0x20_0000]);
+        // Routing rules and others' filters keep their bits.
+        let masks = shaped.marking.iter().flat_map(|f| &f.actions).map(|action| match action {
+            Action::Skbedit(edit) => edit.mask,
+            _ => None,
+        });
+        assert!(masks.eq([Some(MARKS); 4]));
+    }
+
+    #[test]
+    fn a_host_more_renames_no_queue_of_the_others() {
+        let queues = |n| {
+            let plan = policy().plan(&hosts(n), Tell::Source).expect("a plan").tree.plan();
+            let steps = plan.expect("handles fit").steps.into_iter();
+            let named = steps.filter_map(|step| match step {
+                quell_tc::Step::Qdisc { parent, handle, .. } => Some((parent, handle)),
+                _ => None,
+            });
+            named.collect::<BTreeSet<_>>()
+        };
+        for n in [1, 4, 5, 30, 200] {
+            assert!(queues(n).is_subset(&queues(n + 1)), "{n} hosts and one more");
+        }
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub struct Skbedit {
     /// The firewall mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<u32>,
+    /// Which bits of the mark are written; the others stay. All of them where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mask: Option<u32>,
     /// The packet's priority, which a classful queue takes for a class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Handle>,

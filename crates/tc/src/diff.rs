@@ -5,12 +5,12 @@
 
 use std::fmt;
 
-use quell_units::{Bytes, Ratio, Span};
+use quell_units::{Bytes, Rate, Ratio, Span};
 use serde_json::{Map, Value};
 
-use crate::observed::{ObservedFilter, Snapshot};
+use crate::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Snapshot};
 use crate::table::Field;
-use crate::{Filter, FilterKind, Handle, Plan, Step, merge_keys};
+use crate::{ClassKind, Filter, FilterKind, Handle, Plan, Qdisc, Step, merge_keys};
 
 /// One way in which an interface is not as wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +83,9 @@ impl Comparison<'_> {
                 if here.kind != qdisc.kind() {
                     return self.field(&object, "kind", qdisc.kind(), &here.kind);
                 }
-                let fields = here.options.as_ref().map(|options| options.fields());
-                self.fields(&object, qdisc.table(), qdisc.expected(), fields);
+                for unlike in qdisc_unlike(qdisc, here) {
+                    self.unlike(&object, unlike);
+                }
             }
             Step::Ingress { clsact } => {
                 let kind = if *clsact { "clsact" } else { "ingress" };
@@ -106,8 +107,9 @@ impl Comparison<'_> {
                 if !same {
                     self.field(&object, "parent", &parent.to_string(), &here.parent.to_string());
                 }
-                let fields = here.options.as_ref().map(|options| options.fields());
-                self.fields(&object, kind.table(), kind.fields(), fields);
+                for unlike in class_unlike(kind, here) {
+                    self.unlike(&object, unlike);
+                }
             }
             Step::Filter { parent, filter } => self.filter(&object, *parent, filter),
         }
@@ -126,32 +128,13 @@ impl Comparison<'_> {
         if here.kind != filter.kind.name() {
             return self.field(object, "kind", filter.kind.name(), &here.kind);
         }
-        let mut desired = normal(filter);
-        let mut observed = here.filter.as_ref().map(normal);
-        for key in ["kind", "prio", "handle"] {
-            desired.remove(key);
-            observed.as_mut().map(|map| map.remove(key));
+        for unlike in filter_unlike(filter, here) {
+            self.unlike(object, unlike);
         }
-        self.fields(object, &[], desired, observed);
     }
 
-    fn fields(
-        &mut self,
-        object: &str,
-        table: &[Field],
-        desired: Map<String, Value>,
-        observed: Option<Map<String, Value>>,
-    ) {
-        let observed = observed.unwrap_or_default();
-        for (key, wanted) in desired {
-            if table.iter().any(|field| field.name == key && !field.reported) {
-                continue;
-            }
-            let here = observed.get(&key).unwrap_or(&Value::Null);
-            if !same(&key, &wanted, here) {
-                self.field(object, &key, &text(&wanted), &text(here));
-            }
-        }
+    fn unlike(&mut self, object: &str, (field, wanted, here): Unlike) {
+        self.field(object, &field, &text(&wanted), &text(&here));
     }
 
     fn unexpected(&mut self, plan: &Plan) {
@@ -199,6 +182,64 @@ impl Comparison<'_> {
             observed: observed.to_owned(),
         });
     }
+}
+
+/// An option, as wanted and as it is.
+type Unlike = (String, Value, Value);
+
+/// The options of a queue of the same kind that are not as wanted.
+pub(crate) fn qdisc_unlike(wanted: &Qdisc, here: &ObservedQdisc) -> Vec<Unlike> {
+    let fields = here.options.as_ref().map(|options| options.fields());
+    unlike(wanted.table(), wanted.expected(), fields)
+}
+
+/// The options of a class of the same kind that are not as wanted.
+pub(crate) fn class_unlike(wanted: &ClassKind, here: &ObservedClass) -> Vec<Unlike> {
+    let fields = here.options.as_ref().map(|options| options.fields());
+    unlike(wanted.table(), wanted.fields(), fields)
+}
+
+/// What of a filter of the same kind is not as wanted, beside its place.
+pub(crate) fn filter_unlike(wanted: &Filter, here: &ObservedFilter) -> Vec<Unlike> {
+    let mut desired = normal(wanted);
+    let mut observed = here.filter.as_ref().map(normal);
+    for key in ["kind", "prio", "handle"] {
+        desired.remove(key);
+        observed.as_mut().map(|map| map.remove(key));
+    }
+    unlike(&[], desired, observed)
+}
+
+/// `table` says which options the kernel never shows; they are not compared.
+fn unlike(
+    table: &[Field],
+    desired: Map<String, Value>,
+    observed: Option<Map<String, Value>>,
+) -> Vec<Unlike> {
+    let observed = observed.unwrap_or_default();
+    let shown = |key: &str| !table.iter().any(|field| field.name == key && !field.reported);
+    let desired = desired.into_iter().filter(|(key, _)| shown(key));
+    let pairs = desired.map(|(key, wanted)| {
+        let here = observed.get(&key).cloned().unwrap_or(Value::Null);
+        (key, wanted, here)
+    });
+    let differs = |(key, wanted, here): &Unlike| {
+        !same(key, wanted, here) && !same_ticks(key, wanted, here, &observed)
+    };
+    pairs.filter(differs).collect()
+}
+
+/// Buckets are kept as the time that they take at their rate, in whole µs and then in ticks of 64 ns: at 10 Gbit/s a µs is 1250 bytes.
+fn same_ticks(key: &str, wanted: &Value, here: &Value, observed: &Map<String, Value>) -> bool {
+    let rate = match key {
+        "burst" => observed.get("rate"),
+        "cburst" => observed.get("ceil"),
+        _ => None,
+    };
+    let rate = rate.and_then(|rate| rate.as_str()?.parse::<Rate>().ok());
+    let (Some(rate), Some(a), Some(b)) = (rate, bytes(wanted), bytes(here)) else { return false };
+    let step = rate.bytes_per_second().saturating_mul(1_000 + 2 * 64) / 1_000_000_000;
+    a.abs_diff(b) <= step
 }
 
 fn name(filter: &ObservedFilter) -> String {
@@ -251,6 +292,7 @@ fn same(key: &str, wanted: &Value, here: &Value) -> bool {
         (Value::String(a), Value::String(b)) => {
             // ADSL's cells are ATM's, and the kernel has one word for both.
             (key == "linklayer" && [a.as_str(), b] == ["adsl", "atm"])
+                || same_rate(a, b)
                 || same_span(key, a, b)
                 || same_ratio(a, b)
                 || same_bytes(key, wanted, here)
@@ -275,10 +317,20 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
+/// The kernel counts whole bytes a second.
+fn same_rate(a: &str, b: &str) -> bool {
+    let (Ok(a), Ok(b)) = (a.parse::<Rate>(), b.parse::<Rate>()) else { return false };
+    a.bytes_per_second() == b.bytes_per_second()
+}
+
 fn same_span(key: &str, a: &str, b: &str) -> bool {
     let (Ok(a), Ok(b)) = (a.parse::<Span>(), b.parse::<Span>()) else { return false };
-    // PIE's timer runs in jiffies, 10 ms at most; CoDel counts in 1024 ns and reports whole µs.
-    let close = if key == "tupdate" { 10_000_000 } else { 2_100 };
+    // PIE's timer runs in jiffies, 10 ms at most; CoDel counts in 1024 ns and reports whole µs; netem's times are exact.
+    let close = match key {
+        "tupdate" => 10_000_000,
+        "delay" | "jitter" => 0,
+        _ => 2_100,
+    };
     a.nanos().abs_diff(b.nanos()) <= close
 }
 

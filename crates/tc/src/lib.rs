@@ -4,7 +4,7 @@
 //!   TOML / JSON ──parse──► Tree ──plan()──► Plan = [ Step, Step, … ] ──► tc commands, to read
 //!                          (desired)        handles assigned, checked ├─► netlink, to apply
 //!                                                                     │
-//!                                                  diff() ◄───────────┘
+//!                                       changes(), diff() ◄───────────┘
 //!                                                    ▲
 //!                              observed Qdiscs, Classes, Filters with statistics
 //! ```
@@ -14,6 +14,7 @@
 //! them. Nothing here talks to a kernel.
 
 mod action;
+mod change;
 mod class;
 mod diff;
 mod fields;
@@ -32,6 +33,7 @@ mod validate;
 mod value;
 
 pub use action::{Action, Exceed, Police, Skbedit};
+pub use change::{Change, Place, Places, Seen, Thing, changes, seen};
 pub use class::{ClassKind, Curve, HfscClass, HtbClass, RoundRobinClass};
 pub use diff::{Difference, diff};
 pub use filter::{
@@ -41,7 +43,7 @@ pub use handle::{Handle, HandleError};
 pub use packet::{IpProto, MacAddress, Masked, Prefix, Protocol};
 pub use plan::{Plan, Step};
 pub use qdisc::Qdisc;
-pub use render::commands;
+pub use render::{change_command, commands};
 pub use table::{At, Encoded, Field, OptionError, Payload, Reported, Unit, Word};
 pub use tree::{Class, Clsact, Ingress, Queue, Tree};
 pub use u32_match::{Key, Match, MatchError, merge_keys};

@@ -1,9 +1,23 @@
 //! What the kernel reports: queues, classes and filters with their counters.
 
 use quell_units::{Bytes, Rate, Span};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{ClassKind, Filter, Handle, Qdisc};
+use crate::{ClassKind, Filter, Handle, Protocol, Qdisc};
+
+/// What the kernel showed of a queue, class or filter, byte for byte, so that it can be made again also where we don't know its kind.
+/// Counters and what else changes by itself are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Raw {
+    /// The payload of `TCA_OPTIONS`.
+    pub options: Option<Vec<u8>>,
+    /// Whether it was marked as attributes (`NLA_F_NESTED`).
+    pub marked: bool,
+    /// The payload of `TCA_STAB`, a queue's size table.
+    pub stab: Option<Vec<u8>>,
+    /// What the kernel has of it and never shows, if that is known: it can't be made again.
+    pub hidden: Option<String>,
+}
 
 /// All that one interface has.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -34,6 +48,9 @@ pub struct ObservedQdisc {
     pub stats: Stats,
     /// What only its kind counts.
     pub extra: Option<ExtraStats>,
+    /// All of it as the kernel showed it.
+    #[serde(skip)]
+    pub raw: Raw,
 }
 
 /// A class as the kernel has it.
@@ -56,6 +73,9 @@ pub struct ObservedClass {
     pub stats: Stats,
     /// What only its kind counts.
     pub extra: Option<ExtraStats>,
+    /// All of it as the kernel showed it.
+    #[serde(skip)]
+    pub raw: Raw,
 }
 
 /// A filter as the kernel has it.
@@ -69,10 +89,19 @@ pub struct ObservedFilter {
     pub kind: String,
     /// Lower ones are tried first.
     pub prio: u16,
+    /// Packets it looks at.
+    #[serde(skip)]
+    pub protocol: Protocol,
+    /// The chain it is in; 0 for all that is not asked for by `goto chain`.
+    #[serde(skip)]
+    pub chain: u32,
     /// The kernel's name for it among those of one priority.
     pub handle: u32,
     /// What it matches and does; `None` for kinds and forms that Quell does not know.
     pub filter: Option<Filter>,
+    /// All of it as the kernel showed it.
+    #[serde(skip)]
+    pub raw: Raw,
 }
 
 fn options_as_fields<S: serde::Serializer>(value: &Option<Qdisc>, s: S) -> Result<S::Ok, S::Error> {

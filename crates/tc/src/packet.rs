@@ -51,6 +51,12 @@ fn number(text: &str) -> Option<u32> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Protocol(pub u16);
 
+impl Default for Protocol {
+    fn default() -> Self {
+        Protocol::ALL
+    }
+}
+
 impl Protocol {
     /// Every packet (`ETH_P_ALL`).
     pub const ALL: Protocol = Protocol(0x0003);

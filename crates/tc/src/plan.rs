@@ -70,7 +70,7 @@ impl fmt::Display for Step {
     }
 }
 
-fn place(parent: Handle) -> String {
+pub(crate) fn place(parent: Handle) -> String {
     match parent {
         Handle::CLSACT_INGRESS => "clsact ingress".into(),
         Handle::CLSACT_EGRESS => "clsact egress".into(),

@@ -5,11 +5,47 @@ mod words;
 
 use words::{Words, quoted};
 
-use crate::{Handle, Plan, Step};
+use crate::{Change, Handle, Place, Plan, Protocol, Step, Thing};
 
 /// The commands that make this plan on a device, one a step.
 pub fn commands(plan: &Plan, device: &str) -> Vec<String> {
     plan.steps.iter().map(|step| command(step, &quoted(device))).collect()
+}
+
+/// A change as a `tc` command. What is made again byte for byte has none, and is told in a comment.
+pub fn change_command(change: &Change, device: &str) -> String {
+    let device = quoted(device);
+    match change {
+        Change::Make(Thing::Step(step)) => command(step, &device),
+        Change::Alter(Thing::Step(step)) => command(step, &device)
+            .replacen(" replace ", " change ", 1)
+            .replacen(" add ", " change ", 1),
+        Change::Make(Thing::Seen(_)) | Change::Alter(Thing::Seen(_)) => {
+            format!("# on {device}: {change}, as it was")
+        }
+        Change::Remove { place, kind } => match *place {
+            Place::Qdisc { parent: Handle::ROOT, .. } => format!("tc qdisc del dev {device} root"),
+            Place::Qdisc { parent: Handle::INGRESS, .. } => {
+                format!("tc qdisc del dev {device} {kind}")
+            }
+            Place::Qdisc { parent, .. } => format!("tc qdisc del dev {device} parent {parent}"),
+            Place::Class { id, .. } => format!("tc class del dev {device} classid {id}"),
+            Place::Filter { parent, prio, protocol, handle, .. } => {
+                let protocol = Protocol(protocol);
+                let words = format!("protocol {protocol} prio {prio} handle {handle:#x} {kind}");
+                format!("tc filter del dev {device} {} {words}", hook(parent))
+            }
+        },
+    }
+}
+
+/// Where a filter hangs, in `tc`'s words.
+fn hook(parent: Handle) -> String {
+    match parent {
+        Handle::CLSACT_INGRESS => "ingress".to_owned(),
+        Handle::CLSACT_EGRESS => "egress".to_owned(),
+        other => format!("parent {other}"),
+    }
 }
 
 fn command(step: &Step, device: &str) -> String {
@@ -35,12 +71,7 @@ fn command(step: &Step, device: &str) -> String {
             words.0
         }
         Step::Filter { parent, filter } => {
-            let place = match *parent {
-                Handle::CLSACT_INGRESS => "ingress".to_owned(),
-                Handle::CLSACT_EGRESS => "egress".to_owned(),
-                other => format!("parent {other}"),
-            };
-            let mut words = Words(format!("tc filter add dev {device} {place}"));
+            let mut words = Words(format!("tc filter add dev {device} {}", hook(*parent)));
             filters::filter(&mut words, filter);
             words.0
         }

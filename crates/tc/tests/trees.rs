@@ -1,6 +1,6 @@
 //! Trees as people write them: read, checked, put in order, shown, compared.
 
-use quell_tc::observed::{ObservedClass, ObservedQdisc, Snapshot, Stats};
+use quell_tc::observed::{ObservedClass, ObservedQdisc, Raw, Snapshot, Stats};
 use quell_tc::qdisc::{FqCodel, Htb, Pfifo};
 use quell_tc::{
     Class, ClassKind, Difference, Filter, Handle, HtbClass, Matchall, Plan, Qdisc, Queue, Step,
@@ -236,6 +236,7 @@ fn observed_queue(handle: Handle, parent: Handle, options: Qdisc) -> ObservedQdi
         options: Some(options),
         stats: Stats::default(),
         extra: None,
+        raw: Raw::default(),
     }
 }
 
@@ -256,6 +257,7 @@ fn as_the_kernel_has_it(plan: &Plan) -> Snapshot {
                 options: Some(kind.clone()),
                 stats: Stats::default(),
                 extra: None,
+                raw: Raw::default(),
             }),
             Step::Ingress { .. } | Step::Filter { .. } => {}
         }
@@ -289,6 +291,34 @@ fn a_difference_names_the_object_the_field_and_both_values() {
             "queue 99: (pfifo): there, but not wanted",
         ]
     );
+}
+
+#[test]
+fn a_bucket_at_a_high_rate_comes_back_in_larger_steps() {
+    let class = |rate: &str| {
+        let text = format!(
+            r#"queue = {{ kind = "htb", class = [ {{ id = "1:1", rate = "{rate}", burst = "1600" }} ] }}"#
+        );
+        let plan = tree(&text).plan().unwrap();
+        let mut snapshot = as_the_kernel_has_it(&plan);
+        let Some(ClassKind::Htb(class)) = &mut snapshot.classes[0].options else { panic!("htb") };
+        class.burst = Some(Bytes::new(1200));
+        diff(&plan, &snapshot).len()
+    };
+    assert_eq!((class("10Gbit"), class("1Mbit")), (0, 1), "a microsecond is 1250 bytes, or none");
+}
+
+#[test]
+fn a_rate_comes_back_in_whole_bytes() {
+    let text = r#"queue = { kind = "htb", class = [ { id = "1:1", rate = "633333bit" } ] }"#;
+    let plan = tree(text).plan().unwrap();
+    let mut snapshot = as_the_kernel_has_it(&plan);
+    let mut differences = |rate| {
+        let Some(ClassKind::Htb(class)) = &mut snapshot.classes[0].options else { panic!("htb") };
+        class.rate = Some(Rate::from_bps(rate));
+        diff(&plan, &snapshot).len()
+    };
+    assert_eq!((differences(633_328), differences(633_320)), (0, 1));
 }
 
 #[test]

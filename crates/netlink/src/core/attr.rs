@@ -152,6 +152,8 @@ impl AttrWriter {
 pub struct Attr<'a> {
     /// The attribute's number in its family.
     pub kind: u16,
+    /// Whether `NLA_F_NESTED` says that there are attributes in it; older families don't say.
+    pub marked: bool,
     /// The payload without padding.
     pub payload: &'a [u8],
 }
@@ -242,7 +244,8 @@ impl<'a> Iterator for AttrReader<'a> {
             }));
         }
         let length = usize::from(u16::from_ne_bytes([self.rest[0], self.rest[1]]));
-        let kind = u16::from_ne_bytes([self.rest[2], self.rest[3]]) & KIND_MASK;
+        let kind = u16::from_ne_bytes([self.rest[2], self.rest[3]]);
+        let (kind, marked) = (kind & KIND_MASK, kind & NESTED != 0);
         if length < HEADER || length > self.rest.len() {
             let got = self.rest.len();
             self.rest = &[];
@@ -251,7 +254,7 @@ impl<'a> Iterator for AttrReader<'a> {
         let payload = &self.rest[HEADER..length];
         // The last attribute's padding may be missing.
         self.rest = self.rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(Ok(Attr { kind, payload }))
+        Some(Ok(Attr { kind, marked, payload }))
     }
 }
 
@@ -313,7 +316,7 @@ mod tests {
 
     #[test]
     fn an_integer_of_another_length_is_refused() {
-        let attr = Attr { kind: 4, payload: &[1, 2, 3] };
+        let attr = Attr { kind: 4, marked: false, payload: &[1, 2, 3] };
         assert_eq!(attr.u32(), Err(DecodeError::AttributeLength { kind: 4, wanted: 4, got: 3 }));
     }
 

@@ -26,19 +26,30 @@ pub struct VethEnd<'a> {
     pub tx_queue_len: Option<u32>,
     /// The namespace to be born in; the socket's own if not given.
     pub namespace: Option<BorrowedFd<'a>>,
+    /// Its number; the next free one if not given.
+    pub index: Option<u32>,
+    /// Transmit queues. With more than one the kernel puts `mq` at the root, and a flow's queue would depend on the CPU.
+    pub tx_queues: u32,
 }
 
 impl VethEnd<'_> {
     /// An end with this name, the kernel's defaults, in the socket's namespace.
     pub fn new(name: LinkName) -> Self {
-        Self { name, mac: None, mtu: None, tx_queue_len: None, namespace: None }
+        Self {
+            name,
+            mac: None,
+            mtu: None,
+            tx_queue_len: None,
+            namespace: None,
+            index: None,
+            tx_queues: 1,
+        }
     }
 
-    /// In iproute2's order. One transmit queue each: with more of them the kernel puts `mq` at the
-    /// root, and a flow's queue would depend on the CPU.
+    /// In iproute2's order.
     fn write(&self, to: &mut AttrWriter) {
         write_common(self.mac, self.mtu, self.tx_queue_len, to);
-        to.u32(attr::NUM_TX_QUEUES, 1);
+        to.u32(attr::NUM_TX_QUEUES, self.tx_queues);
         if let Some(namespace) = self.namespace {
             to.i32(attr::NET_NS_FD, namespace.as_raw_fd());
         }
@@ -158,13 +169,13 @@ impl Stack {
 
 pub(crate) fn new_veth(here: &VethEnd<'_>, there: &VethEnd<'_>) -> Message {
     let tried = format!("make the veth pair {} and {}", here.name, there.name);
-    let mut message = creation(tried);
+    let mut message = creation(tried, here.index);
     let to = message.attrs();
     here.write(to);
     to.nested_plain(attr::LINKINFO, |info| {
         info.str_unterminated(attr::INFO_KIND, "veth").nested_plain(attr::INFO_DATA, |data| {
             data.nested_plain(VETH_PEER, |peer| {
-                peer.raw(&header(0, 0, 0));
+                peer.raw(&header(there.index.unwrap_or(0), 0, 0));
                 there.write(peer);
             });
         });
@@ -174,7 +185,7 @@ pub(crate) fn new_veth(here: &VethEnd<'_>, there: &VethEnd<'_>) -> Message {
 
 pub(crate) fn new_link(link: &NewLink<'_>) -> Message {
     let kind = link.kind.name();
-    let mut message = creation(format!("make {kind} interface {}", link.name));
+    let mut message = creation(format!("make {kind} interface {}", link.name), None);
     let to = message.attrs();
     if let LinkKind::Vlan { parent, .. } = link.kind {
         to.u32(attr::LINK, parent);
@@ -229,9 +240,9 @@ pub(crate) fn change(index: u32, changes: &[LinkChange<'_>]) -> Message {
     message
 }
 
-fn creation(tried: String) -> Message {
+fn creation(tried: String, index: Option<u32>) -> Message {
     let flags = flags::CREATE | flags::EXCL;
-    Message::with_header(tried, kind_of_message::NEW, flags, &header(0, 0, 0))
+    Message::with_header(tried, kind_of_message::NEW, flags, &header(index.unwrap_or(0), 0, 0))
 }
 
 fn write_common(

@@ -191,7 +191,8 @@ fn action(attrs: AttrReader<'_>, names: &dyn Names) -> Result<Option<Action>, De
         "skbedit" => {
             let get = |kind| options.find(kind)?.map(|attr: Attr<'_>| attr.u32()).transpose();
             let priority = get(3)?.map(Handle::from_u32);
-            Some(Action::Skbedit(Skbedit { mark: get(5)?, priority }))
+            // The kernel shows a mask only where it is not whole.
+            Some(Action::Skbedit(Skbedit { mark: get(5)?, mask: get(8)?, priority }))
         }
         "police" => police(&options)?,
         _ => None,

@@ -1,15 +1,18 @@
 //! Reading an interface's queues, classes and filters.
 
+use std::collections::BTreeMap;
+
 use quell_tc::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Snapshot};
 use quell_tc::{Handle, Protocol};
 
 use super::message::{GET_CLASS, GET_FILTER, GET_QDISC, header};
 use super::names::{self, Names};
-use super::{decode_filter, decode_stats, options};
+use super::{decode_filter, decode_stats, options, raw};
 use crate::core::{DecodeError, Message, NetlinkError, Reply, Socket};
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
+const TCA_CHAIN: u16 = 11;
 
 /// All that an interface has: queues, classes, and the filters of each place where filters can hang.
 ///
@@ -55,6 +58,7 @@ pub fn dump_qdiscs(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedQdis
             options: options::qdisc(kind, head.handle, attrs.find(TCA_OPTIONS)?)?,
             stats,
             extra,
+            raw: raw::of_qdisc(kind, &attrs)?,
         });
         Ok(())
     })?;
@@ -79,6 +83,7 @@ pub fn dump_classes(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedCla
             options: options::class(kind, attrs.find(TCA_OPTIONS)?)?,
             stats,
             extra,
+            raw: raw::of_class(kind, &attrs)?,
         });
         Ok(())
     })?;
@@ -105,11 +110,15 @@ fn filters_at(
     names: &dyn Names,
 ) -> Result<Vec<ObservedFilter>, NetlinkError> {
     let mut found = Vec::new();
+    let mut tables: BTreeMap<u16, u32> = BTreeMap::new();
     each(socket, "filters", GET_FILTER, ifindex, parent.to_u32(), |reply| {
         let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
         // Each kind also reports itself as such, with handle 0, and u32 its hash tables.
         let options = attrs.find(TCA_OPTIONS)?;
         let table = kind == "u32" && head.handle.to_u32() & 0xfff == 0;
+        if table && head.handle.to_u32() != 0 {
+            *tables.entry((head.info >> 16) as u16).or_default() += 1;
+        }
         let itself = head.handle.to_u32() == 0 && kind != "fw" && kind != "matchall";
         let bare = options.is_none_or(|options| options.payload.is_empty());
         if table || itself || (bare && head.handle.to_u32() == 0) {
@@ -125,11 +134,20 @@ fn filters_at(
             parent,
             kind: kind.to_owned(),
             prio: filter_head.prio,
+            protocol: filter_head.protocol,
+            chain: attrs.find(TCA_CHAIN)?.map(|attr| attr.u32()).transpose()?.unwrap_or(0),
             handle: filter_head.handle,
             filter: decode_filter::filter(kind, &filter_head, options, names)?,
+            raw: raw::of_filter(kind, options)?,
         });
         Ok(())
     })?;
+    // Each priority has a table of its own; more are somebody's, and can't be made again one by one.
+    for filter in found.iter_mut().filter(|f| f.kind == "u32") {
+        if tables.get(&filter.prio).is_some_and(|tables| *tables > 1) {
+            filter.raw.hidden.get_or_insert_with(|| "its hash tables".to_owned());
+        }
+    }
     Ok(found)
 }
 

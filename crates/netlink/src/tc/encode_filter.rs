@@ -232,6 +232,7 @@ fn action(w: &mut AttrWriter, action: &Action, names: &dyn Names) -> Result<(), 
                 w.bytes(2, &generic(ACT_PIPE));
                 edit.priority.map(|class| w.u32(3, class.to_u32()));
                 edit.mark.map(|mark| w.u32(5, mark));
+                edit.mask.map(|mask| w.u32(8, mask));
             });
         }
         Action::Police(police) => {

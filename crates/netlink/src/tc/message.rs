@@ -12,8 +12,10 @@ pub(super) const NEW_QDISC: u16 = 36;
 pub(super) const DEL_QDISC: u16 = 37;
 pub(super) const GET_QDISC: u16 = 38;
 pub(super) const NEW_CLASS: u16 = 40;
+pub(super) const DEL_CLASS: u16 = 41;
 pub(super) const GET_CLASS: u16 = 42;
 pub(super) const NEW_FILTER: u16 = 44;
+pub(super) const DEL_FILTER: u16 = 45;
 pub(super) const GET_FILTER: u16 = 46;
 
 const TCA_KIND: u16 = 1;
@@ -32,6 +34,12 @@ pub(super) fn header(ifindex: u32, handle: u32, parent: u32, info: u32) -> [u8; 
 pub(super) struct Prepared {
     pub message: Message,
     _program: Option<OwnedFd>,
+}
+
+impl From<Message> for Prepared {
+    fn from(message: Message) -> Self {
+        Prepared { message, _program: None }
+    }
 }
 
 /// Messages for all steps of a plan, in order, as `tc` would send them for
@@ -97,7 +105,10 @@ pub(super) fn prepare(
             let info =
                 (u32::from(filter.prio.unwrap_or(0)) << 16) | u32::from(filter.protocol.0.to_be());
             let head = header(ifindex, filter.handle.unwrap_or(0), parent.to_u32(), info);
-            let create = flags::CREATE | flags::EXCL;
+            let create = match how {
+                How::Create => flags::CREATE | flags::EXCL,
+                How::Change => 0,
+            };
             let mut message = Message::with_header(&tried, NEW_FILTER, create, &head);
             message.attrs().str(TCA_KIND, filter.kind.name());
             let filter = match &filter.kind {
@@ -122,4 +133,13 @@ pub(super) fn prepare(
         }
     };
     Ok(Prepared { message, _program: program })
+}
+
+/// What of a step can be changed where it is.
+pub(super) fn changeable(mut step: Step) -> Option<Step> {
+    let Step::Qdisc { qdisc, .. } = &mut step else {
+        return matches!(step, Step::Class { .. } | Step::Filter { .. }).then_some(step);
+    };
+    *qdisc = qdisc.changeable()?;
+    (!qdisc.fields().is_empty()).then_some(step)
 }

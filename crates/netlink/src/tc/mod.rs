@@ -8,6 +8,7 @@
 //!   quell_tc::diff ◄── observed ◄── RTM_GETQDISC, RTM_GETTCLASS, RTM_GETTFILTER
 //! ```
 
+mod change;
 mod decode_filter;
 mod decode_stats;
 mod dump;
@@ -16,11 +17,13 @@ mod message;
 mod names;
 mod options;
 mod pinned;
+mod raw;
 
 use nix::errno::Errno;
-use quell_tc::{Difference, Handle, Qdisc, Step, Tree, TreeError};
+use quell_tc::{Change, Difference, Handle, Places, Qdisc, Step, Thing, Tree, TreeError};
 use thiserror::Error;
 
+pub use change::{carry_all_out, carry_out};
 #[cfg(any(test, fuzzing))]
 pub(crate) use dump::decode_as_everything;
 pub use dump::{dump_classes, dump_filters, dump_qdiscs, snapshot};
@@ -28,7 +31,7 @@ pub use message::messages;
 pub use names::{Names, fixed_names};
 
 use crate::core::{Message, NetlinkError, Socket};
-use message::How;
+use message::{How, changeable};
 
 /// Why a tree is not on an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -43,6 +46,22 @@ pub enum ApplyError {
     /// The kernel refused something, and the interface was not touched by us, or not all of it could be undone.
     #[error("{0}")]
     Left(NetlinkError),
+}
+
+/// Leads an interface from what it has to what is wanted, and says which steps that took: none where all is as wanted.
+///
+/// # Errors
+/// The kernel refused a step; those before it are in force.
+pub fn lead_to(
+    socket: &mut Socket,
+    ifindex: u32,
+    wanted: &[Thing],
+    places: Places,
+) -> Result<Vec<Change>, NetlinkError> {
+    let there = snapshot(socket, ifindex)?;
+    let changes = quell_tc::changes(wanted, places, &there);
+    carry_all_out(socket, ifindex, &changes).map_err(|(_, error)| error)?;
+    Ok(changes)
 }
 
 /// Puts a tree on an interface in place of what is there.
@@ -83,7 +102,8 @@ pub fn apply(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), Apply
 pub fn update(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), ApplyError> {
     let plan = tree.plan()?;
     let names = names::of(socket).map_err(ApplyError::Left)?;
-    for step in plan.steps.into_iter().filter_map(changeable) {
+    let queues = plan.steps.into_iter().filter(|step| !matches!(step, Step::Filter { .. }));
+    for step in queues.filter_map(changeable) {
         let ready = message::prepare(&step, ifindex, &names, How::Change);
         let ready = ready.map_err(ApplyError::Left)?;
         socket.request_ack(&ready.message).map_err(ApplyError::Left)?;
@@ -180,15 +200,6 @@ fn has_one_place(steps: &[Step], of: &Step) -> bool {
     let chosen =
         |s: &Step| matches!(s, Step::Filter { parent, .. } if parent.major == handle.major);
     classes.count() <= 1 && !steps.iter().any(chosen)
-}
-
-/// What of a step can be changed where it is.
-fn changeable(mut step: Step) -> Option<Step> {
-    let Step::Qdisc { qdisc, .. } = &mut step else {
-        return matches!(step, Step::Class { .. }).then_some(step);
-    };
-    *qdisc = qdisc.changeable()?;
-    (!qdisc.fields().is_empty()).then_some(step)
 }
 
 /// Takes the root queue off, with all below it; the kernel puts the device's default there.

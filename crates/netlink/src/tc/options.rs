@@ -96,7 +96,7 @@ impl From<OptionError> for DecodeError {
 mod tests {
     use std::collections::BTreeMap;
 
-    use quell_tc::observed::{ObservedClass, ObservedQdisc, Snapshot, Stats};
+    use quell_tc::observed::{ObservedClass, ObservedQdisc, Raw, Snapshot, Stats};
     use quell_tc::{Step, Tree};
 
     use super::*;
@@ -129,9 +129,17 @@ mod tests {
                         let attr = AttrReader::new(&bytes).find(TCA_OPTIONS).unwrap();
                         let options = qdisc(&kind, handle, attr).unwrap();
                         fields += asked.fields().len();
-                        let extra = extra.clone();
-                        let one =
-                            ObservedQdisc { ifindex, handle, parent, kind, options, stats, extra };
+                        let (extra, raw) = (extra.clone(), Raw::default());
+                        let one = ObservedQdisc {
+                            ifindex,
+                            handle,
+                            parent,
+                            kind,
+                            options,
+                            stats,
+                            extra,
+                            raw,
+                        };
                         seen.qdiscs.push(one);
                     }
                     Step::Class { parent, id, kind: asked } => {
@@ -140,7 +148,7 @@ mod tests {
                         let attr = AttrReader::new(&bytes).find(TCA_OPTIONS).unwrap();
                         let options = class(&kind, attr).unwrap();
                         fields += asked.fields().len();
-                        let (leaf, extra) = (None, extra.clone());
+                        let (leaf, extra, raw) = (None, extra.clone(), Raw::default());
                         let one = ObservedClass {
                             ifindex,
                             id,
@@ -150,6 +158,7 @@ mod tests {
                             options,
                             stats,
                             extra,
+                            raw,
                         };
                         seen.classes.push(one);
                     }

@@ -19,6 +19,7 @@ mod rr;
 mod rr_needless;
 mod scarce;
 mod seeds;
+mod shape;
 mod shaping;
 mod support;
 mod time;

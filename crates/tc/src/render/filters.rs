@@ -80,9 +80,10 @@ fn action(w: &mut Words, action: &Action) {
             w.opt("action mirred egress redirect dev", Some(quoted(device)));
         }
         Action::Mirror(device) => w.opt("action mirred egress mirror dev", Some(quoted(device))),
-        Action::Skbedit(Skbedit { mark, priority }) => {
+        Action::Skbedit(Skbedit { mark, mask, priority }) => {
             w.put("action skbedit");
-            w.opt("mark", *mark);
+            let mask = mask.map(|mask| format!("/{mask:#x}")).unwrap_or_default();
+            w.opt("mark", mark.map(|mark| format!("{mark}{mask}")));
             w.opt("priority", *priority);
         }
         Action::Police(police) => {

@@ -1,0 +1,227 @@
+//! What is to be on a machine, and what was.
+
+use quell_tc::{Place, Places, Seen, Thing};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What is to be. Only what is named here is looked at and touched.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Goal {
+    /// Interfaces that are to be there or not.
+    pub links: Vec<LinkGoal>,
+    /// Queues, classes and filters.
+    pub devices: Vec<DeviceGoal>,
+    /// Offloads of interfaces.
+    pub offloads: Vec<OffloadGoal>,
+    /// Kernel settings.
+    pub sysctls: Vec<SysctlGoal>,
+    /// Files.
+    pub files: Vec<FileGoal>,
+}
+
+/// An IFB of ours that is to be there, or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkGoal {
+    /// Its name.
+    pub name: String,
+    /// The address that it was or is made with, by which it is known to be ours.
+    pub mac: [u8; 6],
+    /// Whether it is to be there.
+    pub there: bool,
+}
+
+/// An interface's queues, classes and filters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceGoal {
+    /// Its name.
+    pub name: String,
+    /// Its number, by which it is known also when it is renamed; none for one that is still to be made.
+    pub index: Option<u32>,
+    /// Which places are meant.
+    pub places: Places,
+    /// What is to be there; nothing else is to be in those places.
+    pub things: Vec<Thing>,
+}
+
+/// One offload of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffloadGoal {
+    /// The interface.
+    pub device: String,
+    /// The kernel's name, as "tx-tcp-segmentation".
+    pub feature: String,
+    /// On or off.
+    pub on: bool,
+}
+
+/// One kernel setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SysctlGoal {
+    /// As net/ipv4/tcp_ecn.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileGoal {
+    /// Where.
+    pub path: PathBuf,
+    /// What is in it, and who may do what; none for no file.
+    pub content: Option<(Vec<u8>, u32)>,
+}
+
+/// What was there before, of all that a [`Goal`] names.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Before {
+    /// Interfaces; a goal's that was not there.
+    pub links: Vec<LinkGoal>,
+    /// Queues, classes and filters that somebody had made.
+    pub devices: Vec<DeviceBefore>,
+    /// Offloads.
+    pub offloads: Vec<OffloadGoal>,
+    /// Kernel settings.
+    pub sysctls: Vec<SysctlGoal>,
+    /// Files.
+    pub files: Vec<FileGoal>,
+}
+
+/// What an interface had.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceBefore {
+    /// Its name.
+    pub name: String,
+    /// Its number; none for one that was not there.
+    pub index: Option<u32>,
+    /// Whether its root queue was looked at.
+    pub root: bool,
+    /// Whether its ingress or clsact qdisc was looked at.
+    pub ingress: bool,
+    /// What somebody had made there.
+    pub things: Vec<Seen>,
+    /// The root queues that were to be made, by place and kind: one of these is ours.
+    pub ours: Vec<(Place, String)>,
+}
+
+impl DeviceBefore {
+    /// What in it can't be made again, with the reason.
+    pub fn hidden(&self) -> impl Iterator<Item = String> {
+        self.things.iter().filter_map(|seen| {
+            let hidden = seen.raw.hidden.as_ref()?;
+            Some(format!(
+                "{} on {}: the kernel never shows {hidden}",
+                Thing::Seen(seen.clone()),
+                self.name
+            ))
+        })
+    }
+}
+
+impl Goal {
+    /// Takes in what an earlier change of ours touched and this goal does not name: it is to be as it was before us.
+    pub fn cover(&mut self, origin: &Before) {
+        let all = Goal::from(origin);
+        let named = |goal: &Goal, link: &LinkGoal| goal.links.iter().any(|l| l.name == link.name);
+        for link in all.links {
+            if !named(self, &link) {
+                self.links.push(LinkGoal { there: false, ..link });
+            }
+        }
+        for device in all.devices {
+            match self.devices.iter_mut().find(|d| d.name == device.name) {
+                None => self.devices.push(device),
+                Some(own) => own.take_in(device),
+            }
+        }
+        for offload in all.offloads {
+            let same = |o: &OffloadGoal| o.device == offload.device && o.feature == offload.feature;
+            if !self.offloads.iter().any(same) {
+                self.offloads.push(offload);
+            }
+        }
+        for sysctl in all.sysctls {
+            if !self.sysctls.iter().any(|s| s.key == sysctl.key) {
+                self.sysctls.push(sysctl);
+            }
+        }
+        for file in all.files {
+            if !self.files.iter().any(|f| f.path == file.path) {
+                self.files.push(file);
+            }
+        }
+    }
+}
+
+impl DeviceGoal {
+    fn take_in(&mut self, other: DeviceGoal) {
+        let missing = Places {
+            root: other.places.root && !self.places.root,
+            ingress: other.places.ingress && !self.places.ingress,
+        };
+        let of_missing = other.things.into_iter().filter(|thing| missing.hold(thing.place()));
+        self.things.extend(of_missing);
+        self.places.root |= missing.root;
+        self.places.ingress |= missing.ingress;
+    }
+}
+
+impl Before {
+    /// What was there before an earlier change (`self`) and what `later` found that this one did not look at.
+    pub fn and(mut self, later: &Before) -> Before {
+        for link in &later.links {
+            if !self.links.iter().any(|l| l.name == link.name) {
+                self.links.push(link.clone());
+            }
+        }
+        for device in &later.devices {
+            let Some(own) = self.devices.iter_mut().find(|d| d.name == device.name) else {
+                self.devices.push(device.clone());
+                continue;
+            };
+            let missing =
+                Places { root: device.root && !own.root, ingress: device.ingress && !own.ingress };
+            own.things.extend(device.things.iter().filter(|t| missing.hold(t.place)).cloned());
+            own.root |= device.root;
+            own.ingress |= device.ingress;
+            own.index = own.index.or(device.index);
+            own.ours.extend(device.ours.iter().cloned());
+            own.ours.dedup();
+        }
+        let offloads = later.offloads.iter();
+        for o in offloads {
+            if !self.offloads.iter().any(|s| s.device == o.device && s.feature == o.feature) {
+                self.offloads.push(o.clone());
+            }
+        }
+        for s in &later.sysctls {
+            if !self.sysctls.iter().any(|own| own.key == s.key) {
+                self.sysctls.push(s.clone());
+            }
+        }
+        for f in &later.files {
+            if !self.files.iter().any(|own| own.path == f.path) {
+                self.files.push(f.clone());
+            }
+        }
+        self
+    }
+}
+
+impl From<&Before> for Goal {
+    fn from(before: &Before) -> Self {
+        let device = |device: &DeviceBefore| DeviceGoal {
+            name: device.name.clone(),
+            index: device.index,
+            places: Places { root: device.root, ingress: device.ingress },
+            things: device.things.iter().cloned().map(Thing::Seen).collect(),
+        };
+        Goal {
+            links: before.links.clone(),
+            devices: before.devices.iter().map(device).collect(),
+            offloads: before.offloads.clone(),
+            sysctls: before.sysctls.clone(),
+            files: before.files.clone(),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The running kernel and its files, in the calling thread's network namespace.
+
+use crate::steps::{LinkNow, Machine, Now};
+use crate::{Change, Goal, Refusal, Target};
+use nix::errno::Errno;
+use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::link::{LinkChange, LinkKind, LinkName, NewLink};
+use quell_netlink::offload::Offloads;
+use quell_netlink::{Mac, NetlinkError, Stack, sysctl, tc};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// Talks to the kernel of the namespace in which it was opened.
+#[derive(Debug)]
+pub struct Kernel {
+    stack: Stack,
+    socket: Socket,
+}
+
+impl Kernel {
+    /// Opens the conversation.
+    ///
+    /// # Errors
+    /// The kernel has no rtnetlink.
+    pub fn open() -> Result<Self, NetlinkError> {
+        Ok(Kernel { stack: Stack::open()?, socket: Socket::open(Protocol::Route)? })
+    }
+
+    fn index(&mut self, target: &Target) -> Result<u32, Refusal> {
+        match target.index {
+            Some(index) => Ok(index),
+            None => Ok(self.stack.index_of(&name(&target.name)?)?),
+        }
+    }
+}
+
+fn name(text: &str) -> Result<LinkName, Refusal> {
+    text.parse::<LinkName>().map_err(|error| Refusal(error.to_string()))
+}
+
+impl Machine for Kernel {
+    fn read(&mut self, goal: &Goal) -> Result<Now, Refusal> {
+        let mut now = Now::default();
+        for link in self.stack.links()? {
+            let (up, mac) = (link.is_up(), link.mac.map(|mac| mac.0));
+            let there = LinkNow { index: link.index, kind: link.kind, mac, up };
+            now.links.insert(link.name, there);
+        }
+        for device in &goal.devices {
+            let Some(index) = now.target(device).and_then(|target| target.index) else { continue };
+            match tc::snapshot(&mut self.socket, index) {
+                Ok(snapshot) => drop(now.queues.insert(index, snapshot)),
+                // It went while it was read.
+                Err(error) if error.errno() == Some(Errno::ENODEV) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for offload in &goal.offloads {
+            let features = match Offloads::open()?.features(&name(&offload.device)?) {
+                Err(error) if error.errno() == Some(Errno::ENODEV) => continue,
+                other => other?,
+            };
+            let known = features.changeable.contains(&offload.feature);
+            if known || features.active.contains(&offload.feature) {
+                let key = (offload.device.clone(), offload.feature.clone());
+                now.offloads.insert(key, features.active.contains(&offload.feature));
+            }
+        }
+        for setting in &goal.sysctls {
+            match sysctl::read(&setting.key) {
+                Ok(value) => drop(now.sysctls.insert(setting.key.clone(), value)),
+                Err(error) if error.errno() == Some(Errno::ENOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for file in &goal.files {
+            now.files.insert(file.path.clone(), content(&file.path)?);
+        }
+        Ok(now)
+    }
+
+    fn carry_out(&mut self, change: &Change) -> Result<(), Refusal> {
+        match change {
+            Change::MakeIfb { name: text, mac } => {
+                let link =
+                    NewLink { mac: Some(Mac(*mac)), ..NewLink::new(name(text)?, LinkKind::Ifb) };
+                self.stack.create_link(&link)?;
+                let index = self.stack.index_of(&name(text)?)?;
+                self.stack.up(index)?;
+            }
+            Change::SwitchOn(target) => {
+                let index = self.index(target)?;
+                self.stack.change_link(index, &[LinkChange::Up(true)])?;
+            }
+            Change::DeleteIfb(target) => {
+                let index = self.index(target)?;
+                self.stack.delete_link(index)?;
+            }
+            Change::Queue { device, change } => {
+                let index = self.index(device)?;
+                tc::carry_out(&mut self.socket, index, change)?;
+            }
+            Change::Offload { device, feature, on } => {
+                let mut offloads = Offloads::open()?;
+                offloads.set(&name(device)?, [(feature.as_str(), *on)])?;
+                let features = offloads.features(&name(device)?)?;
+                if features.active.contains(feature) != *on {
+                    return Err(Refusal(format!(
+                        "the driver of {device} leaves {feature} as it is"
+                    )));
+                }
+            }
+            Change::Sysctl { key, value } => sysctl::write(key, value)?,
+            Change::File { path, content } => {
+                let failed = |e| Refusal(format!("could not write {}: {e}", path.display()));
+                write(path, content.as_ref()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file's content and mode; none where there is no file.
+fn content(path: &Path) -> Result<Option<(Vec<u8>, u32)>, Refusal> {
+    let failed = |e: std::io::Error| Refusal(format!("could not read {}: {e}", path.display()));
+    match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(failed(e)),
+        Ok(meta) if !meta.is_file() => {
+            Err(Refusal(format!("{} is no file; nothing is written through it", path.display())))
+        }
+        Ok(meta) => {
+            let bytes = std::fs::read(path).map_err(failed)?;
+            Ok(Some((bytes, meta.permissions().mode() & 0o7777)))
+        }
+    }
+}
+
+/// Whole or not at all, and on the disk.
+fn write(path: &Path, content: Option<&(Vec<u8>, u32)>) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    match content {
+        None => match std::fs::remove_file(path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        },
+        Some((bytes, mode)) => put(path, bytes, *mode)?,
+    }
+    std::fs::File::open(folder)?.sync_all()
+}
+
+/// Writes a file beside its place, syncs it, and renames it.
+pub(crate) fn put(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
+    let last = path.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
+    let beside = path.with_file_name(format!(".{last}.new"));
+    // What a killed program left, or a link that somebody put there, goes; nothing is written through it.
+    let _ = std::fs::remove_file(&beside);
+    let written = (|| {
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(mode).open(&beside)?;
+        file.write_all(bytes)?;
+        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
+    })();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}

@@ -1,0 +1,36 @@
+//! One transaction for all that Quell changes on a machine, with a way back.
+//!
+//! ```text
+//!   Goal (wanted) ─┐                       Log: what was there, on disk before the first step
+//!                  ├─ steps() ─► [Change] ─► Transaction ─► kernel, files
+//!   Now  (there)  ─┘                       Watchdog: another process; leads back if we die or nobody confirms
+//! ```
+//!
+//! The way back is no list of what was done. It is the same function once more, [`steps`] from what is there, whatever that is, to what
+//! was there. So it is right from every instant, also in the middle of a step or of another way back, and a second time does nothing.
+
+mod back;
+mod change;
+mod error;
+mod goal;
+mod kernel;
+mod lock;
+mod log;
+mod steps;
+mod transaction;
+mod trial;
+mod watchdog;
+
+pub use back::{Applied, roll_back};
+pub use change::{Change, Target};
+pub use error::{ActError, Refusal};
+pub use goal::{
+    Before, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, SysctlGoal,
+};
+pub use kernel::Kernel;
+pub use lock::Lock;
+pub use log::{Begun, Log, Standing, Who, list};
+pub use steps::{LinkNow, Machine, Now, steps, strangers};
+pub use transaction::{Asked, Planned, apply, confirm, off, plan, recover};
+pub use trial::try_it;
+pub use watchdog::{Watchdog, watch};

@@ -1,0 +1,225 @@
+//! What is there, and the steps from there to a goal.
+
+use crate::{
+    Before, Change, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, Refusal,
+    SysctlGoal, Target,
+};
+use quell_tc::observed::Snapshot;
+use quell_tc::{Handle, Place, Places, Thing, seen};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What there is of all that a goal names.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Now {
+    /// Interfaces by name.
+    pub links: BTreeMap<String, LinkNow>,
+    /// Queues by the number of their interface.
+    pub queues: BTreeMap<u32, Snapshot>,
+    /// Offloads by interface and name; none where the interface has no such.
+    pub offloads: BTreeMap<(String, String), bool>,
+    /// Settings; none where the kernel has no such.
+    pub sysctls: BTreeMap<String, String>,
+    /// Files, with their modes.
+    pub files: BTreeMap<PathBuf, Option<(Vec<u8>, u32)>>,
+}
+
+/// An interface that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkNow {
+    /// Its number.
+    pub index: u32,
+    /// What made it, as "ifb".
+    pub kind: Option<String>,
+    /// Its address.
+    pub mac: Option<[u8; 6]>,
+    /// Whether it is switched on.
+    pub up: bool,
+}
+
+/// What can be read and changed: the kernel, or a test's model of it.
+pub trait Machine {
+    /// Reads all that a goal names.
+    fn read(&mut self, goal: &Goal) -> Result<Now, Refusal>;
+    /// Takes one step.
+    fn carry_out(&mut self, change: &Change) -> Result<(), Refusal>;
+}
+
+impl Now {
+    /// The interface that a goal means, if it is there.
+    pub fn target(&self, device: &DeviceGoal) -> Option<Target> {
+        let (name, link) = match device.index {
+            Some(index) => self.links.iter().find(|(_, link)| link.index == index)?,
+            None => self.links.get_key_value(&device.name)?,
+        };
+        Some(Target { name: name.clone(), index: Some(link.index) })
+    }
+
+    /// What is there of an interface; nothing where it is not there.
+    fn snapshot(&self, target: Option<&Target>) -> Snapshot {
+        let index = target.and_then(|target| target.index);
+        index.and_then(|index| self.queues.get(&index)).cloned().unwrap_or_default()
+    }
+
+    /// What is there of all that a goal names, so that it can be brought back.
+    pub fn before(&self, goal: &Goal) -> Before {
+        let link = |link: &LinkGoal| LinkGoal { there: self.ours(link).is_some(), ..link.clone() };
+        let device = |device: &DeviceGoal| {
+            let target = self.target(device);
+            let snapshot = self.snapshot(target.as_ref());
+            let ours = device.things.iter().filter_map(|thing| match thing.place() {
+                place @ Place::Qdisc { parent: Handle::ROOT, .. } => {
+                    Some((place, thing.kind().to_owned()))
+                }
+                _ => None,
+            });
+            let things = in_places(&snapshot, device.places).filter_map(|thing| match thing {
+                Thing::Seen(seen) => Some(seen),
+                Thing::Step(_) => None,
+            });
+            DeviceBefore {
+                name: device.name.clone(),
+                index: target.and_then(|target| target.index),
+                root: device.places.root,
+                ingress: device.places.ingress,
+                things: things.collect(),
+                ours: ours.collect(),
+            }
+        };
+        let offload = |offload: &OffloadGoal| {
+            let key = (offload.device.clone(), offload.feature.clone());
+            Some(OffloadGoal { on: *self.offloads.get(&key)?, ..offload.clone() })
+        };
+        let sysctl = |sysctl: &SysctlGoal| {
+            let value = self.sysctls.get(&sysctl.key)?.clone();
+            Some(SysctlGoal { key: sysctl.key.clone(), value })
+        };
+        let file = |file: &FileGoal| FileGoal {
+            path: file.path.clone(),
+            content: self.files.get(&file.path).cloned().flatten(),
+        };
+        Before {
+            links: goal.links.iter().map(link).collect(),
+            devices: goal.devices.iter().map(device).collect(),
+            offloads: goal.offloads.iter().filter_map(offload).collect(),
+            sysctls: goal.sysctls.iter().filter_map(sysctl).collect(),
+            files: goal.files.iter().map(file).collect(),
+        }
+    }
+
+    /// The interface, if it is there and ours.
+    pub(crate) fn ours(&self, link: &LinkGoal) -> Option<&LinkNow> {
+        let there = self.links.get(&link.name)?;
+        (there.kind.as_deref() == Some("ifb") && there.mac == Some(link.mac)).then_some(there)
+    }
+}
+
+fn in_places(snapshot: &Snapshot, places: Places) -> impl Iterator<Item = Thing> {
+    seen(snapshot).into_iter().filter(move |thing| places.hold(thing.place()))
+}
+
+/// The steps from what is there to a goal; none where it is reached. What a goal names and is not there any more is left out.
+///
+/// Traffic flows all the time. What leads packets somewhere comes last and goes first:
+///
+/// ```text
+///   IFBs made ─► hooks that go ─► queues ─► hooks that come ─► IFBs deleted ─► offloads, settings, files
+/// ```
+pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
+    let mut steps = Vec::new();
+    let mut deleted = Vec::new();
+    for link in &goal.links {
+        let target = |there: &LinkNow| Target { name: link.name.clone(), index: Some(there.index) };
+        match (now.ours(link), link.there) {
+            (None, true) => {
+                steps.push(Change::MakeIfb { name: link.name.clone(), mac: link.mac });
+            }
+            (Some(there), true) if !there.up => steps.push(Change::SwitchOn(target(there))),
+            (Some(there), false) => {
+                deleted.push(link.name.as_str());
+                steps.push(Change::DeleteIfb(target(there)));
+            }
+            _ => {}
+        }
+    }
+    let (mut made, gone): (Vec<_>, Vec<_>) =
+        steps.into_iter().partition(|step| !matches!(step, Change::DeleteIfb(_)));
+    let (mut hooks_gone, mut queues, mut hooks) = (Vec::new(), Vec::new(), Vec::new());
+    for device in &goal.devices {
+        // With the interface all on it goes.
+        if deleted.contains(&device.name.as_str()) {
+            continue;
+        }
+        let to_be_made = goal.links.iter().any(|link| link.there && link.name == device.name);
+        let target = now
+            .target(device)
+            .or_else(|| to_be_made.then(|| Target { name: device.name.clone(), index: None }));
+        let Some(target) = target else { continue };
+        let snapshot = now.snapshot(Some(&target));
+        let lead = |places| {
+            let all = quell_tc::changes(&device.things, places, &snapshot);
+            let step = |change| Change::Queue { device: target.clone(), change };
+            all.into_iter().map(step).collect::<Vec<_>>()
+        };
+        if device.places.root {
+            queues.extend(lead(Places { root: true, ingress: false }));
+        }
+        if device.places.ingress {
+            let all = lead(Places { root: false, ingress: true });
+            let goes = |step: &Change| {
+                matches!(step, Change::Queue { change: quell_tc::Change::Remove { .. }, .. })
+            };
+            // A hook that only goes, goes first; one that is changed keeps its order.
+            if all.iter().all(goes) { hooks_gone.extend(all) } else { hooks.extend(all) }
+        }
+    }
+    made.extend(hooks_gone);
+    made.extend(queues);
+    made.extend(hooks);
+    made.extend(gone);
+    made.extend(others(goal, now));
+    made
+}
+
+fn others(goal: &Goal, now: &Now) -> Vec<Change> {
+    let offload = |o: &OffloadGoal| {
+        let there = now.offloads.get(&(o.device.clone(), o.feature.clone()))?;
+        let OffloadGoal { device, feature, on } = o.clone();
+        (*there != on).then_some(Change::Offload { device, feature, on })
+    };
+    let sysctl = |s: &SysctlGoal| {
+        let there = now.sysctls.get(&s.key)?;
+        let SysctlGoal { key, value } = s.clone();
+        (*there != value).then_some(Change::Sysctl { key, value })
+    };
+    let file = |f: &FileGoal| {
+        let FileGoal { path, content } = f.clone();
+        (now.files.get(&path) != Some(&content)).then_some(Change::File { path, content })
+    };
+    let offloads = goal.offloads.iter().filter_map(offload);
+    let sysctls = goal.sysctls.iter().filter_map(sysctl);
+    offloads.chain(sysctls).chain(goal.files.iter().filter_map(file)).collect()
+}
+
+/// Root queues that are neither ours nor what was there before us: somebody has put them there since. The way back leaves them alone, and
+/// so takes the interface out of the goal.
+pub fn strangers(before: &mut Before, now: &Now) -> Vec<String> {
+    let mut said = Vec::new();
+    let goal = Goal::from(&*before);
+    for (device, as_goal) in before.devices.iter_mut().zip(&goal.devices) {
+        let Some(target) = now.target(as_goal) else { continue };
+        let snapshot = now.snapshot(Some(&target));
+        let root = snapshot.qdiscs.iter().find(|q| q.parent == Handle::ROOT && q.is_made());
+        let Some(root) = root.filter(|_| device.root) else { continue };
+        let here = (root.place(), root.kind.clone());
+        let was = device.things.iter().any(|t| (t.place, &t.kind) == (here.0, &here.1));
+        if !was && !device.ours.contains(&here) {
+            device.root = false;
+            said.push(format!(
+                "{}: somebody else has put root queue {} ({}) there since; it stays",
+                target.name, root.handle, root.kind
+            ));
+        }
+    }
+    said
+}

@@ -1,0 +1,128 @@
+//! A trial before anything is touched: in a namespace of its own, with interfaces of the same names and numbers, all is made that is
+//! there, then all that is wanted, then what was there once more.
+//!
+//! What a kernel refuses it refuses there, and what does not come back as it was is found out: red, whose table no dump has, and kinds that
+//! nobody here knows.
+
+use crate::steps::{Machine, Now, steps};
+use crate::{ActError, Before, DeviceGoal, Goal, Kernel, Refusal};
+use quell_netlink::Stack;
+use quell_netlink::link::{Link, VethEnd};
+use quell_sys::netns::NetNs;
+use quell_tc::Thing;
+use std::os::fd::AsFd;
+
+/// Tries the way there and back, and says what would not come back as it was.
+///
+/// # Errors
+/// [`ActError::Trial`] where the kernel refuses what is wanted, with its answer. Any other: no trial could be held.
+pub fn try_it(before: &Before, goal: &Goal, now: &Now) -> Result<Vec<String>, ActError> {
+    let system = |e: &dyn std::fmt::Display| ActError::System(e.to_string());
+    let real = Stack::open().and_then(|mut stack| stack.links()).map_err(|e| system(&e))?;
+    let (space, beyond) = (NetNs::new(), NetNs::new());
+    let (space, beyond) = (space.map_err(|e| system(&e))?, beyond.map_err(|e| system(&e))?);
+    space.run(|| in_there(before, goal, now, &real, &beyond)).map_err(|e| system(&e))?
+}
+
+fn in_there(
+    before: &Before,
+    goal: &Goal,
+    now: &Now,
+    real: &[Link],
+    beyond: &NetNs,
+) -> Result<Vec<String>, ActError> {
+    let system = |e: &dyn std::fmt::Display| ActError::System(e.to_string());
+    let mut stack = Stack::open().map_err(|e| system(&e))?;
+    // As many as anybody redirects to; a machine with thousands of tunnels is not built again.
+    for link in real.iter().filter(|link| link.name != "lo").take(MOST) {
+        stand_in(&mut stack, link, beyond).map_err(|e| system(&e))?;
+    }
+    let mut kernel = Kernel::open().map_err(|e| system(&e))?;
+    let was = Goal::from(before);
+    let mut lost = Vec::new();
+    for device in &was.devices {
+        lost.extend(make(&mut kernel, device)?);
+    }
+    if !lost.is_empty() {
+        return Ok(lost);
+    }
+    let queues =
+        Goal { links: to_be_made(goal, now), devices: goal.devices.clone(), ..Goal::default() };
+    let refused = |(step, Refusal(why))| ActError::Trial(format!("{step}: {why}"));
+    lead(&mut kernel, &queues).map_err(refused)?;
+    let left = kernel.read(&queues).map_err(|Refusal(why)| ActError::System(why))?;
+    if let Some(step) = steps(&queues, &left).first() {
+        return Err(ActError::Trial(format!("after all steps there was still to do: {step}")));
+    }
+    Ok(Vec::new())
+}
+
+/// Interfaces that are made, at most.
+const MOST: usize = 200;
+
+/// The IFBs that are to be made. Those that are there already have a stand-in, which no IFB is.
+fn to_be_made(goal: &Goal, now: &Now) -> Vec<crate::LinkGoal> {
+    let made = |link: &&crate::LinkGoal| link.there && !now.links.contains_key(&link.name);
+    goal.links.iter().filter(made).cloned().collect()
+}
+
+fn stand_in(
+    stack: &mut Stack,
+    link: &Link,
+    beyond: &NetNs,
+) -> Result<(), quell_netlink::NetlinkError> {
+    let Ok(name) = link.name.parse() else { return Ok(()) };
+    let here = VethEnd {
+        index: Some(link.index),
+        tx_queues: link.tx_queues.unwrap_or(1).clamp(1, 64),
+        tx_queue_len: link.tx_queue_len,
+        mtu: Some(link.mtu.clamp(68, 65_535)),
+        ..VethEnd::new(name)
+    };
+    let there = VethEnd { namespace: Some(beyond.as_fd()), ..VethEnd::new(here.name.clone()) };
+    stack.create_veth(&here, &there)
+}
+
+/// Makes what an interface has, and says what of it did not come out as it is.
+fn make(kernel: &mut Kernel, device: &DeviceGoal) -> Result<Vec<String>, ActError> {
+    if device.things.is_empty() {
+        return Ok(Vec::new());
+    }
+    let one = Goal { devices: vec![device.clone()], ..Goal::default() };
+    if let Err((step, Refusal(why))) = lead(kernel, &one) {
+        return Ok(vec![format!("{step}: {why}")]);
+    }
+    let now = kernel.read(&one).map_err(|Refusal(why)| ActError::System(why))?;
+    let made = now.before(&one);
+    let made: Vec<&quell_tc::Seen> = made.devices.iter().flat_map(|d| &d.things).collect();
+    let differs = device.things.iter().filter_map(|thing| match thing {
+        Thing::Seen(seen) if !made.iter().any(|other| same(other, seen)) => {
+            Some(format!("{thing} on {}: made again it is another", device.name))
+        }
+        _ => None,
+    });
+    Ok(differs.collect())
+}
+
+/// The same but for u32's table number.
+fn same(a: &quell_tc::Seen, b: &quell_tc::Seen) -> bool {
+    use quell_tc::Place::Filter;
+    let place = match (a.place, b.place) {
+        (
+            Filter { parent, chain, prio, protocol, handle },
+            Filter { parent: p, chain: c, prio: o, protocol: r, handle: h },
+        ) if a.kind == "u32" => {
+            (parent, chain, prio, protocol, handle & 0xfff) == (p, c, o, r, h & 0xfff)
+        }
+        (a, b) => a == b,
+    };
+    place && a.kind == b.kind && a.raw == b.raw
+}
+
+fn lead(kernel: &mut Kernel, goal: &Goal) -> Result<(), (String, Refusal)> {
+    let now = kernel.read(goal).map_err(|why| ("looking".to_owned(), why))?;
+    for step in steps(goal, &now) {
+        kernel.carry_out(&step).map_err(|why| (step.to_string(), why))?;
+    }
+    Ok(())
+}

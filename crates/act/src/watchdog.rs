@@ -1,0 +1,167 @@
+//! Somebody alive who leads back when the one who changes things dies, hangs, or is not confirmed.
+//!
+//! ```text
+//!   applier ── a pipe ──► watchdog: a process and a session of its own, no terminal
+//!      steps                 ready ──► waits for the pipe's end, or too long
+//!      Applied in the log    the log says: unfinished ──► back; until a time ──► waits for it or a word in the log; confirmed ──► ends
+//! ```
+//!
+//! Which of the two took the steps back does not matter: both do it under the lock, and a second time does nothing.
+
+use crate::steps::Machine;
+use crate::{ActError, Lock, Log, Standing, Who, roll_back};
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use quell_sys::pidfd;
+use quell_sys::wait::{Alarm, came, readable, wait};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+/// A running watchdog. It takes action when this is dropped, unless the log says that all is well.
+#[derive(Debug)]
+pub struct Watchdog {
+    _pipe: ChildStdin,
+    child: Child,
+}
+
+impl Watchdog {
+    /// Starts one, and waits until it watches. The command is one that calls [`watch`].
+    ///
+    /// # Errors
+    /// It could not be started, or ended at once.
+    pub fn start(mut command: Command) -> Result<Self, ActError> {
+        let failed =
+            |why: String| ActError::NoWatchdog(format!("could not start the watchdog: {why}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
+        // SAFETY: setsid(2) is async-signal-safe and allocates nothing.
+        unsafe {
+            command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into));
+        }
+        let mut child = command.spawn().map_err(|e| failed(e.to_string()))?;
+        let (pipe, ready) = (child.stdin.take(), child.stdout.take());
+        let (Some(pipe), Some(mut ready)) = (pipe, ready) else {
+            return Err(failed("it has no pipes".into()));
+        };
+        let mut byte = [0];
+        match ready.read_exact(&mut byte) {
+            Ok(()) => Ok(Watchdog { _pipe: pipe, child }),
+            Err(_) => {
+                let _ = child.wait();
+                Err(failed("it ended before it watched".into()))
+            }
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Leaves it to what the log says.
+    pub fn leave(self) {}
+
+    /// Whether a watchdog watches over a change.
+    pub fn lives(log: &Log) -> bool {
+        let path = place(log);
+        let Ok(file) = File::open(path) else { return false };
+        match Flock::lock(file, FlockArg::LockSharedNonblock) {
+            Ok(_) => false,
+            Err((_, errno)) => errno == nix::errno::Errno::EWOULDBLOCK,
+        }
+    }
+}
+
+/// The file that the watchdog of a change keeps locked as long as it lives. Each has its own, so that none waits for another.
+fn place(log: &Log) -> PathBuf {
+    log.path().with_extension(format!("{}.watch", log.begun.who.pid))
+}
+
+/// What a watchdog does: until the change in `log` is confirmed or taken back. `limit_ns` of the monotonic clock is when the steps of
+/// `applier` must have been taken.
+///
+/// # Errors
+/// It can't watch, or the way back was refused; the log stays.
+pub fn watch(
+    path: &Path,
+    applier: u32,
+    limit_ns: u64,
+    machine: &mut dyn Machine,
+) -> Result<(), ActError> {
+    let system = |why: String| ActError::System(why);
+    let Some(log) = Log::read(path)? else { return Ok(()) };
+    let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+    let (own, mine) = (place(&log), log.begun.who.clone());
+    let mut options = std::fs::OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(&own).map_err(|e| system(format!("{}: {e}", own.display())))?;
+    let _locked = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+        .map_err(|(_, errno)| system(format!("could not lock: {errno}")))?;
+    let _gone = Gone(&own);
+    let process = pidfd::open(applier).map_err(|e| system(e.to_string()))?;
+    let mut alarm = Alarm::new().map_err(|e| system(e.to_string()))?;
+    alarm.set(Some(limit_ns)).map_err(|e| system(e.to_string()))?;
+    let told = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
+        .map_err(|e| system(e.to_string()))?;
+    told.add_watch(
+        &folder,
+        AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_TO,
+    )
+    .map_err(|e| system(e.to_string()))?;
+    let mut out = std::io::stdout();
+    out.write_all(b"!").and_then(|()| out.flush()).map_err(|e| system(e.to_string()))?;
+    let stdin = std::io::stdin();
+    let wait_for = |fds: &mut [nix::poll::PollFd<'_>]| wait(fds).map_err(|e| system(e.to_string()));
+    {
+        // The pipe has an end when the applier has one, or has done its work.
+        let mut fds = [readable(&stdin), readable(&alarm)];
+        wait_for(&mut fds)?;
+        if !came(&fds[0]) {
+            pidfd::kill(&process);
+            wait_for(&mut [readable(&stdin)])?;
+        }
+    }
+    let who = format!("the watchdog of {} (process {})", log.begun.device, std::process::id());
+    loop {
+        // Without the lock first: whoever has it may have begun another change, and waits for the watchdog of that one.
+        if still_mine(path, &mine)?.is_none() {
+            return Ok(());
+        }
+        let lock = Lock::wait(&folder, log.begun.namespace, &who)?;
+        let Some(log) = still_mine(path, &mine)? else { return Ok(()) };
+        let until = match log.standing {
+            Standing::Awaiting(until) if until > quell_sys::clock::monotonic_ns() => until,
+            _ => return roll_back(machine, log).map(drop),
+        };
+        drop(lock);
+        alarm.set(Some(until)).map_err(|e| system(e.to_string()))?;
+        loop {
+            let mut fds = [readable(&alarm), readable(&told)];
+            wait_for(&mut fds)?;
+            // The lock is written in the same folder.
+            let events = told.read_events().unwrap_or_default();
+            if came(&fds[0]) || events.iter().any(|e| e.name.as_deref() == path.file_name()) {
+                break;
+            }
+        }
+    }
+}
+
+/// The log, if it is about this change and somebody still has to watch.
+fn still_mine(path: &Path, mine: &Who) -> Result<Option<Log>, ActError> {
+    let log = Log::read(path)?;
+    Ok(log.filter(|log| log.begun.who == *mine && log.standing != Standing::Confirmed))
+}
+
+/// Takes a file away at the end.
+struct Gone<'a>(&'a Path);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        // What is left over is empty, and locked by nobody.
+        let _ = std::fs::remove_file(self.0);
+    }
+}

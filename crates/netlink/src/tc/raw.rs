@@ -1,0 +1,289 @@
+//! Queues, classes and filters byte for byte, so that they can be made again: what the kernel shows, without counters and times, and
+//! without what it takes from nobody.
+
+use quell_tc::observed::Raw;
+
+use crate::core::{Attr, AttrReader, AttrWriter, DecodeError};
+
+const TCA_OPTIONS: u16 = 2;
+const TCA_STAB: u16 = 8;
+const TCA_INGRESS_BLOCK: u16 = 13;
+const TCA_EGRESS_BLOCK: u16 = 14;
+
+/// `TCA_CLS_FLAGS_*` that people give: `SKIP_HW`, `SKIP_SW`, `VERBOSE`. The rest tells what the hardware did.
+const GIVEN_FLAGS: u32 = 0b1_0011;
+
+pub(super) fn of_qdisc(kind: &str, attrs: &AttrReader<'_>) -> Result<Raw, DecodeError> {
+    let mut raw = plain(attrs)?;
+    if let Some(options) = &mut raw.options {
+        match kind {
+            "htb" => *options = rewrite(options, |attr| (attr.kind == 2).then(|| htb(attr)))?,
+            "codel" => *options = rewrite(options, |attr| settled(attr, &[1, 3, 5]))?,
+            "fq_codel" => *options = rewrite(options, |attr| settled(attr, &[1, 3, 7]))?,
+            "sfq" => sfq(options),
+            // The one kind that shows no mark and asks for one.
+            "ets" => raw.marked = true,
+            "netem" if has_distribution(options)? => {
+                raw.hidden = Some("its table of delays, if it has one".into());
+            }
+            _ => {}
+        }
+    }
+    if let Some(stab) = attrs.find(TCA_STAB)? {
+        let base = stab.nested().find(1)?.map(|attr| attr.payload).unwrap_or_default();
+        // `tsize` of `struct tc_sizespec`.
+        if base.get(20..24).is_some_and(|size| size != [0; 4]) {
+            raw.hidden = Some("its table of packet sizes".into());
+        }
+        raw.stab = Some(stab.payload.to_vec());
+    }
+    for block in [TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK] {
+        if attrs.find(block)?.is_some() {
+            raw.hidden = Some("the filters that it shares with other interfaces".into());
+        }
+    }
+    Ok(raw)
+}
+
+/// `struct tc_htb_glob`: the kernel shows its version whole and takes the major part alone (`htb_init`, net/sched/sch_htb.c); the last
+/// word counts packets.
+fn htb(attr: Attr<'_>) -> Vec<u8> {
+    let mut bytes = zeroed(attr, &[4]);
+    let version = word(&bytes, 0);
+    if let (Some(first), 0x1_0000..) = (bytes.first_chunk_mut::<4>(), version) {
+        *first = (version >> 16).to_ne_bytes();
+    }
+    bytes
+}
+
+/// A time in µs that the kernel keeps in units of 1024 ns (`CODEL_SHIFT`), and rounds down on the way in and out: the one that leads to
+/// what it has.
+fn settled(attr: Attr<'_>, times: &[u16]) -> Option<Vec<u8>> {
+    if !times.contains(&attr.kind) {
+        return None;
+    }
+    let us = u64::from(attr.u32().ok()?);
+    let kept = (us * 1000) >> 10;
+    let us = if (kept << 10) / 1000 == us { us } else { us + 1 };
+    Some((us as u32).to_ne_bytes().to_vec())
+}
+
+/// `struct tc_sfq_qopt_v1`: counters at its end, and more flows than packets can't be.
+fn sfq(options: &mut [u8]) {
+    if let Some(stats) = options.get_mut(48..72) {
+        stats.fill(0);
+    }
+    let flows = word(options, 4).min(word(options, 2)).to_ne_bytes();
+    if let Some(place) = options.get_mut(16..20) {
+        place.copy_from_slice(&flows);
+    }
+}
+
+pub(super) fn of_class(kind: &str, attrs: &AttrReader<'_>) -> Result<Raw, DecodeError> {
+    let mut raw = plain(attrs)?;
+    if let (Some(options), "htb") = (&mut raw.options, kind) {
+        // `level` of `struct tc_htb_opt` follows from the classes below.
+        *options = rewrite(options, |attr| (attr.kind == 1).then(|| zeroed(attr, &[9])))?;
+    }
+    Ok(raw)
+}
+
+fn plain(attrs: &AttrReader<'_>) -> Result<Raw, DecodeError> {
+    let options = attrs.find(TCA_OPTIONS)?;
+    Ok(Raw {
+        marked: options.is_some_and(|attr| attr.marked),
+        options: options.map(|attr| attr.payload.to_vec()),
+        ..Raw::default()
+    })
+}
+
+/// What netem waits for can come from a table, which the kernel takes and never shows (`netem_dump`, net/sched/sch_netem.c).
+fn has_distribution(options: &[u8]) -> Result<bool, DecodeError> {
+    const QOPT: usize = 24;
+    let zero = |bytes: Option<&[u8]>| bytes.unwrap_or_default().iter().all(|byte| *byte == 0);
+    let attrs = AttrReader::new(options.get(QOPT..).unwrap_or_default());
+    let find = |kind| Ok::<_, DecodeError>(attrs.find(kind)?.map(|attr| attr.payload));
+    let (jitter, jitter64, slot) = (options.get(20..24), find(11)?, find(12)?);
+    Ok(!(zero(jitter) && zero(jitter64) && zero(slot.and_then(|slot| slot.get(24..)))))
+}
+
+/// A filter's kind: where its actions are, what of its attributes counts, and where its flags are.
+struct Shape {
+    actions: u16,
+    counts: &'static [u16],
+    flags: u16,
+}
+
+/// `TCA_*` of `include/uapi/linux/pkt_cls.h`.
+fn shape(kind: &str) -> Option<Shape> {
+    let (actions, counts, flags): (u16, &'static [u16], u16) = match kind {
+        // The hash table is named by the kernel.
+        "u32" => (7, &[2, 9, 12], 11),
+        "flower" => (3, &[86], 22),
+        "matchall" => (2, &[4, 5], 3),
+        "fw" => (4, &[], 0),
+        "flow" => (9, &[], 0),
+        "bpf" => (1, &[10, 11], 9),
+        "basic" => (3, &[5, 6], 0),
+        _ => return None,
+    };
+    Some(Shape { actions, counts, flags })
+}
+
+pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, DecodeError> {
+    let Some(options) = options else { return Ok(Raw::default()) };
+    let mut raw = Raw { marked: options.marked, ..Raw::default() };
+    let Some(shape) = shape(kind) else {
+        raw.options = Some(options.payload.to_vec());
+        return Ok(raw);
+    };
+    let f = options.nested();
+    if kind == "u32" && f.find(3)?.is_some() {
+        raw.hidden = Some("its hash tables".into());
+    }
+    if kind == "bpf" && f.find(5)?.is_none() {
+        raw.hidden = Some("its program, which only its loader has".into());
+    }
+    let mut w = AttrWriter::new();
+    for attr in f {
+        let attr = attr?;
+        if shape.counts.contains(&attr.kind) {
+            continue;
+        }
+        if attr.kind == shape.flags && shape.flags != 0 {
+            let given = attr.u32()? & GIVEN_FLAGS;
+            if given != 0 {
+                w.u32(attr.kind, given);
+            }
+        } else if attr.kind == shape.actions {
+            actions(&mut w, attr, &mut raw.hidden)?;
+        } else if kind == "u32" && attr.kind == 10 {
+            // `success` of `struct tc_u32_mark`.
+            w.bytes(attr.kind, &zeroed(attr, &[2]));
+        } else {
+            copy(&mut w, attr);
+        }
+    }
+    raw.options = Some(w.as_bytes().to_vec());
+    Ok(raw)
+}
+
+fn actions(
+    w: &mut AttrWriter,
+    list: Attr<'_>,
+    hidden: &mut Option<String>,
+) -> Result<(), DecodeError> {
+    let mut inside = AttrWriter::new();
+    for one in list.nested() {
+        let one = one?;
+        let mut written = AttrWriter::new();
+        action(&mut written, one.nested(), hidden)?;
+        inside.bytes(flagged(one), written.as_bytes());
+    }
+    w.bytes(flagged(list), inside.as_bytes());
+    Ok(())
+}
+
+/// `TCA_ACT_*`: the kernel's number, statistics and what the hardware did are left out.
+fn action(
+    w: &mut AttrWriter,
+    attrs: AttrReader<'_>,
+    hidden: &mut Option<String>,
+) -> Result<(), DecodeError> {
+    let kind = attrs.find(1)?.map(|attr| attr.str()).transpose()?.unwrap_or_default().to_owned();
+    // Where the parameters and the times are: `TCA_GACT_*`, `TCA_CSUM_*` and so on.
+    let (parms, times) = match kind.as_str() {
+        "csum" | "connmark" | "nat" => (1, 2),
+        "police" => (1, 6),
+        "pedit" => (4, 1),
+        _ => (2, 1),
+    };
+    if kind == "police" {
+        *hidden = Some("its policer's table of rates".into());
+    }
+    if kind == "bpf" {
+        *hidden = Some("its action's program".into());
+    }
+    for attr in attrs {
+        let attr = attr?;
+        match attr.kind {
+            1 | 6 | 8 => copy(w, attr),
+            2 => {
+                let mut inside = AttrWriter::new();
+                for one in attr.nested() {
+                    let one = one?;
+                    if one.kind == times {
+                        continue;
+                    }
+                    if one.kind != parms {
+                        copy(&mut inside, one);
+                        continue;
+                    }
+                    // `struct tc_gen`: index, capabilities, verdict, references, bindings. A policer's are elsewhere.
+                    let own: &[usize] = if kind == "police" { &[0, 11, 12] } else { &[0, 3, 4] };
+                    let bindings = word(one.payload, own[2]);
+                    if bindings > 1 {
+                        *hidden = Some("an action that it shares with other filters".into());
+                    }
+                    inside.bytes(flagged(one), &zeroed(one, own));
+                }
+                w.bytes(flagged(attr), inside.as_bytes());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn word(bytes: &[u8], index: usize) -> u32 {
+    let word = bytes.get(index * 4..).and_then(|rest| rest.first_chunk::<4>());
+    word.map_or(0, |word| u32::from_ne_bytes(*word))
+}
+
+/// A struct with these 32-bit words zero.
+fn zeroed(attr: Attr<'_>, words: &[usize]) -> Vec<u8> {
+    let mut bytes = attr.payload.to_vec();
+    for index in words {
+        if let Some(word) = bytes.get_mut(index * 4..index * 4 + 4) {
+            word.fill(0);
+        }
+    }
+    bytes
+}
+
+/// Attributes with the payloads of some replaced.
+fn rewrite(
+    bytes: &[u8],
+    replaced: impl Fn(Attr<'_>) -> Option<Vec<u8>>,
+) -> Result<Vec<u8>, DecodeError> {
+    let mut w = AttrWriter::new();
+    for attr in AttrReader::new(bytes) {
+        let attr = attr?;
+        match replaced(attr) {
+            Some(payload) => drop(w.bytes(flagged(attr), &payload)),
+            None => copy(&mut w, attr),
+        }
+    }
+    Ok(w.as_bytes().to_vec())
+}
+
+fn copy(w: &mut AttrWriter, attr: Attr<'_>) {
+    w.bytes(flagged(attr), attr.payload);
+}
+
+/// The attribute's number with its flag.
+fn flagged(attr: Attr<'_>) -> u16 {
+    const NESTED: u16 = 0x8000;
+    if attr.marked { attr.kind | NESTED } else { attr.kind }
+}
+
+/// Writes options and size table as they were shown.
+pub(super) fn write(w: &mut AttrWriter, raw: &Raw) {
+    const NESTED: u16 = 0x8000;
+    if let Some(options) = &raw.options {
+        w.bytes(if raw.marked { TCA_OPTIONS | NESTED } else { TCA_OPTIONS }, options);
+    }
+    if let Some(stab) = &raw.stab {
+        w.bytes(TCA_STAB | NESTED, stab);
+    }
+}

@@ -1,0 +1,124 @@
+//! Steps from one tree to another and back, in namespaces of the tests' own.
+
+mod namespace;
+
+use std::net::UdpSocket;
+
+use namespace::{cable, ip, name};
+use quell_netlink::Stack;
+use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::tc;
+use quell_tc::observed::Snapshot;
+use quell_tc::{Handle, Places, Tree, changes, seen};
+
+/// Works with a socket and the interface `a0`, whose other end is in a namespace of its own.
+fn on_cable<T: Send>(work: impl FnOnce(&mut Socket, u32) -> T + Send) -> T {
+    let (here, _there) = cable();
+    here.run(|| {
+        let index = Stack::open().unwrap().index_of(&name("a0")).unwrap();
+        work(&mut Socket::open(Protocol::Route).unwrap(), index)
+    })
+}
+
+fn lead_to(socket: &mut Socket, index: u32, text: &str) -> Vec<String> {
+    let tree: Tree = toml::from_str(text).unwrap();
+    let things = tree.plan().unwrap().things();
+    let steps = tc::lead_to(socket, index, &things, Places::ALL).unwrap();
+    assert_eq!(tc::verify(socket, index, &tree).unwrap(), []);
+    let now = tc::snapshot(socket, index).unwrap();
+    assert_eq!(changes(&things, Places::ALL, &now), [], "nothing is left to do");
+    steps.iter().map(ToString::to_string).collect()
+}
+
+/// Back to what was there, by what the kernel showed of it.
+fn back_to(socket: &mut Socket, index: u32, before: &Snapshot) {
+    tc::lead_to(socket, index, &seen(before), Places::ALL).unwrap();
+    let now = tc::snapshot(socket, index).unwrap();
+    assert_eq!(seen(&now), seen(before));
+    let kind =
+        |s: &Snapshot| s.qdiscs.iter().find(|q| q.parent == Handle::ROOT).map(|q| q.kind.clone());
+    assert_eq!(kind(&now), kind(before));
+}
+
+/// A home's tree with what every kernel with HTB has.
+fn home(rate: &str, class: &str) -> String {
+    format!(
+        r#"
+        ingress = {{ filter = [{{ kind = "u32", match = "u32 0 0 at 0", action = {{ redirect = "lo" }} }}] }}
+        [queue]
+        kind = "htb"
+        default = "1:3"
+        class = [ {{ id = "1:1", rate = "10Mbit", class = [
+            {{ id = "1:2", rate = "{rate}", queue = {{ kind = "pfifo", limit = 50 }} }},
+            {{ id = "1:3", rate = "5Mbit", queue = {{ kind = "bfifo", limit = "30000" }} }} ] }} ]
+        filter = [
+            {{ kind = "u32", protocol = "ip", match = "ip dst 10.0.0.2/32", class = "{class}" }},
+            {{ kind = "u32", protocol = "ip", match = "ip dst 10.0.0.3/32", class = "1:3" }} ]
+        "#
+    )
+}
+
+#[test]
+fn another_rate_of_one_host_changes_one_class_and_keeps_every_queue_with_its_packets() {
+    on_cable(|socket, index| {
+        lead_to(socket, index, &home("1Mbit", "1:2"));
+        // A class of almost no rate holds what comes, behind the first packet.
+        let slow = home("8kbit", "1:2");
+        assert_eq!(lead_to(socket, index, &slow), ["change htb class 1:2 under 1:1"]);
+        let outbox = UdpSocket::bind((ip("10.0.0.1"), 0)).unwrap();
+        for _ in 0..9 {
+            outbox.send_to(&[0; 1400], (ip("10.0.0.2"), 9)).unwrap();
+        }
+        let waiting = |socket: &mut Socket| {
+            let queues = tc::dump_qdiscs(socket, index).unwrap();
+            let queue = queues.iter().find(|q| q.parent == Handle::class(1, 2)).unwrap();
+            queue.stats.backlog_packets
+        };
+        assert!(waiting(socket) > 4, "they wait: {}", waiting(socket));
+        let steps = lead_to(socket, index, &home("9kbit", "1:2"));
+        assert_eq!(steps, ["change htb class 1:2 under 1:1"]);
+        assert!(waiting(socket) > 4, "they still wait, none was lost: {}", waiting(socket));
+    });
+}
+
+#[test]
+fn what_was_there_comes_back_as_it_was() {
+    on_cable(|socket, index| {
+        let bare = tc::snapshot(socket, index).unwrap();
+        lead_to(socket, index, &home("1Mbit", "1:2"));
+        let first = tc::snapshot(socket, index).unwrap();
+        for other in [
+            home("2Mbit", "1:3"),
+            r#"queue = { kind = "tbf", rate = "1Mbit", burst = "5kB", limit = "30000" }"#.into(),
+            r#"queue = { kind = "htb", handle = "5:", class = [ { id = "5:1", rate = "1Mbit" } ] }"#.into(),
+            "clsact = {}".into(),
+            String::new(),
+        ] {
+            lead_to(socket, index, &other);
+            let second = tc::snapshot(socket, index).unwrap();
+            back_to(socket, index, &first);
+            back_to(socket, index, &second);
+            back_to(socket, index, &first);
+        }
+        back_to(socket, index, &bare);
+        assert_eq!(seen(&bare), [], "nobody had made anything");
+        // And from nothing to all of it.
+        back_to(socket, index, &first);
+    });
+}
+
+#[test]
+fn a_step_that_the_kernel_refuses_is_named_with_its_number_and_the_answer() {
+    let tree: Tree = toml::from_str(
+        r#"queue = { kind = "htb", class = [ { id = "1:1", rate = "1Mbit", queue = "mq" } ] }"#,
+    )
+    .unwrap();
+    on_cable(|socket, index| {
+        let before = tc::snapshot(socket, index).unwrap();
+        let steps = changes(&tree.plan().unwrap().things(), Places::ALL, &before);
+        let (number, error) = tc::carry_all_out(socket, index, &steps).unwrap_err();
+        assert_eq!(number, 2);
+        assert!(error.to_string().contains("make queue 2: (mq) in class 1:1 on a0"), "{error}");
+        back_to(socket, index, &before);
+    });
+}

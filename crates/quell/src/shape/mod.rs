@@ -1,0 +1,297 @@
+//! `quell shape`: queues on a real interface, with a way back.
+
+mod report;
+mod wanted;
+
+use crate::failure::Failure;
+use crate::options::Json;
+use clap::Args;
+use quell_act::{ActError, Applied, Asked, Kernel, Log, Machine, Watchdog};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::netns::NetNs;
+use quell_units::Span;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use wanted::Wanted;
+
+/// The inner command that watches.
+pub const WATCHDOG: &str = "shape-watchdog";
+
+/// Over ssh a change is taken back after this time, unless it is confirmed or said otherwise.
+const OVER_SSH: Span = Span::from_secs(60);
+
+/// Where logs and locks are.
+#[derive(Debug, Args)]
+pub struct State {
+    /// Folder of the undo logs; the default is gone after a reboot, as the queues are
+    #[arg(long = "state", value_name = "FOLDER", default_value = "/run/quell")]
+    pub folder: PathBuf,
+}
+
+/// Options of `quell shape plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub wanted: Wanted,
+    #[command(flatten)]
+    pub state: State,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape apply`.
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    pub wanted: Wanted,
+    /// Take it back after this time unless `quell shape confirm` comes; `never` to keep it. Over ssh 60s where not given
+    #[arg(long, value_name = "TIME", value_parser = patience)]
+    pub confirm_within: Option<Patience>,
+    /// Replace queues that somebody else made; `quell shape off` brings them back
+    #[arg(long)]
+    pub replace: bool,
+    /// Replace also what can't be brought back
+    #[arg(long)]
+    pub no_way_back: bool,
+    #[command(flatten)]
+    pub state: State,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// How long a change waits to be confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// It stays.
+    Never,
+    /// It is taken back then.
+    Within(Span),
+}
+
+fn patience(text: &str) -> Result<Patience, String> {
+    if text == "never" {
+        return Ok(Patience::Never);
+    }
+    let span: Span =
+        text.parse().map_err(|_| format!("`{text}`: give a time as 60s, or `never`"))?;
+    if span.nanos() < 1_000_000_000 {
+        return Err("nobody confirms in less than a second".to_owned());
+    }
+    Ok(Patience::Within(span))
+}
+
+/// Options of `quell shape confirm`.
+#[derive(Debug, Args)]
+pub struct ConfirmArgs {
+    /// The interface; all that wait where absent
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: Option<String>,
+    #[command(flatten)]
+    pub state: State,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape off`.
+#[derive(Debug, Args)]
+pub struct OffArgs {
+    /// The interface
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: String,
+    #[command(flatten)]
+    pub state: State,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape status` and `recover`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub state: State,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of the watchdog.
+#[derive(Debug, Args)]
+pub struct WatchdogArgs {
+    /// The undo log
+    log: PathBuf,
+    /// The process that takes the steps
+    applier: u32,
+    /// When they must have been taken, on the monotonic clock
+    limit: u64,
+}
+
+/// `quell shape plan`.
+pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
+    let mut kernel = open()?;
+    let goal = args.wanted.goal(&mut kernel)?;
+    let planned = quell_act::plan(&mut kernel, &args.state.folder, &args.wanted.device, &goal)
+        .map_err(failure)?;
+    report::plan(&args.wanted, &planned, args.json);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell shape apply`.
+pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
+    let mut kernel = open()?;
+    let goal = args.wanted.goal(&mut kernel)?;
+    let confirm = match args.confirm_within {
+        Some(Patience::Within(span)) => Some(span),
+        Some(Patience::Never) => None,
+        None => is_over_ssh().then_some(OVER_SSH),
+    };
+    let asked = Asked {
+        folder: &args.state.folder,
+        device: args.wanted.device.clone(),
+        goal,
+        wanted: args.wanted.words(),
+        command: "quell shape apply".to_owned(),
+        replace: args.replace,
+        no_way_back: args.no_way_back,
+        confirm_within: confirm.map(Span::nanos),
+        trial: true,
+        watchdog: &watchdog,
+    };
+    let applied = quell_act::apply(&mut kernel, &asked).map_err(failure)?;
+    let mut said = applied.said.clone();
+    if let (Some(within), false) = (confirm, applied.steps.is_empty()) {
+        let folder = &args.state.folder;
+        let usual = folder == Path::new("/run/quell");
+        let state = if usual { String::new() } else { format!(" --state {}", folder.display()) };
+        let why = if args.confirm_within.is_none() { " (since you are here over ssh)" } else { "" };
+        said.push(format!("in force for {within}{why}; to keep it: quell shape confirm{state}"));
+    }
+    let document = json!({
+        "device": args.wanted.device,
+        "steps": applied.steps,
+        "remarks": said,
+        "confirm_within_s": confirm.map(|span| span.nanos() as f64 / 1e9),
+    });
+    report::done(
+        &args.wanted.device,
+        &Applied { said, ..applied },
+        "as wanted",
+        &document,
+        args.json,
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell shape confirm`.
+pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
+    let device = args.device.as_deref();
+    let kept =
+        quell_act::confirm(&args.state.folder, device, "quell shape confirm").map_err(failure)?;
+    if args.json.json {
+        println!("{:#}", json!({ "confirmed": kept }));
+    } else {
+        kept.iter().for_each(|device| println!("{device}: what is in force stays"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell shape off`.
+pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
+    let mut kernel = open()?;
+    let (folder, device) = (&args.state.folder, args.device.as_str());
+    let done = quell_act::off(&mut kernel, folder, device, "quell shape off", &watchdog)
+        .map_err(failure)?;
+    let document = json!({"device": device, "steps": done.steps, "remarks": done.said});
+    report::done(device, &done, "as it was before", &document, args.json);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell shape recover`.
+pub fn recover(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let mut kernel = open()?;
+    let done = quell_act::recover(&mut kernel, &args.state.folder, "quell shape recover")
+        .map_err(failure)?;
+    if args.json.json {
+        let one = |(device, done): &(String, Applied)| json!({"device": device, "steps": done.steps, "remarks": done.said});
+        println!("{:#}", json!({ "recovered": done.iter().map(one).collect::<Vec<Value>>() }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if done.is_empty() {
+        println!("nothing is unfinished");
+    }
+    for (device, done) in &done {
+        report::done(device, done, "as it was before", &Value::Null, args.json);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell shape status`.
+pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let mut kernel = open()?;
+    let namespace = NetNs::current().map_err(Failure::system)?.inode();
+    let logs = quell_act::list(&args.state.folder, namespace).map_err(failure)?;
+    let mut entries = Vec::new();
+    let mut broken = false;
+    for log in &logs {
+        let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
+        let entry = report::entry(log, &now, monotonic_ns());
+        broken |= entry.broken;
+        entries.push(entry);
+    }
+    report::status(&entries, args.json);
+    Ok(if broken { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// `quell shape-watchdog`.
+pub fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
+    let mut kernel = open()?;
+    let watched = quell_act::watch(&args.log, args.applier, args.limit, &mut kernel);
+    watched.map(|()| ExitCode::SUCCESS).map_err(failure)
+}
+
+/// This program as a watchdog.
+fn watchdog(log: &Log, limit_ns: u64) -> Result<Watchdog, ActError> {
+    let path =
+        std::fs::canonicalize(log.path()).map_err(|e| ActError::NoWatchdog(e.to_string()))?;
+    // Also where the file was replaced since this process was started.
+    let mut command = Command::new("/proc/self/exe");
+    let numbers = [std::process::id().to_string(), limit_ns.to_string()];
+    command.arg(WATCHDOG).arg(path).args(numbers);
+    Watchdog::start(command)
+}
+
+/// Whether a network carries what is typed here. `sudo` hides the variable, but not the processes above.
+fn is_over_ssh() -> bool {
+    let mut pid = std::process::id().to_string();
+    let mut server_above = || {
+        // As deep as any shell in a shell; a ring can't be.
+        for _ in 0..64 {
+            let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { break };
+            // The name stands in brackets and may have any character in it.
+            let Some((head, rest)) = stat.rsplit_once(')') else { break };
+            let name = head.split_once('(').map_or("", |(_, name)| name);
+            if ["sshd", "dropbear", "mosh-server"].iter().any(|server| name.starts_with(server)) {
+                return true;
+            }
+            let Some(parent) = rest.split_whitespace().nth(1) else { break };
+            pid = parent.to_owned();
+        }
+        false
+    };
+    std::env::var_os("SSH_CONNECTION").is_some() || server_above()
+}
+
+fn open() -> Result<Kernel, Failure> {
+    Kernel::open().map_err(Failure::system)
+}
+
+fn failure(error: ActError) -> Failure {
+    match error {
+        ActError::Foreign(_)
+        | ActError::OneWay(_)
+        | ActError::Changed
+        | ActError::Busy { .. }
+        | ActError::Unfinished(_)
+        | ActError::Nothing(_) => Failure::check(error),
+        _ => Failure::system(error),
+    }
+}

@@ -1,0 +1,170 @@
+//! What `quell shape` prints.
+
+use super::wanted::{ROOT, Wanted};
+use crate::options::Json;
+use quell_act::{Applied, Change, Goal, Log, Now, Planned, Standing, Watchdog};
+use quell_tc::observed::Stats;
+use quell_units::{Bytes, Span};
+use serde_json::{Value, json};
+
+/// What would be done, in words and as commands.
+pub fn plan(wanted: &Wanted, planned: &Planned, json: Json) {
+    let commands: Vec<String> = planned.steps.iter().map(command).collect();
+    let words: Vec<String> = planned.steps.iter().map(ToString::to_string).collect();
+    if json.json {
+        let document = json!({
+            "device": wanted.device,
+            "wanted": wanted.words(),
+            "steps": words,
+            "commands": commands,
+            "foreign": planned.foreign,
+            "cannot_come_back": planned.lost,
+        });
+        println!("{document:#}");
+        return;
+    }
+    println!("{}: {}", wanted.device, wanted.words());
+    if words.is_empty() {
+        println!("all is as wanted");
+        return;
+    }
+    let count = words.len();
+    println!("\n{count} step{}:", if count == 1 { "" } else { "s" });
+    words.iter().for_each(|step| println!("  {step}"));
+    println!("\nthe same with ip and tc:");
+    commands.iter().for_each(|command| println!("  {command}"));
+    if !planned.foreign.is_empty() {
+        println!(
+            "\nsomebody else made these; `apply --replace` replaces them, `off` brings them back:"
+        );
+        planned.foreign.iter().for_each(|what| println!("{what}"));
+    }
+    if !planned.lost.is_empty() {
+        println!("\nthese could not come back; only `apply --no-way-back` replaces them:");
+        planned.lost.iter().for_each(|what| println!("  {what}"));
+    }
+}
+
+fn command(step: &Change) -> String {
+    match step {
+        Change::MakeIfb { name, mac } => {
+            let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+            format!("ip link add {name} address {mac} type ifb && ip link set {name} up")
+        }
+        Change::SwitchOn(target) => format!("ip link set {} up", target.name),
+        Change::DeleteIfb(target) => format!("ip link del {}", target.name),
+        Change::Queue { device, change } => quell_tc::change_command(change, &device.name),
+        Change::Offload { device, feature, on } => {
+            format!("ethtool -K {device} {feature} {}", if *on { "on" } else { "off" })
+        }
+        Change::Sysctl { key, value } => format!("sysctl -w {key}='{value}'"),
+        Change::File { path, .. } => format!("# {step}: {}", path.display()),
+    }
+}
+
+/// Steps that are named where they were taken already.
+const SHOWN: usize = 12;
+
+/// What was done.
+pub fn done(device: &str, done: &Applied, how: &str, document: &Value, json: Json) {
+    if json.json {
+        println!("{document:#}");
+        return;
+    }
+    done.steps.iter().take(SHOWN).for_each(|step| println!("  {step}"));
+    if let Some(more @ 1..) = done.steps.len().checked_sub(SHOWN) {
+        println!("  … and {more} more (--json names all)");
+    }
+    match done.steps.len() {
+        0 => println!("{device}: all was {how}"),
+        1 => println!("{device}: {how}, by 1 step"),
+        count => println!("{device}: {how}, by {count} steps"),
+    }
+    done.said.iter().for_each(|remark| println!("{remark}"));
+}
+
+/// One change in force.
+pub struct Entry {
+    /// Whether somebody has to do something.
+    pub broken: bool,
+    lines: Vec<String>,
+    document: Value,
+}
+
+/// How a change stands, and what passes through its queues.
+pub fn entry(log: &Log, now: &Now, now_ns: u64) -> Entry {
+    let (how, broken) = standing(log, now_ns);
+    let begun = &log.begun;
+    let mut lines = vec![format!("{}: {}; {how}", begun.device, begun.wanted)];
+    let mut queues = Vec::new();
+    for device in Goal::from(&begun.before).devices {
+        let target = now.target(&device);
+        let by_name = || now.links.get(&device.name).map(|link| link.index);
+        let index = target.as_ref().and_then(|t| t.index).or_else(by_name);
+        let snapshot = index.and_then(|index| now.queues.get(&index));
+        let Some(root) =
+            snapshot.and_then(|s| s.qdiscs.iter().find(|q| q.parent == ROOT && q.is_made()))
+        else {
+            continue;
+        };
+        let Stats { bytes, packets, drops, backlog_bytes, backlog_packets, .. } = root.stats;
+        let (sent, waiting) = (Bytes::new(bytes), Bytes::new(backlog_bytes.into()));
+        lines.push(format!(
+            "  {} {} {} {packets} packets sent ({sent}), {drops} dropped, {backlog_packets} waiting ({waiting})",
+            device.name, root.kind, root.handle
+        ));
+        queues.push(json!({
+            "device": device.name,
+            "kind": root.kind,
+            "handle": root.handle.to_string(),
+            "sent_packets": packets,
+            "sent_bytes": bytes,
+            "dropped_packets": drops,
+            "backlog_packets": backlog_packets,
+            "backlog_bytes": backlog_bytes,
+        }));
+    }
+    let document = json!({
+        "device": begun.device,
+        "wanted": begun.wanted,
+        "standing": how,
+        "in_order": !broken,
+        "by": begun.who.command,
+        "since": begun.who.at,
+        "queues": queues,
+    });
+    Entry { broken, lines, document }
+}
+
+/// All changes in force.
+pub fn status(entries: &[Entry], json: Json) {
+    if json.json {
+        let all: Vec<&Value> = entries.iter().map(|entry| &entry.document).collect();
+        println!("{:#}", json!({ "shaped": all }));
+        return;
+    }
+    if entries.is_empty() {
+        println!("nothing of Quell's is in force");
+    }
+    entries.iter().flat_map(|entry| &entry.lines).for_each(|line| println!("{line}"));
+}
+
+/// How a log stands, for people.
+fn standing(log: &Log, now_ns: u64) -> (String, bool) {
+    match log.standing {
+        Standing::Confirmed => ("in force".to_owned(), false),
+        Standing::Unfinished => {
+            let at_work = if Watchdog::lives(log) { ", its watchdog is at it" } else { "" };
+            (format!("unfinished{at_work}: quell shape recover"), true)
+        }
+        Standing::Awaiting(until) if !Watchdog::lives(log) => {
+            let gone = until <= now_ns;
+            let why = if gone { "not confirmed in time" } else { "its watchdog is gone" };
+            (format!("{why}: quell shape recover"), true)
+        }
+        Standing::Awaiting(until) => {
+            let left = Span::from_secs(until.saturating_sub(now_ns).div_ceil(1_000_000_000));
+            (format!("in force for {left}, unless: quell shape confirm"), false)
+        }
+    }
+}

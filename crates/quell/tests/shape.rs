@@ -1,0 +1,274 @@
+//! `quell shape` on real interfaces, in namespaces of the tests' own.
+//!
+//! ```text
+//!   here: a0 ══════ b0 :there        quell runs here; its logs are in a folder of the test's
+//! ```
+
+mod support;
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MsFlags, mount};
+use nix::sched::CloneFlags;
+use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::link::VethEnd;
+use quell_netlink::{Stack, tc};
+use quell_sys::clock::{monotonic_ns, sleep_until};
+use quell_sys::netns::NetNs;
+use quell_tc::{Places, Thing, Tree, seen};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+use support::{Said, TestFolder, said, says};
+
+/// A cable, and a folder for the logs.
+struct Cable {
+    here: NetNs,
+    _there: NetNs,
+    dir: TestFolder,
+}
+
+impl Cable {
+    fn new() -> Self {
+        let (here, there) = (NetNs::new().unwrap(), NetNs::new().unwrap());
+        here.run(|| {
+            let mut stack = Stack::open().unwrap();
+            let a = VethEnd::new("a0".parse().unwrap());
+            let b =
+                VethEnd { namespace: Some(there.as_fd()), ..VethEnd::new("b0".parse().unwrap()) };
+            stack.create_veth(&a, &b).unwrap();
+            let index = stack.index_of(&"a0".parse().unwrap()).unwrap();
+            stack.up(index).unwrap();
+        })
+        .unwrap();
+        Cable { here, _there: there, dir: TestFolder::new() }
+    }
+
+    /// Calls `quell shape`, in the namespace, with the test's folder for logs.
+    fn shape(&self, arguments: &[&str]) -> Said {
+        let all = [&["shape"], arguments, &["--state", "state"]].concat();
+        self.here.run(|| said(self.dir.command(&all), &all)).unwrap()
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        let all = [&["shape"], arguments, &["--state", "state"]].concat();
+        let mut command = self.dir.command(&all);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.here.run(|| command.spawn().unwrap()).unwrap()
+    }
+
+    /// What somebody made on a0.
+    fn things(&self) -> Vec<Thing> {
+        let look = || {
+            let index = Stack::open().unwrap().index_of(&"a0".parse().unwrap()).unwrap();
+            let mut socket = Socket::open(Protocol::Route).unwrap();
+            seen(&tc::snapshot(&mut socket, index).unwrap())
+        };
+        self.here.run(look).unwrap()
+    }
+
+    /// Somebody else's queues.
+    fn put(&self, tree: &str) -> Vec<Thing> {
+        let things = toml::from_str::<Tree>(tree).unwrap().plan().unwrap().things();
+        let work = || {
+            let index = Stack::open().unwrap().index_of(&"a0".parse().unwrap()).unwrap();
+            let mut socket = Socket::open(Protocol::Route).unwrap();
+            tc::lead_to(&mut socket, index, &things, Places::ALL).unwrap();
+        };
+        self.here.run(work).unwrap();
+        self.things()
+    }
+
+    /// Waits until no watchdog lives: it keeps a file locked as long as it does.
+    fn until_no_watchdog_lives(&self) {
+        for name in self.logs(".watch") {
+            // It takes the file away when it ends.
+            let Ok(file) = std::fs::File::open(self.dir.path("state").join(name)) else { continue };
+            drop(Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno).unwrap());
+        }
+    }
+
+    fn logs(&self, ending: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.dir.path("state")) else { return Vec::new() };
+        let names = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.ends_with(ending)).collect()
+    }
+}
+
+/// A tree of what every kernel with HTB has: many classes, so that it takes a while.
+fn wide(classes: usize, rate: &str) -> String {
+    let class = |n: usize| {
+        format!(
+            r#"{{ id = "1:{:x}", rate = "{rate}", queue = {{ kind = "pfifo", limit = {} }} }}"#,
+            n + 2,
+            n + 5
+        )
+    };
+    let classes: Vec<String> = (0..classes).map(class).collect();
+    format!(
+        "[queue]\nkind = \"htb\"\nhandle = \"1:\"\ndefault = \"1:2\"\nclass = [ {} ]\n\
+         filter = [ {{ kind = \"u32\", match = \"ip dst 10.0.0.2/32\", protocol = \"ip\", class = \"1:2\" }} ]\n",
+        classes.join(",\n")
+    )
+}
+
+/// Theirs: nothing of it has our handles' meaning, and all comes back.
+const THEIRS: &str = r#"
+    [queue]
+    kind = "htb"
+    handle = "1:"
+    default = "1:7"
+    class = [ { id = "1:7", rate = "3Mbit", queue = { kind = "bfifo", handle = "70:", limit = "9000" } } ]
+    filter = [ { kind = "u32", match = "ip dst 10.0.0.9/32", protocol = "ip", class = "1:7" } ]
+"#;
+
+#[test]
+fn a_plan_shows_every_step_and_touches_nothing() {
+    let cable = Cable::new();
+    cable.dir.write("t.toml", wide(2, "1Mbit"));
+    let out = cable.shape(&["plan", "--dev", "a0", "--tree", "t.toml"]).fine();
+    let wanted = [
+        "6 steps:",
+        "a0: make root queue 1: (htb)",
+        "tc qdisc replace dev a0 root handle 1: htb default 2",
+        "tc class replace dev a0 parent 1: classid 1:3 htb rate 1Mbit",
+    ];
+    says(&out, &wanted);
+    assert_eq!(cable.things(), []);
+    assert_eq!(cable.logs(""), [""; 0], "no log, no lock");
+    let said = cable.shape(&["plan", "--dev", "a9", "--tree", "t.toml"]).refused(2);
+    says(&said, &["no interface `a9`", "a0"]);
+}
+
+#[test]
+fn what_is_applied_is_in_force_and_off_brings_back_what_was_there() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(3, "1Mbit"));
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml"];
+    let said = cable.shape(&apply).refused(1);
+    says(&said, &["somebody else's queues", "a0: root queue 1: (htb)", "--replace", "off"]);
+    assert_eq!(cable.things(), theirs);
+    let out = cable.shape(&[&apply[..], &["--replace"]].concat()).fine();
+    says(&out, &["take root queue 1: (htb) off", "a0: as wanted, by 9 steps"]);
+    says(&cable.shape(&["status"]).fine(), &["a0: the tree t.toml; in force", "htb 1:"]);
+    // Once more: nothing differs, and nobody's leave is needed. Then one rate: one change.
+    says(&cable.shape(&apply).fine(), &["a0: all was as wanted"]);
+    cable.dir.write("t.toml", wide(3, "1Mbit").replacen("1Mbit", "2Mbit", 1));
+    let out = cable.shape(&apply).fine();
+    says(&out, &["  a0: change htb class 1:2 under 1:\na0: as wanted, by 1 step"]);
+    let out = cable.shape(&["off", "--dev", "a0"]).fine();
+    says(&out, &["a0: as it was before"]);
+    assert_eq!(cable.things(), theirs);
+    says(&cable.shape(&["status"]).fine(), &["nothing of Quell's is in force"]);
+    says(&cable.shape(&["off", "--dev", "a0"]).refused(1), &["nothing on a0 was made by Quell"]);
+    cable.until_no_watchdog_lives();
+    assert_eq!(cable.logs(".undo"), [""; 0]);
+}
+
+#[test]
+fn what_nobody_confirms_is_taken_back_and_what_is_confirmed_stays() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(3, "1Mbit"));
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml", "--replace", "--confirm-within"];
+    let out = cable.shape(&[&apply[..], &["1s"]].concat()).fine();
+    says(&out, &["in force for 1s", "to keep it: quell shape confirm --state state"]);
+    cable.until_no_watchdog_lives();
+    assert_eq!(cable.things(), theirs, "a second later all is as it was, with nobody there");
+    let out = cable.shape(&[&apply[..], &["1h"]].concat()).fine();
+    says(&out, &["in force for 1h"]);
+    says(&cable.shape(&["status"]).fine(), &["unless: quell shape confirm"]);
+    let ours = cable.things();
+    assert_ne!(ours, theirs);
+    says(&cable.shape(&["confirm"]).fine(), &["a0: what is in force stays"]);
+    // It sees the word in the log and ends, an hour early.
+    cable.until_no_watchdog_lives();
+    assert_eq!(cable.things(), ours);
+    says(&cable.shape(&["confirm"]).refused(1), &["no change waits"]);
+}
+
+#[test]
+fn a_tree_that_the_kernel_refuses_is_found_out_before_anything_is_touched() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write(
+        "t.toml",
+        r#"queue = { kind = "htb", class = [ { id = "1:1", rate = "1Mbit", queue = "mq" } ] }"#,
+    );
+    let said = cable.shape(&["apply", "--dev", "a0", "--tree", "t.toml", "--replace"]).refused(3);
+    says(
+        &said,
+        &["this kernel does not take", "queue 2: (mq) in class 1:1", "nothing was changed"],
+    );
+    assert_eq!(cable.things(), theirs);
+    assert_eq!(cable.logs(".undo"), [""; 0]);
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_begun() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(3, "1Mbit"));
+    let state = cable.dir.path("state");
+    std::fs::create_dir(&state).unwrap();
+    let apply =
+        ["shape", "apply", "--dev", "a0", "--tree", "t.toml", "--replace", "--state", "state"];
+    let full = || {
+        let mut command = cable.dir.command(&apply);
+        let state = state.clone();
+        let mount = move || {
+            nix::sched::unshare(CloneFlags::CLONE_NEWNS)?;
+            let none = None::<&str>;
+            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+            // One page, which the lock takes.
+            mount(Some("tmpfs"), &state, Some("tmpfs"), MsFlags::empty(), Some("size=4k"))?;
+            Ok(())
+        };
+        // SAFETY: these are system calls and a copy of a path made before.
+        unsafe { command.pre_exec(mount) };
+        said(command, &apply)
+    };
+    let said = cable.here.run(full).unwrap().refused(3);
+    says(
+        &said,
+        &["state/", "No space left", "without a log there is no way back", "nothing was changed"],
+    );
+    assert_eq!(cable.things(), theirs);
+}
+
+#[test]
+fn wherever_it_is_killed_all_is_as_it_was() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(60, "1Mbit"));
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml", "--replace"];
+    // How long it takes here and now.
+    let begun = monotonic_ns();
+    cable.shape(&apply).fine();
+    let whole = monotonic_ns() - begun;
+    cable.shape(&["off", "--dev", "a0"]).fine();
+    assert_eq!(cable.things(), theirs);
+    let times = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(40u64);
+    let (mut cut, mut unfinished) = (0, 0);
+    for number in 0..times {
+        let mut applier = cable.start(&apply);
+        let begun = monotonic_ns();
+        sleep_until(begun + whole * number / times).unwrap();
+        applier.kill().unwrap();
+        applier.wait().unwrap();
+        // Steps are taken only while a watchdog watches: when there is none, it is over.
+        cable.until_no_watchdog_lives();
+        // It may have been over, and said so in the log.
+        if cable.shape(&["status"]).out.contains("; in force") {
+            assert_ne!(cable.things(), theirs);
+            cable.shape(&["off", "--dev", "a0"]).fine();
+        } else {
+            cut += 1;
+            unfinished += usize::from(cable.things() != theirs);
+        }
+        cable.shape(&["recover"]).fine();
+        assert_eq!(cable.things(), theirs, "killed after {number}/{times} of {whole} ns");
+    }
+    assert_eq!(unfinished, 0, "the watchdog alone brought all back, {cut} times");
+    assert!(cut >= times / 2, "killed in the middle only {cut} times");
+}

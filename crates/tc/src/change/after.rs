@@ -1,0 +1,163 @@
+//! What an interface is like after a change: what the kernel does, without one.
+
+use super::filters;
+use super::order::{Places, changes};
+use super::step::Change;
+use super::thing::{Place, Thing, seen};
+use crate::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Raw, Snapshot, Stats};
+use crate::{Filter, Handle, Protocol, Qdisc, Step};
+
+/// What a thing is to be, taken apart.
+struct Parts {
+    kind: String,
+    raw: Raw,
+    step: Option<Step>,
+}
+
+impl Change {
+    /// What leads back to `before`, which is how the interface was before the change.
+    pub fn inverse(&self, before: &Snapshot) -> Vec<Change> {
+        let mut after = before.clone();
+        after.carry_out(self);
+        changes(&seen(before), Places::ALL, &after)
+    }
+}
+
+impl Snapshot {
+    /// Carries a change out on what is known of an interface.
+    pub fn carry_out(&mut self, change: &Change) {
+        match change {
+            Change::Make(thing) => self.make(thing),
+            Change::Alter(thing) => self.alter(thing),
+            Change::Remove { place, .. } => self.remove(*place),
+        }
+    }
+
+    fn make(&mut self, thing: &Thing) {
+        let parts = Parts::of(thing);
+        match thing.place() {
+            Place::Qdisc { parent, handle } => {
+                if let Some(old) = self.qdiscs.iter().find(|q| q.parent == parent) {
+                    let place = old.place();
+                    self.remove(place);
+                }
+                self.qdiscs.push(parts.qdisc(parent, handle));
+            }
+            Place::Class { parent, id } => self.classes.push(parts.class(parent, id)),
+            Place::Filter { parent, chain, prio, protocol, handle } => {
+                let handle = if handle == 0 { self.free_name(parent, prio) } else { handle };
+                let place = (parent, chain, prio, handle);
+                self.filters.push(parts.filter(place, protocol));
+            }
+        }
+    }
+
+    /// As the kernel counts on from the last.
+    fn free_name(&self, parent: Handle, prio: u16) -> u32 {
+        let here = self.filters.iter().filter(|f| f.parent == parent && f.prio == prio);
+        here.map(|f| f.handle).max().unwrap_or(0) + 1
+    }
+
+    fn alter(&mut self, thing: &Thing) {
+        let parts = Parts::of(thing);
+        let place = thing.place();
+        if let Some(queue) = self.qdiscs.iter_mut().find(|q| q.place() == place) {
+            if let Place::Qdisc { parent, handle } = place {
+                let new = parts.qdisc(parent, handle);
+                (queue.options, queue.raw) = (new.options, new.raw);
+            }
+        } else if let Some(class) = self.classes.iter_mut().find(|c| c.place() == place) {
+            if let Place::Class { parent, id } = place {
+                let new = parts.class(parent, id);
+                (class.options, class.raw) = (new.options, new.raw);
+            }
+        } else if let Some(filter) = self.filters.iter_mut().find(|f| f.place() == place)
+            && let Place::Filter { parent, chain, prio, protocol, handle } = place
+        {
+            let new = parts.filter((parent, chain, prio, handle), protocol);
+            (filter.filter, filter.raw) = (new.filter, new.raw);
+        }
+    }
+
+    fn remove(&mut self, place: Place) {
+        match place {
+            Place::Qdisc { handle, .. } => {
+                self.qdiscs.retain(|q| q.place() != place);
+                self.filters.retain(|f| f.parent.major != handle.major || handle.major == 0);
+                let classes: Vec<Place> = self
+                    .classes
+                    .iter()
+                    .filter(|c| c.id.major == handle.major && handle.major != 0)
+                    .map(ObservedClass::place)
+                    .collect();
+                classes.into_iter().for_each(|class| self.remove(class));
+                // In what are no classes of their own, bands.
+                let inner: Vec<Place> = self
+                    .qdiscs
+                    .iter()
+                    .filter(|q| q.parent.major == handle.major && handle.major != u16::MAX)
+                    .map(ObservedQdisc::place)
+                    .collect();
+                inner.into_iter().for_each(|queue| self.remove(queue));
+            }
+            Place::Class { id, .. } => {
+                self.classes.retain(|c| c.id != id);
+                self.filters.retain(|f| f.parent != id);
+                let inner = self.qdiscs.iter().filter(|q| q.parent == id).map(ObservedQdisc::place);
+                for queue in inner.collect::<Vec<_>>() {
+                    self.remove(queue);
+                }
+            }
+            Place::Filter { parent, chain, prio, handle, .. } => self.filters.retain(|f| {
+                let name = filters::name(&f.kind, f.handle) == filters::name(&f.kind, handle);
+                !(f.parent == parent && f.chain == chain && f.prio == prio && name)
+            }),
+        }
+    }
+}
+
+impl Parts {
+    fn of(thing: &Thing) -> Self {
+        let kind = thing.kind().to_owned();
+        match thing {
+            Thing::Seen(seen) => Parts { kind, raw: seen.raw.clone(), step: None },
+            // What bytes the kernel would show is not known here; that they are others is.
+            Thing::Step(step) => {
+                let options = Some(format!("{step:?}").into_bytes());
+                Parts { kind, raw: Raw { options, ..Raw::default() }, step: Some(step.clone()) }
+            }
+        }
+    }
+
+    fn qdisc(self, parent: Handle, handle: Handle) -> ObservedQdisc {
+        let options: Option<Qdisc> = match self.step {
+            Some(Step::Qdisc { qdisc, .. }) => Some(qdisc),
+            _ => None,
+        };
+        let (kind, raw) = (self.kind, self.raw);
+        let (stats, extra) = (Stats::default(), None);
+        ObservedQdisc { ifindex: 0, handle, parent, kind, options, stats, extra, raw }
+    }
+
+    fn class(self, parent: Handle, id: Handle) -> ObservedClass {
+        let options = match self.step {
+            Some(Step::Class { kind, .. }) => Some(kind),
+            _ => None,
+        };
+        let (kind, raw, stats, leaf) = (self.kind, self.raw, Stats::default(), None);
+        ObservedClass { ifindex: 0, id, parent, leaf, kind, options, stats, extra: None, raw }
+    }
+
+    fn filter(
+        self,
+        (parent, chain, prio, handle): (Handle, u32, u16, u32),
+        protocol: u16,
+    ) -> ObservedFilter {
+        let filter: Option<Filter> = match self.step {
+            Some(Step::Filter { filter, .. }) => Some(filter),
+            _ => None,
+        };
+        let (kind, raw, protocol) = (self.kind, self.raw, Protocol(protocol));
+        ObservedFilter { ifindex: 0, parent, kind, prio, protocol, chain, handle, filter, raw }
+    }
+}

@@ -1,0 +1,20 @@
+//! One typed step on an interface, and its inverse.
+//!
+//! ```text
+//!   wanted: a Plan, or what a Snapshot once showed ─┐
+//!                                                   ├─ changes() ──► [ Make, Alter, Remove, … ] ──► netlink
+//!   there:  a Snapshot ─────────────────────────────┘                        │
+//!                                                                after(), inverse(): the same without a kernel
+//! ```
+//!
+//! A way back needs no list of what was done: it is [`changes`] once more, from what is there, whatever that is, to what was there.
+
+mod after;
+mod filters;
+mod order;
+mod step;
+mod thing;
+
+pub use order::{Places, changes};
+pub use step::Change;
+pub use thing::{Place, Seen, Thing, seen};
