@@ -45,6 +45,8 @@ pub struct Begun {
     pub who: Who,
     /// What is wanted, in words.
     pub wanted: String,
+    /// What is wanted, as whoever asked can read it again; this crate does not.
+    pub recipe: String,
     /// What was wanted before, in words, if something of ours is in force.
     pub earlier: Option<String>,
     /// What was there before this change.

@@ -30,6 +30,8 @@ pub struct Asked<'a> {
     pub goal: Goal,
     /// The same in words.
     pub wanted: String,
+    /// The same as whoever asks can read it again.
+    pub recipe: String,
     /// What was called.
     pub command: String,
     /// Whether others' queues may be replaced.
@@ -128,6 +130,7 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
         device: asked.device.clone(),
         who: who(&asked.command),
         wanted: asked.wanted.clone(),
+        recipe: asked.recipe.clone(),
         earlier: earlier.as_ref().map(|log| log.begun.wanted.clone()),
         origin: earlier.map(|log| log.origin().clone().and(&before)),
         before,

@@ -22,6 +22,7 @@ fn asked(folder: &Path, goal: Goal) -> Asked<'_> {
         device: "eth0".into(),
         goal,
         wanted: "a test".into(),
+        recipe: String::new(),
         command: "test".into(),
         replace: true,
         no_way_back: false,

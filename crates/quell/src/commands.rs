@@ -120,17 +120,33 @@ quell tree eth0 --dot | dot -Tsvg > eth0.svg",
         call: calls!(tree::TreeArgs, tree::tree),
     },
     Command {
+        name: "shape try",
+        about: "Try it in the lab on a line like yours: as it is and shaped",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "\
+quell shape try --line 10/50
+quell shape try --up 2.3Mbit --down 18Mbit --policy tiers
+quell shape try --file policy.toml --json",
+        notes: "Six scenarios of `quell run home-link` with the queues that `quell shape apply` would make. Nothing of this machine \
+                is touched. Of --file's subscribers the first two are tried, of hosts two that stand in for yours.",
+        fails: Fails::When("a cell did not come to its end"),
+        call: calls!(shape::TryArgs, shape::try_it),
+    },
+    Command {
         name: "shape plan",
         about: "Show what would be changed, step by step; touches nothing",
         group: Group::Act,
         prints: Prints::Report,
         examples: "\
-quell shape plan --dev eth0 --line 10/50 --host 192.0.2.7 --host 192.0.2.8
-quell shape plan --dev eth0 --up 9.5Mbit --host 192.0.2.7,2001:db8::7 --json
+quell shape plan --dev eth0 --line 10/50
+quell shape plan --dev eth0 --line 10/50 --link pppoe-ptm --policy tiers
+quell shape plan --dev eth0 --up 9.5Mbit --host 192.0.2.7 --host 192.0.2.8
+quell shape plan --dev eth0 --file policy.toml --json
 quell shape plan --dev eth0 --tree queues.toml",
-        notes: "Each host gets an equal share of what is used, with three tiers by DSCP in it and fair flows in each. What comes is \
-                queued too, on an IFB. Behind address translation a queue sees one host only: there shape the interface on \
-                the hosts' side, with up and down exchanged.",
+        notes: "Where nothing is named, CAKE: it finds the hosts by itself, also behind address translation. With --host, host-fair: \
+                an equal share of what is used for each, three tiers by DSCP in it, fair flows in each. What comes is queued \
+                too, on an IFB. docs/shaping.md tells of all policies.",
         fails: Fails::Never,
         call: calls!(shape::PlanArgs, shape::plan),
     },
@@ -179,6 +195,29 @@ quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
         notes: "",
         fails: Fails::When("a change is unfinished and waits for `quell shape recover`"),
         call: calls!(shape::StatusArgs, shape::status),
+    },
+    Command {
+        name: "shape persist",
+        about: "Bring what is in force back after a reboot",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "quell shape apply --dev eth0 --line 10/50 && quell shape persist --dev eth0",
+        notes: "Writes what is wanted to /etc/quell/shape/DEV.toml, and a unit of systemd that applies it when the interface is \
+                there: after a boot, and when it went and comes back. `quell shape off` takes the files away too.",
+        fails: Fails::When("nothing of Quell's is in force there, or it waits to be confirmed"),
+        call: calls!(shape::PersistArgs, shape::persist),
+    },
+    Command {
+        name: "shape prove",
+        about: "Load the line both ways: does it pass the queues, and hold?",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "quell shape prove --dev eth0 --to far.example.org",
+        notes: "Needs a `quell serve` beyond the line. More that arrives than the rate allows is a queue that does not shape; more \
+                than the queue counted went around it: by another interface, or a path in hardware. Where \
+                nothing waits in the queue it is unknown whether it is the narrowest place.",
+        fails: Fails::When("the rate does not hold, or something goes around the queue"),
+        call: calls!(shape::ProveArgs, shape::prove),
     },
     Command {
         name: "shape recover",

@@ -13,17 +13,15 @@
 //! After a published home script, with its traps taken out: IPv6 is classified like IPv4; priority is real and still leaves the
 //! lower tiers a floor; hosts are given buckets one by one instead of hashed, so that two share one only when none is free.
 //!
-//! **Priority with a floor.** HTB serves classes that are within their own rate first, then those that borrow, in order of
-//! priority (`htb_dequeue`, net/sched/sch_htb.c: levels, then priorities). The inner HTB never throttles: its parent's rate is
-//! far above any link. The lower tiers have their floor as their own rate; the high tier has next to none and borrows first. So
-//! the floors are served, then all of high, then what is left of normal, then of bulk. Fairness between hosts stands above
-//! priority: one host's flood in the high tier takes nothing from another host.
+//! The tiers are those of `tier.rs`. The inner HTB never throttles: its parent's rate is far above any link. Fairness between hosts stands
+//! above priority: one host's flood in the high tier takes nothing from another host.
 
-use crate::{Host, PolicyError, Shaped, Tell};
-use quell_tc::qdisc::{Drr, FqCodel, Htb};
+use crate::tier::{FRAME, TierSet, bulk_floor, codel, htb_class, link_class, normal_floor};
+use crate::{Counting, Host, LineType, PolicyError, Shaped, Tell};
+use quell_tc::qdisc::{Drr, Htb};
 use quell_tc::{
-    Action, Class, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Masked, Matchall, Prefix,
-    Protocol, Queue, RoundRobinClass, Skbedit, Tree,
+    Action, Class, ClassKind, Filter, Flower, Fw, Handle, Matchall, Prefix, Protocol, Queue,
+    RoundRobinClass, Skbedit, Tree,
 };
 use quell_units::{Bytes, Rate, Ratio};
 use serde::{Deserialize, Serialize};
@@ -35,17 +33,23 @@ use std::net::IpAddr;
 pub struct HostFair {
     /// What is sent on, a little below the link's rate, so that packets wait here and not in the modem.
     pub rate: Rate,
-    /// Bytes that each packet costs on the link beyond its Ethernet frame.
+    /// Bytes that each packet costs on the link beyond its Ethernet frame, or beyond what `link` says.
     #[serde(default)]
     pub overhead: u16,
+    /// What the line is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LineType>,
+    /// The device gives packets no Ethernet header.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub headless: bool,
     /// Most buckets. Hosts beyond that share, as evenly as can be.
     #[serde(default = "buckets")]
     pub buckets: u16,
     /// What the normal tier gets whatever the high tier sends: a share of the host's fair share with all buckets busy.
-    #[serde(default = "normal_floor")]
+    #[serde(default = "crate::tier::normal_floor")]
     pub normal_floor: Ratio,
     /// The same for the bulk tier.
-    #[serde(default = "bulk_floor")]
+    #[serde(default = "crate::tier::bulk_floor")]
     pub bulk_floor: Ratio,
 }
 
@@ -53,29 +57,8 @@ fn buckets() -> u16 {
     256
 }
 
-fn percent(n: u32) -> Ratio {
-    format!("{n}%").parse().expect("a small whole percentage is a ratio")
-}
-
-fn normal_floor() -> Ratio {
-    percent(25)
-}
-
-fn bulk_floor() -> Ratio {
-    percent(5)
-}
-
-/// Link rates below this leave a host less than HTB can count.
-const LEAST_RATE: u64 = 16_000;
-
 /// The inner HTBs' own limit: never reached.
 const NEVER_REACHED: u64 = 10_000_000_000;
-
-/// The high tier's own rate: next to nothing, so that it always borrows.
-const NEXT_TO_NOTHING: u64 = 8_000;
-
-/// One full Ethernet frame: a turn.
-const FRAME: u64 = 1514;
 
 /// The bits of a packet's mark that tell hosts apart: the rest belongs to whoever routes or filters by it.
 const MARKS: u32 = 0xfff0_0000;
@@ -96,17 +79,14 @@ const FIRST_TIERS: u16 = 0x10;
 /// others, which would cost them their packets.
 const FIRST_LEAVES: u16 = 0x1000;
 
-/// DSCP names and TOS values of each tier, as `value/mask` of the whole byte. The mask leaves out ECN.
-const HIGH: [u8; 5] = [0xb8, 0xb0, 0xa0, 0xc0, 0xe0]; // EF, VA, CS5, CS6, CS7
-const LOW_DELAY: u8 = 0x10; // RFC 1349 low delay, what interactive ssh long set; as a DSCP it is 4, unassigned
-const BULK: [u8; 3] = [0x20, 0x04, 0x08]; // CS1, LE, RFC 1349 throughput
-
 impl HostFair {
     /// A policy with all defaults.
     pub fn new(rate: Rate) -> Self {
         HostFair {
             rate,
             overhead: 0,
+            link: None,
+            headless: false,
             buckets: buckets(),
             normal_floor: normal_floor(),
             bulk_floor: bulk_floor(),
@@ -115,12 +95,7 @@ impl HostFair {
 
     /// The plan for an interface with these hosts behind it. Packets of hosts that are not listed share one bucket more.
     pub fn plan(&self, hosts: &[Host], tell: Tell) -> Result<Shaped, PolicyError> {
-        if self.rate.bps() < LEAST_RATE {
-            return Err(PolicyError::RateTooLow {
-                rate: self.rate.to_string(),
-                least: Rate::from_bps(LEAST_RATE).to_string(),
-            });
-        }
+        crate::error::divisible("host-fair", self.rate)?;
         if self.buckets == 0 || self.buckets > 1024 {
             return Err(PolicyError::Buckets(self.buckets));
         }
@@ -130,10 +105,7 @@ impl HostFair {
         if tell == Tell::Mark && hosts.len() > MOST_MARKS {
             return Err(PolicyError::TooManyHosts(MOST_MARKS));
         }
-        let floors = self.normal_floor.as_f64() + self.bulk_floor.as_f64();
-        if floors >= 1.0 {
-            return Err(PolicyError::Floors(format!("{:.0} %", floors * 100.0)));
-        }
+        crate::error::leave_something("host-fair", (self.normal_floor, self.bulk_floor))?;
         let used = hosts.len().min(usize::from(self.buckets)) as u16;
         let others = used + 1;
         let mut drr = Queue::from(Drr::default()).with_handle(Handle::qdisc(HOSTS));
@@ -168,21 +140,9 @@ impl HostFair {
         let mut rest = Filter::new(Matchall {}, Some(Handle::class(HOSTS, others)));
         rest.prio = Some(100);
         drr = drr.with_filter(rest);
-        let link = Class {
-            id: Some(ALL),
-            kind: ClassKind::Htb(HtbClass {
-                rate: Some(self.rate),
-                ceil: Some(self.rate),
-                burst: Some(Bytes::new(FRAME + 86)),
-                cburst: Some(Bytes::new(FRAME + 86)),
-                quantum: Some(Bytes::new(FRAME)),
-                overhead: (self.overhead > 0).then_some(self.overhead),
-                ..HtbClass::default()
-            }),
-            queue: Some(Box::new(drr)),
-            classes: Vec::new(),
-            filters: Vec::new(),
-        };
+        let counting =
+            Counting { line: self.link, overhead: self.overhead, headless: self.headless };
+        let link = link_class(ALL, self.rate, counting).with_queue(drr);
         let root = Queue::from(Htb { default: Some(ALL), ..Htb::default() })
             .with_handle(Handle::qdisc(1))
             .with_class(link);
@@ -191,90 +151,31 @@ impl HostFair {
 
     fn bucket(&self, bucket: u16, of: u16) -> Class {
         let major = FIRST_TIERS + bucket;
-        // What each host has for sure when every bucket is busy; the floors are shares of it.
-        let fair = self.rate.bps() as f64 / f64::from(of);
-        let floor =
-            |share: Ratio| Rate::from_bps(((fair * share.as_f64()) as u64).max(NEXT_TO_NOTHING));
-        let tiers = [
-            (1, 0, Rate::from_bps(NEXT_TO_NOTHING)),
-            (2, 1, floor(self.normal_floor)),
-            (3, 2, floor(self.bulk_floor)),
-        ];
         let never = Rate::from_bps(NEVER_REACHED);
-        let mut host = htb_class(Handle::class(major, 0xf), never, never, 0);
-        for (minor, prio, rate) in tiers {
-            let mut tier = htb_class(Handle::class(major, minor), rate, never, prio);
-            let leaf = FqCodel { quantum: Some(Bytes::new(FRAME)), ..self.codel() };
-            let name = Handle::qdisc(FIRST_LEAVES + 4 * bucket + minor);
-            tier.queue = Some(Box::new(Queue::from(leaf).with_handle(name)));
-            host.classes.push(tier);
-        }
-        let mut tiers =
-            Queue::from(Htb { default: Some(Handle::class(major, 2)), ..Htb::default() })
-                .with_handle(Handle::qdisc(major))
-                .with_class(host);
-        for protocol in [Protocol::IP, Protocol::IPV6] {
-            for tos in HIGH {
-                tiers = tiers.with_filter(by_tos(protocol, tos, Handle::class(major, 1)));
-            }
-            tiers = tiers.with_filter(by_tos(protocol, LOW_DELAY, Handle::class(major, 1)));
-            for tos in BULK {
-                tiers = tiers.with_filter(by_tos(protocol, tos, Handle::class(major, 3)));
-            }
-        }
-        Class {
-            id: Some(Handle::class(HOSTS, bucket)),
-            kind: ClassKind::Drr(RoundRobinClass { quantum: Some(Bytes::new(FRAME)) }),
-            queue: Some(Box::new(tiers)),
-            classes: Vec::new(),
-            filters: Vec::new(),
-        }
-    }
-
-    /// Bounded in packets, and fq_codel's target must be above the time that one full packet takes (RFC 8290, section 5.2.2), here of all hosts in turn.
-    fn codel(&self) -> FqCodel {
-        let packet = self.rate.time_for(FRAME);
-        let needed = packet.nanos().saturating_mul(3) / 2;
-        // Half a second of the link: a flood that heeds no drop must not fill the usual 10240 packets. Few at a time go over
-        // board then, so that others' packets are not swept along.
-        let half_second = self.rate.bytes_in(quell_units::Span::from_millis(500)).get() / FRAME;
-        let bounded = FqCodel {
-            limit: Some(u32::try_from(half_second).unwrap_or(u32::MAX).clamp(100, 10_240)),
-            drop_batch: Some(8),
-            ..FqCodel::default()
+        let tiers = TierSet {
+            major,
+            minor: 1,
+            leaves: FIRST_LEAVES + 4 * bucket + 1,
+            // What each host has for sure when every bucket is busy; the floors are shares of it.
+            floors_of: Rate::from_bps(self.rate.bps() / u64::from(of)),
+            ceiling: never,
+            floors: (self.normal_floor, self.bulk_floor),
+            leaf: codel(self.rate),
         };
-        if needed <= 5_000_000 {
-            return bounded;
-        }
-        FqCodel {
-            target: Some(quell_units::Span::from_micros(needed.div_ceil(1000))),
-            interval: Some(quell_units::Span::from_micros(100_000 + needed.div_ceil(1000))),
-            ..bounded
-        }
+        let mut host = htb_class(Handle::class(major, 0xf), never, never, 0);
+        host.classes = tiers.classes();
+        let mut queue = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
+            .with_handle(Handle::qdisc(major))
+            .with_class(host);
+        queue.filters = tiers.filters();
+        let turn = ClassKind::Drr(RoundRobinClass { quantum: Some(Bytes::new(FRAME)) });
+        Class::new(Handle::class(HOSTS, bucket), turn).with_queue(queue)
     }
 }
 
 /// Hosts take buckets one by one; only when all are taken do they share, evenly.
 fn bucket_of(host: usize, buckets: u16) -> u16 {
     (host % usize::from(buckets)) as u16 + 1
-}
-
-fn htb_class(id: Handle, rate: Rate, ceil: Rate, prio: u8) -> Class {
-    Class {
-        id: Some(id),
-        kind: ClassKind::Htb(HtbClass {
-            rate: Some(rate),
-            ceil: Some(ceil),
-            prio: Some(prio),
-            burst: Some(Bytes::new(FRAME + 86)),
-            cburst: Some(Bytes::new(64_000)),
-            quantum: Some(Bytes::new(FRAME)),
-            ..HtbClass::default()
-        }),
-        queue: None,
-        classes: Vec::new(),
-        filters: Vec::new(),
-    }
 }
 
 fn by_address(address: IpAddr, source: bool, class: Option<Handle>) -> Filter {
@@ -291,17 +192,10 @@ fn by_address(address: IpAddr, source: bool, class: Option<Handle>) -> Filter {
     filter
 }
 
-fn by_tos(protocol: Protocol, tos: u8, class: Handle) -> Filter {
-    let ip_tos = Some(Masked { value: tos, mask: 0xfc });
-    let mut filter =
-        Filter::new(Flower { ip_tos, ..Flower::default() }, Some(class)).with_protocol(protocol);
-    filter.prio = Some(if protocol == Protocol::IP { 1 } else { 2 });
-    filter
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tier::percent;
     use std::collections::{BTreeMap, BTreeSet};
 
     fn hosts(n: u8) -> Vec<Host> {
@@ -415,6 +309,6 @@ mod tests {
         assert_eq!(none.plan(&hosts(1), Tell::Source), Err(PolicyError::Buckets(0)));
         assert_eq!(policy().plan(&[], Tell::Source), Err(PolicyError::NoHosts));
         let floors = HostFair { normal_floor: percent(60), bulk_floor: percent(40), ..policy() };
-        assert!(matches!(floors.plan(&hosts(1), Tell::Source), Err(PolicyError::Floors(_))));
+        assert!(matches!(floors.plan(&hosts(1), Tell::Source), Err(PolicyError::Floors { .. })));
     }
 }

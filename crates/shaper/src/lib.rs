@@ -7,14 +7,27 @@
 //! Pure: nothing here talks to a kernel.
 
 mod asked;
+mod both_ways;
+mod cake;
 mod error;
 pub mod host_fair;
+mod line_type;
+mod subscribers;
+mod tier;
+mod tiers;
 
 use serde::{Deserialize, Serialize};
 
 pub use asked::{Host, Shaped, Tell};
+pub use both_ways::{
+    BothWays, Bounds, DeviceTraits, LineRates, PolicyName, TwoWayGroup, TwoWaySubscriber,
+};
+pub use cake::CakePolicy;
 pub use error::PolicyError;
 pub use host_fair::HostFair;
+pub use line_type::{Counting, LineType};
+pub use subscribers::{Group, PrefixText, Subscriber, Subscribers};
+pub use tiers::Tiers;
 
 /// What a person wants of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +35,12 @@ pub use host_fair::HostFair;
 pub enum Policy {
     /// Below the link's rate, fair between hosts, three tiers in each host, fair between flows in each tier.
     HostFair(HostFair),
+    /// CAKE, which finds the hosts by itself.
+    Cake(CakePolicy),
+    /// Three tiers for the whole link, fair between flows in each.
+    Tiers(Tiers),
+    /// A floor and a ceiling for each of many, groups of them under a common ceiling.
+    Subscribers(Subscribers),
 }
 
 impl Policy {
@@ -29,6 +48,9 @@ impl Policy {
     pub fn plan(&self, hosts: &[Host], tell: Tell) -> Result<Shaped, PolicyError> {
         match self {
             Policy::HostFair(policy) => policy.plan(hosts, tell),
+            Policy::Cake(policy) => policy.plan(tell),
+            Policy::Tiers(policy) => policy.plan(),
+            Policy::Subscribers(policy) => policy.plan(tell),
         }
     }
 }

@@ -1,16 +1,24 @@
 //! `quell shape`: queues on a real interface, with a way back.
 
+mod kinds;
+mod persist;
+mod prove;
+mod rehearsal;
 mod report;
+mod state;
 mod wanted;
 
 use crate::failure::Failure;
 use crate::options::Json;
 use clap::Args;
-use quell_act::{ActError, Applied, Asked, Kernel, Log, Machine, Watchdog};
+pub use persist::{PersistArgs, persist};
+pub use prove::{ProveArgs, prove};
+use quell_act::{ActError, Applied, Asked, Log, Machine, Watchdog};
 use quell_sys::clock::monotonic_ns;
-use quell_sys::netns::NetNs;
 use quell_units::Span;
+pub use rehearsal::{TryArgs, try_it};
 use serde_json::{Value, json};
+use state::{State, failure, open};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use wanted::Wanted;
@@ -20,14 +28,6 @@ pub const WATCHDOG: &str = "shape-watchdog";
 
 /// Over ssh a change is taken back after this time, unless it is confirmed or said otherwise.
 const OVER_SSH: Span = Span::from_secs(60);
-
-/// Where logs and locks are.
-#[derive(Debug, Args)]
-pub struct State {
-    /// Folder of the undo logs; the default is gone after a reboot, as the queues are
-    #[arg(long = "state", value_name = "FOLDER", default_value = "/run/quell")]
-    pub folder: PathBuf,
-}
 
 /// Options of `quell shape plan`.
 #[derive(Debug, Args)]
@@ -99,6 +99,11 @@ pub struct OffArgs {
     /// The interface
     #[arg(long = "dev", value_name = "DEV")]
     pub device: String,
+    /// Off until the interface comes back or the machine is started anew, where `quell shape persist` was called
+    #[arg(long)]
+    pub for_now: bool,
+    #[command(flatten)]
+    pub root: persist::Root,
     #[command(flatten)]
     pub state: State,
     #[command(flatten)]
@@ -128,17 +133,17 @@ pub struct WatchdogArgs {
 /// `quell shape plan`.
 pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
-    let goal = args.wanted.goal(&mut kernel)?;
-    let planned = quell_act::plan(&mut kernel, &args.state.folder, &args.wanted.device, &goal)
-        .map_err(failure)?;
-    report::plan(&args.wanted, &planned, args.json);
+    let settled = args.wanted.settle(&mut kernel)?;
+    let (folder, device) = (&args.state.folder, args.wanted.device.as_str());
+    let planned = quell_act::plan(&mut kernel, folder, device, &settled.goal).map_err(failure)?;
+    report::plan(device, &settled, &planned, args.json);
     Ok(ExitCode::SUCCESS)
 }
 
 /// `quell shape apply`.
 pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
-    let goal = args.wanted.goal(&mut kernel)?;
+    let settled = args.wanted.settle(&mut kernel)?;
     let confirm = match args.confirm_within {
         Some(Patience::Within(span)) => Some(span),
         Some(Patience::Never) => None,
@@ -147,8 +152,9 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let asked = Asked {
         folder: &args.state.folder,
         device: args.wanted.device.clone(),
-        goal,
-        wanted: args.wanted.words(),
+        goal: settled.goal,
+        wanted: settled.words,
+        recipe: settled.recipe,
         command: "quell shape apply".to_owned(),
         replace: args.replace,
         no_way_back: args.no_way_back,
@@ -157,7 +163,8 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
         watchdog: &watchdog,
     };
     let applied = quell_act::apply(&mut kernel, &asked).map_err(failure)?;
-    let mut said = applied.said.clone();
+    let mut said = settled.remarks;
+    said.extend(applied.said.iter().cloned());
     if let (Some(within), false) = (confirm, applied.steps.is_empty()) {
         let folder = &args.state.folder;
         let usual = folder == Path::new("/run/quell");
@@ -198,8 +205,17 @@ pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
 pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let (folder, device) = (&args.state.folder, args.device.as_str());
-    let done = quell_act::off(&mut kernel, folder, device, "quell shape off", &watchdog)
-        .map_err(failure)?;
+    let mut off = quell_act::off(&mut kernel, folder, device, "quell shape off", &watchdog);
+    if !args.for_now {
+        let forgotten = persist::forget(&args.root, device)?;
+        if matches!(off, Err(ActError::Nothing(_))) && !forgotten.is_empty() {
+            off = Ok(Applied { steps: Vec::new(), said: Vec::new() });
+        }
+        if let Ok(done) = &mut off {
+            done.said.extend(forgotten);
+        }
+    }
+    let done = off.map_err(failure)?;
     let document = json!({"device": device, "steps": done.steps, "remarks": done.said});
     report::done(device, &done, "as it was before", &document, args.json);
     Ok(ExitCode::SUCCESS)
@@ -227,8 +243,7 @@ pub fn recover(args: &StatusArgs) -> Result<ExitCode, Failure> {
 /// `quell shape status`.
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
-    let namespace = NetNs::current().map_err(Failure::system)?.inode();
-    let logs = quell_act::list(&args.state.folder, namespace).map_err(failure)?;
+    let logs = args.state.logs()?;
     let mut entries = Vec::new();
     let mut broken = false;
     for log in &logs {
@@ -278,20 +293,4 @@ fn is_over_ssh() -> bool {
         false
     };
     std::env::var_os("SSH_CONNECTION").is_some() || server_above()
-}
-
-fn open() -> Result<Kernel, Failure> {
-    Kernel::open().map_err(Failure::system)
-}
-
-fn failure(error: ActError) -> Failure {
-    match error {
-        ActError::Foreign(_)
-        | ActError::OneWay(_)
-        | ActError::Changed
-        | ActError::Busy { .. }
-        | ActError::Unfinished(_)
-        | ActError::Nothing(_) => Failure::check(error),
-        _ => Failure::system(error),
-    }
 }

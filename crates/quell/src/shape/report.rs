@@ -1,20 +1,21 @@
 //! What `quell shape` prints.
 
-use super::wanted::{ROOT, Wanted};
+use super::wanted::{ROOT, Settled};
 use crate::options::Json;
 use quell_act::{Applied, Change, Goal, Log, Now, Planned, Standing, Watchdog};
-use quell_tc::observed::Stats;
+use quell_tc::observed::{ObservedQdisc, Stats};
 use quell_units::{Bytes, Span};
 use serde_json::{Value, json};
 
 /// What would be done, in words and as commands.
-pub fn plan(wanted: &Wanted, planned: &Planned, json: Json) {
+pub fn plan(device: &str, settled: &Settled, planned: &Planned, json: Json) {
     let commands: Vec<String> = planned.steps.iter().map(command).collect();
     let words: Vec<String> = planned.steps.iter().map(ToString::to_string).collect();
     if json.json {
         let document = json!({
-            "device": wanted.device,
-            "wanted": wanted.words(),
+            "device": device,
+            "wanted": settled.words,
+            "remarks": settled.remarks,
             "steps": words,
             "commands": commands,
             "foreign": planned.foreign,
@@ -23,7 +24,8 @@ pub fn plan(wanted: &Wanted, planned: &Planned, json: Json) {
         println!("{document:#}");
         return;
     }
-    println!("{}: {}", wanted.device, wanted.words());
+    println!("{device}: {}", settled.words);
+    settled.remarks.iter().for_each(|remark| println!("{remark}"));
     if words.is_empty() {
         println!("all is as wanted");
         return;
@@ -91,30 +93,37 @@ pub struct Entry {
     document: Value,
 }
 
+/// The root queues of the interfaces of a change, with the interfaces' names.
+pub fn roots<'a>(log: &Log, now: &'a Now) -> Vec<(String, &'a ObservedQdisc)> {
+    let mut found = Vec::new();
+    for device in Goal::from(&log.begun.before).devices {
+        let target = now.target(&device);
+        let by_name = || now.links.get(&device.name).map(|link| link.index);
+        let index = target.as_ref().and_then(|t| t.index).or_else(by_name);
+        let snapshot = index.and_then(|index| now.queues.get(&index));
+        let is_root = |q: &&ObservedQdisc| q.parent == ROOT && q.is_made();
+        if let Some(root) = snapshot.and_then(|s| s.qdiscs.iter().find(is_root)) {
+            found.push((device.name, root));
+        }
+    }
+    found
+}
+
 /// How a change stands, and what passes through its queues.
 pub fn entry(log: &Log, now: &Now, now_ns: u64) -> Entry {
     let (how, broken) = standing(log, now_ns);
     let begun = &log.begun;
     let mut lines = vec![format!("{}: {}; {how}", begun.device, begun.wanted)];
     let mut queues = Vec::new();
-    for device in Goal::from(&begun.before).devices {
-        let target = now.target(&device);
-        let by_name = || now.links.get(&device.name).map(|link| link.index);
-        let index = target.as_ref().and_then(|t| t.index).or_else(by_name);
-        let snapshot = index.and_then(|index| now.queues.get(&index));
-        let Some(root) =
-            snapshot.and_then(|s| s.qdiscs.iter().find(|q| q.parent == ROOT && q.is_made()))
-        else {
-            continue;
-        };
+    for (name, root) in roots(log, now) {
         let Stats { bytes, packets, drops, backlog_bytes, backlog_packets, .. } = root.stats;
         let (sent, waiting) = (Bytes::new(bytes), Bytes::new(backlog_bytes.into()));
         lines.push(format!(
             "  {} {} {} {packets} packets sent ({sent}), {drops} dropped, {backlog_packets} waiting ({waiting})",
-            device.name, root.kind, root.handle
+            name, root.kind, root.handle
         ));
         queues.push(json!({
-            "device": device.name,
+            "device": name,
             "kind": root.kind,
             "handle": root.handle.to_string(),
             "sent_packets": packets,

@@ -5,22 +5,51 @@
 //!             DEV ── ingress: all that comes ──► IFB ── root queue, at --down ──► hosts
 //! ```
 
+use super::kinds;
 use crate::failure::Failure;
 use clap::Args;
-use quell_act::{DeviceGoal, Goal, LinkGoal, Machine};
-use quell_shaper::{Host, HostFair, Tell};
+use quell_act::{DeviceGoal, Goal, LinkGoal, LinkNow, Machine};
+use quell_netlink::sysctl;
+use quell_shaper::{BothWays, DeviceTraits, LineRates, LineType, PolicyName, Tell};
 use quell_sys::input::Input;
-use quell_tc::{Action, Filter, Handle, Ingress, Match, Places, Tree, U32};
+use quell_tc::qdisc::Cake;
+use quell_tc::{Action, Filter, Handle, Ingress, Match, Places, Qdisc, Tree, U32};
 use quell_units::Rate;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// The part of a line's rate that is used, so that packets wait here and not in the modem.
-const PERCENT: u64 = 95;
-
-/// No tree that a person writes is longer.
+/// No file that a person writes is longer.
 const LARGEST: u64 = 64 << 20;
+
+/// What is wanted of a line.
+#[derive(Debug, Args)]
+pub struct LineArgs {
+    /// How it is divided: host-fair, cake, tiers or subscribers; where absent what fits
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    pub policy: Option<PolicyName>,
+    /// A policy file (TOML); options given beside it go before what it says
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Rate of what leaves, a little below the line's
+    #[arg(long, value_name = "RATE", conflicts_with = "line")]
+    pub up: Option<Rate>,
+    /// Rate of what comes, a little below the line's
+    #[arg(long, value_name = "RATE", conflicts_with = "line")]
+    pub down: Option<Rate>,
+    /// The line's rates in Mbit/s, up/down; 95 % of them are used
+    #[arg(long, value_name = "UP/DOWN")]
+    pub line: Option<LineRates>,
+    /// What the line is, as ethernet, vlan, docsis, pppoe-ptm or pppoe-atm
+    #[arg(long, value_name = "TYPE")]
+    pub link: Option<LineType>,
+    /// A host that gets an equal share, by its addresses with commas between (repeatable)
+    #[arg(long = "host", value_name = "ADDRESSES", value_parser = addresses)]
+    pub hosts: Vec<Vec<IpAddr>>,
+    /// Bytes that each packet costs on the line beyond its Ethernet frame, or beyond what --link says
+    #[arg(long, value_name = "BYTES")]
+    pub overhead: Option<u16>,
+}
 
 /// What is wanted of which interface.
 #[derive(Debug, Args)]
@@ -28,37 +57,24 @@ pub struct Wanted {
     /// The interface that leads to the internet
     #[arg(long = "dev", value_name = "DEV")]
     pub device: String,
-    /// Rate of what leaves, a little below the line's
-    #[arg(long, value_name = "RATE", conflicts_with_all = ["line", "tree"])]
-    pub up: Option<Rate>,
-    /// Rate of what comes, a little below the line's
-    #[arg(long, value_name = "RATE", conflicts_with_all = ["line", "tree"])]
-    pub down: Option<Rate>,
-    /// The line's rates in Mbit/s, up/down; 95 % of them are used
-    #[arg(long, value_name = "UP/DOWN", value_parser = line, conflicts_with = "tree")]
-    pub line: Option<(Rate, Rate)>,
-    /// A host that gets an equal share, by its addresses with commas between (repeatable)
-    #[arg(long = "host", value_name = "ADDRESSES", value_parser = addresses, conflicts_with = "tree")]
-    pub hosts: Vec<Vec<IpAddr>>,
-    /// Bytes that each packet costs on the line beyond its Ethernet frame
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    pub overhead: u16,
+    #[command(flatten)]
+    pub line: LineArgs,
     /// A tree of queues of your own instead, as in an experiment (TOML)
-    #[arg(long, value_name = "FILE")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["policy", "file", "up", "down", "line", "link", "hosts", "overhead"]
+    )]
     pub tree: Option<PathBuf>,
 }
 
-fn line(text: &str) -> Result<(Rate, Rate), String> {
-    let wrong = || format!("`{text}`: give the line's rates in Mbit/s, up/down, as 10/50");
-    let (up, down) = text.split_once('/').ok_or_else(wrong)?;
-    let rate = |text: &str| {
-        let megabits: f64 = text.trim().parse().map_err(|_| wrong())?;
-        let sane = megabits.is_finite() && megabits > 0.0 && megabits <= 1e6;
-        // A tenth of a kilobit is finer than any line is known.
-        let bits = (megabits * 10_000.0).round() as u64 * 100;
-        if sane && bits > 0 { Ok(Rate::from_bps(bits)) } else { Err(wrong()) }
-    };
-    Ok((rate(up)?, rate(down)?))
+fn policy(text: &str) -> Result<PolicyName, String> {
+    let named = |name: &PolicyName| name.name() == text;
+    PolicyName::ALL.into_iter().find(named).ok_or_else(|| {
+        let names = PolicyName::ALL.map(PolicyName::name);
+        let hint = quell_units::nearest::hint(text, &names);
+        format!("`{text}` is no policy{hint}; there are {}", names.join(", "))
+    })
 }
 
 fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
@@ -82,29 +98,62 @@ fn mac_of(device: &str) -> [u8; 6] {
     [0x02, b'Q', b'l', hash[5], hash[6], hash[7]]
 }
 
-impl Wanted {
-    /// In words.
-    pub fn words(&self) -> String {
-        if let Some(tree) = &self.tree {
-            return format!("the tree {}", tree.display());
-        }
-        let rates = self.rates();
-        let one = |name: &str, rate: Option<Rate>| rate.map(|rate| format!("{name} {rate}"));
-        let rates = [one("up", rates.0), one("down", rates.1)];
-        let rates: Vec<String> = rates.into_iter().flatten().collect();
-        format!("host-fair, {}, {} hosts", rates.join(", "), self.hosts.len())
-    }
-
-    fn rates(&self) -> (Option<Rate>, Option<Rate>) {
-        let used = |rate: Rate| Some(Rate::from_bps(rate.bps() / 100 * PERCENT));
-        match self.line {
-            Some((up, down)) => (used(up), used(down)),
-            None => (self.up, self.down),
-        }
-    }
-
+/// What is wanted, once it is known where.
+pub struct Settled {
     /// What is to be on this machine.
-    pub fn goal(&self, machine: &mut dyn Machine) -> Result<Goal, Failure> {
+    pub goal: Goal,
+    /// The same in words.
+    pub words: String,
+    /// The same as a policy file.
+    pub recipe: String,
+    /// What was chosen for the person, and why.
+    pub remarks: Vec<String>,
+}
+
+impl LineArgs {
+    /// All that is said of the line, in options and file.
+    pub fn both_ways(&self) -> Result<BothWays, Failure> {
+        let mut all: BothWays = match &self.file {
+            Some(file) => read(file, |text| toml::from_str(text))?,
+            None => BothWays::default(),
+        };
+        if self.line.is_some() || self.up.is_some() || self.down.is_some() {
+            // A rate of the file beside a rate of the options would be the one that nobody meant.
+            (all.line, all.up, all.down) = (self.line, self.up, self.down);
+        }
+        all.policy = self.policy.or(all.policy);
+        all.link = self.link.or(all.link);
+        all.overhead = self.overhead.unwrap_or(all.overhead);
+        if !self.hosts.is_empty() {
+            all.hosts.clone_from(&self.hosts);
+        }
+        if all.tree.is_none() && all.rates() == (None, None) {
+            return Err(Failure::usage("what rate? give --line 10/50, or --up and --down"));
+        }
+        Ok(all)
+    }
+}
+
+/// The policy, and what there is to say of it where nobody named one.
+pub fn choose(
+    all: &BothWays,
+    has_cake: impl FnOnce() -> Option<bool>,
+) -> (PolicyName, Vec<String>) {
+    if let Some(named) = all.named() {
+        return (named, Vec::new());
+    }
+    let why = match has_cake() {
+        Some(true) => return (PolicyName::Cake, Vec::new()),
+        Some(false) => "this kernel has no CAKE, which would find the hosts by itself: three tiers by DSCP instead, fair between flows \
+                        and not between hosts; name the hosts with --host for that",
+        None => return (PolicyName::Cake, vec!["whether this kernel has CAKE could not be tried without the right to make a namespace".into()]),
+    };
+    (PolicyName::Tiers, vec![why.into()])
+}
+
+impl Wanted {
+    /// Finds out what is to be on this machine.
+    pub fn settle(&self, machine: &mut dyn Machine) -> Result<Settled, Failure> {
         let now = machine.read(&Goal::default()).map_err(Failure::system)?;
         let names: Vec<&str> = now.links.keys().map(String::as_str).collect();
         let Some(link) = now.links.get(&self.device) else {
@@ -114,54 +163,68 @@ impl Wanted {
                 names.join(", ")
             )));
         };
+        let mut all = match &self.tree {
+            Some(file) => BothWays {
+                tree: Some(read(file, |text| toml::from_str(text))?),
+                ..BothWays::default()
+            },
+            None => self.line.both_ways()?,
+        };
+        let (own, beyond, words, remarks) = match &all.tree {
+            Some(tree) => {
+                let file = self.tree.as_ref().or(self.line.file.as_ref());
+                let file = file.map_or(String::new(), |file| file.display().to_string());
+                if *tree == Tree::default() {
+                    return Err(Failure::unusable(format!("{file}: no queue is in it")));
+                }
+                (tree.clone(), None, format!("the tree {file}"), Vec::new())
+            }
+            None => {
+                let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
+                let (policy, remarks) = choose(&all, has_cake);
+                all.policy = Some(policy);
+                let (own, beyond) = trees(&all, policy, link, &self.device)?;
+                (own, beyond, all.words(policy), remarks)
+            }
+        };
+        let recipe = toml::to_string(&all).map_err(Failure::system)?;
         let mut goal = Goal::default();
-        let (own, beyond) = self.trees()?;
         if let Some(tree) = &beyond {
             let name = ifb_of(&self.device);
-            goal.links.push(LinkGoal {
-                name: name.clone(),
-                mac: mac_of(&self.device),
-                there: true,
-            });
+            let mac = mac_of(&self.device);
+            goal.links.push(LinkGoal { name: name.clone(), mac, there: true });
             goal.devices.push(device(&name, None, tree)?);
         }
         goal.devices.push(device(&self.device, Some(link.index), &own)?);
-        Ok(goal)
+        Ok(Settled { goal, words, recipe, remarks })
     }
+}
 
-    /// The tree of the interface itself, and that of the IFB behind it.
-    fn trees(&self) -> Result<(Tree, Option<Tree>), Failure> {
-        if let Some(file) = &self.tree {
-            return Ok((read(file)?, None));
-        }
-        let (up, down) = self.rates();
-        if up.is_none() && down.is_none() {
-            return Err(Failure::usage(
-                "what rate? give --line 10/50, or --up and --down, or --tree",
-            ));
-        }
-        if self.hosts.is_empty() {
-            return Err(Failure::usage("which hosts share the line? give --host ADDRESS for each"));
-        }
-        let hosts: Vec<Host> = self
-            .hosts
-            .iter()
-            .map(|addresses| Host { name: addresses[0].to_string(), addresses: addresses.clone() })
-            .collect();
-        let shaped = |rate, tell| {
-            let policy = HostFair { overhead: self.overhead, ..HostFair::new(rate) };
-            policy.plan(&hosts, tell).map(|shaped| shaped.tree).map_err(Failure::usage)
-        };
-        let mut own = match up {
-            Some(rate) => shaped(rate, Tell::Source)?,
-            None => Tree::default(),
-        };
-        let beyond = down.map(|rate| shaped(rate, Tell::Destination)).transpose()?;
-        if beyond.is_some() {
-            own.ingress = Some(Ingress { filters: vec![all_to(&ifb_of(&self.device))] });
-        }
-        Ok((own, beyond))
+/// The tree of the interface itself, and that of the IFB behind it.
+fn trees(
+    all: &BothWays,
+    policy: PolicyName,
+    link: &LinkNow,
+    name: &str,
+) -> Result<(Tree, Option<Tree>), Failure> {
+    let traits = DeviceTraits {
+        headless: link.mac.is_none(),
+        // There only where the kernel tracks connections.
+        tracked: sysctl::read("net/netfilter/nf_conntrack_count").is_ok(),
+    };
+    if policy == PolicyName::HostFair && all.hosts.is_empty() {
+        return Err(Failure::usage(
+            "which hosts share the line? give --host ADDRESS for each, or --policy cake, which finds them by itself",
+        ));
     }
+    let tree = |rate, tell| all.tree(policy, tell, rate, traits).map_err(Failure::usage);
+    let (up, down) = all.rates();
+    let mut own = up.map(|rate| tree(rate, Tell::Source)).transpose()?.unwrap_or_default();
+    let beyond = down.map(|rate| tree(rate, Tell::Destination)).transpose()?;
+    if beyond.is_some() {
+        own.ingress = Some(Ingress { filters: vec![all_to(&ifb_of(name))] });
+    }
+    Ok((own, beyond))
 }
 
 /// Sends every packet to an IFB, which every kernel with filters can.
@@ -176,16 +239,16 @@ fn device(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, Fai
     Ok(DeviceGoal { name: name.to_owned(), index, places, things: plan.things() })
 }
 
-fn read(file: &Path) -> Result<Tree, Failure> {
+/// A file that a person wrote, as what it is meant to be.
+fn read<T>(
+    file: &Path,
+    parse: impl FnOnce(&str) -> Result<T, toml::de::Error>,
+) -> Result<T, Failure> {
     let named = |why: String| Failure::unusable(format!("{}: {why}", file.display()));
     let mut text = String::new();
     let input = Input::open(file).map_err(|e| named(e.to_string()))?;
     input.take(LARGEST).read_to_string(&mut text).map_err(|e| named(e.to_string()))?;
-    let tree: Tree = toml::from_str(&text).map_err(|e| named(e.to_string()))?;
-    if tree == Tree::default() {
-        return Err(named("no queue is in it".into()));
-    }
-    Ok(tree)
+    parse(&text).map_err(|e| named(e.to_string()))
 }
 
 /// A queue's handle in the root of an interface, for status.

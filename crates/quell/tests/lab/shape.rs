@@ -6,7 +6,7 @@
 //!   b ──┘        wan          dsl
 //! ```
 
-use super::support::{QUELL, TestFolder};
+use super::support::{QUELL, Results, TestFolder};
 
 /// Runs a script on the router; `$Q` is quell. Its output, where it went well.
 fn on_the_router(script: &str) -> String {
@@ -74,4 +74,119 @@ fn a_change_that_nobody_confirms_is_taken_back_by_itself() {
     let (before, after) = said.split_once("nothing of Quell's is in force").expect("then nothing");
     assert!(before.contains("in force for 1s, unless: quell shape confirm"), "{before}");
     assert_eq!(after.trim(), "");
+}
+
+#[test]
+fn each_policy_is_in_force_both_ways_and_leaves_nothing() {
+    let script = r#"
+        cat >/tmp/subscribers.toml <<END
+line = "2.5/8"
+[[group]]
+name = "north"
+up = "1Mbit"
+down = "4Mbit"
+[[subscriber]]
+name = "ann"
+prefixes = ["10.0.0.0/24", "fd00::/64"]
+up = { floor = "200kbit", ceiling = "2Mbit" }
+down = { floor = "500kbit", ceiling = "6Mbit" }
+group = "north"
+END
+        plan() { $Q shape plan --dev wan --line 2.5/8 --policy tiers; }
+        plan >/tmp/before
+        for asked in "--line 2.5/8" "--line 2.5/8 --policy tiers --link pppoe-atm" "--file /tmp/subscribers.toml"; do
+            $Q shape apply --dev wan $asked --confirm-within never
+            $Q shape apply --dev wan $asked --confirm-within never | tail -n 1
+            $Q shape status
+            $Q shape off --dev wan
+            plan >/tmp/after
+            cmp /tmp/before /tmp/after
+        done"#;
+    let said = on_the_router(script);
+    for words in [
+        "wan: make root queue 1: (cake)",
+        "wan: cake, up 2375kbit, down 7.6Mbit; in force",
+        "  i-wan cake 1:",
+        "wan: tiers, up 2375kbit, down 7.6Mbit, pppoe-atm; in force",
+        "wan: subscribers, up 2375kbit, down 7.6Mbit, 1 subscriber; in force",
+        "  i-wan htb 1:",
+    ] {
+        assert!(said.contains(words), "`{words}` should be in: {said}");
+    }
+    assert_eq!(said.matches("wan: all was as wanted").count(), 3, "{said}");
+}
+
+#[test]
+fn one_rate_of_one_subscriber_is_one_change() {
+    let script = r#"
+        subscribers() {
+            echo 'line = "10/50"'
+            for n in 1 2 3; do
+                echo '[[subscriber]]'
+                echo "name = \"s$n\""
+                echo "prefixes = [\"10.0.$n.0/24\"]"
+                echo "up = { floor = \"200kbit\", ceiling = \"$1\" }"
+                echo "down = { floor = \"200kbit\", ceiling = \"20Mbit\" }"
+                set -- 5Mbit
+            done
+        }
+        subscribers 5Mbit >/tmp/s.toml
+        $Q shape apply --dev wan --file /tmp/s.toml --confirm-within never >/dev/null
+        subscribers 6Mbit >/tmp/s.toml
+        $Q shape apply --dev wan --file /tmp/s.toml --confirm-within never"#;
+    let said = on_the_router(script);
+    assert!(
+        said.contains("wan: as wanted, by 1 step") && said.contains("change htb class"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_line_is_tried_as_it_is_and_shaped() {
+    let folder = TestFolder::new();
+    let tried = folder.quell(&["shape", "try", "--line", "10/50", "--duration", "2s", "--json"]);
+    let said = String::from_utf8_lossy(&tried.stdout).into_owned();
+    assert!(tried.status.success(), "{said}{}", String::from_utf8_lossy(&tried.stderr));
+    let run = Results { json: serde_json::from_str(&said).expect("JSON") };
+    let p99 = |scenario| run.number(scenario, "ping", "rtt_ms.p99");
+    assert!(p99("bulk-shaped") < p99("bulk"), "{said}");
+}
+
+/// As [`on_the_router`], with `quell serve` on the server, which is `$0`.
+fn beside_a_server(script: &str) -> String {
+    let with_quell = format!("Q={QUELL}; {script}");
+    let serve = format!("server: {QUELL} serve --bind {{server}}");
+    let lab = ["lab", "exec", "home-link", "router", "--with", &serve];
+    let script = ["--", "sh", "-c", &with_quell, "{server}"];
+    let output = TestFolder::new().quell(&[&lab[..], &script].concat());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+#[test]
+fn a_line_that_is_shaped_is_proven_to_be() {
+    let said = beside_a_server(
+        "$Q shape apply --dev wan --line 2.5/8 --confirm-within never >/dev/null && $Q shape prove --dev wan --to $0",
+    );
+    for words in ["up, by wan:", "down, by i-wan:"] {
+        let (_, after) = said.split_once(words).unwrap_or_else(|| panic!("`{words}` in: {said}"));
+        let rows: Vec<&str> = after.lines().skip(1).take(3).collect();
+        assert!(rows.iter().all(|row| row.starts_with("  pass ")), "{said}");
+    }
+}
+
+#[test]
+fn what_goes_around_the_queue_is_found_out_and_a_rate_above_the_lines_is_not_called_proven() {
+    // The way to the server is not by lan-a.
+    let said = beside_a_server(
+        "$Q shape apply --dev lan-a --line 2.5/8 --confirm-within never >/dev/null; \
+         $Q shape prove --dev lan-a --to $0; echo exit $?",
+    );
+    assert!(said.contains("FAIL     all of it passes here") && said.contains("exit 1"), "{said}");
+    let said = beside_a_server(
+        "$Q shape apply --dev wan --line 50/80 --confirm-within never >/dev/null; \
+         $Q shape prove --dev wan --to $0; echo exit $?",
+    );
+    assert!(said.contains("unknown  packets wait here") && said.contains("exit 0"), "{said}");
 }

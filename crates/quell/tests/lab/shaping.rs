@@ -1,4 +1,5 @@
-//! The host-fair policy: between hosts, between tiers, over IPv6, behind address translation, in both directions; and tunnels.
+//! Policies. host-fair: between hosts, between tiers, over IPv6, behind address translation, in both directions, tunnels. And the others: what
+//! each of them promises.
 
 use super::support::{PING, QUELL, TestFolder, near};
 
@@ -156,4 +157,45 @@ fn every_kind_of_tunnel_carries_what_it_should() {
             assert!(line >= 5, "{kind} {target}: {line} packets on the line");
         }
     }
+}
+
+/// B's share beside A's load, with a policy on the router's way up.
+fn share_with(policy: &str, load: &str, probe: &str) -> f64 {
+    let text = home(
+        false,
+        &format!(
+            "[[queue]]\nname = \"shaped\"\non = \"router:wan\"\npolicy = {{ rate = \"2.4Mbit\", {policy} }}\n\
+             [[scenario]]\nname = \"s\"\nloads = [\"a\"]\nqueues = [\"shaped\"]\n\
+             [[load]]\nname = \"a\"\n{load}\n\
+             [[probe]]\nname = \"b\"\nkind = \"tcp\"\nfrom = \"b\"\nto = \"server\"\n{probe}\n"
+        ),
+    );
+    TestFolder::new().run(&text, &[]).number("s", "b", "share")
+}
+
+#[test]
+fn cake_finds_the_hosts_by_itself() {
+    near(share_with("kind = \"cake\"", FOUR, ""), 0.5, 0.03);
+}
+
+#[test]
+fn of_the_whole_links_tiers_the_high_one_gets_all_but_the_others_floor() {
+    // A's four are in the normal tier, which has a quarter for sure; A and B are not told apart.
+    near(share_with("kind = \"tiers\"", FOUR, "tos = \"EF\""), 0.75, 0.03);
+    near(share_with("kind = \"tiers\"", FOUR, ""), 0.2, 0.03);
+}
+
+const BOTH_PAY: &str = "kind = \"subscribers\", subscriber = [\
+    { name = \"a\", prefixes = [\"10.0.0.0/24\"], floor = \"200kbit\", ceiling = \"CEILING\", group = \"GROUP\" }, \
+    { name = \"b\", prefixes = [\"10.0.1.1\"], floor = \"600kbit\", ceiling = \"2.4Mbit\" } ], \
+    group = [ { name = \"GROUP\", ceiling = \"LIMIT\" } ]";
+
+#[test]
+fn a_subscriber_gets_no_more_than_its_ceiling_and_its_groups() {
+    let policy = |ceiling: &str, limit: &str| {
+        BOTH_PAY.replace("CEILING", ceiling).replace("LIMIT", limit).replace("GROUP", "north")
+    };
+    // What A may not have is B's.
+    near(share_with(&policy("900kbit", "2Mbit"), FOUR, ""), 1.5 / 2.4, 0.03);
+    near(share_with(&policy("2Mbit", "900kbit"), FOUR, ""), 1.5 / 2.4, 0.03);
 }

@@ -1,0 +1,186 @@
+//! `quell shape persist`: what is in force comes back after a reboot, and when the interface does.
+//!
+//! ```text
+//!   /etc/quell/shape/DEV.toml                                       what is wanted, a policy file
+//!   /etc/systemd/system/quell-shape@.service                        applies it; for all interfaces
+//!   /etc/systemd/system/sys-…-DEV.device.wants/quell-shape@DEV.service   a link to it: systemd starts it when the interface is there
+//! ```
+
+use super::state::State;
+use crate::failure::Failure;
+use crate::options::Json;
+use clap::Args;
+use quell_act::Standing;
+use quell_store::write_output;
+use serde_json::json;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Where files are written.
+#[derive(Debug, Args)]
+pub struct Root {
+    /// Below which folder files of /etc are, where it is another system's
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    pub root: PathBuf,
+}
+
+/// Options of `quell shape persist`.
+#[derive(Debug, Args)]
+pub struct PersistArgs {
+    /// The interface
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: String,
+    #[command(flatten)]
+    pub root: Root,
+    #[command(flatten)]
+    pub state: State,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// The files of one interface.
+struct Files {
+    wanted: PathBuf,
+    unit: PathBuf,
+    link: PathBuf,
+}
+
+impl Files {
+    fn of(root: &Root, device: &str) -> Self {
+        let etc = root.root.join("etc");
+        let (units, name) = (etc.join("systemd/system"), escaped(device));
+        Files {
+            wanted: etc.join("quell/shape").join(format!("{device}.toml")),
+            unit: units.join("quell-shape@.service"),
+            link: units
+                .join(format!("sys-subsystem-net-devices-{name}.device.wants"))
+                .join(format!("quell-shape@{name}.service")),
+        }
+    }
+}
+
+/// An interface's name as systemd writes it in units (systemd.unit(5), "String escaping").
+fn escaped(device: &str) -> String {
+    let one = |(at, byte): (usize, u8)| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'_' => char::from(byte).to_string(),
+        b'.' if at > 0 => ".".to_owned(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    device.bytes().enumerate().map(one).collect()
+}
+
+/// The unit, for this program.
+fn unit(program: &Path) -> String {
+    format!(
+        "# Made by `quell shape persist`; `quell shape off` takes it away.\n\
+         [Unit]\n\
+         Description=Queues of %I\n\
+         Documentation=man:quell-shape-persist(1)\n\
+         BindsTo=sys-subsystem-net-devices-%i.device\n\
+         After=sys-subsystem-net-devices-%i.device\n\
+         \n\
+         [Service]\n\
+         Type=oneshot\n\
+         RemainAfterExit=yes\n\
+         ExecStart={program} shape apply --dev %I --file /etc/quell/shape/%I.toml --confirm-within never\n\
+         ExecStop={program} shape off --dev %I --for-now\n",
+        program = program.display()
+    )
+}
+
+/// `quell shape persist`.
+pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
+    let device = args.device.as_str();
+    let log = args.state.log_of(device)?;
+    if log.standing != Standing::Confirmed {
+        return Err(Failure::check(format!(
+            "what is on {device} waits to be confirmed; first: quell shape confirm --dev {device}"
+        )));
+    }
+    let files = Files::of(&args.root, device);
+    let program = std::env::current_exe().map_err(Failure::system)?;
+    let text = format!("# What `quell shape persist` keeps of {device}.\n{}", log.begun.recipe);
+    let made = write(&files.wanted, &text)
+        .and_then(|()| write(&files.unit, &unit(&program)))
+        .and_then(|()| link(&files.link));
+    if let Err(error) = made {
+        // Half of it would be nothing; what can't be taken away is told with what was refused.
+        let left = forget(&args.root, device).err();
+        let left = left.map(|why| format!("; {why}")).unwrap_or_default();
+        return Err(Failure::system(format!("{error}{left}")));
+    }
+    let written = [&files.wanted, &files.unit, &files.link].map(|path| path.display().to_string());
+    if args.json.json {
+        println!("{:#}", json!({ "device": device, "wanted": log.begun.wanted, "files": written }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    written.iter().for_each(|path| println!("  {path}"));
+    println!("{device}: {}; comes back when the machine or the interface does", log.begun.wanted);
+    let unit = escaped(device);
+    println!("systemd learns of it at the next boot, or now:");
+    println!("  systemctl daemon-reload && systemctl start 'quell-shape@{unit}'");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes away what keeps an interface's queues; says what that was.
+pub fn forget(root: &Root, device: &str) -> Result<Vec<String>, Failure> {
+    let files = Files::of(root, device);
+    let mut said = Vec::new();
+    for path in [&files.link, &files.wanted] {
+        if remove(path)? {
+            said.push(format!("{} is gone: it does not come back at boot", path.display()));
+        }
+    }
+    if said.is_empty() {
+        return Ok(said);
+    }
+    // Folders only where they are empty; the unit as long as an interface needs it.
+    let needed = files.wanted.parent().and_then(|folder| fs::read_dir(folder).ok());
+    if needed.is_none_or(|mut entries| entries.next().is_none()) && remove(&files.unit)? {
+        said.push(format!("{} is gone: no interface needs it", files.unit.display()));
+    }
+    let folders = [files.link.parent(), files.wanted.parent(), files.wanted.ancestors().nth(2)];
+    for folder in folders.into_iter().flatten() {
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(said)
+}
+
+fn remove(path: &Path) -> Result<bool, Failure> {
+    // Looked at first: of what is not there a read-only file system says that it is read-only.
+    match fs::symlink_metadata(path).and_then(|_| fs::remove_file(path)) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Failure::system(format!("could not take {} away: {e}", path.display()))),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("could not write {}: {e}", path.display());
+    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    write_output(path, text.as_bytes()).map_err(failed)
+}
+
+fn link(path: &Path) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("could not make {}: {e}", path.display());
+    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    match symlink("../quell-shape@.service", path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+        other => other.map_err(failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_as_systemd_escapes_them() {
+        // systemd-escape br-lan, eth0.7, .x
+        let names = ["br-lan", "eth0.7", ".x"].map(escaped);
+        assert_eq!(names, ["br\\x2dlan", "eth0.7", "\\x2ex"]);
+    }
+}

@@ -1,0 +1,300 @@
+//! `quell shape prove`: whether the queues in force do what they are there for, with a `quell serve` beyond the line.
+//!
+//! ```text
+//!   counters ─► flow up ─► counters ─► flow down ─► counters
+//!                  └─────────── verdicts ───────────┘
+//! ```
+//!
+//! A verdict needs evidence: more arrived than the rate allows, or more than was counted where it must pass; a queue that had to drop, or in
+//! which something waited whenever it was looked at.
+
+use super::report::roots;
+use super::state::{State, open};
+use crate::failure::Failure;
+use crate::host::{self, Usual};
+use crate::options::{Family, Json};
+use crate::secret::SecretFile;
+use clap::Args;
+use quell_act::{Kernel, Log, Machine};
+use quell_flow::{Amount, Findings, FlowPlan, Outcome, Progress, Senders};
+use quell_shaper::BothWays;
+use quell_sys::wait::Bell;
+use quell_tc::observed::Stats;
+use quell_units::{Rate, Span};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Options of `quell shape prove`.
+#[derive(Debug, Args)]
+pub struct ProveArgs {
+    /// The interface
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: String,
+    /// A `quell serve` beyond the line: HOST, HOST:PORT
+    #[arg(long, value_name = "HOST")]
+    pub to: String,
+    /// How long each way is loaded
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub time: Span,
+    #[command(flatten)]
+    pub family: Family,
+    #[command(flatten)]
+    pub secret: SecretFile,
+    #[command(flatten)]
+    pub state: State,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// What was found out of one claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Pass,
+    Fail,
+    Unknown,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Fail => "FAIL",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
+/// A claim, how it came out, and the figures.
+type Row = (&'static str, Verdict, String);
+
+/// One way, loaded.
+struct Loaded {
+    /// Payload that arrived.
+    bytes: u64,
+    /// In how many seconds.
+    seconds: f64,
+    /// What the queue counted meanwhile: bytes and drops.
+    counted: u64,
+    dropped: u32,
+    looks: Looks,
+}
+
+/// Looks at a queue while it was loaded.
+#[derive(Debug, Clone, Copy, Default)]
+struct Looks {
+    all: u32,
+    /// Those that found something waiting. A sender on this host is held back at so little that an AQM need not drop
+    /// (`tcp_small_queue_check`, net/ipv4/tcp_output.c).
+    waiting: u32,
+}
+
+/// Between two looks.
+const LOOK: Span = Span::from_millis(250);
+
+/// `quell shape prove`.
+pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
+    let mut kernel = open()?;
+    let device = args.device.as_str();
+    let log = args.state.log_of(device)?;
+    let all: BothWays = toml::from_str(&log.begun.recipe).map_err(Failure::system)?;
+    let (up, down) = all.rates();
+    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
+    crate::interrupt::listen(&stop)?;
+    let ways = [
+        ("up", Senders::Up, up, device.to_owned()),
+        ("down", Senders::Down, down, super::wanted::ifb_of(device)),
+    ];
+    if !args.json.json {
+        println!("{device}: {}; to {}", log.begun.wanted, args.to);
+    }
+    let (mut failed, mut documents) = (false, Vec::new());
+    for (name, senders, rate, queue) in ways {
+        let Some(rate) = rate else { continue };
+        let before = counters(&mut kernel, &log)?;
+        let mut looks = Looks::default();
+        let mut look = || {
+            if let Some(stats) = counters(&mut kernel, &log)?.get(&queue) {
+                looks.all += 1;
+                looks.waiting += u32::from(stats.backlog_packets > 0);
+            }
+            Ok(())
+        };
+        let outcome = load(args, senders, &stop, &mut look)?;
+        let after = counters(&mut kernel, &log)?;
+        if outcome.stopped {
+            return Err(Failure::check("stopped before it was over"));
+        }
+        let findings = Findings::of(&outcome);
+        let counted = (before.get(&queue), after.get(&queue));
+        let loaded = loaded(name, &findings, counted, looks)?;
+        let rows = judged(rate, &loaded);
+        failed |= rows.iter().any(|row| row.1 == Verdict::Fail);
+        documents.push(document(name, &queue, rate, &rows, &findings));
+        if !args.json.json {
+            println!("{name}, by {queue}:");
+            for (claim, verdict, figures) in &rows {
+                println!("  {:<7}  {claim}: {figures}", verdict.word());
+            }
+            println!("           {}", latency(&findings));
+        }
+    }
+    if documents.is_empty() {
+        return Err(Failure::check(format!(
+            "{} has no rate that could be proven; look at it with quell tree {device}",
+            log.begun.wanted
+        )));
+    }
+    if args.json.json {
+        let wanted = &log.begun.wanted;
+        println!("{:#}", json!({ "device": device, "wanted": wanted, "ways": documents }));
+    }
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// Loads one way, and looks meanwhile.
+fn load(
+    args: &ProveArgs,
+    direction: Senders,
+    stop: &Bell,
+    look: &mut dyn FnMut() -> Result<(), Failure>,
+) -> Result<Outcome, Failure> {
+    let usual = Usual {
+        family: args.family.or_that_of(None),
+        own: None,
+        port: Some(quell_wire::iperf3::PORT),
+        device: None,
+    };
+    let found = host::resolve(&args.to, usual).map_err(Failure::usage)?;
+    let plan = FlowPlan {
+        direction,
+        amount: Amount::Time(args.time),
+        interval: LOOK,
+        latency: true,
+        secret: args.secret.read()?,
+        ..FlowPlan::new(&args.to, found.to)
+    };
+    let mut blind = None;
+    let mut tell = |progress: Progress<'_>| {
+        if let Progress::Interval(_) = progress {
+            blind = look().err().or(blind.take());
+        }
+    };
+    let outcome = quell_flow::run(&plan, stop, &mut tell)
+        .map_err(|e| Failure::system(format!("{e}{}", found.hint())))?;
+    if let Some(failure) = blind {
+        return Err(failure);
+    }
+    match &outcome.broke {
+        Some(broke) => Err(Failure::system(format!("the load broke off: {broke}"))),
+        None => Ok(outcome),
+    }
+}
+
+/// What the root queues have counted, by interface.
+fn counters(kernel: &mut Kernel, log: &Log) -> Result<BTreeMap<String, Stats>, Failure> {
+    let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
+    Ok(roots(log, &now).into_iter().map(|(name, root)| (name, root.stats)).collect())
+}
+
+fn loaded(
+    name: &str,
+    findings: &Findings,
+    counted: (Option<&Stats>, Option<&Stats>),
+    looks: Looks,
+) -> Result<Loaded, Failure> {
+    let way = if name == "up" { &findings.up } else { &findings.down };
+    let arrived = way.as_ref().and_then(|way| Some((way.received_bytes?, way.seconds?)));
+    let Some((bytes, seconds)) = arrived else {
+        return Err(Failure::system(format!("how much arrived {name} is unknown")));
+    };
+    let (Some(before), Some(after)) = counted else {
+        return Err(Failure::check(format!(
+            "the queue for what goes {name} is not there any more; quell shape status tells"
+        )));
+    };
+    // They start again where somebody made the queue anew.
+    let counted = after.bytes.saturating_sub(before.bytes);
+    let dropped = after.drops.wrapping_sub(before.drops);
+    Ok(Loaded { bytes, seconds, counted, dropped, looks })
+}
+
+fn judged(rate: Rate, loaded: &Loaded) -> [Row; 3] {
+    let Loaded { bytes, seconds, counted, dropped, looks } = *loaded;
+    let reached = bytes as f64 * 8.0 / seconds;
+    // Payload alone is less than what the rate counts, so that above it there is no doubt.
+    let bounded = if reached <= rate.bps() as f64 { Verdict::Pass } else { Verdict::Fail };
+    let passed = if counted >= bytes { Verdict::Pass } else { Verdict::Fail };
+    let waited = match passed {
+        Verdict::Pass if dropped > 0 || 2 * looks.waiting > looks.all => Verdict::Pass,
+        _ => Verdict::Unknown,
+    };
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    let (reached, payload, all) = (reached / 1e6, megabytes(bytes), megabytes(counted));
+    let Looks { all: looks, waiting } = looks;
+    [
+        ("the rate holds", bounded, format!("{reached:.3} Mbit/s of payload arrived, {rate} may")),
+        (
+            "all of it passes here",
+            passed,
+            format!("{payload:.2} MB of payload arrived, {all:.2} MB passed"),
+        ),
+        (
+            "packets wait here",
+            waited,
+            format!(
+                "some did at {waiting} of {looks} looks; {dropped} were dropped to slow senders down"
+            ),
+        ),
+    ]
+}
+
+fn latency(findings: &Findings) -> String {
+    match (&findings.idle, &findings.loaded) {
+        (Some(idle), Some(loaded)) => format!(
+            "round trips: idle {:.1} ms, beside the load {:.1} ms (median), {:.1} ms (99 %)",
+            idle.p50_ms, loaded.p50_ms, loaded.p99_ms
+        ),
+        _ => "round trips: unknown, nothing answered".to_owned(),
+    }
+}
+
+fn document(name: &str, queue: &str, rate: Rate, rows: &[Row], findings: &Findings) -> Value {
+    let one = |(claim, verdict, figures): &Row| {
+        let verdict = verdict.word().to_lowercase();
+        json!({ "claim": claim, "verdict": verdict, "figures": figures })
+    };
+    let claims: Vec<Value> = rows.iter().map(one).collect();
+    json!({
+        "way": name,
+        "queue": queue,
+        "rate_bps": rate.bps(),
+        "claims": claims,
+        "idle": findings.idle,
+        "loaded": findings.loaded,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdicts(bytes: u64, counted: u64, dropped: u32, waiting: u32) -> [Verdict; 3] {
+        let looks = Looks { all: 40, waiting };
+        let loaded = Loaded { bytes, seconds: 10.0, counted, dropped, looks };
+        judged(Rate::from_bps(8_000_000), &loaded).map(|row| row.1)
+    }
+
+    #[test]
+    fn more_than_the_rate_or_than_what_was_counted_fails_and_a_queue_where_nothing_waits_is_unknown()
+     {
+        use Verdict::{Fail, Pass, Unknown};
+        assert_eq!(verdicts(9_500_000, 9_900_000, 12, 0), [Pass, Pass, Pass]);
+        assert_eq!(verdicts(9_500_000, 9_900_000, 0, 39), [Pass, Pass, Pass]);
+        assert_eq!(verdicts(9_500_000, 9_900_000, 0, 2), [Pass, Pass, Unknown]);
+        // Offloads, another device, a hardware path.
+        assert_eq!(verdicts(9_500_000, 90_000, 0, 40), [Pass, Fail, Unknown]);
+        assert_eq!(verdicts(30_000_000, 31_000_000, 0, 0), [Fail, Pass, Unknown]);
+    }
+}

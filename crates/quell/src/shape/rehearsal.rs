@@ -1,0 +1,171 @@
+//! `quell shape try`: the six scenarios of `home-link` on a line like the person's, in the lab, as it is and with the queues that would be applied.
+
+use super::wanted::{LineArgs, choose};
+use crate::failure::Failure;
+use crate::options::{Backend, Guest, Json, Place};
+use crate::run::{RunArgs, run};
+use clap::Args;
+use quell_shaper::{BothWays, DeviceTraits, LineRates, PolicyName, Tell};
+use quell_units::{Rate, Span};
+use std::process::ExitCode;
+use toml::{Table, Value};
+
+/// Options of `quell shape try`.
+#[derive(Debug, Args)]
+pub struct TryArgs {
+    #[command(flatten)]
+    pub line: LineArgs,
+    /// How long each cell is measured
+    #[arg(long, default_value = "10s")]
+    pub duration: Span,
+    #[command(flatten)]
+    pub place: Place,
+    #[command(flatten)]
+    pub guest: Guest,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// The addresses of home-link's hosts, which stand in for whoever shares the line.
+const STAND_INS: [[&str; 2]; 2] = [["10.0.0.1", "fd00::1"], ["10.0.1.1", "fd00:0:0:1::1"]];
+
+/// The scenarios with queues.
+const SHAPED: [&str; 3] = ["unloaded-shaped", "bulk-shaped", "flood-shaped"];
+
+/// `quell shape try`.
+pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
+    let all = args.line.both_ways()?;
+    if all.tree.is_some() {
+        return Err(Failure::usage("a tree of one's own is tried as a `queue` of an experiment"));
+    }
+    // The lab's own kernel has it.
+    let (policy, _) = choose(&all, || Some(true));
+    let (changes, remarks) = changes(&all, policy)?;
+    if !args.json.json {
+        println!("{}, in the lab", all.words(policy));
+        remarks.iter().for_each(|remark| println!("{remark}"));
+        println!();
+    }
+    run(&RunArgs {
+        experiment: "home-link".into(),
+        changes,
+        duration: Some(args.duration),
+        repeat: None,
+        seed: None,
+        jobs: None,
+        only: Vec::new(),
+        place: Place { base: args.place.base.clone() },
+        kernel: Backend::Guest,
+        guest: args.guest.clone(),
+        report: None,
+        json: args.json,
+    })
+}
+
+/// What of home-link is otherwise: the line, the queues, the flood, what others published of another line. And what there is to say.
+fn changes(all: &BothWays, policy: PolicyName) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let (up, down) = all.rates();
+    let mut said = Vec::new();
+    let line = all.line.unwrap_or_else(|| {
+        let line = |shaped: Option<Rate>, usual: u64| {
+            shaped.map_or(Rate::from_bps(usual), |rate| Rate::from_bps(rate.bps() / 95 * 100))
+        };
+        let line = LineRates { up: line(up, 2_500_000), down: line(down, 8_000_000) };
+        let text = String::from(line);
+        said.push(format!("the line is taken to be {text}, of which 95 % are used; --line tells"));
+        line
+    });
+    let all = stand_in(all, policy, &mut said);
+    let mut queues = Vec::new();
+    let ways = [("up", "out", Tell::Source, up), ("down", "in", Tell::Destination, down)];
+    for (name, direction, tell, rate) in ways {
+        let Some(rate) = rate else { continue };
+        let policy = all.policy(policy, tell, rate, DeviceTraits::default());
+        let policy = Value::try_from(policy).map_err(Failure::system)?;
+        queues.push(Value::Table(Table::from_iter([
+            ("name".to_owned(), Value::from(name)),
+            ("on".to_owned(), Value::from("router:wan")),
+            ("direction".to_owned(), Value::from(direction)),
+            ("policy".to_owned(), policy),
+        ])));
+    }
+    let names: Vec<Value> = queues.iter().map(|queue| queue["name"].clone()).collect();
+    let names = Value::Array(names);
+    let flood = Rate::from_bps(line.up.bps() / 10 * 32);
+    let mut changes = vec![
+        "name=shape-try".to_owned(),
+        format!("title=\"A line of {}: as it is and shaped\"", String::from(line)),
+        "about=\"What `quell shape try` was asked for; the network is that of home-link.\"".into(),
+        "expect=[]".into(),
+        format!("topology.link.dsl.up.rate=\"{}\"", line.up),
+        format!("topology.link.dsl.down.rate=\"{}\"", line.down),
+        format!("load.flood.rate=\"{flood}\""),
+        format!("queue={}", Value::Array(queues)),
+        format!("scenario.flood.title=\"UDP flood from A, {flood}\""),
+        format!("scenario.flood-shaped.title=\"UDP flood from A, {flood}, shaped\""),
+    ];
+    for scenario in SHAPED {
+        changes.push(format!("scenario.{scenario}.queues={names}"));
+        let plain = scenario.trim_end_matches("-shaped");
+        changes.extend([scenario, plain].map(|name| format!("scenario.{name}.published={{}}")));
+    }
+    Ok((changes, said))
+}
+
+/// The lab's hosts in the place of those who are named.
+fn stand_in(all: &BothWays, policy: PolicyName, said: &mut Vec<String>) -> BothWays {
+    let mut all = all.clone();
+    if policy != PolicyName::Subscribers {
+        return all;
+    }
+    for ((one, with), name) in all.subscribers.iter_mut().zip(STAND_INS).zip(["a", "b"]) {
+        said.push(format!("host {name} stands for {}", one.name));
+        let prefixes = with.iter().filter_map(|text| (*text).to_owned().try_into().ok());
+        one.prefixes = prefixes.collect();
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_experiment::builtin;
+    use quell_experiment::spec::{check, load_file, set};
+
+    fn tried(all: &BothWays, policy: PolicyName) -> Vec<quell_lab::cell::CellPlan> {
+        let (changes, _) = changes(all, policy).expect("changes");
+        let text = builtin::find("home-link").expect("the built-in one");
+        let text = set::apply(text, &changes).expect("fields that are there");
+        let experiment = load_file::parse("try", &text).expect("an experiment");
+        assert!(experiment.published().is_empty(), "others measured another line");
+        check::check(&experiment).expect("it fits together")
+    }
+
+    #[test]
+    fn what_is_tried_is_what_would_be_applied() {
+        let line = Some("10/50".parse().expect("rates"));
+        let all = BothWays { line, ..BothWays::default() };
+        for policy in [PolicyName::Cake, PolicyName::Tiers] {
+            let plans = tried(&all, policy);
+            let shaped = plans.iter().find(|p| p.id.scenario == "bulk-shaped").expect("a cell");
+            let (up, down) = all.rates();
+            for (incoming, tell, rate) in
+                [(false, Tell::Source, up), (true, Tell::Destination, down)]
+            {
+                let rate = rate.expect("both are known");
+                let wanted = all.tree(policy, tell, rate, DeviceTraits::default()).expect("a tree");
+                let queue = shaped.queues.iter().find(|q| q.incoming == incoming).expect("a queue");
+                assert_eq!(queue.tree, wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn the_lab_has_stand_ins_for_whoever_shares_the_line() {
+        let text = "up = \"2.3Mbit\"\ndown = \"18Mbit\"\nhosts = [[\"192.0.2.7\"]]";
+        assert_eq!(tried(&toml::from_str(text).expect("a file"), PolicyName::HostFair).len(), 18);
+        let one = "line = \"10/50\"\n[[subscriber]]\nname = \"ann\"\nprefixes = [\"192.0.2.0/29\"]\n\
+                   up = { floor = \"1Mbit\", ceiling = \"4Mbit\" }\ndown = { floor = \"1Mbit\", ceiling = \"9Mbit\" }";
+        assert_eq!(tried(&toml::from_str(one).expect("a file"), PolicyName::Subscribers).len(), 18);
+    }
+}

@@ -1,0 +1,342 @@
+//! What is wanted of a line, both ways, as one file says it.
+//!
+//! ```text
+//!   line, link, hosts, subscribers ─┬─ up:   Policy at the line's rate up   ─► Tree, by source address
+//!                                   └─ down: Policy at the line's rate down ─► Tree, by destination address
+//! ```
+
+use crate::subscribers::{Group, PrefixText, Subscriber, Subscribers};
+use crate::{CakePolicy, Host, HostFair, LineType, Policy, PolicyError, Tell, Tiers};
+use quell_tc::Tree;
+use quell_units::Rate;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// The part of a line's rate that is used, so that packets wait here and not in the modem.
+const PERCENT: u64 = 95;
+
+/// A policy's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// [`HostFair`].
+    HostFair,
+    /// [`CakePolicy`].
+    Cake,
+    /// [`Tiers`].
+    Tiers,
+    /// [`Subscribers`].
+    Subscribers,
+}
+
+impl PolicyName {
+    /// All of them.
+    pub const ALL: [PolicyName; 4] =
+        [PolicyName::HostFair, PolicyName::Cake, PolicyName::Tiers, PolicyName::Subscribers];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyName::HostFair => "host-fair",
+            PolicyName::Cake => "cake",
+            PolicyName::Tiers => "tiers",
+            PolicyName::Subscribers => "subscribers",
+        }
+    }
+}
+
+/// The rates of a line, as `10/50`: Mbit/s up and down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LineRates {
+    /// Towards the internet.
+    pub up: Rate,
+    /// From it.
+    pub down: Rate,
+}
+
+impl std::str::FromStr for LineRates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}`: give the line's rates in Mbit/s, up/down, as 10/50");
+        let (up, down) = text.split_once('/').ok_or_else(wrong)?;
+        let rate = |text: &str| {
+            let megabits: f64 = text.trim().parse().map_err(|_| wrong())?;
+            let sane = megabits.is_finite() && megabits > 0.0 && megabits <= 1e6;
+            // A tenth of a kilobit is finer than any line is known.
+            let bits = (megabits * 10_000.0).round() as u64 * 100;
+            if sane && bits > 0 { Ok(Rate::from_bps(bits)) } else { Err(wrong()) }
+        };
+        Ok(LineRates { up: rate(up)?, down: rate(down)? })
+    }
+}
+
+impl TryFrom<String> for LineRates {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<LineRates> for String {
+    fn from(line: LineRates) -> String {
+        let megabits = |rate: Rate| rate.bps() as f64 / 1e6;
+        format!("{}/{}", megabits(line.up), megabits(line.down))
+    }
+}
+
+/// What is wanted of a line.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct BothWays {
+    /// How it is divided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyName>,
+    /// The line's own rates; 95 % of them are used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineRates>,
+    /// What is sent on at most, a little below the line's rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up: Option<Rate>,
+    /// What is let in at most, a little below the line's rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub down: Option<Rate>,
+    /// What the line is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<LineType>,
+    /// Bytes that each packet costs beyond its Ethernet frame, or beyond what `link` says.
+    pub overhead: u16,
+    /// Hosts that share the line, for `host-fair`: the addresses of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Vec<IpAddr>>,
+    /// Those who share it, for `subscribers`.
+    #[serde(rename = "subscriber", skip_serializing_if = "Vec::is_empty")]
+    pub subscribers: Vec<TwoWaySubscriber>,
+    /// Groups of them.
+    #[serde(rename = "group", skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<TwoWayGroup>,
+    /// A tree of queues of one's own for the interface, instead of all that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Tree>,
+}
+
+/// A subscriber, both ways.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TwoWaySubscriber {
+    /// The name.
+    pub name: String,
+    /// Addresses and prefixes.
+    pub prefixes: Vec<PrefixText>,
+    /// Floor and ceiling of what is sent.
+    pub up: Bounds,
+    /// The same of what is received.
+    pub down: Bounds,
+    /// The group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// What somebody has for sure, and may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// For sure.
+    pub floor: Rate,
+    /// At most.
+    pub ceiling: Rate,
+}
+
+/// A group of subscribers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TwoWayGroup {
+    /// The name.
+    pub name: String,
+    /// What all of it may send together.
+    pub up: Rate,
+    /// What all of it may receive together.
+    pub down: Rate,
+}
+
+/// What a device is like, as far as a policy asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeviceTraits {
+    /// It gives packets no Ethernet header.
+    pub headless: bool,
+    /// The kernel tracks connections there, so that CAKE can look through address translation.
+    pub tracked: bool,
+}
+
+impl BothWays {
+    /// What is sent on at most, up and down.
+    pub fn rates(&self) -> (Option<Rate>, Option<Rate>) {
+        let used = |rate: Rate| Rate::from_bps(rate.bps() / 100 * PERCENT);
+        match self.line {
+            Some(line) => (self.up.or(Some(used(line.up))), self.down.or(Some(used(line.down)))),
+            None => (self.up, self.down),
+        }
+    }
+
+    /// The policy, where one is named or follows from who is named.
+    pub fn named(&self) -> Option<PolicyName> {
+        let by_whom = match (self.subscribers.is_empty(), self.hosts.is_empty()) {
+            (false, _) => Some(PolicyName::Subscribers),
+            (true, false) => Some(PolicyName::HostFair),
+            (true, true) => None,
+        };
+        self.policy.or(by_whom)
+    }
+
+    /// In words.
+    pub fn words(&self, policy: PolicyName) -> String {
+        let (up, down) = self.rates();
+        let one = |name: &str, rate: Option<Rate>| rate.map(|rate| format!("{name} {rate}"));
+        let mut words = vec![policy.name().to_owned()];
+        words.extend(one("up", up));
+        words.extend(one("down", down));
+        words.extend(self.link.map(|link| link.name().to_owned()));
+        match policy {
+            PolicyName::HostFair => words.push(counted(self.hosts.len(), "host")),
+            PolicyName::Subscribers => words.push(counted(self.subscribers.len(), "subscriber")),
+            PolicyName::Cake | PolicyName::Tiers => {}
+        }
+        words.join(", ")
+    }
+
+    /// The tree for one way, at a rate.
+    pub fn tree(
+        &self,
+        policy: PolicyName,
+        tell: Tell,
+        rate: Rate,
+        device: DeviceTraits,
+    ) -> Result<Tree, PolicyError> {
+        let hosts = self.hosts.iter().map(|addresses| Host {
+            name: addresses.first().map(ToString::to_string).unwrap_or_default(),
+            addresses: addresses.clone(),
+        });
+        let hosts: Vec<Host> = hosts.collect();
+        self.policy(policy, tell, rate, device).plan(&hosts, tell).map(|shaped| shaped.tree)
+    }
+
+    /// The policy for one way, at a rate.
+    pub fn policy(
+        &self,
+        policy: PolicyName,
+        tell: Tell,
+        rate: Rate,
+        device: DeviceTraits,
+    ) -> Policy {
+        let (link, overhead, headless) = (self.link, self.overhead, device.headless);
+        match policy {
+            PolicyName::HostFair => {
+                Policy::HostFair(HostFair { link, overhead, headless, ..HostFair::new(rate) })
+            }
+            PolicyName::Tiers => {
+                Policy::Tiers(Tiers { link, overhead, headless, ..Tiers::new(rate) })
+            }
+            PolicyName::Cake => {
+                let nat = device.tracked;
+                Policy::Cake(CakePolicy { link, overhead, headless, nat, ..CakePolicy::new(rate) })
+            }
+            PolicyName::Subscribers => {
+                let down = tell == Tell::Destination;
+                let one = |s: &TwoWaySubscriber| {
+                    let Bounds { floor, ceiling } = if down { s.down } else { s.up };
+                    let (name, prefixes) = (s.name.clone(), s.prefixes.clone());
+                    Subscriber { name, prefixes, floor, ceiling, group: s.group.clone() }
+                };
+                let group = |g: &TwoWayGroup| {
+                    let ceiling = if down { g.down } else { g.up };
+                    Group { name: g.name.clone(), ceiling }
+                };
+                let subscribers = self.subscribers.iter().map(one).collect();
+                let groups = self.groups.iter().map(group).collect();
+                Policy::Subscribers(Subscribers {
+                    rate,
+                    overhead,
+                    link,
+                    headless,
+                    subscribers,
+                    groups,
+                })
+            }
+        }
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+        line = "100/200"
+        link = "pppoe-ptm"
+
+        [[group]]
+        name = "north"
+        up   = "30Mbit"
+        down = "60Mbit"
+
+        [[subscriber]]
+        name     = "ann"
+        prefixes = ["192.0.2.0/29", "2001:db8:1::/48"]
+        up       = { floor = "2Mbit", ceiling = "20Mbit" }
+        down     = { floor = "4Mbit", ceiling = "40Mbit" }
+        group    = "north"
+    "#;
+
+    #[test]
+    fn a_file_is_read_and_written_again_the_same() {
+        let read: BothWays = toml::from_str(FILE).expect("a file");
+        assert_eq!(read.named(), Some(PolicyName::Subscribers));
+        let written = toml::to_string(&read).expect("text");
+        assert_eq!(toml::from_str::<BothWays>(&written).expect("a file again"), read);
+        let wrong = FILE.replace("prefixes", "prefix");
+        assert!(toml::from_str::<BothWays>(&wrong).is_err(), "an unknown key is none");
+    }
+
+    #[test]
+    fn each_way_has_its_own_figures() {
+        let read: BothWays = toml::from_str(FILE).expect("a file");
+        let (up, down) = read.rates();
+        assert_eq!(
+            (up, down),
+            (Some(Rate::from_bps(95_000_000)), Some(Rate::from_bps(190_000_000)))
+        );
+        let policy = |tell| {
+            let made = read.policy(
+                PolicyName::Subscribers,
+                tell,
+                Rate::from_bps(95_000_000),
+                DeviceTraits::default(),
+            );
+            match made {
+                Policy::Subscribers(policy) => policy.subscribers[0].ceiling,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(policy(Tell::Source), Rate::from_bps(20_000_000));
+        assert_eq!(policy(Tell::Destination), Rate::from_bps(40_000_000));
+    }
+
+    #[test]
+    fn a_line_is_read_in_megabits_and_nonsense_is_refused() {
+        let line: LineRates = "2.5/8".parse().expect("rates");
+        assert_eq!(
+            line,
+            LineRates { up: Rate::from_bps(2_500_000), down: Rate::from_bps(8_000_000) }
+        );
+        assert_eq!(String::from(line), "2.5/8");
+        for wrong in ["10", "10/", "0/5", "-1/5", "nan/5", "1e9/5"] {
+            assert!(wrong.parse::<LineRates>().is_err(), "{wrong}");
+        }
+    }
+}

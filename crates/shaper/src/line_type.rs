@@ -1,0 +1,190 @@
+//! What a packet costs on a line beyond its IP bytes, by what the line is.
+//!
+//! ```text
+//!   HTB counts:   [Ethernet 14] [IP packet]            what the device was given, and `overhead`
+//!   CAKE counts:                [IP packet]            from the network header, and `overhead`
+//!   the line:     [ … overhead of the line ……… ] [IP packet] [cells]
+//! ```
+
+use quell_tc::qdisc::{Cake, Framing, LinkLayer};
+use quell_tc::{Class, ClassKind, HtbClass};
+use quell_units::Rate;
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// An Ethernet header.
+const ETHERNET: u16 = 14;
+
+/// A kind of line, with the figures of tc-cake(8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LineType {
+    /// Ethernet as it is on the wire: header, check sum, preamble, gap between frames.
+    Ethernet,
+    /// The same with a VLAN tag.
+    Vlan,
+    /// Cable.
+    Docsis,
+    /// PPPoE over VDSL2.
+    PppoePtm,
+    /// Ethernet over VDSL2.
+    BridgedPtm,
+    /// PPPoE over ADSL.
+    PppoeAtm,
+    /// PPP over ADSL.
+    PppoaAtm,
+    /// Ethernet over ADSL.
+    BridgedAtm,
+    /// IP over ADSL.
+    IpoaAtm,
+}
+
+/// What a [`LineType`] costs: its name, bytes beyond the IP packet, the least that is counted, cells.
+type Row = (LineType, &'static str, u16, u16, Option<Framing>);
+
+/// tc-cake(8), "OVERHEAD COMPENSATION PARAMETERS"; of the ways over ATM the longer header (LLC), so that the count is never too small.
+const TABLE: [Row; 9] = [
+    (LineType::Ethernet, "ethernet", 38, 84, None),
+    (LineType::Vlan, "vlan", 42, 84, None),
+    (LineType::Docsis, "docsis", 18, 64, None),
+    (LineType::PppoePtm, "pppoe-ptm", 30, 0, Some(Framing::Ptm)),
+    (LineType::BridgedPtm, "bridged-ptm", 22, 0, Some(Framing::Ptm)),
+    (LineType::PppoeAtm, "pppoe-atm", 40, 0, Some(Framing::Atm)),
+    (LineType::PppoaAtm, "pppoa-atm", 14, 0, Some(Framing::Atm)),
+    (LineType::BridgedAtm, "bridged-atm", 32, 0, Some(Framing::Atm)),
+    (LineType::IpoaAtm, "ipoa-atm", 16, 0, Some(Framing::Atm)),
+];
+
+impl LineType {
+    fn row(self) -> Row {
+        *TABLE.iter().find(|row| row.0 == self).expect("every type has its row, which a test holds")
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+}
+
+impl FromStr for LineType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let names = TABLE.map(|row| row.1);
+        let found = TABLE.iter().find(|row| row.1 == text).map(|row| row.0);
+        found.ok_or_else(|| {
+            let hint = quell_units::nearest::hint(text, &names);
+            format!("`{text}` is no kind of line{hint}; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// How packets are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Counting {
+    /// What the line is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineType>,
+    /// Bytes that each packet costs beyond its Ethernet frame, or beyond what the line's type says.
+    pub overhead: u16,
+    /// The device gives packets no Ethernet header (PPP, tunnels, WireGuard).
+    pub headless: bool,
+}
+
+impl Counting {
+    /// Bytes beyond the IP packet.
+    fn beyond_ip(self) -> u16 {
+        self.line.map_or(ETHERNET, |line| line.row().2).saturating_add(self.overhead)
+    }
+
+    fn is_plain(self) -> bool {
+        self.line.is_none() && self.overhead == 0
+    }
+
+    /// The rate at which HTB sends at most, where the line carries `rate`: it knows no 64/65 framing.
+    pub(crate) fn htb_rate(self, rate: Rate) -> Rate {
+        match self.line.and_then(|line| line.row().4) {
+            Some(Framing::Ptm) => Rate::from_bps((u128::from(rate.bps()) * 64 / 65) as u64),
+            _ => rate,
+        }
+    }
+
+    /// Tells HTB's class of the line. A line that costs less than the Ethernet header that HTB counts can't be told; it counts a few bytes too
+    /// many then.
+    pub(crate) fn tell_htb(self, class: &mut HtbClass) {
+        let counted = if self.headless { 0 } else { ETHERNET };
+        let overhead = self.beyond_ip().saturating_sub(counted);
+        class.overhead = (overhead > 0 && !(self.is_plain() && self.headless)).then_some(overhead);
+        let Some((.., mpu, framing)) = self.line.map(LineType::row) else { return };
+        class.mpu = (mpu > 0).then_some(mpu);
+        class.linklayer = (framing == Some(Framing::Atm)).then_some(LinkLayer::Atm);
+    }
+
+    /// The same for a class that is below that of the line: HTB counts a packet in each class of its way by that class's own figures.
+    pub(crate) fn told(self, mut class: Class) -> Class {
+        if let ClassKind::Htb(htb) = &mut class.kind {
+            self.tell_htb(htb);
+        }
+        class
+    }
+
+    /// Tells CAKE of the line.
+    pub(crate) fn tell_cake(self, cake: &mut Cake) {
+        if self.is_plain() {
+            return;
+        }
+        cake.overhead = Some(i16::try_from(self.beyond_ip()).unwrap_or(i16::MAX).min(256));
+        let Some((.., mpu, framing)) = self.line.map(LineType::row) else { return };
+        cake.mpu = (mpu > 0).then_some(mpu);
+        cake.framing = framing;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_of_line_has_one_name_that_is_read_again_and_written_in_files_alike() {
+        for (line, name, ..) in TABLE {
+            assert_eq!(name.parse(), Ok(line));
+            assert_eq!(line.name(), name);
+            let written = toml::Value::try_from(line).expect("a word");
+            assert_eq!(written.as_str(), Some(name));
+        }
+        assert!("pppoe-ptn".parse::<LineType>().expect_err("no line").contains("pppoe-ptm"));
+    }
+
+    #[test]
+    fn an_atm_line_is_counted_in_cells_and_a_ppp_device_has_no_ethernet_header_to_take_off() {
+        let line = Some(LineType::PppoeAtm);
+        let htb = |headless| {
+            let mut class = HtbClass::default();
+            Counting { line, headless, ..Counting::default() }.tell_htb(&mut class);
+            class
+        };
+        assert_eq!((htb(false).overhead, htb(true).overhead), (Some(26), Some(40)));
+        assert_eq!(htb(false).linklayer, Some(LinkLayer::Atm));
+        let mut cake = Cake::default();
+        Counting { line, ..Counting::default() }.tell_cake(&mut cake);
+        assert_eq!((cake.overhead, cake.framing), (Some(40), Some(Framing::Atm)));
+    }
+
+    #[test]
+    fn of_a_line_with_64_of_65_bytes_htb_sends_64_65ths() {
+        let ptm = Counting { line: Some(LineType::PppoePtm), ..Counting::default() };
+        assert_eq!(ptm.htb_rate(Rate::from_bps(65_000_000)), Rate::from_bps(64_000_000));
+    }
+
+    #[test]
+    fn where_nothing_is_known_of_the_line_nothing_is_told() {
+        let (mut class, mut cake) = (HtbClass::default(), Cake::default());
+        for headless in [false, true] {
+            let counting = Counting { headless, ..Counting::default() };
+            counting.tell_htb(&mut class);
+            counting.tell_cake(&mut cake);
+        }
+        assert_eq!((class, cake), (HtbClass::default(), Cake::default()));
+    }
+}

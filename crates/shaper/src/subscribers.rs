@@ -1,0 +1,379 @@
+//! The policy for many who share a line and have each paid for something: a floor and a ceiling each, groups of them under one ceiling.
+//!
+//! ```text
+//!   htb 1:  1:1 at `rate`
+//!    ├ 1:fffe             all that are none of them
+//!    ├ a class a group    at its ceiling
+//!    │  └ a class each    its floor for sure, up to its ceiling ── fq_codel
+//!    └ a class each       of those in no group
+//! ```
+//!
+//! A packet's subscriber is that of the longest prefix: one filter priority for each length, so that flower finds it in a look-up a length.
+//! A class has its number from its name, so that one more or one less, wherever it stands in a list, renames no other (but where two names
+//! would have the same one).
+
+use crate::tier::{FRAME, NEXT_TO_NOTHING, codel, htb_class, link_class};
+use crate::{Counting, LineType, PolicyError, Shaped, Tell};
+use quell_tc::qdisc::{FqCodel, Htb};
+use quell_tc::{Class, ClassKind, Filter, Flower, Handle, HtbClass, Prefix, Protocol, Queue, Tree};
+use quell_units::{Bytes, Rate};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Options of the policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Subscribers {
+    /// What is sent on, a little below the link's rate.
+    pub rate: Rate,
+    /// Bytes that each packet costs on the link beyond its Ethernet frame, or beyond what `link` says.
+    #[serde(default)]
+    pub overhead: u16,
+    /// What the line is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LineType>,
+    /// The device gives packets no Ethernet header.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub headless: bool,
+    /// Those who share it.
+    #[serde(rename = "subscriber")]
+    pub subscribers: Vec<Subscriber>,
+    /// Groups of them.
+    #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
+}
+
+/// One who shares a line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Subscriber {
+    /// The name, one of its own.
+    pub name: String,
+    /// Addresses and prefixes.
+    pub prefixes: Vec<PrefixText>,
+    /// What it has for sure.
+    pub floor: Rate,
+    /// What it may have.
+    pub ceiling: Rate,
+    /// The group that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// Several under one ceiling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Group {
+    /// The name, one of its own.
+    pub name: String,
+    /// What all of it may have together.
+    pub ceiling: Rate,
+}
+
+/// A prefix as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PrefixText(pub Prefix);
+
+impl TryFrom<String> for PrefixText {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(PrefixText)
+    }
+}
+
+impl From<PrefixText> for String {
+    fn from(prefix: PrefixText) -> String {
+        prefix.0.to_string()
+    }
+}
+
+/// Class 1:1.
+const ALL: Handle = Handle::class(1, 1);
+
+/// Those who are not named.
+const OTHERS: u16 = 0xfffe;
+
+/// Numbers of classes that names may get; a queue's major is the same number. HTB has 16 bits of them.
+const NUMBERS: std::ops::Range<u32> = 0x10..0xff00;
+
+/// Flow queues in each leaf. The usual 1024 take 64 kB a subscriber, whether anybody is there or not.
+const FLOWS: u32 = 128;
+
+impl Subscribers {
+    /// The plan for an interface.
+    pub fn plan(&self, tell: Tell) -> Result<Shaped, PolicyError> {
+        crate::error::divisible("subscribers", self.rate)?;
+        self.check(tell)?;
+        let counting =
+            Counting { line: self.link, overhead: self.overhead, headless: self.headless };
+        let rate = counting.htb_rate(self.rate);
+        let numbers = self.numbers();
+        let mut link = link_class(ALL, self.rate, counting);
+        let mut filters = Vec::new();
+        let mut groups = BTreeMap::new();
+        for group in &self.groups {
+            let id = Handle::class(1, numbers[&("group", group.name.as_str())]);
+            let ceiling = group.ceiling.min(rate);
+            let floors = self.of(Some(&group.name)).map(|s| s.floor.bps()).sum();
+            let class = htb_class(id, Rate::from_bps(floors), ceiling, 0);
+            groups.insert(group.name.as_str(), counting.told(limited(class)));
+        }
+        for one in &self.subscribers {
+            let minor = numbers[&("subscriber", one.name.as_str())];
+            let id = Handle::class(1, minor);
+            let within = one.group.as_ref().and_then(|name| self.group(name));
+            let ceiling = within.map_or(rate, |g| g.ceiling).min(one.ceiling).min(rate);
+            let class = limited(htb_class(id, one.floor, ceiling, 0));
+            let class = counting.told(class).with_queue(leaf(minor, ceiling, rate));
+            match one.group.as_deref().and_then(|name| groups.get_mut(name)) {
+                Some(group) => group.classes.push(class),
+                None => link.classes.push(class),
+            }
+            filters.extend(one.prefixes.iter().map(|prefix| by_prefix(prefix.0, tell, id)));
+        }
+        link.classes.extend(groups.into_values().filter(|group| !group.classes.is_empty()));
+        let others = Handle::class(1, OTHERS);
+        let rest = htb_class(others, Rate::from_bps(NEXT_TO_NOTHING), rate, 1);
+        link.classes.push(counting.told(limited(rest)).with_queue(leaf(OTHERS, rate, rate)));
+        let mut root = Queue::from(Htb { default: Some(others), ..Htb::default() })
+            .with_handle(Handle::qdisc(1))
+            .with_class(link);
+        root.filters = filters;
+        Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
+    }
+
+    fn of<'a>(&'a self, group: Option<&'a str>) -> impl Iterator<Item = &'a Subscriber> {
+        self.subscribers.iter().filter(move |s| s.group.as_deref() == group)
+    }
+
+    fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+
+    /// Finds out what does not fit together, before a kernel does.
+    fn check(&self, tell: Tell) -> Result<(), PolicyError> {
+        let wrong = |why: String| Err(PolicyError::Subscribers(why));
+        if self.subscribers.is_empty() {
+            return wrong("nobody is named; give a [[subscriber]] with its prefixes".into());
+        }
+        if tell == Tell::Mark {
+            return wrong(
+                "behind address translation their addresses can't be seen; shape the interface on their side".into(),
+            );
+        }
+        let most = NUMBERS.len();
+        let count = self.subscribers.len() + self.groups.len();
+        if count > most {
+            return wrong(format!("{count} subscribers and groups; HTB has classes for {most}"));
+        }
+        let mut names = BTreeSet::new();
+        let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+        for one in &self.subscribers {
+            let Subscriber { name, floor, ceiling, .. } = one;
+            if !names.insert(name) {
+                return wrong(format!("two are named `{name}`"));
+            }
+            if floor > ceiling {
+                return wrong(format!(
+                    "`{name}` has a floor of {floor} above its ceiling of {ceiling}"
+                ));
+            }
+            if floor.bps() < NEXT_TO_NOTHING {
+                let least = Rate::from_bps(NEXT_TO_NOTHING);
+                return wrong(format!("`{name}` has a floor of {floor}; give at least {least}"));
+            }
+            if one.prefixes.is_empty() {
+                return wrong(format!("`{name}` has no prefix"));
+            }
+            if let Some(group) = &one.group
+                && self.group(group).is_none()
+            {
+                let known: Vec<&str> = self.groups.iter().map(|g| g.name.as_str()).collect();
+                let hint = quell_units::nearest::hint(group, &known);
+                return wrong(format!(
+                    "`{name}` is in a group `{group}`, which is not there{hint}"
+                ));
+            }
+            for prefix in &one.prefixes {
+                if let Some(other) = owners.insert(prefix.0.to_string(), name) {
+                    let prefix = prefix.0;
+                    return wrong(format!("`{other}` and `{name}` both have {prefix}"));
+                }
+            }
+        }
+        let mut groups = BTreeSet::new();
+        for group in &self.groups {
+            if !groups.insert(&group.name) {
+                return wrong(format!("two groups are named `{}`", group.name));
+            }
+            self.fits(
+                &format!("group `{}`", group.name),
+                self.of(Some(&group.name)),
+                group.ceiling,
+            )?;
+        }
+        self.fits("the line", self.subscribers.iter(), self.rate)
+    }
+
+    fn fits<'a>(
+        &self,
+        what: &str,
+        of: impl Iterator<Item = &'a Subscriber>,
+        rate: Rate,
+    ) -> Result<(), PolicyError> {
+        let floors = of.fold(0u64, |sum, one| sum.saturating_add(one.floor.bps()));
+        if floors > rate.bps() {
+            let floors = Rate::from_bps(floors);
+            return Err(PolicyError::Subscribers(format!(
+                "the floors in {what} are {floors} together, and it has {rate}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// A class number for each name: that of its name's hash, or the next free one.
+    fn numbers(&self) -> BTreeMap<(&'static str, &str), u16> {
+        let subscribers = self.subscribers.iter().map(|s| ("subscriber", s.name.as_str()));
+        let names = subscribers.chain(self.groups.iter().map(|g| ("group", g.name.as_str())));
+        let mut taken = BTreeSet::new();
+        // In one order, however the list is written.
+        let names: BTreeSet<_> = names.collect();
+        let mut number = |key: (&'static str, &str)| {
+            let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+            let bytes = key.0.bytes().chain(key.1.bytes());
+            let hash = bytes.fold(0xcbf2_9ce4_8422_2325, step);
+            let many = u64::from(NUMBERS.end - NUMBERS.start);
+            let mut at = (hash % many) as u32;
+            while !taken.insert(at) {
+                at = (at + 1) % (NUMBERS.end - NUMBERS.start);
+            }
+            (NUMBERS.start + at) as u16
+        };
+        names.into_iter().map(|key| (key, number(key))).collect()
+    }
+}
+
+/// Four packets at once, of its floor as of its ceiling: while the line sends somebody else's packet, a class that has earned its next one goes
+/// on earning, and HTB forgets what does not fit into these.
+fn limited(mut class: Class) -> Class {
+    if let ClassKind::Htb(HtbClass { burst, cburst, .. }) = &mut class.kind {
+        let few = Some(Bytes::new(4 * FRAME));
+        (*burst, *cburst) = (few, few);
+    }
+    class
+}
+
+/// A leaf for a ceiling on a line. Its bound is by the line: were it by the ceiling, another ceiling would cost packets that wait.
+fn leaf(number: u16, ceiling: Rate, line: Rate) -> Queue {
+    let FqCodel { limit, .. } = codel(line);
+    let leaf = FqCodel { flows: Some(FLOWS), limit, ..codel(ceiling) };
+    Queue::from(leaf).with_handle(Handle::qdisc(number))
+}
+
+fn by_prefix(prefix: Prefix, tell: Tell, class: Handle) -> Filter {
+    let (protocol, longest, odd) = match prefix.address.is_ipv4() {
+        true => (Protocol::IP, 32, 1),
+        false => (Protocol::IPV6, 128, 2),
+    };
+    let (src_ip, dst_ip) = match tell {
+        Tell::Destination => (None, Some(prefix)),
+        _ => (Some(prefix), None),
+    };
+    let flower = Flower { src_ip, dst_ip, ..Flower::default() };
+    let mut filter = Filter::new(flower, Some(class)).with_protocol(protocol);
+    // The longest is asked first; a priority has one protocol.
+    filter.prio = Some(2 * (longest - u16::from(prefix.length)) + odd);
+    filter
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(name: &str, prefix: &str, floor: u64, ceiling: u64, group: Option<&str>) -> Subscriber {
+        Subscriber {
+            name: name.into(),
+            prefixes: vec![PrefixText(prefix.parse().expect("a prefix"))],
+            floor: Rate::from_bps(floor),
+            ceiling: Rate::from_bps(ceiling),
+            group: group.map(Into::into),
+        }
+    }
+
+    fn policy(subscribers: Vec<Subscriber>) -> Subscribers {
+        Subscribers {
+            rate: Rate::from_bps(100_000_000),
+            overhead: 0,
+            link: None,
+            headless: false,
+            subscribers,
+            groups: vec![Group { name: "north".into(), ceiling: Rate::from_bps(30_000_000) }],
+        }
+    }
+
+    fn two() -> Vec<Subscriber> {
+        vec![
+            one("ann", "10.0.0.0/24", 5_000_000, 20_000_000, Some("north")),
+            one("bob", "10.0.0.7", 1_000_000, 50_000_000, None),
+        ]
+    }
+
+    fn refused(policy: Subscribers) -> String {
+        policy.plan(Tell::Source).expect_err("nonsense").to_string()
+    }
+
+    #[test]
+    fn the_longest_prefix_is_asked_first() {
+        let shaped = policy(two()).plan(Tell::Source).expect("a plan");
+        shaped.tree.plan().expect("handles and parents fit together");
+        let filters = shaped.tree.queue.expect("a root").filters;
+        let prio = |text: &str| {
+            let wanted: Prefix = text.parse().expect("a prefix");
+            let is = |f: &&Filter| matches!(&f.kind, quell_tc::FilterKind::Flower(f) if f.src_ip == Some(wanted));
+            filters.iter().find(is).and_then(|f| f.prio).expect("a filter")
+        };
+        assert!(prio("10.0.0.7/32") < prio("10.0.0.0/24"));
+    }
+
+    #[test]
+    fn one_more_wherever_it_stands_renames_nobody() {
+        let many = |n: u16| -> Vec<Subscriber> {
+            let make = |i: u16| {
+                one(
+                    &format!("s{i}"),
+                    &format!("10.{}.{}.0/24", i / 256, i % 256),
+                    8_000,
+                    9_000,
+                    None,
+                )
+            };
+            (0..n).map(make).collect()
+        };
+        let before = policy(many(300));
+        let mut more = many(300);
+        more.insert(17, one("zoe", "10.200.0.0/24", 8_000, 9_000, None));
+        let (before, after) = (before.numbers(), more);
+        let after = policy(after);
+        let after = after.numbers();
+        let moved = before.iter().filter(|(name, number)| after[*name] != **number).count();
+        assert_eq!(moved, 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_named() {
+        let mut twice = two();
+        twice[1].prefixes = twice[0].prefixes.clone();
+        assert!(refused(policy(twice)).contains("`ann` and `bob` both have 10.0.0.0/24"));
+        let mut high = two();
+        high[0].floor = Rate::from_bps(40_000_000);
+        assert!(refused(policy(high.clone())).contains("above its ceiling"));
+        high[0].ceiling = Rate::from_bps(40_000_000);
+        assert!(refused(policy(high)).contains("group `north` are 40Mbit together"));
+        let mut lost = two();
+        lost[0].group = Some("nort".into());
+        assert!(refused(policy(lost)).contains("did you mean `north`"));
+        assert!(refused(policy(Vec::new())).contains("nobody is named"));
+    }
+}

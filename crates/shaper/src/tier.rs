@@ -1,0 +1,171 @@
+//! Three tiers by DSCP, as any policy builds them.
+//!
+//! ```text
+//!   parent at `ceiling`
+//!    ├ :1  high    first, whatever it sends …
+//!    ├ :2  normal  … but for the floor of this tier …
+//!    └ :3  bulk    … and of this one
+//!       └ fq_codel in each: fair between flows, short queues
+//! ```
+//!
+//! **Priority with a floor.** HTB serves classes that are within their own rate first, then those that borrow, in order of
+//! priority (`htb_dequeue`, net/sched/sch_htb.c: levels, then priorities). The lower tiers have their floor as their own rate; the
+//! high tier has next to none and borrows first. So the floors are served, then all of high, then what is left of normal, then of bulk.
+
+use crate::Counting;
+use quell_tc::qdisc::FqCodel;
+use quell_tc::{Class, ClassKind, Filter, Flower, Handle, HtbClass, Masked, Protocol, Queue};
+use quell_units::{Bytes, Rate, Ratio, Span};
+
+/// The high tier's own rate: next to nothing, so that it always borrows.
+pub const NEXT_TO_NOTHING: u64 = 8_000;
+
+/// One full Ethernet frame: a turn.
+pub const FRAME: u64 = 1514;
+
+/// Bytes that may go at once.
+pub const BURST: u64 = FRAME + 86;
+
+/// DSCP names and TOS values of each tier, as `value/mask` of the whole byte. The mask leaves out ECN.
+const HIGH: [u8; 6] = [
+    0xb8, // EF
+    0xb0, // VA
+    0xa0, // CS5
+    0xc0, // CS6
+    0xe0, // CS7
+    0x10, // RFC 1349 low delay, what interactive ssh long set; as a DSCP it is 4, unassigned
+];
+const BULK: [u8; 3] = [0x20, 0x04, 0x08]; // CS1, LE, RFC 1349 throughput
+
+/// A share.
+pub fn percent(n: u32) -> Ratio {
+    format!("{n}%").parse().expect("a small whole percentage is a ratio")
+}
+
+/// What the normal tier has for sure where nothing else is said.
+pub fn normal_floor() -> Ratio {
+    percent(25)
+}
+
+/// The same of the bulk tier.
+pub fn bulk_floor() -> Ratio {
+    percent(5)
+}
+
+/// What the tiers are built of.
+pub struct TierSet {
+    /// Major of the HTB that they are in.
+    pub major: u16,
+    /// Minor of the high tier; the others follow.
+    pub minor: u16,
+    /// Major of the high tier's leaf; the others' follow.
+    pub leaves: u16,
+    /// Of which the floors are shares.
+    pub floors_of: Rate,
+    /// What each tier may have where the others leave it.
+    pub ceiling: Rate,
+    /// Floors of the normal and of the bulk tier.
+    pub floors: (Ratio, Ratio),
+    /// The leaves.
+    pub leaf: FqCodel,
+}
+
+impl TierSet {
+    /// The class of packets that no filter matches.
+    pub fn normal(&self) -> Handle {
+        Handle::class(self.major, self.minor + 1)
+    }
+
+    /// The three classes.
+    pub fn classes(&self) -> Vec<Class> {
+        let floor = |share: Ratio| {
+            let rate = (self.floors_of.bps() as f64 * share.as_f64()) as u64;
+            Rate::from_bps(rate.max(NEXT_TO_NOTHING))
+        };
+        let rates = [Rate::from_bps(NEXT_TO_NOTHING), floor(self.floors.0), floor(self.floors.1)];
+        let tier = |(number, rate): (u16, Rate)| {
+            let id = Handle::class(self.major, self.minor + number);
+            let mut tier = htb_class(id, rate, self.ceiling, number as u8);
+            let name = Handle::qdisc(self.leaves + number);
+            tier.queue = Some(Box::new(Queue::from(self.leaf.clone()).with_handle(name)));
+            tier
+        };
+        (0..).zip(rates).map(tier).collect()
+    }
+
+    /// What leads packets to the tiers that are not the normal one.
+    pub fn filters(&self) -> Vec<Filter> {
+        let (high, bulk) = (self.minor, self.minor + 2);
+        let mut filters = Vec::new();
+        for protocol in [Protocol::IP, Protocol::IPV6] {
+            for (all, minor) in [(&HIGH[..], high), (&BULK[..], bulk)] {
+                let to = Handle::class(self.major, minor);
+                filters.extend(all.iter().map(|tos| by_tos(protocol, *tos, to)));
+            }
+        }
+        filters
+    }
+}
+
+/// A class without a queue. 64 kB at its ceiling at once, since that is not where packets wait.
+pub fn htb_class(id: Handle, rate: Rate, ceil: Rate, prio: u8) -> Class {
+    Class::new(
+        id,
+        ClassKind::Htb(HtbClass {
+            rate: Some(rate),
+            ceil: Some(ceil),
+            prio: Some(prio),
+            burst: Some(Bytes::new(BURST)),
+            cburst: Some(Bytes::new(64_000)),
+            quantum: Some(Bytes::new(FRAME)),
+            ..HtbClass::default()
+        }),
+    )
+}
+
+/// The one class in which packets wait for a line.
+pub fn link_class(id: Handle, rate: Rate, counting: Counting) -> Class {
+    let rate = counting.htb_rate(rate);
+    let mut class = HtbClass {
+        rate: Some(rate),
+        ceil: Some(rate),
+        burst: Some(Bytes::new(BURST)),
+        cburst: Some(Bytes::new(BURST)),
+        quantum: Some(Bytes::new(FRAME)),
+        ..HtbClass::default()
+    };
+    counting.tell_htb(&mut class);
+    Class::new(id, ClassKind::Htb(class))
+}
+
+fn by_tos(protocol: Protocol, tos: u8, class: Handle) -> Filter {
+    let ip_tos = Some(Masked { value: tos, mask: 0xfc });
+    let mut filter =
+        Filter::new(Flower { ip_tos, ..Flower::default() }, Some(class)).with_protocol(protocol);
+    filter.prio = Some(if protocol == Protocol::IP { 1 } else { 2 });
+    filter
+}
+
+/// Bounded in packets, and with a target above the time that one full packet takes (RFC 8290, section 5.2.2) at a rate that it has to itself
+/// in turn with others.
+pub fn codel(rate: Rate) -> FqCodel {
+    let packet = rate.time_for(FRAME);
+    let needed = packet.nanos().saturating_mul(3) / 2;
+    // Half a second of the link: a flood that heeds no drop must not fill the usual 10240 packets. Few at a time go over
+    // board then, so that others' packets are not swept along.
+    let half_second = rate.bytes_in(Span::from_millis(500)).get() / FRAME;
+    let bounded = FqCodel {
+        limit: Some(u32::try_from(half_second).unwrap_or(u32::MAX).clamp(100, 10_240)),
+        drop_batch: Some(8),
+        quantum: Some(Bytes::new(FRAME)),
+        ..FqCodel::default()
+    };
+    if needed <= 5_000_000 {
+        return bounded;
+    }
+    FqCodel {
+        target: Some(Span::from_micros(needed.div_ceil(1000))),
+        interval: Some(Span::from_micros(100_000 + needed.div_ceil(1000))),
+        ..bounded
+    }
+}

@@ -1,0 +1,101 @@
+//! The policy for a line of which nobody knows the hosts: shape below its rate, three tiers by DSCP, fair between flows in each.
+//!
+//! ```text
+//!   htb 1:  one class 1:1 at `rate`
+//!    ├ 1:11 high   1:12 normal   1:13 bulk     (tier.rs)
+//! ```
+
+use crate::tier::{TierSet, codel, link_class};
+use crate::{Counting, LineType, PolicyError, Shaped};
+use quell_tc::qdisc::Htb;
+use quell_tc::{Handle, Queue, Tree};
+use quell_units::{Rate, Ratio};
+use serde::{Deserialize, Serialize};
+
+/// Options of the policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tiers {
+    /// What is sent on, a little below the link's rate.
+    pub rate: Rate,
+    /// Bytes that each packet costs on the link beyond its Ethernet frame, or beyond what `link` says.
+    #[serde(default)]
+    pub overhead: u16,
+    /// What the line is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LineType>,
+    /// The device gives packets no Ethernet header.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub headless: bool,
+    /// What the normal tier gets whatever the high tier sends: a share of the rate.
+    #[serde(default = "crate::tier::normal_floor")]
+    pub normal_floor: Ratio,
+    /// The same for the bulk tier.
+    #[serde(default = "crate::tier::bulk_floor")]
+    pub bulk_floor: Ratio,
+}
+
+impl Tiers {
+    /// A policy with all defaults.
+    pub fn new(rate: Rate) -> Self {
+        let (normal_floor, bulk_floor) = (crate::tier::normal_floor(), crate::tier::bulk_floor());
+        Tiers { rate, overhead: 0, link: None, headless: false, normal_floor, bulk_floor }
+    }
+
+    /// The plan for an interface.
+    pub fn plan(&self) -> Result<Shaped, PolicyError> {
+        crate::error::divisible("tiers", self.rate)?;
+        let floors = (self.normal_floor, self.bulk_floor);
+        crate::error::leave_something("tiers", floors)?;
+        let counting =
+            Counting { line: self.link, overhead: self.overhead, headless: self.headless };
+        let rate = counting.htb_rate(self.rate);
+        let tiers = TierSet {
+            major: 1,
+            minor: 0x11,
+            leaves: 0x11,
+            floors_of: rate,
+            ceiling: rate,
+            floors,
+            leaf: codel(rate),
+        };
+        let mut link = link_class(Handle::class(1, 1), self.rate, counting);
+        // HTB counts a packet in each class of its way by that class's own figures.
+        link.classes = tiers.classes().into_iter().map(|tier| counting.told(tier)).collect();
+        let mut root = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
+            .with_handle(Handle::qdisc(1))
+            .with_class(link);
+        root.filters = tiers.filters();
+        Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floors_of_the_lower_tiers_are_shares_of_the_line_and_the_high_one_borrows_first() {
+        let shaped = Tiers::new(Rate::from_bps(10_000_000)).plan().expect("a plan");
+        shaped.tree.plan().expect("handles and parents fit together");
+        let link = &shaped.tree.queue.as_ref().expect("a root").classes[0];
+        let of = |class: &quell_tc::Class| match &class.kind {
+            quell_tc::ClassKind::Htb(htb) => (htb.prio, htb.rate.map(Rate::bps)),
+            other => panic!("{other:?}"),
+        };
+        let tiers: Vec<_> = link.classes.iter().map(of).collect();
+        let wanted = [(Some(0), 8_000), (Some(1), 2_500_000), (Some(2), 500_000)];
+        assert_eq!(tiers, wanted.map(|(prio, rate)| (prio, Some(rate))));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let slow = Tiers::new(Rate::from_bps(8_000)).plan();
+        assert!(matches!(slow, Err(PolicyError::RateTooLow { policy: "tiers", .. })));
+        let floors = Tiers {
+            normal_floor: "99%".parse().expect("a ratio"),
+            ..Tiers::new(Rate::from_bps(1_000_000))
+        };
+        assert!(matches!(floors.plan(), Err(PolicyError::Floors { .. })));
+    }
+}
