@@ -25,7 +25,7 @@ pub enum EchoStatus {
     /// The reply came after the packet had been given up. Its row takes the place of the one that said it was lost.
     Late,
     /// An answer came, and nobody can know whether it was to what was sent first or to what the kernel sent again, the first being lost. It
-    /// counts as sent, and neither as answered nor as lost.
+    /// counts as sent, and neither as answered nor as lost. Its row takes the place of one that said it was lost.
     Unsure,
     /// Never under way: the own queue had no room for it. It does not count as sent.
     NotSent,
@@ -68,7 +68,8 @@ impl EchoStatus {
 }
 
 /// One probe packet of an echo-like probe (ICMP echo, UDP stream). One row a packet sent, one more for each duplicate.
-/// As events they may hold two of a packet: first that it was lost, then that it was late or could not be awaited. [`latest`] leaves the second.
+/// As events they may hold two of a packet: first that it was lost, then that it was late, unsure, or could not be awaited. [`latest`] leaves the
+/// second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EchoSample {
     /// When it was sent: nanoseconds since the start of the measurement.
@@ -121,10 +122,11 @@ impl EchoSample {
     }
 }
 
-/// Leaves of each packet what was said last: one that was late, or that nobody could wait for, is no longer lost.
+/// Leaves of each packet what was said last: one that was late or unsure, or that nobody could wait for, is no longer lost.
 pub fn latest(samples: &mut Vec<EchoSample>) {
-    let taken_back =
-        |s: &&EchoSample| matches!(s.status, EchoStatus::Late | EchoStatus::Unfinished);
+    let taken_back = |s: &&EchoSample| {
+        matches!(s.status, EchoStatus::Late | EchoStatus::Unfinished | EchoStatus::Unsure)
+    };
     let taken_back: HashSet<u64> = samples.iter().filter(taken_back).map(|s| s.seq).collect();
     if !taken_back.is_empty() {
         samples.retain(|s| !(s.status.is_lost() && taken_back.contains(&s.seq)));

@@ -5,6 +5,7 @@
 //!              │         ├─────ICMP error────────────► Error
 //!              │         ├─────answered, perhaps only when it was sent again──► Unsure, or Lost where that is certain
 //!              │         ├─────patience is over──────► Lost, LostUp, LostDown ──reply after all──► Late
+//!              │         │                             Lost ──answered after all, perhaps only when it was sent again──► Unsure
 //!              │         │                             Lost ──the stream ends before a reply as slow as others could come──► Unfinished
 //!              │         └─────the stream ends before► Unfinished
 //!              └─refused by the kernel──────────────► Error; NotSent where this host's own queue did not take it
@@ -273,7 +274,13 @@ impl Ledger {
 
     /// A packet was answered, and nobody can know whether it was lost before.
     pub fn unsure(&mut self, seq: u64) {
-        self.ended(seq, EchoStatus::Unsure);
+        match self.place_given_up(seq).and_then(|place| self.given_up.remove(place)) {
+            Some((_, packet, said)) => {
+                self.tell(said, -1);
+                self.rows.push(packet.row(seq, self.bytes, EchoStatus::Unsure));
+            }
+            None => self.ended(seq, EchoStatus::Unsure),
+        }
     }
 
     /// A packet is certain to be lost: it need not be waited for.
@@ -607,6 +614,17 @@ mod tests {
         let got: Vec<_> = rows.iter().map(|r| (r.seq, r.status, r.down_order)).collect();
         assert_eq!(got, [(1, Ok, Some(1)), (0, Ok, Some(0)), (2, Unsure, None), (3, Lost, None)]);
         assert_eq!(ledger.waiting(), 0);
+    }
+
+    #[test]
+    fn what_was_given_up_and_is_answered_perhaps_when_it_was_sent_again_is_unsure_and_not_lost() {
+        let mut ledger = stream(3);
+        ledger.expire(200 * MS);
+        ledger.unsure(1);
+        ledger.abandoned(2);
+        ledger.unsure(1);
+        let wanted = [(0, Lost), (1, Lost), (2, Lost), (1, Unsure)];
+        assert_eq!(statuses(&mut ledger), wanted);
     }
 
     #[test]

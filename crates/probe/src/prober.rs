@@ -245,7 +245,7 @@ impl<L: StreamSocket> ProbeStream<L> {
 
     /// Enters what became of packets before this number that were answered, and of which it was not clear.
     fn decide(&mut self, before: u64, now_ns: u64, window: &Window, wall: &Wall) {
-        self.line.decide(before, &mut self.seen);
+        self.line.decide(before, now_ns, &mut self.seen);
         self.note(now_ns, window, wall);
     }
 

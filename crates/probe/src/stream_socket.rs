@@ -89,9 +89,9 @@ pub(crate) trait StreamSocket {
     fn receive(&mut self, inbox: &mut Inbox, next: u64, seen: &mut Vec<Seen>) -> bool;
     /// Takes the errors that came back.
     fn errors(&mut self, next: u64, seen: &mut Vec<Seen>);
-    /// Decides what became of packets before `seq` that were answered, and of which it was not clear.
-    fn decide(&mut self, _seq: u64, _seen: &mut Vec<Seen>) {}
-    /// Packets of which that is not decided.
+    /// Decides what became of packets before `seq` that were answered by now, and of which it was not clear.
+    fn decide(&mut self, _seq: u64, _now_ns: u64, _seen: &mut Vec<Seen>) {}
+    /// Packets that are not settled of which that is not decided.
     fn undecided(&self) -> usize {
         0
     }

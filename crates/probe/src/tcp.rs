@@ -10,7 +10,8 @@
 //! A SYN that was lost and an answer that was lost look alike from here: the kernel sends its SYN again after a second, and what answers then
 //! may be no answer to the first exchange. [`Retries`] tells whether that was lost. If so the connect counts as lost, which way is unknown,
 //! and its time, that of the kernel's timer, is told apart. Where nobody can know, it is unsure: neither its loss nor its time counts as
-//! known. It is decided when no answer would be waited for any more, since later connects tell of earlier ones.
+//! known. It is decided when no answer would be waited for any more, since later connects tell of earlier ones. What was given up stays open for
+//! a while: its answer shows that the path is slower, and makes it late or unsure, not lost.
 //!
 //! Where the connection came about the kernel measured the time itself, from SYN to answer, in whole microseconds (`tcpi_rtt`); a
 //! refusal is timed by when we saw it.
@@ -33,6 +34,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Attempts that may be open at once: file descriptors are few.
 const MOST_OPEN: u64 = 500;
+/// Of all streams, those that stay open after they were given up: an answer that comes then shows how slow the path is.
+const MOST_LATE: u64 = 256;
 
 /// A task of TCP connects that is ready to start.
 #[derive(Debug)]
@@ -48,6 +51,10 @@ struct ConnectSocket {
     /// Where the ends are put before they are read.
     ended: Vec<Ended>,
     oldest: u64,
+    /// The first that is not settled.
+    settled: u64,
+    /// So many stay open after they were given up.
+    most_late: u64,
     open: u64,
     refused: u64,
     retries: Retries,
@@ -97,6 +104,7 @@ impl TcpPing {
 
     /// The same, with wishes for each stream.
     pub fn open(streams: &[(TcpPingStream, Options)], seed: u64) -> Result<Self, ProbeError> {
+        let most_late = MOST_LATE / (streams.len() as u64).max(1);
         let streams = streams.iter().map(|(stream, options)| {
             check_interval(&stream.stream, stream.interval)?;
             let attempts = Attempts::new(stream.to, stream.tos.byte(), options.way.clone())?;
@@ -104,6 +112,8 @@ impl TcpPing {
                 attempts,
                 ended: Vec::new(),
                 oldest: 0,
+                settled: 0,
+                most_late,
                 open: 0,
                 refused: 0,
                 retries: Retries::default(),
@@ -164,7 +174,8 @@ impl ConnectSocket {
             return Some(self.reply(&ended, order));
         }
         self.undecided.push(Undecided { ended, exchange, order, is_answer: false });
-        Some(Seen::Undecided { took_ns })
+        // An answer to a later SYN tells nothing of how long one takes.
+        (exchange.is_to_first != Some(false)).then_some(Seen::Undecided { took_ns })
     }
 
     fn reply(&mut self, ended: &Ended, order: u64) -> Seen {
@@ -241,26 +252,35 @@ impl StreamSocket for ConnectSocket {
 
     fn errors(&mut self, _next: u64, _seen: &mut Vec<Seen>) {}
 
-    fn decide(&mut self, seq: u64, seen: &mut Vec<Seen>) {
-        if !self.undecided.iter().any(|u| u.ended.id < seq) {
+    fn decide(&mut self, seq: u64, now_ns: u64, seen: &mut Vec<Seen>) {
+        let settled = self.settled;
+        let is_due = |u: &Undecided| {
+            // What was answered after it had been given up is waited with as long again: by then those behind it that tell of it are answered.
+            let is_told_of =
+                u.ended.id >= settled || u.ended.seen_ns + u.exchange.took_ns <= now_ns;
+            u.ended.id < seq && is_told_of || seq == u64::MAX
+        };
+        if !self.undecided.iter().any(is_due) {
             return;
         }
         self.find_answers();
         let all = std::mem::take(&mut self.undecided);
-        let (due, open) = all.into_iter().partition(|u| u.ended.id < seq);
+        let (due, open) = all.into_iter().partition(is_due);
         self.undecided = open;
         let due: Vec<Undecided> = due;
         seen.extend(due.iter().map(|undecided| self.decided(undecided)));
     }
 
     fn undecided(&self) -> usize {
-        self.undecided.len()
+        self.undecided.iter().filter(|u| u.ended.id >= self.settled).count()
     }
 
     fn settled(&mut self, seq: u64) {
-        if seq > self.oldest {
-            self.oldest = seq;
-            self.attempts.give_up_before(seq);
+        self.settled = seq;
+        let oldest = seq.saturating_sub(self.most_late);
+        if oldest > self.oldest {
+            self.oldest = oldest;
+            self.attempts.give_up_before(oldest);
         }
     }
 

@@ -206,6 +206,20 @@ fn a_port_that_answers_after_more_than_a_second_is_not_lost() {
 }
 
 #[test]
+fn a_port_that_answers_after_more_than_is_waited_for_at_first_is_late_and_not_lost() {
+    let line = "both = { delay = \"2s\" }";
+    for to in ["{b}:5201", "{b}:9"] {
+        let (said, _) = ping(line, &["-m", "tcp", "-c", "100", "-i", "100ms", to]);
+        // What was sent a second before the first answer was given up after 3 s, and came after all.
+        near(number(&said, 0, "received_late"), 10.0, 2.0);
+        near(number(&said, 0, "received") + number(&said, 0, "unsure"), 90.0, 2.0);
+        near(number(&said, 0, "lost"), 0.0, 0.0);
+        near(number(&said, 0, "rtt_ms.min"), 4000.0, 1.0);
+        near(number(&said, 0, "rtt_ms.max"), 4000.0, 1.0);
+    }
+}
+
+#[test]
 fn a_host_that_is_cut_off_makes_the_exit_code_1() {
     let (said, code) = ping("both = { loss = \"100%\" }", &["-c", "20", "{b}"]);
     assert_eq!(code, Some(1), "{said:#}");

@@ -129,6 +129,7 @@ impl EchoFold {
                 self.sent(sample, Fate::Answered);
             }
             EchoStatus::Unsure => {
+                self.take_back(sample.seq);
                 self.counts.unsure += 1;
                 self.sent(sample, Fate::Unsure);
             }
@@ -178,7 +179,7 @@ impl EchoFold {
         }
     }
 
-    /// A packet that may have been said to be lost could not be waited for: it counts as nothing.
+    /// That a packet is lost is known no more, if it was said: that counts as nothing.
     fn take_back(&mut self, seq: u64) {
         let Some(before) = self.given_up.remove(&seq) else { return };
         self.counts.find(before.status);
@@ -342,6 +343,8 @@ mod tests {
 
     #[test]
     fn a_packet_that_nobody_could_wait_for_is_no_longer_lost() {
+        let unsure = exact([Lost, Unsure].map(|status| sample(0, None, status))).counts;
+        assert_eq!((unsure.sent, unsure.lost, unsure.unsure), (1, 0, 1));
         let rows = [(0, None, Lost), (1, None, Lost), (0, Some(2000), Late), (1, None, Unfinished)];
         let got = exact(rows.map(|(seq, rtt, status)| sample(seq, rtt, status)));
         let counts = got.counts;
