@@ -54,7 +54,7 @@ pub fn run(
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Outcome, FlowError> {
     plan.check()?;
-    let talk = Talk::open(plan, stop)?;
+    let mut talk = Talk::open(plan, stop)?;
     let info = look::tcp_info(&talk.stream);
     let mss = info.map(|info| info.snd_mss).filter(|mss| *mss > 0);
     let block = plan.block_size(mss);
@@ -66,6 +66,7 @@ pub fn run(
     if stop.rings() {
         return Err(FlowError::Stopped);
     }
+    talk = talk.greet(plan, stop)?;
     let asked_ns = monotonic_ns();
     talk.introduce(&plan.parameters(block), stop)?;
     // Open until the streams stand.

@@ -123,15 +123,32 @@ impl Talk {
         FlowError::from_exchange(error, self.server, when, seconds)
     }
 
-    /// Says who we are and what is to be measured, until the server wants the data connections.
-    pub fn introduce(&self, parameters: &Parameters, stop: &Bell) -> Result<(), FlowError> {
+    /// Says who we are. A server waits for seconds only for a client that said nothing yet (a Quell for 5), and the pings over a path that is long
+    /// or loses much may have taken longer: where it has hung up meanwhile, on another connection.
+    pub fn greet(self, plan: &FlowPlan, stop: &Bell) -> Result<Self, FlowError> {
+        match self.say_cookie(stop) {
+            Err(FlowError::Vanished(..)) if plan.latency => {
+                let again = Self::open(plan, stop)?;
+                again.say_cookie(stop)?;
+                Ok(again)
+            }
+            said => said.map(|()| self),
+        }
+    }
+
+    fn say_cookie(&self, stop: &Bell) -> Result<(), FlowError> {
         let when = "before the test";
         match self.exchange(when, stop)?.write(self.cookie.bytes()) {
             // A busy server hangs up at once; its word may still wait to be read.
             Ok(()) | Err(ExchangeError::Closed) => {}
             Err(error) => return Err(self.failed(error, when)),
         }
-        self.expect(State::ParamExchange, when, stop)?;
+        self.expect(State::ParamExchange, when, stop)
+    }
+
+    /// Says what is to be measured, until the server wants the data connections.
+    pub fn introduce(&self, parameters: &Parameters, stop: &Bell) -> Result<(), FlowError> {
+        let when = "before the test";
         let frame = iperf3::frame(parameters)
             .map_err(|e| FlowError::Parameter(format!("the parameters can't be told: {e}")))?;
         self.exchange(when, stop)?.write(&frame).map_err(|e| self.failed(e, when))?;

@@ -243,7 +243,7 @@ fn gather(
     (waiting, pass): (&crate::hub::Waiting, &Pass<'_>),
 ) -> Result<Vec<Opened>, Break> {
     let mut alarm = Alarm::new()?;
-    alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
+    alarm.set(Some(monotonic_ns().saturating_add(talk.patience_ns())))?;
     let mut opened: Vec<Opened> = Vec::new();
     let mut greeted = Vec::new();
     loop {
@@ -254,7 +254,7 @@ fn gather(
         }
         if opened.len() > before && !plan.udp {
             // Each has to prove itself, where there is a secret: a step each.
-            alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
+            alarm.set(Some(monotonic_ns().saturating_add(talk.patience_ns())))?;
         }
         if opened.len() >= plan.streams() {
             return Ok(opened);

@@ -68,6 +68,21 @@ fn a_line_of_10_mbit_gives_its_payload_and_the_ping_beside_it_waits_in_its_queue
     assert_eq!(json["up"]["limited_by"], "path");
 }
 
+/// Pings of the idle path take longer than a server waits for a client that says nothing: they go on for 1 s, and lost ones are waited for over
+/// two round trips. Over the second path a stream comes 6.4 s after the server asked for it.
+#[test]
+fn a_path_that_is_long_and_loses_much_is_measured_all_the_same() {
+    for (delay, loss) in [("750ms", ", loss = \"8%\""), ("1600ms", "")] {
+        let line =
+            format!("up = {{ delay = \"{delay}\" }}\ndown = {{ delay = \"{delay}\"{loss} }}");
+        let json = flow(&line, &["-t", "20"]);
+        let round_trip = 2.0 * delay.trim_end_matches("ms").parse::<f64>().expect("a number");
+        near(number(&json, "latency.idle.p50_ms"), round_trip, 1.0);
+        assert_eq!(number(&json, "latency.idle.lost") > 0.0, !loss.is_empty(), "{line}");
+        assert!(number(&json, "up.bits_per_second") > 0.0, "{:#}", json["up"]);
+    }
+}
+
 #[test]
 fn a_window_of_64_kib_gives_one_window_a_round_trip() {
     let json = flow("both = { delay = \"50ms\" }", &["-t", "10", "-O", "2", "-w", "64K", "--bdp"]);

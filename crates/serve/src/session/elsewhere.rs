@@ -35,7 +35,7 @@ impl Proven {
         waiting: &Waiting,
     ) -> Result<Self, Break> {
         let mut alarm = Alarm::new()?;
-        alarm.set(Some(monotonic_ns().saturating_add(hub.limits.handshake_ns)))?;
+        alarm.set(Some(monotonic_ns().saturating_add(talk.patience_ns())))?;
         loop {
             for opened in waiting.take() {
                 if let Opened::Tcp(_, stream) = opened

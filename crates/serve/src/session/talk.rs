@@ -79,6 +79,12 @@ impl<'a> Talk<'a> {
         Ok(Self { stream, exchange: Exchange::new(stream, None, stop)?, step_ns, drain: None })
     }
 
+    /// How long a step may take: on a long path its round trips do not count, of which it has two, and as many for what is sent again.
+    pub fn patience_ns(&self) -> u64 {
+        let round_trip_ns = tcp_info(self.stream).map_or(0, |info| u64::from(info.rtt) * 1000);
+        self.step_ns.saturating_add(round_trip_ns.saturating_mul(4).min(LONGEST_DRAIN_NS))
+    }
+
     /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
     pub fn drains(&mut self, lanes: &'a [ServedLane], pass: &'a Pass<'a>) -> Result<(), Break> {
         pass.moved(2 * self.step_ns).map_err(|_| Break::StoodStill)?;
@@ -127,7 +133,7 @@ impl<'a> Talk<'a> {
 
     /// The next step begins.
     fn step(&mut self) -> Result<(), SysError> {
-        self.exchange.until(Some(monotonic_ns().saturating_add(self.step_ns)))
+        self.exchange.until(Some(monotonic_ns().saturating_add(self.patience_ns())))
     }
 
     /// Says where the test stands.
