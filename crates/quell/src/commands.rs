@@ -61,7 +61,7 @@ quell serve --bind 192.0.2.7                (at the other end)
 quell rr 192.0.2.7
 quell rr 192.0.2.7 --pattern write-write-read --sizes 1440..1450
 quell rr 192.0.2.7 --pattern write-write-read --fix nodelay",
-        notes: "A call without a reply within 5 s is lost.",
+        notes: "A call of which nothing moves for 5 s is lost, and one without its whole reply within a minute.",
         fails: Fails::When("a call was lost or none was over when it was stopped"),
         call: calls!(rr::RrArgs, rr::rr),
     },

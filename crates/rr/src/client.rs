@@ -26,8 +26,12 @@ use quell_wire::auth::Secret;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-/// How long a call, or a connection attempt, is waited for: beyond every delayed ACK and several retransmission timeouts.
+/// How long nothing of a call may move, or a connection attempt is waited for: beyond every delayed ACK and several retransmission
+/// timeouts.
 const PATIENCE_NS: u64 = 5_000_000_000;
+
+/// How long a call of which more and more arrives is waited for.
+const MOST_NS: u64 = 60_000_000_000;
 
 /// No ACK is delayed for less on any Linux, and no retransmission timer runs out sooner.
 const SOONEST_NS: u64 = 5_000_000;
@@ -253,9 +257,9 @@ impl Caller {
             return Ok(());
         }
         let stream = self.connect(stop)?;
-        let deadline_ns = monotonic_ns().saturating_add(self.patience_ns);
+        let deadline_ns = monotonic_ns().saturating_add(self.most_ns());
         self.write(&stream, &self.bytes, deadline_ns)
-            .and_then(|()| self.read(&stream, deadline_ns, stop).map(drop))
+            .and_then(|()| self.read(&stream, moved(&stream), deadline_ns, stop).map(drop))
             .map_err(|why| match stop.rings() {
                 true => RrError::Stopped,
                 false => RrError::NotServing { to: self.to, why },
@@ -288,7 +292,7 @@ impl Caller {
             0 => Handshake::default(),
             _ => self.handshake,
         };
-        let deadline_ns = start_ns.saturating_add(self.patience_ns);
+        let deadline_ns = start_ns.saturating_add(self.most_ns());
         // Nothing was asked for yet.
         let answered_before = matches!(stream.read_now(&mut [0]), Ok(1..));
         // A new connection's hello travels with its first write.
@@ -297,7 +301,8 @@ impl Caller {
             .write(&stream, &request[..first], deadline_ns)
             .and_then(|()| self.write(&stream, &request[first..], deadline_ns));
         let waiting = info(&stream);
-        let result = written.and_then(|()| self.read(&stream, deadline_ns, stop));
+        let so_far = waiting.as_ref().map_or(0, counted);
+        let result = written.and_then(|()| self.read(&stream, so_far, deadline_ns, stop));
         let end_ns = monotonic_ns();
         let after = info(&stream);
         let before = std::mem::take(&mut self.again);
@@ -391,9 +396,9 @@ impl Caller {
     /// A call that is not counted, but for what TCP tells after it of the one before; what the server says, if it answers.
     fn ask(&mut self, call: &mut Call, stream: &TcpSocket, stop: &Bell) -> Option<Option<Word>> {
         let begun_ns = monotonic_ns();
-        let deadline_ns = begun_ns.saturating_add(self.patience_ns);
+        let deadline_ns = begun_ns.saturating_add(self.most_ns());
         let written = self.write(stream, &self.bytes[hello::SIZE..], deadline_ns);
-        let reply = written.and_then(|()| self.read(stream, deadline_ns, stop));
+        let reply = written.and_then(|()| self.read(stream, moved(stream), deadline_ns, stop));
         self.aside_ns += monotonic_ns().saturating_sub(begun_ns);
         let info = info(stream);
         let before = self.again;
@@ -449,27 +454,38 @@ impl Caller {
         Ok(stream)
     }
 
-    /// Writes all of it by the deadline of the call.
+    /// How long a call is waited for at most.
+    fn most_ns(&self) -> u64 {
+        self.patience_ns.max(MOST_NS)
+    }
+
+    /// Writes all of it by the deadline of the call, unless nothing moves for longer than the patience.
     fn write(&self, stream: &TcpSocket, mut bytes: &[u8], deadline_ns: u64) -> Result<(), String> {
+        let mut so_far = 0;
         while !bytes.is_empty() {
             match stream.write(bytes) {
                 Ok(sent) => bytes = &bytes[sent.min(bytes.len())..],
                 Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if goes_on(stream, &mut so_far) => {}
                 Err(errno) => return Err(self.why(errno)),
             }
             if !bytes.is_empty() && monotonic_ns() >= deadline_ns {
-                return Err(format!(
-                    "it did not take the whole request within {}",
-                    self.patience()
-                ));
+                let most = seconds(self.most_ns());
+                return Err(format!("it did not take the whole request within {most}"));
             }
         }
         Ok(())
     }
 
-    /// Reads all of the reply by the deadline of the call. The socket's limit is one of each read: where parts come late it is made shorter.
-    fn read(&self, stream: &TcpSocket, deadline_ns: u64, stop: &Bell) -> Result<Reply, String> {
-        let begun_ns = monotonic_ns();
+    /// Reads all of the reply by the deadline of the call, unless nothing moves for longer than the patience: `so_far` is what had when the
+    /// request was written. The socket's limit is one of each read: the last is made shorter.
+    fn read(
+        &self,
+        stream: &TcpSocket,
+        mut so_far: u64,
+        deadline_ns: u64,
+        stop: &Bell,
+    ) -> Result<Reply, String> {
         let mut is_shorter = false;
         let rearm = self.ack_at_once || self.shape.quickack == Some(QuickAck::Rearmed);
         let size = self.shape.size as usize;
@@ -487,6 +503,12 @@ impl Caller {
                 // A signal breaks off a read that has a limit (signal(7)): that is how a ring is heard here.
                 Err(Errno::EINTR) if stop.rings() => return Err("it was stopped".into()),
                 Err(Errno::EINTR) => continue,
+                // More of the request has arrived since.
+                Err(Errno::EAGAIN)
+                    if monotonic_ns() < deadline_ns && goes_on(stream, &mut so_far) =>
+                {
+                    continue;
+                }
                 Err(errno) => return Err(self.why(errno)),
             }
             let now_ns = monotonic_ns();
@@ -496,11 +518,11 @@ impl Caller {
                 gap_ns = now_ns.saturating_sub(last_ns).max(gap_ns);
             }
             last_ns = now_ns;
-            if done < size && now_ns.saturating_sub(begun_ns) > self.patience_ns / 8 {
-                let left_ns = deadline_ns.saturating_sub(now_ns);
+            let left_ns = deadline_ns.saturating_sub(now_ns);
+            if done < size && left_ns < self.patience_ns {
                 // Less than a microsecond would mean no limit.
                 if left_ns < 1000 {
-                    return Err(format!("no whole reply within {}", self.patience()));
+                    return Err(format!("no whole reply within {}", seconds(self.most_ns())));
                 }
                 patience(stream, left_ns).map_err(|error| error.to_string())?;
                 is_shorter = true;
@@ -516,16 +538,32 @@ impl Caller {
         Ok(Reply { first_ns, gap_ns, word })
     }
 
-    fn patience(&self) -> String {
-        format!("{} s", self.patience_ns as f64 / 1e9)
-    }
-
     fn why(&self, errno: Errno) -> String {
         match errno {
-            Errno::EAGAIN => format!("no whole reply within {}", self.patience()),
+            Errno::EAGAIN => format!("nothing moved for {}", seconds(self.patience_ns)),
             errno => errno.desc().to_lowercase(),
         }
     }
+}
+
+/// A time as a person says it.
+fn seconds(nanos: u64) -> String {
+    format!("{} s", nanos as f64 / 1e9)
+}
+
+/// Bytes that went either way so far, as TCP knows it; 0 where the kernel does not count them.
+fn counted(info: &TcpInfo) -> u64 {
+    info.bytes_acked.unwrap_or(0) + info.bytes_received.unwrap_or(0)
+}
+
+fn moved(stream: &TcpSocket) -> u64 {
+    info(stream).as_ref().map_or(0, counted)
+}
+
+/// Whether more went either way than `so_far`, which is then what did.
+pub(crate) fn goes_on(stream: &TcpSocket, so_far: &mut u64) -> bool {
+    let before = std::mem::replace(so_far, moved(stream));
+    *so_far > before
 }
 
 /// A reply that came whole.

@@ -188,12 +188,13 @@ fn rr_each(line: &str, kind: &str, runs: &[&str]) -> Vec<Value> {
 }
 
 /// A server that is none of Quell's, run by [`rr_each`] in the lab: it says nothing of its time, `plain` answers, `twice` writes each reply in two
-/// pieces, `slow` thinks for 50 ms, `pauses` for 60 ms between two pieces that it sends at once, `steady` writes a byte each 3 ms, `early` answers a call more than it was asked.
+/// pieces, `slow` thinks for 50 ms, `pauses` for 60 ms between two pieces that it sends at once, `steady` writes a byte each 3 ms, `early` answers a call more than it was asked,
+/// `falls-silent` after the first.
 #[test]
 #[ignore = "a program for other tests"]
 fn another_server() {
     use std::io::{Read, Write};
-    let kinds = ["plain", "twice", "slow", "early", "pauses", "steady"];
+    let kinds = ["plain", "twice", "slow", "early", "pauses", "steady", "falls-silent"];
     let Some(kind) = std::env::args().find(|a| kinds.contains(&a.as_str())) else { return };
     let listener = std::net::TcpListener::bind("0.0.0.0:5202").expect("a free port");
     for stream in listener.incoming() {
@@ -227,6 +228,9 @@ fn another_server() {
             });
             if !sent {
                 break;
+            }
+            if kind == "falls-silent" {
+                std::thread::park();
             }
         }
     }
@@ -459,25 +463,47 @@ fn where_only_packets_of_the_server_are_lost_nobody_blames_this_end() {
     }
 }
 
-#[test]
-fn a_reply_that_drips_has_the_patience_of_one_call_and_not_of_each_part() {
-    // A segment each 1.2 s: 60 kB would take 50 s.
+/// What `quell rr` prints of one call of this size over a line that takes 1.2 s for each segment of the reply, and how many seconds it took.
+fn over_a_drip(size: u32) -> (u64, String) {
     let line = "up = { delay = \"10ms\" }\ndown = { rate = \"10kbit\", delay = \"10ms\" }";
     let dir = TestFolder::new();
     let file = dir.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
-    let file = file.to_string_lossy();
+    let (file, size) = (file.to_string_lossy(), size.to_string());
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
-    let story = "t=$(cut -d. -f1 /proc/uptime); \"$0\" rr \"$1\" --sizes 60000 --calls 1; echo code $?; \
+    let story = "t=$(cut -d. -f1 /proc/uptime); \"$0\" rr \"$1\" --sizes \"$2\" --calls 1 2>&1; echo code $?; \
                  echo took $(($(cut -d. -f1 /proc/uptime) - t))";
-    let exec =
-        ["lab", "exec", &*file, "a", "--with", &serve, "--", "sh", "-c", story, QUELL, "{b}"];
-    let output = dir.quell(&exec);
+    let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", "sh", "-c", story, QUELL];
+    let output = dir.quell(&[&exec[..], &["{b}", &size]].concat());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(error.contains("no whole reply within 5 s"), "{said}{error}");
-    let took = said.split("took ").nth(1).and_then(|took| took.trim().parse::<u64>().ok());
-    assert!(
-        said.contains("code 3") && took.is_some_and(|took| (5..8).contains(&took)),
-        "{said}{error}"
-    );
+    let took = said.split("took ").last().and_then(|took| took.trim().parse().ok());
+    (took.unwrap_or_else(|| panic!("{said}")), said)
+}
+
+#[test]
+fn a_long_reply_on_a_slow_line_is_waited_for_while_more_of_it_comes() {
+    // 17 s each: one call to open the connection, and one that counts.
+    let (took, said) = over_a_drip(20_000);
+    assert!(said.contains("code 0") && (33..38).contains(&took), "{said}");
+}
+
+#[test]
+fn no_reply_is_waited_for_longer_than_a_minute() {
+    let (took, said) = over_a_drip(600_000);
+    assert!(said.contains("no whole reply within 60 s"), "{said}");
+    assert!(said.contains("code 3") && (60..63).contains(&took), "{said}");
+}
+
+#[test]
+fn a_call_of_which_nothing_moves_is_waited_for_five_seconds() {
+    let dir = TestFolder::new();
+    let text = two_hosts(&line(20, false), &format!("{QUIET}{}", probe("unused", "")));
+    let file = dir.file("network.toml", &text);
+    let file = file.to_string_lossy();
+    let own = std::env::current_exe().expect("a test has a file");
+    let other = format!("b: {} --ignored --exact rr::another_server falls-silent", own.display());
+    let exec = ["lab", "exec", &*file, "a", "--with", &other, "--", QUELL, "rr", "{b}:5202"];
+    let output = dir.quell(&[&exec[..], &["--sizes", "64", "--calls", "5"]].concat());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("nothing moved for 5 s"), "{said}");
 }
