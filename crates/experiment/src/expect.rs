@@ -189,7 +189,11 @@ impl Claim {
             let pairs =
                 [(ends.0, bounds.0), (ends.0, bounds.1), (ends.1, bounds.0), (ends.1, bounds.1)];
             let margins = pairs.map(|(value, bound)| self.relation.margin(value, bound, tolerance));
-            margins.into_iter().fold(f64::INFINITY, f64::min)
+            // Of what has no bound nobody knows how far it is from another such.
+            margins.into_iter().fold(f64::INFINITY, |least, margin| match margin.is_nan() {
+                true => f64::NEG_INFINITY,
+                false => least.min(margin),
+            })
         };
         match &self.bound {
             Bound::Value { value: bound, tolerance } => {
@@ -312,7 +316,11 @@ mod tests {
                     scenario: (*s).into(),
                     stream: (*p).into(),
                     repeat: *repeat,
-                    value: value.map(|v| (v, if *s == "hazy" { v + 0.2 } else { v })),
+                    value: value.map(|v| match (*s, source.metric) {
+                        ("hazy", Metric::RttMax) => (v, f64::INFINITY),
+                        ("hazy", _) => (v, v + 0.2),
+                        _ => (v, v),
+                    }),
                 })
                 .collect()
         }
@@ -327,6 +335,7 @@ mod tests {
             ("calm", "udp", Metric::Jitter, 0, Some(0.001_9)),
             ("dead", "tcp", Metric::Goodput, 0, None),
             ("hazy", "connect", Metric::Loss, 0, Some(0.05)),
+            ("hazy", "connect", Metric::RttMax, 0, Some(1.0)),
         ])
     }
 
@@ -359,11 +368,19 @@ mod tests {
             ("hazy.connect.loss = 15% ± 11%", true),
             ("full.udp.loss > 2 * hazy.connect.loss", true),
             ("full.udp.loss > 3 * hazy.connect.loss", false),
+            ("hazy.connect.rtt.max > 900ms", true),
+            ("hazy.connect.rtt.max < 60s", false),
+            ("hazy.connect.rtt.max >= 0.5 * hazy.connect.rtt.max", false),
         ] {
             assert_eq!(held(claim), holds, "{claim}");
         }
-        let verdict = Claim::parse("hazy.connect.loss < 12%").expect("fine").check(&table());
-        assert_eq!(verdict.found, "not measured exactly: between 5.00 % and 25.00 %");
+        for (claim, found) in [
+            ("hazy.connect.loss < 12%", "between 5.00 % and 25.00 %"),
+            ("hazy.connect.rtt.max < 60s", "at least 1000.000000 ms"),
+        ] {
+            let verdict = Claim::parse(claim).expect("fine").check(&table());
+            assert_eq!(verdict.found, format!("not measured exactly: {found}"));
+        }
     }
 
     #[test]

@@ -152,6 +152,9 @@ impl Unit {
         let shown = |value| self.show_one(value);
         match least == most {
             true => shown(least),
+            false if most.is_infinite() => {
+                format!("not measured exactly: at least {}", shown(least))
+            }
             false => {
                 format!("not measured exactly: between {} and {}", shown(least), shown(most))
             }

@@ -2,7 +2,7 @@
 //!
 //! The keys are a promise: they may be joined by more, and don't go away. A value that does not apply is null.
 
-use crate::analysis::{Clocks, Lateness, OwnTime, Results, Spread, StreamResult};
+use crate::analysis::{Clocks, EchoResult, Lateness, OwnTime, Results, Spread, StreamResult};
 use quell_model::Manifest;
 use quell_model::manifest::ExpectationRecord;
 use serde::Serialize;
@@ -41,6 +41,8 @@ struct Row<'a> {
     loss_ratio: Option<f64>,
     jitter_ms: Option<f64>,
     rtt_ms: Option<Times>,
+    rtt_at_least_ms: Option<Times>,
+    rtt_at_most_ms: Option<Times>,
     goodput_mbps: Option<f64>,
     share: Option<f64>,
     jitter_of: Option<&'static str>,
@@ -107,26 +109,46 @@ impl Late {
     }
 }
 
+/// What is not known exactly is null.
 #[derive(Serialize)]
 struct Times {
-    min: f64,
-    mean: f64,
-    p50: f64,
-    p90: f64,
-    p99: f64,
-    max: f64,
+    min: Option<f64>,
+    mean: Option<f64>,
+    p50: Option<f64>,
+    p90: Option<f64>,
+    p99: Option<f64>,
+    max: Option<f64>,
+}
+
+impl Times {
+    fn of(figure: impl Fn(fn(&Spread) -> f64) -> Option<f64>) -> Self {
+        let figure =
+            |of: fn(&Spread) -> f64| figure(of).filter(|value| value.is_finite()).map(tidy);
+        Self {
+            min: figure(|s| s.min),
+            mean: figure(|s| s.mean),
+            p50: figure(|s| s.p50),
+            p90: figure(|s| s.p90),
+            p99: figure(|s| s.p99),
+            max: figure(|s| s.max),
+        }
+    }
+
+    /// Round trips: those that are exact, the least and the most that they can be.
+    fn of_rtt(echo: &EchoResult) -> Option<[Self; 3]> {
+        echo.rtt_ms.as_ref()?;
+        let range = |of: fn(&Spread) -> f64| echo.rtt_range(of);
+        Some([
+            Self::of(|of| range(of).filter(|(least, most)| least == most).map(|(least, _)| least)),
+            Self::of(|of| range(of).map(|(least, _)| least)),
+            Self::of(|of| range(of).map(|(_, most)| most)),
+        ])
+    }
 }
 
 impl From<&Spread> for Times {
     fn from(s: &Spread) -> Self {
-        Self {
-            min: tidy(s.min),
-            mean: tidy(s.mean),
-            p50: tidy(s.p50),
-            p90: tidy(s.p90),
-            p99: tidy(s.p99),
-            max: tidy(s.max),
-        }
+        Self::of(|of| Some(of(s)))
     }
 }
 
@@ -139,6 +161,8 @@ impl<'a> Row<'a> {
     fn of(result: &'a StreamResult) -> Self {
         let (echo, flow) = (result.echo(), result.flow());
         let times = |spread: Option<&Spread>| spread.map(Times::from);
+        let [rtt_ms, rtt_at_least_ms, rtt_at_most_ms] =
+            echo.and_then(Times::of_rtt).map_or([None, None, None], |times| times.map(Some));
         let part = flow.and_then(|f| match f.time {
             OwnTime::Part(from, to) => Some((from, to)),
             OwnTime::Whole | OwnTime::Never => None,
@@ -153,7 +177,9 @@ impl<'a> Row<'a> {
             received_late: echo.map(|e| e.counts.received_late),
             loss_ratio: result.loss_ratio().map(tidy),
             jitter_ms: echo.and_then(|e| e.jitter_ms()).map(tidy),
-            rtt_ms: times(echo.and_then(|e| e.rtt_ms.as_ref())),
+            rtt_ms,
+            rtt_at_least_ms,
+            rtt_at_most_ms,
             goodput_mbps: flow.and_then(|f| f.goodput_mbps).map(tidy),
             share: flow.and_then(|f| f.share).map(tidy),
             jitter_of: echo.filter(|e| e.jitter_ms().is_some()).map(|e| e.jitter_of.name()),

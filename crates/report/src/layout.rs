@@ -72,6 +72,7 @@ impl Value {
         let mark = if self.of_a_minority { "*" } else { "" };
         let least = number(self.estimate.value, self.digits);
         match &self.at_most {
+            Some(most) if most.value.is_infinite() => format!("≥{least}{mark}"),
             Some(most) => format!("≥{least} ≤{}{mark}", number(most.value, self.digits)),
             None => least + mark,
         }
@@ -172,9 +173,15 @@ impl Kind {
         let estimate = (self.value)(row)?.scaled(self.factor);
         let of_packets = !matches!(self.name, "loss" | "late" | "goodput" | "share");
         let of_a_minority = of_packets && row.of_a_minority;
-        let at_most = row.loss_at_most.filter(|_| self.name == "loss");
+        let at_most = match (self.name, self.of) {
+            ("loss", _) => row.loss_at_most,
+            ("RTT", "p50") => row.rtt_p50_at_most_ms,
+            ("RTT", _) => row.rtt_p99_at_most_ms,
+            _ => None,
+        };
         let at_most = at_most.map(|most| most.scaled(self.factor));
-        let digits = digits(self.unit, &at_most.unwrap_or(estimate));
+        let largest = at_most.filter(|most| most.value.is_finite()).unwrap_or(estimate);
+        let digits = digits(self.unit, &largest);
         Some(Value { digits, estimate, at_most, of_a_minority })
     }
 }

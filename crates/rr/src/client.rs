@@ -551,16 +551,17 @@ fn seconds(nanos: u64) -> String {
     format!("{} s", nanos as f64 / 1e9)
 }
 
-/// Bytes that went either way so far, as TCP knows it; 0 where the kernel does not count them.
+/// What grows while anything of calls moves: bytes that the other end acknowledged, and its segments of data, also those that wait for one
+/// that was lost; 0 where the kernel does not count them.
 fn counted(info: &TcpInfo) -> u64 {
-    info.bytes_acked.unwrap_or(0) + info.bytes_received.unwrap_or(0)
+    info.bytes_acked.unwrap_or(0) + u64::from(info.data_segs_in.unwrap_or(0))
 }
 
 fn moved(stream: &TcpSocket) -> u64 {
     info(stream).as_ref().map_or(0, counted)
 }
 
-/// Whether more went either way than `so_far`, which is then what did.
+/// Whether more is [`counted`] than `so_far`, which is then all of it.
 pub(crate) fn goes_on(stream: &TcpSocket, so_far: &mut u64) -> bool {
     let before = std::mem::replace(so_far, moved(stream));
     *so_far > before

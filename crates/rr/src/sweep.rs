@@ -112,13 +112,21 @@ impl Row {
     }
 }
 
-/// Calls in which this end sends its ACKs at once, where some of the others may have waited for one: as many as it takes to tell.
-fn controls(caller: &mut Caller, made: &[Call], stop: &Bell) -> Vec<Call> {
+/// For so long control calls are made in any case, else for as long as the calls themselves took.
+const CONTROLS_NS: u64 = 10_000_000_000;
+
+/// Calls in which this end sends its ACKs at once, where some of the others may have waited for one: as many as it takes to tell, where
+/// there is anything to compare them with. `span_ns` is how long the calls took.
+fn controls(caller: &mut Caller, made: &[Call], span_ns: u64, stop: &Bell) -> Vec<Call> {
     let mut controls = Vec::new();
+    if made.len() < 2 {
+        return controls;
+    }
+    let end_ns = monotonic_ns().saturating_add(span_ns.max(CONTROLS_NS));
     for (enough, _) in LOOKS {
         let open = made.iter().any(Call::may_be_held_there)
             && Controls::of(made, &controls).verdict == Verdict::Unknown;
-        while open && controls.len() < enough && !stop.rings() {
+        while open && controls.len() < enough && !stop.rings() && monotonic_ns() < end_ns {
             match caller.control(stop) {
                 Ok(call) if call.lost.is_none() => controls.push(call),
                 // What was asked for is measured; that it can't be explained now is said.
@@ -183,7 +191,7 @@ pub fn sweep(
         // They are that themselves.
         Some(QuickAck::Rearmed) => made.clone(),
         _ if failed.is_some() => Vec::new(),
-        _ => controls(&mut caller, &made, stop),
+        _ => controls(&mut caller, &made, span_ns, stop),
     };
     let row = Row::of(shape.size, &made, &controls, span_ns, counted, handshake_ns);
     Ok(Row { failed, ..row })

@@ -227,21 +227,8 @@ impl RunningAround {
         let (below, above) = (&self.below, &self.above);
         let n = self.count();
         let last = n.checked_sub(1)?;
-        let (low, high) = (below.sorted(), above.sorted());
-        let of = |half: &Running, sorted: &Option<Vec<f64>>, place: u64| match sorted {
-            Some(sorted) => sorted.get(place as usize).copied().unwrap_or(half.max as f64),
-            None => half.at(place),
-        };
-        let place = |place: u64| match place < below.count {
-            true => -of(below, &low, below.count - 1 - place),
-            false => of(above, &high, place - below.count),
-        };
-        let quantile = |p: f64| {
-            let position = last as f64 * p;
-            let (low, share) = (position as u64, position.fract());
-            let (low, high) = (place(low), place((low + 1).min(last)));
-            (first + low + share * (high - low)) / unit
-        };
+        let place = self.places();
+        let quantile = |p: f64| (first + quantile(&place, last, p)) / unit;
         let mean = match below.count {
             0 => above.mean,
             _ => (above.mean * above.count as f64 - below.mean * below.count as f64) / n as f64,
@@ -261,6 +248,93 @@ impl RunningAround {
             sd: (n > 1).then(|| variance.sqrt() / unit),
         })
     }
+
+    /// The least and the most that the figures can be where `more` values, each `floor` or more, were taken or not: infinite where nothing
+    /// bounds them. Of the deviation nothing is known.
+    pub fn bounds(&self, more: u64, floor: i64, unit: f64) -> Option<[Summary; 2]> {
+        let known = self.summary(0, unit)?;
+        if more == 0 {
+            return Some([known, known]);
+        }
+        let first = self.first? as f64;
+        let (n, floor) = (self.count(), floor as f64 / unit);
+        let place = self.places();
+        let place = |at: u64| (first + place(at)) / unit;
+        let below = {
+            // How many are below the floor.
+            let (mut from, mut to) = (0, n);
+            while from < to {
+                let middle = from.midpoint(to);
+                match place(middle) < floor {
+                    true => from = middle + 1,
+                    false => to = middle,
+                }
+            }
+            from
+        };
+        let last = n + more - 1;
+        let with_least = |at: u64| match at {
+            at if at < below => place(at),
+            at if at < below + more => floor,
+            at => place(at - more),
+        };
+        // What is no less than a value can only make it greater.
+        let least = |known: f64, p: f64| match known > floor {
+            true => quantile(&with_least, last, p),
+            false => known,
+        };
+        let most = |p: f64| match (last as f64 * p).ceil() as u64 {
+            at if at < n => quantile(&place, last, p),
+            _ => f64::INFINITY,
+        };
+        let mean = match known.mean > floor {
+            true => (known.mean * n as f64 + floor * more as f64) / (n + more) as f64,
+            false => known.mean,
+        };
+        let none = f64::INFINITY;
+        Some([
+            Summary {
+                min: known.min.min(floor),
+                mean,
+                p50: least(known.p50, 0.5),
+                p90: least(known.p90, 0.9),
+                p99: least(known.p99, 0.99),
+                sd: None,
+                ..known
+            },
+            Summary {
+                mean: none,
+                p50: most(0.5),
+                p90: most(0.9),
+                p99: most(0.99),
+                max: none,
+                sd: None,
+                ..known
+            },
+        ])
+    }
+
+    /// The distance from the first value of that at a place, ascending.
+    fn places(&self) -> impl Fn(u64) -> f64 {
+        let (below, above) = (&self.below, &self.above);
+        let (low, high) = (below.sorted(), above.sorted());
+        let of = |half: &Running, sorted: &Option<Vec<f64>>, place: u64| match sorted {
+            Some(sorted) => sorted.get(place as usize).copied().unwrap_or(half.max as f64),
+            None => half.at(place),
+        };
+        move |place: u64| match place < below.count {
+            true => -of(below, &low, below.count - 1 - place),
+            false => of(above, &high, place - below.count),
+        }
+    }
+}
+
+/// Between the two nearest of values from place 0 to `last`.
+fn quantile(place: &impl Fn(u64) -> f64, last: u64, p: f64) -> f64 {
+    let position = last as f64 * p;
+    let (at, share) = (position as u64, position.fract());
+    let (low, high) = (place(at), if share > 0.0 { place((at + 1).min(last)) } else { place(at) });
+    low + share * (high - low)
 }
 
 #[cfg(test)]
@@ -283,6 +357,35 @@ mod tests {
         assert_eq!((got.n, got.min, got.p50, got.p90, got.max), (8, 2.0, 4.5, sample.p90, 9.0));
         assert!((got.mean - 5.0).abs() < 1e-12);
         assert!((got.sd.unwrap() - sample.sd.unwrap()).abs() < 1e-12);
+    }
+
+    proptest! {
+        /// Whichever of the values that are not known were taken, and whatever they are, the figures lie between their bounds.
+        #[test]
+        fn figures_with_values_that_are_not_known_lie_within_bounds(
+            known in prop::collection::vec(0u64..3000, 1..60),
+            more in prop::collection::vec((1000u64..5000, any::<bool>()), 0..40),
+        ) {
+            let around = |values: &[u64]| {
+                let mut found = RunningAround::of(Some(0), Running::new());
+                values.iter().for_each(|v| found.push(*v as i64));
+                found
+            };
+            let [least, most] = around(&known).bounds(more.len() as u64, 1000, 1.0).expect("values");
+            let taken = more.iter().filter(|(_, taken)| *taken).map(|(value, _)| *value);
+            let all: Vec<u64> = known.iter().copied().chain(taken).collect();
+            let truth = around(&all).summary(0, 1.0).expect("values");
+            let figures: [fn(&Summary) -> f64; 6] =
+                [|s| s.min, |s| s.mean, |s| s.p50, |s| s.p90, |s| s.p99, |s| s.max];
+            for of in figures {
+                let (least, truth, most) = (of(&least), of(&truth), of(&most));
+                prop_assert!(least <= truth + 1e-6 && truth <= most + 1e-6, "{least} {truth} {most}");
+            }
+            match more.is_empty() {
+                true => prop_assert_eq!(least, most),
+                false => prop_assert_eq!((least.sd, most.sd), (None, None)),
+            }
+        }
     }
 
     #[test]

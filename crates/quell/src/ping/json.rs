@@ -114,7 +114,12 @@ fn figures(value: &mut Value, tally: &Tally) {
     value["loss_ratio"] = counts.loss_ratio().into();
     value["loss_at_least"] = counts.loss_range().map(|(least, _)| least).into();
     value["loss_at_most"] = counts.loss_range().map(|(_, most)| most).into();
-    value["rtt_ms"] = spread(found.rtt_ms);
+    value["rtt_ms"] = match found.rtt_at_most_ms {
+        Some(most) => exact(spread(found.rtt_ms), &spread(Some(most))),
+        None => spread(found.rtt_ms),
+    };
+    value["rtt_at_least_ms"] = spread(found.rtt_ms);
+    value["rtt_at_most_ms"] = spread(found.rtt_at_most_ms.or(found.rtt_ms));
     value["up_ms"] = spread(found.up_ms);
     value["down_ms"] = spread(found.down_ms);
     value["clock_offset"] = match found.clocks {
@@ -149,6 +154,16 @@ fn figures(value: &mut Value, tally: &Tally) {
         "of": found.seen.of,
         "max_ms": (found.seen.of > 0).then(|| found.seen.worst_ns as f64 / 1e6),
     });
+}
+
+/// The figures that are the same in both; those that are not known exactly are null.
+fn exact(mut least: Value, most: &Value) -> Value {
+    for (key, value) in least.as_object_mut().into_iter().flatten() {
+        if *value != most[key] {
+            *value = Value::Null;
+        }
+    }
+    least
 }
 
 fn spread(of: Option<Summary>) -> Value {

@@ -90,7 +90,11 @@ const COLUMNS: [(&str, usize); 7] =
 
 fn cells(tally: &Tally) -> [String; 7] {
     let (counts, way) = (tally.fold.counts(), tally.fold.round_trip());
-    let rtt = |of: fn(&Summary) -> f64| ms_or_dash(way.delays_ms.as_ref().map(of));
+    let rtt = |of: fn(&Summary) -> f64| {
+        let [least, most] = [&way.delays_ms, &way.delays_at_most_ms].map(|s| s.as_ref().map(of));
+        let mark = if most.is_some() && most != least { "≥" } else { "" };
+        least.map_or("-".into(), |least| format!("{mark}{}", ms(least)))
+    };
     [
         counts.sent.to_string(),
         loss(&counts),

@@ -140,13 +140,21 @@ fn figures(tally: &Tally) -> String {
                 percent(part)
             );
         }
-        let _ = writeln!(out, "  RTT, ms     {}", spread(rtt));
+        match &found.rtt_at_most_ms {
+            None => {
+                let _ = writeln!(out, "  RTT, ms     {}", spread(rtt));
+            }
+            Some(most) => {
+                let _ =
+                    writeln!(out, "  RTT, ms  ≥  {}\n           ≤  {}", spread(rtt), spread(most));
+            }
+        }
         let jitter = ms_or_dash(found.jitter_rtt_ms);
         let there = found.jitter_up_ms.map_or(String::new(), |up| format!(", there {}", ms(up)));
         let _ = writeln!(
             out,
             "              mean {}   mdev {}   jitter {jitter}{there} (mean |D|, RFC 3550)",
-            ms(rtt.mean),
+            found.rtt_at_most_ms.map_or_else(|| ms(rtt.mean), |_| format!("≥{}", ms(rtt.mean))),
             ms_or_dash(rtt.sd),
         );
     }
@@ -168,8 +176,8 @@ fn after_retry(retried: &Retried) -> String {
     let lost = (retried.count > 0).then(|| lost_before_retry(retried));
     let unsure = (retried.unsure > 0).then(|| {
         format!(
-            "{} answered after the kernel had sent the SYN again, and it can't be known whether the first exchange was lost: their times are \
-             in no figure.",
+            "{} answered after the kernel had sent the SYN again, and it can't be known whether the first exchange was lost: their round trips may be \
+             a second or more.",
             if retried.unsure == 1 { "1 was".to_owned() } else { format!("{} were", retried.unsure) },
         )
     });
@@ -294,7 +302,9 @@ fn clocks(session: &Session, tallies: &[Tally]) -> String {
 
 fn spread(of: &Summary) -> String {
     [("min", of.min), ("p50", of.p50), ("p90", of.p90), ("p99", of.p99), ("max", of.max)]
-        .map(|(name, value)| format!("{name} {:<7}", ms(value)))
+        .map(|(name, value)| {
+            format!("{name} {:<7}", if value.is_finite() { ms(value) } else { "-".to_owned() })
+        })
         .join(" ")
         .trim_end()
         .to_owned()

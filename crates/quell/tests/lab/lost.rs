@@ -50,8 +50,9 @@ fn connects_through_a_queue_of_many_seconds_are_answered_and_not_lost() {
     let ping = results.number("s", "ping", "rtt_ms.p50");
     assert!(ping > 500.0, "the queue is deep: {ping} ms");
     for stream in ["open", "refused"] {
-        near(results.number("s", stream, "rtt_ms.p50"), ping, ping * 0.1);
-        let [most, wanted] = [stream, "ping"].map(|s| results.number("s", s, "rtt_ms.max"));
+        near(results.number("s", stream, "rtt_at_least_ms.p50"), ping, ping * 0.1);
+        let [most, wanted] =
+            [stream, "ping"].map(|s| results.number("s", s, "rtt_at_least_ms.max"));
         near(most, wanted, wanted * 0.1);
     }
 }
@@ -71,13 +72,16 @@ fn connects_on_a_path_that_varies_by_seconds_are_not_said_to_be_lost() {
     let results = TestFolder::new().run(&text, &[]);
     for stream in ["open", "refused"] {
         near(results.number("s", stream, "loss_at_least"), 0.0, 0.0);
-        // What took a second more than the least may be an answer to the second SYN: 44 % of 1.8 s, by four standard deviations of 200
-        // connects; of what took less than a second, 22 %, it is known.
+        // What took a second more than the least may be an answer to the second SYN: 37 %, by four standard deviations of 200 connects.
+        // Of what took less than a second, 27 %, it is known. (netem takes 32 random bits modulo 1.8 s: 0.7 s of it comes three times, not twice.)
         let most = results.number("s", stream, "loss_at_most");
-        assert!(most > 0.44 - 0.14 && most < 0.78 + 0.12, "{most}");
-        let [quickest, slowest] =
-            ["rtt_ms.min", "rtt_ms.max"].map(|key| results.number("s", stream, key));
+        assert!(most > 0.37 - 0.14 && most < 0.73 + 0.13, "{most}");
+        let [quickest, slowest] = ["rtt_at_least_ms.min", "rtt_at_least_ms.max"]
+            .map(|key| results.number("s", stream, key));
         assert!(quickest > 609.0 && slowest < 2412.0, "{quickest} to {slowest} ms");
+        // Nobody knows of the slowest.
+        let row = results.row("s", stream);
+        assert!(row["rtt_ms"]["max"].is_null() && row["rtt_at_most_ms"]["max"].is_null());
     }
 }
 

@@ -42,10 +42,14 @@ pub struct SummaryRow {
     pub up_p50_ms: Option<Estimate>,
     /// Median one-way delay back in milliseconds, where both ends have the same clock.
     pub down_p50_ms: Option<Estimate>,
-    /// Median RTT in milliseconds.
+    /// Median RTT in milliseconds; at least so much, where the next says more.
     pub rtt_p50_ms: Option<Estimate>,
-    /// 99th percentile of the RTT in milliseconds.
+    /// The most that it can be, where that is not the same; infinite where nobody knows.
+    pub rtt_p50_at_most_ms: Option<Estimate>,
+    /// 99th percentile of the RTT in milliseconds; at least so much, where the next says more.
     pub rtt_p99_ms: Option<Estimate>,
+    /// The most that it can be, as for the median.
+    pub rtt_p99_at_most_ms: Option<Estimate>,
     /// Whether, in some repeat, the delays are of fewer than half of the packets sent.
     pub of_a_minority: bool,
     /// Goodput in megabits per second of the flow's own time.
@@ -108,7 +112,18 @@ impl Summary {
                 up_p50_ms: echo(|e| exact(e, &e.up_ms)),
                 down_p50_ms: echo(|e| exact(e, &e.down_ms)),
                 rtt_p50_ms: echo(|e| e.rtt_ms.as_ref().map(|s| s.p50)),
-                rtt_p99_ms: rtt.and_then(|rtt| Estimate::of_quantile(&rtt, 0.99)),
+                rtt_p50_at_most_ms: at_most(&rows, |s| s.p50),
+                rtt_p99_ms: rtt.and_then(|rtt| Estimate::of_quantile(&rtt, 0.99)).map(|p99| {
+                    // Of a path of more than a second the round trips that are known are the slower ones.
+                    let least = rows.iter().filter_map(|r| Some(r.echo()?.rtt_range(|s| s.p99)?.0));
+                    match at_most(&rows, |s| s.p99) {
+                        Some(_) => {
+                            Estimate { value: least.fold(p99.value, f64::min), interval: None }
+                        }
+                        None => p99,
+                    }
+                }),
+                rtt_p99_at_most_ms: at_most(&rows, |s| s.p99),
                 of_a_minority: rows
                     .iter()
                     .any(|r| r.echo().is_some_and(|e| e.counts.minority().is_some())),
@@ -138,6 +153,13 @@ fn loss(rows: &[&StreamResult]) -> Option<(Estimate, Estimate)> {
         .map(|(fewest, all)| (fewest.to_vec(), all.to_vec()))
         .unzip();
     Some((Estimate::of_loss(&least, &fewest)?, Estimate::of_loss(&most, &all)?))
+}
+
+/// The most that a figure of the round trips can be in some repeat, where it is not known exactly in each.
+fn at_most(rows: &[&StreamResult], of: fn(&Spread) -> f64) -> Option<Estimate> {
+    let ranges = || rows.iter().filter_map(|r| r.echo()?.rtt_range(of));
+    let value = ranges().map(|(_, most)| most).fold(0.0, f64::max);
+    ranges().any(|(least, most)| most > least).then_some(Estimate { value, interval: None })
 }
 
 /// A median of one-way delays that needs no correction.

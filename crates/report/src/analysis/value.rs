@@ -1,6 +1,6 @@
 //! What was measured of a stream, by the names that claims use.
 
-use super::{EchoResult, FlowResult, Results, StreamResult};
+use super::{EchoResult, FlowResult, Results, Spread, StreamResult};
 use quell_model::CellId;
 use quell_model::metric::{Ends, Metric};
 
@@ -21,6 +21,12 @@ impl StreamResult {
                 let unsure = self.echo().map_or(0, |echo| echo.counts.unsure);
                 return self.received().map(|n| (n as f64, (n + unsure) as f64));
             }
+            Metric::RttMin => return self.rtt_range(|r| r.min),
+            Metric::RttMean => return self.rtt_range(|r| r.mean),
+            Metric::RttP50 => return self.rtt_range(|r| r.p50),
+            Metric::RttP90 => return self.rtt_range(|r| r.p90),
+            Metric::RttP99 => return self.rtt_range(|r| r.p99),
+            Metric::RttMax => return self.rtt_range(|r| r.max),
             Metric::Sent => self.sent().map(|n| n as f64),
             _ => self
                 .flow()
@@ -29,10 +35,14 @@ impl StreamResult {
         };
         exact.map(|value| (value, value))
     }
+
+    fn rtt_range(&self, of: fn(&Spread) -> f64) -> Option<Ends> {
+        let (least, most) = self.echo()?.rtt_range(of)?;
+        Some((least / 1e3, most / 1e3))
+    }
 }
 
 fn of_packets(echo: &EchoResult, metric: Metric) -> Option<f64> {
-    let rtt = echo.rtt_ms.as_ref();
     let seconds = |ms: f64| ms / 1e3;
     match metric {
         Metric::Jitter => echo.jitter_ms().map(seconds),
@@ -41,12 +51,6 @@ fn of_packets(echo: &EchoResult, metric: Metric) -> Option<f64> {
         Metric::JitterRtt => echo.jitter_rtt_ms.map(seconds),
         Metric::LossUp => one_way_loss(echo, echo.counts.lost_ways()?.0),
         Metric::LossDown => one_way_loss(echo, echo.counts.lost_ways()?.1),
-        Metric::RttMin => rtt.map(|r| seconds(r.min)),
-        Metric::RttMean => rtt.map(|r| seconds(r.mean)),
-        Metric::RttP50 => rtt.map(|r| seconds(r.p50)),
-        Metric::RttP90 => rtt.map(|r| seconds(r.p90)),
-        Metric::RttP99 => rtt.map(|r| seconds(r.p99)),
-        Metric::RttMax => rtt.map(|r| seconds(r.max)),
         Metric::UpP50 => echo.up_ms.as_ref().map(|d| seconds(d.p50)),
         Metric::DownP50 => echo.down_ms.as_ref().map(|d| seconds(d.p50)),
         Metric::Duplicates => Some(echo.counts.duplicates as f64),

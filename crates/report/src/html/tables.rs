@@ -1,7 +1,7 @@
 //! The page's tables of results. Each scrolls within itself where a screen is narrow.
 
 use super::text::escape;
-use crate::analysis::{OwnTime, Results, Spread, StreamResult, Summary};
+use crate::analysis::{EchoResult, OwnTime, Results, Spread, StreamResult, Summary};
 use crate::layout::{Layout, MINORITY};
 use quell_model::{CellId, Manifest};
 use std::collections::BTreeMap;
@@ -145,7 +145,7 @@ const STREAM_COLUMNS: [StreamColumn; 22] = [
     }),
     ("jitter of the RTT, ms", |r| r.echo()?.jitter_rtt_ms.map(|j| format!("{j:.3}"))),
     ("IPDV p99, ms", |r| r.echo()?.ipdv_ms.as_ref().map(|s| format!("{:.3}", s.p99))),
-    ("RTT min / p50 / p99 / max, ms", |r| r.echo()?.rtt_ms.as_ref().map(times)),
+    ("RTT min / p50 / p99 / max, ms", |r| rtt_times(r.echo()?)),
     ("up min / p50 / p99 / max, ms", |r| r.echo()?.up_ms.as_ref().map(times)),
     ("down min / p50 / p99 / max, ms", |r| r.echo()?.down_ms.as_ref().map(times)),
     ("way", |r| r.flow()?.way.clone()),
@@ -162,6 +162,21 @@ const STREAM_COLUMNS: [StreamColumn; 22] = [
         Some(format!("{} for {:.1} s", held_back.packets, held_back.ns as f64 / 1e9))
     }),
 ];
+
+/// What is not known exactly as `≥410.000 ≤838.000`.
+fn rtt_times(echo: &EchoResult) -> Option<String> {
+    let figures: [fn(&Spread) -> f64; 4] = [|s| s.min, |s| s.p50, |s| s.p99, |s| s.max];
+    let shown = figures.map(|of| {
+        let (least, most) = echo.rtt_range(of)?;
+        Some(match least == most {
+            true => format!("{least:.3}"),
+            false if most.is_infinite() => format!("≥{least:.3}"),
+            false => format!("≥{least:.3} ≤{most:.3}"),
+        })
+    });
+    let shown: Option<Vec<String>> = shown.into_iter().collect();
+    Some(shown?.join(" / "))
+}
 
 fn times(s: &Spread) -> String {
     format!("{:.3} / {:.3} / {:.3} / {:.3}", s.min, s.p50, s.p99, s.max)

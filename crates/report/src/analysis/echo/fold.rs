@@ -221,7 +221,7 @@ impl EchoFold {
 
     /// The round trip alone, for who asks often.
     pub fn round_trip(&self) -> Way {
-        self.orders.round_trip()
+        self.orders.round_trip(self.counts.unsure)
     }
 
     /// When each packet was sent and its time on this way in nanoseconds, in the order of arrival; of a fold that is exact.
@@ -231,7 +231,7 @@ impl EchoFold {
 
     /// All figures so far.
     pub fn result(&self) -> EchoResult {
-        let (ways, offset) = self.orders.figures(self.is_apart());
+        let (ways, offset) = self.orders.figures(self.is_apart(), self.counts.unsure);
         let [up, down, rtt] = ways.by_transit;
         let clocks = match (self.is_apart(), offset) {
             (true, None) if ways.some_up => Clocks::Unsteady,
@@ -257,6 +257,7 @@ impl EchoFold {
             jitter_of,
             ipdv_ms: if one_way { ways.ipdv_up_ms } else { ways.ipdv_rtt_ms },
             rtt_ms: rtt.delays_ms,
+            rtt_at_most_ms: rtt.delays_at_most_ms,
             rtt_each_ms: rtt.each_ms,
             up_ms: up.delays_ms,
             down_ms: down.delays_ms,
@@ -336,6 +337,9 @@ mod tests {
         assert_eq!((counts.loss_ratio(), counts.loss_range()), (None, Some((0.125, 0.375))));
         let lost = |batches: &[Batch]| batches.iter().map(|b| b.lost).sum::<f64>();
         assert_eq!((lost(&got.batches), lost(&got.batches_at_most)), (1.0, 3.0));
+        let (least, most) = (got.rtt_ms.expect("answers"), got.rtt_at_most_ms.expect("bounds"));
+        assert_eq!((least.p50, most.p50, most.min), (20.0, 20.0, 20.0), "five of seven");
+        assert_eq!((least.max, most.max, most.p90), (20.0, f64::INFINITY, f64::INFINITY));
         let said = got.unsure().expect("two are unsure");
         assert!(said.contains("at least 12.5 %, at most 37.5 %"), "{said}");
         assert!(got.not_sent().expect("two were not sent").starts_with("2 packets beside the 8"));

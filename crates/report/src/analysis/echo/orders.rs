@@ -19,6 +19,9 @@ use quell_stats::{
 /// So many packets wait for those that they overtook, where not all are kept.
 const LOOK_BACK: usize = 1024;
 
+/// The kernel sends a SYN again after so long: no connect is unsure that was answered before.
+const LEAST_UNSURE_NS: i64 = 1_000_000_000;
+
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -155,14 +158,14 @@ impl Orders {
         waiting.retain(|p| p.settled != [true; 4]);
     }
 
-    pub fn round_trip(&self) -> Way {
+    pub fn round_trip(&self, unsure: u64) -> Way {
         let mut settled = self.settled.ways[2].clone();
         let mut waiting = self.waiting.clone();
         waiting.sort_by_key(|p| place(p, Transit::RoundTrip));
         for packet in waiting.iter().filter(|p| !p.settled[2]) {
             settled.take(packet, Transit::RoundTrip, None);
         }
-        settled.way(0)
+        settled.way_with(unsure)
     }
 
     /// When each packet was sent and its time on this way, in the order of arrival. All are there only where all are kept.
@@ -177,8 +180,8 @@ impl Orders {
         counted.filter_map(|p| Some((p.t_ns, p.transit(of, line)?))).collect()
     }
 
-    /// All figures, and how far the two clocks are apart, if that can be told.
-    pub fn figures(&self, apart: bool) -> (Ways, Option<ClockOffset>) {
+    /// All figures, and how far the two clocks are apart, if that can be told. Of so many packets beside nobody knows whether they are lost.
+    pub fn figures(&self, apart: bool, unsure: u64) -> (Ways, Option<ClockOffset>) {
         let mut settled = self.settled.clone();
         let mut waiting = self.waiting.clone();
         let count = waiting.len();
@@ -199,7 +202,11 @@ impl Orders {
         };
         let all = |count: u64| self.answered > 0 && count == self.answered;
         let ways = Ways {
-            by_transit: [one_way(up, shift), one_way(down, shift.saturating_neg()), rtt.way(0)],
+            by_transit: [
+                one_way(up, shift),
+                one_way(down, shift.saturating_neg()),
+                rtt.way_with(unsure),
+            ],
             ipdv_up_ms: settled.ipdv_up.found.summary(1e6),
             ipdv_rtt_ms: settled.ipdv_rtt.found.summary(1e6),
             some_up: self.told_up > 0,
@@ -286,10 +293,23 @@ impl Arrivals {
         let each = self.each.iter().flatten();
         Way {
             delays_ms: self.delays.summary(shift_ns, 1e6),
+            delays_at_most_ms: None,
             each_ms: each.map(|ns| ms(ns.saturating_sub(shift_ns) as f64)).collect(),
             jitter_ms: self.jitter.mean().map(ms),
             jitter_last_ms: self.jitter.last().map(ms),
             reordered: self.order.reordered(),
+        }
+    }
+
+    /// The figures where so many more may have been answered after a second or more.
+    fn way_with(&self, unsure: u64) -> Way {
+        let way = self.way(0);
+        let bounds = || self.delays.bounds(unsure, LEAST_UNSURE_NS, 1e6);
+        match Some(unsure).filter(|n| *n > 0).and_then(|_| bounds()) {
+            Some([least, most]) => {
+                Way { delays_ms: Some(least), delays_at_most_ms: Some(most), ..way }
+            }
+            None => way,
         }
     }
 }

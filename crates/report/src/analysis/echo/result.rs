@@ -90,8 +90,10 @@ impl Counts {
 /// Delays of one way, there, back or both together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Way {
-    /// In milliseconds.
+    /// In milliseconds; at least so much, where the next says more.
     pub delays_ms: Option<Spread>,
+    /// The most that they can be, where that is not the same; infinite where nobody knows.
+    pub delays_at_most_ms: Option<Spread>,
     /// Of each round trip in milliseconds, in the order of arrival; empty where not all packets are kept, and of one way.
     pub each_ms: Vec<f64>,
     /// The mean of |D| of RFC 3550, section 6.4.1, in milliseconds.
@@ -130,8 +132,10 @@ pub struct EchoResult {
     pub jitter_of: Transit,
     /// Variation of delay between packets sent one after the other (RFC 3393), in milliseconds, as absolute values.
     pub ipdv_ms: Option<Spread>,
-    /// Round-trip times in milliseconds.
+    /// Round-trip times in milliseconds; at least so much, where the next says more.
     pub rtt_ms: Option<Spread>,
+    /// The most that they can be where some packets are unsure; infinite where nobody knows.
+    pub rtt_at_most_ms: Option<Spread>,
     /// That of each packet in the order of arrival; empty where not all packets are kept.
     pub rtt_each_ms: Vec<f64>,
     /// One-way delays to the reflector in milliseconds.
@@ -173,12 +177,18 @@ impl Transit {
 }
 
 impl EchoResult {
+    /// The least and the most that a figure of the round-trip times can be; the most is infinite where nobody knows.
+    pub fn rtt_range(&self, of: fn(&Spread) -> f64) -> Option<(f64, f64)> {
+        let least = of(self.rtt_ms.as_ref()?);
+        Some((least, self.rtt_at_most_ms.as_ref().map_or(least, of)))
+    }
+
     /// What has to be said where nobody can know of some packets whether they were lost.
     pub fn unsure(&self) -> Option<String> {
         let (least, most) = self.counts.loss_range().filter(|_| self.counts.unsure > 0)?;
         Some(format!(
             "{} of {} connects were answered after the kernel had sent their SYN again, and it can't be known whether the first exchange was \
-             lost: the loss is at least {:.1} %, at most {:.1} %, and their times are in no figure",
+             lost: the loss is at least {:.1} %, at most {:.1} %, and of the round trips only bounds are known, since theirs may be a second or more",
             self.counts.unsure,
             self.counts.sent,
             least * 100.0,
