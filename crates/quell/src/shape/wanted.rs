@@ -181,9 +181,11 @@ impl Wanted {
             }
             None => {
                 let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
-                let (policy, remarks) = choose(&all, has_cake);
+                let (policy, mut remarks) = choose(&all, has_cake);
                 all.policy = Some(policy);
-                let (own, beyond) = trees(&all, policy, link, &self.device)?;
+                let (mut own, mut beyond) = trees(&all, policy, link, &self.device)?;
+                let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
+                remarks.extend(kinds::without_fq_codel(&mut both));
                 (own, beyond, all.words(policy), remarks)
             }
         };
