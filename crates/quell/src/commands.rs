@@ -220,6 +220,18 @@ quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
         call: calls!(shape::ProveArgs, shape::prove),
     },
     Command {
+        name: "shape import",
+        about: "A policy file from OpenWrt's sqm or LibreQoS' circuits",
+        group: Group::Act,
+        prints: Prints::Text,
+        examples: "\
+quell shape import sqm /etc/config/sqm > policy.toml
+quell shape import libreqos ShapedDevices.csv > policy.toml",
+        notes: "What the file says and a policy can't is named in comments at its top.",
+        fails: Fails::Never,
+        call: calls!(shape::ImportArgs, shape::import),
+    },
+    Command {
         name: "shape recover",
         about: "Bring back what was there before an unfinished change",
         group: Group::Act,

@@ -7,7 +7,7 @@
 
 use crate::subscribers::{Group, PrefixText, Subscriber, Subscribers};
 use crate::{CakePolicy, Host, HostFair, LineType, Policy, PolicyError, Tell, Tiers};
-use quell_tc::Tree;
+use quell_tc::{Handle, Tree};
 use quell_units::Rate;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -206,6 +206,28 @@ impl BothWays {
         words.join(", ")
     }
 
+    /// The classes that a line is divided into, the same both ways, with the names of those whose they are. CAKE has none: it finds its hosts
+    /// itself.
+    pub fn parts(&self) -> Vec<(Handle, String)> {
+        // Names and places are the same for each rate and device.
+        let any = Rate::from_bps(1_000_000_000);
+        let policy = |name| self.policy(name, Tell::Source, any, DeviceTraits::default());
+        match self.named().map(policy) {
+            Some(Policy::HostFair(policy)) => policy.parts(&self.named_hosts()),
+            Some(Policy::Tiers(_)) => Tiers::parts(),
+            Some(Policy::Subscribers(policy)) => policy.parts(),
+            Some(Policy::Cake(_)) | None => Vec::new(),
+        }
+    }
+
+    fn named_hosts(&self) -> Vec<Host> {
+        let host = |addresses: &Vec<IpAddr>| Host {
+            name: addresses.first().map(ToString::to_string).unwrap_or_default(),
+            addresses: addresses.clone(),
+        };
+        self.hosts.iter().map(host).collect()
+    }
+
     /// The tree for one way, at a rate.
     pub fn tree(
         &self,
@@ -214,11 +236,7 @@ impl BothWays {
         rate: Rate,
         device: DeviceTraits,
     ) -> Result<Tree, PolicyError> {
-        let hosts = self.hosts.iter().map(|addresses| Host {
-            name: addresses.first().map(ToString::to_string).unwrap_or_default(),
-            addresses: addresses.clone(),
-        });
-        let hosts: Vec<Host> = hosts.collect();
+        let hosts = self.named_hosts();
         self.policy(policy, tell, rate, device).plan(&hosts, tell).map(|shaped| shaped.tree)
     }
 

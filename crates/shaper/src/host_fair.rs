@@ -149,6 +149,18 @@ impl HostFair {
         Ok(Shaped { tree: Tree::from(root), marking })
     }
 
+    /// The hosts' classes, with their names; that of all others comes last.
+    pub(crate) fn parts(&self, hosts: &[Host]) -> Vec<(Handle, String)> {
+        let used = hosts.len().min(usize::from(self.buckets)) as u16;
+        let named = (1..=used).map(|bucket| {
+            let in_it = hosts.iter().enumerate().filter(|(at, _)| bucket_of(*at, used) == bucket);
+            let names: Vec<&str> = in_it.map(|(_, host)| host.name.as_str()).collect();
+            (Handle::class(HOSTS, bucket), names.join(", "))
+        });
+        let others = (Handle::class(HOSTS, used + 1), "all others".to_owned());
+        named.chain([others]).collect()
+    }
+
     fn bucket(&self, bucket: u16, of: u16) -> Class {
         let major = FIRST_TIERS + bucket;
         let never = Rate::from_bps(NEVER_REACHED);

@@ -11,6 +11,7 @@ mod both_ways;
 mod cake;
 mod error;
 pub mod host_fair;
+pub mod import;
 mod line_type;
 mod subscribers;
 mod tier;

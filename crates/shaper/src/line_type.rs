@@ -60,9 +60,37 @@ impl LineType {
         *TABLE.iter().find(|row| row.0 == self).expect("every type has its row, which a test holds")
     }
 
+    /// All of them.
+    pub const ALL: [LineType; 9] = [
+        LineType::Ethernet,
+        LineType::Vlan,
+        LineType::Docsis,
+        LineType::PppoePtm,
+        LineType::BridgedPtm,
+        LineType::PppoeAtm,
+        LineType::PppoaAtm,
+        LineType::BridgedAtm,
+        LineType::IpoaAtm,
+    ];
+
     /// Its name.
     pub fn name(self) -> &'static str {
         self.row().1
+    }
+
+    /// Bytes beyond the IP packet.
+    pub fn bytes(self) -> u16 {
+        self.row().2
+    }
+
+    /// It carries cells of 53 bytes.
+    pub fn is_atm(self) -> bool {
+        self.row().4 == Some(Framing::Atm)
+    }
+
+    /// It carries 64 bytes in 65.
+    pub fn is_ptm(self) -> bool {
+        self.row().4 == Some(Framing::Ptm)
     }
 }
 
@@ -147,8 +175,8 @@ mod tests {
 
     #[test]
     fn every_type_of_line_has_one_name_that_is_read_again_and_written_in_files_alike() {
-        for (line, name, ..) in TABLE {
-            assert_eq!(name.parse(), Ok(line));
+        for (line, (of, name, ..)) in LineType::ALL.into_iter().zip(TABLE) {
+            assert_eq!((line, name.parse()), (of, Ok(line)));
             assert_eq!(line.name(), name);
             let written = toml::Value::try_from(line).expect("a word");
             assert_eq!(written.as_str(), Some(name));

@@ -144,6 +144,17 @@ impl Subscribers {
         Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
     }
 
+    /// The subscribers' classes, with their names; that of all others comes last.
+    pub(crate) fn parts(&self) -> Vec<(Handle, String)> {
+        let numbers = self.numbers();
+        let named = self.subscribers.iter().map(|one| {
+            let name = one.name.as_str();
+            (Handle::class(1, numbers[&("subscriber", name)]), name.to_owned())
+        });
+        let others = (Handle::class(1, OTHERS), "all others".to_owned());
+        named.chain([others]).collect()
+    }
+
     fn of<'a>(&'a self, group: Option<&'a str>) -> impl Iterator<Item = &'a Subscriber> {
         self.subscribers.iter().filter(move |s| s.group.as_deref() == group)
     }

@@ -35,11 +35,20 @@ pub struct Tiers {
     pub bulk_floor: Ratio,
 }
 
+/// Minor of the high tier's class, and major of its queue.
+const FIRST: u16 = 0x11;
+
 impl Tiers {
     /// A policy with all defaults.
     pub fn new(rate: Rate) -> Self {
         let (normal_floor, bulk_floor) = (crate::tier::normal_floor(), crate::tier::bulk_floor());
         Tiers { rate, overhead: 0, link: None, headless: false, normal_floor, bulk_floor }
+    }
+
+    /// The tiers' classes, with their names.
+    pub(crate) fn parts() -> Vec<(Handle, String)> {
+        let names = ["high", "normal", "bulk"].into_iter();
+        (FIRST..).zip(names).map(|(minor, name)| (Handle::class(1, minor), name.into())).collect()
     }
 
     /// The plan for an interface.
@@ -52,8 +61,8 @@ impl Tiers {
         let rate = counting.htb_rate(self.rate);
         let tiers = TierSet {
             major: 1,
-            minor: 0x11,
-            leaves: 0x11,
+            minor: FIRST,
+            leaves: FIRST,
             floors_of: rate,
             ceiling: rate,
             floors,

@@ -1,6 +1,6 @@
 //! From a tree to the steps that make it: every handle assigned, every rule checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::validate::{self, TreeError};
@@ -225,22 +225,24 @@ impl Planner {
         }
         taken.extend(used.iter());
         let mut next = 1..=u16::MAX;
-        let mut placed: Vec<Filter> = Vec::new();
-        for filter in filters {
-            let mut filter = filter.clone();
+        // The first of each priority.
+        let mut placed: BTreeMap<u16, &Filter> = BTreeMap::new();
+        for wanted in filters {
+            let mut filter = wanted.clone();
             let prio = filter.prio.or_else(|| next.find(|prio| !taken.contains(prio)));
-            filter.prio = Some(prio.ok_or(TreeError::NoHandleLeft)?);
-            used.extend(filter.prio);
+            let prio = prio.ok_or(TreeError::NoHandleLeft)?;
+            filter.prio = Some(prio);
+            used.insert(prio);
             let place = || format!("{} filter at {}", filter.kind.name(), place(parent));
-            validate::filter(&filter, &placed, targets.is_some())
+            validate::filter(&filter, placed.get(&prio).copied(), targets.is_some())
                 .map_err(|problem| TreeError::Filter { filter: place(), problem })?;
             if let Some(targets) = targets {
                 for class in filter.targets() {
                     targets.check(class, place)?;
                 }
             }
-            self.steps.push(Step::Filter { parent, filter: filter.clone() });
-            placed.push(filter);
+            placed.entry(prio).or_insert(wanted);
+            self.steps.push(Step::Filter { parent, filter });
         }
         Ok(())
     }

@@ -168,10 +168,14 @@ impl Filter {
     }
 }
 
-/// Checks a filter on its own and beside those before it.
-pub(crate) fn filter(filter: &Filter, before: &[Filter], on_queue: bool) -> Result<(), String> {
+/// Checks a filter on its own and beside one of the same priority, which stands for all of that.
+pub(crate) fn filter(
+    filter: &Filter,
+    beside: Option<&Filter>,
+    on_queue: bool,
+) -> Result<(), String> {
     need(filter.prio != Some(0), "`prio` is from 1 to 65535")?;
-    for other in before.iter().filter(|other| other.prio == filter.prio) {
+    if let Some(other) = beside {
         need(
             other.kind.name() == filter.kind.name() && other.protocol == filter.protocol,
             "filters of one `prio` must be of one kind and protocol",

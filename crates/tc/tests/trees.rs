@@ -138,6 +138,22 @@ fn filters_are_tried_in_the_order_written_around_those_with_a_prio() {
 }
 
 #[test]
+fn filters_of_one_prio_are_of_one_kind_however_many_there_are() {
+    let filters = |last: &str| {
+        format!(
+            r#"queue = {{ kind = "prio", filter = [
+                {{ kind = "fw", handle = 1, prio = 7, class = "1:1" }},
+                {{ kind = "matchall", prio = 9, class = "1:2" }},
+                {{ kind = "fw", handle = 2, prio = 7, class = "1:2" }},
+                {{ kind = "{last}", {}prio = 7, class = "1:3" }} ] }}"#,
+            if last == "fw" { "handle = 3, " } else { "" }
+        )
+    };
+    tree(&filters("fw")).plan().unwrap();
+    assert!(refused(&filters("matchall")).contains("filters of one `prio` must be of one kind"));
+}
+
+#[test]
 fn fq_codel_with_filters_needs_one_that_matches_everything() {
     let partly = r#"queue = { kind = "fq_codel", filter = [
         { kind = "u32", protocol = "ip", match = "ip tos EF", class = "1:1" } ] }"#;

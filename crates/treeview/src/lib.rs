@@ -16,6 +16,7 @@ mod place;
 mod text;
 mod words;
 
+pub use amounts::bytes;
 pub use dot::dot;
 pub use picture::picture;
 pub use place::{Rates, View};

@@ -1,6 +1,8 @@
 //! `quell shape`: queues on a real interface, with a way back.
 
+mod import;
 mod kinds;
+mod parts;
 mod persist;
 mod prove;
 mod rehearsal;
@@ -11,6 +13,7 @@ mod wanted;
 use crate::failure::Failure;
 use crate::options::Json;
 use clap::Args;
+pub use import::{ImportArgs, import};
 pub use persist::{PersistArgs, persist};
 pub use prove::{ProveArgs, prove};
 use quell_act::{ActError, Applied, Asked, Log, Machine, Watchdog};

@@ -195,7 +195,7 @@ fn load(
 /// What the root queues have counted, by interface.
 fn counters(kernel: &mut Kernel, log: &Log) -> Result<BTreeMap<String, Stats>, Failure> {
     let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
-    Ok(roots(log, &now).into_iter().map(|(name, root)| (name, root.stats)).collect())
+    Ok(roots(log, &now).into_iter().map(|(name, _, root)| (name, root.stats)).collect())
 }
 
 fn loaded(

@@ -1,9 +1,10 @@
 //! What `quell shape` prints.
 
+use super::parts::{self, Part};
 use super::wanted::{ROOT, Settled};
 use crate::options::Json;
 use quell_act::{Applied, Change, Goal, Log, Now, Planned, Standing, Watchdog};
-use quell_tc::observed::{ObservedQdisc, Stats};
+use quell_tc::observed::{ObservedQdisc, Snapshot, Stats};
 use quell_units::{Bytes, Span};
 use serde_json::{Value, json};
 
@@ -93,17 +94,18 @@ pub struct Entry {
     document: Value,
 }
 
-/// The root queues of the interfaces of a change, with the interfaces' names.
-pub fn roots<'a>(log: &Log, now: &'a Now) -> Vec<(String, &'a ObservedQdisc)> {
+/// The root queues of the interfaces of a change, with the interfaces' names and all that they have.
+pub fn roots<'a>(log: &Log, now: &'a Now) -> Vec<(String, &'a Snapshot, &'a ObservedQdisc)> {
     let mut found = Vec::new();
     for device in Goal::from(&log.begun.before).devices {
         let target = now.target(&device);
         let by_name = || now.links.get(&device.name).map(|link| link.index);
         let index = target.as_ref().and_then(|t| t.index).or_else(by_name);
-        let snapshot = index.and_then(|index| now.queues.get(&index));
         let is_root = |q: &&ObservedQdisc| q.parent == ROOT && q.is_made();
-        if let Some(root) = snapshot.and_then(|s| s.qdiscs.iter().find(is_root)) {
-            found.push((device.name, root));
+        if let Some(snapshot) = index.and_then(|index| now.queues.get(&index))
+            && let Some(root) = snapshot.qdiscs.iter().find(is_root)
+        {
+            found.push((device.name, snapshot, root));
         }
     }
     found
@@ -115,13 +117,15 @@ pub fn entry(log: &Log, now: &Now, now_ns: u64) -> Entry {
     let begun = &log.begun;
     let mut lines = vec![format!("{}: {}; {how}", begun.device, begun.wanted)];
     let mut queues = Vec::new();
-    for (name, root) in roots(log, now) {
+    for (name, snapshot, root) in roots(log, now) {
         let Stats { bytes, packets, drops, backlog_bytes, backlog_packets, .. } = root.stats;
         let (sent, waiting) = (Bytes::new(bytes), Bytes::new(backlog_bytes.into()));
         lines.push(format!(
             "  {} {} {} {packets} packets sent ({sent}), {drops} dropped, {backlog_packets} waiting ({waiting})",
             name, root.kind, root.handle
         ));
+        let parts = parts::parts(log, snapshot, root);
+        lines.extend(parts::lines(&parts));
         queues.push(json!({
             "device": name,
             "kind": root.kind,
@@ -131,6 +135,7 @@ pub fn entry(log: &Log, now: &Now, now_ns: u64) -> Entry {
             "dropped_packets": drops,
             "backlog_packets": backlog_packets,
             "backlog_bytes": backlog_bytes,
+            "parts": parts.iter().map(Part::document).collect::<Vec<Value>>(),
         }));
     }
     let document = json!({

@@ -181,9 +181,11 @@ impl Wanted {
             }
             None => {
                 let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
-                let (policy, remarks) = choose(&all, has_cake);
+                let (policy, mut remarks) = choose(&all, has_cake);
                 all.policy = Some(policy);
-                let (own, beyond) = trees(&all, policy, link, &self.device)?;
+                let (mut own, mut beyond) = trees(&all, policy, link, &self.device)?;
+                let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
+                remarks.extend(kinds::without_fq_codel(&mut both));
                 (own, beyond, all.words(policy), remarks)
             }
         };
@@ -244,11 +246,18 @@ fn read<T>(
     file: &Path,
     parse: impl FnOnce(&str) -> Result<T, toml::de::Error>,
 ) -> Result<T, Failure> {
-    let named = |why: String| Failure::unusable(format!("{}: {why}", file.display()));
+    let named = |why: toml::de::Error| Failure::unusable(format!("{}: {why}", file.display()));
+    parse(&contents(file)?).map_err(named)
+}
+
+/// The text of a file that a person wrote.
+pub fn contents(file: &Path) -> Result<String, Failure> {
+    let named = |why: std::io::Error| Failure::unusable(format!("{}: {why}", file.display()));
     let mut text = String::new();
-    let input = Input::open(file).map_err(|e| named(e.to_string()))?;
-    input.take(LARGEST).read_to_string(&mut text).map_err(|e| named(e.to_string()))?;
-    parse(&text).map_err(|e| named(e.to_string()))
+    let input =
+        Input::open(file).map_err(|e| Failure::unusable(format!("{}: {e}", file.display())))?;
+    input.take(LARGEST).read_to_string(&mut text).map_err(named)?;
+    Ok(text)
 }
 
 /// A queue's handle in the root of an interface, for status.

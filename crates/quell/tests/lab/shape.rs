@@ -142,6 +142,65 @@ fn one_rate_of_one_subscriber_is_one_change() {
 }
 
 #[test]
+fn status_tells_who_had_what_by_name() {
+    // The router's own address; the server's kernel answers with the TOS that it was asked with.
+    let script = "$Q shape apply --dev wan --line 2.5/8 --policy tiers --confirm-within never >/dev/null; \
+         $Q ping -4 -c 5 --tos EF server >/dev/null; $Q shape status; \
+         $Q shape apply --dev wan --line 2.5/8 --host 10.0.2.1 --confirm-within never >/dev/null; \
+         $Q ping -4 -c 3 server >/dev/null; $Q shape status; \
+         $Q shape apply --dev wan --line 2.5/8 --confirm-within never >/dev/null; \
+         $Q ping -4 -c 4 --tos CS1 server >/dev/null; $Q shape status --json";
+    let said = on_the_router(script);
+    assert_eq!(
+        said.matches("    high  5 packets (490 B), 0 dropped, 0 marked").count(),
+        2,
+        "{said}"
+    );
+    assert_eq!(said.matches("    10.0.2.1  3 packets (294 B)").count(), 2, "{said}");
+    let json: serde_json::Value =
+        serde_json::from_str(&said[said.find('{').expect("JSON")..]).expect("JSON to the end");
+    // CAKE's way up has tins.
+    let queues = json["shaped"][0]["queues"].as_array().expect("queues");
+    let up = queues.iter().find(|queue| queue["device"] == "wan").expect("the way up");
+    let part = &up["parts"][0];
+    assert_eq!((&part["name"], &part["sent_packets"]), (&"bulk".into(), &4.into()), "{said}");
+}
+
+#[test]
+fn what_others_were_told_of_a_line_is_applied() {
+    let script = r#"
+        cat >/tmp/sqm <<END
+config queue 'eth1'
+        option enabled '1'
+        option interface 'wan'
+        option upload '2300'
+        option download '7600'
+        option qdisc 'cake'
+        option script 'layer_cake.qos'
+        option linklayer 'ethernet'
+        option overhead '38'
+END
+        cat >/tmp/circuits.csv <<END
+Circuit ID,Circuit Name,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps
+1,"9 Elm St., Town","10.0.0.1, 10.0.0.9",fd00::/64,0.5,0.2,2.5,1
+2,10 Elm St.,10.0.1.1,,0.5,0.2,2.5,1
+END
+        $Q shape import sqm /tmp/sqm >/tmp/a.toml
+        $Q shape apply --dev wan --file /tmp/a.toml --confirm-within never >/dev/null
+        $Q shape status
+        $Q shape import libreqos /tmp/circuits.csv >/tmp/b.toml
+        $Q shape apply --dev wan --file /tmp/b.toml --line 2.5/8 --confirm-within never >/dev/null
+        $Q shape status"#;
+    let said = on_the_router(script);
+    for words in [
+        "wan: cake, up 2.3Mbit, down 7.6Mbit, ethernet; in force",
+        "wan: subscribers, up 2375kbit, down 7.6Mbit, 2 subscribers; in force",
+    ] {
+        assert!(said.contains(words), "`{words}` should be in: {said}");
+    }
+}
+
+#[test]
 fn a_line_is_tried_as_it_is_and_shaped() {
     let folder = TestFolder::new();
     let tried = folder.quell(&["shape", "try", "--line", "10/50", "--duration", "2s", "--json"]);

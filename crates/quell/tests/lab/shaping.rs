@@ -161,8 +161,12 @@ fn every_kind_of_tunnel_carries_what_it_should() {
 
 /// B's share beside A's load, with a policy on the router's way up.
 fn share_with(policy: &str, load: &str, probe: &str) -> f64 {
+    share_at_home(false, policy, load, probe)
+}
+
+fn share_at_home(nat: bool, policy: &str, load: &str, probe: &str) -> f64 {
     let text = home(
-        false,
+        nat,
         &format!(
             "[[queue]]\nname = \"shaped\"\non = \"router:wan\"\npolicy = {{ rate = \"2.4Mbit\", {policy} }}\n\
              [[scenario]]\nname = \"s\"\nloads = [\"a\"]\nqueues = [\"shaped\"]\n\
@@ -176,6 +180,8 @@ fn share_with(policy: &str, load: &str, probe: &str) -> f64 {
 #[test]
 fn cake_finds_the_hosts_by_itself() {
     near(share_with("kind = \"cake\"", FOUR, ""), 0.5, 0.03);
+    // Behind address translation too, where it asks the kernel's connection tracking.
+    near(share_at_home(true, "kind = \"cake\"", FOUR, ""), 0.5, 0.03);
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! Who had what of a shaped line: hosts, tiers or subscribers, by their names.
+//!
+//! ```text
+//!   a class with a name ─► the queue in it ─► counters;  marks of all fq_codel below
+//!   CAKE ─► its tins
+//! ```
+
+use quell_act::Log;
+use quell_shaper::BothWays;
+use quell_tc::Handle;
+use quell_tc::observed::{CakeTin, ExtraStats, ObservedQdisc, Snapshot};
+use quell_units::Span;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// One part of a line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    name: String,
+    sent_packets: u64,
+    sent_bytes: u64,
+    dropped_packets: u64,
+    marked_packets: u64,
+    backlog_packets: u64,
+    backlog_bytes: u64,
+    /// How long packets waited lately; only CAKE tells.
+    delay_us: Option<u64>,
+}
+
+/// The tins of CAKE's `diffserv3`, as it lists them.
+const TINS: [&str; 3] = ["bulk", "best effort", "voice"];
+
+/// The parts that the root queue of an interface divides a line into.
+pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<Part> {
+    if let Some(ExtraStats::Cake(cake)) = &root.extra {
+        // One tin is the whole queue.
+        let tins = if cake.tins.len() == TINS.len() { &cake.tins[..] } else { &[] };
+        return tins.iter().zip(TINS).map(|(tin, name)| of_tin(tin, name)).collect();
+    }
+    // What was applied without a recipe, or by a newer Quell, has no names.
+    let all = toml::from_str::<BothWays>(&log.begun.recipe).unwrap_or_default();
+    let mut by_parent: BTreeMap<Handle, &ObservedQdisc> = BTreeMap::new();
+    let mut by_major: BTreeMap<u16, Vec<&ObservedQdisc>> = BTreeMap::new();
+    for queue in &snapshot.qdiscs {
+        by_parent.insert(queue.parent, queue);
+        by_major.entry(queue.parent.major).or_default().push(queue);
+    }
+    let part = |(class, name): (Handle, String)| {
+        let queue = by_parent.get(&class)?;
+        // A leaf, or one that has its leaves right below it.
+        let leaves = by_major.get(&queue.handle.major).map_or(&[][..], Vec::as_slice);
+        Some(of_queue(queue, leaves, name))
+    };
+    all.parts().into_iter().filter_map(part).collect()
+}
+
+fn of_tin(tin: &CakeTin, name: &str) -> Part {
+    Part {
+        name: name.to_owned(),
+        sent_packets: tin.sent_packets.into(),
+        sent_bytes: tin.sent_bytes,
+        dropped_packets: tin.dropped_packets.into(),
+        marked_packets: tin.ecn_marks.into(),
+        backlog_packets: tin.backlog_packets.into(),
+        backlog_bytes: tin.backlog_bytes.into(),
+        delay_us: Some(tin.average_delay.nanos() / 1000),
+    }
+}
+
+fn of_queue(queue: &ObservedQdisc, leaves: &[&ObservedQdisc], name: String) -> Part {
+    let stats = queue.stats;
+    let marks = leaves.iter().chain([&queue]).map(|q| match &q.extra {
+        Some(ExtraStats::FqCodel(fq_codel)) => u64::from(fq_codel.ecn_marks),
+        _ => 0,
+    });
+    Part {
+        name,
+        sent_packets: stats.packets,
+        sent_bytes: stats.bytes,
+        dropped_packets: stats.drops.into(),
+        marked_packets: marks.sum(),
+        backlog_packets: stats.backlog_packets.into(),
+        backlog_bytes: stats.backlog_bytes.into(),
+        delay_us: None,
+    }
+}
+
+/// Parts that a person is shown: of thousands those that had most.
+const SHOWN: usize = 20;
+
+/// A line for each part that something passed through.
+pub fn lines(parts: &[Part]) -> Vec<String> {
+    let mut busy: Vec<&Part> =
+        parts.iter().filter(|part| part.sent_packets + part.backlog_packets > 0).collect();
+    let left = busy.len().saturating_sub(SHOWN);
+    if left > 0 {
+        busy.sort_by_key(|part| std::cmp::Reverse(part.sent_bytes));
+        busy.truncate(SHOWN);
+    }
+    let width = busy.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
+    let mut lines: Vec<String> = busy.iter().map(|part| part.line(width)).collect();
+    if left > 0 {
+        lines.push(format!("    … and {left} more, which had less (--json has all)"));
+    }
+    lines
+}
+
+impl Part {
+    /// For a program.
+    pub fn document(&self) -> Value {
+        json!({
+            "name": self.name,
+            "sent_packets": self.sent_packets,
+            "sent_bytes": self.sent_bytes,
+            "dropped_packets": self.dropped_packets,
+            "marked_packets": self.marked_packets,
+            "backlog_packets": self.backlog_packets,
+            "backlog_bytes": self.backlog_bytes,
+            "delay_us": self.delay_us,
+        })
+    }
+
+    fn line(&self, width: usize) -> String {
+        let name = quell_wire::text::line(&self.name);
+        let sent = quell_treeview::bytes(self.sent_bytes);
+        let delay = self.delay_us.map(|us| format!(", {} of waiting", Span::from_micros(us)));
+        format!(
+            "    {name:width$}  {} packets ({sent}), {} dropped, {} marked, {} waiting{}",
+            self.sent_packets,
+            self.dropped_packets,
+            self.marked_packets,
+            self.backlog_packets,
+            delay.unwrap_or_default()
+        )
+    }
+}

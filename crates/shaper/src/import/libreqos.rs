@@ -1,0 +1,155 @@
+//! LibreQoS' ShapedDevices.csv: a line a device, several of which may be one circuit.
+//!
+//! ```text
+//!   Circuit ID,Circuit Name,…,Parent Node,MAC,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment
+//! ```
+
+use super::Imported;
+use crate::{BothWays, Bounds, PolicyName, PrefixText, TwoWaySubscriber};
+use quell_units::Rate;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Columns that must be there, by their names in the first line.
+const COLUMNS: [&str; 8] = [
+    "Circuit ID",
+    "Circuit Name",
+    "IPv4",
+    "IPv6",
+    "Download Min Mbps",
+    "Upload Min Mbps",
+    "Download Max Mbps",
+    "Upload Max Mbps",
+];
+
+/// Reads the circuits as subscribers. What the line carries stands in no such file.
+///
+/// # Errors
+/// The line that is none of such a file.
+pub fn libreqos(text: &str) -> Result<Imported, String> {
+    let mut rows = rows(text).into_iter();
+    let (first, header) = rows.next().ok_or("nothing is in it")?;
+    let column = |name: &str| {
+        let found = header.iter().position(|title| title.eq_ignore_ascii_case(name));
+        found.ok_or_else(|| format!("line {first}: no column is `{name}`"))
+    };
+    let columns = COLUMNS.map(column);
+    let mut places = [0; COLUMNS.len()];
+    for (place, column) in places.iter_mut().zip(columns) {
+        *place = column?;
+    }
+    let parent = column("Parent Node").ok();
+    let mut circuits: BTreeMap<String, usize> = BTreeMap::new();
+    let mut subscribers: Vec<TwoWaySubscriber> = Vec::new();
+    let mut left_out = BTreeSet::new();
+    for (number, row) in rows {
+        let at = |place: usize| row.get(place).map_or("", |cell| cell.trim());
+        let [id, name, v4, v6, down_min, up_min, down_max, up_max] = places.map(at);
+        let wrong = |why: String| format!("line {number}: {why}");
+        let addresses = v4.split(',').chain(v6.split(',')).map(str::trim);
+        let prefixes = addresses
+            .filter(|text| !text.is_empty())
+            .map(|text| PrefixText::try_from(text.to_owned()).map_err(&wrong));
+        let prefixes = prefixes.collect::<Result<Vec<_>, _>>()?;
+        let rate = |text: &str| {
+            megabits(text).ok_or_else(|| wrong(format!("`{text}` is no rate in Mbit/s")))
+        };
+        let bounds = |min: &str, max: &str| {
+            Ok::<_, String>(Bounds { floor: rate(min)?, ceiling: rate(max)? })
+        };
+        let (up, down) = (bounds(up_min, up_max)?, bounds(down_min, down_max)?);
+        if parent.is_some_and(|place| !at(place).is_empty()) {
+            left_out.insert(
+                "parent nodes, whose rates are in network.json; a [[group]] has such".to_owned(),
+            );
+        }
+        if let Some(known) = circuits.get(id).and_then(|at| subscribers.get_mut(*at)) {
+            known.prefixes.extend(prefixes);
+            if (known.up, known.down) != (up, down) {
+                left_out.insert(format!(
+                    "other rates of circuit {id} in line {number}; its first count"
+                ));
+            }
+            continue;
+        }
+        circuits.insert(id.to_owned(), subscribers.len());
+        let taken = subscribers.iter().any(|one| one.name == name);
+        let name =
+            if taken || name.is_empty() { format!("{name} ({id})") } else { name.to_owned() };
+        subscribers.push(TwoWaySubscriber { name, prefixes, up, down, group: None });
+    }
+    for title in header.iter().filter(|title| ["MAC", "Comment", "sqm"].contains(&title.as_str())) {
+        left_out.insert(format!("the column {title}"));
+    }
+    if subscribers.is_empty() {
+        return Err("no circuit is in it".into());
+    }
+    let policy = Some(PolicyName::Subscribers);
+    let wanted = BothWays { policy, subscribers, ..BothWays::default() };
+    Ok(Imported { wanted, left_out: left_out.into_iter().collect() })
+}
+
+fn megabits(text: &str) -> Option<Rate> {
+    let megabits: f64 = text.parse().ok()?;
+    let sane = megabits.is_finite() && (0.0..=1e6).contains(&megabits);
+    sane.then(|| Rate::from_bps((megabits * 1e6).round() as u64))
+}
+
+/// Lines that are no comments, with their numbers, as cells. A quote goes to the next one; a doubled one stands for itself.
+fn rows(text: &str) -> Vec<(usize, Vec<String>)> {
+    let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+    let told = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    told.map(|(at, line)| (at + 1, cells(line))).collect()
+}
+
+fn cells(line: &str) -> Vec<String> {
+    let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                cell.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(std::mem::take(&mut cell)),
+            other => cell.push(other),
+        }
+    }
+    cells.push(cell);
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "\
+# a comment
+Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment
+1,\"9 Elm St., Town\",1,Router,AP_A,,\"192.0.2.1, 192.0.2.14\",2001:db8:100::/56,1,1,155,20,
+2,10 Elm St.,2,Router,AP_A,,192.0.2.2,,0.5,0.5,2.5,1.0,slow, but fine
+2,10 Elm St.,3,Phone,AP_A,,192.0.2.3,,0.5,0.5,2.5,1.0,
+";
+
+    #[test]
+    fn devices_of_a_circuit_are_one_subscriber() {
+        let read = libreqos(FILE).expect("circuits");
+        let [ann, bob] = &read.wanted.subscribers[..] else { panic!("{read:?}") };
+        assert_eq!((ann.name.as_str(), ann.prefixes.len()), ("9 Elm St., Town", 3));
+        assert_eq!(bob.prefixes.len(), 2);
+        assert_eq!(bob.down.floor, Rate::from_bps(500_000));
+        assert_eq!(bob.down.ceiling, Rate::from_bps(2_500_000));
+        assert_eq!(ann.up.ceiling, Rate::from_bps(20_000_000));
+        assert!(read.left_out.iter().any(|what| what.contains("network.json")), "{read:?}");
+    }
+
+    #[test]
+    fn a_wrong_line_is_told_by_its_number() {
+        let said = libreqos(&FILE.replace("192.0.2.2,", "192.0.2.256,")).expect_err("no address");
+        assert!(said.starts_with("line 4: "), "{said}");
+        let said = libreqos(&FILE.replace("2.5,1.0,slow", "fast,1.0,slow")).expect_err("no rate");
+        assert!(said.contains("`fast` is no rate"), "{said}");
+        assert!(libreqos("a,b\n1,2\n").expect_err("no header").contains("`Circuit ID`"));
+        assert!(libreqos("").is_err());
+    }
+}
