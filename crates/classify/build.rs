@@ -1,7 +1,7 @@
 //! Compiles the program of `src/bpf` with clang for the kernel's BPF machine.
 //!
-//! The object has no debugging information, so that neither a path nor a time is in it: the same sources and the same clang give the same
-//! bytes, wherever they lie.
+//! The object has types with it, without which the kernel takes no function apart from the others. They name source files, but relative to
+//! their folder: the same sources and the same clang give the same bytes, wherever they lie.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ fn main() {
     // Version 3 has 32-bit jumps and compare-and-exchange; kernels have it since 5.12.
     command.args([&format!("--target={target}"), "-mcpu=v3", "-O2", "-Wall", "-Wextra", "-Werror"]);
     command.args(["-nostdinc", "-Wno-unused-const-variable", "-fno-ident"]);
-    // From the folder itself, with a relative name: no path of this machine gets in.
+    command.args(["-g", "-fdebug-compilation-dir=."]);
     command.current_dir("src/bpf").args(["-c", "classify.c", "-o"]).arg(&object);
     match command.status() {
         Ok(status) if status.success() => {}

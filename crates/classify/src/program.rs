@@ -167,3 +167,21 @@ fn refused(error: EbpfError) -> ClassifyError {
     };
     ClassifyError::refused(tried, answer, &log)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(text: &str) -> bool {
+        OBJECT.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+
+    #[test]
+    fn the_object_names_no_folder_of_the_machine_that_compiled_it() {
+        assert!(holds("parse.h") && holds("quell_host_class"), "names are in it");
+        for folder in [env!("CARGO_MANIFEST_DIR"), env!("OUT_DIR")] {
+            assert!(!holds(folder), "{folder}");
+        }
+        assert!(holds("Dual MIT/GPL"), "the kernel asks for the licence");
+    }
+}

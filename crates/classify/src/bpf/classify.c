@@ -17,7 +17,7 @@ int quell_classify(struct __sk_buff *skb)
 	struct config *c = map_lookup(&CONFIG, &zero);
 	if (!c)
 		return 0;
-	struct packet p;
+	struct packet p = {0};
 	int is_ip = 0;
 	ROLLED
 	for (int tries = 0; tries < 2; tries++) {
@@ -31,21 +31,23 @@ int quell_classify(struct __sk_buff *skb)
 	}
 	if (UNLIKELY(!is_ip))
 		return c->other;
-	u32 host = 0, tier = 0;
-	if (c->host) {
-		struct address a = host_of(c, &p);
-		host = class_of_host(c, &a);
-	}
 	u8 dscp = c->flags & FLAG_TIER_TUNNEL ? p.inner.dscp : p.outer.dscp;
-	tier = c->tiers[dscp & 63];
-	u32 minor = c->base + host * c->host_step + tier * c->tier_step;
+	u32 tier = c->tiers[dscp & 63];
+	u32 minor = c->base + tier * c->tier_step;
+	if (c->tin_major)
+		skb->priority = c->tin_major << 16 | (tier + 1);
 	if (c->keys)
 		minor += scale(hash_flow(c, &p), c->flows) * c->flow_step;
 	u32 major = c->major;
-	if (c->flags & FLAG_HOST_IS_MAJOR)
-		major = c->host ? host + 1 : 0;
-	if (c->tin_major)
-		skb->priority = c->tin_major << 16 | (tier + 1);
+	// Behind the call nothing may depend on what a number is: kernel 6.1's verifier would hold all numbers before it apart then, and refuse
+	// the program as too large.
+	if (c->host) {
+		struct address a = host_of(c, &p);
+		u32 host = quell_host_class(a.high, a.low);
+		minor += host * c->host_step;
+		if (c->flags & FLAG_HOST_IS_MAJOR)
+			major = host + 1;
+	}
 	return major << 16 | (minor & 0xffff);
 }
 

@@ -103,8 +103,11 @@ INLINE void heard(struct slot *s, u64 now)
 }
 
 // Takes the place `at`, which was free or idle; false if another CPU was faster.
-INLINE int take(struct slot *s, u32 at, u64 last, const struct address *host, u64 now)
+INLINE int take(struct slot *s, u32 at, const struct address *host, u64 now, u64 idle)
 {
+	u64 last = s->last;
+	if (last && now - last < idle)
+		return 0;
 	if (!__sync_bool_compare_and_swap(&s->last, last, now))
 		return 0;
 	if (last) {
@@ -123,62 +126,90 @@ INLINE int take(struct slot *s, u32 at, u64 last, const struct address *host, u6
 	return 1;
 }
 
-// The host's class, from 0.
-INLINE u32 class_of_host(const struct config *c, const struct address *host)
+// Both without a branch, of which the verifier would follow each side anew in each round; the compiler must not know that either.
+
+// `at`, or what it is beyond `count`.
+INLINE u32 wrap(u32 at, u32 count)
 {
-	u32 count = c->hosts, zero = 0;
-	u32 wanted = scale(hash_host(c, host), count);
+	u32 beyond = at - count, before = (int)beyond >> 31;
+	OPAQUE(before);
+	return beyond + (count & before);
+}
+
+INLINE u64 earlier(u64 a, u64 b)
+{
+	u64 less = a - b, is_less = (long long)less >> 63;
+	OPAQUE(is_less);
+	return b + (less & is_less);
+}
+
+// A place for a new host, and one more: the first from `wanted` on that is free or idle. 0 where there is none; then it is noted how long
+// that stays so.
+//
+// A global function, as the next one is: the verifier walks through it once and by itself, and not once for each way that leads here. In
+// line, kernel 6.1 refuses the program for the million steps that this takes.
+GLOBAL u32 quell_find_place(u32 wanted, u32 count, u64 now, u64 idle)
+{
+	u32 zero = 0;
+	u64 oldest = now;
+	struct search *search = map_lookup(&SEARCH, &zero);
+	if (!search || now < search->none_before)
+		return 0;
+	ROLLED
+	for (u32 i = 0; i < MAX_HOSTS; i++) {
+		if (i >= count)
+			break;
+		u32 at = wrap(wanted + i, count);
+		struct slot *s = map_lookup(&SLOTS, &at);
+		if (!s)
+			break;
+		u64 last = s->last;
+		if (!last || now - last >= idle)
+			return at + 1;
+		oldest = earlier(last, oldest);
+	}
+	search->none_before = oldest + idle;
+	return 0;
+}
+
+// The host's class, from 0.
+GLOBAL u32 quell_host_class(u64 high, u64 low)
+{
+	struct address host = {high, low};
+	u32 zero = 0;
+	struct config *c = map_lookup(&CONFIG, &zero);
+	if (!c)
+		return 0;
+	u32 count = c->hosts;
+	u32 wanted = scale(hash_host(c, &host), count);
 	u64 now = ktime_get_coarse_ns();
 	struct slot *s = map_lookup(&SLOTS, &wanted);
 	if (!s)
 		return 0;
-	if (LIKELY(holds(s, host))) {
+	if (LIKELY(holds(s, &host))) {
 		heard(s, now);
 		return wanted;
 	}
-	u32 *its = map_lookup(&HOSTS, host);
+	u32 *its = map_lookup(&HOSTS, &host);
 	if (its) {
 		u32 at = *its;
 		s = map_lookup(&SLOTS, &at);
-		if (at < count && s && holds(s, host)) {
+		if (at < count && s && holds(s, &host)) {
 			heard(s, now);
 			return at;
 		}
 		// Of the time when there were more classes.
-		map_delete(&HOSTS, host);
+		map_delete(&HOSTS, &host);
 	}
-	struct search *search = map_lookup(&SEARCH, &zero);
-	if (!search)
-		return wanted;
-	if (now >= search->none_before) {
-		u64 oldest = now, last = 0, idle = c->idle_ns;
-		u32 at = wanted;
-		int found = 0;
-		// Only looks: what is done with the place stands behind the loop, where the verifier walks through it once.
-		ROLLED
-		for (u32 i = 0; i < MAX_HOSTS; i++) {
-			if (i >= count)
-				break;
-			// Never set to a number: the verifier would follow each one by itself.
-			at = wanted + i;
-			if (at >= count)
-				at -= count;
-			s = map_lookup(&SLOTS, &at);
-			if (!s)
-				break;
-			last = s->last;
-			if (!last || now - last >= idle) {
-				found = 1;
-				break;
-			}
-			if (last < oldest)
-				oldest = last;
-		}
-		if (!found)
-			search->none_before = oldest + idle;
-		else if (s && take(s, at, last, host, now))
+	u32 place = quell_find_place(wanted, count, now, c->idle_ns);
+	if (place) {
+		u32 at = place - 1;
+		s = map_lookup(&SLOTS, &at);
+		if (s && take(s, at, &host, now, c->idle_ns))
 			return at;
 	}
-	__sync_fetch_and_add(&search->sharing, 1);
+	struct search *search = map_lookup(&SEARCH, &zero);
+	if (search)
+		__sync_fetch_and_add(&search->sharing, 1);
 	return wanted;
 }

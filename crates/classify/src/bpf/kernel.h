@@ -11,7 +11,9 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define INLINE static inline __attribute__((always_inline))
+#define GLOBAL __attribute__((noinline))
 #define SECTION(name) __attribute__((section(name), used))
+#define OPAQUE(x) __asm__ volatile("" : "+r"(x))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
