@@ -3,7 +3,8 @@
 //! ```text
 //!   classify-bench [--rounds 15]
 //!
-//!   alone    the program by itself, on one packet again and again (BPF_PROG_TEST_RUN)
+//!   alone     the program by itself, on one packet again and again (BPF_PROG_TEST_RUN)
+//!   in path   packets through HTB without a filter, with ours, with `flow` where the kernel has it, with u32
 //! ```
 //!
 //! Rounds alternate between what is compared; printed are medians and quartiles.
@@ -11,6 +12,7 @@
 mod alone;
 #[path = "../../machine.rs"]
 mod machine;
+mod path;
 
 use std::process::ExitCode;
 
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
         }
     }
     println!("{}", machine::described());
-    match alone::run(rounds) {
+    match alone::run(rounds).and_then(|()| path::run(rounds)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("classify-bench: {error}");
