@@ -255,7 +255,7 @@ impl Tables {
     /// Enters whose address is whose, in place of what was there: all addresses with one number are one host.
     ///
     /// # Errors
-    /// The kernel refused, as it does with more than 16384 addresses.
+    /// The kernel refused, as it does with more than 4096 addresses.
     pub fn set_neighbours(
         &mut self,
         addresses: impl IntoIterator<Item = (IpAddr, u64)>,

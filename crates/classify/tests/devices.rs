@@ -46,11 +46,12 @@ fn shape(index: u32, classifier: &Classifier) {
     tc::apply(&mut Socket::open(Protocol::Route).unwrap(), index, &tree).unwrap();
 }
 
-/// How many packets a class has seen.
+/// How many packets came to a class: those that left it, and those that wait, as where no time goes by.
 fn count(index: u32, class: u32) -> u64 {
     let mut socket = Socket::open(Protocol::Route).unwrap();
     let classes = tc::dump_classes(&mut socket, index).unwrap();
-    classes.iter().find(|c| c.id.to_u32() == class).expect("it is there").stats.packets
+    let stats = &classes.iter().find(|c| c.id.to_u32() == class).expect("it is there").stats;
+    stats.packets + u64::from(stats.backlog_packets)
 }
 
 fn twins_class(config: &Config, packet: &Packet<'_>) -> u32 {

@@ -47,8 +47,7 @@ struct bpf_map_def SECTION("maps") NEIGHBOURS = {
 	.type = MAP_HASH,
 	.key_size = sizeof(struct address),
 	.value_size = sizeof(u64),
-	.max_entries = 16384,
-	.map_flags = MAP_NO_PREALLOC,
+	.max_entries = 4096,
 };
 
 // Hosts that are no addresses are told apart by the upper half, where multicast of no scope would be.

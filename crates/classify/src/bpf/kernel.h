@@ -54,7 +54,6 @@ struct bpf_map_def {
 };
 
 enum { MAP_HASH = 1, MAP_ARRAY = 2 };
-enum { MAP_NO_PREALLOC = 1 };
 enum { UPDATE_ANY = 0, UPDATE_NOEXIST = 1 };
 enum { FROM_NETWORK_HEADER = 1 };
 
