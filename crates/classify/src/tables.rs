@@ -231,7 +231,7 @@ impl Tables {
     /// The kernel refused.
     pub fn hosts(&self) -> Result<Vec<HostRow>, ClassifyError> {
         let now = now();
-        let span = |from: u64| Span::from_nanos(now.saturating_sub(from));
+        let span = |from: u64| since(from, now);
         let mut rows = Vec::new();
         for (class, slot) in self.slots().iter().enumerate() {
             let slot = slot.map_err(|e| table("read who has which class", &e))?;
@@ -275,7 +275,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Makes all hosts look as if nothing had been heard of them for `longer`. For tests, which don't wait.
+    /// Makes all hosts look as if nothing had been heard of them for `longer`, which may be more than the kernel is up. For tests, which
+    /// don't wait.
     ///
     /// # Errors
     /// The kernel refused.
@@ -285,11 +286,12 @@ impl Tables {
         for at in 0..self.slots().len() {
             let mut slot = self.slots().get(&at, 0).map_err(failed)?;
             if slot.last != 0 {
-                slot.last = slot.last.saturating_sub(longer.nanos()).max(1);
+                slot.last = earlier(slot.last, longer);
                 self.slots_mut().set(at, slot, 0).map_err(failed)?;
             }
         }
         let mut search = self.search()?;
+        // Before the kernel was up is no time at which nobody may look: 0 says that one may.
         search.none_before = search.none_before.saturating_sub(longer.nanos());
         self.searches_mut().set(0, search, 0).map_err(failed)
     }
@@ -317,6 +319,17 @@ fn now() -> u64 {
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
+/// How long ago `from` was. A time before the kernel was up has wrapped around, as in the program, which subtracts in 64 bits too; a packet
+/// that came after `now` was read came just now.
+fn since(from: u64, now: u64) -> Span {
+    Span::from_nanos((now.wrapping_sub(from) as i64).max(0) as u64)
+}
+
+/// The time `longer` before `last`; never 0, which is a free place.
+fn earlier(last: u64, longer: Span) -> u64 {
+    last.wrapping_sub(longer.nanos()).max(1)
+}
+
 fn table(tried: &str, error: &MapError) -> ClassifyError {
     let answer = match error {
         MapError::SyscallError(error) => error.io_error.to_string(),
@@ -338,4 +351,24 @@ pub(crate) fn pin_error(tried: &'static str, path: &Path, error: PinError) -> Cl
         _ => "",
     };
     ClassifyError::Pin { tried, path: path.to_owned(), answer, advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_host_may_have_been_silent_since_before_the_kernel_was_up() {
+        let minute = Span::from_secs(60);
+        for up in [1, 7 * SECOND, 60 * SECOND, 90 * SECOND] {
+            let heard = earlier(up, minute);
+            assert_ne!(heard, 0, "that would be a free place");
+            let idle = since(heard, up).nanos();
+            assert!(minute.nanos().abs_diff(idle) <= 1, "up for {up} ns: {idle}");
+        }
+        assert_eq!(since(earlier(minute.nanos(), minute), minute.nanos()).nanos(), 60 * SECOND - 1);
+        assert_eq!(since(8 * SECOND, 7 * SECOND), Span::ZERO, "heard after the clock was read");
+    }
 }

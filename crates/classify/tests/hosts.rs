@@ -105,6 +105,20 @@ fn the_table_says_who_has_which_class_and_since_when_it_is_silent() {
 }
 
 #[test]
+fn hosts_may_be_silent_for_longer_than_the_kernel_is_up() {
+    // 27 years: no kernel is up for as long, and one that has just started is like any other.
+    let years = Span::from_secs(27 * 365 * 86400);
+    let Some(mut pair) = by_source(2) else { return };
+    let first = classes(&mut pair, 0..2);
+    pair.wait(years);
+    let rows = pair.program.tables().hosts().unwrap();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.idle >= years), "{rows:?}");
+    let others: BTreeSet<u32> = classes(&mut pair, 2..4).into_iter().collect();
+    assert_eq!(others, first.into_iter().collect(), "both gave theirs back");
+    assert_eq!(pair.program.tables().sharing().unwrap(), 0);
+}
+
+#[test]
 fn all_addresses_of_an_ipv6_network_are_one_host_where_that_was_asked_for() {
     let hosts = Hosts { v6_prefix: 64, ..Hosts::new(HostKey::Src, 64) };
     let Some(mut pair) = Pair::new(&config(parts(hosts))) else { return };
