@@ -58,12 +58,17 @@ impl ClassifyError {
         matches!(self, ClassifyError::Off)
     }
 
-    /// What the kernel says to the first call that loading makes.
+    /// True if this process may not even load a program of two instructions here, as the kernel has just answered: nothing follows for ours.
+    pub fn proves_no_program_loads(&self) -> bool {
+        matches!(self, ClassifyError::Off | ClassifyError::NotAllowed(_))
+    }
+
+    /// What the kernel says to the program of two instructions that is loaded before ours.
     pub(crate) fn of_first_call(answer: io::Error) -> Self {
         match answer.raw_os_error() {
             Some(libc::ENOSYS) => ClassifyError::Off,
             Some(libc::EPERM | libc::EACCES) => ClassifyError::NotAllowed(answer),
-            _ => Self::refused("use bpf(2) of this kernel".into(), answer, ""),
+            _ => Self::refused("load a program of two instructions by bpf(2)".into(), answer, ""),
         }
     }
 
@@ -91,9 +96,15 @@ mod tests {
         assert!(first(libc::ENOSYS).proves_kernel_lacks_feature());
         assert!(first(libc::ENOSYS).to_string().contains("CONFIG_BPF_SYSCALL is off"));
         assert!(!first(libc::EPERM).proves_kernel_lacks_feature());
+        assert!(first(libc::ENOSYS).proves_no_program_loads());
+        assert!(first(libc::EPERM).proves_no_program_loads());
+        assert!(!first(libc::EINVAL).proves_no_program_loads());
         assert!(first(libc::EPERM).to_string().contains("be root"));
         let other = first(libc::ENOMEM).to_string();
-        assert!(other.contains("use bpf(2)") && other.contains("memory"), "{other}");
+        assert!(
+            other.contains("two instructions by bpf(2)") && other.contains("memory"),
+            "{other}"
+        );
     }
 
     #[test]

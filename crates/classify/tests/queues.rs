@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use kernel::{config, load};
+use kernel::{config, load, skipped};
 use namespace::{Namespace, ip, name};
 use quell_classify::twin::Packet;
 use quell_classify::{Config, HostKey, Hosts, Key, Keys, Parts, Twin, catch_all};
@@ -31,16 +31,22 @@ use quell_wire::layers::{Layer, packet};
 const HOSTS: std::ops::RangeInclusive<u8> = 1..=9;
 const THERE: ([u8; 4], u16) = ([10, 7, 0, 200], 4000);
 
-/// Works in a namespace of its own with `q0`, by its index.
-fn on_device<T: Send>(work: impl FnOnce(&mut Socket, u32) -> T + Send) -> T {
+/// Works in a namespace of its own with `q0`, by its index; not at all where the kernel has no such device.
+fn on_device<T: Send>(work: impl FnOnce(&mut Socket, u32) -> T + Send) -> Option<T> {
     Namespace::new().run(|| {
         let mut stack = Stack::open().unwrap();
-        stack.create_link(&NewLink::new(name("q0"), LinkKind::Ifb)).unwrap();
+        match stack.create_link(&NewLink::new(name("q0"), LinkKind::Ifb)) {
+            Err(error) if error.proves_kernel_lacks_feature() => {
+                skipped("the queues of a device", &error);
+                return None;
+            }
+            made => made.unwrap(),
+        };
         let addresses: Vec<String> = HOSTS.map(|host| format!("10.7.0.{host}/24")).collect();
         let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
         let index = namespace::bring_up("q0", &addresses);
         namespace::wait_until_it_carries("q0");
-        work(&mut Socket::open(Protocol::Route).unwrap(), index)
+        Some(work(&mut Socket::open(Protocol::Route).unwrap(), index))
     })
 }
 
@@ -51,7 +57,7 @@ fn apply(socket: &mut Socket, index: u32, what: &str, tree: &Tree) -> bool {
         Err(ApplyError::Kernel(error) | ApplyError::Left(error))
             if error.proves_kernel_lacks_feature() =>
         {
-            println!("skipped {what}: {error}");
+            skipped(what, &error);
             false
         }
         Err(error) => panic!("{what}: {error}"),
@@ -232,6 +238,7 @@ fn classes_over_routes(what: &str, filters: Vec<Filter>) -> Option<BTreeSet<u16>
         }
         Some(seen)
     })
+    .flatten()
 }
 
 /// How many packets each class has seen.
@@ -246,7 +253,7 @@ fn a_packet_without_ports_stays_in_its_class_where_the_kernels_flow_filter_moves
     let config = config(Parts { keys, ..Parts::flows(1, 0x40) });
     let Some(classifier) = load(&config) else { return };
     let ours = classes_over_routes("ours", classifier.filters(Some(Handle::class(1, 1))));
-    let ours = ours.expect("every kernel that runs the program has HTB and u32");
+    let Some(ours) = ours else { return };
     assert_eq!(ours.len(), 1, "one packet, one class: {ours:?}");
 
     // cls_flow takes the address of the route's object in the kernel for a port (`flow_get_proto_dst`).
@@ -256,12 +263,9 @@ fn a_packet_without_ports_stays_in_its_class_where_the_kernels_flow_filter_moves
     let theirs =
         classes_over_routes("flow", vec![flow["f"].clone(), catch_all(Handle::class(1, 1))]);
     if let Some(theirs) = theirs {
+        // Not asserted: a kernel may be mended, and ours is right on that one too.
         println!(
             "the flow filter put the same packet into classes {theirs:x?}, ours into {ours:x?}"
-        );
-        assert!(
-            theirs.len() > 1,
-            "{theirs:x?}: the kernel was mended? docs/classifier.md tells of it"
         );
     }
 }

@@ -1,20 +1,29 @@
 //! The program in this kernel beside its twin in plain Rust.
 //!
-//! Loading it needs root. Tests are skipped where the kernel proves that it has no bpf(2), and only there.
+//! Loading it needs root outside of containers. Tests are skipped where the kernel refuses even a program of two instructions, and only
+//! there; they say so beside libtest, which shows nothing that a passed test prints.
 
 #![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::io::Write as _;
 
 use quell_classify::twin::Packet;
 use quell_classify::{Classifier, Config, Parts, Twin};
 use quell_units::Span;
 use quell_wire::layers::{Layer, packet};
 
-/// The classifier, unless this kernel can't have one.
+/// Says what a test leaves out, and why, whatever libtest captures.
+pub fn skipped(what: &str, why: &dyn std::fmt::Display) {
+    writeln!(std::io::stderr(), "skipped {what}: {why}").expect("standard error takes a line");
+}
+
+/// The classifier, unless this process may load nothing here.
 pub fn load(config: &Config) -> Option<Classifier> {
     match Classifier::load(config) {
         Ok(classifier) => Some(classifier),
-        Err(error) if error.proves_kernel_lacks_feature() => {
-            println!("skipped: {error}");
+        Err(error) if error.proves_no_program_loads() => {
+            let test = std::thread::current();
+            skipped(test.name().unwrap_or("a test of the classifier"), &error);
             None
         }
         Err(error) => panic!("{error}"),
