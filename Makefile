@@ -17,7 +17,7 @@ FUZZ_TIME ?= 600
 # Options for `quell kernel build`, as KERNEL_OPTIONS="--source linux-6.1.tar.xz".
 KERNEL_OPTIONS ?=
 
-BUILD_PACKAGES  := gcc libc6-dev
+BUILD_PACKAGES  := gcc libc6-dev clang
 KERNEL_TOOLS    := flex bison bc libelf-dev libssl-dev make xz-utils
 KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 # Tests begin to build Debian's kernel, whichever is used and though it may be built already.
@@ -49,9 +49,10 @@ check: cargo ## Check format, lints, layers, licences and documents
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) test --locked -p quell-house
 
-bench: kernel ## Measure lab, flows and round trips beside the peers that are there (8 minutes, on a quiet machine)
+bench: kernel ## Measure classifier, lab, flows and round trips beside the peers that are there (8 minutes, on a quiet machine)
 	@tools/need-packages iperf3 nuttcp irtt fping || echo "Comparisons with what is missing are left out."
 	$(CARGO) build --locked --release -p quell-bench
+	@$(TARGET)/release/classify-bench
 	@$(TARGET)/release/peers-bench $(QUELL)
 	@$(TARGET)/release/flow-bench --quell $(QUELL)
 	@$(TARGET)/release/lab-bench $(QUELL)

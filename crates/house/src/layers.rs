@@ -3,7 +3,7 @@
 //! ```text
 //!   4  quell                       the command line
 //!   3  experiment  report  flow  serve
-//!   2  probe  load  rr  act  lab  shaper  treeview
+//!   2  probe  load  rr  act  lab  shaper  treeview  classify
 //!   1  sys  netlink  store  chart  trace  hierarchy   one system thing each
 //!   0  model  stats  wire  tc  pingexp   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
@@ -36,6 +36,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-lab",
             "quell-shaper",
             "quell-treeview",
+            "quell-classify",
         ],
     ),
     ("3", &["quell-experiment", "quell-report", "quell-flow", "quell-serve"]),

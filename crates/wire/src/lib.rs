@@ -6,6 +6,7 @@
 //!   oneway   Quell's datagrams in one direction
 //!   hello    what a Quell TCP client tells its server first
 //!   iperf3   the protocol of iperf3, with Quell's addition
+//!   layers   packets of all kinds, built of headers inside each other
 //!   auth     how both ends of a connection prove that they share a secret
 //!   text     what a peer says, made fit for a terminal and a log
 //! ```
@@ -16,6 +17,7 @@ pub mod auth;
 pub mod hello;
 pub mod icmp;
 pub mod iperf3;
+pub mod layers;
 pub mod oneway;
 mod read;
 pub mod stamp;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// What the program uses of the kernel's interface: types, what a packet tells of itself, maps and helpers. Numbers and layouts are those of
+// include/uapi/linux/bpf.h, where they are fixed for ever. Written out here, so that no header of the system is needed to compile.
+
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define INLINE static inline __attribute__((always_inline))
+#define GLOBAL __attribute__((noinline))
+#define SECTION(name) __attribute__((section(name), used))
+#define OPAQUE(x) __asm__ volatile("" : "+r"(x))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define BE16(x) __builtin_bswap16(x)
+#define BE32(x) __builtin_bswap32(x)
+#define BE64(x) __builtin_bswap64(x)
+#define BE16_CONST(x) ((u16)((((x) & 0xff) << 8) | (((x) >> 8) & 0xff)))
+#else
+#define BE16(x) (x)
+#define BE32(x) (x)
+#define BE64(x) (x)
+#define BE16_CONST(x) (x)
+#endif
+
+// The beginning of struct __sk_buff: as far as it is read here.
+struct __sk_buff {
+	u32 len;
+	u32 pkt_type;
+	u32 mark;
+	u32 queue_mapping;
+	u32 protocol; // ethertype, network byte order
+	u32 vlan_present;
+	u32 vlan_tci; // host byte order
+	u32 vlan_proto;
+	u32 priority;
+};
+
+// Read at once and alone: the verifier takes no address that was calculated from two fields.
+#define FIELD(x) (*(volatile typeof(x) *)&(x))
+
+struct bpf_map_def {
+	u32 type;
+	u32 key_size;
+	u32 value_size;
+	u32 max_entries;
+	u32 map_flags;
+};
+
+enum { MAP_HASH = 1, MAP_ARRAY = 2 };
+enum { UPDATE_ANY = 0, UPDATE_NOEXIST = 1 };
+enum { FROM_NETWORK_HEADER = 1 };
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const map_delete)(void *map, const void *key) = (void *)3;
+static long (*const skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
+static long (*const skb_load_bytes_relative)(const struct __sk_buff *skb, u32 offset, void *to, u32 len, u32 from) = (void *)68;
+static u64 (*const ktime_get_coarse_ns)(void) = (void *)160;

@@ -1,0 +1,292 @@
+//! What the classifier is to do: parsed into this once, so that the program never meets a value that makes no sense.
+
+mod raw;
+
+use quell_tc::Handle;
+use quell_units::Span;
+
+use crate::keys::Keys;
+pub(crate) use raw::{HOST_IS_MAJOR, NEIGHBOURS, RawConfig, TIER_TUNNEL};
+#[cfg(test)]
+mod tests;
+
+/// Host classes at most (`MAX_HOSTS` of `bpf/config.h`): so far the program looks for a free one.
+pub const MAX_HOSTS: u16 = 1024;
+/// Queues of CAKE, and so its flow and host classes.
+pub const CAKE_QUEUES: u16 = 1024;
+/// The port of VXLAN (RFC 7348).
+pub const VXLAN_PORT: u16 = 4789;
+
+/// What a host is told by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostKey {
+    /// The packet's own source address.
+    Src,
+    /// The packet's own destination address.
+    Dst,
+    /// The source of the innermost packet, which is the packet itself where there is no tunnel.
+    TunnelSrc,
+    /// The destination of the innermost packet.
+    TunnelDst,
+    /// The firewall mark: for hosts behind NAT, which a rule before the NAT marks.
+    Mark,
+    /// The number of the VLAN.
+    Vlan,
+}
+
+/// Classes of hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hosts {
+    /// What a host is told by.
+    pub by: HostKey,
+    /// How many classes there are, 1 to [`MAX_HOSTS`].
+    pub classes: u16,
+    /// A host that was silent for so long gives its class back.
+    pub idle: Span,
+    /// Bits of an IPv4 address that count.
+    pub v4_prefix: u8,
+    /// Bits of an IPv6 address that count: with 64, all addresses of a network are one host, which is right for customers and wrong for the
+    /// hosts of one network.
+    pub v6_prefix: u8,
+    /// Whether addresses are looked up among the neighbours first: all addresses of one neighbour are one host.
+    pub neighbours: bool,
+}
+
+impl Hosts {
+    /// Each address is a host, and gives its class back after a minute.
+    pub const fn new(by: HostKey, classes: u16) -> Self {
+        let idle = Span::from_secs(60);
+        Hosts { by, classes, idle, v4_prefix: 32, v6_prefix: 128, neighbours: false }
+    }
+}
+
+/// Which header's DSCP tells the tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TierBy {
+    /// The outermost IP header's.
+    #[default]
+    Outer,
+    /// The innermost IP header's.
+    Tunnel,
+}
+
+/// Tiers: which DSCP belongs to which. Nothing is written into the packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tiers {
+    /// The tier of each of the 64 DSCPs, from 0.
+    pub of: [u8; 64],
+    /// Whose DSCP.
+    pub by: TierBy,
+    /// Where packets go to a CAKE: its handle. CAKE then takes tin `tier + 1` instead of looking at the outer header.
+    pub cake_tins: Option<u16>,
+}
+
+impl Default for Tiers {
+    /// One tier.
+    fn default() -> Self {
+        Tiers { of: [0; 64], by: TierBy::Outer, cake_tins: None }
+    }
+}
+
+/// How host, tier and flow become a class id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// `major : base + host × host_step + tier × tier_step + flow × flow_step`, each counted from 0.
+    ///
+    /// HTB and DRR look for this class; fq_codel and SFQ take the minor as the number of the queue, from 1.
+    Classes {
+        /// The queue's handle.
+        major: u16,
+        /// The first class.
+        base: u16,
+        /// Classes from one host to the next.
+        host_step: u16,
+        /// Classes from one tier to the next.
+        tier_step: u16,
+        /// Classes from one flow to the next.
+        flow_step: u16,
+    },
+    /// For CAKE: the major is the host, from 1, the minor the flow, from 1. Without hosts the major is 0, and CAKE finds hosts by itself.
+    Cake,
+}
+
+/// What the classifier is to do; made by [`Config::new`], which refuses what makes no sense.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    parts: Parts,
+}
+
+/// The parts of a [`Config`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parts {
+    /// From what flows are told apart.
+    pub keys: Keys,
+    /// Into how many classes flows are hashed.
+    pub flows: u16,
+    /// Hosts, or none.
+    pub hosts: Option<Hosts>,
+    /// Tiers.
+    pub tiers: Tiers,
+    /// How all this becomes a class id.
+    pub layout: Layout,
+    /// The class of what is no IP packet. None is for CAKE alone, which then looks for itself.
+    pub other: Option<Handle>,
+    /// Begins each hash; the same seed, the same classes, on every machine.
+    pub seed: u64,
+    /// The UDP port in which VXLAN is looked for.
+    pub vxlan_port: u16,
+}
+
+/// Why there is no such configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Too few or too many.
+    #[error("{what} is {is}, but must be from {least} to {most}")]
+    Range {
+        /// What was given.
+        what: &'static str,
+        /// Its value.
+        is: u64,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// More classes than minors.
+    #[error(
+        "{hosts} hosts, {tiers} tiers and {flows} flows from {major:x}:{base:x} on would reach minor {last:#x}, but \
+         there are none above 0xffff: take fewer hosts or flows, or smaller steps"
+    )]
+    TooManyClasses {
+        /// The queue.
+        major: u16,
+        /// The first class.
+        base: u16,
+        /// Hosts.
+        hosts: u16,
+        /// Tiers.
+        tiers: u16,
+        /// Flows.
+        flows: u16,
+        /// The last class.
+        last: u64,
+    },
+    /// What is no IP packet would match nothing.
+    #[error(
+        "no class was given for what is no IP packet (ARP, for one): name one, since most queues drop what no filter \
+         gives a class"
+    )]
+    NoOther,
+    /// The class of what is no IP packet would mean something else.
+    #[error("what is no IP packet can't go to {0}: name a class of the queue, as 1:1")]
+    BadOther(Handle),
+}
+
+impl Config {
+    /// Checks the parts.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn new(parts: Parts) -> Result<Self, ConfigError> {
+        let range = |what, is: u64, least, most| {
+            let fits = (least..=most).contains(&is);
+            if fits { Ok(()) } else { Err(ConfigError::Range { what, is, least, most }) }
+        };
+        let cake = parts.layout == Layout::Cake;
+        let most_flows = if cake { CAKE_QUEUES.into() } else { 0xffff };
+        range("the number of flow classes", parts.flows.into(), 1, most_flows)?;
+        if let Some(hosts) = &parts.hosts {
+            range("the number of host classes", hosts.classes.into(), 1, MAX_HOSTS.into())?;
+            range("the IPv4 prefix of a host", hosts.v4_prefix.into(), 0, 32)?;
+            range("the IPv6 prefix of a host", hosts.v6_prefix.into(), 0, 128)?;
+            // The program's clock ticks some hundred times a second.
+            let most = Span::from_secs(365 * 86400).nanos();
+            range("a host's idle time in ns", hosts.idle.nanos(), 100_000_000, most)?;
+        }
+        let tiers = u16::from(*parts.tiers.of.iter().max().expect("there are 64")) + 1;
+        if let Some(handle) = parts.tiers.cake_tins {
+            range("the handle of the CAKE with tins", handle.into(), 1, 0xfffe)?;
+        }
+        if let Layout::Classes { major, base, host_step, tier_step, flow_step } = parts.layout {
+            range("the major of the classes", major.into(), 1, 0xfffe)?;
+            range("the minor of the first class", base.into(), 1, 0xffff)?;
+            let hosts = parts.hosts.map_or(1, |hosts| hosts.classes);
+            let flows = if parts.keys == Keys::NONE { 1 } else { parts.flows };
+            let reach = |count: u16, step: u16| u64::from(count - 1) * u64::from(step);
+            let last = u64::from(base)
+                + reach(hosts, host_step)
+                + reach(tiers, tier_step)
+                + reach(flows, flow_step);
+            if last > 0xffff {
+                return Err(ConfigError::TooManyClasses { major, base, hosts, tiers, flows, last });
+            }
+        }
+        match parts.other {
+            None if !cake => Err(ConfigError::NoOther),
+            // 0 is no match, ffff:ffff the filter's own class.
+            Some(other) if other.minor == 0 || other.major == 0xffff => {
+                Err(ConfigError::BadOther(other))
+            }
+            _ => Ok(Config { parts }),
+        }
+    }
+
+    /// For fq_codel and SFQ: `flows` queues by addresses, protocol and ports, in tunnels too. `major` is the queue's handle.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn flows(major: u16, flows: u16) -> Result<Self, ConfigError> {
+        Config::new(Parts::flows(major, flows))
+    }
+
+    /// For CAKE: hosts and flows, those in tunnels too.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn cake(by: HostKey) -> Result<Self, ConfigError> {
+        Config::new(Parts::cake(by))
+    }
+
+    /// What it is made of.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl Parts {
+    /// See [`Config::flows`].
+    pub fn flows(major: u16, flows: u16) -> Self {
+        Parts {
+            keys: Keys::ALL_FLOWS,
+            flows,
+            hosts: None,
+            tiers: Tiers::default(),
+            layout: Layout::Classes { major, base: 1, host_step: 0, tier_step: 0, flow_step: 1 },
+            other: Some(Handle::class(major, 1)),
+            seed: 0,
+            vxlan_port: VXLAN_PORT,
+        }
+    }
+
+    /// See [`Config::cake`].
+    pub fn cake(by: HostKey) -> Self {
+        Parts {
+            hosts: Some(Hosts::new(by, CAKE_QUEUES)),
+            layout: Layout::Cake,
+            other: None,
+            ..Parts::flows(1, CAKE_QUEUES)
+        }
+    }
+
+    /// For HTB and DRR: a class for each host and tier, `host_step` classes from host to host, and no flows.
+    pub fn hosts(major: u16, base: u16, hosts: Hosts, host_step: u16, other: Handle) -> Self {
+        Parts {
+            keys: Keys::NONE,
+            flows: 1,
+            hosts: Some(hosts),
+            layout: Layout::Classes { major, base, host_step, tier_step: 1, flow_step: 0 },
+            other: Some(other),
+            ..Parts::flows(major, 1)
+        }
+    }
+}

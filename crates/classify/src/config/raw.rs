@@ -1,0 +1,103 @@
+//! The configuration as it lies in the program's map: `struct config` of `../bpf/config.h`.
+
+use super::{Config, HostKey, Layout, TierBy};
+
+/// `FLAG_HOST_IS_MAJOR`.
+pub(crate) const HOST_IS_MAJOR: u32 = 1;
+/// `FLAG_NEIGHBOURS`.
+pub(crate) const NEIGHBOURS: u32 = 2;
+/// `FLAG_TIER_TUNNEL`.
+pub(crate) const TIER_TUNNEL: u32 = 4;
+
+/// `struct config`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawConfig {
+    pub seed: u64,
+    pub idle_ns: u64,
+    pub v6_mask: [u64; 2],
+    pub v4_mask: u32,
+    pub keys: u32,
+    pub flags: u32,
+    pub host: u32,
+    pub hosts: u32,
+    pub flows: u32,
+    pub major: u32,
+    pub base: u32,
+    pub host_step: u32,
+    pub tier_step: u32,
+    pub flow_step: u32,
+    pub other: u32,
+    pub tin_major: u32,
+    pub vxlan_port: u16,
+    pub reserved: u16,
+    pub tiers: [u8; 64],
+}
+
+// SAFETY: plain numbers without padding: 4 × 8, 13 × 4, 2 × 2 and 64 bytes are a multiple of 8.
+unsafe impl aya::Pod for RawConfig {}
+const _: () = assert!(size_of::<RawConfig>() == 32 + 52 + 4 + 64);
+
+impl From<&Config> for RawConfig {
+    fn from(config: &Config) -> Self {
+        let parts = &config.parts;
+        let (flags, [major, base, host_step, tier_step, flow_step]) = match parts.layout {
+            Layout::Cake => (HOST_IS_MAJOR, [0, 1, 0, 0, 1]),
+            Layout::Classes { major, base, host_step, tier_step, flow_step } => {
+                (0, [major, base, host_step, tier_step, flow_step].map(u32::from))
+            }
+        };
+        let mut raw = RawConfig {
+            seed: parts.seed,
+            idle_ns: 0,
+            v6_mask: [0; 2],
+            v4_mask: 0,
+            keys: parts.keys.bits(),
+            flags,
+            host: 0,
+            hosts: 1,
+            flows: parts.flows.into(),
+            major,
+            base,
+            host_step,
+            tier_step,
+            flow_step,
+            other: parts.other.map_or(0, |other| other.to_u32()),
+            tin_major: parts.tiers.cake_tins.unwrap_or(0).into(),
+            vxlan_port: parts.vxlan_port,
+            reserved: 0,
+            tiers: parts.tiers.of,
+        };
+        if parts.tiers.by == TierBy::Tunnel {
+            raw.flags |= TIER_TUNNEL;
+        }
+        if let Some(hosts) = &parts.hosts {
+            raw.host = match hosts.by {
+                HostKey::Src => 1,
+                HostKey::Dst => 2,
+                HostKey::TunnelSrc => 3,
+                HostKey::TunnelDst => 4,
+                HostKey::Mark => 5,
+                HostKey::Vlan => 6,
+            };
+            raw.hosts = hosts.classes.into();
+            raw.idle_ns = hosts.idle.nanos();
+            raw.v4_mask = u32::MAX.checked_shl(32 - u32::from(hosts.v4_prefix)).unwrap_or(0);
+            let v6 = u128::MAX.checked_shl(128 - u32::from(hosts.v6_prefix)).unwrap_or(0);
+            raw.v6_mask = [(v6 >> 64) as u64, v6 as u64];
+            if hosts.neighbours {
+                raw.flags |= NEIGHBOURS;
+            }
+        }
+        raw
+    }
+}
+
+impl RawConfig {
+    /// Whether hosts are told and counted as before, so that each may keep its class.
+    pub(crate) fn has_hosts_of(&self, other: &RawConfig) -> bool {
+        let hosts =
+            |c: &RawConfig| (c.seed, c.v6_mask, c.v4_mask, c.host, c.hosts, c.flags & NEIGHBOURS);
+        hosts(self) == hosts(other)
+    }
+}

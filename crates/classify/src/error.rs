@@ -1,0 +1,117 @@
+//! Why there is no classifier, or what it would not do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What went wrong between us and the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum ClassifyError {
+    /// The kernel was built without bpf(2).
+    #[error(
+        "could not load the classifier: this kernel has no bpf(2) (CONFIG_BPF_SYSCALL is off); take the kernel's own \
+         hashing instead, which sees no hosts in tunnels, or a kernel that has it"
+    )]
+    Off,
+    /// The kernel does not let this process use it.
+    #[error(
+        "could not load the classifier: the kernel lets only CAP_BPF and CAP_NET_ADMIN in its first user namespace load \
+         programs ({0}): be root, outside of a container; with the kernel locked down, nobody may"
+    )]
+    NotAllowed(io::Error),
+    /// The kernel refused the program or one of its maps.
+    #[error("could not {tried}: {answer}{log}; kernels from 5.12 on can run it, this is {kernel}")]
+    Refused {
+        /// What was tried.
+        tried: String,
+        /// The kernel's answer.
+        answer: io::Error,
+        /// The end of what the kernel's verifier said, if it was asked.
+        log: String,
+        /// The kernel's version.
+        kernel: String,
+    },
+    /// Something went wrong with a table of the program.
+    #[error("could not {tried}: {answer}")]
+    Table {
+        /// What was tried.
+        tried: String,
+        /// Why not.
+        answer: String,
+    },
+    /// Something could not be pinned, or what is pinned can't be opened.
+    #[error("could not {tried} {path}: {answer}{advice}", path = path.display())]
+    Pin {
+        /// What was tried.
+        tried: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// The kernel's answer.
+        answer: io::Error,
+        /// What to do.
+        advice: &'static str,
+    },
+}
+
+impl ClassifyError {
+    /// True if the kernel can't have a classifier, whoever asks.
+    pub fn proves_kernel_lacks_feature(&self) -> bool {
+        matches!(self, ClassifyError::Off)
+    }
+
+    /// True if this process may not even load a program of two instructions here, as the kernel has just answered: nothing follows for ours.
+    pub fn proves_no_program_loads(&self) -> bool {
+        matches!(self, ClassifyError::Off | ClassifyError::NotAllowed(_))
+    }
+
+    /// What the kernel says to the program of two instructions that is loaded before ours.
+    pub(crate) fn of_first_call(answer: io::Error) -> Self {
+        match answer.raw_os_error() {
+            Some(libc::ENOSYS) => ClassifyError::Off,
+            Some(libc::EPERM | libc::EACCES) => ClassifyError::NotAllowed(answer),
+            _ => Self::refused("load a program of two instructions by bpf(2)".into(), answer, ""),
+        }
+    }
+
+    pub(crate) fn refused(tried: String, answer: io::Error, log: &str) -> Self {
+        // Its last lines say why; before them are thousands of steps.
+        let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+        let end = lines[lines.len().saturating_sub(3)..].join(" | ");
+        let log = if end.is_empty() { end } else { format!(" (its verifier: {end})") };
+        let kernel = nix::sys::utsname::uname()
+            .map_or_else(|_| "unknown".into(), |name| name.release().to_string_lossy().into());
+        ClassifyError::Refused { tried, answer, log, kernel }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(errno: i32) -> ClassifyError {
+        ClassifyError::of_first_call(io::Error::from_raw_os_error(errno))
+    }
+
+    #[test]
+    fn a_kernel_without_bpf_and_a_user_without_rights_are_told_apart() {
+        assert!(first(libc::ENOSYS).proves_kernel_lacks_feature());
+        assert!(first(libc::ENOSYS).to_string().contains("CONFIG_BPF_SYSCALL is off"));
+        assert!(!first(libc::EPERM).proves_kernel_lacks_feature());
+        assert!(first(libc::ENOSYS).proves_no_program_loads());
+        assert!(first(libc::EPERM).proves_no_program_loads());
+        assert!(!first(libc::EINVAL).proves_no_program_loads());
+        assert!(first(libc::EPERM).to_string().contains("be root"));
+        let other = first(libc::ENOMEM).to_string();
+        assert!(
+            other.contains("two instructions by bpf(2)") && other.contains("memory"),
+            "{other}"
+        );
+    }
+
+    #[test]
+    fn of_the_verifiers_thousand_lines_the_last_ones_are_shown() {
+        let log: String = (0..1000).map(|i| format!("{i}: step\n")).collect();
+        let error = io::Error::from_raw_os_error(libc::EACCES);
+        let said = ClassifyError::refused("load it".into(), error, &log).to_string();
+        assert!(said.contains("997: step | 998: step | 999: step") && said.len() < 300, "{said}");
+    }
+}

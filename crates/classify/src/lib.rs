@@ -1,0 +1,24 @@
+//! The classifier: a tc filter that gives each packet its class by host, tier and flow, looking into tunnels, in one step.
+//!
+//! ```text
+//!   Parts ──checks──► Config ──┬──► Classifier ──filters()──► a tree of quell_tc ──► the kernel
+//!                              │     (bpf/*.c, by clang)           │ pin()
+//!                              │                                 Tables: who has which class, other keys at run time
+//!                              └──► Twin: the same in plain Rust, which tests hold the program against
+//! ```
+//!
+//! `docs/classifier.md` tells what it does with which packet.
+
+pub mod config;
+mod error;
+mod keys;
+mod program;
+mod tables;
+pub mod twin;
+
+pub use config::{Config, ConfigError, HostKey, Hosts, Layout, Parts, TierBy, Tiers};
+pub use error::ClassifyError;
+pub use keys::{Key, KeyError, Keys};
+pub use program::{Classifier, TestRun, catch_all};
+pub use tables::{HostId, HostRow, Tables};
+pub use twin::Twin;

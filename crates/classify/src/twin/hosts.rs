@@ -1,0 +1,91 @@
+//! Which class a host has. The same in C is `../bpf/hosts.h`, where it is described.
+
+use super::hash::{host_hash, scale};
+use super::parse::{Address, Packet, Parsed};
+use crate::config::RawConfig;
+use std::collections::HashMap;
+
+/// Who holds a class.
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    host: Address,
+    last: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    holders: Vec<Option<Holder>>,
+    places: HashMap<Address, usize>,
+    none_before: u64,
+    pub(super) sharing: u64,
+}
+
+impl Table {
+    pub(super) fn new(classes: u32) -> Self {
+        let holders = vec![None; classes as usize];
+        Table { holders, places: HashMap::new(), none_before: 0, sharing: 0 }
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The host's class, from 0.
+    pub(super) fn class_of(&mut self, c: &RawConfig, host: Address, now: u64) -> u32 {
+        if let Some(&at) = self.places.get(&host) {
+            self.holders[at] = Some(Holder { host, last: now });
+            return at as u32;
+        }
+        let wanted = scale(host_hash(c.seed, host), c.hosts);
+        if now >= self.none_before {
+            let count = self.holders.len();
+            let order = (0..count).map(|i| (wanted as usize + i) % count);
+            let mut oldest = now;
+            for at in order {
+                match self.holders[at] {
+                    Some(holder) if now - holder.last < c.idle_ns => {
+                        oldest = oldest.min(holder.last)
+                    }
+                    before => {
+                        if let Some(before) = before {
+                            self.places.remove(&before.host);
+                        }
+                        self.holders[at] = Some(Holder { host, last: now });
+                        self.places.insert(host, at);
+                        return at as u32;
+                    }
+                }
+            }
+            self.none_before = oldest + c.idle_ns;
+        }
+        self.sharing += 1;
+        wanted
+    }
+}
+
+/// Who sends or gets a packet.
+pub(super) fn host_of(
+    c: &RawConfig,
+    neighbours: &HashMap<Address, u64>,
+    packet: &Packet<'_>,
+    parsed: &Parsed,
+) -> Address {
+    let address = match c.host {
+        1 => parsed.outer.src,
+        2 => parsed.outer.dst,
+        3 => parsed.inner.src,
+        4 => parsed.inner.dst,
+        5 => return Address { high: u64::MAX - 2, low: packet.mark.into() },
+        _ => return Address { high: u64::MAX - 1, low: parsed.vlan.into() },
+    };
+    if c.flags & crate::config::NEIGHBOURS != 0
+        && let Some(number) = neighbours.get(&address)
+    {
+        return Address { high: u64::MAX, low: *number };
+    }
+    if address.high == 0 && address.low >> 32 == 0xffff {
+        Address { high: 0, low: address.low & (0xffff_0000_0000 | u64::from(c.v4_mask)) }
+    } else {
+        Address { high: address.high & c.v6_mask[0], low: address.low & c.v6_mask[1] }
+    }
+}

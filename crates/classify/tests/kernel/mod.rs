@@ -1,0 +1,77 @@
+//! The program in this kernel beside its twin in plain Rust.
+//!
+//! Loading it needs root outside of containers. Tests are skipped where the kernel refuses even a program of two instructions, and only
+//! there; they say so beside libtest, which shows nothing that a passed test prints.
+
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::io::Write as _;
+
+use quell_classify::twin::Packet;
+use quell_classify::{Classifier, Config, Parts, Twin};
+use quell_units::Span;
+use quell_wire::layers::{Layer, packet};
+
+/// Says what a test leaves out, and why, whatever libtest captures.
+pub fn skipped(what: &str, why: &dyn std::fmt::Display) {
+    writeln!(std::io::stderr(), "skipped {what}: {why}").expect("standard error takes a line");
+}
+
+/// The classifier, unless this process may load nothing here.
+pub fn load(config: &Config) -> Option<Classifier> {
+    match Classifier::load(config) {
+        Ok(classifier) => Some(classifier),
+        Err(error) if error.proves_no_program_loads() => {
+            let test = std::thread::current();
+            skipped(test.name().unwrap_or("a test of the classifier"), &error);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub fn config(parts: Parts) -> Config {
+    Config::new(parts).unwrap()
+}
+
+/// The program and its twin, side by side.
+pub struct Pair {
+    pub program: Classifier,
+    pub twin: Twin,
+    now: u64,
+}
+
+impl Pair {
+    pub fn new(config: &Config) -> Option<Self> {
+        Some(Pair { program: load(config)?, twin: Twin::new(config), now: 1 << 40 })
+    }
+
+    pub fn configure(&mut self, config: &Config) {
+        self.program.tables().configure(config).unwrap();
+        self.twin.configure(config);
+    }
+
+    /// Lets both think that time has gone by.
+    pub fn wait(&mut self, time: Span) {
+        self.program.tables().age(time).unwrap();
+        self.now += time.nanos();
+    }
+
+    /// The class that both give, or what each says where they differ.
+    pub fn try_class(&mut self, frame: &[u8], mark: u32) -> Result<u32, String> {
+        let packet = Packet { mark, ..Packet::of_frame(frame).expect("a frame") };
+        let wanted = self.twin.classify(&packet, self.now);
+        let got =
+            self.program.test_run(frame, mark, 1).map_err(|e| format!("{e}: {frame:02x?}"))?;
+        let priority = wanted.priority.unwrap_or(0);
+        if (got.class, got.priority) == (wanted.class, priority) {
+            Ok(got.class)
+        } else {
+            Err(format!("program {got:x?}, twin {wanted:x?}: {frame:02x?}"))
+        }
+    }
+
+    pub fn class(&mut self, layers: &[Layer]) -> u32 {
+        self.try_class(&packet(layers), 0).unwrap()
+    }
+}
