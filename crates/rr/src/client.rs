@@ -33,6 +33,9 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 /// How long a call of which more and more arrives is waited for.
 const MOST_NS: u64 = 60_000_000_000;
 
+/// The longest tick of a kernel's clock (`CONFIG_HZ`=100).
+const TICK_NS: u64 = 10_000_000;
+
 /// No ACK is delayed for less on any Linux, and no retransmission timer runs out sooner.
 const SOONEST_NS: u64 = 5_000_000;
 
@@ -503,12 +506,12 @@ impl Caller {
                 // A signal breaks off a read that has a limit (signal(7)): that is how a ring is heard here.
                 Err(Errno::EINTR) if stop.rings() => return Err("it was stopped".into()),
                 Err(Errno::EINTR) => continue,
-                // More of the request has arrived since.
-                Err(Errno::EAGAIN)
-                    if monotonic_ns() < deadline_ns && goes_on(stream, &mut so_far) =>
-                {
-                    continue;
+                // The last wait is no longer than to the deadline, give or take a tick.
+                Err(Errno::EAGAIN) if monotonic_ns() + TICK_NS >= deadline_ns => {
+                    return Err(format!("no whole reply within {}", seconds(self.most_ns())));
                 }
+                // More of the request has arrived since, or of what waits for a lost part.
+                Err(Errno::EAGAIN) if goes_on(stream, &mut so_far) => continue,
                 Err(errno) => return Err(self.why(errno)),
             }
             let now_ns = monotonic_ns();
