@@ -198,8 +198,40 @@ fn descriptors() -> u64 {
     }
 }
 
-/// Unknown connections take three descriptors each: all of them together less than half.
+/// With so many descriptors nothing but unknown connections is limited for their sake.
+const ENOUGH: u64 = 1024;
+
+/// Unknown connections take three descriptors each: all of them together less than half. Where there are few, a session takes up to eight
+/// beside those of its streams, which all come as unknown connections first: places run out, and somebody at rest gives way, before
+/// descriptors do.
 fn within(descriptors: u64, limits: Limits) -> Limits {
-    let most = usize::try_from(descriptors / 8).unwrap_or(usize::MAX).max(4);
-    Limits { half_open: limits.half_open.min(most), ..limits }
+    let part =
+        |of: u64, least: usize| usize::try_from(descriptors / of).unwrap_or(usize::MAX).max(least);
+    if descriptors >= ENOUGH {
+        return Limits { half_open: limits.half_open.min(part(8, 4)), ..limits };
+    }
+    let tenth = part(10, 4);
+    Limits {
+        half_open: limits.half_open.min(tenth),
+        streams_of_all: limits.streams_of_all.min(tenth),
+        sessions: limits.sessions.min(part(32, 3)),
+        ..limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_descriptors_are_few_all_that_may_be_there_at_once_finds_some() {
+        for descriptors in [64, 100, 128, 256, 512] {
+            let limits = within(descriptors, Limits::default());
+            let streams = 2 * limits.streams_of_all;
+            let all = 8 + 3 * limits.half_open + 8 * limits.sessions + streams;
+            assert!(all as u64 <= descriptors, "{all} of {descriptors}");
+        }
+        let usual = within(16_384, Limits::default());
+        assert_eq!((usual.sessions, usual.half_open, usual.streams_of_all), (32, 512, 1024));
+    }
 }

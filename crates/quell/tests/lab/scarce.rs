@@ -2,7 +2,8 @@
 
 use super::support::{PING, QUELL, QUIET, TestFolder, two_hosts};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
-use std::net::Ipv4Addr;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -37,8 +38,49 @@ fn two_hundred_idle_connections() {
     }
 }
 
+/// A call of 64 bytes that is over, on a connection that stays.
+fn called(network: u8) -> Option<TcpStream> {
+    let mut stream = TcpStream::from(idle(network).ok()?);
+    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    let hello = [&b"QUELLRR1"[..], &[0, 0, 0, 64, 0, 0, 0, 64], &[0; 16], &[1; 64]].concat();
+    stream.write_all(&hello).ok()?;
+    stream.read_exact(&mut [0; 64]).ok()?;
+    stream.set_nonblocking(true).ok()?;
+    Some(stream)
+}
+
+/// 40 connections of calls from 20 networks, each made anew half a second after it was sent away; run in the lab beside the server.
+#[test]
+#[ignore = "a program for other tests"]
+fn forty_connections_of_calls_at_rest() {
+    let mut held: Vec<Option<TcpStream>> = (0..40).map(|_| None).collect();
+    loop {
+        for (number, held) in (0u8..).zip(&mut held) {
+            let there = held.as_mut().is_some_and(|stream| {
+                let nothing = stream.read(&mut [0]).map_err(|e| e.kind());
+                nothing == Err(ErrorKind::WouldBlock)
+            });
+            if !there {
+                *held = called(number % 20);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
 #[test]
 fn idle_connections_keep_nobody_out_where_descriptors_are_few() {
+    nobody_is_kept_out_by("two_hundred_idle_connections");
+}
+
+#[test]
+fn calls_at_rest_keep_nobody_out_where_descriptors_are_few() {
+    nobody_is_kept_out_by("forty_connections_of_calls_at_rest");
+}
+
+/// Calls and tests from elsewhere are served by a server with 64 descriptors while this program of ours attacks it.
+#[track_caller]
+fn nobody_is_kept_out_by(attack: &str) {
     let dir = TestFolder::new();
     let line = "both = { delay = \"5ms\" }";
     let file = dir.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
@@ -46,11 +88,10 @@ fn idle_connections_keep_nobody_out_where_descriptors_are_few() {
     let few = dir.file("few", &format!("ulimit -n 64\nexec {QUELL} serve --bind 0.0.0.0\n"));
     let serve = format!("b: sh {}", few.display());
     let own = std::env::current_exe().expect("a test has a file");
-    let idle =
-        format!("b: {} --ignored --exact scarce::two_hundred_idle_connections", own.display());
+    let idle = format!("b: {} --ignored --exact scarce::{attack}", own.display());
     let rr = format!("{QUELL} rr {{b}} --calls 3 --sizes 64");
-    let flow = format!("{QUELL} flow {{b}} -t 1 -b 1M");
-    let good = format!("sleep 2; for n in 1 2 3 4 5 6 7 8; do {rr} && {flow} || exit 1; done");
+    let flow = format!("{QUELL} flow {{b}} -t 1 -b 1M -P 4");
+    let good = format!("sleep 2; for n in 1 2 3 4; do {rr} && {flow} || exit 1; done");
     let exec =
         ["lab", "exec", &*file, "a", "--with", &serve, "--with", &idle, "--", "sh", "-c", &good];
     let output = dir.quell(&exec);

@@ -87,7 +87,7 @@ impl<'a> Talk<'a> {
 
     /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
     pub fn drains(&mut self, lanes: &'a [ServedLane], pass: &'a Pass<'a>) -> Result<(), Break> {
-        pass.moved(2 * self.step_ns).map_err(|_| Break::StoodStill)?;
+        pass.moved(self.patience_ns()).map_err(|_| Break::StoodStill)?;
         let end_ns = monotonic_ns().saturating_add(LONGEST_DRAIN_NS);
         self.drain = Some(Drain { lanes, pass, end_ns, through: through(lanes, self.stream) });
         Ok(())
@@ -169,6 +169,9 @@ impl<'a> Talk<'a> {
         while left > 0 {
             let part = left.min(bytes.len());
             self.read(&mut bytes[..part])?;
+            if self.exchange.is_stopped() {
+                return Err(Break::ServerStopped);
+            }
             left -= part;
             // Of what nobody needs so much of, nothing is kept.
             if length <= MOST_READ {
@@ -219,8 +222,8 @@ impl<'a> Talk<'a> {
         let Ok(nobody) = Bell::new() else { return };
         let Ok(mut exchange) = Exchange::new(self.stream, Some(end_ns), &nobody) else { return };
         let mut byte = [0];
-        // Whatever it still says: it ends with an error when the connection does, or the time.
-        while exchange.read(&mut byte).is_ok() {}
+        // Whatever it still says: it ends with an error when the connection does, or the time, of which nothing tells while there is more.
+        while monotonic_ns() < end_ns && exchange.read(&mut byte).is_ok() {}
     }
 
     /// Tells the client, in its words, why it is over; whether it hears it is its affair.

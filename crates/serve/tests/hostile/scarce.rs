@@ -209,3 +209,20 @@ fn a_call_that_is_never_finished_ends_with_the_time_of_its_connection() {
     assert_eq!(byte(&mut stream), None);
     assert!(begun.elapsed() < Duration::from_secs(5) + MOST_WAIT, "{:?}", begun.elapsed());
 }
+
+#[test]
+fn a_client_that_never_stops_talking_where_its_test_is_over_is_left() {
+    let served = Served::new("");
+    let mut test = Test::new(from(1, 1), served.at, 1).ended(DOWN).expect("a place");
+    // Results of two bytes, and then what no test has.
+    test.control.write_all(&[0, 0, 0, 2, b'{', b'}']).expect("sent");
+    let since = Instant::now();
+    let left = loop {
+        match test.control.write_all(&[b'['; 65536]) {
+            Err(_) => break since.elapsed(),
+            Ok(()) => assert!(since.elapsed() < Duration::from_secs(30), "it listens for ever"),
+        }
+    };
+    // A step, and half a second for its last words.
+    assert!(left < Duration::from_secs(10), "{left:?}");
+}

@@ -47,6 +47,11 @@ impl<'a> Exchange<'a> {
         self.alarm.set(deadline_ns)
     }
 
+    /// Whether somebody rang. Where more and more is there to read, nothing else would tell.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.rings()
+    }
+
     /// Fills `bytes`. A time that is up does not take away what is already there.
     pub fn read(&mut self, mut bytes: &mut [u8]) -> Result<(), ExchangeError> {
         while !bytes.is_empty() {
