@@ -1,7 +1,7 @@
 //! The experiments that Quell brings along, as files that a person can copy.
 
 /// Names and texts of all built-in experiments.
-pub const ALL: [(&str, &str); 7] = [
+pub const ALL: [(&str, &str); 8] = [
     ("home-link", include_str!("../../../experiments/home-link.toml")),
     ("rrul", include_str!("../../../experiments/rrul.toml")),
     ("congestion-controls", include_str!("../../../experiments/congestion-controls.toml")),
@@ -9,6 +9,7 @@ pub const ALL: [(&str, &str); 7] = [
     ("mtu-blackhole", include_str!("../../../experiments/mtu-blackhole.toml")),
     ("small-messages", include_str!("../../../experiments/small-messages.toml")),
     ("ecn-band", include_str!("../../../experiments/ecn-band.toml")),
+    ("sfq-perturb", include_str!("../../../experiments/sfq-perturb.toml")),
 ];
 
 /// The text of the one with this name.

@@ -7,7 +7,7 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 7] = [
+const BUILT_IN: [&str; 8] = [
     "home-link",
     "rrul",
     "congestion-controls",
@@ -15,6 +15,7 @@ const BUILT_IN: [&str; 7] = [
     "mtu-blackhole",
     "small-messages",
     "ecn-band",
+    "sfq-perturb",
 ];
 
 /// A folder with a right experiment in it.

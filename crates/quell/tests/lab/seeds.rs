@@ -96,3 +96,8 @@ fn home_link_keeps_its_claims_on_three_seeds() {
 fn ecn_band_keeps_its_claims_on_three_seeds() {
     keeps_its_claims_on_three_seeds("ecn-band");
 }
+
+#[test]
+fn sfq_perturb_keeps_its_claims_on_three_seeds() {
+    keeps_its_claims_on_three_seeds("sfq-perturb");
+}
