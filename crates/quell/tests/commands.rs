@@ -7,7 +7,7 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 8] = [
+const BUILT_IN: [&str; 9] = [
     "home-link",
     "rrul",
     "congestion-controls",
@@ -16,6 +16,7 @@ const BUILT_IN: [&str; 8] = [
     "small-messages",
     "ecn-band",
     "sfq-perturb",
+    "host-shares",
 ];
 
 /// A folder with a right experiment in it.

@@ -101,3 +101,8 @@ fn ecn_band_keeps_its_claims_on_three_seeds() {
 fn sfq_perturb_keeps_its_claims_on_three_seeds() {
     keeps_its_claims_on_three_seeds("sfq-perturb");
 }
+
+#[test]
+fn host_shares_keeps_its_claims_on_three_seeds() {
+    keeps_its_claims_on_three_seeds("host-shares");
+}
