@@ -7,7 +7,7 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 9] = [
+const BUILT_IN: [&str; 10] = [
     "home-link",
     "rrul",
     "congestion-controls",
@@ -17,6 +17,7 @@ const BUILT_IN: [&str; 9] = [
     "ecn-band",
     "sfq-perturb",
     "host-shares",
+    "tunnel-flows",
 ];
 
 /// A folder with a right experiment in it.

@@ -106,3 +106,8 @@ fn sfq_perturb_keeps_its_claims_on_three_seeds() {
 fn host_shares_keeps_its_claims_on_three_seeds() {
     keeps_its_claims_on_three_seeds("host-shares");
 }
+
+#[test]
+fn tunnel_flows_keeps_its_claims_on_three_seeds() {
+    keeps_its_claims_on_three_seeds("tunnel-flows");
+}
