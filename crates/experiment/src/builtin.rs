@@ -1,13 +1,17 @@
 //! The experiments that Quell brings along, as files that a person can copy.
 
 /// Names and texts of all built-in experiments.
-pub const ALL: [(&str, &str); 6] = [
+pub const ALL: [(&str, &str); 10] = [
     ("home-link", include_str!("../../../experiments/home-link.toml")),
     ("rrul", include_str!("../../../experiments/rrul.toml")),
     ("congestion-controls", include_str!("../../../experiments/congestion-controls.toml")),
     ("window-bdp", include_str!("../../../experiments/window-bdp.toml")),
     ("mtu-blackhole", include_str!("../../../experiments/mtu-blackhole.toml")),
     ("small-messages", include_str!("../../../experiments/small-messages.toml")),
+    ("ecn-band", include_str!("../../../experiments/ecn-band.toml")),
+    ("sfq-perturb", include_str!("../../../experiments/sfq-perturb.toml")),
+    ("host-shares", include_str!("../../../experiments/host-shares.toml")),
+    ("tunnel-flows", include_str!("../../../experiments/tunnel-flows.toml")),
 ];
 
 /// The text of the one with this name.

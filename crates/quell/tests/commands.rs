@@ -7,8 +7,18 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 6] =
-    ["home-link", "rrul", "congestion-controls", "window-bdp", "mtu-blackhole", "small-messages"];
+const BUILT_IN: [&str; 10] = [
+    "home-link",
+    "rrul",
+    "congestion-controls",
+    "window-bdp",
+    "mtu-blackhole",
+    "small-messages",
+    "ecn-band",
+    "sfq-perturb",
+    "host-shares",
+    "tunnel-flows",
+];
 
 /// A folder with a right experiment in it.
 fn dir() -> TestFolder {

@@ -1,5 +1,5 @@
-//! The same seed gives the same bytes, whatever else differs; another seed gives others. And the table of `home-link` holds on
-//! several seeds.
+//! The same seed gives the same bytes, whatever else differs; another seed gives others. And what built-in experiments claim
+//! holds on several seeds.
 
 use super::support::{QUELL, TestFolder};
 use std::collections::BTreeMap;
@@ -73,16 +73,41 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_environmen
     }
 }
 
-#[test]
-fn home_link_keeps_its_claims_on_three_seeds() {
+/// What an experiment claims holds on several seeds, so that it is no single run's luck.
+fn keeps_its_claims_on_three_seeds(experiment: &str) {
     for seed in ["1", "2", "3"] {
-        let output = TestFolder::new().quell(&["run", "home-link", "--seed", seed]);
+        let output = TestFolder::new().quell(&["run", experiment, "--seed", seed]);
         assert_eq!(
             output.status.code(),
             Some(0),
-            "seed {seed}: {}{}",
+            "{experiment}, seed {seed}: {}{}",
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
         );
     }
+}
+
+#[test]
+fn home_link_keeps_its_claims_on_three_seeds() {
+    keeps_its_claims_on_three_seeds("home-link");
+}
+
+#[test]
+fn ecn_band_keeps_its_claims_on_three_seeds() {
+    keeps_its_claims_on_three_seeds("ecn-band");
+}
+
+#[test]
+fn sfq_perturb_keeps_its_claims_on_three_seeds() {
+    keeps_its_claims_on_three_seeds("sfq-perturb");
+}
+
+#[test]
+fn host_shares_keeps_its_claims_on_three_seeds() {
+    keeps_its_claims_on_three_seeds("host-shares");
+}
+
+#[test]
+fn tunnel_flows_keeps_its_claims_on_three_seeds() {
+    keeps_its_claims_on_three_seeds("tunnel-flows");
 }
