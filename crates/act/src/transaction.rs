@@ -137,7 +137,7 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
         steps: words.clone(),
     };
     let mut log = Log::begin(asked.folder, begun)?;
-    let watchdog = match (asked.watchdog)(&log, monotonic_ns() + PATIENCE_NS) {
+    let mut watchdog = match (asked.watchdog)(&log, monotonic_ns() + PATIENCE_NS) {
         Ok(watchdog) => watchdog,
         Err(error) => {
             log.undone()?;
@@ -158,6 +158,10 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
             return Err(back(machine, log, ActError::NotInForce(first)));
         }
         Err(error) => return Err(back(machine, log, error)),
+    }
+    if !watchdog.runs() {
+        let why = "its watchdog has ended, so that nobody would go back".to_owned();
+        return Err(back(machine, log, ActError::NotInForce(why)));
     }
     let until = asked.confirm_within.map(|ns| monotonic_ns().saturating_add(ns));
     if let Err(error) = log.applied(until) {

@@ -61,6 +61,11 @@ impl Watchdog {
         self.child.id()
     }
 
+    /// Whether it still watches.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Leaves it to what the log says.
     pub fn leave(self) {}
 

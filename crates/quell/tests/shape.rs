@@ -140,6 +140,19 @@ fn a_plan_shows_every_step_and_touches_nothing() {
 }
 
 #[test]
+fn what_somebody_took_away_is_not_said_to_be_in_force() {
+    let cable = Cable::new();
+    cable.dir.write("t.toml", wide(2, "1Mbit"));
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml"];
+    cable.shape(&apply).fine();
+    says(&cable.shape(&["status", "--json"]).fine(), &["\"in_order\": true"]);
+    cable.put("[queue]\nkind = \"pfifo\"\nhandle = \"9:\"\nlimit = 7\n");
+    let said = cable.shape(&["status", "--json"]);
+    assert_eq!(said.code, Some(1), "{}", said.out);
+    says(&said.out, &["\"in_order\": false", "no longer as it was applied"]);
+}
+
+#[test]
 fn what_is_applied_is_in_force_and_off_brings_back_what_was_there() {
     let cable = Cable::new();
     let theirs = cable.put(THEIRS);

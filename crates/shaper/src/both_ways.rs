@@ -63,10 +63,12 @@ impl std::str::FromStr for LineRates {
         let (up, down) = text.split_once('/').ok_or_else(wrong)?;
         let rate = |text: &str| {
             let megabits: f64 = text.trim().parse().map_err(|_| wrong())?;
-            let sane = megabits.is_finite() && megabits > 0.0 && megabits <= 1e6;
+            if !(megabits > 0.0 && megabits <= 1e6) {
+                return Err(wrong());
+            }
             // A tenth of a kilobit is finer than any line is known.
             let bits = (megabits * 10_000.0).round() as u64 * 100;
-            if sane && bits > 0 { Ok(Rate::from_bps(bits)) } else { Err(wrong()) }
+            if bits > 0 { Ok(Rate::from_bps(bits)) } else { Err(wrong()) }
         };
         Ok(LineRates { up: rate(up)?, down: rate(down)? })
     }

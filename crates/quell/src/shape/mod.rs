@@ -16,7 +16,7 @@ use clap::Args;
 pub use import::{ImportArgs, import};
 pub use persist::{PersistArgs, persist};
 pub use prove::{ProveArgs, prove};
-use quell_act::{ActError, Applied, Asked, Log, Machine, Watchdog};
+use quell_act::{ActError, Applied, Asked, Kernel, Log, Machine, Standing, Watchdog};
 use quell_sys::clock::monotonic_ns;
 use quell_units::Span;
 pub use rehearsal::{TryArgs, try_it};
@@ -251,12 +251,32 @@ pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut broken = false;
     for log in &logs {
         let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
-        let entry = report::entry(log, &now, monotonic_ns());
+        let differs = differs(log, &args.state.folder, &mut kernel);
+        let entry = report::entry(log, &now, monotonic_ns(), differs);
         broken |= entry.broken;
         entries.push(entry);
     }
     report::status(&entries, args.json);
     Ok(if broken { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// In what a machine differs from what was applied to it; none where it does not, or where it was not applied whole.
+fn differs(log: &Log, folder: &Path, kernel: &mut Kernel) -> Option<String> {
+    if log.standing == Standing::Unfinished || log.begun.recipe.is_empty() {
+        return None;
+    }
+    let again = wanted::settled_again(log, kernel).map_err(|failure| failure.to_string());
+    let planned = again.and_then(|settled| {
+        let device = log.begun.device.as_str();
+        quell_act::plan(kernel, folder, device, &settled.goal).map_err(|e| e.to_string())
+    });
+    match planned {
+        Ok(planned) => planned.steps.first().map(|step| match planned.steps.len() {
+            1 => format!("what is missing: {step}"),
+            more => format!("what is missing: {step}, and {} more steps", more - 1),
+        }),
+        Err(why) => Some(why),
+    }
 }
 
 /// `quell shape-watchdog`.

@@ -111,9 +111,13 @@ pub fn roots<'a>(log: &Log, now: &'a Now) -> Vec<(String, &'a Snapshot, &'a Obse
     found
 }
 
-/// How a change stands, and what passes through its queues.
-pub fn entry(log: &Log, now: &Now, now_ns: u64) -> Entry {
-    let (how, broken) = standing(log, now_ns);
+/// How a change stands, in what the machine `differs` from it, and what passes through its queues.
+pub fn entry(log: &Log, now: &Now, now_ns: u64, differs: Option<String>) -> Entry {
+    let (mut how, mut broken) = standing(log, now_ns);
+    if let Some(differs) = differs.filter(|_| !broken) {
+        broken = true;
+        how = format!("no longer as it was applied ({differs}): quell shape apply again, or off");
+    }
     let begun = &log.begun;
     let mut lines = vec![format!("{}: {}; {how}", begun.device, begun.wanted)];
     let mut queues = Vec::new();

@@ -8,7 +8,7 @@
 use super::kinds;
 use crate::failure::Failure;
 use clap::Args;
-use quell_act::{DeviceGoal, Goal, LinkGoal, LinkNow, Machine};
+use quell_act::{DeviceGoal, Goal, LinkGoal, LinkNow, Log, Machine};
 use quell_netlink::sysctl;
 use quell_shaper::{BothWays, DeviceTraits, LineRates, LineType, PolicyName, Tell};
 use quell_sys::input::Input;
@@ -154,52 +154,62 @@ pub fn choose(
 impl Wanted {
     /// Finds out what is to be on this machine.
     pub fn settle(&self, machine: &mut dyn Machine) -> Result<Settled, Failure> {
-        let now = machine.read(&Goal::default()).map_err(Failure::system)?;
-        let names: Vec<&str> = now.links.keys().map(String::as_str).collect();
-        let Some(link) = now.links.get(&self.device) else {
-            return Err(Failure::usage(format!(
-                "there is no interface `{}`; there are: {}",
-                self.device,
-                names.join(", ")
-            )));
-        };
-        let mut all = match &self.tree {
+        let link = link_of(machine, &self.device)?;
+        let all = match &self.tree {
             Some(file) => BothWays {
                 tree: Some(read(file, |text| toml::from_str(text))?),
                 ..BothWays::default()
             },
             None => self.line.both_ways()?,
         };
-        let (own, beyond, words, remarks) = match &all.tree {
-            Some(tree) => {
-                let file = self.tree.as_ref().or(self.line.file.as_ref());
-                let file = file.map_or(String::new(), |file| file.display().to_string());
-                if *tree == Tree::default() {
-                    return Err(Failure::unusable(format!("{file}: no queue is in it")));
-                }
-                (tree.clone(), None, format!("the tree {file}"), Vec::new())
-            }
-            None => {
-                let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
-                let (policy, mut remarks) = choose(&all, has_cake);
-                all.policy = Some(policy);
-                let (mut own, mut beyond) = trees(&all, policy, link, &self.device)?;
-                let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
-                remarks.extend(kinds::without_fq_codel(&mut both));
-                (own, beyond, all.words(policy), remarks)
-            }
-        };
-        let recipe = toml::to_string(&all).map_err(Failure::system)?;
-        let mut goal = Goal::default();
-        if let Some(tree) = &beyond {
-            let name = ifb_of(&self.device);
-            let mac = mac_of(&self.device);
-            goal.links.push(LinkGoal { name: name.clone(), mac, there: true });
-            goal.devices.push(device(&name, None, tree)?);
-        }
-        goal.devices.push(device(&self.device, Some(link.index), &own)?);
-        Ok(Settled { goal, words, recipe, remarks })
+        let file = self.tree.as_ref().or(self.line.file.as_ref());
+        settled(&self.device, &link, all, &file.map_or(String::new(), |f| f.display().to_string()))
     }
+}
+
+/// What was applied, as it is to be on this machine now.
+pub fn settled_again(log: &Log, machine: &mut dyn Machine) -> Result<Settled, Failure> {
+    let link = link_of(machine, &log.begun.device)?;
+    let all = toml::from_str(&log.begun.recipe).map_err(Failure::system)?;
+    settled(&log.begun.device, &link, all, "")
+}
+
+fn link_of(machine: &mut dyn Machine, name: &str) -> Result<LinkNow, Failure> {
+    let now = machine.read(&Goal::default()).map_err(Failure::system)?;
+    now.links.get(name).cloned().ok_or_else(|| {
+        let names: Vec<&str> = now.links.keys().map(String::as_str).collect();
+        Failure::usage(format!("there is no interface `{name}`; there are: {}", names.join(", ")))
+    })
+}
+
+/// All that is wanted of one interface; `file` is where its tree was read.
+fn settled(name: &str, link: &LinkNow, mut all: BothWays, file: &str) -> Result<Settled, Failure> {
+    let (own, beyond, words, remarks) = match &all.tree {
+        Some(tree) => {
+            if *tree == Tree::default() {
+                return Err(Failure::unusable(format!("{file}: no queue is in it")));
+            }
+            (tree.clone(), None, format!("the tree {file}"), Vec::new())
+        }
+        None => {
+            let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
+            let (policy, mut remarks) = choose(&all, has_cake);
+            all.policy = Some(policy);
+            let (mut own, mut beyond) = trees(&all, policy, link, name)?;
+            let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
+            remarks.extend(kinds::without_fq_codel(&mut both));
+            (own, beyond, all.words(policy), remarks)
+        }
+    };
+    let recipe = toml::to_string(&all).map_err(Failure::system)?;
+    let mut goal = Goal::default();
+    if let Some(tree) = &beyond {
+        let ifb = ifb_of(name);
+        goal.links.push(LinkGoal { name: ifb.clone(), mac: mac_of(name), there: true });
+        goal.devices.push(device(&ifb, None, tree)?);
+    }
+    goal.devices.push(device(name, Some(link.index), &own)?);
+    Ok(Settled { goal, words, recipe, remarks })
 }
 
 /// The tree of the interface itself, and that of the IFB behind it.
@@ -246,8 +256,12 @@ fn read<T>(
     file: &Path,
     parse: impl FnOnce(&str) -> Result<T, toml::de::Error>,
 ) -> Result<T, Failure> {
-    let named = |why: toml::de::Error| Failure::unusable(format!("{}: {why}", file.display()));
-    parse(&contents(file)?).map_err(named)
+    let text = contents(file)?;
+    parse(&text).map_err(|why| {
+        let before = why.span().and_then(|span| text.get(..span.start));
+        let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
+        Failure::unusable(format!("{}, line {line}: {}", file.display(), why.message()))
+    })
 }
 
 /// The text of a file that a person wrote.
