@@ -100,7 +100,8 @@ fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind() {
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it runs");
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(1), "stopped is not fine, and not a crash");
-    assert_eq!(processes_of(&dir), [] as [i32; 0]);
+    // The guests' processes are killed with their kernel; the last breath of one may be a moment later.
+    wait_until("every process is gone", || processes_of(&dir).is_empty());
     is_usable_but("STOPPED", &dir);
     assert!(dir.only_run().join("samples.parquet").exists(), "an orderly stop finishes the run");
 }

@@ -74,7 +74,7 @@ fn it_measures_udp_as_the_receiver_saw_it() {
     for (options, packets) in [
         ("-b 10M", 1042.0),
         ("-b 10M -R", 1042.0),
-        ("-b 5M -P 3", 1563.0),
+        ("-b 1M -P 3", 313.0),
         ("-b 5M --bidir", 521.0),
         ("-b 5M --udp-counters-64bit -O 1", 521.0),
     ] {
@@ -93,11 +93,11 @@ fn several_clients_at_once_each_get_their_own_streams() {
     let rates = [3u32, 6, 9, 12];
     let client = |rate| {
         format!(
-            "iperf3 -c {{b}} -p 5201 -J -u -b {rate}M -l 1000 -t 2 -P 2 > /tmp/{rate}.json & all=\"$all $!\"\n"
+            "iperf3 -c {{b}} -p 5201 -J -u -b {rate}M -l 1000 -t 1 -P 2 > /tmp/{rate}.json & all=\"$all $!\"\n"
         )
     };
     let all: String = rates.map(client).concat();
-    let tcp = "iperf3 -c {b} -p 5201 -J -t 2 -b 30M -R > /tmp/tcp.json & all=\"$all $!\"\n";
+    let tcp = "iperf3 -c {b} -p 5201 -J -t 1 -b 30M -R > /tmp/tcp.json & all=\"$all $!\"\n";
     let last = "for n in $all; do wait $n || exit 1; done; cat /tmp/3.json /tmp/6.json /tmp/9.json /tmp/12.json /tmp/tcp.json";
     let serve = format!("{QUELL} serve --bind 0.0.0.0");
     let text = printed(FAST, &serve, &format!("{all}{tcp}{last}"));
@@ -106,11 +106,11 @@ fn several_clients_at_once_each_get_their_own_streams() {
     let said = said.expect("iperf3 -J prints JSON");
     for (said, rate) in said.iter().zip(rates) {
         // Another's datagrams in this one's count would show as loss, or as too many.
-        let wanted = f64::from(rate) * 1e6 * 2.0 * 2.0 / 8e3;
-        near(number(said, "end.sum.packets"), wanted, 0.02 * wanted);
+        let wanted = f64::from(rate) * 1e6 * 2.0 / 8e3;
+        near(number(said, "end.sum.packets"), wanted, 0.04 * wanted);
         near(number(said, "end.sum.lost_packets"), 0.0, 0.0);
     }
-    near(number(&said[4], "end.sum_received.bytes"), 7.5e6, 0.3e6);
+    near(number(&said[4], "end.sum_received.bytes"), 3.75e6, 0.3e6);
 }
 
 #[test]
