@@ -311,8 +311,6 @@ impl Caller {
         let before = std::mem::take(&mut self.again);
         let total = after.as_ref().map_or(before, again);
         let took_ns = end_ns.saturating_sub(start_ns);
-        // Whoever answers the whole request acknowledges the whole request with it.
-        let unheard = |i: &TcpInfo| i.unacked > 0 || i.notsent_bytes.is_some_and(|left| left > 0);
         let read = result.as_ref().ok().copied();
         let counted = if took_ns >= SOONEST_NS { self.count() } else { None };
         let mut call = Call {
@@ -328,6 +326,7 @@ impl Caller {
             gap_ns: read.map_or(0, |r| r.gap_ns),
             delayed_acks: counted.map_or(0, |c| c.delayed_acks),
             timers: counted.map(|c| c.timeouts + c.loss_probes),
+            // Whoever answers the whole request acknowledges the whole request with it.
             early: answered_before || read.is_some() && after.as_ref().is_some_and(unheard),
             word: read.and_then(|r| r.word).filter(|word| word.fits(took_ns)),
             last_ack_ms: after.as_ref().map_or(0, |i| i.last_ack_recv),
@@ -558,6 +557,11 @@ fn seconds(nanos: u64) -> String {
 /// that was lost; 0 where the kernel does not count them.
 fn counted(info: &TcpInfo) -> u64 {
     info.bytes_acked.unwrap_or(0) + u64::from(info.data_segs_in.unwrap_or(0))
+}
+
+/// Whether the other end has not acknowledged all that was written.
+pub(crate) fn unheard(info: &TcpInfo) -> bool {
+    info.unacked > 0 || info.notsent_bytes.is_some_and(|left| left > 0)
 }
 
 fn moved(stream: &TcpSocket) -> u64 {

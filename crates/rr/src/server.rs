@@ -5,7 +5,7 @@
 //! others go on.
 
 use crate::RrError;
-use crate::client::{again, goes_on, info, no_delay, patience, quick_ack, write_all};
+use crate::client::{again, goes_on, info, no_delay, patience, quick_ack, unheard, write_all};
 use crate::counters::Counters;
 use crate::hello::{self, Hello};
 use crate::word::{self, Resent, Word};
@@ -260,7 +260,12 @@ fn answer_calls(
         while left > 0 {
             let got = match some(stream.discard(left.min(piece)), deadline) {
                 // The client is not idle: the last reply is on its way to it still.
-                Err(Errno::EAGAIN) if is_unread(stream) && goes_on(stream, &mut so_far) => continue,
+                Err(Errno::EAGAIN)
+                    if info(stream).as_ref().is_some_and(unheard)
+                        && goes_on(stream, &mut so_far) =>
+                {
+                    continue;
+                }
                 got => got?.min(left),
             };
             left -= got;
@@ -290,11 +295,6 @@ fn answer_calls(
         }
         gate(0)?;
     }
-}
-
-/// Whether the other end has not acknowledged all that was written.
-fn is_unread(stream: &TcpSocket) -> bool {
-    info(stream).is_some_and(|i| i.unacked > 0 || i.notsent_bytes.is_some_and(|left| left > 0))
 }
 
 /// What the connection's TCP sent again, from one reply to the next.
