@@ -14,9 +14,13 @@
 //!   it took at least twice as far from the least as those around it, and so many are certain that this is no chance; and where neither
 //!   right before nor right after it the path was as slow as the answer.
 //!
+//! - none is lost near one that was held back by more than a second, with quicker ones right before, right after and past it: the path may
+//!   have held back the other too, as where it lets some packets skip a queue. That one was held back shows where neither of its SYNs would have
+//!   taken as long as the path did for the others, be it the first or a later one that was answered.
+//!
 //! No endpoint can rule out that the second SYN overtook the first. A loss is told all the same where no connect sent right before or right
-//! after was as slow: what is assumed is that a path does not hold back one connect by a second and none beside it, nor as few in a row as
-//! single losses would hit. Where the delay falls by a second, those sent just before were slow, and nobody can know; nor of longer rows:
+//! after was as slow, and none of the 512 before and after was held back: what is assumed is that a path does not hold back one connect by a
+//! second and none near it, nor by so nearly a second each time that it looks like a timer, nor as few in a row as single losses would hit. Where the delay falls by a second, those sent just before were slow, and nobody can know; nor of longer rows:
 //! an outage and a slow path of less than a second look alike.
 //!
 //! All else nobody can know. A connect is judged when no answer would be waited for any more, or at the end, by all that was seen until
@@ -48,6 +52,10 @@ const ROWS: f64 = 0.05;
 const FAR: f64 = 2.0;
 /// What is certain ends a second behind the least round trip: where it reaches further than this, nobody sees how far the path's delays do.
 const SEEN_NS: u64 = REPEAT_NS / 2;
+/// A timer of so many seconds may be late by this part of it: a wheel's slots are that wide (kernel/time/timer.c).
+const TIMER_LATE: u64 = 15;
+/// One that is held back by a second tells of so many before and behind it.
+const NEAR: usize = 512;
 /// Round trips that differ by less are the same.
 const SAME_NS: u64 = 1_000;
 
@@ -178,7 +186,8 @@ impl Retries {
         let is_lost = is_overtaken
             && self.is_far(exchange)
             && self.was_quicker_around(exchange)
-            && self.is_single(exchange);
+            && self.is_single(exchange)
+            && !self.is_near_one_held_back(exchange);
         if is_lost { First::Lost } else { First::Unsure }
     }
 
@@ -187,6 +196,29 @@ impl Retries {
         let (after, before) = (slow.begun_ns, slow.begun_ns.saturating_add(within_ns));
         let from = self.answered.partition_point(|e| e.begun_ns <= after);
         self.answered.range(from..).take_while(move |e| e.begun_ns < before)
+    }
+
+    /// Whether the path held one of the connects near this one back by more than a second, or this one.
+    fn is_near_one_held_back(&self, exchange: &Exchange) -> bool {
+        let place = self.answered.partition_point(|e| e.begun_ns < exchange.begun_ns);
+        let near = place.saturating_sub(NEAR)..(place + NEAR + 1).min(self.answered.len());
+        self.answered.range(near).any(|e| self.is_held_back(e))
+    }
+
+    /// Whether one of its SYNs was answered after a second or more, while those around were quicker, and overtook it.
+    fn is_held_back(&self, slow: &Exchange) -> bool {
+        let around = || self.around(slow, AROUND).into_iter().flatten();
+        let Some(usual) = Range::of(around()).filter(|_| slow.took_ns > REPEAT_NS) else {
+            return false;
+        };
+        let is_retry = (1..=slow.took_ns / REPEAT_NS).any(|n| {
+            let rest_ns = slow.took_ns - n * REPEAT_NS;
+            usual.outside_ns(rest_ns) <= usual.spread_ns() + n * REPEAT_NS / TIMER_LATE
+        });
+        !is_retry
+            && usual.outside_ns(slow.took_ns) > usual.spread_ns()
+            && self.was_quicker_around(slow)
+            && self.begun_behind(slow, slow.took_ns).any(|e| slow.is_overtaken_by(e))
     }
 
     /// Whether enough came behind it and none overtook it.
@@ -508,6 +540,33 @@ mod tests {
         }
         let few: Vec<_> = wrong.iter().take(40).collect();
         assert!(judged > 5000 && wrong.len() <= 2, "{} of {judged}: {few:?}", wrong.len());
+    }
+
+    /// Some packets skip a delay of more than a second: a SYN that was sent again then is there before the first one. Nothing is lost, or a few.
+    #[test]
+    fn where_some_packets_skip_a_delay_of_more_than_a_second_none_is_said_to_be_lost() {
+        let (mut all, mut said, mut unsure) = (0, 0, 0);
+        for seed in 0..240u64 {
+            let mut rng = Rng::new(seed);
+            let skips = [5, 20, 50, 65, 80][seed as usize % 5];
+            let (least, delay) =
+                [(10, 1200), (200, 1100), (20, 1400), (5, 1900)][seed as usize / 5 % 4];
+            let leaps = move |_: u64, rng: &mut Rng| {
+                Some(if rng.below(100) < skips { 1 } else { delay } + rng.below(2))
+            };
+            let sure = move |_: u64, _: &mut Rng| Some(least);
+            let ways: [Way<'_>; 2] = [&leaps, &sure];
+            // Where most answers skip it, one of so many that are sent again nearly always does, and nothing tells of the delay.
+            let is_down = usize::from(seed % 2 == 1 && skips <= 50);
+            let (up, down) = (ways[is_down], ways[1 - is_down]);
+            let (times, _) = connects(40, 500, seed % 3 > 0, up, down, &mut rng);
+            let fates = path(40, &times);
+            all += times.len();
+            said += count(&fates, First::Lost);
+            unsure += count(&fates, First::Unsure);
+        }
+        assert!(all == 120_000 && unsure > 10_000, "{unsure}");
+        assert!(said == 0, "{said} of {all} are said to be lost");
     }
 
     #[test]
