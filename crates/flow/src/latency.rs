@@ -129,7 +129,10 @@ pub(crate) fn tell_late(samples: &mut [EchoSample], end_ns: i64, needed_ns: u64)
     for sample in samples {
         let waited = u64::try_from(end_ns.saturating_sub(sample.t_ns)).unwrap_or(0);
         match sample.status {
-            EchoStatus::Unfinished if waited >= needed_ns => sample.status = EchoStatus::Lost,
+            EchoStatus::Unfinished | EchoStatus::Unsure if waited >= needed_ns => {
+                sample.status = EchoStatus::Lost;
+            }
+            EchoStatus::Unsure => sample.status = EchoStatus::Unfinished,
             _ => {}
         }
     }
@@ -268,8 +271,9 @@ mod tests {
     fn a_ping_that_is_younger_than_the_path_is_slow_is_late_and_not_lost() {
         // A queue of 6 s: at 10 s the pings of the last six have no answer yet.
         let answer = |t: i64| match t {
-            500 => sample(t, EchoStatus::Unfinished, None),
+            500 => sample(t, EchoStatus::Unsure, None),
             t if t < 4000 => sample(t, EchoStatus::Ok, Some(6000)),
+            t if t < 7000 => sample(t, EchoStatus::Unsure, None),
             t => sample(t, EchoStatus::Unfinished, None),
         };
         let mut samples: Vec<_> = (0..100).map(|n| answer(n * 100)).collect();

@@ -6,14 +6,19 @@
 //!              │         ├─────answered, perhaps only when it was sent again──► Unsure, or Lost where that is certain
 //!              │         ├─────patience is over──────► Lost, LostUp, LostDown ──reply after all──► Late
 //!              │         │                             Lost ──answered after all, perhaps only when it was sent again──► Unsure
-//!              │         │                             Lost ──the stream ends before a reply as slow as others could come──► Unfinished
-//!              │         └─────the stream ends before► Unfinished
+//!              │         │                             Lost ──the stream ends before a reply as slow as others could come──► Unsure
+//!              │         ├─────no room to wait on──────► Unsure
+//!              │         └─────the stream ends before► Unsure; Unfinished where no reply could have come by then
 //!              └─refused by the kernel──────────────► Error; NotSent where this host's own queue did not take it
 //! ```
 //!
 //! Pure: times are told, nothing is read or sent. One row comes out for each packet, one more for each duplicate, and one more for each
 //! packet that was late, or that was given up so shortly before the end that it may only be late: that one takes the place of the row that said
 //! it was lost.
+//!
+//! Whether a packet counts depends on when it was sent, never on what became of it: to leave out those without a reply, and to keep those that
+//! were sent beside them and answered at once, would make the loss look smaller. So only those are left out that were sent so shortly before
+//! the end that the quickest reply could not be here; of all others without a reply nobody knows, and they may be lost.
 
 use crate::Patience;
 use crate::direction::{self, Counts, Losses, LostWhere};
@@ -111,6 +116,9 @@ pub struct Ledger {
     /// Packets that were given up and not answered since, ascending, with what was said of them.
     given_up: VecDeque<(u64, Packet, EchoStatus)>,
     waiting: usize,
+    /// The quickest and the slowest answer that may be to what was sent first took so long.
+    least_ns: u64,
+    longest_ns: u64,
     arrived: u64,
     counts: Counts,
     /// Losses that are certain, once it is finished.
@@ -130,6 +138,8 @@ impl Ledger {
             packets: VecDeque::new(),
             given_up: VecDeque::new(),
             waiting: 0,
+            least_ns: u64::MAX,
+            longest_ns: 0,
             arrived: 0,
             counts: Counts::new(),
             settled: None,
@@ -226,7 +236,7 @@ impl Ledger {
         if status == EchoStatus::Ok {
             self.waiting -= 1;
         }
-        self.patience.saw(reply.rtt_ns);
+        self.took(reply.rtt_ns);
         let counted = direction::Packet { seq, t_ns: packet.t_ns };
         match reply.up_order {
             None => self.counts.answered_uncounted(),
@@ -269,11 +279,14 @@ impl Ledger {
 
     /// There was no room to wait any longer for a reply to this packet: nobody knows what became of it.
     pub fn abandoned(&mut self, seq: u64) {
-        self.ended(seq, EchoStatus::Unfinished);
+        self.ended(seq, EchoStatus::Unsure);
     }
 
-    /// A packet was answered, and nobody can know whether it was lost before.
-    pub fn unsure(&mut self, seq: u64) {
+    /// A packet was answered, and nobody can know whether it was lost before. The answer came after so long, if it may be to what was sent first.
+    pub fn unsure(&mut self, seq: u64, took_ns: Option<u64>) {
+        if let Some(took_ns) = took_ns {
+            self.took(took_ns);
+        }
         match self.place_given_up(seq).and_then(|place| self.given_up.remove(place)) {
             Some((_, packet, said)) => {
                 self.tell(said, -1);
@@ -297,9 +310,16 @@ impl Ledger {
         self.rows.push(packet.row(seq, self.bytes, status));
     }
 
-    /// An answer came after so long that is not told yet.
+    /// An answer came after so long that is not told yet: others are waited for accordingly. How slow the path was it shows only when it is known
+    /// that it may be to what was sent first, and not only to what the kernel sent again.
     pub fn saw(&mut self, took_ns: u64) {
         self.patience.saw(took_ns);
+    }
+
+    fn took(&mut self, ns: u64) {
+        self.patience.saw(ns);
+        self.least_ns = self.least_ns.min(ns);
+        self.longest_ns = self.longest_ns.max(ns);
     }
 
     /// Packets at the front whose patience is over at `now_ns`.
@@ -359,14 +379,15 @@ impl Ledger {
             .collect()
     }
 
-    /// The stream ends at `now_ns`: what is still waiting is unfinished.
+    /// The stream ends at `now_ns`: of what is still waiting nobody knows what became of it.
     pub fn finish(&mut self, now_ns: i64) {
         self.expire(now_ns);
         self.take_back_what_may_be_late(now_ns);
         self.settled = Some(self.losses());
         while let Some(packet) = self.packets.pop_front() {
             if packet.state == State::Waiting {
-                self.rows.push(packet.row(self.first, self.bytes, EchoStatus::Unfinished));
+                let status = self.without_a_reply(&packet, now_ns);
+                self.rows.push(packet.row(self.first, self.bytes, status));
             }
             self.first += 1;
         }
@@ -375,12 +396,22 @@ impl Ledger {
 
     /// A packet to which an answer as slow as the slowest one could not have come by now is not known to be lost: nobody waited for it.
     fn take_back_what_may_be_late(&mut self, now_ns: i64) {
-        let longest_ns = i64::try_from(self.patience.longest_ns()).unwrap_or(i64::MAX);
+        let longest_ns = i64::try_from(self.longest_ns).unwrap_or(i64::MAX);
         for (seq, packet, said) in std::mem::take(&mut self.given_up) {
             // Where a direction is told, another reply proves the loss.
             if said == EchoStatus::Lost && packet.t_ns.saturating_add(longest_ns) > now_ns {
-                self.rows.push(packet.row(seq, self.bytes, EchoStatus::Unfinished));
+                let status = self.without_a_reply(&packet, now_ns);
+                self.rows.push(packet.row(seq, self.bytes, status));
             }
+        }
+    }
+
+    /// What is said of a packet that may be lost or only late: it does not count where none that was sent then could be answered by now.
+    fn without_a_reply(&self, packet: &Packet, now_ns: i64) -> EchoStatus {
+        let least_ns = i64::try_from(self.least_ns).unwrap_or(i64::MAX);
+        match packet.t_ns.saturating_add(least_ns) > now_ns {
+            true => EchoStatus::Unfinished,
+            false => EchoStatus::Unsure,
         }
     }
 
@@ -587,6 +618,67 @@ mod tests {
         assert_eq!(story(&[]), [], "where nothing came back all are lost");
     }
 
+    /// Connects that are refused: the answer tells not to which SYN it is. That to a second one comes after 150 ms.
+    #[test]
+    fn an_answer_to_what_was_sent_again_does_not_show_that_the_path_is_slow() {
+        let story = |decide: &dyn Fn(&mut Ledger)| {
+            let mut ledger = stream(10);
+            ledger.reply(0, Reply { rtt_ns: 20_000_000, ..Reply::default() });
+            ledger.saw(150_000_000);
+            ledger.expire(200 * MS);
+            decide(&mut ledger);
+            ledger.finish(200 * MS);
+            let mut rows = ledger.take();
+            quell_model::rows::latest(&mut rows);
+            rows.iter().filter(|r| r.status == Unsure).map(|r| r.seq).collect::<Vec<_>>()
+        };
+        assert_eq!(story(&|ledger| ledger.lost(1)), [], "1 was lost: so are all others");
+        let unsure = story(&|ledger| ledger.unsure(1, Some(150_000_000)));
+        assert_eq!(unsure, [1, 6, 7, 8, 9], "1 took 150 ms perhaps: so may what came after 50 ms");
+        assert_eq!(story(&|ledger| ledger.unsure(1, None)), [1]);
+    }
+
+    /// Half of the packets are lost, or come back late, and a reply is awaited for 100 ms or 4 s. Of those sent long before the end it is known; of
+    /// those sent shortly before it some are answered, and what has no answer yet must not be left out beside them.
+    #[test]
+    fn of_those_sent_at_the_same_time_none_is_left_out_for_having_no_reply_yet() {
+        for (wait_ms, late_ms) in [(4000, 20), (100, 3000), (4000, 3000)] {
+            let mut ledger = Ledger::new(56, Patience::exactly(Span::from_millis(wait_ms)));
+            let mut rng = quell_stats::Rng::new(wait_ms + late_ms);
+            let mut replies = Vec::new();
+            for n in 0..1000 {
+                ledger.sent(n * 10 * MS, 0, 0);
+                let rtt_ms = if rng.below(4) == 0 { late_ms } else { 20 };
+                if rng.below(2) == 0 {
+                    replies.push((n * 10 * MS + rtt_ms as i64 * MS, n as u64, rtt_ms));
+                }
+            }
+            replies.sort_unstable();
+            let end_ns = 10_000 * MS;
+            for (at_ns, seq, rtt_ms) in replies {
+                if at_ns <= end_ns {
+                    ledger.expire(at_ns);
+                    ledger.reply(seq, Reply { rtt_ns: rtt_ms * MS as u64, ..Reply::default() });
+                }
+            }
+            ledger.finish(end_ns);
+            let mut rows = ledger.take();
+            quell_model::rows::latest(&mut rows);
+            let left_out: Vec<u64> =
+                rows.iter().filter(|r| r.status == Unfinished).map(|r| r.seq).collect();
+            assert_eq!(
+                left_out,
+                [999],
+                "it alone is younger than a round trip, whatever became of it"
+            );
+            let lost = rows.iter().filter(|r| r.status == Lost).count();
+            let most = lost + rows.iter().filter(|r| r.status == Unsure).count();
+            let truth = rows.len() - 1 - rows.iter().filter(|r| r.status.is_answered()).count();
+            assert_eq!(most, truth, "all that is not answered may be lost");
+            assert!(lost < 500 && most >= 480, "{lost} {most}");
+        }
+    }
+
     #[test]
     fn errors_are_rows_of_their_packets_and_end_the_waiting() {
         let mut ledger = stream(2);
@@ -608,7 +700,7 @@ mod tests {
         ledger.saw(80_000_000);
         assert_eq!((ledger.expiring_before(99 * MS), ledger.expiring_before(110 * MS)), (0, 2));
         ledger.reply(0, Reply { down_order: Some(0), ..Reply::default() });
-        ledger.unsure(2);
+        ledger.unsure(2, Some(80_000_000));
         ledger.lost(3);
         let rows = ledger.take();
         let got: Vec<_> = rows.iter().map(|r| (r.seq, r.status, r.down_order)).collect();
@@ -620,9 +712,9 @@ mod tests {
     fn what_was_given_up_and_is_answered_perhaps_when_it_was_sent_again_is_unsure_and_not_lost() {
         let mut ledger = stream(3);
         ledger.expire(200 * MS);
-        ledger.unsure(1);
+        ledger.unsure(1, None);
         ledger.abandoned(2);
-        ledger.unsure(1);
+        ledger.unsure(1, None);
         let wanted = [(0, Lost), (1, Lost), (2, Lost), (1, Unsure)];
         assert_eq!(statuses(&mut ledger), wanted);
     }

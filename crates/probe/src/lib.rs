@@ -17,8 +17,8 @@
 //! ```
 //!
 //! A packet counts as lost when no reply came within the *patience*: the stream's linger, at least a second. That is the same for
-//! each packet, whenever it was sent; a packet that could not be awaited that long before the end is unfinished and counts not at
-//! all.
+//! each packet, whenever it was sent; of a packet that could not be awaited that long before the end nobody knows, and one that not even the
+//! quickest reply could have answered by then is unfinished and counts not at all.
 
 mod clocks;
 mod departures;

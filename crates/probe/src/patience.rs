@@ -64,11 +64,6 @@ impl Patience {
     pub fn most_ns(&self) -> u64 {
         self.most_ns
     }
-
-    /// The longest round trip so far; 0 before the first.
-    pub fn longest_ns(&self) -> u64 {
-        self.longest_ns
-    }
 }
 
 #[cfg(test)]

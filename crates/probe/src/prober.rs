@@ -181,7 +181,7 @@ impl<L: StreamSocket> ProbeStream<L> {
                 Seen::Abandoned { seq } => self.ledger.abandoned(seq),
                 Seen::Undecided { took_ns } => self.ledger.saw(took_ns),
                 Seen::Lost { seq } => self.ledger.lost(seq),
-                Seen::Unsure { seq } => self.ledger.unsure(seq),
+                Seen::Unsure { seq, took_ns } => self.ledger.unsure(seq, took_ns),
             }
         }
         self.seen = seen;

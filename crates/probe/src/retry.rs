@@ -74,6 +74,11 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// Whether the answer may be to the first SYN, as far as its timestamp says.
+    pub fn may_be_to_first(&self) -> bool {
+        self.is_to_first != Some(false)
+    }
+
     fn ended_ns(&self) -> u64 {
         self.begun_ns.saturating_add(self.took_ns)
     }
@@ -126,7 +131,7 @@ impl Retries {
     /// A connect was answered.
     pub fn answered(&mut self, exchange: Exchange) {
         remember(&mut self.answered, exchange);
-        if exchange.is_to_first != Some(false) {
+        if exchange.may_be_to_first() {
             let (least, count) = self.least_of_all.unwrap_or((u64::MAX, 0));
             self.least_of_all = Some((least.min(exchange.took_ns), count + 1));
         }
@@ -158,7 +163,7 @@ impl Retries {
 
     /// Whether a connect whose SYN was sent again was answered by the first exchange, for certain.
     pub fn is_answer(&self, exchange: &Exchange) -> bool {
-        let Some(least_ns) = self.least_ns().filter(|_| exchange.is_to_first != Some(false)) else {
+        let Some(least_ns) = self.least_ns().filter(|_| exchange.may_be_to_first()) else {
             return false;
         };
         let sooner_ns = (least_ns + REPEAT_NS).saturating_sub(exchange.took_ns);
@@ -173,7 +178,7 @@ impl Retries {
         if self.is_answer(exchange) {
             return First::Answered;
         }
-        let is_overtaken = exchange.is_to_first == Some(false)
+        let is_overtaken = !exchange.may_be_to_first()
             || self.begun_behind(exchange, exchange.took_ns).any(|e| exchange.is_overtaken_by(e));
         let is_lost = is_overtaken
             && self.is_far(exchange)

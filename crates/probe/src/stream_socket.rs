@@ -74,8 +74,8 @@ pub(crate) enum Seen {
     Undecided { took_ns: u64 },
     /// It is lost, although an answer came.
     Lost { seq: u64 },
-    /// It was answered, and nobody can know whether it was lost before.
-    Unsure { seq: u64 },
+    /// It was answered, and nobody can know whether it was lost before; after so long, where the answer may be to what was sent first.
+    Unsure { seq: u64, took_ns: Option<u64> },
 }
 
 /// One stream's socket.

@@ -175,7 +175,7 @@ impl ConnectSocket {
         }
         self.undecided.push(Undecided { ended, exchange, order, is_answer: false });
         // An answer to a later SYN tells nothing of how long one takes.
-        (exchange.is_to_first != Some(false)).then_some(Seen::Undecided { took_ns })
+        exchange.may_be_to_first().then_some(Seen::Undecided { took_ns })
     }
 
     fn reply(&mut self, ended: &Ended, order: u64) -> Seen {
@@ -215,7 +215,9 @@ impl ConnectSocket {
             }
             First::Unsure => {
                 self.retried.unsure += 1;
-                Seen::Unsure { seq }
+                let Exchange { took_ns, .. } = undecided.exchange;
+                let took_ns = undecided.exchange.may_be_to_first().then_some(took_ns);
+                Seen::Unsure { seq, took_ns }
             }
         }
     }

@@ -97,8 +97,8 @@ fn figures(value: &mut Value, tally: &Tally) {
         ("received", counts.received),
         ("received_late", counts.received_late),
         ("lost", counts.lost),
-        ("lost_up", counts.lost_up),
-        ("lost_down", counts.lost_down),
+        ("lost_up_at_least", counts.lost_up),
+        ("lost_down_at_least", counts.lost_down),
         ("errors", counts.errors),
         ("duplicates", counts.duplicates),
         ("reordered", found.reordered),
@@ -108,6 +108,8 @@ fn figures(value: &mut Value, tally: &Tally) {
     ] {
         value[key] = count.into();
     }
+    value["lost_up"] = counts.lost_ways().map(|(up, _)| up).into();
+    value["lost_down"] = counts.lost_ways().map(|(_, down)| down).into();
     let kinds: BTreeMap<&String, u64> = tally.kinds.iter().map(|(k, n)| (k, *n)).collect();
     value["errors_by_kind"] = json!(kinds);
     value["clock"] = tally.clock.clone().into();

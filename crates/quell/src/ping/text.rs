@@ -99,7 +99,7 @@ pub fn packet(stream: &str, width: usize, one_clock: bool, sample: &EchoSample) 
         EchoStatus::Error => "  error",
         EchoStatus::Unfinished => "  not waited for",
         EchoStatus::Late => "  late, not lost",
-        EchoStatus::Unsure => "  answered, perhaps only when it was sent again",
+        EchoStatus::Unsure => "  unsure: answered perhaps only when sent again, or late, or lost",
         EchoStatus::NotSent => "  not sent: no room in the own queue",
     };
     line
@@ -129,6 +129,7 @@ fn figures(tally: &Tally) -> String {
     if let Some(retried) = &tally.retried {
         out += &wrap(&after_retry(retried));
     }
+    out += &not_waited_for(&found, tally.retried.map_or(0, |retried| retried.unsure));
     for (kind, n) in &tally.kinds {
         let _ = writeln!(out, "  {:<10}  {n} × {kind}: {}", "errors", meaning(kind));
     }
@@ -197,6 +198,18 @@ fn lost_before_retry(retried: &Retried) -> String {
     )
 }
 
+/// What has to be said of packets without an answer that nobody waited for long enough, beside those that were answered after a retry.
+fn not_waited_for(found: &EchoResult, answered: u64) -> String {
+    match found.counts.unsure.saturating_sub(answered) {
+        0 => String::new(),
+        n => wrap(&format!(
+            "{} no answer when the waiting ended, and may be late or lost: an answer as slow as others were, or as is waited for, could not have \
+             come.",
+            if n == 1 { "1 had".to_owned() } else { format!("{n} had") },
+        )),
+    }
+}
+
 /// How far the two clocks are apart, and what that makes of one-way delays.
 fn clock_offset(clocks: &Clocks) -> String {
     let offset = match clocks {
@@ -226,9 +239,14 @@ fn counts(found: &EchoResult) -> Vec<String> {
             _ => write!(sent, ": loss at least {} %, at most {} %", percent(least), percent(most)),
         };
         let unknown = lost - lost_up - lost_down;
+        // Where the direction of some loss is unknown, the others are the least.
+        let [there, back] = match counts.lost_ways() {
+            Some(_) => ["on the way there", "on the way back"],
+            None => ["or more on the way there", "or more on the way back"],
+        };
         let fates = [
-            (lost_up, "on the way there"),
-            (lost_down, "on the way back"),
+            (lost_up, there),
+            (lost_down, back),
             // That a loss is a loss needs to be said only beside others.
             (
                 if unknown == counts.sent - counts.answered() { 0 } else { unknown },

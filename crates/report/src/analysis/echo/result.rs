@@ -26,9 +26,10 @@ pub struct Counts {
     pub errors: u64,
     /// Further replies to packets that were answered already.
     pub duplicates: u64,
-    /// Packets that were on their way when it ended: they count as nothing.
+    /// Packets sent so shortly before the end that none could be answered by then: they count as nothing.
     pub unfinished: u64,
-    /// Packets sent of which nobody can know whether they were lost: something answered after the kernel had sent them again.
+    /// Packets sent of which nobody can know whether they were lost: something answered after the kernel had sent them again, or they were not
+    /// waited for so long that they must be.
     pub unsure: u64,
     /// Packets that never were sent, since this host's own queue had no room for them: they count as nothing.
     pub not_sent: u64,
@@ -187,8 +188,9 @@ impl EchoResult {
     pub fn unsure(&self) -> Option<String> {
         let (least, most) = self.counts.loss_range().filter(|_| self.counts.unsure > 0)?;
         Some(format!(
-            "{} of {} connects were answered after the kernel had sent their SYN again, and it can't be known whether the first exchange was \
-             lost: the loss is at least {:.1} %, at most {:.1} %, and of the round trips only bounds are known, since theirs may be a second or more",
+            "of {} of {} packets it can't be known whether they were lost (of connects: the first exchange), since their answer came after the kernel \
+             had sent the SYN again, or none had come when the waiting ended: the loss is at least {:.1} %, at most {:.1} %, and of the round \
+             trips only bounds are known",
             self.counts.unsure,
             self.counts.sent,
             least * 100.0,
