@@ -124,6 +124,21 @@ fn where_no_datagram_gets_through_the_check_failed_and_it_says_why() {
 }
 
 #[test]
+fn datagrams_that_come_back_late_or_seldom_come_back() {
+    let long = "both = { delay = \"3s\" }";
+    let lossy = "both = { delay = \"250ms\", loss = \"20%\" }";
+    for (line, seconds) in [(long, "2"), (lossy, "3"), (lossy, "4"), (lossy, "5")] {
+        let options = ["-u", "-b", "500k", "-t", seconds, "--no-latency", "--json"];
+        let output = said(&over(line), &[], &options);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+        let json = json(&output);
+        let of = |what: &str| json["up"]["datagrams"][what].as_u64().expect("a number");
+        assert_eq!(of("arrived") + of("lost") + of("unseen"), of("sent"), "{line}: {json:#}");
+        assert_eq!(of("lost") > 0, line == lossy, "{line}: {json:#}");
+    }
+}
+
+#[test]
 fn datagrams_are_as_short_as_a_packet_of_the_own_link_and_that_is_said() {
     let output = said(&narrow("mtu = 1280", ""), &[], &["-u", "-t", "2"]);
     let said = text(&output.stdout);
