@@ -29,7 +29,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
 
-/// How often a test of so many bytes is looked at, so that its end is seen.
+/// How often a test of so many bytes is looked at while only looks show its end: bytes that wait for their last ACK, or that come here.
 const CLOSE_LOOK_NS: u64 = 2_000_000;
 /// How long the last bytes of a test may take to be acknowledged.
 const LAST_BYTES_NS: u64 = 10_000_000_000;
@@ -365,7 +365,7 @@ impl Test<'_> {
                 watch.look(monotonic_ns(), true, tell);
                 return Ok(Over::Broke(why));
             }
-            let close = end.is_none().then_some(now + CLOSE_LOOK_NS);
+            let close = (end.is_none() && watch.ends_unseen()).then_some(now + CLOSE_LOOK_NS);
             let next = [end, close].into_iter().flatten().fold(watch.due(now), u64::min);
             alarm.set(Some(next))?;
             let mut fds =
