@@ -166,6 +166,9 @@ mod tests {
         let outcome = outcome(true, counted(1340, 0), counted(2232, 0), told);
         let fate = Fate::of(&outcome, &outcome.lanes[0]).unwrap();
         assert_eq!((fate.sent, fate.arrived, fate.lost), (2272, 2249, 23));
+        // Of 1000 bytes: both ends' bytes are of the same ones.
+        let sent = Findings::of(&outcome).up.unwrap().sent_bytes;
+        assert_eq!(sent, Some(2_272_000));
     }
 
     #[test]

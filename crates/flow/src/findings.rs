@@ -226,15 +226,24 @@ impl Way {
         let there: Option<u64> = their_bytes.as_ref().map(|b| b.iter().sum());
         let here: u64 = ours.iter().sum();
         let (sent, received) = if up { (Some(here), there) } else { (there, Some(here)) };
+        let by_receiver = received.is_some();
         // What came was sent, though its acknowledgement was still on its way.
         let sent = sent.map(|sent| if udp { sent } else { sent.max(received.unwrap_or(0)) });
+        // What became of datagrams only their receiver knows.
+        let datagrams = (udp && by_receiver).then(|| Datagrams::of(outcome, &lanes, &parts, up));
+        // The receiver's cut between what counts and what does not is a little later than the sender's: bytes are those of the datagrams.
+        let sent = match &datagrams {
+            Some(all) if !all.tail_unknown && !all.omitted_included => {
+                Some(all.sent.saturating_mul(outcome.block))
+            }
+            _ => sent,
+        };
         let lasted: Vec<Option<f64>> = lanes.iter().map(|l| received_in(outcome, l)).collect();
         let seconds = lasted.iter().flatten().copied().reduce(f64::max);
         let rate = |bytes: u64, seconds: f64| match seconds > 0.0 {
             true => bytes as f64 * 8.0 / seconds,
             false => 0.0,
         };
-        let by_receiver = received.is_some();
         let arrived = if up { their_bytes.unwrap_or(ours) } else { ours };
         let moments: Vec<&[Moment]> = match up {
             true => lanes.iter().map(|l| &l.moments[..]).collect(),
@@ -247,7 +256,9 @@ impl Way {
             Amount::Bytes(bytes) => Some(bytes / u64::from(outcome.plan.streams.max(1))),
             Amount::Time(_) => None,
         };
-        let held = if udp { None } else { Held::of(&moments, from_ns, asked, amount) };
+        let bits_per_second = seconds.map(|seconds| rate(arrived.iter().sum(), seconds));
+        let reached = bits_per_second.unwrap_or(0.0);
+        let held = if udp { None } else { Held::of(&moments, from_ns, asked, reached, amount) };
         let mss = match up {
             true => lanes.iter().find_map(|l| l.mss),
             false => parts.iter().flatten().find_map(|p| p.mss),
@@ -270,7 +281,7 @@ impl Way {
         }
         congestion.dedup();
         Self {
-            bits_per_second: seconds.map(|seconds| rate(arrived.iter().sum(), seconds)),
+            bits_per_second,
             by_receiver,
             sent_bytes: sent,
             received_bytes: received,
@@ -283,8 +294,7 @@ impl Way {
             limited_by: held.map(|held| held.by(mss, beside)),
             keeps_queue: held.and_then(|held| held.keeps_queue(mss)),
             held,
-            // What became of datagrams only their receiver knows.
-            datagrams: (udp && by_receiver).then(|| Datagrams::of(outcome, &lanes, &parts, up)),
+            datagrams,
             streams: {
                 let each = arrived.iter().zip(&lasted);
                 each.map(|(bytes, own)| Some(rate(*bytes, own.and(seconds)?))).collect()
@@ -316,10 +326,12 @@ pub(crate) fn received_in(outcome: &Outcome, lane: &LaneOutcome) -> Option<f64> 
             None => lane.seconds.or(Some(outcome.seconds)),
         };
     }
-    // Both ends' seconds are those of the test; the server's may be longer by what waited on the path. An amount was through when it was acknowledged.
+    // Both ends' seconds are those of the test; the server's may be longer by what waited on the path, and are shorter where the first segment got
+    // lost, behind which all that came later waited: bytes that came at once are no faster than they were sent. An amount was through when it was
+    // acknowledged.
     let here = lane.seconds.unwrap_or(outcome.seconds);
     match told {
-        Some(told) if timed => Some(told),
+        Some(told) if timed => Some(told.max(here)),
         Some(told) => Some(told.min(here)),
         None => Some(here),
     }
@@ -499,6 +511,33 @@ mod tests {
             (spread.sent, spread.lost, spread.late)
         };
         assert_eq!((loaded(true), loaded(false)), ((31, 1, 0), (99, 1, 68)));
+    }
+
+    #[test]
+    fn what_came_at_once_behind_a_lost_first_segment_is_no_faster_than_it_was_sent() {
+        // Nothing came before 0.76 s, and 59,368 bytes until the word of the end.
+        let rate = |told: f64| {
+            let plan = crate::FlowPlan {
+                rate: Some(100_000),
+                amount: Amount::Time(quell_units::Span::from_secs(5)),
+                ..crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into())
+            };
+            let mark = crate::LaneCounts {
+                moment: Moment { bytes: 47_784, ..Moment::default() },
+                ..crate::LaneCounts::default()
+            };
+            let lane = LaneOutcome {
+                seconds: Some(5.0),
+                ..LaneOutcome::example(true, crate::LaneCounts::default(), mark)
+            };
+            let told =
+                StreamResult { id: 1, bytes: 59_368, end_time: told, ..StreamResult::default() };
+            let theirs = quell_wire::iperf3::Results { streams: vec![told], ..Default::default() };
+            let up = Findings::of(&Outcome::example(plan, vec![lane], Some(theirs))).up.unwrap();
+            (up.bits_per_second.unwrap() * up.seconds.unwrap(), up.seconds.unwrap())
+        };
+        assert_eq!([4.243, 5.0, 5.6].map(rate).map(|(_, seconds)| seconds), [5.0, 5.0, 5.6]);
+        assert_eq!(rate(4.243).0.round(), 474_944.0, "all that came counts");
     }
 
     #[test]

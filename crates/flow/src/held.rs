@@ -98,11 +98,12 @@ const HEADERS: f64 = 14.0 + 40.0 + 60.0;
 
 impl Held {
     /// Of these streams' states over time from `from_ns` on, each beginning and ending with the time that counts; `asked` is in bits a second, and
-    /// `amount` in bytes, for each. None where the kernel tells nothing.
+    /// `amount` in bytes, for each. `reached` is what all of them got, in bits a second. None where the kernel tells nothing.
     pub fn of(
         streams: &[&[Moment]],
         from_ns: i64,
         asked: Option<u64>,
+        reached: f64,
         amount: Option<u64>,
     ) -> Option<Self> {
         let mut all = Sums { amount: amount.unwrap_or(u64::MAX), ..Sums::default() };
@@ -110,7 +111,7 @@ impl Held {
             let begun = moments.partition_point(|moment| moment.t_ns < from_ns);
             // How a flow begins is not what holds it up: a tenth is left out.
             let counted = moments.get(begun..).unwrap_or_default();
-            all.add(counted.get(counted.len() / 10..).unwrap_or_default(), asked);
+            all.add(counted.get(counted.len() / 10..).unwrap_or_default());
         }
         if all.busy <= 0.0 || all.time <= 0.0 {
             return None;
@@ -122,7 +123,7 @@ impl Held {
             send_buffer,
             no_data: (look(all.empty) - send_buffer).max(0.0),
             cwnd: look(all.full),
-            missing: (all.allowed > 0.0).then(|| (1.0 - all.acked / all.allowed).max(0.0)),
+            missing: allowed(streams, asked).map(|bits| (1.0 - reached / bits).max(0.0)),
             queue: all.queue_ms(),
             queue_most: all.queue_most_ms(),
             seen: all.looks > 0,
@@ -215,6 +216,17 @@ impl Held {
     }
 }
 
+/// What was asked for, or allowed, of all streams together, in bits a second; none where one of them has no such rate.
+fn allowed(streams: &[&[Moment]], asked: Option<u64>) -> Option<f64> {
+    let each = streams.iter().map(|moments| {
+        let set = moments.last().map(|last| last.pacing_limit.saturating_mul(8));
+        let bits = [asked, set.filter(|bits| *bits > 0)].into_iter().flatten().min();
+        bits.map(|bits| bits as f64)
+    });
+    let all: Option<f64> = each.sum();
+    all.filter(|bits| *bits > 0.0)
+}
+
 /// Microseconds, bytes, looks, of all streams.
 #[derive(Debug, Default)]
 struct Sums {
@@ -222,8 +234,6 @@ struct Sums {
     busy: f64,
     window: f64,
     buffer: f64,
-    acked: f64,
-    allowed: f64,
     looks: u64,
     empty: u64,
     full: u64,
@@ -241,7 +251,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, moments: &[Moment], asked: Option<u64>) {
+    fn add(&mut self, moments: &[Moment]) {
         // The last look may be after the last byte was written.
         let [first, .., last, _] = moments else { return };
         let less = |of: fn(&Moment) -> u64| of(last).saturating_sub(of(first)) as f64;
@@ -252,12 +262,6 @@ impl Sums {
         self.busy += less(|m| m.busy_us);
         self.window += less(|m| m.window_limited_us);
         self.buffer += less(|m| m.buffer_limited_us);
-        let set =
-            Some(last.pacing_limit).filter(|limit| *limit > 0).map(|bytes| bytes.saturating_mul(8));
-        if let Some(bits) = [asked, set].into_iter().flatten().min() {
-            self.acked += less(|m| m.acked);
-            self.allowed += bits as f64 / 8.0 * seconds;
-        }
         for moment in &moments[..moments.len() - 1] {
             self.most_us = self.most_us.max(moment.srtt_us);
             // Behind the last write nothing can wait.
@@ -335,8 +339,15 @@ mod tests {
         }
     }
 
+    /// What the states show of one stream, which got what was acknowledged.
+    fn of(moments: &[Moment], asked: Option<u64>, amount: Option<u64>) -> Held {
+        let [first, .., last] = moments else { panic!("states") };
+        let reached = (last.acked - first.acked) as f64 * 8e9 / (last.t_ns - first.t_ns) as f64;
+        Held::of(&[moments], 0, asked, reached, amount).unwrap()
+    }
+
     fn verdict(moments: &[Moment], asked: Option<u64>) -> Limit {
-        Held::of(&[moments], 0, asked, None).unwrap().by(Some(MSS as u32), Beside::default())
+        of(moments, asked, None).by(Some(MSS as u32), Beside::default())
     }
 
     #[test]
@@ -361,13 +372,13 @@ mod tests {
     #[test]
     fn a_rate_that_is_reached_holds_a_flow_up_and_nothing_else() {
         let moments = flow(2.0, 0.0, 0.0, waits());
-        let held = Held::of(&[&moments], 0, Some(2_000_000), None).unwrap();
+        let held = of(&moments, Some(2_000_000), None);
         assert_eq!(
             (held.by(Some(1448), Beside::default()), held.nothing_else()),
             (Limit::Rate, true)
         );
         let between_writes = flow(2.0, 0.0, 0.0, Moment { unsent: 0, ..waits() });
-        let held = Held::of(&[&between_writes], 0, Some(2_000_000), None).unwrap();
+        let held = of(&between_writes, Some(2_000_000), None);
         assert_eq!(
             (held.by(Some(1448), Beside::default()), held.nothing_else()),
             (Limit::Rate, true)
@@ -391,7 +402,7 @@ mod tests {
         // 399 kB at 19.1 Mbit/s are 167 ms, on a path of 100 ms.
         let queued = Moment { srtt_us: 165_900, min_rtt_us: 100_000, rttvar_us: 900, ..waits() };
         let moments = flow(19.1, 0.95, 0.0, queued);
-        let held = Held::of(&[&moments], 0, None, None).unwrap();
+        let held = of(&moments, None, None);
         // Less 0.9 ms of variation and the 1.2 ms of two segments.
         assert!(held.queue.is_some_and(|ms| (63.7..63.9).contains(&ms)), "{held:?}");
         let by = |beside| held.by(Some(1448), beside);
@@ -437,12 +448,12 @@ mod tests {
             .zip(0..)
             .map(|(m, n)| Moment { t_ns: m.t_ns, busy_us: m.busy_us, ..sent(n) })
             .collect();
-        let of = |amount| Held::of(&[&moments], 0, None, amount).unwrap();
-        assert!(of(None).no_data > 0.5, "a sender that has more to write is late");
-        let held = of(Some(60_000));
+        let found = |amount| of(&moments, None, amount);
+        assert!(found(None).no_data > 0.5, "a sender that has more to write is late");
+        let held = found(Some(60_000));
         assert!(held.no_data < 0.01 && held.cwnd > 0.99, "{held:?}");
         let at_once: Vec<_> = moments[30..].to_vec();
-        let held = Held::of(&[&at_once], 0, None, Some(60_000)).unwrap();
+        let held = of(&at_once, None, Some(60_000));
         assert_eq!(held.by(Some(1448), Beside::default()), Limit::Unknown);
         assert!(held.no_data < 0.01, "{held:?}");
     }
@@ -451,11 +462,11 @@ mod tests {
     fn a_queue_that_grows_is_not_one_that_is_kept() {
         let mut moments = flow(2.6, 0.0, 0.1, Moment { srtt_us: 56_000, ..waits() });
         moments[60].srtt_us = 135_000;
-        let held = Held::of(&[&moments], 0, None, None).unwrap();
+        let held = of(&moments, None, None);
         assert_eq!(held.queue_most, Some(85.0));
         assert!(!held.is_kept(), "{held:?}");
         let moments = flow(2.6, 0.0, 0.1, Moment { srtt_us: 135_000, ..waits() });
-        assert!(Held::of(&[&moments], 0, None, None).unwrap().is_kept());
+        assert!(of(&moments, None, None).is_kept());
     }
 
     #[test]
@@ -466,6 +477,6 @@ mod tests {
         let idle = Moment { unsent: 0, ..waits() };
         assert_eq!(verdict(&flow(5.0, 0.0, 0.0, idle), None), Limit::Unknown, "a slow program");
         assert_eq!(verdict(&flow(5.0, 0.0, 0.9, idle), None), Limit::SendBuffer);
-        assert_eq!(Held::of(&[&[]], 0, None, None), None);
+        assert_eq!(Held::of(&[&[]], 0, None, 0.0, None), None);
     }
 }

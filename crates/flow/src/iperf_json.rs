@@ -210,8 +210,11 @@ fn both(outcome: &Outcome, lane: &LaneOutcome) -> (Counted, Counted) {
         let sent = (lane.mark.moment.bytes, lane.seconds.or(Some(outcome.seconds)));
         (Some(sent), told.map(|t| (t.bytes, received)))
     } else {
-        // The server tells how long the test took: an amount may have been through before it.
-        let own = received.filter(|_| matches!(outcome.plan.amount, Amount::Bytes(_)));
+        // The server tells how long the test took: an amount may have been through before it. A Quell knows for how long it sent datagrams.
+        let quell = outcome.theirs.as_ref().is_some_and(|theirs| theirs.quell.is_some());
+        let own = received.filter(|_| {
+            matches!(outcome.plan.amount, Amount::Bytes(_)) && !(quell && udp(outcome))
+        });
         let sent = told.map(|t| (t.bytes, own.or(Some(t.end_time - t.start_time))));
         (sent, Some((lane.mark.moment.bytes, received)))
     }
@@ -460,6 +463,43 @@ mod tests {
         let end = document(&outcome)["end"].clone();
         let seconds = ["sum_sent", "sum", "sum_received"].map(|sum| end[sum]["seconds"].clone());
         assert_eq!(seconds, [4.0, 5.0, 5.0].map(Value::from), "{end:#}");
+    }
+
+    #[test]
+    fn of_an_amount_of_datagrams_a_quell_server_has_its_own_time() {
+        use quell_wire::iperf3::{Part, Results, StreamResult};
+        let moment = Moment { bytes: 800_000, packets: 800, ..Moment::default() };
+        let mark = LaneCounts { moment, expected: 800, ..LaneCounts::default() };
+        let sent_for = |direction, quell: Option<Part>| {
+            let lane = LaneOutcome {
+                seconds: Some(3.117),
+                ..LaneOutcome::example(false, LaneCounts::default(), mark)
+            };
+            let plan = crate::FlowPlan {
+                direction,
+                transport: Transport::Udp,
+                amount: Amount::Bytes(800_000),
+                ..crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into())
+            };
+            let told = StreamResult {
+                id: 1,
+                bytes: 800_000,
+                packets: 800,
+                end_time: 1.6,
+                ..StreamResult::default()
+            };
+            let theirs = Results { streams: vec![told], quell, ..Results::default() };
+            let end = document(&Outcome::example(plan, vec![lane], Some(theirs)))["end"].clone();
+            let name =
+                if direction == Senders::Both { "sum_sent_bidir_reverse" } else { "sum_sent" };
+            (end[name]["seconds"].clone(), end[name]["bits_per_second"].clone())
+        };
+        for direction in [Senders::Down, Senders::Both] {
+            let quell = sent_for(direction, Some(Part::default()));
+            assert_eq!(quell, (1.6.into(), 4e6.into()));
+            // An iperf3 tells how long the test took.
+            assert_eq!(sent_for(direction, None).0, 3.117);
+        }
     }
 
     #[test]

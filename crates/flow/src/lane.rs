@@ -3,7 +3,7 @@
 use crate::talk::{Talk, reach};
 use crate::{FlowError, FlowPlan, Transport};
 use nix::errno::Errno;
-use nix::sys::socket::{SockaddrStorage, getsockname};
+use nix::sys::socket::{MsgFlags, SockaddrStorage, getsockname, recv};
 use quell_load::bulk::{Copying, Limit, Open, UdpHeader, UdpReceiving};
 use quell_load::lane::{How, Lane, LaneCounts};
 use quell_load::look;
@@ -22,9 +22,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// How often a UDP server is greeted before it counts as unreachable, and how long each greeting waits.
-const GREETINGS: u64 = 5;
-const GREETING_NS: u64 = 1_000_000_000;
+/// How long a UDP server's answer to greetings is waited for, and four round trips of the path: as a Quell waits for streams.
+const PATIENCE_NS: u64 = 5_000_000_000;
+/// After how long it is greeted again at first; each time later by half.
+const GREETING_NS: u64 = 500_000_000;
 
 /// One stream, known to the server.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct OpenLane {
     /// The own address.
     pub local: SocketAddr,
     pub remote: SocketAddr,
+    /// False where no datagram came back for as long as one was waited for, and the server spoke then.
+    pub is_heard: bool,
     lane: Lane,
     /// What the kernel counted as acknowledged before the first byte of data.
     acked_before: u64,
@@ -57,13 +60,19 @@ impl OpenLane {
         talk: &Talk,
         stop: &Bell,
     ) -> Result<Self, FlowError> {
-        let (lane, acked_before) = match plan.transport {
-            Transport::Tcp => tcp(place, plan, talk, stop)?,
-            Transport::Udp => (udp(place, plan, stop)?, 0),
+        let (lane, acked_before, is_heard) = match plan.transport {
+            Transport::Tcp => {
+                let (lane, acked_before) = tcp(place, plan, talk, stop)?;
+                (lane, acked_before, true)
+            }
+            Transport::Udp => {
+                let (lane, is_heard) = udp(place, plan, talk, stop)?;
+                (lane, 0, is_heard)
+            }
         };
         let unknown = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let local = local(lane.as_fd()).unwrap_or(unknown);
-        Ok(Self { id: stream_id(place), local, remote: plan.to, lane, acked_before })
+        Ok(Self { id: stream_id(place), local, remote: plan.to, is_heard, lane, acked_before })
     }
 
     /// The descriptor's number, by which iperf3 names a stream.
@@ -151,7 +160,8 @@ fn tcp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane,
     Ok((Lane::tcp(stream, plan.sends(place)), acked_before))
 }
 
-fn udp(place: usize, plan: &FlowPlan, stop: &Bell) -> Result<Lane, FlowError> {
+/// A socket that the server knows, and whether nothing speaks against datagrams getting through.
+fn udp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane, bool), FlowError> {
     let socket = Udp::connected_by(plan.to, plan.tos, &plan.way)?;
     let sends = plan.sends(place);
     if let Some(window) = plan.window {
@@ -160,8 +170,8 @@ fn udp(place: usize, plan: &FlowPlan, stop: &Bell) -> Result<Lane, FlowError> {
     if !sends {
         prepare_receiving(socket.as_fd(), UdpReceiving::default().buffer, true);
     }
-    greet(&socket, plan.to, stop)?;
-    Ok(Lane::udp(socket, sends))
+    let greeted = greet(&socket, plan.to, &talk.stream, stop)?;
+    Ok((Lane::udp(socket, sends), greeted != Greeted::ToldLate))
 }
 
 fn send_buffer(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), SysError> {
@@ -179,45 +189,80 @@ fn send_buffer(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), SysError> {
     Ok(())
 }
 
-/// Says hello until the server answers.
-fn greet(socket: &Udp, to: SocketAddr, stop: &Bell) -> Result<(), FlowError> {
+/// How a greeting ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Greeted {
+    /// Datagrams come back.
+    Answered,
+    /// The server spoke over TCP: it knows all streams, or says what is wrong.
+    Told,
+    /// It did so after a time in which an answer would have come.
+    ToldLate,
+}
+
+/// Says hello until the server answers, or says over TCP (`talk`) how the test goes on: it does when it knows all streams, though its answer be lost.
+fn greet(
+    socket: &Udp,
+    to: SocketAddr,
+    talk: &TcpSocket,
+    stop: &Bell,
+) -> Result<Greeted, FlowError> {
     let mut alarm = Alarm::new()?;
-    for _ in 0..GREETINGS {
+    let round_trip_ns = look::tcp_info(talk).map_or(0, |info| u64::from(info.rtt) * 1000);
+    let begun = monotonic_ns();
+    let end = begun.saturating_add(PATIENCE_NS).saturating_add(round_trip_ns.saturating_mul(4));
+    let (mut next, mut every) = (begun, GREETING_NS);
+    while next < end {
         // An error here is one of an earlier packet's; whether the server is there shows in its answer.
         let _ = socket.send(&Hello::Client.bytes());
-        alarm.set(Some(monotonic_ns() + GREETING_NS))?;
+        next = next.saturating_add(every);
+        every += every / 2;
+        alarm.set(Some(next.min(end)))?;
+        let mut refused = false;
         loop {
-            let mut fds = [readable(socket), readable(stop), readable(&alarm)];
+            let mut fds = vec![readable(stop), readable(&alarm), readable(talk), readable(socket)];
+            // Nobody listens yet; the next greeting tells.
+            fds.truncate(if refused { 3 } else { 4 });
             wait(&mut fds)?;
-            if came(&fds[1]) {
+            if came(&fds[0]) {
                 return Err(FlowError::Stopped);
             }
-            if !came(&fds[0]) {
-                break;
-            }
-            let mut bytes = [0; 64];
-            match nix::sys::socket::recv(
-                socket.as_fd().as_raw_fd(),
-                &mut bytes,
-                nix::sys::socket::MsgFlags::MSG_DONTWAIT,
-            ) {
-                Ok(got) if Hello::read(&bytes[..got]).is_some() => return Ok(()),
-                // Data of the test already: the answer was lost, and the server knows us.
-                Ok(got) if got >= 12 => return Ok(()),
-                Ok(_) | Err(Errno::EINTR) => {}
-                // Nobody listens yet; the next greeting tells.
-                Err(_) => {
-                    let mut fds = [readable(stop), readable(&alarm)];
-                    wait(&mut fds)?;
-                    if came(&fds[0]) {
-                        return Err(FlowError::Stopped);
-                    }
-                    break;
+            if fds.get(3).is_some_and(came) {
+                match answer(socket) {
+                    Ok(true) => return Ok(Greeted::Answered),
+                    Ok(false) => continue,
+                    Err(_) => refused = true,
                 }
+            }
+            if came(&fds[2]) {
+                let late = monotonic_ns().saturating_sub(begun) >= PATIENCE_NS;
+                return Ok(if late { Greeted::ToldLate } else { Greeted::Told });
+            }
+            if came(&fds[1]) {
+                break;
             }
         }
     }
     Err(FlowError::NoUdp(to))
+}
+
+/// Takes what waits if it is a hello, or nothing of the test: whether the server knows us. It does when data comes already, the answer being lost; that
+/// stays where it is, and will be counted.
+fn answer(socket: &Udp) -> Result<bool, Errno> {
+    let mut bytes = [0; 64];
+    let mut get = |flags| {
+        let flags = flags | MsgFlags::MSG_DONTWAIT;
+        match recv(socket.as_fd().as_raw_fd(), &mut bytes, flags) {
+            Ok(got) => Ok(Some((got, Hello::read(&bytes[..got]).is_some()))),
+            Err(Errno::EINTR | Errno::EAGAIN) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    };
+    match get(MsgFlags::MSG_PEEK)? {
+        Some((got, false)) if got >= UdpHeader::Bits32.size() => Ok(true),
+        Some(_) => Ok(get(MsgFlags::empty())?.is_some_and(|(_, is_hello)| is_hello)),
+        None => Ok(false),
+    }
 }
 
 fn local(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
@@ -226,4 +271,68 @@ fn local(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
         return Some(SocketAddr::V4((*v4).into()));
     }
     name.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_sys::socket::stream::{Connected, accept, listen};
+    use std::net::UdpSocket;
+
+    /// The two ends of a control connection, and a server's UDP socket with a client's.
+    fn ends() -> (TcpSocket, TcpSocket, UdpSocket, Udp) {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listener = listen(any, None).unwrap();
+        let talk = TcpSocket::new(false, &StreamOptions::default()).unwrap();
+        let soon = monotonic_ns() + 5_000_000_000;
+        let to = listener.local_addr().unwrap();
+        assert_eq!(talk.connect(to, soon, &Bell::new().unwrap()), Ok(Connected::Yes));
+        wait(&mut [readable(&listener)]).unwrap();
+        let (there, _) = accept(&listener).unwrap().unwrap();
+        let server = UdpSocket::bind(any).unwrap();
+        let client = Udp::connected(server.local_addr().unwrap(), 0).unwrap();
+        (talk, there, server, client)
+    }
+
+    /// Waits for a hello; who said it.
+    fn greeted(server: &UdpSocket) -> SocketAddr {
+        let mut bytes = [0; 64];
+        let (got, from) = server.recv_from(&mut bytes).unwrap();
+        assert!(Hello::read(&bytes[..got]).is_some());
+        from
+    }
+
+    #[test]
+    fn data_that_comes_in_place_of_a_lost_answer_is_left_to_be_counted() {
+        let (talk, _there, server, client) = ends();
+        let to = server.local_addr().unwrap();
+        let bell = Bell::new().unwrap();
+        std::thread::scope(|scope| {
+            let greeting = scope.spawn(|| greet(&client, to, &talk, &bell));
+            server.send_to(&[7; 100], greeted(&server)).unwrap();
+            assert_eq!(greeting.join().unwrap(), Ok(Greeted::Answered));
+        });
+        let mut bytes = [0; 200];
+        let flags = MsgFlags::MSG_DONTWAIT;
+        assert_eq!(recv(client.as_fd().as_raw_fd(), &mut bytes, flags), Ok(100));
+    }
+
+    #[test]
+    fn an_answer_is_taken_and_a_server_that_speaks_over_tcp_knows_all_streams() {
+        let (talk, there, server, client) = ends();
+        let to = server.local_addr().unwrap();
+        let bell = Bell::new().unwrap();
+        std::thread::scope(|scope| {
+            let greeting = scope.spawn(|| greet(&client, to, &talk, &bell));
+            server.send_to(&Hello::Server.bytes(), greeted(&server)).unwrap();
+            assert_eq!(greeting.join().unwrap(), Ok(Greeted::Answered));
+            let rest = recv(client.as_fd().as_raw_fd(), &mut [0; 64], MsgFlags::MSG_DONTWAIT);
+            assert_eq!(rest, Err(Errno::EAGAIN));
+            // The answer to the second is lost.
+            let greeting = scope.spawn(|| greet(&client, to, &talk, &bell));
+            greeted(&server);
+            there.write_now(&[1]).unwrap();
+            assert_eq!(greeting.join().unwrap(), Ok(Greeted::Told));
+        });
+    }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Looks<'a> {
     begun: Vec<LaneCounts>,
     begun_gaps: Vec<Option<LogHistogram>>,
     begun_arrivals: Vec<Arrivals>,
+    /// What the kernel had sent again of each connection before the test: SYNs, and what made the stream known.
+    again_before: Vec<u64>,
     /// When all that a sender of an amount had to send was sent, over TCP acknowledged.
     done_ns: Vec<Option<u64>>,
     reported: Vec<LaneCounts>,
@@ -64,6 +66,7 @@ impl<'a> Looks<'a> {
             begun: zero.clone(),
             begun_gaps: vec![None; lanes.len()],
             begun_arrivals: vec![Arrivals::default(); lanes.len()],
+            again_before: lanes.iter().map(|lane| lane.counted(0).moment.retransmits).collect(),
             done_ns: vec![None; lanes.len()],
             reported: zero.clone(),
             now: zero,
@@ -102,6 +105,8 @@ impl<'a> Looks<'a> {
         let t_ns = self.window_t(now);
         for (place, lane) in self.lanes.iter().enumerate() {
             let mut mark = lane.counted(t_ns);
+            let again = &mut mark.moment.retransmits;
+            *again = again.saturating_sub(self.again_before[place]);
             // A connection that is gone has forgotten what it counted.
             if mark.moment.pmtu == 0 && self.now[place].moment.pmtu > 0 {
                 mark.moment = Moment { t_ns, bytes: mark.moment.bytes, ..self.now[place].moment };
@@ -213,6 +218,9 @@ impl<'a> Looks<'a> {
                 arrivals(lane).lasted_ns(&self.begun_arrivals[place]).map(seconds)
             }
             (Transport::Tcp, Amount::Bytes(_), false) => lane.last_ns().map(since_start),
+            (Transport::Udp, Amount::Bytes(_), true) if lane.sent_for_ns().is_some() => {
+                lane.sent_for_ns().map(seconds)
+            }
             (_, Amount::Bytes(_), true) => self.done_ns[place].map(since_start),
             _ => Some(self.seconds()),
         }

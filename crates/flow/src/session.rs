@@ -77,7 +77,14 @@ pub fn run(
     let lanes = (0..plan.all_streams())
         .map(|place| OpenLane::open(place, plan, &talk, stop))
         .collect::<Result<Vec<_>, _>>()?;
-    talk.expect(State::TestStart, "when the streams stood", stop)?;
+    talk.expect(State::TestStart, "when the streams stood", stop).map_err(|error| {
+        let unheard = lanes.iter().find(|lane| !lane.is_heard);
+        match (unheard, error) {
+            // It was in vain that it waited for our datagrams, as we did for its.
+            (Some(lane), FlowError::Ended(..)) => FlowError::NoUdp(lane.remote),
+            (_, error) => error,
+        }
+    })?;
     talk.expect(State::TestRunning, "when the streams stood", stop)?;
     tell(Progress::Started(&latency));
     let started = SystemTime::now();

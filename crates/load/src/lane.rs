@@ -280,7 +280,15 @@ impl Lane {
             Moved::Datagrams(tally) => tally.counts().last_ns,
             Moved::Bytes(tally) => tally.last_ns(),
         };
-        Some(last).filter(|ns| *ns > 0)
+        Some(last).filter(|ns| *ns > 0 && !self.sends)
+    }
+
+    /// For how long a sender of datagrams sent so far, in nanoseconds; none of fewer than two, for receivers and over TCP.
+    pub fn sent_for_ns(&self) -> Option<u64> {
+        match (&self.socket, &self.moved) {
+            (Socket::Udp(_), Moved::Bytes(tally)) => tally.sent_for_ns(),
+            _ => None,
+        }
     }
 
     /// Times between arrivals up to now; none for TCP and for senders.

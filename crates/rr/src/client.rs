@@ -22,6 +22,7 @@ use quell_sys::socket::option::{set, set_bytes};
 use quell_sys::socket::preface;
 use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::Bell;
+use quell_units::Span;
 use quell_wire::auth::Secret;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -184,6 +185,8 @@ pub struct Caller {
     counted: Option<Counters>,
     handshake_ns: Option<u64>,
     handshake: Handshake,
+    /// The longest time that a handshake or a call took so far.
+    longest_ns: u64,
     /// The ACK of each part of a reply is sent at once.
     ack_at_once: bool,
     /// How long a reply, or a connection, is waited for.
@@ -219,6 +222,7 @@ impl Caller {
             counted: None,
             handshake_ns: None,
             handshake: Handshake::default(),
+            longest_ns: 0,
             ack_at_once: false,
             patience_ns: PATIENCE_NS,
             asks_after: false,
@@ -311,6 +315,10 @@ impl Caller {
         let before = std::mem::take(&mut self.again);
         let total = after.as_ref().map_or(before, again);
         let took_ns = end_ns.saturating_sub(start_ns);
+        // One that was given up since nothing moved says nothing of the path.
+        if result.is_ok() || end_ns + TICK_NS >= deadline_ns {
+            self.longest_ns = self.longest_ns.max(took_ns);
+        }
         let read = result.as_ref().ok().copied();
         let counted = if took_ns >= SOONEST_NS { self.count() } else { None };
         let mut call = Call {
@@ -434,14 +442,22 @@ impl Caller {
             no_delay(&stream)?;
         }
         let begun_ns = monotonic_ns();
-        match stream.connect(self.to, begun_ns.saturating_add(self.patience_ns), stop)? {
+        let patience_ns = self.patience_to_connect_ns();
+        match stream.connect(self.to, begun_ns.saturating_add(patience_ns), stop)? {
             Connected::Yes => {
                 let took_ns = monotonic_ns().saturating_sub(begun_ns);
+                self.longest_ns = self.longest_ns.max(took_ns);
                 self.handshake_ns = Some(took_ns);
                 let told = info(&stream);
                 self.handshake = told.map(|info| Handshake::of(&info, took_ns)).unwrap_or_default();
             }
-            Connected::NoAnswer => return Err(RrError::NoAnswer(self.to)),
+            Connected::NoAnswer => {
+                return Err(RrError::NoAnswer {
+                    to: self.to,
+                    waited: Span::from_nanos(patience_ns),
+                    answered: self.handshake_ns.is_some(),
+                });
+            }
             Connected::Stopped => return Err(RrError::Stopped),
         }
         if let Some(secret) = &self.secret {
@@ -454,6 +470,13 @@ impl Caller {
             quick_ack(&stream);
         }
         Ok(stream)
+    }
+
+    /// How long a connection is waited for: as long as a call where half of the usual time was not enough before. What waits on the path then, as what
+    /// is left of a reply that nobody waits for any more, holds a SYN up as well.
+    fn patience_to_connect_ns(&self) -> u64 {
+        let is_slow = self.longest_ns >= self.patience_ns / 2;
+        if is_slow { self.most_ns() } else { self.patience_ns }
     }
 
     /// How long a call is waited for at most.

@@ -55,8 +55,18 @@ pub enum RrError {
     #[error("{0}")]
     System(#[from] SysError),
     /// Nothing answers there.
-    #[error("TCP {0} does not answer: is the host up, and does no firewall drop it?")]
-    NoAnswer(SocketAddr),
+    #[error(
+        "no answer from TCP {to} within {waited}{}",
+        if *.answered { ", where it answered before" } else { ": is the host up, and does no firewall drop it?" }
+    )]
+    NoAnswer {
+        /// Who.
+        to: SocketAddr,
+        /// How long was waited for one.
+        waited: quell_units::Span,
+        /// Whether it did before.
+        answered: bool,
+    },
     /// It serves, but the measurement was over before the first call could begin.
     #[error(
         "{to} had a connection and its first, uncounted call ready only after {waited}, when the measurement was over: no call was made; the path or a queue held them up that long"
@@ -101,6 +111,6 @@ pub enum RrError {
 impl RrError {
     /// Nothing came back for as long as it was waited for: packets are lost or under way, and another attempt may be answered.
     fn is_silence(&self) -> bool {
-        matches!(self, Self::NoAnswer(_))
+        matches!(self, Self::NoAnswer { .. })
     }
 }

@@ -29,6 +29,8 @@ pub struct Tally {
     pub(super) calls: Count,
     pub(super) refused: Count,
     pub(super) skipped: Count,
+    pub(super) first_ns: Count,
+    pub(super) first_packets: Count,
     pub(super) last_ns: Count,
 }
 
@@ -58,9 +60,20 @@ impl Tally {
         self.refused.get()
     }
 
-    /// Receiver over TCP: when the newest bytes were taken, in nanoseconds of the monotonic clock; 0 before any.
+    /// Receiver over TCP: when the newest bytes were taken, in nanoseconds of the monotonic clock; 0 before any. Sender of datagrams: when the newest
+    /// one was sent.
     pub fn last_ns(&self) -> u64 {
         self.last_ns.get()
+    }
+
+    /// For how long datagrams were sent, in nanoseconds: from the first ones to the last, and those first ones take as long as others. None where all
+    /// went at once.
+    pub fn sent_for_ns(&self) -> Option<u64> {
+        let (all, first) = (self.packets.get(), self.first_packets.get());
+        let span = self.last_ns.get().saturating_sub(self.first_ns.get());
+        let steps = all.checked_sub(first).filter(|steps| *steps > 0 && span > 0)?;
+        let lasted = u128::from(span) * u128::from(all) / u128::from(steps);
+        u64::try_from(lasted).ok()
     }
 
     /// Datagrams that a rate asked for and that were never sent, since this host did not get to it in time.
@@ -193,5 +206,26 @@ impl UdpTally {
 impl Default for UdpTally {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n_datagrams_at_a_rate_take_n_times_what_is_between_two() {
+        let sent_for = |first_packets: u64, all: u64, span_ns: u64| {
+            let tally = Tally::new();
+            tally.first_packets.set(first_packets);
+            tally.packets.set(all);
+            tally.first_ns.set(7);
+            tally.last_ns.set(7 + span_ns);
+            tally.sent_for_ns()
+        };
+        assert_eq!(sent_for(1, 800, 799_000), Some(800_000));
+        // Of pieces of 64 the first one's last datagram has a time.
+        assert_eq!(sent_for(64, 640, 900), Some(1000));
+        assert_eq!([sent_for(0, 0, 0), sent_for(1, 1, 0), sent_for(64, 64, 0)], [None; 3]);
     }
 }

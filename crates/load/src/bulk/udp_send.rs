@@ -213,6 +213,12 @@ impl<'a> Sender<'a> {
     }
 
     fn sent(&mut self, many: usize) {
+        let now = monotonic_ns();
+        if self.next == 0 {
+            self.tally.first_ns.set(now);
+            self.tally.first_packets.set(many as u64);
+        }
+        self.tally.last_ns.set(now);
         self.next += many as u64;
         self.tally.bytes.add((many * self.what.size) as u64);
         self.tally.packets.add(many as u64);

@@ -163,6 +163,16 @@ fn pings_behind_a_deep_queue_are_late_and_not_lost() {
 }
 
 #[test]
+fn what_was_sent_again_before_a_test_is_not_of_it() {
+    // The kernel sends a SYN, and a SYN-ACK, once more after a second: of the path nothing is lost.
+    for way in [&[][..], &["-R"]] {
+        let json = flow("both = { delay = \"1s\" }", &[&["-t", "5", "--no-latency"], way].concat());
+        let way = if way.is_empty() { "up" } else { "down" };
+        assert_eq!(json[way]["retransmits"], 0, "{:#}", json[way]);
+    }
+}
+
+#[test]
 fn words_that_wait_behind_a_deep_queue_end_no_test() {
     let line = "both = { rate = \"1Mbit\", delay = \"20ms\", buffer = \"1000p\" }";
     let json = flow(line, &["-R", "-t", "20"]);
@@ -171,6 +181,21 @@ fn words_that_wait_behind_a_deep_queue_end_no_test() {
     near(number(&json, "down.datagrams.sent"), 4490.0, 20.0);
     flow(line, &["-t", "20"]);
     flow(line, &["-u", "-b", "2M", "-t", "20"]);
+}
+
+#[test]
+fn what_came_at_once_behind_a_lost_segment_is_no_faster_than_it_was_sent() {
+    // Of a first segment that gets lost nothing is known before 1 s; what came until then comes at once.
+    let line = "both = { delay = \"300ms\", loss = \"8%\" }";
+    for seconds in ["3", "4", "5", "6"] {
+        let json = flow(line, &["-b", "100k", "-t", seconds]);
+        // A piece of 1448 bytes is sent at the very beginning.
+        let most = 100e3 + 1448.0 * 8.0 / seconds.parse::<f64>().expect("a number");
+        let got = number(&json, "up.bits_per_second");
+        assert!(got > 20e3 && got <= most, "{got} in {seconds} s: {:#}", json["up"]);
+        // What is missing is what the headline lacks, not what the sender had not heard of by then.
+        near(number(&json, "up.held.missing_share"), (1.0 - got / 100e3).max(0.0), 1e-6);
+    }
 }
 
 #[test]

@@ -494,6 +494,16 @@ fn no_reply_is_waited_for_longer_than_a_minute() {
 }
 
 #[test]
+fn a_connection_behind_what_a_call_left_on_a_slow_line_is_waited_for_as_long_as_a_call() {
+    // 80 kB take 33 s each way, so that the first call is given up, and what is left of its reply takes another 7 s.
+    let line = "both = { rate = \"19200bit\", delay = \"100ms\", buffer = \"200p\" }";
+    let said = rr(line, &["--pattern", "connect", "--sizes", "80000", "--calls", "2"]);
+    let row = &said["before"]["rows"][0];
+    assert_eq!((&row["calls"], &row["lost"]), (&2.into(), &2.into()), "{said:#}");
+    assert_eq!(row["lost_why"], "no whole reply within 60 s", "{said:#}");
+}
+
+#[test]
 fn a_call_of_which_nothing_moves_is_waited_for_five_seconds() {
     let dir = TestFolder::new();
     let text = two_hosts(&line(20, false), &format!("{QUIET}{}", probe("unused", "")));

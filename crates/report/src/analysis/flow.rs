@@ -59,8 +59,7 @@ impl FlowResult {
         let HeldBack { packets, ns } = self.held_back?;
         let seconds = ns as f64 / 1e9;
         Some(format!(
-            "held back by its own host: the own queue was full, and {packets} datagrams waited for room, {seconds:.1} s in all; it sent \
-             that much less than its rate says"
+            "held back by its own host: the own queue was full, and {packets} datagrams waited for room, {seconds:.1} s in all"
         ))
     }
 }

@@ -26,6 +26,8 @@ pub struct ServedLane {
     lane: Lane,
     /// Receiver over TCP: when the first data came, by the monotonic clock; 0 before.
     first_ns: AtomicU64,
+    /// Segments that the kernel had sent again before the test: SYN-ACKs.
+    again_before: u64,
 }
 
 /// What the server sets for a stream's data.
@@ -105,7 +107,8 @@ impl ServedLane {
     }
 
     fn new(index: usize, lane: Lane) -> Self {
-        Self { id: stream_id(index), lane, first_ns: AtomicU64::new(0) }
+        let again_before = lane.mark(0).moment.retransmits;
+        Self { id: stream_id(index), lane, first_ns: AtomicU64::new(0), again_before }
     }
 
     /// Moves data until the bell rings, or until its time.
@@ -152,6 +155,7 @@ impl ServedLane {
     /// What was counted up to now, `t_ns`: of TCP what left the socket, or came to it.
     pub fn counted(&self, t_ns: i64) -> LaneCounts {
         let mut mark = self.mark(t_ns);
+        mark.moment.retransmits = mark.moment.retransmits.saturating_sub(self.again_before);
         mark.moment.bytes = match self.sends {
             // What still waits in the socket has not been sent, though it was written.
             true => mark.moment.bytes.saturating_sub(mark.moment.unsent),

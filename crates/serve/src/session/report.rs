@@ -102,14 +102,22 @@ fn lasted(plan: &ServePlan, lane: &ServedLane, measured: &Measured) -> f64 {
             None => measured.seconds_counted(),
         };
     }
+    // An amount is sent before the word of its end comes, which waits for what is on the path.
+    if let (None, Some(sent)) = (plan.time_ns, lane.sent_for_ns()) {
+        return seconds(sent);
+    }
     if plan.udp {
         return plan.sent_datagrams_for(measured.seconds_counted());
     }
     let first = lane.first_ns().filter(|_| !lane.sends);
     match (first, plan.time_ns, lane.last_ns()) {
-        // TCP's data comes until its end; a connection that is silent at the end was held up, and is no faster for it.
-        (Some(first), Some(_), _) => {
-            seconds(measured.end_ns.saturating_sub(first.max(measured.count_ns)))
+        // TCP's data comes until its end; a connection that is silent at the end was held up, and is no faster for it. Nor is one whose first segment
+        // got lost, so that all came late: the client sent for its time, or for what lies between two words that take a round trip.
+        (Some(first), Some(time), _) => {
+            let round_trip = lane.info().and_then(|info| info.min_rtt).unwrap_or(0);
+            let between = measured.end_ns.saturating_sub(measured.count_ns);
+            let sent = between.saturating_sub(u64::from(round_trip).saturating_mul(1000)).min(time);
+            seconds(measured.end_ns.saturating_sub(first.max(measured.count_ns)).max(sent))
         }
         (Some(_), None, Some(last)) => seconds(last.saturating_sub(measured.count_ns)),
         _ => measured.seconds_counted(),
