@@ -632,7 +632,7 @@ mod tests {
             quell_model::rows::latest(&mut rows);
             rows.iter().filter(|r| r.status == Unsure).map(|r| r.seq).collect::<Vec<_>>()
         };
-        assert_eq!(story(&|ledger| ledger.lost(1)), [], "1 was lost: so are all others");
+        assert!(story(&|ledger| ledger.lost(1)).is_empty(), "1 was lost: so are all others");
         let unsure = story(&|ledger| ledger.unsure(1, Some(150_000_000)));
         assert_eq!(unsure, [1, 6, 7, 8, 9], "1 took 150 ms perhaps: so may what came after 50 ms");
         assert_eq!(story(&|ledger| ledger.unsure(1, None)), [1]);
