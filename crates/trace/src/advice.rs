@@ -112,9 +112,16 @@ pub(crate) fn evidence(mark: &Remark) -> String {
         (Cause::OutOfOrder, _) => format!("packet {first} fills a gap that later data had left"),
         (Cause::Reset | Cause::Refused, _) => format!("packet {first}"),
         _ if mark.packets[0].is_none() => {
-            format!(
-                "packet {second} fills a gap; what was sent first is not in the capture, lost before it"
-            )
+            let first = match (mark.is_missing, mark.spurious) {
+                (true, false) => {
+                    "fills a gap; what was sent first is not in the capture, lost before it"
+                }
+                (true, true) => {
+                    "fills a gap; what was sent first is not in the capture, and arrived all the same"
+                }
+                (false, _) => "carries what had passed before, too long ago to say in which packet",
+            };
+            format!("packet {second} {first}")
         }
         _ => format!("packet {first}, and again packet {second}"),
     }

@@ -106,6 +106,8 @@ pub struct Remark {
     pub held: Option<Held>,
     /// For retransmissions: the other end told that it had the data already (DSACK, RFC 2883, or timestamps, RFC 3522).
     pub spurious: bool,
+    /// For retransmissions: what was sent first did not pass where the capture was made.
+    pub is_missing: bool,
     /// For [`Cause::ZeroWindow`]: it lasted until the capture or the connection ended.
     pub open: bool,
 }

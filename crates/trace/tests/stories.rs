@@ -241,6 +241,27 @@ fn data_that_fills_a_gap_late_was_lost_before_the_capture() {
 }
 
 #[test]
+fn what_passed_before_was_not_lost_before_the_capture() {
+    // Near the receiver: its ACK gets lost on the way back.
+    let needless = |us| [up(us, 0, 1460), answer(us + 10_000, 1460)];
+    let c = story([needless(20_000), needless(241_000)].into_iter().flatten());
+    assert_eq!(texts_of(&c), ["stall, 221 ms, retransmission timeout of 1460 bytes"]);
+    assert_eq!(c.marks[0].evidence, "packet 4, and again packet 6");
+    // The same so much later that nobody remembers the packet.
+    let many = (0..40).flat_map(|i| [up(20_000 + i, i as u32 * 1460, 1460)]);
+    let all = [answer(30_100, 40 * 1460), up(241_000, 0, 1460)];
+    let c = story(many.chain(all));
+    let said = "packet 45 carries what had passed before, too long ago to say in which packet";
+    assert_eq!(c.marks.iter().map(|m| &m.evidence[..]).collect::<Vec<_>>(), [said]);
+    // The other end got twice what the capture has once.
+    let arrived = answer(90_000, 2920).sack(&[(1001, 1001 + 1460)]);
+    let c = story([up(20_000, 1460, 1460), up(60_000, 0, 1460), answer(70_000, 2920), arrived]);
+    let said =
+        "packet 5 fills a gap; what was sent first is not in the capture, and arrived all the same";
+    assert_eq!(c.marks.iter().map(|m| &m.evidence[..]).collect::<Vec<_>>(), [said]);
+}
+
+#[test]
 fn what_is_acknowledged_and_was_never_seen_was_missed_by_the_capture() {
     let c = story([
         up(20_000, 0, 100),

@@ -385,7 +385,8 @@ impl Connection {
             again.before.filter(|_| again.cause == Cause::Timeout).map_or(now, |(time, _)| time);
         let packets = [again.before.map(|(_, packet)| packet), Some(number), None];
         let kept = self.marks.len();
-        self.mark(Remark { packets, waited, length, ..blank(time, side, again.cause) });
+        let is_missing = again.is_missing;
+        self.mark(Remark { packets, waited, length, is_missing, ..blank(time, side, again.cause) });
         if self.marks.len() > kept {
             self.end(side).remember(again.start, again.end, now, kept);
         }
@@ -493,6 +494,7 @@ fn blank(time: Time, side: Side, cause: Cause) -> Remark {
         packets: [None; 3],
         held: None,
         spurious: false,
+        is_missing: false,
         open: false,
     }
 }

@@ -131,6 +131,8 @@ pub(super) struct Again {
     pub(super) end: i64,
     /// When and in which packet it was sent before, if the capture holds that.
     pub(super) before: Option<(Time, u64)>,
+    /// It fills a hole: what was sent first did not pass.
+    pub(super) is_missing: bool,
 }
 
 /// What an ACK told.
@@ -226,14 +228,16 @@ impl Sender {
             }
             let (age, before) = (now.since(hole.later.time), None);
             let cause = self.why(now, (start, end), Some(age), 1, silence, paths);
-            return Kind::Again(Again { cause, start, end, before });
+            return Kind::Again(Again { cause, start, end, before, is_missing: true });
         }
         let same = |f: &&Flying| (f.start, f.end) == (start, end);
         let first = self.flight.iter().chain(&self.landed).find(same);
         if first.is_some_and(|first| self.order.is_copy(clues, first.clues(), paths.least)) {
             return Kind::Copy;
         }
-        let known = self.flight.iter_mut().find(|f| f.start < end && start < f.end);
+        // What was acknowledged here may be sent again: the ACK has not reached the sender, and may never.
+        let mut seen = self.flight.iter_mut().chain(self.landed.iter_mut().rev());
+        let known = seen.find(|f| f.start < end && start < f.end);
         let (before, times) = match known {
             Some(known) => {
                 let before = (known.last.0, known.packet);
@@ -249,7 +253,7 @@ impl Sender {
             self.rise(segment.seq, segment.extent(), end);
             self.fly(Flying { times: 2, ..flying });
         }
-        Kind::Again(Again { cause, start, end, before })
+        Kind::Again(Again { cause, start, end, before, is_missing: false })
     }
 
     fn why(
