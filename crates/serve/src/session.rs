@@ -58,7 +58,7 @@ const TOO_FAST_NS: u64 = 250_000_000;
 const METER_NS: u64 = 50_000_000;
 /// A stream whose last piece has not left its socket is looked at again after so long: a quarter of what all of them may hold takes so long.
 const UNSENT_NS: u64 = BURST_NS / 4;
-/// How often a stream's hello is answered again. `quell flow` says it five times, iperf3 once.
+/// How often a stream's hello is answered again. `quell flow` says it ever more seldom, iperf3 once.
 const MOST_GREETINGS: u32 = 8;
 /// Most datagrams that a client is believed to have sent in one stream.
 const MOST_DATAGRAMS: u64 = 1 << 48;
@@ -243,7 +243,8 @@ fn gather(
     (waiting, pass): (&crate::hub::Waiting, &Pass<'_>),
 ) -> Result<Vec<Opened>, Break> {
     let mut alarm = Alarm::new()?;
-    alarm.set(Some(monotonic_ns().saturating_add(talk.patience_ns())))?;
+    let mut end_ns = monotonic_ns().saturating_add(talk.patience_ns());
+    alarm.set(Some(end_ns))?;
     let mut opened: Vec<Opened> = Vec::new();
     let mut greeted = Vec::new();
     loop {
@@ -252,9 +253,14 @@ fn gather(
         if opened.len() > before {
             pass.heard();
         }
-        if opened.len() > before && !plan.udp {
-            // Each has to prove itself, where there is a secret: a step each.
-            alarm.set(Some(monotonic_ns().saturating_add(talk.patience_ns())))?;
+        if opened.len() > before {
+            end_ns = match plan.udp {
+                // Each is greeted for round trips of the path, one after the other. Nothing else of it takes time, and others wait for their turn.
+                true => end_ns.saturating_add(talk.round_trips_ns()),
+                // Each has to prove itself, where there is a secret: a step each.
+                false => monotonic_ns().saturating_add(talk.patience_ns()),
+            };
+            alarm.set(Some(end_ns))?;
         }
         if opened.len() >= plan.streams() {
             return Ok(opened);

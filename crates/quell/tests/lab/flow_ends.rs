@@ -139,6 +139,16 @@ fn datagrams_that_come_back_late_or_seldom_come_back() {
 }
 
 #[test]
+fn several_streams_of_datagrams_come_about_over_a_long_path() {
+    // Each is greeted for a round trip of 6 s, one after the other.
+    let options = ["-u", "-b", "80k", "-t", "2", "-P", "8", "--no-latency", "--json"];
+    let output = said(&over("both = { delay = \"3s\" }"), &[], &options);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let json = json(&output);
+    assert_eq!(json["up"]["datagrams"]["arrived"], json["up"]["datagrams"]["sent"], "{json:#}");
+}
+
+#[test]
 fn an_amount_of_datagrams_was_sent_in_the_time_that_its_rate_takes() {
     // 3.5 of 2 Mbit/s come in 3.2 s, and are sent in 1.8 s.
     let line = "both = { rate = \"2Mbit\", delay = \"20ms\", buffer = \"1MB\" }";

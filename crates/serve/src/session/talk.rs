@@ -81,8 +81,13 @@ impl<'a> Talk<'a> {
 
     /// How long a step may take: on a long path its round trips do not count, of which it has two, and as many for what is sent again.
     pub fn patience_ns(&self) -> u64 {
+        self.step_ns.saturating_add(self.round_trips_ns())
+    }
+
+    /// How long four round trips of the path take.
+    pub fn round_trips_ns(&self) -> u64 {
         let round_trip_ns = tcp_info(self.stream).map_or(0, |info| u64::from(info.rtt) * 1000);
-        self.step_ns.saturating_add(round_trip_ns.saturating_mul(4).min(LONGEST_DRAIN_NS))
+        round_trip_ns.saturating_mul(4).min(LONGEST_DRAIN_NS)
     }
 
     /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
