@@ -6,8 +6,11 @@
 //! ```text
 //!   a step's time is up ──► our words acknowledged, nothing more got through? ── yes ──► late
 //!            ▲                                    │ no
-//!            └──────── one more step's time ◄─────┘    for a minute at most
+//!            └──────── one more step's time ◄─────┘    for a minute at most; once, where all that came is words
 //! ```
+//!
+//! Behind the data its words are a few segments: no path needs more than that for them, and a client that says them byte by byte keeps nobody
+//! waiting.
 
 use super::broke::Break;
 use super::lane::ServedLane;
@@ -48,29 +51,38 @@ struct Drain<'a> {
     lanes: &'a [ServedLane],
     pass: &'a Pass<'a>,
     end_ns: u64,
-    /// Bytes that had got through at the last look.
-    through: u64,
+    /// Bytes of data that had got through at the last look, and of words.
+    data: u64,
+    words: u64,
+    /// There was more time already for no other reason than words that came.
+    words_had_time: bool,
 }
 
 impl Drain<'_> {
     /// A later end of a step, where the client can't be late yet.
     fn later(&mut self, words: &TcpSocket, step_ns: u64) -> Option<u64> {
         let now = monotonic_ns();
-        let through = through(self.lanes, words);
-        let moved = std::mem::replace(&mut self.through, through) != through;
+        let (data, said) = (data_through(self.lanes), words_through(words));
+        let moved = std::mem::replace(&mut self.data, data) != data;
         let unheard = all_acknowledged(words) == Ok(false);
+        let speaks = std::mem::replace(&mut self.words, said) != said;
+        let once =
+            speaks && !moved && !unheard && !std::mem::replace(&mut self.words_had_time, true);
         let later = now.saturating_add(step_ns).min(self.end_ns);
-        let waits = later > now && (moved || unheard);
+        let waits = later > now && (moved || unheard || once);
         // Evidence that it is the path: it keeps its place for that long.
         (waits && self.pass.moved(2 * step_ns).is_ok()).then_some(later)
     }
 }
 
-/// Bytes of data and of words that have got through so far.
-fn through(lanes: &[ServedLane], words: &TcpSocket) -> u64 {
-    let data: u64 = lanes.iter().map(|lane| lane.counted(0).moment.bytes).sum();
-    let words = tcp_info(words).and_then(|info| info.bytes_received).unwrap_or(0);
-    data.saturating_add(words)
+/// Bytes of data that have got through so far.
+fn data_through(lanes: &[ServedLane]) -> u64 {
+    lanes.iter().map(|lane| lane.counted(0).moment.bytes).sum()
+}
+
+/// And of the client's words.
+fn words_through(words: &TcpSocket) -> u64 {
+    tcp_info(words).and_then(|info| info.bytes_received).unwrap_or(0)
 }
 
 impl<'a> Talk<'a> {
@@ -94,7 +106,8 @@ impl<'a> Talk<'a> {
     pub fn drains(&mut self, lanes: &'a [ServedLane], pass: &'a Pass<'a>) -> Result<(), Break> {
         pass.moved(self.patience_ns()).map_err(|_| Break::StoodStill)?;
         let end_ns = monotonic_ns().saturating_add(LONGEST_DRAIN_NS);
-        self.drain = Some(Drain { lanes, pass, end_ns, through: through(lanes, self.stream) });
+        let (data, words) = (data_through(lanes), words_through(self.stream));
+        self.drain = Some(Drain { lanes, pass, end_ns, data, words, words_had_time: false });
         Ok(())
     }
 
