@@ -87,7 +87,8 @@ pub fn open(hub: &Hub<'_>, guest: Guest, half_open: HalfOpen<'_>) {
     if half_open.lost() {
         wish = Err(Unwelcome::Crowded);
     }
-    drop(half_open);
+    // What it holds is that of an unknown connection until it is closed.
+    let unknown = Some(half_open).filter(|_| wish.is_err());
     match wish {
         Ok(Wish::Stream(waiting)) => {
             if let Err(Opened::Tcp(_, stream)) =
@@ -99,13 +100,21 @@ pub fn open(hub: &Hub<'_>, guest: Guest, half_open: HalfOpen<'_>) {
         }
         Ok(Wish::Test(cookie)) => session::run(hub, guest, cookie),
         Ok(Wish::Calls) => calls(hub, &guest),
-        Err(Unwelcome::Stopped) => guest.stream.abort(),
-        Err(why @ Unwelcome::Denied) => {
+        Err(why) => turn_away(hub, guest, why),
+    }
+    drop(unknown);
+}
+
+/// Closes a connection that is not let in.
+fn turn_away(hub: &Hub<'_>, guest: Guest, why: Unwelcome) {
+    match why {
+        Unwelcome::Stopped => guest.stream.abort(),
+        Unwelcome::Denied => {
             // Closed in order, not reset: the word is to get there.
             guest.stream.finish();
             hub.refuse(guest.peer, why);
         }
-        Err(why) => {
+        why => {
             hub.refuse(guest.peer, why);
             guest.stream.abort();
         }

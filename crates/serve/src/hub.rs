@@ -62,6 +62,8 @@ pub struct Hub<'a> {
     pub governor: Governor,
     tell: Tell<'a>,
     places: Mutex<Places>,
+    /// Unknown connections that hold descriptors, with those that were sent away and have not seen it.
+    unknown: AtomicUsize,
     quiet: Mutex<Quiets>,
     waiting: Mutex<HashMap<Cookie, Arc<Waiting>>>,
     /// Addresses that a test of is being given its UDP streams.
@@ -175,6 +177,7 @@ impl<'a> Hub<'a> {
             stop,
             tell,
             places: Mutex::default(),
+            unknown: AtomicUsize::new(0),
             quiet: Mutex::new(Quiets::new(monotonic_ns())),
             waiting: Mutex::default(),
             turns: Mutex::default(),
@@ -230,7 +233,13 @@ impl<'a> Hub<'a> {
         let (number, gone) = lock(&self.places).half_open(&self.limits, ip, handle);
         // Without the lock from here on: a HalfOpen that is dropped takes it.
         gone.iter().for_each(Handle::send_away);
-        Some(HalfOpen { places: &self.places, number })
+        self.unknown.fetch_add(1, Ordering::Relaxed);
+        Some(HalfOpen { places: &self.places, unknown: &self.unknown, number })
+    }
+
+    /// Whether more unknown connections hold descriptors than may be there: some were sent away, and are about to end.
+    pub fn is_crowded(&self) -> bool {
+        self.unknown.load(Ordering::Relaxed) > self.limits.half_open.max(1)
     }
 
     /// Begins a session; it ends when the pass is dropped. While nothing of it moves it may lose its place again: then the connection is
@@ -426,6 +435,7 @@ impl Calls<'_> {
 #[derive(Debug)]
 pub struct HalfOpen<'a> {
     places: &'a Mutex<Places>,
+    unknown: &'a AtomicUsize,
     number: u64,
 }
 
@@ -439,6 +449,7 @@ impl HalfOpen<'_> {
 impl Drop for HalfOpen<'_> {
     fn drop(&mut self) {
         drop(lock(self.places).leave(self.number));
+        self.unknown.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -565,7 +576,11 @@ mod tests {
         let hub = Hub::new(limits, None, false, &stop, &|_| {});
         let knocks = [0; 3].map(|_| hub.half_open(IP, &stream()).unwrap());
         assert_eq!(knocks.each_ref().map(HalfOpen::lost), [true, false, false]);
-        drop(knocks);
+        assert!(hub.is_crowded(), "who was sent away holds its descriptors until it has seen that");
+        let [first, others @ ..] = knocks;
+        drop(first);
+        assert!(!hub.is_crowded());
+        drop(others);
         assert!(!hub.half_open(IP, &stream()).unwrap().lost());
     }
 
