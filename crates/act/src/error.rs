@@ -44,7 +44,7 @@ pub enum ActError {
     #[error("this kernel does not take what is wanted: {0}; nothing was changed")]
     Trial(String),
     /// Somebody changed something since it was read.
-    #[error("somebody else has just changed the queues; nothing was changed by us: look again")]
+    #[error("somebody else has just changed the same; nothing was changed by us: look again")]
     Changed,
     /// The undo log could not be written.
     #[error("{0}; without a log there is no way back, so nothing was changed")]
@@ -70,16 +70,23 @@ pub enum ActError {
     )]
     NotInForce(String),
     /// The way back was refused too.
-    #[error("{why}\nand the way back: {left}; `quell shape recover` tries again")]
+    #[error("{why}\nand the way back: {left}; `{tool} recover` tries again")]
     Stuck {
         /// What was wrong first.
         why: String,
         /// What could not be brought back, and why.
         left: String,
+        /// What was called, as `quell shape`.
+        tool: String,
     },
     /// There is an unfinished change.
-    #[error("an earlier change was not finished ({0}); `quell shape recover` brings things back")]
-    Unfinished(String),
+    #[error("an earlier change was not finished ({who}); `{tool} recover` brings things back")]
+    Unfinished {
+        /// Whose.
+        who: String,
+        /// What was called, as `quell shape`.
+        tool: String,
+    },
     /// There is nothing to confirm, bring back or take off.
     #[error("{0}")]
     Nothing(String),

@@ -221,7 +221,8 @@ impl From<&Before> for Goal {
             devices: before.devices.iter().map(device).collect(),
             offloads: before.offloads.clone(),
             sysctls: before.sysctls.clone(),
-            files: before.files.clone(),
+            // Undone in reverse: of two files the later one may rely on the earlier one.
+            files: before.files.iter().rev().cloned().collect(),
         }
     }
 }

@@ -31,6 +31,6 @@ pub use kernel::Kernel;
 pub use lock::Lock;
 pub use log::{Begun, Log, Standing, Who, list};
 pub use steps::{LinkNow, Machine, Now, steps, strangers};
-pub use transaction::{Asked, Planned, apply, confirm, off, plan, recover};
+pub use transaction::{Asked, Planned, apply, confirm, off, plan, recover, take_off};
 pub use trial::try_it;
 pub use watchdog::{Watchdog, watch};

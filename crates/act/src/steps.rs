@@ -190,7 +190,9 @@ fn others(goal: &Goal, now: &Now) -> Vec<Change> {
     let sysctl = |s: &SysctlGoal| {
         let there = now.sysctls.get(&s.key)?;
         let SysctlGoal { key, value } = s.clone();
-        (*there != value).then_some(Change::Sysctl { key, value })
+        // The kernel writes tabs between numbers, people blanks.
+        (!there.split_whitespace().eq(value.split_whitespace()))
+            .then_some(Change::Sysctl { key, value })
     };
     let file = |f: &FileGoal| {
         let FileGoal { path, content } = f.clone();

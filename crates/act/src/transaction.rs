@@ -52,6 +52,11 @@ fn who(command: &str) -> Who {
     Who { pid: std::process::id(), command: command.to_owned(), at }
 }
 
+/// The tool of a command, as `quell shape` of `quell shape apply`: its other commands bring things back.
+fn tool(command: &str) -> &str {
+    command.rsplit_once(' ').map_or(command, |(tool, _)| tool)
+}
+
 /// As it stands in a lock.
 fn holder(command: &str) -> String {
     format!("`{command}` (process {})", std::process::id())
@@ -174,11 +179,12 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
 
 /// Goes back after a failure.
 fn back(machine: &mut dyn Machine, log: Log, why: ActError) -> ActError {
+    let tool = tool(&log.begun.who.command).to_owned();
     match roll_back(machine, log) {
         Ok(_) => why,
         Err(left) => {
             let why = why.to_string().replace("; everything is as it was before", "");
-            ActError::Stuck { why, left: left.to_string() }
+            ActError::Stuck { why, left: left.to_string(), tool }
         }
     }
 }
@@ -204,8 +210,9 @@ pub fn confirm(
     }
     if confirmed.is_empty() {
         let of = device.map(|d| format!(" of {d}")).unwrap_or_default();
+        let tool = tool(command);
         return Err(ActError::Nothing(format!(
-            "no change{of} waits to be confirmed; `quell shape status` tells what is in force"
+            "no change{of} waits to be confirmed; `{tool} status` tells what is in force"
         )));
     }
     Ok(confirmed)
@@ -222,16 +229,41 @@ pub fn off(
     command: &str,
     watchdog: &dyn Fn(&Log, u64) -> Result<Watchdog, ActError>,
 ) -> Result<Applied, ActError> {
+    take_off(machine, folder, device, command, watchdog, &|log| match log {
+        Some(log) => Ok(log.origin().clone()),
+        None => Err(ActError::Nothing(format!("nothing on {device} was made by Quell"))),
+    })
+}
+
+/// Brings back what `before` says, as whoever kept it longer than a boot knows; it is told the log, if there is one. Afterwards nothing
+/// of ours is in force.
+///
+/// # Errors
+/// The kernel refused a step.
+pub fn take_off(
+    machine: &mut dyn Machine,
+    folder: &Path,
+    device: &str,
+    command: &str,
+    watchdog: &dyn Fn(&Log, u64) -> Result<Watchdog, ActError>,
+    before: &dyn Fn(Option<&Log>) -> Result<Before, ActError>,
+) -> Result<Applied, ActError> {
     let namespace = namespace()?;
     let _lock = Lock::take(folder, namespace, &holder(command))?;
-    let Some(log) = of_device(folder, namespace, device)? else {
-        return Err(ActError::Nothing(format!("nothing on {device} was made by Quell")));
-    };
-    let before = log.origin().clone();
-    let wanted = "nothing of Quell's".to_owned();
+    let before = before(of_device(folder, namespace, device)?.as_ref())?;
     // From here on it is an unfinished change whose way back is to take all off: whoever finishes it, it ends so.
-    let begun =
-        Begun { before, origin: None, earlier: None, who: who(command), wanted, ..log.begun };
+    let begun = Begun {
+        boot: boot(),
+        namespace,
+        device: device.to_owned(),
+        who: who(command),
+        wanted: "nothing of Quell's".to_owned(),
+        recipe: String::new(),
+        earlier: None,
+        before,
+        origin: None,
+        steps: Vec::new(),
+    };
     let log = Log::begin(folder, begun)?;
     let watchdog = watchdog(&log, monotonic_ns() + PATIENCE_NS)?;
     let done = roll_back(machine, log)?;
@@ -275,11 +307,13 @@ fn refuse_pending(log: &Log) -> Result<(), ActError> {
     let Who { pid, command, .. } = &log.begun.who;
     match log.standing {
         Standing::Unfinished => {
-            Err(ActError::Unfinished(format!("`{command}`, process {pid}")))
+            let who = format!("`{command}`, process {pid}");
+            Err(ActError::Unfinished { who, tool: tool(command).to_owned() })
         }
-        Standing::Awaiting(_) => Err(ActError::Nothing(
-            "the last change still waits: `quell shape confirm` keeps it, `quell shape off` takes it off".into(),
-        )),
+        Standing::Awaiting(_) => Err(ActError::Nothing(format!(
+            "the last change still waits: `{} confirm` keeps it, else it is taken back",
+            tool(command)
+        ))),
         Standing::Confirmed => Ok(()),
     }
 }

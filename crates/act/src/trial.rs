@@ -5,9 +5,10 @@
 //! nobody here knows.
 
 use crate::steps::{Machine, Now, steps};
-use crate::{ActError, Before, DeviceGoal, Goal, Kernel, Refusal};
-use quell_netlink::Stack;
+use crate::{ActError, Before, DeviceGoal, Goal, Kernel, Refusal, SysctlGoal};
+use nix::errno::Errno;
 use quell_netlink::link::{Link, VethEnd};
+use quell_netlink::{Stack, sysctl};
 use quell_sys::netns::NetNs;
 use quell_tc::Thing;
 use std::os::fd::AsFd;
@@ -32,9 +33,13 @@ fn in_there(
     beyond: &NetNs,
 ) -> Result<Vec<String>, ActError> {
     let system = |e: &dyn std::fmt::Display| ActError::System(e.to_string());
+    for setting in &goal.sysctls {
+        try_setting(setting)?;
+    }
     let mut stack = Stack::open().map_err(|e| system(&e))?;
     // As many as anybody redirects to; a machine with thousands of tunnels is not built again.
-    for link in real.iter().filter(|link| link.name != "lo").take(MOST) {
+    let most = if goal.devices.is_empty() { 0 } else { MOST };
+    for link in real.iter().filter(|link| link.name != "lo").take(most) {
         stand_in(&mut stack, link, beyond).map_err(|e| system(&e))?;
     }
     let mut kernel = Kernel::open().map_err(|e| system(&e))?;
@@ -55,6 +60,28 @@ fn in_there(
         return Err(ActError::Trial(format!("after all steps there was still to do: {step}")));
     }
     Ok(Vec::new())
+}
+
+/// Sets a setting in the namespace of the trial, if it has its own. What the whole machine has one of is missing there, or can't be
+/// written there (`ensure_safe_net_sysctl`, net/sysctl_net.c).
+fn try_setting(wanted: &SysctlGoal) -> Result<(), ActError> {
+    let SysctlGoal { key, value } = wanted;
+    let refused = |why: String| ActError::Trial(format!("set {key} to {value}: {why}"));
+    if sysctl::read(key).is_err_and(|e| e.errno() == Some(Errno::ENOENT)) {
+        return Ok(());
+    }
+    match sysctl::write(key, value) {
+        Ok(()) => {}
+        Err(error) => match error.errno() {
+            Some(Errno::EACCES | Errno::EPERM | Errno::EROFS) => return Ok(()),
+            _ => return Err(refused(error.to_string())),
+        },
+    }
+    let then = sysctl::read(key).map_err(|e| refused(e.to_string()))?;
+    if then.split_whitespace().eq(value.split_whitespace()) {
+        return Ok(());
+    }
+    Err(refused(format!("the kernel makes {then} of it")))
 }
 
 /// Interfaces that are made, at most.

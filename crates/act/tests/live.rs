@@ -1,7 +1,7 @@
 //! The running kernel, in a namespace of the test's own: what else than queues is changed and comes back.
 
 use quell_act::{
-    DeviceGoal, FileGoal, Goal, Kernel, LinkGoal, Machine, OffloadGoal, SysctlGoal, steps,
+    DeviceGoal, FileGoal, Goal, Kernel, LinkGoal, Machine, OffloadGoal, SysctlGoal, steps, try_it,
 };
 use quell_netlink::Stack;
 use quell_netlink::link::VethEnd;
@@ -107,6 +107,30 @@ fn an_ifb_that_is_not_ours_stays() {
             assert_eq!(lead(&mut kernel, &gone), [""; 0], "its address is another");
             let gone = goal(LinkGoal { there: false, ..ours(1) });
             assert_eq!(lead(&mut kernel, &gone), ["delete the IFB i-a0"]);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_value_that_the_kernel_would_refuse_is_found_out_before_anything_is_touched() {
+    NetNs::new()
+        .unwrap()
+        .run(|| {
+            let mut kernel = Kernel::open().unwrap();
+            let mut tried = |key: &str, value: &str| {
+                let key = key.to_owned();
+                let sysctls = vec![SysctlGoal { key, value: value.into() }];
+                let goal = Goal { sysctls, ..Goal::default() };
+                let now = kernel.read(&goal).unwrap();
+                let said = try_it(&now.before(&goal), &goal, &now).map_err(|e| e.to_string());
+                assert_eq!(kernel.read(&goal).unwrap(), now, "nothing was touched");
+                said
+            };
+            assert_eq!(tried("net/ipv4/tcp_rmem", "4096 131072 40000000"), Ok(vec![]));
+            let said = tried("net/ipv4/tcp_rmem", "4096 131072 many").unwrap_err();
+            assert!(said.contains("set net/ipv4/tcp_rmem to 4096 131072 many"), "{said}");
+            let said = tried("net/ipv4/tcp_congestion_control", "nobody").unwrap_err();
+            assert!(said.contains("this kernel does not take"), "{said}");
         })
         .unwrap();
 }

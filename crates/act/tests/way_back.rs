@@ -4,8 +4,8 @@ mod model;
 
 use model::{Model, Scene};
 use proptest::prelude::*;
-use quell_act::{ActError, Asked, Goal, Log, Machine, Standing, Watchdog, apply, confirm, off};
-use quell_act::{recover, roll_back, steps};
+use quell_act::{ActError, Asked, Change, FileGoal, Goal, Log, Machine, Standing, SysctlGoal};
+use quell_act::{Watchdog, apply, confirm, off, recover, roll_back, steps, take_off};
 use std::path::Path;
 use std::process::Command;
 
@@ -23,7 +23,7 @@ fn asked(folder: &Path, goal: Goal) -> Asked<'_> {
         goal,
         wanted: "a test".into(),
         recipe: String::new(),
-        command: "test".into(),
+        command: "quell shape apply".into(),
         replace: true,
         no_way_back: false,
         confirm_within: None,
@@ -208,6 +208,68 @@ fn what_changes_between_the_look_and_the_lock_is_noticed() {
     machine.at_second_look(r#"queue = { kind = "sfq", handle = "77:" }"#);
     let done = apply(&mut machine, &asked(folder.path(), whole_scene().goal()));
     assert_eq!(done.unwrap_err(), ActError::Changed);
+    assert_eq!(names(folder.path()), [""; 0]);
+}
+
+/// A goal of settings and files alone, the second file of which leans on the first.
+fn settings_and_files(value: &str) -> Goal {
+    let file = |path: &str, text: &str| FileGoal {
+        path: path.into(),
+        content: Some((text.as_bytes().to_vec(), 0o644)),
+    };
+    Goal {
+        sysctls: vec![SysctlGoal { key: "a/b".into(), value: value.into() }],
+        files: vec![file("/var/record", "what was"), file("/etc/boot", "what is to be")],
+        ..Goal::default()
+    }
+}
+
+#[test]
+fn files_go_in_the_reverse_of_the_order_in_which_they_came() {
+    let mut machine = Model::new(0);
+    let goal = settings_and_files("1");
+    let now = machine.read(&goal).unwrap();
+    let words = |goal: &Goal, machine: &mut Model| -> Vec<String> {
+        let todo = steps(goal, &machine.read(goal).unwrap());
+        todo.iter().for_each(|step| machine.carry_out(step).unwrap());
+        todo.iter().map(ToString::to_string).collect()
+    };
+    let there = words(&goal, &mut machine);
+    assert_eq!(there, ["set a/b to 1", "write /var/record", "write /etc/boot"]);
+    let back = words(&Goal::from(&now.before(&goal)), &mut machine);
+    assert_eq!(back, ["set a/b to 0", "take /etc/boot away", "take /var/record away"]);
+}
+
+#[test]
+fn a_value_with_tabs_is_the_same_as_one_with_blanks() {
+    let mut machine = Model::new(0);
+    machine.carry_out(&settings_step("1\t2\t3")).unwrap();
+    let goal = Goal { files: Vec::new(), ..settings_and_files("1 2 3") };
+    assert_eq!(steps(&goal, &machine.read(&goal).unwrap()), []);
+    let goal = Goal { files: Vec::new(), ..settings_and_files("1 23") };
+    assert_eq!(steps(&goal, &machine.read(&goal).unwrap()).len(), 1);
+}
+
+fn settings_step(value: &str) -> Change {
+    Change::Sysctl { key: "a/b".into(), value: value.into() }
+}
+
+#[test]
+fn what_somebody_kept_over_a_boot_is_brought_back_though_no_log_knows_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut machine = Model::new(0);
+    let goal = settings_and_files("1");
+    let before = machine.read(&goal).unwrap().before(&goal);
+    let untouched = machine.clone();
+    apply(&mut machine, &asked(folder.path(), goal)).unwrap();
+    only_log(folder.path()).over().unwrap();
+    let kept = |log: Option<&Log>| {
+        assert!(log.is_none(), "the boot took it");
+        Ok(before.clone())
+    };
+    let done = take_off(&mut machine, folder.path(), "eth0", "test", &idle, &kept).unwrap();
+    assert_eq!(done.steps.len(), 3, "{:?}", done.steps);
+    assert_eq!(machine.state(), untouched.state());
     assert_eq!(names(folder.path()), [""; 0]);
 }
 

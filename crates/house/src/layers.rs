@@ -5,7 +5,7 @@
 //!   3  experiment  report  flow  serve
 //!   2  probe  load  rr  act  lab  shaper  treeview  classify
 //!   1  sys  netlink  store  chart  trace  hierarchy   one system thing each
-//!   0  model  stats  wire  tc  pingexp   pure: no I/O, no clock, no randomness
+//!   0  model  stats  wire  tc  pingexp  tune   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
 //! ```
 
@@ -14,7 +14,7 @@ use cargo_metadata::Metadata;
 /// The layers, lowest first. A crate may use crates of the layers below its own.
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
-    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-pingexp"]),
+    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-pingexp", "quell-tune"]),
     (
         "1",
         &[
@@ -52,6 +52,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-trace", &["quell-units"]),
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-house", &[]),
+    ("quell-tune", &["quell-units"]),
 ];
 
 /// Uses that the layers would forbid, user first; each with its reason in a comment.

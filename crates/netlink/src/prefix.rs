@@ -44,6 +44,12 @@ impl Prefix {
         self.address
     }
 
+    /// Whether an address lies in the network.
+    pub fn holds(self, address: IpAddr) -> bool {
+        let same_family = self.address.is_ipv4() == address.is_ipv4();
+        same_family && Self { address, ..self }.network() == self.network()
+    }
+
     /// The number of bits that name the network.
     pub fn length(self) -> u8 {
         self.length

@@ -122,8 +122,9 @@ pub const REFUSED: &str = "A refusal is a sentence on standard error, with --jso
                            measured, or nothing. A second Ctrl-C ends at once, with 130.";
 
 /// Commands that only hold others.
-pub const PARENTS: [(&str, &str); 4] = [
+pub const PARENTS: [(&str, &str); 5] = [
     ("shape", "Queues on a real interface, with a way back"),
+    ("tune", "Kernel settings from rate, round-trip time and role"),
     ("kernel", "Build or find the lab's guest kernel"),
     ("lab", "Run any program in a network of the lab"),
     ("import", "Make a run of what another program measured"),

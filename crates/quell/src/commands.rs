@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::options::Json;
 use crate::{
     check, flow, import, kernel, lab, ping, plot, results, rr, run, serve, shape, show, trace,
-    tree, view,
+    tree, tune, view,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -257,6 +257,13 @@ quell shape import libreqos ShapedDevices.csv > policy.toml",
         fails: Fails::When("somebody is changing the same"),
         call: calls!(shape::StatusArgs, shape::recover),
     },
+    tune::commands::PLAN,
+    tune::commands::APPLY,
+    tune::commands::CONFIRM,
+    tune::commands::STATUS,
+    tune::commands::REVERT,
+    tune::commands::EXPLAIN,
+    tune::commands::RECOVER,
     Command {
         name: "run",
         about: "Run an experiment: built in by name, or a file",

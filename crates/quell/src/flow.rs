@@ -10,7 +10,7 @@ mod amounts;
 mod json;
 mod live;
 mod save;
-mod text;
+pub mod text;
 
 use crate::failure::Failure;
 use crate::host::{self, Found, Usual};

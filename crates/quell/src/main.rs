@@ -27,6 +27,7 @@ mod shape;
 mod show;
 mod trace;
 mod tree;
+mod tune;
 mod view;
 
 use commands::COMMANDS;

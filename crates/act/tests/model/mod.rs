@@ -160,7 +160,10 @@ impl Model {
             lines.sort();
             state.insert(name.clone(), lines);
         }
-        let Now { sysctls, offloads, files, .. } = &self.now;
+        let Now { sysctls, offloads, .. } = &self.now;
+        // No file, looked for or not.
+        let files: Vec<_> =
+            self.now.files.iter().filter(|(_, content)| content.is_some()).collect();
         state.insert("others".into(), vec![format!("{sysctls:?} {offloads:?} {files:?}")]);
         state
     }

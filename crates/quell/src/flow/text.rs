@@ -481,7 +481,8 @@ fn wrapped(label: &str, text: &str) -> String {
     lines(format!("{label:<9}"), text)
 }
 
-fn lines(head: String, text: &str) -> String {
+/// A text in lines of at most 100 columns, the later ones indented as wide as the head of the first.
+pub fn lines(head: String, text: &str) -> String {
     let mut out = String::new();
     let mut line = head.clone();
     let mut empty = true;
@@ -503,7 +504,7 @@ fn lines(head: String, text: &str) -> String {
 }
 
 /// Bits a second for people.
-pub(super) fn rate(bits: f64) -> String {
+pub fn rate(bits: f64) -> String {
     let (value, unit) = match bits {
         b if b >= 999.5e6 => (b / 1e9, "Gbit/s"),
         b if b >= 999.5e3 => (b / 1e6, "Mbit/s"),

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::options::Json;
 use clap::Args;
 pub use import::{ImportArgs, import};
+pub use kinds::kernel_has;
 pub use persist::{PersistArgs, persist};
 pub use prove::{ProveArgs, prove};
 use quell_act::{ActError, Applied, Asked, Kernel, Log, Machine, Standing, Watchdog};
@@ -22,8 +23,10 @@ use quell_sys::clock::monotonic_ns;
 use quell_units::Span;
 pub use recipe::{RecipeArgs, recipe};
 pub use rehearsal::{TryArgs, try_it};
+pub use report::standing;
 use serde_json::{Value, json};
-use state::{State, failure, open};
+use state::State;
+pub use state::{failure, open};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use wanted::Wanted;
@@ -74,7 +77,7 @@ pub enum Patience {
     Within(Span),
 }
 
-fn patience(text: &str) -> Result<Patience, String> {
+pub fn patience(text: &str) -> Result<Patience, String> {
     if text == "never" {
         return Ok(Patience::Never);
     }
@@ -289,7 +292,7 @@ pub fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
 }
 
 /// This program as a watchdog.
-fn watchdog(log: &Log, limit_ns: u64) -> Result<Watchdog, ActError> {
+pub fn watchdog(log: &Log, limit_ns: u64) -> Result<Watchdog, ActError> {
     let path =
         std::fs::canonicalize(log.path()).map_err(|e| ActError::NoWatchdog(e.to_string()))?;
     // Also where the file was replaced since this process was started.

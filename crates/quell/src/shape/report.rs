@@ -114,7 +114,7 @@ pub fn roots<'a>(log: &Log, now: &'a Now) -> Vec<(String, &'a Snapshot, &'a Obse
 
 /// How a change stands, in what the machine `differs` from it, and what passes through its queues.
 pub fn entry(log: &Log, now: &Now, now_ns: u64, differs: Option<String>) -> Entry {
-    let (mut how, mut broken) = standing(log, now_ns);
+    let (mut how, mut broken) = standing(log, now_ns, "quell shape");
     if let Some(differs) = differs.filter(|_| !broken) {
         broken = true;
         how = format!("no longer as it was applied ({differs}): quell shape apply again, or off");
@@ -168,22 +168,22 @@ pub fn status(entries: &[Entry], json: Json) {
     entries.iter().flat_map(|entry| &entry.lines).for_each(|line| println!("{line}"));
 }
 
-/// How a log stands, for people.
-fn standing(log: &Log, now_ns: u64) -> (String, bool) {
+/// How a log stands, for people, and whether somebody has to do something: with which command of a tool, as `quell shape`.
+pub fn standing(log: &Log, now_ns: u64, tool: &str) -> (String, bool) {
     match log.standing {
         Standing::Confirmed => ("in force".to_owned(), false),
         Standing::Unfinished => {
             let at_work = if Watchdog::lives(log) { ", its watchdog is at it" } else { "" };
-            (format!("unfinished{at_work}: quell shape recover"), true)
+            (format!("unfinished{at_work}: {tool} recover"), true)
         }
         Standing::Awaiting(until) if !Watchdog::lives(log) => {
             let gone = until <= now_ns;
             let why = if gone { "not confirmed in time" } else { "its watchdog is gone" };
-            (format!("{why}: quell shape recover"), true)
+            (format!("{why}: {tool} recover"), true)
         }
         Standing::Awaiting(until) => {
             let left = Span::from_secs(until.saturating_sub(now_ns).div_ceil(1_000_000_000));
-            (format!("in force for {left}, unless: quell shape confirm"), false)
+            (format!("in force for {left}, unless: {tool} confirm"), false)
         }
     }
 }

@@ -44,7 +44,7 @@ pub fn failure(error: ActError) -> Failure {
         | ActError::OneWay(_)
         | ActError::Changed
         | ActError::Busy { .. }
-        | ActError::Unfinished(_)
+        | ActError::Unfinished { .. }
         | ActError::Nothing(_) => Failure::check(error),
         _ => Failure::system(error),
     }

@@ -29,4 +29,5 @@ mod truth_line;
 mod truth_packets;
 mod truth_times;
 mod truth_tools;
+mod tune;
 mod unsure;

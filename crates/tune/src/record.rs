@@ -1,0 +1,121 @@
+//! What `apply` found and what it set: a file that outlives the boot, so that `revert` can bring things back.
+
+use serde::{Deserialize, Serialize};
+
+/// Where it is, below the root.
+pub const PLACE: &str = "var/lib/quell/tune.toml";
+
+/// What `apply` did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The version of this file.
+    pub version: u32,
+    /// What was wanted, in words.
+    pub wanted: String,
+    /// When, in seconds since 1970.
+    pub at: u64,
+    /// The kernel's release then.
+    pub kernel: String,
+    /// The file for the next boot, as it was written.
+    pub file: String,
+    /// The settings.
+    #[serde(rename = "setting")]
+    pub settings: Vec<Setting>,
+}
+
+/// One setting that was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// Its key, as net/ipv4/tcp_rmem.
+    pub key: String,
+    /// What it was before Quell, as the kernel wrote it.
+    pub before: String,
+    /// What it was set to.
+    pub set: String,
+}
+
+/// Why a record is none.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// It is not as it was written.
+    #[error("it is no record of `quell tune apply`: {0}")]
+    Damaged(String),
+    /// It is of a newer Quell.
+    #[error(
+        "it was written by a newer Quell (version {0} of the record; this one reads {VERSION})"
+    )]
+    Newer(u32),
+}
+
+const VERSION: u32 = 1;
+const HEAD: &str = "# Written by `quell tune apply`, for `quell tune revert`.\n";
+
+impl Record {
+    /// A record of this version.
+    pub fn new(
+        wanted: String,
+        at: u64,
+        kernel: String,
+        file: String,
+        settings: Vec<Setting>,
+    ) -> Self {
+        Record { version: VERSION, wanted, at, kernel, file, settings }
+    }
+
+    /// As a file.
+    pub fn text(&self) -> String {
+        let body = toml::to_string(self).expect("strings and numbers, tables last, can be written");
+        format!("{HEAD}{body}")
+    }
+
+    /// What a file holds.
+    ///
+    /// # Errors
+    /// It was changed, cut off, or written by a newer Quell.
+    pub fn read(text: &str) -> Result<Self, RecordError> {
+        let record: Record =
+            toml::from_str(text).map_err(|e| RecordError::Damaged(e.message().to_owned()))?;
+        match record.version {
+            VERSION => Ok(record),
+            newer => Err(RecordError::Newer(newer)),
+        }
+    }
+
+    /// What a setting was before.
+    pub fn before(&self, key: &str) -> Option<&str> {
+        self.settings.iter().find(|s| s.key == key).map(|s| s.before.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(
+            (wanted, file) in ("\\PC{0,60}", "[ -~\n\t]{0,300}"),
+            settings in proptest::collection::vec(("[a-z_/0-9]{1,30}", "[ -~\t]{0,20}", "[ -~]{0,20}"), 0..6),
+        ) {
+            let settings = settings.into_iter().map(|(key, before, set)| Setting { key, before, set });
+            let record = Record::new(wanted, 7, "6.1.0".into(), file, settings.collect());
+            prop_assert_eq!(Record::read(&record.text()).expect("its own text"), record);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_or_newer_is_refused() {
+        let set = |key: &str| Setting { key: key.into(), before: "1\t2".into(), set: "3 4".into() };
+        let record =
+            Record::new("transfer".into(), 7, "6.1".into(), "#\n".into(), vec![set("a/b")]);
+        let whole = record.text();
+        let newer = whole.replace("version = 1", "version = 2");
+        assert!(Record::read(&newer).expect_err("newer").to_string().contains("newer Quell"));
+        let cut = &whole[..whole.len() - 12];
+        assert!(Record::read(cut).expect_err("cut").to_string().contains("no record"), "{cut}");
+        assert!(Record::read("").is_err());
+    }
+}
