@@ -94,6 +94,13 @@ impl Figure {
         }
     }
 
+    /// Another title; none where it is empty.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
     /// A line below the title.
     #[must_use]
     pub fn subtitle(mut self, subtitle: impl Into<String>) -> Self {

@@ -177,11 +177,12 @@ impl Canvas {
         let weight = if look.weight == Weight::Bold { " font-weight=\"700\"" } else { "" };
         let _ = write!(
             self.body,
-            "<text x=\"{}\" y=\"{}\" font-size=\"{}\"{weight}{anchor} fill=\"{}\"",
+            "<text x=\"{}\" y=\"{}\" font-size=\"{}\"{weight}{anchor} fill=\"{}\"{}",
             num(x, 2),
             num(y, 2),
             num(look.size, 2),
-            look.paint.css(self.theme)
+            look.paint.colour(self.theme),
+            Paint::classes(self.theme, Some(look.paint), None)
         );
     }
 
@@ -193,12 +194,13 @@ impl Canvas {
         };
         let _ = writeln!(
             self.body,
-            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"{opacity}/>",
+            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"{}{opacity}/>",
             num(r.x, 2),
             num(r.y, 2),
             num(r.w.max(0.0), 2),
             num(r.h.max(0.0), 2),
-            fill.css(self.theme)
+            fill.colour(self.theme),
+            Paint::classes(self.theme, Some(fill), None)
         );
     }
 
@@ -239,13 +241,14 @@ impl Canvas {
         if d.is_empty() {
             return;
         }
-        let fill = fill.map_or("none".to_owned(), |paint| paint.css(self.theme));
-        let _ = write!(self.body, "<path d=\"{d}\" fill=\"{fill}\"");
+        let classes = Paint::classes(self.theme, fill, stroke.map(|(paint, _, _)| paint));
+        let fill = fill.map_or("none", |paint| paint.colour(self.theme));
+        let _ = write!(self.body, "<path d=\"{d}\" fill=\"{fill}\"{classes}");
         if let Some((paint, width, dash)) = stroke {
             let _ = write!(
                 self.body,
                 " stroke=\"{}\" stroke-width=\"{}\"",
-                paint.css(self.theme),
+                paint.colour(self.theme),
                 num(width, 2)
             );
             if let Some(dash) = dash {

@@ -49,18 +49,22 @@ pub(crate) fn quantile(p: f64, a: f64, b: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// The 97.5 % point of Student's t with so many degrees of freedom, at least 1.
-pub(crate) fn student(freedom: usize) -> f64 {
+/// The part of the cases beyond either end of a 95 % interval.
+pub(crate) const TAIL: f64 = 0.025;
+
+/// Where Student's t with so many degrees of freedom, at least 1, has this part of its cases above it.
+pub(crate) fn student(freedom: usize, tail: f64) -> f64 {
     /// What is asked for most often.
-    static FEW: LazyLock<[f64; 64]> = LazyLock::new(|| std::array::from_fn(|i| calculated(i + 1)));
+    static FEW: LazyLock<[f64; 64]> =
+        LazyLock::new(|| std::array::from_fn(|i| calculated(i + 1, TAIL)));
     let known = freedom.checked_sub(1).and_then(|i| FEW.get(i).copied());
-    known.unwrap_or_else(|| calculated(freedom))
+    known.filter(|_| tail == TAIL).unwrap_or_else(|| calculated(freedom, tail))
 }
 
-fn calculated(freedom: usize) -> f64 {
+fn calculated(freedom: usize, tail: f64) -> f64 {
     let freedom = freedom as f64;
     // t² ÷ (t² + n) is beta with 1/2 and n/2; the other side of it keeps its precision where n is large.
-    let rest = quantile(0.05, freedom / 2.0, 0.5);
+    let rest = quantile(2.0 * tail, freedom / 2.0, 0.5);
     (freedom * (1.0 - rest) / rest).sqrt()
 }
 
@@ -104,7 +108,12 @@ mod tests {
             (1000, 1.962),
         ];
         for (freedom, t) in table {
-            assert!((student(freedom) - t).abs() < 6e-4, "{freedom}: {}", student(freedom));
+            let found = student(freedom, TAIL);
+            assert!((found - t).abs() < 6e-4, "{freedom}: {found}");
+        }
+        for (freedom, tail, t) in [(2, 0.005, 9.925), (4, 0.0005, 8.610), (30, 0.005, 2.750)] {
+            let found = student(freedom, tail);
+            assert!((found - t).abs() < 6e-4, "{freedom}, {tail}: {found}");
         }
     }
 

@@ -9,7 +9,7 @@
 //! The unit is the repeat: packets of one stream hang together, so that a thousand of them say less than a thousand would. How
 //! often the intervals hold the truth was measured; `docs/adr/0013-*.md` has the table, `tests/coverage.rs` repeats it.
 
-use crate::beta;
+use crate::beta::{self, TAIL};
 use crate::sample::{mean_of, sd};
 
 /// A range that holds the truth in 95 of 100 cases, as far as the repeats can tell.
@@ -54,11 +54,16 @@ impl Interval {
     /// s⁴/(n−1)), where s² = ln(1 + variance/mean²). Cox has k = 1/2 (Land 1972); few values show too little of the spread, which
     /// k = 1/2 + 45/(n+8) makes up for. Where values lie close together both are the same.
     pub fn of_mean(values: &[f64]) -> Option<Self> {
+        Self::of_mean_beyond(values, TAIL)
+    }
+
+    /// The same with this part of the cases, above 0 and below a half, beyond either end: 0.025 makes it a 95 % interval.
+    pub fn of_mean_beyond(values: &[f64], tail: f64) -> Option<Self> {
         if values.len() < 2 || !values.iter().all(|v| v.is_finite() && *v >= 0.0) {
             return None;
         }
         let (n, mean, sd) = (values.len() as f64, mean_of(values), sd(values)?);
-        let t = beta::student(values.len() - 1);
+        let t = beta::student(values.len() - 1, tail);
         let half = t * sd / n.sqrt();
         let student = Self { low: (mean - half).max(0.0), high: mean + half };
         if mean <= 0.0 {
@@ -78,6 +83,11 @@ impl Interval {
     /// too narrow: no loss among n packets leaves 3.7 ÷ n possible. With three repeats or more, what these differ by counts as well.
     /// Clumps of which the repeats saw none are not known of.
     pub fn of_loss(repeats: &[Vec<Batch>]) -> Option<Self> {
+        Self::of_loss_beyond(repeats, TAIL)
+    }
+
+    /// The same with this part of the cases beyond either end.
+    pub fn of_loss_beyond(repeats: &[Vec<Batch>], tail: f64) -> Option<Self> {
         let total = sum(repeats.iter().flatten());
         if total.sent <= 0.0 {
             return None;
@@ -85,8 +95,8 @@ impl Interval {
         let effect = design_effect(repeats, total);
         let (sent, lost) = (total.sent / effect, total.lost.clamp(0.0, total.sent) / effect);
         let kept = sent - lost;
-        let low = if lost > 0.0 { beta::quantile(0.025, lost, kept + 1.0) } else { 0.0 };
-        let high = if kept > 0.0 { beta::quantile(0.975, lost + 1.0, kept) } else { 1.0 };
+        let low = if lost > 0.0 { beta::quantile(tail, lost, kept + 1.0) } else { 0.0 };
+        let high = if kept > 0.0 { beta::quantile(1.0 - tail, lost + 1.0, kept) } else { 1.0 };
         let pooled = Self { low, high };
         let ratios: Vec<f64> = repeats
             .iter()
@@ -94,7 +104,7 @@ impl Interval {
             .filter(|r| r.sent > 0.0)
             .map(|r| (r.lost / r.sent).clamp(0.0, 1.0))
             .collect();
-        let between = if ratios.len() > 2 { Self::of_mean(&ratios) } else { None };
+        let between = if ratios.len() > 2 { Self::of_mean_beyond(&ratios, tail) } else { None };
         let both = between.map_or(pooled, |between| pooled.and(between));
         Some(Self { low: both.low.max(0.0), high: both.high.min(1.0) })
     }

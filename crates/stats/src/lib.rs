@@ -10,6 +10,7 @@
 //!   times over many decades --> LogHistogram
 //!   one figure for each repeat, packets sent and lost --> Interval
 //!   values of each repeat --> Pooled, its quantiles with their intervals
+//!   two of these, or one value a repeat of each --> Difference, with its interval
 //! ```
 //!
 //! Values are floats in whatever unit the caller uses; answers come in the same unit. Where an answer
@@ -17,6 +18,7 @@
 
 mod beta;
 pub mod boxes;
+pub mod difference;
 pub mod ecdf;
 pub mod fairness;
 pub mod histogram;
@@ -32,6 +34,7 @@ pub mod running;
 pub mod sample;
 
 pub use boxes::BoxSummary;
+pub use difference::{Difference, Ranged};
 pub use fairness::jain_index;
 pub use histogram::{Bins, Histogram};
 pub use interval::{Batch, Interval};

@@ -10,7 +10,7 @@
 //! between repeats than that of independent packets would, packets count for less (Kish 1965), as in [`crate::Interval::of_loss`]. The
 //! coverage was measured: `docs/adr/0013-*.md`, `tests/quantiles.rs`.
 
-use crate::beta;
+use crate::beta::{self, TAIL};
 use crate::interval::{Batch, design_effect, sum};
 use crate::sample::{Sample, quantile_of};
 
@@ -51,21 +51,26 @@ impl<'a> Pooled<'a> {
 
     /// The quantile at `p` with its interval; none if `p` is not between 0 and 1, both left out.
     pub fn quantile(&self, p: f64) -> Option<PooledQuantile> {
+        self.quantile_beyond(p, TAIL)
+    }
+
+    /// The same with this part of the cases beyond either end.
+    pub fn quantile_beyond(&self, p: f64, tail: f64) -> Option<PooledQuantile> {
         if !(p > 0.0 && p < 1.0) {
             return None;
         }
         let value = quantile_of(&self.sorted, p);
         // Where many packets took equally long, those at the quantile belong to either side.
-        let above = effect(&self.repeats, |v| v > value);
-        let effect = above.max(effect(&self.repeats, |v| v >= value));
-        let (low, high) = ranks(self.sorted.len(), effect, p);
+        let above = effect(&self.repeats, tail, |v| v > value);
+        let effect = above.max(effect(&self.repeats, tail, |v| v >= value));
+        let (low, high) = ranks(self.sorted.len(), effect, p, tail);
         let at = |rank: usize| self.sorted[rank - 1];
         Some(PooledQuantile { value, low: low.map(at), high: high.map(at) })
     }
 }
 
 /// By how many packets one independent one is to be replaced.
-fn effect(repeats: &[&[f64]], is_above: impl Fn(f64) -> bool) -> f64 {
+fn effect(repeats: &[&[f64]], tail: f64, is_above: impl Fn(f64) -> bool) -> f64 {
     let batch = |values: &[f64]| Batch {
         sent: values.len() as f64,
         lost: values.iter().filter(|v| is_above(**v)).count() as f64,
@@ -76,11 +81,11 @@ fn effect(repeats: &[&[f64]], is_above: impl Fn(f64) -> bool) -> f64 {
     };
     let repeats: Vec<Vec<Batch>> = repeats.iter().map(stretches).collect();
     let total = sum(repeats.iter().flatten());
-    design_effect(&repeats, total).max(between(&repeats, total))
+    design_effect(&repeats, total).max(between(&repeats, total, tail))
 }
 
 /// The same by what repeats differ, so large that the interval is at least as wide as Student's of their shares would be.
-fn between(repeats: &[Vec<Batch>], total: Batch) -> f64 {
+fn between(repeats: &[Vec<Batch>], total: Batch, tail: f64) -> f64 {
     let share = total.lost / total.sent;
     if repeats.len() < 3 || !(share > 0.0 && share < 1.0) {
         return 1.0;
@@ -91,22 +96,26 @@ fn between(repeats: &[Vec<Batch>], total: Batch) -> f64 {
         .map(|r| (r.lost - r.sent * share).powi(2) / (r.sent * share * (1.0 - share)))
         .sum();
     let freedom = repeats.len() - 1;
-    squares / freedom as f64 * (beta::student(freedom) / NORMAL).powi(2)
+    squares / freedom as f64 * (beta::student(freedom, tail) / normal(tail)).powi(2)
 }
 
-/// The 97.5 % point of the normal distribution.
-const NORMAL: f64 = 1.959_964;
+/// Where the normal distribution has this part of its cases above it.
+fn normal(tail: f64) -> f64 {
+    const AT_TAIL: f64 = 1.959_964;
+    // Student's t of so many degrees of freedom is no other any more.
+    if tail == TAIL { AT_TAIL } else { beta::student(1_000_000, tail) }
+}
 
 /// The ranks, from 1, of the ends among `n` values that are worth `n / effect` independent ones; none where they are beyond these.
 ///
 /// Of `m` independent values, the one of rank r is above the quantile with the probability that fewer than r are at or below it: that a
 /// beta variable with r and m + 1 − r is above `p`. Each of them stands for `effect` values that are there: the first of these at the
 /// lower end, the last at the upper.
-fn ranks(n: usize, effect: f64, p: f64) -> (Option<usize>, Option<usize>) {
+fn ranks(n: usize, effect: f64, p: f64, tail: f64) -> (Option<usize>, Option<usize>) {
     let worth = n as f64 / effect;
-    // The largest rank that is too high in at most 2.5 of 100 cases.
-    let low = rank(worth, |r| 1.0 - beta::below(p, r, worth + 1.0 - r) <= 0.025);
-    let high = worth + 1.0 - rank(worth, |r| beta::below(p, worth + 1.0 - r, r) <= 0.025);
+    // The largest rank that is too high in at most this part of the cases.
+    let low = rank(worth, |r| 1.0 - beta::below(p, r, worth + 1.0 - r) <= tail);
+    let high = worth + 1.0 - rank(worth, |r| beta::below(p, worth + 1.0 - r, r) <= tail);
     let first = (1.0 + (low - 1.0) * effect + ROUNDING).floor();
     let last = (high * effect - ROUNDING).ceil();
     let low = (low + ROUNDING >= 1.0).then_some((first as usize).clamp(1, n));
@@ -148,21 +157,24 @@ mod tests {
         // By hand: of 10 values fewer than two are below the median in 11 of 1024 cases, fewer than three in 56. Of 20, fewer than six in
         // 2.07 % and fewer than seven in 5.77 %; of 100, fewer than 40 in 1.76 % and fewer than 41 in 2.84 %.
         for (n, low, high) in [(10, 2, 9), (20, 6, 15), (100, 40, 61)] {
-            assert_eq!(ranks(n, 1.0, 0.5), (Some(low), Some(high)), "{n}");
+            assert_eq!(ranks(n, 1.0, 0.5, TAIL), (Some(low), Some(high)), "{n}");
         }
         // The largest of five is below the median in 3.1 of 100 cases, of six in 1.6.
-        assert_eq!(ranks(5, 1.0, 0.5), (None, None));
-        assert_eq!(ranks(6, 1.0, 0.5), (Some(1), Some(6)));
+        assert_eq!(ranks(5, 1.0, 0.5, TAIL), (None, None));
+        assert_eq!(ranks(6, 1.0, 0.5, TAIL), (Some(1), Some(6)));
         // 0.99 to the power of 367 is 2.501 %, of 368 less.
-        assert_eq!((ranks(367, 1.0, 0.99).1, ranks(368, 1.0, 0.99).1), (None, Some(368)));
+        assert_eq!(
+            (ranks(367, 1.0, 0.99, TAIL).1, ranks(368, 1.0, 0.99, TAIL).1),
+            (None, Some(368))
+        );
     }
 
     #[test]
     fn packets_that_count_for_less_leave_more_open() {
-        let (low, high) = ranks(1000, 4.0, 0.5);
+        let (low, high) = ranks(1000, 4.0, 0.5, TAIL);
         // Of 250 the 110th and the 141st.
         assert_eq!((low, high), (Some(437), Some(564)));
-        assert_eq!(ranks(1000, 4.0, 0.99).1, None, "250 are too few");
+        assert_eq!(ranks(1000, 4.0, 0.99, TAIL).1, None, "250 are too few");
     }
 
     #[test]
