@@ -220,6 +220,22 @@ quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
         call: calls!(shape::ProveArgs, shape::prove),
     },
     Command {
+        name: "shape recipe",
+        about: "Print what to paste into OpenWrt, systemd-networkd or a shell",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "\
+quell shape recipe --line 10/50 --for openwrt
+quell shape recipe --line 10/50 --for openwrt --dev pppoe-wan > sqm
+quell shape recipe --line 10/50 --for networkd --dev enp1s0 --no-try
+quell shape recipe --line 10/50 --policy tiers --for tc > shape.sh",
+        notes: "For machines on which Quell will never run. The queues are tried in the lab first, as by `quell shape try`; what was \
+                found stands above them in comments, as does what the target can't say. OpenWrt and networkd have CAKE only; tc has \
+                all policies. Nothing of this machine is touched.",
+        fails: Fails::When("a cell in the lab did not come to its end"),
+        call: calls!(shape::RecipeArgs, shape::recipe),
+    },
+    Command {
         name: "shape import",
         about: "A policy file from OpenWrt's sqm or LibreQoS' circuits",
         group: Group::Act,

@@ -133,6 +133,35 @@ pub fn after_run(
             );
         }
     }
+    went_well(finished, experiment, manifest).map(|()| ExitCode::SUCCESS)
+}
+
+/// What a run found, for who prints it beside other things.
+pub struct Told {
+    /// The table.
+    pub table: String,
+    /// The same for a program.
+    pub document: serde_json::Value,
+}
+
+/// What a run found that went well, as a table so many columns wide.
+pub fn told(finished: &Finished, experiment: &Experiment, width: usize) -> Result<Told, Failure> {
+    let opened = open(&finished.folder)?;
+    let manifest = &opened.run.manifest;
+    went_well(finished, experiment, manifest)?;
+    let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
+    Ok(Told {
+        table: table::render_in(width, manifest, &opened.results, &opened.published),
+        document: serde_json::from_str(&document).map_err(Failure::system)?,
+    })
+}
+
+/// Whether all cells came to their end, and all that was claimed holds.
+fn went_well(
+    finished: &Finished,
+    experiment: &Experiment,
+    manifest: &Manifest,
+) -> Result<(), Failure> {
     let failed: Vec<String> = manifest
         .cells
         .iter()
@@ -161,7 +190,7 @@ pub fn after_run(
             experiment.name
         ));
     }
-    if wrong.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::check(wrong.join("\n"))) }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::check(wrong.join("\n"))) }
 }
 
 /// Most failed tasks that are told one by one.

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place};
 use crate::{interrupt, kernel, progress, results};
 use clap::Args;
-use quell_experiment::run::{Carrier, GuestOptions, Options};
+use quell_experiment::run::{Carrier, Finished, GuestOptions, Options};
 use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
 use quell_experiment::spec::{Experiment, check, load_file, set};
@@ -166,6 +166,12 @@ fn misfit(name: &str, original: &str, changes: &[String], error: &CheckError) ->
 
 /// `quell run`.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let (finished, experiment) = carried_out(args)?;
+    results::after_run(&finished, &experiment, args.report.as_deref(), args.json)
+}
+
+/// Runs an experiment; nothing is printed but how far it is.
+pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
     let mut changes = args.changes.clone();
     changes.extend(args.duration.map(|d| format!("duration=\"{d}\"")));
     changes.extend(args.repeat.map(|n| format!("repeat={n}")));
@@ -201,7 +207,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     )
     .map_err(Failure::system)?;
     show.finish();
-    results::after_run(&finished, &ready.experiment, args.report.as_deref(), args.json)
+    Ok((finished, ready.experiment))
 }
 
 /// Told before anything runs: a run takes minutes, and its results need a place.

@@ -333,3 +333,46 @@ fn a_policy_file_with_an_unknown_key_is_refused_with_its_line() {
     says(&said.refused(2), &["which hosts", "--policy cake"]);
     says(&cable.shape(&["plan", "--dev", "a0"]).refused(2), &["what rate?"]);
 }
+
+#[test]
+fn a_recipe_for_openwrt_is_read_back_as_what_plan_wants() {
+    let cable = Cable::new();
+    let line = ["--line", "10/50", "--link", "pppoe-ptm", "--overhead", "4"];
+    let recipe = ["shape", "recipe", "--for", "openwrt", "--dev", "a0", "--no-try", "--json"];
+    let out = cable.dir.quell(&[&recipe[..], &line].concat()).fine();
+    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(told["lab"], serde_json::Value::Null);
+    assert_eq!(told["pieces"][0]["place"], "/etc/config/sqm");
+    cable.dir.write("sqm", told["pieces"][0]["text"].as_str().unwrap());
+    let read = cable.dir.quell(&["shape", "import", "sqm", "sqm"]).fine();
+    assert!(!read.contains("left out"), "{read}");
+    cable.dir.write("p.toml", read);
+    let plan = ["plan", "--dev", "a0", "--policy", "cake"];
+    let asked = cable.shape(&[&plan[..], &line].concat()).fine();
+    let imported = cable.shape(&[&plan[..], &["--file", "p.toml"]].concat()).fine();
+    says(&asked, &["i-a0: make root queue 1: (cake)", "a0: make root queue 1: (cake)"]);
+    assert_eq!(imported, asked);
+}
+
+#[test]
+fn a_recipe_says_what_its_target_can_not_and_is_for_names_that_mean_themselves() {
+    let dir = TestFolder::new();
+    let recipe = |more: &[&str]| {
+        dir.quell(&[&["shape", "recipe", "--line", "10/50", "--no-try", "--for"], more].concat())
+    };
+    let out = recipe(&["networkd"]).fine();
+    let lines = [
+        "# eth0 stands for what leads to the internet there",
+        "# ── /etc/systemd/network/25-i-eth0.netdev",
+        "can't feed it, having no filters",
+        "ExecStart=tc filter add dev eth0",
+    ];
+    says(&out, &lines);
+    says(&recipe(&["openwrt"]).fine(), &["option interface 'wan'", "option download '47500'"]);
+    says(&recipe(&["tc", "--policy", "tiers"]).fine(), &["not tried", "htb", "ip link del i-eth0"]);
+    let tiers = ["networkd", "--policy", "tiers"];
+    says(&recipe(&tiers).refused(2), &["tiers can't be said for networkd", "--for tc"]);
+    says(&recipe(&["tc", "--dev", "a;reboot"]).refused(2), &["`a;reboot`", "letters, digits"]);
+    says(&recipe(&["iptables"]).refused(2), &["openwrt", "networkd", "tc"]);
+    assert_eq!(dir.names(), [""; 0], "nothing is kept of what was not tried");
+}

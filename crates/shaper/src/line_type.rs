@@ -83,6 +83,11 @@ impl LineType {
         self.row().2
     }
 
+    /// The least that a packet counts as.
+    pub fn least(self) -> u16 {
+        self.row().3
+    }
+
     /// It carries cells of 53 bytes.
     pub fn is_atm(self) -> bool {
         self.row().4 == Some(Framing::Atm)

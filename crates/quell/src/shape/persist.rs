@@ -63,7 +63,7 @@ impl Files {
 }
 
 /// An interface's name as systemd writes it in units (systemd.unit(5), "String escaping").
-fn escaped(device: &str) -> String {
+pub fn escaped(device: &str) -> String {
     let one = |(at, byte): (usize, u8)| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'_' => char::from(byte).to_string(),
         b'.' if at > 0 => ".".to_owned(),

@@ -3,7 +3,8 @@
 use super::wanted::{LineArgs, choose};
 use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place};
-use crate::run::{RunArgs, run};
+use crate::results::{self, Told};
+use crate::run::{RunArgs, carried_out, run};
 use clap::Args;
 use quell_shaper::{BothWays, DeviceTraits, LineRates, PolicyName, Tell};
 use quell_units::{Rate, Span};
@@ -15,6 +16,15 @@ use toml::{Table, Value};
 pub struct TryArgs {
     #[command(flatten)]
     pub line: LineArgs,
+    #[command(flatten)]
+    pub how: How,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// How it is tried.
+#[derive(Debug, Args)]
+pub struct How {
     /// How long each cell is measured
     #[arg(long, default_value = "10s")]
     pub duration: Span,
@@ -22,8 +32,6 @@ pub struct TryArgs {
     pub place: Place,
     #[command(flatten)]
     pub guest: Guest,
-    #[command(flatten)]
-    pub json: Json,
 }
 
 /// The addresses of home-link's hosts, which stand in for whoever shares the line.
@@ -46,20 +54,38 @@ pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
         remarks.iter().for_each(|remark| println!("{remark}"));
         println!();
     }
-    run(&RunArgs {
-        experiment: "home-link".into(),
-        changes,
-        duration: Some(args.duration),
-        repeat: None,
-        seed: None,
-        jobs: None,
-        only: Vec::new(),
-        place: Place { base: args.place.base.clone() },
-        kernel: Backend::Guest,
-        guest: args.guest.clone(),
-        report: None,
-        json: args.json,
-    })
+    run(&args.how.run_args(changes, args.json))
+}
+
+/// The same for who wants the results and not the print: what there is to say, and what was found.
+pub fn rehearse(
+    all: &BothWays,
+    policy: PolicyName,
+    how: &How,
+    width: usize,
+) -> Result<(Vec<String>, Told), Failure> {
+    let (changes, remarks) = changes(all, policy)?;
+    let (finished, experiment) = carried_out(&how.run_args(changes, Json { json: false }))?;
+    Ok((remarks, results::told(&finished, &experiment, width)?))
+}
+
+impl How {
+    fn run_args(&self, changes: Vec<String>, json: Json) -> RunArgs {
+        RunArgs {
+            experiment: "home-link".into(),
+            changes,
+            duration: Some(self.duration),
+            repeat: None,
+            seed: None,
+            jobs: None,
+            only: Vec::new(),
+            place: Place { base: self.place.base.clone() },
+            kernel: Backend::Guest,
+            guest: self.guest.clone(),
+            report: None,
+            json,
+        }
+    }
 }
 
 /// What of home-link is otherwise: the line, the queues, the flood, what others published of another line. And what there is to say.

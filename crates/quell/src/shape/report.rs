@@ -48,7 +48,8 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, json: Json) {
     }
 }
 
-fn command(step: &Change) -> String {
+/// A step as a command that does the same.
+pub fn command(step: &Change) -> String {
     match step {
         Change::MakeIfb { name, mac } => {
             let mac = mac.map(|byte| format!("{byte:02x}")).join(":");

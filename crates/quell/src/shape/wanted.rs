@@ -92,7 +92,7 @@ pub fn ifb_of(device: &str) -> String {
 }
 
 /// The address by which an IFB is known to be ours: that of its interface's name (FNV-1a), marked as given by hand.
-fn mac_of(device: &str) -> [u8; 6] {
+pub fn mac_of(device: &str) -> [u8; 6] {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     let hash = device.bytes().fold(0xcbf2_9ce4_8422_2325, step).to_be_bytes();
     [0x02, b'Q', b'l', hash[5], hash[6], hash[7]]
@@ -195,7 +195,7 @@ fn settled(name: &str, link: &LinkNow, mut all: BothWays, file: &str) -> Result<
             let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
             let (policy, mut remarks) = choose(&all, has_cake);
             all.policy = Some(policy);
-            let (mut own, mut beyond) = trees(&all, policy, link, name)?;
+            let (mut own, mut beyond) = trees(&all, policy, traits_of(link), name)?;
             let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
             remarks.extend(kinds::without_fq_codel(&mut both));
             (own, beyond, all.words(policy), remarks)
@@ -212,18 +212,22 @@ fn settled(name: &str, link: &LinkNow, mut all: BothWays, file: &str) -> Result<
     Ok(Settled { goal, words, recipe, remarks })
 }
 
-/// The tree of the interface itself, and that of the IFB behind it.
-fn trees(
-    all: &BothWays,
-    policy: PolicyName,
-    link: &LinkNow,
-    name: &str,
-) -> Result<(Tree, Option<Tree>), Failure> {
-    let traits = DeviceTraits {
+/// What an interface of this machine is like.
+pub fn traits_of(link: &LinkNow) -> DeviceTraits {
+    DeviceTraits {
         headless: link.mac.is_none(),
         // There only where the kernel tracks connections.
         tracked: sysctl::read("net/netfilter/nf_conntrack_count").is_ok(),
-    };
+    }
+}
+
+/// The tree of the interface itself, and that of the IFB behind it.
+pub fn trees(
+    all: &BothWays,
+    policy: PolicyName,
+    traits: DeviceTraits,
+    name: &str,
+) -> Result<(Tree, Option<Tree>), Failure> {
     if policy == PolicyName::HostFair && all.hosts.is_empty() {
         return Err(Failure::usage(
             "which hosts share the line? give --host ADDRESS for each, or --policy cake, which finds them by itself",

@@ -211,6 +211,48 @@ fn a_line_is_tried_as_it_is_and_shaped() {
     assert!(p99("bulk-shaped") < p99("bulk"), "{said}");
 }
 
+#[test]
+fn a_recipe_of_tc_makes_what_plan_wants_and_its_last_words_take_it_off() {
+    // `make test` installs both; what the commands mean is held by the goldens of crates/netlink too.
+    for program in ["ip", "tc"] {
+        match std::process::Command::new(program).arg("-V").output() {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                eprintln!("skipped: there is no {program} on this machine ({error})");
+                return;
+            }
+            Err(error) => panic!("{program} can't be started: {error}"),
+        }
+    }
+    let script = r#"
+        for asked in "--line 2.5/8" "--line 2.5/8 --link pppoe-ptm" "--up 2Mbit" "--down 9Mbit" \
+            "--line 2.5/8 --policy tiers --link pppoe-atm" "--line 2.5/8 --host 10.0.0.1"; do
+            $Q shape recipe --for tc --dev wan $asked --no-try >/tmp/recipe
+            sh -e /tmp/recipe
+            $Q shape plan --dev wan $asked
+            sed -n 's/^#   //p' /tmp/recipe >/tmp/off
+            sh -e /tmp/off
+            $Q shape plan --dev wan $asked | grep step
+        done"#;
+    let said = on_the_router(script);
+    assert_eq!(said.matches("all is as wanted").count(), 6, "{said}");
+    assert_eq!(said.matches(" steps:").count() + said.matches(" step:").count(), 6, "{said}");
+}
+
+#[test]
+fn a_recipe_is_tried_before_it_is_printed_and_what_was_found_stands_above_it() {
+    let folder = TestFolder::new();
+    let ask = ["shape", "recipe", "--line", "10/50", "--for", "openwrt", "--duration", "2s"];
+    let tried = folder.quell(&ask);
+    let said = String::from_utf8_lossy(&tried.stdout).into_owned();
+    assert!(tried.status.success(), "{said}{}", String::from_utf8_lossy(&tried.stderr));
+    assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
+    let at = |words: &str| said.find(words).unwrap_or_else(|| panic!("`{words}` in: {said}"));
+    assert!(at("# bulk-shaped ") < at("\nconfig queue"), "{said}");
+    assert!(said.contains("option upload '9500'"), "{said}");
+    assert!(said.contains("# (there without CAKE's `nat`"), "{said}");
+}
+
 /// As [`on_the_router`], with `quell serve` on the server, which is `$0`.
 fn beside_a_server(script: &str) -> String {
     let with_quell = format!("Q={QUELL}; {script}");

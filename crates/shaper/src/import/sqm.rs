@@ -16,11 +16,38 @@ use std::collections::BTreeMap;
 type Section = BTreeMap<String, String>;
 
 /// Options that say nothing of the queues.
-const SILENT: [&str; 6] =
-    ["enabled", "interface", "debug_logging", "verbosity", "qdisc_advanced", "linklayer_advanced"];
+const SILENT: [&str; 7] = [
+    "enabled",
+    "interface",
+    "debug_logging",
+    "verbosity",
+    "qdisc_advanced",
+    "qdisc_really_really_advanced",
+    "linklayer_advanced",
+];
 
 /// Options that are taken over.
-const TAKEN: [&str; 6] = ["upload", "download", "qdisc", "script", "linklayer", "overhead"];
+const TAKEN: [&str; 9] = [
+    "upload",
+    "download",
+    "qdisc",
+    "script",
+    "linklayer",
+    "overhead",
+    "tcMPU",
+    "eqdisc_opts",
+    "iqdisc_opts",
+];
+
+/// Options that ask for what is done anyway, with the value that does.
+const ANYWAY: [(&str, &str); 3] =
+    [("squash_dscp", "0"), ("squash_ingress", "1"), ("linklayer_adaptation_mechanism", "default")];
+
+/// Words for CAKE that ask for what is done anyway, up and down.
+const OWN_WORDS: [(&str, &[&str]); 2] = [
+    ("eqdisc_opts", &["nat", "diffserv3", "dual-srchost", "egress"]),
+    ("iqdisc_opts", &["nat", "besteffort", "dual-dsthost", "ingress"]),
+];
 
 /// An Ethernet header, which an overhead from the IP packet has in it.
 const ETHERNET: u16 = 14;
@@ -76,9 +103,22 @@ fn taken(section: &Section) -> Result<Imported, String> {
             PolicyName::Tiers
         }
     };
-    let (link, overhead) = line(get("linklayer"), get("overhead"), &mut left_out)?;
+    let mut ptm = false;
+    for (key, own) in OWN_WORDS {
+        let words = get(key).unwrap_or_default().split_whitespace();
+        let others: Vec<&str> = words.filter(|word| !own.contains(word)).collect();
+        ptm |= others.contains(&"ptm");
+        let others: Vec<&str> = others.into_iter().filter(|word| *word != "ptm").collect();
+        if !others.is_empty() {
+            left_out.push(format!("option {key} '{}'", others.join(" ")));
+        }
+    }
+    let layer = if ptm { Some("ptm") } else { get("linklayer") };
+    let (link, overhead) = line(layer, get("overhead"), get("tcMPU"), &mut left_out)?;
     for (key, value) in section {
-        let said = SILENT.contains(&key.as_str()) || TAKEN.contains(&key.as_str());
+        let said = SILENT.contains(&key.as_str())
+            || TAKEN.contains(&key.as_str())
+            || ANYWAY.contains(&(key, value));
         if !said && !value.is_empty() {
             left_out.push(format!("option {key} '{value}'"));
         }
@@ -98,6 +138,7 @@ fn taken(section: &Section) -> Result<Imported, String> {
 fn line(
     layer: Option<&str>,
     overhead: Option<&str>,
+    least: Option<&str>,
     left_out: &mut Vec<String>,
 ) -> Result<(Option<LineType>, u16), String> {
     let bytes: i16 = match overhead {
@@ -108,8 +149,8 @@ fn line(
         None | Some("" | "none") => return Ok((None, 0)),
         Some(layer) => layer,
     };
-    let atm = matches!(layer, "atm" | "adsl");
-    if !atm && layer != "ethernet" {
+    let (atm, ptm) = (matches!(layer, "atm" | "adsl"), layer == "ptm");
+    if !atm && !ptm && layer != "ethernet" {
         return Err(format!("option linklayer '{layer}' is none of none, ethernet, atm and adsl"));
     }
     let bytes = u16::try_from(bytes).unwrap_or_else(|_| {
@@ -117,11 +158,23 @@ fn line(
             .push(format!("an overhead below zero, '{bytes}'; packets are counted as they are"));
         0
     });
+    let least: Option<u16> = match least {
+        None | Some("") => None,
+        Some(text) => {
+            Some(text.parse().map_err(|_| format!("option tcMPU '{text}' is no number"))?)
+        }
+    };
+    let all = LineType::ALL.into_iter().filter(|line| (line.is_atm(), line.is_ptm()) == (atm, ptm));
+    let fits = all.filter(|line| least.is_none_or(|least| line.least() == least));
     // The longest header that is no longer; the rest stands beside it.
-    let fits = LineType::ALL.into_iter().filter(|line| line.is_atm() == atm && !line.is_ptm());
     let best = fits.filter(|line| line.bytes() <= bytes).max_by_key(|line| line.bytes());
+    if let (None, Some(least @ 1..)) = (best, least) {
+        left_out.push(format!("option tcMPU '{least}'"));
+    }
+    // Of a line without cells the least that is counted must be known, since the header's length alone may be another's.
+    let known = atm || ptm || least.is_some_and(|least| least > 0);
     match best {
-        Some(line) if atm || line.bytes() == bytes => Ok((Some(line), bytes - line.bytes())),
+        Some(line) if known || line.bytes() == bytes => Ok((Some(line), bytes - line.bytes())),
         None if atm => {
             let line = LineType::PppoaAtm;
             left_out.push(format!("an overhead of {bytes}; {} has {}", line.name(), line.bytes()));
@@ -177,7 +230,7 @@ config queue 'wan'
 \toption script 'piece_of_cake.qos'
 \toption linklayer 'atm'
 \toption overhead '44'
-\toption iqdisc_opts 'nat dual-dsthost'
+\toption iqdisc_opts 'nat dual-dsthost wash'
 
 config queue 'guest'
 \toption enabled '0'
@@ -194,7 +247,7 @@ config queue 'guest'
         assert_eq!(wanted.rates(), rates);
         // PPPoE over ATM has 40.
         assert_eq!((wanted.link, wanted.overhead), (Some(LineType::PppoeAtm), 4));
-        assert_eq!(read.left_out, ["option iqdisc_opts 'nat dual-dsthost'"]);
+        assert_eq!(read.left_out, ["option iqdisc_opts 'wash'"]);
     }
 
     #[test]
@@ -212,7 +265,8 @@ config queue 'guest'
     #[test]
     fn an_overhead_is_the_same_number_of_bytes_afterwards() {
         let beyond_ip = |layer: &str, bytes: &str| {
-            let (link, more) = line(Some(layer), Some(bytes), &mut Vec::new()).expect("a line");
+            let (link, more) =
+                line(Some(layer), Some(bytes), None, &mut Vec::new()).expect("a line");
             link.map_or(ETHERNET, LineType::bytes) + more
         };
         for bytes in ["14", "18", "22", "34", "38", "42", "44"] {
