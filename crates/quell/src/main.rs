@@ -14,6 +14,7 @@ mod kernel;
 mod lab;
 mod mark;
 mod options;
+mod path;
 mod ping;
 mod plot;
 mod progress;
