@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   bytes ──► icmp  stamp  oneway  hello of a flow  hello of calls        the first byte says which
+//!             with ICMP, its errors too: what they quote, labels behind it
 //! ```
 
 #![no_main]
@@ -9,7 +10,7 @@
 use libfuzzer_sys::fuzz_target;
 use quell_wire::oneway::{self, OneWay};
 use quell_wire::stamp::{self, ReflectorPacket, SenderPacket};
-use quell_wire::{Hello, icmp};
+use quell_wire::{Hello, hop_probe, icmp, icmp_error};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((which, bytes)) = bytes.split_first() else { return };
@@ -24,6 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn echo(bytes: &[u8]) {
     for ipv6 in [false, true] {
+        error(ipv6, bytes);
         for reply in [icmp::reply(ipv6, bytes), icmp::quoted_request(ipv6, bytes)] {
             let Some(reply) = reply else { continue };
             assert!(bytes.len() >= icmp::HEADER);
@@ -34,6 +36,20 @@ fn echo(bytes: &[u8]) {
                 assert!(seq < next && next - seq <= 1 << 16);
             }
         }
+    }
+}
+
+fn error(ipv6: bool, bytes: &[u8]) {
+    assert!(icmp_error::labels(bytes).len() <= icmp_error::MOST_LABELS);
+    let Some(error) = icmp_error::read(ipv6, bytes) else { return };
+    let extension = error.extension.unwrap_or_default();
+    assert!(error.quoted.rest.len() + extension.len() < bytes.len());
+    assert!(icmp_error::labels(extension).len() <= icmp_error::MOST_LABELS);
+    assert_eq!(error.quoted.destination.is_ipv6(), ipv6);
+    let _ = (error.quoted.ports(), hop_probe::of_udp(error.quoted.rest));
+    if let Some(number) = hop_probe::number(error.quoted.rest) {
+        let again = hop_probe::datagram(number, hop_probe::LEAST);
+        assert!(error.quoted.rest.starts_with(&again));
     }
 }
 

@@ -26,7 +26,7 @@ const USUAL_BUFFER: u32 = 100;
 const NEVER_REACHED: u32 = 1_000_000;
 
 /// Bytes of an Ethernet header, which the kernel counts as part of a packet at this place.
-const ETHERNET: u64 = 14;
+pub const ETHERNET: u64 = 14;
 
 /// Majors of the line's own qdiscs, high so that a user's handles stay free.
 const DELAY: u16 = 0xf001;

@@ -12,6 +12,7 @@
 //!             ping        ICMP echo        ┐
 //!             udp         STAMP over UDP   │ what differs between them
 //!             tcp         TCP connects     ┘
+//!             path        all hops on the way, by packets that end there
 //!             reflector   answers STAMP
 //!             listener    lets TCP connect
 //! ```
@@ -26,6 +27,7 @@ pub mod direction;
 pub mod ledger;
 pub mod listener;
 pub mod options;
+pub mod path;
 pub mod patience;
 pub mod ping;
 mod prober;

@@ -5,8 +5,8 @@ use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::{
-    check, compare, flow, import, kernel, lab, ping, plot, results, rr, run, serve, shape, show,
-    trace, tree, tune, view,
+    check, compare, flow, import, kernel, lab, path, ping, plot, results, rr, run, serve, shape,
+    show, trace, tree, tune, view,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -32,6 +32,24 @@ quell ping -c 10 example.org --json | jq .streams[0].rtt_ms.p50",
                 second Ctrl-C ends it at once.",
         fails: Fails::When("a stream got no reply at all"),
         call: calls!(ping::PingArgs, ping::ping),
+    },
+    Command {
+        name: "path",
+        about: "Show the hops to a host: loss, delay, MTU, changed marks",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+quell path example.org
+quell path example.org -c 20                (20 of each hop, then a summary)
+quell path --method tcp example.org:443     (what a connection meets)
+quell path --flows 8 example.org            (links side by side, by flow)
+quell path -6 example.org --tos EF -w trip  (kept; then: quell path -r trip)
+quell path example.org -c 5 --json | jq .mtu",
+        notes: "Needs no rights, but to see whether DSCP and ECN arrive (root, or setcap cap_net_raw+ep). All packets of a flow have \
+                the same ports, so that one path is shown and not a mixture. A hop that answers less than those behind it limits its \
+                answers: nothing is lost there.",
+        fails: Fails::When("the host did not answer"),
+        call: calls!(path::PathArgs, path::path),
     },
     Command {
         name: "flow",

@@ -15,6 +15,7 @@ mod kernel;
 mod lab;
 mod mark;
 mod options;
+mod path;
 mod ping;
 mod plot;
 mod progress;

@@ -7,14 +7,14 @@
 //!                                                                                 └─► keep              a run
 //! ```
 
-mod json;
-mod live;
+pub mod json;
+pub mod live;
 mod reopen;
 mod session;
 mod shown;
-mod tally;
+pub mod tally;
 mod target;
-mod text;
+pub mod text;
 mod watch;
 
 use crate::failure::Failure;
@@ -121,7 +121,7 @@ pub struct PingArgs {
 }
 
 /// A time; a bare number is seconds, as ping has it.
-fn seconds(text: &str) -> Result<Span, String> {
+pub fn seconds(text: &str) -> Result<Span, String> {
     if let Ok(seconds) = text.trim().parse::<f64>() {
         let nanos = seconds * 1e9;
         return match (0.0..=1e18).contains(&nanos) {
@@ -247,7 +247,7 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
 }
 
 /// An address to send from, or the device to send by.
-fn way(from: Option<&str>) -> Way {
+pub fn way(from: Option<&str>) -> Way {
     let source = from.and_then(|f| f.parse().ok());
     let device = from.filter(|_| source.is_none()).map(str::to_owned);
     Way { source, device }

@@ -7,6 +7,7 @@
 //!   inbox      many datagrams in one call, each with stamp, TOS, TTL and destination
 //!   errors     the socket's error queue: which packet an ICMP error was about, and when packets left
 //!   stream     TCP: connect with a deadline, congestion control, pacing, window, abort
+//!   hops       packets that live for a number of hops only, and what is said about them
 //!   way        the own address and the device by which packets leave
 //!   attempts   TCP connections that are tried and given up again, many at once
 //!   bulk       many datagrams in one call, in trains; what a socket's own buffer dropped
@@ -29,6 +30,7 @@ pub mod echo;
 mod ends;
 pub mod errors;
 pub mod exchange;
+pub mod hops;
 pub mod inbox;
 pub mod option;
 pub mod preface;
@@ -39,6 +41,7 @@ pub mod way;
 pub use attempts::Attempts;
 pub use datagram::Udp;
 pub use echo::EchoSocket;
-pub use errors::{ErrorQueue, PathError};
+pub use errors::{ErrorQueue, PathError, Report};
+pub use hops::{IcmpErrors, Syn};
 pub use inbox::{Arrival, Inbox};
 pub use way::Way;

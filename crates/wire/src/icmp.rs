@@ -74,7 +74,7 @@ fn echo(kind: u8, message: &[u8]) -> Option<EchoReply> {
 }
 
 /// The Internet checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> u16 {
+pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     let mut sum: u64 = bytes
         .chunks(2)
         .map(|pair| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)])))

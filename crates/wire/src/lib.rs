@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   icmp     echo request and reply (RFC 792, RFC 4443), and what Quell puts into them
+//!   icmp_error  ICMP errors: what they mean, the packet that they quote, MPLS labels behind it (RFC 4884, RFC 4950)
+//!   hop_probe   packets of one flow that routers on the way answer
 //!   stamp    STAMP, unauthenticated (RFC 8762), with extra padding (RFC 8972)
 //!   oneway   Quell's datagrams in one direction
 //!   hello    what a Quell TCP client tells its server first
@@ -15,7 +17,9 @@
 
 pub mod auth;
 pub mod hello;
+pub mod hop_probe;
 pub mod icmp;
+pub mod icmp_error;
 pub mod iperf3;
 pub mod layers;
 pub mod oneway;

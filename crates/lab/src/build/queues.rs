@@ -231,12 +231,12 @@ fn same_shape(a: &Tree, b: &Tree) -> bool {
 }
 
 /// A policer whose rate no packet exceeds, but whose largest packet is `size` (`tcf_police_act`, net/sched/act_police.c): the rest
-/// is lost without an ICMP message.
+/// is lost without an ICMP message. Where packets come in, it counts their Ethernet headers too.
 fn swallow(size: u32) -> Filter {
     Filter::new(Matchall {}, None).with_action(Action::Police(Police {
         rate: Rate::from_bps(1_000_000_000_000),
         burst: Bytes::new(1_000_000_000),
-        mtu: Some(Bytes::new(u64::from(size))),
+        mtu: Some(Bytes::new(u64::from(size) + line::ETHERNET)),
         exceed: Exceed::Drop,
     }))
 }

@@ -89,7 +89,8 @@ fn stream(session: &Session, target: &Target) -> Value {
     value
 }
 
-fn figures(value: &mut Value, tally: &Tally) {
+/// Counts and times of a stream.
+pub fn figures(value: &mut Value, tally: &Tally) {
     let found = tally.fold.result();
     let counts = found.counts;
     for (key, count) in [

@@ -165,7 +165,7 @@ fn note(tallies: &[Tally]) -> Option<String> {
 }
 
 /// The first `width` characters, the last of them a dot where something is missing.
-fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

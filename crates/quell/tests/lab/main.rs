@@ -14,6 +14,7 @@ mod lost;
 mod manners;
 mod missing;
 mod options;
+mod path;
 mod ping;
 mod rr;
 mod rr_needless;

@@ -20,8 +20,8 @@ const ICMP_FILTER: libc::c_int = 1;
 const SOL_RAW: libc::c_int = 255;
 /// `ICMPV6_FILTER`, linux/icmpv6.h.
 const ICMPV6_FILTER: libc::c_int = 1;
-const ECHO_REPLY_V4: u32 = 0;
-const ECHO_REPLY_V6: usize = 129;
+const ECHO_REPLY_V4: u8 = 0;
+const ECHO_REPLY_V6: u8 = 129;
 
 /// A socket to one destination.
 #[derive(Debug)]
@@ -78,17 +78,8 @@ impl EchoSocket {
 
     /// Lets only echo replies with our identifier through.
     fn filter(&self) -> Result<(), SysError> {
-        if self.ipv6 {
-            // A set bit blocks a type (linux/icmpv6.h).
-            let mut blocked = [u32::MAX; 8];
-            blocked[ECHO_REPLY_V6 / 32] &= !(1 << (ECHO_REPLY_V6 % 32));
-            let bytes: Vec<u8> = blocked.iter().flat_map(|w| w.to_ne_bytes()).collect();
-            set_bytes(self.as_fd(), libc::IPPROTO_ICMPV6, ICMPV6_FILTER, &bytes, "a type filter")?;
-        } else {
-            let blocked: u32 = !(1 << ECHO_REPLY_V4);
-            let bytes = blocked.to_ne_bytes();
-            set_bytes(self.as_fd(), SOL_RAW, ICMP_FILTER, &bytes, "a type filter")?;
-        }
+        let reply = if self.ipv6 { ECHO_REPLY_V6 } else { ECHO_REPLY_V4 };
+        let_through(self.as_fd(), self.ipv6, &[reply])?;
         self.filter_identifier()
     }
 
@@ -147,11 +138,7 @@ impl EchoSocket {
 
     /// The ICMP message in what was received: without the IP header that an IPv4 raw socket gives too.
     pub fn message<'a>(&self, received: &'a [u8]) -> Option<&'a [u8]> {
-        if !self.raw || self.ipv6 {
-            return Some(received);
-        }
-        let header = usize::from(received.first()? & 0xf) * 4;
-        received.get(header..)
+        icmp_message(received, self.raw && !self.ipv6)
     }
 }
 
@@ -161,7 +148,32 @@ impl AsFd for EchoSocket {
     }
 }
 
-fn open(ipv6: bool, kind: SockType) -> Result<OwnedFd, Errno> {
+/// Lets only these types of messages through to a raw socket.
+pub(super) fn let_through(fd: BorrowedFd<'_>, ipv6: bool, types: &[u8]) -> Result<(), SysError> {
+    if ipv6 {
+        // A set bit blocks a type (linux/icmpv6.h).
+        let mut blocked = [u32::MAX; 8];
+        for kind in types.iter().copied().map(usize::from) {
+            blocked[kind / 32] &= !(1 << (kind % 32));
+        }
+        let bytes: Vec<u8> = blocked.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        return set_bytes(fd, libc::IPPROTO_ICMPV6, ICMPV6_FILTER, &bytes, "a type filter");
+    }
+    // The filter knows the types below 32 (linux/icmp.h), as all of use here are.
+    let open = types.iter().filter(|kind| **kind < 32).fold(0u32, |open, kind| open | 1 << kind);
+    set_bytes(fd, SOL_RAW, ICMP_FILTER, &(!open).to_ne_bytes(), "a type filter")
+}
+
+/// The ICMP message in what was received, which may have an IPv4 header before it.
+pub(super) fn icmp_message(received: &[u8], has_header: bool) -> Option<&[u8]> {
+    if !has_header {
+        return Some(received);
+    }
+    let header = usize::from(received.first()? & 0xf) * 4;
+    received.get(header..)
+}
+
+pub(super) fn open(ipv6: bool, kind: SockType) -> Result<OwnedFd, Errno> {
     let protocol = if ipv6 { SockProtocol::IcmpV6 } else { SockProtocol::Icmp };
     ends::open(ipv6, kind, SockFlag::empty(), Some(protocol))
 }

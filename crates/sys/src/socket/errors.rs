@@ -10,13 +10,16 @@
 //!               Hardware: it is on the wire (TX_HARDWARE), by the clock of the device
 //! ```
 
-use super::inbox::{each_control, stamps};
+use super::inbox::{each_control, int, stamp, stamps};
 use nix::errno::Errno;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `SCM_TSTAMP_SND` and `SCM_TSTAMP_SCHED`, linux/errqueue.h.
 const TSTAMP_SND: u32 = 0;
 const TSTAMP_SCHED: u32 = 1;
+/// `SO_EE_RFC4884_FLAG_INVALID`, linux/errqueue.h.
+const BROKEN: u8 = 1;
 /// Bytes of a quoted packet that are kept.
 const QUOTED: usize = 2048;
 /// Messages taken in one call: two of each packet.
@@ -33,6 +36,27 @@ pub struct PathError {
     pub from_path: bool,
     /// As much of the packet's payload as was quoted. For ICMP sockets it begins with the ICMP header.
     pub quoted: Vec<u8>,
+    /// What is known of the message that said so.
+    pub report: Report,
+}
+
+/// The message that told of an error (`struct sock_extended_err`, linux/errqueue.h).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Who sent it: a router on the way, or the other end. None where this host itself said so.
+    pub from: Option<IpAddr>,
+    /// The ICMP type.
+    pub kind: u8,
+    /// The ICMP code.
+    pub code: u8,
+    /// Of a packet that was too big (also for this host's own device), the MTU that would do.
+    pub mtu: u32,
+    /// Its TTL or hop limit when it arrived, where asked for.
+    pub ttl: Option<u8>,
+    /// When it arrived, in nanoseconds of the wall clock, where asked for.
+    pub stamp_ns: Option<u64>,
+    /// Where in the quoted bytes an extension structure begins (RFC 4884), where asked for and where there is a whole one.
+    pub extension: Option<usize>,
 }
 
 /// How far a packet was on its way out.
@@ -128,7 +152,12 @@ impl ErrorQueue {
 /// Reads one message. What is of no known kind is nothing.
 fn told(header: &libc::mmsghdr, quoted: &[u8], each: &mut impl FnMut(Told)) {
     let (mut extended, mut software, mut hardware) = (None, None, None);
+    let (mut ttl, mut stamp_ns) = (None, None);
     each_control(&header.msg_hdr, |level, kind, data| match (level, kind) {
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => stamp_ns = stamp(data),
+        (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+            ttl = int(data).and_then(|ttl| u8::try_from(ttl).ok());
+        }
         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => (software, hardware) = stamps(data),
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
             extended = Extended::read(data);
@@ -144,6 +173,7 @@ fn told(header: &libc::mmsghdr, quoted: &[u8], each: &mut impl FnMut(Told)) {
                 libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6
             ),
             quoted: quoted.to_vec(),
+            report: Report { ttl, stamp_ns, ..extended.report(quoted.len()) },
         }));
         return;
     }
@@ -165,10 +195,15 @@ fn told(header: &libc::mmsghdr, quoted: &[u8], each: &mut impl FnMut(Told)) {
 struct Extended {
     errno: Errno,
     origin: u8,
-    /// For departures, the stage.
+    /// Type and code of an ICMP message.
+    kind: u8,
+    code: u8,
+    /// For departures, the stage; for a packet that was too big, the MTU.
     info: u32,
-    /// For departures, the packet's number.
+    /// For departures, the packet's number; for ICMP errors, where an extension begins and whether it is broken (`ee_rfc4884`).
     data: u32,
+    /// Who sent the message.
+    from: Option<IpAddr>,
 }
 
 impl Extended {
@@ -177,9 +212,43 @@ impl Extended {
         Some(Self {
             errno: Errno::from_raw(i32::from_ne_bytes(word(0)?)),
             origin: *bytes.get(4)?,
+            kind: *bytes.get(5)?,
+            code: *bytes.get(6)?,
+            from: offender(bytes.get(16..)?),
             info: u32::from_ne_bytes(word(8)?),
             data: u32::from_ne_bytes(word(12)?),
         })
+    }
+}
+
+impl Extended {
+    fn report(&self, quoted: usize) -> Report {
+        let [low, high, flags, _] = self.data.to_ne_bytes();
+        let place = usize::from(u16::from_ne_bytes([low, high]));
+        let whole = place > 0 && place < quoted && flags & BROKEN == 0;
+        Report {
+            from: self.from,
+            kind: self.kind,
+            code: self.code,
+            mtu: if self.errno == Errno::EMSGSIZE { self.info } else { 0 },
+            extension: whole.then_some(place),
+            ..Report::default()
+        }
+    }
+}
+
+/// The `sockaddr` behind the structure (`SO_EE_OFFENDER`).
+fn offender(bytes: &[u8]) -> Option<IpAddr> {
+    match i32::from(u16::from_ne_bytes(*bytes.first_chunk()?)) {
+        libc::AF_INET => {
+            let octets: [u8; 4] = *bytes.get(4..)?.first_chunk()?;
+            Some(Ipv4Addr::from(octets).into())
+        }
+        libc::AF_INET6 => {
+            let octets: [u8; 16] = *bytes.get(8..)?.first_chunk()?;
+            Some(IpAddr::from(Ipv6Addr::from(octets)).to_canonical())
+        }
+        _ => None,
     }
 }
 

@@ -158,7 +158,8 @@ fn arrival(header: &libc::mmsghdr, name: &libc::sockaddr_storage, room: usize) -
     arrival
 }
 
-fn int(data: &[u8]) -> Option<i32> {
+/// A C `int`.
+pub(super) fn int(data: &[u8]) -> Option<i32> {
     data.first_chunk().copied().map(i32::from_ne_bytes)
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::report::command;
 use super::super::wanted::mac_of;
-use super::{Piece, Recipe, Wish};
+use super::piece::{Piece, Recipe, Wish, cake};
 use crate::failure::Failure;
 use quell_act::Change;
 use quell_tc::Tree;
@@ -25,7 +25,7 @@ pub fn recipe(wish: &Wish) -> Result<Recipe, Failure> {
     lines.extend(of(own, device)?);
     let mut said = vec!["as root; gone after a reboot, or by these:".to_owned()];
     said.extend(off.iter().map(|line| format!("  {line}")));
-    if super::cake(own).or(beyond.as_ref().and_then(super::cake)).is_some() {
+    if cake(own).or(beyond.as_ref().and_then(cake)).is_some() {
         said.push(
             "a kernel that refuses `nat` tracks no connections: leave the word out there".into(),
         );

@@ -8,6 +8,7 @@
 mod commands;
 mod networkd;
 mod openwrt;
+mod piece;
 
 use super::rehearsal::{How, rehearse};
 use super::state::open;
@@ -16,10 +17,10 @@ use crate::failure::Failure;
 use crate::options::Json;
 use crate::results::Told;
 use clap::{Args, ValueEnum};
+use piece::{Piece, Recipe, Wish, cake};
 use quell_act::{Goal, Machine};
 use quell_shaper::{BothWays, DeviceTraits, PolicyName};
-use quell_tc::qdisc::Cake;
-use quell_tc::{Qdisc, Tree};
+use quell_tc::Tree;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -83,28 +84,6 @@ fn device(text: &str) -> Result<String, String> {
     Err(format!(
         "`{text}`: a recipe is for an interface whose name has at most 15 letters, digits, dots, dashes and underscores"
     ))
-}
-
-/// What is wanted there.
-struct Wish {
-    device: String,
-    ifb: String,
-    /// The queue of what leaves, and on the way in what leads to the IFB.
-    own: Tree,
-    /// The queue of what comes.
-    beyond: Option<Tree>,
-}
-
-/// One text to paste, with the file that it belongs into.
-struct Piece {
-    place: String,
-    text: String,
-}
-
-/// All of them, and what there is to say.
-struct Recipe {
-    pieces: Vec<Piece>,
-    said: Vec<String>,
 }
 
 /// `quell shape recipe`.
@@ -184,14 +163,6 @@ fn not_tried(wish: &Wish) -> Option<&'static str> {
     let nat = |tree: &Tree| cake(tree).is_some_and(|cake| cake.nat == Some(true));
     let any = nat(&wish.own) || wish.beyond.as_ref().is_some_and(nat);
     any.then_some("(there without CAKE's `nat`, since nobody translates addresses in the lab)")
-}
-
-/// CAKE at the root of a tree.
-fn cake(tree: &Tree) -> Option<&Cake> {
-    match tree.queue.as_ref().map(|queue| &queue.qdisc) {
-        Some(Qdisc::Cake(cake)) => Some(cake),
-        _ => None,
-    }
 }
 
 fn document(

@@ -7,7 +7,8 @@
 //! ```
 
 use super::super::persist::escaped;
-use super::{Piece, Recipe, Wish, cake, commands};
+use super::commands;
+use super::piece::{Piece, Recipe, Wish, cake};
 use crate::failure::Failure;
 use quell_tc::Tree;
 use quell_tc::qdisc::{Cake, Diffserv, FlowIsolation, Framing};

@@ -5,7 +5,7 @@
 //!                         up/download  linklayer overhead tcMPU                squash_ingress   squash_dscp  eqdisc_opts, iqdisc_opts
 //! ```
 
-use super::{Piece, Recipe, Wish, cake};
+use super::piece::{Piece, Recipe, Wish, cake};
 use crate::failure::Failure;
 use quell_tc::qdisc::{Cake, Framing};
 use quell_units::Rate;

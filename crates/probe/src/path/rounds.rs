@@ -1,0 +1,242 @@
+//! Which hop of which flow is probed when. Pure.
+//!
+//! ```text
+//!   first round of a flow    1 2 3 │ 4   5 │ …    three at a time: the next one leaves when one was answered, or was not for a while;
+//!                                                 it ends where the other end answered, or behind too many silent hops
+//!   each round after it      1    2    3    4     spread evenly over the interval
+//!   with several flows       flow 1, flow 2, …    a round each in turn: no hop is asked more often than without them
+//! ```
+
+/// Probes under way at once while the path is not known.
+const AHEAD: usize = 3;
+/// Silent hops behind the last one that answered after which nothing more is expected.
+pub const SILENT: u8 = 8;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Send a probe now; it was due at that time.
+    Send { flow: u16, ttl: u8, due_ns: u64 },
+    /// Nothing before this time.
+    Until(u64),
+    /// Nothing before a probe that is under way was answered or given up.
+    Answer,
+    /// All was sent.
+    Done,
+}
+
+/// How probes are sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Pacing {
+    /// From one round to the next.
+    pub interval_ns: u64,
+    /// The first probe.
+    pub start_ns: u64,
+    /// After this no round begins.
+    pub end_ns: u64,
+    /// Rounds of each flow.
+    pub count: Option<u64>,
+    /// How many flows.
+    pub flows: u16,
+    /// The farthest hop.
+    pub most_hops: u8,
+}
+
+/// The rounds of all flows.
+#[derive(Debug)]
+pub struct Rounds {
+    pacing: Pacing,
+    /// Whether only one probe may be under way.
+    one_at_a_time: bool,
+    /// Of each flow, where it ends, and the farthest hop that answered.
+    ends: Vec<(Option<u8>, u8)>,
+    round: u64,
+    began_ns: u64,
+    /// The hop that is next in this round.
+    ttl: u8,
+}
+
+impl Rounds {
+    pub fn new(pacing: Pacing, one_at_a_time: bool) -> Self {
+        let ends = vec![(None, 0); usize::from(pacing.flows.max(1))];
+        Self { pacing, one_at_a_time, ends, round: 0, began_ns: pacing.start_ns, ttl: 1 }
+    }
+
+    /// From now on only one probe may be under way.
+    pub fn go_one_at_a_time(&mut self) {
+        self.one_at_a_time = true;
+    }
+
+    /// What to do at `now_ns`, while `open` probes are under way.
+    pub fn next(&mut self, now_ns: u64, open: usize) -> Step {
+        let flows = self.ends.len() as u64;
+        if self.pacing.count.is_some_and(|count| self.round >= count.saturating_mul(flows)) {
+            return Step::Done;
+        }
+        if self.ttl == 1 && self.began_ns >= self.pacing.end_ns {
+            return Step::Done;
+        }
+        let flow = (self.round % flows) as u16;
+        let exploring = self.round < flows;
+        let limit = self.limit(flow);
+        if self.ttl > limit {
+            // What is under way may make the path longer.
+            if exploring && self.ends[usize::from(flow)].0.is_none() && open > 0 {
+                return Step::Answer;
+            }
+            self.round += 1;
+            self.ttl = 1;
+            // What took longer than the interval is not made up for.
+            self.began_ns = self.began_ns.saturating_add(self.pacing.interval_ns).max(now_ns);
+            return self.next(now_ns, open);
+        }
+        let room = if self.one_at_a_time { 1 } else { AHEAD };
+        if (exploring || self.one_at_a_time) && open >= room {
+            return Step::Answer;
+        }
+        let part = self.pacing.interval_ns / u64::from(limit.max(1)) * u64::from(self.ttl - 1);
+        let due_ns = self.began_ns.saturating_add(if exploring { 0 } else { part });
+        if due_ns > now_ns {
+            return Step::Until(due_ns);
+        }
+        let ttl = self.ttl;
+        self.ttl += 1;
+        let due_ns = if exploring || self.one_at_a_time { now_ns } else { due_ns };
+        Step::Send { flow, ttl, due_ns }
+    }
+
+    /// A hop answered; `ends` says that the path does there.
+    pub fn answered(&mut self, flow: u16, ttl: u8, ends: bool) {
+        let Some((last, farthest)) = self.ends.get_mut(usize::from(flow)) else { return };
+        *farthest = (*farthest).max(ttl);
+        match ends {
+            true => *last = Some(last.map_or(ttl, |last| last.min(ttl))),
+            // A router where the end was: the path became longer.
+            false if last.is_some_and(|last| last <= ttl) => *last = None,
+            false => {}
+        }
+    }
+
+    /// The hop at which a flow ends, once that is known.
+    pub fn last(&self, flow: u16) -> Option<u8> {
+        self.ends.get(usize::from(flow)).and_then(|(last, _)| *last)
+    }
+
+    /// The farthest hop of a flow that answered; 0 where none did.
+    pub fn farthest(&self, flow: u16) -> u8 {
+        self.ends.get(usize::from(flow)).map_or(0, |(_, farthest)| *farthest)
+    }
+
+    /// Whether the first round of the first flow is over.
+    pub fn is_explored(&self) -> bool {
+        self.round > 0
+    }
+
+    fn limit(&self, flow: u16) -> u8 {
+        let (last, farthest) = self.ends[usize::from(flow)];
+        last.unwrap_or_else(|| farthest.saturating_add(SILENT)).min(self.pacing.most_hops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn rounds(flows: u16, count: u64) -> Rounds {
+        let pacing = Pacing {
+            interval_ns: 1000 * MS,
+            start_ns: 0,
+            end_ns: u64::MAX,
+            count: Some(count),
+            flows,
+            most_hops: 30,
+        };
+        Rounds::new(pacing, false)
+    }
+
+    /// Sends to a path of `length` hops, each answering at once; what was sent when.
+    fn story(mut rounds: Rounds, length: u8) -> Vec<(u64, u16, u8)> {
+        let (mut sent, mut now) = (Vec::new(), 0);
+        loop {
+            match rounds.next(now, 0) {
+                Step::Send { flow, ttl, .. } => {
+                    sent.push((now / MS, flow, ttl));
+                    rounds.answered(flow, ttl.min(length), ttl >= length);
+                }
+                Step::Until(time) => now = time,
+                Step::Answer => panic!("nothing is under way"),
+                Step::Done => return sent,
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_explored_at_once_and_then_each_hop_is_asked_in_its_part_of_the_interval() {
+        let sent = story(rounds(1, 2), 4);
+        let first = [(0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4)];
+        let second = [(1000, 0, 1), (1250, 0, 2), (1500, 0, 3), (1750, 0, 4)];
+        assert_eq!(sent, [first, second].concat());
+    }
+
+    #[test]
+    fn flows_take_turns_so_that_no_hop_is_asked_more_often() {
+        let sent = story(rounds(3, 2), 2);
+        let of_first_hop: Vec<_> = sent.iter().filter(|s| s.2 == 1).collect();
+        let wanted = [(0, 0), (1000, 1), (2000, 2), (3000, 0), (4000, 1), (5000, 2)];
+        assert_eq!(of_first_hop.len(), 6);
+        for (sent, (time, flow)) in of_first_hop.iter().zip(wanted) {
+            assert_eq!((sent.0, sent.1), (time, flow));
+        }
+    }
+
+    #[test]
+    fn only_three_are_under_way_while_the_path_is_unknown() {
+        let mut rounds = rounds(1, 1);
+        for ttl in 1..=3 {
+            let open = usize::from(ttl) - 1;
+            assert_eq!(rounds.next(0, open), Step::Send { flow: 0, ttl, due_ns: 0 });
+        }
+        assert_eq!(rounds.next(0, 3), Step::Answer);
+        rounds.answered(0, 1, false);
+        assert!(matches!(rounds.next(MS, 2), Step::Send { ttl: 4, .. }));
+    }
+
+    #[test]
+    fn behind_silent_hops_nothing_is_expected_any_more() {
+        let mut rounds = rounds(1, 1);
+        rounds.answered(0, 2, false);
+        let mut sent = 0;
+        while let Step::Send { ttl, .. } = rounds.next(0, 0) {
+            sent = ttl;
+        }
+        assert_eq!(sent, 2 + SILENT);
+        assert_eq!((rounds.last(0), rounds.farthest(0)), (None, 2));
+    }
+
+    #[test]
+    fn a_path_that_becomes_longer_is_followed() {
+        let mut rounds = rounds(1, 9);
+        rounds.answered(0, 3, true);
+        rounds.answered(0, 5, true);
+        assert_eq!(rounds.last(0), Some(3), "what came later from beyond says nothing new");
+        rounds.answered(0, 3, false);
+        assert_eq!(rounds.last(0), None);
+        rounds.answered(0, 4, true);
+        assert_eq!(rounds.last(0), Some(4));
+    }
+
+    #[test]
+    fn one_at_a_time_takes_as_long_as_it_takes_and_makes_up_for_nothing() {
+        let mut rounds = rounds(1, 3);
+        rounds.go_one_at_a_time();
+        rounds.answered(0, 2, true);
+        assert!(matches!(rounds.next(0, 0), Step::Send { ttl: 1, .. }));
+        assert_eq!(rounds.next(0, 1), Step::Answer);
+        assert!(matches!(rounds.next(900 * MS, 0), Step::Send { ttl: 2, .. }));
+        // The next round begins when this one is over, not before.
+        assert!(matches!(rounds.next(1800 * MS, 0), Step::Send { ttl: 1, .. }));
+        assert_eq!(rounds.next(1900 * MS, 0), Step::Until(2300 * MS));
+    }
+}

@@ -1,0 +1,278 @@
+//! `quell path`: the hops to a host, each with its loss and delay, watched while it goes on; how large packets may be, where marks are
+//! changed, which ways flows take.
+//!
+//! ```text
+//!   args ──► session (addresses, sockets) ──► watch ──┬─► live, on screen      a terminal
+//!                                                     ├─► text, at the end     a person
+//!                        known ◄── the probe's news ──┼─► json                 a program
+//!                          └─► findings               └─► keep, reopen         a run
+//! ```
+
+mod findings;
+mod json;
+mod known;
+mod live;
+mod reopen;
+mod session;
+mod text;
+mod watch;
+
+use crate::failure::Failure;
+use crate::host;
+use crate::keep::{About, Keep, Origin, command_line};
+use crate::options::{Family, Place};
+use crate::ping::{seconds, way};
+use crate::plot::{self, Format};
+use crate::results;
+use crate::screen;
+use clap::Args;
+use known::Known;
+use quell_store::Run;
+use quell_units::{Ecn, Span, Tos};
+use quell_wire::text::json as printed;
+use session::{Method, Session, UDP_PORT, Wishes};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Where nearly every host answers, be it with a refusal.
+const TCP_PORT: u16 = 443;
+/// Hops are routers of other people: who is not root asks each at most so often.
+const LEAST_INTERVAL: Span = Span::from_millis(100);
+
+/// Options of `quell path`.
+#[derive(Debug, Args)]
+pub struct PathArgs {
+    /// Where to: HOST, ADDRESS; with --method udp or tcp also HOST:PORT, [IPv6]:PORT
+    #[arg(required_unless_present = "read")]
+    pub host: Option<String>,
+    /// What is sent [default: icmp, or udp where there are several flows or ICMP is not allowed]
+    #[arg(short, long, value_enum)]
+    pub method: Option<Method>,
+    /// Port at the other end [default: 33434 for udp, 443 for tcp]
+    #[arg(short, long)]
+    pub port: Option<u16>,
+    /// Flows, each with a port of its own: shows routers that spread traffic over several links
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub flows: u16,
+    /// Own port of the first flow, the others count up from it
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub from_port: Option<u16>,
+    /// Time between probes of a hop
+    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = seconds, allow_negative_numbers = true)]
+    pub interval: Span,
+    /// Probes of each hop and flow; without it, until Ctrl-C
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// How long probes are sent; without it, until Ctrl-C
+    #[arg(short, long, value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<Span>,
+    /// Bytes of payload, 12 at least
+    #[arg(short, long, value_name = "BYTES", default_value_t = 56, value_parser = clap::value_parser!(u32).range(12..=65_000))]
+    pub size: u32,
+    /// TOS byte or traffic class: a number, or a name as EF, CS1, low-delay
+    #[arg(long, value_name = "TOS", default_value = "0")]
+    pub tos: Tos,
+    /// The two ECN bits of the TOS byte
+    #[arg(long, value_parser = crate::mark::ecn())]
+    pub ecn: Option<Ecn>,
+    /// Most hops
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..))]
+    pub max_hops: u8,
+    /// Do not ask how large packets may be and whether marks arrive: nothing but equal probes is sent
+    #[arg(long)]
+    pub no_survey: bool,
+    #[command(flatten)]
+    pub family: Family,
+    /// Own address to send from, or device to send by
+    #[arg(short = 'I', long = "from", value_name = "ADDRESS|DEVICE")]
+    pub from: Option<String>,
+    /// How long an answer is awaited [default: 3s, or twice the longest RTT so far, up to 60s]
+    #[arg(short = 'W', long, value_name = "TIME", value_parser = seconds)]
+    pub wait: Option<Span>,
+    /// Keep every probe as a run, for `quell show`, `plot` and `report`
+    #[arg(long)]
+    pub save: bool,
+    /// The same, and call the run so
+    #[arg(short = 'w', long, value_name = "NAME")]
+    pub write: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+    /// Sum up a run that was kept: its name, a part of it, or `last`
+    #[arg(short, long, value_name = "RUN", conflicts_with_all = ["host", "save", "write", "plain", "count", "duration"])]
+    pub read: Option<String>,
+    /// Draw the averages of the hops with loss and deviation: FILE.png or FILE.svg; keeps the run too
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Draw round-trip times over time instead, as lines
+    #[arg(short, long, requires = "output")]
+    pub lines: bool,
+    /// Only the summary, also on a terminal
+    #[arg(short = 'q', long = "quiet", alias = "plain")]
+    pub plain: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The seed that a kept run names
+    #[arg(long, default_value_t = 1, hide = true)]
+    pub seed: u64,
+}
+
+/// `quell path`.
+pub fn path(args: &PathArgs) -> Result<ExitCode, Failure> {
+    let figure = args.output.as_deref().map(|f| Ok((f, Format::of(f)?))).transpose()?;
+    if let Some(name) = &args.read {
+        return read(name, args, figure);
+    }
+    let (mut session, wishes) = session(args)?;
+    let probe = session.prepare(&wishes, args.method.is_some())?;
+    let keep = match args.save || args.write.is_some() || figure.is_some() {
+        true => Some(begin(args, &session)?),
+        false => None,
+    };
+    let live = !args.json && !args.plain && screen::is_live();
+    let ended = watch::watch(&session, probe, args.duration, live, keep)?;
+    tell(&session, &ended.known, args.json, ended.run.as_deref());
+    if let Some(why) = ended.failed {
+        return Err(Failure::system(why));
+    }
+    if let (Some(figure), Some(folder)) = (figure, &ended.run) {
+        draw(&Run::read(folder).map_err(Failure::unreadable)?, args, figure)?;
+    }
+    verdict(&session, &ended.known)
+}
+
+/// A run that was kept.
+fn read(name: &str, args: &PathArgs, figure: Option<(&Path, Format)>) -> Result<ExitCode, Failure> {
+    let run = Run::open(&args.place.base, name).map_err(Failure::unusable)?;
+    let (session, known) = reopen::read(&run).ok_or_else(|| {
+        let run = &run.manifest.run;
+        Failure::unusable(format!("{run} is no run of `quell path`; see `quell show {run}`"))
+    })?;
+    tell(&session, &known, args.json, Some(&run.folder));
+    if let Some(figure) = figure {
+        draw(&run, args, figure)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The summary, for a person or a program.
+fn tell(session: &Session, known: &Known, json: bool, run_folder: Option<&Path>) {
+    let run = run_folder.map(|folder| folder.display().to_string());
+    if json {
+        let document = json::document(session, known, run.as_deref());
+        println!("{}", printed(&format!("{document:#}")));
+        return;
+    }
+    print!("{}", text::summary(session, known));
+    if let Some(run) = run_folder {
+        println!("\nkept as {}", results::shown(run));
+    }
+}
+
+fn draw(run: &Run, args: &PathArgs, (file, format): (&Path, Format)) -> Result<(), Failure> {
+    let name = if args.lines { "rtt-time" } else { "rtt-averages" };
+    plot::draw(run, name, file, format)
+}
+
+fn session(args: &PathArgs) -> Result<(Session, Wishes), Failure> {
+    let method = args.method.unwrap_or(match (args.flows, args.port) {
+        (1, None) => Method::Icmp,
+        _ => Method::Udp,
+    });
+    if method == Method::Icmp && args.port.is_some() {
+        return Err(Failure::usage("--port: ICMP has no ports; take --method udp or tcp"));
+    }
+    if method == Method::Icmp && args.from_port.is_some() {
+        return Err(Failure::usage("--from-port: ICMP has no ports; take --method udp or tcp"));
+    }
+    let way = way(args.from.as_deref());
+    let family = args.family.or_that_of(way.source);
+    let port = match method {
+        Method::Icmp => None,
+        Method::Udp => Some(args.port.unwrap_or(UDP_PORT)),
+        Method::Tcp => Some(args.port.unwrap_or(TCP_PORT)),
+    };
+    let own = way.source.map(|own| ("-I", own));
+    let usual = host::Usual { family, own, port, device: way.device.as_deref() };
+    let name = args.host.as_deref().unwrap_or_default();
+    let host::Found { to, others } = host::resolve(name, usual).map_err(Failure::usage)?;
+    if args.interval.is_zero() {
+        return Err(Failure::usage("-i 0: each hop is asked at least every 1ms; take 1s"));
+    }
+    let root = nix::unistd::geteuid().is_root();
+    if args.interval < LEAST_INTERVAL && !root && !to.ip().is_loopback() {
+        return Err(Failure::usage(format!(
+            "-i {}: routers on the way are asked more often than every {LEAST_INTERVAL} only as root; most limit their answers to one a second",
+            args.interval
+        )));
+    }
+    if args.wait.is_some_and(Span::is_zero) {
+        return Err(Failure::usage("-W 0: no answer comes in no time; give a time, as 500ms"));
+    }
+    let from_port = args.from_port.unwrap_or(0);
+    if from_port.checked_add(args.flows - 1).is_none() {
+        return Err(Failure::usage(format!(
+            "--from-port {from_port}: {} flows count up beyond 65535",
+            args.flows
+        )));
+    }
+    let tos = args.ecn.map_or(args.tos, |ecn| args.tos.with_ecn(ecn));
+    let session = Session {
+        host: name.into(),
+        to,
+        others,
+        method,
+        ports: Vec::new(),
+        interval_ns: args.interval.nanos(),
+        size: args.size,
+        tos: tos.byte(),
+        survey: !args.no_survey,
+        sees_marks: false,
+    };
+    let wishes = Wishes {
+        flows: args.flows,
+        port: from_port,
+        count: args.count,
+        most_hops: args.max_hops,
+        wait: args.wait,
+        way,
+    };
+    Ok((session, wishes))
+}
+
+fn begin(args: &PathArgs, session: &Session) -> Result<Keep, Failure> {
+    let about = About {
+        name: args.write.clone().unwrap_or_else(|| "path".into()),
+        scenario: format!("{:?}", session.method).to_lowercase(),
+        title: command_line(),
+        task: "path".into(),
+        clock: "CLOCK_MONOTONIC".into(),
+        seed: args.seed,
+        window_ns: None,
+        origin: Origin::Here(std::time::Duration::ZERO),
+    };
+    let mut keep = Keep::begin(&args.place.base, &about)?;
+    keep.event(&reopen::session_fact(session))?;
+    Ok(keep)
+}
+
+/// A path whose end did not answer is a failed check.
+fn verdict(session: &Session, known: &Known) -> Result<ExitCode, Failure> {
+    if known.reached(session.to.ip()) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let last = known.hops().filter(|(_, hop, _)| !hop.who.is_empty()).last();
+    let far = match last {
+        Some((number, hop, _)) => {
+            format!("the last that answered is hop {number} ({})", hop.who[0].address)
+        }
+        None => "nobody on the way did either".to_owned(),
+    };
+    let hint = match session.method {
+        Method::Icmp => "; --method tcp or udp may get through",
+        Method::Udp => "; hosts often keep silent about UDP: try --method tcp or icmp",
+        Method::Tcp => "; --method icmp may get through",
+    };
+    let others = host::hint(&session.to, &session.others);
+    Err(Failure::check(format!("no answer from {}: {far}{hint}{others}", session.host)))
+}

@@ -1,0 +1,252 @@
+//! What is known of a path so far: its hops, who answered there, what became of the probes of each flow.
+//!
+//! ```text
+//!   probe's news ──► Known ──┬─► live view, summary, JSON
+//!                            └─► Shape, as JSON: what a kept run remembers beside its samples
+//! ```
+
+use crate::ping::tally::Tally;
+use quell_model::EchoSample;
+use quell_probe::path::{HopAnswer, HopSize, Limit, News};
+use quell_report::analysis::Counts;
+use quell_wire::icmp_error::Meaning;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// Most addresses of one hop that are remembered: there are not so many links side by side.
+const MOST_ADDRESSES: usize = 64;
+
+/// All that is known.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// What does not change with each probe.
+    pub shape: Shape,
+    /// Figures of each hop, all flows together; the first is hop 1.
+    pub tallies: Vec<Tally>,
+    /// What became of the probes of each flow, hop by hop.
+    pub flows: Vec<Vec<Outcome>>,
+    interval_ns: u64,
+}
+
+/// Probes of one flow to one hop.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// How many.
+    pub sent: u64,
+    /// How many of them were answered.
+    pub answered: u64,
+}
+
+/// The path itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// The first is hop 1.
+    pub hops: Vec<Hop>,
+    /// Of each flow, the hop at which it ends.
+    pub ends: Vec<Option<u8>>,
+    /// Answers of which nobody can know to which packet they belong.
+    pub unmatched: u64,
+}
+
+/// A hop.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hop {
+    /// Who answered there, in the order in which they were first seen.
+    pub who: Vec<Who>,
+    /// The largest packet that is known to get there, in bytes.
+    pub mtu: Option<u32>,
+    /// Why it is less than at the hop before.
+    pub narrow: Option<Narrow>,
+    /// It answers none that are larger, and those behind it do.
+    pub answers_less: bool,
+}
+
+/// Why no larger packet gets to a hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Narrow {
+    /// This router said so.
+    Said(IpAddr),
+    /// They vanish.
+    Vanish,
+}
+
+/// Somebody who answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Who {
+    /// The address.
+    pub address: IpAddr,
+    /// The flows that came there, from 0.
+    pub flows: BTreeSet<u16>,
+    /// TTL of its answers when they came here.
+    pub back_ttl: Option<u8>,
+    /// The code with which it says that it sends no further.
+    pub stops: Option<u8>,
+    /// TOS bytes, as sent and as they came there.
+    pub marks: BTreeSet<(u8, u8)>,
+    /// MPLS labels: number, class, TTL.
+    pub labels: Vec<(u32, u8, u8)>,
+}
+
+impl Who {
+    /// Over how many hops its answers came, its own included, if it sent them with one of the usual TTLs: 64, 128 or 255.
+    pub fn back_hops(&self) -> Option<u8> {
+        let ttl = self.back_ttl?;
+        let first = [64, 128, 255].into_iter().find(|first| *first >= ttl)?;
+        Some(first - ttl + 1)
+    }
+}
+
+impl Known {
+    /// Nothing yet, of so many flows.
+    pub fn new(flows: u16, interval_ns: u64) -> Self {
+        let flows = usize::from(flows);
+        let shape = Shape { ends: vec![None; flows], ..Shape::default() };
+        Self { shape, tallies: Vec::new(), flows: vec![Vec::new(); flows], interval_ns }
+    }
+
+    /// What a kept run remembers; its samples are still to come.
+    pub fn again(shape: Shape, interval_ns: u64) -> Self {
+        let flows = u16::try_from(shape.ends.len()).unwrap_or(u16::MAX);
+        Self { shape, ..Self::new(flows, interval_ns) }
+    }
+
+    /// Takes what the probe tells; whether the shape is another one now.
+    pub fn take(&mut self, news: &News) -> bool {
+        match news {
+            News::Samples { flow, ttl, samples } => {
+                samples.iter().for_each(|sample| self.sample(*flow, *ttl, sample));
+                false
+            }
+            News::Answer(answer) => self.answer(answer),
+            News::Sizes(sizes) => {
+                for (index, size) in sizes.iter().enumerate() {
+                    self.size(index, size);
+                }
+                true
+            }
+            News::Ends { flow, ttl } => {
+                if let Some(end) = self.shape.ends.get_mut(usize::from(*flow)) {
+                    *end = *ttl;
+                }
+                true
+            }
+            News::Unmatched(n) => {
+                self.shape.unmatched = *n;
+                false
+            }
+        }
+    }
+
+    /// Takes what became of a probe.
+    pub fn sample(&mut self, flow: u16, ttl: u8, sample: &EchoSample) {
+        let index = usize::from(ttl).saturating_sub(1);
+        let interval_ns = self.interval_ns;
+        if self.tallies.len() <= index {
+            self.tallies.resize_with(index + 1, || Tally::new(interval_ns));
+        }
+        let tally = &mut self.tallies[index];
+        let before = tally.fold.counts();
+        tally.take(sample);
+        let after = tally.fold.counts();
+        let Some(hops) = self.flows.get_mut(usize::from(flow)) else { return };
+        if hops.len() <= index {
+            hops.resize(index + 1, Outcome::default());
+        }
+        // What was lost and came late counts as answered then.
+        hops[index].sent += after.sent.saturating_sub(before.sent);
+        hops[index].answered += after.answered().saturating_sub(before.answered());
+    }
+
+    fn hop(&mut self, index: usize) -> &mut Hop {
+        if self.shape.hops.len() <= index {
+            self.shape.hops.resize_with(index + 1, Hop::default);
+        }
+        &mut self.shape.hops[index]
+    }
+
+    fn answer(&mut self, answer: &HopAnswer) -> bool {
+        let hop = self.hop(usize::from(answer.ttl).saturating_sub(1));
+        let place = match hop.who.iter().position(|who| who.address == answer.from) {
+            Some(place) => place,
+            None if hop.who.len() == MOST_ADDRESSES => return false,
+            None => {
+                hop.who.push(Who {
+                    address: answer.from,
+                    flows: BTreeSet::new(),
+                    back_ttl: None,
+                    stops: None,
+                    marks: BTreeSet::new(),
+                    labels: Vec::new(),
+                });
+                hop.who.len() - 1
+            }
+        };
+        let who = &mut hop.who[place];
+        let before = who.clone();
+        who.flows.insert(answer.flow);
+        who.back_ttl = answer.back_ttl.or(who.back_ttl);
+        if let Some(Meaning::Unreachable(code)) = answer.said {
+            who.stops = Some(code);
+        }
+        if let Some((sent, came)) = answer.marks
+            && who.marks.len() < MOST_ADDRESSES
+        {
+            who.marks.insert((sent.byte(), came.byte()));
+        }
+        if !answer.labels.is_empty() {
+            who.labels = answer.labels.iter().map(|l| (l.label, l.class, l.ttl)).collect();
+        }
+        *who != before
+    }
+
+    fn size(&mut self, index: usize, size: &HopSize) {
+        if size.bytes.is_none() && index >= self.shape.hops.len() {
+            return;
+        }
+        let hop = self.hop(index);
+        hop.mtu = size.bytes;
+        hop.answers_less = size.answers_less;
+        hop.narrow = size.limit.map(|limit| match limit {
+            Limit::Said(by) => Narrow::Said(by),
+            Limit::Vanish => Narrow::Vanish,
+        });
+    }
+
+    /// The farthest end of a flow; where none ends, the farthest hop that answered.
+    pub fn length(&self) -> usize {
+        let answered = || self.shape.hops.iter().rposition(|hop| !hop.who.is_empty());
+        match self.shape.ends.iter().all(Option::is_some) {
+            true => usize::from(self.shape.ends.iter().flatten().copied().max().unwrap_or(0)),
+            false => answered().map_or(0, |index| index + 1),
+        }
+    }
+
+    /// The hops that there are, with the number of each, who answered there and what became of its probes.
+    pub fn hops(&self) -> impl Iterator<Item = (usize, &Hop, Counts)> {
+        static NOBODY: Hop = Hop { who: Vec::new(), mtu: None, narrow: None, answers_less: false };
+        (0..self.length()).map(|index| {
+            let hop = self.shape.hops.get(index).unwrap_or(&NOBODY);
+            let counts = self.tallies.get(index).map(|t| t.fold.counts()).unwrap_or_default();
+            (index + 1, hop, counts)
+        })
+    }
+
+    /// Whether this address answered as the other end of any flow.
+    pub fn reached(&self, to: IpAddr) -> bool {
+        let ends = self.shape.ends.iter().flatten();
+        ends.filter_map(|ttl| self.shape.hops.get(usize::from(*ttl) - 1))
+            .any(|hop| hop.who.iter().any(|who| who.address == to))
+    }
+
+    /// The path's MTU, once the end was asked.
+    pub fn mtu(&self) -> Option<u32> {
+        let last = self.shape.ends.first().copied().flatten()?;
+        self.shape.hops.get(usize::from(last) - 1)?.mtu
+    }
+
+    /// What became of a flow's probes at a hop.
+    pub fn outcome(&self, flow: usize, hop: usize) -> Outcome {
+        self.flows.get(flow).and_then(|hops| hops.get(hop - 1)).copied().unwrap_or_default()
+    }
+}

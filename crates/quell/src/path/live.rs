@@ -1,0 +1,89 @@
+//! The live view: the table of hops, drawn in place.
+
+use super::known::Known;
+use super::session::Session;
+use super::text::capital;
+use super::{findings, text};
+use crate::ping::live::cut;
+
+/// The view as lines, none wider than the terminal and fewer than its height.
+pub fn lines(
+    session: &Session,
+    known: &Known,
+    elapsed_ns: u64,
+    width: usize,
+    height: usize,
+) -> Vec<String> {
+    let room = height.saturating_sub(1).max(1);
+    let mut out = vec![headline(session, known, elapsed_ns, width)];
+    let table = text::table(session, known, false);
+    let rows = table.len();
+    out.extend(table);
+    if out.len() > room {
+        let hidden = out.len() + 1 - room;
+        out.truncate(room.saturating_sub(1).max(1));
+        if rows > 1 {
+            out.push(format!("... and {hidden} more; a higher window shows them"));
+        }
+    }
+    let left = room.saturating_sub(out.len());
+    out.extend(findings::of(session, known).iter().take(left).map(|found| capital(&found.text)));
+    out.truncate(room);
+    out.iter().map(|line| cut(line, width.saturating_sub(1).max(1))).collect()
+}
+
+fn headline(session: &Session, known: &Known, elapsed_ns: u64, width: usize) -> String {
+    let left = format!("{}, {:.1} s", text::opening(session, known), elapsed_ns as f64 / 1e9);
+    let right = "Ctrl-C sums up";
+    let gap = width.saturating_sub(left.chars().count() + right.len() + 1);
+    if gap < 2 { left } else { format!("{left}{}{right}", " ".repeat(gap)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::Method;
+    use super::*;
+    use quell_probe::path::{HopAnswer, News};
+
+    fn session() -> Session {
+        Session {
+            host: "a-host-with-a-name-that-is-rather-long.example.org".into(),
+            to: "[2001:db8:1234:5678:9abc:def0:1234:5678]:0".parse().unwrap(),
+            others: Vec::new(),
+            method: Method::Icmp,
+            ports: vec![1],
+            interval_ns: 1_000_000_000,
+            size: 56,
+            tos: 0,
+            survey: true,
+            sees_marks: false,
+        }
+    }
+
+    #[test]
+    fn it_fits_every_terminal() {
+        let (session, mut known) = (session(), Known::new(1, 1_000_000_000));
+        for ttl in 1..=30 {
+            let from = format!("2001:db8:ffff:ffff:ffff:ffff:ffff:{:x}", 0xff00 + u16::from(ttl));
+            known.take(&News::Answer(HopAnswer {
+                flow: 0,
+                ttl,
+                from: from.parse().unwrap(),
+                said: None,
+                back_ttl: Some(50),
+                marks: None,
+                labels: Vec::new(),
+            }));
+        }
+        for (width, height) in [(80, 24), (100, 30), (300, 100), (40, 10), (5, 2), (1, 1)] {
+            let got = lines(&session, &known, 1, width, height);
+            assert!(got.len() < height.max(2), "{width}x{height}: {} lines", got.len());
+            assert!(
+                got.iter().all(|l| l.chars().count() < width.max(2)),
+                "{width}x{height}: {got:#?}"
+            );
+        }
+        let short = lines(&session, &known, 1, 100, 24);
+        assert!(short.iter().any(|line| line.contains("and 10 more")), "{short:#?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! The summary: a table of hops, and what it means.
+//!
+//! ```text
+//!  hop  address          sent  lost%    min    p50    p99    max jitter back   MTU
+//!    1  10.0.0.2           10    0.0  0.000  0.000  0.000  0.000  0.000    1  1500
+//!    2  10.0.1.2           10    0.0  10.00  10.00  10.00  10.00  0.000    2  1500
+//! ```
+
+use super::findings::{self, numbers};
+use super::known::{Hop, Known, Who};
+use super::session::{Method, Session};
+use crate::ping::tally::Tally;
+use crate::ping::text::{ms_or_dash, percent, starved, wrap};
+use quell_report::analysis::Counts;
+use quell_units::{Span, Tos};
+use quell_wire::icmp_error::why_unreachable;
+use std::fmt::Write;
+
+/// The least that an address takes.
+const ADDRESS: usize = 15;
+
+/// Table and findings.
+pub fn summary(session: &Session, known: &Known) -> String {
+    let mut out = opening(session, known) + "\n\n";
+    for line in table(session, known, true) {
+        let _ = writeln!(out, "{line}");
+    }
+    out.push('\n');
+    for finding in findings::of(session, known) {
+        out += &wrap(&capital(&finding.text));
+    }
+    if let Some(mtu) = known.mtu() {
+        let _ = writeln!(out, "Packets of {mtu} bytes get to the end.");
+    }
+    out += &wrap(&marks(session, known));
+    if let Some(starved) = starved(&known.tallies) {
+        out += &wrap(&starved);
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+/// What is sent where: `example.org (192.0.2.7), ICMP, 56 bytes, every 1s`.
+pub fn opening(session: &Session, known: &Known) -> String {
+    let address = match session.method {
+        Method::Icmp => session.to.ip().to_string(),
+        Method::Udp | Method::Tcp => session.to.to_string(),
+    };
+    let mut line = session.host.clone();
+    if address != session.host {
+        let _ = write!(line, " ({address})");
+    }
+    let _ = write!(line, ", {}", session.method.name());
+    if session.method != Method::Tcp {
+        let _ = write!(line, ", {} bytes", session.size);
+    }
+    if session.tos != 0 {
+        let _ = write!(line, ", TOS {}", Tos::from_byte(session.tos));
+    }
+    match (&session.ports[..], session.method) {
+        ([_], Method::Icmp) => {}
+        ([port], _) => {
+            let _ = write!(line, ", from port {port}");
+        }
+        (ports, _) => {
+            let _ = write!(line, ", {} flows", ports.len());
+        }
+    }
+    let _ = write!(line, ", every {}", Span::from_nanos(session.interval_ns));
+    if known.length() == 0 {
+        line += ": nobody answered";
+    }
+    line
+}
+
+/// The hops in lines; `all` tells labels and further addresses too.
+pub fn table(session: &Session, known: &Known, all: bool) -> Vec<String> {
+    let names = known.hops().flat_map(|(_, hop, _)| &hop.who);
+    let width =
+        names.map(|who| who.address.to_string().len()).max().unwrap_or(0).clamp(ADDRESS, 39);
+    let mut lines = vec![format!(
+        " hop  {:<width$} {:>5} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>4} {:>5}",
+        "address", "sent", "lost%", "min", "p50", "p99", "max", "jitter", "back", "MTU"
+    )];
+    for (number, hop, counts) in known.hops() {
+        lines.push(line(number, hop, &counts, known.tallies.get(number - 1), width));
+        for who in hop.who.iter().take(if all { hop.who.len() } else { 0 }) {
+            lines.extend(details(session, hop, who));
+        }
+    }
+    lines
+}
+
+fn line(number: usize, hop: &Hop, counts: &Counts, tally: Option<&Tally>, width: usize) -> String {
+    let who = hop.who.first();
+    let address = who.map_or("-".to_owned(), |who| who.address.to_string());
+    let way = tally.map(|tally| tally.fold.round_trip());
+    let rtt = way.as_ref().and_then(|way| way.delays_ms.as_ref());
+    let [min, p50, p99, max] =
+        [rtt.map(|r| r.min), rtt.map(|r| r.p50), rtt.map(|r| r.p99), rtt.map(|r| r.max)]
+            .map(ms_or_dash);
+    let jitter = ms_or_dash(way.as_ref().and_then(|way| way.jitter_ms));
+    let loss = counts.loss_ratio().map_or("-".to_owned(), percent);
+    let back = who.and_then(Who::back_hops).map_or("-".to_owned(), |hops| hops.to_string());
+    let mtu = hop.mtu.map_or("-".to_owned(), |mtu| mtu.to_string());
+    let line = format!(
+        "{number:>4}  {address:<width$} {:>5} {loss:>6} {min:>6} {p50:>6} {p99:>6} {max:>6} {jitter:>6} {back:>4} {mtu:>5}",
+        counts.sent
+    );
+    line.trim_end().to_owned()
+}
+
+/// What else there is to say of an address: which flows, its labels, that it sends no further.
+fn details(session: &Session, hop: &Hop, who: &Who) -> Vec<String> {
+    let mut parts = Vec::new();
+    if hop.who.len() > 1 {
+        let flows = if who.flows.len() == 1 { "flow" } else { "flows" };
+        parts.push(format!("{} {flows} {}", who.address, numbers(&who.flows)));
+    }
+    if let Some(code) = who.stops {
+        let (mark, why) = why_unreachable(session.to.is_ipv6(), code);
+        parts.push(format!("{mark}: {why}"));
+    }
+    if !who.labels.is_empty() {
+        let labels: Vec<String> = who
+            .labels
+            .iter()
+            .map(|(label, class, ttl)| format!("{label} (class {class}, TTL {ttl})"))
+            .collect();
+        parts.push(format!("MPLS {}", labels.join(", ")));
+    }
+    match parts.is_empty() {
+        true => Vec::new(),
+        false => wrap(&parts.join("; ")).lines().map(|line| format!("      {line}")).collect(),
+    }
+}
+
+/// What became of marks, where nothing was changed, and why nobody knows, where that is so.
+fn marks(session: &Session, known: &Known) -> String {
+    let hops = known.hops().filter(|(_, hop, _)| hop.who.iter().any(|who| !who.marks.is_empty()));
+    let last = hops.map(|(number, ..)| number).last();
+    let changed = findings::of(session, known).iter().any(|f| f.kind.ends_with("-changed"));
+    match last {
+        _ if !session.survey => String::new(),
+        _ if !session.sees_marks => "Whether DSCP and ECN arrive was not looked at: only raw sockets show it (root, or setcap cap_net_raw+ep).".into(),
+        Some(hop) if !changed => format!("DSCP and ECN arrive as they were sent, as far as hop {hop}."),
+        Some(_) => String::new(),
+        None => "Whether DSCP and ECN arrive is unknown: no answer quoted them.".into(),
+    }
+}
+
+/// A sentence begins with a capital letter, unless it begins with an address.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}
