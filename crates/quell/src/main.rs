@@ -14,6 +14,7 @@ mod kernel;
 mod lab;
 mod mark;
 mod options;
+mod pace;
 mod ping;
 mod plot;
 mod progress;
