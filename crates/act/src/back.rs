@@ -1,6 +1,8 @@
 //! The way back.
 
-use crate::steps::{Machine, Now, steps, strangers};
+use crate::made::Made;
+use crate::ours::leave_to_others;
+use crate::steps::{Machine, Now, steps};
 use crate::{ActError, Before, Goal, Log, Refusal};
 
 /// How often the way back is tried, each time from what is there then.
@@ -24,15 +26,29 @@ pub(crate) fn look(machine: &mut dyn Machine, goal: &Goal) -> Result<Now, ActErr
 ///
 /// # Errors
 /// The kernel refused a step of the way; the log stays, so that it can be tried again.
-pub fn roll_back(machine: &mut dyn Machine, log: Log) -> Result<Applied, ActError> {
-    let (mut done, mut said, mut refused) = (Vec::new(), Vec::new(), None);
+pub fn roll_back(machine: &mut dyn Machine, mut log: Log) -> Result<Applied, ActError> {
     let mut before: Before = log.begun.before.clone();
+    let now = look(machine, &Goal::from(&before))?;
+    before.without_the_gone(&now);
+    let said = leave_to_others(&log, &mut before, &now);
+    log.returning();
+    lead_back(machine, log, &before, said)
+}
+
+/// Leads to what is to be there when nothing of ours is, or nothing of a change.
+pub(crate) fn lead_back(
+    machine: &mut dyn Machine,
+    log: Log,
+    before: &Before,
+    said: Vec<String>,
+) -> Result<Applied, ActError> {
+    let (mut done, mut refused) = (Vec::new(), None);
+    let goal = Goal::from(before);
     for _ in 0..TRIES {
-        let now = look(machine, &Goal::from(&before))?;
-        said.extend(strangers(&mut before, &now));
-        let todo = steps(&Goal::from(&before), &now);
+        let now = look(machine, &goal)?;
+        let todo = steps(&goal, &now);
         if todo.is_empty() {
-            log.undone()?;
+            log.undone(Made::of(&goal, &now))?;
             return Ok(Applied { steps: done, said });
         }
         for step in todo {
@@ -43,9 +59,9 @@ pub fn roll_back(machine: &mut dyn Machine, log: Log) -> Result<Applied, ActErro
             }
         }
     }
-    let now = look(machine, &Goal::from(&before))?;
-    if steps(&Goal::from(&before), &now).is_empty() {
-        log.undone()?;
+    let now = look(machine, &goal)?;
+    if steps(&goal, &now).is_empty() {
+        log.undone(Made::of(&goal, &now))?;
         return Ok(Applied { steps: done, said });
     }
     Err(ActError::System(refused.unwrap_or_else(|| "what was brought back did not stay".into())))

@@ -35,6 +35,12 @@ pub enum ActError {
         "somebody else's queues are there:\n{0}\nwith --replace they are replaced, and come back with `quell shape off`"
     )]
     Foreign(String),
+    /// What is there has the names of ours, and is not as we left it.
+    #[error(
+        "{0}\nso it may be somebody else's; nothing was changed: `quell shape off --replace` takes it off, and \
+         `--keep` leaves it there and takes off all else"
+    )]
+    NotAsLeft(String),
     /// There would be no way back.
     #[error(
         "what is there could not be brought back:\n{0}\n--no-way-back replaces it all the same"

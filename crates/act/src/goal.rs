@@ -1,7 +1,9 @@
 //! What is to be on a machine, and what was.
 
+use crate::place::same_device;
 use quell_tc::{Place, Places, Seen, Thing};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// What is to be. Only what is named here is looked at and touched.
@@ -100,11 +102,16 @@ pub struct DeviceBefore {
     pub ingress: bool,
     /// What somebody had made there.
     pub things: Vec<Seen>,
-    /// The root queues that were to be made, by place and kind: one of these is ours.
+    /// All that was to be made, by place and kind.
     pub ours: Vec<(Place, String)>,
 }
 
 impl DeviceBefore {
+    /// Whether both are about the same interface, whatever it is called now.
+    pub(crate) fn is(&self, name: &str, index: Option<u32>) -> bool {
+        same_device((&self.name, self.index), (name, index))
+    }
+
     /// What in it can't be made again, with the reason.
     pub fn hidden(&self) -> impl Iterator<Item = String> {
         self.things.iter().filter_map(|seen| {
@@ -129,7 +136,9 @@ impl Goal {
             }
         }
         for device in all.devices {
-            match self.devices.iter_mut().find(|d| d.name == device.name) {
+            let same =
+                |d: &&mut DeviceGoal| same_device((&d.name, d.index), (&device.name, device.index));
+            match self.devices.iter_mut().find(same) {
                 None => self.devices.push(device),
                 Some(own) => own.take_in(device),
             }
@@ -175,7 +184,8 @@ impl Before {
             }
         }
         for device in &later.devices {
-            let Some(own) = self.devices.iter_mut().find(|d| d.name == device.name) else {
+            let same = |d: &&mut DeviceBefore| d.is(&device.name, device.index);
+            let Some(own) = self.devices.iter_mut().find(same) else {
                 self.devices.push(device.clone());
                 continue;
             };
@@ -185,8 +195,8 @@ impl Before {
             own.root |= device.root;
             own.ingress |= device.ingress;
             own.index = own.index.or(device.index);
-            own.ours.extend(device.ours.iter().cloned());
-            own.ours.dedup();
+            let ours = own.ours.iter().chain(&device.ours).cloned();
+            own.ours = ours.collect::<BTreeSet<_>>().into_iter().collect();
         }
         let offloads = later.offloads.iter();
         for o in offloads {

@@ -3,23 +3,27 @@
 //! ```text
 //!   FOLDER/NAMESPACE-INTERFACE.undo      one file for each interface that is changed, frames of quell-model:
 //!       Begun      what was there before, and before all that we ever did; who, when, in which boot and namespace
-//!       Applied    all steps were taken and are in force; perhaps only until a time, unless they are confirmed
+//!       Applied    all steps were taken and are in force; perhaps only until a time, unless they are confirmed; what was made
 //!       Confirmed  they stay
+//!       Leaving    all of it is being taken off, down to what was there before all that we ever did
+//!       Returning  what was not confirmed is being taken back
 //! ```
 //!
 //! A file is begun whole, beside its place, synced and renamed. What a later record was cut off in counts as not there. When all is as it
 //! was before us the file goes.
 
-use crate::{ActError, Before, kernel};
+use crate::made::Made;
+use crate::{ActError, Before, LinkNow, Now, kernel};
 use quell_model::frame::{Decoder, encode};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The version of the records.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Who changes something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,14 +45,16 @@ pub struct Begun {
     pub namespace: u64,
     /// The interface, for people and for the file's name.
     pub device: String,
+    /// Its number, by which it is known also when it is renamed.
+    pub index: Option<u32>,
     /// Who began.
     pub who: Who,
     /// What is wanted, in words.
     pub wanted: String,
     /// What is wanted, as whoever asked can read it again; this crate does not.
     pub recipe: String,
-    /// What was wanted before, in words, if something of ours is in force.
-    pub earlier: Option<String>,
+    /// What was in force before, if something of ours was.
+    pub earlier: Option<Earlier>,
     /// What was there before this change.
     pub before: Before,
     /// What was there before the first of our changes that are in force, if that was another one.
@@ -57,12 +63,23 @@ pub struct Begun {
     pub steps: Vec<String>,
 }
 
+/// An earlier change of ours that is in force again when a later one is undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    wanted: String,
+    recipe: String,
+    made: Vec<Made>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Record {
     Begun(u32, Box<Begun>),
     /// Until when it is to be confirmed, on the monotonic clock.
-    Applied(Option<u64>),
+    Applied(Option<u64>, Vec<Made>),
     Confirmed,
+    /// By whom, and what is to be there then.
+    Leaving(Who, Box<Before>),
+    Returning,
 }
 
 /// How a change stands.
@@ -84,6 +101,8 @@ pub struct Log {
     pub begun: Begun,
     /// How things stand.
     pub standing: Standing,
+    /// What was there when all steps had been taken.
+    pub(crate) made: Vec<Made>,
 }
 
 /// The kernel's name for this boot.
@@ -92,16 +111,35 @@ pub(crate) fn boot() -> String {
 }
 
 impl Log {
-    /// Writes the log of a change, in place of the one before. It is on disk when this returns.
-    pub fn begin(folder: &Path, begun: Begun) -> Result<Self, ActError> {
-        let path = folder.join(format!("{}-{}.undo", begun.namespace, begun.device));
-        let failed =
-            |why: String| ActError::NoLog(format!("could not write {}: {why}", path.display()));
-        let bytes = encode(&Record::Begun(VERSION, Box::new(begun.clone())))
+    /// The log of a change that is to begin, in place of an earlier one about the same interface.
+    pub fn new(folder: &Path, begun: Begun, earlier: Option<&Log>) -> Self {
+        let path = match earlier {
+            Some(log) => log.path.clone(),
+            None => {
+                let usual = folder.join(format!("{}-{}.undo", begun.namespace, begun.device));
+                // There is one of another interface, which had this name once.
+                let index = begun.index.unwrap_or(0);
+                let other = format!("{}-{}-{index}.undo", begun.namespace, begun.device);
+                if usual.exists() { folder.join(other) } else { usual }
+            }
+        };
+        Log { path, begun, standing: Standing::Unfinished, made: Vec::new() }
+    }
+
+    /// Writes it, in place of the one before. It is on disk when this returns.
+    pub fn begin(&self) -> Result<(), ActError> {
+        let failed = |why: String| {
+            ActError::NoLog(format!("could not write {}: {why}", self.path.display()))
+        };
+        let bytes = encode(&Record::Begun(VERSION, Box::new(self.begun.clone())))
             .map_err(|e| failed(e.to_string()))?;
-        kernel::put(&path, &bytes, 0o600).map_err(|e| failed(e.to_string()))?;
-        sync(folder).map_err(|e| failed(e.to_string()))?;
-        Ok(Log { path, begun, standing: Standing::Unfinished })
+        kernel::put(&self.path, &bytes, 0o600).map_err(|e| failed(e.to_string()))?;
+        sync(self.folder()).map_err(|e| failed(e.to_string()))
+    }
+
+    /// The folder that it is in.
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
     }
 
     /// Reads a log. None where there is none, or none that was whole.
@@ -112,24 +150,38 @@ impl Log {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|e| failed(e.to_string()))?,
         };
+        // A log is begun whole: who cut it is not known, nor what is in force.
+        let lost = |why: &str| {
+            failed(format!(
+                "{why}; what was there before Quell's queues is not known any more: look with `quell tree`, take off with \
+                 `tc qdisc del` what is not to be there, and remove this file"
+            ))
+        };
         let mut decoder = Decoder::new();
         decoder.push(&bytes);
         let begun = match decoder.next_value() {
             Ok(Some(Record::Begun(VERSION, begun))) => *begun,
-            Ok(None) if bytes.is_empty() => return Ok(None),
-            Ok(_) => return Err(failed("it is no undo log of this version of Quell".into())),
-            Err(e) => return Err(failed(e.to_string())),
+            Ok(None) if bytes.is_empty() => return Err(lost("it is empty")),
+            Ok(None) => return Err(lost("it is cut off")),
+            Ok(_) => return Err(lost("it is no undo log of this version of Quell")),
+            Err(e) => return Err(lost(&e.to_string())),
         };
-        let mut standing = Standing::Unfinished;
+        let (standing, made) = (Standing::Unfinished, Vec::new());
+        let mut log = Log { path: path.to_owned(), begun, standing, made };
         // Behind a torn record is nothing.
         while let Ok(Some(record)) = decoder.next_value() {
-            standing = match record {
-                Record::Applied(Some(until)) => Standing::Awaiting(until),
-                Record::Applied(None) | Record::Confirmed => Standing::Confirmed,
-                Record::Begun(..) => return Err(failed("it begins twice".into())),
-            };
+            match record {
+                Record::Applied(until, made) => {
+                    log.standing = until.map_or(Standing::Confirmed, Standing::Awaiting);
+                    log.made = made;
+                }
+                Record::Confirmed => log.standing = Standing::Confirmed,
+                Record::Leaving(who, before) => log.leaves(who, *before),
+                Record::Returning => log.standing = Standing::Unfinished,
+                Record::Begun(..) => return Err(lost("it begins twice")),
+            }
         }
-        Ok(Some(Log { path: path.to_owned(), begun, standing }))
+        Ok(Some(log))
     }
 
     /// Reads it again.
@@ -142,9 +194,10 @@ impl Log {
         &self.path
     }
 
-    /// All steps are in force, until a time of the monotonic clock unless they are confirmed.
-    pub fn applied(&mut self, until: Option<u64>) -> Result<(), ActError> {
-        self.append(&Record::Applied(until))?;
+    /// All steps are in force, until a time of the monotonic clock unless they are confirmed; and what they made.
+    pub(crate) fn applied(&mut self, until: Option<u64>, made: Vec<Made>) -> Result<(), ActError> {
+        self.append(&Record::Applied(until, made.clone()))?;
+        self.made = made;
         self.standing = until.map_or(Standing::Confirmed, Standing::Awaiting);
         Ok(())
     }
@@ -154,6 +207,39 @@ impl Log {
         self.append(&Record::Confirmed)?;
         self.standing = Standing::Confirmed;
         Ok(())
+    }
+
+    /// All of ours is to be taken off, down to `before`. Where the disk is full that can't be written: then it stands in no log, and has to
+    /// be begun again should it be cut off.
+    pub(crate) fn leaving(&mut self, who: Who, before: Before) -> Result<(), ActError> {
+        let mut short = before.clone();
+        // These the log has.
+        short.devices.iter_mut().for_each(|device| device.ours.clear());
+        let written = self.append(&Record::Leaving(who.clone(), Box::new(short)));
+        self.leaves(who, before);
+        written
+    }
+
+    fn leaves(&mut self, who: Who, mut before: Before) {
+        for device in &mut before.devices {
+            let all = [Some(&self.begun.before), self.begun.origin.as_ref()];
+            let ours = all.into_iter().flatten().flat_map(|b| &b.devices);
+            let ours = ours.filter(|d| d.is(&device.name, device.index));
+            device.ours = ours.flat_map(|d| &d.ours).cloned().collect();
+        }
+        self.begun.before = before;
+        (self.begun.origin, self.begun.earlier) = (None, None);
+        self.begun.wanted = "nothing of Quell's".to_owned();
+        self.begun.who = who;
+        self.standing = Standing::Unfinished;
+    }
+
+    /// What was not confirmed is being taken back. Where that can't be written, whoever comes next begins with it again.
+    pub(crate) fn returning(&mut self) {
+        if matches!(self.standing, Standing::Awaiting(_)) && self.append(&Record::Returning).is_ok()
+        {
+            self.standing = Standing::Unfinished;
+        }
     }
 
     fn append(&mut self, record: &Record) -> Result<(), ActError> {
@@ -174,13 +260,17 @@ impl Log {
     }
 
     /// This change was undone: what was confirmed before it is in force again, or nothing of ours.
-    pub fn undone(mut self) -> Result<(), ActError> {
+    /// `here` is what is there of all that is to be there then.
+    pub(crate) fn undone(mut self, here: Vec<Made>) -> Result<(), ActError> {
         match self.begun.origin.clone() {
             Some(origin) => {
-                let folder = self.path.parent().unwrap_or(Path::new("/")).to_owned();
-                let wanted = self.begun.earlier.take().unwrap_or_default();
-                let begun = Begun { before: origin, origin: None, wanted, ..self.begun };
-                Log::begin(&folder, begun)?.applied(None)
+                let Some(Earlier { wanted, recipe, made }) = self.begun.earlier.take() else {
+                    return self.over();
+                };
+                self.begun = Begun { before: origin, origin: None, wanted, recipe, ..self.begun };
+                self.begin()?;
+                let made = here.into_iter().map(|here| here.of_those_in(&made)).collect();
+                self.applied(None, made)
             }
             None => self.over(),
         }
@@ -197,9 +287,53 @@ impl Log {
         }
     }
 
+    /// What is in force, for a change that is to come.
+    /// But for what is somebody else's by now.
+    pub(crate) fn as_earlier(&self, but: impl Fn(&Made) -> Made) -> Earlier {
+        let Begun { wanted, recipe, .. } = self.begun.clone();
+        Earlier { wanted, recipe, made: self.made.iter().map(but).collect() }
+    }
+
+    /// Whether it is about the interface of this name. One that was renamed is known by its number.
+    fn is_about(&self, name: &str, links: &BTreeMap<String, LinkNow>) -> bool {
+        let index = self.begun.index;
+        let renamed = links.iter().find(|(_, link)| Some(link.index) == index);
+        renamed.map_or(self.begun.device.as_str(), |(name, _)| name) == name
+    }
+
     /// What was there before the first of our changes.
     pub fn origin(&self) -> &Before {
         self.begun.origin.as_ref().unwrap_or(&self.begun.before)
+    }
+}
+
+/// The log of an interface, by the name that it has now.
+pub fn log_of(
+    folder: &Path,
+    namespace: u64,
+    name: &str,
+    now: &Now,
+) -> Result<Option<Log>, ActError> {
+    let found = list(folder, namespace)?.into_iter().find(|log| log.is_about(name, &now.links));
+    Ok(found.map(|mut log| {
+        log.begun.before.without_the_gone(now);
+        if let Some(origin) = &mut log.begun.origin {
+            origin.without_the_gone(now);
+        }
+        log
+    }))
+}
+
+impl Before {
+    /// What interfaces had that are gone went with them. One of the same name that came since is another, and had nothing of ours.
+    pub(crate) fn without_the_gone(&mut self, now: &Now) {
+        for device in &mut self.devices {
+            let there = |index| now.links.values().any(|link| link.index == index);
+            if device.index.is_some_and(|index| !there(index)) {
+                device.index = None;
+                device.things.clear();
+            }
+        }
     }
 }
 

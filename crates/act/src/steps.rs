@@ -5,7 +5,7 @@ use crate::{
     SysctlGoal, Target,
 };
 use quell_tc::observed::Snapshot;
-use quell_tc::{Handle, Place, Places, Thing, seen};
+use quell_tc::{Places, Thing, seen};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -55,6 +55,12 @@ impl Now {
         Some(Target { name: name.clone(), index: Some(link.index) })
     }
 
+    /// What the interface is called now of which something was found.
+    pub(crate) fn name_of(&self, found: &DeviceBefore) -> String {
+        let there = self.links.iter().find(|(_, link)| Some(link.index) == found.index);
+        there.map_or(&found.name, |(name, _)| name).clone()
+    }
+
     /// What is there of an interface; nothing where it is not there.
     fn snapshot(&self, target: Option<&Target>) -> Snapshot {
         let index = target.and_then(|target| target.index);
@@ -67,11 +73,9 @@ impl Now {
         let device = |device: &DeviceGoal| {
             let target = self.target(device);
             let snapshot = self.snapshot(target.as_ref());
-            let ours = device.things.iter().filter_map(|thing| match thing.place() {
-                place @ Place::Qdisc { parent: Handle::ROOT, .. } => {
-                    Some((place, thing.kind().to_owned()))
-                }
-                _ => None,
+            let ours = device.things.iter().filter_map(|thing| match thing {
+                Thing::Step(_) => Some((thing.place(), thing.kind().to_owned())),
+                Thing::Seen(_) => None,
             });
             let things = in_places(&snapshot, device.places).filter_map(|thing| match thing {
                 Thing::Seen(seen) => Some(seen),
@@ -201,27 +205,4 @@ fn others(goal: &Goal, now: &Now) -> Vec<Change> {
     let offloads = goal.offloads.iter().filter_map(offload);
     let sysctls = goal.sysctls.iter().filter_map(sysctl);
     offloads.chain(sysctls).chain(goal.files.iter().filter_map(file)).collect()
-}
-
-/// Root queues that are neither ours nor what was there before us: somebody has put them there since. The way back leaves them alone, and
-/// so takes the interface out of the goal.
-pub fn strangers(before: &mut Before, now: &Now) -> Vec<String> {
-    let mut said = Vec::new();
-    let goal = Goal::from(&*before);
-    for (device, as_goal) in before.devices.iter_mut().zip(&goal.devices) {
-        let Some(target) = now.target(as_goal) else { continue };
-        let snapshot = now.snapshot(Some(&target));
-        let root = snapshot.qdiscs.iter().find(|q| q.parent == Handle::ROOT && q.is_made());
-        let Some(root) = root.filter(|_| device.root) else { continue };
-        let here = (root.place(), root.kind.clone());
-        let was = device.things.iter().any(|t| (t.place, &t.kind) == (here.0, &here.1));
-        if !was && !device.ours.contains(&here) {
-            device.root = false;
-            said.push(format!(
-                "{}: somebody else has put root queue {} ({}) there since; it stays",
-                target.name, root.handle, root.kind
-            ));
-        }
-    }
-    said
 }

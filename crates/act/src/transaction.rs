@@ -1,14 +1,17 @@
 //! One change of a machine, from the first look to the confirmation.
 //!
 //! ```text
-//!   look ─► foreign? one way? ─► trial ─► lock ─► look again: the same? ─► log ─► watchdog ─► steps ─► look: as wanted? ─► log
+//!   look ─► foreign? one way? ─► trial ─► lock ─► look again: the same? ─► watchdog ─► log ─► steps ─► look: as wanted? ─► log
 //!          └───────────── nothing is touched ─────────────┘                        └─ refused: back, look, compare ─┘
 //! ```
 
 use crate::back::{Applied, look, roll_back};
-use crate::log::boot;
+use crate::log::{boot, log_of};
+use crate::made::Made;
+use crate::ours::Others;
 use crate::steps::{Machine, Now, steps};
 use crate::trial::try_it;
+use crate::watchdog::sweep;
 use crate::{
     ActError, Before, Begun, Change, Goal, Lock, Log, Refusal, Standing, Watchdog, Who, list,
 };
@@ -18,7 +21,7 @@ use quell_sys::wall::realtime_ns;
 use std::path::Path;
 
 /// How long the steps may take together before the watchdog leads back. Thousands of them take seconds.
-const PATIENCE_NS: u64 = 60_000_000_000;
+pub(crate) const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// What somebody asks for.
 pub struct Asked<'a> {
@@ -42,12 +45,15 @@ pub struct Asked<'a> {
     pub confirm_within: Option<u64>,
     /// Whether a trial in a namespace of its own comes first.
     pub trial: bool,
-    /// Starts the watchdog over a log, with the time until which the steps must have been taken.
-    pub watchdog: &'a dyn Fn(&Log, u64) -> Result<Watchdog, ActError>,
+    /// Starts the watchdog.
+    pub watchdog: &'a StartWatchdog,
 }
 
+/// Starts the watchdog over a log that is to be begun, with the time until which the steps must have been taken.
+pub type StartWatchdog = dyn Fn(&Log, u64) -> Result<Watchdog, ActError>;
+
 /// This process.
-fn who(command: &str) -> Who {
+pub(crate) fn who(command: &str) -> Who {
     let at = realtime_ns() / 1_000_000_000;
     Who { pid: std::process::id(), command: command.to_owned(), at }
 }
@@ -58,11 +64,11 @@ fn tool(command: &str) -> &str {
 }
 
 /// As it stands in a lock.
-fn holder(command: &str) -> String {
+pub(crate) fn holder(command: &str) -> String {
     format!("`{command}` (process {})", std::process::id())
 }
 
-fn namespace() -> Result<u64, ActError> {
+pub(crate) fn namespace() -> Result<u64, ActError> {
     NetNs::current().map(|ns| ns.inode()).map_err(|e| ActError::System(e.to_string()))
 }
 
@@ -75,30 +81,37 @@ pub struct Planned {
     pub foreign: Vec<String>,
     /// What could not be brought back.
     pub lost: Vec<String>,
+    /// What there is to say beside.
+    pub said: Vec<String>,
 }
 
-/// What would lead to a goal from what is there now. Nothing is touched.
+/// What would lead to a goal from what is there now. Nothing is touched; `trial` says whether all is tried in a namespace of its own, as
+/// [`apply`] does.
 ///
 /// # Errors
-/// What is there can't be read, or an interface is not there.
+/// What is there can't be read, an interface is not there, or the kernel would refuse what is wanted.
 pub fn plan(
     machine: &mut dyn Machine,
     folder: &Path,
     device: &str,
     goal: &Goal,
+    trial: bool,
 ) -> Result<Planned, ActError> {
-    let earlier = of_device(folder, namespace()?, device)?;
+    let earlier = earlier(machine, folder, namespace()?, device)?;
     let mut goal = goal.clone();
     if let Some(log) = &earlier {
         goal.cover(log.origin());
     }
     let now = look(machine, &goal)?;
     refuse_absent(&goal, &now)?;
-    let before = now.before(&goal);
-    let foreign = foreign(&goal, &before, earlier.as_ref(), &now);
-    let steps = steps(&goal, &now);
-    let lost = lost(&before, &steps);
-    Ok(Planned { steps, foreign, lost })
+    let mut before = now.before(&goal);
+    if earlier.is_some() {
+        before.without_aimless_hooks();
+    }
+    let others = Others::of(earlier.as_ref(), &before, &now);
+    let (lost, said) = one_way(trial, &before, &goal, &now)?;
+    let foreign = others.iter().flat_map(Others::words).collect();
+    Ok(Planned { steps: steps(&goal, &now), foreign, lost, said })
 }
 
 /// Leads the machine to a goal, in one piece: afterwards all is as wanted, or as it was.
@@ -107,74 +120,106 @@ pub fn plan(
 /// See [`ActError`], each variant of which says how things stand then.
 pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, ActError> {
     let namespace = namespace()?;
-    let earlier = of_device(asked.folder, namespace, &asked.device)?;
+    let earlier = earlier(machine, asked.folder, namespace, &asked.device)?;
     let mut goal = asked.goal.clone();
     if let Some(log) = &earlier {
         refuse_pending(log)?;
         goal.cover(log.origin());
     }
     let first = look(machine, &goal)?;
-    let before = first.before(&goal);
+    let mut before = first.before(&goal);
+    // Ours only: somebody else's stay as they are, or can't be brought back.
+    let mut said = match &earlier {
+        Some(_) => before.without_aimless_hooks(),
+        None => Vec::new(),
+    };
     refuse_absent(&goal, &first)?;
-    refuse_foreign(asked, &goal, &before, earlier.as_ref(), &first)?;
-    let one_way = one_way(asked, &before, &goal, &first)?;
+    let others = Others::of(earlier.as_ref(), &before, &first);
+    let foreign: Vec<String> = others.iter().flat_map(Others::words).collect();
+    if !asked.replace && !foreign.is_empty() {
+        return Err(ActError::Foreign(foreign.join("\n")));
+    }
+    let (lost, untried) = one_way(asked.trial, &before, &goal, &first)?;
+    said.extend(untried);
+    if !lost.is_empty() && !asked.no_way_back {
+        return Err(ActError::OneWay(format!("  {}", lost.join("\n  "))));
+    }
+    said.extend(lost.iter().map(|what| format!("can't be brought back: {what}")));
     let _lock = Lock::take(asked.folder, namespace, &holder(&asked.command))?;
+    sweep(asked.folder, namespace);
     let now = look(machine, &goal)?;
-    if now.before(&goal) != before || of_device(asked.folder, namespace, &asked.device)? != earlier
+    let mut again = now.before(&goal);
+    if earlier.is_some() {
+        again.without_aimless_hooks();
+    }
+    if again != before || self::earlier(machine, asked.folder, namespace, &asked.device)? != earlier
     {
         return Err(ActError::Changed);
     }
     let todo = steps(&goal, &now);
     if todo.is_empty() {
-        return Ok(Applied { steps: Vec::new(), said: one_way });
+        return Ok(Applied { steps: Vec::new(), said });
     }
     let words: Vec<String> = todo.iter().map(ToString::to_string).collect();
     let begun = Begun {
         boot: boot(),
         namespace,
         device: asked.device.clone(),
+        index: now.links.get(&asked.device).map(|link| link.index),
         who: who(&asked.command),
         wanted: asked.wanted.clone(),
         recipe: asked.recipe.clone(),
-        earlier: earlier.as_ref().map(|log| log.begun.wanted.clone()),
-        origin: earlier.map(|log| log.origin().clone().and(&before)),
+        earlier: earlier.as_ref().map(|log| log.as_earlier(|made| without(made, &others))),
+        origin: earlier.as_ref().map(|log| {
+            let mut origin = log.origin().clone().and(&before);
+            for other in &others {
+                // What somebody has put there since comes back with `off`; ours with another figure in it does not.
+                origin.take_in(&other.found, other.has_root(), other.hooks.clone());
+            }
+            origin
+        }),
         before,
         steps: words.clone(),
     };
-    let mut log = Log::begin(asked.folder, begun)?;
-    let mut watchdog = match (asked.watchdog)(&log, monotonic_ns() + PATIENCE_NS) {
-        Ok(watchdog) => watchdog,
-        Err(error) => {
-            log.undone()?;
-            return Err(error);
-        }
-    };
+    let mut log = Log::new(asked.folder, begun, earlier.as_ref());
+    // It watches before there is anything to watch: whoever dies from here on is seen.
+    let mut watchdog = (asked.watchdog)(&log, monotonic_ns() + PATIENCE_NS)?;
+    log.begin()?;
     for (number, step) in todo.iter().enumerate() {
         if let Err(Refusal(why)) = machine.carry_out(step) {
             let (number, of, step) = (number + 1, todo.len(), step.to_string());
             return Err(back(machine, log, ActError::Refused { number, of, step, why }));
         }
     }
-    let left = look(machine, &goal).map(|now| steps(&goal, &now));
-    match left {
-        Ok(left) if left.is_empty() => {}
-        Ok(left) => {
-            let first = left.first().map(ToString::to_string).unwrap_or_default();
-            return Err(back(machine, log, ActError::NotInForce(first)));
-        }
+    let made = match look(machine, &goal) {
+        Ok(now) => match steps(&goal, &now).first() {
+            None => Made::of(&goal, &now),
+            Some(first) => {
+                let first = first.to_string();
+                return Err(back(machine, log, ActError::NotInForce(first)));
+            }
+        },
         Err(error) => return Err(back(machine, log, error)),
-    }
+    };
     if !watchdog.runs() {
         let why = "its watchdog has ended, so that nobody would go back".to_owned();
         return Err(back(machine, log, ActError::NotInForce(why)));
     }
     let until = asked.confirm_within.map(|ns| monotonic_ns().saturating_add(ns));
-    if let Err(error) = log.applied(until) {
+    if let Err(error) = log.applied(until, made) {
         let why = format!("{error}, so that nobody would know how to go back");
         return Err(back(machine, log, ActError::NotInForce(why)));
     }
     watchdog.leave();
-    Ok(Applied { steps: words, said: one_way })
+    Ok(Applied { steps: words, said })
+}
+
+/// What an earlier change made, but for what is others' by now.
+fn without(made: &Made, others: &[Others]) -> Made {
+    match others.iter().find(|other| made.is_of(&other.found)) {
+        Some(other) => made.without(other.has_root(), &other.hooks),
+        None => made.clone(),
+    }
 }
 
 /// Goes back after a failure.
@@ -218,59 +263,6 @@ pub fn confirm(
     Ok(confirmed)
 }
 
-/// Takes all of ours off an interface, and brings back what was there before us.
-///
-/// # Errors
-/// There is nothing of ours, or the kernel refused a step.
-pub fn off(
-    machine: &mut dyn Machine,
-    folder: &Path,
-    device: &str,
-    command: &str,
-    watchdog: &dyn Fn(&Log, u64) -> Result<Watchdog, ActError>,
-) -> Result<Applied, ActError> {
-    take_off(machine, folder, device, command, watchdog, &|log| match log {
-        Some(log) => Ok(log.origin().clone()),
-        None => Err(ActError::Nothing(format!("nothing on {device} was made by Quell"))),
-    })
-}
-
-/// Brings back what `before` says, as whoever kept it longer than a boot knows; it is told the log, if there is one. Afterwards nothing
-/// of ours is in force.
-///
-/// # Errors
-/// The kernel refused a step.
-pub fn take_off(
-    machine: &mut dyn Machine,
-    folder: &Path,
-    device: &str,
-    command: &str,
-    watchdog: &dyn Fn(&Log, u64) -> Result<Watchdog, ActError>,
-    before: &dyn Fn(Option<&Log>) -> Result<Before, ActError>,
-) -> Result<Applied, ActError> {
-    let namespace = namespace()?;
-    let _lock = Lock::take(folder, namespace, &holder(command))?;
-    let before = before(of_device(folder, namespace, device)?.as_ref())?;
-    // From here on it is an unfinished change whose way back is to take all off: whoever finishes it, it ends so.
-    let begun = Begun {
-        boot: boot(),
-        namespace,
-        device: device.to_owned(),
-        who: who(command),
-        wanted: "nothing of Quell's".to_owned(),
-        recipe: String::new(),
-        earlier: None,
-        before,
-        origin: None,
-        steps: Vec::new(),
-    };
-    let log = Log::begin(folder, begun)?;
-    let watchdog = watchdog(&log, monotonic_ns() + PATIENCE_NS)?;
-    let done = roll_back(machine, log)?;
-    watchdog.leave();
-    Ok(done)
-}
-
 /// Brings back what was there before changes that were begun and not finished, or not confirmed in time, and whose watchdog is gone.
 /// What was done, by interface.
 ///
@@ -284,6 +276,7 @@ pub fn recover(
     let namespace = namespace()?;
     // A watchdog may be at it just now.
     let _lock = Lock::wait(folder, namespace, &holder(command))?;
+    sweep(folder, namespace);
     let mut done = Vec::new();
     for log in list(folder, namespace)? {
         let overdue = match log.standing {
@@ -299,8 +292,15 @@ pub fn recover(
     Ok(done)
 }
 
-fn of_device(folder: &Path, namespace: u64, device: &str) -> Result<Option<Log>, ActError> {
-    Ok(list(folder, namespace)?.into_iter().find(|log| log.begun.device == device))
+/// What of ours is on an interface, by the name that it has now.
+pub(crate) fn earlier(
+    machine: &mut dyn Machine,
+    folder: &Path,
+    namespace: u64,
+    device: &str,
+) -> Result<Option<Log>, ActError> {
+    let now = look(machine, &Goal::default())?;
+    log_of(folder, namespace, device, &now)
 }
 
 fn refuse_pending(log: &Log) -> Result<(), ActError> {
@@ -336,49 +336,6 @@ fn refuse_absent(goal: &Goal, now: &Now) -> Result<(), ActError> {
     Ok(())
 }
 
-/// What is in the way and not ours.
-fn refuse_foreign(
-    asked: &Asked<'_>,
-    goal: &Goal,
-    before: &Before,
-    earlier: Option<&Log>,
-    now: &Now,
-) -> Result<(), ActError> {
-    if asked.replace {
-        return Ok(());
-    }
-    let foreign = foreign(goal, before, earlier, now);
-    if foreign.is_empty() { Ok(()) } else { Err(ActError::Foreign(foreign.join("\n"))) }
-}
-
-/// Queues and hooks in the places of a goal that neither the kernel nor we have made.
-pub(crate) fn foreign(
-    goal: &Goal,
-    before: &Before,
-    earlier: Option<&Log>,
-    now: &Now,
-) -> Vec<String> {
-    let mut foreign = Vec::new();
-    for (device, found) in goal.devices.iter().zip(&before.devices) {
-        let known = earlier
-            .and_then(|log| log.origin().devices.iter().find(|d| d.name == device.name).cloned());
-        let name = now.target(device).map_or_else(|| device.name.clone(), |target| target.name);
-        for seen in &found.things {
-            let quell_tc::Place::Qdisc { parent, .. } = seen.place else { continue };
-            let here = (seen.place, seen.kind.clone());
-            let ours = known.as_ref().is_some_and(|known| match parent {
-                quell_tc::Handle::INGRESS => known.ingress,
-                _ => known.ours.contains(&here),
-            });
-            let outermost = matches!(parent, quell_tc::Handle::ROOT | quell_tc::Handle::INGRESS);
-            if outermost && !ours {
-                foreign.push(format!("  {name}: {}", quell_tc::Thing::Seen(seen.clone())));
-            }
-        }
-    }
-    foreign
-}
-
 /// What hides something on an interface where something is made or taken off.
 fn lost(before: &Before, steps: &[Change]) -> Vec<String> {
     use quell_tc::Change::{Make, Remove};
@@ -390,31 +347,26 @@ fn lost(before: &Before, steps: &[Change]) -> Vec<String> {
     before.devices.iter().filter(|d| touched(&d.name)).flat_map(|d| d.hidden()).collect()
 }
 
-/// Makes sure of a way back, and that the kernel takes what is wanted. What there is to say where that is not asked for.
+/// What could not be brought back, and what there is to say beside. The kernel is asked where that is possible.
+///
+/// # Errors
+/// It would refuse what is wanted.
 fn one_way(
-    asked: &Asked<'_>,
+    trial: bool,
     before: &Before,
     goal: &Goal,
     now: &Now,
-) -> Result<Vec<String>, ActError> {
+) -> Result<(Vec<String>, Vec<String>), ActError> {
     let touched = steps(goal, now);
-    let mut lost: Vec<String> =
-        lost(before, &touched).into_iter().map(|what| format!("  {what}")).collect();
+    let mut lost = lost(before, &touched);
     let mut said = Vec::new();
-    if lost.is_empty() && asked.trial && !touched.is_empty() {
+    if lost.is_empty() && trial && !touched.is_empty() {
         match try_it(before, goal, now) {
-            Ok(problems) => lost.extend(problems.iter().map(|what| format!("  {what}"))),
+            Ok(problems) => lost.extend(problems),
             Err(ActError::Trial(why)) => return Err(ActError::Trial(why)),
             // A trial needs a namespace, which not everybody may make.
             Err(error) => said.push(format!("not tried before: {error}")),
         }
     }
-    match (lost.is_empty(), asked.no_way_back) {
-        (false, false) => Err(ActError::OneWay(lost.join("\n"))),
-        (false, true) => {
-            said.extend(lost.iter().map(|what| format!("can't be brought back: {}", what.trim())));
-            Ok(said)
-        }
-        _ => Ok(said),
-    }
+    Ok((lost, said))
 }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   applier ── a pipe ──► watchdog: a process and a session of its own, no terminal
-//!      steps                 ready ──► waits for the pipe's end, or too long
-//!      Applied in the log    the log says: unfinished ──► back; until a time ──► waits for it or a word in the log; confirmed ──► ends
+//!      Begun in the log      ready ──► waits for the pipe's end, or too long
+//!      steps                 the log says: nothing of this applier's ──► ends
+//!      Applied in the log                  unfinished ──► back; until a time ──► waits for it or a word in the log; confirmed ──► ends
 //! ```
 //!
 //! Which of the two took the steps back does not matter: both do it under the lock, and a second time does nothing.
@@ -71,7 +72,11 @@ impl Watchdog {
 
     /// Whether a watchdog watches over a change.
     pub fn lives(log: &Log) -> bool {
-        let path = place(log);
+        Watchdog::holds(&place(log.path(), log.begun.who.pid))
+    }
+
+    /// Whether a watchdog keeps this file locked.
+    pub(crate) fn holds(path: &Path) -> bool {
         let Ok(file) = File::open(path) else { return false };
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
             Ok(_) => false,
@@ -81,25 +86,45 @@ impl Watchdog {
 }
 
 /// The file that the watchdog of a change keeps locked as long as it lives. Each has its own, so that none waits for another.
-fn place(log: &Log) -> PathBuf {
-    log.path().with_extension(format!("{}.watch", log.begun.who.pid))
+fn place(log: &Path, applier: u32) -> PathBuf {
+    log.with_extension(format!("{applier}.watch"))
 }
 
-/// What a watchdog does: until the change in `log` is confirmed or taken back. `limit_ns` of the monotonic clock is when the steps of
-/// `applier` must have been taken.
+/// The namespace of a log, of whose name that is the beginning.
+fn namespace_of(log: &Path) -> Option<u64> {
+    log.file_name()?.to_str()?.split('-').next()?.parse().ok()
+}
+
+/// Takes away what watchdogs left that were killed: files that nobody keeps locked. Nobody starts one while a change's lock is held.
+pub(crate) fn sweep(folder: &Path, namespace: u64) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&format!("{namespace}-"))
+            && name.ends_with(".watch")
+            && !Watchdog::holds(&entry.path())
+        {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// What a watchdog does: until the change of `applier` in the log that is to be at `path` is confirmed or taken back, or was never begun.
+/// `at` is when the applier called itself [`Who`], `limit_ns` of the monotonic clock when its steps must have been taken.
 ///
 /// # Errors
 /// It can't watch, or the way back was refused; the log stays.
 pub fn watch(
     path: &Path,
-    applier: u32,
+    (applier, at): (u32, u64),
     limit_ns: u64,
     machine: &mut dyn Machine,
 ) -> Result<(), ActError> {
     let system = |why: String| ActError::System(why);
-    let Some(log) = Log::read(path)? else { return Ok(()) };
     let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
-    let (own, mine) = (place(&log), log.begun.who.clone());
+    let namespace = namespace_of(path)
+        .ok_or_else(|| system(format!("{} is no name of an undo log", path.display())))?;
+    let own = place(path, applier);
+    let mine = |who: &Who| (who.pid, who.at) == (applier, at);
     let mut options = std::fs::OpenOptions::new();
     let options = options.write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(&own).map_err(|e| system(format!("{}: {e}", own.display())))?;
@@ -129,14 +154,16 @@ pub fn watch(
             wait_for(&mut [readable(&stdin)])?;
         }
     }
-    let who = format!("the watchdog of {} (process {})", log.begun.device, std::process::id());
+    let of = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let of = of.split_once('-').map_or("", |(_, device)| device);
+    let who = format!("the watchdog of {of} (process {})", std::process::id());
     loop {
         // Without the lock first: whoever has it may have begun another change, and waits for the watchdog of that one.
-        if still_mine(path, &mine)?.is_none() {
+        if still_mine(path, mine)?.is_none() {
             return Ok(());
         }
-        let lock = Lock::wait(&folder, log.begun.namespace, &who)?;
-        let Some(log) = still_mine(path, &mine)? else { return Ok(()) };
+        let lock = Lock::wait(&folder, namespace, &who)?;
+        let Some(log) = still_mine(path, mine)? else { return Ok(()) };
         let until = match log.standing {
             Standing::Awaiting(until) if until > quell_sys::clock::monotonic_ns() => until,
             _ => return roll_back(machine, log).map(drop),
@@ -156,9 +183,9 @@ pub fn watch(
 }
 
 /// The log, if it is about this change and somebody still has to watch.
-fn still_mine(path: &Path, mine: &Who) -> Result<Option<Log>, ActError> {
+fn still_mine(path: &Path, mine: impl Fn(&Who) -> bool) -> Result<Option<Log>, ActError> {
     let log = Log::read(path)?;
-    Ok(log.filter(|log| log.begun.who == *mine && log.standing != Standing::Confirmed))
+    Ok(log.filter(|log| mine(&log.begun.who) && log.standing != Standing::Confirmed))
 }
 
 /// Takes a file away at the end.

@@ -1,13 +1,16 @@
 //! The running kernel, in a namespace of the test's own: what else than queues is changed and comes back.
 
 use quell_act::{
-    DeviceGoal, FileGoal, Goal, Kernel, LinkGoal, Machine, OffloadGoal, SysctlGoal, steps, try_it,
+    ActError, Applied, Asked, DeviceGoal, FileGoal, Goal, Kernel, Leave, LinkGoal, Log, Machine,
+    Off, OffloadGoal, Standing, SysctlGoal, Watchdog, apply, off, roll_back, steps, try_it,
 };
-use quell_netlink::Stack;
-use quell_netlink::link::VethEnd;
+use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::link::{LinkChange, LinkName, VethEnd};
+use quell_netlink::{Stack, tc};
 use quell_sys::netns::NetNs;
-use quell_tc::{Places, Tree};
+use quell_tc::{Places, Seen, Tree};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 /// Leads there, and says by which steps.
 fn lead(kernel: &mut Kernel, goal: &Goal) -> Vec<String> {
@@ -133,4 +136,288 @@ fn a_value_that_the_kernel_would_refuse_is_found_out_before_anything_is_touched(
             assert!(said.contains("this kernel does not take"), "{said}");
         })
         .unwrap();
+}
+
+/// One that watches over nothing: the kernel is told from this process.
+fn idle(_: &Log, _: u64) -> Result<Watchdog, ActError> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "printf x; cat"]);
+    Watchdog::start(command)
+}
+
+/// One that is there before there is anything to watch over.
+fn first(log: &Log, limit: u64) -> Result<Watchdog, ActError> {
+    assert_ne!(Log::read(log.path()).unwrap().as_ref(), Some(log), "nothing is begun yet");
+    idle(log, limit)
+}
+
+/// A namespace with a cable, a0 to b0; its queues, and a folder for logs.
+struct Home {
+    kernel: Kernel,
+    folder: tempfile::TempDir,
+    index: u32,
+}
+
+const OURS: &str = r#"
+    [queue]
+    kind = "htb"
+    handle = "1:"
+    default = "1:2"
+    class = [ { id = "1:2", rate = "1Mbit", queue = { kind = "bfifo", handle = "20:", limit = "9000" } } ]
+"#;
+
+impl Home {
+    fn within(test: impl FnOnce(Home) + Send) {
+        let work = || {
+            let mut stack = Stack::open().unwrap();
+            let [a, b] = ["a0", "b0"].map(|name| VethEnd::new(name.parse().unwrap()));
+            stack.create_veth(&a, &b).unwrap();
+            let index = stack.index_of(&a.name).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            test(Home { kernel: Kernel::open().unwrap(), folder, index });
+        };
+        NetNs::new().unwrap().run(work).unwrap();
+    }
+
+    /// A tree for what leaves; and for what comes an IFB with the same, where that is wanted.
+    fn goal(&self, tree: &str, download: bool) -> Goal {
+        let root = Places { root: true, ingress: false };
+        let mut goal = Goal::default();
+        let mut a0 = DeviceGoal {
+            name: "a0".into(),
+            index: Some(self.index),
+            places: root,
+            things: things(tree),
+        };
+        if download {
+            goal.links.push(LinkGoal { name: "i-a0".into(), mac: [2, 0, 0, 0, 0, 7], there: true });
+            let (name, things_of) = ("i-a0".into(), things(tree));
+            goal.devices.push(DeviceGoal { name, index: None, places: root, things: things_of });
+            a0.places.ingress = true;
+            a0.things.extend(things(ALL_TO_IFB));
+        }
+        goal.devices.push(a0);
+        goal
+    }
+
+    fn apply(&mut self, tree: &str, download: bool, replace: bool) -> Result<Applied, ActError> {
+        let goal = self.goal(tree, download);
+        let asked = Asked {
+            folder: self.folder.path(),
+            device: "a0".into(),
+            goal,
+            wanted: "a test".into(),
+            recipe: tree.to_owned(),
+            command: "test".into(),
+            replace,
+            no_way_back: false,
+            confirm_within: None,
+            trial: true,
+            watchdog: &first,
+        };
+        apply(&mut self.kernel, &asked)
+    }
+
+    fn off(&mut self, leave: Leave) -> Result<Applied, ActError> {
+        let (folder, device, command) = (self.folder.path(), "a0", "test");
+        off(&mut self.kernel, &Off { folder, device, command, leave, watchdog: &idle })
+    }
+
+    /// Somebody else makes these queues, without a word to us.
+    fn somebody_puts(&mut self, tree: &str, places: Places) -> Vec<Seen> {
+        let (index, wanted) = (self.index, things(tree));
+        let mut socket = Socket::open(Protocol::Route).unwrap();
+        tc::lead_to(&mut socket, index, &[], places).unwrap();
+        tc::lead_to(&mut socket, index, &wanted, places).unwrap();
+        self.there()
+    }
+
+    fn there(&mut self) -> Vec<Seen> {
+        let goal = Goal {
+            devices: vec![DeviceGoal {
+                name: "a0".into(),
+                index: Some(self.index),
+                places: Places::ALL,
+                things: Vec::new(),
+            }],
+            ..Goal::default()
+        };
+        self.kernel.read(&goal).unwrap().before(&goal).devices.remove(0).things
+    }
+}
+
+const ALL_TO_IFB: &str = r#"
+    ingress = { filter = [ { kind = "u32", match = "u32 0 0 at 0", action = { redirect = "i-a0" } } ] }
+"#;
+
+const ROOT: Places = Places { root: true, ingress: false };
+
+#[test]
+fn a_strangers_queue_with_the_name_of_ours_is_not_taken_for_ours() {
+    for (theirs, why) in [
+        (OURS.replace("1:2", "1:7"), "htb class 1:7 under 1: is new"),
+        ("queue = { kind = \"htb\", handle = \"1:\" }".to_owned(), "is gone"),
+        // The very same, but for a figure.
+        (OURS.replace("1Mbit", "3Mbit"), "htb class 1:2 under 1: has other options"),
+    ] {
+        Home::within(|mut home| {
+            home.apply(OURS, false, false).unwrap();
+            let theirs = home.somebody_puts(&theirs, ROOT);
+            let said = home.apply(OURS, false, false).unwrap_err().to_string();
+            assert!(said.contains("root queue 1: (htb) is not as Quell left it"), "{said}");
+            assert!(said.contains(why) && said.contains("--replace"), "{said}");
+            let said = home.off(Leave::Ask).unwrap_err().to_string();
+            assert!(said.contains(why) && said.contains("off --replace"), "{said}");
+            assert_eq!(home.there(), theirs, "nothing of it was touched");
+            let done = home.off(Leave::All).unwrap();
+            assert!(done.said[0].contains("it stays"), "{:?}", done.said);
+            assert_eq!(home.there(), theirs);
+            assert_eq!(
+                home.off(Leave::All).unwrap_err().to_string(),
+                "nothing on a0 was made by Quell"
+            );
+        });
+    }
+}
+
+#[test]
+fn what_a_stranger_put_in_the_place_of_ours_comes_back_and_a_figure_that_was_tried_does_not() {
+    for (theirs, comes_back) in
+        [(OURS.replace("1:2", "1:7"), true), (OURS.replace("1Mbit", "3Mbit"), false)]
+    {
+        Home::within(|mut home| {
+            home.apply(OURS, false, false).unwrap();
+            let theirs = home.somebody_puts(&theirs, ROOT);
+            home.apply(OURS, false, true).unwrap();
+            assert_ne!(home.there(), theirs);
+            home.off(Leave::Ask).unwrap();
+            assert_eq!(home.there(), if comes_back { theirs } else { Vec::new() });
+        });
+    }
+}
+
+#[test]
+fn what_is_not_as_it_was_left_is_taken_off_where_that_is_asked_for() {
+    Home::within(|mut home| {
+        home.apply(OURS, true, false).unwrap();
+        home.somebody_puts(&OURS.replace("1Mbit", "3Mbit"), ROOT);
+        home.off(Leave::Nothing).unwrap();
+        assert_eq!(home.there(), []);
+    });
+}
+
+#[test]
+fn a_change_that_was_cut_off_takes_back_its_own_and_no_strangers() {
+    for (tree, stays) in [(OURS.replace("1:2", "1:7"), true), (OURS.to_owned(), false)] {
+        Home::within(|mut home| {
+            home.apply(OURS, false, false).unwrap();
+            let space = NetNs::current().unwrap().inode();
+            let mut log = quell_act::list(home.folder.path(), space).unwrap().remove(0);
+            log.standing = Standing::Unfinished;
+            let there = home.somebody_puts(&tree, ROOT);
+            let done = roll_back(&mut home.kernel, log).unwrap();
+            assert_eq!(home.there(), if stays { there } else { Vec::new() }, "{done:?}");
+        });
+    }
+}
+
+#[test]
+fn an_ifb_that_somebody_deleted_is_made_again() {
+    Home::within(|mut home| {
+        let theirs = home.somebody_puts(&OURS.replace("1:2", "1:7"), ROOT);
+        home.apply(OURS, true, true).unwrap();
+        let whole = home.there();
+        let mut stack = Stack::open().unwrap();
+        let ifb = stack.index_of(&"i-a0".parse().unwrap()).unwrap();
+        stack.delete_link(ifb).unwrap();
+        assert!(home.there().iter().any(|seen| seen.raw.aims_at_nothing), "packets are lost there");
+        // Nobody's leave is needed: it is ours.
+        let done = home.apply(OURS, true, false).unwrap();
+        assert_eq!(done.steps[0], "make the IFB i-a0");
+        assert!(done.said[0].contains("interface that was deleted"), "{:?}", done.said);
+        let places = |things: &[Seen]| {
+            let mut all: Vec<_> = things.iter().map(|s| s.kind.clone()).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(places(&home.there()), places(&whole));
+        // Deleted once more, and off.
+        let ifb = stack.index_of(&"i-a0".parse().unwrap()).unwrap();
+        stack.delete_link(ifb).unwrap();
+        home.off(Leave::Ask).unwrap();
+        assert_eq!(home.there(), theirs);
+    });
+}
+
+#[test]
+fn a_filter_that_a_stranger_hung_beside_ours_outlives_ours() {
+    Home::within(|mut home| {
+        home.apply(OURS, true, false).unwrap();
+        let both = r#"
+            [[ingress.filter]]
+            kind = "u32"
+            match = "u32 0 0 at 0"
+            action = { redirect = "i-a0" }
+            [[ingress.filter]]
+            kind = "u32"
+            prio = 77
+            match = "ip dst 10.0.0.9/32"
+            action = { redirect = "b0" }
+        "#;
+        let mut socket = Socket::open(Protocol::Route).unwrap();
+        let hooks = Places { root: false, ingress: true };
+        tc::lead_to(&mut socket, home.index, &things(both), hooks).unwrap();
+        let said = home.apply(OURS, true, false).unwrap_err().to_string();
+        assert!(said.contains("u32 filter 77"), "{said}");
+        let done = home.off(Leave::Ask).unwrap();
+        assert!(done.said[0].contains("u32 filter 77") && done.said.len() == 1, "{:?}", done.said);
+        let left: Vec<String> =
+            home.there().into_iter().map(|seen| quell_tc::Thing::Seen(seen).to_string()).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(left[1].starts_with("u32 filter 77"), "{left:?}");
+    });
+}
+
+#[test]
+fn an_interface_is_known_by_its_number_when_it_gets_another_name() {
+    Home::within(|mut home| {
+        home.apply(OURS, true, false).unwrap();
+        let mut stack = Stack::open().unwrap();
+        let name = |text: &str| text.parse::<LinkName>().unwrap();
+        stack.change_link(home.index, &[LinkChange::Name(name("wan0"))]).unwrap();
+        // A new one that takes the old name has nothing of ours.
+        let [a, b] = ["a0", "c0"].map(|name| VethEnd::new(name.parse().unwrap()));
+        stack.create_veth(&a, &b).unwrap();
+        assert_eq!(
+            home.off(Leave::Ask).unwrap_err().to_string(),
+            "nothing on a0 was made by Quell"
+        );
+        let folder = home.folder.path().to_owned();
+        let asked = Off {
+            folder: &folder,
+            device: "wan0",
+            command: "test",
+            leave: Leave::Ask,
+            watchdog: &idle,
+        };
+        off(&mut home.kernel, &asked).unwrap();
+        assert_eq!(home.there(), []);
+        assert!(stack.index_of(&name("i-a0")).is_err(), "its IFB is gone too");
+    });
+}
+
+#[test]
+fn an_interface_that_went_and_came_back_has_nothing_of_before() {
+    Home::within(|mut home| {
+        home.apply(OURS, true, false).unwrap();
+        let mut stack = Stack::open().unwrap();
+        stack.delete_link(home.index).unwrap();
+        let [a, b] = ["a0", "b0"].map(|name| VethEnd::new(name.parse().unwrap()));
+        stack.create_veth(&a, &b).unwrap();
+        home.index = stack.index_of(&a.name).unwrap();
+        home.apply(OURS, true, false).unwrap();
+        assert_ne!(home.there(), []);
+        home.off(Leave::Ask).unwrap();
+        assert_eq!(home.there(), []);
+    });
 }

@@ -4,8 +4,8 @@ mod model;
 
 use model::{Model, Scene};
 use proptest::prelude::*;
-use quell_act::{ActError, Asked, Change, FileGoal, Goal, Log, Machine, Standing, SysctlGoal};
-use quell_act::{Watchdog, apply, confirm, off, recover, roll_back, steps, take_off};
+use quell_act::{ActError, Asked, Change, FileGoal, Goal, Leave, Log, Machine, Off, Standing};
+use quell_act::{SysctlGoal, Watchdog, apply, confirm, off, recover, roll_back, steps, take_off};
 use std::path::Path;
 use std::process::Command;
 
@@ -30,6 +30,10 @@ fn asked(folder: &Path, goal: Goal) -> Asked<'_> {
         trial: false,
         watchdog: &idle,
     }
+}
+
+fn gone(folder: &Path) -> Off<'_> {
+    Off { folder, device: "eth0", command: "test", leave: Leave::Ask, watchdog: &idle }
 }
 
 fn scene() -> impl Strategy<Value = Scene> {
@@ -141,10 +145,10 @@ fn what_was_applied_and_confirmed_stays_and_off_takes_all_of_it_back() {
     assert_eq!(apply(&mut machine, &wanted).unwrap().steps, [""; 0]);
     let second = Scene { tree: 2, download: false, sysctl: 2, file: 0 };
     apply(&mut machine, &asked(folder.path(), second.goal())).unwrap();
-    off(&mut machine, folder.path(), "eth0", "test", &idle).unwrap();
+    off(&mut machine, &gone(folder.path())).unwrap();
     assert_eq!(machine.state(), untouched.state());
     assert_eq!(names(folder.path()), [""; 0]);
-    assert!(off(&mut machine, folder.path(), "eth0", "test", &idle).is_err());
+    assert!(off(&mut machine, &gone(folder.path())).is_err());
 }
 
 #[test]
@@ -196,8 +200,12 @@ fn a_queue_that_somebody_put_there_since_stays() {
     apply(&mut machine, &asked(folder.path(), scene.goal())).unwrap();
     machine.put_root("eth0", r#"queue = { kind = "sfq", handle = "77:" }"#);
     let theirs = machine.state();
-    let done = off(&mut machine, folder.path(), "eth0", "test", &idle).unwrap();
-    assert!(done.said[0].contains("somebody else has put root queue 77: (sfq)"), "{:?}", done.said);
+    let done = off(&mut machine, &gone(folder.path())).unwrap();
+    assert!(
+        done.said[0].contains("root queue 77: (sfq), which somebody has put there since, stays"),
+        "{:?}",
+        done.said
+    );
     assert_eq!(machine.state(), theirs);
 }
 
@@ -310,6 +318,47 @@ fn a_log_with_a_torn_end_counts_up_to_there_and_one_that_can_not_be_written_stop
     let said = apply(&mut machine, &asked(&file, whole_scene().goal())).unwrap_err().to_string();
     assert!(said.contains("file"), "{said}");
     assert_eq!(machine.state(), untouched.state());
+}
+
+#[test]
+fn an_empty_log_is_not_taken_for_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut machine = Model::new(1);
+    apply(&mut machine, &asked(folder.path(), whole_scene().goal())).unwrap();
+    let path = only_log(folder.path()).path().to_owned();
+    std::fs::write(&path, "").unwrap();
+    let said = off(&mut machine, &gone(folder.path())).unwrap_err().to_string();
+    assert!(said.contains("it is empty") && said.contains("tc qdisc del"), "{said}");
+}
+
+#[test]
+fn when_a_second_change_is_refused_the_first_is_in_force_with_all_that_is_known_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut machine = Model::new(0);
+    let first = Asked { recipe: "first".into(), ..asked(folder.path(), whole_scene().goal()) };
+    apply(&mut machine, &first).unwrap();
+    let ours = machine.state();
+    let goal = Scene { tree: 2, download: false, sysctl: 2, file: 0 }.goal();
+    let second = Asked { recipe: "second".into(), replace: false, ..asked(folder.path(), goal) };
+    machine.refuse_step(2);
+    apply(&mut machine, &second).unwrap_err();
+    assert_eq!(machine.state(), ours);
+    assert_eq!(only_log(folder.path()).begun.recipe, "first");
+    // It is still known to be ours.
+    apply(&mut machine, &second).unwrap();
+}
+
+#[test]
+fn what_a_watchdog_left_that_was_killed_is_swept_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut machine = Model::new(0);
+    let space = quell_sys::netns::NetNs::current().unwrap().inode();
+    let file = |pid| folder.path().join(format!("{space}-eth0.{pid}.watch"));
+    std::fs::write(file(7), "").unwrap();
+    let alive = std::fs::File::create(file(8)).unwrap();
+    alive.try_lock().unwrap();
+    apply(&mut machine, &asked(folder.path(), whole_scene().goal())).unwrap();
+    assert!(!file(7).exists() && file(8).exists());
 }
 
 #[test]

@@ -206,6 +206,7 @@ fn deed(action: &Action) -> Deed {
             ];
             words(format!("skbedit {}", parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
         }
+        Action::Other(kind) => words(kind.clone()),
         Action::Police(police) => words(format!("police rate {}", police.rate)),
     }
 }

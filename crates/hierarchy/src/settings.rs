@@ -56,7 +56,7 @@ const NOISE: [&str; 6] =
     ["refcnt", "ver", "direct_packets_stat", "offloaded", "Scell_log", "level"];
 
 /// Kind (empty for all), name and value (empty for any) of what nobody chose, as a rule.
-const USUAL: [(&str, &str, &str); 50] = [
+const USUAL: [(&str, &str, &str); 60] = [
     ("", "linklayer", "ethernet"),
     ("", "mpu", "0"),
     ("", "overhead", "0"),
@@ -105,6 +105,17 @@ const USUAL: [(&str, &str, &str); 50] = [
     ("cake", "split-gso", ""),
     ("cake", "rtt", "100ms"),
     ("cake", "memory_limit", ""),
+    // As tc has them, then as the kernel's answer is read.
+    ("cake", "diffserv3", ""),
+    ("cake", "triple-isolate", ""),
+    ("cake", "diffserv", "diffserv3"),
+    ("cake", "isolation", "triple-isolate"),
+    ("cake", "ack_filter", "no-ack-filter"),
+    ("cake", "framing", "noatm"),
+    ("cake", "memlimit", ""),
+    ("cake", "fwmark", "0"),
+    ("cake", "fwmark", "0x0"),
+    ("cake", "split_gso", ""),
     ("netem", "limit", "1000"),
     ("netem", "gap", "0"),
 ];
@@ -428,6 +439,24 @@ mod tests {
             shown(&text),
             "bandwidth 10Mbit, diffserv4, dual-srchost, nat, ack-filter, ptm, overhead 30"
         );
+    }
+
+    #[test]
+    fn of_a_cake_that_nobody_tuned_only_its_bandwidth_is_told() {
+        let told = |options: &Options| -> Vec<String> {
+            let chosen = options.settings.iter().filter(|setting| !setting.usual);
+            chosen.map(|setting| setting.name.clone()).collect()
+        };
+        let text = "bandwidth 10Mbit diffserv3 triple-isolate nonat nowash no-ack-filter split-gso rtt 100ms raw overhead 0";
+        assert_eq!(told(&of_text("cake", text)), ["bandwidth"]);
+        let fields = serde_json::json!({
+            "bandwidth": "10Mbit", "autorate": false, "rtt": "100ms", "diffserv": "diffserv3",
+            "isolation": "triple-isolate", "nat": false, "wash": false, "split_gso": true,
+            "ingress": false, "ack_filter": "no-ack-filter", "framing": "noatm", "overhead": 0,
+            "mpu": 0, "memlimit": 4194304, "fwmark": 0,
+        });
+        let live = Options::of_fields("cake", fields.as_object().expect("fields"));
+        assert_eq!(told(&live), ["bandwidth"]);
     }
 
     #[test]

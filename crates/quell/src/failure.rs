@@ -13,6 +13,9 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
 /// The exit code where the system would not let us.
 pub const SYSTEM: u8 = 3;
 
+/// Characters of what was read that a person is shown, with what is said of it: a file's one line may be all of the file.
+const LONGEST: usize = 1000;
+
 /// A failure that a person is told about.
 #[derive(Debug)]
 pub struct Failure {
@@ -46,14 +49,14 @@ impl Failure {
         Failure { kind: Kind::System, text: text.to_string() }
     }
 
-    /// As [`Failure::usage`], of an error that is one line, whatever the names and the file in it hold.
+    /// As [`Failure::usage`], of an error that is one line, whatever the names and the file in it hold, and however long they are.
     pub fn unusable(error: impl fmt::Display) -> Self {
-        Self::usage(quell_wire::text::line(&error.to_string()))
+        Self::usage(quell_wire::text::printable(&error.to_string(), LONGEST))
     }
 
     /// As [`Failure::system`], likewise.
     pub fn unreadable(error: impl fmt::Display) -> Self {
-        Self::system(quell_wire::text::line(&error.to_string()))
+        Self::system(quell_wire::text::printable(&error.to_string(), LONGEST))
     }
 
     /// The exit code.

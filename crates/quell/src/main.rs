@@ -15,6 +15,7 @@ mod kernel;
 mod lab;
 mod mark;
 mod options;
+mod pace;
 mod path;
 mod ping;
 mod plot;

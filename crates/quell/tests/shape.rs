@@ -15,6 +15,7 @@ use quell_netlink::{Stack, tc};
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::netns::NetNs;
 use quell_tc::{Places, Thing, Tree, seen};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
@@ -208,11 +209,13 @@ fn a_tree_that_the_kernel_refuses_is_found_out_before_anything_is_touched() {
         "t.toml",
         r#"queue = { kind = "htb", class = [ { id = "1:1", rate = "1Mbit", queue = "mq" } ] }"#,
     );
-    let said = cable.shape(&["apply", "--dev", "a0", "--tree", "t.toml", "--replace"]).refused(3);
-    says(
-        &said,
-        &["this kernel does not take", "queue 2: (mq) in class 1:1", "nothing was changed"],
-    );
+    for what in [&["plan"][..], &["apply", "--replace"]] {
+        let all = [what, &["--dev", "a0", "--tree", "t.toml"]].concat();
+        says(
+            &cable.shape(&all).refused(3),
+            &["this kernel does not take", "queue 2: (mq) in class 1:1", "nothing was changed"],
+        );
+    }
     assert_eq!(cable.things(), theirs);
     assert_eq!(cable.logs(".undo"), [""; 0]);
 }
@@ -247,6 +250,127 @@ fn on_a_full_disk_nothing_is_begun() {
         &["state/", "No space left", "without a log there is no way back", "nothing was changed"],
     );
     assert_eq!(cable.things(), theirs);
+}
+
+#[test]
+fn what_is_planned_is_what_is_applied_whatever_the_kernel_lacks() {
+    let cable = Cable::new();
+    let file = "line = \"10/50\"\n[[subscriber]]\nname = \"ann\"\nprefixes = [\"192.0.2.0/29\", \"2001:db8::/48\"]\n\
+                up = { floor = \"1Mbit\", ceiling = \"4Mbit\" }\ndown = { floor = \"1Mbit\", ceiling = \"9Mbit\" }\n";
+    cable.dir.write("s.toml", file);
+    for asked in [
+        &["--line", "10/50"][..],
+        &["--line", "10/50", "--policy", "tiers"],
+        &["--line", "10/50", "--host", "192.0.2.7,2001:db8::7", "--host", "192.0.2.8"],
+        &["--file", "s.toml"],
+    ] {
+        let with = |what: &'static str| [&[what, "--dev", "a0", "--json"], asked].concat();
+        let steps = |text: String| {
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            (value["steps"].clone(), value["remarks"].clone())
+        };
+        let planned = steps(cable.shape(&with("plan")).fine());
+        let mut applied = steps(
+            cable.shape(&[&with("apply")[..], &["--confirm-within", "never"]].concat()).fine(),
+        );
+        if let Some(remarks) = applied.1.as_array_mut() {
+            remarks.retain(|remark| !remark.as_str().unwrap().starts_with("in force for"));
+        }
+        assert_eq!(planned, applied, "{asked:?}");
+        says(&cable.shape(&["status", "--json"]).fine(), &["\"in_order\": true"]);
+        cable.shape(&["off", "--dev", "a0"]).fine();
+        assert_eq!(cable.things(), []);
+    }
+}
+
+#[test]
+fn who_may_not_change_queues_is_told_so_at_once() {
+    let cable = Cable::new();
+    cable.dir.write("t.toml", wide(2, "1Mbit"));
+    for what in [
+        &["apply", "--dev", "a0", "--tree", "t.toml"][..],
+        &["off", "--dev", "a0"],
+        &["confirm"],
+        &["recover"],
+    ] {
+        let all = [&["shape"], what, &["--state", "state"]].concat();
+        let powerless = || {
+            let mut command = cable.dir.command(&all);
+            // SAFETY: one system call.
+            unsafe {
+                command.pre_exec(|| {
+                    // CAP_NET_ADMIN; who is not root has it not anyway.
+                    nix::libc::prctl(nix::libc::PR_CAPBSET_DROP, 12, 0, 0, 0);
+                    Ok(())
+                });
+            }
+            said(command, &all)
+        };
+        let said = cable.here.run(powerless).unwrap().refused(3);
+        says(&said, &["CAP_NET_ADMIN", "nothing was changed", "sudo"]);
+    }
+    assert_eq!(cable.logs(""), [""; 0]);
+}
+
+#[test]
+fn on_a_full_disk_queues_still_go_off() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(3, "1Mbit"));
+    let state = cable.dir.path("state");
+    std::fs::create_dir(&state).unwrap();
+    // A mount that this thread and its children see.
+    std::thread::scope(|scope| {
+        let work = || {
+            nix::sched::unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS).unwrap();
+            let none = None::<&str>;
+            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+            mount(Some("tmpfs"), &state, Some("tmpfs"), MsFlags::empty(), Some("size=64k"))
+                .unwrap();
+            let apply = [
+                "apply",
+                "--dev",
+                "a0",
+                "--tree",
+                "t.toml",
+                "--replace",
+                "--confirm-within",
+                "never",
+            ];
+            cable.shape(&apply).fine();
+            assert_ne!(cable.things(), theirs);
+            // The log fills its pages to the end as well.
+            let log = state.join(cable.logs(".undo").pop().unwrap());
+            let mut full = std::fs::File::create(state.join("big")).unwrap();
+            while full.write(&[0; 4096]).is_ok() {}
+            let mut log = std::fs::OpenOptions::new().append(true).open(log).unwrap();
+            while log.write(&[0; 1]).is_ok() {}
+            let out = cable.shape(&["off", "--dev", "a0"]).fine();
+            says(&out, &["a0: as it was before", "nobody watched over this", "No space left"]);
+            assert_eq!(cable.things(), theirs);
+            assert_eq!(cable.logs(".undo"), [""; 0]);
+        };
+        scope.spawn(work).join().unwrap();
+    });
+}
+
+#[test]
+fn a_huge_line_in_a_file_does_not_become_a_huge_message() {
+    let cable = Cable::new();
+    let long = "x".repeat(1 << 20);
+    cable.dir.write("a.toml", format!("{long} = 1\n"));
+    cable.dir.write("b.toml", format!("line = \"{long}\"\n"));
+    cable.dir.write("c", format!("config queue\n{long}\n"));
+    cable.dir.write("d", format!("Circuit ID,{long}\n"));
+    for command in [
+        &["shape", "plan", "--dev", "a0", "--file", "a.toml"][..],
+        &["shape", "plan", "--dev", "a0", "--file", "b.toml"],
+        &["shape", "import", "sqm", "c"],
+        &["shape", "import", "libreqos", "d"],
+    ] {
+        let said = cable.here.run(|| cable.dir.quell(command)).unwrap().refused(2);
+        assert!(said.len() < 2000, "{} characters", said.len());
+    }
 }
 
 #[test]
@@ -294,12 +418,16 @@ fn what_persists_is_a_file_that_applies_the_same_and_off_takes_it_away() {
     let cable = Cable::new();
     cable.dir.write("t.toml", wide(3, "1Mbit"));
     let persist = ["persist", "--dev", "a0", "--root", "root"];
+    std::fs::create_dir_all(cable.dir.path("root/etc")).unwrap();
     says(&cable.shape(&persist).refused(1), &["nothing of Quell's is in force on a0", "apply"]);
     let apply = ["apply", "--dev", "a0", "--tree", "t.toml", "--confirm-within"];
     cable.shape(&[&apply[..], &["1h"]].concat()).fine();
     says(&cable.shape(&persist).refused(1), &["waits to be confirmed", "quell shape confirm"]);
     cable.shape(&["confirm"]).fine();
     let ours = cable.things();
+    let slip = ["persist", "--dev", "a0", "--root", "rooot"];
+    says(&cable.shape(&slip).refused(2), &["there is no folder rooot/etc", "--root"]);
+    assert!(!cable.dir.path("rooot").exists());
     says(&cable.shape(&persist).fine(), &["root/etc/quell/shape/a0.toml", "daemon-reload"]);
     let units = cable.dir.path("root/etc/systemd/system");
     let wants = units.join("sys-subsystem-net-devices-a0.device.wants/quell-shape@a0.service");

@@ -1,6 +1,6 @@
 //! What a policy is told of the network, and what it asks of it.
 
-use quell_tc::{Filter, Tree};
+use quell_tc::{Filter, Handle, Tree};
 use std::net::IpAddr;
 
 /// A host that is served, by all its addresses: they share one bucket.
@@ -31,4 +31,21 @@ pub struct Shaped {
     pub tree: Tree,
     /// For [`Tell::Mark`]: filters that mark packets, for the ingress of each interface on the hosts' side.
     pub marking: Vec<Filter>,
+}
+
+/// A class that a line is divided into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinePart {
+    /// The class.
+    pub class: Handle,
+    /// Whose it is: a host, a tier or a subscriber.
+    pub name: String,
+    /// Of a tier that each host has, the host.
+    pub host: Option<String>,
+}
+
+impl LinePart {
+    pub(crate) fn of_line((class, name): (Handle, String)) -> Self {
+        LinePart { class, name, host: None }
+    }
 }

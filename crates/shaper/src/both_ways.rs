@@ -6,8 +6,10 @@
 //! ```
 
 use crate::subscribers::{Group, PrefixText, Subscriber, Subscribers};
-use crate::{CakePolicy, Host, HostFair, LineType, Policy, PolicyError, Tell, Tiers};
-use quell_tc::{Handle, Tree};
+use crate::{
+    CakePolicy, Counting, Host, HostFair, LinePart, LineType, Policy, PolicyError, Tell, Tiers,
+};
+use quell_tc::Tree;
 use quell_units::Rate;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -210,14 +212,16 @@ impl BothWays {
 
     /// The classes that a line is divided into, the same both ways, with the names of those whose they are. CAKE has none: it finds its hosts
     /// itself.
-    pub fn parts(&self) -> Vec<(Handle, String)> {
+    pub fn parts(&self) -> Vec<LinePart> {
         // Names and places are the same for each rate and device.
         let any = Rate::from_bps(1_000_000_000);
         let policy = |name| self.policy(name, Tell::Source, any, DeviceTraits::default());
         match self.named().map(policy) {
             Some(Policy::HostFair(policy)) => policy.parts(&self.named_hosts()),
-            Some(Policy::Tiers(_)) => Tiers::parts(),
-            Some(Policy::Subscribers(policy)) => policy.parts(),
+            Some(Policy::Tiers(_)) => Tiers::parts().into_iter().map(LinePart::of_line).collect(),
+            Some(Policy::Subscribers(policy)) => {
+                policy.parts().into_iter().map(LinePart::of_line).collect()
+            }
             Some(Policy::Cake(_)) | None => Vec::new(),
         }
     }
@@ -251,16 +255,13 @@ impl BothWays {
         device: DeviceTraits,
     ) -> Policy {
         let (link, overhead, headless) = (self.link, self.overhead, device.headless);
+        let counting = Counting { rate, overhead, link, headless };
         match policy {
-            PolicyName::HostFair => {
-                Policy::HostFair(HostFair { link, overhead, headless, ..HostFair::new(rate) })
-            }
-            PolicyName::Tiers => {
-                Policy::Tiers(Tiers { link, overhead, headless, ..Tiers::new(rate) })
-            }
+            PolicyName::HostFair => Policy::HostFair(HostFair { counting, ..HostFair::new(rate) }),
+            PolicyName::Tiers => Policy::Tiers(Tiers { counting, ..Tiers::new(rate) }),
             PolicyName::Cake => {
                 let nat = device.tracked;
-                Policy::Cake(CakePolicy { link, overhead, headless, nat, ..CakePolicy::new(rate) })
+                Policy::Cake(CakePolicy { counting, nat, ..CakePolicy::new(rate) })
             }
             PolicyName::Subscribers => {
                 let down = tell == Tell::Destination;
@@ -275,14 +276,7 @@ impl BothWays {
                 };
                 let subscribers = self.subscribers.iter().map(one).collect();
                 let groups = self.groups.iter().map(group).collect();
-                Policy::Subscribers(Subscribers {
-                    rate,
-                    overhead,
-                    link,
-                    headless,
-                    subscribers,
-                    groups,
-                })
+                Policy::Subscribers(Subscribers { counting, subscribers, groups })
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Up, hosts are told by source address; down, by destination address. Down, the shaper stands behind the bottleneck, so what it drops has
 //! used the line already (`ingress`); and tiers are not looked at, since senders far away set those.
 
-use crate::{Counting, LineType, PolicyError, Shaped, Tell};
+use crate::{Counting, PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{Cake, Diffserv, FlowIsolation};
 use quell_tc::{Handle, Queue, Tree};
 use quell_units::{Rate, Span};
@@ -13,17 +13,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CakePolicy {
-    /// What is sent on, a little below the link's rate.
-    pub rate: Rate,
-    /// Bytes that each packet costs on the link beyond its Ethernet frame, or beyond what `link` says.
-    #[serde(default)]
-    pub overhead: u16,
-    /// What the line is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<LineType>,
-    /// The device gives packets no Ethernet header.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub headless: bool,
+    /// The line's rate, and how packets are counted there.
+    #[serde(flatten)]
+    pub counting: Counting,
     /// Hosts are told by the addresses that they have behind address translation, which the kernel's connection tracking knows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nat: bool,
@@ -35,15 +27,15 @@ pub struct CakePolicy {
 impl CakePolicy {
     /// A policy with all defaults.
     pub fn new(rate: Rate) -> Self {
-        CakePolicy { rate, overhead: 0, link: None, headless: false, nat: false, rtt: None }
+        CakePolicy { counting: rate.into(), nat: false, rtt: None }
     }
 
     /// The plan for an interface. By marks CAKE tells nobody apart: it looks through the translation itself.
     pub fn plan(&self, tell: Tell) -> Result<Shaped, PolicyError> {
-        crate::error::divisible("cake", self.rate)?;
+        self.counting.check("cake")?;
         let down = tell == Tell::Destination;
         let mut cake = Cake {
-            bandwidth: Some(self.rate),
+            bandwidth: Some(self.counting.rate),
             rtt: self.rtt,
             diffserv: Some(if down { Diffserv::BestEffort } else { Diffserv::Diffserv3 }),
             isolation: Some(match down {
@@ -54,9 +46,7 @@ impl CakePolicy {
             ingress: Some(down),
             ..Cake::default()
         };
-        let counting =
-            Counting { line: self.link, overhead: self.overhead, headless: self.headless };
-        counting.tell_cake(&mut cake);
+        self.counting.tell_cake(&mut cake);
         let root = Queue::from(cake).with_handle(Handle::qdisc(1));
         Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
     }

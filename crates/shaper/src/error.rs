@@ -1,6 +1,7 @@
 //! Why a policy can't be planned.
 
 use quell_units::{Rate, Ratio};
+use std::net::IpAddr;
 
 /// Why a policy can't be planned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +16,27 @@ pub enum PolicyError {
         /// The least that works.
         least: Rate,
     },
+    /// Faster than any line.
+    #[error("policy {policy}: no line carries {rate}; give at most {most}")]
+    RateTooHigh {
+        /// Of which policy.
+        policy: &'static str,
+        /// The rate.
+        rate: Rate,
+        /// The most that works.
+        most: Rate,
+    },
+    /// More hosts than there are packets.
+    #[error("policy host-fair: {hosts} hosts share {rate}, less than a packet a second for each")]
+    TooThin {
+        /// How many.
+        hosts: usize,
+        /// What they share.
+        rate: Rate,
+    },
+    /// Two hosts have an address.
+    #[error("policy host-fair: {0} is given twice")]
+    Twice(IpAddr),
     /// No buckets, or more than there can be.
     #[error("policy host-fair: {0} buckets can't be; give 1 to 1024")]
     Buckets(u16),
@@ -39,18 +61,6 @@ pub enum PolicyError {
     /// What is said of subscribers does not fit together.
     #[error("policy subscribers: {0}")]
     Subscribers(String),
-}
-
-/// Link rates below this leave a part less than HTB can count.
-const LEAST_RATE: u64 = 16_000;
-
-/// A rate that can be divided.
-pub fn divisible(policy: &'static str, rate: Rate) -> Result<(), PolicyError> {
-    let least = Rate::from_bps(LEAST_RATE);
-    if rate < least {
-        return Err(PolicyError::RateTooLow { policy, rate, least });
-    }
-    Ok(())
 }
 
 /// Floors of tiers that leave something to give by priority.

@@ -16,32 +16,25 @@
 //! The tiers are those of `tier.rs`. The inner HTB never throttles: its parent's rate is far above any link. Fairness between hosts stands
 //! above priority: one host's flood in the high tier takes nothing from another host.
 
-use crate::tier::{FRAME, TierSet, bulk_floor, codel, htb_class, link_class, normal_floor};
-use crate::{Counting, Host, LineType, PolicyError, Shaped, Tell};
+use crate::tier::{FRAME, TIERS, TierSet, bulk_floor, codel, htb_class, link_class, normal_floor};
+use crate::{Counting, Host, LinePart, PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{Drr, Htb};
 use quell_tc::{
-    Action, Class, ClassKind, Filter, Flower, Fw, Handle, Matchall, Prefix, Protocol, Queue,
-    RoundRobinClass, Skbedit, Tree,
+    Action, Class, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Matchall, Prefix, Protocol,
+    Queue, RoundRobinClass, Skbedit, Tree,
 };
 use quell_units::{Bytes, Rate, Ratio};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// Options of the policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HostFair {
-    /// What is sent on, a little below the link's rate, so that packets wait here and not in the modem.
-    pub rate: Rate,
-    /// Bytes that each packet costs on the link beyond its Ethernet frame, or beyond what `link` says.
-    #[serde(default)]
-    pub overhead: u16,
-    /// What the line is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<LineType>,
-    /// The device gives packets no Ethernet header.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub headless: bool,
+    /// The line's rate, and how packets are counted there.
+    #[serde(flatten)]
+    pub counting: Counting,
     /// Most buckets. Hosts beyond that share, as evenly as can be.
     #[serde(default = "buckets")]
     pub buckets: u16,
@@ -83,10 +76,7 @@ impl HostFair {
     /// A policy with all defaults.
     pub fn new(rate: Rate) -> Self {
         HostFair {
-            rate,
-            overhead: 0,
-            link: None,
-            headless: false,
+            counting: rate.into(),
             buckets: buckets(),
             normal_floor: normal_floor(),
             bulk_floor: bulk_floor(),
@@ -95,12 +85,21 @@ impl HostFair {
 
     /// The plan for an interface with these hosts behind it. Packets of hosts that are not listed share one bucket more.
     pub fn plan(&self, hosts: &[Host], tell: Tell) -> Result<Shaped, PolicyError> {
-        crate::error::divisible("host-fair", self.rate)?;
+        self.counting.check("host-fair")?;
         if self.buckets == 0 || self.buckets > 1024 {
             return Err(PolicyError::Buckets(self.buckets));
         }
         if hosts.is_empty() {
             return Err(PolicyError::NoHosts);
+        }
+        let mut known = BTreeSet::new();
+        let all = hosts.iter().flat_map(|host| &host.addresses);
+        if let Some(twice) = all.copied().find(|address| !known.insert(*address)) {
+            return Err(PolicyError::Twice(twice));
+        }
+        let (rate, count) = (self.counting.rate, hosts.len());
+        if rate.bps() / (count as u64 + 1) < 8 * FRAME {
+            return Err(PolicyError::TooThin { hosts: count, rate });
         }
         if tell == Tell::Mark && hosts.len() > MOST_MARKS {
             return Err(PolicyError::TooManyHosts(MOST_MARKS));
@@ -140,25 +139,32 @@ impl HostFair {
         let mut rest = Filter::new(Matchall {}, Some(Handle::class(HOSTS, others)));
         rest.prio = Some(100);
         drr = drr.with_filter(rest);
-        let counting =
-            Counting { line: self.link, overhead: self.overhead, headless: self.headless };
-        let link = link_class(ALL, self.rate, counting).with_queue(drr);
+        let link = link_class(ALL, self.counting).with_queue(drr);
         let root = Queue::from(Htb { default: Some(ALL), ..Htb::default() })
             .with_handle(Handle::qdisc(1))
             .with_class(link);
         Ok(Shaped { tree: Tree::from(root), marking })
     }
 
-    /// The hosts' classes, with their names; that of all others comes last.
-    pub(crate) fn parts(&self, hosts: &[Host]) -> Vec<(Handle, String)> {
+    /// The hosts' classes, with their names, each followed by its tiers'; that of all others comes last.
+    pub(crate) fn parts(&self, hosts: &[Host]) -> Vec<LinePart> {
         let used = hosts.len().min(usize::from(self.buckets)) as u16;
-        let named = (1..=used).map(|bucket| {
-            let in_it = hosts.iter().enumerate().filter(|(at, _)| bucket_of(*at, used) == bucket);
-            let names: Vec<&str> = in_it.map(|(_, host)| host.name.as_str()).collect();
-            (Handle::class(HOSTS, bucket), names.join(", "))
-        });
-        let others = (Handle::class(HOSTS, used + 1), "all others".to_owned());
-        named.chain([others]).collect()
+        let mut names = vec![Vec::new(); usize::from(used)];
+        for (at, host) in hosts.iter().enumerate() {
+            names[usize::from(bucket_of(at, used)) - 1].push(host.name.as_str());
+        }
+        let names = names.into_iter().map(|names| names.join(", "));
+        let mut parts = Vec::new();
+        for (bucket, name) in (1..).zip(names.chain(["all others".to_owned()])) {
+            let class = Handle::class(HOSTS, bucket);
+            parts.push(LinePart::of_line((class, name.clone())));
+            parts.extend((1..).zip(TIERS).map(|(minor, tier)| LinePart {
+                class: Handle::class(FIRST_TIERS + bucket, minor),
+                name: tier.to_owned(),
+                host: Some(name.clone()),
+            }));
+        }
+        parts
     }
 
     fn bucket(&self, bucket: u16, of: u16) -> Class {
@@ -169,10 +175,10 @@ impl HostFair {
             minor: 1,
             leaves: FIRST_LEAVES + 4 * bucket + 1,
             // What each host has for sure when every bucket is busy; the floors are shares of it.
-            floors_of: Rate::from_bps(self.rate.bps() / u64::from(of)),
+            floors_of: Rate::from_bps(self.counting.rate.bps() / u64::from(of)),
             ceiling: never,
             floors: (self.normal_floor, self.bulk_floor),
-            leaf: codel(self.rate),
+            leaf: codel(self.counting.rate),
         };
         let mut host = htb_class(Handle::class(major, 0xf), never, never, 0);
         host.classes = tiers.classes();
@@ -182,6 +188,15 @@ impl HostFair {
         queue.filters = tiers.filters();
         let turn = ClassKind::Drr(RoundRobinClass { quantum: Some(Bytes::new(FRAME)) });
         Class::new(Handle::class(HOSTS, bucket), turn).with_queue(queue)
+    }
+}
+
+/// An HTB class that is never held back.
+pub(crate) fn unbounded() -> HtbClass {
+    let never = Rate::from_bps(NEVER_REACHED);
+    match htb_class(ALL, never, never, 0).kind {
+        ClassKind::Htb(class) => class,
+        _ => HtbClass::default(),
     }
 }
 
@@ -208,7 +223,7 @@ fn by_address(address: IpAddr, source: bool, class: Option<Handle>) -> Filter {
 mod tests {
     use super::*;
     use crate::tier::percent;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     fn hosts(n: u8) -> Vec<Host> {
         (1..=n)
@@ -223,7 +238,7 @@ mod tests {
     }
 
     fn policy() -> HostFair {
-        HostFair::new(Rate::from_bps(2_400_000))
+        HostFair::new(Rate::from_bps(24_000_000))
     }
 
     fn drr(shaped: &Shaped) -> &Queue {
@@ -320,6 +335,15 @@ mod tests {
         let none = HostFair { buckets: 0, ..policy() };
         assert_eq!(none.plan(&hosts(1), Tell::Source), Err(PolicyError::Buckets(0)));
         assert_eq!(policy().plan(&[], Tell::Source), Err(PolicyError::NoHosts));
+        let fast = HostFair::new(Rate::from_bps(1_000_000_000_001));
+        assert!(matches!(fast.plan(&hosts(1), Tell::Source), Err(PolicyError::RateTooHigh { .. })));
+        // 16 kbit/s are a packet a second, and not two.
+        let thin = HostFair::new(Rate::from_bps(16_000));
+        let said = Err(PolicyError::TooThin { hosts: 1, rate: Rate::from_bps(16_000) });
+        assert_eq!(thin.plan(&hosts(1), Tell::Source), said);
+        let twice = [hosts(1), hosts(1)].concat();
+        let said = Err(PolicyError::Twice(IpAddr::from([10, 0, 0, 1])));
+        assert_eq!(policy().plan(&twice, Tell::Source), said);
         let floors = HostFair { normal_floor: percent(60), bulk_floor: percent(40), ..policy() };
         assert!(matches!(floors.plan(&hosts(1), Tell::Source), Err(PolicyError::Floors { .. })));
     }

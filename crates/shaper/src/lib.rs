@@ -12,6 +12,7 @@ mod cake;
 mod error;
 pub mod host_fair;
 pub mod import;
+mod instead;
 mod line_type;
 mod subscribers;
 mod tier;
@@ -19,13 +20,14 @@ mod tiers;
 
 use serde::{Deserialize, Serialize};
 
-pub use asked::{Host, Shaped, Tell};
+pub use asked::{Host, LinePart, Shaped, Tell};
 pub use both_ways::{
     BothWays, Bounds, DeviceTraits, LineRates, PolicyName, TwoWayGroup, TwoWaySubscriber,
 };
 pub use cake::CakePolicy;
 pub use error::PolicyError;
 pub use host_fair::HostFair;
+pub use instead::{Lack, instead};
 pub use line_type::{Counting, LineType};
 pub use subscribers::{Group, PrefixText, Subscriber, Subscribers};
 pub use tiers::Tiers;

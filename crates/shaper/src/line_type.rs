@@ -6,6 +6,7 @@
 //!   the line:     [ … overhead of the line ……… ] [IP packet] [cells]
 //! ```
 
+use crate::PolicyError;
 use quell_tc::qdisc::{Cake, Framing, LinkLayer};
 use quell_tc::{Class, ClassKind, HtbClass};
 use quell_units::Rate;
@@ -112,34 +113,63 @@ impl FromStr for LineType {
     }
 }
 
-/// How packets are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+/// How much is sent on, and how packets are counted there: what every policy is told of its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Counting {
-    /// What the line is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<LineType>,
-    /// Bytes that each packet costs beyond its Ethernet frame, or beyond what the line's type says.
+    /// What is sent on, a little below the link's rate, so that packets wait here and not in the modem.
+    pub rate: Rate,
+    /// Bytes that each packet costs on the link beyond its Ethernet frame, or beyond what `link` says.
+    #[serde(default)]
     pub overhead: u16,
+    /// What the line is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LineType>,
     /// The device gives packets no Ethernet header (PPP, tunnels, WireGuard).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub headless: bool,
 }
 
+/// Rates below this leave a part less than HTB can count; one full packet a second is 12112 bit/s.
+const LEAST_RATE: Rate = Rate::from_bps(16_000);
+
+/// No line is faster; HTB counts its bursts in ticks that would be none there.
+pub(crate) const MOST_RATE: Rate = Rate::from_bps(1_000_000_000_000);
+
+impl From<Rate> for Counting {
+    /// Of a line of which nothing else is known.
+    fn from(rate: Rate) -> Self {
+        Counting { rate, overhead: 0, link: None, headless: false }
+    }
+}
+
 impl Counting {
+    /// A rate that can be divided, as a policy does.
+    pub(crate) fn check(self, policy: &'static str) -> Result<(), PolicyError> {
+        let (rate, least, most) = (self.rate, LEAST_RATE, MOST_RATE);
+        if rate < least {
+            return Err(PolicyError::RateTooLow { policy, rate, least });
+        }
+        if rate > most {
+            return Err(PolicyError::RateTooHigh { policy, rate, most });
+        }
+        Ok(())
+    }
+
     /// Bytes beyond the IP packet.
     fn beyond_ip(self) -> u16 {
-        self.line.map_or(ETHERNET, |line| line.row().2).saturating_add(self.overhead)
+        self.link.map_or(ETHERNET, |line| line.row().2).saturating_add(self.overhead)
     }
 
     fn is_plain(self) -> bool {
-        self.line.is_none() && self.overhead == 0
+        self.link.is_none() && self.overhead == 0
     }
 
-    /// The rate at which HTB sends at most, where the line carries `rate`: it knows no 64/65 framing.
-    pub(crate) fn htb_rate(self, rate: Rate) -> Rate {
-        match self.line.and_then(|line| line.row().4) {
-            Some(Framing::Ptm) => Rate::from_bps((u128::from(rate.bps()) * 64 / 65) as u64),
-            _ => rate,
+    /// The rate at which HTB sends at most: it knows no 64/65 framing.
+    pub(crate) fn htb_rate(self) -> Rate {
+        match self.link.and_then(|line| line.row().4) {
+            Some(Framing::Ptm) => Rate::from_bps((u128::from(self.rate.bps()) * 64 / 65) as u64),
+            _ => self.rate,
         }
     }
 
@@ -149,7 +179,7 @@ impl Counting {
         let counted = if self.headless { 0 } else { ETHERNET };
         let overhead = self.beyond_ip().saturating_sub(counted);
         class.overhead = (overhead > 0 && !(self.is_plain() && self.headless)).then_some(overhead);
-        let Some((.., mpu, framing)) = self.line.map(LineType::row) else { return };
+        let Some((.., mpu, framing)) = self.link.map(LineType::row) else { return };
         class.mpu = (mpu > 0).then_some(mpu);
         class.linklayer = (framing == Some(Framing::Atm)).then_some(LinkLayer::Atm);
     }
@@ -168,7 +198,7 @@ impl Counting {
             return;
         }
         cake.overhead = Some(i16::try_from(self.beyond_ip()).unwrap_or(i16::MAX).min(256));
-        let Some((.., mpu, framing)) = self.line.map(LineType::row) else { return };
+        let Some((.., mpu, framing)) = self.link.map(LineType::row) else { return };
         cake.mpu = (mpu > 0).then_some(mpu);
         cake.framing = framing;
     }
@@ -191,30 +221,32 @@ mod tests {
 
     #[test]
     fn an_atm_line_is_counted_in_cells_and_a_ppp_device_has_no_ethernet_header_to_take_off() {
-        let line = Some(LineType::PppoeAtm);
+        let link = Some(LineType::PppoeAtm);
+        let plain = Counting::from(Rate::from_bps(1_000_000));
         let htb = |headless| {
             let mut class = HtbClass::default();
-            Counting { line, headless, ..Counting::default() }.tell_htb(&mut class);
+            Counting { link, headless, ..plain }.tell_htb(&mut class);
             class
         };
         assert_eq!((htb(false).overhead, htb(true).overhead), (Some(26), Some(40)));
         assert_eq!(htb(false).linklayer, Some(LinkLayer::Atm));
         let mut cake = Cake::default();
-        Counting { line, ..Counting::default() }.tell_cake(&mut cake);
+        Counting { link, ..plain }.tell_cake(&mut cake);
         assert_eq!((cake.overhead, cake.framing), (Some(40), Some(Framing::Atm)));
     }
 
     #[test]
     fn of_a_line_with_64_of_65_bytes_htb_sends_64_65ths() {
-        let ptm = Counting { line: Some(LineType::PppoePtm), ..Counting::default() };
-        assert_eq!(ptm.htb_rate(Rate::from_bps(65_000_000)), Rate::from_bps(64_000_000));
+        let link = Some(LineType::PppoePtm);
+        let ptm = Counting { link, ..Counting::from(Rate::from_bps(65_000_000)) };
+        assert_eq!(ptm.htb_rate(), Rate::from_bps(64_000_000));
     }
 
     #[test]
     fn where_nothing_is_known_of_the_line_nothing_is_told() {
         let (mut class, mut cake) = (HtbClass::default(), Cake::default());
         for headless in [false, true] {
-            let counting = Counting { headless, ..Counting::default() };
+            let counting = Counting { headless, ..Counting::from(Rate::from_bps(1_000_000)) };
             counting.tell_htb(&mut class);
             counting.tell_cake(&mut cake);
         }

@@ -12,8 +12,9 @@
 //! A class has its number from its name, so that one more or one less, wherever it stands in a list, renames no other (but where two names
 //! would have the same one).
 
+use crate::line_type::MOST_RATE;
 use crate::tier::{FRAME, NEXT_TO_NOTHING, codel, htb_class, link_class};
-use crate::{Counting, LineType, PolicyError, Shaped, Tell};
+use crate::{Counting, PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{FqCodel, Htb};
 use quell_tc::{Class, ClassKind, Filter, Flower, Handle, HtbClass, Prefix, Protocol, Queue, Tree};
 use quell_units::{Bytes, Rate};
@@ -24,17 +25,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Subscribers {
-    /// What is sent on, a little below the link's rate.
-    pub rate: Rate,
-    /// Bytes that each packet costs on the link beyond its Ethernet frame, or beyond what `link` says.
-    #[serde(default)]
-    pub overhead: u16,
-    /// What the line is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<LineType>,
-    /// The device gives packets no Ethernet header.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub headless: bool,
+    /// The line's rate, and how packets are counted there.
+    #[serde(flatten)]
+    pub counting: Counting,
     /// Those who share it.
     #[serde(rename = "subscriber")]
     pub subscribers: Vec<Subscriber>,
@@ -104,13 +97,11 @@ const FLOWS: u32 = 128;
 impl Subscribers {
     /// The plan for an interface.
     pub fn plan(&self, tell: Tell) -> Result<Shaped, PolicyError> {
-        crate::error::divisible("subscribers", self.rate)?;
+        self.counting.check("subscribers")?;
         self.check(tell)?;
-        let counting =
-            Counting { line: self.link, overhead: self.overhead, headless: self.headless };
-        let rate = counting.htb_rate(self.rate);
+        let rate = self.counting.htb_rate();
         let numbers = self.numbers();
-        let mut link = link_class(ALL, self.rate, counting);
+        let mut link = link_class(ALL, self.counting);
         let mut filters = Vec::new();
         let mut groups = BTreeMap::new();
         for group in &self.groups {
@@ -118,7 +109,7 @@ impl Subscribers {
             let ceiling = group.ceiling.min(rate);
             let floors = self.of(Some(&group.name)).map(|s| s.floor.bps()).sum();
             let class = htb_class(id, Rate::from_bps(floors), ceiling, 0);
-            groups.insert(group.name.as_str(), counting.told(limited(class)));
+            groups.insert(group.name.as_str(), self.counting.told(limited(class)));
         }
         for one in &self.subscribers {
             let minor = numbers[&("subscriber", one.name.as_str())];
@@ -126,7 +117,7 @@ impl Subscribers {
             let within = one.group.as_ref().and_then(|name| self.group(name));
             let ceiling = within.map_or(rate, |g| g.ceiling).min(one.ceiling).min(rate);
             let class = limited(htb_class(id, one.floor, ceiling, 0));
-            let class = counting.told(class).with_queue(leaf(minor, ceiling, rate));
+            let class = self.counting.told(class).with_queue(leaf(minor, ceiling, rate));
             match one.group.as_deref().and_then(|name| groups.get_mut(name)) {
                 Some(group) => group.classes.push(class),
                 None => link.classes.push(class),
@@ -136,7 +127,7 @@ impl Subscribers {
         link.classes.extend(groups.into_values().filter(|group| !group.classes.is_empty()));
         let others = Handle::class(1, OTHERS);
         let rest = htb_class(others, Rate::from_bps(NEXT_TO_NOTHING), rate, 1);
-        link.classes.push(counting.told(limited(rest)).with_queue(leaf(OTHERS, rate, rate)));
+        link.classes.push(self.counting.told(limited(rest)).with_queue(leaf(OTHERS, rate, rate)));
         let mut root = Queue::from(Htb { default: Some(others), ..Htb::default() })
             .with_handle(Handle::qdisc(1))
             .with_class(link);
@@ -195,6 +186,7 @@ impl Subscribers {
                 let least = Rate::from_bps(NEXT_TO_NOTHING);
                 return wrong(format!("`{name}` has a floor of {floor}; give at least {least}"));
             }
+            sane(&format!("`{name}`"), *ceiling)?;
             if one.prefixes.is_empty() {
                 return wrong(format!("`{name}` has no prefix"));
             }
@@ -219,13 +211,14 @@ impl Subscribers {
             if !groups.insert(&group.name) {
                 return wrong(format!("two groups are named `{}`", group.name));
             }
+            sane(&format!("group `{}`", group.name), group.ceiling)?;
             self.fits(
                 &format!("group `{}`", group.name),
                 self.of(Some(&group.name)),
                 group.ceiling,
             )?;
         }
-        self.fits("the line", self.subscribers.iter(), self.rate)
+        self.fits("the line", self.subscribers.iter(), self.counting.rate)
     }
 
     fn fits<'a>(
@@ -252,9 +245,7 @@ impl Subscribers {
         // In one order, however the list is written.
         let names: BTreeSet<_> = names.collect();
         let mut number = |key: (&'static str, &str)| {
-            let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-            let bytes = key.0.bytes().chain(key.1.bytes());
-            let hash = bytes.fold(0xcbf2_9ce4_8422_2325, step);
+            let hash = quell_tc::hash(key.0.bytes().chain(key.1.bytes()));
             let many = u64::from(NUMBERS.end - NUMBERS.start);
             let mut at = (hash % many) as u32;
             while !taken.insert(at) {
@@ -264,6 +255,19 @@ impl Subscribers {
         };
         names.into_iter().map(|key| (key, number(key))).collect()
     }
+}
+
+/// A ceiling that lets a full packet through each second, and that a line may have.
+fn sane(whose: &str, ceiling: Rate) -> Result<(), PolicyError> {
+    let wrong = |why: String| Err(PolicyError::Subscribers(format!("{whose} {why}")));
+    if ceiling.bps() < 8 * FRAME {
+        let least = Rate::from_bps(8 * FRAME);
+        return wrong(format!("has a ceiling of {ceiling}; a full packet a second is {least}"));
+    }
+    if ceiling > MOST_RATE {
+        return wrong(format!("has a ceiling of {ceiling}; no line carries more than {MOST_RATE}"));
+    }
+    Ok(())
 }
 
 /// Four packets at once, of its floor as of its ceiling: while the line sends somebody else's packet, a class that has earned its next one goes
@@ -315,10 +319,7 @@ mod tests {
 
     fn policy(subscribers: Vec<Subscriber>) -> Subscribers {
         Subscribers {
-            rate: Rate::from_bps(100_000_000),
-            overhead: 0,
-            link: None,
-            headless: false,
+            counting: Rate::from_bps(100_000_000).into(),
             subscribers,
             groups: vec![Group { name: "north".into(), ceiling: Rate::from_bps(30_000_000) }],
         }
@@ -356,7 +357,7 @@ mod tests {
                     &format!("s{i}"),
                     &format!("10.{}.{}.0/24", i / 256, i % 256),
                     8_000,
-                    9_000,
+                    20_000,
                     None,
                 )
             };
@@ -364,7 +365,7 @@ mod tests {
         };
         let before = policy(many(300));
         let mut more = many(300);
-        more.insert(17, one("zoe", "10.200.0.0/24", 8_000, 9_000, None));
+        more.insert(17, one("zoe", "10.200.0.0/24", 8_000, 20_000, None));
         let (before, after) = (before.numbers(), more);
         let after = policy(after);
         let after = after.numbers();
@@ -386,5 +387,11 @@ mod tests {
         lost[0].group = Some("nort".into());
         assert!(refused(policy(lost)).contains("did you mean `north`"));
         assert!(refused(policy(Vec::new())).contains("nobody is named"));
+        let mut slow = two();
+        (slow[0].floor, slow[0].ceiling) = (Rate::from_bps(8_000), Rate::from_bps(9_000));
+        assert!(refused(policy(slow)).contains("a full packet a second is 12112bit"));
+        let mut fast = two();
+        fast[0].ceiling = Rate::from_bps(2_000_000_000_000);
+        assert!(refused(policy(fast)).contains("no line carries more than 1Tbit"));
     }
 }

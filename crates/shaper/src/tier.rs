@@ -20,6 +20,9 @@ use quell_units::{Bytes, Rate, Ratio, Span};
 /// The high tier's own rate: next to nothing, so that it always borrows.
 pub const NEXT_TO_NOTHING: u64 = 8_000;
 
+/// The tiers' names, the first one first.
+pub const TIERS: [&str; 3] = ["high", "normal", "bulk"];
+
 /// One full Ethernet frame: a turn.
 pub const FRAME: u64 = 1514;
 
@@ -124,8 +127,8 @@ pub fn htb_class(id: Handle, rate: Rate, ceil: Rate, prio: u8) -> Class {
 }
 
 /// The one class in which packets wait for a line.
-pub fn link_class(id: Handle, rate: Rate, counting: Counting) -> Class {
-    let rate = counting.htb_rate(rate);
+pub fn link_class(id: Handle, counting: Counting) -> Class {
+    let rate = counting.htb_rate();
     let mut class = HtbClass {
         rate: Some(rate),
         ceil: Some(rate),

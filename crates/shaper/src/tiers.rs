@@ -5,8 +5,8 @@
 //!    ├ 1:11 high   1:12 normal   1:13 bulk     (tier.rs)
 //! ```
 
-use crate::tier::{TierSet, codel, link_class};
-use crate::{Counting, LineType, PolicyError, Shaped};
+use crate::tier::{TIERS, TierSet, codel, link_class};
+use crate::{Counting, PolicyError, Shaped};
 use quell_tc::qdisc::Htb;
 use quell_tc::{Handle, Queue, Tree};
 use quell_units::{Rate, Ratio};
@@ -16,17 +16,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tiers {
-    /// What is sent on, a little below the link's rate.
-    pub rate: Rate,
-    /// Bytes that each packet costs on the link beyond its Ethernet frame, or beyond what `link` says.
-    #[serde(default)]
-    pub overhead: u16,
-    /// What the line is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<LineType>,
-    /// The device gives packets no Ethernet header.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub headless: bool,
+    /// The line's rate, and how packets are counted there.
+    #[serde(flatten)]
+    pub counting: Counting,
     /// What the normal tier gets whatever the high tier sends: a share of the rate.
     #[serde(default = "crate::tier::normal_floor")]
     pub normal_floor: Ratio,
@@ -42,23 +34,20 @@ impl Tiers {
     /// A policy with all defaults.
     pub fn new(rate: Rate) -> Self {
         let (normal_floor, bulk_floor) = (crate::tier::normal_floor(), crate::tier::bulk_floor());
-        Tiers { rate, overhead: 0, link: None, headless: false, normal_floor, bulk_floor }
+        Tiers { counting: rate.into(), normal_floor, bulk_floor }
     }
 
     /// The tiers' classes, with their names.
     pub(crate) fn parts() -> Vec<(Handle, String)> {
-        let names = ["high", "normal", "bulk"].into_iter();
-        (FIRST..).zip(names).map(|(minor, name)| (Handle::class(1, minor), name.into())).collect()
+        (FIRST..).zip(TIERS).map(|(minor, name)| (Handle::class(1, minor), name.into())).collect()
     }
 
     /// The plan for an interface.
     pub fn plan(&self) -> Result<Shaped, PolicyError> {
-        crate::error::divisible("tiers", self.rate)?;
+        self.counting.check("tiers")?;
         let floors = (self.normal_floor, self.bulk_floor);
         crate::error::leave_something("tiers", floors)?;
-        let counting =
-            Counting { line: self.link, overhead: self.overhead, headless: self.headless };
-        let rate = counting.htb_rate(self.rate);
+        let rate = self.counting.htb_rate();
         let tiers = TierSet {
             major: 1,
             minor: FIRST,
@@ -68,9 +57,9 @@ impl Tiers {
             floors,
             leaf: codel(rate),
         };
-        let mut link = link_class(Handle::class(1, 1), self.rate, counting);
+        let mut link = link_class(Handle::class(1, 1), self.counting);
         // HTB counts a packet in each class of its way by that class's own figures.
-        link.classes = tiers.classes().into_iter().map(|tier| counting.told(tier)).collect();
+        link.classes = tiers.classes().into_iter().map(|tier| self.counting.told(tier)).collect();
         let mut root = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
             .with_handle(Handle::qdisc(1))
             .with_class(link);

@@ -21,6 +21,9 @@ pub enum Action {
     Skbedit(Skbedit),
     /// Lets only a rate pass.
     Police(Police),
+    /// One of a kind that the kernel showed and Quell can't make, by its kind.
+    #[serde(skip_deserializing)]
+    Other(String),
 }
 
 /// Changes to a packet's metadata.

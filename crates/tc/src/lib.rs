@@ -40,6 +40,7 @@ pub use filter::{
     Bpf, BpfProgram, Filter, FilterKind, Flow, FlowKey, FlowMode, Flower, Fw, Matchall, U32,
 };
 pub use handle::{Handle, HandleError};
+pub use observed::hash;
 pub use packet::{IpProto, MacAddress, Masked, Prefix, Protocol};
 pub use plan::{Plan, Step};
 pub use qdisc::Qdisc;

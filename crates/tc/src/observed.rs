@@ -17,6 +17,26 @@ pub struct Raw {
     pub stab: Option<Vec<u8>>,
     /// What the kernel has of it and never shows, if that is known: it can't be made again.
     pub hidden: Option<String>,
+    /// It sends packets to an interface that is gone, and so drops them.
+    pub aims_at_nothing: bool,
+}
+
+impl Raw {
+    /// A number for all that is shown: two that differ have different ones, but once in 2^64.
+    pub fn fingerprint(&self) -> u64 {
+        let Raw { options, marked, stab, .. } = self;
+        let parts = [options, stab];
+        let length = |part: &&Option<Vec<u8>>| part.as_ref().map_or(u64::MAX, |p| p.len() as u64);
+        let lengths = parts.iter().map(length).flat_map(u64::to_le_bytes);
+        let bytes = parts.into_iter().flatten().flatten().copied();
+        hash(lengths.chain([u8::from(*marked)]).chain(bytes))
+    }
+}
+
+/// A number for bytes (FNV-1a): the same on each machine and in each version.
+pub fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// All that one interface has.

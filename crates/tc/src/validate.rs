@@ -194,7 +194,7 @@ pub(crate) fn filter(
         }
         FilterKind::Flow(flow) => {
             need(filter.class.is_none(), "flow has `baseclass` instead of `class`")?;
-            check_flow(flow)?;
+            check_flow(flow, filter.handle.is_some_and(|handle| handle != 0))?;
         }
         FilterKind::Flower(flower) => check_flower(flower, filter.protocol)?,
         FilterKind::Fw(_) | FilterKind::Matchall(_) | FilterKind::Bpf(_) => {}
@@ -207,7 +207,8 @@ pub(crate) fn filter(
     )
 }
 
-fn check_flow(flow: &Flow) -> Result<(), String> {
+fn check_flow(flow: &Flow, named: bool) -> Result<(), String> {
+    need(named, "flow needs a `handle` of its own, like 1: the kernel takes none without")?;
     need(!flow.keys.is_empty(), "flow needs `keys`, like [\"src\", \"dst\"]")?;
     let bits = [flow.and, flow.or, flow.xor].iter().flatten().count();
     need(bits <= 1, "give one of `and`, `or`, `xor`")?;

@@ -161,11 +161,11 @@ fn fq_codel_with_filters_needs_one_that_matches_everything() {
     let only_ip = r#"queue = { kind = "fq_codel", filter = [
         { kind = "matchall", protocol = "ip", class = "1:1" } ] }"#;
     assert!(refused(only_ip).contains("protocol all"));
-    let map = r#"queue = { kind = "fq_codel", filter = [ { kind = "flow", keys = "mark" } ] }"#;
+    let map = r#"queue = { kind = "fq_codel", filter = [ { kind = "flow", handle = 1, keys = "mark" } ] }"#;
     assert!(refused(map).contains("drops"));
     for last in [
         r#"{ kind = "matchall", class = "1:2" }"#,
-        r#"{ kind = "flow", mode = "hash", keys = ["src", "dst"] }"#,
+        r#"{ kind = "flow", handle = 1, mode = "hash", keys = ["src", "dst"] }"#,
         r#"{ kind = "u32", match = "u32 0 0 at 0", class = "1:2" }"#,
     ] {
         let text = format!(
@@ -175,6 +175,9 @@ fn fq_codel_with_filters_needs_one_that_matches_everything() {
         assert!(tree(&text).plan().is_ok(), "{last}");
     }
     assert!(tree(r#"queue = "fq_codel""#).plan().is_ok());
+    let nameless = r#"queue = { kind = "fq_codel", filter = [
+        { kind = "flow", mode = "hash", keys = ["src", "dst"] } ] }"#;
+    assert!(refused(nameless).contains("flow needs a `handle`"));
 }
 
 #[test]

@@ -132,6 +132,17 @@ pub enum TopologyError {
         /// The end without hosts.
         end: String,
     },
+    /// Two tunnels that the kernel can't tell apart.
+    #[error(
+        "the tunnels `{a}` and `{b}` are of one kind and have the same ends, so that nothing tells their packets apart: make one of \
+         them a GRE or WireGuard tunnel, or take one of them away"
+    )]
+    TunnelsAlike {
+        /// One.
+        a: String,
+        /// The other.
+        b: String,
+    },
     /// No hosts, or more than addresses.
     #[error("a topology needs {0}")]
     Size(&'static str),
@@ -388,6 +399,18 @@ fn check_tunnels(net: &Network, tunnels: &[Tunnel]) -> Result<(), TopologyError>
         if twice {
             return Err(TopologyError::Twice { what: "link or tunnel", name: tunnel.name.clone() });
         }
+        let sorted = |tunnel: &Tunnel| {
+            let mut ends = tunnel.ends.clone();
+            ends.sort();
+            ends
+        };
+        let alike = |other: &&Tunnel| {
+            sorted(other) == sorted(tunnel) && other.kind.is_taken_for(tunnel.kind)
+        };
+        if let Some(other) = tunnels[..index].iter().find(alike) {
+            let (a, b) = (other.name.clone(), tunnel.name.clone());
+            return Err(TopologyError::TunnelsAlike { a, b });
+        }
         let place = format!("tunnel `{}`", tunnel.name);
         let [a, b] = ends(net, &place, "tunnel", &tunnel.name, &tunnel.ends)?;
         for (end, other, named) in [(a, b, &tunnel.from), (b, a, &tunnel.to)] {
@@ -467,5 +490,36 @@ impl Network {
             name: text.into(),
             why: "write node:link",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::topology::Topology;
+
+    fn parsed(first: &str, second: &str, ends: &str) -> Result<(), String> {
+        let text = format!(
+            "hosts = [\"a\", \"b\"]\nrouters = [\"r1\", \"r2\"]\n\
+             [[link]]\nname = \"la\"\nends = [\"a\", \"r1\"]\n\
+             [[link]]\nname = \"w\"\nends = [\"r1\", \"r2\"]\n\
+             [[link]]\nname = \"lb\"\nends = [\"r2\", \"b\"]\n\
+             [[tunnel]]\nname = \"one\"\nkind = \"{first}\"\nends = [\"r1\", \"r2\"]\n\
+             [[tunnel]]\nname = \"two\"\nkind = \"{second}\"\nends = {ends}\n"
+        );
+        let topology: Topology = toml::from_str(&text).unwrap();
+        topology.parse().map(drop).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn two_tunnels_that_the_kernel_takes_for_one_are_refused() {
+        for (first, second) in [("ipip", "ipip"), ("gre", "gre"), ("4in6", "6in6")] {
+            for ends in ["[\"r1\", \"r2\"]", "[\"r2\", \"r1\"]"] {
+                let said = parsed(first, second, ends).unwrap_err();
+                assert!(said.contains("`one` and `two`"), "{said}");
+            }
+        }
+        for (first, second) in [("ipip", "6in4"), ("ipip", "4in6"), ("wireguard", "wireguard")] {
+            assert_eq!(parsed(first, second, "[\"r1\", \"r2\"]"), Ok(()), "{first}, {second}");
+        }
     }
 }

@@ -144,6 +144,13 @@ pub enum TunnelKind {
 }
 
 impl TunnelKind {
+    /// Whether the kernel takes two between the same addresses for one (`ip6_tnl_locate`, net/ipv6/ip6_tunnel.c, and its likes). WireGuard
+    /// tells them by their keys.
+    pub(crate) fn is_taken_for(self, other: TunnelKind) -> bool {
+        let over_v6 = |kind| matches!(kind, TunnelKind::FourInSix | TunnelKind::SixInSix);
+        (self == other && self != TunnelKind::WireGuard) || (over_v6(self) && over_v6(other))
+    }
+
     /// Whether IPv4 packets fit in.
     pub fn carries_v4(self) -> bool {
         !matches!(self, TunnelKind::SixInFour | TunnelKind::SixInSix)

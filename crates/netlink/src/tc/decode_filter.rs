@@ -45,10 +45,11 @@ pub(super) fn filter(
     let class = if class == 0 { None } else { u32_of(class)? };
     let mut actions = Vec::new();
     for attr in f.find(acts)?.map(|attr| attr.nested()).into_iter().flatten() {
-        match action(attr?.nested(), names)? {
-            Some(action) => actions.push(action),
-            None => return Ok(None),
-        }
+        let attrs = attr?.nested();
+        let kind =
+            attrs.find(1)?.map(|kind| kind.str()).transpose()?.unwrap_or_default().to_owned();
+        // What the filter matches, and its other actions, are known all the same.
+        actions.push(action(attrs, names)?.unwrap_or(Action::Other(kind)));
     }
     Ok(Some(Filter {
         protocol: head.protocol,

@@ -235,6 +235,7 @@ fn action(w: &mut AttrWriter, action: &Action, names: &dyn Names) -> Result<(), 
                 edit.mask.map(|mask| w.u32(8, mask));
             });
         }
+        Action::Other(kind) => return Err(format!("an action of kind `{kind}` can't be made")),
         Action::Police(police) => {
             w.str(1, "police").nested(2, |w| self::police(w, police));
         }

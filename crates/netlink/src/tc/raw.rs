@@ -20,7 +20,7 @@ pub(super) fn of_qdisc(kind: &str, attrs: &AttrReader<'_>) -> Result<Raw, Decode
             "htb" => *options = rewrite(options, |attr| (attr.kind == 2).then(|| htb(attr)))?,
             "codel" => *options = rewrite(options, |attr| settled(attr, &[1, 3, 5]))?,
             "fq_codel" => *options = rewrite(options, |attr| settled(attr, &[1, 3, 7]))?,
-            "sfq" => sfq(options),
+            "sfq" => raw.hidden = sfq(options),
             // The one kind that shows no mark and asks for one.
             "ets" => raw.marked = true,
             "netem" if has_distribution(options)? => {
@@ -68,15 +68,25 @@ fn settled(attr: Attr<'_>, times: &[u16]) -> Option<Vec<u8>> {
     Some((us as u32).to_ne_bytes().to_vec())
 }
 
-/// `struct tc_sfq_qopt_v1`: counters at its end, and more flows than packets can't be.
-fn sfq(options: &mut [u8]) {
+/// `struct tc_sfq_qopt_v1`: counters at its end. Where a limit is given the kernel takes no more flows than that (`sfq_change`,
+/// net/sched/sch_sfq.c), so more flows than packets were asked for without one: then it has its usual limit, and is asked for as it was.
+/// What is hidden is which of two changes came first.
+fn sfq(options: &mut [u8]) -> Option<String> {
+    const USUAL_LIMIT: u32 = 127;
     if let Some(stats) = options.get_mut(48..72) {
         stats.fill(0);
     }
-    let flows = word(options, 4).min(word(options, 2)).to_ne_bytes();
-    if let Some(place) = options.get_mut(16..20) {
-        place.copy_from_slice(&flows);
+    let (limit, flows) = (word(options, 2), word(options, 4));
+    if flows <= limit {
+        return None;
     }
+    if limit != USUAL_LIMIT {
+        return Some("that its limit was set before its flows, in two steps".into());
+    }
+    if let Some(place) = options.get_mut(8..12) {
+        place.fill(0);
+    }
+    None
 }
 
 pub(super) fn of_class(kind: &str, attrs: &AttrReader<'_>) -> Result<Raw, DecodeError> {
@@ -156,7 +166,7 @@ pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, De
                 w.u32(attr.kind, given);
             }
         } else if attr.kind == shape.actions {
-            actions(&mut w, attr, &mut raw.hidden)?;
+            actions(&mut w, attr, &mut raw)?;
         } else if kind == "u32" && attr.kind == 10 {
             // `success` of `struct tc_u32_mark`.
             w.bytes(attr.kind, &zeroed(attr, &[2]));
@@ -168,16 +178,12 @@ pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, De
     Ok(raw)
 }
 
-fn actions(
-    w: &mut AttrWriter,
-    list: Attr<'_>,
-    hidden: &mut Option<String>,
-) -> Result<(), DecodeError> {
+fn actions(w: &mut AttrWriter, list: Attr<'_>, raw: &mut Raw) -> Result<(), DecodeError> {
     let mut inside = AttrWriter::new();
     for one in list.nested() {
         let one = one?;
         let mut written = AttrWriter::new();
-        action(&mut written, one.nested(), hidden)?;
+        action(&mut written, one.nested(), raw)?;
         inside.bytes(flagged(one), written.as_bytes());
     }
     w.bytes(flagged(list), inside.as_bytes());
@@ -185,11 +191,7 @@ fn actions(
 }
 
 /// `TCA_ACT_*`: the kernel's number, statistics and what the hardware did are left out.
-fn action(
-    w: &mut AttrWriter,
-    attrs: AttrReader<'_>,
-    hidden: &mut Option<String>,
-) -> Result<(), DecodeError> {
+fn action(w: &mut AttrWriter, attrs: AttrReader<'_>, raw: &mut Raw) -> Result<(), DecodeError> {
     let kind = attrs.find(1)?.map(|attr| attr.str()).transpose()?.unwrap_or_default().to_owned();
     // Where the parameters and the times are: `TCA_GACT_*`, `TCA_CSUM_*` and so on.
     let (parms, times) = match kind.as_str() {
@@ -199,10 +201,10 @@ fn action(
         _ => (2, 1),
     };
     if kind == "police" {
-        *hidden = Some("its policer's table of rates".into());
+        raw.hidden = Some("its policer's table of rates".into());
     }
     if kind == "bpf" {
-        *hidden = Some("its action's program".into());
+        raw.hidden = Some("its action's program".into());
     }
     for attr in attrs {
         let attr = attr?;
@@ -223,7 +225,12 @@ fn action(
                     let own: &[usize] = if kind == "police" { &[0, 11, 12] } else { &[0, 3, 4] };
                     let bindings = word(one.payload, own[2]);
                     if bindings > 1 {
-                        *hidden = Some("an action that it shares with other filters".into());
+                        raw.hidden = Some("an action that it shares with other filters".into());
+                    }
+                    if kind == "mirred" && aims_at_nothing(attr, one.payload)? {
+                        raw.hidden =
+                            Some("where it sent packets, an interface that is gone".into());
+                        raw.aims_at_nothing = true;
                     }
                     inside.bytes(flagged(one), &zeroed(one, own));
                 }
@@ -233,6 +240,12 @@ fn action(
         }
     }
     Ok(())
+}
+
+/// `struct tc_mirred`: the kernel shows interface 0 for one that went (`tcf_mirred_dump`, net/sched/act_mirred.c), and for a block of
+/// several (`TCA_MIRRED_BLOCKID`).
+fn aims_at_nothing(options: Attr<'_>, mirred: &[u8]) -> Result<bool, DecodeError> {
+    Ok(word(mirred, 6) == 0 && options.nested().find(4)?.is_none())
 }
 
 fn word(bytes: &[u8], index: usize) -> u32 {
@@ -285,5 +298,29 @@ pub(super) fn write(w: &mut AttrWriter, raw: &Raw) {
     }
     if let Some(stab) = &raw.stab {
         w.bytes(TCA_STAB | NESTED, stab);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `struct tc_sfq_qopt_v1` as a kernel shows it.
+    fn shown(limit: u32, flows: u32) -> Vec<u8> {
+        let words = [1514, 0, limit, 1024, flows, 127, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9];
+        words.into_iter().flat_map(u32::to_ne_bytes).collect()
+    }
+
+    #[test]
+    fn sfq_with_more_flows_than_packets_is_asked_for_as_it_was() {
+        // Without a limit the kernel takes 512 flows; with one of 127 packets it would take 127.
+        let mut options = shown(127, 512);
+        assert_eq!(sfq(&mut options), None);
+        assert_eq!((word(&options, 2), word(&options, 4)), (0, 512));
+        let mut options = shown(127, 100);
+        assert_eq!(sfq(&mut options), None);
+        assert_eq!((word(&options, 2), word(&options, 4)), (127, 100));
+        // That took two changes, and comes back by none.
+        assert!(sfq(&mut shown(50, 512)).is_some());
     }
 }

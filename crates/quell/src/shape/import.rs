@@ -42,11 +42,14 @@ pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Characters of a line about what is left out.
+const LONGEST: usize = 200;
+
 /// The policy file, with what is left out above it.
 fn told(imported: &Imported) -> Result<String, Failure> {
     let mut text = String::new();
     for what in &imported.left_out {
-        let _ = writeln!(text, "# left out: {}", quell_wire::text::line(what));
+        let _ = writeln!(text, "# left out: {}", quell_wire::text::printable(what, LONGEST));
     }
     if imported.wanted.rates() == (None, None) {
         text.push_str("# what the line carries is not in that file; give it here, or as --line:\n# line = \"1000/1000\"\n");

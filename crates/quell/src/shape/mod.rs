@@ -1,6 +1,7 @@
 //! `quell shape`: queues on a real interface, with a way back.
 
 mod import;
+mod in_lab;
 mod kinds;
 mod parts;
 mod persist;
@@ -10,6 +11,7 @@ mod rehearsal;
 mod report;
 mod state;
 mod wanted;
+mod watch;
 
 use crate::failure::Failure;
 use crate::options::Json;
@@ -18,14 +20,16 @@ pub use import::{ImportArgs, import};
 pub use kinds::kernel_has;
 pub use persist::{PersistArgs, persist};
 pub use prove::{ProveArgs, prove};
-use quell_act::{ActError, Applied, Asked, Kernel, Log, Machine, Standing, Watchdog};
+use quell_act::{
+    ActError, Applied, Asked, Kernel, Leave, Log, Machine, Off, Planned, Standing, Watchdog,
+};
 use quell_sys::clock::monotonic_ns;
 use quell_units::Span;
 pub use recipe::{RecipeArgs, recipe};
 pub use rehearsal::{TryArgs, try_it};
 pub use report::standing;
 use serde_json::{Value, json};
-use state::State;
+use state::{State, open_to_change};
 pub use state::{failure, open};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -107,6 +111,12 @@ pub struct OffArgs {
     /// The interface
     #[arg(long = "dev", value_name = "DEV")]
     pub device: String,
+    /// Take off also what somebody changed or put in the place of Quell's queues since
+    #[arg(long, conflicts_with = "keep")]
+    pub replace: bool,
+    /// Leave what somebody changed or put there since, and take off all else
+    #[arg(long)]
+    pub keep: bool,
     /// Off until the interface comes back or the machine is started anew, where `quell shape persist` was called
     #[arg(long)]
     pub for_now: bool,
@@ -118,9 +128,21 @@ pub struct OffArgs {
     pub json: Json,
 }
 
-/// Options of `quell shape status` and `recover`.
+/// Options of `quell shape status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
+    /// Read again and again, and show who has how much by the second
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
+    pub watch: Option<Span>,
+    #[command(flatten)]
+    pub state: State,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape recover`.
+#[derive(Debug, Args)]
+pub struct RecoverArgs {
     #[command(flatten)]
     pub state: State,
     #[command(flatten)]
@@ -134,6 +156,8 @@ pub struct WatchdogArgs {
     log: PathBuf,
     /// The process that takes the steps
     applier: u32,
+    /// When it began, in seconds since 1970
+    at: u64,
     /// When they must have been taken, on the monotonic clock
     limit: u64,
 }
@@ -143,14 +167,15 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let settled = args.wanted.settle(&mut kernel)?;
     let (folder, device) = (&args.state.folder, args.wanted.device.as_str());
-    let planned = quell_act::plan(&mut kernel, folder, device, &settled.goal).map_err(failure)?;
+    let planned =
+        quell_act::plan(&mut kernel, folder, device, &settled.goal, true).map_err(failure)?;
     report::plan(device, &settled, &planned, args.json);
     Ok(ExitCode::SUCCESS)
 }
 
 /// `quell shape apply`.
 pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
-    let mut kernel = open()?;
+    let mut kernel = open_to_change()?;
     let settled = args.wanted.settle(&mut kernel)?;
     let confirm = match args.confirm_within {
         Some(Patience::Within(span)) => Some(span),
@@ -198,6 +223,7 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
 
 /// `quell shape confirm`.
 pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
+    drop(open_to_change()?);
     let device = args.device.as_deref();
     let kept =
         quell_act::confirm(&args.state.folder, device, "quell shape confirm").map_err(failure)?;
@@ -211,9 +237,20 @@ pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
 
 /// `quell shape off`.
 pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
-    let mut kernel = open()?;
+    let mut kernel = open_to_change()?;
     let (folder, device) = (&args.state.folder, args.device.as_str());
-    let mut off = quell_act::off(&mut kernel, folder, device, "quell shape off", &watchdog);
+    let leave = match (args.replace, args.keep) {
+        (true, _) => Leave::Nothing,
+        (_, true) => Leave::All,
+        _ => Leave::Ask,
+    };
+    let command = "quell shape off";
+    let asked = Off { folder, device, command, leave, watchdog: &watchdog };
+    let mut off = quell_act::off(&mut kernel, &asked);
+    // Nothing was done: what persists stays as well.
+    if let Err(error @ ActError::NotAsLeft(_)) = off {
+        return Err(failure(error));
+    }
     if !args.for_now {
         let forgotten = persist::forget(&args.root, device)?;
         if matches!(off, Err(ActError::Nothing(_))) && !forgotten.is_empty() {
@@ -230,8 +267,8 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
 }
 
 /// `quell shape recover`.
-pub fn recover(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    let mut kernel = open()?;
+pub fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
+    let mut kernel = open_to_change()?;
     let done = quell_act::recover(&mut kernel, &args.state.folder, "quell shape recover")
         .map_err(failure)?;
     if args.json.json {
@@ -250,6 +287,9 @@ pub fn recover(args: &StatusArgs) -> Result<ExitCode, Failure> {
 
 /// `quell shape status`.
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    if let Some(every) = args.watch {
+        return watch::watch(&args.state, args.json, every);
+    }
     let mut kernel = open()?;
     let logs = args.state.logs()?;
     let mut entries = Vec::new();
@@ -273,9 +313,10 @@ fn differs(log: &Log, folder: &Path, kernel: &mut Kernel) -> Option<String> {
     let again = wanted::settled_again(log, kernel).map_err(|failure| failure.to_string());
     let planned = again.and_then(|settled| {
         let device = log.begun.device.as_str();
-        quell_act::plan(kernel, folder, device, &settled.goal).map_err(|e| e.to_string())
+        quell_act::plan(kernel, folder, device, &settled.goal, false).map_err(|e| e.to_string())
     });
     match planned {
+        Ok(Planned { foreign, .. }) if !foreign.is_empty() => Some(foreign[0].trim().to_owned()),
         Ok(planned) => planned.steps.first().map(|step| match planned.steps.len() {
             1 => format!("what is missing: {step}"),
             more => format!("what is missing: {step}, and {} more steps", more - 1),
@@ -285,19 +326,20 @@ fn differs(log: &Log, folder: &Path, kernel: &mut Kernel) -> Option<String> {
 }
 
 /// `quell shape-watchdog`.
-pub fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
+pub fn guard(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
-    let watched = quell_act::watch(&args.log, args.applier, args.limit, &mut kernel);
+    let watched = quell_act::watch(&args.log, (args.applier, args.at), args.limit, &mut kernel);
     watched.map(|()| ExitCode::SUCCESS).map_err(failure)
 }
 
 /// This program as a watchdog.
 pub fn watchdog(log: &Log, limit_ns: u64) -> Result<Watchdog, ActError> {
-    let path =
-        std::fs::canonicalize(log.path()).map_err(|e| ActError::NoWatchdog(e.to_string()))?;
+    // It changes to another folder; the log itself is not there yet.
+    let path = std::path::absolute(log.path()).map_err(|e| ActError::NoWatchdog(e.to_string()))?;
     // Also where the file was replaced since this process was started.
     let mut command = Command::new("/proc/self/exe");
-    let numbers = [std::process::id().to_string(), limit_ns.to_string()];
+    let who = &log.begun.who;
+    let numbers = [who.pid.to_string(), who.at.to_string(), limit_ns.to_string()];
     command.arg(WATCHDOG).arg(path).args(numbers);
     Watchdog::start(command)
 }

@@ -6,7 +6,7 @@
 //! ```
 
 use quell_act::Log;
-use quell_shaper::BothWays;
+use quell_shaper::{BothWays, LinePart};
 use quell_tc::Handle;
 use quell_tc::observed::{CakeTin, ExtraStats, ObservedQdisc, Snapshot};
 use quell_units::Span;
@@ -16,15 +16,18 @@ use std::collections::BTreeMap;
 /// One part of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    name: String,
-    sent_packets: u64,
-    sent_bytes: u64,
-    dropped_packets: u64,
-    marked_packets: u64,
-    backlog_packets: u64,
-    backlog_bytes: u64,
+    /// Whose it is.
+    pub name: String,
+    /// Of a tier that each host has, the host.
+    pub host: Option<String>,
+    pub sent_packets: u64,
+    pub sent_bytes: u64,
+    pub dropped_packets: u64,
+    pub marked_packets: u64,
+    pub backlog_packets: u64,
+    pub backlog_bytes: u64,
     /// How long packets waited lately; only CAKE tells.
-    delay_us: Option<u64>,
+    pub delay_us: Option<u64>,
 }
 
 /// The tins of CAKE's `diffserv3`, as it lists them.
@@ -45,11 +48,11 @@ pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<Part> 
         by_parent.insert(queue.parent, queue);
         by_major.entry(queue.parent.major).or_default().push(queue);
     }
-    let part = |(class, name): (Handle, String)| {
-        let queue = by_parent.get(&class)?;
+    let part = |part: LinePart| {
+        let queue = by_parent.get(&part.class)?;
         // A leaf, or one that has its leaves right below it.
         let leaves = by_major.get(&queue.handle.major).map_or(&[][..], Vec::as_slice);
-        Some(of_queue(queue, leaves, name))
+        Some(of_queue(queue, leaves, part))
     };
     all.parts().into_iter().filter_map(part).collect()
 }
@@ -57,6 +60,7 @@ pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<Part> 
 fn of_tin(tin: &CakeTin, name: &str) -> Part {
     Part {
         name: name.to_owned(),
+        host: None,
         sent_packets: tin.sent_packets.into(),
         sent_bytes: tin.sent_bytes,
         dropped_packets: tin.dropped_packets.into(),
@@ -67,14 +71,15 @@ fn of_tin(tin: &CakeTin, name: &str) -> Part {
     }
 }
 
-fn of_queue(queue: &ObservedQdisc, leaves: &[&ObservedQdisc], name: String) -> Part {
+fn of_queue(queue: &ObservedQdisc, leaves: &[&ObservedQdisc], part: LinePart) -> Part {
     let stats = queue.stats;
     let marks = leaves.iter().chain([&queue]).map(|q| match &q.extra {
         Some(ExtraStats::FqCodel(fq_codel)) => u64::from(fq_codel.ecn_marks),
         _ => 0,
     });
     Part {
-        name,
+        name: part.name,
+        host: part.host,
         sent_packets: stats.packets,
         sent_bytes: stats.bytes,
         dropped_packets: stats.drops.into(),
@@ -85,19 +90,33 @@ fn of_queue(queue: &ObservedQdisc, leaves: &[&ObservedQdisc], name: String) -> P
     }
 }
 
+/// Characters of a name.
+const NAME: usize = 30;
+
 /// Parts that a person is shown: of thousands those that had most.
 const SHOWN: usize = 20;
 
-/// A line for each part that something passed through.
+/// All that passed through a root queue, with the marks of all below it.
+pub fn whole(snapshot: &Snapshot, root: &ObservedQdisc) -> Part {
+    let leaves: Vec<&ObservedQdisc> = snapshot.qdiscs.iter().filter(|q| *q != root).collect();
+    let (class, name) = (root.handle, "all".to_owned());
+    let mut part = of_queue(root, &leaves, LinePart { class, name, host: None });
+    if let Some(ExtraStats::Cake(cake)) = &root.extra {
+        part.marked_packets = cake.tins.iter().map(|tin| u64::from(tin.ecn_marks)).sum();
+    }
+    part
+}
+
+/// A line for each part that something passed through; of hosts' tiers `--watch` and `--json` tell.
 pub fn lines(parts: &[Part]) -> Vec<String> {
     let mut busy: Vec<&Part> =
-        parts.iter().filter(|part| part.sent_packets + part.backlog_packets > 0).collect();
+        parts.iter().filter(|part| part.host.is_none() && part.is_busy()).collect();
     let left = busy.len().saturating_sub(SHOWN);
     if left > 0 {
         busy.sort_by_key(|part| std::cmp::Reverse(part.sent_bytes));
         busy.truncate(SHOWN);
     }
-    let width = busy.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
+    let width = busy.iter().map(|part| part.name.chars().count()).max().unwrap_or(0).min(NAME + 1);
     let mut lines: Vec<String> = busy.iter().map(|part| part.line(width)).collect();
     if left > 0 {
         lines.push(format!("    … and {left} more, which had less (--json has all)"));
@@ -106,10 +125,16 @@ pub fn lines(parts: &[Part]) -> Vec<String> {
 }
 
 impl Part {
+    /// Whether something passed through it, or waits.
+    pub fn is_busy(&self) -> bool {
+        self.sent_packets + self.backlog_packets > 0
+    }
+
     /// For a program.
     pub fn document(&self) -> Value {
         json!({
             "name": self.name,
+            "host": self.host,
             "sent_packets": self.sent_packets,
             "sent_bytes": self.sent_bytes,
             "dropped_packets": self.dropped_packets,
@@ -121,7 +146,7 @@ impl Part {
     }
 
     fn line(&self, width: usize) -> String {
-        let name = quell_wire::text::line(&self.name);
+        let name = quell_wire::text::printable(&self.name, NAME);
         let sent = quell_treeview::bytes(self.sent_bytes);
         let delay = self.delay_us.map(|us| format!(", {} of waiting", Span::from_micros(us)));
         format!(

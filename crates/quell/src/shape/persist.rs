@@ -6,7 +6,7 @@
 //!   /etc/systemd/system/sys-…-DEV.device.wants/quell-shape@DEV.service   a link to it: systemd starts it when the interface is there
 //! ```
 
-use super::state::State;
+use super::state::{State, open};
 use crate::failure::Failure;
 use crate::options::Json;
 use clap::Args;
@@ -94,10 +94,18 @@ fn unit(program: &Path) -> String {
 /// `quell shape persist`.
 pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
     let device = args.device.as_str();
-    let log = args.state.log_of(device)?;
+    let log = args.state.log_of(&mut open()?, device)?;
     if log.standing != Standing::Confirmed {
         return Err(Failure::check(format!(
             "what is on {device} waits to be confirmed; first: quell shape confirm --dev {device}"
+        )));
+    }
+    // Nothing is made where a slip of the pen leads.
+    let etc = args.root.root.join("etc");
+    if !etc.is_dir() {
+        let (etc, root) = (etc.display(), args.root.root.display());
+        return Err(Failure::unusable(format!(
+            "there is no folder {etc}; --root {root} is to be where a system's / is"
         )));
     }
     let files = Files::of(&args.root, device);

@@ -8,11 +8,12 @@
 //! A verdict needs evidence: more arrived than the rate allows, or more than was counted where it must pass; a queue that had to drop, or in
 //! which something waited whenever it was looked at.
 
+use super::in_lab;
 use super::report::roots;
 use super::state::{State, open};
 use crate::failure::Failure;
 use crate::host::{self, Usual};
-use crate::options::{Family, Json};
+use crate::options::{Family, Guest, Json, Place};
 use crate::secret::SecretFile;
 use clap::Args;
 use quell_act::{Kernel, Log, Machine};
@@ -33,8 +34,11 @@ pub struct ProveArgs {
     #[arg(long = "dev", value_name = "DEV")]
     pub device: String,
     /// A `quell serve` beyond the line: HOST, HOST:PORT
-    #[arg(long, value_name = "HOST")]
-    pub to: String,
+    #[arg(long, value_name = "HOST", required_unless_present = "in_lab")]
+    pub to: Option<String>,
+    /// What can't be measured from here, in the lab on a line like this one: shares of hosts, order of tiers, floors and ceilings
+    #[arg(long, conflicts_with = "to")]
+    pub in_lab: bool,
     /// How long each way is loaded
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub time: Span,
@@ -42,6 +46,10 @@ pub struct ProveArgs {
     pub family: Family,
     #[command(flatten)]
     pub secret: SecretFile,
+    #[command(flatten)]
+    pub place: Place,
+    #[command(flatten)]
+    pub guest: Guest,
     #[command(flatten)]
     pub state: State,
     #[command(flatten)]
@@ -66,8 +74,13 @@ impl Verdict {
     }
 }
 
-/// A claim, how it came out, and the figures.
-type Row = (&'static str, Verdict, String);
+/// A claim, how it came out, and the figures: in words, and for a program.
+struct Row {
+    claim: &'static str,
+    verdict: Verdict,
+    says: String,
+    figures: Value,
+}
 
 /// One way, loaded.
 struct Loaded {
@@ -97,8 +110,18 @@ const LOOK: Span = Span::from_millis(250);
 pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let device = args.device.as_str();
-    let log = args.state.log_of(device)?;
+    let log = args.state.log_of(&mut kernel, device)?;
     let all: BothWays = toml::from_str(&log.begun.recipe).map_err(Failure::system)?;
+    if args.in_lab {
+        let Some(policy) = all.named() else {
+            return Err(Failure::check(format!(
+                "{} is no policy, and promises nothing that could be proven in the lab",
+                log.begun.wanted
+            )));
+        };
+        return in_lab::prove(&all, policy, &args.place, &args.guest, args.json);
+    }
+    let to = args.to.as_deref().unwrap_or_default();
     let (up, down) = all.rates();
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
@@ -107,7 +130,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
         ("down", Senders::Down, down, super::wanted::ifb_of(device)),
     ];
     if !args.json.json {
-        println!("{device}: {}; to {}", log.begun.wanted, args.to);
+        println!("{device}: {}; to {}", log.begun.wanted, to);
     }
     let (mut failed, mut documents) = (false, Vec::new());
     for (name, senders, rate, queue) in ways {
@@ -121,7 +144,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
             }
             Ok(())
         };
-        let outcome = load(args, senders, &stop, &mut look)?;
+        let outcome = load(args, to, senders, &stop, &mut look)?;
         let after = counters(&mut kernel, &log)?;
         if outcome.stopped {
             return Err(Failure::check("stopped before it was over"));
@@ -130,12 +153,12 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
         let counted = (before.get(&queue), after.get(&queue));
         let loaded = loaded(name, &findings, counted, looks)?;
         let rows = judged(rate, &loaded);
-        failed |= rows.iter().any(|row| row.1 == Verdict::Fail);
+        failed |= rows.iter().any(|row| row.verdict == Verdict::Fail);
         documents.push(document(name, &queue, rate, &rows, &findings));
         if !args.json.json {
             println!("{name}, by {queue}:");
-            for (claim, verdict, figures) in &rows {
-                println!("  {:<7}  {claim}: {figures}", verdict.word());
+            for Row { claim, verdict, says, .. } in &rows {
+                println!("  {:<7}  {claim}: {says}", verdict.word());
             }
             println!("           {}", latency(&findings));
         }
@@ -156,6 +179,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
 /// Loads one way, and looks meanwhile.
 fn load(
     args: &ProveArgs,
+    to: &str,
     direction: Senders,
     stop: &Bell,
     look: &mut dyn FnMut() -> Result<(), Failure>,
@@ -166,14 +190,14 @@ fn load(
         port: Some(quell_wire::iperf3::PORT),
         device: None,
     };
-    let found = host::resolve(&args.to, usual).map_err(Failure::usage)?;
+    let found = host::resolve(to, usual).map_err(Failure::usage)?;
     let plan = FlowPlan {
         direction,
         amount: Amount::Time(args.time),
         interval: LOOK,
         latency: true,
         secret: args.secret.read()?,
-        ..FlowPlan::new(&args.to, found.to)
+        ..FlowPlan::new(to, found.to)
     };
     let mut blind = None;
     let mut tell = |progress: Progress<'_>| {
@@ -231,22 +255,29 @@ fn judged(rate: Rate, loaded: &Loaded) -> [Row; 3] {
         _ => Verdict::Unknown,
     };
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
-    let (reached, payload, all) = (reached / 1e6, megabytes(bytes), megabytes(counted));
+    let (payload, all) = (megabytes(bytes), megabytes(counted));
     let Looks { all: looks, waiting } = looks;
     [
-        ("the rate holds", bounded, format!("{reached:.3} Mbit/s of payload arrived, {rate} may")),
-        (
-            "all of it passes here",
-            passed,
-            format!("{payload:.2} MB of payload arrived, {all:.2} MB passed"),
-        ),
-        (
-            "packets wait here",
-            waited,
-            format!(
+        Row {
+            claim: "the rate holds",
+            verdict: bounded,
+            says: format!("{:.3} Mbit/s of payload arrived, {rate} may", reached / 1e6),
+            figures: json!({ "received_bits_per_second": reached, "rate_bits_per_second": rate.bps() }),
+        },
+        Row {
+            claim: "all of it passes here",
+            verdict: passed,
+            says: format!("{payload:.2} MB of payload arrived, {all:.2} MB passed"),
+            figures: json!({ "received_bytes": bytes, "passed_bytes": counted }),
+        },
+        Row {
+            claim: "packets wait here",
+            verdict: waited,
+            says: format!(
                 "some did at {waiting} of {looks} looks; {dropped} were dropped to slow senders down"
             ),
-        ),
+            figures: json!({ "looks": looks, "looks_with_waiting": waiting, "dropped_packets": dropped }),
+        },
     ]
 }
 
@@ -261,9 +292,9 @@ fn latency(findings: &Findings) -> String {
 }
 
 fn document(name: &str, queue: &str, rate: Rate, rows: &[Row], findings: &Findings) -> Value {
-    let one = |(claim, verdict, figures): &Row| {
+    let one = |Row { claim, verdict, says, figures }: &Row| {
         let verdict = verdict.word().to_lowercase();
-        json!({ "claim": claim, "verdict": verdict, "figures": figures })
+        json!({ "claim": claim, "verdict": verdict, "says": says, "figures": figures })
     };
     let claims: Vec<Value> = rows.iter().map(one).collect();
     json!({
@@ -283,7 +314,7 @@ mod tests {
     fn verdicts(bytes: u64, counted: u64, dropped: u32, waiting: u32) -> [Verdict; 3] {
         let looks = Looks { all: 40, waiting };
         let loaded = Loaded { bytes, seconds: 10.0, counted, dropped, looks };
-        judged(Rate::from_bps(8_000_000), &loaded).map(|row| row.1)
+        judged(Rate::from_bps(8_000_000), &loaded).map(|row| row.verdict)
     }
 
     #[test]

@@ -88,20 +88,33 @@ impl How {
     }
 }
 
-/// What of home-link is otherwise: the line, the queues, the flood, what others published of another line. And what there is to say.
-fn changes(all: &BothWays, policy: PolicyName) -> Result<(Vec<String>, Vec<String>), Failure> {
+/// home-link with the person's line and queues.
+pub(super) struct Network {
+    /// The line.
+    pub line: LineRates,
+    /// What of home-link is otherwise.
+    pub changes: Vec<String>,
+    /// The queues' names, as a list in TOML.
+    pub names: String,
+    /// What there is to say.
+    pub remarks: Vec<String>,
+}
+
+/// The person's line, and the queues at both its ways.
+pub(super) fn network(all: &BothWays, policy: PolicyName) -> Result<Network, Failure> {
     let (up, down) = all.rates();
-    let mut said = Vec::new();
+    let mut remarks = Vec::new();
     let line = all.line.unwrap_or_else(|| {
         let line = |shaped: Option<Rate>, usual: u64| {
             shaped.map_or(Rate::from_bps(usual), |rate| Rate::from_bps(rate.bps() / 95 * 100))
         };
         let line = LineRates { up: line(up, 2_500_000), down: line(down, 8_000_000) };
         let text = String::from(line);
-        said.push(format!("the line is taken to be {text}, of which 95 % are used; --line tells"));
+        remarks
+            .push(format!("the line is taken to be {text}, of which 95 % are used; --line tells"));
         line
     });
-    let all = stand_in(all, policy, &mut said);
+    let all = stand_in(all, policy, &mut remarks);
     let mut queues = Vec::new();
     let ways = [("up", "out", Tell::Source, up), ("down", "in", Tell::Destination, down)];
     for (name, direction, tell, rate) in ways {
@@ -116,26 +129,33 @@ fn changes(all: &BothWays, policy: PolicyName) -> Result<(Vec<String>, Vec<Strin
         ])));
     }
     let names: Vec<Value> = queues.iter().map(|queue| queue["name"].clone()).collect();
-    let names = Value::Array(names);
+    let changes = vec![
+        format!("topology.link.dsl.up.rate=\"{}\"", line.up),
+        format!("topology.link.dsl.down.rate=\"{}\"", line.down),
+        format!("queue={}", Value::Array(queues)),
+    ];
+    Ok(Network { line, changes, names: Value::Array(names).to_string(), remarks })
+}
+
+/// What of home-link is otherwise: the line, the queues, the flood, what others published of another line. And what there is to say.
+fn changes(all: &BothWays, policy: PolicyName) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let Network { line, mut changes, names, remarks } = network(all, policy)?;
     let flood = Rate::from_bps(line.up.bps() / 10 * 32);
-    let mut changes = vec![
+    changes.extend([
         "name=shape-try".to_owned(),
         format!("title=\"A line of {}: as it is and shaped\"", String::from(line)),
         "about=\"What `quell shape try` was asked for; the network is that of home-link.\"".into(),
         "expect=[]".into(),
-        format!("topology.link.dsl.up.rate=\"{}\"", line.up),
-        format!("topology.link.dsl.down.rate=\"{}\"", line.down),
         format!("load.flood.rate=\"{flood}\""),
-        format!("queue={}", Value::Array(queues)),
         format!("scenario.flood.title=\"UDP flood from A, {flood}\""),
         format!("scenario.flood-shaped.title=\"UDP flood from A, {flood}, shaped\""),
-    ];
+    ]);
     for scenario in SHAPED {
         changes.push(format!("scenario.{scenario}.queues={names}"));
         let plain = scenario.trim_end_matches("-shaped");
         changes.extend([scenario, plain].map(|name| format!("scenario.{name}.published={{}}")));
     }
-    Ok((changes, said))
+    Ok((changes, remarks))
 }
 
 /// The lab's hosts in the place of those who are named.

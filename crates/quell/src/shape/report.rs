@@ -16,7 +16,7 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, json: Json) {
         let document = json!({
             "device": device,
             "wanted": settled.words,
-            "remarks": settled.remarks,
+            "remarks": settled.remarks.iter().chain(&planned.said).collect::<Vec<_>>(),
             "steps": words,
             "commands": commands,
             "foreign": planned.foreign,
@@ -26,7 +26,7 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, json: Json) {
         return;
     }
     println!("{device}: {}", settled.words);
-    settled.remarks.iter().for_each(|remark| println!("{remark}"));
+    settled.remarks.iter().chain(&planned.said).for_each(|remark| println!("{remark}"));
     if words.is_empty() {
         println!("all is as wanted");
         return;
@@ -155,6 +155,9 @@ pub fn entry(log: &Log, now: &Now, now_ns: u64, differs: Option<String>) -> Entr
     Entry { broken, lines, document }
 }
 
+/// Where nothing is.
+pub const NOTHING: &str = "nothing of Quell's is in force";
+
 /// All changes in force.
 pub fn status(entries: &[Entry], json: Json) {
     if json.json {
@@ -163,7 +166,7 @@ pub fn status(entries: &[Entry], json: Json) {
         return;
     }
     if entries.is_empty() {
-        println!("nothing of Quell's is in force");
+        println!("{NOTHING}");
     }
     entries.iter().flat_map(|entry| &entry.lines).for_each(|line| println!("{line}"));
 }

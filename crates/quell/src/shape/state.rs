@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use quell_act::{ActError, Kernel, Log};
+use quell_act::{ActError, Goal, Kernel, Log, Machine};
 use quell_sys::netns::NetNs;
 use std::path::PathBuf;
 
@@ -22,9 +22,11 @@ impl State {
     }
 
     /// What is in force on an interface.
-    pub fn log_of(&self, device: &str) -> Result<Log, Failure> {
-        let of_device = |log: &Log| log.begun.device == device;
-        self.logs()?.into_iter().find(of_device).ok_or_else(|| {
+    pub fn log_of(&self, kernel: &mut Kernel, device: &str) -> Result<Log, Failure> {
+        let namespace = NetNs::current().map_err(Failure::system)?.inode();
+        let now = kernel.read(&Goal::default()).map_err(Failure::system)?;
+        let found = quell_act::log_of(&self.folder, namespace, device, &now).map_err(failure)?;
+        found.ok_or_else(|| {
             Failure::check(format!(
                 "nothing of Quell's is in force on {device}; first: quell shape apply --dev {device}"
             ))
@@ -37,10 +39,29 @@ pub fn open() -> Result<Kernel, Failure> {
     Kernel::open().map_err(Failure::system)
 }
 
+/// The same, to change something: it says at once where that would be refused.
+pub fn open_to_change() -> Result<Kernel, Failure> {
+    if may_change() {
+        return open();
+    }
+    Err(Failure::system(
+        "queues are changed by root alone, or with CAP_NET_ADMIN; nothing was changed: put `sudo` before the same command",
+    ))
+}
+
+/// Whether this process has CAP_NET_ADMIN, which is number 12. True where that can't be known: then the kernel says.
+fn may_change() -> bool {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    bits.is_none_or(|bits| bits & (1 << 12) != 0)
+}
+
 /// With which exit code a failure is told.
 pub fn failure(error: ActError) -> Failure {
     match error {
         ActError::Foreign(_)
+        | ActError::NotAsLeft(_)
         | ActError::OneWay(_)
         | ActError::Changed
         | ActError::Busy { .. }

@@ -91,10 +91,9 @@ pub fn ifb_of(device: &str) -> String {
     quell_lab::build::ifb_name(device)
 }
 
-/// The address by which an IFB is known to be ours: that of its interface's name (FNV-1a), marked as given by hand.
+/// The address by which an IFB is known to be ours: that of its interface's name, hashed, marked as given by hand.
 pub fn mac_of(device: &str) -> [u8; 6] {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    let hash = device.bytes().fold(0xcbf2_9ce4_8422_2325, step).to_be_bytes();
+    let hash = quell_tc::hash(device.bytes()).to_be_bytes();
     [0x02, b'Q', b'l', hash[5], hash[6], hash[7]]
 }
 
@@ -197,7 +196,7 @@ fn settled(name: &str, link: &LinkNow, mut all: BothWays, file: &str) -> Result<
             all.policy = Some(policy);
             let (mut own, mut beyond) = trees(&all, policy, traits_of(link), name)?;
             let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
-            remarks.extend(kinds::without_fq_codel(&mut both));
+            remarks.extend(kinds::with_what_there_is(&mut both));
             (own, beyond, all.words(policy), remarks)
         }
     };
@@ -233,7 +232,7 @@ pub fn trees(
             "which hosts share the line? give --host ADDRESS for each, or --policy cake, which finds them by itself",
         ));
     }
-    let tree = |rate, tell| all.tree(policy, tell, rate, traits).map_err(Failure::usage);
+    let tree = |rate, tell| all.tree(policy, tell, rate, traits).map_err(Failure::unusable);
     let (up, down) = all.rates();
     let mut own = up.map(|rate| tree(rate, Tell::Source)).transpose()?.unwrap_or_default();
     let beyond = down.map(|rate| tree(rate, Tell::Destination)).transpose()?;

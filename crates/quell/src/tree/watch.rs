@@ -4,23 +4,19 @@ use super::args::TreeArgs;
 use super::found::{Found, look};
 use super::{json, live};
 use crate::failure::Failure;
-use crate::{interrupt, screen};
+use crate::pace::Pace;
+use crate::screen;
 use quell_hierarchy::{Hierarchy, change};
 use quell_sys::clock::monotonic_ns;
-use quell_sys::wait::{Alarm, Bell, readable, wait};
 use quell_treeview::text;
 use quell_units::Span;
 use std::process::ExitCode;
-use std::sync::Arc;
-
-/// Shorter times than this tell nothing.
-const LEAST_NS: u64 = 10_000_000;
 
 /// Two readings, so far apart.
 pub(super) fn over(args: &TreeArgs, over: Span) -> Result<Found, Failure> {
     let mut readings = Readings::new(args, over)?;
     readings.next()?;
-    if !readings.pause()? {
+    if !readings.pace.pause()? {
         return Err(Failure::check("it was stopped before the time was over"));
     }
     readings.next()
@@ -52,7 +48,7 @@ pub(super) fn watch(args: &TreeArgs, every: Span) -> Result<ExitCode, Failure> {
             let written = quell_sys::reader::print(std::io::stdout().lock(), shown.as_bytes());
             written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
         }
-        if !readings.pause()? {
+        if !readings.pace.pause()? {
             return Ok(ExitCode::SUCCESS);
         }
         found = readings.next()?;
@@ -62,31 +58,13 @@ pub(super) fn watch(args: &TreeArgs, every: Span) -> Result<ExitCode, Failure> {
 /// Readings, each with what changed since the one before.
 struct Readings<'a> {
     args: &'a TreeArgs,
-    every_ns: u64,
-    stop: Arc<Bell>,
-    alarm: Alarm,
-    due_ns: u64,
+    pace: Pace,
     before: Option<(u64, Hierarchy)>,
 }
 
 impl<'a> Readings<'a> {
     fn new(args: &'a TreeArgs, every: Span) -> Result<Self, Failure> {
-        if every.nanos() < LEAST_NS {
-            return Err(Failure::usage(format!(
-                "{every} is too short to tell anything per second: take 10ms or more"
-            )));
-        }
-        let stop = Arc::new(Bell::new().map_err(Failure::system)?);
-        interrupt::listen(&stop)?;
-        let alarm = Alarm::new().map_err(Failure::system)?;
-        Ok(Readings {
-            args,
-            every_ns: every.nanos(),
-            stop,
-            alarm,
-            due_ns: monotonic_ns(),
-            before: None,
-        })
+        Ok(Readings { args, pace: Pace::new(every)?, before: None })
     }
 
     fn next(&mut self) -> Result<Found, Failure> {
@@ -98,13 +76,5 @@ impl<'a> Readings<'a> {
         }
         self.before = Some((now, found.hierarchy.clone()));
         Ok(found)
-    }
-
-    /// Waits until the next reading is due; false when it is to end.
-    fn pause(&mut self) -> Result<bool, Failure> {
-        self.due_ns = (self.due_ns + self.every_ns).max(monotonic_ns());
-        self.alarm.set(Some(self.due_ns)).map_err(Failure::system)?;
-        wait(&mut [readable(&*self.stop), readable(&self.alarm)]).map_err(Failure::system)?;
-        Ok(!self.stop.rings())
     }
 }

@@ -7,6 +7,9 @@
 //! ```
 
 use super::support::{QUELL, Results, TestFolder};
+use quell_netlink::Stack;
+use quell_netlink::link::VethEnd;
+use quell_sys::netns::NetNs;
 
 /// Runs a script on the router; `$Q` is quell. Its output, where it went well.
 fn on_the_router(script: &str) -> String {
@@ -290,4 +293,89 @@ fn what_goes_around_the_queue_is_found_out_and_a_rate_above_the_lines_is_not_cal
          $Q shape prove --dev wan --to $0; echo exit $?",
     );
     assert!(said.contains("unknown  packets wait here") && said.contains("exit 0"), "{said}");
+}
+
+#[test]
+fn watched_from_second_to_second_each_tier_has_its_rate() {
+    // 100 packets a second of 98 bytes; a shorter watch than the ping, so that all of it sees some.
+    let script = "$Q shape apply --dev wan --line 2.5/8 --host 10.0.2.1 --confirm-within never >/dev/null; \
+         $Q ping -4 -c 1000 -i 0.01 --tos EF server >/dev/null & \
+         timeout 3.5 $Q shape status --watch=1s --json; timeout 2.5 $Q shape status --watch; kill $!";
+    let said = on_the_router(script);
+    let readings: Vec<serde_json::Value> = said
+        .lines()
+        .filter(|l| l.starts_with('{'))
+        .map(|l| serde_json::from_str(l).expect("JSON"))
+        .collect();
+    assert!(readings.len() >= 3, "{said}");
+    let up = readings[2]["shaped"][0]["queues"].as_array().expect("queues");
+    let up = up.iter().find(|queue| queue["device"] == "wan").expect("the way up");
+    let part = |host: Option<&str>, name: &str| {
+        let parts = up["parts"].as_array().expect("parts");
+        let found = parts.iter().find(|p| p["name"] == name && p["host"].as_str() == host);
+        found.unwrap_or_else(|| panic!("{name}: {up}"))["bits_per_second"].as_f64().expect("a rate")
+    };
+    for (host, name) in [(None, "10.0.2.1"), (Some("10.0.2.1"), "high"), (None, "all")] {
+        assert!((part(host, name) - 78_400.0).abs() < 2_000.0, "{name}: {up}");
+    }
+    assert_eq!(part(Some("10.0.2.1"), "bulk"), 0.0);
+    let (_, text) = said.split_once("wan: host-fair").expect("text");
+    assert!(text.contains("      high") && text.contains("78.4kbit"), "{text}");
+}
+
+#[test]
+fn somebodys_sfq_comes_back_with_all_its_flows() {
+    let script = r#"
+        printf 'queue = { kind = "sfq", handle = "8001:", flows = 512 }\n' >/tmp/sfq.toml
+        $Q shape apply --dev wan --tree /tmp/sfq.toml --confirm-within never >/dev/null
+        $Q tree wan --details
+        # What nobody remembers is somebody else's.
+        rm -r /run/quell
+        $Q shape apply --dev wan --line 2.5/8 --replace --confirm-within never >/dev/null
+        $Q shape off --dev wan >/dev/null
+        echo then
+        $Q tree wan --details"#;
+    let said = on_the_router(script);
+    let (before, after) = said.split_once("then\n").expect("both");
+    assert!(before.contains("512"), "{before}");
+    assert_eq!(before, after);
+}
+
+#[test]
+fn what_a_policy_promises_is_proven_in_the_lab() {
+    let folder = TestFolder::new();
+    let file = r#"
+        line = "2.5/8"
+        [[subscriber]]
+        name = "ann"
+        prefixes = ["192.0.2.0/29"]
+        up = { floor = "400kbit", ceiling = "1Mbit" }
+        down = { floor = "1Mbit", ceiling = "3Mbit" }
+    "#;
+    let file = folder.file("s.toml", file).to_string_lossy().into_owned();
+    let state = folder.path().join("state").to_string_lossy().into_owned();
+    let quell = |arguments: &[&str]| {
+        let all = [&["shape"], arguments, &["--dev", "a0", "--state", &state]].concat();
+        let output = folder.quell(&all);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    // A cable of this machine's kernel is shaped; what is proven is what the lab's kernel does with the same policy.
+    let on_a_cable = || {
+        let [a, b] = ["a0", "b0"].map(|name| VethEnd::new(name.parse().unwrap()));
+        Stack::open().unwrap().create_veth(&a, &b).unwrap();
+        for asked in [
+            &["--line", "2.5/8", "--policy", "tiers"][..],
+            &["--line", "2.5/8", "--host", "192.0.2.7"],
+            &["--file", &file],
+        ] {
+            quell(&[&["apply", "--confirm-within", "never"], asked].concat());
+            let said = quell(&["prove", "--in-lab", "--json"]);
+            let json: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+            assert_eq!(json["expectations"].as_array().expect("claims").len(), 4, "{said}");
+            quell(&["off"]);
+        }
+    };
+    NetNs::new().unwrap().run(on_a_cable).unwrap();
 }

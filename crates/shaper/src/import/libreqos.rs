@@ -26,7 +26,7 @@ const COLUMNS: [&str; 8] = [
 /// # Errors
 /// The line that is none of such a file.
 pub fn libreqos(text: &str) -> Result<Imported, String> {
-    let mut rows = rows(text).into_iter();
+    let mut rows = rows(text)?.into_iter();
     let (first, header) = rows.next().ok_or("nothing is in it")?;
     let column = |name: &str| {
         let found = header.iter().position(|title| title.eq_ignore_ascii_case(name));
@@ -39,6 +39,7 @@ pub fn libreqos(text: &str) -> Result<Imported, String> {
     }
     let parent = column("Parent Node").ok();
     let mut circuits: BTreeMap<String, usize> = BTreeMap::new();
+    let mut names = BTreeSet::new();
     let mut subscribers: Vec<TwoWaySubscriber> = Vec::new();
     let mut left_out = BTreeSet::new();
     for (number, row) in rows {
@@ -72,9 +73,9 @@ pub fn libreqos(text: &str) -> Result<Imported, String> {
             continue;
         }
         circuits.insert(id.to_owned(), subscribers.len());
-        let taken = subscribers.iter().any(|one| one.name == name);
-        let name =
-            if taken || name.is_empty() { format!("{name} ({id})") } else { name.to_owned() };
+        let taken = name.is_empty() || names.contains(name);
+        let name = if taken { format!("{name} ({id})") } else { name.to_owned() };
+        names.insert(name.clone());
         subscribers.push(TwoWaySubscriber { name, prefixes, up, down, group: None });
     }
     for title in header.iter().filter(|title| ["MAC", "Comment", "sqm"].contains(&title.as_str())) {
@@ -94,29 +95,42 @@ fn megabits(text: &str) -> Option<Rate> {
     sane.then(|| Rate::from_bps((megabits * 1e6).round() as u64))
 }
 
-/// Lines that are no comments, with their numbers, as cells. A quote goes to the next one; a doubled one stands for itself.
-fn rows(text: &str) -> Vec<(usize, Vec<String>)> {
-    let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
-    let told = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    told.map(|(at, line)| (at + 1, cells(line))).collect()
-}
-
-fn cells(line: &str) -> Vec<String> {
+/// Rows that are no comments, as cells, with the number of the line where each begins. A quote goes to the next one, over the ends of lines
+/// too; a doubled one stands for itself.
+fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
+    let mut rows = Vec::new();
     let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
+    let (mut line, mut first) = (1, 1);
+    let mut letters = text.trim_start_matches('\u{feff}').chars().peekable();
+    loop {
+        let letter = letters.next();
         match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => {
+            Some('"') if quoted && letters.peek() == Some(&'"') => {
                 letters.next();
                 cell.push('"');
             }
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(std::mem::take(&mut cell)),
-            other => cell.push(other),
+            Some('"') => quoted = !quoted,
+            Some(',') if !quoted => cells.push(std::mem::take(&mut cell)),
+            Some('\r') if !quoted && letters.peek() == Some(&'\n') => {}
+            Some(other) if other != '\n' || quoted => {
+                line += usize::from(other == '\n');
+                cell.push(other);
+            }
+            None if quoted => return Err(format!("line {first}: a quote is not closed")),
+            _ => {
+                cells.push(std::mem::take(&mut cell));
+                let row = std::mem::take(&mut cells);
+                let told =
+                    !row[0].starts_with('#') && row.iter().any(|cell| !cell.trim().is_empty());
+                rows.extend(told.then_some((first, row)));
+                line += 1;
+                first = line;
+            }
+        }
+        if letter.is_none() {
+            return Ok(rows);
         }
     }
-    cells.push(cell);
-    cells
 }
 
 #[cfg(test)]
@@ -144,6 +158,16 @@ Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download
     }
 
     #[test]
+    fn a_quoted_cell_may_have_the_end_of_a_line_in_it() {
+        let file = FILE.replace("9 Elm St., Town", "9 Elm St.\n\"\"Town\"\"").replace('\n', "\r\n");
+        let read = libreqos(&file).expect("circuits");
+        assert_eq!(read.wanted.subscribers[0].name, "9 Elm St.\r\n\"Town\"");
+        assert_eq!(read.wanted.subscribers.len(), 2);
+        let said = libreqos(&file.replace("192.0.2.2,", "192.0.2.256,")).expect_err("no address");
+        assert!(said.starts_with("line 5: "), "{said}");
+    }
+
+    #[test]
     fn a_wrong_line_is_told_by_its_number() {
         let said = libreqos(&FILE.replace("192.0.2.2,", "192.0.2.256,")).expect_err("no address");
         assert!(said.starts_with("line 4: "), "{said}");
@@ -151,5 +175,7 @@ Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download
         assert!(said.contains("`fast` is no rate"), "{said}");
         assert!(libreqos("a,b\n1,2\n").expect_err("no header").contains("`Circuit ID`"));
         assert!(libreqos("").is_err());
+        let said = libreqos(&FILE.replace("2,10 Elm St.,2", "2,\"10 Elm St.,2")).expect_err("open");
+        assert_eq!(said, "line 4: a quote is not closed");
     }
 }

@@ -91,18 +91,7 @@ fn taken(section: &Section) -> Result<Imported, String> {
             .map(|kbit| Some(Rate::from_bps(u64::from(kbit) * 1000)))
             .map_err(|_| format!("option {key} '{text}' is no rate in kbit/s")),
     };
-    let policy = match (get("script").unwrap_or_default(), get("qdisc").unwrap_or("cake")) {
-        ("simplest.qos" | "simplest_tbf.qos", _) => {
-            left_out.push("one tier for all, as simplest.qos has; there are three by DSCP".into());
-            PolicyName::Tiers
-        }
-        ("simple.qos", _) => PolicyName::Tiers,
-        ("" | "piece_of_cake.qos" | "layer_cake.qos", "cake") => PolicyName::Cake,
-        (script, qdisc) => {
-            left_out.push(format!("the script {script} with {qdisc}; three tiers by DSCP instead"));
-            PolicyName::Tiers
-        }
-    };
+    let policy = policy(get("script").unwrap_or_default(), get("qdisc"), &mut left_out);
     let mut ptm = false;
     for (key, own) in OWN_WORDS {
         let words = get(key).unwrap_or_default().split_whitespace();
@@ -132,6 +121,43 @@ fn taken(section: &Section) -> Result<Imported, String> {
         wanted: BothWays { policy, up, down, link, overhead, ..BothWays::default() },
         left_out,
     })
+}
+
+/// The policy that is most like a script of sqm-scripts, and what it has otherwise. A script may be named with its folder, or without its
+/// ending.
+fn policy(script: &str, qdisc: Option<&str>, left_out: &mut Vec<String>) -> PolicyName {
+    let name = script.rsplit('/').next().unwrap_or_default();
+    let name = name.strip_suffix(".qos").unwrap_or(name);
+    let (policy, otherwise) = match (name, qdisc) {
+        ("layer_cake", _) | ("", None | Some("cake")) => (PolicyName::Cake, None),
+        ("piece_of_cake", _) => (
+            PolicyName::Cake,
+            Some("one tin for all, as piece_of_cake.qos has; up there are three by DSCP"),
+        ),
+        ("simple", _) => (PolicyName::Tiers, None),
+        ("simplest" | "simplest_tbf", _) => (
+            PolicyName::Tiers,
+            Some("one tier for all, as simplest.qos has; there are three by DSCP"),
+        ),
+        // A script of somebody's own around CAKE is nearest to CAKE.
+        (_, Some("cake")) => {
+            left_out.push(format!("the script {script}, which Quell does not know; CAKE instead"));
+            (PolicyName::Cake, None)
+        }
+        ("", Some(qdisc)) => {
+            left_out
+                .push(format!("the queue {qdisc} without a script; three tiers by DSCP instead"));
+            (PolicyName::Tiers, None)
+        }
+        _ => {
+            left_out.push(format!(
+                "the script {script}, which Quell does not know; three tiers by DSCP instead"
+            ));
+            (PolicyName::Tiers, None)
+        }
+    };
+    left_out.extend(otherwise.map(str::to_owned));
+    policy
 }
 
 /// What the line is, from the name of its layer and the bytes beyond an IP packet.
@@ -247,7 +273,33 @@ config queue 'guest'
         assert_eq!(wanted.rates(), rates);
         // PPPoE over ATM has 40.
         assert_eq!((wanted.link, wanted.overhead), (Some(LineType::PppoeAtm), 4));
-        assert_eq!(read.left_out, ["option iqdisc_opts 'wash'"]);
+        let tins = "one tin for all, as piece_of_cake.qos has; up there are three by DSCP";
+        assert_eq!(read.left_out, [tins, "option iqdisc_opts 'wash'"]);
+    }
+
+    #[test]
+    fn each_script_has_a_policy_and_one_that_nobody_knows_is_said() {
+        let of = |script: &str, qdisc: Option<&str>| {
+            let mut left_out = Vec::new();
+            (policy(script, qdisc, &mut left_out), left_out.join("; "))
+        };
+        for (script, qdisc, wanted) in [
+            ("layer_cake.qos", Some("cake"), PolicyName::Cake),
+            ("/usr/lib/sqm/layer_cake.qos", None, PolicyName::Cake),
+            ("simple.qos", Some("fq_codel"), PolicyName::Tiers),
+            // It puts CAKE into each of its three tiers.
+            ("simple.qos", Some("cake"), PolicyName::Tiers),
+            ("", Some("cake"), PolicyName::Cake),
+        ] {
+            assert_eq!(of(script, qdisc), (wanted, String::new()), "{script}");
+        }
+        assert_eq!(of("piece_of_cake", None).0, PolicyName::Cake);
+        assert!(of("simplest.qos", None).1.contains("one tier for all"));
+        for (qdisc, wanted) in [(Some("cake"), PolicyName::Cake), (None, PolicyName::Tiers)] {
+            let (policy, said) = of("mine.qos", qdisc);
+            assert_eq!(policy, wanted);
+            assert!(said.contains("the script mine.qos, which Quell does not know"), "{said}");
+        }
     }
 
     #[test]

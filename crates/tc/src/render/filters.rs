@@ -76,6 +76,8 @@ fn action(w: &mut Words, action: &Action) {
     match action {
         Action::Drop => w.put("action drop"),
         Action::Pass => w.put("action pass"),
+        // For the reader only: its options are not known.
+        Action::Other(kind) => w.opt("action", Some(quoted(kind))),
         Action::Redirect(device) => {
             w.opt("action mirred egress redirect dev", Some(quoted(device)));
         }

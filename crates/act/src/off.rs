@@ -1,0 +1,158 @@
+//! Everything of ours off an interface, down to what was there before the first of our changes.
+
+use crate::back::{Applied, lead_back, look, roll_back};
+use crate::log::boot;
+use crate::ours::{Others, Whose};
+use crate::steps::Machine;
+use crate::transaction::{PATIENCE_NS, StartWatchdog, earlier, holder, namespace, who};
+use crate::watchdog::sweep;
+use crate::{ActError, Before, Begun, Goal, Lock, Log, Standing};
+use quell_sys::clock::monotonic_ns;
+use std::path::Path;
+
+/// What becomes of queues that have the names of ours and are not as we left them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Leave {
+    /// Nothing is done, and that is said.
+    #[default]
+    Ask,
+    /// They go; so does what somebody put in the place of ours.
+    Nothing,
+    /// They stay.
+    All,
+}
+
+/// What somebody asks for.
+pub struct Off<'a> {
+    /// Where logs and locks are.
+    pub folder: &'a Path,
+    /// The interface.
+    pub device: &'a str,
+    /// What was called.
+    pub command: &'a str,
+    /// What stays.
+    pub leave: Leave,
+    /// Starts the watchdog.
+    pub watchdog: &'a StartWatchdog,
+}
+
+/// Takes all of ours off an interface, and brings back what was there before us.
+///
+/// # Errors
+/// There is nothing of ours, it is not known whose something is, or the kernel refused a step.
+pub fn off(machine: &mut dyn Machine, asked: &Off<'_>) -> Result<Applied, ActError> {
+    let namespace = namespace()?;
+    let _lock = Lock::take(asked.folder, namespace, &holder(asked.command))?;
+    sweep(asked.folder, namespace);
+    let Some(mut log) = earlier(machine, asked.folder, namespace, asked.device)? else {
+        let why = format!("nothing on {} was made by Quell", asked.device);
+        return Err(ActError::Nothing(why));
+    };
+    let mut before = log.origin().clone();
+    // In the middle of a change it is known what may be there, and not what is.
+    let certain = log.standing == Standing::Confirmed;
+    let mut said = match certain {
+        true => leave(machine, &log, &mut before, asked.leave)?,
+        false => Vec::new(),
+    };
+    let who = who(asked.command);
+    // From here on its way back is to take all off: whoever finishes it, it ends so. On a full disk nobody does but who calls this again.
+    let mut planned = log.clone();
+    planned.begun.who = who.clone();
+    let watchdog = (asked.watchdog)(&planned, monotonic_ns() + PATIENCE_NS);
+    let written = log.leaving(who, before.clone());
+    if let Some(why) = written.as_ref().err().or(watchdog.as_ref().err()) {
+        said.push(format!("nobody watched over this: {why}"));
+    }
+    let mut done = match certain {
+        true => lead_back(machine, log, &before, said)?,
+        false => {
+            let done = roll_back(machine, log)?;
+            Applied { said: said.into_iter().chain(done.said).collect(), ..done }
+        }
+    };
+    if let Ok(watchdog) = watchdog {
+        watchdog.leave();
+    }
+    done.said.dedup();
+    Ok(done)
+}
+
+/// Takes out of the way back what stays. What there is to say of that.
+fn leave(
+    machine: &mut dyn Machine,
+    log: &Log,
+    before: &mut Before,
+    leave: Leave,
+) -> Result<Vec<String>, ActError> {
+    if leave == Leave::Nothing {
+        return Ok(Vec::new());
+    }
+    let goal = Goal::from(&*before);
+    let now = look(machine, &goal)?;
+    let (mut said, mut unsure, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    let found = now.before(&goal);
+    for (device, other) in before.devices.iter_mut().zip(Others::of(Some(log), &found, &now)) {
+        match &other.root {
+            Whose::Ours => {}
+            Whose::Changed(words) | Whose::Unlike(words) if leave == Leave::Ask => {
+                unsure.push(words.clone())
+            }
+            Whose::Changed(words) | Whose::Unlike(words) => {
+                said.push(format!("{words}; it stays"));
+                kept.push(device.leave_root());
+            }
+            Whose::Theirs(words) => {
+                said.push(format!("{words}, which somebody has put there since, stays"));
+                kept.push(device.leave_root());
+            }
+        }
+        said.extend(device.leave_hooks(other.hooks, &other.found, &other.name));
+    }
+    if !unsure.is_empty() {
+        return Err(ActError::NotAsLeft(unsure.join("\n")));
+    }
+    // With an IFB what is on it would go.
+    before.links.retain(|link| !kept.contains(&link.name));
+    Ok(said)
+}
+
+/// Brings back what `before` says, as whoever kept it longer than a boot knows; it is told the log, if there is one. Afterwards nothing
+/// of ours is in force.
+///
+/// # Errors
+/// The kernel refused a step.
+pub fn take_off(
+    machine: &mut dyn Machine,
+    folder: &Path,
+    device: &str,
+    command: &str,
+    watchdog: &StartWatchdog,
+    before: &dyn Fn(Option<&Log>) -> Result<Before, ActError>,
+) -> Result<Applied, ActError> {
+    let namespace = namespace()?;
+    let _lock = Lock::take(folder, namespace, &holder(command))?;
+    sweep(folder, namespace);
+    let log = earlier(machine, folder, namespace, device)?;
+    let before = before(log.as_ref())?;
+    // From here on it is an unfinished change whose way back is to take all off: whoever finishes it, it ends so.
+    let begun = Begun {
+        boot: boot(),
+        namespace,
+        device: device.to_owned(),
+        index: None,
+        who: who(command),
+        wanted: "nothing of Quell's".to_owned(),
+        recipe: String::new(),
+        earlier: None,
+        before,
+        origin: None,
+        steps: Vec::new(),
+    };
+    let log = Log::new(folder, begun, log.as_ref());
+    let watchdog = watchdog(&log, monotonic_ns() + PATIENCE_NS)?;
+    log.begin()?;
+    let done = roll_back(machine, log)?;
+    watchdog.leave();
+    Ok(done)
+}
