@@ -99,7 +99,9 @@ impl Proof {
     /// Host A opens four connections, B one.
     fn shares(&mut self, way: &str, all: &BothWays, policy: PolicyName) {
         let (a, b, scenario) = (format!("a-{way}"), format!("b-{way}"), format!("shares-{way}"));
-        self.load(&a, "a", way, 4, None);
+        // What is claimed of a load is claimed of each of its connections; a ceiling is one of them all.
+        let many = if policy == PolicyName::Subscribers { 1 } else { 4 };
+        self.load(&a, "a", way, many, None);
         self.load(&b, "b", way, 1, None);
         match policy {
             PolicyName::HostFair | PolicyName::Cake => {
