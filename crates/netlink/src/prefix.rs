@@ -127,6 +127,16 @@ mod tests {
     }
 
     #[test]
+    fn a_network_holds_its_own_addresses_and_none_of_the_other_family() {
+        let holds = |network: &str, address: &str| {
+            network.parse::<Prefix>().unwrap().holds(address.parse().unwrap())
+        };
+        assert!(holds("10.0.0.1/24", "10.0.0.255") && !holds("10.0.0.1/24", "10.0.1.0"));
+        assert!(holds("0.0.0.0/0", "192.0.2.7") && !holds("0.0.0.0/0", "fd00::1"));
+        assert!(holds("fd00::/64", "fd00::ffff") && !holds("::1/128", "::2"));
+    }
+
+    #[test]
     fn a_network_has_no_host_bits() {
         let network = |text: &str| text.parse::<Prefix>().unwrap().network().to_string();
         assert_eq!(network("10.1.2.3/24"), "10.1.2.0/24");

@@ -5,13 +5,18 @@ mod support;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use nix::sched::CloneFlags;
-use quell_netlink::sysctl;
+use quell_netlink::address::NewAddress;
+use quell_netlink::link::VethEnd;
+use quell_netlink::route::NewRoute;
+use quell_netlink::{Stack, sysctl};
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::netns::NetNs;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use support::{Said, TestFolder, said, says};
 
 /// A namespace, and a folder that stands for `/`.
@@ -320,6 +325,48 @@ fn a_record_that_somebody_damaged_is_refused_and_named() {
         says(&host.tune(command).refused(3), &["tune.toml", "no record of `quell tune apply`"]);
     }
     assert_eq!(host.get("net/ipv4/tcp_slow_start_after_idle"), "0");
+}
+
+#[test]
+fn what_one_route_needs_is_one_command_the_way_that_packets_go_there() {
+    let host = Host::new();
+    let cable = || {
+        let mut stack = Stack::open().unwrap();
+        let [a, b] = ["a0", "b0"].map(|name| VethEnd::new(name.parse().unwrap()));
+        stack.create_veth(&a, &b).unwrap();
+        let index = stack.index_of(&a.name).unwrap();
+        stack.add_address(index, &NewAddress::new("192.0.2.1/24".parse().unwrap())).unwrap();
+        stack.up(index).unwrap();
+        let router = "192.0.2.9".parse().unwrap();
+        stack.add_route(&NewRoute::via("198.51.100.0/24".parse().unwrap(), router, index)).unwrap();
+    };
+    host.space.run(cable).unwrap();
+    let plan = ["plan", "--role", "latency", "--reply", "30kB", "--to"];
+    let out = host.tune(&[&plan[..], &["198.51.100.7/32", "--to", "192.0.2.0/24"]].concat()).fine();
+    let words = "quickack 1 features ecn initcwnd 21\n";
+    says(&out, &[&format!("ip route replace 198.51.100.7/32 via 192.0.2.9 dev a0 {words}")]);
+    says(&out, &[&format!("ip route replace 192.0.2.0/24 dev a0 {words}")]);
+    says(&host.tune(&[&plan[..], &["203.0.113.0/24"]].concat()).refused(2), &["no route to"]);
+}
+
+#[test]
+fn without_root_nothing_is_changed_and_it_is_said_what_to_do() {
+    let apply = ["tune", "apply", "--role", "latency", "--state", "/nonexistent/state"];
+    // Where others may look too, which the folders above the program's own need not allow.
+    let dir = TestFolder::new();
+    std::fs::set_permissions(dir.path("."), Permissions::from_mode(0o755)).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_quell"), dir.path("quell")).unwrap();
+    let mut command = Command::new(dir.path("quell"));
+    command.args(apply).stdin(Stdio::null());
+    if nix::unistd::geteuid().is_root() {
+        // Who owns nothing here.
+        command.uid(65_534).gid(65_534);
+    }
+    let said = said(command, &apply).refused(3);
+    says(
+        &said,
+        &["can't be written: Permission denied", "nothing was changed", "sudo quell tune apply"],
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a person asks of `quell tune`.
 
 use crate::failure::Failure;
-use crate::host::{self, Usual};
+use crate::host::{self, Found, Usual};
 use crate::options::{Family, Guest, Json};
 use crate::secret::SecretFile;
 use crate::shape::{Patience, patience};
@@ -161,6 +161,13 @@ impl WishArgs {
     }
 }
 
+/// Where a host is, at the port of `quell serve` where none is given.
+pub fn found(host: &str) -> Result<Found, Failure> {
+    let family = Family::default();
+    let usual = Usual { family, own: None, port: Some(quell_wire::iperf3::PORT), device: None };
+    host::resolve(host, usual).map_err(Failure::usage)
+}
+
 /// How often a connection is opened.
 const TIMES: usize = 5;
 
@@ -169,13 +176,7 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// The least time between a SYN and its answer. One that refuses answers too.
 fn measured(host: &str) -> Result<Span, Failure> {
-    let usual = Usual {
-        family: Family::default(),
-        own: None,
-        port: Some(quell_wire::iperf3::PORT),
-        device: None,
-    };
-    let found = host::resolve(host, usual).map_err(Failure::usage)?;
+    let found = found(host)?;
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
     let mut least = None;

@@ -4,10 +4,8 @@
 
 use super::{Measured, Proof};
 use crate::failure::Failure;
-use crate::host::{self, Usual};
-use crate::options::Family;
 use crate::shape::{failure, watchdog};
-use crate::tune::asked::ApplyArgs;
+use crate::tune::asked::{ApplyArgs, found};
 use crate::tune::files::CHANGE;
 use crate::tune::settled::{Settled, act};
 use quell_act::{Goal, Kernel};
@@ -65,13 +63,7 @@ pub fn with_host(
 
 /// One test: bits a second that arrived.
 fn flow(to: &str, direction: Senders, args: &ApplyArgs, stop: &Bell) -> Result<f64, Failure> {
-    let usual = Usual {
-        family: Family::default(),
-        own: None,
-        port: Some(quell_wire::iperf3::PORT),
-        device: None,
-    };
-    let found = host::resolve(to, usual).map_err(Failure::usage)?;
+    let found = found(to)?;
     let plan = FlowPlan {
         direction,
         amount: Amount::Time(args.prove.time),
