@@ -243,7 +243,7 @@ quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
     },
     Command {
         name: "shape recipe",
-        about: "Print what to paste into OpenWrt, systemd-networkd or a shell",
+        about: "Print what to paste into OpenWrt, networkd or a shell",
         group: Group::Act,
         prints: Prints::Report,
         examples: "\

@@ -221,7 +221,7 @@ impl Driver<'_> {
         }
         if self.survey.is_none() {
             // It begins where the first flow's path is known.
-            self.rounds.is_explored().then_some(())?;
+            self.rounds.is_explored(0).then_some(())?;
             let last = self.rounds.last(0).unwrap_or(self.rounds.farthest(0));
             let headers = self.headers();
             let ipv6 = self.spec.to.is_ipv6();
@@ -555,8 +555,8 @@ impl Driver<'_> {
 
     /// Hands samples on; those of a flow whose path is not known yet are kept back, unless that is all there will be.
     fn flush(&mut self, all: bool) {
-        let explored = all || self.rounds.is_explored();
         for ((flow, ttl), ledger) in &mut self.ledgers {
+            let explored = all || self.rounds.is_explored(*flow);
             let beyond = self.rounds.last(*flow).is_some_and(|last| *ttl > last);
             if !explored && !beyond {
                 continue;

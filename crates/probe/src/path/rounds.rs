@@ -127,9 +127,9 @@ impl Rounds {
         self.ends.get(usize::from(flow)).map_or(0, |(_, farthest)| *farthest)
     }
 
-    /// Whether the first round of the first flow is over.
-    pub fn is_explored(&self) -> bool {
-        self.round > 0
+    /// Whether the first round of a flow is over.
+    pub fn is_explored(&self, flow: u16) -> bool {
+        self.round > u64::from(flow)
     }
 
     fn limit(&self, flow: u16) -> u8 {
@@ -186,6 +186,11 @@ mod tests {
         let of_first_hop: Vec<_> = sent.iter().filter(|s| s.2 == 1).collect();
         let wanted = [(0, 0), (1000, 1), (2000, 2), (3000, 0), (4000, 1), (5000, 2)];
         assert_eq!(of_first_hop.len(), 6);
+        let mut rounds = rounds(2, 1);
+        rounds.answered(0, 1, true);
+        rounds.next(0, 0);
+        assert!(matches!(rounds.next(0, 0), Step::Until(_)));
+        assert_eq!((rounds.is_explored(0), rounds.is_explored(1)), (true, false));
         for (sent, (time, flow)) in of_first_hop.iter().zip(wanted) {
             assert_eq!((sent.0, sent.1), (time, flow));
         }

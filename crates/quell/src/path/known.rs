@@ -235,18 +235,21 @@ impl Known {
     /// Whether this address answered as the other end of any flow.
     pub fn reached(&self, to: IpAddr) -> bool {
         let ends = self.shape.ends.iter().flatten();
-        ends.filter_map(|ttl| self.shape.hops.get(usize::from(*ttl) - 1))
-            .any(|hop| hop.who.iter().any(|who| who.address == to))
+        ends.filter_map(|ttl| self.at(*ttl)).any(|hop| hop.who.iter().any(|who| who.address == to))
     }
 
     /// The path's MTU, once the end was asked.
     pub fn mtu(&self) -> Option<u32> {
-        let last = self.shape.ends.first().copied().flatten()?;
-        self.shape.hops.get(usize::from(last) - 1)?.mtu
+        self.at(self.shape.ends.first().copied().flatten()?)?.mtu
     }
 
-    /// What became of a flow's probes at a hop.
+    fn at(&self, ttl: u8) -> Option<&Hop> {
+        self.shape.hops.get(usize::from(ttl).checked_sub(1)?)
+    }
+
+    /// What became of a flow's probes at a hop; of none where there is no such hop.
     pub fn outcome(&self, flow: usize, hop: usize) -> Outcome {
-        self.flows.get(flow).and_then(|hops| hops.get(hop - 1)).copied().unwrap_or_default()
+        let found = || self.flows.get(flow)?.get(hop.checked_sub(1)?).copied();
+        found().unwrap_or_default()
     }
 }

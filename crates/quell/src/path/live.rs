@@ -41,6 +41,7 @@ fn headline(session: &Session, known: &Known, elapsed_ns: u64, width: usize) -> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::known::Shape;
     use super::super::session::Method;
     use super::*;
     use quell_probe::path::{HopAnswer, News};
@@ -58,6 +59,19 @@ mod tests {
             survey: true,
             sees_marks: false,
         }
+    }
+
+    #[test]
+    fn of_a_path_where_nobody_answers_and_of_one_that_can_not_be_that_is_said() {
+        let none = Known::new(3, 1);
+        let got = lines(&session(), &none, 1, 300, 24);
+        assert!(got[0].contains("nobody answered"), "{got:#?}");
+        assert!(text::summary(&session(), &none).contains("nobody answered"));
+        // As a file that somebody changed has it.
+        let shape = Shape { ends: vec![Some(0), Some(255), None], ..Shape::default() };
+        let odd = Known::again(shape, 1);
+        assert!(!odd.reached(session().to.ip()));
+        text::summary(&session(), &odd);
     }
 
     #[test]

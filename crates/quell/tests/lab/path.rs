@@ -172,14 +172,21 @@ fn where_ecn_is_changed_is_told_by_what_routers_quote() {
 
 #[test]
 fn a_host_that_does_not_answer_is_exit_code_1_with_how_far_it_went() {
-    let dir = TestFolder::new();
-    let file =
-        dir.file("network.toml", &chain(SECOND, "both = { delay = \"5ms\", loss = \"100%\" }"));
-    let file = file.to_string_lossy();
-    let output = dir.quell(&["lab", "exec", &*file, "a", "--", QUELL, "path", "-c", "2", "{b}"]);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("the last that answered is hop 2 (10.0.1.2)"), "{error}");
+    let cut = "both = { delay = \"5ms\", loss = \"100%\" }";
+    let near = chain(SECOND, THIRD).replace("500us\"", "500us\", loss = \"100%\"");
+    for (topology, far) in [
+        (chain(SECOND, cut), "the last that answered is hop 2 (10.0.1.2)"),
+        (near, "nobody on the way did either"),
+    ] {
+        let dir = TestFolder::new();
+        let file = dir.file("network.toml", &topology);
+        let file = file.to_string_lossy();
+        let path = [QUELL, "path", "-c", "2", "{b}"];
+        let output = dir.quell(&[&["lab", "exec", &*file, "a", "--"][..], &path].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("no answer from 10.0.3.2: ") && error.contains(far), "{error}");
+    }
 }
 
 #[test]
