@@ -51,13 +51,14 @@ check: cargo ## Check format, lints, layers, licences and documents
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) test --locked -p quell-house
 
-bench: kernel ## Measure classifier, lab, flows and round trips beside the peers that are there (8 minutes, on a quiet machine)
+bench: kernel ## Measure classifier, lab, flows, round trips (beside the peers that are there) and comparing (8 minutes, on a quiet machine)
 	@tools/need-packages $(WHOLE_PACKAGES)
 	@tools/need-packages iperf3 nuttcp irtt fping || echo "Comparisons with what is missing are left out."
 	$(CARGO) build --locked --release -p quell-bench
 	@$(TARGET)/release/classify-bench
 	@$(TARGET)/release/peers-bench $(QUELL)
 	@$(TARGET)/release/flow-bench --quell $(QUELL)
+	@$(TARGET)/release/compare-bench $(QUELL)
 	@$(TARGET)/release/lab-bench $(QUELL)
 
 fuzz: cargo ## Fuzz all that reads from networks and files, each for FUZZ_TIME seconds (needs a nightly compiler)

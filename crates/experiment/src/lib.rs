@@ -14,5 +14,6 @@ pub mod kinds;
 pub mod plan;
 pub mod run;
 pub mod spec;
+pub mod sweep;
 
 pub use quell_units::nearest;

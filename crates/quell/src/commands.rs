@@ -5,8 +5,8 @@ use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::{
-    check, flow, import, kernel, lab, ping, plot, results, rr, run, serve, shape, show, trace,
-    tree, view,
+    check, compare, flow, import, kernel, lab, ping, plot, results, rr, run, serve, shape, show,
+    trace, tree, view,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -377,10 +377,30 @@ quell show --follow           (while it runs)",
         examples: "\
 quell plot                    (names the figures)
 quell plot --figure rtt-cdf -o cdf.png
-quell plot ping --figure rtt-scatter --stream voip -o voip.svg",
+quell plot ping --figure rtt-scatter --stream voip -o voip.svg
+quell plot --figure goodput-time --scenarios bulk,bulk-shaped -o g.svg
+quell plot --figure rtt-box --size 600x300 --dpi 300 --title '' -o b.png",
         notes: "",
         fails: Fails::Never,
         call: calls!(plot::PlotArgs, plot::plot),
+    },
+    Command {
+        name: "compare",
+        about: "Compare runs or scenarios: by how much, and how sure",
+        group: Group::Results,
+        prints: Prints::Report,
+        examples: "\
+quell compare before after            (names, parts of names, folders)
+quell compare last                    (the scenarios of one run)
+quell compare last --scenarios bulk,bulk-shaped -o page.html
+quell compare old new --by kernel --metric rtt.p99,goodput
+quell compare main branch --expect-no-worse=loss,rtt.p99
+quell compare old new --figure cdf -o cdf.svg",
+        notes: "Each group is held against the first. Repeats that share their seed are compared pair by pair. Better and worse are said of \
+                what differs beyond what chance gives among so many figures; an interval needs three repeats (`quell run --repeat 3`). \
+                docs/comparing.md tells how.",
+        fails: Fails::When("with --expect-no-worse something got worse, or may have"),
+        call: calls!(compare::CompareArgs, compare::compare),
     },
     Command {
         name: "report",

@@ -3,6 +3,7 @@
 mod check;
 mod command;
 mod commands;
+mod compare;
 mod documents;
 mod failure;
 mod flow;
@@ -25,6 +26,7 @@ mod secret;
 mod serve;
 mod shape;
 mod show;
+mod sweep;
 mod trace;
 mod tree;
 mod view;

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use crate::options::RunName;
 use crate::results::{read_named, write};
-use clap::Args;
-use quell_chart::Figure;
+use clap::{Args, ValueEnum};
+use quell_chart::{Figure, Legend};
 use quell_experiment::nearest;
 use quell_report::figures;
 use quell_store::Run;
@@ -22,17 +22,88 @@ pub struct PlotArgs {
     /// Only this stream (repeatable: all that are named are shown)
     #[arg(long = "stream", value_name = "STREAM")]
     pub streams: Vec<String>,
+    /// Only these scenarios, in this order
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub scenarios: Vec<String>,
+    #[command(flatten)]
+    pub look: Look,
     /// File to write: .png or .svg
     #[arg(short, long)]
     pub output: Option<PathBuf>,
 }
 
+/// How a figure is to look.
+#[derive(Debug, Args)]
+pub struct Look {
+    /// Another title
+    #[arg(long)]
+    pub title: Option<String>,
+    /// Where the names of lines stand
+    #[arg(long, value_enum)]
+    pub legend: Option<Place>,
+    /// Width and height in CSS pixels (96 to an inch), as 800x400; words that need more room make it higher
+    #[arg(long, value_name = "WxH", value_parser = size)]
+    pub size: Option<(u32, u32)>,
+    /// Pixels of a PNG to an inch
+    #[arg(long, default_value_t = USUAL_DPI, value_parser = clap::value_parser!(u32).range(24..=1200))]
+    pub dpi: u32,
+}
+
+/// Where the names of lines stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Place {
+    /// Above
+    Top,
+    /// Below
+    Bottom,
+    /// Beside
+    Right,
+    /// Nowhere
+    None,
+}
+
+fn size(text: &str) -> Result<(u32, u32), String> {
+    let parsed = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    parsed.filter(|(w, h)| (240..=10_000).contains(w) && (120..=10_000).contains(h)).ok_or_else(
+        || "write width and height, as 800x400; 240x120 is least, 10000x10000 most".to_owned(),
+    )
+}
+
+impl Look {
+    /// The figure as it is to look.
+    fn of(&self, mut figure: Figure) -> Figure {
+        if let Some(title) = &self.title {
+            figure = figure.title(title);
+        }
+        if let Some((width, height)) = self.size {
+            figure = figure.size(width, height);
+        }
+        match self.legend {
+            None => figure,
+            Some(Place::Top) => figure.legend(Legend::Top),
+            Some(Place::Bottom) => figure.legend(Legend::Bottom),
+            Some(Place::Right) => figure.legend(Legend::Right),
+            Some(Place::None) => figure.legend(Legend::Hidden),
+        }
+    }
+}
+
+/// Pixels of a PNG to an inch, unless told: suits screens.
+pub const USUAL_DPI: u32 = 192;
+
+/// The figure of what was swept; the others need no experiment's file.
+const SWEEP: &str = "sweep";
+
+const NO_OUTPUT: &str = "say where to write the figure: -o FILE.png or -o FILE.svg";
+
 /// `quell plot`.
 pub fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
-    let PlotArgs { run, figure, streams, output } = args;
+    let PlotArgs { run, figure, streams, scenarios, look, output } = args;
     let Some(wanted) = figure.as_deref() else {
         let line = |n: figures::Name| format!("{:15} {}\n", n.name, n.shows);
-        let list: String = figures::NAMES.map(line).concat();
+        let swept =
+            figures::Name { name: SWEEP, shows: "what changes with a swept field, by scenario" };
+        let list = figures::NAMES.map(line).concat() + &line(swept);
         if output.is_some() || !streams.is_empty() {
             let text = format!("say which figure, with --figure NAME; there are\n{list}");
             return Err(Failure::usage(text.trim_end()));
@@ -40,18 +111,24 @@ pub fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
         print!("{list}");
         return Ok(ExitCode::SUCCESS);
     };
+    if wanted == SWEEP {
+        let output = output.as_deref().ok_or_else(|| Failure::usage(NO_OUTPUT))?;
+        let format = Format::of(output)?;
+        let run = figures::only(read_named(run)?, scenarios).map_err(Failure::unusable)?;
+        write_figure(&look.of(crate::sweep::figure(&run)?), output, format, look.dpi)?;
+        println!("{}", output.display());
+        return Ok(ExitCode::SUCCESS);
+    }
     let names = figures::NAMES.map(|n| n.name);
     if !names.contains(&wanted) {
         let hint = nearest::hint(wanted, &names);
         return Err(Failure::usage(format!("there is no figure `{wanted}`{hint}")));
     }
-    let output = output.as_deref().ok_or_else(|| {
-        Failure::usage("say where to write the figure: -o FILE.png or -o FILE.svg")
-    })?;
+    let output = output.as_deref().ok_or_else(|| Failure::usage(NO_OUTPUT))?;
     let format = Format::of(output)?;
-    let figure =
-        figures::figure_of(read_named(run)?, wanted, streams).map_err(Failure::unusable)?;
-    write_figure(&figure, output, format)?;
+    let run = figures::only(read_named(run)?, scenarios).map_err(Failure::unusable)?;
+    let figure = figures::figure_of(run, wanted, streams).map_err(Failure::unusable)?;
+    write_figure(&look.of(figure), output, format, look.dpi)?;
     println!("{}", output.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -82,12 +159,18 @@ impl Format {
 /// Draws a figure of a run into a file.
 pub fn draw(run: &Run, figure: &str, output: &Path, format: Format) -> Result<(), Failure> {
     let figure = figures::figure(run, figure).map_err(Failure::usage)?;
-    write_figure(&figure, output, format)
+    write_figure(&figure, output, format, USUAL_DPI)
 }
 
-fn write_figure(figure: &Figure, output: &Path, format: Format) -> Result<(), Failure> {
+/// Draws a figure into a file.
+pub fn write_figure(
+    figure: &Figure,
+    output: &Path,
+    format: Format,
+    dpi: u32,
+) -> Result<(), Failure> {
     let bytes = match format {
-        Format::Png => figure.png(2.0).map_err(Failure::system)?,
+        Format::Png => figure.png(dpi as f32 / 96.0).map_err(Failure::system)?,
         Format::Svg => figure.svg().into_bytes(),
     };
     write(output, &bytes)

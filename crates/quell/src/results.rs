@@ -10,6 +10,7 @@ use quell_experiment::spec::{Experiment, load_file};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellStatus, Manifest};
 use quell_report::analysis::Results;
+use quell_report::figures::sweep::Sweep;
 use quell_report::{html, json, table};
 use quell_store::{Run, RunState, RunSummary};
 use quell_wire::text::{self, printable};
@@ -42,7 +43,14 @@ struct Opened {
     run: Run,
     results: Results,
     published: BTreeMap<String, String>,
+    swept: Vec<Sweep>,
     footnote: String,
+}
+
+impl Opened {
+    fn page(&self) -> String {
+        html::render_swept(&self.run, &self.results, &self.published, &self.swept)
+    }
 }
 
 fn open(folder: &Path) -> Result<Opened, Failure> {
@@ -52,15 +60,17 @@ fn open(folder: &Path) -> Result<Opened, Failure> {
 fn judged(mut run: Run) -> Opened {
     let results = Results::from(&run);
     let mut published = BTreeMap::new();
+    let mut swept = Vec::new();
     let mut footnote = String::new();
     // The text was an experiment when it was run; one that a newer version of Quell no longer takes is shown without its claims.
     if let Ok(experiment) = load_file::parse("manifest.json", &run.manifest.experiment_text) {
         published = experiment.published();
         footnote = self::footnote(&experiment);
+        swept = crate::sweep::swept(&experiment, &run.manifest);
         run.manifest.expectations =
             judge(&run.manifest.cells, &experiment, &|metric| results.values(metric));
     }
-    Opened { run, results, published, footnote }
+    Opened { run, results, published, swept, footnote }
 }
 
 fn open_named(name: &RunName) -> Result<Opened, Failure> {
@@ -109,7 +119,7 @@ pub fn after_run(
 ) -> Result<ExitCode, Failure> {
     let opened = open(&finished.folder)?;
     let manifest = &opened.run.manifest;
-    let page = html::render(&opened.run, &opened.results, &opened.published);
+    let page = opened.page();
     let report = finished.folder.join("report.html");
     write(&report, page.as_bytes())?;
     if let Some(path) = own_report {
@@ -195,7 +205,7 @@ fn failed_tasks(manifest: &Manifest) -> Option<String> {
 }
 
 /// Columns of the terminal that the tables go to; in a pipe, as many as they may have.
-fn columns() -> usize {
+pub fn columns() -> usize {
     match terminal_size::terminal_size_of(std::io::stdout()) {
         Some((width, _)) => width.0.into(),
         None => table::WIDEST,
@@ -295,7 +305,7 @@ pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
 /// `quell report`.
 pub fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let opened = open_named(&args.run)?;
-    let page = html::render(&opened.run, &opened.results, &opened.published);
+    let page = opened.page();
     let usual = || opened.run.folder.join("report.html");
     let place = args.output.clone().unwrap_or_else(usual);
     write(&place, page.as_bytes())?;

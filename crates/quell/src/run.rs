@@ -7,7 +7,8 @@ use clap::Args;
 use quell_experiment::run::{Carrier, GuestOptions, Options};
 use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
-use quell_experiment::spec::{Experiment, check, load_file, set};
+use quell_experiment::spec::{Experiment, load_file, set};
+use quell_experiment::sweep::{self, SweepError};
 use quell_experiment::{builtin, nearest};
 use quell_lab::cell::CellPlan;
 use quell_lab::kernel::{congestion_asked, congestion_controls};
@@ -99,18 +100,27 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
     // Errors in the file itself are told with its own lines, before any change.
     load_file::parse(&name, &original).map_err(Failure::usage)?;
     let text = set::apply(&original, changes).map_err(Failure::usage)?;
-    let mut experiment = load_file::parse(&name, &text)
+    let read = load_file::parse(&name, &text)
         .map_err(|e| Failure::usage(misread(&name, &original, changes, &e)))?;
-    let names: Vec<&str> = experiment.scenario.iter().map(|s| s.name.as_str()).collect();
+    let (mut experiment, mut plans) = sweep::spread(&text, &read).map_err(|e| match e {
+        SweepError::Check(e) => Failure::usage(misfit(&name, &original, changes, &e)),
+        other => Failure::usage(format!("{name}: {other}")),
+    })?;
+    // A swept scenario goes by the name that it has in the file, too: all of its values.
+    let base = |scenario: &str| sweep::place(&read, scenario).map(|(base, _)| base);
+    let is_wanted = |scenario: &str| {
+        only.iter().any(|o| o == scenario)
+            || base(scenario).is_some_and(|base| only.contains(&base))
+    };
+    let names: Vec<&str> =
+        experiment.scenario.iter().chain(&read.scenario).map(|s| s.name.as_str()).collect();
     if let Some(wanted) = only.iter().find(|w| !names.contains(&w.as_str())) {
         let hint = nearest::hint(wanted, &names);
         return Err(Failure::usage(format!("{name} has no scenario `{wanted}`{hint}")));
     }
-    let mut plans = check::check(&experiment)
-        .map_err(|e| Failure::usage(misfit(&name, &original, changes, &e)))?;
     if !only.is_empty() {
-        plans.retain(|p| only.contains(&p.id.scenario));
-        experiment.scenario.retain(|s| only.contains(&s.name));
+        plans.retain(|p| is_wanted(&p.id.scenario));
+        experiment.scenario.retain(|s| is_wanted(&s.name));
         // A change without scenarios is one in all: those of other scenarios go.
         let other = |s: &[String]| !s.is_empty() && !s.iter().any(|s| only.contains(s));
         experiment.timeline.retain(|change| !other(&change.scenarios));
@@ -145,7 +155,10 @@ fn misread(name: &str, original: &str, changes: &[String], error: &ReadError) ->
 fn misfit(name: &str, original: &str, changes: &[String], error: &CheckError) -> String {
     let of = |text: &str| {
         let read = load_file::parse(name, text);
-        read.ok().and_then(|e| check::check(&e).err()).map_or(Vec::new(), |e| e.problems)
+        match read.map(|e| sweep::spread(text, &e)) {
+            Ok(Err(SweepError::Check(e))) => e.problems,
+            _ => Vec::new(),
+        }
     };
     let (made, found) = error.problems.iter().cloned().partition::<Vec<_>, _>({
         let before = of(original);

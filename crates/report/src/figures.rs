@@ -2,11 +2,14 @@
 
 mod averages;
 mod backlog;
-mod common;
+pub(crate) mod common;
 mod gaps;
 mod goodput;
+mod one_way;
 mod rtt;
 mod shape;
+pub mod sweep;
+mod tcp;
 
 use crate::analysis::series::Which;
 use common::{Made, Subject};
@@ -41,7 +44,7 @@ const fn entry(
 }
 
 /// All figures, in the order of the page.
-const ALL: [Entry; 8] = [
+const ALL: [Entry; 10] = [
     entry(
         "rtt-time",
         "round-trip time over time, by scenario, as lines",
@@ -72,6 +75,18 @@ const ALL: [Entry; 8] = [
         "goodput over time, stacked by flow, a panel each way",
         goodput::figure,
         Some(goodput::streams_of),
+    ),
+    entry(
+        "tcp",
+        "TCP's window, round trip, pacing and delivery rate over time",
+        tcp::figure,
+        Some(tcp::streams_of),
+    ),
+    entry(
+        "one-way",
+        "one-way delays over time, a panel each way",
+        one_way::figure,
+        Some(one_way::streams_of),
     ),
     entry("queue-backlog", "bytes waiting in queues over time", backlog::figure, None),
     entry(
@@ -111,7 +126,7 @@ fn list() -> String {
 /// When there is no figure of that name; the answer lists those that there are.
 pub fn figure(run: &Run, name: &str) -> Result<Figure, UnknownFigure> {
     let subject = Subject { run, which: Which::Usual };
-    Ok((known(name)?.make)(subject, Shape::Wide).unwrap_or_else(|empty| *empty))
+    Ok((known(name)?.make)(subject, Shape::Wide).unwrap_or_else(|nothing| nothing.figure))
 }
 
 fn known(name: &str) -> Result<&'static Entry, UnknownFigure> {
@@ -131,6 +146,22 @@ pub enum NoFigure {
         /// What was asked for.
         name: String,
         /// The run's streams.
+        known: Vec<String>,
+    },
+    /// The run has nothing that the figure shows.
+    #[error("the figure {figure} would be empty: {why}")]
+    Nothing {
+        /// The figure.
+        figure: String,
+        /// What is not there.
+        why: String,
+    },
+    /// There is no scenario of this name.
+    #[error("there is no scenario {name:?} in this run; there are {}", known.join(", "))]
+    UnknownScenario {
+        /// What was asked for.
+        name: String,
+        /// The run's scenarios.
         known: Vec<String>,
     },
     /// The figure has no place for a stream.
@@ -160,10 +191,12 @@ fn beside(shown: &[String]) -> String {
 /// # Errors
 /// When there is no figure of that name, no stream of a name, or the figure would leave out a stream that was named.
 pub fn figure_of(mut run: Run, name: &str, streams: &[String]) -> Result<Figure, NoFigure> {
-    if streams.is_empty() {
-        return Ok(figure(&run, name)?);
-    }
     let entry = known(name)?;
+    let nothing = |why: String| NoFigure::Nothing { figure: name.to_owned(), why };
+    if streams.is_empty() {
+        let subject = Subject { run: &run, which: Which::Usual };
+        return (entry.make)(subject, Shape::Wide).map_err(|none| nothing(none.why));
+    }
     let mut known: Vec<String> = Vec::new();
     for cell in &run.cells {
         let names = cell.echoes.iter().map(|s| &s.stream);
@@ -187,7 +220,28 @@ pub fn figure_of(mut run: Run, name: &str, streams: &[String]) -> Result<Figure,
         let (figure, name) = (entry.name.name.to_owned(), name.clone());
         return Err(NoFigure::NotShown { figure, name, shown });
     }
-    Ok((entry.make)(subject, Shape::Wide).unwrap_or_else(|empty| *empty))
+    (entry.make)(subject, Shape::Wide).map_err(|none| nothing(none.why))
+}
+
+/// The run with these scenarios alone, in this order; all of it where none is named.
+///
+/// # Errors
+/// When the run has no scenario of a name.
+pub fn only(mut run: Run, scenarios: &[String]) -> Result<Run, NoFigure> {
+    if scenarios.is_empty() {
+        return Ok(run);
+    }
+    let known = common::distinct(run.manifest.cells.iter().map(|c| &c.id.scenario));
+    if let Some(name) = scenarios.iter().find(|name| !known.contains(name)) {
+        return Err(NoFigure::UnknownScenario { name: name.clone(), known });
+    }
+    let cells = run.manifest.cells.drain(..).zip(run.cells.drain(..));
+    let place = |name: &String| scenarios.iter().position(|s| s == name);
+    let mut kept: Vec<_> =
+        cells.filter_map(|(c, data)| Some((place(&c.id.scenario)?, c, data))).collect();
+    kept.sort_by_key(|(place, _, _)| *place);
+    (run.manifest.cells, run.cells) = kept.into_iter().map(|(_, c, data)| (c, data)).unzip();
+    Ok(run)
 }
 
 /// The figures for which a run has data, with their names, in the order of the page.

@@ -5,32 +5,34 @@ mod tables;
 mod text;
 
 use crate::analysis::{Results, Summary};
+use crate::figures::sweep::Sweep;
 use crate::figures::{self, Name, Shape};
 use quell_chart::Figure;
 use quell_model::{CellStatus, Manifest};
 use quell_store::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+pub(crate) use tables::scrolling;
 pub(crate) use text::escape;
 
 /// The whole page as HTML. `published` has texts by scenario that stand beside each row: figures that others published.
 pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>) -> String {
+    render_swept(run, results, published, &[])
+}
+
+/// The same of a run with swept fields, of each of which there is a figure.
+pub fn render_swept(
+    run: &Run,
+    results: &Results,
+    published: &BTreeMap<String, String>,
+    swept: &[Sweep],
+) -> String {
     let m = &run.manifest;
     let summary = Summary::of(results, m);
     let title = if m.title.is_empty() { &m.experiment } else { &m.title };
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{} · {}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
-        escape(title),
-        escape(&m.run),
-        include_str!("html/page.css")
-    );
-    page += &header(m, title);
+    let mut page = header(m, title);
     page.push_str("<main>\n");
-    page += &figure_section(run);
+    page += &figure_section(run, &summary, swept);
     page.push_str("<section id=\"tables\">\n<h2>Results</h2>\n");
     page += &tables::summary(m, results, &summary, published);
     page += &tables::expectations(m);
@@ -38,13 +40,26 @@ pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>
     page.push_str("</section>\n");
     page += &measured::section(run);
     page.push_str("</main>\n");
-    let _ = write!(
+    let _ = writeln!(
         page,
-        "<footer><p>Quell {} · run {}</p></footer>\n</body>\n</html>\n",
+        "<footer><p>Quell {} · run {}</p></footer>",
         escape(&m.quell),
         escape(&m.run)
     );
-    page
+    document(&format!("{title} · {}", m.run), &page)
+}
+
+/// A page with this title around a body: one file, without scripts and without the network.
+pub(crate) fn document(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+        escape(title),
+        include_str!("html/page.css")
+    )
 }
 
 fn header(m: &Manifest, title: &str) -> String {
@@ -97,29 +112,39 @@ fn header(m: &Manifest, title: &str) -> String {
     text
 }
 
-fn figure_section(run: &Run) -> String {
+fn figure_section(run: &Run, summary: &Summary, swept: &[Sweep]) -> String {
     let mut text = "<section id=\"figures\">\n<h2>Figures</h2>\n".to_owned();
+    for sweep in swept {
+        let of = |shape| figures::sweep::figure(&run.manifest, summary, sweep, shape);
+        if let [Some(wide), Some(narrow)] = [Shape::Wide, Shape::Narrow].map(of) {
+            let name = Name { name: "sweep", shows: "what changes with the swept field" };
+            text += &figure_of_both(name, &wide, &narrow);
+        }
+    }
     let wide: Vec<_> = page_figures(run, Shape::Wide).collect();
     for ((name, wide), (_, narrow)) in wide.iter().zip(page_figures(run, Shape::Narrow)) {
-        let _ = writeln!(text, "<figure id=\"{}\">", escape(name.name));
-        // Each figure twice, laid out for either width, unless it has one shape only and scrolls.
-        let (wide, narrow) = (wide.svg(), narrow.svg());
-        let both = wide != narrow;
-        let class = if both { "wide desk" } else { "wide" };
-        let label = escape(name.shows);
-        let _ = writeln!(
-            text,
-            "<div class=\"{class}\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">{wide}</div>"
-        );
-        if both {
-            let _ = writeln!(text, "<div class=\"phone\">{narrow}</div>");
-        }
-        text.push_str("</figure>\n");
+        text += &figure_of_both(*name, wide, &narrow);
     }
     if wide.is_empty() {
         text.push_str("<p>Nothing was measured that a figure could show.</p>\n");
     }
     text + "</section>\n"
+}
+
+/// A figure twice, laid out for either width, unless it has one shape only and scrolls.
+pub(crate) fn figure_of_both(name: Name, wide: &Figure, narrow: &Figure) -> String {
+    let (wide, narrow) = (wide.svg(), narrow.svg());
+    let both = wide != narrow;
+    let class = if both { "wide desk" } else { "wide" };
+    let label = escape(name.shows);
+    let mut text = format!(
+        "<figure id=\"{}\">\n<div class=\"{class}\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">{wide}</div>\n",
+        escape(name.name)
+    );
+    if both {
+        let _ = writeln!(text, "<div class=\"phone\">{narrow}</div>");
+    }
+    text + "</figure>\n"
 }
 
 /// The page's figures. Dots would make it several times as large and show what the lines show.

@@ -6,10 +6,12 @@
 //!                    ├─► json    for other programs
 //!                    ├─► figures for quell-chart: SVG, PNG
 //!                    └─► html    one page: figures, tables, how it was measured
+//!       ├─► compare               runs beside each other: differences, with intervals
 //!       └─► view                  one page to zoom in: every packet
 //! ```
 
 pub mod analysis;
+pub mod compare;
 pub mod figures;
 pub mod html;
 pub mod json;

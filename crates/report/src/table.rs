@@ -398,7 +398,7 @@ pub(crate) fn clean(text: &str) -> String {
     quell_wire::text::line(text)
 }
 
-fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
@@ -406,7 +406,7 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// Lines of at most `width` characters, broken between words where that goes.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let mut rest: Vec<char> = clean(word).chars().collect();

@@ -6,6 +6,7 @@ mod common;
 use common::{echo, flows, home_link, on_ways, packets, pings, run, steady};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellStatus, Fact, Outcome, Subject, TaskRecord, When};
+use quell_report::analysis::series;
 use quell_report::{Results, figures, html, json, table};
 use quell_store::{CellData, OutputLine, Run};
 use serde_json::Value;
@@ -466,4 +467,45 @@ fn the_page_shows_figures_first_then_tables_then_how_it_was_measured() {
     ] {
         at(shown);
     }
+}
+
+#[test]
+fn dots_of_many_packets_are_as_dense_as_the_packets() {
+    // One of ten waits; a figure of extremes would show as many of these as of the others.
+    let delays: Vec<_> =
+        (0..90_000).map(|n| Some((if n % 10 == 0 { 90.0 } else { 10.0 }, 0.0))).collect();
+    let run = run(vec![("s", "voip", 0, echo("voip", pings(&delays)))]);
+    let delays = series::delays(&run, series::Which::Usual);
+    let dots = &delays[0].streams[0].dots;
+    let slow = dots.iter().filter(|(_, ms)| *ms > 50.0).count() as f64 / dots.len() as f64;
+    assert!((3000..=4000).contains(&dots.len()), "{}", dots.len());
+    assert!((0.08..0.12).contains(&slow), "{slow}");
+}
+
+#[test]
+fn a_figure_without_data_is_refused_with_the_reason() {
+    let ping = run(vec![("s", "ping", 0, echo("ping", pings(&[Some((1.0, 1.0)); 9])))]);
+    for (name, why) in [
+        ("tcp", "No TCP connection"),
+        ("one-way", "No stream with one-way"),
+        ("goodput-time", "No flows"),
+    ] {
+        let refused = figures::figure_of(ping.clone(), name, &[]).expect_err(name).to_string();
+        assert!(refused.contains("would be empty") && refused.contains(why), "{refused}");
+    }
+    figures::figure_of(ping, "rtt-time", &[]).expect("it has round trips");
+}
+
+#[test]
+fn scenarios_that_are_named_come_in_the_order_in_which_they_are() {
+    let both = ["bulk".to_owned(), "unloaded".to_owned()];
+    let run = figures::only(home_link(1), &both).expect("both are there");
+    let first = run.manifest.cells.iter().map(|c| &*c.id.scenario).next();
+    assert_eq!((first, run.cells.len()), (Some("bulk"), 6));
+    let refused =
+        figures::only(run, &["flood".to_owned()]).expect_err("it is not there").to_string();
+    assert!(
+        refused.contains("no scenario \"flood\" in this run; there are bulk, unloaded"),
+        "{refused}"
+    );
 }

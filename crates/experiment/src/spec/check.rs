@@ -53,6 +53,13 @@ const MOST_CELLS: u64 = 10_000;
 
 /// Checks everything and gives the plans of the cells.
 pub fn check(experiment: &Experiment) -> Result<Vec<CellPlan>, CheckError> {
+    whole(experiment)?;
+    plan::plan(experiment)
+        .map_err(|e| CheckError { problems: vec![Problem::new(&e.to_string(), None)] })
+}
+
+/// Checks everything but the network.
+pub(crate) fn whole(experiment: &Experiment) -> Result<(), CheckError> {
     let mut problems = Vec::new();
     names(experiment, &mut problems);
     times(experiment, &mut problems);
@@ -68,11 +75,7 @@ pub fn check(experiment: &Experiment) -> Result<Vec<CellPlan>, CheckError> {
             problems.push(Problem::new(&text, Some(key)));
         });
     }
-    if !problems.is_empty() {
-        return Err(CheckError { problems });
-    }
-    plan::plan(experiment)
-        .map_err(|e| CheckError { problems: vec![Problem::new(&e.to_string(), None)] })
+    if problems.is_empty() { Ok(()) } else { Err(CheckError { problems }) }
 }
 
 fn names(experiment: &Experiment, problems: &mut Vec<String>) {

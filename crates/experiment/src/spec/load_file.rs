@@ -1,6 +1,6 @@
 //! Reading an experiment file, with errors that say file, line and the right word.
 
-use super::{Experiment, place};
+use super::{Experiment, derived, place};
 use crate::nearest;
 use std::path::{Path, PathBuf};
 
@@ -79,7 +79,15 @@ fn words(error: &std::io::Error) -> String {
 
 /// Parses a text; `name` says in errors where it is from. What fits together is checked by [`super::check::check`].
 pub fn parse(name: &str, text: &str) -> Result<Experiment, ReadError> {
-    parse_as(name, text)
+    let text = derived::resolve(text).map_err(|derived::NoLine { value, why }| {
+        let line = text.find(&value).map(|at| text[..at].matches('\n').count() + 1);
+        ReadError::Text {
+            name: name.into(),
+            place: line.map(|line| format!(", line {line}")).unwrap_or_default(),
+            why: place::one_line(&format!("\"{value}\": {why}")),
+        }
+    })?;
+    parse_as(name, &text)
 }
 
 /// Parses any of our files, as a topology by itself.

@@ -11,6 +11,7 @@
 
 pub mod check;
 mod claims;
+mod derived;
 pub mod load_file;
 mod place;
 mod published;
@@ -58,6 +59,9 @@ pub struct Experiment {
     /// Settings on every node, as `"net.ipv4.tcp_ecn" = "1"`.
     #[serde(default)]
     pub sysctl: BTreeMap<String, String>,
+    /// Fields by their paths, each at several values: every scenario is run at each of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sweep: BTreeMap<String, Vec<toml::Value>>,
     /// What burdens the network.
     #[serde(default)]
     pub load: Vec<Load>,

@@ -49,6 +49,32 @@ pub fn apply(text: &str, changes: &[String]) -> Result<String, SetError> {
     Ok(document.to_string())
 }
 
+/// The value of a field by its path, as it stands in the text (a text without its quotes); none where there is none.
+pub fn get(text: &str, path: &str) -> Option<String> {
+    let document: DocumentMut = text.parse().ok()?;
+    let mut item = document.as_item().clone();
+    for key in path.split('.') {
+        item = inside(&item, key)?;
+    }
+    let value = item.as_value()?;
+    Some(value.as_str().map_or_else(|| value.to_string().trim().to_owned(), str::to_owned))
+}
+
+/// What is inside of a table, or of a list by name or number.
+fn inside(item: &Item, key: &str) -> Option<Item> {
+    let in_list = |names: &[String]| position(names, key).ok();
+    if let Some(list) = item.as_array_of_tables() {
+        let names: Vec<String> = list.iter().map(|t| name_of(t)).collect();
+        return list.get(in_list(&names)?).cloned().map(Item::Table);
+    }
+    if let Some(array) = item.as_array() {
+        let name = |v: &Value| v.as_inline_table().map(|t| name_of(t)).unwrap_or_default();
+        let names: Vec<String> = array.iter().map(name).collect();
+        return array.get(in_list(&names)?).cloned().map(Item::Value);
+    }
+    item.as_table_like()?.get(key).cloned()
+}
+
 /// A TOML value; what is none, as 1Mbit, is a text.
 fn parse_value(text: &str) -> Value {
     text.parse().unwrap_or_else(|_| Value::from(text))
@@ -160,6 +186,18 @@ kind = "ping"
         assert!(text.contains("rate = \"1Mbit\""), "{text}");
         assert!(text.contains("# how long"), "comments stay");
         assert!(changed("duration=5s").expect("it is there").contains("duration = \"5s\""));
+    }
+
+    #[test]
+    fn fields_are_read_by_the_paths_that_set_them() {
+        let of = |path: &str| get(TEXT, path);
+        assert_eq!(of("topology.link.dsl.up.rate").as_deref(), Some("2Mbit"));
+        assert_eq!(of("topology.link.0.up.rate").as_deref(), Some("2Mbit"));
+        assert_eq!(of("duration").as_deref(), Some("20s"));
+        assert_eq!(of("topology.hosts.1").as_deref(), Some("b"));
+        for path in ["", "topology", "topology.link.wan.up", "seed", "duration.x"] {
+            assert_eq!(of(path), None, "{path}");
+        }
     }
 
     #[test]

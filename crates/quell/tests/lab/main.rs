@@ -22,6 +22,7 @@ mod seeds;
 mod shape;
 mod shaping;
 mod support;
+mod sweep;
 mod time;
 mod truth;
 mod truth_flows;

@@ -2,13 +2,14 @@
 
 use super::counters::Counters;
 use super::echo::{self, EchoFold, Transit};
+use super::one_way::Clocks;
 use super::timeline::{self, Change};
 use super::way::Ways;
 use super::window::window_ns;
-use quell_model::{CellRecord, EchoSample, EchoStatus, Side};
+use quell_model::{CellRecord, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use quell_stats::ecdf::ecdf;
-use quell_stats::{Bins, BoxSummary, Histogram, Sample};
-use quell_store::{CellData, EchoSeries, QueueSeries, Run};
+use quell_stats::{Bins, BoxSummary, Histogram, Rng, Sample};
+use quell_store::{CellData, EchoSeries, FlowSeries, QueueSeries, Run};
 
 /// Most points of one line: more can't be told apart on a screen, and would make a page slow.
 const MOST_POINTS: usize = 2000;
@@ -41,8 +42,11 @@ pub struct StreamDelays {
     /// Seconds and RTT in milliseconds of the first repeat; none for a packet without an answer. Thinned where there are very many:
     /// extremes and losses stay.
     pub over_time: Vec<(f64, Option<f64>)>,
-    /// Packets of the first repeat, of which the points of `over_time` may be a part: of each stretch the extremes.
-    pub packets_over_time: usize,
+    /// Answered packets of the first repeat, of which `dots` may be a part.
+    pub answered_over_time: usize,
+    /// The answered packets of the first repeat, or where there are very many one of each so many, so that they are as dense here and there as
+    /// all are: seconds and RTT in milliseconds.
+    pub dots: Vec<(f64, f64)>,
     /// Packets of the first repeat that were lost: when, in seconds.
     pub lost_at: Vec<f64>,
     /// RTTs in milliseconds and the part of the packets sent that came back within them, ascending.
@@ -99,7 +103,8 @@ pub fn delays(run: &Run, which: Which) -> Vec<ScenarioDelays> {
     scenarios
 }
 
-fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
+/// The delays of one stream over these repeats.
+pub(crate) fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
     let counted: Vec<&EchoSample> =
         repeats.iter().flat_map(|s| &s.samples).filter(counts).collect();
     let sample = Sample::new(counted.iter().filter_map(|s| echo::rtt_ms(s)));
@@ -113,7 +118,9 @@ fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
     });
     let first: Vec<&EchoSample> =
         repeats.first().map_or(Vec::new(), |s| s.samples.iter().filter(counts).collect());
-    let points = first.iter().map(|s| (seconds(s.t_ns), echo::rtt_ms(s))).collect();
+    let points: Vec<(f64, Option<f64>)> =
+        first.iter().map(|s| (seconds(s.t_ns), echo::rtt_ms(s))).collect();
+    let dots = dots(&points);
     let answers = sample.as_ref().map_or(0, Sample::count);
     StreamDelays {
         stream,
@@ -125,8 +132,9 @@ fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
             let (n, sd) = (answers as f64, figures.sd.unwrap_or(0.0));
             (figures.mean, sd * ((n - 1.0) / n).sqrt())
         }),
+        answered_over_time: points.iter().filter(|(_, rtt)| rtt.is_some()).count(),
         over_time: thin(points),
-        packets_over_time: first.len(),
+        dots,
         lost_at: first.iter().filter(|s| s.status.is_lost()).map(|s| seconds(s.t_ns)).collect(),
         distribution,
         summary: sample.as_ref().map(BoxSummary::new),
@@ -305,25 +313,125 @@ pub fn goodput(run: &Run) -> Option<Course<Goodput>> {
     };
     let probe = choose_probe(run, own).or_else(|| choose_probe(run, |_, d| received(d)))?;
     Some(course(run, probe, |record, data, from_s, end_ns| {
-        let step_ns = interval_ns(end_ns);
-        data.flows
-            .iter()
-            .filter(|f| f.side == Side::Receiver)
-            .map(|f| {
-                let counters = Counters::of(&f.samples);
-                let interval = |t: i64| {
-                    let to = (t + step_ns).min(end_ns);
-                    (from_s + seconds(t), counters.rate_mbps(t, to))
-                };
-                Goodput {
-                    stream: f.stream.clone(),
-                    is_probe: is_own(&f.stream, &record.id.probe),
-                    way: Ways::of(data).there(&f.stream).map(str::to_owned),
-                    intervals: (0..end_ns).step_by(step_ns as usize).map(interval).collect(),
-                }
-            })
-            .collect()
+        let flow = |f: &FlowSeries| Goodput {
+            stream: f.stream.clone(),
+            is_probe: is_own(&f.stream, &record.id.probe),
+            way: Ways::of(data).there(&f.stream).map(str::to_owned),
+            intervals: rates(&f.samples, from_s, end_ns),
+        };
+        data.flows.iter().filter(|f| f.side == Side::Receiver).map(flow).collect()
     }))
+}
+
+/// The goodput of one flow of a cell: starts of intervals in seconds, and Mbit/s in each, and the end; none where no receiver reported.
+pub(crate) fn goodput_of(
+    record: &CellRecord,
+    data: &CellData,
+    stream: &str,
+) -> Option<Vec<(f64, f64)>> {
+    let end_ns = window_ns(record, data)?;
+    let mut points = rates(&data.flow(stream, Side::Receiver)?.samples, 0.0, end_ns);
+    let last = points.last().map_or(f64::NAN, |(_, rate)| *rate);
+    points.push((seconds(end_ns), last));
+    Some(points)
+}
+
+/// Starts of intervals on the common axis, and Mbit/s in each.
+fn rates(samples: &[FlowSample], from_s: f64, end_ns: i64) -> Vec<(f64, f64)> {
+    let step_ns = interval_ns(end_ns);
+    let counters = Counters::of(samples);
+    let interval = |t: i64| {
+        let to = (t + step_ns).min(end_ns);
+        (from_s + seconds(t), counters.rate_mbps(t, to))
+    };
+    (0..end_ns).step_by(step_ns as usize).map(interval).collect()
+}
+
+/// What TCP said of one connection over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TcpCourse {
+    /// The scenario.
+    pub scenario: String,
+    /// The connection.
+    pub stream: String,
+    /// Seconds, and the sender's state.
+    pub states: Vec<(f64, TcpState)>,
+}
+
+/// TCP's own states by connection, first repeat of each scenario: of the probes' connections, or of all where streams were named.
+pub fn tcp(run: &Run, which: Which) -> Vec<TcpCourse> {
+    let mut found: Vec<TcpCourse> = Vec::new();
+    for (record, data) in run.iter() {
+        let by_hand = matches!(&record.tasks[..], [only] if !only.id.contains('/'));
+        let end_ns = window_ns(record, data).unwrap_or(0);
+        for flow in data.flows.iter().filter(|f| f.side == Side::Sender) {
+            let shown = which == Which::Named || by_hand || is_own(&flow.stream, &record.id.probe);
+            let known =
+                found.iter().any(|c| c.scenario == record.id.scenario && c.stream == flow.stream);
+            if !shown || known {
+                continue;
+            }
+            let within = flow.samples.iter().filter(|s| (0..=end_ns).contains(&s.t_ns));
+            let states: Vec<(f64, TcpState)> =
+                within.filter_map(|s| Some((seconds(s.t_ns), s.tcp?))).collect();
+            if !states.is_empty() {
+                found.push(TcpCourse {
+                    scenario: record.id.scenario.clone(),
+                    stream: flow.stream.clone(),
+                    states,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// One-way delays of one stream over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OneWayCourse {
+    /// The scenario.
+    pub scenario: String,
+    /// The stream.
+    pub stream: String,
+    /// Seconds and delay to the reflector in milliseconds, none of a packet without one; thinned as [`StreamDelays::over_time`].
+    pub up: Vec<(f64, Option<f64>)>,
+    /// The same of the way back.
+    pub down: Vec<(f64, Option<f64>)>,
+    /// What was changed meanwhile.
+    pub changes: Vec<Change>,
+}
+
+/// One-way delays, first repeat of each scenario, where both ends have one clock: two clocks' differences are no delays.
+pub fn one_way(run: &Run, which: Which) -> Vec<OneWayCourse> {
+    let mut found: Vec<OneWayCourse> = Vec::new();
+    for (record, data) in run.iter() {
+        for series in echoes_of(record, data, which).filter(|s| has_one_way(s)) {
+            let known =
+                found.iter().any(|c| c.scenario == record.id.scenario && c.stream == series.stream);
+            if known || EchoFold::of(data, series).result().clocks != Clocks::Same {
+                continue;
+            }
+            let course = |of: fn(&EchoSample) -> Option<i64>| {
+                let ms = |s: &EchoSample| Some(of(s)? as f64 / 1e6);
+                thin(
+                    series
+                        .samples
+                        .iter()
+                        .filter(counts)
+                        .map(|s| (seconds(s.t_ns), ms(s)))
+                        .collect(),
+                )
+            };
+            found.push(OneWayCourse {
+                scenario: record.id.scenario.clone(),
+                stream: series.stream.clone(),
+                up: course(|s| s.up_ns),
+                down: course(|s| s.down_ns),
+                changes: timeline::changes(data),
+            });
+        }
+    }
+    found
 }
 
 /// The backlog of one device over time.
@@ -489,6 +597,19 @@ fn counts(sample: &&EchoSample) -> bool {
 
 fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
+}
+
+/// Most dots of one stream: more run into each other.
+const MOST_DOTS: usize = 4000;
+
+/// The points that have a value, or of each stretch of so many one, drawn by lot: where packets are dense the dots are, and no rhythm of theirs is
+/// caught by one of ours.
+fn dots(points: &[(f64, Option<f64>)]) -> Vec<(f64, f64)> {
+    let all: Vec<(f64, f64)> = points.iter().filter_map(|(t, ms)| Some((*t, (*ms)?))).collect();
+    let stretch = all.len().div_ceil(MOST_DOTS).max(1);
+    let mut rng = Rng::new(1);
+    let one = |chunk: &[(f64, f64)]| chunk[(rng.f64() * chunk.len() as f64) as usize % chunk.len()];
+    all.chunks(stretch).map(one).collect()
 }
 
 /// Keeps at most [`MOST_POINTS`]: of each stretch of points its lowest, its highest and a gap, if there is one.

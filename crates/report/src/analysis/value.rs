@@ -14,7 +14,7 @@ impl Results {
 impl StreamResult {
     /// A value in the metric's unit. Of a flow whose single packets were reported too, the counts are the
     /// flow's and the delays the packets'.
-    fn value(&self, metric: Metric) -> Option<Ends> {
+    pub(crate) fn value(&self, metric: Metric) -> Option<Ends> {
         let exact = match metric {
             Metric::Loss => return self.loss_range(),
             Metric::Received => {

@@ -1,13 +1,22 @@
 //! What figures share: whose they are, the words around their data, and names few of many.
 
-use crate::analysis::series::{Part, Which};
+use crate::analysis::series::{Part, StreamDelays, Which};
 use crate::analysis::timeline::Change;
-use quell_chart::{Axis, Figure, Mark};
+use quell_chart::{Axis, Figure, FiveNumbers, Mark};
 use quell_model::Manifest;
+use quell_stats::BoxSummary;
 use quell_store::Run;
 
-/// A figure with data in it, or one that says why there is none.
-pub(super) type Made = Result<Figure, Box<Figure>>;
+/// A figure with data in it, or why there is none.
+pub(super) type Made = Result<Figure, Box<Nothing>>;
+
+/// There is nothing to show.
+pub(super) struct Nothing {
+    /// A figure that says so.
+    pub figure: Figure,
+    /// Why.
+    pub why: String,
+}
 
 /// What a figure is of.
 #[derive(Clone, Copy)]
@@ -25,7 +34,8 @@ pub(super) fn source(manifest: &Manifest) -> String {
 /// A figure that says that there is nothing to show.
 pub(super) fn empty(title: &str, run: &Run, why: &str) -> Made {
     let note = source(&run.manifest);
-    Err(Box::new(Figure::new(title).subtitle(why).note(note).size(760, 160)))
+    let figure = Figure::new(title).subtitle(why).note(note).size(760, 160);
+    Err(Box::new(Nothing { figure, why: why.to_owned() }))
 }
 
 /// Marks of what was changed, `from_s` being where the cell begins on the axis. Changes of one time share a mark.
@@ -89,5 +99,80 @@ pub(super) fn of_few(streams: impl Iterator<Item = (String, Option<f64>)>) -> St
             " * Times of fewer than half of the packets, those that were answered: {}; of the rest nobody knows them.",
             few.join(", ")
         ),
+    }
+}
+
+/// The numbers of a box.
+pub(crate) fn five_numbers(numbers: &BoxSummary) -> FiveNumbers {
+    FiveNumbers {
+        low: numbers.whisker_low,
+        q1: numbers.q1,
+        median: numbers.median,
+        q3: numbers.q3,
+        high: numbers.whisker_high,
+        outliers: apart(&numbers.outliers),
+    }
+}
+
+/// Outliers at most once for each hundredth of a millisecond: more dots at one place show nothing more.
+fn apart(sorted: &[f64]) -> Vec<f64> {
+    let mut kept: Vec<f64> = Vec::new();
+    for value in sorted {
+        if kept.last().is_none_or(|last| value - last > 0.01) {
+            kept.push(*value);
+        }
+    }
+    kept
+}
+
+/// From this ratio of the greatest to the least time, equal ratios take equal space: bufferbloat is a matter of factors.
+const WIDE: f64 = 8.0;
+
+/// The common range of round-trip times.
+pub(super) struct Range {
+    low: f64,
+    high: f64,
+}
+
+/// The axis of the round-trip times of these streams.
+pub(crate) fn times<'a>(streams: impl Iterator<Item = &'a StreamDelays>) -> Axis {
+    Range::of(streams)
+        .map_or_else(|| Axis::linear("Round-trip time").unit("ms"), |range| range.axis())
+}
+
+impl Range {
+    /// Of these streams; none where none of them has an answer.
+    pub fn of<'a>(streams: impl Iterator<Item = &'a StreamDelays>) -> Option<Self> {
+        let ends = |s: &StreamDelays| Some((s.distribution.first()?.0, s.distribution.last()?.0));
+        streams
+            .filter_map(ends)
+            .map(|(low, high)| Self { low, high })
+            .reduce(|a, b| Self { low: a.low.min(b.low), high: a.high.max(b.high) })
+    }
+    fn is_wide(&self) -> bool {
+        self.low > 0.0 && self.high / self.low > WIDE
+    }
+
+    /// The lowest place of the axis.
+    pub fn ground(&self) -> f64 {
+        if self.is_wide() { self.low * 0.8 } else { 0.0 }
+    }
+
+    /// As low as a marker can stand there whole.
+    pub fn above_ground(&self) -> f64 {
+        const PART: f64 = 0.025;
+        match self.is_wide() {
+            true => self.ground() * (self.high * 1.25 / self.ground()).powf(PART),
+            false => self.high * 1.1 * PART,
+        }
+    }
+
+    pub fn axis(&self) -> Axis {
+        let label = "Round-trip time";
+        if self.is_wide() {
+            Axis::log10(label).unit("ms").from(self.ground()).to(self.high * 1.25)
+        } else {
+            Axis::linear(label).unit("ms").from(0.0).to(self.high * 1.1)
+        }
     }
 }

@@ -1,16 +1,14 @@
 //! Round-trip times: over time, distribution, boxes.
 
 use super::common::{
-    Made, Subject, distinct, empty, events, listed, mark, of_few, series_name, source,
+    Made, Range, Subject, distinct, empty, events, five_numbers, listed, mark, of_few, series_name,
+    source,
 };
 use super::shape::Shape;
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delays};
-use quell_chart::{Axis, Boxes, Ecdf, Figure, FiveNumbers, Legend, Panel, Polyline, Scatter};
+use quell_chart::{Axis, Boxes, Ecdf, Figure, Legend, Panel, Polyline, Scatter};
 
 const NOTHING: &str = "No packets with answers were recorded in this run.";
-
-/// From this ratio of the greatest to the least time, equal ratios take equal space: bufferbloat is a matter of factors.
-const WIDE: f64 = 8.0;
 
 /// Lines with gaps at losses.
 pub(super) fn lines(subject: Subject, shape: Shape) -> Made {
@@ -23,17 +21,19 @@ pub(super) fn lines(subject: Subject, shape: Shape) -> Made {
 /// One dot a packet.
 pub(super) fn scatter(subject: Subject, shape: Shape) -> Made {
     let all = delays(subject.run, subject.which);
-    let of_each = |of: fn(&StreamDelays) -> usize| streams(&all).map(|(_, s)| of(s)).sum::<usize>();
-    let (packets, shown) = (of_each(|s| s.packets_over_time), of_each(|s| s.over_time.len()));
+    let (mut shown, mut packets) = (0, 0);
+    for (_, stream) in streams(&all) {
+        shown += stream.dots.len();
+        packets += stream.answered_over_time;
+    }
     let how = match shown < packets {
         true => format!(
-            "Dots for {shown} of {packets} packets: the least and the greatest of each stretch, so that most lie between them."
+            "Dots for {shown} of {packets} packets that were answered, drawn by lot: as dense here and there as all of them."
         ),
         false => "A dot for each packet that was answered.".to_owned(),
     };
     over_time(subject, shape, "Round-trip time, packet by packet", &how, |panel, name, stream| {
-        let dots = stream.over_time.iter().filter_map(|(t, rtt)| Some((*t, (*rtt)?)));
-        panel.mark(Scatter::new(name, dots))
+        panel.mark(Scatter::new(name, stream.dots.iter().copied()))
     })
 }
 
@@ -46,7 +46,9 @@ fn over_time(
     draw: impl Fn(Panel, String, &StreamDelays) -> Panel,
 ) -> Made {
     let (run, all) = (subject.run, delays(subject.run, subject.which));
-    let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
+    let Some(range) = Range::of(streams(&all).map(|(_, stream)| stream)) else {
+        return empty(title, run, NOTHING);
+    };
     let last = all
         .iter()
         .flat_map(|s| &s.streams)
@@ -76,7 +78,7 @@ fn over_time(
         }
         // Along the ground, where no time is.
         let lost = scenario.streams.iter().flat_map(|s| &s.lost_at);
-        let lost: Vec<(f64, f64)> = lost.map(|t| (*t, range.ground())).collect();
+        let lost: Vec<(f64, f64)> = lost.map(|t| (*t, range.above_ground())).collect();
         if !lost.is_empty() {
             panel = panel.mark(Scatter::new("lost", lost));
         }
@@ -107,7 +109,9 @@ fn panel_title(scenario: &ScenarioDelays) -> String {
 pub(super) fn distribution(subject: Subject, shape: Shape) -> Made {
     let title = "Distribution of the round-trip time";
     let (run, all) = (subject.run, delays(subject.run, subject.which));
-    let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
+    let Some(range) = Range::of(streams(&all).map(|(_, stream)| stream)) else {
+        return empty(title, run, NOTHING);
+    };
     let several = has_several(&all);
     let y = Axis::linear("Packets answered within").percent().from(0.0).to(1.0);
     let mut panel = Panel::new(range.axis(), y);
@@ -129,7 +133,9 @@ pub(super) fn distribution(subject: Subject, shape: Shape) -> Made {
 pub(super) fn boxes(subject: Subject, shape: Shape) -> Made {
     let title = "Round-trip time by scenario";
     let (run, all) = (subject.run, delays(subject.run, subject.which));
-    let Some(range) = range(&all) else { return empty(title, run, NOTHING) };
+    let Some(range) = Range::of(streams(&all).map(|(_, stream)| stream)) else {
+        return empty(title, run, NOTHING);
+    };
     let several = has_several(&all);
     let few = |s: &ScenarioDelays| s.streams.iter().find_map(StreamDelays::minority);
     let names: Vec<String> =
@@ -142,14 +148,7 @@ pub(super) fn boxes(subject: Subject, shape: Shape) -> Made {
     for (index, scenario) in all.iter().enumerate() {
         for stream in &scenario.streams {
             let Some(numbers) = &stream.summary else { continue };
-            let numbers = FiveNumbers {
-                low: numbers.whisker_low,
-                q1: numbers.q1,
-                median: numbers.median,
-                q3: numbers.q3,
-                high: numbers.whisker_high,
-                outliers: apart(&numbers.outliers),
-            };
+            let numbers = five_numbers(numbers);
             let name = if several { stream.stream.clone() } else { String::new() };
             let at = series.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
                 series.push((name.clone(), Boxes::new(name)));
@@ -173,57 +172,10 @@ pub(super) fn boxes(subject: Subject, shape: Shape) -> Made {
         .size(shape.width(820), 460))
 }
 
-/// Outliers at most once for each hundredth of a millisecond: more dots at one place show nothing more.
-fn apart(sorted: &[f64]) -> Vec<f64> {
-    let mut kept: Vec<f64> = Vec::new();
-    for value in sorted {
-        if kept.last().is_none_or(|last| value - last > 0.01) {
-            kept.push(*value);
-        }
-    }
-    kept
-}
-
 fn streams(all: &[ScenarioDelays]) -> impl Iterator<Item = (&ScenarioDelays, &StreamDelays)> {
     all.iter().flat_map(|scenario| scenario.streams.iter().map(move |s| (scenario, s)))
 }
 
 fn has_several(all: &[ScenarioDelays]) -> bool {
     all.iter().any(|scenario| scenario.streams.len() > 1)
-}
-
-/// The common range of times.
-struct Range {
-    low: f64,
-    high: f64,
-}
-
-fn range(all: &[ScenarioDelays]) -> Option<Range> {
-    let values = || {
-        let ends = |s: &StreamDelays| Some([s.distribution.first()?.0, s.distribution.last()?.0]);
-        streams(all).filter_map(move |(_, s)| ends(s)).flatten()
-    };
-    let low = values().min_by(f64::total_cmp)?;
-    let high = values().max_by(f64::total_cmp)?;
-    Some(Range { low, high })
-}
-
-impl Range {
-    fn is_wide(&self) -> bool {
-        self.low > 0.0 && self.high / self.low > WIDE
-    }
-
-    /// The lowest place of the axis.
-    fn ground(&self) -> f64 {
-        if self.is_wide() { self.low * 0.8 } else { 0.0 }
-    }
-
-    fn axis(&self) -> Axis {
-        let label = "Round-trip time";
-        if self.is_wide() {
-            Axis::log10(label).unit("ms").from(self.ground()).to(self.high * 1.25)
-        } else {
-            Axis::linear(label).unit("ms").from(0.0).to(self.high * 1.1)
-        }
-    }
 }

@@ -11,7 +11,7 @@ pub enum Shape {
 
 impl Shape {
     /// Width in CSS pixels: as given, or a phone's.
-    pub(super) fn width(self, wide: u32) -> u32 {
+    pub(crate) fn width(self, wide: u32) -> u32 {
         match self {
             Shape::Wide => wide,
             Shape::Narrow => 360,
@@ -19,7 +19,7 @@ impl Shape {
     }
 
     /// Panels beside each other: as given, or one.
-    pub(super) fn columns(self, wide: usize) -> usize {
+    pub(crate) fn columns(self, wide: usize) -> usize {
         match self {
             Shape::Wide => wide,
             Shape::Narrow => 1,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A table in its own scrolling box.
-pub(super) fn scrolling(caption: &str, table: &str) -> String {
+pub(crate) fn scrolling(caption: &str, table: &str) -> String {
     format!(
         "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\n<table>\n<caption>{0}</caption>\n\
          {table}</table>\n</div>\n",

@@ -1,0 +1,156 @@
+//! How fast large runs are compared.
+//!
+//! ```text
+//!   compare-bench QUELL [ROUNDS]
+//!
+//!   two runs of a million pings each, invented ──► quell compare A B --json, and with a figure: wall time, medians
+//! ```
+
+use quell_model::manifest::{FORMAT_VERSION, KernelRecord};
+use quell_model::{
+    Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Manifest,
+};
+use quell_store::RunWriter;
+use quell_wire::text;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+/// Packets of each run.
+const PACKETS: u64 = 1_000_000;
+
+/// Repeats that they are spread over.
+const REPEATS: u32 = 5;
+
+/// Packets of one event.
+const AT_ONCE: u64 = 10_000;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let Some(quell) = arguments.next().map(PathBuf::from) else {
+        eprintln!("usage: compare-bench QUELL [ROUNDS]");
+        return ExitCode::from(2);
+    };
+    let rounds = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(10usize).max(1);
+    let out = std::env::temp_dir().join(format!("quell-compare-{}", std::process::id()));
+    let done = bench(&quell, rounds, &out);
+    // The runs were only made to be compared.
+    let removed = std::fs::remove_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()));
+    match done.and(removed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("compare-bench: {}", text::line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
+    let runs = [("before", 20.0), ("after", 20.2)].map(|(name, ms)| make(out, name, ms));
+    let [before, after] = runs.map(|run| run.map(|folder| folder.display().to_string()));
+    let (before, after) = (before?, after?);
+    println!("two runs of {PACKETS} pings compared, medians of {rounds} rounds");
+    let svg = out.join("cdf.svg").display().to_string();
+    let table = vec!["compare", &before, &after, "--json"];
+    let figure = vec!["compare", &before, &after, "--figure", "cdf", "-o", &svg];
+    for (name, arguments) in [("table", table), ("table and figure", figure)] {
+        let mut seconds =
+            (0..rounds).map(|_| timed(quell, &arguments)).collect::<Result<Vec<_>, _>>()?;
+        seconds.sort_by(f64::total_cmp);
+        println!("  {name:<18} {:.2} s", seconds[rounds / 2]);
+    }
+    Ok(())
+}
+
+fn timed(quell: &Path, arguments: &[&str]) -> Result<f64, String> {
+    let start = Instant::now();
+    let status = Command::new(quell).args(arguments).stdout(Stdio::null()).status();
+    let status = status.map_err(|e| format!("{}: {e}", quell.display()))?;
+    if !status.success() {
+        return Err(format!("quell {} ended with {status}", arguments.join(" ")));
+    }
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// A run of pings of about so many milliseconds.
+fn make(out: &Path, name: &str, ms: f64) -> Result<PathBuf, String> {
+    let failed = |e: quell_store::StoreError| e.to_string();
+    let cell = |repeat: u32| CellRecord {
+        id: CellId { scenario: "idle".into(), probe: "ping".into(), repeat },
+        seed: u64::from(repeat),
+        status: CellStatus::Planned,
+        reason: None,
+        wall_s: None,
+        virtual_s: None,
+        window_ns: Some(PACKETS / u64::from(REPEATS) * 1_000_000),
+        tasks: Vec::new(),
+    };
+    let manifest = Manifest {
+        format: FORMAT_VERSION,
+        quell: env!("CARGO_PKG_VERSION").into(),
+        run: String::new(),
+        experiment: name.into(),
+        title: "Invented, to be compared".into(),
+        experiment_text: String::new(),
+        changes: Vec::new(),
+        seed: 1,
+        started: "2026-11-21T10:15:03Z".into(),
+        kernel: KernelRecord {
+            backend: Backend::Guest,
+            version: "invented".into(),
+            virtual_time: true,
+            key: String::new(),
+        },
+        machine: BTreeMap::new(),
+        clock: "invented".into(),
+        cells: (0..REPEATS).map(cell).collect(),
+        complete: false,
+        wall_s: None,
+        virtual_s: None,
+        sysctls: BTreeMap::new(),
+        queues: BTreeMap::new(),
+        expectations: Vec::new(),
+    };
+    let writer = RunWriter::create(out, manifest.clone()).map_err(failed)?;
+    for record in &manifest.cells {
+        let mut journal = writer.journal(&record.id).map_err(failed)?;
+        let packets = PACKETS / u64::from(REPEATS);
+        let begin =
+            Event::Begin { cell: record.id.clone(), seed: record.seed, kernel: "invented".into() };
+        let echoes = (0..packets).step_by(AT_ONCE as usize).map(|from| Event::Echo {
+            stream: "ping".into(),
+            samples: (from..(from + AT_ONCE).min(packets))
+                .map(|seq| packet(seq, record.seed, ms))
+                .collect(),
+        });
+        let end = Event::End { virtual_ns: packets * 1_000_000 };
+        for event in std::iter::once(begin).chain(echoes).chain([end]) {
+            journal.append(&event).map_err(failed)?;
+        }
+    }
+    let folder = writer.folder().to_path_buf();
+    writer.finish(Manifest { wall_s: Some(1.0), ..manifest }).map_err(failed)?;
+    Ok(folder)
+}
+
+/// A packet each millisecond; one in a thousand is lost. Delays vary by a millisecond, as by lot.
+fn packet(seq: u64, seed: u64, ms: f64) -> EchoSample {
+    let lot = (seq + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11;
+    let lost = lot.is_multiple_of(1000);
+    let rtt_ns = (ms * 1e6) as u64 + lot % 1_000_000;
+    EchoSample {
+        t_ns: seq as i64 * 1_000_000,
+        seq,
+        rtt_ns: (!lost).then_some(rtt_ns),
+        up_ns: None,
+        down_ns: None,
+        up_order: None,
+        down_order: (!lost).then_some(seq),
+        seen_late_ns: None,
+        queued_ns: None,
+        sent_late_ns: None,
+        bytes: 56,
+        status: if lost { EchoStatus::Lost } else { EchoStatus::Ok },
+    }
+}

@@ -1,0 +1,237 @@
+//! A field at several values, each with every scenario: `sweep = { "topology.link.dsl.up.rate" = ["1Mbit", "10Mbit"] }`.
+//!
+//! ```text
+//!   text ──set, once a point──► texts ──parse, check──► plans ──named after scenario and value──► one run
+//! ```
+//!
+//! A cell has the seed that its scenario has without a sweep: what differs between two values of a repeat is the field alone.
+
+use crate::spec::check::{self, CheckError};
+use crate::spec::{Experiment, Scenario, load_file, set};
+use quell_lab::cell::CellPlan;
+
+/// Values of the swept fields that belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// Each field's path, and its value as it stands in the file, a text without its quotes.
+    pub values: Vec<(String, String)>,
+}
+
+/// A swept experiment can't be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SweepError {
+    /// It does not fit together, swept or not.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// A value does not fit.
+    #[error("sweep, {point}: {why}")]
+    Point {
+        /// The fields with their values.
+        point: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A field has no values.
+    #[error("sweep: {field} has no values; give some, as in [\"1Mbit\", \"10Mbit\"]")]
+    NoValues {
+        /// The field.
+        field: String,
+    },
+    /// Two points would be called alike.
+    #[error(
+        "sweep: two cells would be called `{name}`; give each value once, and shorter names to scenarios where it is cut"
+    )]
+    SameName {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Longest name of a scenario.
+const LONGEST: usize = 40;
+
+/// All combinations of the values, the first field's slowest.
+pub fn points(experiment: &Experiment) -> Vec<Point> {
+    let none = vec![Point { values: Vec::new() }];
+    experiment.sweep.iter().fold(none, |points, (field, values)| {
+        let with = |point: &Point, value: &toml::Value| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let mut values = point.values.clone();
+            values.push((field.clone(), value));
+            Point { values }
+        };
+        points.iter().flat_map(|point| values.iter().map(move |value| with(point, value))).collect()
+    })
+}
+
+/// What a scenario is called at a point: its name and the values, with what no name may have as `_`.
+fn name_at(scenario: &str, point: &Point) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let values = point.values.iter().map(|(_, value)| value.chars().map(fit).collect::<String>());
+    let name = std::iter::once(scenario.to_owned()).chain(values).collect::<Vec<_>>().join("-");
+    name.chars().take(LONGEST).collect()
+}
+
+/// The scenario as it stands in the file, and the values, of a scenario of a swept run; none where it is none of these.
+pub fn place(experiment: &Experiment, scenario: &str) -> Option<(String, Point)> {
+    if experiment.sweep.is_empty() {
+        return None;
+    }
+    let points = points(experiment);
+    let of = |s: &Scenario| {
+        let point = points.iter().find(|point| name_at(&s.name, point) == scenario)?;
+        Some((s.name.clone(), point.clone()))
+    };
+    experiment.scenario.iter().find_map(of)
+}
+
+/// Checks an experiment, and gives it with its scenarios at each point, and the plans of the cells. `text` is what it was parsed from.
+///
+/// # Errors
+/// When it, or what a value makes of it, can't be run.
+pub fn spread(
+    text: &str,
+    experiment: &Experiment,
+) -> Result<(Experiment, Vec<CellPlan>), SweepError> {
+    if experiment.sweep.is_empty() {
+        return Ok((experiment.clone(), check::check(experiment)?));
+    }
+    if let Some((field, _)) = experiment.sweep.iter().find(|(_, values)| values.is_empty()) {
+        return Err(SweepError::NoValues { field: field.clone() });
+    }
+    let points = points(experiment);
+    let planned = points.iter().map(|point| at(text, point)).collect::<Result<Vec<_>, _>>()?;
+    let mut whole = experiment.clone();
+    whole.scenario.clear();
+    let mut plans = Vec::new();
+    for scenario in &experiment.scenario {
+        for (point, cells) in points.iter().zip(&planned) {
+            let name = name_at(&scenario.name, point);
+            if whole.scenario.iter().any(|s| s.name == name) {
+                return Err(SweepError::SameName { name });
+            }
+            for cell in cells.iter().filter(|cell| cell.id.scenario == scenario.name) {
+                let mut cell = cell.clone();
+                cell.id.scenario.clone_from(&name);
+                plans.push(cell);
+            }
+            whole.scenario.push(Scenario { name, ..scenario.clone() });
+        }
+    }
+    // Changes of the timeline name scenarios as they stand in the file; they are in the plans already.
+    let claimed = Experiment { timeline: Vec::new(), ..whole.clone() };
+    check::whole(&claimed)?;
+    Ok((whole, plans))
+}
+
+/// The plans at one point.
+fn at(text: &str, point: &Point) -> Result<Vec<CellPlan>, SweepError> {
+    let said: Vec<String> =
+        point.values.iter().map(|(field, value)| format!("{field}={value}")).collect();
+    let refused = |why: String| SweepError::Point { point: said.join(", "), why };
+    let mut changes = vec!["sweep={}".to_owned(), "expect=[]".to_owned()];
+    changes.extend(said.iter().cloned());
+    let text = set::apply(text, &changes).map_err(|e| refused(e.why))?;
+    let experiment = load_file::parse("sweep", &text).map_err(|e| match e {
+        load_file::ReadError::Text { why, .. } => refused(why),
+        other => refused(other.to_string()),
+    })?;
+    check::check(&experiment).map_err(|e| refused(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const TEXT: &str = r#"
+name = "rates"
+duration = "1s"
+sweep = { "topology.link.dsl.up.rate" = ["1Mbit", "2.5Mbit"] }
+expect = ["shaped-2_5Mbit.ping.rtt.p50 < 25ms"]
+[topology]
+hosts = ["a", "b"]
+[[topology.link]]
+name = "dsl"
+ends = ["a", "b"]
+up = { rate = "5Mbit", delay = "10ms" }
+[[queue]]
+name = "shaper"
+on = "a:dsl"
+queue = { kind = "tbf", rate = "96% of link dsl.up", burst = 3000, limit = 100000 }
+[[scenario]]
+name = "plain"
+[[scenario]]
+name = "shaped"
+queues = ["shaper"]
+[[probe]]
+kind = "ping"
+name = "ping"
+from = "a"
+to = "b"
+"#;
+
+    fn spread_of(text: &str) -> Result<(Experiment, Vec<CellPlan>), SweepError> {
+        spread(text, &load_file::parse("x", text).expect("it can be read"))
+    }
+
+    #[test]
+    fn each_scenario_is_planned_at_each_value_and_its_shaper_follows_the_line() {
+        let (experiment, plans) = spread_of(TEXT).expect("it can be run");
+        let names: Vec<&str> = plans.iter().map(|p| &*p.id.scenario).collect();
+        assert_eq!(names, ["plain-1Mbit", "plain-2_5Mbit", "shaped-1Mbit", "shaped-2_5Mbit"]);
+        assert_eq!(experiment.scenario.iter().map(|s| &*s.name).collect::<Vec<_>>(), names);
+        let rate = |plan: &CellPlan| plan.topology.link[0].up.as_ref().and_then(|l| l.rate);
+        assert_eq!(rate(&plans[3]).map(|r| r.bps()), Some(2_500_000));
+        let tree = format!("{:?}", plans[3].queues);
+        assert!(tree.contains("2400000"), "96 % of 2.5 Mbit: {tree}");
+    }
+
+    #[test]
+    fn values_of_a_repeat_share_the_seed_of_their_scenario() {
+        let (_, plans) = spread_of(TEXT).expect("it can be run");
+        let alone = TEXT.replace("sweep = {", "# {").replace("expect = [", "# [");
+        let (_, without) = spread_of(&alone).expect("it can be run");
+        let seeds: Vec<u64> = plans.iter().map(|p| p.seed).collect();
+        assert_eq!(seeds, [without[0].seed, without[0].seed, without[1].seed, without[1].seed]);
+        assert_eq!(seeds.iter().collect::<BTreeSet<_>>().len(), 2);
+    }
+
+    #[test]
+    fn a_swept_scenario_tells_its_values() {
+        let experiment = load_file::parse("x", TEXT).expect("it can be read");
+        let (base, point) = place(&experiment, "shaped-2_5Mbit").expect("it is one");
+        assert_eq!(base, "shaped");
+        assert_eq!(point.values, [("topology.link.dsl.up.rate".into(), "2.5Mbit".into())]);
+        assert_eq!(place(&experiment, "shaped"), None);
+    }
+
+    #[test]
+    fn two_fields_give_each_pair_of_their_values() {
+        let text = TEXT
+            .replace(
+                "[\"1Mbit\", \"2.5Mbit\"] }",
+                "[\"1Mbit\", \"2.5Mbit\"], \"seed\" = [1, 2, 3] }",
+            )
+            .replace("expect = [", "# [");
+        let (_, plans) = spread_of(&text).expect("it can be run");
+        assert_eq!(plans.len(), 12);
+    }
+
+    #[test]
+    fn what_can_t_be_swept_is_told_with_its_value() {
+        let why =
+            |from: &str, to: &str| spread_of(&TEXT.replace(from, to)).expect_err(to).to_string();
+        let wrong = why("\"2.5Mbit\"]", "\"fast\"]");
+        assert!(
+            wrong.contains("topology.link.dsl.up.rate=fast") && wrong.contains("Mbit"),
+            "{wrong}"
+        );
+        let nothing = why("link.dsl.up.rate\" =", "link.dls.up.rate\" =");
+        assert!(nothing.contains("did you mean `dsl`?"), "{nothing}");
+        assert!(why("[\"1Mbit\", \"2.5Mbit\"]", "[]").contains("has no values"));
+        assert!(why("[\"1Mbit\", \"2.5Mbit\"]", "[\"1Mbit\", \"1Mbit\"]").contains("plain-1Mbit"));
+        let claim = why("shaped-2_5Mbit.ping", "shaped.ping");
+        assert!(claim.contains("no scenario `shaped`"), "{claim}");
+    }
+}

@@ -1,0 +1,70 @@
+//! The swept fields of a run, for figures.
+
+use crate::failure::Failure;
+use quell_chart::Figure;
+use quell_experiment::spec::{Experiment, load_file};
+use quell_experiment::sweep;
+use quell_model::Manifest;
+use quell_report::analysis::Summary;
+use quell_report::figures::Shape;
+use quell_report::figures::sweep::{Sweep, SweptScenario};
+use quell_report::{Results, figures};
+use quell_store::Run;
+use quell_units::{Rate, Span};
+
+/// The swept fields of a run of this experiment; a field of one value is not swept.
+pub fn swept(experiment: &Experiment, manifest: &Manifest) -> Vec<Sweep> {
+    let fields = experiment.sweep.iter().filter(|(_, values)| values.len() > 1);
+    fields.map(|(field, _)| of_field(experiment, manifest, field)).collect()
+}
+
+fn of_field(experiment: &Experiment, manifest: &Manifest, field: &str) -> Sweep {
+    let mut points: Vec<SweptScenario> = Vec::new();
+    let mut unit = "";
+    for cell in &manifest.cells {
+        let scenario = &cell.id.scenario;
+        if points.iter().any(|p| p.scenario == *scenario) {
+            continue;
+        }
+        let Some((base, point)) = sweep::place(experiment, scenario) else { continue };
+        let (of_field, others): (Vec<_>, Vec<_>) =
+            point.values.into_iter().partition(|(f, _)| f == field);
+        let Some((_, value)) = of_field.into_iter().next() else { continue };
+        let line = others.iter().fold(base, |line, (_, value)| format!("{line} at {value}"));
+        let number = number(&value);
+        unit = number.map_or(unit, |(_, unit)| unit);
+        points.push(SweptScenario {
+            scenario: scenario.clone(),
+            line,
+            value,
+            number: number.map(|(n, _)| n),
+        });
+    }
+    Sweep { field: field.to_owned(), unit, points }
+}
+
+/// A value as a number of a unit that figures have.
+fn number(value: &str) -> Option<(f64, &'static str)> {
+    let rate = || Some((value.parse::<Rate>().ok()?.bps() as f64 / 1e6, "Mbit/s"));
+    let time = || Some((value.parse::<Span>().ok()?.as_secs_f64() * 1e3, "ms"));
+    let share = || Some((value.strip_suffix('%')?.parse::<f64>().ok()?, "%"));
+    let bare = || Some((value.parse::<f64>().ok()?, ""));
+    bare().or_else(rate).or_else(time).or_else(share)
+}
+
+/// The figure of the first swept field of a run.
+pub fn figure(run: &Run) -> Result<Figure, Failure> {
+    let name = &run.manifest.run;
+    let experiment = load_file::parse("manifest.json", &run.manifest.experiment_text)
+        .map_err(Failure::unusable)?;
+    let swept = swept(&experiment, &run.manifest);
+    let none =
+        || Failure::usage(format!("nothing was swept in {name}: its experiment has no `sweep`"));
+    let sweep = swept.first().ok_or_else(none)?;
+    let results = Results::from(run);
+    let summary = Summary::of(&results, &run.manifest);
+    let figure = figures::sweep::figure(&run.manifest, &summary, sweep, Shape::Wide);
+    figure.ok_or_else(|| {
+        Failure::usage(format!("the figure sweep would be empty: nothing was measured in {name}"))
+    })
+}

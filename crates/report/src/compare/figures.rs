@@ -1,0 +1,174 @@
+//! Groups laid over each other: distributions, boxes, courses in time.
+
+use super::comparison::Comparison;
+use super::factor::Member;
+use super::measure::Set;
+use crate::analysis::series::{StreamDelays, goodput_of, stream_delays};
+use crate::figures::common::{five_numbers, times};
+use crate::figures::{Name, Shape};
+use quell_chart::{Axis, Boxes, Ecdf, Figure, Panel, Polyline};
+use quell_store::EchoSeries;
+
+/// Most panels of a figure: more can't be read.
+const MOST_PANELS: usize = 12;
+
+/// All figures, in the order of the page.
+pub const NAMES: [Name; 4] = [
+    Name { name: "cdf", shows: "distribution of the round-trip time, groups over each other" },
+    Name { name: "box", shows: "round-trip time as boxes, groups beside each other" },
+    Name { name: "time", shows: "round-trip time over time, groups over each other" },
+    Name { name: "goodput", shows: "goodput over time, groups over each other" },
+];
+
+/// The delays of each set, by group; nothing where a group has none.
+pub struct Delays<'a> {
+    sets: Vec<(String, Vec<Option<StreamDelays>>)>,
+    comparison: &'a Comparison<'a>,
+}
+
+impl<'a> Delays<'a> {
+    /// Of all sets whose packets have round trips.
+    pub fn of(comparison: &'a Comparison<'a>) -> Self {
+        let of_group = |members: &Vec<Member>| {
+            let series: Vec<&EchoSeries> = members.iter().filter_map(find).collect();
+            let stream = series.first()?.stream.clone();
+            Some(stream_delays(stream, &series)).filter(|d| d.answered > 0)
+        };
+        let of_set = |set: &Set| (set.name(), set.members.iter().map(of_group).collect::<Vec<_>>());
+        let sets =
+            comparison.sets.iter().map(of_set).filter(|(_, all)| all.iter().any(Option::is_some));
+        Self { sets: sets.collect(), comparison }
+    }
+
+    /// The figure of this name; none where there is nothing that it could show.
+    pub fn figure(&self, name: &str, shape: Shape) -> Option<Figure> {
+        match name {
+            "cdf" => self.distribution(shape),
+            "box" => self.boxes(shape),
+            "time" => self.over_time(shape),
+            "goodput" => goodput(self.comparison, shape),
+            _ => None,
+        }
+    }
+
+    fn distribution(&self, shape: Shape) -> Option<Figure> {
+        let panel = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
+            let y = Axis::linear("Packets answered within").percent().from(0.0).to(1.0);
+            let panel = Panel::new(times(groups.iter().flatten()), y).title(name.clone());
+            self.named(groups).fold(panel, |panel, (label, delays)| {
+                panel.mark(Ecdf::new(label, delays.distribution.iter().copied()))
+            })
+        };
+        let how = "share of the packets sent, of all repeats; a line that ends below 100 % shows the loss";
+        self.panels("Distribution of the round-trip time", how, shape, 230, panel)
+    }
+
+    fn over_time(&self, shape: Shape) -> Option<Figure> {
+        let panel = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
+            let x = Axis::linear("Time").unit("s").from(0.0);
+            let panel = Panel::new(x, times(groups.iter().flatten())).title(name.clone());
+            self.named(groups).fold(panel, |panel, (label, delays)| {
+                panel.mark(Polyline::with_gaps(label, delays.over_time.iter().copied()))
+            })
+        };
+        let how = "first repeat of each; gaps in a line are lost packets";
+        self.panels("Round-trip time over time", how, shape, 190, panel)
+    }
+
+    fn boxes(&self, shape: Shape) -> Option<Figure> {
+        let names: Vec<String> = self.sets.iter().map(|(name, _)| name.clone()).collect();
+        let all = self.sets.iter().flat_map(|(_, groups)| groups.iter().flatten());
+        let mut panel = Panel::new(Axis::categories("", names), times(all));
+        for (index, group) in self.comparison.groups.iter().enumerate() {
+            let of = |(at, (_, groups)): (usize, &(String, Vec<Option<StreamDelays>>))| {
+                Some((at, five_numbers(groups.get(index)?.as_ref()?.summary.as_ref()?)))
+            };
+            let found = self.sets.iter().enumerate().filter_map(of);
+            panel =
+                panel.mark(found.fold(Boxes::new(group.label.clone()), |b, (at, n)| b.at(at, n)));
+        }
+        (!self.sets.is_empty()).then(|| {
+            let how = "median, quartiles, and whiskers up to 1.5 times the distance of the quartiles; all repeats";
+            framed(self.comparison, "Round-trip time", how, 0).panel(panel).size(shape.width(820), 460)
+        })
+    }
+
+    fn named<'d>(
+        &'d self,
+        groups: &'d [Option<StreamDelays>],
+    ) -> impl Iterator<Item = (String, &'d StreamDelays)> {
+        let labels = self.comparison.groups.iter().map(|g| g.label.clone());
+        labels.zip(groups).filter_map(|(label, delays)| Some((label, delays.as_ref()?)))
+    }
+
+    fn panels(
+        &self,
+        title: &str,
+        how: &str,
+        shape: Shape,
+        height: u32,
+        panel: impl Fn(&(String, Vec<Option<StreamDelays>>)) -> Panel,
+    ) -> Option<Figure> {
+        let left_out = self.sets.len().saturating_sub(MOST_PANELS);
+        let panels: Vec<Panel> = self.sets.iter().take(MOST_PANELS).map(panel).collect();
+        arranged(framed(self.comparison, title, how, left_out), panels, shape, height)
+    }
+}
+
+fn find<'a>(member: &Member<'a>) -> Option<&'a EchoSeries> {
+    member.data.echo(&member.row.stream)
+}
+
+fn goodput(comparison: &Comparison, shape: Shape) -> Option<Figure> {
+    let flows = |set: &&Set| set.members.iter().flatten().any(|m| m.row.flow().is_some());
+    let sets: Vec<&Set> = comparison.sets.iter().filter(flows).collect();
+    let panel = |set: &&Set| {
+        let axis = Axis::linear("Goodput").unit("Mbit/s").with_zero();
+        let panel = Panel::new(Axis::linear("Time").unit("s").from(0.0), axis).title(set.name());
+        set.members.iter().zip(&comparison.groups).fold(panel, |panel, (members, group)| {
+            let first = members.iter().find_map(|m| goodput_of(m.record, m.data, &m.row.stream));
+            match first {
+                Some(points) => panel.mark(Polyline::new(group.label.clone(), points).stepped()),
+                None => panel,
+            }
+        })
+    };
+    let left_out = sets.len().saturating_sub(MOST_PANELS);
+    let panels = sets.iter().take(MOST_PANELS).map(panel).collect();
+    let figure = framed(
+        comparison,
+        "Goodput over time",
+        "first repeat of each; payload that receivers' programs got",
+        left_out,
+    );
+    arranged(figure, panels, shape, 190)
+}
+
+/// A figure without panels: what it is of, and what it leaves out.
+fn framed(comparison: &Comparison, title: &str, how: &str, left_out: usize) -> Figure {
+    let details: Vec<String> = comparison
+        .groups
+        .iter()
+        .filter(|g| !g.detail.is_empty())
+        .map(|g| format!("{}: {}", g.label, g.detail))
+        .collect();
+    let rest = match left_out {
+        0 => String::new(),
+        n => format!(" {n} more are left out: name scenarios or streams."),
+    };
+    let note = if details.is_empty() {
+        rest.trim().to_owned()
+    } else {
+        format!("{}.{rest}", details.join("; "))
+    };
+    Figure::new(title).subtitle(format!("By {}: {how}", comparison.by)).note(note)
+}
+
+fn arranged(figure: Figure, panels: Vec<Panel>, shape: Shape, height: u32) -> Option<Figure> {
+    let columns = if panels.len() > 1 { shape.columns(2) } else { 1 };
+    let rows = panels.len().div_ceil(columns) as u32;
+    let height = if rows == 1 { 420 } else { 130 + height * rows };
+    let has_panels = !panels.is_empty();
+    let figure = panels.into_iter().fold(figure.columns(columns), Figure::panel);
+    has_panels.then(|| figure.size(shape.width(820), height))
+}

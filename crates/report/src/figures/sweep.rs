@@ -1,0 +1,149 @@
+//! What changes with a swept field: each figure over the field's values, a line for each scenario.
+
+use super::common::{series_name, source};
+use super::shape::Shape;
+use crate::analysis::{Ends, Estimate, Summary, SummaryRow};
+use quell_chart::{Axis, Band, Figure, Panel, Polyline, Scatter};
+use quell_model::Manifest;
+
+/// A swept field, and where it stands in each scenario of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// The field's path.
+    pub field: String,
+    /// Its unit, where its values are numbers of one.
+    pub unit: &'static str,
+    /// A point for each scenario of the run.
+    pub points: Vec<SweptScenario>,
+}
+
+/// A scenario of a swept run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweptScenario {
+    /// Its name in the run.
+    pub scenario: String,
+    /// The scenario of the file, with the values of other swept fields: what one line is of.
+    pub line: String,
+    /// The field's value as it stands in the file.
+    pub value: String,
+    /// The same as a number in [`Sweep::unit`]; none where it is none.
+    pub number: Option<f64>,
+}
+
+type Of = fn(&SummaryRow) -> Option<Estimate>;
+
+/// What is drawn of each stream: its name, its unit, how many of it the summary's is.
+const KINDS: [(&str, &str, f64, Of); 5] = [
+    ("Round-trip time, median", "ms", 1.0, |r| {
+        r.rtt_p50_ms.filter(|_| r.rtt_p50_at_most_ms.is_none())
+    }),
+    ("One-way delay up, median", "ms", 1.0, |r| r.up_p50_ms),
+    ("Jitter up", "ms", 1.0, |r| r.jitter_up_ms),
+    ("Loss", "%", 100.0, |r| r.loss.filter(|_| r.loss_at_most.is_none())),
+    ("Goodput", "Mbit/s", 1.0, |r| r.goodput_mbps),
+];
+
+/// A panel for each kind of figure; none where nothing was measured.
+pub fn figure(
+    manifest: &Manifest,
+    summary: &Summary,
+    sweep: &Sweep,
+    shape: Shape,
+) -> Option<Figure> {
+    let mut values: Vec<&str> = Vec::new();
+    for point in &sweep.points {
+        if !values.contains(&&*point.value) {
+            values.push(&point.value);
+        }
+    }
+    let panels: Vec<Panel> =
+        KINDS.iter().filter_map(|kind| panel(summary, sweep, &values, kind)).collect();
+    if panels.is_empty() {
+        return None;
+    }
+    let repeats = summary.rows.iter().map(|r| r.repeats).max().unwrap_or(0);
+    let how = match repeats {
+        0..3 => "intervals need three repeats".to_owned(),
+        n => format!("the mean of {n} repeats, with its 95 % interval"),
+    };
+    let columns = if panels.len() > 1 { shape.columns(2) } else { 1 };
+    let rows = panels.len().div_ceil(columns) as u32;
+    let figure = Figure::new(format!("By {}", sweep.field))
+        .subtitle(how)
+        .note(format!("{}. Streams of probes; those of loads are left out.", source(manifest)));
+    let figure = panels.into_iter().fold(figure.columns(columns), Figure::panel);
+    Some(figure.size(shape.width(820), if rows == 1 { 420 } else { 120 + 220 * rows }))
+}
+
+fn panel(
+    summary: &Summary,
+    sweep: &Sweep,
+    values: &[&str],
+    (name, unit, factor, of): &(&str, &str, f64, Of),
+) -> Option<Panel> {
+    let own = |r: &&SummaryRow| r.stream == r.probe || r.probe == quell_model::CellId::TOGETHER;
+    let rows: Vec<&SummaryRow> =
+        summary.rows.iter().filter(own).filter(|r| of(r).is_some()).collect();
+    let mut streams: Vec<&str> = rows.iter().map(|r| &*r.stream).collect();
+    streams.sort_unstable();
+    streams.dedup();
+    let mut lines: Vec<&str> = Vec::new();
+    for point in &sweep.points {
+        if !lines.contains(&&*point.line) {
+            lines.push(&point.line);
+        }
+    }
+    let place = |point: &SweptScenario| match numbers(sweep) {
+        Some(_) => point.number,
+        None => values.iter().position(|v| *v == point.value).map(|at| at as f64),
+    };
+    let mut panel = Panel::new(axis(sweep, values), Axis::linear(*name).unit(*unit).with_zero());
+    let mut any = false;
+    for line in lines {
+        for stream in &streams {
+            let mut points: Vec<(f64, Estimate)> = Vec::new();
+            for point in sweep.points.iter().filter(|p| p.line == line) {
+                let row = rows.iter().find(|r| r.scenario == point.scenario && r.stream == *stream);
+                points.extend(place(point).zip(row.and_then(|r| of(r))));
+            }
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            if points.is_empty() {
+                continue;
+            }
+            any = true;
+            let name = series_name(line, stream, streams.len() > 1);
+            let ends = |(x, estimate): &(f64, Estimate)| match estimate.interval? {
+                Ends { low: Some(low), high: Some(high) } => {
+                    Some((*x, low * factor, high * factor))
+                }
+                _ => None,
+            };
+            let middle = || points.iter().map(|(x, estimate)| (*x, estimate.value * factor));
+            panel = panel.mark(Band::new(name.clone(), points.iter().filter_map(ends)));
+            panel = panel
+                .mark(Polyline::new(name.clone(), middle()))
+                .mark(Scatter::new(name, middle()));
+        }
+    }
+    any.then_some(panel)
+}
+
+/// The least and the greatest value, where all are numbers.
+fn numbers(sweep: &Sweep) -> Option<(f64, f64)> {
+    let all: Option<Vec<f64>> = sweep.points.iter().map(|p| p.number).collect();
+    let all = all?;
+    let low = all.iter().copied().reduce(f64::min)?;
+    Some((low, all.iter().copied().reduce(f64::max)?))
+}
+
+fn axis(sweep: &Sweep, values: &[&str]) -> Axis {
+    let label = sweep.field.clone();
+    match numbers(sweep) {
+        // Values of several magnitudes are as a rule meant as factors.
+        Some((low, high)) if low > 0.0 && high / low > 4.0 => {
+            Axis::log10(label).unit(sweep.unit).from(low * 0.9).to(high * 1.1)
+        }
+        Some(_) => Axis::linear(label).unit(sweep.unit),
+        None => Axis::categories(label, values.iter().copied()),
+    }
+}

@@ -1,0 +1,61 @@
+//! What TCP itself says of its connections: window, round trip, pacing, delivery, over time.
+
+use super::common::{Made, Subject, distinct, empty, listed, series_name, source};
+use super::shape::Shape;
+use crate::analysis::series::{TcpCourse, tcp};
+use quell_chart::{Axis, Figure, Panel, Polyline};
+use quell_model::TcpState;
+
+/// Most lines of a panel.
+const MOST_LINES: usize = 12;
+
+/// A panel: what it shows, its unit, and the value; none where the kernel has none.
+type Kind = (&'static str, &'static str, fn(&TcpState) -> Option<f64>);
+
+const KINDS: [Kind; 4] = [
+    ("Congestion window", "segments", |s| Some(f64::from(s.cwnd))),
+    ("Smoothed round-trip time", "ms", |s| (s.srtt_us > 0).then(|| f64::from(s.srtt_us) / 1e3)),
+    ("Pacing rate", "Mbit/s", |s| {
+        (s.pacing_rate < u64::MAX).then_some(s.pacing_rate as f64 * 8e-6)
+    }),
+    ("Delivery rate", "Mbit/s", |s| (s.delivery_rate > 0).then_some(s.delivery_rate as f64 * 8e-6)),
+];
+
+/// The streams that the figure shows.
+pub(super) fn streams_of(subject: Subject) -> Vec<String> {
+    distinct(tcp(subject.run, subject.which).iter().map(|c| &c.stream))
+}
+
+pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+    let (run, title) = (subject.run, "What TCP says of its connections");
+    let all = tcp(run, subject.which);
+    let shown = &all[..all.len().min(MOST_LINES)];
+    if shown.is_empty() {
+        return empty(title, run, "No TCP connection of a probe was sampled in this run.");
+    }
+    let several = all.windows(2).any(|two| two[0].scenario == two[1].scenario);
+    let left_out = match all.len() - shown.len() {
+        0 => String::new(),
+        n => format!(" {n} more connections are left out; --stream names some."),
+    };
+    let panel = |(name, unit, of): &Kind| {
+        let panel = Panel::new(
+            Axis::linear("Time").unit("s").from(0.0),
+            Axis::linear(*name).unit(*unit).with_zero(),
+        );
+        let line = |course: &TcpCourse| {
+            let name = series_name(&course.scenario, &course.stream, several);
+            Polyline::with_gaps(name, course.states.iter().map(|(t, state)| (*t, of(state))))
+        };
+        panel.marks(shown.iter().map(line))
+    };
+    let figure = Figure::new(title)
+        .subtitle(format!("{}: as the sender's kernel tells it (tcp_info)", listed(all.iter().map(|c| &c.stream))))
+        .note(format!(
+            "{}. First repeat. Delivery is the kernel's estimate of what arrives; loads' connections are left out unless named.{left_out}",
+            source(&run.manifest)
+        ));
+    let figure = KINDS.iter().map(panel).fold(figure.columns(shape.columns(2)), Figure::panel);
+    let rows = KINDS.len().div_ceil(shape.columns(2)) as u32;
+    Ok(figure.size(shape.width(980), 130 + 220 * rows))
+}
