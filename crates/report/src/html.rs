@@ -40,9 +40,9 @@ pub fn render_swept(
     page.push_str("</section>\n");
     page += &measured::section(run);
     page.push_str("</main>\n");
-    let _ = write!(
+    let _ = writeln!(
         page,
-        "<footer><p>Quell {} · run {}</p></footer>\n",
+        "<footer><p>Quell {} · run {}</p></footer>",
         escape(&m.quell),
         escape(&m.run)
     );

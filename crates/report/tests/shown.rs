@@ -504,5 +504,8 @@ fn scenarios_that_are_named_come_in_the_order_in_which_they_are() {
     assert_eq!((first, run.cells.len()), (Some("bulk"), 6));
     let refused =
         figures::only(run, &["flood".to_owned()]).expect_err("it is not there").to_string();
-    assert!(refused.contains("no scenario \"flood\"; there are bulk, unloaded"), "{refused}");
+    assert!(
+        refused.contains("no scenario \"flood\" in this run; there are bulk, unloaded"),
+        "{refused}"
+    );
 }

@@ -5,6 +5,9 @@ use super::shape::Shape;
 use crate::analysis::series::{OneWayCourse, one_way};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 
+/// Delays over time, one way of a course.
+type Of = fn(&OneWayCourse) -> &[(f64, Option<f64>)];
+
 /// The streams that the figure shows.
 pub(super) fn streams_of(subject: Subject) -> Vec<String> {
     distinct(one_way(subject.run, subject.which).iter().map(|c| &c.stream))
@@ -20,9 +23,8 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
     let mut scenarios: Vec<&str> = all.iter().map(|c| &*c.scenario).collect();
     scenarios.dedup();
     let several = all.windows(2).any(|two| two[0].scenario == two[1].scenario);
-    let ways: [(&str, fn(&OneWayCourse) -> &[(f64, Option<f64>)]); 2] =
-        [("up", |c| &c.up), ("down", |c| &c.down)];
-    let most = |of: fn(&OneWayCourse) -> &[(f64, Option<f64>)]| {
+    let ways: [(&str, Of); 2] = [("up", |c| &c.up), ("down", |c| &c.down)];
+    let most = |of: Of| {
         let delays = all.iter().flat_map(of).filter_map(|(_, ms)| *ms);
         delays.fold(0.0_f64, f64::max) * 1.05
     };

@@ -15,8 +15,10 @@ type Kind = (&'static str, &'static str, fn(&TcpState) -> Option<f64>);
 const KINDS: [Kind; 4] = [
     ("Congestion window", "segments", |s| Some(f64::from(s.cwnd))),
     ("Smoothed round-trip time", "ms", |s| (s.srtt_us > 0).then(|| f64::from(s.srtt_us) / 1e3)),
-    ("Pacing rate", "Mbit/s", |s| (s.pacing_rate < u64::MAX).then(|| s.pacing_rate as f64 * 8e-6)),
-    ("Delivery rate", "Mbit/s", |s| (s.delivery_rate > 0).then(|| s.delivery_rate as f64 * 8e-6)),
+    ("Pacing rate", "Mbit/s", |s| {
+        (s.pacing_rate < u64::MAX).then_some(s.pacing_rate as f64 * 8e-6)
+    }),
+    ("Delivery rate", "Mbit/s", |s| (s.delivery_rate > 0).then_some(s.delivery_rate as f64 * 8e-6)),
 ];
 
 /// The streams that the figure shows.
