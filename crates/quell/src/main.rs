@@ -3,6 +3,7 @@
 mod check;
 mod command;
 mod commands;
+mod doctor;
 mod documents;
 mod failure;
 mod flow;
