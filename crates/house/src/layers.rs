@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   4  quell                       the command line
-//!   3  experiment  report  flow  serve
-//!   2  probe  load  rr  act  lab  shaper  treeview  classify
+//!   3  experiment  report  flow  serve  doctor
+//!   2  probe  load  rr  act  lab  shaper  treeview  classify  host
 //!   1  sys  netlink  store  chart  trace  hierarchy   one system thing each
-//!   0  model  stats  wire  tc  pingexp  tune   pure: no I/O, no clock, no randomness
+//!   0  model  stats  wire  tc  pingexp  tune  finding   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
 //! ```
 
@@ -14,7 +14,18 @@ use cargo_metadata::Metadata;
 /// The layers, lowest first. A crate may use crates of the layers below its own.
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
-    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-pingexp", "quell-tune"]),
+    (
+        "0",
+        &[
+            "quell-model",
+            "quell-stats",
+            "quell-wire",
+            "quell-tc",
+            "quell-pingexp",
+            "quell-tune",
+            "quell-finding",
+        ],
+    ),
     (
         "1",
         &[
@@ -37,9 +48,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-shaper",
             "quell-treeview",
             "quell-classify",
+            "quell-host",
         ],
     ),
-    ("3", &["quell-experiment", "quell-report", "quell-flow", "quell-serve"]),
+    ("3", &["quell-experiment", "quell-report", "quell-flow", "quell-serve", "quell-doctor"]),
     ("4", &["quell"]),
     ("beside", &["quell-bench", "quell-house"]),
 ];
@@ -51,6 +63,9 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-chart", &[]),
     ("quell-trace", &["quell-units"]),
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
+    ("quell-finding", &[]),
+    ("quell-host", &["quell-netlink", "quell-sys", "quell-tc"]),
+    ("quell-doctor", &["quell-finding", "quell-host", "quell-netlink"]),
     ("quell-house", &[]),
     ("quell-tune", &["quell-units"]),
 ];

@@ -28,7 +28,7 @@ const BIT_NAME: u16 = 2;
 const BIT_VALUE: u16 = 3;
 
 /// An interface's features by the kernel's names: "tx-tcp-segmentation", "rx-gro".
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Features {
     /// What is on now.
     pub active: BTreeSet<String>,
@@ -161,9 +161,13 @@ fn write_set<'a>(
 impl Features {
     pub(crate) fn parse(reply: &Reply) -> Result<Self, DecodeError> {
         let (_, attrs) = reply.split::<{ generic::HEADER }>()?;
+        Self::of(&attrs)
+    }
+
+    pub(crate) fn of(attrs: &AttrReader<'_>) -> Result<Self, DecodeError> {
         let mut features = Self::default();
         let mut fixed = BTreeSet::new();
-        for attr in attrs {
+        for attr in attrs.clone() {
             let attr = attr?;
             match attr.kind {
                 ATTR_CHANGEABLE => features.changeable = names_in(&attr)?,
@@ -179,7 +183,7 @@ impl Features {
 
 /// The names of a bitset's set bits. With a mask, a bit is set when it has a value; without one,
 /// when it is listed.
-fn names_in(bitset: &Attr<'_>) -> Result<BTreeSet<String>, DecodeError> {
+pub(crate) fn names_in(bitset: &Attr<'_>) -> Result<BTreeSet<String>, DecodeError> {
     const NO_MASK: u16 = 1;
     let all_listed = bitset.nested().find(NO_MASK)?.is_some();
     let mut names = BTreeSet::new();

@@ -5,8 +5,8 @@ use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::{
-    check, compare, flow, import, kernel, lab, path, ping, plot, results, rr, run, serve, shape,
-    show, trace, tree, tune, view,
+    check, compare, doctor, flow, import, kernel, lab, path, ping, plot, results, rr, run, serve,
+    shape, show, trace, tree, tune, view,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -116,6 +116,24 @@ zcat old.pcap.gz | quell trace - --json",
                 read until then is told.",
         fails: Fails::When("the capture breaks off"),
         call: calls!(trace::TraceArgs, trace::trace),
+    },
+    Command {
+        name: "doctor",
+        about: "Find what makes this host slow: evidence, reason, remedy",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+quell doctor
+quell doctor --during 'curl -s -o /dev/null https://example.org/large'
+quell doctor --during flow:192.0.2.7  (`quell serve` runs there)
+quell doctor --only queue-drops,listen-overflow --all
+quell doctor --list
+quell doctor --explain delayed-ack-stall
+quell doctor --record facts           (to send; then: --from facts)",
+        notes: "It looks for a second and changes nothing. Without root, other users' processes are not named. What is only worth knowing \
+                is counted, and shown with --severity note. docs/diagnosing.md tells more.",
+        fails: Fails::When("something is wrong, or the command of --during failed"),
+        call: calls!(doctor::DoctorArgs, doctor::doctor),
     },
     Command {
         name: "tree",

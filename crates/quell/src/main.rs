@@ -4,6 +4,7 @@ mod check;
 mod command;
 mod commands;
 mod compare;
+mod doctor;
 mod documents;
 mod failure;
 mod flow;

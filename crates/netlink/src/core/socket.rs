@@ -168,6 +168,30 @@ impl Socket {
         })
     }
 
+    /// Reads a table of which nothing is kept: each entry is handed on as it comes, so that a table of any length takes no memory. One that
+    /// changes meanwhile may show an entry twice or not at all.
+    pub fn stream(
+        &mut self,
+        message: &Message,
+        mut each: impl FnMut(&Reply) -> Result<(), DecodeError>,
+    ) -> Result<(), NetlinkError> {
+        let (sequence, sent) = self.send_one(message, message.flags() | flags::DUMP)?;
+        self.receive(message.tried(), |reply| {
+            if reply.sequence != sequence {
+                return Ok(Progress::More);
+            }
+            match reply.kind {
+                NLMSG_DONE => finish_dump(message.tried(), &reply),
+                NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
+                NLMSG_NOOP => Ok(Progress::More),
+                _ => match each(&keep(&reply)) {
+                    Ok(()) => Ok(Progress::More),
+                    Err(why) => Err(NetlinkError::answer(message.tried(), why)),
+                },
+            }
+        })
+    }
+
     /// Sends several messages in one datagram and waits for the acknowledgement of each that
     /// carries [`flags::ACK`]. Returns the first refusal.
     ///

@@ -23,6 +23,7 @@ pub(crate) mod attr {
     pub const NET_NS_FD: u16 = 28;
     pub const NUM_TX_QUEUES: u16 = 31;
     pub const CARRIER: u16 = 33;
+    pub const CARRIER_CHANGES: u16 = 35;
     pub const GSO_MAX_SEGS: u16 = 40;
     pub const GSO_MAX_SIZE: u16 = 41;
     pub const INFO_KIND: u16 = 1;

@@ -54,7 +54,9 @@ impl fmt::Display for LinkName {
 }
 
 /// An Ethernet address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {

@@ -4,6 +4,7 @@ use super::name::{LinkName, Mac};
 use super::{attr, header, kind_of_message};
 use crate::core::{Attr, DecodeError, Message, NetlinkError, Reply};
 use crate::stack::Stack;
+use serde::{Deserialize, Serialize};
 
 /// `IFF_UP` and `IFF_LOWER_UP` (`include/uapi/linux/if.h`).
 const IFF_UP: u32 = 0x1;
@@ -12,7 +13,7 @@ const IFF_RUNNING: u32 = 0x40;
 const HEADER: usize = 16;
 
 /// An interface as the kernel describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// Its number in this namespace.
     pub index: u32,
@@ -33,6 +34,8 @@ pub struct Link {
     pub master: Option<u32>,
     /// Whether the cable is plugged in; a veth has carrier when both ends are up.
     pub carrier: Option<bool>,
+    /// How often carrier came and went since it was made (4.16 and later).
+    pub carrier_changes: Option<u32>,
     /// Queue length, in packets.
     pub tx_queue_len: Option<u32>,
     /// Number of transmit queues.
@@ -48,7 +51,7 @@ pub struct Link {
 }
 
 /// An interface's counters since it was made (`struct rtnl_link_stats64`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LinkStats {
     /// Packets received.
     pub rx_packets: u64,
@@ -114,6 +117,7 @@ impl Link {
             parent: None,
             master: None,
             carrier: None,
+            carrier_changes: None,
             tx_queue_len: None,
             tx_queues: None,
             qdisc: None,
@@ -133,6 +137,7 @@ impl Link {
                 attr::TXQLEN => link.tx_queue_len = Some(attr.u32()?),
                 attr::NUM_TX_QUEUES => link.tx_queues = Some(attr.u32()?),
                 attr::CARRIER => link.carrier = Some(attr.u8()? != 0),
+                attr::CARRIER_CHANGES => link.carrier_changes = Some(attr.u32()?),
                 attr::GSO_MAX_SEGS => link.gso_max_segs = Some(attr.u32()?),
                 attr::GSO_MAX_SIZE => link.gso_max_size = Some(attr.u32()?),
                 attr::STATS64 => link.stats = LinkStats::parse(&attr)?,

@@ -7,6 +7,7 @@ pub use tcp_info::{TcpInfo, TcpState};
 
 use crate::core::{Attr, DecodeError, Message, NetlinkError, Protocol, Reply, Socket};
 use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const PART: &str = "TCP socket statistics (CONFIG_INET_DIAG, CONFIG_INET_TCP_DIAG)";
@@ -16,6 +17,7 @@ const HEADER: usize = 72;
 /// `INET_DIAG_*` extensions; asked for as bit (number - 1).
 const EXT_INFO: u16 = 2;
 const EXT_CONGESTION: u16 = 4;
+const EXT_MEMORY: u16 = 7;
 
 /// Which sockets to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +47,8 @@ impl TcpFilter {
     };
 }
 
-/// A TCP socket.
-#[derive(Debug, Clone, PartialEq)]
+/// A TCP or UDP socket.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiagSocket {
     /// Its own address. IPv4 connections of IPv6 sockets appear as IPv4.
     pub local: SocketAddr,
@@ -66,6 +68,26 @@ pub struct DiagSocket {
     pub info: Option<TcpInfo>,
     /// The congestion control's name.
     pub congestion_control: Option<String>,
+    /// Its buffers (`SK_MEMINFO_*`).
+    pub memory: Option<SocketMemory>,
+}
+
+/// What a socket's buffers hold and may hold, in bytes as the kernel counts them: payload and bookkeeping
+/// (`include/uapi/linux/sock_diag.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SocketMemory {
+    /// Received and not yet read.
+    pub received: u32,
+    /// The receive buffer.
+    pub receive_buffer: u32,
+    /// Handed to the queues below.
+    pub sent: u32,
+    /// The send buffer.
+    pub send_buffer: u32,
+    /// Written and not yet acknowledged.
+    pub queued: u32,
+    /// Packets that were dropped for want of room (4.7 and later).
+    pub drops: u32,
 }
 
 /// Reads the sockets of one namespace.
@@ -80,13 +102,48 @@ impl SockDiag {
         Ok(Self { socket: Socket::open(Protocol::SockDiag)? })
     }
 
+    /// Hands each TCP socket that passes the filter to `each`, and keeps none. Errors as [`SockDiag::tcp`].
+    pub fn each_tcp(
+        &mut self,
+        filter: &TcpFilter,
+        mut each: impl FnMut(DiagSocket),
+    ) -> Result<(), NetlinkError> {
+        self.each(libc::IPPROTO_TCP as u8, "TCP", PART, filter, &mut each)
+    }
+
+    /// Hands each UDP socket to `each`. Errors with `ENOENT` when the kernel lacks `CONFIG_INET_UDP_DIAG`.
+    pub fn each_udp(&mut self, mut each: impl FnMut(DiagSocket)) -> Result<(), NetlinkError> {
+        const PART: &str = "UDP socket statistics (CONFIG_INET_UDP_DIAG)";
+        let all = TcpFilter { states: u32::MAX, local_port: None, remote_port: None };
+        self.each(libc::IPPROTO_UDP as u8, "UDP", PART, &all, &mut each)
+    }
+
+    fn each(
+        &mut self,
+        protocol: u8,
+        name: &str,
+        part: &str,
+        filter: &TcpFilter,
+        each: &mut dyn FnMut(DiagSocket),
+    ) -> Result<(), NetlinkError> {
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            self.socket
+                .stream(&request(family as u8, protocol, name, filter), |reply| {
+                    DiagSocket::parse(reply)?.map(&mut *each);
+                    Ok(())
+                })
+                .map_err(|error| error.means_lacking(part, &[Errno::ENOENT]))?;
+        }
+        Ok(())
+    }
+
     /// The TCP sockets, IPv4 and IPv6, that pass the filter. Errors with `ENOENT` when the kernel
     /// lacks `CONFIG_INET_TCP_DIAG`.
     pub fn tcp(&mut self, filter: &TcpFilter) -> Result<Vec<DiagSocket>, NetlinkError> {
         let mut sockets = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {
             self.socket
-                .dump(&request(family as u8, filter), |reply| {
+                .dump(&request(family as u8, libc::IPPROTO_TCP as u8, "TCP", filter), |reply| {
                     sockets.extend(DiagSocket::parse(reply)?);
                     Ok(())
                 })
@@ -98,18 +155,19 @@ impl SockDiag {
 
 /// `struct inet_diag_req_v2`: family, protocol, extensions, padding, states, socket identity (48
 /// bytes).
-fn request(family: u8, filter: &TcpFilter) -> Message {
-    const EXTENSIONS: u8 = (1 << (EXT_INFO - 1)) | (1 << (EXT_CONGESTION - 1));
+fn request(family: u8, protocol: u8, name: &str, filter: &TcpFilter) -> Message {
+    const EXTENSIONS: u8 =
+        (1 << (EXT_INFO - 1)) | (1 << (EXT_CONGESTION - 1)) | (1 << (EXT_MEMORY - 1));
     let mut header = [0; 56];
     header[0] = family;
-    header[1] = libc::IPPROTO_TCP as u8;
+    header[1] = protocol;
     header[2] = EXTENSIONS;
     header[4..8].copy_from_slice(&filter.states.to_ne_bytes());
     header[8..10].copy_from_slice(&filter.local_port.unwrap_or(0).to_be_bytes());
     header[10..12].copy_from_slice(&filter.remote_port.unwrap_or(0).to_be_bytes());
     // INET_DIAG_NOCOOKIE
     header[48..56].fill(0xff);
-    Message::with_header("list the TCP sockets", BY_FAMILY, 0, &header)
+    Message::with_header(format!("list the {name} sockets"), BY_FAMILY, 0, &header)
 }
 
 impl DiagSocket {
@@ -136,16 +194,34 @@ impl DiagSocket {
             cookie: u64::from(word(44)) | (u64::from(word(48)) << 32),
             info: None,
             congestion_control: None,
+            memory: None,
         };
         for attr in attrs {
             let attr = attr?;
             match attr.kind {
                 EXT_INFO => socket.info = info_of(&attr)?,
                 EXT_CONGESTION => socket.congestion_control = Some(attr.str()?.to_owned()),
+                EXT_MEMORY => socket.memory = Some(SocketMemory::from_bytes(attr.payload)),
                 _ => {}
             }
         }
         Ok(Some(socket))
+    }
+}
+
+impl SocketMemory {
+    /// Words that an older kernel does not send are zero.
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let (words, _) = bytes.as_chunks::<4>();
+        let word = |at: usize| words.get(at).map_or(0, |w| u32::from_ne_bytes(*w));
+        Self {
+            received: word(0),
+            receive_buffer: word(1),
+            sent: word(2),
+            send_buffer: word(3),
+            queued: word(5),
+            drops: word(8),
+        }
     }
 }
 

@@ -4,9 +4,10 @@
 //! by its length. The same bytes come from `getsockopt(TCP_INFO)`.
 
 use crate::core::DecodeError;
+use serde::{Deserialize, Serialize};
 
 /// A connection's state (RFC 9293), numbered as the kernel does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum TcpState {
     /// Data may flow.
@@ -74,7 +75,7 @@ macro_rules! tcp_info {
     ) => {
         /// The state of a TCP connection. Times are in microseconds unless the field says
         /// otherwise. A field is `None` when the kernel that told it is too old to know it.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         pub struct TcpInfo {
             /// The connection's state; none for a number that this program does not know.
             pub state: Option<TcpState>,

@@ -48,18 +48,38 @@ pub fn snapshot(socket: &mut Socket, ifindex: u32) -> Result<Snapshot, NetlinkEr
 pub fn dump_qdiscs(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedQdisc>, NetlinkError> {
     let mut found = Vec::new();
     each(socket, "queues", GET_QDISC, ifindex, 0, |reply| {
-        let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
-        let (stats, extra) = decode_stats::of_qdisc(kind, &attrs)?;
-        found.push(ObservedQdisc {
-            ifindex,
-            handle: head.handle,
-            parent: head.parent,
-            kind: kind.to_owned(),
-            options: options::qdisc(kind, head.handle, attrs.find(TCA_OPTIONS)?)?,
-            stats,
-            extra,
-            raw: raw::of_qdisc(kind, &attrs)?,
-        });
+        found.extend(qdisc(reply, ifindex)?);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn qdisc(reply: &Reply, ifindex: u32) -> Result<Option<ObservedQdisc>, DecodeError> {
+    let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(None) };
+    let (stats, extra) = decode_stats::of_qdisc(kind, &attrs)?;
+    Ok(Some(ObservedQdisc {
+        ifindex,
+        handle: head.handle,
+        parent: head.parent,
+        kind: kind.to_owned(),
+        options: options::qdisc(kind, head.handle, attrs.find(TCA_OPTIONS)?)?,
+        stats,
+        extra,
+        raw: raw::of_qdisc(kind, &attrs)?,
+    }))
+}
+
+/// The queues of all interfaces, in one reading.
+///
+/// # Errors
+/// The table could not be read, or an answer not be understood.
+pub fn dump_all_qdiscs(socket: &mut Socket) -> Result<Vec<ObservedQdisc>, NetlinkError> {
+    let mut found = Vec::new();
+    let message = Message::with_header("list the queues", GET_QDISC, 0, &header(0, 0, 0, 0));
+    socket.dump(&message, |reply| {
+        let (head, ..) = reply.split::<20>()?;
+        let ifindex = u32::from_ne_bytes([head[4], head[5], head[6], head[7]]);
+        found.extend(qdisc(reply, ifindex)?);
         Ok(())
     })?;
     Ok(found)

@@ -26,7 +26,7 @@ use thiserror::Error;
 pub use change::{carry_all_out, carry_out};
 #[cfg(any(test, fuzzing))]
 pub(crate) use dump::decode_as_everything;
-pub use dump::{dump_classes, dump_filters, dump_qdiscs, snapshot};
+pub use dump::{dump_all_qdiscs, dump_classes, dump_filters, dump_qdiscs, snapshot};
 pub use message::messages;
 pub use names::{Names, fixed_names};
 

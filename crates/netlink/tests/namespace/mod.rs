@@ -31,6 +31,11 @@ impl Namespace {
         .unwrap()
     }
 
+    /// One that is there already, by its file.
+    pub fn of(path: &str) -> Self {
+        Self(File::open(path).unwrap())
+    }
+
     /// Does something on a thread of its own in this namespace.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {

@@ -1,0 +1,38 @@
+//! Check 30: the link went away and came back.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 30,
+    name: "carrier-lost",
+    group: Group::Errors,
+    title: "the link went away and came back",
+    evidence: "carrier_changes of rtnetlink",
+    rule: "while watching; since the start 8, and 2 an hour",
+    severity: Severity::Warning,
+    why: "each time everything stops for seconds",
+    fix: "cable, optic, switch port, power saving (EEE) at either end",
+    source: "Documentation/ABI/testing/sysfs-class-net, carrier_changes",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let mut findings = Vec::new();
+    for (device, before) in facts.devices()? {
+        let Some(now) = device.link.carrier_changes else { continue };
+        let before = before.and_then(|device| device.link.carrier_changes);
+        let moved = Moved::between(before.map(u64::from), now.into());
+        // To be switched on is a change or two, by a boot's scripts more.
+        let often = facts.is_over(
+            Moved { watched: 0, ..moved },
+            Limit { least: 8, per_hour: 2.0 },
+        );
+        if moved.watched < 2 && !often {
+            continue;
+        }
+        let mut finding = CHECK.finding(&device.link.name, CHECK.title);
+        finding.evidence = moved.evidence("carrier_changes", "rtnetlink");
+        findings.push(finding);
+    }
+    told(&CHECK, findings)
+}

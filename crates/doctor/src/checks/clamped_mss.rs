@@ -1,0 +1,37 @@
+//! Check 57: the other end takes smaller segments than the path would.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 57,
+    name: "clamped-mss",
+    group: Group::Path,
+    title: "the other end takes smaller segments than the path would",
+    evidence: "TCP_INFO snd_mss against the path MTU",
+    rule: "more than 100 bytes below what fits, on a connection that moved 100 kB",
+    severity: Severity::Note,
+    why: "more packets for the same data; a tunnel or a firewall clamps the MSS, or the other end's MTU is smaller",
+    fix: "nothing, where a tunnel is in between; else look for a rule that sets the MSS",
+    source: "RFC 9293, section 3.7.1",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let mut findings: Vec<Finding> = Vec::new();
+    for c in facts.connections()?.iter().filter(|c| !c.is_local()) {
+        let headers = if c.now.remote.is_ipv4() { 40 } else { 60 };
+        // Timestamps take 12 bytes of each segment.
+        let options = if c.info.options & 1 != 0 { 12 } else { 0 };
+        let fits = c.info.pmtu.saturating_sub(headers + options);
+        let moved = c.info.bytes_acked.unwrap_or(0);
+        if moved < 100_000 || c.info.snd_mss + 100 >= fits {
+            continue;
+        }
+        let finding = CHECK
+            .finding(facts.name(c.now), CHECK.title)
+            .saw(Evidence::amount("segment", c.info.snd_mss.into(), "bytes", "TCP_INFO"))
+            .saw(Evidence::amount("would fit", fits.into(), "bytes", "TCP_INFO"));
+        findings.push(finding);
+    }
+    told(&CHECK, findings.into_iter().take(5))
+}

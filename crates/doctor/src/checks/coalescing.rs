@@ -1,0 +1,50 @@
+//! Check 43: interrupts of a fast link are not held back.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 43,
+    name: "coalescing",
+    group: Group::Configuration,
+    title: "interrupts of a fast link are not held back",
+    evidence: "ethtool: adaptive_rx, rx_usecs",
+    rule: "10 Gbit/s or more, adaptive off and rx_usecs below 2",
+    severity: Severity::Note,
+    why: "an interrupt a packet costs CPU time that bulk transfers need; for the least latency it is right",
+    fix: "ethtool -C DEVICE adaptive-rx on",
+    source: "fasterdata.es.net, interrupt coalescing",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let mut seen = 0;
+    let mut findings = Vec::new();
+    for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
+
+        let Some(coalescing) = device.hardware.coalescing else { continue };
+        seen += 1;
+        let fast = device.speed().is_some_and(|speed| speed >= 10_000);
+        let at_once = coalescing.rx_usecs.is_some_and(|time| time < 2);
+        if !fast || coalescing.adaptive_rx != Some(false) || !at_once {
+            continue;
+        }
+        let time = coalescing.rx_usecs.unwrap_or(0).into();
+        let finding = CHECK
+            .finding(&device.link.name, CHECK.title)
+            .saw(Evidence::text("adaptive_rx", "off", "ethtool"))
+            .saw(Evidence::amount("rx_usecs", time, "us", "ethtool"))
+            .cure(Remedy::command(format!("ethtool -C {} adaptive-rx on", device.link.name)));
+        findings.push(finding);
+    }
+    if seen == 0 {
+        return unseen(facts);
+    }
+    told(&CHECK, findings)
+}
+
+fn unseen(facts: &Facts<'_>) -> Look {
+    match facts.now.hardware_unseen.first() {
+        Some(why) if facts.devices()?.any(|(device, _)| device.is_hardware()) => Err(why.clone()),
+        _ => Ok(Outcome::NotApplicable("no device here tells of it".to_owned())),
+    }
+}

@@ -1,0 +1,48 @@
+//! Check 10: one connection fills a CPU.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 10,
+    name: "core-full-of-one-flow",
+    group: Group::Utilisation,
+    title: "one connection fills a CPU",
+    evidence: "CPU times; bytes of each connection while watching",
+    rule: "one CPU over 90 % busy, and one connection with more than half of all bytes, at 1 Gbit/s or more",
+    severity: Severity::Warning,
+    why: "one flow is processed by one CPU: about 3 GHz for each 30 Gbit/s",
+    fix: "several streams; larger packets; offloads on",
+    source: "fasterdata.es.net: 3 GHz for 30 Gbit/s",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let Some(before) = facts.before else {
+        return Ok(Outcome::NotApplicable("needs two looks".to_owned()));
+    };
+    let (was, now) = (before.cpus()?, facts.now.cpus()?);
+    let busy = was.iter().zip(&now).map(|(was, now)| {
+        let all = now.all.saturating_sub(was.all);
+        100.0 - percent(now.idle.saturating_sub(was.idle), all.max(1))
+    });
+    let Some((at, busy)) = busy.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return Err("/proc/stat names no CPU".to_owned());
+    };
+    let connections = facts.connections()?;
+    let bytes = |c: &Connection<'_>| c.went(|i| i.bytes_acked) + c.went(|i| i.bytes_received);
+    let moved = connections.iter().filter(|c| c.earlier.is_some()).map(|c| (bytes(c), c));
+    let moved: Vec<_> = moved.collect();
+    let all: u64 = moved.iter().map(|(bytes, _)| bytes).sum();
+    let Some((most, connection)) = moved.iter().max_by_key(|(bytes, _)| *bytes) else {
+        return Ok(Outcome::Fine);
+    };
+    let rate = *most as f64 * 8.0 / facts.seconds().max(0.001) / 1e9;
+    if busy < 90.0 || most * 2 <= all || rate < 1.0 {
+        return Ok(Outcome::Fine);
+    }
+    let finding = CHECK
+        .finding(facts.name(connection.now), CHECK.title)
+        .saw(Evidence::number(format!("CPU {at} busy"), busy, "%", "/proc/stat"))
+        .saw(Evidence::number("the connection", rate, "Gbit/s", "TCP_INFO"));
+    told(&CHECK, [finding])
+}

@@ -1,0 +1,41 @@
+//! Check 27: the device reports errors.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 27,
+    name: "device-errors",
+    group: Group::Errors,
+    title: "the device reports errors",
+    evidence: "rx_errors, tx_errors of rtnetlink",
+    rule: "5 in 10 minutes",
+    severity: Severity::Warning,
+    why: "packets are damaged or lost below the stack",
+    fix: "cable, optic, switch port; driver and firmware",
+    source: "netdata's alarm: 5 in 10 minutes",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let mut findings = Vec::new();
+    for (device, before) in facts.devices()? {
+        // Those that another check names by their kind are left to it.
+        let sum = |device: &quell_host::Device| {
+            let stats = &device.link.stats;
+            let named = stats.rx_crc_errors + stats.rx_fifo_errors + stats.rx_missed_errors;
+            stats.rx_errors.saturating_sub(named) + stats.tx_errors
+        };
+        let moved = Moved::between(before.map(sum), sum(device));
+        if !facts.is_over(moved, Limit { least: 5, per_hour: 30.0 }) {
+            continue;
+        }
+        let stats = &device.link.stats;
+        let finding = CHECK
+            .finding(&device.link.name, CHECK.title)
+            .saw(Evidence::count("rx_errors", stats.rx_errors, "rtnetlink"))
+            .saw(Evidence::count("tx_errors", stats.tx_errors, "rtnetlink"))
+            .saw(Evidence::amount("of these", moved.watched, "while watching", "rtnetlink"));
+        findings.push(finding);
+    }
+    told(&CHECK, findings)
+}

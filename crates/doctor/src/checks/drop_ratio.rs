@@ -1,0 +1,45 @@
+//! Check 28: the device drops a noticeable share of its packets.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 28,
+    name: "drop-ratio",
+    group: Group::Errors,
+    title: "the device drops a noticeable share of its packets",
+    evidence: "rx_dropped and tx_dropped against packets (rtnetlink)",
+    rule: "2 % of at least 1000 packets",
+    severity: Severity::Warning,
+    why: "at 2 % loss TCP keeps little of its rate",
+    fix: "see what checks 11 to 13 say; packets of protocols that nobody here speaks count as well",
+    source: "netdata's alarm: 2 %",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let mut findings = Vec::new();
+    for (device, before) in facts.devices()? {
+        let none = quell_netlink::link::LinkStats::default();
+        let (now, was) = (&device.link.stats, before.map_or(&none, |device| &device.link.stats));
+        let ways = [
+            ("rx_dropped", now.rx_dropped, was.rx_dropped, now.rx_packets, was.rx_packets),
+            ("tx_dropped", now.tx_dropped, was.tx_dropped, now.tx_packets, was.tx_packets),
+        ];
+        for (name, dropped, dropped_before, passed, passed_before) in ways {
+            let watched = dropped.saturating_sub(dropped_before);
+            let all = passed.saturating_sub(passed_before) + watched;
+            let now_bad = all >= 1000 && percent(watched, all) >= 2.0;
+            let share = percent(dropped, passed + dropped);
+            if !now_bad && (passed < 1000 || share < 2.0) {
+                continue;
+            }
+            let finding = CHECK
+                .finding(&device.link.name, CHECK.title)
+                .saw(Evidence::count(name, dropped, "rtnetlink"))
+                .saw(Evidence::amount("beside", passed, "packets", "rtnetlink"))
+                .saw(Evidence::number("share", share, "%", "calculated"));
+            findings.push(finding);
+        }
+    }
+    told(&CHECK, findings)
+}

@@ -1,0 +1,62 @@
+//! Check 6: the table of neighbours is nearly full.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 6,
+    name: "neighbour-table",
+    group: Group::Utilisation,
+    title: "the table of neighbours is nearly full",
+    evidence: "entries and table_fulls of /proc/net/stat/arp_cache and ndisc_cache; gc_thresh3",
+    rule: "75 % of gc_thresh3, or the table was full",
+    severity: Severity::Serious,
+    why: "a host that finds no room for a neighbour can't send to it at all",
+    fix: "raise gc_thresh3 (and gc_thresh1, gc_thresh2 with it) above the number of hosts on the link",
+    source: "Documentation/networking/ip-sysctl.rst, neigh/default/gc_thresh3: 1024; the share is our judgement",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let mut findings = Vec::new();
+    let mut why = None;
+    for (file, family) in [("arp_cache", "ipv4"), ("ndisc_cache", "ipv6")] {
+        let key = format!("net/{family}/neigh/default/gc_thresh3");
+        let seen = facts.now.stat(file, "entries").map(|entries| {
+            // A kernel older than 4.9 does not count table_fulls.
+            let fulls = |s: &quell_host::Snapshot| s.stat(file, "table_fulls").ok();
+            let full = Moved::between(facts.before.and_then(fulls), fulls(facts.now).unwrap_or(0));
+            (entries, facts.now.texts.number(&key), full)
+        });
+        let (entries, most, full) = match seen {
+            Ok(seen) => seen,
+            Err(error) => {
+                why = Some(error);
+                continue;
+            }
+        };
+        let was_full = facts.is_over(full, Limit { least: 1, per_hour: 1.0 });
+        let share = most.as_ref().map_or(0.0, |most| percent(entries, *most));
+        if !was_full && share < 75.0 {
+            why = why.or(most.err());
+            continue;
+        }
+        let source = format!("/proc/net/stat/{file}");
+        let mut finding = CHECK.finding(format!("this host, {family}"), CHECK.title);
+        if was_full {
+            finding.says = "there was no room for a neighbour: packets to it were dropped".to_owned();
+        }
+        finding = finding.saw(Evidence::count("entries", entries, &source));
+        if full.total > 0 {
+            finding.evidence.extend(full.evidence("table_fulls", &source));
+        }
+        if let Ok(most) = most {
+            finding = finding.saw(Evidence::count("gc_thresh3", most, format!("/proc/sys/{key}")));
+            finding = finding.cure(Remedy::sysctl(&key, (most * 4).to_string()));
+        }
+        findings.push(finding);
+    }
+    match why {
+        Some(why) if findings.is_empty() => Err(why),
+        _ => told(&CHECK, findings),
+    }
+}

@@ -1,0 +1,60 @@
+//! Check 42: an offload that saves much CPU time is off, or one that harms forwarding is on.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 42,
+    name: "offloads",
+    group: Group::Configuration,
+    title: "an offload that saves much CPU time is off, or one that harms forwarding is on",
+    evidence: "ethtool: features of hardware",
+    rule: "TSO, GSO, GRO or checksums off though they could be on; LRO on while forwarding",
+    severity: Severity::Warning,
+    why: "each packet is handled by itself: several times the CPU time for the same rate; LRO joins packets that a router must pass on as they came",
+    fix: "switch it as named; not in a lab where packets have to be packets",
+    source: "osg-htc fasterdata-tuning.sh 1.3.10; Documentation/networking/segmentation-offloads.rst",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let mut seen = 0;
+    let mut findings = Vec::new();
+    for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
+
+        let Some(features) = &device.hardware.features else { continue };
+        seen += 1;
+        const WANTED: [&str; 4] =
+            ["tx-tcp-segmentation", "tx-generic-segmentation", "rx-gro", "rx-checksum"];
+        let wrong = |name: &str, on: bool| {
+            features.changeable.contains(name) && features.active.contains(name) != on
+        };
+        let forwards = facts.now.texts.number("net/ipv4/ip_forward").is_ok_and(|on| on == 1);
+        let off = WANTED.into_iter().filter(|name| wrong(name, true)).map(|name| (name, true));
+        let on = Some(("rx-lro", false)).filter(|(name, _)| forwards && wrong(name, false));
+        let all: Vec<(&str, bool)> = off.chain(on).collect();
+        if all.is_empty() {
+            continue;
+        }
+        let mut finding = CHECK.finding(&device.link.name, CHECK.title);
+        for (name, on) in all {
+            let now = if on { "off" } else { "on" };
+            finding = finding.saw(Evidence::text(name, now, "ethtool")).cure(Remedy::Offload {
+                device: device.link.name.clone(),
+                feature: name.to_owned(),
+                on,
+            });
+        }
+        findings.push(finding);
+    }
+    if seen == 0 {
+        return unseen(facts);
+    }
+    told(&CHECK, findings)
+}
+
+fn unseen(facts: &Facts<'_>) -> Look {
+    match facts.now.hardware_unseen.first() {
+        Some(why) if facts.devices()?.any(|(device, _)| device.is_hardware()) => Err(why.clone()),
+        _ => Ok(Outcome::NotApplicable("no device here tells of it".to_owned())),
+    }
+}

@@ -1,0 +1,45 @@
+//! What most checks use.
+
+pub(super) use crate::check::{Check, Group};
+pub(super) use crate::facts::{Connection, Facts, Limit, Moved};
+pub(super) use quell_finding::{Evidence, Finding, Outcome, Remedy, Severity};
+
+/// What a look gives.
+pub(super) type Look = Result<Outcome, String>;
+
+/// Judges the sum of counters: beyond the limit it is one finding about this host, with every counter as evidence.
+pub(super) fn rising(
+    facts: &Facts<'_>,
+    check: &Check,
+    counters: &[&str],
+    limit: Limit,
+    finish: impl FnOnce(Finding, Moved) -> Finding,
+) -> Look {
+    let (moved, evidence) = facts.moved_all(counters)?;
+    if !facts.is_over(moved, limit) {
+        return Ok(Outcome::Fine);
+    }
+    let mut finding = check.finding("this host", check.title);
+    finding.evidence = evidence;
+    Ok(Outcome::Found(vec![advised(check, finish(finding, moved))]))
+}
+
+/// A finding that names nothing to do gets the check's general advice.
+pub(super) fn advised(check: &Check, finding: Finding) -> Finding {
+    if finding.remedies.is_empty() { finding.cure(Remedy::advice(check.fix)) } else { finding }
+}
+
+/// All of them with advice, or fine.
+pub(super) fn told(check: &Check, findings: impl IntoIterator<Item = Finding>) -> Look {
+    Ok(Outcome::of(findings.into_iter().map(|finding| advised(check, finding)).collect()))
+}
+
+/// A share in percent, of nothing is nothing.
+pub(super) fn percent(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 / all as f64 * 100.0 }
+}
+
+/// What needs the other end.
+pub(super) fn needs_peer() -> Look {
+    Ok(Outcome::NotApplicable("needs --peer: both ends have to be looked at".to_owned()))
+}

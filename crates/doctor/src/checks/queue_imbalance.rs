@@ -1,0 +1,53 @@
+//! Check 3: one receive queue of the hardware gets most of the packets.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 3,
+    name: "queue-imbalance",
+    group: Group::Utilisation,
+    title: "one receive queue of the hardware gets most of the packets",
+    evidence: "the driver's packets of each queue (ethtool -S)",
+    rule: "twice the mean of four queues or more, 10000 packets while watching",
+    severity: Severity::Note,
+    why: "its CPU is the limit; one flow always has one queue, many should spread",
+    fix: "look at ethtool -x; set the hash (ethtool -N) or the table (ethtool -X)",
+    source: "Documentation/networking/scaling.rst; the factor is our judgement",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let mut findings = Vec::new();
+    for (device, before) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
+        let Some(before) = before else { continue };
+        let queues: Vec<(&str, u64)> = device
+            .counters
+            .iter()
+            .filter(|(name, _)| is_queue(name))
+            .filter_map(|(name, now)| {
+                Some((name.as_str(), now.saturating_sub(*before.counters.get(name)?)))
+            })
+            .collect();
+        let all: u64 = queues.iter().map(|(_, packets)| packets).sum();
+        let Some((name, most)) = queues.iter().max_by_key(|(_, packets)| *packets) else { continue };
+        if queues.len() < 4 || all < 10_000 || most * queues.len() as u64 <= 2 * all {
+            continue;
+        }
+        let finding = CHECK
+            .finding(&device.link.name, CHECK.title)
+            .saw(Evidence::amount(*name, *most, "while watching", "ethtool -S"))
+            .saw(Evidence::amount("all queues", all, "while watching", "ethtool -S"));
+        findings.push(finding);
+    }
+    told(&CHECK, findings)
+}
+
+/// As drivers name them: rx_queue_0_packets, rx0_packets, rx-0.packets, rx_0_packets.
+fn is_queue(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("rx").and_then(|rest| rest.strip_suffix("packets")) else {
+        return false;
+    };
+    let middle = rest.trim_matches(['_', '-', '.']);
+    let number = middle.strip_prefix("queue_").unwrap_or(middle);
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}

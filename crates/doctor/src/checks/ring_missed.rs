@@ -1,0 +1,71 @@
+//! Check 13: the card dropped packets: the host did not take them from its ring in time.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 13,
+    name: "ring-missed",
+    group: Group::Saturation,
+    title: "the card dropped packets: the host did not take them from its ring in time",
+    evidence: "rx_missed, rx_fifo, rx_over of rtnetlink; the driver's rx_no_buffer, rx_missed and the like",
+    rule: "any while watching; 10 an hour",
+    severity: Severity::Serious,
+    why: "each has to be sent again; bursts are hit hardest",
+    fix: "rings to their maximum (ethtool -G), except on 6.11 and later kernels, where larger ones cost cache (ESnet); more queues; a CPU that is not busy",
+    source: "fasterdata.es.net, ring buffers; driver documentation",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let mut findings = Vec::new();
+    for (device, before) in facts.devices()? {
+        let sum = |device: &quell_host::Device| {
+            let stats = &device.link.stats;
+            let own = device.counters.iter().filter(|(name, _)| is_missed(name));
+            // A driver's own counters are summed in those of rtnetlink by some and not by others: the larger is taken.
+            let own = own.map(|(_, count)| *count).sum::<u64>();
+            own.max(stats.rx_missed_errors + stats.rx_fifo_errors + stats.rx_over_errors)
+        };
+        let moved = Moved::between(before.map(sum), sum(device));
+        if !facts.is_over(moved, Limit { least: 1, per_hour: 10.0 }) {
+            continue;
+        }
+        let mut finding = CHECK.finding(&device.link.name, CHECK.title);
+        finding.evidence = moved.evidence("missed", "rtnetlink, ethtool -S");
+        let named = device.counters.iter().filter(|(name, count)| **count > 0 && is_missed(name));
+        for (name, count) in named.take(3) {
+            finding = finding.saw(Evidence::count(name, *count, "ethtool -S"));
+        }
+        if let Some(rings) = device.hardware.rings
+            && let (Some(now), Some(most)) = (rings.rx, rings.rx_max)
+        {
+            finding = finding
+                .saw(Evidence::amount("ring", now.into(), "packets", "ethtool"))
+                .saw(Evidence::amount("at most", most.into(), "packets", "ethtool"));
+            if now < most && facts.now.kernel().is_ok_and(|version| version < (6, 11)) {
+                let line = format!("ethtool -G {} rx {most}", device.link.name);
+                finding = finding.cure(Remedy::command(line));
+            }
+        }
+        findings.push(finding);
+    }
+    told(&CHECK, findings)
+}
+
+/// Names that drivers give to packets for which there was no room (e1000, igb, ixgbe, i40e, ice, mlx5, bnxt, ena).
+fn is_missed(name: &str) -> bool {
+    const NAMES: [&str; 11] = [
+        "rx_missed",
+        "rx_missed_errors",
+        "rx_no_buffer_count",
+        "rx_no_dma_resources",
+        "rx_fifo_errors",
+        "rx_out_of_buffer",
+        "rx_discards_phy",
+        "port.rx_discards",
+        "rx_dropped.nic",
+        "rx_total_discard_pkts",
+        "rx_overruns",
+    ];
+    NAMES.contains(&name)
+}

@@ -1,0 +1,29 @@
+//! Check 34: much of what was sent again had arrived the first time.
+
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check {
+    number: 34,
+    name: "spurious-retransmissions",
+    group: Group::Errors,
+    title: "much of what was sent again had arrived the first time",
+    evidence: "TcpExt TCPDSACKRecv, TCPDSACKOfoRecv; Tcp RetransSegs",
+    rule: "more than 10, 60 an hour, and a fifth of all retransmissions",
+    severity: Severity::Warning,
+    why: "capacity and time are spent on what nobody needs: delays jump, or packets are reordered or doubled",
+    fix: "look for what delays packets in bursts (Wi-Fi, sleeping CPUs, a long queue) or reorders them",
+    source: "RFC 2883; Documentation/networking/snmp_counter.rst, TCPDSACKRecv",
+    look,
+};
+
+fn look(facts: &Facts<'_>) -> Look {
+    let again = facts.moved("Tcp.RetransSegs")?;
+    let counters = ["TcpExt.TCPDSACKRecv", "TcpExt.TCPDSACKOfoRecv"];
+    let (moved, _) = facts.moved_all(&counters)?;
+    if percent(moved.total, again.total) < 20.0 && percent(moved.watched, again.watched) < 20.0 {
+        return Ok(Outcome::Fine);
+    }
+    rising(facts, &CHECK, &counters, Limit { least: 11, per_hour: 60.0 }, |finding, _| {
+        finding.saw(Evidence::count("RetransSegs", again.total, "/proc/net/snmp"))
+    })
+}

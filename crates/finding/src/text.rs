@@ -1,0 +1,153 @@
+//! A finding for a terminal: what, evidence, why, what to do.
+//!
+//! ```text
+//! SERIOUS  port 8080: connections come faster than the program takes them
+//!     seen  ListenOverflows 37 since boot (/proc/net/netstat)        listen-overflow
+//!     why   ...
+//!     do    ...
+//! ```
+
+use crate::Finding;
+
+/// Columns that a line takes at most.
+pub const WIDTH: usize = 100;
+const INDENT: usize = 10;
+
+/// The lines of a finding.
+pub fn lines(finding: &Finding) -> Vec<String> {
+    let mut lines = Vec::new();
+    let what = format!("{}: {}", finding.subject, finding.says);
+    lines.extend(paragraph(&format!("{:<8}  ", finding.severity.name().to_uppercase()), &what));
+    let evidence: Vec<String> = grouped(finding);
+    lines.extend(paragraph("  seen    ", &evidence.join("; ")));
+    lines.extend(paragraph("  why     ", &format!("{} [{}]", finding.why, finding.id)));
+    let remedies: Vec<String> = finding.remedies.iter().map(ToString::to_string).collect();
+    lines.extend(paragraph("  do      ", &remedies.join("; or: ")));
+    lines
+}
+
+/// Evidence from one place names it once.
+fn grouped(finding: &Finding) -> Vec<String> {
+    let mut groups: Vec<(String, &str)> = Vec::new();
+    for evidence in &finding.evidence {
+        match groups.last_mut() {
+            Some((text, source)) if *source == evidence.source => {
+                text.push_str(", ");
+                text.push_str(&evidence.to_string());
+            }
+            _ => groups.push((evidence.to_string(), &evidence.source)),
+        }
+    }
+    groups.into_iter().map(|(text, source)| format!("{text} ({source})")).collect()
+}
+
+fn paragraph(first: &str, text: &str) -> Vec<String> {
+    let broken = wrapped(text, WIDTH - INDENT);
+    let rest = " ".repeat(INDENT);
+    let head = |at: usize| if at == 0 { first } else { &rest };
+    broken.iter().enumerate().map(|(at, line)| format!("{}{line}", head(at))).collect()
+}
+
+/// Breaks a text between words into lines of at most `width` columns; a longer word is cut.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let mut rest: Vec<char> = word.chars().filter(|c| !c.is_control()).collect();
+        let space = usize::from(used > 0);
+        if used > 0 && used + space + rest.len() > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        while rest.len() > width {
+            let tail = rest.split_off(width);
+            if let Some(line) = lines.last_mut() {
+                line.extend(rest);
+            }
+            lines.push(String::new());
+            rest = tail;
+        }
+        if let Some(line) = lines.last_mut() {
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            used += rest.len();
+            line.extend(rest);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Evidence, Remedy, Severity, worst_first};
+
+    fn finding() -> Finding {
+        Finding {
+            id: "listen-overflow".into(),
+            subject: "this host".into(),
+            severity: Severity::Serious,
+            says: "connections come faster than a program takes them".into(),
+            evidence: vec![
+                Evidence::count("ListenOverflows", 37, "/proc/net/netstat"),
+                Evidence::count("ListenDrops", 40, "/proc/net/netstat"),
+                Evidence::number("share", 0.25, "%", "calculated"),
+            ],
+            why: "each is a client that waits a second or more for its second try, and then perhaps for its third and its fourth".into(),
+            remedies: vec![
+                Remedy::sysctl("net/core/somaxconn", "4096"),
+                Remedy::advice("raise the backlog that the program gives to listen(2)"),
+            ],
+            source: "a test".into(),
+        }
+    }
+
+    #[test]
+    fn a_finding_says_what_was_seen_why_it_matters_and_what_to_do() {
+        let lines = lines(&finding());
+        assert_eq!(
+            lines[..2],
+            [
+                "SERIOUS   this host: connections come faster than a program takes them",
+                "  seen    ListenOverflows 37, ListenDrops 40 (/proc/net/netstat); share 0.250 % (calculated)",
+            ]
+        );
+        assert!(lines[2].starts_with("  why     each is a client"), "{lines:?}");
+        let cure = "  do      sysctl -w net.core.somaxconn=4096; or: ";
+        assert!(lines.iter().any(|line| line.starts_with(cure)), "{lines:?}");
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{lines:?}");
+    }
+
+    #[test]
+    fn words_wider_than_a_line_are_cut_and_nothing_reaches_the_terminal_as_its_command() {
+        let long = format!("{} end\u{1b}[2J", "x".repeat(25));
+        assert_eq!(wrapped(&long, 10), ["xxxxxxxxxx", "xxxxxxxxxx", "xxxxx", "end[2J"]);
+        assert_eq!(wrapped("", 10), [""]);
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        let mut all = vec![finding(), finding(), finding()];
+        all[0].severity = Severity::Note;
+        all[1].severity = Severity::Warning;
+        worst_first(&mut all);
+        assert!(all[0].severity == Severity::Serious && all[2].severity == Severity::Note);
+    }
+
+    #[test]
+    fn a_program_reads_figures_as_figures() {
+        let json = serde_json::to_value(finding()).unwrap();
+        assert_eq!(json["evidence"][0]["value"], 37);
+        assert_eq!(json["evidence"][2]["unit"], "%");
+        assert_eq!(json["remedies"][0]["key"], "net/core/somaxconn");
+        assert_eq!(json["severity"], "serious");
+    }
+
+    #[test]
+    fn an_interface_with_a_dot_in_its_name_stays_one_part_of_a_setting() {
+        let remedy = Remedy::sysctl("net/ipv4/conf/eth0.7/rp_filter", "2");
+        assert_eq!(remedy.to_string(), "sysctl -w net/ipv4/conf/eth0.7/rp_filter=2");
+    }
+}

@@ -1,0 +1,225 @@
+//! Reading a host, in the calling thread's network namespace.
+
+use crate::sockets::{Fold, Sockets};
+use crate::{Device, Queue, Seen, Snapshot, Texts, counters, settings};
+use quell_netlink::ethtool::{self, Ethtool};
+use quell_netlink::link::Link;
+use quell_netlink::sock_diag::{SockDiag, TcpFilter, TcpState};
+use quell_netlink::{NetlinkError, Stack, tc};
+use quell_tc::Handle;
+use std::collections::BTreeMap;
+
+/// Files that every host should have.
+const FILES: [&str; 15] = [
+    "/proc/net/softnet_stat",
+    "/proc/net/sockstat",
+    "/proc/net/sockstat6",
+    "/proc/net/stat/nf_conntrack",
+    "/proc/net/stat/arp_cache",
+    "/proc/net/stat/ndisc_cache",
+    "/proc/stat",
+    "/proc/meminfo",
+    "/proc/uptime",
+    "/proc/cmdline",
+    "/proc/modules",
+    "/proc/interrupts",
+    "/proc/self/status",
+    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "/sys/devices/system/cpu/smt/active",
+];
+
+/// Folders of settings, each of which is read whole but for what lies in folders within.
+const SETTINGS: [&str; 4] = ["net/core", "net/ipv4", "net/netfilter", "net/ipv4/neigh/default"];
+/// Single settings.
+const SINGLE: [&str; 4] = [
+    "kernel/osrelease",
+    "net/ipv6/neigh/default/gc_thresh3",
+    "net/ipv6/ip6frag_high_thresh",
+    "net/ipv4/conf/all/rp_filter",
+];
+/// Files of a device on its bus.
+const BUS: [&str; 6] = [
+    "current_link_speed",
+    "current_link_width",
+    "max_link_speed",
+    "max_link_width",
+    "numa_node",
+    "local_cpulist",
+];
+/// Most files of settings in one folder, and most devices of which the driver's counters are read.
+const MOST_SETTINGS: usize = 1024;
+const MOST_DRIVERS: usize = 256;
+/// Most interrupts of a device that are looked at.
+const MOST_INTERRUPTS: usize = 512;
+
+/// How much is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// All.
+    Full,
+    /// What moves: counters, queues, sockets; no settings and no hardware.
+    Moving,
+}
+
+/// Reads the host now.
+pub fn take(depth: Depth) -> Snapshot {
+    let mut texts = Texts::default();
+    let files = counters::FILES.iter().chain(&FILES);
+    files.for_each(|path| texts.read(path));
+    if depth == Depth::Full {
+        read_settings(&mut texts);
+    }
+    let links = Stack::open().and_then(|mut stack| stack.links());
+    let mut unseen = Vec::new();
+    let devices = links.map_err(|e| said(&e)).map(|links| devices(links, depth, &mut unseen));
+    let queues = devices.as_ref().map_err(String::clone).and_then(queues);
+    Snapshot {
+        at_ns: quell_sys::clock::monotonic_ns(),
+        texts,
+        devices,
+        queues,
+        hardware_unseen: unseen,
+        sockets: sockets(),
+    }
+}
+
+fn said(error: &NetlinkError) -> String {
+    error.to_string()
+}
+
+fn read_settings(texts: &mut Texts) {
+    for folder in SETTINGS {
+        let place = format!("/proc/sys/{folder}");
+        for name in names(&place).into_iter().take(MOST_SETTINGS) {
+            texts.read(&format!("{place}/{name}"));
+        }
+    }
+    SINGLE.iter().for_each(|key| texts.read(&format!("/proc/sys/{key}")));
+    for folder in settings::FOLDERS {
+        let confs = names(folder).into_iter().filter(|name| name.ends_with(".conf"));
+        confs.take(MOST_SETTINGS).for_each(|name| texts.read(&format!("{folder}/{name}")));
+    }
+    if std::path::Path::new(settings::OLD).exists() {
+        texts.read(settings::OLD);
+    }
+}
+
+/// The plain files of a folder; none where it can't be read.
+fn names(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.path().is_file());
+    let mut names: Vec<_> = files.filter_map(|e| e.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+fn devices(links: Vec<Link>, depth: Depth, unseen: &mut Vec<String>) -> BTreeMap<String, Device> {
+    let mut hardware = BTreeMap::new();
+    if depth == Depth::Full {
+        match Ethtool::open() {
+            Ok(mut ethtool) => {
+                let (found, refused) = ethtool.all();
+                hardware = found;
+                unseen.extend(refused.iter().map(said));
+            }
+            Err(error) => unseen.push(said(&error)),
+        }
+    }
+    let mut drivers = 0;
+    let mut one = |link: Link| {
+        let bus = bus(&link.name);
+        let mut counters = BTreeMap::new();
+        // A device without a bus is made of the kernel alone, and counts in rtnetlink all that it counts.
+        if !bus.is_empty() && drivers < MOST_DRIVERS {
+            drivers += 1;
+            match link.name.parse().map(|name| ethtool::counters(&name)) {
+                Ok(Ok(found)) => counters = found.into_iter().collect(),
+                Ok(Err(error)) => unseen.push(format!("{}: {error}", link.name)),
+                Err(_) => {}
+            }
+        }
+        let hardware = hardware.remove(&link.name).unwrap_or_default();
+        (link.name.clone(), Device { link, hardware, counters, bus })
+    };
+    links.into_iter().map(&mut one).collect()
+}
+
+fn bus(device: &str) -> BTreeMap<String, String> {
+    let folder = format!("/sys/class/net/{device}/device");
+    let mut found = BTreeMap::new();
+    // Without a bus there is no such folder.
+    if device.contains('/') || !std::path::Path::new(&folder).exists() {
+        return found;
+    }
+    found.insert("path".to_owned(), folder.clone());
+    for name in BUS {
+        if let Ok(text) = std::fs::read_to_string(format!("{folder}/{name}")) {
+            found.insert(name.to_owned(), text.trim().to_owned());
+        }
+    }
+    // Where its interrupts are served: hardware with one queue a CPU has as many.
+    let interrupts = names(&format!("{folder}/msi_irqs"));
+    let served = interrupts.iter().take(MOST_INTERRUPTS).filter_map(|number| {
+        let place = format!("/proc/irq/{number}/effective_affinity_list");
+        Some(std::fs::read_to_string(place).ok()?.trim().to_owned())
+    });
+    let served: std::collections::BTreeSet<String> = served.collect();
+    if !served.is_empty() {
+        let served: Vec<String> = served.into_iter().collect();
+        found.insert("interrupt_cpus".to_owned(), served.join(","));
+    }
+    found
+}
+
+fn queues(devices: &BTreeMap<String, Device>) -> Seen<Vec<Queue>> {
+    let mut stack = Stack::open().map_err(|e| said(&e))?;
+    let found = tc::dump_all_qdiscs(stack.socket()).map_err(|e| said(&e))?;
+    let names: BTreeMap<u32, &str> =
+        devices.values().map(|device| (device.link.index, device.link.name.as_str())).collect();
+    let one = |queue: quell_tc::observed::ObservedQdisc| {
+        Some(Queue {
+            device: (*names.get(&queue.ifindex)?).to_owned(),
+            parent: queue.parent.to_string(),
+            root: queue.parent == Handle::ROOT,
+            packets: queue.stats.packets,
+            drops: queue.stats.drops.into(),
+            backlog_packets: queue.stats.backlog_packets.into(),
+            backlog_bytes: queue.stats.backlog_bytes.into(),
+            marks: queue.extra.as_ref().and_then(|extra| extra.ecn_marks()),
+            options: queue.options.as_ref().map(|options| options.fields()),
+            kind: queue.kind,
+        })
+    };
+    Ok(found.into_iter().filter_map(one).collect())
+}
+
+/// Bytes that wait in the queues of each device, of those that have any.
+pub fn backlogs() -> BTreeMap<String, u64> {
+    let read = || -> Result<BTreeMap<String, u64>, NetlinkError> {
+        let mut stack = Stack::open()?;
+        let mut found = BTreeMap::new();
+        for queue in tc::dump_all_qdiscs(stack.socket())? {
+            if queue.parent == Handle::ROOT && queue.stats.backlog_bytes > 0 {
+                let device = stack.link_at(queue.ifindex)?.name;
+                found.insert(device, queue.stats.backlog_bytes.into());
+            }
+        }
+        Ok(found)
+    };
+    // A device that goes away meanwhile is no reason to stop looking.
+    read().unwrap_or_default()
+}
+
+/// All states but TIME-WAIT, of which there can be very many and nothing is to be learnt.
+const STATES: u32 = TcpState::ALL & !TcpState::TimeWait.bit();
+
+/// Reads the sockets now.
+pub fn sockets() -> Seen<Sockets> {
+    let mut fold = Fold::default();
+    let filter = TcpFilter { states: STATES, ..TcpFilter::ESTABLISHED };
+    let mut diag = SockDiag::open().map_err(|e| said(&e))?;
+    diag.each_tcp(&filter, |socket| fold.tcp(socket)).map_err(|e| said(&e))?;
+    // After a refusal a new conversation is needed.
+    let udp = SockDiag::open().and_then(|mut diag| diag.each_udp(|socket| fold.udp(socket)));
+    Ok(Sockets { udp_unseen: udp.err().map(|e| said(&e)), ..fold.finish() })
+}

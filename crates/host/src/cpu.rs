@@ -1,0 +1,98 @@
+//! CPUs: `/proc/stat`, `/proc/net/softnet_stat`.
+
+use crate::{Seen, Snapshot};
+
+/// What a CPU did since its start, in clock ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuTicks {
+    /// In all.
+    pub all: u64,
+    /// Idle, or waiting for disks.
+    pub idle: u64,
+    /// In softirqs, where the network's work is done.
+    pub softirq: u64,
+}
+
+/// What a CPU's packet processing counted (`softnet_seq_show` of `net/core/net-procfs.c`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Softnet {
+    /// Packets.
+    pub processed: u64,
+    /// Packets dropped since the backlog was full.
+    pub dropped: u64,
+    /// Times that work was left over when the budget was used up.
+    pub squeezed: u64,
+}
+
+/// The lines `cpu0 …`, in their order.
+pub fn ticks(stat: &str) -> Vec<CpuTicks> {
+    let one = |line: &str| {
+        let mut words = line.split_whitespace();
+        let number = words.next()?.strip_prefix("cpu")?;
+        number.parse::<u32>().ok()?;
+        // user, nice, system, idle, iowait, irq, softirq, steal; guest times are in user already.
+        let fields: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
+        Some(CpuTicks {
+            all: fields.iter().sum(),
+            idle: fields.get(3)? + fields.get(4)?,
+            softirq: *fields.get(6)?,
+        })
+    };
+    stat.lines().filter_map(one).collect()
+}
+
+/// A line a CPU, hexadecimal.
+pub fn softnet(text: &str) -> Vec<Softnet> {
+    let one = |line: &str| {
+        let mut words = line.split_whitespace().map(|word| u64::from_str_radix(word, 16).ok());
+        Some(Softnet {
+            processed: words.next()??,
+            dropped: words.next()??,
+            squeezed: words.next()??,
+        })
+    };
+    text.lines().filter_map(one).collect()
+}
+
+/// A number behind a word at a line's beginning, as `ctxt 1234`.
+fn behind(text: &str, word: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(word))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+impl Snapshot {
+    /// Its CPUs.
+    pub fn cpus(&self) -> Seen<Vec<CpuTicks>> {
+        self.texts.get("/proc/stat").map(ticks)
+    }
+
+    /// Packet processing, by CPU.
+    pub fn softnet(&self) -> Seen<Vec<Softnet>> {
+        self.texts.get("/proc/net/softnet_stat").map(softnet)
+    }
+
+    /// Context switches since the start.
+    pub fn switches(&self) -> Seen<u64> {
+        let text = self.texts.get("/proc/stat")?;
+        behind(text, "ctxt ").ok_or_else(|| "/proc/stat has no line ctxt".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_told_apart_from_their_sum() {
+        let stat = "cpu  1 1 1 1 1 1 1 1\ncpu0 10 0 5 80 5 0 7 0 0 0\ncpu1 1 1\nctxt 77\n";
+        assert_eq!(ticks(stat), [CpuTicks { all: 107, idle: 85, softirq: 7 }]);
+        assert_eq!(behind(stat, "ctxt "), Some(77));
+    }
+
+    #[test]
+    fn softnet_is_hexadecimal_and_a_line_a_cpu() {
+        let text = "0000000a 00000001 00000002 0 0\n000000ff 00000000 00000000 0 0\nnoise\n";
+        let first = Softnet { processed: 10, dropped: 1, squeezed: 2 };
+        assert_eq!(softnet(text), [first, Softnet { processed: 255, ..Softnet::default() }]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Snapshots as folders: each file as it was read, under its own path, and `facts.json` with what was no file.
+//!
+//! ```text
+//!   folder/facts.json
+//!   folder/unread.json          paths that could not be read, each with its reason
+//!   folder/files/proc/net/snmp  …
+//! ```
+
+use crate::{Snapshot, Texts};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Why a folder could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A file.
+    #[error("{path}: {error}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A file that holds no facts.
+    #[error("{path}: {error}")]
+    Json {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong in it.
+        error: serde_json::Error,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> RecordError + '_ {
+    move |error| RecordError::File { path: path.to_owned(), error }
+}
+
+fn json(path: &Path) -> impl FnOnce(serde_json::Error) -> RecordError + '_ {
+    move |error| RecordError::Json { path: path.to_owned(), error }
+}
+
+/// Writes a snapshot into a folder, which is made.
+pub fn write(snapshot: &Snapshot, folder: &Path) -> Result<(), RecordError> {
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    let facts = folder.join("facts.json");
+    let text = serde_json::to_string_pretty(snapshot).map_err(json(&facts))?;
+    fs::write(&facts, text).map_err(at(&facts))?;
+    let mut unread = BTreeMap::new();
+    for (path, text) in &snapshot.texts.0 {
+        match text {
+            Ok(text) => {
+                let place = folder.join("files").join(path.trim_start_matches('/'));
+                if let Some(parent) = place.parent() {
+                    fs::create_dir_all(parent).map_err(at(parent))?;
+                }
+                fs::write(&place, text).map_err(at(&place))?;
+            }
+            Err(why) => {
+                unread.insert(path, why);
+            }
+        }
+    }
+    let place = folder.join("unread.json");
+    let text = serde_json::to_string_pretty(&unread).map_err(json(&place))?;
+    fs::write(&place, text).map_err(at(&place))
+}
+
+/// Reads a folder that [`write`] made, or somebody by hand: only `facts.json` has to be there.
+pub fn read(folder: &Path) -> Result<Snapshot, RecordError> {
+    let facts = folder.join("facts.json");
+    let text = fs::read_to_string(&facts).map_err(at(&facts))?;
+    let mut snapshot: Snapshot = serde_json::from_str(&text).map_err(json(&facts))?;
+    let mut texts = Texts::default();
+    let unread = folder.join("unread.json");
+    if let Ok(text) = fs::read_to_string(&unread) {
+        let unread: BTreeMap<String, String> =
+            serde_json::from_str(&text).map_err(json(&unread))?;
+        texts.0.extend(unread.into_iter().map(|(path, why)| (path, Err(why))));
+    }
+    let files = folder.join("files");
+    if files.is_dir() {
+        gather(&files, &files, &mut texts)?;
+    }
+    snapshot.texts = texts;
+    Ok(snapshot)
+}
+
+fn gather(root: &Path, folder: &Path, texts: &mut Texts) -> Result<(), RecordError> {
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let path = entry.map_err(at(folder))?.path();
+        if path.is_dir() {
+            gather(root, &path, texts)?;
+        } else {
+            let text = fs::read_to_string(&path).map_err(at(&path))?;
+            let inside = path.strip_prefix(root).unwrap_or(&path);
+            let parts = inside.components().filter_map(|part| match part {
+                Component::Normal(part) => part.to_str(),
+                _ => None,
+            });
+            let name: String = parts.map(|part| format!("/{part}")).collect();
+            texts.0.insert(name, Ok(text));
+        }
+    }
+    Ok(())
+}

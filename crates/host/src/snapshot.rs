@@ -1,0 +1,123 @@
+//! All that was read of a host at one time.
+
+use crate::sockets::Sockets;
+use crate::{Seen, Texts};
+use quell_netlink::ethtool::Hardware;
+use quell_netlink::link::Link;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A host at one time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// When, in nanoseconds of the monotonic clock.
+    pub at_ns: u64,
+    /// Files.
+    #[serde(skip)]
+    pub texts: Texts,
+    /// Interfaces, by name.
+    pub devices: Seen<BTreeMap<String, Device>>,
+    /// Their queues.
+    pub queues: Seen<Vec<Queue>>,
+    /// Why some of the hardware's facts are missing.
+    pub hardware_unseen: Vec<String>,
+    /// Sockets.
+    pub sockets: Seen<Sockets>,
+}
+
+/// An interface.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// What the kernel tells of each.
+    pub link: Link,
+    /// What its driver tells.
+    pub hardware: Hardware,
+    /// Its driver's own counters, of hardware only.
+    pub counters: BTreeMap<String, u64>,
+    /// The device on its bus, as sysfs tells of it.
+    pub bus: BTreeMap<String, String>,
+}
+
+/// A queue of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Its interface.
+    pub device: String,
+    /// Its kind.
+    pub kind: String,
+    /// As "1:" or "1:10".
+    pub parent: String,
+    /// Whether no other queue is above it.
+    pub root: bool,
+    /// Packets that went through.
+    pub packets: u64,
+    /// Packets that it dropped, those of queues below included where it is classful.
+    pub drops: u64,
+    /// Packets that wait.
+    pub backlog_packets: u64,
+    /// Bytes that wait.
+    pub backlog_bytes: u64,
+    /// Packets that it marked instead of dropping; none for kinds that never mark.
+    pub marks: Option<u64>,
+    /// Its options, by tc's words; none for kinds that Quell does not know.
+    pub options: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl Device {
+    /// Whether it stands for hardware: it is on a bus.
+    pub fn is_hardware(&self) -> bool {
+        !self.bus.is_empty()
+    }
+
+    /// Its speed in Mbit/s, as its driver tells.
+    pub fn speed(&self) -> Option<u32> {
+        self.hardware.modes.as_ref()?.speed
+    }
+}
+
+impl Snapshot {
+    /// Seconds from an earlier snapshot to this.
+    pub fn seconds_since(&self, earlier: &Self) -> f64 {
+        self.at_ns.saturating_sub(earlier.at_ns) as f64 / 1e9
+    }
+
+    /// Seconds since the kernel started.
+    pub fn uptime(&self) -> Seen<f64> {
+        let text = self.texts.get("/proc/uptime")?;
+        let first = text.split_whitespace().next().and_then(|word| word.parse().ok());
+        first.ok_or_else(|| "/proc/uptime holds no number".to_owned())
+    }
+
+    /// The interfaces.
+    pub fn devices(&self) -> Seen<&BTreeMap<String, Device>> {
+        self.devices.as_ref().map_err(String::clone)
+    }
+
+    /// The queues.
+    pub fn queues(&self) -> Seen<&[Queue]> {
+        self.queues.as_deref().map_err(String::clone)
+    }
+
+    /// The sockets.
+    pub fn sockets(&self) -> Seen<&Sockets> {
+        self.sockets.as_ref().map_err(String::clone)
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> Seen<u64> {
+        let text = self.texts.get("/proc/meminfo")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.map(|kib| kib * 1024).ok_or_else(|| "/proc/meminfo has no MemTotal".to_owned())
+    }
+
+    /// The kernel's version: major and minor.
+    pub fn kernel(&self) -> Seen<(u32, u32)> {
+        let text = self.texts.setting("kernel/osrelease")?;
+        let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
+        match (parts.next().flatten(), parts.next().flatten()) {
+            (Some(major), Some(minor)) => Ok((major, minor)),
+            _ => Err(format!("`{text}` is no version of a kernel")),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The sockets of a host as a bounded fold: of a million the few are kept that a finding could be about.
+
+use quell_netlink::sock_diag::{DiagSocket, TcpState};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::net::IpAddr;
+
+/// Most connections that are kept, of which half at most are idle.
+pub const KEPT: usize = 512;
+/// Most listeners and UDP sockets that are kept, each.
+const FEW: usize = 64;
+/// Most destinations of which connections are counted.
+const DESTINATIONS: usize = 65_536;
+
+/// What was seen of all sockets.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Sockets {
+    /// How many there are, by state.
+    pub states: BTreeMap<String, u64>,
+    /// The connections that move or hold most, busiest first.
+    pub tcp: Vec<DiagSocket>,
+    /// The listeners with the longest queues.
+    pub listeners: Vec<DiagSocket>,
+    /// UDP sockets that hold or dropped most.
+    pub udp: Vec<DiagSocket>,
+    /// Connections to the destination that has most: its address and port, and how many.
+    pub busiest_destination: Option<(String, u64)>,
+    /// Why UDP sockets are missing, where they are.
+    pub udp_unseen: Option<String>,
+}
+
+/// Folds sockets one by one.
+#[derive(Debug, Default)]
+pub struct Fold {
+    states: HashMap<TcpState, u64>,
+    tcp: Few,
+    listeners: Few,
+    udp: Few,
+    destinations: HashMap<(IpAddr, u16), u64>,
+}
+
+/// The sockets with the largest keys.
+#[derive(Debug, Default)]
+struct Few(BinaryHeap<Reverse<Keyed>>);
+
+#[derive(Debug)]
+struct Keyed((u8, u64, u64), Box<DiagSocket>);
+
+impl PartialEq for Keyed {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl Eq for Keyed {}
+impl PartialOrd for Keyed {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Keyed {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl Few {
+    fn offer(&mut self, most: usize, key: (u8, u64, u64), socket: DiagSocket) {
+        if self.0.len() >= most {
+            match self.0.peek() {
+                Some(Reverse(least)) if least.0 < key => self.0.pop(),
+                _ => return,
+            };
+        }
+        self.0.push(Reverse(Keyed(key, Box::new(socket))));
+    }
+
+    fn into_sockets(self) -> Vec<DiagSocket> {
+        // Sorted by Reverse, the largest come first.
+        self.0.into_sorted_vec().into_iter().map(|Reverse(Keyed(_, socket))| *socket).collect()
+    }
+}
+
+impl Fold {
+    /// Takes a TCP socket.
+    pub fn tcp(&mut self, socket: DiagSocket) {
+        *self.states.entry(socket.state).or_default() += 1;
+        if socket.state == TcpState::Listen {
+            let key =
+                (u8::from(socket.receive_queue > 0), socket.receive_queue.into(), socket.cookie);
+            return self.listeners.offer(FEW, key, socket);
+        }
+        if socket.remote.port() != 0 {
+            let to = (socket.remote.ip(), socket.remote.port());
+            let room = self.destinations.len() < DESTINATIONS;
+            if room || self.destinations.contains_key(&to) {
+                *self.destinations.entry(to).or_default() += 1;
+            }
+        }
+        let Some(info) = socket.info else { return };
+        let moved = info.bytes_acked.unwrap_or(0) + info.bytes_received.unwrap_or(0);
+        let waits = socket.send_queue > 0 || socket.receive_queue > 0;
+        let recent = info.last_data_sent.min(info.last_data_recv) < 2_000;
+        let key = (2 * u8::from(waits) + u8::from(recent), moved, socket.cookie);
+        self.tcp.offer(KEPT, key, socket);
+    }
+
+    /// Takes a UDP socket.
+    pub fn udp(&mut self, socket: DiagSocket) {
+        let drops = socket.memory.map_or(0, |memory| memory.drops);
+        let key = (u8::from(drops > 0), drops.into(), socket.receive_queue.into());
+        if drops > 0 || socket.receive_queue > 0 {
+            self.udp.offer(FEW, key, socket);
+        }
+    }
+
+    /// What was seen.
+    pub fn finish(self) -> Sockets {
+        let most = self.destinations.into_iter().max_by_key(|(to, count)| (*count, *to));
+        Sockets {
+            states: self.states.into_iter().map(|(s, count)| (format!("{s:?}"), count)).collect(),
+            tcp: self.tcp.into_sockets(),
+            listeners: self.listeners.into_sockets(),
+            udp: self.udp.into_sockets(),
+            busiest_destination: most.map(|((ip, port), count)| {
+                (std::net::SocketAddr::new(ip, port).to_string(), count)
+            }),
+            udp_unseen: None,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `quell doctor`: what makes this host slow.
+//!
+//! ```text
+//!   a look ── six at the connections, a second ── a look ──► Facts ──► checks ──► findings, the worst first
+//! ```
+
+mod args;
+mod during;
+mod seen;
+mod text;
+
+use crate::failure::Failure;
+pub use args::DoctorArgs;
+use quell_doctor::{CATALOGUE, Check, Facts, Stalls, Verdict, examine, named};
+use quell_finding::{Finding, Severity, worst_first};
+use quell_host::capture::{Depth, sockets, take};
+use quell_host::{Snapshot, owner, record};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::{Alarm, readable, wait};
+use seen::Examination;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Times between looks at the connections, in milliseconds: uneven, so that what repeats itself is not always met at the same point.
+const LOOKS: [u64; 6] = [170, 160, 190, 150, 180, 150];
+
+/// `quell doctor`.
+pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    if args.list {
+        return list(args);
+    }
+    if let Some(name) = &args.explain {
+        return explain(name, args);
+    }
+    let checks = chosen(&args.only)?;
+    let seen = match &args.from {
+        Some(folder) => read(folder)?,
+        None => look(args)?,
+    };
+    if let Some(folder) = &args.record {
+        keep(&seen, folder)?;
+    }
+    let owners =
+        if args.from.is_none() { owner::owners(&inodes(&seen.now)) } else { BTreeMap::new() };
+    let facts = Facts {
+        before: seen.before.as_ref(),
+        now: &seen.now,
+        stalls: &seen.stalls,
+        owners: &owners,
+        quiet_switches: seen.watched.as_ref().and_then(|watched| watched.quiet_switches),
+    };
+    let verdicts = examine(&facts, checks);
+    let mut findings: Vec<Finding> =
+        verdicts.iter().flat_map(|verdict| verdict.outcome.findings().to_vec()).collect();
+    worst_first(&mut findings);
+    let failed = seen.watched.as_ref().is_some_and(|watched| watched.failed.is_some());
+    if args.json.json {
+        println!("{:#}", document(&seen, &findings, &verdicts, args));
+    } else {
+        let lines = text::report(&seen, &findings, &verdicts, args);
+        lines.iter().for_each(|line| println!("{line}"));
+    }
+    let wrong =
+        findings.iter().any(|finding| finding.severity >= args.severity.max(Severity::Warning));
+    Ok(ExitCode::from(u8::from(wrong || failed)))
+}
+
+/// The checks that were asked for, each once and in the catalogue's order; all where none was.
+fn chosen(names: &[String]) -> Result<Vec<&'static Check>, Failure> {
+    let mut numbers = BTreeSet::new();
+    for name in names {
+        numbers.insert(known(name)?.number);
+    }
+    let wanted = |check: &&&Check| numbers.is_empty() || numbers.contains(&check.number);
+    Ok(CATALOGUE.iter().filter(wanted).copied().collect())
+}
+
+fn known(name: &str) -> Result<&'static Check, Failure> {
+    named(name.trim()).ok_or_else(|| {
+        let near =
+            CATALOGUE.iter().find(|check| check.name.contains(name.trim()) && !name.is_empty());
+        let near = near.map(|check| format!("; is it {}?", check.name)).unwrap_or_default();
+        Failure::usage(format!("there is no check `{name}`{near} (quell doctor --list names them)"))
+    })
+}
+
+fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let checks = chosen(&args.only)?;
+    if args.json.json {
+        let all: Vec<_> = checks.iter().map(|check| described(check)).collect();
+        println!("{:#}", json!(all));
+    } else {
+        text::list(&checks).iter().for_each(|line| println!("{line}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain(name: &str, args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let check = known(name)?;
+    if args.json.json {
+        println!("{:#}", described(check));
+    } else {
+        text::explanation(check).iter().for_each(|line| println!("{line}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(check: &Check) -> serde_json::Value {
+    json!({
+        "number": check.number,
+        "name": check.name,
+        "group": check.group,
+        "title": check.title,
+        "evidence": check.evidence,
+        "rule": check.rule,
+        "severity": check.severity,
+        "why": check.why,
+        "fix": check.fix,
+        "source": check.source,
+    })
+}
+
+fn document(
+    seen: &Examination,
+    findings: &[Finding],
+    verdicts: &[Verdict],
+    args: &DoctorArgs,
+) -> serde_json::Value {
+    let shown: Vec<&Finding> = findings.iter().filter(|f| f.severity >= args.severity).collect();
+    json!({
+        "seconds": seen.seconds,
+        "findings": shown,
+        "checks": verdicts,
+        "during": seen.watched.as_ref().map(during::document),
+    })
+}
+
+/// Looks at this host for a second, or while a command runs.
+fn look(args: &DoctorArgs) -> Result<Examination, Failure> {
+    let begun = monotonic_ns();
+    if let Some(command) = &args.during {
+        return during::watch(command, args.limit);
+    }
+    let before = take(Depth::Full);
+    let mut stalls = Stalls::default();
+    let mut alarm = Alarm::new().map_err(Failure::system)?;
+    for milliseconds in LOOKS {
+        let due = monotonic_ns() + milliseconds * 1_000_000;
+        alarm.set(Some(due)).map_err(Failure::system)?;
+        wait(&mut [readable(&alarm)]).map_err(Failure::system)?;
+        // With very many sockets a look takes long itself.
+        if let Ok(sockets) = sockets() {
+            stalls.look(&sockets);
+        }
+        if monotonic_ns() - begun > 1_500_000_000 {
+            break;
+        }
+    }
+    let now = take(Depth::Full);
+    let seconds = (monotonic_ns() - begun) as f64 / 1e9;
+    Ok(Examination { before: Some(before), now, stalls, watched: None, seconds })
+}
+
+/// The inodes of the sockets that a finding may be about.
+fn inodes(snapshot: &Snapshot) -> BTreeSet<u32> {
+    let Ok(sockets) = snapshot.sockets() else { return BTreeSet::new() };
+    let all = sockets.tcp.iter().chain(&sockets.listeners).chain(&sockets.udp);
+    all.map(|socket| socket.inode).collect()
+}
+
+fn keep(seen: &Examination, folder: &std::path::Path) -> Result<(), Failure> {
+    let write =
+        |snapshot, name| record::write(snapshot, &folder.join(name)).map_err(Failure::system);
+    if let Some(before) = &seen.before {
+        write(before, "before")?;
+    }
+    write(&seen.now, "now")
+}
+
+/// What --record kept: `now`, and `before` where it is there; or one snapshot by itself.
+fn read(folder: &std::path::Path) -> Result<Examination, Failure> {
+    let one = |folder: PathBuf| record::read(&folder).map_err(Failure::unusable);
+    let inner = folder.join("now");
+    let now = one(if inner.is_dir() { inner } else { folder.to_owned() })?;
+    let before = folder.join("before");
+    let before = if before.is_dir() { Some(one(before)?) } else { None };
+    let seconds = before.as_ref().map_or(0.0, |before| now.seconds_since(before));
+    Ok(Examination { before, now, stalls: Stalls::default(), watched: None, seconds })
+}

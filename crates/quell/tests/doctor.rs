@@ -1,0 +1,93 @@
+//! `quell doctor` as a person or a program calls it, on whatever machine this is: it only reads.
+
+mod support;
+
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use support::{Said, TestFolder, says};
+
+fn doctor(arguments: &[&str]) -> Said {
+    TestFolder::new().quell(&[&["doctor"], arguments].concat())
+}
+
+/// The examination as JSON, whatever was found.
+fn examined(said: &Said) -> Value {
+    assert!(matches!(said.code, Some(0 | 1)), "{:?} {}", said.code, said.error);
+    serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.out))
+}
+
+#[test]
+fn every_check_is_listed_and_explained() {
+    let list = doctor(&["--list"]).fine();
+    assert!(list.lines().all(|line| line.chars().count() <= 100), "{list}");
+    let all: Value = serde_json::from_str(&doctor(&["--list", "--json"]).fine()).expect("JSON");
+    let all = all.as_array().expect("a list");
+    assert!(all.len() >= 62);
+    for check in all {
+        assert!(list.contains(check["name"].as_str().expect("a name")), "{check}");
+    }
+    let explained = doctor(&["--explain", "delayed-ack-stall"]).fine();
+    says(&explained, &["saturation", "TCP_NODELAY", "RFC 1122", "serious"]);
+    assert_eq!(doctor(&["--explain", "26"]).fine(), explained, "by its number too");
+    says(&doctor(&["--explain", "listen"]).refused(2), &["is it listen-overflow?"]);
+    says(&doctor(&["--only", "no-such"]).refused(2), &["no-such", "--list"]);
+    says(&doctor(&["--severity", "bad"]).refused(2), &["note, warning or serious"]);
+}
+
+#[test]
+fn each_check_that_was_asked_for_has_an_outcome() {
+    let begun = Instant::now();
+    let said = doctor(&["--json", "--only", "listen-overflow,ecn-bleached,26"]);
+    let json = examined(&said);
+    let checks = json["checks"].as_array().expect("a list");
+    let names: Vec<&str> = checks.iter().filter_map(|check| check["check"].as_str()).collect();
+    assert_eq!(names, ["listen-overflow", "delayed-ack-stall", "ecn-bleached"]);
+    assert_eq!(checks[2]["outcome"], "not-applicable");
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let text = doctor(&["--only", "ecn-bleached", "--all"]).fine();
+    says(&text, &["Nothing is wrong", "not applicable: needs --peer"]);
+}
+
+#[test]
+fn what_was_recorded_is_judged_as_it_was() {
+    let folder = TestFolder::new();
+    let first = folder.quell(&[
+        "doctor",
+        "--json",
+        "--record",
+        "facts",
+        "--only",
+        "carrier-lost,tcp-options-off",
+    ]);
+    let again = folder.quell(&[
+        "doctor",
+        "--json",
+        "--from",
+        "facts",
+        "--only",
+        "carrier-lost,tcp-options-off",
+    ]);
+    assert_eq!(examined(&first)["checks"], examined(&again)["checks"]);
+    assert!(folder.path("facts/now/files/proc/net/snmp").is_file());
+    says(&folder.quell(&["doctor", "--from", "nowhere"]).refused(2), &["nowhere"]);
+}
+
+#[test]
+fn a_command_that_fails_hangs_or_is_not_there_is_told_of() {
+    let fine = doctor(&["--json", "--only", "ecn-bleached", "--during", "true"]);
+    let json = examined(&fine);
+    assert_eq!((fine.code, &json["during"]["failed"]), (Some(0), &Value::Null));
+    assert!(json["during"]["looks"].as_u64() >= Some(1), "{json}");
+    let fails = doctor(&["--only", "ecn-bleached", "--during", "false"]);
+    assert_eq!(fails.code, Some(1));
+    says(&fails.out, &["While `false` ran", "did not end well", "exit status: 1"]);
+    // Its child would hang for longer than the test; all of its group is ended.
+    let begun = Instant::now();
+    let hangs = doctor(&["--only", "ecn-bleached", "--during", "sleep 600", "--limit", "1s"]);
+    assert_eq!(hangs.code, Some(1));
+    says(&hangs.out, &["longer than --limit 1s"]);
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let none = doctor(&["--only", "ecn-bleached", "--during", "/no/such/program"]);
+    says(&none.refused(3), &["/no/such/program"]);
+    says(&doctor(&["--during", " "]).refused(2), &["names no program"]);
+}
