@@ -376,13 +376,13 @@ fn table(outcome: &Outcome) -> String {
     out
 }
 
-/// What TCP sent again of which nothing was lost.
+/// What TCP sent again of which nothing was lost, but perhaps the answer to it.
 fn needless(outcome: &Outcome) -> String {
     let of = |row: &Row| {
         let calls = Some(row.stalls.needless).filter(|calls| *calls > 0)?;
         let text = format!(
             "{} bytes: in {calls} of {} calls needlessly, the other end had it: what TCP waited for took longer than its timer \
-             lasts, as behind a queue that fills",
+             lasts, as behind a queue that fills, or was lost on the way back",
             row.size, row.calls
         );
         Some(paragraph("sent again", &text))

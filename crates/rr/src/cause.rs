@@ -79,7 +79,8 @@ pub struct Stalls {
     pub unknown_there: u64,
     /// Calls, no stalls, of which nothing tells whether a packet was lost, so that a retransmission timer was waited for, or late.
     pub unknown_timer: u64,
-    /// Calls, no stalls, in which segments were sent again of which none was lost: the path took longer than a retransmission timer lasts.
+    /// Calls, no stalls, in which segments were sent again of which none was lost: their ACKs or the reply came later than a retransmission
+    /// timer lasts, or were lost on the way back.
     pub needless: u64,
     /// Calls after them in which this end sent its ACKs at once, to tell.
     pub controls: usize,

@@ -1,6 +1,6 @@
 //! Marks in words: what happened, what shows it, who waited for what, and what to change.
 
-use crate::remark::{Cause, Held, Remark};
+use crate::remark::{Cause, Held, Need, Remark};
 use quell_units::Span;
 
 /// A span with three digits, as people say it: "19.6 ms".
@@ -30,7 +30,11 @@ fn waited(mark: &Remark) -> String {
 /// What happened, in a few words.
 pub(crate) fn text(mark: &Remark) -> String {
     let length = mark.length;
-    let needless = if mark.spurious { ", needlessly" } else { "" };
+    let needless = match mark.need {
+        Need::Needed => "",
+        Need::OneOfSeveral => ", perhaps needlessly",
+        Need::Needless | Need::FirstArrived | Need::FirstAnswered => ", needlessly",
+    };
     let after = |mark: &Remark| match mark.waited {
         Some(waited) => format!(" after {}", spoken(waited)),
         None => String::new(),
@@ -112,16 +116,22 @@ pub(crate) fn evidence(mark: &Remark) -> String {
         (Cause::OutOfOrder, _) => format!("packet {first} fills a gap that later data had left"),
         (Cause::Reset | Cause::Refused, _) => format!("packet {first}"),
         _ if mark.packets[0].is_none() => {
-            let first = match (mark.is_missing, mark.spurious) {
-                (true, false) => {
+            let first = match (mark.is_missing, mark.need) {
+                (true, Need::Needed) => {
                     "fills a gap; what was sent first is not in the capture, lost before it"
                 }
-                (true, true) => {
+                (true, Need::OneOfSeveral | Need::Needless) => {
+                    "fills a gap; what was sent first is not in the capture, perhaps lost before it"
+                }
+                (true, Need::FirstArrived | Need::FirstAnswered) => {
                     "fills a gap; what was sent first is not in the capture, and arrived all the same"
                 }
                 (false, _) => "carries what had passed before, too long ago to say in which packet",
             };
             format!("packet {second} {first}")
+        }
+        _ if mark.need == Need::OneOfSeveral => {
+            format!("packet {first}, and again packet {second}; this or another of it came twice")
         }
         _ => format!("packet {first}, and again packet {second}"),
     }
@@ -172,11 +182,21 @@ pub(crate) fn advice(mark: &Remark, own: &str, other: &str) -> Option<String> {
         }
         Cause::Nagle => format!("at {own}: TCP_NODELAY, or one write instead of several"),
         Cause::Timeout | Cause::TailProbe | Cause::AfterTimeout | Cause::FastRetransmit
-            if mark.spurious =>
+            if mark.need.is_needless() =>
         {
-            format!(
-                "nothing was lost: look for delay that varies on the path from {own} to {other}"
-            )
+            match mark.need {
+                Need::FirstAnswered => format!(
+                    "nothing was lost: look for delay that varies on the path from {own} to {other}"
+                ),
+                Need::FirstArrived => format!(
+                    "what was sent first arrived: look for ACKs that are lost on the path from {other} to {own}, or for \
+                     delay that varies"
+                ),
+                _ => format!(
+                    "of what was sent before, one arrived: look for loss, and delay that varies, on the path from {own} to \
+                     {other} and back"
+                ),
+            }
         }
         Cause::Timeout => {
             format!("find where packets from {own} to {other} (or their ACKs) are lost")

@@ -20,7 +20,7 @@ mod text;
 mod time;
 
 pub use capture::CaptureError;
-pub use remark::{Cause, Remark, Side};
+pub use remark::{Cause, Need, Remark, Side};
 pub use report::{ConnectionReport, MarkReport, Report, Skipped};
 pub use table::Limits;
 pub use text::{connection as connection_text, overview as overview_text};

@@ -70,6 +70,34 @@ impl Cause {
     }
 }
 
+/// Whether the other end needed a retransmission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Need {
+    /// Nothing says that it was not needed.
+    #[default]
+    Needed,
+    /// It or another one was not.
+    OneOfSeveral,
+    /// The other end had it already, though perhaps not what was sent first.
+    Needless,
+    /// What was sent first had arrived; of its ACK nothing was seen.
+    FirstArrived,
+    /// What was sent first had arrived, and was acknowledged while this was under way.
+    FirstAnswered,
+}
+
+impl Need {
+    /// Whether the other end had it already, for certain.
+    pub fn is_needless(self) -> bool {
+        matches!(self, Need::Needless | Need::FirstArrived | Need::FirstAnswered)
+    }
+
+    /// Whether what was sent first arrived.
+    pub fn first_arrived(self) -> bool {
+        matches!(self, Need::FirstArrived | Need::FirstAnswered)
+    }
+}
+
 /// What was held while an ACK was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Held {
@@ -104,8 +132,8 @@ pub struct Remark {
     pub packets: Packets,
     /// What was held, for [`Cause::DelayedAck`] and [`Cause::Nagle`].
     pub held: Option<Held>,
-    /// For retransmissions: the other end told that it had the data already (DSACK, RFC 2883, or timestamps, RFC 3522).
-    pub spurious: bool,
+    /// For retransmissions: what the other end told of its need (DSACK, RFC 2883, or timestamps, RFC 3522).
+    pub need: Need,
     /// For retransmissions: what was sent first did not pass where the capture was made.
     pub is_missing: bool,
     /// For [`Cause::ZeroWindow`]: it lasted until the capture or the connection ended.

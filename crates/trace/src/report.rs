@@ -2,7 +2,7 @@
 
 use crate::advice;
 use crate::connection::{EndSummary, Ending, Handshake, Summary, Tally};
-use crate::remark::{Cause, Held, Remark, Side};
+use crate::remark::{Cause, Held, Need, Remark, Side};
 use crate::time::{Time, millis, millis_or_null};
 use quell_units::Span;
 use serde::Serialize;
@@ -127,6 +127,8 @@ pub struct MarkReport {
     pub held: Option<Held>,
     /// The other end had the data already.
     pub spurious: bool,
+    /// It had the data before this or before another retransmission of it.
+    pub perhaps_spurious: bool,
     /// It lasted until the end.
     pub open: bool,
     /// In a few words.
@@ -156,7 +158,8 @@ impl ConnectionReport {
                 length: mark.length,
                 packets: mark.packets.iter().flatten().copied().collect(),
                 held: mark.held,
-                spurious: mark.spurious,
+                spurious: mark.need.is_needless(),
+                perhaps_spurious: mark.need == Need::OneOfSeveral,
                 open: mark.open,
                 text: advice::text(mark),
                 evidence: advice::evidence(mark),

@@ -1,20 +1,18 @@
 //! One end of a connection: what it sent, what it can receive, and what was told about both.
 
 use super::hold::{Hold, Stamp};
+use super::needless::Repeats;
 use super::rtt::{RttSummary, Rtts};
 use super::sender::Sender;
 use super::window::Window;
 use crate::packet::{Packet, Segment};
-use crate::time::{Time, millis};
+use crate::time::millis;
 use quell_units::Span;
 use serde::Serialize;
 use std::collections::VecDeque;
 
 /// Packets in a row in which copies are looked for.
 const COPIES: usize = 4;
-
-/// Retransmissions that may still turn out to have been needless.
-const REMEMBERED: usize = 32;
 
 /// A segment that is shorter is small, where nobody told the MSS: the least that an IPv6 path takes, less headers.
 const SURELY_FULL: u32 = 1208;
@@ -29,6 +27,7 @@ pub(super) struct End {
     pub(super) window: Window,
     pub(super) hold: Hold,
     pub(super) rtts: Rtts,
+    pub(super) repeats: Repeats,
     pub(super) data: u64,
     pub(super) bytes_again: u64,
     pub(super) out_of_order: u64,
@@ -48,18 +47,8 @@ pub(super) struct End {
     stamped: bool,
     sack_permitted: bool,
     prints: VecDeque<Print>,
-    again: VecDeque<Remembered>,
     /// The newest timestamp that it sent.
     stamp: Option<u32>,
-}
-
-/// A retransmission whose mark may still change.
-#[derive(Debug, Clone, Copy)]
-struct Remembered {
-    start: i64,
-    end: i64,
-    time: Time,
-    mark: usize,
 }
 
 /// What tells two captures of one packet from two packets.
@@ -152,21 +141,6 @@ impl End {
     /// The MSS that it told.
     pub(super) fn mss(&self) -> Option<u16> {
         self.mss
-    }
-
-    /// Remembers a retransmission, with the place of its mark.
-    pub(super) fn remember(&mut self, start: i64, end: i64, time: Time, mark: usize) {
-        if self.again.len() >= REMEMBERED {
-            self.again.pop_front();
-        }
-        self.again.push_back(Remembered { start, end, time, mark });
-    }
-
-    /// The mark of the retransmission that these positions tell of, once, if it passed by `latest`.
-    pub(super) fn recall(&mut self, start: i64, end: i64, latest: Time) -> Option<usize> {
-        let tells = |r: &Remembered| r.start < end && start < r.end && r.time <= latest;
-        let place = self.again.iter().position(tells)?;
-        self.again.remove(place).map(|remembered| remembered.mark)
     }
 
     /// The least time from its segments' passing to their ACKs'.

@@ -10,6 +10,7 @@
 mod end;
 mod hold;
 mod nearly;
+mod needless;
 mod order;
 mod rtt;
 mod sender;
@@ -20,11 +21,12 @@ pub use end::EndSummary;
 pub use rtt::{RttPoint, RttSummary};
 
 use crate::packet::Packet;
-use crate::remark::{Cause, Held, Remark, Side};
+use crate::remark::{Cause, Held, Need, Remark, Side};
 use crate::time::{Time, millis, millis_or_null};
 use end::End;
 use hold::{Acked, Sent, Wait};
 use nearly::nearly;
+use needless::{Known, Repeat};
 use quell_units::Span;
 use sender::{Again, Kind, Paths};
 use serde::Serialize;
@@ -286,6 +288,7 @@ impl Connection {
         let begin = self.begin;
         let path = self.end(side.other()).least_path();
         let stamp = self.end(side).stamped(segment);
+        let echo = segment.options.timestamps.map(|(_, echo)| echo);
         let progress = self.end(side.other()).sender.progress(ack);
         let own = self.end(side);
         let bare = segment.extent() == 0
@@ -301,6 +304,7 @@ impl Connection {
         }
 
         let other = self.end(side.other());
+        let (acked, arrived) = (other.sender.acked_to(), other.sender.arrived());
         let told = other.sender.acknowledged(now, ack, segment, bare);
         other.duplicate_acks += u64::from(told.duplicate);
         if told.new {
@@ -315,10 +319,25 @@ impl Connection {
         if was_zero || told.duplicate {
             other.hold.disturbed();
         }
+        // What passed less than the path's time ago did not bring this about.
+        let known = Known { latest: now.before(nearly(path)), arrived, echo };
+        if told.new {
+            let other = self.end(side.other());
+            let twice = told.twice.is_some() && !told.by_stamp;
+            other.repeats.acknowledged((acked, other.sender.acked_to()), twice, known);
+        }
         if let Some((start, end)) = told.twice {
-            // What passed less than the path's time ago did not bring this about: the network doubled something.
-            let latest = if told.by_stamp { now } else { now.before(nearly(path)) };
-            self.was_spurious(side.other(), start, end, latest);
+            let other = self.end(side.other());
+            let (count, needs) = match told.by_stamp {
+                true => other.repeats.forestalled(start, end, echo),
+                false => other.repeats.twice(start, end, known),
+            };
+            other.spurious += count;
+            for (place, need) in needs {
+                if let Some(mark) = self.marks.get_mut(place) {
+                    mark.need = need;
+                }
+            }
         }
     }
 
@@ -355,7 +374,10 @@ impl Connection {
                 self.mark(Remark { packets, length, ..blank(now, side, Cause::OutOfOrder) });
             }
             Kind::KeepAlive => own.keep_alives += 1,
-            Kind::Copy => own.copies += 1,
+            Kind::Copy { start, end } => {
+                own.copies += 1;
+                own.repeats.remember(Repeat { was_sent: false, ..repeat(now, start, end) });
+            }
             Kind::Again(_) if probing => {
                 own.probes += 1;
                 self.end(side.other()).window.probed(number);
@@ -387,19 +409,17 @@ impl Connection {
         let kept = self.marks.len();
         let is_missing = again.is_missing;
         self.mark(Remark { packets, waited, length, is_missing, ..blank(time, side, again.cause) });
-        if self.marks.len() > kept {
-            self.end(side).remember(again.start, again.end, now, kept);
-        }
-    }
-
-    fn was_spurious(&mut self, side: Side, start: i64, end: i64, latest: Time) {
+        let mark = (self.marks.len() > kept).then_some(kept);
         let own = self.end(side);
-        if let Some(place) = own.recall(start, end, latest) {
-            own.spurious += 1;
-            if let Some(mark) = self.marks.get_mut(place) {
-                mark.spurious = true;
-            }
-        }
+        own.repeats.remember(Repeat {
+            stamp: again.stamps.0,
+            stamp_before: again.stamps.1,
+            first: again.first,
+            earlier: again.earlier,
+            mark,
+            acked: again.end <= own.sender.acked_to(),
+            ..repeat(now, again.start, again.end)
+        });
     }
 
     fn held(&mut self, side: Side, wait: &Wait) {
@@ -493,8 +513,15 @@ fn blank(time: Time, side: Side, cause: Cause) -> Remark {
         length: 0,
         packets: [None; 3],
         held: None,
-        spurious: false,
+        need: Need::Needed,
         is_missing: false,
         open: false,
     }
+}
+
+/// A retransmission of which nothing else is known.
+fn repeat(time: Time, start: i64, end: i64) -> Repeat {
+    let (stamp, stamp_before, first, earlier, mark) = (None, None, None, 0, None);
+    let (was_sent, acked) = (true, false);
+    Repeat { start, end, time, stamp, stamp_before, first, earlier, mark, was_sent, acked }
 }

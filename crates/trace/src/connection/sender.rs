@@ -92,6 +92,8 @@ pub(super) struct Sender {
     duplicates: u32,
     /// The highest that was selectively acknowledged.
     sacked: Option<i64>,
+    /// Something that was sent then, or later, arrived.
+    arrived: Option<Time>,
     /// Since when the other end has told of a gap.
     gap_told: Option<Time>,
     /// What tells the order in which this end sent.
@@ -116,7 +118,7 @@ pub(super) enum Kind {
     /// Sent again.
     Again(Again),
     /// Captured before: the network doubled it, or the capture did.
-    Copy,
+    Copy { start: i64, end: i64 },
     /// A byte or none that was acknowledged already, to hear from the other end.
     KeepAlive,
     /// Nonsense, or of another connection.
@@ -133,6 +135,12 @@ pub(super) struct Again {
     pub(super) before: Option<(Time, u64)>,
     /// It fills a hole: what was sent first did not pass.
     pub(super) is_missing: bool,
+    /// Its timestamp, and that of what was sent before.
+    pub(super) stamps: (Option<u32>, Option<u32>),
+    /// When it was sent first, at the latest.
+    pub(super) first: Option<Time>,
+    /// How often it had passed again before; the most there is where that is forgotten.
+    pub(super) earlier: u32,
 }
 
 /// What an ACK told.
@@ -156,6 +164,11 @@ impl Sender {
     /// Up to where everything was acknowledged.
     pub(super) fn acked_to(&self) -> i64 {
         self.acked
+    }
+
+    /// Something that was sent then, or later, is known to have arrived.
+    pub(super) fn arrived(&self) -> Option<Time> {
+        self.arrived
     }
 
     /// Whether something is on its way.
@@ -228,24 +241,30 @@ impl Sender {
             }
             let (age, before) = (now.since(hole.later.time), None);
             let cause = self.why(now, (start, end), Some(age), 1, silence, paths);
-            return Kind::Again(Again { cause, start, end, before, is_missing: true });
+            // What did not pass was sent before what left the hole.
+            let first = Some(hole.later.time.before(Span::from_nanos(1)));
+            let (stamps, earlier, is_missing) = ((stamp, None), 0, true);
+            let again = Again { cause, start, end, before, first, stamps, earlier, is_missing };
+            return Kind::Again(again);
         }
         let same = |f: &&Flying| (f.start, f.end) == (start, end);
         let first = self.flight.iter().chain(&self.landed).find(same);
         if first.is_some_and(|first| self.order.is_copy(clues, first.clues(), paths.least)) {
-            return Kind::Copy;
+            return Kind::Copy { start, end };
         }
         // What was acknowledged here may be sent again: the ACK has not reached the sender, and may never.
         let mut seen = self.flight.iter_mut().chain(self.landed.iter_mut().rev());
         let known = seen.find(|f| f.start < end && start < f.end);
-        let (before, times) = match known {
+        let first = known.as_ref().map(|known| known.first.0);
+        let earlier = known.as_ref().map_or(u32::MAX, |known| known.times - 1);
+        let (before, times, stamp_before) = match known {
             Some(known) => {
-                let before = (known.last.0, known.packet);
+                let (before, stamp_before) = ((known.last.0, known.packet), known.last.1);
                 known.last = (now, stamp);
                 known.times = known.times.saturating_add(1);
-                (Some(before), known.times - 1)
+                (Some(before), known.times - 1, stamp_before)
             }
-            None => (None, 1),
+            None => (None, 1, None),
         };
         let since = before.map(|(time, _)| now.since(time));
         let cause = self.why(now, (start, end), since, times, silence, paths);
@@ -253,7 +272,8 @@ impl Sender {
             self.rise(segment.seq, segment.extent(), end);
             self.fly(Flying { times: 2, ..flying });
         }
-        Kind::Again(Again { cause, start, end, before, is_missing: false })
+        let (stamps, is_missing) = ((stamp, stamp_before), false);
+        Kind::Again(Again { cause, start, end, before, first, stamps, earlier, is_missing })
     }
 
     fn why(
@@ -412,6 +432,7 @@ impl Sender {
                 self.landed.pop_front();
             }
             self.landed.push_back(landed);
+            self.arrived = self.arrived.max(Some(landed.first.0));
             // What was sent twice has two times (Karn), unless the echoed timestamp tells which one it answers.
             rtt = match (landed.times, echo) {
                 (1, _) => Some(now.since(landed.first.0)),
@@ -459,6 +480,12 @@ impl Sender {
             || second.is_some_and(|second| second.0 <= first.0 && first.1 <= second.1);
         let highest = blocks().map(|(_, end)| end).max().filter(|end| *end > ack);
         self.sacked = self.sacked.max(highest);
+        let newest = |(start, end): (i64, i64)| {
+            let place = self.flight.partition_point(|f| f.end <= end);
+            self.flight.get(place.checked_sub(1)?).filter(|f| f.start >= start).map(|f| f.first.0)
+        };
+        let newest = blocks().filter_map(newest).max();
+        self.arrived = self.arrived.max(newest);
         twice.then_some(first)
     }
 
