@@ -1,7 +1,7 @@
 //! A reflector's counts: how many packets of each session it received (RFC 8762, section 4.1, stateful mode). Pure.
 //!
 //! ```text
-//!   room for 16,384 sessions, 512 of them for one source (an IPv4 address, an IPv6 /64)
+//!   room for 16,384 sessions, 512 of them for one source (an IPv4 address, an IPv6 /64), half for its network (a /24, a /48)
 //!
 //!   a packet of a new session ──► room? ──────────────────────────► counted
 //!                                   │ no: one that was silent for a minute goes, the oldest first ──► counted
@@ -10,6 +10,10 @@
 //!
 //! A session that lives is never forgotten for another one: its count would begin anew, and whoever measures would take that for losses.
 //! What finds no room is answered in the stateless mode of the RFC, which says that nothing was counted.
+//!
+//! A packet that a limit leaves unanswered was lost on no way. A count can't say so: with it the packet would have been lost on the way back,
+//! without it on the way there. So the next answers of its session have no count, and then it begins anew: of the losses about that time the
+//! asker knows no direction.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -18,6 +22,10 @@ use std::net::{IpAddr, SocketAddr};
 const MOST: usize = 16_384;
 /// Of these, for one source: twice as many streams as one `quell ping` may have.
 const MOST_OF_ONE: usize = 512;
+/// Of all, for one network: another always finds as much.
+const MOST_OF_NETWORK: usize = MOST / 2;
+/// So many answers have no count behind a packet that was left unanswered: more than are lost one after another.
+const UNCOUNTED: u32 = 16;
 /// A session that was silent for so long makes room.
 const IDLE_NS: u64 = 60_000_000_000;
 
@@ -26,6 +34,8 @@ type Key = (SocketAddr, u16);
 #[derive(Debug, Clone, Copy)]
 struct Session {
     received: u32,
+    /// So many answers of it have no count still.
+    uncounted: u32,
     /// Which packet of all it was that came last, and when.
     touched: (u64, u64),
 }
@@ -38,6 +48,8 @@ pub struct Sessions {
     by_age: BTreeMap<(u64, u64), Key>,
     /// And those of each source.
     of_source: HashMap<IpAddr, BTreeMap<(u64, u64), Key>>,
+    /// And of each network.
+    of_network: HashMap<IpAddr, BTreeMap<(u64, u64), Key>>,
     packets: u64,
 }
 
@@ -48,28 +60,44 @@ impl Sessions {
     }
 
     /// A packet of a session came at `now_ns` of the monotonic clock: how many came before, which wraps after 2^32. None when there is no
-    /// room to count it.
+    /// room to count it, or one shortly before it was left unanswered.
     pub fn number(&mut self, from: SocketAddr, ssid: u16, now_ns: u64) -> Option<u32> {
         self.packets += 1;
         let key = (from, ssid);
         let known = self.sessions.get(&key).copied();
         match known {
             Some(session) => self.forget(key, session.touched),
-            None if !self.makes_room(source(from), now_ns) => return None,
+            None if !self.makes_room(from, now_ns) => return None,
             None => {}
         }
-        let number = known.map_or(0, |session| session.received);
         let touched = (self.packets, now_ns);
-        self.sessions.insert(key, Session { received: number.wrapping_add(1), touched });
+        let session = known.unwrap_or(Session { received: 0, uncounted: 0, touched });
+        let (number, received, uncounted) = match session.uncounted.checked_sub(1) {
+            Some(left) => (None, 0, left),
+            None => (Some(session.received), session.received.wrapping_add(1), 0),
+        };
+        self.sessions.insert(key, Session { received, uncounted, touched });
         self.by_age.insert(touched, key);
         self.of_source.entry(source(from)).or_default().insert(touched, key);
-        Some(number)
+        self.of_network.entry(network(from)).or_default().insert(touched, key);
+        number
+    }
+
+    /// The packet of this session that came last is not answered.
+    pub fn left_unanswered(&mut self, from: SocketAddr, ssid: u16) {
+        if let Some(session) = self.sessions.get_mut(&(from, ssid)) {
+            session.uncounted = UNCOUNTED;
+            session.received = 0;
+        }
     }
 
     /// Whether there is room for one more of a source, if need be where a silent one was.
-    fn makes_room(&mut self, source: IpAddr, now_ns: u64) -> bool {
-        let full = match self.of_source.get(&source) {
-            Some(own) if own.len() >= MOST_OF_ONE => own.first_key_value(),
+    fn makes_room(&mut self, from: SocketAddr, now_ns: u64) -> bool {
+        let of_source = self.of_source.get(&source(from)).filter(|own| own.len() >= MOST_OF_ONE);
+        let of_network = self.of_network.get(&network(from));
+        let of_network = of_network.filter(|own| own.len() >= MOST_OF_NETWORK);
+        let full = match of_source.or(of_network) {
+            Some(own) => own.first_key_value(),
             _ if self.sessions.len() >= MOST => self.by_age.first_key_value(),
             _ => return true,
         };
@@ -86,11 +114,13 @@ impl Sessions {
     fn forget(&mut self, key: Key, touched: (u64, u64)) {
         self.sessions.remove(&key);
         self.by_age.remove(&touched);
-        let source = source(key.0);
-        if let Some(own) = self.of_source.get_mut(&source) {
-            own.remove(&touched);
-            if own.is_empty() {
-                self.of_source.remove(&source);
+        let (source, network) = (source(key.0), network(key.0));
+        for (of, whose) in [(&mut self.of_source, source), (&mut self.of_network, network)] {
+            if let Some(own) = of.get_mut(&whose) {
+                own.remove(&touched);
+                if own.is_empty() {
+                    of.remove(&whose);
+                }
             }
         }
     }
@@ -104,9 +134,18 @@ fn source(from: SocketAddr) -> IpAddr {
     }
 }
 
+/// The network that it is in, of which one may have many sources: an IPv4 /24 or an IPv6 /48.
+fn network(from: SocketAddr) -> IpAddr {
+    match from.ip().to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 80 << 80).into()),
+        IpAddr::V4(address) => IpAddr::V4((u32::from(address) >> 8 << 8).into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::direction::{Counts, Losses, Packet};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -169,5 +208,57 @@ mod tests {
         assert_eq!(counted.count(), MOST_OF_ONE);
         assert_eq!(sessions.number(at("[2001:db8:0:1::1]:9"), 0, 0), Some(0));
         assert_eq!(source(at("[::ffff:10.0.0.1]:9")), source(at("10.0.0.1:9")));
+    }
+
+    #[test]
+    fn a_stranger_with_an_ipv6_48_leaves_half_of_the_room_to_others() {
+        let mut sessions = Sessions::new();
+        let counted = (0..20_000u32).filter(|n| {
+            let from = at(&format!("[2001:db8:1:{n:x}::1]:9"));
+            sessions.number(from, 0, 0).is_some()
+        });
+        assert_eq!(counted.count(), MOST / 2);
+        assert_eq!(sessions.number(at("10.0.0.1:5"), 0, 0), Some(0));
+        assert_eq!(sessions.number(at("[2001:db8:2::1]:5"), 0, 0), Some(0));
+        // A minute later its own silent ones make room for its next.
+        assert_eq!(sessions.number(at("[2001:db8:1:ffff::1]:9"), 0, IDLE_NS), Some(0));
+        let of_networks: usize = sessions.of_network.values().map(BTreeMap::len).sum();
+        assert_eq!(sessions.sessions.len(), of_networks);
+    }
+
+    /// What a client with a ping each 10 ms knows of the directions, over an empty path that takes 1 ms, where the reflector leaves some
+    /// packets unanswered and the network loses the answers of some.
+    fn directions(refuses: impl Fn(u64) -> bool, loses: impl Fn(u64) -> bool) -> (Losses, u64) {
+        let (mut sessions, mut counts) = (Sessions::new(), Counts::new());
+        let from = at("10.0.0.1:5");
+        let mut lost = 0;
+        for seq in 0..400 {
+            let packet = Packet { seq, t_ns: seq as i64 * 10_000_000 };
+            let number = sessions.number(from, 0, packet.t_ns as u64);
+            if refuses(seq) {
+                sessions.left_unanswered(from, 0);
+            }
+            match number {
+                _ if refuses(seq) || loses(seq) => {
+                    lost += 1;
+                    counts.gave_up(&[packet], &[]);
+                }
+                Some(order) => counts.answered(packet, 1_000_000, u64::from(order)),
+                None => counts.answered_uncounted(),
+            }
+        }
+        (counts.losses(&[]), lost)
+    }
+
+    #[test]
+    fn packets_that_a_limit_leaves_unanswered_were_lost_on_no_way() {
+        let none = Losses::default();
+        assert_eq!(directions(|n| n % 2 == 1, |_| false), (none, 200), "each second one");
+        assert_eq!(directions(|n| n < 3, |_| false), (none, 3), "the first ones");
+        assert_eq!(directions(|n| n == 100, |_| false), (none, 1), "a single one");
+        let with_losses = directions(|n| n == 100, |n| (99..110).contains(&n));
+        assert_eq!(with_losses, (none, 11), "and answers about it are lost");
+        let (known, _) = directions(|n| n < 100, |n| n == 300);
+        assert_eq!(known, Losses { up: 0, down: 1 }, "later the directions are known again");
     }
 }

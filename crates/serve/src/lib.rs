@@ -22,6 +22,7 @@ pub mod log;
 pub mod places;
 pub mod privileges;
 mod rate;
+mod reflections;
 mod server;
 mod session;
 mod udp;

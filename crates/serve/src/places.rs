@@ -114,6 +114,11 @@ pub fn network(ip: IpAddr, tier: usize) -> IpAddr {
     }
 }
 
+/// An IPv4 /24 or an IPv6 /48.
+pub fn wide(ip: IpAddr) -> IpAddr {
+    network(ip, if ip.is_ipv4() { 1 } else { TIERS - 1 })
+}
+
 /// What the networks of a tier may have where one client may have so much of all; none where they have no limit of their own. Addresses of
 /// an IPv4 /24 or /16 are different people's as often as not: together a /24 may have half, and a /16 all.
 fn most(ip: IpAddr, of_one: usize, all: usize, tier: usize) -> Option<usize> {

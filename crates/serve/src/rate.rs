@@ -16,7 +16,8 @@
 //!
 //! Counted is payload: what is handed to the kernel's sockets and taken from them. Headers and what TCP sends again are not.
 
-use crate::places::{Full, Limits, TIERS, client, network};
+use crate::places::{Full, Limits, client, wide};
+use crate::reflections::Reflections;
 use quell_load::bulk::Gate;
 use quell_sys::SysError;
 use quell_sys::socket::option::set;
@@ -76,7 +77,7 @@ const KNOWN_NS: u64 = 2_000_000_000;
 /// Of the server's rate, what datagrams that come may have: the rest is for those that can wait, so that they have some in any case.
 const DATAGRAMS: (u64, u64) = (9, 10);
 
-/// Reflected packets take no turns: so much of the server's rate, as a divisor.
+/// Reflected packets take no turns, and are shared in their own way: so much of the server's rate, as a divisor.
 const REFLECTED: u64 = 20;
 
 /// The rates of the server and of each client.
@@ -91,7 +92,7 @@ struct Accounts {
     of_one: Option<u64>,
     clients: HashMap<IpAddr, Account>,
     /// Of all, what may be reflected.
-    reflected: Option<Account>,
+    reflected: Option<Reflections>,
     turns: Turns,
     datagrams: BTreeMap<u64, Datagrams>,
     /// That this end sends.
@@ -128,11 +129,6 @@ impl Party {
             _ => false,
         }
     }
-}
-
-/// An IPv4 /24 or an IPv6 /48.
-fn wide(ip: IpAddr) -> IpAddr {
-    network(ip, if ip.is_ipv4() { 1 } else { TIERS - 1 })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -253,7 +249,9 @@ impl Governor {
             all: limits.rate.map(Account::new),
             of_one: limits.rate_of_one,
             clients: HashMap::new(),
-            reflected: limits.rate.map(|rate| Account::new(rate / REFLECTED)),
+            reflected: limits
+                .rate
+                .map(|rate| Reflections::new(rate / REFLECTED, BURST_NS * REFLECTED)),
             turns: Turns::default(),
             datagrams: BTreeMap::new(),
             streams: 0,
@@ -291,10 +289,9 @@ impl Governor {
     pub fn reflects(&self, ip: IpAddr, bytes: usize, now: u64) -> bool {
         let mut accounts = lock(&self.accounts);
         let Some(reflected) = &mut accounts.reflected else { return true };
-        if reflected.opens() > now {
+        if !reflected.may(ip, bytes, now) {
             return false;
         }
-        reflected.charge(bytes, now);
         accounts.charge(client(ip), bytes, now);
         true
     }
@@ -655,11 +652,31 @@ mod tests {
                 sum
             })
             .collect();
-        holds(&reflected, RATE / REFLECTED, 100);
+        // Ahead of their part they are by as much as all may be.
+        let burst = RATE * BURST_NS / 8_000_000_000;
+        holds(&reflected, RATE / REFLECTED, burst as usize);
         // A reflected packet may go where a piece of a test went last.
         holds(&bytes, RATE, PIECE + 20_000);
         let open = Governor::new(&Limits::default());
         assert!((0..1000).all(|_| open.reflects(ip(1), 65_000, 0)), "no limit, no loss");
+    }
+
+    #[test]
+    fn a_stranger_who_asks_for_more_than_is_reflected_takes_no_answer_from_another_network() {
+        let limits = Limits { rate: Some(RATE), ..Limits::default() };
+        let governor = Governor::new(&limits);
+        let stranger = [198, 51, 100, 1].into();
+        let answered = (0..4000)
+            .filter(|ms| {
+                let now = ms * MS;
+                // 560 kbit/s, a bit more than a twentieth of the rate.
+                if ms % 20 == 0 {
+                    governor.reflects(stranger, 1400, now);
+                }
+                ms % 100 == 5 && governor.reflects(ip(1), 64, now)
+            })
+            .count();
+        assert_eq!(answered, 40);
     }
 
     #[test]

@@ -106,6 +106,8 @@ impl ServerPort<'_> {
         // What there is no room to count is answered in the stateless mode: with the sender's number.
         let seq = self.sessions.number(from, packet.ssid, monotonic_ns()).unwrap_or(packet.seq);
         if !self.hub.governor.reflects(from.ip(), bytes.len(), monotonic_ns()) {
+            // It came, and there is no answer to be lost: a count would say that it was lost on the way back.
+            self.sessions.left_unanswered(from, packet.ssid);
             return false;
         }
         let now = realtime_ns();
