@@ -555,6 +555,6 @@ mod tests {
 
     #[test]
     fn classes_of_several_streams_are_added_up() {
-        assert_eq!(merged(vec![(20, 1), (10, 2), (20, 3), (30, 0)]), [(10, 2), (20, 4)]);
+        assert_eq!(merged(vec![(20, 1), (10, 2), (20, 3), (30, 0)], None), [(10, 2), (20, 4)]);
     }
 }
