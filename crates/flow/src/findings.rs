@@ -376,6 +376,10 @@ impl Datagrams {
             true => parts.iter().flatten().flat_map(|p| p.gaps.iter().copied()).collect(),
             false => lanes.iter().filter_map(|l| l.gaps.as_ref()).flat_map(classes).collect(),
         };
+        let longest_gap_ns = match up {
+            true => parts.iter().flatten().filter_map(|part| part.longest_gap_ns).max(),
+            false => lanes.iter().filter_map(|lane| lane.longest_gap_ns).max(),
+        };
         let pick = |here: fn(&LaneOutcome) -> u64, there: fn(&PartStream) -> u64| match up {
             true => told(there),
             false => Some(ours(here)),
@@ -393,11 +397,8 @@ impl Datagrams {
             socket_dropped: pick(|l| l.mark.socket_dropped, |p| p.socket_dropped),
             refused: up.then(|| ours(|l| l.mark.refused)),
             jitter_ms: fate.jitter_ms,
-            gaps: merged(gaps),
-            longest_gap_ns: match up {
-                true => parts.iter().flatten().filter_map(|part| part.longest_gap_ns).max(),
-                false => lanes.iter().filter_map(|lane| lane.longest_gap_ns).max(),
-            },
+            gaps: merged(gaps, longest_gap_ns),
+            longest_gap_ns,
         }
     }
 }
@@ -406,7 +407,11 @@ fn classes(gaps: &LogHistogram) -> Vec<(u64, u64)> {
     gaps.counts().map(|(bucket, n)| (quell_stats::log_histogram::highest(bucket), n)).collect()
 }
 
-fn merged(mut gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+/// The classes of all streams; none ends above the longest of all.
+fn merged(mut gaps: Vec<(u64, u64)>, longest_ns: Option<u64>) -> Vec<(u64, u64)> {
+    for (ns, _) in &mut gaps {
+        *ns = (*ns).min(longest_ns.unwrap_or(u64::MAX));
+    }
     gaps.sort_unstable();
     gaps.dedup_by(|later, kept| {
         let same = later.0 == kept.0;
@@ -477,6 +482,14 @@ mod tests {
     }
 
     #[test]
+    fn no_class_of_times_between_arrivals_ends_above_the_longest_of_them() {
+        let classes = vec![(6_029_311, 3), (4_980_735, 90), (6_029_311, 2), (1, 0)];
+        let capped = merged(classes.clone(), Some(5_790_000));
+        assert_eq!(capped, [(4_980_735, 90), (5_790_000, 5)]);
+        assert_eq!(merged(classes, None), [(4_980_735, 90), (6_029_311, 5)], "an older server");
+    }
+
+    #[test]
     fn what_a_load_adds_is_not_told_by_the_few_pings_that_came_in_time() {
         let ping = |n: i64, answered: i64, rtt_ms: u64| {
             let status = if n < answered { EchoStatus::Ok } else { EchoStatus::Unfinished };
@@ -542,6 +555,6 @@ mod tests {
 
     #[test]
     fn classes_of_several_streams_are_added_up() {
-        assert_eq!(merged(vec![(20, 1), (10, 2), (20, 3), (30, 0)]), [(10, 2), (20, 4)]);
+        assert_eq!(merged(vec![(20, 1), (10, 2), (20, 3), (30, 0)], None), [(10, 2), (20, 4)]);
     }
 }

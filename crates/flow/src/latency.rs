@@ -15,6 +15,7 @@ use quell_sys::pace::Window;
 use quell_sys::wait::Bell;
 use quell_units::{Span, Tos};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 /// The name of the stream in events and runs.
@@ -23,6 +24,8 @@ pub const STREAM: &str = "latency";
 const IDLE: Span = Span::from_millis(1000);
 const IDLE_EVERY: Span = Span::from_millis(25);
 const LOADED_EVERY: Span = Span::from_millis(50);
+/// Beside a load what is known of pings is handed on so often, so that it is soon seen that none is under way any more.
+pub(crate) const FLUSH: Span = Span::from_millis(100);
 /// How long replies are awaited at least, …
 const LINGER: Span = Span::from_millis(1000);
 /// … and at most: longer than any queue that somebody still uses.
@@ -84,7 +87,7 @@ pub struct Spread {
 impl Spread {
     /// Of these packets; none where not one was answered.
     pub fn of(samples: &[EchoSample]) -> Option<Self> {
-        let ok = || samples.iter().filter(|s| s.status == EchoStatus::Ok);
+        let ok = || samples.iter().filter(|s| s.status.is_answered());
         let sample = quell_stats::Sample::new(ok().filter_map(|s| Some(s.rtt_ns? as f64 / 1e6)))?;
         let at = |p| sample.quantile(p).unwrap_or(f64::NAN);
         let way = |of: fn(&EchoSample) -> Option<i64>| {
@@ -141,6 +144,15 @@ pub(crate) fn tell_late(samples: &mut [EchoSample], end_ns: i64, needed_ns: u64)
 /// The longest round trip among them, in nanoseconds.
 pub(crate) fn longest_ns(samples: &[EchoSample]) -> u64 {
     samples.iter().filter_map(|sample| sample.rtt_ns).max().unwrap_or(0)
+}
+
+/// Whether it is known of each packet that was sent until `until_ns` what became of it: packets are numbered from 0, and one that was sent later
+/// shows how many there are.
+pub(crate) fn all_known(samples: &[EchoSample], until_ns: i64) -> bool {
+    let until = |s: &&EchoSample| s.t_ns <= until_ns;
+    let behind = samples.iter().filter(|s| !until(s)).map(|s| s.seq).min();
+    let known: HashSet<u64> = samples.iter().filter(until).map(|s| s.seq).collect();
+    behind == Some(known.len() as u64)
 }
 
 /// Latency without and with load.
@@ -205,13 +217,14 @@ fn first_answers(plan: &FlowPlan, linger: Span, stop: &Bell) -> Vec<EchoSample> 
     // What can't be sent is not answered.
     let _ = run(plan, Method::Stamp, &window, (TRY_EVERY, linger), Some(TRIES), stop, &found);
     let mut found = sorted(found);
-    found.retain(|sample| sample.status == EchoStatus::Ok);
+    found.retain(|sample| sample.status.is_answered());
     found
 }
 
-/// In the order in which they were sent.
+/// In the order in which they were sent, with what was said of each last.
 pub(crate) fn sorted(samples: Mutex<Vec<EchoSample>>) -> Vec<EchoSample> {
     let mut samples = samples.into_inner().unwrap_or_else(PoisonError::into_inner);
+    quell_model::rows::latest(&mut samples);
     samples.sort_by_key(|sample| sample.t_ns);
     samples
 }
@@ -241,7 +254,9 @@ fn run(
         Method::Stamp => {
             let echo =
                 UdpEcho { stream: STREAM.into(), to: plan.to, interval, size: SIZE, tos, linger };
-            UdpEchoClient::open(&[(echo, options)], 1)?.run(window, stop, &emit)?;
+            UdpEchoClient::open(&[(echo, options)], 1)?
+                .flushing_every(FLUSH)
+                .run(window, stop, &emit)?;
         }
         Method::Icmp => {
             let ping = PingStream {
@@ -252,7 +267,7 @@ fn run(
                 tos,
                 linger,
             };
-            Ping::open(&[(ping, options)], 1)?.run(window, stop, &emit)?;
+            Ping::open(&[(ping, options)], 1)?.flushing_every(FLUSH).run(window, stop, &emit)?;
         }
     }
     Ok(())
@@ -283,6 +298,20 @@ mod tests {
         let spread = Spread::of(&samples).unwrap();
         assert_eq!((spread.sent, spread.lost, spread.late, spread.answered()), (100, 1, 60, 39));
         assert!(!spread.is_majority(), "39 of 100 say nothing of the others");
+    }
+
+    #[test]
+    fn that_no_ping_is_under_way_is_known_by_the_numbers_of_those_that_came() {
+        let ping = |seq: u64| EchoSample {
+            seq,
+            ..sample(50 * seq.cast_signed(), EchoStatus::Ok, Some(40))
+        };
+        let known = |seqs: &[u64]| {
+            all_known(&seqs.iter().map(|seq| ping(*seq)).collect::<Vec<_>>(), 100_000_000)
+        };
+        assert!(known(&[0, 1, 2, 3]) && known(&[3, 0, 2, 1, 5]) && known(&[0, 1, 2, 2, 3]));
+        assert!(!known(&[0, 1, 2]), "nothing that was sent later came");
+        assert!(!known(&[0, 2, 3]) && !known(&[0, 1, 3]) && !known(&[0, 1, 2, 4]) && !known(&[]));
     }
 
     #[test]

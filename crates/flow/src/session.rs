@@ -225,7 +225,7 @@ impl Test<'_> {
             }
             let waits = method.is_some() && matches!(&result, Ok((Over::Complete, _, Ok(_), _)));
             let needed = match waits {
-                true => self.await_pings(load_ended, &pings, &watch, (&pinged, stop))?,
+                true => self.await_pings((load_ended, window), &pings, &watch, (&pinged, stop))?,
                 // Nobody waits for those that are under way: they are not lost for it.
                 false => latency::needed_ns(self.longest_round_trip_ns(&pings, &watch)),
             };
@@ -282,7 +282,7 @@ impl Test<'_> {
     /// TCP, or what the server's results took. How long that is, in nanoseconds.
     fn await_pings(
         &self,
-        load_ended: u64,
+        (load_ended, window): (u64, Window),
         pings: &Mutex<Vec<EchoSample>>,
         watch: &Looks<'_>,
         (pinged, stop): (&Bell, &Bell),
@@ -293,17 +293,16 @@ impl Test<'_> {
             let longest = traded.max(self.longest_round_trip_ns(pings, watch));
             let needed = latency::needed_ns(longest);
             let now = monotonic_ns();
-            let patience = match self.plan.amount {
-                Amount::Time(_) => needed,
-                // These pings go on until they are told to end, answered or not.
-                Amount::Bytes(_) => longest.saturating_mul(2),
+            let end = load_ended.saturating_add(needed);
+            // Beside an amount pings go on until they are told to end, answered or not.
+            let is_known = matches!(self.plan.amount, Amount::Bytes(_)) && {
+                let pings = pings.lock().unwrap_or_else(PoisonError::into_inner);
+                latency::all_known(&pings, window.t(load_ended))
             };
-            let end = load_ended.saturating_add(patience);
-            if now >= end || stop.rings() {
+            if now >= end || stop.rings() || is_known {
                 return Ok(needed);
             }
-            // Each second the probe hands on what it knows.
-            alarm.set(Some(end.min(now + 1_000_000_000)))?;
+            alarm.set(Some(end.min(now + latency::FLUSH.nanos())))?;
             let mut fds = [readable(pinged), readable(stop), readable(&alarm)];
             wait(&mut fds)?;
             if came(&fds[0]) {

@@ -22,7 +22,7 @@ pub enum EchoStatus {
     /// Sent so shortly before the end that no reply could have come by then: not counted. If it was said to be lost before, its row takes the place
     /// of that one.
     Unfinished,
-    /// The reply came after the packet had been given up. Its row takes the place of the one that said it was lost.
+    /// The reply came after a longer time than is waited for. Its row takes the place of one that said it was lost.
     Late,
     /// An answer came, and nobody can know whether it was to what was sent first or to what the kernel sent again, the first being lost; or
     /// none came, and it was not waited for so long that it must be lost. It counts as sent, and neither as answered nor as lost. Its row takes

@@ -1,7 +1,7 @@
 //! The ledger of one stream: what was sent, what came, and what became of each packet.
 //!
 //! ```text
-//!            sent ──► waiting ──reply────────────────► Ok          (each further reply: Duplicate)
+//!            sent ──► waiting ──reply────────────────► Ok, or Late  (each further reply: Duplicate)
 //!              │         ├─────ICMP error────────────► Error
 //!              │         ├─────answered, perhaps only when it was sent again──► Unsure, or Lost where that is certain
 //!              │         ├─────patience is over──────► Lost, LostUp, LostDown ──reply after all──► Late
@@ -12,9 +12,11 @@
 //!              └─refused by the kernel──────────────► Error; NotSent where this host's own queue did not take it
 //! ```
 //!
+//! Late is an answer whose round trip is longer than the patience, whether or not the program woke to give the packet up before.
+//!
 //! Pure: times are told, nothing is read or sent. One row comes out for each packet, one more for each duplicate, and one more for each
-//! packet that was late, or that was given up so shortly before the end that it may only be late: that one takes the place of the row that said
-//! it was lost.
+//! packet that was given up and came late, or was given up so shortly before the end that it may only be late: that one takes the place of the
+//! row that said it was lost.
 //!
 //! Whether a packet counts depends on when it was sent, never on what became of it: to leave out those without a reply, and to keep those that
 //! were sent beside them and answered at once, would make the loss look smaller. So only those are left out that were sent so shortly before
@@ -215,16 +217,20 @@ impl Ledger {
     pub fn reply(&mut self, seq: u64, reply: Reply) {
         let down_order = reply.down_order.unwrap_or(self.arrived);
         self.arrived += 1;
+        let is_late = reply.rtt_ns > self.patience.wait_ns();
         let (packet, status) = match seq.checked_sub(self.first) {
             Some(_) => {
                 let Some(packet) = self.packet(seq) else { return };
                 let status = match packet.state {
+                    State::Waiting if is_late => EchoStatus::Late,
                     State::Waiting => EchoStatus::Ok,
                     State::Answered => EchoStatus::Duplicate,
                     State::Failed => return,
                 };
                 packet.state = State::Answered;
-                (*packet, status)
+                let packet = *packet;
+                self.waiting -= usize::from(status != EchoStatus::Duplicate);
+                (packet, status)
             }
             None => {
                 let Some(place) = self.place_given_up(seq) else { return };
@@ -233,9 +239,6 @@ impl Ledger {
                 (packet, EchoStatus::Late)
             }
         };
-        if status == EchoStatus::Ok {
-            self.waiting -= 1;
-        }
         self.took(reply.rtt_ns);
         let counted = direction::Packet { seq, t_ns: packet.t_ns };
         match reply.up_order {
@@ -522,6 +525,26 @@ mod tests {
             [(0, Late, 0, Some(116_000_000)), (2, Ok, 20 * MS, Some(0))],
             "the second copy of what was given up is nothing"
         );
+    }
+
+    /// 100 ms are waited for. What came is read before the program wakes to give anything up.
+    #[test]
+    fn an_answer_is_late_by_its_own_round_trip_whenever_the_program_woke() {
+        let answers = [(0, 150, Late), (1, 99, Ok), (2, 101, Late), (3, 100, Ok)];
+        for woke_ms in [0, 40, 99] {
+            let mut ledger = stream(4);
+            ledger.expire(woke_ms * MS);
+            for (seq, rtt_ms, _) in answers {
+                ledger.reply(seq, Reply { rtt_ns: rtt_ms * MS as u64, ..Reply::default() });
+            }
+            assert_eq!(ledger.waiting(), 0);
+            let mut rows = ledger.take();
+            quell_model::rows::latest(&mut rows);
+            let got: Vec<_> = rows.iter().map(|r| (r.seq, r.status)).collect();
+            assert_eq!(got, answers.map(|(seq, _, status)| (seq, status)), "{woke_ms} ms");
+            ledger.finish(10_000 * MS);
+            assert_eq!(ledger.take(), []);
+        }
     }
 
     #[test]

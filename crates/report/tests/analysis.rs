@@ -4,7 +4,7 @@
 mod common;
 
 use common::{MS, SECOND, echo, flow, flows, home_link, on_ways, packets, pings, run, steady};
-use quell_model::{CellStatus, EchoStatus, Fact, Subject, Told, When};
+use quell_model::{CellStatus, EchoStatus, Fact, FlowSample, Side, Subject, Told, When};
 use quell_report::analysis::series::Which;
 use quell_report::analysis::{EchoResult, FlowResult, OwnTime, Results, Summary, Transit, series};
 use quell_store::{CellData, Run};
@@ -207,7 +207,9 @@ fn a_flow_that_stalls_is_rated_over_all_the_time_that_its_sender_tried() {
     let mut last = data.flows[0].samples[1].clone();
     last.t_ns = 10 * SECOND;
     last.tcp = Some(quell_model::TcpState { unacked: 10, ..Default::default() });
-    data.flows[0].samples.push(last);
+    // Its receiver reports on, and has nothing new to tell.
+    let waiting = FlowSample { side: Side::Receiver, tcp: None, ..last.clone() };
+    data.flows[0].samples.extend([last, waiting]);
     let found = flow_results(&run(vec![("s", "tcp", 0, data)]));
     near(found[0].1.goodput_mbps.unwrap(), 0.8);
     assert_eq!(found[0].1.time, OwnTime::Whole);
@@ -510,6 +512,32 @@ fn a_transfer_is_over_when_its_receiver_has_the_last_byte() {
     let found = &flow_results(&run(vec![("s", "tcp", 0, data)]))[0].1;
     near(found.goodput_mbps.unwrap(), 0.5);
     assert_eq!(found.time, OwnTime::Part(0.0, 1.6));
+}
+
+/// Two flows that end at 1.5 s, 250 ms from each other's ends: one whose receiver ends it, and one whose sender does, whose last bytes come at
+/// 1.6 s, and the end at 1.8 s. A third sends nothing in its last second.
+#[test]
+fn a_flow_that_the_clock_ends_is_not_rated_until_its_other_end_hears_of_it() {
+    let ms = |at: i64| at * MS;
+    let stories: [(&[(i64, u64)], i64, f64); 3] = [
+        (&[(0, 0), (1000, 80_000), (1500, 150_000)], 1750, 1.5),
+        (&[(0, 0), (1500, 100_000), (1600, 160_000), (1800, 160_000)], 1500, 1.6),
+        (&[(0, 0), (500, 150_000), (1800, 150_000)], 1500, 1.5),
+    ];
+    for (received, sender_ended, own_s) in stories {
+        let received: Vec<_> = received.iter().map(|(at, bytes)| (ms(*at), *bytes)).collect();
+        let bytes = received.last().expect("a report").1;
+        let mut data = flows(vec![flow("tcp", &received)]);
+        let samples = &mut data.flows[0].samples;
+        samples.retain(|s| s.side == Side::Receiver);
+        for (t_ns, bytes) in [(0, 0), (ms(1000), 50_000), (ms(sender_ended), 140_000)] {
+            let tcp = Some(quell_model::TcpState { unacked: 10, ..Default::default() });
+            samples.push(FlowSample { t_ns, side: Side::Sender, bytes, packets: 0, tcp });
+        }
+        let found = &flow_results(&run(vec![("s", "tcp", 0, data)]))[0].1;
+        assert_eq!(found.time, OwnTime::Part(0.0, own_s));
+        near(found.goodput_mbps.unwrap(), bytes as f64 * 8e-6 / own_s);
+    }
 }
 
 /// All that a load delivered came in the warm-up, and its receiver told so right after the border.

@@ -76,7 +76,9 @@ impl<'a> Live<'a> {
         let mut head = format!("{:>13}", "seconds");
         let (up, down) = (self.plan.direction != Senders::Down, self.plan.direction != Senders::Up);
         if up {
-            let _ = write!(head, "{:>14}", "up Mbit/s");
+            // Of datagrams only the server knows how many arrive, and tells it in the end.
+            let text = if self.udp() { "sent Mbit/s" } else { "up Mbit/s" };
+            let _ = write!(head, "{text:>14}");
         }
         if down {
             let _ = write!(head, "{:>14}", "down Mbit/s");
@@ -167,6 +169,8 @@ mod tests {
         assert!(Live::new(&both).head().contains("up sent again"));
         let udp = FlowPlan { transport: Transport::Udp, ..both };
         assert!(Live::new(&udp).head().contains("down packets"));
+        assert!(Live::new(&udp).head().contains("sent Mbit/s   down Mbit/s"), "not what arrived");
+        assert!(Live::new(&plan()).head().contains("up Mbit/s"));
         assert!(!Live::new(&plan()).head().contains("up sent"));
     }
 

@@ -103,6 +103,22 @@ fn datagrams_that_are_lost_on_one_way_are_counted_on_that_way() {
     near(number(&json, "down.bits_per_second"), 2e6, 0.01e6);
 }
 
+/// A round trip takes 40 ms, always: a ping has its answer by then or is lost. An amount is over long before a second has passed since the last.
+#[test]
+fn pings_beside_an_amount_are_waited_for_and_lost_but_never_late() {
+    let line = "up = { delay = \"20ms\", loss = \"20%\" }\ndown = { delay = \"20ms\" }";
+    let amounts: [&[&str]; 3] = [
+        &["-u", "-b", "4M", "-n", "1M", "--bidir"],
+        &["-u", "-b", "4M", "-n", "1M"],
+        &["-n", "50K"],
+    ];
+    for amount in amounts {
+        let json = flow(line, amount);
+        assert_eq!(number(&json, "latency.loaded.late"), 0.0, "{amount:?}: {}", json["latency"]);
+        near(number(&json, "latency.loaded.max_ms"), 40.0, 0.5);
+    }
+}
+
 #[test]
 fn a_window_that_keeps_a_flow_below_its_rate_is_named_and_a_rate_that_is_reached_too() {
     let line = "both = { delay = \"25ms\" }";

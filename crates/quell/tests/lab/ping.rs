@@ -3,20 +3,25 @@
 use super::support::{QUELL, TestFolder, near, two_hosts};
 use serde_json::Value;
 
-/// What `quell ping ARGUMENTS` on `a` says in JSON over this line, and its exit code.
-fn ping(line: &str, arguments: &[&str]) -> (Value, Option<i32>) {
+/// What `quell ping ARGUMENTS` on `a` says over this line, its errors, and its exit code.
+fn output(line: &str, arguments: &[&str]) -> (String, String, Option<i32>) {
     let dir = TestFolder::new();
     let quiet = "[[scenario]]\nname = \"s\"\n\
                  [[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
     let file = dir.file("network.toml", &two_hosts(line, quiet));
     let file = file.to_string_lossy();
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
-    let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", QUELL, "ping", "--json"];
+    let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", QUELL, "ping"];
     let output = dir.quell(&[&exec, arguments].concat());
-    let (out, error) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
+/// The same in JSON.
+fn ping(line: &str, arguments: &[&str]) -> (Value, Option<i32>) {
+    let (out, error, code) = output(line, &[&["--json"], arguments].concat());
     let json = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{error}"));
-    (json, output.status.code())
+    (json, code)
 }
 
 /// A number of a stream, as `rtt_ms.p50`.
@@ -139,6 +144,35 @@ fn an_answer_that_comes_after_the_time_that_was_asked_for_is_late_and_not_lost()
             near(number(&said, 0, "rtt_ms.p50"), 800.0, 0.01);
         }
     }
+}
+
+/// 100 ms are waited for: the answer of each packet comes before the next is sent, while nothing else wakes the program, and 50 ms too late.
+#[test]
+fn an_answer_is_late_by_its_round_trip_although_nothing_woke_the_program_before_it() {
+    for method in ["icmp", "udp", "tcp"] {
+        let to = if method == "tcp" { "{b}:9" } else { "{b}" };
+        let asked = ["-m", method, "-c", "50", "-i", "200ms", "-W", "100ms", to];
+        let (said, _) = ping("both = { delay = \"75ms\" }", &asked);
+        // The waiting ends before the last one's answer.
+        let got = ["received", "received_late", "unfinished", "lost"].map(|k| number(&said, 0, k));
+        assert_eq!(got, [0.0, 49.0, 1.0, 0.0], "{method}: {said:#}");
+        near(number(&said, 0, "rtt_ms.p50"), 150.0, 0.1);
+    }
+    // From 60 to 140 ms: about half of them come in time, and beside each stands which.
+    let line = "up = { delay = \"100ms\", jitter = \"40ms\" }";
+    let asked = ["--json=lines", "-c", "200", "-i", "200ms", "-W", "100ms", "{b}"];
+    let (out, error, _) = output(line, &asked);
+    let mut counts = [0, 0];
+    for line in out.lines() {
+        let packet: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        if let Some(rtt_ns) = packet["rtt_ns"].as_u64() {
+            let is_late = packet["status"] == "late";
+            assert_eq!(is_late, rtt_ns > 100_000_000, "{line}");
+            counts[usize::from(is_late)] += 1;
+        }
+    }
+    let [in_time, late] = counts;
+    assert!(in_time + late >= 199 && in_time > 60 && late > 60, "{counts:?}: {out}{error}");
 }
 
 #[test]

@@ -99,3 +99,26 @@ fn what_a_udp_load_sent_last_is_not_lost_because_the_probe_beside_it_is_done() {
     let results = TestFolder::new().run(text, &[]);
     near(results.number("s", "flood", "loss_ratio"), 0.0, 0.0);
 }
+
+/// 250 ms each way. Downwards the first 10 segments come at 1.0 s, and the next too late; the receiver ends it at 1.5 s, and its sender hears of that
+/// at 1.75 s. Upwards 9 or 10 come at 0.75 s, behind what is asked for, and twice as many at 1.25 s; the receiver hears of the end at 1.75 s.
+#[test]
+fn a_flow_that_ends_by_the_clock_is_rated_over_its_own_time() {
+    let probe = |name: &str, rest: &str| {
+        format!(
+            "[[probe]]\nname = \"{name}\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\nduration = \"1500ms\"\n{rest}"
+        )
+    };
+    let text = format!(
+        "[[scenario]]\nname = \"s\"\n{}{}",
+        probe("down", "direction = \"down\"\n"),
+        probe("up", "")
+    );
+    let line = "both = { rate = \"10Mbit\", delay = \"250ms\", buffer = \"1000p\" }";
+    let results = TestFolder::new().run(&two_hosts(line, &text), &[]);
+    for (flow, segments, unsure) in [("down", 10.0, 0.1), ("up", 29.0, 1.1)] {
+        near(results.number("s", flow, "flow_to_s"), 1.5, 0.006);
+        let mbps = |segments: f64| segments * segment(false) * 8e-6 / 1.5;
+        near(results.number("s", flow, "goodput_mbps"), mbps(segments), mbps(unsure));
+    }
+}

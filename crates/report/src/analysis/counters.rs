@@ -58,6 +58,13 @@ impl Counters {
         self.reports.last()
     }
 
+    /// When the first report came that has all bytes of the last.
+    pub fn had_all_ns(&self) -> Option<i64> {
+        let bytes = self.last()?.bytes;
+        let first = self.reports.partition_point(|c| c.bytes < bytes);
+        self.reports.get(first).map(|c| c.t_ns)
+    }
+
     /// What TCP said in the last report; none for UDP and for receivers.
     pub fn tcp(&self) -> Option<&TcpState> {
         self.tcp.as_ref()

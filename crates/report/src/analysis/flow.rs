@@ -232,24 +232,22 @@ impl FlowFold {
         }
     }
 
-    /// From when to when it ran within the measurement, in nanoseconds: from the first report of either end, to the last of its
-    /// sender, or of its receiver where TCP still delivered; where TCP had delivered all, to that of its receiver, which ends with the last byte,
-    /// and the sender with the last ACK.
+    /// From when to when it ran within the measurement, in nanoseconds: from the first report of either end, to the last of its sender of
+    /// datagrams. TCP ran until its receiver had the last byte, or both ends no longer tried to get more across: who ends a connection by the
+    /// clock does so at once, and its other end hears of that later, as a sender does of the last ACK. Where nothing came at all, it ran as long
+    /// as one of them tried.
     fn own_time(&self, end_ns: i64) -> Option<(i64, i64)> {
         let first = self.ends().map(|(first, _)| first.t_ns).min()?;
         let is_udp = self.ends().any(|(_, last)| last.packets > 0);
         let last = match (self.sender.last(), self.receiver.last()) {
-            (Some(last), _) if is_udp => last.t_ns,
-            (Some(sent), Some(got)) if self.is_idle() && sent.bytes <= got.bytes => got.t_ns,
+            (Some(sent), _) if is_udp => sent.t_ns,
+            (Some(sent), Some(got)) if got.bytes > 0 => {
+                self.receiver.had_all_ns()?.max(sent.t_ns.min(got.t_ns))
+            }
             _ => self.ends().map(|(_, last)| last.t_ns).max()?,
         };
         let (from, to) = (first.max(0), last.min(end_ns));
         (from < to).then_some((from, to))
-    }
-
-    /// Whether the sender's last report says that nothing of it is under way any more.
-    fn is_idle(&self) -> bool {
-        self.sender.tcp().is_some_and(|tcp| tcp.unacked == 0 && tcp.notsent_bytes == 0)
     }
 
     /// Datagrams that were sent in the measurement, and those of them that arrived, whenever they did; none for TCP, and where the
