@@ -5,7 +5,7 @@ use quell_finding::Evidence;
 use quell_host::counters::file_of;
 use quell_host::owner::Owner;
 use quell_host::{Device, Seen, Snapshot};
-use quell_netlink::sock_diag::{DiagSocket, TcpInfo};
+use quell_netlink::sock_diag::{DiagSocket, SocketMemory, TcpInfo};
 use std::collections::BTreeMap;
 
 /// The facts of a host.
@@ -50,6 +50,24 @@ pub struct Connection<'a> {
     pub info: &'a TcpInfo,
     /// What it knew before; none for one that is new.
     pub earlier: Option<&'a TcpInfo>,
+    /// What its buffers held before.
+    pub earlier_memory: Option<SocketMemory>,
+    /// Seconds between the two.
+    pub seconds: f64,
+}
+
+/// How a send buffer shows that it holds a connection up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HeldBySendBuffer {
+    /// By the kernel's own clock: the share of the busy time, and that in microseconds.
+    Counted {
+        /// The share.
+        share: f64,
+        /// The busy time.
+        busy: u64,
+    },
+    /// It was full of what is in flight, whenever we looked.
+    Full(SocketMemory),
 }
 
 impl Moved {
@@ -138,17 +156,21 @@ impl<'a> Facts<'a> {
 
     /// Connections of TCP, the busiest first; as many as the snapshot kept.
     pub fn connections(&self) -> Seen<Vec<Connection<'a>>> {
-        let earlier: BTreeMap<u64, &TcpInfo> = match self.before.map(Snapshot::sockets) {
-            Some(Ok(sockets)) => {
-                let infos = sockets.tcp.iter();
-                infos.filter_map(|socket| Some((socket.cookie, socket.info.as_ref()?))).collect()
-            }
+        let earlier: BTreeMap<u64, &DiagSocket> = match self.before.map(Snapshot::sockets) {
+            Some(Ok(sockets)) => sockets.tcp.iter().map(|socket| (socket.cookie, socket)).collect(),
             _ => BTreeMap::new(),
         };
         let sockets = self.now.sockets()?.tcp.iter();
         let one = |now: &'a DiagSocket| {
             let info = now.info.as_ref()?;
-            Some(Connection { now, info, earlier: earlier.get(&now.cookie).copied() })
+            let was = earlier.get(&now.cookie).copied();
+            Some(Connection {
+                now,
+                info,
+                earlier: was.and_then(|was| was.info.as_ref()),
+                earlier_memory: was.and_then(|was| was.memory),
+                seconds: self.seconds(),
+            })
         };
         Ok(sockets.filter_map(one).collect())
     }
@@ -181,6 +203,35 @@ impl Connection<'_> {
             (self.info.busy_time?, figure(self.info)?)
         };
         (busy >= ENOUGH_US).then(|| (part as f64 / busy as f64, busy))
+    }
+
+    /// How its send buffer holds it up, where it does.
+    ///
+    /// The kernel's clock of that (`sndbuf_limited`) runs only from a write that was cut short for want of room and of which all was sent:
+    /// a program whose writes are as large as the buffer, or fit into it whole, waits before its next write, and the clock stands. What
+    /// such a wait looks like is a buffer that is full of what is in flight, at both looks, with data in flight all the time between, while
+    /// the window of the other end and the congestion window have room.
+    pub fn held_by_send_buffer(&self) -> Option<HeldBySendBuffer> {
+        const SHARE: f64 = 0.1;
+        if let Some((share, busy)) = self.share_of_busy(|info| info.sndbuf_limited)
+            && share > SHARE
+        {
+            return Some(HeldBySendBuffer::Counted { share, busy });
+        }
+        let (memory, info) = (self.now.memory?, self.info);
+        let earlier = self.earlier?;
+        let full = |memory: SocketMemory| memory.queued >= memory.send_buffer;
+        let all_sent = |info: &TcpInfo| info.notsent_bytes.is_some_and(|left| left < info.snd_mss);
+        let room = |info: &TcpInfo| info.unacked < info.snd_cwnd && info.lost == 0;
+        let window =
+            u64::from(info.snd_wnd?) > u64::from(self.now.send_queue) + u64::from(info.snd_mss);
+        let seen = full(memory)
+            && full(self.earlier_memory?)
+            && [earlier, info].into_iter().all(|info| all_sent(info) && room(info));
+        let busy = self.went(|info| info.busy_time) as f64 / 1e6;
+        let moves = self.went(|info| info.bytes_acked) >= u64::from(memory.send_buffer);
+        let held = seen && window && moves && self.seconds > 0.0 && busy >= 0.9 * self.seconds;
+        held.then_some(HeldBySendBuffer::Full(memory))
     }
 
     /// Whether it stays on this machine.

@@ -23,7 +23,8 @@ fn look(facts: &Facts<'_>) -> Look {
     let (was, now) = (before.cpus()?, facts.now.cpus()?);
     let busy = was.iter().zip(&now).map(|(was, now)| {
         let all = now.all.saturating_sub(was.all);
-        100.0 - percent(now.idle.saturating_sub(was.idle), all.max(1))
+        // One that is switched off, or so idle that its clock stands, counts nothing.
+        percent(all.saturating_sub(now.idle.saturating_sub(was.idle)), all)
     });
     let Some((at, busy)) = busy.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return Err("/proc/stat names no CPU".to_owned());

@@ -56,7 +56,11 @@ fn look(facts: &Facts<'_>) -> Look {
         findings.push(finding);
     }
     match why {
-        Some(why) if findings.is_empty() => Err(why),
+        Some(why) if findings.is_empty() => {
+            let first = facts.now.texts.get("/proc/net/stat/arp_cache").is_ok();
+            let hint = "; the kernel shows this table in its first network namespace only";
+            Err(why + if first { "" } else { hint })
+        }
         _ => told(&CHECK, findings),
     }
 }

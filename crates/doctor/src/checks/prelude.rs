@@ -1,7 +1,7 @@
 //! What most checks use.
 
 pub(super) use crate::check::{Check, Group};
-pub(super) use crate::facts::{Connection, Facts, Limit, Moved};
+pub(super) use crate::facts::{Connection, Facts, HeldBySendBuffer, Limit, Moved};
 pub(super) use quell_finding::{Evidence, Finding, Outcome, Remedy, Severity};
 
 /// What a look gives.
@@ -42,4 +42,10 @@ pub(super) fn percent(part: u64, all: u64) -> f64 {
 /// What needs the other end.
 pub(super) fn needs_peer() -> Look {
     Ok(Outcome::NotApplicable("needs --peer: both ends have to be looked at".to_owned()))
+}
+
+/// Whether a buffer has grown as far as the kernel lets it. One that is larger was fixed by its program.
+pub(super) fn is_at_most(buffer: u32, most: u64) -> bool {
+    let buffer = u64::from(buffer);
+    buffer <= most && buffer * 100 >= most * 95
 }

@@ -11,8 +11,8 @@ pub(super) const CHECK: Check = Check {
     rule: "the buffer is at its maximum, and holds the connection up",
     severity: Severity::Warning,
     why: "no more than a buffer's worth is under way in a round trip",
-    fix: "raise the maximum to twice rate x round trip: quell tune computes it",
-    source: "Documentation/networking/ip-sysctl.rst, tcp_rmem, tcp_wmem; twice the BDP is our judgement",
+    fix: "raise the third figure to rate x round trip, times 2 for tcp_rmem, times 1.5 x (mss + 1280) / mss for tcp_wmem: quell tune computes it",
+    source: "Documentation/networking/ip-sysctl.rst, tcp_rmem, tcp_wmem; sk_stream_is_writeable of include/net/sock.h; twice is our judgement",
     look,
 };
 
@@ -25,25 +25,34 @@ fn look(facts: &Facts<'_>) -> Look {
     let mut findings = Vec::new();
     for c in facts.connections()?.iter().filter(|c| !c.is_local()) {
         let Some(memory) = c.now.memory else { continue };
-        let near = |buffer: u32, most: u64| u64::from(buffer) * 100 >= most * 95;
-        let sends = c.share_of_busy(|info| info.sndbuf_limited).is_some_and(|(share, _)| share > 0.1);
+            // A program is woken when a third is free, and each segment costs some 1280 bytes besides its payload.
+        let mss = f64::from(c.info.snd_mss.max(1));
+        let payload = send as f64 * 2.0 / 3.0 * mss / (mss + 1280.0);
         let ways = [
-            ("net/ipv4/tcp_wmem", near(memory.send_buffer, send) && sends, send, c.info.rtt),
+            (
+                "net/ipv4/tcp_wmem",
+                is_at_most(memory.send_buffer, send) && c.held_by_send_buffer().is_some(),
+                send,
+                payload,
+                c.info.rtt,
+            ),
             // What was copied in a round trip fills half of the buffer or more.
             (
                 "net/ipv4/tcp_rmem",
-                near(memory.receive_buffer, receive)
+                is_at_most(memory.receive_buffer, receive)
                     && u64::from(c.info.rcv_space) * 2 >= receive
                     && c.went(|info| info.bytes_received) >= receive,
                 receive,
+                receive as f64 / 2.0,
                 c.info.rcv_rtt,
             ),
         ];
-        for (key, _, most, rtt) in ways.into_iter().filter(|(_, held, ..)| *held) {
-            let rate = most as f64 / 2.0 * 8.0 / (f64::from(rtt.max(1)) / 1e6) / 1e6;
+        for (key, _, most, payload, rtt) in ways.into_iter().filter(|(_, held, ..)| *held) {
+            let rate = payload * 8.0 / (f64::from(rtt.max(1)) / 1e6) / 1e6;
             let finding = CHECK
                 .finding(facts.name(c.now), CHECK.title)
                 .saw(Evidence::amount(key, most, "bytes at most", "/proc/sys"))
+                .saw(Evidence::number("room for", payload, "bytes of payload", "calculated"))
                 .saw(Evidence::number("round trip", f64::from(rtt) / 1e3, "ms", "TCP_INFO"))
                 .saw(Evidence::number("bounds it to some", rate, "Mbit/s", "calculated"));
             findings.push(finding);

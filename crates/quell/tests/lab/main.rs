@@ -4,6 +4,7 @@
 //! these tests fail and say how to get it.
 
 mod days;
+mod doctor;
 mod exec;
 mod flow;
 mod flow_ends;

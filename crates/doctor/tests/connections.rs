@@ -1,0 +1,234 @@
+//! What holds connections up, from recorded facts: what no lab here can make, or where the kernel's own clocks do not tell.
+
+mod host;
+
+use host::{findings, host, later, only, outcome, text};
+use quell_finding::{Finding, Outcome, Severity};
+use quell_host::Snapshot;
+use quell_netlink::sock_diag::{DiagSocket, SocketMemory, TcpInfo, TcpState};
+
+/// The third figure of tcp_wmem that kernels come with.
+const WMEM: u32 = 4_194_304;
+
+/// A connection to another machine that has sent nothing yet.
+fn connection(cookie: u64) -> DiagSocket {
+    let mut info = TcpInfo::from_bytes(&[0; 248]).unwrap();
+    // Timestamps, SACK and window scaling.
+    (info.options, info.snd_mss, info.pmtu, info.snd_cwnd) = (7, 1448, 1500, 10);
+    (info.rtt, info.min_rtt, info.snd_wnd) = (100_000, Some(100_000), Some(8_000_000));
+    DiagSocket {
+        local: "192.0.2.1:40000".parse().unwrap(),
+        remote: "198.51.100.7:443".parse().unwrap(),
+        state: TcpState::Established,
+        receive_queue: 0,
+        send_queue: 0,
+        inode: 0,
+        cookie,
+        info: Some(info),
+        congestion_control: None,
+        memory: Some(SocketMemory {
+            send_buffer: 87_040,
+            receive_buffer: 131_072,
+            ..SocketMemory::default()
+        }),
+    }
+}
+
+/// A host with these connections.
+fn holding(connections: &[DiagSocket]) -> Snapshot {
+    let mut snapshot = host();
+    for (key, value) in [("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")] {
+        snapshot.texts.0.insert(format!("/proc/sys/net/ipv4/{key}"), Ok(value.to_owned()));
+    }
+    snapshot.sockets.as_mut().unwrap().tcp = connections.to_vec();
+    snapshot
+}
+
+/// A connection with figures of its own.
+fn with(mut socket: DiagSocket, change: impl FnOnce(&mut TcpInfo)) -> DiagSocket {
+    change(socket.info.as_mut().unwrap());
+    socket
+}
+
+fn seen(finding: &Finding, name: &str) -> f64 {
+    let found = finding.evidence.iter().find(|seen| seen.name == name);
+    let found = found.unwrap_or_else(|| panic!("no {name}: {finding:#?}"));
+    serde_json::to_value(found).unwrap()["value"].as_f64().unwrap()
+}
+
+#[test]
+fn one_flow_that_fills_a_cpu_is_told_and_two_that_share_are_not() {
+    let sent = |cookie, bytes| with(connection(cookie), |info| info.bytes_acked = Some(bytes));
+    let before = holding(&[sent(1, 0), sent(2, 0)]);
+    let busy = |first, second| {
+        let mut now = later(holding(&[sent(1, first), sent(2, second)]));
+        text(
+            &mut now,
+            "/proc/stat",
+            "cpu1 100 0 100 9000 0 0 10 0",
+            "cpu1 190 0 105 9002 0 0 13 0",
+        );
+        now
+    };
+    // 300 MB in a second are 2.4 Gbit/s.
+    let finding = only("core-full-of-one-flow", Some(&before), &busy(300_000_000, 10_000_000));
+    assert!((seen(&finding, "the connection") - 2.4).abs() < 0.01, "{finding:#?}");
+    assert!((seen(&finding, "CPU 1 busy") - 98.0).abs() < 0.1, "{finding:#?}");
+    assert_eq!(findings(Some(&before), &busy(300_000_000, 300_000_000)), []);
+    assert_eq!(findings(Some(&before), &busy(60_000_000, 0)), []);
+    let idle = later(holding(&[sent(1, 300_000_000), sent(2, 0)]));
+    assert_eq!(findings(Some(&before), &idle), []);
+    assert!(matches!(outcome("core-full-of-one-flow", &idle), Outcome::NotApplicable(_)));
+}
+
+#[test]
+fn packets_that_found_a_connection_busy_are_told() {
+    let dropped = |counts: &str| {
+        let mut snapshot = host();
+        let names = "DelayedACKs TCPBacklogDrop TCPRcvQDrop\n";
+        text(&mut snapshot, "/proc/net/netstat", "DelayedACKs\n", names);
+        text(&mut snapshot, "/proc/net/netstat", " 0 10\n", &format!(" 0 10 {counts}\n"));
+        snapshot
+    };
+    assert_eq!(findings(None, &dropped("0 0")), []);
+    assert_eq!(seen(&only("backlog-drops", None, &dropped("40 0")), "TCPBacklogDrop"), 40.0);
+    assert_eq!(seen(&only("backlog-drops", None, &dropped("0 40")), "TCPRcvQDrop"), 40.0);
+    // In a year that is nothing; while we watch, one is enough.
+    let year = |counts: &str| {
+        let mut snapshot = dropped(counts);
+        text(&mut snapshot, "/proc/uptime", "3600.00", "31536000.00");
+        snapshot
+    };
+    assert_eq!(findings(Some(&year("40 0")), &later(year("40 0"))), []);
+    let finding = only("backlog-drops", Some(&year("40 0")), &later(year("41 0")));
+    assert_eq!(seen(&finding, "of these"), 1.0);
+}
+
+#[test]
+fn a_program_with_nothing_more_to_send_is_a_note() {
+    let sent = |bytes, limited, left| {
+        with(connection(1), |info| {
+            (info.bytes_acked, info.app_limited) = (Some(bytes), limited);
+            info.notsent_bytes = Some(left);
+        })
+    };
+    let before = holding(&[sent(0, true, 0)]);
+    let finding =
+        only("application-limited", Some(&before), &later(holding(&[sent(2_000_000, true, 0)])));
+    assert_eq!(finding.severity, Severity::Note);
+    assert_eq!(seen(&finding, "sent"), 2_000_000.0);
+    // The network holds it up; something waits; next to nothing was sent; it stays on this machine.
+    for quiet in [sent(2_000_000, false, 0), sent(2_000_000, true, 9000), sent(20_000, true, 0)] {
+        assert_eq!(findings(Some(&before), &later(holding(&[quiet]))), []);
+    }
+    let local =
+        |bytes| DiagSocket { remote: "127.0.0.1:443".parse().unwrap(), ..sent(bytes, true, 0) };
+    assert_eq!(findings(Some(&holding(&[local(0)])), &later(holding(&[local(2_000_000)]))), []);
+}
+
+/// A sender whose buffer is full of what is in flight, and which has sent so much.
+fn full(buffer: u32, sent: u64) -> DiagSocket {
+    let mut socket = connection(1);
+    let memory = socket.memory.as_mut().unwrap();
+    (memory.send_buffer, memory.queued, socket.send_queue) = (buffer, buffer + 2000, buffer / 2);
+    with(socket, |info| {
+        (info.unacked, info.snd_cwnd, info.notsent_bytes) =
+            (buffer / 2 / 1448, buffer / 1448, Some(0));
+        (info.bytes_acked, info.busy_time) = (Some(sent), Some(sent));
+    })
+}
+
+#[test]
+fn a_buffer_at_its_maximum_is_told_with_the_rate_that_it_bounds() {
+    let counted = |sent| with(full(WMEM, sent), |info| info.sndbuf_limited = Some(sent / 2));
+    let finding = only("tcp-buffers", None, &holding(&[counted(1_000_000)]));
+    // Two thirds are used before the program is woken, and 1448 of 2728 bytes are payload: 1.48 MB in 100 ms.
+    assert!((seen(&finding, "room for") - 1_484_192.0).abs() < 100.0, "{finding:#?}");
+    assert!((seen(&finding, "bounds it to some") - 118.7).abs() < 0.1, "{finding:#?}");
+    // A large buffer that holds nothing up.
+    let well = with(full(WMEM, 1_000_000), |info| info.sndbuf_limited = Some(10_000));
+    assert_eq!(findings(None, &holding(&[well])), []);
+    // One that is larger than TCP's own may become was fixed by its program.
+    let fixed = with(full(WMEM * 2, 1_000_000), |info| info.sndbuf_limited = Some(500_000));
+    only("send-buffer", None, &holding(&[fixed]));
+}
+
+#[test]
+fn a_receive_buffer_at_its_maximum_that_is_read_in_a_round_trip_is_told() {
+    let read = |received, space| {
+        let mut socket = connection(1);
+        socket.memory.as_mut().unwrap().receive_buffer = 6_291_456;
+        with(socket, |info| {
+            (info.bytes_received, info.rcv_space, info.rcv_rtt) = (Some(received), space, 100_000);
+        })
+    };
+    let before = holding(&[read(0, 3_200_000)]);
+    let now = |received, space| later(holding(&[read(received, space)]));
+    let finding = only("tcp-buffers", Some(&before), &now(30_000_000, 3_200_000));
+    assert!((seen(&finding, "bounds it to some") - 251.7).abs() < 0.1, "{finding:#?}");
+    assert_eq!(findings(Some(&before), &now(30_000_000, 1_000_000)), []);
+    assert_eq!(findings(Some(&before), &now(1_000_000, 3_200_000)), []);
+}
+
+#[test]
+fn a_buffer_full_of_what_is_in_flight_holds_up_though_the_kernels_clock_stands() {
+    let watched = |socket: &dyn Fn(u64) -> DiagSocket| {
+        (holding(&[socket(1_000_000)]), later(holding(&[socket(2_000_000)])))
+    };
+    let told = |socket: &dyn Fn(u64) -> DiagSocket| {
+        let (before, now) = watched(socket);
+        findings(Some(&before), &now)
+    };
+    let (before, now) = watched(&|sent| full(16_384, sent));
+    only("send-buffer", Some(&before), &now);
+    // One look proves nothing.
+    assert_eq!(findings(None, &now), []);
+    // The congestion window is full; the other end's is; something waits to be sent; it was idle between.
+    let full = |sent| full(16_384, sent);
+    assert_eq!(told(&|sent| with(full(sent), |info| info.snd_cwnd = info.unacked)), []);
+    assert_eq!(told(&|sent| with(full(sent), |info| info.snd_wnd = Some(8192))), []);
+    assert_eq!(told(&|sent| with(full(sent), |info| info.notsent_bytes = Some(5000))), []);
+    assert_eq!(told(&|sent| with(full(sent), |info| info.busy_time = Some(sent / 2))), []);
+}
+
+#[test]
+fn connections_that_found_no_room_in_the_table_are_told() {
+    let tracked = |drop: &str, early: &str| {
+        let mut snapshot = host();
+        for (path, value) in [
+            ("/proc/sys/net/netfilter/nf_conntrack_max", "65536\n".to_owned()),
+            ("/proc/sys/net/netfilter/nf_conntrack_count", "2000\n".to_owned()),
+            // Two CPUs; the figures are hexadecimal.
+            (
+                "/proc/net/stat/nf_conntrack",
+                format!(
+                    "entries drop early_drop\n000007d0 {drop} {early}\n000007d0 00000000 00000001\n"
+                ),
+            ),
+        ] {
+            snapshot.texts.0.insert(path.to_owned(), Ok(value));
+        }
+        snapshot
+    };
+    assert_eq!(findings(None, &tracked("00000000", "00000000")), []);
+    let finding = only("conntrack-full", None, &tracked("00000020", "00000000"));
+    assert_eq!(seen(&finding, "drop"), 32.0);
+    assert!(finding.says.contains("turned away"), "{finding:#?}");
+    let finding = only("conntrack-full", None, &tracked("00000000", "00000010"));
+    assert_eq!(seen(&finding, "early_drop"), 17.0);
+}
+
+#[test]
+fn a_few_segments_that_were_still_here_are_no_long_queue() {
+    let stuck = |count: &str, again: &str| {
+        let mut snapshot = host();
+        let name = "DelayedACKs TCPSpuriousRtxHostQueues\n";
+        text(&mut snapshot, "/proc/net/netstat", "DelayedACKs\n", name);
+        text(&mut snapshot, "/proc/net/netstat", " 0 10\n", &format!(" 0 10 {count}\n"));
+        text(&mut snapshot, "/proc/net/snmp", "Tcp: 100 5 0", &format!("Tcp: 100 {again} 0"));
+        snapshot
+    };
+    // Of 900 that were lost and sent again, 12 others had not left yet.
+    assert_eq!(findings(None, &stuck("12", "900")), []);
+    only("stuck-in-own-queue", None, &stuck("12", "30"));
+}

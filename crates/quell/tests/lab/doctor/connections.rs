@@ -1,0 +1,187 @@
+//! What holds single connections up.
+
+use super::Story;
+use super::net::{
+    Busy, Net, THERE, connected, evidence, finds, listener, name, pass, read_all, served, set,
+};
+use nix::sys::socket::{setsockopt, sockopt};
+use quell_netlink::Stack;
+use quell_netlink::link::LinkChange;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub const STORIES: &[Story] = &[
+    Story {
+        name: "a program that does not read is named at its end, and its window at the other",
+        tell: slow_reader,
+    },
+    Story { name: "a send buffer that was fixed too small", tell: send_buffer },
+    Story { name: "a receive buffer that was fixed too small", tell: receive_buffer },
+    Story { name: "a connection in a long queue", tell: queueing },
+    Story { name: "two small writes and a delayed acknowledgement", tell: stall },
+    Story { name: "large packets vanish", tell: black_hole },
+    Story { name: "the other end takes small segments", tell: clamped },
+    Story { name: "the other end refuses window scaling", tell: refused },
+    Story { name: "nearly all local ports to one destination are taken", tell: ports },
+    Story { name: "TCP waits so long for its own queue that it sends again", tell: own_queue },
+];
+
+fn slow_reader(net: &Net) {
+    let listener = listener(&net.there);
+    let stream = connected(&net.here, &listener);
+    let (unread, _) = listener.accept().expect("it came");
+    let busy = Busy::new(stream);
+    pass(3000);
+    let found = finds(&net.there, &["zero-window"], &[]);
+    // Its process is this one.
+    let seen = evidence(&found, "zero-window");
+    assert!(seen.contains(&format!("({})", std::process::id())), "{seen}");
+    finds(&net.here, &["receiver-window"], &[]);
+    drop((unread, busy));
+}
+
+/// A busy connection over 20 ms each way, from here to somebody who reads.
+fn far(net: &Net, prepare: impl FnOnce(&TcpStream), accepted: fn(&TcpStream)) -> Busy {
+    for device in ["a0", "b0"] {
+        net.queue(device, "{ kind = \"netem\", delay = \"20ms\", limit = 100000 }");
+    }
+    let listener = listener(&net.there);
+    accepted_by(&listener, accepted);
+    let stream = connected(&net.here, &listener);
+    prepare(&stream);
+    served(&net.there, listener, read_all);
+    let busy = Busy::new(stream);
+    pass(2000);
+    busy
+}
+
+/// A receive buffer that a listener has is that of what it accepts.
+fn accepted_by(listener: &std::net::TcpListener, prepare: fn(&TcpStream)) {
+    use std::os::fd::AsFd;
+    let twin = listener.as_fd().try_clone_to_owned().expect("a descriptor");
+    prepare(&TcpStream::from(twin));
+}
+
+fn send_buffer(net: &Net) {
+    let small = |stream: &TcpStream| setsockopt(stream, sockopt::SndBuf, &8192).expect("a size");
+    let busy = far(net, small, |_| {});
+    finds(&net.here, &["send-buffer"], &[]);
+    drop(busy);
+}
+
+fn receive_buffer(net: &Net) {
+    let small = |stream: &TcpStream| setsockopt(stream, sockopt::RcvBuf, &16_384).expect("a size");
+    let busy = far(net, |_| {}, small);
+    finds(&net.there, &["receive-buffer-locked"], &[]);
+    finds(&net.here, &["receiver-window"], &[]);
+    drop(busy);
+}
+
+fn queueing(net: &Net) {
+    // netem takes packets off their connection's account, as a modem behind a cable does.
+    net.queue("a0", "{ kind = \"netem\", rate = \"2Mbit\", limit = 2000 }");
+    let listener = listener(&net.there);
+    let stream = connected(&net.here, &listener);
+    served(&net.there, listener, read_all);
+    let busy = Busy::new(stream);
+    pass(3000);
+    finds(&net.here, &["queueing-delay"], &[]);
+    drop(busy);
+}
+
+fn stall(net: &Net) {
+    let listener = listener(&net.there);
+    let mut stream = connected(&net.here, &listener);
+    served(&net.there, listener, |mut stream| {
+        let mut call = [0; 200];
+        while stream.read_exact(&mut call).is_ok() && stream.write_all(&[1; 50]).is_ok() {}
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let caller = {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            let mut reply = [0; 50];
+            while !stop.load(Ordering::Relaxed) {
+                stream.write_all(&[2; 100]).expect("the head");
+                stream.write_all(&[3; 100]).expect("the rest");
+                stream.read_exact(&mut reply).expect("an answer");
+            }
+        })
+    };
+    pass(1000);
+    finds(&net.here, &["delayed-ack-stall"], &[]);
+    stop.store(true, Ordering::Relaxed);
+    caller.join().expect("it ends");
+}
+
+fn black_hole(net: &Net) {
+    // A veth's MTU does not hold for packets that are still to be cut into segments.
+    net.here.run(|| {
+        let mut stack = Stack::open().expect("a stack");
+        let index = stack.index_of(&name("a0")).expect("the cable");
+        stack.change_link(index, &[LinkChange::GsoMaxSegs(1)]).expect("it is taken");
+    });
+    // Behind a queue TCP is not told of the drop, as it is not on a real path.
+    net.queue("a0", "{ kind = \"netem\", delay = \"1ms\" }");
+    let listener = listener(&net.there);
+    let mut stream = connected(&net.here, &listener);
+    let (mut other, _) = listener.accept().expect("it came");
+    stream.write_all(b"small").expect("it is taken");
+    other.read_exact(&mut [0; 5]).expect("it arrives");
+    // From now on the far end of the cable drops what is larger, and nobody is told.
+    net.there.run(|| {
+        let mut stack = Stack::open().expect("a stack");
+        let index = stack.index_of(&name("b0")).expect("the cable");
+        stack.change_link(index, &[LinkChange::Mtu(1200)]).expect("it is taken");
+    });
+    stream.write_all(&[7; 20_000]).expect("it is taken");
+    pass(6000);
+    let found = finds(&net.here, &["mtu-black-hole"], &[]);
+    assert_eq!(found[0]["severity"], "serious", "{found:#?}");
+}
+
+fn clamped(net: &Net) {
+    let listener = listener(&net.there);
+    setsockopt(&listener, sockopt::TcpMaxSeg, &900).expect("a size");
+    let mut stream = connected(&net.here, &listener);
+    served(&net.there, listener, read_all);
+    stream.write_all(&vec![7; 300_000]).expect("it is taken");
+    pass(1000);
+    finds(&net.here, &["clamped-mss"], &["--severity", "note"]);
+}
+
+fn refused(net: &Net) {
+    set(&net.there, "net/ipv4/tcp_window_scaling", "0");
+    let listener = listener(&net.there);
+    let mut stream = connected(&net.here, &listener);
+    served(&net.there, listener, read_all);
+    stream.write_all(&vec![7; 300_000]).expect("it is taken");
+    pass(1000);
+    finds(&net.here, &["options-refused"], &[]);
+    finds(&net.there, &["tcp-options-off"], &[]);
+}
+
+fn ports(net: &Net) {
+    set(&net.here, "net/ipv4/ip_local_port_range", "40000 40019");
+    let listener = listener(&net.there);
+    let all: Vec<_> = (0..18)
+        .map(|_| (connected(&net.here, &listener), listener.accept().expect("it came")))
+        .collect();
+    let found = finds(&net.here, &["local-ports"], &[]);
+    assert!(evidence(&found, "local-ports").contains(THERE), "{found:#?}");
+    drop(all);
+}
+
+fn own_queue(net: &Net) {
+    // 20 kbit/s: a full segment takes 600 ms, and the first timeout is after a second at most.
+    net.queue("a0", "{ kind = \"tbf\", rate = \"20kbit\", burst = \"3kB\", limit = \"1MB\" }");
+    let listener = listener(&net.there);
+    let stream = connected(&net.here, &listener);
+    served(&net.there, listener, read_all);
+    let busy = Busy::new(stream);
+    pass(20_000);
+    finds(&net.here, &["stuck-in-own-queue", "queueing-delay"], &[]);
+    drop(busy);
+}
