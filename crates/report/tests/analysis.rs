@@ -518,12 +518,14 @@ fn a_transfer_is_over_when_its_receiver_has_the_last_byte() {
 /// 1.6 s, and the end at 1.8 s. A third sends nothing in its last second.
 #[test]
 fn a_flow_that_the_clock_ends_is_not_rated_until_its_other_end_hears_of_it() {
-    let ms = |at: i64| at * MS;
-    let stories: [(&[(i64, u64)], i64, f64); 3] = [
+    /// What was received by when (ms), when the sender heard of the end (ms), and the time that counts (s).
+    type Story<'a> = (&'a [(i64, u64)], i64, f64);
+    let stories: [Story<'_>; 3] = [
         (&[(0, 0), (1000, 80_000), (1500, 150_000)], 1750, 1.5),
         (&[(0, 0), (1500, 100_000), (1600, 160_000), (1800, 160_000)], 1500, 1.6),
         (&[(0, 0), (500, 150_000), (1800, 150_000)], 1500, 1.5),
     ];
+    let ms = |at: i64| at * MS;
     for (received, sender_ended, own_s) in stories {
         let received: Vec<_> = received.iter().map(|(at, bytes)| (ms(*at), *bytes)).collect();
         let bytes = received.last().expect("a report").1;
