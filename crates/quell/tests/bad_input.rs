@@ -280,7 +280,7 @@ fn queues_that_can_not_stand_are_refused() {
         (fair, "", &["line 35:", "queue `fair`", "either `queue` or `policy`"]),
         (
             fair,
-            "queue = { kind = \"fq_codel\", filter = [{ kind = \"flow\", mode = \"hash\", keys = [\"src\"], protocol = \"ip\" }] }",
+            "queue = { kind = \"fq_codel\", filter = [{ kind = \"flow\", handle = 1, mode = \"hash\", keys = [\"src\"], protocol = \"ip\" }] }",
             &["line 38:", "queue `fair`", "drops each packet that no filter matches", "matchall"],
         ),
         (fair, "queue = \"tbf\"", &["queue `fair`", "tbf needs `rate`"]),

@@ -3,25 +3,21 @@
 //! Up, hosts are told by source address; down, by destination address. Down, the shaper stands behind the bottleneck, so what it drops has
 //! used the line already (`ingress`); and tiers are not looked at, since senders far away set those.
 
-use crate::{Counting, PolicyError, Shaped, Tell};
+use crate::{PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{Cake, Diffserv, FlowIsolation};
 use quell_tc::{Handle, Queue, Tree};
 use quell_units::{Rate, Span};
-use serde::{Deserialize, Serialize};
 
-/// Options of the policy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct CakePolicy {
-    /// The line's rate, and how packets are counted there.
-    #[serde(flatten)]
-    pub counting: Counting,
-    /// Hosts are told by the addresses that they have behind address translation, which the kernel's connection tracking knows.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub nat: bool,
-    /// The usual round-trip time to the far end; 100 ms where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rtt: Option<Span>,
+crate::counted::counted! {
+    /// Options of the policy.
+    pub struct CakePolicy {
+        /// Hosts are told by the addresses that they have behind address translation, which the kernel's connection tracking knows.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub nat: bool,
+        /// The usual round-trip time to the far end; 100 ms where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub rtt: Option<Span>,
+    }
 }
 
 impl CakePolicy {

@@ -17,33 +17,29 @@
 //! above priority: one host's flood in the high tier takes nothing from another host.
 
 use crate::tier::{FRAME, TIERS, TierSet, bulk_floor, codel, htb_class, link_class, normal_floor};
-use crate::{Counting, Host, LinePart, PolicyError, Shaped, Tell};
+use crate::{Host, LinePart, PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{Drr, Htb};
 use quell_tc::{
     Action, Class, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Matchall, Prefix, Protocol,
     Queue, RoundRobinClass, Skbedit, Tree,
 };
 use quell_units::{Bytes, Rate, Ratio};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// Options of the policy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct HostFair {
-    /// The line's rate, and how packets are counted there.
-    #[serde(flatten)]
-    pub counting: Counting,
-    /// Most buckets. Hosts beyond that share, as evenly as can be.
-    #[serde(default = "buckets")]
-    pub buckets: u16,
-    /// What the normal tier gets whatever the high tier sends: a share of the host's fair share with all buckets busy.
-    #[serde(default = "crate::tier::normal_floor")]
-    pub normal_floor: Ratio,
-    /// The same for the bulk tier.
-    #[serde(default = "crate::tier::bulk_floor")]
-    pub bulk_floor: Ratio,
+crate::counted::counted! {
+    /// Options of the policy.
+    pub struct HostFair {
+        /// Most buckets. Hosts beyond that share, as evenly as can be.
+        #[serde(default = "buckets")]
+        pub buckets: u16,
+        /// What the normal tier gets whatever the high tier sends: a share of the host's fair share with all buckets busy.
+        #[serde(default = "crate::tier::normal_floor")]
+        pub normal_floor: Ratio,
+        /// The same for the bulk tier.
+        #[serde(default = "crate::tier::bulk_floor")]
+        pub bulk_floor: Ratio,
+    }
 }
 
 fn buckets() -> u16 {

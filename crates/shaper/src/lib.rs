@@ -9,6 +9,7 @@
 mod asked;
 mod both_ways;
 mod cake;
+mod counted;
 mod error;
 pub mod host_fair;
 pub mod import;

@@ -14,26 +14,23 @@
 
 use crate::line_type::MOST_RATE;
 use crate::tier::{FRAME, NEXT_TO_NOTHING, codel, htb_class, link_class};
-use crate::{Counting, PolicyError, Shaped, Tell};
+use crate::{PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{FqCodel, Htb};
 use quell_tc::{Class, ClassKind, Filter, Flower, Handle, HtbClass, Prefix, Protocol, Queue, Tree};
 use quell_units::{Bytes, Rate};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Options of the policy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Subscribers {
-    /// The line's rate, and how packets are counted there.
-    #[serde(flatten)]
-    pub counting: Counting,
-    /// Those who share it.
-    #[serde(rename = "subscriber")]
-    pub subscribers: Vec<Subscriber>,
-    /// Groups of them.
-    #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<Group>,
+crate::counted::counted! {
+    /// Options of the policy.
+    pub struct Subscribers {
+        /// Those who share it.
+        #[serde(rename = "subscriber")]
+        pub subscribers: Vec<Subscriber>,
+        /// Groups of them.
+        #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
+        pub groups: Vec<Group>,
+    }
 }
 
 /// One who shares a line.

@@ -6,25 +6,21 @@
 //! ```
 
 use crate::tier::{TIERS, TierSet, codel, link_class};
-use crate::{Counting, PolicyError, Shaped};
+use crate::{PolicyError, Shaped};
 use quell_tc::qdisc::Htb;
 use quell_tc::{Handle, Queue, Tree};
 use quell_units::{Rate, Ratio};
-use serde::{Deserialize, Serialize};
 
-/// Options of the policy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Tiers {
-    /// The line's rate, and how packets are counted there.
-    #[serde(flatten)]
-    pub counting: Counting,
-    /// What the normal tier gets whatever the high tier sends: a share of the rate.
-    #[serde(default = "crate::tier::normal_floor")]
-    pub normal_floor: Ratio,
-    /// The same for the bulk tier.
-    #[serde(default = "crate::tier::bulk_floor")]
-    pub bulk_floor: Ratio,
+crate::counted::counted! {
+    /// Options of the policy.
+    pub struct Tiers {
+        /// What the normal tier gets whatever the high tier sends: a share of the rate.
+        #[serde(default = "crate::tier::normal_floor")]
+        pub normal_floor: Ratio,
+        /// The same for the bulk tier.
+        #[serde(default = "crate::tier::bulk_floor")]
+        pub bulk_floor: Ratio,
+    }
 }
 
 /// Minor of the high tier's class, and major of its queue.

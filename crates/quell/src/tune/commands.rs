@@ -27,7 +27,7 @@ pub const APPLY: Command = Command {
     prints: Prints::Report,
     examples: "\
 quell tune apply --role transfer --rate 10Gbit --rtt 100ms
-quell tune apply --role transfer --rate 10Gbit --rtt 100ms --confirm-within 5min
+quell tune apply --role latency --confirm-within 5min
 quell tune apply --role measure --rate 1Gbit --rtt 40ms --for-now
 quell tune apply --role transfer --rate 1Gbit --rtt 100ms --prove 192.0.2.7",
     notes: "What was there is kept in /var/lib/quell; quell tune revert brings it back, after a reboot too. With --prove HOST it is \
