@@ -72,7 +72,7 @@ impl Watchdog {
 
     /// Whether a watchdog watches over a change.
     pub fn lives(log: &Log) -> bool {
-        Watchdog::holds(&place(log.path(), log.begun.who.pid))
+        Watchdog::holds(&place(log.path(), log.begun.who.pid, log.begun.who.at))
     }
 
     /// Whether a watchdog keeps this file locked.
@@ -85,9 +85,10 @@ impl Watchdog {
     }
 }
 
-/// The file that the watchdog of a change keeps locked as long as it lives. Each has its own, so that none waits for another.
-fn place(log: &Path, applier: u32) -> PathBuf {
-    log.with_extension(format!("{applier}.watch"))
+/// The file that the watchdog of a change keeps locked as long as it lives. Each has its own, so that none waits for another: a process that
+/// changes something twice, too.
+fn place(log: &Path, applier: u32, at: u64) -> PathBuf {
+    log.with_extension(format!("{applier}-{at}.watch"))
 }
 
 /// The namespace of a log, of whose name that is the beginning.
@@ -123,7 +124,7 @@ pub fn watch(
     let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
     let namespace = namespace_of(path)
         .ok_or_else(|| system(format!("{} is no name of an undo log", path.display())))?;
-    let own = place(path, applier);
+    let own = place(path, applier, at);
     let mine = |who: &Who| (who.pid, who.at) == (applier, at);
     let mut options = std::fs::OpenOptions::new();
     let options = options.write(true).create(true).truncate(false).mode(0o600);
