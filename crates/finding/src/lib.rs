@@ -9,7 +9,7 @@
 //!   Finding = id · subject · severity · says · evidence · why · remedies · source ──► four lines, or JSON
 //! ```
 //!
-//! Pure: no I/O, no clock. See docs/adr/0023-one-finding.md.
+//! Pure: no I/O, no clock. See docs/adr/0022-one-finding.md.
 
 mod evidence;
 mod remedy;
