@@ -20,7 +20,6 @@ fn look(facts: &Facts<'_>) -> Look {
     let mut seen = 0;
     let mut findings = Vec::new();
     for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
-
         let Some(coalescing) = device.hardware.coalescing else { continue };
         seen += 1;
         let fast = device.speed().is_some_and(|speed| speed >= 10_000);
@@ -40,11 +39,4 @@ fn look(facts: &Facts<'_>) -> Look {
         return unseen(facts);
     }
     told(&CHECK, findings)
-}
-
-fn unseen(facts: &Facts<'_>) -> Look {
-    match facts.now.hardware_unseen.first() {
-        Some(why) if facts.devices()?.any(|(device, _)| device.is_hardware()) => Err(why.clone()),
-        _ => Ok(Outcome::NotApplicable("no device here tells of it".to_owned())),
-    }
 }

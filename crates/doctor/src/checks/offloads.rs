@@ -20,7 +20,6 @@ fn look(facts: &Facts<'_>) -> Look {
     let mut seen = 0;
     let mut findings = Vec::new();
     for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
-
         let Some(features) = &device.hardware.features else { continue };
         seen += 1;
         const WANTED: [&str; 4] =
@@ -50,11 +49,4 @@ fn look(facts: &Facts<'_>) -> Look {
         return unseen(facts);
     }
     told(&CHECK, findings)
-}
-
-fn unseen(facts: &Facts<'_>) -> Look {
-    match facts.now.hardware_unseen.first() {
-        Some(why) if facts.devices()?.any(|(device, _)| device.is_hardware()) => Err(why.clone()),
-        _ => Ok(Outcome::NotApplicable("no device here tells of it".to_owned())),
-    }
 }

@@ -39,6 +39,14 @@ pub(super) fn percent(part: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { part as f64 / all as f64 * 100.0 }
 }
 
+/// Where no hardware told of it: why it could not be asked, or that none has it.
+pub(super) fn unseen(facts: &Facts<'_>) -> Look {
+    match facts.now.hardware_unseen.first() {
+        Some(why) if facts.devices()?.any(|(device, _)| device.is_hardware()) => Err(why.clone()),
+        _ => Ok(Outcome::NotApplicable("no device here tells of it".to_owned())),
+    }
+}
+
 /// What needs the other end.
 pub(super) fn needs_peer() -> Look {
     Ok(Outcome::NotApplicable("needs --peer: both ends have to be looked at".to_owned()))
