@@ -3,7 +3,8 @@
 use crate::fate::Fate;
 use crate::held::{Beside, Held, Limit};
 use crate::latency::Spread;
-use crate::{Amount, LaneOutcome, Outcome, Senders, Transport};
+use crate::{Amount, LaneOutcome, Outcome, Senders, Transport, Vanishing};
+use quell_load::own_queue::Standing;
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Part, PartStream, StreamResult};
@@ -67,6 +68,12 @@ pub struct Way {
     pub limited_by: Option<Limit>,
     /// TCP: the facts behind that.
     pub held: Option<Held>,
+    /// Where packets stood in this host's own queue most of the time: what was seen there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_queue: Option<Standing>,
+    /// TCP: full segments of this host that never arrived, where pings did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vanishing: Option<Vanishing>,
     /// TCP: where the path is full, the window or buffer that bounds its queue.
     #[serde(skip)]
     pub keeps_queue: Option<Limit>,
@@ -259,6 +266,10 @@ impl Way {
         let bits_per_second = seconds.map(|seconds| rate(arrived.iter().sum(), seconds));
         let reached = bits_per_second.unwrap_or(0.0);
         let held = if udp { None } else { Held::of(&moments, from_ns, asked, reached, amount) };
+        let (here, there) =
+            (toil(lanes.iter().map(|l| l.toil)), toil(parts.iter().map(|p| p.as_ref()?.toil)));
+        let (sender_cpu, receiver_cpu) = if up { (here, there) } else { (there, here) };
+        let held = held.map(|held| Held { sender_cpu, receiver_cpu, ..held });
         let mss = match up {
             true => lanes.iter().find_map(|l| l.mss),
             false => parts.iter().flatten().find_map(|p| p.mss),
@@ -280,6 +291,7 @@ impl Way {
             congestion.extend(outcome.theirs.as_ref().and_then(|t| t.congestion_used.clone()));
         }
         congestion.dedup();
+        let own_queue = outcome.own_queue.clone().filter(|queue| up && queue.stands());
         Self {
             bits_per_second,
             by_receiver,
@@ -291,7 +303,12 @@ impl Way {
             window: most(|m| m.window),
             cwnd: most(|m| m.cwnd),
             congestion,
-            limited_by: held.map(|held| held.by(mss, beside)),
+            limited_by: held.map(|held| match held.by(mss, beside) {
+                Limit::Path | Limit::Unknown if own_queue.is_some() => Limit::OwnQueue,
+                limit => limit,
+            }),
+            own_queue,
+            vanishing: Vanishing::of(&lanes, &outcome.latency.loaded).filter(|_| !udp && up),
             keeps_queue: held.and_then(|held| held.keeps_queue(mss)),
             held,
             datagrams,
@@ -344,6 +361,13 @@ fn settled(moments: &[Moment], from_ns: i64) -> &[Moment] {
     counted
         .get(counted.len().div_ceil(10).min(counted.len().saturating_sub(1))..)
         .unwrap_or_default()
+}
+
+/// Of the threads of all streams together; none where one of them is not known, or can't be.
+fn toil(of_each: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
+    let streams = of_each.len().max(1) as f64;
+    let all: Option<f64> = of_each.map(|share| share.filter(|s| (0.0..=1.0).contains(s))).sum();
+    all.map(|all| all / streams)
 }
 
 fn their_part(outcome: &Outcome, id: u32) -> Option<&PartStream> {
@@ -458,7 +482,9 @@ impl Bdp {
             enough: match (asked, way.limited_by) {
                 (_, Some(Limit::ReceiveWindow | Limit::SendBuffer | Limit::Both)) => Some(false),
                 (Some(_), _) => Some(offered >= needed),
-                (None, Some(Limit::Path | Limit::Rate)) => Some(true),
+                (None, Some(Limit::Path | Limit::OwnQueue | Limit::Rate | Limit::SenderCpu)) => {
+                    Some(true)
+                }
                 (None, _) => None,
             },
         })

@@ -7,6 +7,7 @@
 //!   no data       looks at which nothing waited to be sent, the above apart: a program or CPU that is too slow
 //!   cwnd          looks at which data waited and the congestion window was full
 //!   the rest      data waits, all windows have room: paced, by the kernel's rate (--fq-rate) or by congestion control
+//!   CPU           the clock of the scheduler: a thread that moves data and never sleeps is held up by nothing else
 //! ```
 //!
 //! The shares are facts. The verdict is only what they leave no choice about: without a rate the one that took most of the time; with one that
@@ -31,6 +32,12 @@ pub enum Limit {
     Rate,
     /// Congestion control, which is to say the path.
     Path,
+    /// This host's own queue, where packets stood: what comes behind it is no narrower.
+    OwnQueue,
+    /// The CPU of what writes the data: it never waited for room.
+    SenderCpu,
+    /// The CPU of what reads the data: it never waited for more, and the window that it left shut held the sender up.
+    ReceiverCpu,
     /// The facts leave several.
     Unknown,
 }
@@ -67,6 +74,12 @@ pub struct Held {
     /// By how many milliseconds it exceeded that at most.
     #[serde(rename = "queue_most_ms")]
     pub queue_most: Option<f64>,
+    /// The part of the time in which what wrote the data was on a CPU or waited for one; none where that is not known.
+    #[serde(rename = "sender_cpu_share")]
+    pub sender_cpu: Option<f64>,
+    /// The same of what read the data.
+    #[serde(rename = "receiver_cpu_share")]
+    pub receiver_cpu: Option<f64>,
     /// Whether there was a look at which not all had been written yet: else nobody saw what held it up.
     #[serde(skip)]
     pub seen: bool,
@@ -93,6 +106,8 @@ enum Queue {
 
 /// Less than this is how a flow begins, and what is seen between two looks.
 const TRACE: f64 = 0.01;
+/// A thread that slept for less than the rest was never held up for long.
+const AWAKE: f64 = 0.95;
 /// Bytes of headers that a pacing queue counts with each segment (fq: Ethernet, IPv6, TCP with all its options).
 const HEADERS: f64 = 14.0 + 40.0 + 60.0;
 
@@ -126,6 +141,8 @@ impl Held {
             missing: allowed(streams, asked).map(|bits| (1.0 - reached / bits).max(0.0)),
             queue: all.queue_ms(),
             queue_most: all.queue_most_ms(),
+            sender_cpu: None,
+            receiver_cpu: None,
             seen: all.looks > 0,
         })
     }
@@ -133,6 +150,13 @@ impl Held {
     /// What they leave no choice about, for segments of `mss` bytes, with what pings found.
     pub fn by(&self, mss: Option<u32>, beside: Beside) -> Limit {
         let limit = self.bound(mss);
+        let awake = |share: Option<f64>| share.is_some_and(|share| share >= AWAKE);
+        if awake(self.sender_cpu) && limit != Limit::Rate {
+            return Limit::SenderCpu;
+        }
+        if awake(self.receiver_cpu) && limit == Limit::ReceiveWindow {
+            return Limit::ReceiverCpu;
+        }
         match (limit, self.stands(beside)) {
             (limit, Queue::Stands) if limit.is_of_an_end() => Limit::Path,
             (limit, Queue::Unknown) if limit.is_of_an_end() => Limit::Unknown,
@@ -344,6 +368,26 @@ mod tests {
         let [first, .., last] = moments else { panic!("states") };
         let reached = (last.acked - first.acked) as f64 * 8e9 / (last.t_ns - first.t_ns) as f64;
         Held::of(&[moments], 0, asked, reached, amount).unwrap()
+    }
+
+    #[test]
+    fn what_never_slept_was_held_up_by_its_cpu_and_by_nothing_else() {
+        let judged = |moments: &[Moment], sender_cpu, receiver_cpu, asked| {
+            let held = of(moments, asked, None);
+            Held { sender_cpu, receiver_cpu, ..held }.by(Some(MSS as u32), Beside::default())
+        };
+        let (path, window) = (flow(900.0, 0.0, 0.0, waits()), flow(900.0, 0.9, 0.0, waits()));
+        assert_eq!(judged(&path, Some(0.97), Some(0.2), None), Limit::SenderCpu);
+        // One that slept for a tenth of the time was kept waiting, and not by its CPU.
+        assert_eq!(judged(&path, Some(0.9), Some(0.2), None), Limit::Path);
+        assert_eq!(judged(&path, None, None, None), Limit::Path);
+        // A reader that never slept left the window shut; one that slept had read all that there was.
+        assert_eq!(judged(&window, Some(0.3), Some(0.98), None), Limit::ReceiverCpu);
+        assert_eq!(judged(&window, Some(0.3), Some(0.5), None), Limit::ReceiveWindow);
+        assert_eq!(judged(&path, Some(0.3), Some(0.98), None), Limit::Path);
+        // Who reaches the rate that was asked for is held up by that, however busy the CPU; who does not and never sleeps, by the CPU.
+        assert_eq!(judged(&path, Some(0.99), None, Some(900_000_000)), Limit::Rate);
+        assert_eq!(judged(&path, Some(0.99), None, Some(2_000_000_000)), Limit::SenderCpu);
     }
 
     fn verdict(moments: &[Moment], asked: Option<u64>) -> Limit {

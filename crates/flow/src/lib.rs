@@ -28,6 +28,7 @@ mod progress;
 mod session;
 mod talk;
 mod told;
+mod vanish;
 
 pub use error::FlowError;
 pub use findings::Findings;
@@ -38,4 +39,6 @@ pub use plan::{
 };
 pub use progress::Progress;
 pub use quell_load::lane::LaneCounts;
+pub use quell_load::own_queue::Standing;
 pub use session::run;
+pub use vanish::Vanishing;

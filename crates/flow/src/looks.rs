@@ -6,6 +6,7 @@ use crate::progress::Progress;
 use crate::{Amount, FlowPlan, LaneCounts, Transport};
 use quell_load::arrivals::Arrivals;
 use quell_load::look::{self, CpuTimes};
+use quell_load::own_queue::{OwnQueue, Standing};
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::Moment;
 use std::os::fd::AsFd;
@@ -44,10 +45,19 @@ pub(crate) struct Looks<'a> {
     moments: Vec<Vec<Moment>>,
     pub intervals: Vec<Interval>,
     pub cpu: CpuTimes,
+    /// Of the device that data leaves by.
+    own_queue: Option<OwnQueue>,
 }
 
 impl<'a> Looks<'a> {
-    pub fn new(lanes: &'a [OpenLane], origin: u64, start: u64, plan: &'a FlowPlan) -> Self {
+    pub fn new(
+        lanes: &'a [OpenLane],
+        origin: u64,
+        start: u64,
+        plan: &'a FlowPlan,
+        device: Option<&str>,
+    ) -> Self {
+        let sends = lanes.iter().any(|lane| lane.sends);
         let planned = match plan.amount {
             Amount::Time(time) => time.nanos() + plan.omit.nanos(),
             Amount::Bytes(_) => 60_000_000_000,
@@ -77,6 +87,7 @@ impl<'a> Looks<'a> {
             moments: vec![Vec::new(); lanes.len()],
             intervals: Vec::new(),
             cpu: CpuTimes::now(),
+            own_queue: device.filter(|_| sends).and_then(OwnQueue::of),
         }
     }
 
@@ -115,6 +126,10 @@ impl<'a> Looks<'a> {
             if self.moments[place].last().is_none_or(|last| last.t_ns < t_ns) {
                 self.moments[place].push(mark.moment);
             }
+        }
+        // Behind the last byte its queue is empty.
+        if let Some(queue) = self.own_queue.as_mut().filter(|_| self.counting && !last) {
+            queue.look();
         }
         self.now_ns = now;
         while self.next_look <= now {
@@ -226,6 +241,11 @@ impl<'a> Looks<'a> {
         }
     }
 
+    /// What stood in the queues of the own device, where data leaves by it.
+    pub fn own_queue(&self) -> Option<&Standing> {
+        self.own_queue.as_ref().map(OwnQueue::standing)
+    }
+
     pub fn outcomes(&self) -> Vec<LaneOutcome> {
         let each = self.lanes.iter().enumerate().map(|(place, lane)| {
             let gaps = match (&self.gaps[place], &self.begun_gaps[place]) {
@@ -250,6 +270,7 @@ impl<'a> Looks<'a> {
                 seconds: self.lasted(place, lane),
                 congestion: lane.congestion(),
                 mss: lane.info().map(|info| info.snd_mss),
+                toil: lane.toil(),
                 buffers: look::buffers(lane.as_fd()),
             }
         });

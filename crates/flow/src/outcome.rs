@@ -3,6 +3,7 @@
 use crate::FlowPlan;
 use crate::LaneCounts;
 use crate::latency::Latency;
+use quell_load::own_queue::Standing;
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Results, StreamResult};
 use std::net::SocketAddr;
@@ -78,6 +79,8 @@ pub struct LaneOutcome {
     pub congestion: Option<String>,
     /// Segment size in bytes.
     pub mss: Option<u32>,
+    /// The part of its time in which what moved its data was on a CPU or waited for one, from 0 to 1; none where the kernel does not tell.
+    pub toil: Option<f64>,
     /// Send and receive buffer in bytes as the kernel counts them.
     pub buffers: (Option<u64>, Option<u64>),
 }
@@ -125,6 +128,8 @@ pub struct Outcome {
     pub doubts: Vec<String>,
     /// What this host's kernel counted during the test, other programs' traffic among it.
     pub here: Option<HostCounters>,
+    /// What stood in the queues of the device that data left by; none where nothing left.
+    pub own_queue: Option<Standing>,
     /// Small packets.
     pub latency: Latency,
     /// Why it ended before its time, or without the server's results.
@@ -168,6 +173,7 @@ impl Outcome {
             theirs,
             doubts: Vec::new(),
             here: None,
+            own_queue: None,
             latency: Latency::default(),
             broke: None,
             stopped: false,
@@ -196,6 +202,7 @@ impl LaneOutcome {
             seconds: Some(1.0),
             congestion: None,
             mss: None,
+            toil: None,
             buffers: (None, Some(1 << 20)),
         }
     }

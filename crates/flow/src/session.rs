@@ -187,7 +187,8 @@ impl Test<'_> {
                     pinged.ring();
                 });
             }
-            let mut watch = Looks::new(self.lanes, origin, start, self.plan);
+            let mut watch =
+                Looks::new(self.lanes, origin, start, self.plan, self.device.as_deref());
             // Whatever happens, the pings end with it.
             let _enough = Ringing(&enough);
             let result = self.watch(&mut watch, end, (stop, &ended), &pings, tell);
@@ -257,6 +258,7 @@ impl Test<'_> {
                 lane.all_sent(u64::try_from(told.packets).unwrap_or(0).min(most));
             }
         }
+        let own_queue = watch.own_queue().cloned();
         Ok(Outcome {
             plan: self.plan.clone(),
             started: SystemTime::UNIX_EPOCH,
@@ -272,6 +274,7 @@ impl Test<'_> {
             theirs,
             doubts,
             here: Some(look::counted(&counters, &after)),
+            own_queue,
             latency,
             broke,
             stopped: matches!(why, Over::Stopped),
@@ -633,6 +636,7 @@ pub(crate) fn part(lane: &LaneOutcome) -> PartStream {
         mss: lane.mss,
         send_buffer: lane.buffers.0,
         receive_buffer: lane.buffers.1,
+        toil: lane.toil,
         out_of_order: lane.mark.reordered,
         duplicates: lane.mark.duplicates,
         socket_dropped: lane.mark.socket_dropped,

@@ -14,6 +14,7 @@ use crate::bulk::{
     UdpSending, UdpTally, tcp_receive_through, tcp_send_through, udp_receive, udp_send_through,
 };
 use crate::look;
+use crate::toil::Toil;
 use quell_netlink::sock_diag::TcpInfo;
 use quell_stats::LogHistogram;
 use quell_sys::SysError;
@@ -33,6 +34,7 @@ pub struct Lane {
     socket: Socket,
     moved: Moved,
     ended: Mutex<Option<Result<Ended, SysError>>>,
+    toil: Toil,
 }
 
 /// What a lane's data goes through.
@@ -143,7 +145,7 @@ impl Lane {
             (Socket::Udp(_), false) => Moved::Datagrams(Box::default()),
             _ => Moved::Bytes(Tally::new()),
         };
-        Self { sends, socket, moved, ended: Mutex::default() }
+        Self { sends, socket, moved, ended: Mutex::default(), toil: Toil::default() }
     }
 
     /// Its connection; none over UDP.
@@ -161,7 +163,7 @@ impl Lane {
 
     /// Moves data until its limit, or until the bell rings. Blocks.
     pub fn work(&self, how: &How<'_>) {
-        let ended = self.moving(how);
+        let ended = self.toil.of(|| self.moving(how));
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
     }
 
@@ -191,6 +193,11 @@ impl Lane {
             // Only sockets for datagrams are given a tally of datagrams.
             (Socket::Tcp(_), Moved::Datagrams(_)) => Ok(Ended::Done),
         }
+    }
+
+    /// The part of its time so far in which what moves the data was on a CPU or waited for one, from 0 to 1; none where the kernel does not tell.
+    pub fn toil(&self) -> Option<f64> {
+        self.toil.share()
     }
 
     /// How moving ended, if it did.

@@ -9,7 +9,9 @@
 //!   bulk      data movers: as many bytes or datagrams as go, over sockets that stand already
 //!   command   any program
 //!   look      what this end's kernel says of a flow and its host
+//!   own_queue whether packets stood in the queues of the own device
 //!   sample    what the kernel says of queues and connections
+//!   toil      whether a thread ever slept
 //! ```
 //!
 //! Everything blocks in the kernel until something is to be done: nothing polls, nothing spins.
@@ -22,12 +24,14 @@ pub mod command;
 mod flow;
 pub mod lane;
 pub mod look;
+pub mod own_queue;
 pub mod rest;
 pub mod sample;
 pub mod sink;
 mod sink_flow;
 pub mod tcp;
 mod tcp_worker;
+mod toil;
 pub mod udp;
 
 use quell_model::Event;

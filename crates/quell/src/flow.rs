@@ -7,7 +7,9 @@
 //! ```
 
 mod amounts;
+pub mod figures;
 mod json;
+mod limits;
 mod live;
 mod save;
 pub mod text;

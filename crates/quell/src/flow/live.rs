@@ -1,6 +1,7 @@
 //! A test in words, while it goes: a title, a head, a row for each report.
 
-use super::text::{bytes, mbit, ms, rate, sentence};
+use super::figures::{bytes, mbit, ms, rate};
+use super::text::sentence;
 use quell_flow::latency::Spread;
 use quell_flow::{Amount, FlowPlan, Interval, Progress, Senders, Transport};
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! A test in words, when it is over: a headline and the working below it.
 
+use super::figures::{bytes, mbit, ms, percent, rate};
+use super::limits;
 use quell_flow::findings::{Bdp, Datagrams, End, Way};
-use quell_flow::held::{Held, Limit};
 use quell_flow::latency::Spread;
 use quell_flow::{Findings, Outcome, Senders, Transport};
 use quell_wire::iperf3::HostCounters;
@@ -195,95 +196,19 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
     if !facts.is_empty() {
         *out += &wrapped("", &facts.join("; "));
     }
-    if let (Some(limit), Some(held), None) = (way.limited_by, &way.held, &outcome.broke) {
+    if let Some(vanishing) = &way.vanishing {
+        *out += &wrapped("", &limits::vanishing(vanishing));
+    } else if let (Some(limit), Some(held), None) = (way.limited_by, &way.held, &outcome.broke) {
         let receiver = if name == "up" { "there" } else { "here" };
         *out += &wrapped(
             "",
-            &held_up(way, (limit, held), receiver, outcome.plan.rate.or(outcome.plan.pacing)),
+            &limits::held_up(
+                way,
+                (limit, held),
+                receiver,
+                outcome.plan.rate.or(outcome.plan.pacing),
+            ),
         );
-    }
-}
-
-/// What held a sender up, with the facts.
-fn held_up(way: &Way, (limit, held): (Limit, &Held), receiver: &str, asked: Option<u64>) -> String {
-    let rate = if asked.is_some() {
-        "the rate that was asked for"
-    } else {
-        "the rate that the server allows"
-    };
-    let below = match held.missing {
-        Some(missing) => format!("kept {} below {rate}", percent(missing)),
-        None => "held up".to_owned(),
-    };
-    let part = |share: f64| format!("{} of the time", percent(share));
-    match limit {
-        Limit::ReceiveWindow => format!(
-            "{below} by the window that the receiver offers ({}): it could be faster with a larger one (-w, \
-             net.ipv4.tcp_rmem {receiver})",
-            part(held.window)
-        ),
-        Limit::SendBuffer => format!(
-            "{below} by the sender's own buffer ({}): it could be faster with a larger one (-w, net.ipv4.tcp_wmem)",
-            part(held.send_buffer)
-        ),
-        Limit::Both => format!(
-            "{below} by both ends in turn, the window that the receiver offers ({}) and the sender's own buffer ({}): it could be \
-             faster with larger ones (-w, net.ipv4.tcp_rmem {receiver}, net.ipv4.tcp_wmem at the sender)",
-            part(held.window),
-            part(held.send_buffer)
-        ),
-        Limit::Rate if held.nothing_else() => format!("held up by {rate}, and by nothing else"),
-        Limit::Rate => format!("held up by {rate}"),
-        Limit::Path if way.keeps_queue.is_some() => {
-            let (who, share) = match way.keeps_queue {
-                Some(Limit::SendBuffer) => ("the sender's own buffer", held.send_buffer),
-                Some(Limit::Both) => {
-                    ("the receiver's window or the sender's buffer", held.window + held.send_buffer)
-                }
-                _ => ("the receiver's window", held.window),
-            };
-            match (held.queue, held.queue_most) {
-                (Some(least), Some(most)) if !held.is_kept() => format!(
-                    "{below} by the path, which is full: its queue stands between {} and {} ms; {who} did for {}",
-                    ms(least),
-                    ms(most),
-                    part(share)
-                ),
-                (queue, _) => {
-                    let queue =
-                        queue.map_or(String::new(), |queue| format!(" at {} ms", ms(queue)));
-                    format!(
-                        "{below} by the path, which is full; {who} ({}) keeps its queue{queue}, which a larger one \
-                         would only lengthen",
-                        part(share)
-                    )
-                }
-            }
-        }
-        Limit::Path => {
-            format!("{below} by the path (congestion control), not by a window or buffer")
-        }
-        Limit::Unknown if way.keeps_queue.is_some() => {
-            let queue = held.queue.map_or("unknown".into(), |queue| format!("{} ms", ms(queue)));
-            format!(
-                "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, but whether the \
-                 path was full meanwhile is not certain (TCP's round trip above its least: {queue})",
-                percent(held.window),
-                part(held.send_buffer)
-            )
-        }
-        Limit::Unknown if held.no_data <= 0.0 => format!(
-            "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}",
-            percent(held.window),
-            part(held.send_buffer)
-        ),
-        Limit::Unknown => format!(
-            "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, and for {} nothing \
-             waited to be sent (a program or CPU that is too slow)",
-            percent(held.window),
-            percent(held.send_buffer),
-            part(held.no_data)
-        ),
     }
 }
 
@@ -503,74 +428,9 @@ pub fn lines(head: String, text: &str) -> String {
     out + line.trim_end() + "\n"
 }
 
-/// Bits a second for people.
-pub fn rate(bits: f64) -> String {
-    let (value, unit) = match bits {
-        b if b >= 999.5e6 => (b / 1e9, "Gbit/s"),
-        b if b >= 999.5e3 => (b / 1e6, "Mbit/s"),
-        b if b >= 999.5 => (b / 1e3, "kbit/s"),
-        b => (b, "bit/s"),
-    };
-    format!("{} {unit}", three(value))
-}
-
-pub(super) fn mbit(bits: f64) -> String {
-    let value = bits / 1e6;
-    if value >= 100.0 { format!("{value:.0}") } else { three(value) }
-}
-
-/// Three digits that count.
-fn three(value: f64) -> String {
-    match value.abs() {
-        v if v >= 99.95 => format!("{value:.0}"),
-        v if v >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-pub(super) fn bytes(bytes: u64) -> String {
-    let (value, unit) = match bytes as f64 {
-        b if b >= 999.5e6 => (b / 1e9, "GB"),
-        b if b >= 999.5e3 => (b / 1e6, "MB"),
-        b if b >= 999.5 => (b / 1e3, "kB"),
-        _ => return format!("{bytes} B"),
-    };
-    format!("{} {unit}", three(value))
-}
-
-/// Milliseconds.
-pub(super) fn ms(value: f64) -> String {
-    match value.abs() {
-        v if v >= 99.95 => format!("{value:.0}"),
-        v if v >= 9.995 => format!("{value:.1}"),
-        v if v >= 0.9995 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
-/// A part of one; never 0 for what is only nearly so.
-fn percent(part: f64) -> String {
-    match part * 100.0 {
-        p if p > 0.0 && p < 0.01 => "less than 0.01 %".into(),
-        p if p < 1.0 => format!("{p:.2} %"),
-        p => format!("{p:.1} %"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_units_and_three_digits() {
-        assert_eq!(rate(94_149_000.0), "94.1 Mbit/s");
-        assert_eq!(rate(26_700_000_000.0), "26.7 Gbit/s");
-        assert_eq!(rate(0.0), "0.00 bit/s");
-        assert_eq!((bytes(117_600_000), bytes(12)), ("118 MB".into(), "12 B".into()));
-        assert_eq!([0.0123, 1.5, 48.04, 480.4].map(ms), ["0.012", "1.50", "48.0", "480"]);
-        assert_eq!(percent(0.00001), "less than 0.01 %");
-        assert_eq!((percent(0.0), percent(0.021)), ("0.00 %".into(), "2.1 %".into()));
-    }
 
     #[test]
     fn what_nobody_saw_arrive_is_not_said_to_be_fine() {
@@ -610,25 +470,6 @@ mod tests {
         assert_eq!(fate(&cut), "what was lost at its end is unknown");
         let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
         assert_eq!(fate(&some), "20.0 % of datagrams are lost");
-    }
-
-    #[test]
-    fn a_queue_is_said_to_be_kept_only_where_it_stays_as_long_as_it_is() {
-        let held = |queue, most| Held {
-            missing: Some(0.04),
-            send_buffer: 0.022,
-            queue: Some(queue),
-            queue_most: Some(most),
-            seen: true,
-            ..Held::default()
-        };
-        let way = Way { keeps_queue: Some(Limit::SendBuffer), ..Way::default() };
-        let said = |held| held_up(&way, (Limit::Path, &held), "there", Some(2_900_000));
-        let grows = said(held(5.68, 85.0));
-        assert!(grows.contains("its queue stands between 5.68 and 85.0 ms"), "{grows}");
-        assert!(!grows.contains("keeps"), "{grows}");
-        let kept = said(held(63.8, 70.0));
-        assert!(kept.contains("keeps its queue at 63.8 ms"), "{kept}");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 mod lab;
 mod real;
 
-use crate::flow::text::rate;
+use crate::flow::figures::rate;
 pub use lab::in_lab;
 use quell_stats::{Interval, mean};
 pub use real::with_host;

@@ -122,10 +122,10 @@ fn pings_beside_an_amount_are_waited_for_and_lost_but_never_late() {
 #[test]
 fn a_window_that_keeps_a_flow_below_its_rate_is_named_and_a_rate_that_is_reached_too() {
     let line = "both = { delay = \"25ms\" }";
-    // 14.5 kB a round trip of 50 ms are 2.3 Mbit/s. What is asked for by -w is the server's send buffer as well: small writes that keep to a
-    // rate fill that one first.
+    // 14.5 kB a round trip of 50 ms are 2.3 Mbit/s. What is asked for by -w is the server's send buffer as well: which of the two is full first
+    // hangs by a segment.
     for (options, held) in [
-        (&["-R", "-w", "16K"][..], &["receive-window"][..]),
+        (&["-R", "-w", "16K"][..], &["receive-window", "send-buffer"][..]),
         (&["-R", "-w", "16K", "-b", "3M"], &["receive-window", "send-buffer"]),
         (&["-R", "-b", "2M"], &["rate"]),
         (&["-b", "2M"], &["rate"]),
@@ -138,6 +138,53 @@ fn a_window_that_keeps_a_flow_below_its_rate_is_named_and_a_rate_that_is_reached
     let narrow = "both = { rate = \"2500kbit\", delay = \"25ms\", buffer = \"100p\" }";
     let json = flow(narrow, &["-b", "3M", "-t", "20"]);
     assert_eq!(json["up"]["limited_by"], "path", "{:#}", json["up"]["held"]);
+}
+
+#[test]
+fn where_full_segments_vanish_and_pings_do_not_the_size_is_blamed() {
+    let line = "both = { rate = \"10Mbit\", delay = \"10ms\" }\nswallows-above = 1400";
+    let words = text(&said(&routed(line, QUIET), &["-t", "5"]).stdout).replace("\n         ", " ");
+    assert!(words.contains("segments of 1448 bytes vanish on the way"), "{words}");
+    assert!(words.contains("100 of 100 pings had their answer: a path MTU black hole"), "{words}");
+    let passes = flow_over(&routed(line, QUIET), &["-t", "5", "-M", "1300"]);
+    assert_eq!(passes["up"]["vanishing"], Value::Null);
+    // Where packets of all sizes get lost, it is not the size.
+    let lossy = "both = { rate = \"10Mbit\", delay = \"10ms\", loss = \"30%\" }";
+    let words = text(&said(&routed(lossy, QUIET), &["-t", "5"]).stdout);
+    assert!(words.contains("You get") && !words.contains("vanish"), "{words}");
+}
+
+/// A limit on the way out of this host, behind it a line: whichever is the narrower holds the flow up, and a queue that only paces does not.
+#[test]
+fn the_own_rate_limit_is_named_where_packets_wait_for_it_and_only_there() {
+    let verdict = |line: &str, queue: &str| {
+        let rest = format!(
+            "[[scenario]]\nname = \"s\"\nqueues = [\"own\"]\n[[queue]]\nname = \"own\"\non = \"a:la\"\nqueue = {queue}\n"
+        );
+        let dir = TestFolder::new();
+        let file = dir.file("network.toml", &routed(line, &rest));
+        let (file, serve) = (file.to_string_lossy(), format!("b: {QUELL} serve --bind 0.0.0.0"));
+        let lab = ["lab", "exec", &*file, "a", "--scenario", "s", "--with", &*serve, "--"];
+        let flow = [QUELL, "flow", "{b}", "-t", "5", "--json"];
+        let output = dir.quell(&[&lab[..], &flow].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let json: Value = serde_json::from_slice(&output.stdout).expect("the result is JSON");
+        (json["up"]["limited_by"].as_str().unwrap_or("nobody knows").to_owned(), json)
+    };
+    let limit = "{ kind = \"tbf\", rate = \"5Mbit\", burst = \"3kB\", limit = \"60kB\" }";
+    let wide = "both = { rate = \"50Mbit\", delay = \"10ms\", buffer = \"200p\" }";
+    let narrow = "both = { rate = \"2Mbit\", delay = \"10ms\", buffer = \"20p\" }";
+    let (says, json) = verdict(wide, limit);
+    assert_eq!(says, "own-queue", "{:#}", json["up"]);
+    let seen = &json["up"]["own_queue"];
+    assert_eq!(seen["kinds"][0], "tbf", "{seen:#}");
+    assert!(number(seen, "stood") > 40.0 && number(seen, "held_back") > 40.0, "{seen:#}");
+    // TCP itself keeps all but two segments out of the queue (TSQ).
+    assert!((1514.0..60_001.0).contains(&number(seen, "most_bytes")), "{seen:#}");
+    let (says, json) = verdict(narrow, limit);
+    assert_eq!(says, "path", "{:#}", json["up"]);
+    let (says, json) = verdict(narrow, "{ kind = \"fq\" }");
+    assert_eq!(says, "path", "what fq holds back it paces: {:#}", json["up"]);
 }
 
 /// Bytes that came, in a test of 3 s at 5 Mbit/s on each of so many streams: what is due, and what was written at once in each.

@@ -189,6 +189,7 @@ impl ServedLane {
             mss: self.info().map(|info| if self.sends { info.snd_mss } else { info.rcv_mss }),
             send_buffer,
             receive_buffer,
+            toil: self.toil(),
             out_of_order: counted.reordered,
             duplicates: counted.duplicates,
             socket_dropped: counted.socket_dropped,

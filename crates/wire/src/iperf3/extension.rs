@@ -111,6 +111,9 @@ pub struct PartStream {
     /// Receive buffer in bytes, as the kernel counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<u64>,
+    /// The part of its time in which what moved the data was on a CPU or waited for one, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toil: Option<f64>,
     /// Datagrams that came after one with a higher number.
     pub out_of_order: u64,
     /// Further copies of datagrams.
