@@ -8,7 +8,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use quell_wire::auth::{self, Nonces, Secret, Side};
-use quell_wire::iperf3::{self, Cookie, Datagram, Hello, Parameters, Results, State};
+use quell_wire::iperf3::{self, Cookie, Datagram, Greeting, Parameters, Results, State};
 use serde::{Serialize, de::DeserializeOwned};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -49,7 +49,11 @@ fn json<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
 }
 
 fn datagram(bytes: &[u8]) {
-    let _ = Hello::read(bytes);
+    if let Some(greeting) = Greeting::read(bytes) {
+        let again = greeting.bytes();
+        assert_eq!(again.len(), bytes.len());
+        assert_eq!(Greeting::read(&again).map(|g| g.token), Some(greeting.token));
+    }
     for wide in [false, true] {
         let Some(datagram) = Datagram::read(bytes, wide) else { continue };
         assert!(bytes.len() >= iperf3::header_size(wide));

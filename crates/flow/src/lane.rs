@@ -17,7 +17,7 @@ use quell_sys::socket::preface::prove;
 use quell_sys::socket::stream::{StreamOptions, TcpSocket};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_wire::auth::{OPENING, PROOF};
-use quell_wire::iperf3::{Hello, stream_id};
+use quell_wire::iperf3::{Greeting, Hello, HelloToken, stream_id};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -170,7 +170,8 @@ fn udp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane,
     if !sends {
         prepare_receiving(socket.as_fd(), UdpReceiving::default().buffer, true);
     }
-    let greeted = greet(&socket, plan.to, &talk.stream, stop)?;
+    let sign = Sign { token: talk.token, data: place + 1 == plan.all_streams() };
+    let greeted = greet(&socket, plan.to, &talk.stream, sign, stop)?;
     Ok((Lane::udp(socket, sends), greeted != Greeted::ToldLate))
 }
 
@@ -200,11 +201,21 @@ enum Greeted {
     ToldLate,
 }
 
+/// What tells that the server knows a stream.
+#[derive(Debug, Clone, Copy)]
+struct Sign {
+    /// Its answer carries this, as our hello does: nobody else's is believed.
+    token: Option<HelloToken>,
+    /// So does data, the answer being lost: none flows before all streams are known, so that any that comes earlier is a stranger's.
+    data: bool,
+}
+
 /// Says hello until the server answers, or says over TCP (`talk`) how the test goes on: it does when it knows all streams, though its answer be lost.
 fn greet(
     socket: &Udp,
     to: SocketAddr,
     talk: &TcpSocket,
+    sign: Sign,
     stop: &Bell,
 ) -> Result<Greeted, FlowError> {
     let mut alarm = Alarm::new()?;
@@ -212,9 +223,10 @@ fn greet(
     let begun = monotonic_ns();
     let end = begun.saturating_add(PATIENCE_NS).saturating_add(round_trip_ns.saturating_mul(4));
     let (mut next, mut every) = (begun, GREETING_NS);
+    let hello = Greeting { hello: Hello::Client, token: sign.token }.bytes();
     while next < end {
         // An error here is one of an earlier packet's; whether the server is there shows in its answer.
-        let _ = socket.send(&Hello::Client.bytes());
+        let _ = socket.send(&hello);
         next = next.saturating_add(every);
         every += every / 2;
         alarm.set(Some(next.min(end)))?;
@@ -228,7 +240,7 @@ fn greet(
                 return Err(FlowError::Stopped);
             }
             if fds.get(3).is_some_and(came) {
-                match answer(socket) {
+                match answer(socket, sign) {
                     Ok(true) => return Ok(Greeted::Answered),
                     Ok(false) => continue,
                     Err(_) => refused = true,
@@ -246,21 +258,24 @@ fn greet(
     Err(FlowError::NoUdp(to))
 }
 
-/// Takes what waits if it is a hello, or nothing of the test: whether the server knows us. It does when data comes already, the answer being lost; that
-/// stays where it is, and will be counted.
-fn answer(socket: &Udp) -> Result<bool, Errno> {
+/// Takes what waits, unless it is data of the test: whether the server knows us. It does when data comes already; that stays where it is, and will be
+/// counted.
+fn answer(socket: &Udp, sign: Sign) -> Result<bool, Errno> {
     let mut bytes = [0; 64];
     let mut get = |flags| {
         let flags = flags | MsgFlags::MSG_DONTWAIT;
         match recv(socket.as_fd().as_raw_fd(), &mut bytes, flags) {
-            Ok(got) => Ok(Some((got, Hello::read(&bytes[..got]).is_some()))),
+            Ok(got) => {
+                let greeting = Greeting::read(&bytes[..got]);
+                Ok(Some((got, greeting.is_some_and(|greeting| greeting.token == sign.token))))
+            }
             Err(Errno::EINTR | Errno::EAGAIN) => Ok(None),
             Err(errno) => Err(errno),
         }
     };
     match get(MsgFlags::MSG_PEEK)? {
-        Some((got, false)) if got >= UdpHeader::Bits32.size() => Ok(true),
-        Some(_) => Ok(get(MsgFlags::empty())?.is_some_and(|(_, is_hello)| is_hello)),
+        Some((got, false)) if sign.data && got >= UdpHeader::Bits32.size() => Ok(true),
+        Some(_) => Ok(get(MsgFlags::empty())?.is_some_and(|(_, is_answer)| is_answer)),
         None => Ok(false),
     }
 }
@@ -294,12 +309,24 @@ mod tests {
         (talk, there, server, client)
     }
 
-    /// Waits for a hello; who said it.
-    fn greeted(server: &UdpSocket) -> SocketAddr {
+    const TOKEN: Option<HelloToken> = Some(HelloToken::new([7; 16]));
+    /// An answer, and data for the last stream.
+    const ANY: Sign = Sign { token: None, data: true };
+
+    fn answer_with(token: Option<HelloToken>) -> Vec<u8> {
+        Greeting { hello: Hello::Server, token }.bytes()
+    }
+
+    /// Waits for a hello with this token; who said it.
+    fn greeted_with(server: &UdpSocket, token: Option<HelloToken>) -> SocketAddr {
         let mut bytes = [0; 64];
         let (got, from) = server.recv_from(&mut bytes).unwrap();
-        assert!(Hello::read(&bytes[..got]).is_some());
+        assert_eq!(Greeting::read(&bytes[..got]).map(|hello| hello.token), Some(token));
         from
+    }
+
+    fn greeted(server: &UdpSocket) -> SocketAddr {
+        greeted_with(server, None)
     }
 
     #[test]
@@ -308,7 +335,7 @@ mod tests {
         let to = server.local_addr().unwrap();
         let bell = Bell::new().unwrap();
         std::thread::scope(|scope| {
-            let greeting = scope.spawn(|| greet(&client, to, &talk, &bell));
+            let greeting = scope.spawn(|| greet(&client, to, &talk, ANY, &bell));
             server.send_to(&[7; 100], greeted(&server)).unwrap();
             assert_eq!(greeting.join().unwrap(), Ok(Greeted::Answered));
         });
@@ -323,16 +350,39 @@ mod tests {
         let to = server.local_addr().unwrap();
         let bell = Bell::new().unwrap();
         std::thread::scope(|scope| {
-            let greeting = scope.spawn(|| greet(&client, to, &talk, &bell));
+            let greeting = scope.spawn(|| greet(&client, to, &talk, ANY, &bell));
             server.send_to(&Hello::Server.bytes(), greeted(&server)).unwrap();
             assert_eq!(greeting.join().unwrap(), Ok(Greeted::Answered));
             let rest = recv(client.as_fd().as_raw_fd(), &mut [0; 64], MsgFlags::MSG_DONTWAIT);
             assert_eq!(rest, Err(Errno::EAGAIN));
             // The answer to the second is lost.
-            let greeting = scope.spawn(|| greet(&client, to, &talk, &bell));
+            let greeting = scope.spawn(|| greet(&client, to, &talk, ANY, &bell));
             greeted(&server);
             there.write_now(&[1]).unwrap();
             assert_eq!(greeting.join().unwrap(), Ok(Greeted::Told));
         });
+    }
+
+    #[test]
+    fn where_the_test_has_a_token_no_strangers_answer_is_believed() {
+        let (talk, _there, server, client) = ends();
+        let to = server.local_addr().unwrap();
+        let bell = Bell::new().unwrap();
+        let sign = Sign { token: TOKEN, data: false };
+        std::thread::scope(|scope| {
+            let greeting = scope.spawn(|| greet(&client, to, &talk, sign, &bell));
+            let from = greeted_with(&server, TOKEN);
+            // As forged under the server's address: a bare answer, another token's, data of a test that can't have begun.
+            let other = Some(HelloToken::new([8; 16]));
+            for forged in [answer_with(None), answer_with(other), vec![7; 1000]] {
+                server.send_to(&forged, from).unwrap();
+            }
+            // It takes none of them for the answer: it says hello again.
+            assert_eq!(greeted_with(&server, TOKEN), from);
+            server.send_to(&answer_with(TOKEN), from).unwrap();
+            assert_eq!(greeting.join().unwrap(), Ok(Greeted::Answered));
+        });
+        let rest = recv(client.as_fd().as_raw_fd(), &mut [0; 64], MsgFlags::MSG_DONTWAIT);
+        assert_eq!(rest, Err(Errno::EAGAIN), "nothing of it is left to be counted");
     }
 }

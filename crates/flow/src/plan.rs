@@ -296,6 +296,8 @@ impl FlowPlan {
                 },
                 zero_copy: self.zero_copy,
                 elsewhere: self.is_elsewhere(),
+                // Each test has its own, see `Talk`.
+                token: None,
                 bounded: self.transport == Transport::Udp
                     && server_sends
                     && matches!(self.amount, Amount::Bytes(_)),

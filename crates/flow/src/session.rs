@@ -68,7 +68,7 @@ pub fn run(
     }
     talk = talk.greet(plan, stop)?;
     let asked_ns = monotonic_ns();
-    talk.introduce(&plan.parameters(block), stop)?;
+    talk.introduce(plan.parameters(block), stop)?;
     // Open until the streams stand.
     let _proof = match plan.is_elsewhere() {
         true => Some(talk.prove_address(plan, stop)?),

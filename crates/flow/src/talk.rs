@@ -1,6 +1,6 @@
 //! The control connection: what the two ends say to each other around a test.
 
-use crate::{FlowError, FlowPlan};
+use crate::{FlowError, FlowPlan, Transport};
 use quell_load::look::tcp_info;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::secret::nonce;
@@ -8,7 +8,7 @@ use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::preface::prove;
 use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::Bell;
-use quell_wire::iperf3::{self, Cookie, Parameters, Results, State};
+use quell_wire::iperf3::{self, Cookie, HelloToken, Parameters, Results, State};
 use quell_wire::text::printable;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -35,6 +35,8 @@ pub(crate) struct Talk {
     pub stream: TcpSocket,
     pub server: SocketAddr,
     pub cookie: Cookie,
+    /// What hellos of UDP streams carry; none where the server knows of no such thing.
+    pub token: Option<HelloToken>,
 }
 
 /// Connects to an address by the plan's way.
@@ -84,7 +86,11 @@ impl Talk {
         for (to, from) in random.iter_mut().zip(one.iter().chain(&two)) {
             *to = *from;
         }
-        Ok(Self { stream, server: plan.control, cookie: Cookie::from_random(&random) })
+        let token = match plan.transport == Transport::Udp && !plan.plain {
+            true => nonce()?.first_chunk().copied().map(HelloToken::new),
+            false => None,
+        };
+        Ok(Self { stream, server: plan.control, cookie: Cookie::from_random(&random), token })
     }
 
     /// Proves by a TCP connection from where UDP streams will come that this is us, so that the server sends there; until it knows. A plain
@@ -146,30 +152,60 @@ impl Talk {
         self.expect(State::ParamExchange, when, stop)
     }
 
-    /// Says what is to be measured, until the server wants the data connections.
-    pub fn introduce(&self, parameters: &Parameters, stop: &Bell) -> Result<(), FlowError> {
+    /// Says what is to be measured, until the server wants the data connections. One that knows of no token asks for hellos without.
+    pub fn introduce(&mut self, mut parameters: Parameters, stop: &Bell) -> Result<(), FlowError> {
         let when = "before the test";
-        let frame = iperf3::frame(parameters)
+        if let Some(wishes) = &mut parameters.quell {
+            wishes.token = self.token;
+        }
+        let frame = iperf3::frame(&parameters)
             .map_err(|e| FlowError::Parameter(format!("the parameters can't be told: {e}")))?;
         self.exchange(when, stop)?.write(&frame).map_err(|e| self.failed(e, when))?;
-        self.expect(State::CreateStreams, "when it was told what to measure", stop)
+        let when = "when it was told what to measure";
+        match self.next(when, stop)? {
+            State::CreateTokenStreams if self.token.is_some() => Ok(()),
+            State::CreateStreams => {
+                self.token = None;
+                Ok(())
+            }
+            next => Err(self.unexpected(next, State::CreateStreams, when)),
+        }
     }
 
     /// Waits for this state, and no other.
     pub fn expect(&self, state: State, when: &'static str, stop: &Bell) -> Result<(), FlowError> {
-        match self.next(when, stop)? {
+        self.expect_by(monotonic_ns() + self.patience_ns(when), state, when, stop)
+    }
+
+    fn expect_by(
+        &self,
+        deadline_ns: u64,
+        state: State,
+        when: &'static str,
+        stop: &Bell,
+    ) -> Result<(), FlowError> {
+        match self.next_by(deadline_ns, when, stop)? {
             next if next == state => Ok(()),
-            next => Err(FlowError::Foreign(
-                self.server,
-                when,
-                format!("it said {next:?} where {state:?} was due"),
-            )),
+            next => Err(self.unexpected(next, state, when)),
         }
+    }
+
+    fn unexpected(&self, next: State, due: State, when: &'static str) -> FlowError {
+        FlowError::Foreign(self.server, when, format!("it said {next:?} where {due:?} was due"))
     }
 
     /// The server's next state; those that end a test are errors.
     pub fn next(&self, when: &'static str, stop: &Bell) -> Result<State, FlowError> {
-        let mut exchange = self.exchange(when, stop)?;
+        self.next_by(monotonic_ns() + self.patience_ns(when), when, stop)
+    }
+
+    fn next_by(
+        &self,
+        deadline_ns: u64,
+        when: &'static str,
+        stop: &Bell,
+    ) -> Result<State, FlowError> {
+        let mut exchange = Exchange::new(&self.stream, Some(deadline_ns), stop)?;
         let mut byte = [0];
         exchange.read(&mut byte).map_err(|e| self.failed(e, when))?;
         match State::read(byte[0]) {
@@ -192,25 +228,21 @@ impl Talk {
         }
     }
 
-    /// Says where the test stands.
-    pub fn say(&self, state: State, when: &'static str, stop: &Bell) -> Result<(), FlowError> {
-        self.exchange(when, stop)?.write(&[state.byte()]).map_err(|e| self.failed(e, when))
-    }
-
     /// Ends the test: both tell what they saw. `ours` is asked when the server wants to know, [`AFTER`] the data or since somebody
-    /// [`STOPPED`] it.
+    /// [`STOPPED`] it. A server that says a byte now and then has no longer than one that says nothing.
     pub fn trade(
         &self,
         ours: &mut dyn FnMut() -> Results,
         when: &'static str,
         stop: &Bell,
     ) -> Result<Results, FlowError> {
-        self.say(State::TestEnd, when, stop)?;
-        self.expect(State::ExchangeResults, when, stop)?;
+        let deadline_ns = monotonic_ns() + self.patience_ns(when);
+        let mut exchange = Exchange::new(&self.stream, Some(deadline_ns), stop)?;
+        let failed = |e| self.failed(e, when);
+        exchange.write(&[State::TestEnd.byte()]).map_err(failed)?;
+        self.expect_by(deadline_ns, State::ExchangeResults, when, stop)?;
         let frame = iperf3::frame(&ours())
             .map_err(|e| FlowError::Parameter(format!("the results can't be told: {e}")))?;
-        let mut exchange = self.exchange(when, stop)?;
-        let failed = |e| self.failed(e, when);
         exchange.write(&frame).map_err(failed)?;
         let mut length = [0; iperf3::LENGTH];
         exchange.read(&mut length).map_err(failed)?;
@@ -225,8 +257,8 @@ impl Talk {
             foreign(format!("its results: {}", printable(&e.to_string(), 200)))
         })?;
         // What is left is courtesy.
-        if self.expect(State::DisplayResults, when, stop).is_ok() {
-            let _ = self.say(State::IperfDone, when, stop);
+        if self.expect_by(deadline_ns, State::DisplayResults, when, stop).is_ok() {
+            let _ = exchange.write(&[State::IperfDone.byte()]);
         }
         Ok(theirs)
     }

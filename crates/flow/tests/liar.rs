@@ -8,9 +8,12 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Takes one test of one TCP stream up, and tells these results; where there are none, it says nothing until the client hangs up.
-fn serve(listener: &TcpListener, results: Option<&str>) -> std::io::Result<()> {
+/// Takes one test of one TCP stream up, and tells these results, each of its words so much after it is due; where there are none, it says nothing
+/// until the client hangs up.
+fn serve(listener: &TcpListener, results: Option<&str>, late: Duration) -> std::io::Result<()> {
     let say = |talk: &mut TcpStream, state: State| talk.write_all(&[state.byte()]);
+    let (_never, nothing) = std::sync::mpsc::channel::<()>();
+    let dawdle = || assert!(nothing.recv_timeout(late).is_err());
     let framed = |talk: &mut TcpStream| -> std::io::Result<()> {
         let mut length = [0; 4];
         talk.read_exact(&mut length)?;
@@ -34,9 +37,12 @@ fn serve(listener: &TcpListener, results: Option<&str>) -> std::io::Result<()> {
         let _ = sink.join();
         return Ok(());
     };
+    dawdle();
     say(&mut talk, State::ExchangeResults)?;
     framed(&mut talk)?;
+    dawdle();
     talk.write_all(&u32::try_from(results.len()).unwrap_or(0).to_be_bytes())?;
+    dawdle();
     talk.write_all(results.as_bytes())?;
     say(&mut talk, State::DisplayResults)?;
     // The client aborts the stream; that is no fault.
@@ -53,7 +59,7 @@ fn told(results: &str) -> Outcome {
         ..FlowPlan::new("loopback", listener.local_addr().unwrap())
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| serve(&listener, Some(results)).unwrap());
+        scope.spawn(|| serve(&listener, Some(results), Duration::ZERO).unwrap());
         run(&plan, &Bell::new().unwrap(), &mut |_| {}).unwrap()
     })
 }
@@ -116,7 +122,7 @@ fn who_stops_a_test_does_not_wait_for_a_server_that_says_nothing() {
         let stop = Bell::new().unwrap();
         let mut rung = None;
         let outcome = std::thread::scope(|scope| {
-            scope.spawn(|| serve(&listener, None).unwrap());
+            scope.spawn(|| serve(&listener, None, Duration::ZERO).unwrap());
             let mut tell = |progress: Progress<'_>| {
                 if rung.is_none() && when(&progress) {
                     stop.ring();
@@ -132,4 +138,33 @@ fn who_stops_a_test_does_not_wait_for_a_server_that_says_nothing() {
         let up = Findings::of(&outcome).up.unwrap();
         assert!(!up.by_receiver && up.bits_per_second > Some(0.0), "{up:?}");
     }
+}
+
+#[test]
+fn a_server_that_says_a_word_now_and_then_is_waited_for_no_longer_than_a_silent_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let plan = FlowPlan {
+        amount: Amount::Time(Span::from_secs(60)),
+        interval: Span::from_millis(100),
+        rate: Some(80_000_000),
+        latency: false,
+        ..FlowPlan::new("loopback", listener.local_addr().unwrap())
+    };
+    let stop = Bell::new().unwrap();
+    // Who stops it waits 0.7 s; three words of 0.4 s each come within that one by one, and not together.
+    let late = Duration::from_millis(400);
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // It may find that the client has hung up.
+            let _ = serve(&listener, Some(r#"{"streams":[{"id":1,"bytes":1}]}"#), late);
+        });
+        run(&plan, &stop, &mut |progress| {
+            if matches!(progress, Progress::Interval(_)) {
+                stop.ring();
+            }
+        })
+        .unwrap()
+    });
+    assert!(outcome.stopped && outcome.broke.is_none(), "{:?}", outcome.broke);
+    assert_eq!(outcome.theirs, None, "it was waited for");
 }

@@ -15,7 +15,7 @@
 //! without it on the way there. So the next answers of its session have no count, and then it begins anew: of the losses about that time the
 //! asker knows no direction.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 /// Sessions that are kept.
@@ -44,13 +44,44 @@ struct Session {
 #[derive(Debug, Default)]
 pub struct Sessions {
     sessions: HashMap<Key, Session>,
-    /// The same by their last packets, the one that was silent longest first.
-    by_age: BTreeMap<(u64, u64), Key>,
-    /// And those of each source.
-    of_source: HashMap<IpAddr, BTreeMap<(u64, u64), Key>>,
-    /// And of each network.
-    of_network: HashMap<IpAddr, BTreeMap<(u64, u64), Key>>,
+    /// The same by the numbers of their last packets, the one that was silent longest first.
+    by_age: BTreeMap<u64, Key>,
+    of_source: Groups,
+    of_network: Groups,
     packets: u64,
+}
+
+/// Sessions by whose they are. Most groups have one session only, of those who would fill the room: what a group takes has to be little.
+#[derive(Debug, Default)]
+struct Groups {
+    /// Whose, and the number of the last packet.
+    by_age: BTreeSet<(IpAddr, u64)>,
+    sizes: HashMap<IpAddr, usize>,
+}
+
+impl Groups {
+    fn enter(&mut self, whose: IpAddr, last: u64) {
+        self.by_age.insert((whose, last));
+        *self.sizes.entry(whose).or_default() += 1;
+    }
+
+    fn leave(&mut self, whose: IpAddr, last: u64) {
+        if !self.by_age.remove(&(whose, last)) {
+            return;
+        }
+        if let Some(size) = self.sizes.get_mut(&whose) {
+            *size -= 1;
+            if *size == 0 {
+                self.sizes.remove(&whose);
+            }
+        }
+    }
+
+    /// The last packet of the one that was silent longest, where there are so many.
+    fn oldest_of(&self, whose: IpAddr, many: usize) -> Option<u64> {
+        self.sizes.get(&whose).filter(|size| **size >= many)?;
+        self.by_age.range((whose, 0)..).next().map(|(_, last)| *last)
+    }
 }
 
 impl Sessions {
@@ -66,7 +97,7 @@ impl Sessions {
         let key = (from, ssid);
         let known = self.sessions.get(&key).copied();
         match known {
-            Some(session) => self.forget(key, session.touched),
+            Some(session) => self.forget(key, session.touched.0),
             None if !self.makes_room(from, now_ns) => return None,
             None => {}
         }
@@ -77,9 +108,9 @@ impl Sessions {
             None => (Some(session.received), session.received.wrapping_add(1), 0),
         };
         self.sessions.insert(key, Session { received, uncounted, touched });
-        self.by_age.insert(touched, key);
-        self.of_source.entry(source(from)).or_default().insert(touched, key);
-        self.of_network.entry(network(from)).or_default().insert(touched, key);
+        self.by_age.insert(touched.0, key);
+        self.of_source.enter(source(from), touched.0);
+        self.of_network.enter(network(from), touched.0);
         number
     }
 
@@ -93,36 +124,30 @@ impl Sessions {
 
     /// Whether there is room for one more of a source, if need be where a silent one was.
     fn makes_room(&mut self, from: SocketAddr, now_ns: u64) -> bool {
-        let of_source = self.of_source.get(&source(from)).filter(|own| own.len() >= MOST_OF_ONE);
-        let of_network = self.of_network.get(&network(from));
-        let of_network = of_network.filter(|own| own.len() >= MOST_OF_NETWORK);
-        let full = match of_source.or(of_network) {
-            Some(own) => own.first_key_value(),
-            _ if self.sessions.len() >= MOST => self.by_age.first_key_value(),
-            _ => return true,
+        let full = self
+            .of_source
+            .oldest_of(source(from), MOST_OF_ONE)
+            .or_else(|| self.of_network.oldest_of(network(from), MOST_OF_NETWORK));
+        let oldest = match full {
+            Some(last) => self.by_age.get_key_value(&last),
+            None if self.sessions.len() >= MOST => self.by_age.first_key_value(),
+            None => return true,
         };
-        let oldest = full.map(|(touched, key)| (*key, *touched));
-        match oldest.filter(|(_, (_, at))| now_ns.saturating_sub(*at) >= IDLE_NS) {
-            Some((key, touched)) => {
-                self.forget(key, touched);
-                true
-            }
-            None => false,
-        }
+        let oldest = oldest.map(|(last, key)| (*last, *key)).filter(|(_, key)| {
+            let heard = self.sessions.get(key).map_or(0, |session| session.touched.1);
+            now_ns.saturating_sub(heard) >= IDLE_NS
+        });
+        let Some((last, key)) = oldest else { return false };
+        self.sessions.remove(&key);
+        self.forget(key, last);
+        true
     }
 
-    fn forget(&mut self, key: Key, touched: (u64, u64)) {
-        self.sessions.remove(&key);
-        self.by_age.remove(&touched);
-        let (source, network) = (source(key.0), network(key.0));
-        for (of, whose) in [(&mut self.of_source, source), (&mut self.of_network, network)] {
-            if let Some(own) = of.get_mut(&whose) {
-                own.remove(&touched);
-                if own.is_empty() {
-                    of.remove(&whose);
-                }
-            }
-        }
+    /// Its last packet is no longer that.
+    fn forget(&mut self, key: Key, last: u64) {
+        self.by_age.remove(&last);
+        self.of_source.leave(source(key.0), last);
+        self.of_network.leave(network(key.0), last);
     }
 }
 
@@ -194,8 +219,9 @@ mod tests {
         assert_eq!(sessions.number(host(1), 0, 61 * SECOND), Some(1));
         assert_eq!(sessions.number(live, 0, 61 * SECOND), Some(65_537));
         assert_eq!(sessions.sessions.len(), sessions.by_age.len());
-        let of_sources: usize = sessions.of_source.values().map(BTreeMap::len).sum();
+        let of_sources: usize = sessions.of_source.sizes.values().sum();
         assert_eq!(sessions.sessions.len(), of_sources);
+        assert_eq!(sessions.sessions.len(), sessions.of_source.by_age.len());
     }
 
     #[test]
@@ -222,7 +248,7 @@ mod tests {
         assert_eq!(sessions.number(at("[2001:db8:2::1]:5"), 0, 0), Some(0));
         // A minute later its own silent ones make room for its next.
         assert_eq!(sessions.number(at("[2001:db8:1:ffff::1]:9"), 0, IDLE_NS), Some(0));
-        let of_networks: usize = sessions.of_network.values().map(BTreeMap::len).sum();
+        let of_networks: usize = sessions.of_network.sizes.values().sum();
         assert_eq!(sessions.sessions.len(), of_networks);
     }
 

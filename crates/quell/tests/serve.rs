@@ -10,6 +10,7 @@ use server::{Served, byte, cookie_of, iperf3, iperf3_says, lacks_iperf3, paramet
 use std::io::Write;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::{TestFolder, program, said, says};
 
@@ -248,6 +249,31 @@ fn with_a_secret_those_who_know_it_are_served_and_nobody_else() {
     std::fs::set_permissions(dir.path("short"), private).expect("it is ours");
     let arguments = ["serve", "--port", "0", "--secret-file", &file("short")];
     says(&said(program(&arguments), &arguments).refused(2), &["5 bytes", "/dev/urandom"]);
+}
+
+/// A server that may have so many descriptors.
+fn with_descriptors(count: u32) -> Command {
+    let mut command = Command::new("sh");
+    let limited = format!("ulimit -n {count} && exec \"$0\" serve --port 0 --json");
+    command.args(["-c", &limited, env!("CARGO_BIN_EXE_quell")]).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn with_too_few_descriptors_to_serve_anybody_it_says_so_and_with_a_few_more_it_serves_one() {
+    for count in [4, 6, 7, 8, 9, 12, 20] {
+        let asked = format!("serve, with {count} descriptors");
+        let refused = said(with_descriptors(count), &[&asked]).refused(3);
+        says(&refused, &["EMFILE", "ulimit -n 64"]);
+    }
+    // Beside its own three a test's process may have handed it a few.
+    let served = Served::of(with_descriptors(36));
+    served.is_well();
+    let at = served.at.to_string();
+    for way in [&["-n", "100K"][..], &["-n", "100K", "--bidir"], &["-u", "-n", "10K", "--bidir"]] {
+        let arguments = [&["flow", &at, "--no-latency"], way].concat();
+        said(program(&arguments), &arguments).fine();
+    }
 }
 
 #[test]

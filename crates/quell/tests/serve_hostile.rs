@@ -112,6 +112,35 @@ fn udp_data_goes_only_to_who_has_a_connection_and_asked() {
 }
 
 #[test]
+fn a_test_with_a_token_answers_hellos_that_carry_it_and_no_others() {
+    let asked = r#"{"udp":true,"time":1,"parallel":1,"reverse":true,"len":1000,
+        "bandwidth":1000000,"quell":{"version":1,"token":"00112233445566778899aabbccddeeff"}}"#;
+    let served = Served::new(&[]);
+    let mut control = served.begin(b'a');
+    control.write_all(&parameters(asked)).expect("sent");
+    assert_eq!(byte(&mut control), Some(81), "streams with the token");
+    let token: Vec<u8> = (0..16).map(|n| n * 0x11).collect();
+    let [right, wrong] = [0, 1].map(|bit| {
+        let mut hello = [b"9876", &token[..]].concat();
+        hello[19] ^= bit;
+        hello
+    });
+    let own = udp("127.0.0.1:0", &served);
+    for hello in [&b"9876"[..], &wrong, &right[..19], &[&right[..], &[0]].concat()] {
+        own.send(hello).expect("sent");
+        assert!(own.recv(&mut [0; 100]).is_err(), "{} bytes of a stranger", hello.len());
+    }
+    own.send(&right).expect("sent");
+    let mut bytes = [0; 2000];
+    let got = own.recv(&mut bytes).expect("an answer");
+    assert_eq!(bytes[..got], [b"6789", &token[..]].concat(), "as long as the question");
+    assert_eq!([byte(&mut control), byte(&mut control)], [Some(1), Some(2)]);
+    assert_eq!(own.recv(&mut bytes).expect("data flows"), 1000);
+    drop(control);
+    served.is_well();
+}
+
+#[test]
 fn a_cookie_of_a_test_that_has_its_streams_opens_no_more() {
     let served = Served::new(&[]);
     let mut control = served.begin(b'a');

@@ -14,8 +14,10 @@ use server::{Served, byte, cookie_of, parameters};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::{program, said};
+use support::{TestFolder, program, said};
 
 /// How often a datagram goes there and back before that counts as for ever.
 const FOR_EVER: usize = 100;
@@ -201,5 +203,80 @@ fn nobody_gets_data_at_an_address_that_did_not_prove_itself() {
     client.send(b"9876").expect("sent");
     let got = client.recv(&mut answer).expect("an answer");
     assert_eq!(answer[..got], *b"6789");
+    drop(talk);
+}
+
+/// Says hello from eight ports of the client's address, as one who forges it does, alone and with a token of its own, until it is over; whether
+/// anybody answered.
+fn forge(at: SocketAddr, over: &AtomicBool) -> bool {
+    let strangers: Vec<UdpSocket> = (0..8)
+        .map(|_| {
+            let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
+            stranger.connect(at).expect("an address");
+            // What paces it, too.
+            stranger.set_read_timeout(Some(Duration::from_micros(200))).expect("a limit");
+            stranger
+        })
+        .collect();
+    let mut answered = false;
+    while !over.load(Ordering::Relaxed) {
+        for stranger in &strangers {
+            // Errors are of datagrams before.
+            let _ = stranger
+                .send(b"9876")
+                .and_then(|_| stranger.send(&[&b"9876"[..], &[7; 16]].concat()));
+            answered |= stranger.recv(&mut [0; 2000]).is_ok();
+        }
+    }
+    answered
+}
+
+#[test]
+fn strangers_who_forge_a_clients_address_take_the_place_of_none_of_its_streams() {
+    let folder = TestFolder::new();
+    folder.write("key", "correct horse battery staple");
+    let key = folder.path("key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("ours");
+    let key = key.to_str().expect("a name");
+    let served = Served::new(&["--secret-file", key]);
+    let at = served.at.to_string();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stranger = scope.spawn(|| forge(served.at, &over));
+        for (way, names) in
+            [(&[][..], &["up"][..]), (&["-R"], &["down"]), (&["--bidir"], &["up", "down"])]
+        {
+            let options = ["flow", &at, "--secret-file", key, "-u", "-P", "12", "-b", "500k"];
+            let arguments = [&options[..], &["-l", "1000", "-t", "1", "--json"], way].concat();
+            let said = said(program(&arguments), &arguments);
+            // The stranger is let go whatever comes of it.
+            over.store(said.code != Some(0), Ordering::Relaxed);
+            let json: Value = serde_json::from_str(&said.fine()).expect("JSON");
+            for name in names {
+                let datagrams = &json[*name]["datagrams"];
+                let told = |key: &str| datagrams[key].as_u64().expect("counted");
+                over.store(told("sent") != told("arrived"), Ordering::Relaxed);
+                assert!(told("arrived") > 500, "{datagrams:#}");
+                assert_eq!((told("lost"), told("unseen")), (0, 0), "{name}: {datagrams:#}");
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(!stranger.join().expect("no panic"), "a stranger was answered");
+    });
+}
+
+#[test]
+fn a_client_of_a_version_without_tokens_is_served_as_an_iperf3_is() {
+    let served = Served::new(&[]);
+    let keys = r#""parallel":1,"reverse":true,"bandwidth":1000000,"quell":{"version":1}"#;
+    let talk = waiting(&served, b'a', keys);
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    client.connect(served.at).expect("an address");
+    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    client.send(b"9876").expect("sent");
+    let mut answer = [0; 2000];
+    let got = client.recv(&mut answer).expect("an answer");
+    assert_eq!(answer[..got], *b"6789");
+    assert_eq!(client.recv(&mut answer).expect("data flows"), 1000);
     drop(talk);
 }

@@ -20,6 +20,7 @@ use quell_load::bulk::Gate;
 use quell_rr::RrError;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
+use quell_sys::memory;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::option::set_bytes;
 use quell_sys::socket::preface::{self, PrefaceError};
@@ -98,7 +99,11 @@ pub fn open(hub: &Hub<'_>, guest: Guest, half_open: HalfOpen<'_>) {
                 stream.abort();
             }
         }
-        Ok(Wish::Test(cookie)) => session::run(hub, guest, cookie),
+        Ok(Wish::Test(cookie)) => {
+            session::run(hub, guest, cookie);
+            // What its streams had is not kept for the next as much.
+            memory::give_back();
+        }
         Ok(Wish::Calls) => calls(hub, &guest),
         Err(why) => turn_away(hub, guest, why),
     }

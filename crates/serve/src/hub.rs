@@ -9,7 +9,7 @@ use quell_sys::socket::Udp;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, Bell, readable, wait};
 use quell_wire::auth::Secret;
-use quell_wire::iperf3::Cookie;
+use quell_wire::iperf3::{Cookie, HelloToken};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -117,13 +117,22 @@ pub enum Opened {
     Udp(Udp),
 }
 
+/// By what a test knows its streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// Connections, by its cookie.
+    Tcp,
+    /// Hellos, by their address and its token; of a client that has none by their address alone.
+    Udp(Option<HelloToken>),
+}
+
 /// A test that waits for its streams.
 #[derive(Debug)]
 pub struct Waiting {
     /// Whose.
     pub ip: IpAddr,
-    /// Whether they are UDP streams.
-    pub udp: bool,
+    /// By what it knows them.
+    pub streams: Streams,
     opened: Mutex<Queue>,
     /// Rings when one has come.
     pub came: Bell,
@@ -355,11 +364,11 @@ impl<'a> Hub<'a> {
         &self,
         cookie: Cookie,
         ip: IpAddr,
-        udp: bool,
+        streams: Streams,
         wanted: usize,
     ) -> Result<Option<Entry<'_>>, quell_sys::SysError> {
         let opened = Mutex::new(Queue { new: Vec::new(), wanted });
-        let waiting = Arc::new(Waiting { ip, udp, opened, came: Bell::new()? });
+        let waiting = Arc::new(Waiting { ip, streams, opened, came: Bell::new()? });
         let mut all = lock(&self.waiting);
         if all.contains_key(&cookie) {
             return Ok(None);
@@ -370,16 +379,18 @@ impl<'a> Hub<'a> {
 
     /// The test of this cookie that waits for connections.
     pub fn waiting_for(&self, cookie: &Cookie) -> Option<Arc<Waiting>> {
-        lock(&self.waiting).get(cookie).filter(|w| !w.udp).cloned()
+        lock(&self.waiting).get(cookie).filter(|w| w.streams == Streams::Tcp).cloned()
     }
 
-    /// The test that waits for a UDP stream from this address. There is at most one: see [`Hub::turn`].
-    pub fn waiting_at(&self, ip: IpAddr) -> Option<Arc<Waiting>> {
-        lock(&self.waiting).values().find(|w| w.udp && w.ip == ip && w.wants()).cloned()
+    /// The test that waits for a UDP stream from this address, whose hello has this token or none. There is at most one: see [`Hub::turn`].
+    pub fn waiting_at(&self, ip: IpAddr, token: Option<HelloToken>) -> Option<Arc<Waiting>> {
+        let streams = Streams::Udp(token);
+        let all = lock(&self.waiting);
+        all.values().find(|w| w.ip == ip && w.streams == streams && w.wants()).cloned()
     }
 
-    /// Waits until no other test of this address is being given its UDP streams, at most until `deadline_ns`. A datagram does not say of
-    /// which test it is, so that two at once could be taken for each other's.
+    /// Waits until no other test of this address is being given its UDP streams, at most until `deadline_ns`. A hello without a token does not
+    /// say of which test it is, so that two at once could be taken for each other's.
     pub fn turn(&self, ip: IpAddr, deadline_ns: u64, pass: &Pass<'_>) -> Option<Turn<'_>> {
         let mut turns = lock(&self.turns);
         while turns.contains(&ip) {
@@ -589,17 +600,39 @@ mod tests {
         let stop = Bell::new().unwrap();
         let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
         let cookie = Cookie::from_random(&[7; 36]);
-        let entry = hub.expect(cookie, IP, true, 1).unwrap().unwrap();
-        assert!(hub.expect(cookie, IP, true, 1).unwrap().is_none(), "a cookie is used once");
+        let bare = Streams::Udp(None);
+        let entry = hub.expect(cookie, IP, bare, 1).unwrap().unwrap();
+        assert!(hub.expect(cookie, IP, bare, 1).unwrap().is_none(), "a cookie is used once");
         assert!(hub.waiting_for(&cookie).is_none(), "it waits for no connections");
         let udp = || Opened::Udp(Udp::connected("127.0.0.1:9".parse().unwrap(), 0).unwrap());
-        let waiting = hub.waiting_at(IP).unwrap();
+        let waiting = hub.waiting_at(IP, None).unwrap();
         assert!(waiting.take().is_empty());
         assert!(waiting.add(udp()).is_ok() && waiting.add(udp()).is_err());
-        assert!(hub.waiting_at(IP).is_none());
+        assert!(hub.waiting_at(IP, None).is_none());
         assert_eq!(entry.waiting.take().len(), 1);
         drop(entry);
-        assert!(hub.expect(cookie, IP, true, 1).unwrap().is_some());
+        assert!(hub.expect(cookie, IP, bare, 1).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_test_with_a_token_gets_the_streams_that_have_it_and_nobody_elses() {
+        let stop = Bell::new().unwrap();
+        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
+        let (ours, theirs) = (HelloToken::new([1; 16]), HelloToken::new([2; 16]));
+        let elsewhere = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+        let expect = |n: u8, streams| {
+            hub.expect(Cookie::from_random(&[n; 36]), IP, streams, 1).unwrap().unwrap()
+        };
+        let first = expect(1, Streams::Udp(Some(ours)));
+        for (ip, token) in [(IP, None), (IP, Some(theirs)), (elsewhere, Some(ours))] {
+            assert!(hub.waiting_at(ip, token).is_none(), "{ip} {token:?}");
+        }
+        // Of one address at once, and each its own.
+        let second = expect(2, Streams::Udp(Some(theirs)));
+        let third = expect(3, Streams::Udp(None));
+        for (entry, token) in [(&first, Some(ours)), (&second, Some(theirs)), (&third, None)] {
+            assert!(Arc::ptr_eq(&hub.waiting_at(IP, token).unwrap(), &entry.waiting));
+        }
     }
 
     #[test]

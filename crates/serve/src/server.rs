@@ -7,9 +7,11 @@ use crate::hub::{Hub, Tell};
 use crate::places::Limits;
 use crate::privileges::{self, Account, PrivilegeError};
 use crate::udp;
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
+use quell_sys::memory;
 use quell_sys::socket::shared::SharedUdp;
 use quell_sys::socket::stream::{accept, listen};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
@@ -58,18 +60,22 @@ pub struct Server {
     udp: SharedUdp,
     config: Config,
     user: Option<String>,
+    /// How many descriptors this process may have.
+    descriptors: u64,
 }
 
 impl Server {
-    /// Listens with TCP and UDP on one port. Errors when either is in use.
+    /// Listens with TCP and UDP on one port. Errors when either is in use, and where there are too few descriptors to serve anybody.
     pub fn prepare(config: Config) -> Result<Self, ServeError> {
+        let descriptors = descriptors();
+        spare_descriptors()?;
         let mut tries = 0;
         loop {
             let tcp = listen(config.bind, None)?;
             let failed = |e| SysError::io("read a listener's address", &e);
             let local = tcp.local_addr().map_err(failed)?;
             match SharedUdp::listening(local) {
-                Ok(udp) => return Ok(Self { tcp, udp, config, user: None }),
+                Ok(udp) => return Ok(Self { tcp, udp, config, user: None, descriptors }),
                 // The port that TCP found may be taken for UDP: another one.
                 Err(_) if config.bind.port() == 0 && tries < TRIES => tries += 1,
                 Err(error) => return Err(error.into()),
@@ -101,8 +107,9 @@ impl Server {
     /// Serves until the bell rings, until its time is up, or with `one_off` until the first session has ended.
     pub fn run(&self, stop: &Bell, tell: Tell<'_>) -> Result<(), ServeError> {
         let Config { limits, secret, one_off, time_ns, .. } = self.config.clone();
-        let limits = within(descriptors(), limits);
+        let limits = within(self.descriptors, limits);
         let trusted = secret.is_some();
+        memory::share_arenas();
         let hub = Hub::new(limits, secret, one_off, stop, tell);
         hub.tell(&Event::Started {
             address: self.local(),
@@ -210,6 +217,19 @@ fn descriptors() -> u64 {
         Ok(()) => most,
         Err(_) => now,
     }
+}
+
+/// What the server itself opens, and one client with a test of a stream each way.
+const ONE_CLIENT: usize = 24;
+
+/// Errors where one client's connections would find no descriptor: it would be told that it serves, and nobody would be.
+fn spare_descriptors() -> Result<(), SysError> {
+    let spare = |_| Bell::new().map_err(|error| error.errno);
+    let found: Result<Vec<Bell>, Errno> = (0..ONE_CLIENT).map(spare).collect();
+    found.map(drop).map_err(|errno| {
+        SysError::new(format!("open the {ONE_CLIENT} files that serving one client takes"), errno)
+            .advise("let this process have more: ulimit -n 64, or LimitNOFILE=64 in its unit")
+    })
 }
 
 /// With so many descriptors nothing but unknown connections is limited for their sake.

@@ -26,7 +26,7 @@ mod talk;
 
 use crate::event::{Event, Test, reason};
 use crate::guest::Guest;
-use crate::hub::{Hub, Opened, Pass};
+use crate::hub::{Hub, Opened, Pass, Streams};
 use crate::places::Full;
 use crate::rate::{self, BURST_NS, PIECE, Share};
 use broke::Break;
@@ -44,7 +44,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_sys::{SysError, socket::Udp};
-use quell_wire::iperf3::{Cookie, Hello, Results, State};
+use quell_wire::iperf3::{Cookie, Greeting, HelloToken, Results, State};
 use std::os::fd::AsFd;
 use talk::{LONGEST_DRAIN_NS, Talk};
 
@@ -162,25 +162,25 @@ fn prepare(
     let mut ip = guest.peer.ip().to_canonical();
     let proven = match plan.udp && plan.elsewhere {
         true => {
-            let entry = hub.expect(cookie, ip, false, 1)?.ok_or_else(used)?;
-            talk.say(State::CreateStreams)?;
+            let entry = hub.expect(cookie, ip, Streams::Tcp, 1)?.ok_or_else(used)?;
+            talk.say(plan.asks_for_streams())?;
             Some(Proven::wait_for(hub, guest, talk, &entry.waiting)?)
         }
         false => None,
     };
     ip = proven.as_ref().map_or(ip, |proven| proven.ip);
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
-    // Held until all streams are there.
-    let _turn = match plan.udp {
-        true => Some(hub.turn(ip, deadline, pass).ok_or_else(|| {
+    // Held until all streams are there. A token says of which test they are.
+    let _turn = match plan.known_by() {
+        Streams::Udp(None) => Some(hub.turn(ip, deadline, pass).ok_or_else(|| {
             Break::Busy("other tests of this address were being given their UDP streams".into())
         })?),
-        false => None,
+        _ => None,
     };
-    let entry = hub.expect(cookie, ip, plan.udp, plan.streams())?.ok_or_else(used)?;
+    let entry = hub.expect(cookie, ip, plan.known_by(), plan.streams())?.ok_or_else(used)?;
     match &proven {
         Some(proven) => proven.tell(),
-        None => talk.say(State::CreateStreams)?,
+        None => talk.say(plan.asks_for_streams())?,
     }
     let mut opened = gather(hub, guest, talk, &plan, (&entry.waiting, pass))?;
     // In the order in which the client opened them: by that it numbers them.
@@ -293,20 +293,22 @@ fn gather(
         greeted.resize(again.len(), 0);
         for ((socket, again), greeted) in sockets.zip(again).zip(&mut greeted) {
             if again {
-                greet_again(socket, greeted);
+                greet_again(socket, plan.token, greeted);
             }
         }
     }
 }
 
-/// A hello that comes again: the answer was lost. Answered a few times only: it could be another server's answer to ours.
-fn greet_again(socket: &Udp, greeted: &mut u32) {
+/// A hello that comes again: the answer was lost. Answered a few times only: it could be another server's answer to ours. A stranger's is not.
+fn greet_again(socket: &Udp, token: Option<HelloToken>, greeted: &mut u32) {
     let mut inbox = quell_sys::socket::Inbox::new(4, 64);
     // An error tells that the client closed its socket: then its control connection ends as well.
     let got = inbox.receive(socket.as_fd()).unwrap_or(0);
     if got > 0
         && *greeted < MOST_GREETINGS
-        && let Some((_, hello)) = inbox.iter().find(|(_, bytes)| Hello::read(bytes).is_some())
+        && let Some((_, hello)) = inbox
+            .iter()
+            .find(|(_, bytes)| Greeting::read(bytes).is_some_and(|hello| hello.token == token))
     {
         *greeted += 1;
         let _ = socket.send(&crate::udp::reply(hello));

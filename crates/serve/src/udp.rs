@@ -2,9 +2,12 @@
 //!
 //! ```text
 //!    4 bytes, iperf3's hello ──► a test of that address waits for a stream? ──► a socket of its own, and 4 bytes back
+//!   20 bytes, with a token ────► the test of that address and token does? ────► the same, and 20 bytes back
 //!   44 bytes or more, STAMP ───► the same size back (RFC 8762)
 //!   anything else ─────────────► nothing
 //! ```
+//!
+//! A test with a token takes no hello without it: anybody can forge an address, and would take its streams' places.
 //!
 //! An answer is never answered, so that one forged datagram can't set two servers on each other: a reflected packet is no sender's packet (it
 //! says when it was received where a sender's is zero), and a stream is greeted a few times at most.
@@ -17,10 +20,10 @@ use quell_probe::sessions::Sessions;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::inbox::{Arrival, Inbox};
-use quell_sys::socket::shared::SharedUdp;
+use quell_sys::socket::shared::{SharedUdp, Stray};
 use quell_sys::wait::{came, readable, wait};
 use quell_sys::wall::realtime_ns;
-use quell_wire::iperf3::Hello;
+use quell_wire::iperf3::{Greeting, HELLO, Hello};
 use quell_wire::stamp::{ReflectorPacket, SenderPacket};
 use std::os::fd::AsFd;
 
@@ -59,43 +62,42 @@ struct ServerPort<'a> {
 impl ServerPort<'_> {
     /// Takes one datagram; whether it was reflected.
     fn take(&mut self, arrival: &Arrival, bytes: &mut [u8]) -> bool {
-        if Hello::read(bytes).is_some() {
-            self.greet(arrival, bytes);
+        if let Some(greeting) = Greeting::read(bytes) {
+            self.greet(arrival, bytes, greeting);
             return false;
         }
         self.reflect(arrival, bytes)
     }
 
     /// A client opens a stream.
-    fn greet(&mut self, arrival: &Arrival, bytes: &[u8]) {
-        let Some(from) = arrival.from else { return };
+    fn greet(&mut self, arrival: &Arrival, bytes: &[u8], greeting: Greeting) {
+        for mut stray in self.open(arrival, bytes, greeting) {
+            match Greeting::read(&stray.bytes) {
+                // Once only: what strays while that one's socket is made is lost, as on any network.
+                Some(greeting) => drop(self.open(&stray.arrival, &stray.bytes, greeting)),
+                None => drop(self.reflect(&stray.arrival, &mut stray.bytes)),
+            }
+        }
+    }
+
+    /// Opens a stream, if a test waits for it; what strayed into its socket while it was made.
+    fn open(&self, arrival: &Arrival, bytes: &[u8], greeting: Greeting) -> Vec<Stray> {
+        let Some(from) = arrival.from else { return Vec::new() };
         // Nobody waits: no answer, and not a word either, or anybody could fill the log under forged addresses.
-        let Some(waiting) = self.hub.waiting_at(from.ip().to_canonical()) else { return };
+        let waiting = self.hub.waiting_at(from.ip().to_canonical(), greeting.token);
+        let Some(waiting) = waiting else { return Vec::new() };
         match self.port.branch(from, arrival.to) {
             Ok((socket, strays)) => {
                 // Sent here as later data is; a reply that is lost is sent again when the hello comes again.
                 let _ = socket.send(&reply(bytes));
                 // Another stream may have taken the last place: then nobody holds this socket, and it closes.
                 let _ = waiting.add(Opened::Udp(socket));
-                for mut stray in strays {
-                    if Hello::read(&stray.bytes).is_some() {
-                        // Once only: what strays while that one's socket is made is lost, as on any network.
-                        if let Some(other) = stray
-                            .arrival
-                            .from
-                            .and_then(|f| self.hub.waiting_at(f.ip().to_canonical()))
-                            && let Some(peer) = stray.arrival.from
-                            && let Ok((socket, _)) = self.port.branch(peer, stray.arrival.to)
-                        {
-                            let _ = socket.send(&reply(&stray.bytes));
-                            let _ = other.add(Opened::Udp(socket));
-                        }
-                    } else {
-                        self.reflect(&stray.arrival, &mut stray.bytes);
-                    }
-                }
+                strays
             }
-            Err(error) => self.hub.refuse(from, format!("no socket for its UDP stream: {error}")),
+            Err(error) => {
+                self.hub.refuse(from, format!("no socket for its UDP stream: {error}"));
+                Vec::new()
+            }
         }
     }
 
@@ -119,16 +121,19 @@ impl ServerPort<'_> {
     }
 }
 
-/// What a hello is answered with. A client tells the server's byte order from it.
-pub fn reply(hello: &[u8]) -> [u8; 4] {
+/// What a hello is answered with, as many bytes as it has. A client tells the server's byte order from it, and by the token behind it that it is the
+/// server's.
+pub fn reply(hello: &[u8]) -> Vec<u8> {
     const OLD: [u8; 4] = 123_456_789u32.to_le_bytes();
     const OLD_ANSWER: [u8; 4] = 987_654_321u32.to_le_bytes();
-    match hello == OLD {
+    let (hello, token) = hello.split_at(hello.len().min(HELLO));
+    let answer = match hello == OLD {
         true => OLD_ANSWER,
         // Of a machine with the other byte order the two look exchanged, and the answer has to be as well.
         false if hello == Hello::Server.bytes() => Hello::Client.bytes(),
         false => Hello::Server.bytes(),
-    }
+    };
+    [&answer[..], token].concat()
 }
 
 #[cfg(test)]
@@ -137,8 +142,9 @@ mod tests {
 
     #[test]
     fn each_kind_of_hello_has_its_answer() {
-        assert_eq!(reply(b"9876"), *b"6789");
-        assert_eq!(reply(b"6789"), *b"9876");
+        assert_eq!(reply(b"9876"), b"6789");
+        assert_eq!(reply(b"6789"), b"9876");
+        assert_eq!(reply(b"9876 and a token"), b"6789 and a token");
         assert_eq!(reply(&123_456_789u32.to_le_bytes()), 987_654_321u32.to_le_bytes());
     }
 }

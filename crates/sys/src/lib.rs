@@ -6,6 +6,7 @@
 //!   affinity   which CPUs may be used
 //!   backlog    bytes that wait until somebody takes them
 //!   input      a file that a person named, read without waiting for somebody else
+//!   memory     what the allocator keeps of what was freed
 //!   pace       when a sender sends
 //!   pidfd      a process as a descriptor
 //!   reader     printing, and ending when nobody reads it
@@ -23,6 +24,7 @@ pub mod backlog;
 pub mod clock;
 mod error;
 pub mod input;
+pub mod memory;
 pub mod netns;
 pub mod pace;
 pub mod pidfd;

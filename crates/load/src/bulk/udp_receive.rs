@@ -10,7 +10,7 @@ use quell_sys::wait::{Alarm, Bell};
 use quell_sys::wall::Wall;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Trains taken in one call.
+/// Trains taken in one call, or single datagrams where there may be a thousand streams: each has room for so many of its own.
 const BATCH: usize = 16;
 
 /// What to receive.
@@ -54,7 +54,7 @@ pub fn udp_receive(
     let fd = socket.as_fd();
     let got = prepare_receiving(fd, what.buffer, what.trains);
     let patience = Patience::new(stop, what.limit.end_ns)?;
-    let mut trains = if got.trains { Trains::new(BATCH) } else { Trains::heads(4 * BATCH) };
+    let mut trains = if got.trains { Trains::new(BATCH) } else { Trains::heads(BATCH) };
     let mut book = Book::new(what.header, tally);
     book.last = what.last.unwrap_or(u64::MAX);
     let drops_before = fill(fd).unwrap_or_default().drops;

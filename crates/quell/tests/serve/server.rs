@@ -24,7 +24,11 @@ pub struct Served {
 impl Served {
     /// With these options.
     pub fn new(options: &[&str]) -> Self {
-        let mut command = program(&[&["serve", "--port", "0", "--json"], options].concat());
+        Self::of(program(&[&["serve", "--port", "0", "--json"], options].concat()))
+    }
+
+    /// The same by a command that ends in a server with `--port 0 --json`.
+    pub fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let out = child.stdout.take().expect("it is piped");
         let told = Arc::new((Mutex::new(Vec::new()), Condvar::new()));

@@ -1,7 +1,8 @@
 //! What a client asks for, as what will be done: checked against the limits. Pure.
 
+use crate::hub::Streams;
 use crate::places::Limits;
-use quell_wire::iperf3::{Parameters, part_of, stream_place};
+use quell_wire::iperf3::{HelloToken, Parameters, State, part_of, stream_place};
 use quell_wire::text::printable;
 
 /// Largest block of a TCP stream in bytes (`MAX_BLOCKSIZE` of iperf3).
@@ -64,6 +65,8 @@ pub struct ServePlan {
     pub quell: bool,
     /// Its UDP streams come from another address than its connection.
     pub elsewhere: bool,
+    /// What the hellos of its UDP streams carry.
+    pub token: Option<HelloToken>,
     /// Which program asks.
     pub program: String,
 }
@@ -188,6 +191,7 @@ impl ServePlan {
             output: asked.get_server_output.is_some_and(|flag| flag != 0),
             quell: wishes.is_some(),
             elsewhere: wishes.is_some_and(|w| w.elsewhere),
+            token: wishes.and_then(|w| w.token).filter(|_| asked.udp),
             program: match wishes {
                 // Its version field is what iperf3 servers want to read.
                 Some(_) => "quell".into(),
@@ -199,6 +203,19 @@ impl ServePlan {
     /// Streams of both directions.
     pub fn streams(&self) -> usize {
         self.up + self.down
+    }
+
+    /// By what they are known.
+    pub fn known_by(&self) -> Streams {
+        if self.udp { Streams::Udp(self.token) } else { Streams::Tcp }
+    }
+
+    /// How the client is asked for them.
+    pub fn asks_for_streams(&self) -> State {
+        match self.token {
+            Some(_) => State::CreateTokenStreams,
+            None => State::CreateStreams,
+        }
     }
 
     /// What the stream with this number has to send of the amount.
@@ -304,6 +321,19 @@ mod tests {
             [None, None, Some("cubic"), Some("bbr"), Some("cubic")],
             "what comes from the client needs none"
         );
+    }
+
+    #[test]
+    fn who_has_a_token_is_asked_for_streams_with_it_and_others_as_iperf3_asks() {
+        let token = Some(HelloToken::new([7; 16]));
+        let told = |udp: bool, token| {
+            let quell = Some(Wishes { token, ..Wishes::default() });
+            let plan = plan(&Parameters { tcp: !udp, udp, len: 1000, quell, ..asked() }).unwrap();
+            (plan.asks_for_streams(), plan.known_by())
+        };
+        assert_eq!(told(true, token), (State::CreateTokenStreams, Streams::Udp(token)));
+        assert_eq!(told(true, None), (State::CreateStreams, Streams::Udp(None)));
+        assert_eq!(told(false, token), (State::CreateStreams, Streams::Tcp));
     }
 
     #[test]

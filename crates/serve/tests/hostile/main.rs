@@ -10,6 +10,7 @@
 //! ```
 
 mod client;
+mod memory;
 mod scarce;
 mod server;
 

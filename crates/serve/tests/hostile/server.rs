@@ -51,9 +51,18 @@ impl Served {
 
     /// The most memory that it ever held at once, in bytes (`VmHWM`, proc(5)).
     pub fn most_memory(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// The memory that it holds now, in bytes (`VmRSS`).
+    pub fn memory(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    fn status(&self, key: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("it runs still");
-        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("it has memory");
+        let line = status.lines().find_map(|l| l.strip_prefix(key)).expect("it has memory");
         let kib = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number");
         kib * 1024
     }

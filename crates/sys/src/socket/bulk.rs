@@ -20,8 +20,8 @@ pub const MOST_SEGMENTS: usize = 64;
 pub const MOST_BYTES: usize = 65_487;
 /// The largest train, and so the room each packet gets in [`Trains`].
 const TRAIN: usize = 65_536;
-/// Room for the ancillary data of one train: stamp and segment size.
-const CONTROL: usize = 128;
+/// Room for the ancillary data of one train: stamp and segment size, which come first; more is cut off.
+const CONTROL: usize = 64;
 /// `SO_MEMINFO`'s fields (`SK_MEMINFO_*`, linux/sock_diag.h).
 const MEMINFO_FIELDS: usize = 9;
 const MEMINFO_USED: usize = 0;

@@ -8,9 +8,14 @@
 //!                                                              with `udp_counters_64bit`
 //! ```
 //!
-//! Big endian. The time is of the sender's monotonic clock; numbers count from 1.
+//! Big endian. The time is of the sender's monotonic clock; numbers count from 1. Between two Quells a hello and its answer are 20 bytes: behind the four
+//! comes the test's [`HelloToken`].
 
+use super::token::HelloToken;
 use crate::read::{at, be32, be64};
+
+/// Bytes of a hello.
+pub const HELLO: usize = 4;
 
 /// What a client sends first, so that the server learns its address, and the answer: 4 bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +52,33 @@ impl Hello {
             (OLD_SERVER, _) | (_, OLD_SERVER) => Some(Hello::Server),
             _ => None,
         }
+    }
+}
+
+/// A hello as a datagram: alone, or with the test's token behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Greeting {
+    /// Whose.
+    pub hello: Hello,
+    /// What only the two ends of the test know; iperf3 has nothing of the kind.
+    pub token: Option<HelloToken>,
+}
+
+impl Greeting {
+    /// As sent.
+    pub fn bytes(&self) -> Vec<u8> {
+        let token = self.token.as_ref().map_or(&[][..], |token| &token.bytes()[..]);
+        [&self.hello.bytes()[..], token].concat()
+    }
+
+    /// Reads one; none of another length.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (hello, rest) = bytes.split_at_checked(HELLO)?;
+        let token = match rest {
+            [] => None,
+            rest => Some(HelloToken::new(rest.try_into().ok()?)),
+        };
+        Some(Self { hello: Hello::read(hello)?, token })
     }
 }
 
@@ -101,6 +133,22 @@ mod tests {
         assert_eq!(Hello::read(&987_654_321u32.to_le_bytes()), Some(Hello::Server));
         assert_eq!(Hello::read(b"98765"), None);
         assert_eq!(Hello::read(&[0; 4]), None);
+    }
+
+    #[test]
+    fn a_greeting_is_a_hello_alone_or_with_a_whole_token() {
+        let token = HelloToken::new([7; 16]);
+        for token in [None, Some(token)] {
+            let greeting = Greeting { hello: Hello::Client, token };
+            assert_eq!(Greeting::read(&greeting.bytes()), Some(greeting));
+        }
+        let bytes = Greeting { hello: Hello::Server, token: Some(token) }.bytes();
+        assert_eq!((bytes.len(), &bytes[..4]), (20, &b"6789"[..]));
+        for cut in [0, 3, 5, 19] {
+            assert_eq!(Greeting::read(&bytes[..cut]), None, "{cut} bytes");
+        }
+        assert_eq!(Greeting::read(&[&bytes[..], &[7]].concat()), None);
+        assert_eq!(Greeting::read(&[7; 20]), None, "no hello before it");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Everything is optional when read, so that versions can differ.
 
 use super::shown::{name, word};
+use super::token::HelloToken;
 use serde::{Deserialize, Serialize};
 
 /// What a Quell client asks of a Quell server.
@@ -26,6 +27,9 @@ pub struct Wishes {
     /// An amount of datagrams is what the server sends, whether they come or not. Clients of 0.1 wait until it came.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bounded: bool,
+    /// What the hellos of its UDP streams carry, if the server says that it knows of it. Servers of 0.1 and iperf3's do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<HelloToken>,
     /// Milliseconds of the test, where they are no whole seconds; `time` then is rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,

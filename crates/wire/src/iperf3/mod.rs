@@ -19,7 +19,8 @@
 //! ```
 //!
 //! States are one byte. Streams have the numbers 1, 3, 4, 5 …: 2 is left out. Parameters and results may carry the key `quell`, which
-//! iperf3 ignores: a server that leaves it out of its results is no Quell.
+//! iperf3 ignores: a server that leaves it out of its results is no Quell. Where a client's parameters have a [`HelloToken`] there, a Quell server says
+//! `CreateTokenStreams` in place of `CreateStreams`: it takes only hellos that carry it.
 
 mod datagram;
 mod extension;
@@ -27,11 +28,13 @@ mod number;
 mod parameters;
 mod results;
 mod shown;
+mod token;
 
-pub use datagram::{Datagram, Hello, header_size};
+pub use datagram::{Datagram, Greeting, HELLO, Hello, header_size};
 pub use extension::{Host, HostCounters, Moment, Part, PartStream, Wishes};
 pub use parameters::Parameters;
 pub use results::{Results, StreamResult};
+pub use token::{HelloToken, TOKEN};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -113,6 +116,8 @@ pub enum State {
     DisplayResults = 14,
     /// The client has all it wanted.
     IperfDone = 16,
+    /// A Quell server awaits UDP streams whose hellos carry the test's token.
+    CreateTokenStreams = 81,
     /// The server is busy, or does not let this client in.
     AccessDenied = -1,
     /// The server failed; two numbers of 4 bytes follow: iperf3's error and `errno`.
@@ -120,7 +125,7 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [State; 12] = [
+    const ALL: [State; 13] = [
         State::TestStart,
         State::TestRunning,
         State::TestEnd,
@@ -131,6 +136,7 @@ impl State {
         State::ExchangeResults,
         State::DisplayResults,
         State::IperfDone,
+        State::CreateTokenStreams,
         State::AccessDenied,
         State::ServerError,
     ];
