@@ -17,7 +17,7 @@ use quell_sys::socket::preface::prove;
 use quell_sys::socket::stream::{StreamOptions, TcpSocket};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_wire::auth::{OPENING, PROOF};
-use quell_wire::iperf3::{Greeting, Hello, HelloToken, stream_id};
+use quell_wire::iperf3::{Greeting, Hello, HelloToken, long_hello, stream_id};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -40,6 +40,8 @@ pub(crate) struct OpenLane {
     lane: Lane,
     /// What the kernel counted as acknowledged before the first byte of data.
     acked_before: u64,
+    /// What the server's answers to hellos carry.
+    token: Option<HelloToken>,
 }
 
 /// What moves a lane's data.
@@ -72,7 +74,15 @@ impl OpenLane {
         };
         let unknown = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let local = local(lane.as_fd()).unwrap_or(unknown);
-        Ok(Self { id: stream_id(place), local, remote: plan.to, is_heard, lane, acked_before })
+        Ok(Self {
+            id: stream_id(place),
+            local,
+            remote: plan.to,
+            is_heard,
+            lane,
+            acked_before,
+            token: talk.token,
+        })
     }
 
     /// The descriptor's number, by which iperf3 names a stream.
@@ -99,6 +109,7 @@ impl OpenLane {
             limit: how.limit,
             copying: if plan.zero_copy { Copying::None } else { Copying::Once },
             header: UdpHeader::Bits32,
+            hello: self.token.and_then(|token| long_hello(Hello::Server, token)),
             buffer: plan.window.map_or(UdpReceiving::default().buffer, |w| w as usize),
             trains: true,
             gate: &Open,

@@ -69,7 +69,9 @@ pub(crate) fn reach(
 
 /// Connects, and proves the secret where there is one.
 fn trusted(plan: &FlowPlan, to: SocketAddr, stop: &Bell) -> Result<TcpSocket, FlowError> {
-    let stream = connect(plan, to, &StreamOptions::default(), stop)?;
+    // A path that swallows what is larger would swallow the server's results too.
+    let options = StreamOptions { mss: plan.mss, ..StreamOptions::default() };
+    let stream = connect(plan, to, &options, stop)?;
     if let Some(secret) = &plan.secret {
         let deadline = monotonic_ns() + ANSWER_S * 1_000_000_000;
         prove(&mut Exchange::new(&stream, Some(deadline), stop)?, secret)?;

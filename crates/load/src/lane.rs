@@ -22,7 +22,7 @@ use quell_sys::socket::Udp;
 use quell_sys::socket::option::waiting;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
-use quell_wire::iperf3::Moment;
+use quell_wire::iperf3::{LONG_HELLO, Moment};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -69,6 +69,8 @@ pub struct How<'a> {
     pub copying: Copying,
     /// The header of each datagram.
     pub header: UdpHeader,
+    /// A datagram that is this and nothing more is no data: a hello that comes again.
+    pub hello: Option<[u8; LONG_HELLO]>,
     /// Receive buffer for datagrams in bytes.
     pub buffer: usize,
     /// Datagrams may come in whole trains: there is room for them.
@@ -168,7 +170,8 @@ impl Lane {
     }
 
     fn moving(&self, how: &How<'_>) -> Result<Ended, SysError> {
-        let How { block, rate, pacing, limit, copying, header, buffer, trains, gate, stop } = *how;
+        let How { block, rate, pacing, limit, copying, header, hello, buffer, trains, gate, stop } =
+            *how;
         match (&self.socket, &self.moved) {
             (Socket::Tcp(stream), Moved::Bytes(tally)) if self.sends => {
                 let pacing = pacing.map(|bits| (bits / 8).max(1));
@@ -187,7 +190,7 @@ impl Lane {
                 // An amount are so many datagrams, whether they come or not.
                 let last = limit.bytes.map(|bytes| bytes.div_ceil(block.max(1) as u64));
                 let limit = Limit { bytes: None, ..limit };
-                let what = UdpReceiving { header, limit, last, buffer, trains };
+                let what = UdpReceiving { header, limit, last, buffer, trains, hello };
                 udp_receive(socket, &what, tally, stop)
             }
             // Only sockets for datagrams are given a tally of datagrams.

@@ -387,6 +387,7 @@ fn measure<'a>(
             last.moment.lost = last.expected.saturating_sub(last.moment.packets);
         }
     }
+    measured.complete_moments();
     lanes.iter().for_each(|lane| lane.finish());
     result
 }
@@ -443,7 +444,12 @@ fn watch(
         }
         if came(&fds[0]) {
             match talk.heard()? {
-                Some(State::TestEnd) => return Ok(()),
+                Some(State::TestEnd) => {
+                    let t_ns = measured.t_ns(monotonic_ns());
+                    let marks: Vec<_> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
+                    looks.keep(&marks, measured);
+                    return Ok(());
+                }
                 Some(state) => {
                     return Err(Break::Protocol(format!("{state:?} while data flowed")));
                 }
@@ -454,7 +460,9 @@ fn watch(
         if !counting && now >= measured.count_ns {
             counting = true;
             measured.count_ns = now;
-            measured.base = lanes.iter().map(|lane| lane.counted(0)).collect();
+            let t_ns = measured.t_ns(now);
+            measured.base = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
+            looks.keep(&measured.base.clone(), measured);
             measured.base_arrivals = lanes.iter().map(|lane| lane.arrivals()).collect();
             lanes.iter().for_each(|lane| lane.forget_longest());
         }

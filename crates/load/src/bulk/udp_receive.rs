@@ -8,6 +8,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk::{Fill, Train, Trains, fill, prepare_receiving};
 use quell_sys::wait::{Alarm, Bell};
 use quell_sys::wall::Wall;
+use quell_wire::iperf3::LONG_HELLO;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Trains taken in one call, or single datagrams where there may be a thousand streams: each has room for so many of its own.
@@ -26,6 +27,8 @@ pub struct UdpReceiving {
     pub buffer: usize,
     /// The kernel may hand several over in one piece (`UDP_GRO`), with one stamp. Without, each has its own.
     pub trains: bool,
+    /// A datagram that is this and nothing more is no data: a hello that comes again.
+    pub hello: Option<[u8; LONG_HELLO]>,
 }
 
 impl Default for UdpReceiving {
@@ -36,6 +39,7 @@ impl Default for UdpReceiving {
             last: None,
             buffer: 4 << 20,
             trains: true,
+            hello: None,
         }
     }
 }
@@ -57,6 +61,7 @@ pub fn udp_receive(
     let mut trains = if got.trains { Trains::new(BATCH) } else { Trains::heads(BATCH) };
     let mut book = Book::new(what.header, tally);
     book.last = what.last.unwrap_or(u64::MAX);
+    book.hello = what.hello;
     let drops_before = fill(fd).unwrap_or_default().drops;
     let mut nap = Nap::new()?;
     let most = what.limit.bytes.unwrap_or(u64::MAX);
@@ -178,9 +183,11 @@ struct Book<'a> {
     /// The number of the last that counts, and whether the sender went beyond it.
     last: u64,
     went_beyond: bool,
+    /// What is no data.
+    hello: Option<[u8; LONG_HELLO]>,
     /// When the previous one arrived, by the wall clock.
     last_ns: Option<u64>,
-    /// Datagrams that are shorter than the header.
+    /// Datagrams that are shorter than the header, and hellos.
     short: u64,
     /// Datagrams in the longest train so far.
     longest: u64,
@@ -196,6 +203,7 @@ impl<'a> Book<'a> {
             wall: Wall::new(),
             last: u64::MAX,
             went_beyond: false,
+            hello: None,
             last_ns: None,
             short: 0,
             longest: 1,
@@ -220,7 +228,9 @@ impl<'a> Book<'a> {
         let mut bytes = 0;
         let mut together = 0;
         for datagram in train.datagrams() {
-            let Some((sent_ns, number)) = self.header.read(datagram) else {
+            let is_hello = train.beyond == 0
+                && self.hello.as_ref().is_some_and(|hello| datagram == &hello[..]);
+            let Some((sent_ns, number)) = self.header.read(datagram).filter(|_| !is_hello) else {
                 self.short += 1;
                 continue;
             };

@@ -43,11 +43,13 @@ pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
             true => (Side::Sender, Side::Receiver),
             false => (Side::Receiver, Side::Sender),
         };
-        keep.event(&flow(&stream, here, &lane.moments, mss))?;
+        let end_ns = about.window_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(i64::MAX);
+        keep.event(&flow(&stream, here, &lane.moments, mss, end_ns))?;
         let part = parts.and_then(|parts| parts.streams.iter().find(|part| part.id == lane.id));
         match part.filter(|part| !part.moments.is_empty()) {
             Some(part) => {
-                keep.event(&flow(&stream, there, &part.moments, part.mss.unwrap_or(mss)))?;
+                let mss = part.mss.unwrap_or(mss);
+                keep.event(&flow(&stream, there, &part.moments, mss, end_ns))?;
             }
             // A plain iperf3 tells only the sum.
             None => keep.event(&totals(outcome, &stream, there, lane.id))?,
@@ -81,9 +83,10 @@ fn fact(stream: &str, what: Told, value: &str) -> Event {
     Fact::new(When::Before, Subject::stream(stream, what), value).into()
 }
 
-fn flow(stream: &str, side: Side, moments: &[Moment], mss: u32) -> Event {
+/// One end of a stream. What its sender counted until it heard of the end belongs to the test, which is over at `end_ns` of the client's clock.
+fn flow(stream: &str, side: Side, moments: &[Moment], mss: u32, end_ns: i64) -> Event {
     let samples = moments.iter().map(|moment| FlowSample {
-        t_ns: moment.t_ns,
+        t_ns: if side == Side::Sender { moment.t_ns.min(end_ns) } else { moment.t_ns },
         side,
         bytes: moment.bytes,
         packets: moment.packets,

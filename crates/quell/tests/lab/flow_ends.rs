@@ -201,3 +201,34 @@ fn where_the_path_carries_no_such_datagram_a_size_is_advised_whoever_sends() {
     let fits = said(&narrow("", "mtu = 1280"), &[], &["-u", "-t", "2", "-l", "1252", "--json"]);
     near(json(&fits)["up"]["datagrams"]["loss"].as_f64().expect("a part"), 0.0, 0.0);
 }
+
+#[test]
+fn a_run_that_was_kept_counts_what_was_sent_again_as_was_told() {
+    // Segments are lost all the time, to the last moment.
+    let line = "both = { rate = \"10Mbit\", delay = \"5ms\", loss = \"2%\" }";
+    for more in [&["-t", "4"][..], &["-t", "4", "-P", "2"], &["-t", "3", "-O", "1"]] {
+        let dir = TestFolder::new();
+        let file = dir.file("network.toml", &over(line));
+        let (file, serve) = (file.to_string_lossy(), format!("b: {QUELL} serve --bind 0.0.0.0"));
+        let options = more.join(" ");
+        let both = format!(
+            "{QUELL} flow {{b}} --bidir -C cubic --no-latency --json --save {options} && {QUELL} show --json"
+        );
+        let all = ["lab", "exec", &*file, "a", "--with", &*serve, "--", "sh", "-c", &*both];
+        let output = dir.quell(&all);
+        let said = (text(&output.stdout), text(&output.stderr));
+        let mut values = serde_json::Deserializer::from_str(&said.0).into_iter::<Value>();
+        let mut next = || values.next().unwrap_or_else(|| panic!("{said:?}")).expect("JSON");
+        let (told, kept) = (next(), next());
+        for way in ["up", "down"] {
+            let rows = kept["results"].as_array().expect("rows").iter();
+            let of_way = rows.filter(|row| {
+                row["stream"].as_str().is_some_and(|name| name.split('-').next() == Some(way))
+            });
+            let counts: Vec<u64> = of_way.filter_map(|row| row["retransmits"].as_u64()).collect();
+            let told = told[way]["retransmits"].as_u64().expect("known");
+            assert!(told > 10, "{told}");
+            assert_eq!(counts.iter().sum::<u64>(), told, "{more:?}, {way}: {counts:?}");
+        }
+    }
+}

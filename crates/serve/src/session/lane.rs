@@ -13,7 +13,7 @@ use quell_sys::socket::Udp;
 use quell_sys::socket::option::{set, set_bytes, set_tos};
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Bell, came, readable, wait};
-use quell_wire::iperf3::{Moment, PartStream, stream_id};
+use quell_wire::iperf3::{Hello, Moment, PartStream, long_hello, stream_id};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,6 +129,7 @@ impl ServedLane {
             },
             copying: if plan.zero_copy { Copying::None } else { Copying::Once },
             header: if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 },
+            hello: plan.token.and_then(|token| long_hello(Hello::Client, token)),
             buffer: plan.window.map_or(shared, |window| window as usize),
             trains,
             gate,

@@ -51,12 +51,10 @@ impl Looks {
     /// Looks at the streams, while so many tests share the room.
     pub fn look(&mut self, now: u64, tests: usize, lanes: &[ServedLane], measured: &mut Measured) {
         let most = most(tests, lanes.len());
-        let t_ns = i64::try_from(now.saturating_sub(measured.start_ns)).unwrap_or(i64::MAX);
+        let t_ns = measured.t_ns(now);
         let marks: Vec<LaneCounts> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
+        self.keep(&marks, measured);
         if self.moments {
-            for (mark, moments) in marks.iter().zip(&mut measured.moments) {
-                moments.push(mark.moment);
-            }
             while measured.moments.iter().any(|moments| moments.len() >= most) {
                 // A long test is seen more coarsely, all of it alike; so is one beside many others.
                 for moments in &mut measured.moments {
@@ -78,6 +76,18 @@ impl Looks {
         }
         while self.next_ns <= now {
             self.next_ns = self.next_ns.saturating_add(self.every_ns);
+        }
+    }
+
+    /// Keeps where the streams stand. Also at the borders of what counts, so that what counts is known from these states as well.
+    pub fn keep(&self, marks: &[LaneCounts], measured: &mut Measured) {
+        if !self.moments {
+            return;
+        }
+        for (mark, moments) in marks.iter().zip(&mut measured.moments) {
+            if moments.last().is_none_or(|last| last.t_ns < mark.moment.t_ns) {
+                moments.push(mark.moment);
+            }
         }
     }
 }

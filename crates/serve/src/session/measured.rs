@@ -60,6 +60,24 @@ impl Measured {
         }
     }
 
+    /// A time of the monotonic clock as one since data began to flow.
+    pub fn t_ns(&self, at_ns: u64) -> i64 {
+        i64::try_from(at_ns.saturating_sub(self.start_ns)).unwrap_or(i64::MAX)
+    }
+
+    /// The last states have what was counted in the end: what was sent again until the streams stood, and the datagrams that were on their way.
+    pub fn complete_moments(&mut self) {
+        for (moments, last) in self.moments.iter_mut().zip(&self.last) {
+            if let Some(moment) = moments.last_mut() {
+                moment.retransmits = last.moment.retransmits;
+                if last.expected > 0 {
+                    (moment.bytes, moment.packets) = (last.moment.bytes, last.moment.packets);
+                    moment.lost = last.moment.lost;
+                }
+            }
+        }
+    }
+
     /// What counts, of each stream.
     pub fn counted(&self) -> impl Iterator<Item = LaneCounts> {
         self.last.iter().zip(&self.base).map(|(last, base)| last.since(base))

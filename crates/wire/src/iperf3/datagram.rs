@@ -11,11 +11,13 @@
 //! Big endian. The time is of the sender's monotonic clock; numbers count from 1. Between two Quells a hello and its answer are 20 bytes: behind the four
 //! comes the test's [`HelloToken`].
 
-use super::token::HelloToken;
+use super::token::{HelloToken, TOKEN};
 use crate::read::{at, be32, be64};
 
 /// Bytes of a hello.
 pub const HELLO: usize = 4;
+/// Bytes of one with a token.
+pub const LONG_HELLO: usize = HELLO + TOKEN;
 
 /// What a client sends first, so that the server learns its address, and the answer: 4 bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +82,11 @@ impl Greeting {
         };
         Some(Self { hello: Hello::read(hello)?, token })
     }
+}
+
+/// A hello with a token, by which an end that receives knows it from data. [`Greeting::bytes`] gives the same.
+pub fn long_hello(hello: Hello, token: HelloToken) -> Option<[u8; LONG_HELLO]> {
+    Greeting { hello, token: Some(token) }.bytes().try_into().ok()
 }
 
 /// The header of a data packet.

@@ -30,7 +30,7 @@ mod results;
 mod shown;
 mod token;
 
-pub use datagram::{Datagram, Greeting, HELLO, Hello, header_size};
+pub use datagram::{Datagram, Greeting, HELLO, Hello, LONG_HELLO, header_size, long_hello};
 pub use extension::{Host, HostCounters, Moment, Part, PartStream, Wishes};
 pub use parameters::Parameters;
 pub use results::{Results, StreamResult};
