@@ -240,6 +240,23 @@ mod tests {
     }
 
     #[test]
+    fn the_groups_of_those_that_are_tried_are_there() {
+        // Six that are alike, fifty subscribers in each.
+        let class = |n: u16| format!(r#"{{ id = "1:{n:x}", rate = "1Mbit" }}, "#);
+        let group = |g: u16| {
+            let inside: String = (0..50).map(|n| class(100 * g + n)).collect();
+            format!(r#"{{ id = "1:{g:x}", rate = "9Mbit", class = [ {inside} ] }}, "#)
+        };
+        let groups: String = (1..=6).map(group).collect();
+        let text = format!(r#"queue = {{ kind = "htb", handle = "1:", class = [ {groups} ] }}"#);
+        let things = toml::from_str::<Tree>(&text).unwrap().plan().unwrap().things();
+        let (_, tried) = of(&Before::default(), &goal(things), &Now::default());
+        let classes = classes(&tried);
+        assert!((1..=6).all(|group| classes.contains(&group)), "{classes:?}");
+        assert_eq!(classes.len(), 6 + 6 * 4);
+    }
+
+    #[test]
     fn what_is_small_is_tried_whole() {
         let mut few = things(|_| "4Mbit");
         few.retain(|thing| !matches!(thing.place(), Place::Filter { .. }));

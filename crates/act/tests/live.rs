@@ -431,7 +431,7 @@ fn a_step_that_the_kernel_refuses_among_hundreds_is_named_and_all_is_as_it_was()
         let tree = format!(
             "[queue]\nkind = \"htb\"\nhandle = \"5:\"\ndefault = \"5:1\"\nclass = [ {classes} ]"
         );
-        let mut goal = home.goal(&tree, false);
+        let mut goal = home.goal(&tree, true);
         let wanted = Handle::class(5, 150);
         for thing in &mut goal.devices[0].things {
             if let Thing::Step(Step::Class { parent, id, .. }) = thing
@@ -456,8 +456,9 @@ fn a_step_that_the_kernel_refuses_among_hundreds_is_named_and_all_is_as_it_was()
         };
         let refused = apply(&mut home.kernel, &asked).unwrap_err();
         let ActError::Refused { number, step, why, .. } = refused else { panic!("{refused}") };
-        // The root, then a class and its queue each.
-        assert_eq!((number, step.as_str()), (300, "a0: make htb class 5:96 under 9:"), "{why}");
+        // The IFB, its root, then a class and its queue each.
+        let words = "i-a0: make htb class 5:96 under 9:";
+        assert_eq!((number, step.as_str()), (301, words), "{why}");
         assert_eq!(home.there(), theirs);
         let left = std::fs::read_dir(home.folder.path()).unwrap();
         let names: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
