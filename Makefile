@@ -51,11 +51,12 @@ check: cargo ## Check format, lints, layers, licences and documents
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) test --locked -p quell-house
 
-bench: kernel ## Measure classifier, lab, flows, round trips (beside the peers that are there) and comparing (8 minutes, on a quiet machine)
+bench: kernel ## Measure classifier, shaping, lab, flows, round trips (beside the peers that are there) and comparing (13 minutes, on a quiet machine)
 	@tools/need-packages $(WHOLE_PACKAGES)
-	@tools/need-packages iperf3 nuttcp irtt fping || echo "Comparisons with what is missing are left out."
+	@tools/need-packages iperf3 nuttcp irtt fping iproute2 || echo "Comparisons with what is missing are left out."
 	$(CARGO) build --locked --release -p quell-bench
 	@$(TARGET)/release/classify-bench
+	@$(TARGET)/release/shape-bench $(QUELL)
 	@$(TARGET)/release/peers-bench $(QUELL)
 	@$(TARGET)/release/flow-bench --quell $(QUELL)
 	@$(TARGET)/release/compare-bench $(QUELL)

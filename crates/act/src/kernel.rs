@@ -119,6 +119,32 @@ impl Machine for Kernel {
         }
         Ok(())
     }
+
+    fn carry_all_out(&mut self, changes: &[Change]) -> Result<(), (usize, Refusal)> {
+        let mut first = 0;
+        while let Some(change) = changes.get(first) {
+            let Change::Queue { device, .. } = change else {
+                self.carry_out(change).map_err(|why| (first, why))?;
+                first += 1;
+                continue;
+            };
+            let some: Vec<_> =
+                changes[first..].iter().map_while(|one| queue_of(one, device)).collect();
+            let index = self.index(device).map_err(|why| (first, why))?;
+            tc::carry_all_out(&mut self.socket, index, &some)
+                .map_err(|(number, error)| (first + number, error.into()))?;
+            first += some.len();
+        }
+        Ok(())
+    }
+}
+
+/// The change of a queue, class or filter, if it is one of this interface.
+fn queue_of<'a>(change: &'a Change, on: &Target) -> Option<&'a quell_tc::Change> {
+    match change {
+        Change::Queue { device, change } if device == on => Some(change),
+        _ => None,
+    }
 }
 
 /// A file's content and mode; none where there is no file.

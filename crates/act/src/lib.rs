@@ -19,6 +19,7 @@ mod log;
 mod made;
 mod off;
 mod ours;
+mod part;
 mod place;
 mod steps;
 mod transaction;

@@ -43,6 +43,16 @@ pub trait Machine {
     fn read(&mut self, goal: &Goal) -> Result<Now, Refusal>;
     /// Takes one step.
     fn carry_out(&mut self, change: &Change) -> Result<(), Refusal>;
+    /// Takes steps, one after the other.
+    ///
+    /// # Errors
+    /// The first that was refused, by its number from 0. Those before it were taken, and perhaps some behind it: a kernel is told many at a
+    /// time of what is inside a root queue.
+    fn carry_all_out(&mut self, changes: &[Change]) -> Result<(), (usize, Refusal)> {
+        let mut numbered = changes.iter().enumerate();
+        numbered
+            .try_for_each(|(number, change)| self.carry_out(change).map_err(|why| (number, why)))
+    }
 }
 
 impl Now {
@@ -62,9 +72,11 @@ impl Now {
     }
 
     /// What is there of an interface; nothing where it is not there.
-    fn snapshot(&self, target: Option<&Target>) -> Snapshot {
+    fn snapshot(&self, target: Option<&Target>) -> &Snapshot {
+        static NOTHING: Snapshot =
+            Snapshot { qdiscs: Vec::new(), classes: Vec::new(), filters: Vec::new() };
         let index = target.and_then(|target| target.index);
-        index.and_then(|index| self.queues.get(&index)).cloned().unwrap_or_default()
+        index.and_then(|index| self.queues.get(&index)).unwrap_or(&NOTHING)
     }
 
     /// What is there of all that a goal names, so that it can be brought back.
@@ -77,7 +89,7 @@ impl Now {
                 Thing::Step(_) => Some((thing.place(), thing.kind().to_owned())),
                 Thing::Seen(_) => None,
             });
-            let things = in_places(&snapshot, device.places).filter_map(|thing| match thing {
+            let things = in_places(snapshot, device.places).filter_map(|thing| match thing {
                 Thing::Seen(seen) => Some(seen),
                 Thing::Step(_) => None,
             });
@@ -161,7 +173,7 @@ pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
         let Some(target) = target else { continue };
         let snapshot = now.snapshot(Some(&target));
         let lead = |places| {
-            let all = quell_tc::changes(&device.things, places, &snapshot);
+            let all = quell_tc::changes(&device.things, places, snapshot);
             let step = |change| Change::Queue { device: target.clone(), change };
             all.into_iter().map(step).collect::<Vec<_>>()
         };

@@ -13,15 +13,18 @@ use crate::steps::{Machine, Now, steps};
 use crate::trial::try_it;
 use crate::watchdog::sweep;
 use crate::{
-    ActError, Before, Begun, Change, Goal, Lock, Log, Refusal, Standing, Watchdog, Who, list,
+    ActError, Before, Begun, Change, Goal, Lock, Log, Refusal, Standing, Watchdog, Who, list, part,
 };
 use quell_sys::clock::monotonic_ns;
 use quell_sys::netns::NetNs;
 use quell_sys::wall::realtime_ns;
 use std::path::Path;
 
-/// How long the steps may take together before the watchdog leads back. Thousands of them take seconds.
+/// How long the steps may take together before the watchdog leads back.
 pub(crate) const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// How much longer for each step: of 10,000 classes a kernel makes the last ones in 2 ms each.
+const PATIENCE_A_STEP_NS: u64 = 5_000_000;
 
 /// What somebody asks for.
 pub struct Asked<'a> {
@@ -183,13 +186,12 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
     };
     let mut log = Log::new(asked.folder, begun, earlier.as_ref());
     // It watches before there is anything to watch: whoever dies from here on is seen.
-    let mut watchdog = (asked.watchdog)(&log, monotonic_ns() + PATIENCE_NS)?;
+    let patience = PATIENCE_NS + PATIENCE_A_STEP_NS * todo.len() as u64;
+    let mut watchdog = (asked.watchdog)(&log, monotonic_ns() + patience)?;
     log.begin()?;
-    for (number, step) in todo.iter().enumerate() {
-        if let Err(Refusal(why)) = machine.carry_out(step) {
-            let (number, of, step) = (number + 1, todo.len(), step.to_string());
-            return Err(back(machine, log, ActError::Refused { number, of, step, why }));
-        }
+    if let Err((number, Refusal(why))) = machine.carry_all_out(&todo) {
+        let (number, of, step) = (number + 1, todo.len(), todo[number].to_string());
+        return Err(back(machine, log, ActError::Refused { number, of, step, why }));
     }
     let made = match look(machine, &goal) {
         Ok(now) => match steps(&goal, &now).first() {
@@ -361,7 +363,8 @@ fn one_way(
     let mut lost = lost(before, &touched);
     let mut said = Vec::new();
     if lost.is_empty() && trial && !touched.is_empty() {
-        match try_it(before, goal, now) {
+        let (before, goal) = part::of(before, goal, now);
+        match try_it(&before, &goal, now) {
             Ok(problems) => lost.extend(problems),
             Err(ActError::Trial(why)) => return Err(ActError::Trial(why)),
             // A trial needs a namespace, which not everybody may make.

@@ -4,13 +4,16 @@
 //! What a kernel refuses it refuses there, and what does not come back as it was is found out: red, whose table no dump has, and kinds that
 //! nobody here knows.
 
+use crate::place::settled;
 use crate::steps::{Machine, Now, steps};
 use crate::{ActError, Before, DeviceGoal, Goal, Kernel, Refusal, SysctlGoal};
 use nix::errno::Errno;
 use quell_netlink::link::{Link, VethEnd};
 use quell_netlink::{Stack, sysctl};
 use quell_sys::netns::NetNs;
-use quell_tc::Thing;
+use quell_tc::observed::Raw;
+use quell_tc::{Place, Seen, Thing};
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
 /// Tries the way there and back, and says what would not come back as it was.
@@ -121,9 +124,16 @@ fn make(kernel: &mut Kernel, device: &DeviceGoal) -> Result<Vec<String>, ActErro
     }
     let now = kernel.read(&one).map_err(|Refusal(why)| ActError::System(why))?;
     let made = now.before(&one);
-    let made: Vec<&quell_tc::Seen> = made.devices.iter().flat_map(|d| &d.things).collect();
+    let mut known: BTreeMap<(Place, &str), Vec<&Raw>> = BTreeMap::new();
+    for seen in made.devices.iter().flat_map(|d| &d.things) {
+        known.entry((settled(seen.place, &seen.kind), &seen.kind)).or_default().push(&seen.raw);
+    }
+    let is_made = |seen: &Seen| {
+        let same = known.get(&(settled(seen.place, &seen.kind), seen.kind.as_str()));
+        same.is_some_and(|raws| raws.contains(&&seen.raw))
+    };
     let differs = device.things.iter().filter_map(|thing| match thing {
-        Thing::Seen(seen) if !made.iter().any(|other| same(other, seen)) => {
+        Thing::Seen(seen) if !is_made(seen) => {
             Some(format!("{thing} on {}: made again it is another", device.name))
         }
         _ => None,
@@ -131,25 +141,8 @@ fn make(kernel: &mut Kernel, device: &DeviceGoal) -> Result<Vec<String>, ActErro
     Ok(differs.collect())
 }
 
-/// The same but for u32's table number.
-fn same(a: &quell_tc::Seen, b: &quell_tc::Seen) -> bool {
-    use quell_tc::Place::Filter;
-    let place = match (a.place, b.place) {
-        (
-            Filter { parent, chain, prio, protocol, handle },
-            Filter { parent: p, chain: c, prio: o, protocol: r, handle: h },
-        ) if a.kind == "u32" => {
-            (parent, chain, prio, protocol, handle & 0xfff) == (p, c, o, r, h & 0xfff)
-        }
-        (a, b) => a == b,
-    };
-    place && a.kind == b.kind && a.raw == b.raw
-}
-
 fn lead(kernel: &mut Kernel, goal: &Goal) -> Result<(), (String, Refusal)> {
     let now = kernel.read(goal).map_err(|why| ("looking".to_owned(), why))?;
-    for step in steps(goal, &now) {
-        kernel.carry_out(&step).map_err(|why| (step.to_string(), why))?;
-    }
-    Ok(())
+    let todo = steps(goal, &now);
+    kernel.carry_all_out(&todo).map_err(|(number, why)| (todo[number].to_string(), why))
 }

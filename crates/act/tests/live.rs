@@ -8,7 +8,7 @@ use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkChange, LinkName, VethEnd};
 use quell_netlink::{Stack, tc};
 use quell_sys::netns::NetNs;
-use quell_tc::{Places, Seen, Tree};
+use quell_tc::{Handle, Places, Seen, Step, Thing, Tree};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -419,5 +419,49 @@ fn an_interface_that_went_and_came_back_has_nothing_of_before() {
         assert_ne!(home.there(), []);
         home.off(Leave::Ask).unwrap();
         assert_eq!(home.there(), []);
+    });
+}
+
+#[test]
+fn a_step_that_the_kernel_refuses_among_hundreds_is_named_and_all_is_as_it_was() {
+    Home::within(|mut home| {
+        let theirs = home.somebody_puts(&OURS.replace("1:2", "1:7"), ROOT);
+        let class = |n: u16| format!(r#"{{ id = "5:{n:x}", rate = "1Mbit", queue = "pfifo" }}, "#);
+        let classes: String = (1..=300).map(class).collect();
+        let tree = format!(
+            "[queue]\nkind = \"htb\"\nhandle = \"5:\"\ndefault = \"5:1\"\nclass = [ {classes} ]"
+        );
+        let mut goal = home.goal(&tree, true);
+        let wanted = Handle::class(5, 150);
+        for thing in &mut goal.devices[0].things {
+            if let Thing::Step(Step::Class { parent, id, .. }) = thing
+                && *id == wanted
+            {
+                // Under a queue that nobody makes.
+                *parent = Handle::qdisc(9);
+            }
+        }
+        let asked = Asked {
+            folder: home.folder.path(),
+            device: "a0".into(),
+            goal,
+            wanted: "a test".into(),
+            recipe: String::new(),
+            command: "test".into(),
+            replace: true,
+            no_way_back: false,
+            confirm_within: None,
+            trial: false,
+            watchdog: &first,
+        };
+        let refused = apply(&mut home.kernel, &asked).unwrap_err();
+        let ActError::Refused { number, step, why, .. } = refused else { panic!("{refused}") };
+        // The IFB, its root, then a class and its queue each.
+        let words = "i-a0: make htb class 5:96 under 9:";
+        assert_eq!((number, step.as_str()), (301, words), "{why}");
+        assert_eq!(home.there(), theirs);
+        let left = std::fs::read_dir(home.folder.path()).unwrap();
+        let names: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!names.iter().any(|n| n.to_string_lossy().ends_with(".undo")), "{names:?}");
     });
 }

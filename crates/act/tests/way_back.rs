@@ -6,8 +6,11 @@ use model::{Model, Scene};
 use proptest::prelude::*;
 use quell_act::{ActError, Asked, Change, FileGoal, Goal, Leave, Log, Machine, Off, Standing};
 use quell_act::{SysctlGoal, Watchdog, apply, confirm, off, recover, roll_back, steps, take_off};
+use quell_sys::clock::monotonic_ns;
+use quell_tc::Tree;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One that watches over nothing: the model is in this process.
 fn idle(_: &Log, _: u64) -> Result<Watchdog, ActError> {
@@ -372,4 +375,23 @@ fn without_a_watchdog_nothing_is_changed() {
     assert!(said.contains("without a watchdog nothing was changed"), "{said}");
     assert_eq!(machine.state(), untouched.state());
     assert_eq!(names(folder.path()), [""; 0]);
+}
+
+#[test]
+fn thousands_of_steps_have_more_time_than_a_few() {
+    let folder = tempfile::tempdir().unwrap();
+    let class = |n: u16| format!(r#"{{ id = "1:{n:x}", rate = "1Mbit" }}, "#);
+    let classes: String = (1..=3000).map(class).collect();
+    let tree = format!(r#"queue = {{ kind = "htb", handle = "1:", class = [ {classes} ] }}"#);
+    let mut goal = Scene { tree: 0, download: false, sysctl: 0, file: 0 }.goal();
+    goal.devices[0].things = toml::from_str::<Tree>(&tree).unwrap().plan().unwrap().things();
+    static LEFT_S: AtomicU64 = AtomicU64::new(0);
+    let watchdog = |log: &Log, limit: u64| {
+        LEFT_S.store((limit - monotonic_ns()) / 1_000_000_000, Ordering::Relaxed);
+        idle(log, limit)
+    };
+    let wanted = Asked { watchdog: &watchdog, ..asked(folder.path(), goal) };
+    apply(&mut Model::new(0), &wanted).unwrap();
+    let left = LEFT_S.load(Ordering::Relaxed);
+    assert!((74..=75).contains(&left), "a minute and 5 ms for each of 3001 steps: {left} s");
 }

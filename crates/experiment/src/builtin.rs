@@ -1,7 +1,7 @@
 //! The experiments that Quell brings along, as files that a person can copy.
 
 /// Names and texts of all built-in experiments.
-pub const ALL: [(&str, &str); 10] = [
+pub const ALL: [(&str, &str); 11] = [
     ("home-link", include_str!("../../../experiments/home-link.toml")),
     ("rrul", include_str!("../../../experiments/rrul.toml")),
     ("congestion-controls", include_str!("../../../experiments/congestion-controls.toml")),
@@ -12,6 +12,7 @@ pub const ALL: [(&str, &str); 10] = [
     ("sfq-perturb", include_str!("../../../experiments/sfq-perturb.toml")),
     ("host-shares", include_str!("../../../experiments/host-shares.toml")),
     ("tunnel-flows", include_str!("../../../experiments/tunnel-flows.toml")),
+    ("tos-hash", include_str!("../../../experiments/tos-hash.toml")),
 ];
 
 /// The text of the one with this name.

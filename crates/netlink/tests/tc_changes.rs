@@ -9,7 +9,7 @@ use quell_netlink::Stack;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::tc;
 use quell_tc::observed::Snapshot;
-use quell_tc::{Handle, Places, Tree, changes, seen};
+use quell_tc::{Change, Handle, Places, Step, Thing, Tree, changes, seen};
 
 /// Works with a socket and the interface `a0`, whose other end is in a namespace of its own.
 fn on_cable<T: Send>(work: impl FnOnce(&mut Socket, u32) -> T + Send) -> T {
@@ -120,5 +120,53 @@ fn a_step_that_the_kernel_refuses_is_named_with_its_number_and_the_answer() {
         assert_eq!(number, 2);
         assert!(error.to_string().contains("make queue 2: (mq) in class 1:1 on a0"), "{error}");
         back_to(socket, index, &before);
+    });
+}
+
+/// Classes of an HTB, with a filter on one of them and two on another.
+fn many_classes(count: u16) -> String {
+    let class = |n: u16| {
+        let filters = match n {
+            17 => {
+                r#", filter = [ { kind = "u32", prio = 50, match = "u32 0 0 at 0", class = "1:11" } ]"#
+            }
+            90 => {
+                r#", filter = [ { kind = "u32", prio = 60, match = "u32 0 0 at 0", class = "1:5a" },
+                                  { kind = "u32", prio = 61, match = "u32 0 0 at 0", class = "1:5a" } ]"#
+            }
+            _ => "",
+        };
+        format!(r#"{{ id = "1:{n:x}", rate = "1Mbit"{filters} }}, "#)
+    };
+    let classes: String = (1..=count).map(class).collect();
+    format!("[queue]\nkind = \"htb\"\nhandle = \"1:\"\nclass = [ {classes} ]")
+}
+
+#[test]
+fn filters_of_single_classes_are_found_among_hundreds_that_have_none() {
+    on_cable(|socket, index| {
+        lead_to(socket, index, &many_classes(300));
+        let now = tc::snapshot(socket, index).unwrap();
+        let parents: Vec<Handle> = now.filters.iter().map(|f| f.parent).collect();
+        let class = |n| Handle::class(1, n);
+        assert_eq!(parents, [class(17), class(90), class(90)]);
+    });
+}
+
+#[test]
+fn of_hundreds_of_steps_the_one_that_the_kernel_refuses_is_told_by_its_number() {
+    on_cable(|socket, index| {
+        let bare = tc::snapshot(socket, index).unwrap();
+        let tree: Tree = toml::from_str(&many_classes(300)).unwrap();
+        let mut steps = changes(&tree.plan().unwrap().things(), Places::ALL, &bare);
+        // Under a queue that nobody makes.
+        let Some(Change::Make(Thing::Step(Step::Class { parent, .. }))) = steps.get_mut(150) else {
+            panic!("{:?}", steps[150]);
+        };
+        *parent = Handle::qdisc(9);
+        let (number, error) = tc::carry_all_out(socket, index, &steps).unwrap_err();
+        assert_eq!(number, 150, "{error}");
+        assert!(error.to_string().contains("htb class 1:96 under 9: on a0"), "{error}");
+        back_to(socket, index, &bare);
     });
 }

@@ -7,7 +7,7 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 10] = [
+const BUILT_IN: [&str; 11] = [
     "home-link",
     "rrul",
     "congestion-controls",
@@ -18,6 +18,7 @@ const BUILT_IN: [&str; 10] = [
     "sfq-perturb",
     "host-shares",
     "tunnel-flows",
+    "tos-hash",
 ];
 
 /// A folder with a right experiment in it.

@@ -46,7 +46,7 @@ fn buckets() -> u16 {
     256
 }
 
-/// The inner HTBs' own limit: never reached.
+/// The inner HTBs' own limit, never reached: this, or twice the rate of a faster line.
 const NEVER_REACHED: u64 = 10_000_000_000;
 
 /// The bits of a packet's mark that tell hosts apart: the rest belongs to whoever routes or filters by it.
@@ -165,7 +165,7 @@ impl HostFair {
 
     fn bucket(&self, bucket: u16, of: u16) -> Class {
         let major = FIRST_TIERS + bucket;
-        let never = Rate::from_bps(NEVER_REACHED);
+        let never = Rate::from_bps(NEVER_REACHED.max(2 * self.counting.rate.bps()));
         let tiers = TierSet {
             major,
             minor: 1,
@@ -189,7 +189,7 @@ impl HostFair {
 
 /// An HTB class that is never held back.
 pub(crate) fn unbounded() -> HtbClass {
-    let never = Rate::from_bps(NEVER_REACHED);
+    let never = Rate::from_bps(10 * NEVER_REACHED);
     match htb_class(ALL, never, never, 0).kind {
         ClassKind::Htb(class) => class,
         _ => HtbClass::default(),
@@ -322,6 +322,13 @@ mod tests {
             let shaped = policy().plan(&hosts(5), tell).expect("a plan");
             shaped.tree.plan().expect("handles and parents fit together");
         }
+    }
+
+    #[test]
+    fn the_tiers_of_a_fast_line_have_their_floors_too() {
+        let fast = HostFair::new(Rate::from_bps(100_000_000_000));
+        let shaped = fast.plan(&hosts(1), Tell::Source).expect("a plan");
+        shaped.tree.plan().expect("no floor is above what a tier may have");
     }
 
     #[test]

@@ -87,9 +87,47 @@ pub fn instead(tree: &mut Tree, lacks: &[Lack]) -> Vec<&'static str> {
                     *filter = Filter { kind: by_bits(conditions), handle: None, ..filter.clone() };
                 }
             }
+            spread(queue);
         });
     }
     said
+}
+
+/// Filters of one priority that u32 keeps in the order in which they were made: from the 2049th on it gives them numbers from below, and tries
+/// them first (`gen_new_kid`, net/sched/cls_u32.c).
+const MOST_U32: usize = 2048;
+
+/// Spreads the filters of one priority over several, where they are more than u32 keeps in order: by the class that they name, so that one more
+/// or one less moves no other. All of a priority are about different packets then (prefixes of one length), and what comes first does not matter.
+fn spread(queue: &mut Queue) {
+    let most = most_of_one_priority(queue);
+    let parts = (most / (MOST_U32 / 2)).next_power_of_two() as u16;
+    let last = queue.filters.iter().filter_map(|filter| filter.prio).max().unwrap_or(0);
+    let all_named = queue.filters.iter().all(|filter| filter.prio.is_some());
+    if most <= MOST_U32 || !all_named || last.checked_mul(parts).is_none() {
+        return;
+    }
+    for filter in &mut queue.filters {
+        let part = filter.class.map_or(0, |class| class.minor % parts);
+        // Priority 0 is the kernel's to give.
+        filter.prio = filter.prio.map(|prio| (prio - 1) * parts + part + 1);
+    }
+}
+
+/// How many u32 filters the fullest priority has.
+fn most_of_one_priority(queue: &Queue) -> usize {
+    let mut counts = std::collections::BTreeMap::new();
+    for filter in queue.filters.iter().filter(|f| matches!(f.kind, FilterKind::U32(_))) {
+        *counts.entry(filter.prio).or_insert(0) += 1;
+    }
+    counts.into_values().max().unwrap_or(0)
+}
+
+/// Where u32 stands for flower: how many filters of one priority there are, if they are more than it keeps in order.
+pub fn too_many(tree: &mut Tree) -> Option<usize> {
+    let mut most = 0;
+    each(tree, &mut |queue| most = most.max(most_of_one_priority(queue)));
+    (most > MOST_U32).then_some(most)
 }
 
 /// A filter by conditions on a packet's bits; by none every packet.
@@ -151,6 +189,7 @@ fn each(tree: &mut Tree, what: &mut impl FnMut(&mut Queue)) {
 mod tests {
     use super::*;
     use crate::{Host, HostFair, Tell, Tiers};
+    use quell_tc::Handle;
     use quell_units::Rate;
 
     fn trees() -> [Tree; 2] {
@@ -181,6 +220,38 @@ mod tests {
             assert!(instead(&mut tree, &[]).is_empty());
             assert_eq!(tree, before);
         }
+    }
+
+    /// A queue with so many filters of priority 7, and one of 8; each names a class.
+    fn with_filters(count: u16, class: impl Fn(u16) -> u16) -> Tree {
+        let [mut tiers, _] = trees();
+        let root = tiers.queue.as_mut().expect("a root");
+        let mut filter = root.filters[0].clone();
+        let mut named = |prio, minor| {
+            (filter.prio, filter.class) = (Some(prio), Some(Handle::class(1, minor)));
+            filter.clone()
+        };
+        root.filters = (0..count).map(|n| named(7, class(n))).collect();
+        root.filters.push(named(8, 1));
+        instead(&mut tiers, &[Lack::Flower]);
+        tiers
+    }
+
+    #[test]
+    fn more_prefixes_than_u32_keeps_in_order_are_spread_and_one_more_moves_none() {
+        let prios = |count| -> Vec<u16> {
+            let mut tree = with_filters(count, |n| n.wrapping_mul(7919) % 60_000);
+            assert_eq!(too_many(&mut tree), None);
+            tree.queue.expect("a root").filters.iter().filter_map(|f| f.prio).collect()
+        };
+        assert_eq!(prios(2048), [vec![7; 2048], vec![8]].concat(), "so many are kept in order");
+        let (many, more) = (prios(10_000), prios(10_001));
+        assert_eq!(many[..10_000], more[..10_000]);
+        let last = many[..10_000].iter().max().expect("filters");
+        assert!(last < &many[10_000], "a longer prefix still comes first");
+        // All of one class: they can't be spread, and that is found out.
+        let mut tree = with_filters(2049, |_| 1);
+        assert_eq!(too_many(&mut tree), Some(2049));
     }
 
     #[test]

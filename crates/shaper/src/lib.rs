@@ -28,7 +28,7 @@ pub use both_ways::{
 pub use cake::CakePolicy;
 pub use error::PolicyError;
 pub use host_fair::HostFair;
-pub use instead::{Lack, instead};
+pub use instead::{Lack, instead, too_many};
 pub use line_type::{Counting, LineType};
 pub use subscribers::{Group, PrefixText, Subscriber, Subscribers};
 pub use tiers::Tiers;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Snapshot};
 use crate::table::Field;
-use crate::{ClassKind, Filter, FilterKind, Handle, Plan, Qdisc, Step, merge_keys};
+use crate::{ClassKind, Filter, FilterKind, Handle, Plan, Prefix, Qdisc, Step, U32, merge_keys};
 
 /// One way in which an interface is not as wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,6 +197,41 @@ pub(crate) fn qdisc_unlike(wanted: &Qdisc, here: &ObservedQdisc) -> Vec<Unlike> 
 pub(crate) fn class_unlike(wanted: &ClassKind, here: &ObservedClass) -> Vec<Unlike> {
     let fields = here.options.as_ref().map(|options| options.fields());
     unlike(wanted.table(), wanted.fields(), fields)
+}
+
+/// Whether a filter of the same kind is as wanted, beside its place.
+pub(crate) fn is_filter(wanted: &Filter, here: &ObservedFilter) -> bool {
+    // Of thousands nearly all are told apart by whom they are about.
+    if let Some(shown) = &here.filter {
+        let about = match (&wanted.kind, &shown.kind) {
+            (FilterKind::Flower(a), FilterKind::Flower(b)) => {
+                let other = |a: Option<Prefix>, b: Option<Prefix>| a.is_some() && a != b;
+                if other(a.src_ip, b.src_ip) || other(a.dst_ip, b.dst_ip) {
+                    return false;
+                }
+                a == b
+            }
+            (FilterKind::U32(a), FilterKind::U32(b)) => {
+                let keys = |u32: &U32| {
+                    let mut keys = merge_keys(&u32.r#match).unwrap_or_default();
+                    keys.sort_by_key(|key| key.offset);
+                    keys
+                };
+                let (a, b) = (keys(a), keys(b));
+                if a.len() == b.len() && a != b {
+                    return false;
+                }
+                a == b
+            }
+            (a, b) => a == b,
+        };
+        let rest = (&wanted.class, &wanted.actions, wanted.protocol)
+            == (&shown.class, &shown.actions, shown.protocol);
+        if about && rest {
+            return true;
+        }
+    }
+    filter_unlike(wanted, here).is_empty()
 }
 
 /// What of a filter of the same kind is not as wanted, beside its place.

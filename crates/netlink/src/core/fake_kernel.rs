@@ -178,6 +178,57 @@ fn a_batch_reports_the_message_that_was_refused() {
 }
 
 #[test]
+fn of_many_requests_the_one_that_was_refused_is_told_by_its_number_and_no_datagram_comes_behind_its_own()
+ {
+    let message = |number: usize| Message::new(format!("do number {number}"), 16, 0);
+    let messages: Vec<Message> = (0..150).map(message).collect();
+    let all: Vec<&Message> = messages.iter().collect();
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    // 64 in a datagram: number 70 is in the second one of three.
+    let answer = |first: u32, count: usize| {
+        asked.fetch_max(count + 1, std::sync::atomic::Ordering::Relaxed);
+        let last = (first + 64).min(151);
+        let code = |each: u32| if each == 71 || each == 73 { -(Errno::EEXIST as i32) } else { 0 };
+        (first..last).map(|each| acknowledgement(each, code(each))).collect()
+    };
+    let (number, error) = with_kernel(answer, |socket| socket.request_all(&all)).unwrap_err();
+    assert_eq!((number, error.tried.as_str()), (70, "do number 70"));
+    assert_eq!(asked.into_inner(), 2);
+    let fine = |first: u32, _| {
+        (first..(first + 64).min(151)).map(|each| acknowledgement(each, 0)).collect()
+    };
+    assert_eq!(with_kernel(fine, |socket| socket.request_all(&all)), Ok(()));
+}
+
+#[test]
+fn of_many_tables_those_with_something_in_them_are_read_one_by_one() {
+    let busy = |sequence| acknowledgement(sequence, -(Errno::EBUSY as i32));
+    // The second of four has an entry, and keeps the kernel busy; each is then asked for alone.
+    let answer = |first: u32, count: usize| match count {
+        0 => vec![
+            done(first),
+            message(ENTRY, MULTI, first + 1, &[0]),
+            busy(first + 2),
+            busy(first + 3),
+            done(first + 1),
+        ],
+        1 => vec![message(ENTRY, MULTI, first, &[7]), done(first)],
+        2 => vec![done(first)],
+        _ => vec![message(ENTRY, MULTI, first, &[8]), done(first)],
+    };
+    let questions = [question(), question(), question(), question()];
+    let mut found = Vec::new();
+    let ask = |socket: &mut Socket| {
+        socket.dump_all(&questions, |table, reply| {
+            found.push((table, reply.payload[0]));
+            Ok(())
+        })
+    };
+    with_kernel(answer, ask).unwrap();
+    assert_eq!(found, [(1, 7), (3, 8)]);
+}
+
+#[test]
 fn an_oversized_attribute_is_not_sent() {
     let mut message = question();
     message.attrs().bytes(5, &[0; 70_000]);

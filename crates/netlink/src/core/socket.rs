@@ -5,6 +5,8 @@
 //!   request      ──▶ message, ACK       ◀── replies…, error 0
 //!   dump         ──▶ message, DUMP      ◀── replies…, DONE    (again from the start when the table changed meanwhile)
 //!   batch        ──▶ message, message…  ◀── one answer for each that asked for one
+//!   request_all  ──▶ message, message…  ◀── one answer for each, some dozens at a time
+//!   dump_all     ──▶ a few tables       ◀── their ends, where they are empty; each of the others once more, alone
 //! ```
 
 use super::attr::AttrReader;
@@ -37,6 +39,12 @@ const FIRST_BUFFER: usize = 32 * 1024;
 /// The kernel's dumps come in pieces of at most 32 KiB; only single large objects are bigger.
 const LARGEST_DATAGRAM: usize = 16 * 1024 * 1024;
 const DUMP_ATTEMPTS: u32 = 16;
+/// Requests in a datagram: their answers must fit into the usual receive buffer of 208 KiB, each about a kilobyte there.
+const MOST_REQUESTS: usize = 64;
+/// Bytes of requests in a datagram, of which the usual send buffer holds three.
+const LONGEST_REQUESTS: usize = 64 * 1024;
+/// Tables that are asked for at once: the kernel takes a buffer of 32 KiB for the end of each.
+const TABLES_AT_ONCE: usize = 4;
 
 /// The kernel's part that a socket talks to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -199,22 +207,11 @@ impl Socket {
     /// nftables undoes the whole batch, rtnetlink does not.
     pub fn batch(&mut self, messages: &[Message]) -> Result<(), NetlinkError> {
         let Some(first) = messages.first() else { return Ok(()) };
-        let base = self.sequence.wrapping_add(1);
-        let mut datagram = Vec::new();
-        let mut waiting = BTreeSet::new();
-        let mut sent = Vec::with_capacity(messages.len());
-        for message in messages {
-            refuse_oversized(message)?;
-            let sequence = self.next_sequence();
-            let bytes = message.to_bytes(sequence);
-            datagram.extend_from_slice(&bytes);
-            datagram.resize(datagram.len().next_multiple_of(4), 0);
-            sent.push(bytes);
-            if message.flags() & flags::ACK != 0 {
-                waiting.insert(sequence);
-            }
-        }
-        self.send(first.tried(), &datagram)?;
+        let all: Vec<&Message> = messages.iter().collect();
+        let (base, sent) = self.send_all(&all, 0).map_err(|(_, error)| error)?;
+        let asks = |(_, message): &(u32, &Message)| message.flags() & flags::ACK != 0;
+        let numbered = (0..).map(|n| base.wrapping_add(n)).zip(messages);
+        let mut waiting: BTreeSet<u32> = numbered.filter(asks).map(|(number, _)| number).collect();
         if waiting.is_empty() {
             return Ok(());
         }
@@ -226,6 +223,118 @@ impl Socket {
             }
             Ok(if waiting.is_empty() { Progress::Done } else { Progress::More })
         })
+    }
+
+    /// Sends requests, some dozens in a datagram, and waits until the kernel has carried all of them out: thousands take one call for dozens
+    /// instead of two for each.
+    ///
+    /// # Errors
+    /// The first that was refused, by its number from 0, and the answer. Those before it are in force, and perhaps some behind it.
+    pub fn request_all(&mut self, messages: &[&Message]) -> Result<(), (usize, NetlinkError)> {
+        let mut first = 0;
+        while first < messages.len() {
+            let mut bytes = 0;
+            let fits = |message: &&&Message| {
+                bytes += HEADER + message.payload().len();
+                bytes <= LONGEST_REQUESTS
+            };
+            let many = messages[first..].iter().take(MOST_REQUESTS).take_while(fits).count();
+            let next = first + many.max(1);
+            self.request_some(&messages[first..next])
+                .map_err(|(number, error)| (first + number, error))?;
+            first = next;
+        }
+        Ok(())
+    }
+
+    fn request_some(&mut self, messages: &[&Message]) -> Result<(), (usize, NetlinkError)> {
+        let (base, sent) = self.send_all(messages, flags::ACK)?;
+        let tried = messages[0].tried();
+        let (mut left, mut refused) = (messages.len(), None);
+        let received = self.receive(tried, |reply| {
+            let index = reply.sequence.wrapping_sub(base) as usize;
+            if let (Some(message), NLMSG_ERROR) = (messages.get(index), reply.kind) {
+                left -= 1;
+                if let Err(error) = acknowledgement(message.tried(), &reply, &sent[index]) {
+                    refused.get_or_insert((index, error));
+                }
+            }
+            Ok(if left == 0 { Progress::Done } else { Progress::More })
+        });
+        match (refused, received) {
+            (Some(refused), _) => Err(refused),
+            (None, received) => received.map_err(|error| (0, error)),
+        }
+    }
+
+    /// Reads several tables and hands each entry to `each`, with its table's number. Of those that are empty a few are asked for at once.
+    ///
+    /// # Errors
+    /// One of them could not be read.
+    pub fn dump_all(
+        &mut self,
+        messages: &[Message],
+        mut each: impl FnMut(usize, &Reply) -> Result<(), DecodeError>,
+    ) -> Result<(), NetlinkError> {
+        for (chunk, some) in messages.chunks(TABLES_AT_ONCE).enumerate() {
+            let empty = self.dump_some(some)?;
+            for (index, message) in some.iter().enumerate().filter(|(index, _)| !empty[*index]) {
+                self.dump(message, |reply| each(chunk * TABLES_AT_ONCE + index, reply))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for tables at once, and says which of them are empty. While the kernel is not done with one it answers `EBUSY` for those behind it.
+    fn dump_some(&mut self, messages: &[Message]) -> Result<Vec<bool>, NetlinkError> {
+        let all: Vec<&Message> = messages.iter().collect();
+        let (base, sent) = self.send_all(&all, flags::DUMP).map_err(|(_, error)| error)?;
+        let mut empty = vec![true; messages.len()];
+        let mut over = vec![false; messages.len()];
+        self.receive(messages[0].tried(), |reply| {
+            let index = reply.sequence.wrapping_sub(base) as usize;
+            let Some(message) = messages.get(index) else { return Ok(Progress::More) };
+            empty[index] &= reply.flags & DUMP_INTERRUPTED == 0;
+            match reply.kind {
+                NLMSG_DONE => {
+                    over[index] = true;
+                    finish_dump(message.tried(), &reply)?;
+                }
+                NLMSG_ERROR => {
+                    over[index] = true;
+                    match acknowledgement(message.tried(), &reply, &sent[index]) {
+                        Err(error) if error.errno() == Some(Errno::EBUSY) => empty[index] = false,
+                        other => drop(other?),
+                    }
+                }
+                NLMSG_NOOP => {}
+                _ => empty[index] = false,
+            }
+            Ok(if over.iter().all(|over| *over) { Progress::Done } else { Progress::More })
+        })?;
+        Ok(empty)
+    }
+
+    /// Sends messages in one datagram.
+    fn send_all(
+        &mut self,
+        messages: &[&Message],
+        flags: u16,
+    ) -> Result<Sent, (usize, NetlinkError)> {
+        for (number, message) in messages.iter().enumerate() {
+            refuse_oversized(message).map_err(|error| (number, error))?;
+        }
+        let base = self.sequence.wrapping_add(1);
+        let (mut datagram, mut sent) = (Vec::new(), Vec::with_capacity(messages.len()));
+        for message in messages {
+            let sequence = self.next_sequence();
+            let bytes = message.to_bytes_with(message.flags() | flags, sequence);
+            datagram.extend_from_slice(&bytes);
+            datagram.resize(datagram.len().next_multiple_of(4), 0);
+            sent.push(bytes);
+        }
+        self.send(messages[0].tried(), &datagram).map_err(|error| (0, error))?;
+        Ok((base, sent))
     }
 
     /// One reading of a table; `None` when it changed meanwhile.
@@ -307,7 +416,7 @@ impl Socket {
         deadline: &mut Option<Instant>,
     ) -> Result<usize, NetlinkError> {
         let peek = MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC;
-        let size = self.receive_with(tried, deadline, peek)?;
+        let size = self.receive_with(tried, deadline, peek, 0)?;
         if size > LARGEST_DATAGRAM {
             let why = format!("the answer has {size} bytes; at most {LARGEST_DATAGRAM} are taken");
             return Err(NetlinkError::invalid(tried, why));
@@ -315,9 +424,11 @@ impl Socket {
         if size > self.buffer.len() {
             self.buffer.resize(size.next_power_of_two(), 0);
         }
-        self.receive_with(tried, deadline, MsgFlags::empty())
+        self.receive_with(tried, deadline, MsgFlags::empty(), self.buffer.len())
     }
 
+    /// Receives into the first `room` bytes of the buffer.
+    ///
     /// Mostly the answer is there: the kernel gives it before it has taken the request (`netlink_rcv_skb`). So the clock is looked at, and
     /// the time to wait set, only where it is not.
     fn receive_with(
@@ -325,10 +436,11 @@ impl Socket {
         tried: &str,
         deadline: &mut Option<Instant>,
         how: MsgFlags,
+        room: usize,
     ) -> Result<usize, NetlinkError> {
         let mut now = MsgFlags::MSG_DONTWAIT;
         loop {
-            match recv(self.fd.as_raw_fd(), &mut self.buffer, how | now) {
+            match recv(self.fd.as_raw_fd(), &mut self.buffer[..room], how | now) {
                 Ok(length) => return Ok(length),
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) if !now.is_empty() => now = MsgFlags::empty(),
@@ -351,6 +463,9 @@ impl Socket {
         NetlinkError { tried: tried.to_owned(), cause: Cause::Timeout(self.timeout) }
     }
 }
+
+/// The number of the first of several messages, and all of them as they were sent.
+type Sent = (u32, Vec<Vec<u8>>);
 
 /// Whether the answer is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! One [`Change`] as one netlink message.
 
-use quell_tc::{Change, Place, Seen, Thing};
+use std::borrow::Borrow;
+
+use quell_tc::{Change, Handle, Place, Seen, Thing};
 
 use super::message::{
     DEL_CLASS, DEL_FILTER, DEL_QDISC, How, NEW_CLASS, NEW_FILTER, NEW_QDISC, Prepared, changeable,
@@ -21,25 +23,40 @@ pub fn carry_out(socket: &mut Socket, ifindex: u32, change: &Change) -> Result<(
 }
 
 /// Carries changes out, one after the other. Where one of them can't be put into words, as one that names a device that is not there, nothing
-/// is touched.
+/// is touched. What is below a root queue is told many at a time.
 ///
 /// # Errors
-/// The number of the change that the kernel refused, from 0, and its answer; those before it are in force.
-pub fn carry_all_out(
+/// The number of the first change that the kernel refused, from 0, and its answer; those before it are in force, and perhaps some behind it.
+pub fn carry_all_out<C: Borrow<Change>>(
     socket: &mut Socket,
     ifindex: u32,
-    changes: &[Change],
+    changes: &[C],
 ) -> Result<(), (usize, NetlinkError)> {
     let names = names::of(socket).map_err(|error| (0, error))?;
+    let changes: Vec<&Change> = changes.iter().map(Borrow::borrow).collect();
     let ready: Vec<Prepared> = changes
         .iter()
         .enumerate()
         .map(|(number, change)| ready(change, ifindex, &names).map_err(|error| (number, error)))
         .collect::<Result<_, _>>()?;
-    for (number, ready) in ready.iter().enumerate() {
-        socket.request_ack(&ready.message).map_err(|error| (number, error))?;
+    let mut first = 0;
+    while first < ready.len() {
+        let many = changes[first..].iter().take_while(|change| is_inside(change)).count();
+        let next = first + many.max(1);
+        let some: Vec<&Message> = ready[first..next].iter().map(|ready| &ready.message).collect();
+        socket.request_all(&some).map_err(|(number, error)| (first + number, error))?;
+        first = next;
     }
     Ok(())
+}
+
+/// Whether a change is about what is inside a root queue. What leads packets somewhere else waits until all before it was taken.
+fn is_inside(change: &Change) -> bool {
+    match change.place() {
+        Place::Qdisc { parent, .. } => !matches!(parent, Handle::ROOT | Handle::INGRESS),
+        Place::Class { .. } => true,
+        Place::Filter { parent, .. } => parent.major != u16::MAX,
+    }
 }
 
 fn ready(change: &Change, ifindex: u32, names: &dyn Names) -> Result<Prepared, NetlinkError> {

@@ -30,14 +30,23 @@ pub fn snapshot(socket: &mut Socket, ifindex: u32) -> Result<Snapshot, NetlinkEr
             _ => {}
         }
     }
-    // Only classes of these kinds have filters of their own; asking others for them gives the queue's again.
-    let nested = classes.iter().filter(|class| matches!(class.kind.as_str(), "htb" | "hfsc"));
-    places.extend(nested.map(|class| class.id).filter(|id| !id.is_qdisc()));
     let names = names::of(socket)?;
     let mut filters = Vec::new();
     for place in places {
         filters.extend(filters_at(socket, ifindex, place, &names)?);
     }
+    // Only classes of these kinds have filters of their own; asking others for them gives the queue's again. Nearly all have none.
+    let nested = classes.iter().filter(|class| matches!(class.kind.as_str(), "htb" | "hfsc"));
+    let nested: Vec<Handle> = nested.map(|class| class.id).filter(|id| !id.is_qdisc()).collect();
+    let ask = |place: &Handle| list("filters", GET_FILTER, ifindex, place.to_u32());
+    let questions: Vec<Message> = nested.iter().map(ask).collect();
+    let mut readings: BTreeMap<usize, Filters> = BTreeMap::new();
+    socket.dump_all(&questions, |table, reply| {
+        let (parent, names) = (nested[table], &names);
+        let reading = readings.entry(table).or_insert_with(|| Filters::at(parent));
+        reading.take(reply, ifindex, names)
+    })?;
+    filters.extend(readings.into_values().flat_map(Filters::all));
     Ok(Snapshot { qdiscs, classes, filters })
 }
 
@@ -129,15 +138,33 @@ fn filters_at(
     parent: Handle,
     names: &dyn Names,
 ) -> Result<Vec<ObservedFilter>, NetlinkError> {
-    let mut found = Vec::new();
-    let mut tables: BTreeMap<u16, u32> = BTreeMap::new();
+    let mut reading = Filters::at(parent);
     each(socket, "filters", GET_FILTER, ifindex, parent.to_u32(), |reply| {
+        reading.take(reply, ifindex, names)
+    })?;
+    Ok(reading.all())
+}
+
+/// The filters of one place, while they are read.
+struct Filters {
+    parent: Handle,
+    found: Vec<ObservedFilter>,
+    /// u32's hash tables of each priority.
+    tables: BTreeMap<u16, u32>,
+}
+
+impl Filters {
+    fn at(parent: Handle) -> Self {
+        Filters { parent, found: Vec::new(), tables: BTreeMap::new() }
+    }
+
+    fn take(&mut self, reply: &Reply, ifindex: u32, names: &dyn Names) -> Result<(), DecodeError> {
         let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
         // Each kind also reports itself as such, with handle 0, and u32 its hash tables.
         let options = attrs.find(TCA_OPTIONS)?;
         let table = kind == "u32" && head.handle.to_u32() & 0xfff == 0;
         if table && head.handle.to_u32() != 0 {
-            *tables.entry((head.info >> 16) as u16).or_default() += 1;
+            *self.tables.entry((head.info >> 16) as u16).or_default() += 1;
         }
         let itself = head.handle.to_u32() == 0 && kind != "fw" && kind != "matchall";
         let bare = options.is_none_or(|options| options.payload.is_empty());
@@ -149,9 +176,9 @@ fn filters_at(
             prio: (head.info >> 16) as u16,
             protocol: Protocol(u16::from_be(head.info as u16)),
         };
-        found.push(ObservedFilter {
+        self.found.push(ObservedFilter {
             ifindex,
-            parent,
+            parent: self.parent,
             kind: kind.to_owned(),
             prio: filter_head.prio,
             protocol: filter_head.protocol,
@@ -161,14 +188,17 @@ fn filters_at(
             raw: raw::of_filter(kind, options)?,
         });
         Ok(())
-    })?;
-    // Each priority has a table of its own; more are somebody's, and can't be made again one by one.
-    for filter in found.iter_mut().filter(|f| f.kind == "u32") {
-        if tables.get(&filter.prio).is_some_and(|tables| *tables > 1) {
-            filter.raw.hidden.get_or_insert_with(|| "its hash tables".to_owned());
-        }
     }
-    Ok(found)
+
+    fn all(mut self) -> Vec<ObservedFilter> {
+        // Each priority has a table of its own; more are somebody's, and can't be made again one by one.
+        for filter in self.found.iter_mut().filter(|f| f.kind == "u32") {
+            if self.tables.get(&filter.prio).is_some_and(|tables| *tables > 1) {
+                filter.raw.hidden.get_or_insert_with(|| "its hash tables".to_owned());
+            }
+        }
+        self.found
+    }
 }
 
 fn each(
@@ -179,9 +209,12 @@ fn each(
     parent: u32,
     each: impl FnMut(&Reply) -> Result<(), DecodeError>,
 ) -> Result<(), NetlinkError> {
+    socket.dump(&list(what, kind, ifindex, parent), each)
+}
+
+fn list(what: &str, kind: u16, ifindex: u32, parent: u32) -> Message {
     let tried = format!("list the {what} of interface {ifindex}");
-    let message = Message::with_header(tried, kind, 0, &header(ifindex, 0, parent, 0));
-    socket.dump(&message, each)
+    Message::with_header(tried, kind, 0, &header(ifindex, 0, parent, 0))
 }
 
 /// `struct tcmsg` of an answer.

@@ -4,7 +4,7 @@ use quell_netlink::Stack;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::VethEnd;
 use quell_netlink::tc;
-use quell_shaper::{Lack, instead};
+use quell_shaper::{Lack, instead, too_many};
 use quell_sys::netns::NetNs;
 use quell_tc::qdisc::{Drr, FqCodel, Htb, Sfq};
 use quell_tc::{
@@ -33,8 +33,8 @@ fn try_on_a_cable(things: &[Thing]) -> Option<bool> {
     Some(tc::lead_to(&mut socket, index, things, Places::ALL).is_ok())
 }
 
-/// Puts what the kernel has in the place of what it lacks. What there is to say of that.
-pub fn with_what_there_is(trees: &mut [&mut Tree]) -> Vec<String> {
+/// Puts what the kernel has in the place of what it lacks. What there is to say of that; an error says why that can't be.
+pub fn with_what_there_is(trees: &mut [&mut Tree]) -> Result<Vec<String>, String> {
     let mut lacks: Vec<Lack> = Vec::new();
     for lack in Lack::ALL {
         let asked = trees.iter_mut().any(|tree| lack.is_asked_for(tree));
@@ -48,11 +48,17 @@ pub fn with_what_there_is(trees: &mut [&mut Tree]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for tree in trees {
         said.extend(instead(tree, &lacks).into_iter().map(str::to_owned));
+        if let Some(many) = too_many(tree).filter(|_| lacks.contains(&Lack::Flower)) {
+            return Err(format!(
+                "this kernel has no flower, and u32, which would stand for it, tells no {many} prefixes of one length apart: load \
+                 the module cls_flower"
+            ));
+        }
     }
     // Both ways lack the same.
     let mut known = std::collections::BTreeSet::new();
     said.retain(|one| known.insert(one.clone()));
-    said
+    Ok(said)
 }
 
 /// Whether the kernel was asked, and has no such.

@@ -196,7 +196,8 @@ fn settled(name: &str, link: &LinkNow, mut all: BothWays, file: &str) -> Result<
             all.policy = Some(policy);
             let (mut own, mut beyond) = trees(&all, policy, traits_of(link), name)?;
             let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
-            remarks.extend(kinds::with_what_there_is(&mut both));
+            let instead = kinds::with_what_there_is(&mut both).map_err(Failure::system)?;
+            remarks.extend(instead);
             (own, beyond, all.words(policy), remarks)
         }
     };

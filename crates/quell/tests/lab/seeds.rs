@@ -111,3 +111,8 @@ fn host_shares_keeps_its_claims_on_three_seeds() {
 fn tunnel_flows_keeps_its_claims_on_three_seeds() {
     keeps_its_claims_on_three_seeds("tunnel-flows");
 }
+
+#[test]
+fn tos_hash_keeps_its_claims_on_three_seeds() {
+    keeps_its_claims_on_three_seeds("tos-hash");
+}

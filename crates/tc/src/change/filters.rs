@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::step::Change;
 use super::thing::{Place, Seen, Thing};
 use crate::Step;
-use crate::diff::filter_unlike;
+use crate::diff::is_filter;
 use crate::observed::ObservedFilter;
 
 /// The filters of one priority: wanted, and there.
@@ -137,7 +137,7 @@ fn same(thing: &Thing, here: &ObservedFilter) -> bool {
         && named
         && match thing {
             Thing::Seen(Seen { raw, .. }) => *raw == here.raw,
-            Thing::Step(Step::Filter { filter, .. }) => filter_unlike(filter, here).is_empty(),
+            Thing::Step(Step::Filter { filter, .. }) => is_filter(filter, here),
             Thing::Step(_) => false,
         }
 }

@@ -10,6 +10,7 @@
 //! A way back needs no list of what was done: it is [`changes`] once more, from what is there, whatever that is, to what was there.
 
 mod after;
+mod compare;
 mod filters;
 mod order;
 mod step;

@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::compare::{Difference, Known};
 use super::filters;
 use super::step::Change;
-use super::thing::{Place, Seen, Thing, above};
-use crate::diff::{class_unlike, qdisc_unlike};
+use super::thing::{Place, Thing, above};
 use crate::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Snapshot};
 use crate::{Handle, Plan, Step};
 
@@ -81,6 +81,7 @@ struct Order<'a> {
     parted: BTreeSet<u16>,
     /// Majors of queues that stay.
     kept: BTreeSet<u16>,
+    known: Known<'a>,
     steps: Vec<Change>,
 }
 
@@ -96,6 +97,7 @@ impl<'a> Order<'a> {
             inner: BTreeSet::new(),
             parted: BTreeSet::new(),
             kept: BTreeSet::new(),
+            known: Known::default(),
             steps: Vec::new(),
             wanted,
         };
@@ -125,13 +127,13 @@ impl<'a> Order<'a> {
     /// The queues that stay. Parents come before children.
     fn keep(&self) -> BTreeSet<u16> {
         let mut kept = BTreeSet::new();
-        for thing in &self.wanted {
+        for &thing in &self.wanted {
             let Place::Qdisc { parent, handle } = thing.place() else { continue };
             let outermost = matches!(parent, Handle::ROOT | Handle::INGRESS);
-            let stays = self.queues.get(&parent).is_some_and(|here| {
+            let stays = self.queues.get(&parent).copied().is_some_and(|here| {
                 here.handle == handle
                     && here.kind == thing.kind()
-                    && difference(thing, here) != Difference::Replace
+                    && self.known.difference(thing, here) != Difference::Replace
             });
             if stays
                 && (outermost || kept.contains(&parent.major))
@@ -240,9 +242,9 @@ impl<'a> Order<'a> {
             }
             match thing.place() {
                 Place::Qdisc { parent, handle } => {
-                    let here =
-                        self.queues.get(&parent).filter(|_| self.kept.contains(&handle.major));
-                    match here.map(|here| difference(thing, here)) {
+                    let here = self.queues.get(&parent).copied();
+                    let here = here.filter(|_| self.kept.contains(&handle.major));
+                    match here.map(|here| self.known.difference(thing, here)) {
                         Some(Difference::None) => {}
                         Some(_) => self.steps.push(Change::Alter(thing.clone())),
                         None => {
@@ -252,9 +254,10 @@ impl<'a> Order<'a> {
                     }
                 }
                 Place::Class { id, .. } => {
-                    let here = self.classes.get(&id).filter(|_| self.kept.contains(&id.major));
+                    let here = self.classes.get(&id).copied();
+                    let here = here.filter(|_| self.kept.contains(&id.major));
                     match here {
-                        Some(here) if same_class(thing, here) => {}
+                        Some(here) if self.known.is_class(thing, here) => {}
                         Some(_) => self.steps.push(Change::Alter(thing.clone())),
                         None => self.steps.push(Change::Make(thing.clone())),
                     }
@@ -334,40 +337,5 @@ impl<'a> Order<'a> {
             depth += 1;
         }
         depth
-    }
-}
-
-/// How a queue is not as it is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Difference {
-    None,
-    /// In options that can be changed where it is.
-    Alter,
-    /// In others.
-    Replace,
-}
-
-fn difference(thing: &Thing, here: &ObservedQdisc) -> Difference {
-    match thing {
-        Thing::Seen(Seen { raw, .. }) if *raw == here.raw => Difference::None,
-        Thing::Seen(_) => Difference::Replace,
-        Thing::Step(Step::Qdisc { qdisc, .. }) => {
-            let unlike = qdisc_unlike(qdisc, here);
-            if unlike.is_empty() {
-                return Difference::None;
-            }
-            let changeable = qdisc.changeable().map(|q| q.fields()).unwrap_or_default();
-            let all = unlike.iter().all(|(field, ..)| changeable.contains_key(field));
-            if all { Difference::Alter } else { Difference::Replace }
-        }
-        Thing::Step(_) => Difference::None,
-    }
-}
-
-fn same_class(thing: &Thing, here: &ObservedClass) -> bool {
-    match thing {
-        Thing::Seen(seen) => seen.raw == here.raw,
-        Thing::Step(Step::Class { kind, .. }) => class_unlike(kind, here).is_empty(),
-        Thing::Step(_) => false,
     }
 }

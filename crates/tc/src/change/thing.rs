@@ -1,5 +1,6 @@
 //! A queue, class or filter: as it is wanted, or as the kernel once showed it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -201,9 +202,9 @@ pub fn seen(snapshot: &Snapshot) -> Vec<Thing> {
     let made = snapshot.qdiscs.iter().filter(|q| q.is_made());
     let (hooks, queues): (Vec<&ObservedQdisc>, Vec<_>) =
         made.partition(|q| q.parent == Handle::INGRESS);
-    let roots = queues.iter().filter(|q| q.parent == Handle::ROOT);
-    for root in roots {
-        below(snapshot, &queues, root, &mut things);
+    let there = There::of(snapshot, &queues);
+    for root in queues.iter().filter(|q| q.parent == Handle::ROOT) {
+        there.below(root, &mut things);
     }
     let at_hook = |f: &&ObservedFilter| f.parent.major == u16::MAX;
     for hook in hooks {
@@ -213,31 +214,50 @@ pub fn seen(snapshot: &Snapshot) -> Vec<Thing> {
     things
 }
 
-/// A queue, its classes, what is in these, then the filters, which may name any of them.
-fn below(
-    snapshot: &Snapshot,
-    queues: &[&ObservedQdisc],
-    queue: &ObservedQdisc,
-    things: &mut Vec<Thing>,
-) {
-    things.push(Thing::Seen(of_qdisc(queue)));
-    let own = |handle: Handle| handle.major == queue.handle.major;
-    let mut classes: Vec<&ObservedClass> =
-        snapshot.classes.iter().filter(|c| own(c.id) && c.is_made()).collect();
-    // Parents first; the kernel lists them by hash.
-    let mut level = vec![queue.handle];
-    while !level.is_empty() {
-        let (now, later): (Vec<_>, Vec<_>) =
-            classes.into_iter().partition(|c| level.contains(&above(c.parent, c.id)));
-        level = now.iter().map(|c| c.id).collect();
-        things.extend(now.into_iter().map(|c| Thing::Seen(of_class(c))));
-        classes = later;
+/// What there is, by the major of the queue that it belongs to: there may be a queue for each of thousands of classes.
+#[derive(Default)]
+struct There<'a> {
+    queues: BTreeMap<u16, Vec<&'a ObservedQdisc>>,
+    classes: BTreeMap<u16, Vec<&'a ObservedClass>>,
+    filters: BTreeMap<u16, Vec<&'a ObservedFilter>>,
+}
+
+impl<'a> There<'a> {
+    fn of(snapshot: &'a Snapshot, queues: &[&'a ObservedQdisc]) -> Self {
+        let mut there = There::default();
+        for queue in queues {
+            there.queues.entry(queue.parent.major).or_default().push(queue);
+        }
+        for class in snapshot.classes.iter().filter(|c| c.is_made()) {
+            there.classes.entry(class.id.major).or_default().push(class);
+        }
+        for filter in &snapshot.filters {
+            there.filters.entry(filter.parent.major).or_default().push(filter);
+        }
+        there
     }
-    for inner in queues.iter().filter(|q| own(q.parent) && q.handle != queue.handle) {
-        below(snapshot, queues, inner, things);
+
+    /// A queue, its classes, what is in these, then the filters, which may name any of them.
+    fn below(&self, queue: &ObservedQdisc, things: &mut Vec<Thing>) {
+        things.push(Thing::Seen(of_qdisc(queue)));
+        let major = queue.handle.major;
+        let mut classes = self.classes.get(&major).cloned().unwrap_or_default();
+        // Parents first; the kernel lists them by hash.
+        let mut level = BTreeSet::from([queue.handle]);
+        while !level.is_empty() {
+            let (now, later): (Vec<_>, Vec<_>) =
+                classes.into_iter().partition(|c| level.contains(&above(c.parent, c.id)));
+            level = now.iter().map(|c| c.id).collect();
+            things.extend(now.into_iter().map(|c| Thing::Seen(of_class(c))));
+            classes = later;
+        }
+        let inner = self.queues.get(&major).into_iter().flatten();
+        for inner in inner.filter(|q| q.handle != queue.handle) {
+            self.below(inner, things);
+        }
+        let filters = self.filters.get(&major).into_iter().flatten();
+        things.extend(filters.map(|f| Thing::Seen(of_filter(f))));
     }
-    let filters = snapshot.filters.iter().filter(|f| own(f.parent));
-    things.extend(filters.map(|f| Thing::Seen(of_filter(f))));
 }
 
 fn of_qdisc(queue: &ObservedQdisc) -> Seen {
