@@ -7,7 +7,7 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 10] = [
+const BUILT_IN: [&str; 21] = [
     "home-link",
     "rrul",
     "congestion-controls",
@@ -18,6 +18,17 @@ const BUILT_IN: [&str; 10] = [
     "sfq-perturb",
     "host-shares",
     "tunnel-flows",
+    "rrul_be",
+    "rrul_cs8",
+    "rrul46",
+    "rtt_fair",
+    "tcp_nup",
+    "tcp_ndown",
+    "tcp_upload",
+    "tcp_download",
+    "cubic_bbr",
+    "bursts",
+    "voip",
 ];
 
 /// A folder with a right experiment in it.

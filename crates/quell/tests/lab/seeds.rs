@@ -111,3 +111,23 @@ fn host_shares_keeps_its_claims_on_three_seeds() {
 fn tunnel_flows_keeps_its_claims_on_three_seeds() {
     keeps_its_claims_on_three_seeds("tunnel-flows");
 }
+
+/// Those by Flent's names; each takes seconds.
+#[test]
+fn flents_mixes_of_load_keep_their_claims_on_three_seeds() {
+    ["rrul_be", "rrul_cs8", "rrul46", "cubic_bbr"]
+        .into_iter()
+        .for_each(keeps_its_claims_on_three_seeds);
+}
+
+#[test]
+fn flents_uploads_and_downloads_keep_their_claims_on_three_seeds() {
+    ["tcp_nup", "tcp_ndown", "tcp_upload", "tcp_download"]
+        .into_iter()
+        .for_each(keeps_its_claims_on_three_seeds);
+}
+
+#[test]
+fn flents_far_servers_bursts_and_calls_keep_their_claims_on_three_seeds() {
+    ["rtt_fair", "bursts", "voip"].into_iter().for_each(keeps_its_claims_on_three_seeds);
+}
