@@ -359,7 +359,7 @@ fn help_fits_a_terminal_and_shows_how() {
             let columns = line.chars().count();
             assert!(columns <= 100, "{command:?}: {columns} columns: {line}");
         }
-        if !matches!(command[..], [] | ["lab" | "kernel" | "import" | "shape" | "tune"]) {
+        if !matches!(command[..], [] | ["lab" | "kernel" | "export" | "shape" | "tune"]) {
             // Sentences are broken where the lines end.
             let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
             says(&help, &["Example", "Exit codes: ", ", 3 the system would not let us."]);
@@ -496,6 +496,7 @@ fn with_json_a_refusal_is_a_sentence_and_its_exit_code_all_the_same() {
         (&["trace", "file"], 2),
         (&["trace", "nowhere"], 2),
         (&["import", "pingexp", "file"], 2),
+        (&["import", "file"], 2),
         (&["ping", "name.invalid"], 2),
         (&["flow", "name.invalid"], 2),
         (&["rr", "name.invalid"], 2),
