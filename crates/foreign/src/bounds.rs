@@ -1,7 +1,7 @@
 //! How much of a file is believed: far more than these programs write in hours, and little enough to hold.
 
 /// Largest file that is read, in bytes.
-pub const MOST_BYTES: usize = 64 << 20;
+pub const MOST_BYTES: usize = 256 << 20;
 
 /// Most bytes that a compressed file may unpack to. A few kilobytes of gzip can stand for gigabytes.
 pub const MOST_UNPACKED: usize = 256 << 20;

@@ -1,14 +1,17 @@
 //! What can be wrong with a file.
 
 use crate::imported::Tool;
-use crate::{MOST_BYTES, MOST_SAMPLES, MOST_UNPACKED};
+use crate::{MOST_SAMPLES, MOST_UNPACKED};
 
 /// Why a file is not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignError {
     /// The file is longer than is believed.
-    #[error("the file has more than {MOST_BYTES} bytes; longer ones are not read")]
-    TooLong,
+    #[error("the file has more than {most} bytes; longer ones are not read")]
+    TooLong {
+        /// As many are read.
+        most: usize,
+    },
     /// It unpacks to more than is believed.
     #[error("the file unpacks to more than {MOST_UNPACKED} bytes; larger ones are not read")]
     UnpacksTooLong,

@@ -154,7 +154,7 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     let metadata = &document.metadata;
     let (mut computed, mut other, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
     let mut means = Vec::new();
-    let mut left = 2 * MOST_SAMPLES;
+    let mut left = MOST_SAMPLES;
     for (name, values) in series {
         let meta = metadata.series_meta.get(&name);
         let kind = kind(&name, meta, &values);

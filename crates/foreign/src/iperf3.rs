@@ -148,7 +148,7 @@ struct Holds<T> {
 
 fn whole(text: &str) -> Result<Document, ForeignError> {
     if text.len() > MOST_TEXT {
-        return Err(ForeignError::TooLong);
+        return Err(ForeignError::TooLong { most: MOST_TEXT });
     }
     let budget = Budget::new(MOST_SAMPLES);
     let mut from = serde_json::Deserializer::from_str(text);
@@ -159,7 +159,7 @@ fn whole(text: &str) -> Result<Document, ForeignError> {
 /// An object a line. What was written when a test was cut off is its last line.
 fn by_lines(text: &str) -> Result<Document, ForeignError> {
     if text.len() > MOST_TEXT {
-        return Err(ForeignError::TooLong);
+        return Err(ForeignError::TooLong { most: MOST_TEXT });
     }
     let mut document = Document::default();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

@@ -183,7 +183,7 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
         }
         stream.packets.push(packet);
     }
-    stream.packets = order::by_number(stream.packets, &mut { 2 * MOST_SAMPLES })?;
+    stream.packets = order::by_number(stream.packets, &mut { MOST_SAMPLES })?;
     order::arrivals(&mut stream.packets);
     stream.two_clocks = stream.packets.iter().any(|p| p.up_ns.is_some());
     if stream.two_clocks {

@@ -14,7 +14,8 @@ pub(crate) fn by_number(
     packets.sort_by_key(|p| p.seq);
     let Some((first, last)) = packets.first().zip(packets.last()) else { return Ok(packets) };
     let (first, numbers) = (first.seq, last.seq - first.seq);
-    let most = usize::try_from(numbers).unwrap_or(usize::MAX).saturating_add(packets.len());
+    let again = packets.windows(2).filter(|two| two[0].seq == two[1].seq).count();
+    let most = usize::try_from(numbers).unwrap_or(usize::MAX).saturating_add(again + 1);
     *left = left.checked_sub(most).ok_or(ForeignError::TooMany)?;
     let mut all: Vec<EchoSample> = Vec::with_capacity(packets.len());
     for mut packet in packets {
@@ -89,6 +90,15 @@ mod tests {
         ];
         assert_eq!(told, wanted);
         assert_eq!(sent(&all), 5);
+    }
+
+    #[test]
+    fn as_many_packets_as_there_may_be_are_no_more_than_that() {
+        let packets: Vec<_> = (0..50).map(|seq| packet(seq, 1)).collect();
+        let mut left = 50;
+        assert_eq!(by_number(packets, &mut left).map(|all| all.len()), Ok(50));
+        assert_eq!(left, 0);
+        assert_eq!(by_number(vec![packet(0, 1)], &mut left), Err(ForeignError::TooMany));
     }
 
     #[test]

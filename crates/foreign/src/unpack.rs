@@ -11,7 +11,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 pub(crate) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, ForeignError> {
     if bytes.len() > MOST_BYTES {
-        return Err(ForeignError::TooLong);
+        return Err(ForeignError::TooLong { most: MOST_BYTES });
     }
     let no_text = |at| ForeignError::NoText { at };
     if !bytes.starts_with(&GZIP) {
