@@ -1,7 +1,7 @@
 //! The experiments that Quell brings along, as files that a person can copy.
 
 /// Names and texts of all built-in experiments.
-pub const ALL: [(&str, &str); 11] = [
+pub const ALL: [(&str, &str); 22] = [
     ("home-link", include_str!("../../../experiments/home-link.toml")),
     ("rrul", include_str!("../../../experiments/rrul.toml")),
     ("congestion-controls", include_str!("../../../experiments/congestion-controls.toml")),
@@ -13,6 +13,17 @@ pub const ALL: [(&str, &str); 11] = [
     ("host-shares", include_str!("../../../experiments/host-shares.toml")),
     ("tunnel-flows", include_str!("../../../experiments/tunnel-flows.toml")),
     ("tos-hash", include_str!("../../../experiments/tos-hash.toml")),
+    ("rrul_be", include_str!("../../../experiments/rrul_be.toml")),
+    ("rrul_cs8", include_str!("../../../experiments/rrul_cs8.toml")),
+    ("rrul46", include_str!("../../../experiments/rrul46.toml")),
+    ("rtt_fair", include_str!("../../../experiments/rtt_fair.toml")),
+    ("tcp_nup", include_str!("../../../experiments/tcp_nup.toml")),
+    ("tcp_ndown", include_str!("../../../experiments/tcp_ndown.toml")),
+    ("tcp_upload", include_str!("../../../experiments/tcp_upload.toml")),
+    ("tcp_download", include_str!("../../../experiments/tcp_download.toml")),
+    ("cubic_bbr", include_str!("../../../experiments/cubic_bbr.toml")),
+    ("bursts", include_str!("../../../experiments/bursts.toml")),
+    ("voip", include_str!("../../../experiments/voip.toml")),
 ];
 
 /// The text of the one with this name.

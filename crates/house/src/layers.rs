@@ -4,7 +4,7 @@
 //!   4  quell                       the command line
 //!   3  experiment  report  flow  serve  doctor
 //!   2  probe  load  rr  act  lab  shaper  treeview  classify  host
-//!   1  sys  netlink  store  chart  trace  hierarchy   one system thing each
+//!   1  sys  netlink  store  chart  trace  hierarchy  foreign   one system thing each
 //!   0  model  stats  wire  tc  pingexp  tune  finding   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
 //! ```
@@ -35,6 +35,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-chart",
             "quell-trace",
             "quell-hierarchy",
+            "quell-foreign",
         ],
     ),
     (
@@ -62,6 +63,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-store", &["quell-model"]),
     ("quell-chart", &[]),
     ("quell-trace", &["quell-units"]),
+    ("quell-foreign", &["quell-model"]),
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-finding", &[]),
     ("quell-host", &["quell-netlink", "quell-sys", "quell-tc"]),

@@ -122,12 +122,13 @@ pub const REFUSED: &str = "A refusal is a sentence on standard error, with --jso
                            measured, or nothing. A second Ctrl-C ends at once, with 130.";
 
 /// Commands that only hold others.
-pub const PARENTS: [(&str, &str); 5] = [
+pub const PARENTS: [(&str, &str); 6] = [
     ("shape", "Queues on a real interface, with a way back"),
     ("tune", "Kernel settings from rate, round-trip time and role"),
     ("kernel", "Build or find the lab's guest kernel"),
     ("lab", "Run any program in a network of the lab"),
     ("import", "Make a run of what another program measured"),
+    ("export", "A run as files that other programs read"),
 ];
 
 impl Command {
@@ -213,10 +214,22 @@ fn parser_of(commands: &[&Command]) -> Parser {
         if own.is_empty() {
             continue;
         }
-        let parent = Parser::new(name).about(about).subcommands(own);
-        whole = whole.subcommand(parent.subcommand_required(true).arg_required_else_help(true));
+        let parent = match commands.iter().find(|c| c.name == name) {
+            // What is a command too: its arguments, or one of those below it.
+            Some(itself) => itself
+                .parser(name)
+                .args_conflicts_with_subcommands(true)
+                .subcommand_negates_reqs(true)
+                .arg_required_else_help(true),
+            None => {
+                let parent = Parser::new(name).about(about);
+                parent.subcommand_required(true).arg_required_else_help(true)
+            }
+        };
+        whole = whole.subcommand(parent.subcommands(own));
     }
-    let single = commands.iter().filter(|c| !c.name.contains(' '));
+    let is_parent = |name: &str| PARENTS.iter().any(|(parent, _)| *parent == name);
+    let single = commands.iter().filter(|c| !c.name.contains(' ') && !is_parent(c.name));
     whole.subcommands(single.map(|command| command.parser(command.name)))
 }
 

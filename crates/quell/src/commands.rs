@@ -5,8 +5,8 @@ use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::{
-    check, compare, doctor, flow, import, kernel, lab, path, ping, plot, results, rr, run, serve,
-    shape, show, trace, tree, tune, view,
+    check, compare, doctor, export, flow, import, kernel, lab, path, ping, plot, results, rr, run,
+    serve, shape, show, trace, tree, tune, view,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -489,6 +489,67 @@ quell view 20261121T101503-ping -o ping.html --no-open",
         call: calls!(view::ViewArgs, view::view),
     },
     Command {
+        name: "import",
+        about: "Make a run of what another program measured",
+        group: Group::Results,
+        prints: Prints::Report,
+        examples: "\
+quell import rrul_be-2026-11-22.flent.gz calls.json
+quell import irtt calls.json.gz             (for those of one program)
+quell show calls; quell plot calls --figure rtt-cdf -o cdf.png",
+        notes: "Whose a file is, is found out: Flent, irtt (-o), iperf3 (-J, --json-stream) or fping (-D, -c, -C). What is in \
+                a file and not in its run is told. An imported run is as old as its measurement: name it.",
+        fails: Fails::Never,
+        call: calls!(import::foreign::FilesArgs, import::foreign::any),
+    },
+    Command {
+        name: "import flent",
+        about: "Data files of Flent (.flent.gz)",
+        group: Group::Results,
+        prints: Prints::Report,
+        examples: "quell import flent rrul_be-2026-11-22T101503.flent.gz",
+        notes: "Pings become packets, rates become flows. docs/from-flent.md tells more.",
+        fails: Fails::Never,
+        call: calls!(import::foreign::FilesArgs, import::foreign::flent),
+    },
+    Command {
+        name: "import irtt",
+        about: "What irtt's client wrote with -o",
+        group: Group::Results,
+        prints: Prints::Report,
+        examples: "\
+irtt client -d 30s -i 20ms -o calls.json.gz 192.0.2.7
+quell import irtt calls.json.gz",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(import::foreign::FilesArgs, import::foreign::irtt),
+    },
+    Command {
+        name: "import iperf3",
+        about: "What iperf3 printed with -J or --json-stream",
+        group: Group::Results,
+        prints: Prints::Report,
+        examples: "\
+iperf3 -c 192.0.2.7 -R -J > down.json
+quell import iperf3 down.json",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(import::foreign::FilesArgs, import::foreign::iperf3),
+    },
+    Command {
+        name: "import fping",
+        about: "What fping printed with -D, -c or -C",
+        group: Group::Results,
+        prints: Prints::Report,
+        examples: "\
+fping -D -c 100 -p 200 192.0.2.7 > pings.txt 2>&1
+quell import fping pings.txt
+quell import fping old.txt --interval 200ms   (lines without -D)",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(import::foreign::FpingArgs, import::foreign::fping),
+    },
+    Command {
         name: "import pingexp",
         about: "A file that ping-exp wrote with -w (nothing is executed)",
         group: Group::Results,
@@ -500,6 +561,51 @@ quell view vpn-2009",
         notes: "",
         fails: Fails::Never,
         call: calls!(import::PingExpArgs, import::pingexp),
+    },
+    Command {
+        name: "export csv",
+        about: "A table of a run as comma-separated values",
+        group: Group::Results,
+        prints: Prints::Text,
+        examples: "\
+quell export csv -o packets.csv                    (of the latest run)
+quell export csv 20261121T101503-home-link --table queues | head",
+        notes: "docs/data.md tells what the columns mean and how to read the tables themselves, which are Parquet.",
+        fails: Fails::Never,
+        call: calls!(export::CsvArgs, export::csv),
+    },
+    Command {
+        name: "export flent",
+        about: "A cell of a run as a data file of Flent",
+        group: Group::Results,
+        prints: Prints::Text,
+        examples: "\
+quell run rrul_be
+quell export flent --cell cake.all.0 -o cake.flent.gz
+flent -p all_scaled -o cake.png cake.flent.gz",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(export::FlentArgs, export::flent),
+    },
+    Command {
+        name: "export influx",
+        about: "All rows of a run in InfluxDB's line protocol",
+        group: Group::Results,
+        prints: Prints::Text,
+        examples: "quell export influx -o home.lp; influx write -b net -f home.lp",
+        notes: "Times are nanoseconds since 1970, from the start of the run, of which the second is kept.",
+        fails: Fails::Never,
+        call: calls!(export::PlainArgs, export::influx),
+    },
+    Command {
+        name: "export prometheus",
+        about: "A run's results as metrics, Prometheus or OpenMetrics",
+        group: Group::Results,
+        prints: Prints::Text,
+        examples: "quell export prometheus -o /var/lib/prometheus/node-exporter/quell.prom",
+        notes: "In seconds, bytes and ratios. The file suits the text file collector of node_exporter.",
+        fails: Fails::Never,
+        call: calls!(export::PlainArgs, export::prometheus),
     },
     Command {
         name: "completions",
@@ -586,85 +692,4 @@ fn done(result: Result<(), String>) -> Result<ExitCode, Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::command::{GROUPS, PARENTS, parser};
-
-    /// Longest text about a command.
-    const WIDEST_ABOUT: usize = 60;
-
-    fn told() -> impl Iterator<Item = &'static Command> {
-        COMMANDS.iter().filter(|c| c.group != Group::Inner)
-    }
-
-    /// The parser of a command of the table.
-    fn of(name: &str) -> clap::Command {
-        let mut at = parser(COMMANDS);
-        at.build();
-        for word in name.split(' ') {
-            at = at.find_subcommand(word).unwrap_or_else(|| panic!("{name} is there")).clone();
-        }
-        at
-    }
-
-    #[test]
-    fn the_table_is_a_command_line_that_clap_finds_no_fault_with() {
-        parser(COMMANDS).debug_assert();
-        for (index, command) in COMMANDS.iter().enumerate() {
-            assert!(COMMANDS[..index].iter().all(|c| c.name != command.name), "{}", command.name);
-        }
-    }
-
-    #[test]
-    fn every_command_shows_how_it_is_called_and_tells_its_exit_codes() {
-        for command in told() {
-            let call = format!("quell {}", command.name);
-            let lines = command.examples.lines();
-            assert!(lines.clone().any(|line| line.contains(&call)), "{call}: an example");
-            let help = of(command.name).render_help().to_string();
-            lines.for_each(|line| assert!(help.contains(line), "{call}: {line}"));
-            // Sentences are broken where the lines end.
-            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(help.contains("Exit codes: "), "{call}");
-            assert!(help.contains(", 3 the system would not let us."), "{call}: {help}");
-            let checks = matches!(command.fails, Fails::When(_));
-            assert_eq!(help.contains(", 1 "), checks, "{call} tells what makes it 1");
-        }
-    }
-
-    #[test]
-    fn what_reports_does_so_for_programs_too_and_nothing_else_has_the_option() {
-        for command in COMMANDS {
-            let parser = of(command.name);
-            let json = parser.get_arguments().any(|a| a.get_long() == Some("json"));
-            assert_eq!(json, command.prints == Prints::Report, "{}", command.name);
-        }
-    }
-
-    #[test]
-    fn every_option_is_explained_and_every_text_about_a_command_fits_its_line() {
-        let parents = PARENTS.iter().map(|(name, about)| (*name, *about));
-        for (name, about) in COMMANDS.iter().map(|c| (c.name, c.about)).chain(parents) {
-            assert!((1..=WIDEST_ABOUT).contains(&about.chars().count()), "{name}: {about}");
-        }
-        for command in told() {
-            for option in of(command.name).get_arguments() {
-                assert!(option.get_help().is_some(), "{} {}", command.name, option.get_id());
-            }
-        }
-    }
-
-    #[test]
-    fn help_names_every_group_and_every_command_once() {
-        let help = parser(COMMANDS).render_help().to_string();
-        for (_, title) in GROUPS {
-            assert!(help.contains(&format!("\n{title}:\n")), "{title}: {help}");
-        }
-        for command in told() {
-            let first = command.name.split(' ').next().unwrap_or_default();
-            let line = format!("\n  {first} ");
-            assert_eq!(help.matches(&line).count(), 1, "{first}: {help}");
-        }
-        assert!(!help.contains("host-cell"), "no person is told of those: {help}");
-    }
-}
+mod tests;

@@ -81,7 +81,9 @@ fn pages(commands: &[Command]) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut whole = told_parser(commands).disable_help_subcommand(true);
     whole.build();
     let mut pages = vec![("quell.1".to_owned(), first_page(&whole, commands)?)];
-    let parents = PARENTS.iter().map(|(name, _)| (*name, None));
+    let is_command = |name: &str| commands.iter().any(|c| c.name == name);
+    let parents =
+        PARENTS.iter().filter(|(name, _)| !is_command(name)).map(|(name, _)| (*name, None));
     for (name, command) in parents.chain(told(commands).map(|c| (c.name, Some(c)))) {
         let parser = name.split(' ').try_fold(&whole, |at, word| at.find_subcommand(word));
         // Parents without commands are no commands.

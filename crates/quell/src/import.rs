@@ -2,7 +2,10 @@
 //!
 //! ```text
 //!   file of ping-exp ──► streams: numbers, round-trip times ──► a run, for show, plot, view and report
+//!   files of Flent, irtt, iperf3, fping (foreign.rs) ─────────► a run each
 //! ```
+
+pub mod foreign;
 
 use crate::failure::Failure;
 use crate::keep::{About, End, Keep, Origin};
@@ -44,7 +47,8 @@ pub fn pingexp(args: &PingExpArgs) -> Result<ExitCode, Failure> {
     let refused = |e: &dyn std::fmt::Display| {
         Failure::usage(format!("{} is not imported: {e}", args.file.display()))
     };
-    let file = quell_pingexp::read(&contents(&args.file)?).map_err(|e| refused(&e))?;
+    let bytes = contents(&args.file, MOST_BYTES)?;
+    let file = quell_pingexp::read(&bytes).map_err(|e| refused(&e))?;
     let mut streams = Vec::new();
     let mut left = quell_pingexp::MOST_PACKETS;
     for experiment in &file.experiments {
@@ -58,7 +62,7 @@ pub fn pingexp(args: &PingExpArgs) -> Result<ExitCode, Failure> {
     }
     let interval = file.interval_s.filter(|s| (1e-6..=86_400.0).contains(s));
     let step_ns = (interval.unwrap_or(USUAL_INTERVAL_S) * 1e9).round() as i64;
-    let started = started(&file);
+    let started = file.started.and_then(time);
     let about = about(args, &file, &streams, step_ns, started);
     let folder = keep(&args.place.base, &about, &streams, step_ns)?;
     if args.json.json {
@@ -70,26 +74,26 @@ pub fn pingexp(args: &PingExpArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
+/// What stands in a file, one byte more than is read at most: a longer file is refused by its reader, and not cut.
+fn contents(path: &Path, most: usize) -> Result<Vec<u8>, Failure> {
     let failed = |e: std::io::Error| Failure::usage(format!("reading {}: {e}", path.display()));
     let mut bytes = Vec::new();
-    // One more than is read, so that a longer file is refused and not cut.
-    let most = MOST_BYTES as u64 + 1;
+    let most = most as u64 + 1;
     Input::open(path).map_err(failed)?.take(most).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }
 
-/// When it started, where the file says it and a run's name can hold it.
-fn started(file: &PingExp) -> Option<SystemTime> {
+/// Seconds since 1970 as a time, where a run's name can hold it.
+fn time(seconds: f64) -> Option<SystemTime> {
     // Up to the end of the year 9999.
-    let seconds = file.started.filter(|s| (0.0..253_402_300_799.0).contains(s))?;
+    let seconds = Some(seconds).filter(|s| (0.0..253_402_300_799.0).contains(s))?;
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// The task's name must not be that of a stream: analysis would take the other streams for loads.
-fn task_name(streams: &[ImportedStream]) -> String {
-    let mut name = "ping-exp".to_owned();
-    while streams.iter().any(|s| s.experiment.id == name) {
+/// A name for the task that is not that of a stream: analysis would take the other streams for loads.
+fn unlike<'a>(name: &str, streams: impl Iterator<Item = &'a str> + Clone) -> String {
+    let mut name = name.to_owned();
+    while streams.clone().any(|stream| stream == name) {
         name.push('\'');
     }
     name
@@ -118,7 +122,7 @@ fn about(
         name: if stem.is_empty() { "ping-exp".into() } else { stem },
         scenario: "ping-exp".into(),
         title: format!("Pings by ping-exp, from {name}"),
-        task: task_name(streams),
+        task: unlike("ping-exp", streams.iter().map(|s| &*s.experiment.id)),
         clock: "round-trip times as ping printed them; sending times are number times interval, as ping-exp kept none".into(),
         seed: 0,
         window_ns: sent.and_then(|n| n.checked_mul(step_ns.unsigned_abs())),

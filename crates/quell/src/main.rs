@@ -6,6 +6,7 @@ mod commands;
 mod compare;
 mod doctor;
 mod documents;
+mod export;
 mod failure;
 mod flow;
 mod host;

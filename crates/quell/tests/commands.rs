@@ -7,7 +7,7 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 11] = [
+const BUILT_IN: [&str; 22] = [
     "home-link",
     "rrul",
     "congestion-controls",
@@ -19,6 +19,17 @@ const BUILT_IN: [&str; 11] = [
     "host-shares",
     "tunnel-flows",
     "tos-hash",
+    "rrul_be",
+    "rrul_cs8",
+    "rrul46",
+    "rtt_fair",
+    "tcp_nup",
+    "tcp_ndown",
+    "tcp_upload",
+    "tcp_download",
+    "cubic_bbr",
+    "bursts",
+    "voip",
 ];
 
 /// A folder with a right experiment in it.
@@ -349,7 +360,7 @@ fn help_fits_a_terminal_and_shows_how() {
             let columns = line.chars().count();
             assert!(columns <= 100, "{command:?}: {columns} columns: {line}");
         }
-        if !matches!(command[..], [] | ["lab" | "kernel" | "import" | "shape" | "tune"]) {
+        if !matches!(command[..], [] | ["lab" | "kernel" | "export" | "shape" | "tune"]) {
             // Sentences are broken where the lines end.
             let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
             says(&help, &["Example", "Exit codes: ", ", 3 the system would not let us."]);
@@ -486,6 +497,7 @@ fn with_json_a_refusal_is_a_sentence_and_its_exit_code_all_the_same() {
         (&["trace", "file"], 2),
         (&["trace", "nowhere"], 2),
         (&["import", "pingexp", "file"], 2),
+        (&["import", "file"], 2),
         (&["ping", "name.invalid"], 2),
         (&["flow", "name.invalid"], 2),
         (&["rr", "name.invalid"], 2),

@@ -77,7 +77,7 @@ fn completions_name_every_command() {
         let script = dir.quell(&["completions", shell]).fine();
         for name in &commands {
             let own = name.trim_start_matches("quell-");
-            let parent = ["kernel", "lab", "import", "shape", "tune"]
+            let parent = ["kernel", "lab", "import", "export", "shape", "tune"]
                 .into_iter()
                 .find_map(|p| own.strip_prefix(p).and_then(|rest| rest.strip_prefix('-')));
             says(&script, &[parent.unwrap_or(own)]);

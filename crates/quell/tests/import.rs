@@ -1,4 +1,4 @@
-//! `quell import`: what ping-exp measured years ago, as a run; and a pickle that would run a program.
+//! `quell import`: what other programs measured, as a run: ping-exp years ago, Flent, irtt, iperf3, fping; and a pickle that would run a program.
 
 mod support;
 
@@ -109,4 +109,102 @@ fn files_of_other_kinds_are_told_apart() {
     says(&refused("missing"), &["missing", "No such file"]);
     says(&refused("."), &["directory"]);
     assert!(!dir.path("runs").exists());
+}
+
+const FLENT: &[u8] = include_bytes!("../../foreign/tests/data/ping.flent.gz");
+const IRTT: &[u8] = include_bytes!("../../foreign/tests/data/irtt.json.gz");
+const IPERF3: &[u8] = include_bytes!("../../foreign/tests/data/iperf3-bidir.json");
+const FPING: &[u8] = include_bytes!("../../foreign/tests/data/fping-D.txt");
+
+/// A row of what `show --json` tells.
+fn row(shown: &Value, stream: &str) -> Value {
+    let rows = shown["results"].as_array().expect("rows");
+    rows.iter().find(|r| r["stream"] == stream).expect("the stream").clone()
+}
+
+#[test]
+fn files_of_four_programs_become_runs_that_are_shown_drawn_reported_and_viewed() {
+    let dir = TestFolder::new();
+    dir.write("home.flent.gz", FLENT);
+    dir.write("calls.json.gz", IRTT);
+    dir.write("both.json", IPERF3);
+    dir.write("pings.txt", FPING);
+    let files = ["import", "home.flent.gz", "calls.json.gz", "both.json", "pings.txt"];
+    let told = dir.quell(&files).fine();
+    says(
+        &told,
+        &[
+            "home.flent.gz: a file of Flent (ping)",
+            "Ping (ms) UDP: 14 of 15 packets answered",
+            "calls.json.gz: a file of irtt",
+            "irtt: 25 of 30 packets answered",
+            "up-1: up, 0.56 MB in 2.0 s",
+            "pings.txt: a file of fping",
+            "10.0.0.2: 25 of 30 packets answered",
+        ],
+    );
+    assert!(told.lines().all(|l| l.chars().count() <= 100), "{told}");
+    let show = |run: &str| -> Value {
+        serde_json::from_str(&dir.quell(&["show", run, "--json"]).fine()).expect("JSON")
+    };
+    let irtt = row(&show("calls"), "irtt");
+    assert_eq!((&irtt["sent"], &irtt["received"]), (&30.into(), &25.into()), "{irtt}");
+    let home = row(&show("home"), "Ping (ms) UDP");
+    assert_eq!((&home["lost_up"], &home["lost_down"]), (&0.into(), &1.into()), "{home}");
+    // iperf3 says 671872 bytes in 2 s of the second upload.
+    let up = row(&show("both"), "up-2");
+    assert_eq!((up["way"].as_str(), up["retransmits"].as_u64()), (Some("up"), Some(36)), "{up}");
+    let goodput = up["goodput_mbps"].as_f64().expect("a rate");
+    assert!((goodput - 671_872.0 * 8.0 / 2.000_001 / 1e6).abs() < 0.02, "{goodput}");
+    assert_eq!(row(&show("pings"), "10.0.0.2")["rtt_ms"]["p50"], 10.1);
+    for (run, figure) in
+        [("home", "rtt-cdf"), ("calls", "rtt-time"), ("both", "goodput-time"), ("both", "tcp")]
+    {
+        let file = format!("{run}-{figure}.svg");
+        dir.quell(&["plot", run, "--figure", figure, "-o", &file]).fine();
+        assert!(std::fs::read_to_string(dir.path(&file)).expect("it is there").contains("</svg>"));
+    }
+    for run in ["home", "calls", "both", "pings"] {
+        dir.quell(&["report", run]).fine();
+        says(&dir.quell(&["view", run, "-o", "-"]).fine(), &["<canvas"]);
+    }
+    let compared = dir.quell(&["compare", "home", "home", "--metric", "rtt.p50"]);
+    says(&(compared.out + &compared.error), &["home"]);
+}
+
+#[test]
+fn what_is_left_out_of_a_file_is_told_to_programs_too() {
+    let dir = TestFolder::new();
+    dir.write("up.json", include_bytes!("../../foreign/tests/data/iperf3-udp-up.json"));
+    let told = dir.quell(&["import", "iperf3", "up.json", "--json"]).fine();
+    let told: Value = serde_json::from_str(&told).expect("it is JSON");
+    let file = &told["imported"][0];
+    assert_eq!((&file["program"], &file["test"]), (&"iperf3".into(), &"udp".into()), "{told}");
+    says(&file["left_out"].to_string(), &["Jitter"]);
+    assert_eq!(file["streams"][0]["way"], "up");
+    let run = file["run"].as_str().expect("a name");
+    let shown = dir.quell(&["show", run, "--json"]).fine();
+    let up = row(&serde_json::from_str(&shown).expect("JSON"), "up");
+    assert_eq!((&up["sent"], &up["received"]), (&346.into(), &320.into()), "{up}");
+}
+
+#[test]
+fn a_file_that_is_refused_keeps_no_other_out() {
+    let dir = TestFolder::new();
+    dir.write("a.txt", FPING);
+    dir.write("b.json", "{\"round_trips\":[{\"seqno\":0,");
+    dir.write("c.txt", FPING);
+    let said = dir.quell(&["import", "a.txt", "b.json", "c.txt"]);
+    assert_eq!(said.code, Some(2), "{}", said.error);
+    says(&said.error, &["b.json is not imported: line 1, column", "copied whole"]);
+    says(&said.out, &["a.txt: a file of fping", "c.txt: a file of fping"]);
+    assert_eq!(std::fs::read_dir(dir.path("runs")).expect("runs").count(), 2);
+    // Of the wrong program; of none; a bomb.
+    dir.write("calls.json.gz", IRTT);
+    let wrong = dir.quell(&["import", "flent", "calls.json.gz"]).refused(2);
+    says(&wrong, &["a file of irtt, not of Flent", "quell import irtt"]);
+    dir.write("x", "hello");
+    says(&dir.quell(&["import", "x"]).refused(2), &["x is not imported", "no file of Flent"]);
+    says(&dir.quell(&["import", "missing"]).refused(2), &["missing", "No such file"]);
+    says(&dir.quell(&["import"]).refused(2), &["Usage"]);
 }

@@ -129,6 +129,7 @@ fn what_is_no_file_is_refused_at_once_by_every_command() {
             &["run"],
             &["lab", "exec"],
             &["import", "pingexp"],
+            &["import"],
             &["show"],
             &["report"],
             &["view", "--no-open"],

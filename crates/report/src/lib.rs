@@ -7,11 +7,13 @@
 //!                    ├─► figures for quell-chart: SVG, PNG
 //!                    └─► html    one page: figures, tables, how it was measured
 //!       ├─► compare               runs beside each other: differences, with intervals
+//!       ├─► export                for other programs
 //!       └─► view                  one page to zoom in: every packet
 //! ```
 
 pub mod analysis;
 pub mod compare;
+pub mod export;
 pub mod figures;
 pub mod html;
 pub mod json;

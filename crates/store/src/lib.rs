@@ -22,6 +22,8 @@
 //!
 //! [`follow`] reads a run on its way through them, as it grows.
 
+mod columns;
+mod csv;
 mod data;
 mod error;
 mod files;
@@ -41,6 +43,8 @@ mod tables;
 mod time;
 mod writer;
 
+pub use columns::{ColumnMeaning, Table};
+pub use csv::csv;
 pub use data::{CellData, EchoSeries, FlowSeries, OutputLine, QueuePoint, QueueSeries};
 pub use error::StoreError;
 pub use files::write_output;

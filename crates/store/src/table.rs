@@ -1,8 +1,10 @@
 //! Parquet files from a description of columns: each column has a name and says how its value comes from a row.
 //!
 //! Readers find columns by name, so that their order may change, and columns may be added, without harm to older programs. Integers are
-//! delta-encoded and texts go through a dictionary; there is nothing in a file but the rows, so that equal rows give equal bytes.
+//! delta-encoded and texts go through a dictionary; there is nothing in a file but the rows and
+//! what columns mean, so that equal rows give equal bytes.
 
+use crate::columns::{ColumnMeaning, Table};
 use crate::error::StoreError;
 use crate::files::{AtomicFile, Sum};
 use crate::pages;
@@ -10,7 +12,7 @@ use parquet::basic::{Compression, Encoding};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -71,12 +73,17 @@ pub(crate) struct TableWriter {
 
 impl TableWriter {
     /// Begins a table of these columns that will stand at `place`.
-    pub fn create<R>(place: &Path, name: &str, columns: &[Column<R>]) -> Result<Self, StoreError> {
+    pub fn create<R>(
+        place: &Path,
+        table: Table,
+        columns: &[Column<R>],
+    ) -> Result<Self, StoreError> {
         let fields: String = columns.iter().map(Column::schema).collect();
-        let schema = parse_message_type(&format!("message {name} {{ {fields} }}"))
+        let schema = parse_message_type(&format!("message {} {{ {fields} }}", table.name()))
             .map_err(|e| refused(place, e))?;
         let mut properties = WriterProperties::builder()
             .set_created_by(CREATED_BY.to_owned())
+            .set_key_value_metadata(Some(meanings(table)))
             .set_compression(Compression::SNAPPY)
             .set_statistics_enabled(EnabledStatistics::Chunk);
         for column in columns.iter().filter(|c| !matches!(c.value, Value::Text(_))) {
@@ -109,6 +116,16 @@ impl TableWriter {
         let file = self.out.into_inner().map_err(|e| refused(&self.place, e))?;
         Ok((self.rows, file.commit()?))
     }
+}
+
+/// What each column means, as `quell.rtt_ns` = `ns: round-trip time …`.
+fn meanings(table: Table) -> Vec<KeyValue> {
+    let meaning = |column: &ColumnMeaning| {
+        let unit =
+            if column.unit.is_empty() { String::new() } else { format!("{}: ", column.unit) };
+        KeyValue::new(format!("quell.{}", column.name), unit + column.meaning)
+    };
+    table.columns().iter().map(meaning).collect()
 }
 
 fn write_column<R>(
@@ -411,7 +428,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("table");
         let columns = [Column { name: "n", value: Value::Count(|n: &u64| *n) }];
-        let mut writer = TableWriter::create(&place, "numbers", &columns).unwrap();
+        let mut writer = TableWriter::create(&place, Table::Samples, &columns).unwrap();
         (0..times).for_each(|_| writer.append(&columns, rows).unwrap());
         writer.commit().unwrap();
         std::fs::read(&place).unwrap()
@@ -428,6 +445,20 @@ mod tests {
         std::io::Write::write_all(&mut file, &bytes).unwrap();
         read(Path::new("n.parquet"), file, alike, each).map_err(|e| e.to_string())?;
         Ok(found)
+    }
+
+    #[test]
+    fn a_table_says_itself_what_its_columns_mean() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &table(&[1], 1)).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        let told = reader.metadata().file_metadata().key_value_metadata().unwrap();
+        let of =
+            |key: &str| told.iter().find(|kv| kv.key == key).and_then(|kv| kv.value.as_deref());
+        assert_eq!(told.len(), Table::Samples.columns().len());
+        let rtt = of("quell.rtt_ns").unwrap();
+        assert!(rtt.starts_with("ns: round-trip time"), "{rtt}");
+        assert_eq!(of("quell.scenario"), Some("the cell's scenario"));
     }
 
     #[test]

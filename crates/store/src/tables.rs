@@ -1,5 +1,6 @@
 //! The three tables: their columns, and their rows as [`CellData`].
 
+use crate::columns::Table;
 use crate::data::{CellData, QueuePoint};
 use crate::error::StoreError;
 use crate::table::{self, Column, Group, TableWriter, Text, Value};
@@ -16,7 +17,7 @@ pub(crate) const FLOWS: &str = "flows.parquet";
 pub(crate) const QUEUES: &str = "queues.parquet";
 
 /// A row: the cell, up to three names, and what was measured.
-struct Row<'a, S> {
+pub(crate) struct Row<'a, S> {
     cell: &'a CellId,
     names: [&'a str; 3],
     sample: &'a S,
@@ -34,7 +35,7 @@ macro_rules! columns {
     };
 }
 
-fn sample_columns<'a>() -> [Column<Row<'a, EchoSample>>; 16] {
+pub(crate) fn sample_columns<'a>() -> [Column<Row<'a, EchoSample>>; 16] {
     columns! { EchoSample:
         stream       Text     |r| r.names[0];
         seq          Count    |r| r.sample.seq;
@@ -51,7 +52,7 @@ fn sample_columns<'a>() -> [Column<Row<'a, EchoSample>>; 16] {
     }
 }
 
-fn flow_columns<'a>() -> [Column<Row<'a, FlowSample>>; 16] {
+pub(crate) fn flow_columns<'a>() -> [Column<Row<'a, FlowSample>>; 16] {
     columns! { FlowSample:
         stream        Text     |r| r.names[0];
         side          Text     |r| r.sample.side.name();
@@ -68,7 +69,7 @@ fn flow_columns<'a>() -> [Column<Row<'a, FlowSample>>; 16] {
     }
 }
 
-fn queue_columns<'a>() -> [Column<Row<'a, QueuePoint>>; 13] {
+pub(crate) fn queue_columns<'a>() -> [Column<Row<'a, QueuePoint>>; 13] {
     columns! { QueuePoint:
         device          Text  |r| r.names[0];
         handle          Text  |r| r.names[1];
@@ -94,9 +95,9 @@ impl Writers {
     pub fn create(folder: &Path) -> Result<Self, StoreError> {
         let place = |name| folder.join(name);
         Ok(Self {
-            samples: TableWriter::create(&place(SAMPLES), "samples", &sample_columns())?,
-            flows: TableWriter::create(&place(FLOWS), "flows", &flow_columns())?,
-            queues: TableWriter::create(&place(QUEUES), "queues", &queue_columns())?,
+            samples: TableWriter::create(&place(SAMPLES), Table::Samples, &sample_columns())?,
+            flows: TableWriter::create(&place(FLOWS), Table::Flows, &flow_columns())?,
+            queues: TableWriter::create(&place(QUEUES), Table::Queues, &queue_columns())?,
         })
     }
 
@@ -138,7 +139,7 @@ impl Writers {
     }
 }
 
-fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -> Row<'a, S> {
+pub(crate) fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -> Row<'a, S> {
     Row { cell, names, sample }
 }
 
@@ -340,12 +341,32 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(SAMPLES);
         let rows: Vec<_> = samples.iter().map(|s| row(cell, ["ping", "", ""], s)).collect();
-        let mut writer = TableWriter::create(&path, "samples", columns)?;
+        let mut writer = TableWriter::create(&path, Table::Samples, columns)?;
         writer.append(columns, &rows)?;
         writer.commit()?;
         let mut reader = Reader::new([cell].into_iter());
         reader.table(&path, SAMPLES, File::open(&path).expect("the table"))?;
         Ok(reader.finish())
+    }
+
+    #[test]
+    fn every_column_is_explained_in_its_place() {
+        fn names<S>(columns: &[Column<Row<'_, S>>]) -> Vec<&'static str> {
+            columns.iter().map(|c| c.name).collect()
+        }
+        let explained = |table: Table| table.columns().iter().map(|c| c.name).collect::<Vec<_>>();
+        assert_eq!(names(&sample_columns()), explained(Table::Samples));
+        assert_eq!(names(&flow_columns()), explained(Table::Flows));
+        assert_eq!(names(&queue_columns()), explained(Table::Queues));
+        for column in Table::ALL.iter().flat_map(|t| t.columns()) {
+            let unit = column.name.rsplit_once('_').map(|(_, unit)| unit);
+            match unit {
+                Some("ns" | "us") => assert_eq!(Some(column.unit), unit, "{}", column.name),
+                Some("bytes") => assert_eq!(column.unit, "B", "{}", column.name),
+                _ => {}
+            }
+            assert!(column.meaning.len() > 5, "{}", column.name);
+        }
     }
 
     #[test]

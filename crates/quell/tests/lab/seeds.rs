@@ -75,7 +75,11 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_environmen
 
 /// What an experiment claims holds on several seeds, so that it is no single run's luck.
 fn keeps_its_claims_on_three_seeds(experiment: &str) {
-    for seed in ["1", "2", "3"] {
+    keeps_its_claims_on(experiment, &["1", "2", "3"]);
+}
+
+fn keeps_its_claims_on(experiment: &str, seeds: &[&str]) {
+    for seed in seeds {
         let output = TestFolder::new().quell(&["run", experiment, "--seed", seed]);
         assert_eq!(
             output.status.code(),
@@ -115,4 +119,22 @@ fn tunnel_flows_keeps_its_claims_on_three_seeds() {
 #[test]
 fn tos_hash_keeps_its_claims_on_three_seeds() {
     keeps_its_claims_on_three_seeds("tos-hash");
+}
+
+/// Those by Flent's names, each once; three seeds of all would take minutes.
+fn keep_their_claims(experiments: &[&str]) {
+    for experiment in experiments {
+        keeps_its_claims_on(experiment, &["2"]);
+    }
+}
+
+#[test]
+fn flents_loads_of_both_ways_keep_their_claims() {
+    keep_their_claims(&["rrul_be", "rrul_cs8", "rrul46", "cubic_bbr"]);
+}
+
+#[test]
+fn flents_loads_of_one_way_far_servers_bursts_and_calls_keep_their_claims() {
+    keep_their_claims(&["tcp_nup", "tcp_ndown", "tcp_upload", "tcp_download"]);
+    keep_their_claims(&["rtt_fair", "bursts", "voip"]);
 }

@@ -7,7 +7,7 @@
 //!       ──► series        what figures draw: points, distributions, rates over time
 //! ```
 
-mod counters;
+pub(crate) mod counters;
 mod definitions;
 mod echo;
 mod estimate;
@@ -19,7 +19,7 @@ mod settled;
 mod summary;
 pub mod timeline;
 mod value;
-mod way;
+pub(crate) mod way;
 mod window;
 
 pub use definitions::{Definition, definitions};

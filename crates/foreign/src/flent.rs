@@ -1,0 +1,436 @@
+//! Flent's data files, versions 1 to 4 of the format: JSON, mostly gzipped.
+//!
+//! ```text
+//!   metadata    NAME, T0, TOTAL_LENGTH, SERIES_META{series: UNITS, RUNNER, COMMAND}
+//!   raw_values  {series: [{t, val, seq|dur, owd_up, owd_down, lost, lost_dir}]}    t: Unix time; val: ms or Mbit/s
+//!   x_values, results    the same on a grid of STEP_SIZE: only read where there are no raw values
+//! ```
+//!
+//! Pings become packets, sent their round trip before the answer that Flent stamps. Rates become a receiver's bytes, since that is what they are
+//! shown as. Sums and averages are computed anew from their parts.
+
+use crate::bounded::{Budget, Few, ListOf, ListsOf};
+use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
+use crate::error::ForeignError;
+use crate::imported::{Imported, Stream, Tool, Way, from_ms, from_s, unused};
+use crate::{iso, order};
+use quell_model::{EchoSample, EchoStatus, FlowSample, Side};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use std::fmt;
+
+/// The newest version of the format that is known; Flent 2.1 writes it.
+const NEWEST: u64 = 4;
+
+/// Since this version round trips of netperf are stored in milliseconds, before it as transactions a second.
+const IN_MS: u64 = 4;
+
+#[derive(Default)]
+struct Document {
+    version: Option<f64>,
+    metadata: Metadata,
+    raw: Vec<(String, Vec<Raw>)>,
+    x: Vec<Option<f64>>,
+    results: Vec<(String, Vec<Option<f64>>)>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "UPPERCASE", default)]
+struct Metadata {
+    name: Option<String>,
+    title: Option<String>,
+    note: Option<String>,
+    host: Option<String>,
+    local_host: Option<String>,
+    flent_version: Option<String>,
+    kernel_release: Option<String>,
+    time: Option<String>,
+    t0: Option<String>,
+    length: Option<f64>,
+    total_length: Option<f64>,
+    step_size: Option<f64>,
+    series_meta: Few<SeriesMeta, MOST_STREAMS>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "UPPERCASE", default)]
+struct SeriesMeta {
+    units: Option<String>,
+    runner: Option<String>,
+    command: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Raw {
+    t: Option<f64>,
+    val: Option<f64>,
+    seq: Option<f64>,
+    dur: Option<f64>,
+    owd_up: Option<f64>,
+    owd_down: Option<f64>,
+    lost: Option<bool>,
+    lost_dir: Option<String>,
+    tcp_cwnd: Option<f64>,
+}
+
+struct Whole<'a>(&'a Budget);
+
+impl<'de> Visitor<'de> for Whole<'_> {
+    type Value = Document;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of Flent")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
+        let mut found = Document::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "version" => found.version = map.next_value()?,
+                "metadata" => found.metadata = map.next_value()?,
+                "raw_values" => found.raw = map.next_value_seed(ListsOf::new(self.0))?,
+                "x_values" => found.x = map.next_value_seed(ListOf::new(self.0))?,
+                "results" => found.results = map.next_value_seed(ListsOf::new(self.0))?,
+                _ => map.next_value::<IgnoredAny>().map(|_| ())?,
+            }
+        }
+        match found.raw.len().max(found.results.len()) > MOST_STREAMS {
+            true => Err(A::Error::custom(crate::error::TOO_MANY)),
+            false => Ok(found),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Whole<'_> {
+    type Value = Document;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Document, D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+/// What a series is.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Packets, each with its round trip.
+    Packets,
+    /// Round trips of netperf: the mean of each interval.
+    Means,
+    /// A rate.
+    Rate,
+    /// Computed from others.
+    Computed,
+    /// Something else.
+    Other,
+}
+
+pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
+    // Both the raw values and those of the grid.
+    let budget = Budget::new(2 * MOST_SAMPLES);
+    let mut from = serde_json::Deserializer::from_str(text);
+    let document = Whole(&budget).deserialize(&mut from).and_then(|d| from.end().map(|()| d));
+    let document = document.map_err(|e| ForeignError::json(&e))?;
+    let version = document.version.unwrap_or(1.0) as u64;
+    if version > NEWEST {
+        return Err(ForeignError::Version { found: version, known: NEWEST });
+    }
+    let mut imported = about(&document.metadata);
+    let raw_is_there =
+        document.raw.iter().any(|(_, values)| values.iter().any(|v| v.val.is_some()));
+    let (series, zero) = match raw_is_there {
+        true => {
+            let zero = zero(&document.metadata, &document.raw);
+            (document.raw, zero)
+        }
+        false => {
+            imported.notes.push(
+                "The file has no raw values: what Flent put on its grid stands for them."
+                    .to_owned(),
+            );
+            (of_grid(&document.x, document.results), 0.0)
+        }
+    };
+    let metadata = &document.metadata;
+    let (mut computed, mut other, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
+    let mut means = Vec::new();
+    let mut left = MOST_SAMPLES;
+    for (name, values) in series {
+        let meta = metadata.series_meta.get(&name);
+        let kind = kind(&name, meta, &values);
+        if values.iter().any(|v| v.tcp_cwnd.is_some()) {
+            sockets.push(name.clone());
+        }
+        let mut stream = Stream { name: unused(&imported.streams, &name), ..Stream::default() };
+        match kind {
+            Kind::Computed => computed.push(name),
+            Kind::Other => other.push(name),
+            Kind::Packets | Kind::Means => {
+                let in_ms = version >= IN_MS || !raw_is_there;
+                packets(
+                    &mut stream,
+                    meta,
+                    &values,
+                    zero,
+                    kind == Kind::Means && !in_ms,
+                    &mut left,
+                )?;
+                if kind == Kind::Means {
+                    means.push(name);
+                }
+            }
+            Kind::Rate => {
+                stream.way = way(&name, meta);
+                stream.flow = flow(&values, zero, metadata.step_size);
+                let direction = stream.way.map_or("an unknown way", Way::word);
+                stream
+                    .facts
+                    .push(("counted-by", format!("the program that measured ({direction})")));
+            }
+        }
+        if !stream.is_empty() {
+            imported.streams.push(stream);
+        }
+    }
+    begin_at_0(&mut imported);
+    let more: usize = imported.streams.iter().map(|s| s.packets.len() + s.flow.len()).sum();
+    if more > 4 * MOST_SAMPLES {
+        return Err(ForeignError::TooMany);
+    }
+    if !means.is_empty() {
+        imported.notes.push(format!(
+            "{}: each round trip is netperf's mean of an interval and no packet; what was lost is not told, and none counts as lost.",
+            listed(&means)
+        ));
+    }
+    if imported.streams.iter().any(|s| !s.packets.is_empty() && !s.two_clocks) {
+        imported.notes.push(
+            "Of pings Flent stores the answers: what was lost after the last one is not told."
+                .to_owned(),
+        );
+    }
+    if imported.streams.iter().any(|s| !s.flow.is_empty()) {
+        imported.notes.push(
+            "Rates are as the program at this end counted them: of an upload that is what it handed to its kernel, and shown as goodput here."
+                .to_owned(),
+        );
+    }
+    leave_out(&mut imported, &computed, &sockets, &other);
+    Ok(imported)
+}
+
+/// The first packet left before the moment that Flent calls its zero, by a round trip or by what its times are rounded to. What is before 0 would
+/// pass for warm-up.
+fn begin_at_0(imported: &mut Imported) {
+    let packets = imported.streams.iter().flat_map(|s| &s.packets).map(|p| p.t_ns);
+    let before = packets.min().unwrap_or(0).min(0);
+    for stream in &mut imported.streams {
+        stream.packets.iter_mut().for_each(|p| p.t_ns -= before);
+        stream.flow.iter_mut().for_each(|s| s.t_ns -= before);
+    }
+    // What is only rounded is not to make another second of it.
+    if before < -1_000_000 {
+        imported.started_s = imported.started_s.map(|s| s + before as f64 / 1e9);
+    }
+}
+
+fn leave_out(imported: &mut Imported, computed: &[String], sockets: &[String], other: &[String]) {
+    let mut out = |names: &[String], why: &str| {
+        if !names.is_empty() {
+            imported.left_out.push(format!("{}: {why}.", listed(names)));
+        }
+    };
+    out(computed, "computed from others");
+    out(
+        sockets,
+        "window and round trip of its socket, which Flent stores without what was sent again",
+    );
+    out(other, "neither round trips of pings nor rates");
+}
+
+/// Names in a sentence, few of many.
+fn listed(names: &[String]) -> String {
+    const NAMED: usize = 4;
+    let named: Vec<String> =
+        names.iter().take(NAMED).map(|n| crate::imported::cut(n.clone())).collect();
+    match names.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+fn about(metadata: &Metadata) -> Imported {
+    let mut imported = Imported::new(Tool::Flent);
+    let text = |text: &Option<String>| text.clone().map(crate::imported::cut).unwrap_or_default();
+    imported.test = text(&metadata.name);
+    imported.title = text(&metadata.title);
+    let started = metadata.t0.as_deref().or(metadata.time.as_deref()).and_then(iso::seconds);
+    imported.started_s = started;
+    let seconds = metadata.total_length.or(metadata.length);
+    let window = seconds.and_then(from_s).and_then(|ns| u64::try_from(ns).ok());
+    imported.window_ns = window.filter(|ns| *ns > 0);
+    imported.tell("Flent", metadata.flent_version.clone());
+    imported.tell("host", metadata.host.clone());
+    imported.tell("from", metadata.local_host.clone());
+    imported.tell("kernel", metadata.kernel_release.clone());
+    imported.tell("note", metadata.note.clone());
+    imported
+}
+
+/// The Unix time of the run's zero. Old files have it in a time zone that they don't tell: whole quarters of an hour are put right by the first value.
+fn zero(metadata: &Metadata, raw: &[(String, Vec<Raw>)]) -> f64 {
+    const QUARTER: f64 = 900.0;
+    let times = raw.iter().flat_map(|(_, values)| values).filter_map(|v| v.t);
+    let first = times.filter(|t| t.is_finite()).fold(f64::INFINITY, f64::min);
+    let told = metadata.t0.as_deref().or(metadata.time.as_deref()).and_then(iso::seconds);
+    match told {
+        Some(told) if first.is_finite() => {
+            let shift = ((first - told) / QUARTER).round() * QUARTER;
+            if shift.abs() <= 86_400.0 { told + shift } else { first }
+        }
+        Some(told) => told,
+        None => first,
+    }
+}
+
+/// Series on the grid as if they had been raw.
+fn of_grid(x: &[Option<f64>], results: Vec<(String, Vec<Option<f64>>)>) -> Vec<(String, Vec<Raw>)> {
+    let value = |(t, val): (&Option<f64>, Option<f64>)| {
+        let t = (*t)?;
+        Some(Raw { t: Some(t), val: Some(val?), ..Raw::default() })
+    };
+    let of = |values: Vec<Option<f64>>| x.iter().zip(values).filter_map(value).collect();
+    results.into_iter().map(|(name, values)| (name, of(values))).collect()
+}
+
+fn kind(name: &str, meta: Option<&SeriesMeta>, values: &[Raw]) -> Kind {
+    let runner = meta.and_then(|m| m.runner.as_deref()).unwrap_or_default();
+    let computed = [" avg", " sum", " totals", " fairness"].iter().any(|end| name.ends_with(end));
+    if computed || matches!(runner, "AverageRunner" | "SumRunner" | "FairnessRunner") {
+        return Kind::Computed;
+    }
+    if !values.iter().any(|v| v.val.is_some() || v.lost == Some(true)) {
+        return if name.contains("::") { Kind::Computed } else { Kind::Other };
+    }
+    let units = meta.and_then(|m| m.units.as_deref());
+    match units {
+        Some("ms") | None if name.starts_with("Ping") => {
+            let is_mean = runner == "NetperfDemoRunner" || values.iter().any(|v| v.dur.is_some());
+            if is_mean { Kind::Means } else { Kind::Packets }
+        }
+        Some("Mbits/s") => Kind::Rate,
+        None if name.starts_with("TCP ") => Kind::Rate,
+        _ => Kind::Other,
+    }
+}
+
+fn way(name: &str, meta: Option<&SeriesMeta>) -> Option<Way> {
+    let name = name.to_ascii_lowercase();
+    let command = meta.and_then(|m| m.command.as_deref()).unwrap_or_default();
+    if name.contains("download") || command.contains("TCP_MAERTS") {
+        Some(Way::Down)
+    } else if name.contains("upload") || command.contains("TCP_STREAM") {
+        Some(Way::Up)
+    } else {
+        None
+    }
+}
+
+/// Packets of a ping. `per_second` where the values are transactions a second.
+fn packets(
+    stream: &mut Stream,
+    meta: Option<&SeriesMeta>,
+    values: &[Raw],
+    zero: f64,
+    per_second: bool,
+    left: &mut usize,
+) -> Result<(), ForeignError> {
+    let numbered = values.iter().any(|v| v.seq.is_some());
+    for (index, value) in values.iter().enumerate() {
+        let place = || format!("raw_values[{:?}][{index}]", stream.name);
+        let Some(at) = value.t.and_then(|t| from_s(t - zero)) else { continue };
+        let seq = match (numbered, value.seq) {
+            (true, Some(seq)) if (0.0..9e15).contains(&seq) && seq.fract() == 0.0 => seq as u64,
+            (true, Some(_)) => {
+                let why = "no number of a packet".to_owned();
+                return Err(ForeignError::Value { place: place() + ".seq", why });
+            }
+            // A further value of a series whose others have numbers.
+            (true, None) => continue,
+            (false, _) => index as u64,
+        };
+        if value.lost == Some(true) {
+            let status = match value.lost_dir.as_deref() {
+                Some("up") => EchoStatus::LostUp,
+                Some("down") => EchoStatus::LostDown,
+                _ => EchoStatus::Lost,
+            };
+            stream.packets.push(EchoSample::new(at, seq, 0, status));
+            continue;
+        }
+        let Some(val) = value.val else { continue };
+        let ms = if per_second { 1000.0 / val } else { val };
+        let Some(rtt) = from_ms(ms) else {
+            let why = format!("{val} is no round-trip time");
+            return Err(ForeignError::Value { place: place() + ".val", why });
+        };
+        let one_way = |ms: Option<f64>| ms.and_then(|ms| from_s(ms / 1e3));
+        let is_packet = value.dur.is_none();
+        let sent = if is_packet { at - i64::try_from(rtt).unwrap_or(0) } else { at };
+        stream.packets.push(EchoSample {
+            rtt_ns: Some(rtt),
+            up_ns: one_way(value.owd_up),
+            down_ns: one_way(value.owd_down),
+            ..EchoSample::new(sent, seq, 0, EchoStatus::Ok)
+        });
+    }
+    stream.two_clocks = stream.packets.iter().any(|p| p.up_ns.is_some());
+    if numbered {
+        let from_0 = meta.and_then(|m| m.command.as_deref()).is_some_and(|c| c.contains("fping"));
+        let first = stream.packets.iter().map(|p| p.seq).min().unwrap_or(0);
+        if from_0 && first == 1 {
+            // fping counts from 0: the first packet was lost, and Flent does not store that.
+            let second = stream.packets.iter().filter(|p| p.seq > 1).min_by_key(|p| p.seq);
+            let at = stream.packets.iter().find(|p| p.seq == 1).map_or(0, |p| p.t_ns);
+            let step = second.map_or(0, |p| (p.t_ns - at) / i64::try_from(p.seq - 1).unwrap_or(1));
+            stream.packets.push(EchoSample::new(at - step, 0, 0, EchoStatus::Lost));
+        }
+        stream.packets = order::by_number(std::mem::take(&mut stream.packets), left)?;
+        order::arrivals(&mut stream.packets);
+    }
+    Ok(())
+}
+
+/// Rates as bytes so far. Between two intervals that don't touch nothing is known, and nothing counts.
+fn flow(values: &[Raw], zero: f64, step: Option<f64>) -> Vec<FlowSample> {
+    let mut rates: Vec<(f64, f64, Option<f64>)> = values
+        .iter()
+        .filter_map(|v| Some((v.t? - zero, v.val.filter(|r| (0.0..1e9).contains(r))?, v.dur)))
+        .filter(|(t, ..)| from_s(*t).is_some())
+        .collect();
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut samples: Vec<FlowSample> = Vec::new();
+    let mut bytes = 0.0;
+    let mut before: Option<f64> = None;
+    let at = |t: f64, bytes: f64| FlowSample {
+        t_ns: from_s(t).unwrap_or(0),
+        side: Side::Receiver,
+        bytes: bytes as u64,
+        packets: 0,
+        tcp: None,
+    };
+    for (t, rate, dur) in rates {
+        let usual = step.filter(|s| (1e-3..=60.0).contains(s)).unwrap_or(0.2);
+        let apart = before.map(|before| t - before);
+        let dur = dur.filter(|d| (1e-6..=3600.0).contains(d)).or(apart).unwrap_or(usual);
+        // Intervals overlap by what their times are rounded to.
+        let dur = apart.map_or(dur, |apart| dur.min(apart));
+        if apart.is_none_or(|apart| apart > dur * 1.5) {
+            samples.push(at(t - dur, bytes));
+        }
+        bytes += rate * 1e6 / 8.0 * dur;
+        samples.push(at(t, bytes));
+        before = Some(t);
+    }
+    samples
+}

@@ -1,0 +1,170 @@
+//! What was read, in the terms of runs.
+
+use quell_model::{EchoSample, FlowSample};
+use std::fmt;
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tool {
+    /// Flent, `.flent.gz`.
+    Flent,
+    /// irtt's client, `-o`.
+    Irtt,
+    /// iperf3, `-J` or `--json-stream`.
+    Iperf3,
+    /// fping, what `-D`, `-c` and `-C` print.
+    Fping,
+}
+
+impl Tool {
+    /// All of them.
+    pub const ALL: [Tool; 4] = [Tool::Flent, Tool::Irtt, Tool::Iperf3, Tool::Fping];
+
+    /// Its word in commands.
+    pub fn word(self) -> &'static str {
+        match self {
+            Tool::Flent => "flent",
+            Tool::Irtt => "irtt",
+            Tool::Iperf3 => "iperf3",
+            Tool::Fping => "fping",
+        }
+    }
+}
+
+impl fmt::Display for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Tool::Flent { "Flent" } else { self.word() })
+    }
+}
+
+/// Which way a flow's data goes, as seen from who started the test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// From the client.
+    Up,
+    /// To it.
+    Down,
+}
+
+impl Way {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Way::Up => "up",
+            Way::Down => "down",
+        }
+    }
+}
+
+/// Options of reading.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Hints {
+    /// Time between packets in nanoseconds, for files that don't tell it (fping without `-D`).
+    pub interval_ns: Option<u64>,
+}
+
+/// What was read of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// Whose it is.
+    pub tool: Tool,
+    /// The test's name there, as `rrul_be`; empty where it has none.
+    pub test: String,
+    /// What it is called, in a line; empty where the file has no title.
+    pub title: String,
+    /// When it began, in seconds since 1970 (UTC).
+    pub started_s: Option<f64>,
+    /// How long it was planned to take, or took, in nanoseconds.
+    pub window_ns: Option<u64>,
+    /// The streams, in the file's order.
+    pub streams: Vec<Stream>,
+    /// What the file says of itself: key and value.
+    pub about: Vec<(&'static str, String)>,
+    /// How figures of this file are to be read, in sentences.
+    pub notes: Vec<String>,
+    /// What is in the file and not in the run, in sentences.
+    pub left_out: Vec<String>,
+    /// Why the test broke off, as the file says it.
+    pub failed: Option<String>,
+}
+
+impl Imported {
+    pub(crate) fn new(tool: Tool) -> Self {
+        Self {
+            tool,
+            test: String::new(),
+            title: String::new(),
+            started_s: None,
+            window_ns: None,
+            streams: Vec::new(),
+            about: Vec::new(),
+            notes: Vec::new(),
+            left_out: Vec::new(),
+            failed: None,
+        }
+    }
+
+    pub(crate) fn tell(&mut self, key: &'static str, value: Option<String>) {
+        let value = value.map(cut).filter(|value| !value.is_empty());
+        self.about.extend(value.map(|value| (key, value)));
+    }
+}
+
+/// One stream: packets that were answered or lost, or a flow.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stream {
+    /// Its name; no two are alike.
+    pub name: String,
+    /// Which way a flow goes; none of packets that are answered, and where nobody tells.
+    pub way: Option<Way>,
+    /// Packets, in the order of their numbers, further answers to one behind it.
+    pub packets: Vec<EchoSample>,
+    /// States of a flow, in the order of time for each side.
+    pub flow: Vec<FlowSample>,
+    /// Whether its one-way delays are of two clocks.
+    pub two_clocks: bool,
+    /// What else is told of it: key and value.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+impl Stream {
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty() && self.flow.is_empty()
+    }
+}
+
+/// A text of a file, as long as it may be.
+pub(crate) fn cut(mut text: String) -> String {
+    let most = crate::bounds::LONGEST;
+    if text.len() > most {
+        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}
+
+/// A name that no stream has yet.
+pub(crate) fn unused(streams: &[Stream], name: &str) -> String {
+    let name = cut(name.to_owned());
+    let taken = |name: &str| streams.iter().any(|s| s.name == name);
+    if !name.is_empty() && !taken(&name) {
+        return name;
+    }
+    let stem = if name.is_empty() { "stream" } else { &*name };
+    (streams.len() + 1..)
+        .map(|n| format!("{stem} ({n})"))
+        .find(|name| !taken(name))
+        .unwrap_or_default()
+}
+
+/// Milliseconds of a file as nanoseconds; none for what no time can be.
+pub(crate) fn from_ms(ms: f64) -> Option<u64> {
+    (0.0..=crate::bounds::MOST_SECONDS * 1e3).contains(&ms).then(|| (ms * 1e6).round() as u64)
+}
+
+/// Seconds since a moment of a file as nanoseconds; none for what no time can be.
+pub(crate) fn from_s(s: f64) -> Option<i64> {
+    let most = crate::bounds::MOST_SECONDS;
+    (-most..=most).contains(&s).then(|| (s * 1e9).round() as i64)
+}

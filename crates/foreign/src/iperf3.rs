@@ -1,0 +1,430 @@
+//! iperf3's JSON: whole (`-J`) or an object a line (`--json-stream`).
+//!
+//! ```text
+//!   start{connecting_to | accepted_connection, test_start{protocol, reverse, duration, blksize}}
+//!   intervals[]{streams[]{socket, start, end, bytes, retransmits, snd_cwnd, rtt | packets, lost_packets}}
+//!   end{streams[]{sender{bytes}, receiver{bytes} | udp{packets, lost_packets}}}
+//! ```
+//!
+//! Intervals are what the end that wrote the file counted; of the other end it has sums. The client's data goes up.
+
+use crate::bounded::{AtMost, Budget, ListOf};
+use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
+use crate::error::ForeignError;
+use crate::imported::{Imported, Stream, Tool, Way, from_s};
+use quell_model::{FlowSample, Side, TcpState};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::collections::HashMap;
+use std::fmt;
+
+/// A whole document that is larger is not read: its intervals take more memory than their text.
+const MOST_TEXT: usize = 64 << 20;
+
+#[derive(Default)]
+struct Document {
+    start: Start,
+    intervals: Vec<Interval>,
+    end: Option<End>,
+    error: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Start {
+    version: Option<String>,
+    system_info: Option<String>,
+    connecting_to: Option<Host>,
+    accepted_connection: Option<Host>,
+    timestamp: Timestamp,
+    tcp_mss_default: Option<u32>,
+    tcp_mss: Option<u32>,
+    test_start: TestStart,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Host {
+    host: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Timestamp {
+    timesecs: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TestStart {
+    protocol: Option<String>,
+    duration: Option<f64>,
+    blksize: Option<u64>,
+    reverse: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Interval {
+    streams: AtMost<Part, MOST_STREAMS>,
+}
+
+/// What one stream did in one interval, or in all.
+#[derive(Default, Deserialize)]
+struct Part {
+    socket: Option<i64>,
+    start: f64,
+    end: f64,
+    bytes: f64,
+    #[serde(default)]
+    retransmits: Option<i64>,
+    #[serde(default)]
+    snd_cwnd: Option<i64>,
+    #[serde(default)]
+    rtt: Option<i64>,
+    #[serde(default)]
+    packets: Option<i64>,
+    #[serde(default)]
+    lost_packets: Option<i64>,
+    #[serde(default)]
+    jitter_ms: Option<f64>,
+    #[serde(default)]
+    out_of_order: Option<i64>,
+    #[serde(default)]
+    omitted: bool,
+    #[serde(default)]
+    sender: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct End {
+    streams: AtMost<Ends, MOST_STREAMS>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Ends {
+    sender: Option<Part>,
+    receiver: Option<Part>,
+    udp: Option<Part>,
+}
+
+struct Whole<'a>(&'a Budget);
+
+impl<'de> Visitor<'de> for Whole<'_> {
+    type Value = Document;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of iperf3")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
+        let mut found = Document::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "start" => found.start = map.next_value()?,
+                "intervals" => found.intervals = map.next_value_seed(ListOf::new(self.0))?,
+                "end" => found.end = map.next_value()?,
+                "error" => found.error = map.next_value()?,
+                _ => map.next_value::<IgnoredAny>().map(|_| ())?,
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The name of an event of `--json-stream`.
+#[derive(Deserialize)]
+struct Named {
+    event: String,
+}
+
+/// What it holds.
+#[derive(Deserialize)]
+struct Holds<T> {
+    data: T,
+}
+
+fn whole(text: &str) -> Result<Document, ForeignError> {
+    if text.len() > MOST_TEXT {
+        return Err(ForeignError::TooLong { most: MOST_TEXT });
+    }
+    let budget = Budget::new(MOST_SAMPLES);
+    let mut from = serde_json::Deserializer::from_str(text);
+    let document = from.deserialize_map(Whole(&budget)).and_then(|d| from.end().map(|()| d));
+    document.map_err(|e| ForeignError::json(&e))
+}
+
+/// An object a line. What was written when a test was cut off is its last line.
+fn by_lines(text: &str) -> Result<Document, ForeignError> {
+    if text.len() > MOST_TEXT {
+        return Err(ForeignError::TooLong { most: MOST_TEXT });
+    }
+    let mut document = Document::default();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let failed = |e: serde_json::Error| match ForeignError::json(&e) {
+            ForeignError::Json { column, why, .. } => {
+                ForeignError::Json { line: index + 1, column, why }
+            }
+            other => other,
+        };
+        let Named { event } = serde_json::from_str(line).map_err(failed)?;
+        match event.as_str() {
+            "start" => document.start = holds(line).map_err(failed)?,
+            "interval" => document.intervals.push(holds(line).map_err(failed)?),
+            "end" => document.end = Some(holds(line).map_err(failed)?),
+            "error" => document.error = Some(holds(line).map_err(failed)?),
+            _ => {}
+        }
+    }
+    Ok(document)
+}
+
+fn holds<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str::<Holds<T>>(line).map(|holds| holds.data)
+}
+
+/// One stream of the file.
+#[derive(Default)]
+struct Counted {
+    socket: i64,
+    sends: bool,
+    here: Vec<FlowSample>,
+    /// What the other end's counters must have been, where this one can tell.
+    there: Vec<FlowSample>,
+    bytes: f64,
+    packets: i64,
+    lost: i64,
+    retransmits: i64,
+}
+
+pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
+    let is_by_lines = text.lines().next().is_some_and(|l| serde_json::from_str::<Named>(l).is_ok());
+    let Document { start, intervals, end, error } =
+        if is_by_lines { by_lines(text)? } else { whole(text)? };
+    let parts: usize = intervals.iter().map(|i| i.streams.0.len()).sum();
+    if parts > MOST_SAMPLES {
+        return Err(ForeignError::TooMany);
+    }
+    let mut imported = about(&start);
+    let is_udp = start.test_start.protocol.as_deref() == Some("UDP");
+    let is_client = start.accepted_connection.is_none();
+    let reverse = start.test_start.reverse.unwrap_or(0) != 0;
+    let mss = start.tcp_mss.or(start.tcp_mss_default).unwrap_or(0);
+    let mut omitted = 0;
+    let mut lanes: Vec<Counted> = Vec::new();
+    let mut places: HashMap<(i64, bool), usize> = HashMap::new();
+    for (number, interval) in intervals.iter().enumerate() {
+        for (index, part) in interval.streams.0.iter().enumerate() {
+            if part.omitted {
+                omitted += 1;
+                continue;
+            }
+            check(part, || format!("intervals[{number}].streams[{index}]"))?;
+            // Without a number a stream is known by its place.
+            let socket = part.socket.unwrap_or(-1 - index as i64);
+            let sends = part.sender.unwrap_or(is_client != reverse);
+            let known = places.get(&(socket, sends)).copied();
+            let place = match known {
+                Some(place) => place,
+                None if lanes.len() == MOST_STREAMS => return Err(ForeignError::TooMany),
+                None => {
+                    places.insert((socket, sends), lanes.len());
+                    lanes.push(Counted { socket, sends, ..Counted::default() });
+                    lanes.len() - 1
+                }
+            };
+            lanes[place].take(part, is_udp, mss, start.test_start.blksize);
+        }
+    }
+    let last = lanes.iter().filter_map(|lane| lane.here.last()).map(|s| s.t_ns).max();
+    let planned = start.test_start.duration.filter(|s| *s > 0.0).and_then(from_s);
+    let window = planned.filter(|_| error.is_none()).or(last);
+    imported.window_ns = window.and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
+    let ends = end.map(|end| end.streams.0).unwrap_or_default();
+    for (index, ends) in ends.iter().enumerate() {
+        for (part, what) in
+            [(&ends.sender, "sender"), (&ends.receiver, "receiver"), (&ends.udp, "udp")]
+        {
+            let Some(part) = part else { continue };
+            check(part, || format!("end.streams[{index}].{what}"))?;
+            let lane = lanes.iter_mut().find(|lane| {
+                Some(lane.socket) == part.socket
+                    && part.sender.is_none_or(|sends| sends == lane.sends)
+            });
+            if let Some(lane) = lane {
+                lane.end(part, what, is_udp);
+            }
+        }
+    }
+    name(&mut imported, lanes, is_client);
+    if omitted > 0 {
+        imported.left_out.push(format!("{omitted} intervals that iperf3 omitted (-O)."));
+    }
+    let jitter: Vec<f64> = ends.iter().filter_map(|e| e.udp.as_ref()?.jitter_ms).collect();
+    if !jitter.is_empty() {
+        imported.left_out.push(format!(
+            "Jitter, of which iperf3 tells no packets: {} ms at the end.",
+            jitter.iter().map(|ms| format!("{ms:.3}")).collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let late: i64 = ends.iter().filter_map(|e| e.udp.as_ref()?.out_of_order).sum();
+    if late > 0 {
+        imported.left_out.push(format!("{late} datagrams that came out of order."));
+    }
+    imported.failed = error.map(|e| crate::imported::cut(e.escape_debug().to_string()));
+    Ok(imported)
+}
+
+fn about(start: &Start) -> Imported {
+    let mut imported = Imported::new(Tool::Iperf3);
+    imported.test = start.test_start.protocol.clone().unwrap_or_default().to_ascii_lowercase();
+    imported.test = crate::imported::cut(imported.test);
+    imported.started_s = start.timestamp.timesecs;
+    let host = start.connecting_to.as_ref().or(start.accepted_connection.as_ref());
+    imported.tell("iperf3", start.version.clone());
+    imported.tell("host", host.and_then(|h| h.host.clone()));
+    imported.tell("system", start.system_info.clone());
+    let written = if start.accepted_connection.is_some() { "the server" } else { "the client" };
+    imported.tell("written by", Some(written.to_owned()));
+    imported
+}
+
+/// Times and counts that can be.
+fn check(part: &Part, place: impl Fn() -> String) -> Result<(), ForeignError> {
+    let wrong = |what: &str, why: String| {
+        Err(ForeignError::Value { place: format!("{}.{what}", place()), why })
+    };
+    for (what, at) in [("start", part.start), ("end", part.end)] {
+        if from_s(at).is_none_or(|ns| ns < 0) {
+            return wrong(what, format!("{at} s is no time of a test"));
+        }
+    }
+    if !(0.0..=9e15).contains(&part.bytes) {
+        return wrong("bytes", format!("{} is no number of bytes", part.bytes));
+    }
+    let counts = [
+        ("packets", part.packets),
+        ("lost_packets", part.lost_packets),
+        ("retransmits", part.retransmits),
+    ];
+    for (what, count) in counts {
+        // Lost ones are taken back where they come late.
+        let least = if what == "lost_packets" { -(1 << 40) } else { 0 };
+        if count.is_some_and(|n| !(least..=1 << 40).contains(&n)) {
+            return wrong(what, format!("{} is no such count", count.unwrap_or(0)));
+        }
+    }
+    Ok(())
+}
+
+fn sample(t_s: f64, side: Side, bytes: f64, packets: i64, tcp: Option<TcpState>) -> FlowSample {
+    FlowSample {
+        t_ns: from_s(t_s).unwrap_or(0),
+        side,
+        bytes: bytes as u64,
+        packets: u64::try_from(packets).unwrap_or(0),
+        tcp,
+    }
+}
+
+impl Counted {
+    fn sides(&self) -> (Side, Side) {
+        match self.sends {
+            true => (Side::Sender, Side::Receiver),
+            false => (Side::Receiver, Side::Sender),
+        }
+    }
+
+    fn take(&mut self, part: &Part, is_udp: bool, mss: u32, size: Option<u64>) {
+        let (here, there) = self.sides();
+        if self.here.is_empty() {
+            self.here.push(sample(part.start, here, 0.0, 0, None));
+        }
+        self.bytes += part.bytes;
+        self.packets += part.packets.unwrap_or(0);
+        self.lost += part.lost_packets.unwrap_or(0);
+        self.retransmits += part.retransmits.unwrap_or(0);
+        let tcp = part.retransmits.filter(|_| self.sends && !is_udp).map(|_| TcpState {
+            retransmits: u64::try_from(self.retransmits).unwrap_or(0),
+            cwnd: small(part.snd_cwnd.unwrap_or(0) / i64::from(mss.max(1))),
+            srtt_us: small(part.rtt.unwrap_or(0)),
+            pacing_rate: u64::MAX,
+            ..TcpState::default()
+        });
+        let got = if self.sends { self.packets } else { self.packets - self.lost };
+        self.here.push(sample(part.end, here, self.bytes, got, tcp));
+        // A receiver knows of the datagrams that are missing that they were sent.
+        if is_udp && !self.sends {
+            if self.there.is_empty() {
+                self.there.push(sample(part.start, there, 0.0, 0, None));
+            }
+            let each = size.unwrap_or(0) as f64;
+            self.there.push(sample(
+                part.end,
+                there,
+                self.packets as f64 * each,
+                self.packets,
+                None,
+            ));
+        }
+    }
+
+    /// Takes what the end tells of it.
+    fn end(&mut self, part: &Part, what: &str, is_udp: bool) {
+        let (_, there) = self.sides();
+        let theirs = if self.sends { "receiver" } else { "sender" };
+        let last = |bytes: f64, packets: i64| {
+            vec![
+                sample(part.start, there, 0.0, 0, None),
+                sample(part.end, there, bytes, packets, None),
+            ]
+        };
+        if what == "udp" && self.sends {
+            let (sent, lost) = (part.packets.unwrap_or(0), part.lost_packets.unwrap_or(0).max(0));
+            let got = (sent - lost).max(0);
+            let bytes = if sent > 0 { part.bytes * got as f64 / sent as f64 } else { 0.0 };
+            self.there = last(bytes, got);
+        } else if what == theirs && !is_udp {
+            self.there = last(part.bytes, 0);
+        }
+    }
+}
+
+fn small(n: i64) -> u32 {
+    u32::try_from(n.max(0)).unwrap_or(u32::MAX)
+}
+
+/// Names the streams by their ways, with numbers where there are several.
+fn name(imported: &mut Imported, lanes: Vec<Counted>, is_client: bool) {
+    let way = |lane: &Counted| if lane.sends == is_client { Way::Up } else { Way::Down };
+    let many = [Way::Up, Way::Down].map(|w| lanes.iter().filter(|l| way(l) == w).count() > 1);
+    let (mut only_sent, mut sums) = (false, false);
+    let mut count = [0_usize; 2];
+    for lane in lanes {
+        let way = way(&lane);
+        let index = usize::from(way == Way::Down);
+        count[index] += 1;
+        let name = match many[index] {
+            true => format!("{}-{}", way.word(), count[index]),
+            false => way.word().to_owned(),
+        };
+        only_sent |= lane.sends && lane.there.is_empty();
+        sums |= lane.sends && !lane.there.is_empty();
+        let mut flow = lane.here;
+        flow.extend(lane.there);
+        imported.streams.push(Stream { name, way: Some(way), flow, ..Stream::default() });
+    }
+    if sums {
+        imported.notes.push(
+            "What was sent from here is known in intervals at the sender; at the receiver iperf3 tells its sum, so that goodput over time is the mean."
+                .to_owned(),
+        );
+    }
+    if only_sent {
+        imported.notes.push(
+            "The file does not tell what the receiver got: there is no goodput of what was sent from here.".to_owned(),
+        );
+    }
+}

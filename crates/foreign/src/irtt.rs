@@ -1,0 +1,204 @@
+//! irtt's JSON (`irtt client -o`): a packet a round trip, times in nanoseconds.
+//!
+//! Its documentation shows `lost` as a truth; it is a text, `"false"`, `"true"`, `"true_up"` or `"true_down"`. Both are read.
+
+use crate::bounded::{Budget, ListOf};
+use crate::bounds::MOST_SAMPLES;
+use crate::error::ForeignError;
+use crate::imported::{Imported, Stream, Tool};
+use crate::{iso, order};
+use quell_model::{EchoSample, EchoStatus};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::fmt;
+
+#[derive(Default)]
+struct Document {
+    version: Version,
+    config: Config,
+    stats: Stats,
+    round_trips: Vec<RoundTrip>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Version {
+    irtt: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Config {
+    local_address: Option<String>,
+    remote_address: Option<String>,
+    params: Parameters,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parameters {
+    duration: Option<i64>,
+    interval: Option<i64>,
+    length: Option<u32>,
+    dscp: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Stats {
+    start_time: Option<String>,
+    duplicates: Option<u64>,
+    late_packets: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+struct RoundTrip {
+    seqno: u64,
+    lost: Lost,
+    #[serde(default)]
+    timestamps: Timestamps,
+    #[serde(default)]
+    delay: Delay,
+}
+
+/// A text, whatever the documentation says, or a truth.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Lost {
+    Truth(bool),
+    Text(String),
+}
+
+impl Default for Lost {
+    fn default() -> Self {
+        Lost::Truth(false)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Timestamps {
+    client: Ends,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Ends {
+    send: Clocks,
+}
+
+#[derive(Default, Deserialize, Clone, Copy)]
+#[serde(default)]
+struct Clocks {
+    wall: Option<i64>,
+    monotonic: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Delay {
+    rtt: Option<i64>,
+    send: Option<i64>,
+    receive: Option<i64>,
+}
+
+struct Whole<'a>(&'a Budget);
+
+impl<'de> Visitor<'de> for Whole<'_> {
+    type Value = Document;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of irtt")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
+        let mut found = Document::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "version" => found.version = map.next_value()?,
+                "config" => found.config = map.next_value()?,
+                "stats" => found.stats = map.next_value()?,
+                "round_trips" => found.round_trips = map.next_value_seed(ListOf::new(self.0))?,
+                _ => map.next_value::<IgnoredAny>().map(|_| ())?,
+            }
+        }
+        Ok(found)
+    }
+}
+
+pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
+    let budget = Budget::new(MOST_SAMPLES);
+    let mut from = serde_json::Deserializer::from_str(text);
+    let document = from.deserialize_map(Whole(&budget)).and_then(|d| from.end().map(|()| d));
+    let Document { version, config, stats, round_trips } =
+        document.map_err(|e| ForeignError::json(&e))?;
+    let mut imported = Imported::new(Tool::Irtt);
+    let params = &config.params;
+    imported.window_ns = params.duration.and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
+    imported.tell("irtt", version.irtt);
+    imported.tell("host", config.remote_address);
+    imported.tell("from", config.local_address);
+    imported.tell("interval in nanoseconds", params.interval.map(|ns| ns.to_string()));
+    imported.tell("DSCP field", params.dscp.map(|dscp| dscp.to_string()));
+    // The clock that nobody sets, where there is one.
+    let sent = |trip: &RoundTrip| trip.timestamps.client.send;
+    let monotonic = round_trips.iter().all(|trip| sent(trip).monotonic.is_some());
+    let clock = |c: Clocks| if monotonic { c.monotonic } else { c.wall };
+    let zero = round_trips.iter().filter_map(|trip| clock(sent(trip))).min();
+    let first = || round_trips.iter().filter_map(|t| sent(t).wall).min();
+    let started = stats.start_time.as_deref().and_then(iso::seconds);
+    imported.started_s = started.or_else(|| first().map(|ns| ns as f64 / 1e9));
+    let interval = params.interval.unwrap_or(0).max(0);
+    let mut stream = Stream { name: "irtt".to_owned(), two_clocks: true, ..Stream::default() };
+    let bytes = params.length.unwrap_or(0);
+    for (index, trip) in round_trips.iter().enumerate() {
+        let place = |part: &str| format!("round_trips[{index}].{part}");
+        let status = match &trip.lost {
+            Lost::Truth(false) => EchoStatus::Ok,
+            Lost::Truth(true) => EchoStatus::Lost,
+            Lost::Text(text) => match text.as_str() {
+                "false" => EchoStatus::Ok,
+                "true" => EchoStatus::Lost,
+                "true_up" => EchoStatus::LostUp,
+                "true_down" => EchoStatus::LostDown,
+                other => {
+                    let shown: String = other.escape_debug().take(40).collect();
+                    let why = format!("`{shown}` is no word of irtt for what was lost");
+                    return Err(ForeignError::Value { place: place("lost"), why });
+                }
+            },
+        };
+        let by_number = i64::try_from(trip.seqno).unwrap_or(i64::MAX).saturating_mul(interval);
+        let since = clock(sent(trip)).zip(zero).map(|(at, zero)| at.saturating_sub(zero));
+        let mut packet = EchoSample::new(since.unwrap_or(by_number), trip.seqno, bytes, status);
+        if status == EchoStatus::Ok {
+            let rtt = trip.delay.rtt.and_then(|ns| u64::try_from(ns).ok());
+            let Some(rtt) = rtt.filter(|ns| *ns < 1 << 53) else {
+                let why = "an answered packet has a round-trip time from 0".to_owned();
+                return Err(ForeignError::Value { place: place("delay.rtt"), why });
+            };
+            packet.rtt_ns = Some(rtt);
+            packet.up_ns = trip.delay.send;
+            packet.down_ns = trip.delay.receive;
+        }
+        stream.packets.push(packet);
+    }
+    stream.packets = order::by_number(stream.packets, &mut { MOST_SAMPLES })?;
+    order::arrivals(&mut stream.packets);
+    stream.two_clocks = stream.packets.iter().any(|p| p.up_ns.is_some());
+    if stream.two_clocks {
+        imported.notes.push(
+            "One-way delays are of the clocks of both hosts; Quell corrects them by how far these were apart."
+                .to_owned(),
+        );
+    }
+    for (count, what) in
+        [(stats.duplicates, "further answers"), (stats.late_packets, "late packets")]
+    {
+        if let Some(count) = count.filter(|n| *n > 0) {
+            imported.left_out.push(format!("{count} {what}: irtt counts them and keeps no times."));
+        }
+    }
+    imported.streams.push(stream);
+    Ok(imported)
+}

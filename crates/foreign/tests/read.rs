@@ -1,0 +1,321 @@
+//! Files that the real programs wrote in the lab, over a link of 5 ms each way that loses 8 % of the packets: Flent 2.1.1, irtt 0.9.0, iperf3 3.12
+//! and fping 5.1. And files that nobody wrote.
+
+use proptest::prelude::*;
+use quell_foreign::{ForeignError, Hints, Imported, Stream, Tool, Way, read};
+use quell_model::{EchoStatus, Side};
+
+const FLENT: &[u8] = include_bytes!("data/ping.flent.gz");
+const IRTT: &[u8] = include_bytes!("data/irtt.json.gz");
+const BIDIR: &[u8] = include_bytes!("data/iperf3-bidir.json");
+const UDP: &[u8] = include_bytes!("data/iperf3-udp-up.json");
+const STAMPED: &[u8] = include_bytes!("data/fping-D.txt");
+const LISTED: &[u8] = include_bytes!("data/fping-C.txt");
+const COUNTED: &[u8] = include_bytes!("data/fping-c.txt");
+
+#[track_caller]
+fn of(bytes: &[u8], tool: Tool) -> Imported {
+    let imported = read(bytes, None, Hints::default()).expect("a real file is read");
+    assert_eq!(imported.tool, tool, "whose it is was found out");
+    imported
+}
+
+#[track_caller]
+fn refused(bytes: &[u8]) -> String {
+    let error = read(bytes, None, Hints::default()).expect_err("it is refused").to_string();
+    assert!(!error.contains(char::is_control), "{error:?}");
+    error
+}
+
+/// Packets by what became of them: answered, lost, lost there, lost on the way back.
+fn fates(stream: &Stream) -> [usize; 4] {
+    [EchoStatus::Ok, EchoStatus::Lost, EchoStatus::LostUp, EchoStatus::LostDown]
+        .map(|status| stream.packets.iter().filter(|p| p.status == status).count())
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+#[test]
+fn a_ping_of_flent_has_its_packets_with_those_that_are_missing() {
+    let flent = of(FLENT, Tool::Flent);
+    assert_eq!((&*flent.test, flent.window_ns), ("ping", Some(3_000_000_000)));
+    let names: Vec<_> = flent.streams.iter().map(|s| &*s.name).collect();
+    assert_eq!(names, ["Ping (ms) ICMP", "Ping (ms) UDP"]);
+    // fping counts from 0; the numbers 0 and 8 have no answer in the file.
+    let [icmp, udp] = &flent.streams[..] else { panic!("two streams") };
+    assert_eq!(fates(icmp), [11, 2, 0, 0]);
+    assert_eq!(icmp.packets[1].rtt_ns.map(ms), Some(10.1));
+    // irtt tells the direction, and delays of each way.
+    assert_eq!(fates(udp), [14, 0, 0, 1]);
+    assert_eq!(udp.packets[0].up_ns, Some(5_040_928));
+    assert!(udp.two_clocks && !icmp.two_clocks);
+    // Flent stamps the answer; the packet left a round trip before.
+    let first = udp.packets[0].t_ns;
+    let apart: Vec<i64> = udp.packets.iter().map(|p| p.t_ns - first).collect();
+    assert!(
+        apart.windows(2).all(|two| (190..=211).contains(&((two[1] - two[0]) / 1_000_000))),
+        "{apart:?}"
+    );
+}
+
+#[test]
+fn irtt_says_in_words_which_way_a_packet_was_lost() {
+    let irtt = of(IRTT, Tool::Irtt);
+    let [stream] = &irtt.streams[..] else { panic!("one stream") };
+    // As irtt itself counts: 30 sent, 26 came to its server, 25 came back; of one it does not know.
+    assert_eq!(fates(stream), [25, 1, 3, 1]);
+    assert_eq!(stream.packets[0].rtt_ns, Some(10_171_328));
+    assert_eq!(stream.packets[0].up_ns, Some(5_085_664));
+    assert_eq!((stream.packets[0].bytes, irtt.window_ns), (172, Some(600_000_000)));
+    // 1970-01-21T10:53:48.85: the lab's clock begins with 1970.
+    assert_eq!(irtt.started_s.map(|s| (s * 100.0).round()), Some(176_722_885.0));
+    assert_eq!(stream.packets[0].t_ns, 0);
+    assert!(stream.packets[29].t_ns > 570_000_000);
+    let text = br#"{"round_trips":[{"seqno":0,"lost":"perhaps"}],"stats":{}}"#;
+    let error = refused(text);
+    assert!(error.contains("round_trips[0].lost") && error.contains("perhaps"), "{error}");
+    // As its documentation has it.
+    let text =
+        br#"{"round_trips":[{"seqno":0,"lost":true},{"seqno":1,"lost":false,"delay":{"rtt":5}}]}"#;
+    assert_eq!(fates(&of(text, Tool::Irtt).streams[0]), [1, 1, 0, 0]);
+}
+
+#[test]
+fn each_way_of_iperf3_is_counted_at_both_its_ends() {
+    let iperf3 = of(BIDIR, Tool::Iperf3);
+    let ways: Vec<_> = iperf3.streams.iter().map(|s| (&*s.name, s.way)).collect();
+    let wanted = [
+        ("up-1", Some(Way::Up)),
+        ("up-2", Some(Way::Up)),
+        ("down-1", Some(Way::Down)),
+        ("down-2", Some(Way::Down)),
+    ];
+    assert_eq!(ways, wanted);
+    let end =
+        |stream: &Stream, side: Side| stream.flow.iter().rfind(|s| s.side == side).map(|s| s.bytes);
+    // end.streams[0]: sender 595128, receiver 557480.
+    let up = &iperf3.streams[0];
+    assert_eq!((end(up, Side::Sender), end(up, Side::Receiver)), (Some(595_128), Some(557_480)));
+    let tcp = up.flow.iter().filter_map(|s| s.tcp).collect::<Vec<_>>();
+    assert_eq!((tcp.len(), tcp[3].retransmits), (4, 34));
+    // 5792 bytes of window, 1448 a segment.
+    assert_eq!((tcp[0].cwnd, tcp[0].srtt_us), (4, 11_842));
+    let down = &iperf3.streams[2];
+    assert_eq!(down.flow.iter().filter(|s| s.side == Side::Receiver).count(), 5, "in intervals");
+}
+
+#[test]
+fn lost_datagrams_of_iperf3_are_those_that_the_server_missed() {
+    let iperf3 = of(UDP, Tool::Iperf3);
+    let [up] = &iperf3.streams[..] else { panic!("one stream") };
+    let end = |side: Side| up.flow.iter().rfind(|s| s.side == side).map(|s| s.packets);
+    assert_eq!((end(Side::Sender), end(Side::Receiver)), (Some(346), Some(346 - 26)));
+    assert!(iperf3.left_out.iter().any(|l| l.contains("Jitter")), "{:?}", iperf3.left_out);
+}
+
+#[test]
+fn a_test_that_never_began_says_why() {
+    let error = refused(include_bytes!("data/iperf3-refused.json"));
+    assert!(error.contains("unable to connect to server: Connection refused"), "{error}");
+}
+
+#[test]
+fn iperf3_may_write_an_object_a_line() {
+    let lines = br#"{"event":"start","data":{"connecting_to":{"host":"b"},"test_start":{"protocol":"TCP","duration":2,"reverse":1}}}
+{"event":"interval","data":{"streams":[{"socket":5,"start":0,"end":1,"bytes":1000,"sender":false}]}}
+{"event":"interval","data":{"streams":[{"socket":5,"start":1,"end":2,"bytes":3000,"sender":false}]}}
+"#;
+    let iperf3 = of(lines, Tool::Iperf3);
+    let [down] = &iperf3.streams[..] else { panic!("one stream") };
+    let bytes: Vec<_> = down.flow.iter().map(|s| (s.t_ns / 1_000_000_000, s.bytes)).collect();
+    assert_eq!((down.way, bytes), (Some(Way::Down), vec![(0, 0), (1, 1000), (2, 4000)]));
+    let broken =
+        [&lines[..], b"{\"event\":\"interval\",\"data\":{\"streams\":[{\"socket\":5"].concat();
+    let error = refused(&broken);
+    assert!(error.contains("line 4") && error.contains("copied whole"), "{error}");
+}
+
+#[test]
+fn lines_of_fping_tell_what_was_lost_and_when_it_was_sent() {
+    let fping = of(STAMPED, Tool::Fping);
+    let [stream] = &fping.streams[..] else { panic!("one stream") };
+    assert_eq!((&*stream.name, fates(stream)), ("10.0.0.2", [25, 5, 0, 0]));
+    assert_eq!((stream.packets[0].rtt_ns.map(ms), stream.packets[0].bytes), (Some(10.1), 56));
+    // Every 50 ms, also those of which a line says only when their time was over.
+    for (n, packet) in stream.packets.iter().enumerate() {
+        let off = packet.t_ns - n as i64 * 50_000_000;
+        assert!(off.abs() < 1_000_000, "packet {n} is {off} ns off");
+    }
+    assert!(fping.started_s.is_some() && fping.notes.is_empty(), "{:?}", fping.notes);
+    let listed = of(LISTED, Tool::Fping);
+    assert_eq!(fates(&listed.streams[0]), [16, 4, 0, 0]);
+    assert_eq!(listed.streams[0].packets[3].t_ns, 3_000_000_000);
+    assert!(listed.notes[0].contains("every 1 s (fping's default"), "{:?}", listed.notes);
+    let hints = Hints { interval_ns: Some(50_000_000) };
+    let told = read(LISTED, Some(Tool::Fping), hints).expect("it is read");
+    assert_eq!(told.streams[0].packets[3].t_ns, 150_000_000);
+    assert_eq!(fates(&of(COUNTED, Tool::Fping).streams[0]), [9, 1, 0, 0]);
+}
+
+#[test]
+fn packets_that_only_the_sum_tells_of_are_lost_too() {
+    let text = b"a : [2], 64 bytes, 1.0 ms (1.0 avg, 66% loss)\na : xmt/rcv/%loss = 5/1/80%, min/avg/max = 1/1/1\n";
+    let fping = of(text, Tool::Fping);
+    assert_eq!(fates(&fping.streams[0]), [1, 4, 0, 0]);
+}
+
+#[test]
+fn old_round_trips_of_netperf_are_turned_from_a_rate_into_milliseconds() {
+    let text = |version: u64, val: f64| {
+        format!(
+            r#"{{"version":{version},"metadata":{{"NAME":"rrul","T0":"2017-05-30T15:42:47Z","SERIES_META":{{"Ping (ms) UDP BE":{{"UNITS":"ms"}},
+            "TCP download BE":{{"UNITS":"Mbits/s"}}}}}},"x_values":[],"results":{{"TCP totals":[]}},"raw_values":{{
+            "Ping (ms) UDP BE":[{{"t":1496158968.0,"dur":0.2,"val":{val}}}],
+            "TCP download BE":[{{"t":1496158968.0,"dur":1.0,"val":8}},{{"t":1496158969.0,"dur":1.0,"val":16}}],
+            "TCP totals":[],"HTTP latency":[{{"t":1496158969.0,"val":1}}]}}}}"#
+        )
+    };
+    for text in [text(3, 50.0), text(4, 20.0)] {
+        let flent = of(text.as_bytes(), Tool::Flent);
+        let [udp, tcp] = &flent.streams[..] else { panic!("two streams: {:?}", flent.streams) };
+        assert_eq!(udp.packets[0].rtt_ns.map(ms), Some(20.0));
+        let bytes: Vec<_> = tcp.flow.iter().map(|s| (s.t_ns / 1_000_000, s.bytes)).collect();
+        assert_eq!(
+            (tcp.way, bytes),
+            (Some(Way::Down), vec![(0, 0), (1000, 1_000_000), (2000, 3_000_000)])
+        );
+        let told = flent.left_out.join(" ");
+        assert!(told.contains("TCP totals: computed") && told.contains("HTTP latency"), "{told}");
+    }
+    let newer = refused(text(5, 1.0).as_bytes());
+    assert!(newer.contains("version 5") && newer.contains('4'), "{newer}");
+}
+
+#[test]
+fn a_packet_whose_answer_came_at_the_very_beginning_was_sent_in_the_measurement() {
+    let text = br#"{"version":4,"metadata":{"NAME":"ping","T0":"2017-05-30T15:42:47.000000Z"},
+        "raw_values":{"Ping (ms) ICMP":[{"seq":1,"t":1496158967.0,"val":50},{"seq":2,"t":1496158968.0,"val":250}]}}"#;
+    let flent = of(text, Tool::Flent);
+    let sent: Vec<_> = flent.streams[0].packets.iter().map(|p| p.t_ns / 1_000_000).collect();
+    assert_eq!((sent, flent.started_s), (vec![0, 800], Some(1_496_158_966.95)));
+}
+
+#[test]
+fn a_file_without_raw_values_is_read_from_its_grid() {
+    let text = br#"{"version":1,"metadata":{"NAME":"tcp_upload"},"x_values":[0,0.2,0.4],
+        "results":{"Ping (ms) ICMP":[10,null,12],"TCP upload":[1,2,3],"TCP upload avg":[1,2,3]}}"#;
+    let flent = of(text, Tool::Flent);
+    assert_eq!(fates(&flent.streams[0]), [2, 0, 0, 0]);
+    assert_eq!(flent.streams[1].way, Some(Way::Up));
+    assert!(flent.notes[0].contains("grid"), "{:?}", flent.notes);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    for (bytes, words) in [
+        (&b""[..], &["no file of Flent"][..]),
+        (b"hello\nworld\n", &["no file of Flent"]),
+        (b"{\"round_trips\":[{\"seqno\":", &["line 1", "copied whole"]),
+        (b"{\n\"round_trips\":[{\"seqno\":\"a\",\"lost\":\"false\"}]}", &["line 2", "seqno"][..1]),
+        (b"{\"round_trips\":[{\"seqno\":0,\"lost\":\"false\",\"delay\":{\"rtt\":-1}}]}", &["round_trips[0].delay.rtt"]),
+        (b"{\"start\":{},\"intervals\":[{\"streams\":[{\"socket\":1,\"start\":0,\"end\":-1,\"bytes\":0}]}]}", &["intervals[0].streams[0].end"]),
+        (b"{\"raw_values\":{\"Ping\":[{\"t\":1,\"val\":-1}]},\"metadata\":{}}", &["raw_values[\"Ping\"][0].val"]),
+        (b"a : [0], 64 bytes, -4 ms (1 avg)\n", &["line 1", "-4 ms"]),
+        (b"\x1f\x8b\x08", &["copied whole"]),
+        (b"\xff\xfe", &["byte 0"]),
+    ] {
+        let error = refused(bytes);
+        for word in words {
+            assert!(error.contains(word), "{word} in {error}");
+        }
+    }
+    let other = read(IRTT, Some(Tool::Flent), Hints::default()).expect_err("it is irtt's");
+    assert_eq!(other, ForeignError::OtherTool { wanted: Tool::Flent, found: Tool::Irtt });
+    assert!(other.to_string().contains("quell import irtt"), "{other}");
+}
+
+#[test]
+fn short_files_that_stand_for_millions_of_packets_are_refused() {
+    let far = b"{\"round_trips\":[{\"seqno\":0,\"lost\":\"true\"},{\"seqno\":4294967295,\"lost\":\"true\"}]}";
+    assert!(refused(far).contains("more than 1048576"));
+    let sum = b"a : [0], 64 bytes, 1 ms (1 avg)\na : xmt/rcv/%loss = 99999999/1/99%\n";
+    assert!(refused(sum).contains("more than 1048576"));
+    // Each of two targets would do, both together don't.
+    let target = |name: &str| {
+        format!("{name} : [0], 64 bytes, 1 ms (1 avg)\n{name} : xmt/rcv/%loss = 700000/1/99%\n")
+    };
+    assert!(refused((target("a") + &target("b")).as_bytes()).contains("more than 1048576"));
+    let mut many = b"{\"round_trips\":[".to_vec();
+    for _ in 0..(1 << 20) {
+        many.extend_from_slice(b"{\"seqno\":0,\"lost\":\"true\"},");
+    }
+    many.extend_from_slice(b"{\"seqno\":0,\"lost\":\"true\"}]}");
+    assert!(refused(&many).contains("more than 1048576"));
+}
+
+/// The real files as text.
+fn texts() -> Vec<Vec<u8>> {
+    let plain = |bytes: &[u8]| {
+        let mut out = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(bytes), &mut out)
+            .expect("gzip");
+        out
+    };
+    vec![plain(FLENT), plain(IRTT), BIDIR.to_vec(), UDP.to_vec(), STAMPED.to_vec(), LISTED.to_vec()]
+}
+
+/// What was read is what a run can hold, and a refusal can't steer a terminal.
+fn holds(bytes: &[u8], tool: Option<Tool>) {
+    match read(bytes, tool, Hints::default()) {
+        Ok(imported) => {
+            let all = || imported.streams.iter();
+            assert!(all().any(|s| !s.is_empty()));
+            for (index, stream) in all().enumerate() {
+                assert!(!stream.name.is_empty() && stream.name.len() < 300);
+                assert!(all().skip(index + 1).all(|s| s.name != stream.name));
+                assert!(stream.packets.windows(2).all(|two| two[0].seq <= two[1].seq));
+                let answered = |p: &quell_model::EchoSample| p.status.is_answered();
+                assert!(stream.packets.iter().all(|p| answered(p) <= p.rtt_ns.is_some()));
+                for side in [Side::Sender, Side::Receiver] {
+                    let of = || stream.flow.iter().filter(|s| s.side == side);
+                    assert!(of().zip(of().skip(1)).all(|(a, b)| a.bytes <= b.bytes));
+                }
+            }
+        }
+        Err(error) => {
+            let said = error.to_string();
+            assert!(!said.is_empty() && !said.contains(char::is_control), "{said:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn damaged_files_are_read_or_refused(
+        file in 0_usize..6,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..4), 1..8),
+        tool in prop::option::of(0_usize..4),
+    ) {
+        let mut bytes = texts().swap_remove(file);
+        let odd: [&[u8]; 8] = [b"null", b"-1", b"1e308", b"\"a\"", b"[]", b"{}", b"18446744073709551615", b"true"];
+        for (at, byte, how) in changes {
+            if bytes.is_empty() { break; }
+            let at = at.index(bytes.len());
+            match how {
+                0 => bytes[at] = byte,
+                1 => bytes.truncate(at),
+                2 => { bytes.remove(at); }
+                // A number or word replaced.
+                _ => {
+                    let end = bytes[at..].iter().position(|b| b",}]\n ".contains(b)).map_or(bytes.len(), |n| at + n);
+                    bytes.splice(at..end, odd[usize::from(byte) % odd.len()].iter().copied());
+                }
+            }
+        }
+        holds(&bytes, tool.map(|t| Tool::ALL[t]));
+    }
+}

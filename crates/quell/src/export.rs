@@ -1,0 +1,146 @@
+//! `quell export`: a run as files that other programs read.
+
+use crate::failure::Failure;
+use crate::options::RunName;
+use crate::results::{read_named, shown, write};
+use clap::{Args, ValueEnum};
+use quell_model::{CellId, CellRecord};
+use quell_report::{Results, export};
+use quell_store::{CellData, Run, Table};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Where it is written.
+#[derive(Debug, Args)]
+pub struct Output {
+    /// File to write; standard output where absent, or with -
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `quell export csv`.
+#[derive(Debug, Args)]
+pub struct CsvArgs {
+    #[command(flatten)]
+    pub run: RunName,
+    /// Which table
+    #[arg(long, value_enum, default_value_t = Named::Samples)]
+    pub table: Named,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// A table by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Named {
+    /// Probe packets
+    Samples,
+    /// Bytes and TCP state of flows
+    Flows,
+    /// Backlog and drops of queues
+    Queues,
+    /// What commands printed
+    Outputs,
+    /// How the network was set up, and what streams tell beside their rows
+    Facts,
+}
+
+/// Options of `quell export influx` and `prometheus`.
+#[derive(Debug, Args)]
+pub struct PlainArgs {
+    #[command(flatten)]
+    pub run: RunName,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Options of `quell export flent`.
+#[derive(Debug, Args)]
+pub struct FlentArgs {
+    #[command(flatten)]
+    pub run: RunName,
+    /// Which cell, as bulk.ping.0; needed where there are several, as a file of Flent holds one
+    #[arg(long, value_name = "SCENARIO.PROBE.REPEAT")]
+    pub cell: Option<String>,
+    /// File to write, as home.flent.gz, or - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// `quell export csv`.
+pub fn csv(args: &CsvArgs) -> Result<ExitCode, Failure> {
+    let run = read_named(&args.run)?;
+    let table = match args.table {
+        Named::Samples => Table::Samples,
+        Named::Flows => Table::Flows,
+        Named::Queues => Table::Queues,
+        Named::Outputs => Table::Outputs,
+        Named::Facts => Table::Facts,
+    };
+    let mut text = Vec::new();
+    quell_store::csv(&run, table, &mut text).map_err(Failure::system)?;
+    put(args.output.output.as_deref(), &text)
+}
+
+/// `quell export influx`.
+pub fn influx(args: &PlainArgs) -> Result<ExitCode, Failure> {
+    let run = read_named(&args.run)?;
+    put(args.output.output.as_deref(), export::influx(&run, zero(&run)?).as_bytes())
+}
+
+/// `quell export prometheus`.
+pub fn prometheus(args: &PlainArgs) -> Result<ExitCode, Failure> {
+    let run = read_named(&args.run)?;
+    let text = export::prometheus(&run.manifest, &Results::from(&run));
+    put(args.output.output.as_deref(), text.as_bytes())
+}
+
+/// `quell export flent`.
+pub fn flent(args: &FlentArgs) -> Result<ExitCode, Failure> {
+    let run = read_named(&args.run)?;
+    let (record, data) = cell(&run, args.cell.as_deref())?;
+    let file = export::flent(&run.manifest, record, data, zero(&run)?);
+    put(Some(&args.output), &file.map_err(Failure::unusable)?)
+}
+
+/// Most cells that are named in a refusal.
+const NAMED: usize = 12;
+
+fn cell<'a>(run: &'a Run, wanted: Option<&str>) -> Result<(&'a CellRecord, &'a CellData), Failure> {
+    let named = |id: &CellId| wanted.is_none_or(|wanted| id.to_string() == wanted);
+    let fits: Vec<_> = run.iter().filter(|(record, _)| named(&record.id)).collect();
+    if let [only] = fits[..] {
+        return Ok(only);
+    }
+    let all: Vec<String> = run.manifest.cells.iter().map(|c| c.id.to_string()).collect();
+    let mut list = all[..all.len().min(NAMED)].join(", ");
+    if all.len() > NAMED {
+        list += &format!(" and {} more", all.len() - NAMED);
+    }
+    let what = match wanted {
+        Some(wanted) => format!("there is no cell {wanted:?} in this run"),
+        None => "a file of Flent holds one cell; say which with --cell".to_owned(),
+    };
+    Err(Failure::unusable(format!("{what}; there are {list}")))
+}
+
+/// The Unix time at which the run's times begin.
+fn zero(run: &Run) -> Result<f64, Failure> {
+    let started = &run.manifest.started;
+    quell_foreign::unix_seconds(started)
+        .ok_or_else(|| Failure::unusable(format!("the run's start {started:?} is no time")))
+}
+
+fn put(output: Option<&Path>, bytes: &[u8]) -> Result<ExitCode, Failure> {
+    match output.filter(|file| *file != Path::new("-")) {
+        None => {
+            let written = quell_sys::reader::print(std::io::stdout().lock(), bytes);
+            written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
+        }
+        Some(file) => {
+            write(file, bytes)?;
+            println!("{}", shown(file));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,366 @@
+//! A cell as a data file of Flent, version 4.
+//!
+//! ```text
+//!   packets ──► "Ping (ms) ICMP"      the ping; others by their streams' names
+//!   flows   ──► "TCP upload::1" …     what the receiver had, as Mbit/s of each step
+//!           └─► avg, sum, totals
+//! ```
+//!
+//! Flent draws a file by the test that its `NAME` names: `tcp_nup`, `tcp_ndown` or, with both, `rrul_be_nflows`; `ping` without a flow.
+
+use crate::analysis::counters::Counters;
+use crate::analysis::window_ns;
+use flate2::{Compression, GzBuilder};
+use quell_model::{CellRecord, EchoSample, EchoStatus, Manifest, Side};
+use quell_store::{CellData, EchoSeries};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io;
+
+/// Flent's usual distance of values on its grid, in nanoseconds.
+const STEP_NS: i64 = 200_000_000;
+
+/// Steps over which a ping's line is drawn through without an answer.
+const GAP: i64 = 5;
+
+/// Why a cell is no file of Flent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the cell {cell} has neither packets with answers nor flows with a receiver, which are what Flent's files hold"
+)]
+pub struct NotForFlent {
+    /// The cell.
+    pub cell: String,
+}
+
+#[derive(Serialize)]
+struct Document {
+    metadata: Metadata,
+    raw_values: BTreeMap<String, Vec<Raw>>,
+    results: BTreeMap<String, Vec<Option<f64>>>,
+    version: u32,
+    x_values: Vec<f64>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+struct Metadata {
+    name: &'static str,
+    title: String,
+    note: String,
+    host: &'static str,
+    hosts: [&'static str; 1],
+    local_host: &'static str,
+    time: String,
+    t0: String,
+    length: i64,
+    total_length: i64,
+    step_size: f64,
+    test_parameters: BTreeMap<&'static str, String>,
+    flent_version: String,
+    ip_version: Option<u32>,
+    data_filename: String,
+    batch_name: Option<String>,
+    batch_time: Option<String>,
+    batch_title: Option<String>,
+    batch_uuid: Option<String>,
+    kernel_release: String,
+    sysctls: BTreeMap<String, String>,
+    series_meta: BTreeMap<String, SeriesMeta>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+struct SeriesMeta {
+    units: &'static str,
+    mean_value: Option<f64>,
+    /// The stream's name in Quell; none of what is computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Raw {
+    t: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    val: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owd_up: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owd_down: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_dir: Option<&'static str>,
+}
+
+/// A series on its way into the file.
+struct Series {
+    name: String,
+    units: &'static str,
+    stream: Option<String>,
+    raw: Vec<Raw>,
+    grid: Vec<Option<f64>>,
+}
+
+/// A cell as the bytes of a `.flent.gz`.
+///
+/// # Errors
+/// When the cell has nothing that such a file holds.
+pub fn flent(
+    manifest: &Manifest,
+    record: &CellRecord,
+    data: &CellData,
+    zero_s: f64,
+) -> Result<Vec<u8>, NotForFlent> {
+    let nothing = || NotForFlent { cell: record.id.to_string() };
+    let end_ns = window_ns(record, data).ok_or_else(nothing)?;
+    let steps = (end_ns / STEP_NS).max(1);
+    let mut series = pings(data, zero_s, steps);
+    let (up, down) = (flows(data, true, zero_s, steps), flows(data, false, zero_s, steps));
+    if series.is_empty() && up.is_empty() && down.is_empty() {
+        return Err(nothing());
+    }
+    let test = match (up.is_empty(), down.is_empty()) {
+        (true, true) => "ping",
+        (false, true) => "tcp_nup",
+        (true, false) => "tcp_ndown",
+        (false, false) => "rrul_be_nflows",
+    };
+    let both = test == "rrul_be_nflows";
+    series.extend(
+        computed("Ping (ms)", "ms", &series, steps).into_iter().filter(|s| s.name.ends_with("avg")),
+    );
+    let mut all = Vec::new();
+    for (word, mut flows) in [("upload", up), ("download", down)] {
+        let stem = format!("TCP {word}");
+        for (number, flow) in flows.iter_mut().enumerate() {
+            flow.name = format!("{stem}{}::{}", if both { " BE" } else { "" }, number + 1);
+        }
+        let sums = computed(&stem, "Mbits/s", &flows, steps);
+        if let Some(sum) = sums.iter().find(|s| s.name.ends_with("sum")) {
+            all.push(sum.grid.clone());
+        }
+        series.extend(flows);
+        series.extend(sums);
+    }
+    if both {
+        let grid = (0..steps as usize).map(|x| add(all.iter().filter_map(|sum| sum[x])));
+        let grid: Vec<Option<f64>> = grid.collect();
+        series.push(Series { grid, ..empty("TCP totals", "Mbits/s") });
+    }
+    let document = document(manifest, record, test, end_ns, series);
+    Ok(packed(&document))
+}
+
+fn empty(name: &str, units: &'static str) -> Series {
+    Series { name: name.to_owned(), units, stream: None, raw: Vec::new(), grid: Vec::new() }
+}
+
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Flent reads no time without a fraction of a second.
+fn with_fraction(started: &str) -> String {
+    match started.strip_suffix('Z') {
+        Some(whole) if !whole.contains('.') => format!("{whole}.000000Z"),
+        _ => started.to_owned(),
+    }
+}
+
+fn document(
+    manifest: &Manifest,
+    record: &CellRecord,
+    test: &'static str,
+    end_ns: i64,
+    series: Vec<Series>,
+) -> Document {
+    let length = (end_ns as f64 / 1e9).ceil() as i64;
+    let mut metadata = Metadata {
+        name: test,
+        title: format!("{} {}", manifest.experiment, record.id.scenario),
+        note: format!("{}, exported from the run {} of Quell", record.id, manifest.run),
+        host: "quell",
+        hosts: ["quell"],
+        local_host: "quell",
+        time: with_fraction(&manifest.started),
+        t0: with_fraction(&manifest.started),
+        length,
+        total_length: length,
+        step_size: seconds(STEP_NS),
+        test_parameters: BTreeMap::new(),
+        flent_version: format!("quell {}", manifest.quell),
+        ip_version: None,
+        data_filename: format!("{}.flent.gz", manifest.run),
+        batch_name: None,
+        batch_time: None,
+        batch_title: None,
+        batch_uuid: None,
+        kernel_release: manifest.kernel.version.clone(),
+        sysctls: manifest.sysctls.clone(),
+        series_meta: BTreeMap::new(),
+    };
+    let (mut raw_values, mut results) = (BTreeMap::new(), BTreeMap::new());
+    for Series { name, units, stream, raw, grid } in series {
+        let mean_value = mean(grid.iter().flatten().copied());
+        metadata.series_meta.insert(name.clone(), SeriesMeta { units, mean_value, stream });
+        raw_values.insert(name.clone(), raw);
+        results.insert(name, grid);
+    }
+    let steps = (end_ns / STEP_NS).max(1);
+    let x_values = (0..steps).map(|x| seconds(x * STEP_NS)).collect();
+    Document { metadata, raw_values, results, version: 4, x_values }
+}
+
+fn packed(document: &Document) -> Vec<u8> {
+    // No time in the header, so that the same run gives the same bytes.
+    let mut out = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    let written = serde_json::to_writer(io::BufWriter::new(&mut out), document);
+    written.expect("texts, numbers and lists are JSON, and memory takes all bytes");
+    out.finish().expect("memory takes all bytes")
+}
+
+/// The streams of packets; one of them is Flent's ICMP ping, which its figures look for.
+fn pings(data: &CellData, zero_s: f64, steps: i64) -> Vec<Series> {
+    let answered = |s: &&EchoSeries| s.samples.iter().any(|p| p.rtt_ns.is_some());
+    let streams: Vec<&EchoSeries> = data.echoes.iter().filter(answered).collect();
+    // As it was called when it came from Flent.
+    let own = |s: &EchoSeries| s.stream.strip_prefix("Ping (ms) ").unwrap_or(&s.stream).to_owned();
+    let by = |is: fn(&str) -> bool| streams.iter().position(|s| is(&own(s)));
+    let icmp =
+        by(|name| name == "ICMP").or_else(|| by(|name| name.starts_with("ping"))).unwrap_or(0);
+    let one = |(number, series): (usize, &&EchoSeries)| {
+        let name = if number == icmp { "ICMP".to_owned() } else { own(series) };
+        let mut packets: Vec<&EchoSample> = series.samples.iter().filter(|p| counts(p)).collect();
+        packets.sort_by_key(|p| arrived(p));
+        Series {
+            name: format!("Ping (ms) {name}"),
+            units: "ms",
+            stream: Some(series.stream.clone()),
+            raw: packets.iter().map(|p| packet(p, zero_s)).collect(),
+            grid: on_grid(&packets, steps),
+        }
+    };
+    streams.iter().enumerate().map(one).collect()
+}
+
+/// What Flent knows of: answers and losses.
+fn counts(packet: &EchoSample) -> bool {
+    packet.status.is_answered() && packet.rtt_ns.is_some() || packet.status.is_lost()
+}
+
+/// When the answer came; of a lost packet when it was sent.
+fn arrived(packet: &EchoSample) -> i64 {
+    let rtt = packet.rtt_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(0);
+    packet.t_ns.saturating_add(rtt)
+}
+
+fn packet(packet: &EchoSample, zero_s: f64) -> Raw {
+    let ms = |ns: i64| ns as f64 / 1e6;
+    Raw {
+        t: zero_s + seconds(arrived(packet)),
+        val: packet.rtt_ns.map(|ns| ns as f64 / 1e6),
+        seq: Some(packet.seq),
+        dur: None,
+        owd_up: packet.up_ns.map(ms),
+        owd_down: packet.down_ns.map(ms),
+        lost: packet.status.is_lost().then_some(true),
+        lost_dir: match packet.status {
+            EchoStatus::LostUp => Some("up"),
+            EchoStatus::LostDown => Some("down"),
+            _ => None,
+        },
+    }
+}
+
+/// Round trips on the grid: straight between answers that are not far from each other.
+fn on_grid(packets: &[&EchoSample], steps: i64) -> Vec<Option<f64>> {
+    let answers: Vec<(i64, f64)> =
+        packets.iter().filter_map(|p| Some((arrived(p), p.rtt_ns? as f64 / 1e6))).collect();
+    let value = |t: i64| {
+        let after = answers.partition_point(|(at, _)| *at < t);
+        let next = *answers.get(after)?;
+        if next.0 == t {
+            return Some(next.1);
+        }
+        let before = *answers.get(after.checked_sub(1)?)?;
+        let apart = next.0 - before.0;
+        let part = (t - before.0) as f64 / apart as f64;
+        (apart <= GAP * STEP_NS).then_some(before.1 + (next.1 - before.1) * part)
+    };
+    (0..steps).map(|x| value(x * STEP_NS)).collect()
+}
+
+/// Flows of one direction, by what their receivers had.
+fn flows(data: &CellData, is_up: bool, zero_s: f64, steps: i64) -> Vec<Series> {
+    let mut all = Vec::new();
+    let received =
+        data.flows.iter().filter(|f| f.side == Side::Receiver && goes_up(data, &f.stream) == is_up);
+    for flow in received {
+        let Some((first, last)) = flow.samples.first().zip(flow.samples.last()) else { continue };
+        let (first, last) = (first.t_ns.max(0), last.t_ns);
+        let counters = Counters::of(&flow.samples);
+        let rate = |x: i64| {
+            let (from, to) = (x * STEP_NS, (x + 1) * STEP_NS);
+            let within = from.max(first) < to.min(last);
+            within.then(|| counters.rate_mbps(from.max(first), to.min(last)))
+        };
+        let grid: Vec<Option<f64>> = (0..steps).map(rate).collect();
+        let raw = (0..steps).zip(&grid).filter_map(|(x, rate)| {
+            let (from, to) = ((x * STEP_NS).max(first), ((x + 1) * STEP_NS).min(last));
+            let dur = Some(seconds(to - from));
+            let t = zero_s + seconds(to);
+            Some(Raw {
+                t,
+                val: Some((*rate)?),
+                seq: None,
+                dur,
+                owd_up: None,
+                owd_down: None,
+                lost: None,
+                lost_dir: None,
+            })
+        });
+        let raw = raw.collect();
+        all.push(Series { stream: Some(flow.stream.clone()), raw, grid, ..empty("", "Mbits/s") });
+    }
+    all
+}
+
+/// Whether a flow goes up: by its name, else by the line that it shares.
+fn goes_up(data: &CellData, stream: &str) -> bool {
+    let name = stream.to_ascii_lowercase();
+    if name.contains("down") {
+        return false;
+    }
+    let way = || crate::analysis::way::Ways::of(data).there(stream);
+    name.contains("up") || !way().is_some_and(|way| way.ends_with("down"))
+}
+
+/// The mean and the sum of several series.
+fn computed(stem: &str, units: &'static str, of: &[Series], steps: i64) -> Vec<Series> {
+    if of.is_empty() {
+        return Vec::new();
+    }
+    let at = |x: usize| of.iter().filter_map(move |s| s.grid[x]);
+    let sum = (0..steps as usize).map(|x| add(at(x))).collect();
+    let avg = (0..steps as usize).map(|x| mean(at(x))).collect();
+    vec![
+        Series { grid: avg, ..empty(&format!("{stem} avg"), units) },
+        Series { grid: sum, ..empty(&format!("{stem} sum"), units) },
+    ]
+}
+
+fn add(values: impl Iterator<Item = f64>) -> Option<f64> {
+    values.reduce(|a, b| a + b)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0_u64, 0.0), |(n, sum), value| (n + 1, sum + value));
+    (count > 0).then(|| sum / count as f64)
+}

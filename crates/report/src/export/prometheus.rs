@@ -1,0 +1,140 @@
+//! Results of a run as metrics, in words that both Prometheus' text format (0.0.4) and OpenMetrics read: base units, no times of samples.
+//!
+//! A run is over, so that its counts are gauges and no counters: they never rise.
+
+use crate::analysis::{Results, Spread, StreamResult};
+use quell_model::Manifest;
+use std::fmt::Write;
+
+/// A metric: its name, which ends in its unit; the unit, what it is, and its values of a stream with labels of their own.
+type Kind =
+    (&'static str, &'static str, &'static str, fn(&StreamResult) -> Vec<(&'static str, f64)>);
+
+/// No label of its own.
+const PLAIN: &str = "";
+
+fn plain(value: Option<f64>) -> Vec<(&'static str, f64)> {
+    value.map(|value| (PLAIN, value)).into_iter().collect()
+}
+
+fn count(value: Option<u64>) -> Vec<(&'static str, f64)> {
+    plain(value.map(|value| value as f64))
+}
+
+const GAUGES: [Kind; 8] = [
+    ("quell_loss_ratio", "ratio", "Packets lost, as a part of those sent.", |r| {
+        plain(r.loss_ratio())
+    }),
+    ("quell_packets_sent", "", "Packets sent.", |r| count(r.sent())),
+    ("quell_packets_received", "", "Packets received or answered.", |r| count(r.received())),
+    (
+        "quell_jitter_seconds",
+        "seconds",
+        "Mean difference of the delay from packet to packet (RFC 3550).",
+        |r| {
+            let Some(echo) = r.echo() else { return Vec::new() };
+            let ways = [
+                ("direction=\"up\"", echo.jitter_up_ms),
+                ("direction=\"down\"", echo.jitter_down_ms),
+                ("direction=\"round-trip\"", echo.jitter_rtt_ms),
+            ];
+            ways.into_iter().filter_map(|(label, ms)| Some((label, ms? / 1e3))).collect()
+        },
+    ),
+    (
+        "quell_goodput_bytes_per_second",
+        "bytes_per_second",
+        "Payload that arrived, per second of the flow's own time.",
+        |r| plain(r.flow().and_then(|f| f.goodput_mbps).map(|mbps| mbps * 1e6 / 8.0)),
+    ),
+    ("quell_share_ratio", "ratio", "Part of all that went over the same line.", |r| {
+        plain(r.flow().and_then(|f| f.share))
+    }),
+    ("quell_retransmits", "", "TCP segments sent again.", |r| {
+        count(r.flow().and_then(|f| f.retransmits))
+    }),
+    ("quell_reordered", "", "Packets whose answers came after one to a later packet.", |r| {
+        count(r.echo().map(|e| e.reordered))
+    }),
+];
+
+/// Delays: name, what it is, its values in milliseconds.
+type Delay = (&'static str, &'static str, fn(&StreamResult) -> Option<&Spread>);
+
+const SUMMARIES: [Delay; 3] = [
+    ("quell_rtt_seconds", "Round-trip time of packets that were answered.", |r| {
+        r.echo()?.rtt_ms.as_ref()
+    }),
+    ("quell_one_way_up_seconds", "One-way delay to the reflector.", |r| r.echo()?.up_ms.as_ref()),
+    ("quell_one_way_down_seconds", "One-way delay back.", |r| r.echo()?.down_ms.as_ref()),
+];
+
+/// The whole run.
+pub fn prometheus(manifest: &Manifest, results: &Results) -> String {
+    let mut out = String::new();
+    head(&mut out, "quell_run_info", "gauge", "", "What was run; always 1.");
+    let info = [
+        ("run", &*manifest.run),
+        ("experiment", &*manifest.experiment),
+        ("quell", &*manifest.quell),
+        ("kernel", &*manifest.kernel.version),
+        ("backend", manifest.kernel.backend.name()),
+    ];
+    let info: Vec<String> = info.iter().map(|(key, value)| label(key, value)).collect();
+    // A `String` takes whatever is written.
+    let _ = writeln!(out, "quell_run_info{{{},seed=\"{}\"}} 1", info.join(","), manifest.seed);
+    for (name, about, of) in SUMMARIES {
+        if results.rows.iter().all(|row| of(row).is_none()) {
+            continue;
+        }
+        head(&mut out, name, "summary", "seconds", about);
+        for row in &results.rows {
+            let (Some(s), labels) = (of(row), labels(manifest, row)) else { continue };
+            for (quantile, ms) in [("0.5", s.p50), ("0.9", s.p90), ("0.99", s.p99)] {
+                let _ = writeln!(out, "{name}{{{labels},quantile=\"{quantile}\"}} {}", ms / 1e3);
+            }
+            let _ = writeln!(out, "{name}_sum{{{labels}}} {}", s.mean * s.n as f64 / 1e3);
+            let _ = writeln!(out, "{name}_count{{{labels}}} {}", s.n);
+        }
+    }
+    for (name, unit, about, of) in GAUGES {
+        if results.rows.iter().all(|row| of(row).is_empty()) {
+            continue;
+        }
+        head(&mut out, name, "gauge", unit, about);
+        for row in &results.rows {
+            let labels = labels(manifest, row);
+            for (own, value) in of(row) {
+                let comma = if own.is_empty() { "" } else { "," };
+                let _ = writeln!(out, "{name}{{{labels}{comma}{own}}} {value}");
+            }
+        }
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+fn head(out: &mut String, name: &str, kind: &str, unit: &str, about: &str) {
+    let _ = writeln!(out, "# TYPE {name} {kind}");
+    if !unit.is_empty() {
+        let _ = writeln!(out, "# UNIT {name} {unit}");
+    }
+    let _ = writeln!(out, "# HELP {name} {about}");
+}
+
+fn labels(manifest: &Manifest, row: &StreamResult) -> String {
+    let cell = &row.cell;
+    let texts = [
+        ("run", &*manifest.run),
+        ("scenario", &*cell.scenario),
+        ("probe", &*cell.probe),
+        ("stream", &*row.stream),
+    ];
+    let texts: Vec<String> = texts.iter().map(|(key, value)| label(key, value)).collect();
+    format!("{},repeat=\"{}\"", texts.join(","), cell.repeat)
+}
+
+fn label(key: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], "\\n");
+    format!("{key}=\"{value}\"")
+}

@@ -1,0 +1,107 @@
+//! Tables as comma-separated values (RFC 4180): the columns of the Parquet files by the same names, empty where there is no value.
+
+use crate::columns::Table;
+use crate::run::Run;
+use crate::table::{Column, Value};
+use crate::tables::{Row, flow_columns, queue_columns, row, sample_columns};
+use quell_model::CellId;
+use std::io::{self, Write};
+
+/// Writes a table of a run, a line of names first; how many rows.
+///
+/// # Errors
+/// Those of `out`.
+pub fn csv(run: &Run, table: Table, out: &mut dyn Write) -> io::Result<u64> {
+    let names: Vec<&str> = table.columns().iter().map(|c| c.name).collect();
+    write!(out, "{}\r\n", names.join(","))?;
+    let mut rows = 0;
+    for (record, data) in run.iter() {
+        let cell = &record.id;
+        match table {
+            Table::Samples => {
+                let columns = sample_columns();
+                for series in &data.echoes {
+                    let names = [&*series.stream, "", ""];
+                    for sample in &series.samples {
+                        rows += line(out, &columns, &row(cell, names, sample))?;
+                    }
+                }
+            }
+            Table::Flows => {
+                let columns = flow_columns();
+                for series in &data.flows {
+                    let names = [&*series.stream, "", ""];
+                    for sample in &series.samples {
+                        rows += line(out, &columns, &row(cell, names, sample))?;
+                    }
+                }
+            }
+            Table::Queues => {
+                let columns = queue_columns();
+                for queue in &data.queues {
+                    let names = [&*queue.device, &*queue.handle, &*queue.kind];
+                    for point in &queue.points {
+                        rows += line(out, &columns, &row(cell, names, point))?;
+                    }
+                }
+            }
+            Table::Outputs => {
+                for output in &data.outputs {
+                    let stderr = if output.stderr { "true" } else { "false" };
+                    rows += texts(out, cell, [&output.task, stderr, &output.line])?;
+                }
+            }
+            Table::Facts => {
+                for fact in &data.facts {
+                    let (when, key) = (fact.when.to_string(), fact.subject.to_string());
+                    rows += texts(out, cell, [&when, &key, &fact.value])?;
+                }
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn line<'a, S>(
+    out: &mut dyn Write,
+    columns: &[Column<Row<'a, S>>],
+    row: &Row<'a, S>,
+) -> io::Result<u64> {
+    for (index, column) in columns.iter().enumerate() {
+        if index > 0 {
+            out.write_all(b",")?;
+        }
+        match column.value {
+            Value::Text(of) => text(out, of(row))?,
+            Value::Time(of) => write!(out, "{}", of(row))?,
+            Value::Count(of) => write!(out, "{}", of(row))?,
+            Value::Small(of) => write!(out, "{}", of(row))?,
+            Value::OptTime(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
+            Value::OptCount(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
+            Value::OptSmall(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
+        }
+    }
+    out.write_all(b"\r\n")?;
+    Ok(1)
+}
+
+fn texts(out: &mut dyn Write, cell: &CellId, values: [&str; 3]) -> io::Result<u64> {
+    text(out, &cell.scenario)?;
+    out.write_all(b",")?;
+    text(out, &cell.probe)?;
+    write!(out, ",{}", cell.repeat)?;
+    for value in values {
+        out.write_all(b",")?;
+        text(out, value)?;
+    }
+    out.write_all(b"\r\n")?;
+    Ok(1)
+}
+
+/// A text, in quotes where it would end a field.
+fn text(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    match text.contains(['"', ',', '\n', '\r']) {
+        true => write!(out, "\"{}\"", text.replace('"', "\"\"")),
+        false => out.write_all(text.as_bytes()),
+    }
+}

@@ -1,0 +1,10 @@
+//! Any bytes as what iperf3 printed with -J, whole or line by line: streams that a run can hold or a refusal, in memory that is bounded.
+
+#![no_main]
+
+mod foreign;
+
+use libfuzzer_sys::fuzz_target;
+use quell_foreign::Tool;
+
+fuzz_target!(|bytes: &[u8]| foreign::holds(bytes, Tool::Iperf3));
