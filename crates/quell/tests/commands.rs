@@ -7,8 +7,9 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 10] = [
+const BUILT_IN: [&str; 11] = [
     "home-link",
+    "home-link-pages",
     "rrul",
     "congestion-controls",
     "window-bdp",
