@@ -42,6 +42,7 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	@tools/need-packages $(TEST_PACKAGES)
 	@tools/need-packages iperf3 iproute2 || echo "The tests against what is missing are left out."
 	@tools/need-packages flent || echo "The test against real Flent is left out."
+	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	$(CARGO) build --locked --workspace --all-targets
 	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)
 	$(CARGO) test --locked --workspace --no-fail-fast

@@ -1,8 +1,9 @@
 //! The experiments that Quell brings along, as files that a person can copy.
 
 /// Names and texts of all built-in experiments.
-pub const ALL: [(&str, &str); 22] = [
+pub const ALL: [(&str, &str); 23] = [
     ("home-link", include_str!("../../../experiments/home-link.toml")),
+    ("home-link-pages", include_str!("../../../experiments/home-link-pages.toml")),
     ("rrul", include_str!("../../../experiments/rrul.toml")),
     ("congestion-controls", include_str!("../../../experiments/congestion-controls.toml")),
     ("window-bdp", include_str!("../../../experiments/window-bdp.toml")),

@@ -3,7 +3,7 @@
 //! ```text
 //!   4  quell                       the command line
 //!   3  experiment  report  flow  serve  doctor
-//!   2  probe  load  rr  act  lab  shaper  treeview  classify  host
+//!   2  probe  load  rr  page  act  lab  shaper  treeview  classify  host
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign   one system thing each
 //!   0  model  stats  wire  tc  pingexp  tune  finding   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
@@ -44,6 +44,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-probe",
             "quell-load",
             "quell-rr",
+            "quell-page",
             "quell-act",
             "quell-lab",
             "quell-shaper",

@@ -40,6 +40,11 @@ impl CellPlan {
         let linger = self.tasks.iter().map(|t| t.kind.about().linger.nanos()).max().unwrap_or(0);
         Span::from_nanos(self.warm_up.nanos() + self.duration.nanos() + linger)
     }
+
+    /// Memory that its tasks take beside what every cell does, in MiB.
+    pub fn memory_mib(&self) -> u32 {
+        self.tasks.iter().fold(0, |sum, t| sum.saturating_add(t.kind.about().memory_mib))
+    }
 }
 
 /// What a host's TCP takes from its route to a node, in both families.

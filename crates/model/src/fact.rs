@@ -117,6 +117,8 @@ pub enum Told {
     HeldBack,
     /// Whom `quell ping` asked, and how, as JSON.
     Target,
+    /// A page load ([`crate::page::PageLoad`]), as JSON; one fact each.
+    PageLoad,
     /// What is told of a stream that was brought in from another program, or by another version.
     Other(String),
 }
@@ -138,6 +140,7 @@ words! {
         Retried "retried",
         HeldBack "held-back",
         Target "target",
+        PageLoad "page-load",
     }
 }
 

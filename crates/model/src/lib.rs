@@ -14,6 +14,7 @@ pub mod fact;
 pub mod frame;
 pub mod manifest;
 pub mod metric;
+pub mod page;
 pub mod rows;
 pub mod said;
 pub mod task;

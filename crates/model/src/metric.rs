@@ -56,11 +56,23 @@ pub enum Metric {
     LostUp,
     /// Packets lost on the way back.
     LostDown,
+    /// Mean time until a page's document was read and parsed, in seconds.
+    Doc,
+    /// Mean time until anything of a page was painted, in seconds.
+    Paint,
+    /// Mean time until a first text or picture of a page was painted, in seconds.
+    Fcp,
+    /// Mean time until the largest text or picture of a page was painted, in seconds.
+    Lcp,
+    /// Mean time until a page was there with all its objects, in seconds.
+    Load,
+    /// Standard deviation of the times until a page was there, in seconds.
+    LoadSd,
 }
 
 impl Metric {
     /// All metrics with the names that claims use.
-    pub const NAMES: [(&'static str, Metric); 24] = [
+    pub const NAMES: [(&'static str, Metric); 30] = [
         ("loss", Metric::Loss),
         ("loss.up", Metric::LossUp),
         ("loss.down", Metric::LossDown),
@@ -85,6 +97,12 @@ impl Metric {
         ("down.p50", Metric::DownP50),
         ("lost-up", Metric::LostUp),
         ("lost-down", Metric::LostDown),
+        ("doc", Metric::Doc),
+        ("paint", Metric::Paint),
+        ("fcp", Metric::Fcp),
+        ("lcp", Metric::Lcp),
+        ("load", Metric::Load),
+        ("load.sd", Metric::LoadSd),
     ];
 
     /// The metric with this name.
@@ -113,7 +131,13 @@ impl Metric {
             | Metric::RttP99
             | Metric::RttMax
             | Metric::UpP50
-            | Metric::DownP50 => Unit::Time,
+            | Metric::DownP50
+            | Metric::Doc
+            | Metric::Paint
+            | Metric::Fcp
+            | Metric::Lcp
+            | Metric::Load
+            | Metric::LoadSd => Unit::Time,
             _ => Unit::Count,
         }
     }

@@ -110,6 +110,15 @@ pub enum TaskKind {
         /// Where to listen.
         bind: SocketAddr,
     },
+    /// Loads of the lab's own page in a browser, one after the other, from a [`TaskKind::PageServer`].
+    Page(PageClient),
+    /// Serves that page.
+    PageServer {
+        /// Where to listen.
+        bind: SocketAddr,
+        /// What its certificate comes from.
+        seed: u64,
+    },
 }
 
 /// What others have to know of a task, whatever its kind.
@@ -125,6 +134,8 @@ pub struct About<'a> {
     pub congestion: Option<&'a str>,
     /// Whether nobody knows its connections beforehand, since a program makes them.
     pub is_foreign: bool,
+    /// Memory that it takes beside what every task does, in MiB.
+    pub memory_mib: u32,
 }
 
 /// A stream of a task, with the way of its payload.
@@ -184,13 +195,18 @@ impl TaskKind {
                 // What was begun right before the end: a connection, and then a call.
                 Span::from_nanos(it.patience.nanos().saturating_mul(2)),
             ),
+            TaskKind::Page(it) => About {
+                memory_mib: BROWSER_MIB,
+                ..client(vec![Goes::Back.stream(&it.stream, it.to.ip())], Span::ZERO)
+            },
             TaskKind::Command { .. } => About { is_foreign: true, ..About::default() },
             TaskKind::SampleQueues { .. } | TaskKind::SampleSockets { .. } => About::default(),
             TaskKind::TcpListener { .. }
             | TaskKind::UdpReflector { .. }
             | TaskKind::TcpServer { .. }
             | TaskKind::UdpSink { .. }
-            | TaskKind::RrServer { .. } => server,
+            | TaskKind::RrServer { .. }
+            | TaskKind::PageServer { .. } => server,
         }
     }
 }
@@ -317,6 +333,26 @@ pub struct OnOff {
     pub on: Span,
     /// How long it is silent.
     pub off: Span,
+}
+
+/// What a browser takes with one page open; what it does not use costs nothing.
+const BROWSER_MIB: u32 = 1024;
+
+/// Page loads in a browser.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PageClient {
+    /// Name of the stream in the results.
+    pub stream: String,
+    /// The server.
+    pub to: SocketAddr,
+    /// What the server's certificate comes from.
+    pub seed: u64,
+    /// Most loads; it ends with them, or with its duration.
+    pub loads: u32,
+    /// Whether the browser keeps from load to load what it may keep; the first, which fills its cache, is not counted.
+    pub warm: bool,
+    /// How long a load may take.
+    pub patience: Span,
 }
 
 /// How requests and replies follow each other.

@@ -5,8 +5,8 @@ use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::{
-    check, compare, doctor, export, flow, import, kernel, lab, path, ping, plot, results, rr, run,
-    serve, shape, show, trace, tree, tune, view,
+    check, compare, doctor, export, flow, import, kernel, lab, page, path, ping, plot, results, rr,
+    run, serve, shape, show, trace, tree, tune, view,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -82,6 +82,23 @@ quell rr 192.0.2.7 --pattern write-write-read --fix nodelay",
         notes: "A call of which nothing moves for 5 s is lost, and one without its whole reply within a minute.",
         fails: Fails::When("a call was lost or none was over when it was stopped"),
         call: calls!(rr::RrArgs, rr::rr),
+    },
+    Command {
+        name: "page",
+        about: "Load pages in a real browser: painted, all there, who waited",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+quell page https://example.org
+quell page example.org example.com -c 10 --warm
+quell page https://192.0.2.7/ --waterfall --no-scripts
+quell page --browser /opt/chrome/chrome example.org --timeout 2min
+quell page example.org --json | jq .pages[0].loads[0].load_ms",
+        notes: "It needs Chromium (Debian's package chromium) or a browser that is one inside. Each load has a cache and connections of \
+                its own, in a folder that is removed. \"net ms\" is for how long something was waited for from the network; what \
+                is left of the total is the browser's own work. As root a browser has no sandbox. docs/pages.md tells more.",
+        fails: Fails::When("a page was not there in time or could not be loaded"),
+        call: calls!(page::PageArgs, page::page),
     },
     Command {
         name: "serve",

@@ -18,6 +18,7 @@ mod lab;
 mod mark;
 mod options;
 mod pace;
+mod page;
 mod path;
 mod ping;
 mod plot;

@@ -194,6 +194,9 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
         return Err(Failure::usage("--jobs 0 runs nothing; give at least 1"));
     }
     can_be_written(args)?;
+    if let Some(lacking) = ready.experiment.measured().find_map(|it| it.kind.lacks()) {
+        return Err(Failure::system(lacking));
+    }
     let carrier = carrier(args.kernel, &args.guest, &ready.plans)?;
     let cpus = quell_sys::affinity::allowed_cpus().map_or(1, |c| c.len().max(1));
     // Real time is shared: cells side by side would disturb each other.

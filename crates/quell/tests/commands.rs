@@ -7,8 +7,9 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 22] = [
+const BUILT_IN: [&str; 23] = [
     "home-link",
+    "home-link-pages",
     "rrul",
     "congestion-controls",
     "window-bdp",

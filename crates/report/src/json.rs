@@ -2,7 +2,9 @@
 //!
 //! The keys are a promise: they may be joined by more, and don't go away. A value that does not apply is null.
 
-use crate::analysis::{Clocks, EchoResult, Lateness, OwnTime, Results, Spread, StreamResult};
+use crate::analysis::{
+    Clocks, EchoResult, Lateness, OwnTime, PageResult, Results, Spread, StreamResult,
+};
 use quell_model::Manifest;
 use quell_model::manifest::ExpectationRecord;
 use serde::Serialize;
@@ -73,6 +75,37 @@ struct Row<'a> {
     held_back_s: Option<f64>,
     clock_offset: Option<Offset>,
     late: Option<Late>,
+    pages: Option<Pages>,
+}
+
+/// Page loads: how many, and the means of those that came to their end.
+#[derive(Serialize)]
+struct Pages {
+    begun: u64,
+    loaded: u64,
+    doc_ms: Option<f64>,
+    paint_ms: Option<f64>,
+    fcp_ms: Option<f64>,
+    lcp_ms: Option<f64>,
+    load_ms: Option<f64>,
+    load_sd_ms: Option<f64>,
+    each_load_ms: Vec<Option<f64>>,
+}
+
+impl Pages {
+    fn of(pages: &PageResult) -> Self {
+        Self {
+            begun: pages.begun(),
+            loaded: pages.loaded,
+            doc_ms: pages.doc_ms.map(tidy),
+            paint_ms: pages.paint_ms.map(tidy),
+            fcp_ms: pages.fcp_ms.map(tidy),
+            lcp_ms: pages.lcp_ms.map(tidy),
+            load_ms: pages.load_ms.map(tidy),
+            load_sd_ms: pages.load_sd_ms.map(tidy),
+            each_load_ms: pages.loads.iter().map(|load| load.load_ms.map(tidy)).collect(),
+        }
+    }
 }
 
 /// The other end's clock, where it is not ours.
@@ -210,6 +243,7 @@ impl<'a> Row<'a> {
             held_back_s: flow.and_then(|f| f.held_back).map(|h| tidy(h.ns as f64 / 1e9)),
             clock_offset: echo.and_then(|e| Offset::of(&e.clocks)),
             late: echo.and_then(|e| Late::of(&e.lateness)),
+            pages: result.pages.as_deref().map(Pages::of),
         }
     }
 }

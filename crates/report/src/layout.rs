@@ -54,6 +54,9 @@ pub(crate) struct Value {
 pub(crate) const MINORITY: &str =
     "* of fewer than half of the packets sent: the others had no answer";
 
+/// What a page load takes in virtual time.
+const NETWORK_SHARE: &str = "page: the network's share of a page load; in virtual time programs, the browser too, take none";
+
 impl Value {
     /// The same with fewer digits, at least one after the point.
     pub fn shortened(self, by: usize) -> Self {
@@ -128,6 +131,7 @@ enum From {
     OneWay,
     RoundTrip,
     Flow,
+    Page,
 }
 
 const fn kind(
@@ -141,7 +145,7 @@ const fn kind(
     Kind { name, of, unit, factor, from, value }
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 14] = [
     kind("loss", "", "%", From::Loss, |r| r.loss),
     kind("late", "", "%", From::Loss, |r| r.late),
     kind("jitter", "up", "ms", From::Loss, |r| r.jitter_up_ms),
@@ -152,6 +156,10 @@ const KINDS: [Kind; 10] = [
     kind("RTT", "p99", "ms", From::RoundTrip, |r| r.rtt_p99_ms),
     kind("goodput", "", "Mbit/s", From::Flow, |r| r.goodput_mbps),
     kind("share", "", "%", From::Flow, |r| r.share),
+    kind("page", "doc", "ms", From::Page, |r| r.page_doc_ms),
+    kind("page", "paint", "ms", From::Page, |r| r.page_paint_ms),
+    kind("page", "total", "ms", From::Page, |r| r.page_load_ms),
+    kind("page", "sd", "ms", From::Page, |r| r.page_load_sd_ms),
 ];
 
 /// Digits of a figure in `unit`: as many as tell it from its neighbours.
@@ -210,6 +218,12 @@ impl Layout {
         text
     }
 
+    /// What has to be said of pages that were loaded where programs take no time.
+    pub fn of_pages(&self, manifest: &Manifest) -> Option<&'static str> {
+        let has_pages = self.columns.iter().any(|column| column.name == "page");
+        (has_pages && manifest.kernel.virtual_time).then_some(NETWORK_SHARE)
+    }
+
     /// The same table with fewer digits.
     pub fn shortened(&self, digits: usize) -> Self {
         let mut layout = self.clone();
@@ -241,6 +255,7 @@ struct Sources {
     one_way: Option<String>,
     rtt: Option<String>,
     flow: Option<String>,
+    page: Option<String>,
 }
 
 impl Sources {
@@ -250,7 +265,8 @@ impl Sources {
         let mut probes: Vec<&str> = manifest.cells.iter().map(|c| c.id.probe.as_str()).collect();
         probes.sort_unstable();
         probes.dedup();
-        let (mut one_way, mut round_trip, mut flow) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut one_way, mut round_trip) = (Vec::new(), Vec::new());
+        let (mut flow, mut page) = (Vec::new(), Vec::new());
         for probe in probes {
             let mut own = results.rows.iter().filter(|r| r.cell.probe == probe).peekable();
             own.peek()?;
@@ -258,18 +274,20 @@ impl Sources {
             match row.echo() {
                 Some(echo) if echo.up_ms.is_some() => one_way.push(probe.to_owned()),
                 Some(_) => round_trip.push(probe.to_owned()),
+                None if row.pages.is_some() => page.push(probe.to_owned()),
                 None => flow.push(probe.to_owned()),
             }
         }
-        if one_way.len() > 1 || round_trip.len() > 1 || flow.len() > 1 {
+        if [&one_way, &round_trip, &flow, &page].iter().any(|probes| probes.len() > 1) {
             return None;
         }
-        let (one_way, round_trip) = (one_way.pop(), round_trip.pop());
+        let (one_way, round_trip, page) = (one_way.pop(), round_trip.pop(), page.pop());
         Some(Self {
-            loss: one_way.clone().or_else(|| round_trip.clone()),
+            loss: one_way.clone().or_else(|| round_trip.clone()).or_else(|| page.clone()),
             rtt: round_trip.or_else(|| one_way.clone()),
             one_way,
             flow: flow.pop(),
+            page,
         })
     }
 
@@ -279,6 +297,7 @@ impl Sources {
             From::OneWay => self.one_way.as_ref(),
             From::RoundTrip => self.rtt.as_ref(),
             From::Flow => self.flow.as_ref(),
+            From::Page => self.page.as_ref(),
         }
     }
 }

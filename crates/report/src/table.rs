@@ -233,6 +233,11 @@ fn footer(manifest: &Manifest, layout: &Layout, width: usize) -> String {
     if cells.any(|v| v.of_a_minority) {
         let _ = writeln!(text, "{MINORITY}");
     }
+    if let Some(said) = layout.of_pages(manifest) {
+        for line in wrap(said, width) {
+            let _ = writeln!(text, "{line}");
+        }
+    }
     if repeats > 1 {
         for line in wrap(&layout.over(repeats), width) {
             let _ = writeln!(text, "{line}");

@@ -34,6 +34,11 @@ pub trait Kind {
     /// What is measured of it.
     fn metrics(&self) -> &'static [Metric];
 
+    /// What this machine lacks for it, and what to do.
+    fn lacks(&self) -> Option<String> {
+        None
+    }
+
     /// Tells what can't be, beyond what each field can say by itself: which key, and why.
     fn check(&self, bad: Bad<'_>);
 

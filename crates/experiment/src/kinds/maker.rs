@@ -121,6 +121,11 @@ impl<'a> Maker<'a> {
         Ok(self.network.fill_in(&self.id, word)?)
     }
 
+    /// What a secret of the probe or load, that both of its ends know, comes from.
+    pub fn seed(&self, what: &str) -> u64 {
+        self.rng.derive(&format!("{what}/{}", self.id)).u64()
+    }
+
     /// Adds a server on a host; where it is reached.
     pub fn server(
         &mut self,

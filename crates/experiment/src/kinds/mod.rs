@@ -11,6 +11,7 @@
 mod command;
 mod kind;
 mod maker;
+mod page;
 mod ping;
 mod rr;
 mod tcp;
@@ -21,6 +22,7 @@ mod udp_probe;
 pub use command::Program;
 pub use kind::{Bad, Emit, Kind, Opening, Work, Works, opens};
 pub use maker::{Maker, Role};
+pub use page::PageProbe;
 pub use ping::PingProbe;
 pub use rr::RrProbe;
 pub use tcp::TcpFlow;
@@ -102,6 +104,7 @@ kinds! {
         "udp" => Udp(UdpProbe): "a reflected stream: one-way delays, loss with direction, order, jitter",
         "tcp" => Tcp(TcpFlow): "goodput over time",
         "rr" => Rr(RrProbe): "request and response over TCP: the time of each call, as `rtt`",
+        "page" => Page(PageProbe): "loads of the lab's own page in Chromium: when it was read, painted and all there",
     }
 }
 

@@ -111,7 +111,7 @@ fn in_guest(
     let cpu = (!cpus.is_empty()).then(|| cpus[worker % cpus.len()]);
     let spec = GuestSpec {
         kernel: options.kernel.clone(),
-        memory_mib: options.memory_mib,
+        memory_mib: options.memory_mib.saturating_add(plan.memory_mib()),
         seed: plan.seed,
         init: own_program()?,
         arguments: vec![GUEST_INIT.into()],

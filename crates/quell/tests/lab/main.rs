@@ -15,6 +15,7 @@ mod lost;
 mod manners;
 mod missing;
 mod options;
+mod page;
 mod path;
 mod ping;
 mod rr;

@@ -16,6 +16,15 @@ pub fn lacks_iperf3() -> bool {
     lacks
 }
 
+/// Whether there is no Chromium here to load pages with; says so.
+pub fn lacks_chromium() -> bool {
+    let lacks = quell_page::browser::find(None).err();
+    if let Some(error) = &lacks {
+        eprintln!("skipped: {error}");
+    }
+    lacks.is_some()
+}
+
 /// A folder for one story, gone afterwards.
 pub struct TestFolder {
     folder: tempfile::TempDir,

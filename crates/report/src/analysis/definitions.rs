@@ -68,6 +68,14 @@ pub fn definitions() -> &'static [Definition] {
             source: "Quell",
         },
         Definition {
+            name: "page (ms)",
+            how: "From the start of a page's load in a browser. doc: the end of DOMContentLoaded, when the document was read and \
+                  parsed; paint: anything was painted; FCP, LCP: the first, the largest text or picture was; total: the end of the \
+                  load event, when all was there; sd: the standard deviation of the totals. Means over the loads that came to \
+                  their end; loss is the part of those that did not.",
+            source: "W3C Navigation Timing, Paint Timing, Largest Contentful Paint",
+        },
+        Definition {
             name: "low–high (95 %)",
             how: "Where there are three repeats or more: the 95 % interval of the mean over repeats, the wider of Student's and \
                   that of a lognormal's mean. Of loss: of all packets together, fewer where losses come in clumps, and no \

@@ -14,6 +14,7 @@ mod estimate;
 mod flow;
 mod late;
 mod one_way;
+mod page;
 pub mod series;
 mod settled;
 mod summary;
@@ -28,6 +29,7 @@ pub use estimate::{Ends, Estimate};
 pub use flow::{FlowFolds, FlowResult, HeldBack, OwnTime};
 pub use late::{LATE_NS, Lateness};
 pub use one_way::Clocks;
+pub use page::PageResult;
 pub use quell_stats::{BoxSummary, Summary as Spread};
 pub use summary::{LoadsRow, Summary, SummaryRow};
 pub use window::window_ns;
@@ -55,6 +57,8 @@ pub struct StreamResult {
     pub packets: Option<Box<EchoResult>>,
     /// Its data in one direction, where it is a flow.
     pub data: Option<FlowResult>,
+    /// Its page loads, where it is a browser's.
+    pub pages: Option<Box<PageResult>>,
 }
 
 /// The flows of a run that is followed: each event is taken once, and the results so far are there at any moment.
@@ -98,6 +102,7 @@ impl Results {
                 stream,
                 packets,
                 data,
+                pages: None,
             };
             for series in &data.echoes {
                 let result = EchoFold::of(data, series).result();
@@ -107,6 +112,10 @@ impl Results {
                 rows.push(row(series.stream.clone(), Some(Box::new(result)), flow));
             }
             rows.extend(flows.into_iter().map(|(stream, flow)| row(stream, None, Some(flow))));
+            rows.extend(PageResult::of_all(data).into_iter().map(|(stream, pages)| StreamResult {
+                pages: Some(Box::new(pages)),
+                ..row(stream, None, None)
+            }));
         }
         Self { rows }
     }
@@ -144,6 +153,9 @@ impl Results {
             rows.map(|(r, said)| format!("{} ({}): {said}", r.stream, r.cell)).collect()
         };
         let (unsure, not_sent) = (told(EchoResult::unsure), told(EchoResult::not_sent));
+        let pages = self.rows.iter().filter_map(|r| {
+            Some(format!("{} ({}): {}", r.stream, r.cell, r.pages.as_ref()?.missing()?))
+        });
         let held_back = self
             .rows
             .iter()
@@ -153,6 +165,7 @@ impl Results {
             unsure,
             not_sent,
             held_back,
+            pages.collect(),
             minorities.collect(),
             awaited.collect(),
             self.own_times(),
@@ -201,7 +214,9 @@ impl StreamResult {
     /// Packets sent, where packets are counted. A flow's own counts know of all its packets; what single packets were reported ends with
     /// the last that arrived.
     pub fn sent(&self) -> Option<u64> {
-        self.data.as_ref().and_then(|f| f.sent).or_else(|| Some(self.counted()?.counts.sent))
+        let pages = || self.pages.as_ref().map(|p| p.begun());
+        let packets = || Some(self.counted()?.counts.sent);
+        self.data.as_ref().and_then(|f| f.sent).or_else(packets).or_else(pages)
     }
 
     /// Packets received or answered, where packets are counted.
@@ -210,6 +225,7 @@ impl StreamResult {
             .as_ref()
             .and_then(|f| f.received)
             .or_else(|| Some(self.counted()?.counts.received))
+            .or_else(|| self.pages.as_ref().map(|p| p.loaded))
     }
 
     /// Its single packets, unless none of them is settled although some were answered.
@@ -224,6 +240,7 @@ impl StreamResult {
             .as_ref()
             .and_then(|f| f.loss_ratio)
             .or_else(|| self.packets.as_ref().and_then(|e| e.counts.loss_ratio()))
+            .or_else(|| self.pages.as_ref().and_then(|p| p.loss_ratio()))
     }
 
     /// The least and the most that this part can be.

@@ -2,7 +2,7 @@
 
 use super::estimate::Estimate;
 use super::series::is_own;
-use super::{Clocks, EchoResult, FlowResult, Results, Spread, StreamResult};
+use super::{Clocks, EchoResult, FlowResult, PageResult, Results, Spread, StreamResult};
 use quell_model::{CellId, Manifest};
 use quell_stats::Pooled;
 
@@ -56,6 +56,14 @@ pub struct SummaryRow {
     pub goodput_mbps: Option<Estimate>,
     /// Share of what all streams of the cell carried the same way.
     pub share: Option<Estimate>,
+    /// Page loads: milliseconds until the document was read and parsed.
+    pub page_doc_ms: Option<Estimate>,
+    /// Until anything was painted.
+    pub page_paint_ms: Option<Estimate>,
+    /// Until all was there.
+    pub page_load_ms: Option<Estimate>,
+    /// Standard deviation of these within a cell.
+    pub page_load_sd_ms: Option<Estimate>,
 }
 
 /// What all loads together carried one way beside a probe.
@@ -97,6 +105,9 @@ impl Summary {
             let flow = |of: fn(&FlowResult) -> Option<f64>| {
                 over(&move |r: &StreamResult| r.flow().and_then(of))
             };
+            let pages = |of: fn(&PageResult) -> Option<f64>| {
+                over(&move |r: &StreamResult| r.pages.as_deref().and_then(of))
+            };
             let rtt = Pooled::new(rows.iter().filter_map(|r| Some(&*r.echo()?.rtt_each_ms)));
             SummaryRow {
                 scenario: first.cell.scenario.clone(),
@@ -129,6 +140,10 @@ impl Summary {
                     .any(|r| r.echo().is_some_and(|e| e.counts.minority().is_some())),
                 goodput_mbps: flow(|f| f.goodput_mbps),
                 share: flow(|f| f.share).map(Estimate::at_most_all),
+                page_doc_ms: pages(|p| p.doc_ms),
+                page_paint_ms: pages(|p| p.paint_ms),
+                page_load_ms: pages(|p| p.load_ms),
+                page_load_sd_ms: pages(|p| p.load_sd_ms),
             }
         });
         Self { rows: rows.collect(), loads: loads(results, manifest) }

@@ -1,6 +1,6 @@
 //! What was measured of a stream, by the names that claims use.
 
-use super::{EchoResult, FlowResult, Results, Spread, StreamResult};
+use super::{EchoResult, FlowResult, PageResult, Results, Spread, StreamResult};
 use quell_model::CellId;
 use quell_model::metric::{Ends, Metric};
 
@@ -31,7 +31,8 @@ impl StreamResult {
             _ => self
                 .flow()
                 .and_then(|flow| of_flow(flow, metric))
-                .or_else(|| of_packets(self.echo()?, metric)),
+                .or_else(|| of_packets(self.echo()?, metric))
+                .or_else(|| of_pages(self.pages.as_ref()?, metric)),
         };
         exact.map(|value| (value, value))
     }
@@ -64,6 +65,19 @@ fn of_packets(echo: &EchoResult, metric: Metric) -> Option<f64> {
 /// The part that was lost one way.
 fn one_way_loss(echo: &EchoResult, lost: u64) -> Option<f64> {
     (echo.counts.sent > 0).then(|| lost as f64 / echo.counts.sent as f64)
+}
+
+fn of_pages(pages: &PageResult, metric: Metric) -> Option<f64> {
+    let ms = match metric {
+        Metric::Doc => pages.doc_ms,
+        Metric::Paint => pages.paint_ms,
+        Metric::Fcp => pages.fcp_ms,
+        Metric::Lcp => pages.lcp_ms,
+        Metric::Load => pages.load_ms,
+        Metric::LoadSd => pages.load_sd_ms,
+        _ => None,
+    };
+    ms.map(|ms| ms / 1e3)
 }
 
 fn of_flow(flow: &FlowResult, metric: Metric) -> Option<f64> {

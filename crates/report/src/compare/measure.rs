@@ -6,7 +6,7 @@ use quell_model::metric::{Metric, Unit};
 use quell_stats::{Batch, Difference, Interval, Pooled, Ranged, mean};
 
 /// What is compared where nobody says: of each stream what it has.
-const USUAL: [Metric; 8] = [
+const USUAL: [Metric; 9] = [
     Metric::Loss,
     Metric::RttP50,
     Metric::RttP99,
@@ -15,6 +15,7 @@ const USUAL: [Metric; 8] = [
     Metric::JitterUp,
     Metric::JitterRtt,
     Metric::Goodput,
+    Metric::Load,
 ];
 
 /// The part of the cases beyond either end of a 95 % interval.

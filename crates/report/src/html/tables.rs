@@ -88,6 +88,10 @@ pub(super) fn summary(
         n => format!("By scenario, {}", layout.over(n)),
     };
     let caption = if marked { format!("{caption}. {MINORITY}") } else { caption };
+    let caption = match layout.of_pages(m) {
+        Some(said) => format!("{caption}. {said}"),
+        None => caption,
+    };
     scrolling(&caption, &text)
 }
 
@@ -118,7 +122,7 @@ pub(super) fn expectations(m: &Manifest) -> String {
 /// A column of the table of streams: its name, and its text for a stream.
 type StreamColumn = (&'static str, fn(&StreamResult) -> Option<String>);
 
-const STREAM_COLUMNS: [StreamColumn; 22] = [
+const STREAM_COLUMNS: [StreamColumn; 23] = [
     ("sent", |r| r.sent().map(|n| n.to_string())),
     ("received", |r| r.received().map(|n| n.to_string())),
     ("late", |r| r.echo().map(|e| e.counts.received_late.to_string())),
@@ -146,6 +150,12 @@ const STREAM_COLUMNS: [StreamColumn; 22] = [
     ("jitter of the RTT, ms", |r| r.echo()?.jitter_rtt_ms.map(|j| format!("{j:.3}"))),
     ("IPDV p99, ms", |r| r.echo()?.ipdv_ms.as_ref().map(|s| format!("{:.3}", s.p99))),
     ("RTT min / p50 / p99 / max, ms", |r| rtt_times(r.echo()?)),
+    ("page doc / paint / FCP / LCP / total / sd, ms", |r| {
+        let p = r.pages.as_ref()?;
+        let of = [p.doc_ms, p.paint_ms, p.fcp_ms, p.lcp_ms, p.load_ms, p.load_sd_ms];
+        let of = of.map(|ms| ms.map_or("–".to_owned(), |ms| format!("{ms:.1}")));
+        Some(of.join(" / "))
+    }),
     ("up min / p50 / p99 / max, ms", |r| r.echo()?.up_ms.as_ref().map(times)),
     ("down min / p50 / p99 / max, ms", |r| r.echo()?.down_ms.as_ref().map(times)),
     ("way", |r| r.flow()?.way.clone()),

@@ -1,0 +1,101 @@
+//! Page loads in a browser: a probe.
+
+use super::kind::{Bad, Kind, Opening, Works, from_to, opens};
+use super::maker::Maker;
+use crate::plan::PlanError;
+use quell_model::task::PageClient;
+use quell_model::{Metric, Task, TaskKind};
+use quell_page::task::{BrowserTask, SiteTask};
+use quell_units::Span;
+use serde::{Deserialize, Serialize};
+
+/// Loads of the lab's own page in Chromium, one after the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PageProbe {
+    /// Its name in the results.
+    pub name: String,
+    /// The host with the browser.
+    pub from: String,
+    /// The host with the page.
+    pub to: String,
+    /// Most loads; it ends with them, or at the end of the measurement.
+    #[serde(default = "some_loads")]
+    pub loads: u32,
+    /// Whether the browser keeps from load to load what it may keep. The first load then fills its cache and is not counted.
+    #[serde(default)]
+    pub warm: bool,
+    /// How long a load may take.
+    #[serde(default = "two_minutes")]
+    pub timeout: Span,
+    /// Over IPv6.
+    #[serde(default)]
+    pub ipv6: bool,
+}
+
+fn some_loads() -> u32 {
+    3
+}
+
+fn two_minutes() -> Span {
+    Span::from_secs(120)
+}
+
+impl Kind for PageProbe {
+    from_to!();
+
+    fn metrics(&self) -> &'static [Metric] {
+        &[
+            Metric::Loss,
+            Metric::Doc,
+            Metric::Paint,
+            Metric::Fcp,
+            Metric::Lcp,
+            Metric::Load,
+            Metric::LoadSd,
+            Metric::Sent,
+            Metric::Received,
+        ]
+    }
+
+    fn lacks(&self) -> Option<String> {
+        quell_page::browser::find(None).err().map(|error| error.to_string())
+    }
+
+    fn check(&self, bad: Bad<'_>) {
+        if !(1..=10_000).contains(&self.loads) {
+            bad("loads", format!("{} loads can't be; give 1 to 10000", self.loads));
+        }
+        if self.timeout < Span::from_millis(100) {
+            let why = format!("no page is there within {}; give at least 100ms", self.timeout);
+            bad("timeout", why);
+        }
+    }
+
+    fn plan(&self, maker: &mut Maker<'_>) -> Result<(), PlanError> {
+        let seed = maker.seed("certificate");
+        let server = |bind| TaskKind::PageServer { bind, seed };
+        let client = PageClient {
+            stream: self.name.clone(),
+            to: maker.server(&self.to, self.ipv6, server)?,
+            seed,
+            loads: self.loads,
+            warm: self.warm,
+            patience: self.timeout,
+        };
+        maker.client(&self.from, maker.measured(), TaskKind::Page(client));
+        Ok(())
+    }
+}
+
+impl Works for PageProbe {
+    fn work(task: &Task) -> Option<Opening<'_>> {
+        match &task.kind {
+            TaskKind::Page(it) => opens(|| BrowserTask::prepare(it), BrowserTask::run),
+            TaskKind::PageServer { bind, seed } => {
+                opens(|| SiteTask::prepare(*bind, *seed), |it, _, stop, _| it.run(stop))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The browser as a process: found, started without a window and with a folder of its own, ended with all that it started.
+//!
+//! ```text
+//!   quell ── pipe ──► 3   chromium --headless --remote-debugging-pipe --user-data-dir=…
+//!         ◄── pipe ── 4        └─ its own processes, all in one process group
+//!         ◄── pipe ── stderr: its last words
+//! ```
+
+use crate::PageError;
+use crate::devtools::{DevTools, Until};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{AccessFlags, Pid, access, pipe2};
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::pidfd;
+use quell_sys::wait::{Alarm, Bell, readable, wait};
+use quell_units::Span;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// Names under which distributions have it.
+const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/// Said where there is none.
+const INSTALL: &str = "there is no Chromium here: install Debian's package `chromium`, or name a browser with its path";
+
+/// How long a browser may take to start, and then to answer what asks nothing of the network.
+const PATIENCE: Span = Span::from_secs(60);
+
+/// How long one that was asked to end may take before it is killed.
+const END_NS: u64 = 2_000_000_000;
+
+/// Most of its last words.
+const LAST_WORDS: usize = 2_000;
+
+/// How a browser is to run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Its program; Chromium from the PATH where absent.
+    pub program: Option<PathBuf>,
+    /// Whether scripts run without a compiler (`--js-flags=--jitless`).
+    pub jitless: bool,
+    /// Names that lead to addresses of ours, as `*.page.test` to `10.0.3.2`.
+    pub names: BTreeMap<String, String>,
+    /// The SHA-256 of the public key of a certificate that is taken though nobody vouches for it, in base64.
+    pub pinned: Option<String>,
+    /// How long it may take to start, and then to answer what asks nothing of the network; a minute where absent.
+    pub patience: Option<Span>,
+    /// Whether time is virtual: the browser then takes all randomness from the kernel, and runs as few processes as it can.
+    pub is_virtual: bool,
+}
+
+/// Finds the program. One that is named has to be there; else the first that the PATH has.
+///
+/// # Errors
+/// [`PageError::NoBrowser`] with what to install.
+pub fn find(named: Option<&Path>) -> Result<PathBuf, PageError> {
+    let runs = |path: &Path| access(path, AccessFlags::X_OK).is_ok() && path.is_file();
+    if let Some(path) = named.filter(|p| p.components().count() > 1) {
+        return match runs(path) {
+            true => Ok(path.to_path_buf()),
+            false => Err(PageError::NoBrowser(format!(
+                "there is no browser at {}, or it may not be run; Debian's package is `chromium`",
+                path.display()
+            ))),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let in_path = |name: &Path| folders.iter().map(|f| f.join(name)).find(|p| runs(p));
+    match named {
+        Some(name) => in_path(name).ok_or_else(|| {
+            PageError::NoBrowser(format!(
+                "there is no program `{}` in the PATH; Debian's package is `chromium`",
+                name.display()
+            ))
+        }),
+        None => NAMES
+            .iter()
+            .find_map(|name| in_path(Path::new(name)))
+            .ok_or_else(|| PageError::NoBrowser(INSTALL.into())),
+    }
+}
+
+/// A browser that runs. It ends with this value, and all that it started with it.
+#[derive(Debug)]
+pub struct Browser {
+    /// What it is asked through.
+    pub devtools: DevTools,
+    /// What it says that it is, as `Chrome/156.0.8078.79`.
+    pub version: String,
+    pub(crate) patience_ns: u64,
+    child: Child,
+    ended: OwnedFd,
+    words: File,
+    /// Its folder, removed with it.
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts one and waits until it answers.
+    ///
+    /// # Errors
+    /// As [`PageError`] says; what it wrote to its standard error stands behind.
+    pub fn start(options: &Options, stop: &Bell) -> Result<Self, PageError> {
+        let program = find(options.program.as_deref())?;
+        let failed = |why: String| PageError::Start { program: program.clone(), why };
+        let profile = tempfile::Builder::new()
+            .prefix("quell-page-")
+            .tempdir()
+            .map_err(|e| failed(format!("making a folder for it: {e}")))?;
+        let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|e| failed(format!("making a pipe: {e}")));
+        let ((theirs_in, to), (from, theirs_out)) = (pipe()?, pipe()?);
+        // A file and no pipe: nobody reads it while it grows.
+        let words = tempfile::tempfile_in(profile.path())
+            .map_err(|e| failed(format!("making a file for its words: {e}")))?;
+        let theirs_err = words.try_clone().map_err(|e| failed(e.to_string()))?;
+        let mut command = Command::new(&program);
+        command
+            .args(arguments(options, profile.path()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::from(theirs_err))
+            .process_group(0);
+        // What a browser writes beside its profile goes there too.
+        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "TMPDIR"] {
+            command.env(name, profile.path());
+        }
+        command.env_remove("DBUS_SESSION_BUS_ADDRESS");
+        if options.is_virtual {
+            command.env(NO_RDRAND.0, NO_RDRAND.1);
+        }
+        let parent = nix::unistd::getpid();
+        let (reads, writes) = (theirs_in.as_raw_fd(), theirs_out.as_raw_fd());
+        // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
+        unsafe {
+            command.pre_exec(move || {
+                nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+                // We may have died before that.
+                if nix::unistd::getppid() != parent {
+                    return Err(Errno::ESRCH.into());
+                }
+                as_three_and_four(reads, writes)
+            });
+        }
+        let child = command.spawn().map_err(|e| failed(e.to_string()))?;
+        // Its ends are the browser's alone: when it ends, so do the pipes.
+        drop((theirs_in, theirs_out, command));
+        let mut child = Group(Some(child));
+        let ended = pidfd::open(child.pid())
+            .map_err(|e| SysError::io("watch a browser (pidfd_open needs Linux 5.3)", &e))?;
+        let watched = ended.try_clone().map_err(|e| {
+            SysError::io("watch a browser, of which a descriptor could not be doubled", &e)
+        })?;
+        let mut devtools = DevTools::new(to, from, watched)?;
+        let patience_ns = options.patience.unwrap_or(PATIENCE).nanos();
+        let deadline_ns = monotonic_ns().saturating_add(patience_ns);
+        let until = Until { deadline_ns, stop };
+        let version = match devtools.call("", "Browser.getVersion", json!({}), until) {
+            Ok(answer) => answer,
+            Err(PageError::Silent { .. }) if stop.rings() => return Err(PageError::Stopped),
+            Err(PageError::Gone(_)) => {
+                child.kill();
+                return Err(failed(format!("it ended at once{}", last_words(&words))));
+            }
+            Err(error) => return Err(error),
+        };
+        let version =
+            version.get("product").and_then(Value::as_str).unwrap_or("unknown").to_owned();
+        let child = child.0.take().expect("it was put there, and nobody took it");
+        Ok(Self { devtools, version, patience_ns, child, ended, words, _profile: profile })
+    }
+
+    /// What it said last on its standard error, as the end of a sentence.
+    pub fn explain(&self, error: PageError) -> PageError {
+        match error {
+            PageError::Gone(_) => PageError::Gone(last_words(&self.words)),
+            other => other,
+        }
+    }
+
+    /// Asks it to end, and sees to it.
+    fn end(&mut self) {
+        let bell = Bell::new().and_then(|bell| Ok((bell, Alarm::new()?)));
+        if let Ok((stop, mut alarm)) = bell {
+            let deadline_ns = monotonic_ns().saturating_add(END_NS);
+            let until = Until { deadline_ns, stop: &stop };
+            // It may end before it answers.
+            let _ = self.devtools.call("", "Browser.close", json!({}), until);
+            if alarm.set(Some(deadline_ns)).is_ok() {
+                let _ = wait(&mut [readable(&self.ended), readable(&alarm)]);
+            }
+        }
+        kill(&mut self.child);
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Kills a browser that did not become one.
+struct Group(Option<Child>);
+
+impl Group {
+    fn pid(&self) -> u32 {
+        self.0.as_ref().map_or(0, Child::id)
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            kill(&mut child);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Ends it with its whole group. It was not waited for yet, so that the group's number can't be another's.
+fn kill(child: &mut Child) {
+    let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+    let _ = child.wait();
+}
+
+/// The last lines of what it wrote, as the end of a sentence.
+fn last_words(words: &File) -> String {
+    let length = words.metadata().map_or(0, |m| m.len());
+    let mut text = vec![0; LAST_WORDS];
+    let got = words.read_at(&mut text, length.saturating_sub(LAST_WORDS as u64)).unwrap_or(0);
+    let text = String::from_utf8_lossy(&text[..got]);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(3)..].join(" / ");
+    if last.is_empty() { last } else { format!("; it said: {last}") }
+}
+
+/// Has the browser find its ends as the descriptors 3 and 4, whatever numbers they have now.
+fn as_three_and_four(reads: RawFd, writes: RawFd) -> std::io::Result<()> {
+    // Out of the way first: one may be where the other is to go.
+    let high = |fd: RawFd| {
+        // SAFETY: takes numbers.
+        match unsafe { nix::libc::fcntl(fd, nix::libc::F_DUPFD_CLOEXEC, 10) } {
+            -1 => Err(std::io::Error::last_os_error()),
+            high => Ok(high),
+        }
+    };
+    let put = |fd: RawFd, at: RawFd| {
+        // SAFETY: takes numbers. What the standard library has open for itself is above: the pipes took the lowest free numbers.
+        match unsafe { nix::libc::dup2(fd, at) } {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    let (reads, writes) = (high(reads)?, high(writes)?);
+    put(reads, 3)?;
+    put(writes, 4)
+}
+
+/// Whether the browser can't have its sandbox: it has none for root, and none in a guest, where everybody is root.
+pub fn is_without_sandbox() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Its command line.
+fn arguments(options: &Options, profile: &Path) -> Vec<OsString> {
+    let mut folder = OsString::from("--user-data-dir=");
+    folder.push(profile);
+    let mut all: Vec<OsString> = vec!["--remote-debugging-pipe".into(), folder];
+    all.extend(QUIET.iter().map(OsString::from));
+    match options.is_virtual {
+        true => {
+            all.extend(FEW_PROCESSES.map(OsString::from));
+            all.push(format!("--disable-features={FEATURES_OFF},{NO_SPARE}").into());
+        }
+        false => all.push(format!("--disable-features={FEATURES_OFF}").into()),
+    }
+    if is_without_sandbox() {
+        all.push("--no-sandbox".into());
+    }
+    if options.jitless {
+        all.push("--js-flags=--jitless".into());
+    }
+    if !options.names.is_empty() {
+        let rules = options.names.iter().map(|(name, to)| format!("MAP {name} {to}"));
+        let rules = rules.collect::<Vec<_>>().join(",");
+        all.push(format!("--host-resolver-rules={rules}").into());
+    }
+    if let Some(pin) = &options.pinned {
+        all.push(format!("--ignore-certificate-errors-spki-list={pin}").into());
+    }
+    all.push("about:blank".into());
+    all
+}
+
+/// No window, nothing of its own on the network, nothing remembered.
+const QUIET: &[&str] = &[
+    "--headless",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-component-extensions-with-background-pages",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-extensions",
+    "--disable-gpu",
+    "--disable-sync",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
+    "--metrics-recording-only",
+    "--mute-audio",
+    "--no-default-browser-check",
+    "--no-first-run",
+    "--no-service-autorun",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    "--window-size=1280,800",
+];
+
+/// What would ask the network for things of the browser's own.
+const FEATURES_OFF: &str = "OptimizationHints,MediaRouter,Translate,InterestFeedContentSuggestions,DialMediaRouteProvider,\
+     CertificateTransparencyComponentUpdater,AutofillServerCommunication,NetworkTimeServiceQuerying";
+
+/// In virtual time processes protect nobody from the one page that is loaded, and each costs a guest's kernel much: as few as go.
+const FEW_PROCESSES: [&str; 4] = [
+    "--in-process-gpu",
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
+    "--enable-features=NetworkServiceInProcess2",
+];
+
+/// Beside [`FEATURES_OFF`], there: a process that waits for the next page.
+const NO_SPARE: &str = "SpareRendererForSitePerProcess";
+
+/// Has BoringSSL take no random numbers from the processor (bit 62 of its first word of features, RDRAND), which no seed reaches.
+const NO_RDRAND: (&str, &str) = ("OPENSSL_ia32cap", "~0x4000000000000000");

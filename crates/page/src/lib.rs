@@ -1,0 +1,75 @@
+//! Page loads in a real browser: Chromium is started, told to load a page, and asked what it waited for.
+//!
+//! ```text
+//!   pure      waterfall   what the browser tells of its requests ──► a row each
+//!             site        the lab's own page: a document, 60 objects, a script
+//!             identity    its certificate, from a seed
+//!             marks       what the page itself knows of its times
+//!   kernel    devtools    the protocol, over two pipes
+//!             browser     the process: found, started, ended with all that it started
+//!             load        one page load
+//!             server      serves the site: HTTP/1.1 over TLS
+//!             script      how fast the browser's scripts are, with its compiler and without
+//!   both      task        loads and server as tasks of an experiment
+//! ```
+//!
+//! In virtual time a program's work takes no time: what a page load takes there is the network's share alone.
+
+pub mod browser;
+pub mod devtools;
+pub mod identity;
+pub mod load;
+mod marks;
+pub mod script;
+pub mod server;
+pub mod site;
+pub mod task;
+pub mod waterfall;
+
+use quell_sys::SysError;
+use std::path::PathBuf;
+
+/// Why pages can't be loaded or served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PageError {
+    /// There is no browser.
+    #[error("{0}")]
+    NoBrowser(String),
+    /// It can't be started.
+    #[error("starting {}: {why}", .program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// What the system answered.
+        why: String,
+    },
+    /// It ended while it was needed; its last words.
+    #[error("the browser ended while it was needed{0}")]
+    Gone(String),
+    /// It did not answer in time.
+    #[error("the browser does not answer ({method}): it hangs, or this machine is far too busy")]
+    Silent {
+        /// What it was asked.
+        method: String,
+    },
+    /// It refused something.
+    #[error("the browser refuses {method}: {why}")]
+    Refused {
+        /// What it was asked.
+        method: String,
+        /// Its words.
+        why: String,
+    },
+    /// It says what is not the protocol.
+    #[error("the browser says what is not the DevTools protocol: {0}")]
+    Nonsense(String),
+    /// The kernel refused something.
+    #[error("{0}")]
+    System(#[from] SysError),
+    /// What was asked for can't be.
+    #[error("{0}")]
+    Parameter(String),
+    /// It was told to stop.
+    #[error("it was stopped")]
+    Stopped,
+}

@@ -1,0 +1,145 @@
+//! Browsers on bad days: each is told apart, nothing is waited for without an end, and nothing stays behind.
+
+use quell_model::page::{PageEnd, PageLoad};
+use quell_page::PageError;
+use quell_page::browser::{Browser, Options};
+use quell_page::load::Wanted;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::pidfd;
+use quell_sys::wait::{Bell, readable, wait};
+use quell_units::Span;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// A load that has far more time than it needs.
+const LONG_NS: u64 = 600_000_000_000;
+/// One that has no time at all once it has begun.
+const SHORT_NS: u64 = 50_000_000;
+
+fn fake(patience: Option<Span>) -> Browser {
+    let program = Some(env!("CARGO_BIN_EXE_fake-browser").into());
+    let options = Options { program, patience, ..Options::default() };
+    Browser::start(&options, &Bell::new().expect("a bell")).expect("the fake starts")
+}
+
+fn load(browser: &mut Browser, page: &str, time_ns: u64) -> Result<PageLoad, PageError> {
+    let stop = Bell::new().expect("a bell");
+    let context = browser.context(&stop)?;
+    let origin_ns = monotonic_ns();
+    let deadline_ns = origin_ns + time_ns;
+    let url = &format!("http://{page}/");
+    browser.load(&context, Wanted { url, number: 0, warm: false, deadline_ns, origin_ns }, &stop)
+}
+
+#[test]
+fn a_page_that_is_there_has_its_times_and_its_request() {
+    let load = load(&mut fake(None), "fine", LONG_NS).expect("a load");
+    assert_eq!(load.end, PageEnd::Loaded);
+    let marks = [load.doc_ms, load.paint_ms, load.fcp_ms, load.lcp_ms, load.load_ms];
+    assert_eq!(marks, [180.5, 200.0, 200.0, 310.2, 400.0].map(Some));
+    let request = &load.requests[0];
+    assert_eq!((request.wait_ms, request.receive_ms), (Some(20.5), Some(59.0)));
+    assert_eq!((load.bytes(), load.network_ms()), (24_000, Some(100.0)));
+}
+
+#[test]
+fn a_page_that_never_ends_is_given_up_with_what_is_known_of_it() {
+    let mut browser = fake(None);
+    let slow = load(&mut browser, "endless", SHORT_NS).expect("a load");
+    assert_eq!((&slow.end, slow.load_ms), (&PageEnd::TimedOut, None));
+    assert_eq!((slow.doc_ms, slow.requests[0].end_ms), (Some(180.5), None));
+    // The browser is as good as before.
+    assert_eq!(load(&mut browser, "fine", LONG_NS).map(|l| l.end), Ok(PageEnd::Loaded));
+}
+
+#[test]
+fn a_server_that_says_nothing_is_a_page_that_nobody_can_ask() {
+    let load = load(&mut fake(None), "silent", SHORT_NS).expect("a load");
+    assert_eq!((load.end, load.doc_ms, load.requests.len()), (PageEnd::TimedOut, None, 0));
+}
+
+#[test]
+fn what_is_wrong_with_a_page_is_told_in_the_browsers_words() {
+    let mut browser = fake(None);
+    let mut end = |page: &str| load(&mut browser, page, LONG_NS).map(|l| l.end);
+    assert_eq!(end("cert"), Ok(PageEnd::Failed("net::ERR_CERT_AUTHORITY_INVALID".into())));
+    assert_eq!(end("tab"), Ok(PageEnd::Failed("the page's process crashed".into())));
+    assert_eq!(end("dialog"), Ok(PageEnd::Loaded), "nobody answers a question: it is refused");
+}
+
+#[test]
+fn a_page_whose_scripts_never_end_is_no_hanging_browser() {
+    let mut browser = fake(Some(Span::from_millis(300)));
+    let end = load(&mut browser, "busy", LONG_NS).expect("a load").end;
+    assert!(matches!(&end, PageEnd::Failed(why) if why.contains("its scripts")), "{end:?}");
+}
+
+#[test]
+fn a_browser_that_crashes_is_told_with_its_last_words() {
+    let error = load(&mut fake(None), "crash", LONG_NS).expect_err("it is gone").to_string();
+    assert!(error.contains("ended") && error.contains("the display is gone"), "{error}");
+}
+
+#[test]
+fn a_browser_that_hangs_is_told_from_a_page_that_does() {
+    let error =
+        load(&mut fake(Some(Span::from_millis(300))), "hang", SHORT_NS).expect_err("silence");
+    assert!(matches!(error, PageError::Silent { .. }), "{error}");
+}
+
+#[test]
+fn what_is_no_protocol_ends_it_and_what_has_no_end_is_not_kept() {
+    let error = load(&mut fake(None), "garbage", LONG_NS).expect_err("nonsense").to_string();
+    assert!(error.contains("not the DevTools protocol") && error.contains("<html>"), "{error}");
+    let error = load(&mut fake(None), "flood", LONG_NS).expect_err("too much").to_string();
+    assert!(error.contains("more than"), "{error}");
+}
+
+#[test]
+fn the_bell_ends_a_load_at_once() {
+    let mut browser = fake(None);
+    let (stop, quiet) = (Bell::new().expect("a bell"), Bell::new().expect("a bell"));
+    let context = browser.context(&quiet).expect("a context");
+    stop.ring();
+    let deadline_ns = monotonic_ns() + LONG_NS;
+    let wanted =
+        Wanted { url: "http://endless/", number: 0, warm: false, deadline_ns, origin_ns: 0 };
+    assert_eq!(browser.load(&context, wanted, &stop), Err(PageError::Stopped));
+}
+
+#[test]
+fn nothing_of_a_browser_stays_behind_neither_its_children_nor_its_folder() {
+    for page in ["fine", "hang"] {
+        let mut browser = fake(Some(Span::from_millis(300)));
+        let told = browser.version.clone();
+        let mut words = told.split(' ').skip(1);
+        let child: u32 = words.next().expect("its child").parse().expect("a number");
+        let folder = words.next().expect("its folder");
+        let child = pidfd::open(child).expect("its child is there");
+        assert!(Path::new(folder).is_dir(), "{folder}");
+        let _ = load(&mut browser, page, SHORT_NS);
+        drop(browser);
+        wait(&mut [readable(&child)]).expect("its child ends");
+        assert!(!Path::new(folder).exists(), "{folder} is still there after {page}");
+    }
+}
+
+#[test]
+fn what_is_no_browser_is_told_with_what_it_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = |text: &str, patience: Option<Span>| {
+        let path = folder.path().join("browser");
+        std::fs::write(&path, text).expect("a script");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a program");
+        let options = Options { program: Some(path), patience, ..Options::default() };
+        let stop = Bell::new().expect("a bell");
+        Browser::start(&options, &stop).expect_err("it is none").to_string()
+    };
+    let error = start("#!/bin/sh\necho 'cannot open display' >&2\nexit 1\n", None);
+    assert!(error.contains("ended at once") && error.contains("cannot open display"), "{error}");
+    let error = start("#!/bin/sh\nexec sleep 1000\n", Some(Span::from_millis(200)));
+    assert!(error.contains("does not answer"), "{error}");
+    let missing = Options { program: Some("/no/such/browser".into()), ..Options::default() };
+    let error = Browser::start(&missing, &Bell::new().expect("a bell")).expect_err("none");
+    assert!(error.to_string().contains("`chromium`"), "{error}");
+}

@@ -1,0 +1,117 @@
+//! Chromium itself, against servers on loopback. Where it is not installed these stories are left out, which is said.
+
+use quell_model::page::{PageEnd, PageLoad};
+use quell_page::browser::{Browser, Options, find};
+use quell_page::identity::Identity;
+use quell_page::load::Wanted;
+use quell_page::script::score;
+use quell_page::server::Server;
+use quell_page::site;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::Bell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+
+/// A load that has far more time than it needs.
+const LONG_NS: u64 = 600_000_000_000;
+
+fn lacks_chromium() -> bool {
+    let lacks = find(None).err();
+    if let Some(error) = &lacks {
+        eprintln!("skipped: {error}");
+    }
+    lacks.is_some()
+}
+
+fn browser(pinned: Option<String>) -> Browser {
+    let names = BTreeMap::from([(format!("*.{}", site::DOMAIN), "127.0.0.1".to_owned())]);
+    let options = Options { names, pinned, ..Options::default() };
+    Browser::start(&options, &bell()).expect("Chromium starts")
+}
+
+fn bell() -> Bell {
+    Bell::new().expect("a bell")
+}
+
+/// Loads of one page in one context, one after the other.
+fn loads(browser: &mut Browser, url: &str, count: u32, time_ns: u64) -> Vec<PageLoad> {
+    let stop = bell();
+    let context = browser.context(&stop).expect("a context");
+    let mut load = |number| {
+        let origin_ns = monotonic_ns();
+        let deadline_ns = origin_ns + time_ns;
+        let wanted = Wanted { url, number, warm: number > 0, deadline_ns, origin_ns };
+        browser.load(&context, wanted, &stop).expect("the browser lives")
+    };
+    (0..count).map(&mut load).collect()
+}
+
+#[test]
+fn the_labs_page_comes_with_all_its_objects_and_a_warm_cache_spares_them() {
+    if lacks_chromium() {
+        return;
+    }
+    let server = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7).expect("it listens");
+    let url = format!("https://{}:{}/", site::HOSTS[0], server.port());
+    let stop = bell();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| server.run(&stop));
+        let pin = Identity::new(site::DOMAIN, 7).pin;
+        let both = loads(&mut browser(Some(pin)), &url, 2, LONG_NS);
+        let [cold, warm] = &both[..] else { panic!("two loads: {both:?}") };
+        for load in &both {
+            assert_eq!((&load.end, load.requests.len()), (&PageEnd::Loaded, 61));
+            let failed: Vec<_> = load.requests.iter().filter(|r| r.failed.is_some()).collect();
+            assert!(failed.is_empty(), "{failed:?}");
+        }
+        assert!(cold.requests.iter().all(|r| r.protocol == "http/1.1" && r.status == Some(200)));
+        let mut hosts: Vec<_> = cold.requests.iter().filter(|r| r.tls_ms.is_some()).collect();
+        hosts.sort_by_key(|r| r.url.split('/').nth(2));
+        hosts.dedup_by_key(|r| r.url.split('/').nth(2).map(str::to_owned));
+        assert_eq!(hosts.len(), 3, "TLS with each of three hosts");
+        assert!((550_000..750_000).contains(&cold.bytes()), "{} bytes", cold.bytes());
+        assert_eq!(
+            (cold.from_cache(), warm.from_cache() >= 59),
+            (0, true),
+            "{}",
+            warm.from_cache()
+        );
+        assert!(warm.bytes() < 40_000, "{} bytes", warm.bytes());
+        let marks = [cold.doc_ms, cold.paint_ms, cold.fcp_ms, cold.lcp_ms, cold.load_ms];
+        assert!(marks.iter().all(Option::is_some), "{marks:?}");
+        assert!(cold.doc_ms <= cold.load_ms && cold.paint_ms <= cold.lcp_ms, "{marks:?}");
+
+        // The certificate is taken for its key alone.
+        let refused = loads(&mut browser(None), &url, 1, LONG_NS).remove(0);
+        assert_eq!(refused.end, PageEnd::Failed("net::ERR_CERT_AUTHORITY_INVALID".into()));
+        stop.ring();
+        thread.join().expect("it does not panic").expect("it ends well");
+    });
+}
+
+#[test]
+fn a_server_that_never_answers_is_a_page_that_never_ends_and_one_that_is_not_there_is_told() {
+    if lacks_chromium() {
+        return;
+    }
+    let mut browser = browser(None);
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("it listens");
+    let port = silent.local_addr().expect("it is bound").port();
+    let load = loads(&mut browser, &format!("http://127.0.0.1:{port}/"), 1, 300_000_000).remove(0);
+    assert_eq!((&load.end, load.load_ms), (&PageEnd::TimedOut, None), "{load:?}");
+    drop(silent);
+    let load = loads(&mut browser, &format!("http://127.0.0.1:{port}/"), 1, LONG_NS).remove(0);
+    assert_eq!(load.end, PageEnd::Failed("net::ERR_CONNECTION_REFUSED".into()));
+}
+
+#[test]
+fn a_browser_without_its_compiler_runs_scripts_slower_and_is_told_so() {
+    if lacks_chromium() {
+        return;
+    }
+    let with = score(&Options::default(), &bell()).expect("a score");
+    let without =
+        score(&Options { jitless: true, ..Options::default() }, &bell()).expect("a score");
+    assert_eq!((with.kernels.len(), without.kernels.len()), (6, 6));
+    assert!(with.score > 1.5 * without.score, "{with:?} {without:?}");
+}

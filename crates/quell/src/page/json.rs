@@ -1,0 +1,51 @@
+//! What `quell page` measured, as JSON.
+
+use super::measured::Measured;
+use quell_model::page::{PageEnd, PageLoad};
+use quell_page::PageError;
+use quell_page::script::Score;
+use serde_json::{Value, json};
+
+/// All of it, with the reason where it broke off.
+pub(super) fn render(
+    m: &Measured,
+    failed: Option<&PageError>,
+) -> Result<String, serde_json::Error> {
+    let pages = m.pages.iter().map(|(url, loads)| {
+        let loads = loads.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+        Ok(json!({ "url": url, "loads": loads }))
+    });
+    let value = json!({
+        "browser": m.browser,
+        "sandbox": !m.without_sandbox,
+        "virtual_time": m.is_virtual,
+        "pages": pages.collect::<Result<Vec<_>, serde_json::Error>>()?,
+        "scripts": m.scripts.as_ref().map(|[with, without]| {
+            json!({ "with_compiler": of_score(with), "without_compiler": of_score(without) })
+        }),
+        "error": failed.map(ToString::to_string),
+    });
+    serde_json::to_string_pretty(&value)
+}
+
+/// A load, with its end in two keys and its sums.
+fn load(load: &PageLoad) -> Result<Value, serde_json::Error> {
+    let mut value = serde_json::to_value(load)?;
+    let (end, why) = match &load.end {
+        PageEnd::Loaded => ("loaded", None),
+        PageEnd::TimedOut => ("timed-out", None),
+        PageEnd::Unfinished => ("unfinished", None),
+        PageEnd::Failed(why) => ("failed", Some(why)),
+    };
+    value["end"] = end.into();
+    value["why"] = why.map(String::as_str).into();
+    value["bytes"] = load.bytes().into();
+    value["network_ms"] = load.network_ms().into();
+    Ok(value)
+}
+
+fn of_score(score: &Score) -> Value {
+    let kernels: serde_json::Map<String, Value> =
+        score.kernels.iter().map(|(name, runs)| (name.clone(), (*runs).into())).collect();
+    json!({ "runs_per_s": score.score, "kernels": kernels })
+}

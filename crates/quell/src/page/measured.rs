@@ -1,0 +1,18 @@
+//! What `quell page` measured: its text and its JSON are made of it.
+
+use quell_model::page::PageLoad;
+use quell_page::script::Score;
+
+/// What was measured.
+pub(super) struct Measured {
+    /// The browser, in its own words.
+    pub browser: String,
+    /// Whether it ran without its sandbox.
+    pub without_sandbox: bool,
+    /// Whether time is virtual.
+    pub is_virtual: bool,
+    /// Each page with its loads.
+    pub pages: Vec<(String, Vec<PageLoad>)>,
+    /// How fast its scripts are: with its compiler, and without.
+    pub scripts: Option<[Score; 2]>,
+}

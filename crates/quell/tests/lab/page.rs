@@ -1,0 +1,40 @@
+//! Page loads in Chromium, in virtual time: what the network takes, and what a full line takes more. Where Chromium is not installed
+//! these stories are left out, which is said.
+
+use super::support::{TestFolder, lacks_chromium};
+use serde_json::Value;
+
+/// `home-link-pages`, two loads of each of these scenarios; its results by scenario, and what it printed.
+fn pages(scenarios: &[&str]) -> (Vec<Value>, String) {
+    let folder = TestFolder::new();
+    let mut arguments = vec!["run", "home-link-pages", "--duration", "30s"];
+    arguments.extend(["--set", "warm-up=2s", "--set", "probe.page.loads=2", "--set", "expect=[]"]);
+    scenarios.iter().for_each(|scenario| arguments.extend(["--only", scenario]));
+    let done = folder.quell(&arguments);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+    let shown = folder.quell(&["show", "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).expect("it prints JSON");
+    let rows = shown["results"].as_array().expect("results").iter();
+    let rows = rows.filter(|row| row["stream"] == "page").map(|row| row["pages"].clone());
+    (rows.collect(), printed)
+}
+
+#[test]
+fn a_full_uplink_makes_a_page_wait_and_that_it_is_the_networks_share_is_said() {
+    if lacks_chromium() {
+        return;
+    }
+    let (rows, printed) = pages(&["unloaded", "bulk"]);
+    let [unloaded, bulk] = &rows[..] else { panic!("two scenarios: {rows:?}") };
+    let load = |row: &Value| row["load_ms"].as_f64().expect("its pages came");
+    // 0.6 MB through 8 Mbit/s take 0.6 s, and no browser's work is added to that.
+    assert!((600.0..1_000.0).contains(&load(unloaded)), "{unloaded}");
+    assert!(load(bulk) > 3.0 * load(unloaded), "{rows:?}");
+    assert_eq!((&unloaded["begun"], &unloaded["loaded"]), (&Value::from(2), &Value::from(2)));
+    assert!(printed.contains("the network's share of a page load"), "{printed}");
+    // The same seed gives the same milliseconds, whatever runs beside it.
+    let (again, _) = pages(&["unloaded"]);
+    assert_eq!(again, [unloaded.clone()]);
+}
