@@ -13,6 +13,7 @@ mod checks;
 pub mod during;
 pub mod facts;
 mod stalls;
+pub mod watch;
 
 pub use check::{Check, Group, Verdict};
 pub use checks::CATALOGUE;

@@ -21,8 +21,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-/// Between two looks.
-const EVERY_NS: u64 = 100_000_000;
+/// How long a command may take where nothing else is asked for.
+pub(super) const LIMIT: Span = Span::from_secs(600);
+/// Between two looks: uneven, so that what repeats itself is not always met at the same point, and 100 ms on average.
+const BETWEEN_NS: [u64; 6] =
+    [112_000_000, 87_000_000, 121_000_000, 92_000_000, 76_000_000, 113_000_000];
 /// How long is watched before, for what is usual.
 const QUIET_NS: u64 = 1_000_000_000;
 /// How long a command that is asked to end may take.
@@ -151,7 +154,8 @@ fn follow(
     loop {
         seen.look();
         // A look that takes long is not made up for.
-        next = (next + EVERY_NS).max(monotonic_ns());
+        let between = BETWEEN_NS[seen.stalls.looks as usize % BETWEEN_NS.len()];
+        next = (next + between).max(monotonic_ns());
         alarm.set(Some(next)).map_err(Failure::system)?;
         wait(&mut [readable(&*alarm), readable(&process), readable(stop)])
             .map_err(Failure::system)?;

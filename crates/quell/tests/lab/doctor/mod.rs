@@ -14,6 +14,7 @@ mod net;
 mod settings;
 mod shapes;
 mod shared;
+mod watching;
 
 use super::support::TestFolder;
 use net::Net;
@@ -29,7 +30,7 @@ const FAULTS: [&[Story]; 4] =
     [settings::STORIES, connections::STORIES, counted::STORIES, shared::STORIES];
 /// Where nothing is wrong; and what is told while the doctor keeps looking. In a guest of their own: it is young, so that little counts
 /// as often, and no fault was there before.
-const WELL: [&[Story]; 1] = [healthy::STORIES];
+const WELL: [&[Story]; 2] = [healthy::STORIES, watching::STORIES];
 
 #[test]
 fn every_fault_is_found_and_nothing_else() {
