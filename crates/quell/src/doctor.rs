@@ -5,6 +5,7 @@
 //! ```
 
 mod args;
+mod drops;
 mod during;
 mod seen;
 mod text;

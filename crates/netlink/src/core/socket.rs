@@ -16,7 +16,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::collections::BTreeSet;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 const NLMSG_NOOP: u16 = 1;
@@ -349,6 +349,12 @@ impl Socket {
 
     fn timed_out(&self, tried: &str) -> NetlinkError {
         NetlinkError { tried: tried.to_owned(), cause: Cause::Timeout(self.timeout) }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

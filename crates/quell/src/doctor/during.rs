@@ -4,6 +4,7 @@
 //!   quiet second ─ snapshot ─ start ─ ten looks a second at queues and connections ─ end, or limit ─ snapshot
 //! ```
 
+use super::drops;
 use super::seen::{Examination, Watched};
 use crate::failure::Failure;
 use quell_doctor::Stalls;
@@ -65,6 +66,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
         (Ok(was), Ok(now)) => Some(now.saturating_sub(was) as f64 / pause),
         _ => None,
     };
+    let monitor = drops::Monitor::open();
     // What it prints is not what we print.
     let error = std::io::stderr();
     let mut child = Command::new(&words[0])
@@ -77,7 +79,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
         .spawn()
         .map_err(|e| Failure::system(format!("starting `{}` for --during: {e}", words[0])))?;
     let begun = monotonic_ns();
-    let mut seen = Seen::default();
+    let mut seen = Seen { monitor: Some(monitor), ..Seen::default() };
     let end = follow(&mut child, begun + limit.nanos(), &stop, &mut alarm, &mut seen);
     let seconds = (monotonic_ns() - begun) as f64 / 1e9;
     let failed = match end? {
@@ -86,6 +88,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
         Ended::TooLong => Some(format!("it ran longer than --limit {limit} and was ended")),
         Ended::Stopped => Some("it was stopped".to_owned()),
     };
+    let drops = seen.monitor.take().map_or(Err(String::new()), |m| m.map(drops::Monitor::finish));
     let mut now = take(Depth::Full);
     if let Ok(sockets) = &mut now.sockets {
         let there: Vec<u64> = sockets.tcp.iter().map(|socket| socket.cookie).collect();
@@ -100,6 +103,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
         cpu: cpu(&before, &now),
         quiet_switches,
         longest: seen.longest,
+        drops,
     };
     let seconds = now.seconds_since(&quiet);
     Ok(Examination {
@@ -114,6 +118,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
 /// What was seen ten times a second.
 #[derive(Default)]
 struct Seen {
+    monitor: Option<Result<drops::Monitor, String>>,
     stalls: Stalls,
     connections: BTreeMap<u64, DiagSocket>,
     longest: BTreeMap<String, u64>,
@@ -121,6 +126,9 @@ struct Seen {
 
 impl Seen {
     fn look(&mut self) {
+        if let Some(Ok(monitor)) = &mut self.monitor {
+            monitor.look();
+        }
         if let Ok(sockets) = sockets() {
             self.stalls.look(&sockets);
             for socket in sockets.tcp {
@@ -227,6 +235,8 @@ pub(super) fn lines(watched: &Watched) -> Vec<String> {
     if !queues.is_empty() {
         paragraph("longest queue", &queues.join(", "));
     }
+    out.push(String::new());
+    out.extend(drops::lines(&watched.drops));
     out
 }
 
@@ -241,5 +251,6 @@ pub(super) fn document(watched: &Watched) -> serde_json::Value {
         "cpu_busy_percent": watched.cpu.map(|(busy, _)| busy),
         "softirq_percent": watched.cpu.map(|(_, softirq)| softirq),
         "longest_queue_bytes": watched.longest,
+        "dropped": drops::document(&watched.drops),
     })
 }

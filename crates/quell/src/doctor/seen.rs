@@ -40,6 +40,8 @@ pub struct Watched {
     pub quiet_switches: Option<f64>,
     /// The longest queue: bytes that waited, by device.
     pub longest: BTreeMap<String, u64>,
+    /// What the kernel dropped, or why nobody knows.
+    pub drops: Result<super::drops::Seen, String>,
 }
 
 /// The inodes of the sockets that a finding may be about.

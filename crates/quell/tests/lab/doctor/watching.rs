@@ -13,6 +13,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "watched: a delay that comes and goes is told twice", tell: comes_and_goes },
     Story { name: "watched: where nothing is wrong nothing is told", tell: quiet },
     Story { name: "watched: it ends at its limit", tell: limit },
+    Story { name: "during: packets to a port at which nobody listens", tell: dropped },
 ];
 
 /// A doctor who keeps looking.
@@ -23,6 +24,35 @@ fn watching(net: &Net, more: &[&str]) -> Child {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("quell can be started")
     })
+}
+
+/// A program that sends four packets a second to where nobody listens, while the doctor looks.
+fn dropped(net: &Net) {
+    let during = ["doctor", "--json", "--only", "ecn-bleached", "--during", "sleep 2"];
+    let child = net.here.run(|| {
+        let mut command = Command::new(QUELL);
+        command.args(during).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("quell can be started")
+    });
+    net.here.run(|| {
+        let socket = UdpSocket::bind("10.0.0.1:4000").expect("a free port");
+        for _ in 0..12 {
+            pass(250);
+            socket.send_to(&[7; 10], (THERE, 9)).expect("it is sent");
+        }
+    });
+    let said: Value = serde_json::from_str(&said(child, 0)).expect("JSON");
+    let dropped = &said["during"]["dropped"];
+    let Some(why) = dropped["could_not_look"].as_str() else {
+        let rows = dropped["rows"].as_array().expect("rows");
+        let row = rows.iter().find(|row| row["flow"] == "UDP 10.0.0.1:4000 to 10.0.0.2:9");
+        let row = row.unwrap_or_else(|| panic!("{dropped:#}"));
+        assert_eq!((&row["reason"], &row["packets"]), (&"NO_SOCKET".into(), &8.into()), "{row:#}");
+        return;
+    };
+    // A kernel that is built without it.
+    assert!(why.contains("no drop monitor"), "{why}");
+    println!("skipped why packets are dropped: {why}");
 }
 
 /// What it said until its end, with this exit code.
