@@ -12,6 +12,7 @@ pub mod check;
 mod checks;
 pub mod during;
 pub mod facts;
+pub mod peer;
 mod stalls;
 pub mod watch;
 

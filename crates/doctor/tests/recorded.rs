@@ -223,7 +223,14 @@ fn context_switches_are_compared_with_the_time_before() {
     let (stalls, owners) = (Stalls::default(), BTreeMap::new());
     let look = |quiet_switches| {
         let before = Some(&before);
-        let facts = Facts { before, now: &now, stalls: &stalls, owners: &owners, quiet_switches };
+        let facts = Facts {
+            before,
+            now: &now,
+            stalls: &stalls,
+            owners: &owners,
+            quiet_switches,
+            peer: None,
+        };
         examine(&facts, named("context-switches")).remove(0).outcome
     };
     assert_eq!(look(Some(1000.0)).findings().len(), 1);

@@ -126,6 +126,7 @@ zcat old.pcap.gz | quell trace - --json",
 quell doctor
 quell doctor --during 'curl -s -o /dev/null https://example.org/large'
 quell doctor --during flow:192.0.2.7  (`quell serve` runs there)
+quell doctor --peer 192.0.2.7         (`quell serve` runs there)
 quell doctor --watch --until listen-overflow
 quell doctor --only queue-drops,listen-overflow --all
 quell doctor --list

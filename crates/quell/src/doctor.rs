@@ -7,6 +7,7 @@
 mod args;
 mod drops;
 mod during;
+mod peer;
 mod seen;
 mod text;
 mod watch;
@@ -41,6 +42,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if args.watch {
         return watch::watch(args, &checks);
     }
+    let peer = args.peer.as_deref().map(peer::ask).transpose()?;
     let seen = match &args.from {
         Some(folder) => read(folder)?,
         None => look(args)?,
@@ -56,6 +58,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         stalls: &seen.stalls,
         owners: &owners,
         quiet_switches: seen.watched.as_ref().and_then(|watched| watched.quiet_switches),
+        peer: peer.as_ref(),
     };
     let verdicts = examine(&facts, checks);
     let mut findings: Vec<Finding> =
@@ -63,7 +66,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     worst_first(&mut findings);
     let failed = seen.watched.as_ref().is_some_and(|watched| watched.failed.is_some());
     if args.json.json {
-        println!("{:#}", document(&seen, &findings, &verdicts, args));
+        println!("{:#}", document(&seen, &findings, &verdicts, peer.as_ref(), args));
     } else {
         let lines = text::report(&seen, &findings, &verdicts, args);
         lines.iter().for_each(|line| println!("{line}"));
@@ -113,6 +116,7 @@ fn document(
     seen: &Examination,
     findings: &[Finding],
     verdicts: &[Verdict],
+    peer: Option<&quell_doctor::peer::Peer>,
     args: &DoctorArgs,
 ) -> serde_json::Value {
     let shown: Vec<&Finding> = findings.iter().filter(|f| f.severity >= args.severity).collect();
@@ -121,6 +125,7 @@ fn document(
         "findings": shown,
         "checks": verdicts,
         "during": seen.watched.as_ref().map(during::document),
+        "peer": peer,
     })
 }
 

@@ -30,8 +30,11 @@ pub struct DoctorArgs {
     /// Watch while a command runs (words, no shell), or flow:HOST
     #[arg(long, value_name = "CMD", conflicts_with = "from")]
     pub during: Option<String>,
+    /// Ask the other end of a path too, where `quell serve` runs: HOST, HOST:PORT
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["list", "explain", "from"])]
+    pub peer: Option<String>,
     /// Keep looking, and tell what changes: a finding appeared, grew or went
-    #[arg(long, conflicts_with_all = ["during", "record", "from", "all", "list", "explain"])]
+    #[arg(long, conflicts_with_all = ["during", "record", "from", "all", "list", "explain", "peer"])]
     pub watch: bool,
     /// End --watch when this check finds something, by name or number
     #[arg(long, value_name = "NAME", requires = "watch")]

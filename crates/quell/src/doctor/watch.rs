@@ -164,6 +164,7 @@ impl Looks<'_> {
             stalls: &self.stalls,
             owners: &self.owners,
             quiet_switches: None,
+            peer: None,
         };
         let verdicts = examine(&facts, checks.iter().copied());
         self.before = now;

@@ -117,6 +117,14 @@ fn route(at: &Namespace, to: &str, via: &str, device: &str) {
     });
 }
 
+/// Another way in place of the one that is there.
+pub fn reroute(at: &Namespace, to: &str, via: &str, device: &str) {
+    with(at, device, |stack, index| {
+        let (to, via) = (to.parse().expect("a network"), via.parse().expect("an address"));
+        stack.replace_route(&NewRoute::via(to, via, index))
+    });
+}
+
 /// Hosts 10.4.0.1, 10.4.0.2 … at one switch.
 pub fn hub(count: usize) -> (Namespace, Vec<Namespace>) {
     let switch = Namespace::new();
