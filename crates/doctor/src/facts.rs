@@ -1,6 +1,7 @@
 //! What checks look at: a host now, a while before, and between.
 
 use crate::Stalls;
+use crate::peer::Peer;
 use quell_finding::Evidence;
 use quell_host::counters::file_of;
 use quell_host::owner::Owner;
@@ -21,6 +22,8 @@ pub struct Facts<'a> {
     pub owners: &'a BTreeMap<u32, Owner>,
     /// Context switches a second before the command that was watched; none where none was.
     pub quiet_switches: Option<f64>,
+    /// What the other end of a path told; none where none was asked.
+    pub peer: Option<&'a Peer>,
 }
 
 /// A counter since the start, and while we watched.

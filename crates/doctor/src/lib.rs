@@ -12,7 +12,9 @@ pub mod check;
 mod checks;
 pub mod during;
 pub mod facts;
+pub mod peer;
 mod stalls;
+pub mod watch;
 
 pub use check::{Check, Group, Verdict};
 pub use checks::CATALOGUE;

@@ -223,10 +223,72 @@ fn context_switches_are_compared_with_the_time_before() {
     let (stalls, owners) = (Stalls::default(), BTreeMap::new());
     let look = |quiet_switches| {
         let before = Some(&before);
-        let facts = Facts { before, now: &now, stalls: &stalls, owners: &owners, quiet_switches };
+        let facts = Facts {
+            before,
+            now: &now,
+            stalls: &stalls,
+            owners: &owners,
+            quiet_switches,
+            peer: None,
+        };
         examine(&facts, named("context-switches")).remove(0).outcome
     };
     assert_eq!(look(Some(1000.0)).findings().len(), 1);
     assert_eq!(look(Some(50_000.0)), Outcome::Fine);
     assert!(matches!(look(None), Outcome::NotApplicable(_)));
+}
+
+#[test]
+fn a_table_of_neighbours_that_were_entered_by_hand_is_not_full() {
+    let table = |entries: u32, forced: u32, full: u32| {
+        let mut snapshot = host();
+        let text = format!(
+            "entries  allocs forced_gc_runs table_fulls\n{entries:08x}  00000001 {forced:08x} {full:08x}\n"
+        );
+        for (path, text) in [
+            ("/proc/net/stat/arp_cache", text.as_str()),
+            ("/proc/net/stat/ndisc_cache", "entries  allocs\n00000001  00000001\n"),
+            ("/proc/sys/net/ipv4/neigh/default/gc_thresh3", "1024\n"),
+            ("/proc/sys/net/ipv6/neigh/default/gc_thresh3", "1024\n"),
+        ] {
+            snapshot.texts.0.insert(path.to_owned(), Ok(text.to_owned()));
+        }
+        snapshot
+    };
+    // Those take no room: the kernel never had to clear the table.
+    assert_eq!(findings(None, &table(4000, 0, 0)), []);
+    let nearly = only("neighbour-table", None, &table(900, 40, 0));
+    assert!(
+        nearly.evidence.iter().any(|evidence| evidence.name == "forced_gc_runs"),
+        "{nearly:#?}"
+    );
+    assert_eq!(findings(None, &table(600, 40, 0)), []);
+    only("neighbour-table", None, &table(100, 40, 3));
+}
+
+#[test]
+fn a_window_that_shuts_for_a_moment_is_no_program_that_does_not_read() {
+    let shut = |times: u64, received: u64| {
+        let mut snapshot = host();
+        text(
+            &mut snapshot,
+            "/proc/net/netstat",
+            "DelayedACKs\n",
+            "DelayedACKs TCPToZeroWindowAdv\n",
+        );
+        text(&mut snapshot, "/proc/net/netstat", " 0 10\n", &format!(" 0 10 {times}\n"));
+        text(&mut snapshot, "/proc/net/snmp", "InCsumErrors\nTcp:", "InCsumErrors InSegs\nTcp:");
+        text(
+            &mut snapshot,
+            "/proc/net/snmp",
+            "Tcp: 100 5 0\n",
+            &format!("Tcp: 100 5 0 {received}\n"),
+        );
+        snapshot
+    };
+    assert_eq!(findings(None, &shut(30, 100_000)), []);
+    assert_eq!(findings(None, &shut(11, 1000)), []);
+    only("zero-window", None, &shut(30, 3000));
+    only("zero-window", Some(&shut(30, 100_000)), &later(shut(35, 100_400)));
+    assert_eq!(findings(Some(&shut(30, 100_000)), &later(shut(35, 110_000))), []);
 }

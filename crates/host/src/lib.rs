@@ -13,6 +13,7 @@
 pub mod capture;
 pub mod counters;
 pub mod cpu;
+pub mod drops;
 pub mod owner;
 pub mod record;
 pub mod settings;

@@ -1,6 +1,6 @@
 //! Generic netlink: families that have names, whose numbers the running kernel hands out.
 
-use crate::core::{DecodeError, Message, NetlinkError, Protocol, Socket};
+use crate::core::{DecodeError, Message, NetlinkError, Protocol, Reply, Socket};
 use nix::errno::Errno;
 
 /// The family that knows the others (`include/uapi/linux/genetlink.h`).
@@ -8,6 +8,9 @@ const CONTROLLER: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const ATTR_FAMILY_ID: u16 = 1;
 const ATTR_FAMILY_NAME: u16 = 2;
+const ATTR_GROUPS: u16 = 7;
+const ATTR_GROUP_NAME: u16 = 1;
+const ATTR_GROUP_ID: u16 = 2;
 
 /// `struct genlmsghdr`: command, version, reserved.
 pub(crate) const HEADER: usize = 4;
@@ -17,6 +20,8 @@ pub(crate) const HEADER: usize = 4;
 pub(crate) struct Family {
     pub(crate) socket: Socket,
     number: u16,
+    /// Its groups of listeners: names and numbers.
+    groups: Vec<(String, u32)>,
 }
 
 impl Family {
@@ -30,17 +35,45 @@ impl Family {
         let replies = socket
             .request(&message)
             .map_err(|error| error.means_lacking(&part, &[Errno::ENOENT]))?;
-        let number = || -> Result<u16, DecodeError> {
-            let missing = DecodeError::Missing { what: "family number" };
-            let (_, attrs) = replies.first().ok_or(missing)?.split::<HEADER>()?;
-            attrs.find(ATTR_FAMILY_ID)?.ok_or(missing)?.u16()
-        }()
-        .map_err(|why| NetlinkError::answer(message.tried(), why))?;
-        Ok(Self { socket, number })
+        let missing = DecodeError::Missing { what: "family number" };
+        let (number, groups) = replies
+            .first()
+            .ok_or(missing)
+            .and_then(family)
+            .map_err(|why| NetlinkError::answer(message.tried(), why))?;
+        Ok(Self { socket, number, groups })
+    }
+
+    /// The number of a group of listeners.
+    pub(crate) fn group(&self, name: &str) -> Option<u32> {
+        self.groups.iter().find(|(known, _)| known == name).map(|(_, number)| *number)
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u16 {
+        self.number
     }
 
     /// A request of this family.
     pub(crate) fn message(&self, tried: impl Into<String>, command: u8) -> Message {
         Message::with_header(tried, self.number, 0, &[command, 1, 0, 0])
     }
+}
+
+/// Its number and its groups.
+fn family(reply: &Reply) -> Result<(u16, Vec<(String, u32)>), DecodeError> {
+    let (_, attrs) = reply.split::<HEADER>()?;
+    let mut groups = Vec::new();
+    if let Some(all) = attrs.find(ATTR_GROUPS)? {
+        for group in all.nested() {
+            let group = group?.nested();
+            if let (Some(name), Some(id)) =
+                (group.find(ATTR_GROUP_NAME)?, group.find(ATTR_GROUP_ID)?)
+            {
+                groups.push((name.str()?.to_owned(), id.u32()?));
+            }
+        }
+    }
+    let missing = DecodeError::Missing { what: "family number" };
+    Ok((attrs.find(ATTR_FAMILY_ID)?.ok_or(missing)?.u16()?, groups))
 }

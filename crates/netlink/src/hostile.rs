@@ -14,6 +14,7 @@ pub fn decode_as_everything(payload: Vec<u8>) {
     crate::tc::decode_as_everything(&payload);
     let reply = Reply { kind: 0, flags: 0, payload };
     let _ = Link::parse(&reply);
+    let _ = crate::drops::DroppedPacket::parse(&reply);
     let _ = Address::parse(&reply);
     let _ = Route::parse(&reply);
     let _ = Features::parse(&reply);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Stack (rtnetlink)     link  address  route  neighbour        "one namespace's interfaces and where packets go"
-//!   other conversations   tc  offload  ethtool  wireguard  nat  sock_diag
+//!   other conversations   tc  offload  ethtool  wireguard  nat  sock_diag  drops
 //!   files under /proc/sys sysctl  quiet
 //!        |
 //!   core                  Socket · Message · AttrWriter · AttrReader
@@ -16,6 +16,7 @@
 
 pub mod address;
 pub mod core;
+pub mod drops;
 /// What drivers tell of their hardware.
 pub mod ethtool;
 mod generic;

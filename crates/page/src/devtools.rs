@@ -5,7 +5,7 @@
 //!   answer ◄── {"id":1,"result":…}\0    event ◄── {"method":…,"params":…}\0
 //! ```
 //!
-//! That is all there is to a message, so no crate speaks it for us (docs/adr/0023). What the browser says is bounded, and each
+//! That is all there is to a message, so no crate speaks it for us (docs/adr/0024). What the browser says is bounded, and each
 //! waiting has an end: a time, the bell, or the pipe's own end.
 
 use crate::PageError;

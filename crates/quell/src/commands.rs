@@ -143,13 +143,17 @@ zcat old.pcap.gz | quell trace - --json",
 quell doctor
 quell doctor --during 'curl -s -o /dev/null https://example.org/large'
 quell doctor --during flow:192.0.2.7  (`quell serve` runs there)
+quell doctor --peer 192.0.2.7         (`quell serve` runs there)
+quell doctor --watch --until listen-overflow
 quell doctor --only queue-drops,listen-overflow --all
 quell doctor --list
 quell doctor --explain delayed-ack-stall
 quell doctor --record facts           (to send; then: --from facts)",
         notes: "It looks for a second and changes nothing. Without root, other users' processes are not named. What is only worth knowing \
                 is counted, and shown with --severity note. docs/diagnosing.md tells more.",
-        fails: Fails::When("something is wrong, or the command of --during failed"),
+        fails: Fails::When(
+            "something is wrong, --until was met, or the command of --during failed",
+        ),
         call: calls!(doctor::DoctorArgs, doctor::doctor),
     },
     Command {

@@ -5,26 +5,27 @@
 //! ```
 
 mod args;
+mod drops;
 mod during;
+mod peer;
 mod seen;
 mod text;
+mod watch;
 
 use crate::failure::Failure;
 pub use args::DoctorArgs;
-use quell_doctor::{CATALOGUE, Check, Facts, Stalls, Verdict, examine, named};
+use args::{chosen, known};
+use quell_doctor::{Check, Facts, Stalls, Verdict, examine};
 use quell_finding::{Finding, Severity, worst_first};
 use quell_host::capture::{Depth, sockets, take};
-use quell_host::{Snapshot, owner, record};
+use quell_host::{owner, record};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, readable, wait};
-use seen::Examination;
+use seen::{Examination, LOOKS, inodes};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// Times between looks at the connections, in milliseconds: uneven, so that what repeats itself is not always met at the same point.
-const LOOKS: [u64; 6] = [170, 160, 190, 150, 180, 150];
 
 /// `quell doctor`.
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
@@ -35,6 +36,13 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         return explain(name, args);
     }
     let checks = chosen(&args.only)?;
+    if args.limit.is_some() && args.during.is_none() && !args.watch {
+        return Err(Failure::usage("--limit goes with --during or --watch"));
+    }
+    if args.watch {
+        return watch::watch(args, &checks);
+    }
+    let peer = args.peer.as_deref().map(peer::ask).transpose()?;
     let seen = match &args.from {
         Some(folder) => read(folder)?,
         None => look(args)?,
@@ -50,6 +58,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         stalls: &seen.stalls,
         owners: &owners,
         quiet_switches: seen.watched.as_ref().and_then(|watched| watched.quiet_switches),
+        peer: peer.as_ref(),
     };
     let verdicts = examine(&facts, checks);
     let mut findings: Vec<Finding> =
@@ -57,7 +66,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     worst_first(&mut findings);
     let failed = seen.watched.as_ref().is_some_and(|watched| watched.failed.is_some());
     if args.json.json {
-        println!("{:#}", document(&seen, &findings, &verdicts, args));
+        println!("{:#}", document(&seen, &findings, &verdicts, peer.as_ref(), args));
     } else {
         let lines = text::report(&seen, &findings, &verdicts, args);
         lines.iter().for_each(|line| println!("{line}"));
@@ -65,25 +74,6 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let wrong =
         findings.iter().any(|finding| finding.severity >= args.severity.max(Severity::Warning));
     Ok(ExitCode::from(u8::from(wrong || failed)))
-}
-
-/// The checks that were asked for, each once and in the catalogue's order; all where none was.
-fn chosen(names: &[String]) -> Result<Vec<&'static Check>, Failure> {
-    let mut numbers = BTreeSet::new();
-    for name in names {
-        numbers.insert(known(name)?.number);
-    }
-    let wanted = |check: &&&Check| numbers.is_empty() || numbers.contains(&check.number);
-    Ok(CATALOGUE.iter().filter(wanted).copied().collect())
-}
-
-fn known(name: &str) -> Result<&'static Check, Failure> {
-    named(name.trim()).ok_or_else(|| {
-        let near =
-            CATALOGUE.iter().find(|check| check.name.contains(name.trim()) && !name.is_empty());
-        let near = near.map(|check| format!("; is it {}?", check.name)).unwrap_or_default();
-        Failure::usage(format!("there is no check `{name}`{near} (quell doctor --list names them)"))
-    })
 }
 
 fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
@@ -126,6 +116,7 @@ fn document(
     seen: &Examination,
     findings: &[Finding],
     verdicts: &[Verdict],
+    peer: Option<&quell_doctor::peer::Peer>,
     args: &DoctorArgs,
 ) -> serde_json::Value {
     let shown: Vec<&Finding> = findings.iter().filter(|f| f.severity >= args.severity).collect();
@@ -134,6 +125,7 @@ fn document(
         "findings": shown,
         "checks": verdicts,
         "during": seen.watched.as_ref().map(during::document),
+        "peer": peer,
     })
 }
 
@@ -141,7 +133,7 @@ fn document(
 fn look(args: &DoctorArgs) -> Result<Examination, Failure> {
     let begun = monotonic_ns();
     if let Some(command) = &args.during {
-        return during::watch(command, args.limit);
+        return during::watch(command, args.limit.unwrap_or(during::LIMIT));
     }
     let before = take(Depth::Full);
     let mut stalls = Stalls::default();
@@ -161,13 +153,6 @@ fn look(args: &DoctorArgs) -> Result<Examination, Failure> {
     let now = take(Depth::Full);
     let seconds = (monotonic_ns() - begun) as f64 / 1e9;
     Ok(Examination { before: Some(before), now, stalls, watched: None, seconds })
-}
-
-/// The inodes of the sockets that a finding may be about.
-fn inodes(snapshot: &Snapshot) -> BTreeSet<u32> {
-    let Ok(sockets) = snapshot.sockets() else { return BTreeSet::new() };
-    let all = sockets.tcp.iter().chain(&sockets.listeners).chain(&sockets.udp);
-    all.map(|socket| socket.inode).collect()
 }
 
 fn keep(seen: &Examination, folder: &std::path::Path) -> Result<(), Failure> {

@@ -91,3 +91,28 @@ fn a_command_that_fails_hangs_or_is_not_there_is_told_of() {
     says(&none.refused(3), &["/no/such/program"]);
     says(&doctor(&["--during", " "]).refused(2), &["names no program"]);
 }
+
+#[test]
+fn what_is_asked_of_a_watch_is_checked_before_it_looks() {
+    for (arguments, words) in [
+        (&["--until", "queue-drops"][..], "--watch"),
+        (&["--watch", "--until", "queue-dropz"], "queue-dropz"),
+        (&["--watch", "--until", "listen-overflow", "--only", "queue-drops"], "--only"),
+        (&["--watch", "--every", "10ms"], "1s or more"),
+        (&["--watch", "--during", "true"], "--during"),
+        (&["--limit", "1s"], "--limit goes with --during or --watch"),
+    ] {
+        says(&doctor(arguments).refused(2), &[words]);
+    }
+}
+
+#[test]
+fn a_watch_tells_a_line_an_event_and_ends_by_itself() {
+    let said = doctor(&["--watch", "--json", "--only", "ecn-bleached", "--limit", "1s"]);
+    assert_eq!((said.code, said.error.as_str()), (Some(0), ""));
+    let events: Vec<Value> =
+        said.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(events[0]["event"], "began");
+    assert_eq!((&events[1]["event"], &events[1]["why"]), (&"ended".into(), &"limit".into()));
+    assert_eq!(events.len(), 2, "{}", said.out);
+}

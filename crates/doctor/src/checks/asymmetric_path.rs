@@ -1,14 +1,15 @@
 //! Check 62: the two directions have different numbers of hops.
 
 use super::prelude::*;
+use crate::peer::{Probed, hops};
 
 pub(super) const CHECK: Check = Check {
     number: 62,
     name: "asymmetric-path",
     group: Group::Path,
     title: "the two directions have different numbers of hops",
-    evidence: "TTL at both ends",
-    rule: "they differ",
+    evidence: "TTL of probes there, and of their answers here (--peer)",
+    rule: "they differ for every flow",
     severity: Severity::Note,
     why: "each direction has its own faults; firewalls with state may see only one",
     fix: "look at both directions by themselves",
@@ -17,6 +18,25 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> Look {
-    let _ = facts;
-    needs_peer()
+    let Some(peer) = facts.peer else { return needs_peer() };
+    let known = |flow: &&Probed| flow.ttl_there.is_some_and(|ttl| ttl > 0) && flow.ttl_here.is_some();
+    let mut ways: Vec<(u8, u8)> = peer
+        .flows
+        .iter()
+        .filter(known)
+        .map(|flow| (hops(flow.ttl_there.unwrap_or(0)), hops(flow.ttl_here.unwrap_or(0))))
+        .collect();
+    ways.sort_unstable();
+    let (Some(first), Some(last)) = (ways.first(), ways.last()) else {
+        return Err("the other end does not tell with which TTL packets arrive".to_owned());
+    };
+    // Flows over several paths may differ among themselves; none of them may be as long one way as the other.
+    if ways.iter().any(|(there, back)| there == back) {
+        return Ok(Outcome::Fine);
+    }
+    let finding = CHECK
+        .finding(format!("the path to {}", peer.host), CHECK.title)
+        .saw(Evidence::amount("there", first.0.into(), "routers", "STAMP"))
+        .saw(Evidence::amount("back", last.1.into(), "routers", "TTL of the answers"));
+    told(&CHECK, [finding])
 }

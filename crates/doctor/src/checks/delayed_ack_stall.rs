@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     group: Group::Saturation,
     title: "small messages wait for a delayed acknowledgement",
     evidence: "TCP_INFO: one segment unacknowledged, less than one more held back, idle for longer than the path takes; DelayedACKs",
-    rule: "in half of at least four looks",
+    rule: "in two, and a third, of at least four looks",
     severity: Severity::Serious,
     why: "the program writes a message in two parts: Nagle's rule holds the second until the first is acknowledged, and the receiver delays that by 40 ms",
     fix: "write each message whole, or set TCP_NODELAY in the program that sends; at the receiver: ip route … quickack 1",
@@ -25,7 +25,7 @@ fn look(facts: &Facts<'_>) -> Look {
     let connections = facts.connections()?;
     let one = |c: &Connection<'_>| {
         let seen = *facts.stalls.seen.get(&c.now.cookie)?;
-        (seen >= 2 && seen * 2 >= facts.stalls.looks).then(|| {
+        (seen >= 2 && seen * 3 >= facts.stalls.looks).then(|| {
             let looks = format!("of {} looks", facts.stalls.looks);
             CHECK
                 .finding(facts.name(c.now), CHECK.title)

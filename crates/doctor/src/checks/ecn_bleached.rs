@@ -7,8 +7,8 @@ pub(super) const CHECK: Check = Check {
     name: "ecn-bleached",
     group: Group::Path,
     title: "congestion marks do not survive the path",
-    evidence: "CE marks sent and received",
-    rule: "sent and not received",
+    evidence: "probes with ECT(0), and their answers, which have what arrived there (--peer)",
+    rule: "most came back without",
     severity: Severity::Note,
     why: "ECN works no more, and losses stand in its place",
     fix: "find the hop that rewrites the field (quell path)",
@@ -17,6 +17,25 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> Look {
-    let _ = facts;
-    needs_peer()
+    const ECT: u8 = 2;
+    let Some(peer) = facts.peer else { return needs_peer() };
+    let asked = peer.flows.iter().filter(|flow| flow.tos & 3 == ECT && flow.answered > 0);
+    let (mut came, mut bare) = (0_u64, 0_u64);
+    for flow in asked {
+        for (tos, count) in &flow.returned {
+            let count = u64::from(*count);
+            if tos & 3 == 0 { bare += count } else { came += count }
+        }
+    }
+    if came + bare == 0 {
+        return Err("no answer came to the probes that offered ECN".to_owned());
+    }
+    if bare <= came {
+        return Ok(Outcome::Fine);
+    }
+    let finding = CHECK
+        .finding(format!("the path to {}", peer.host), CHECK.title)
+        .saw(Evidence::amount("ECT(0)", came + bare, "sent and answered", "STAMP"))
+        .saw(Evidence::amount("of these", bare, "came back without", "STAMP"));
+    told(&CHECK, [finding])
 }

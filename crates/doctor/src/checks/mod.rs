@@ -78,6 +78,7 @@ catalogue!(
     receive_buffer_locked,
     lowered_setting,
     ecn_without_marks,
+    class_changed,
 );
 
 #[cfg(test)]

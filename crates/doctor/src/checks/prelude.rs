@@ -52,6 +52,14 @@ pub(super) fn needs_peer() -> Look {
     Ok(Outcome::NotApplicable("needs --peer: both ends have to be looked at".to_owned()))
 }
 
+/// What needs something of the other end that a server does not tell.
+pub(super) fn not_told(facts: &Facts<'_>, what: &str) -> Look {
+    match facts.peer {
+        Some(_) => Ok(Outcome::NotApplicable(format!("quell serve does not tell {what}"))),
+        None => needs_peer(),
+    }
+}
+
 /// Whether a buffer has grown as far as the kernel lets it. One that is larger was fixed by its program.
 pub(super) fn is_at_most(buffer: u32, most: u64) -> bool {
     let buffer = u64::from(buffer);

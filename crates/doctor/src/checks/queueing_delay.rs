@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     group: Group::Saturation,
     title: "packets of this connection wait in a queue on the way",
     evidence: "TCP_INFO rtt against min_rtt, while data is in flight",
-    rule: "50 ms more than the path needs",
+    rule: "50 ms more than the path needs, and than 8 of its segments take at its rate; or a second more",
     severity: Severity::Warning,
     why: "everything else through that queue waits as long: calls, games, pages",
     fix: "an AQM at the narrowest place, which is often one's own uplink: quell shape",
@@ -23,6 +23,12 @@ fn look(facts: &Facts<'_>) -> Look {
         // One segment in flight waits for a delayed acknowledgement as well.
         let more = c.info.rtt.saturating_sub(least);
         if more < 50_000 || c.info.unacked < 4 {
+            continue;
+        }
+        // On a slow line a few segments take long, and TCP can't do with fewer: 8 are 97 ms at 1 Mbit/s.
+        let rate = c.info.delivery_rate.unwrap_or(u64::MAX).max(1);
+        let few = 8 * u64::from(c.info.snd_mss) * 1_000_000 / rate;
+        if u64::from(more) < few.min(1_000_000) {
             continue;
         }
         let finding = CHECK

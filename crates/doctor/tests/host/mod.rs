@@ -120,7 +120,8 @@ pub fn with(change: impl FnOnce(&mut Device)) -> Snapshot {
 /// All findings.
 pub fn findings(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Finding> {
     let (stalls, owners) = (Stalls::default(), BTreeMap::new());
-    let facts = Facts { before, now, stalls: &stalls, owners: &owners, quiet_switches: None };
+    let facts =
+        Facts { before, now, stalls: &stalls, owners: &owners, quiet_switches: None, peer: None };
     let verdicts = examine(&facts, CATALOGUE.iter().copied());
     verdicts.iter().flat_map(|verdict| verdict.outcome.findings().to_vec()).collect()
 }
@@ -137,7 +138,14 @@ pub fn only(id: &str, before: Option<&Snapshot>, now: &Snapshot) -> Finding {
 /// What one check comes to.
 pub fn outcome(id: &str, now: &Snapshot) -> Outcome {
     let (stalls, owners) = (Stalls::default(), BTreeMap::new());
-    let facts = Facts { before: None, now, stalls: &stalls, owners: &owners, quiet_switches: None };
+    let facts = Facts {
+        before: None,
+        now,
+        stalls: &stalls,
+        owners: &owners,
+        quiet_switches: None,
+        peer: None,
+    };
     examine(&facts, named(id)).remove(0).outcome
 }
 

@@ -7,6 +7,7 @@
 //! Answers are read by an [`AttrReader`], which believes no length that it has not checked.
 
 mod attr;
+mod ear;
 mod error;
 #[cfg(test)]
 mod fake_kernel;
@@ -14,6 +15,7 @@ mod message;
 mod socket;
 
 pub use attr::{Attr, AttrReader, AttrWriter};
+pub use ear::Ear;
 pub use error::{Cause, DecodeError, NetlinkError, Offender};
 pub use message::{Message, Reply, flags};
 pub use socket::{Protocol, Socket};

@@ -18,7 +18,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::collections::BTreeSet;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 const NLMSG_NOOP: u16 = 1;
@@ -466,6 +466,12 @@ impl Socket {
 
 /// The number of the first of several messages, and all of them as they were sent.
 type Sent = (u32, Vec<Vec<u8>>);
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
 
 /// Whether the answer is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

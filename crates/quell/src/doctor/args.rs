@@ -1,9 +1,12 @@
-//! The options of `quell doctor`.
+//! The options of `quell doctor`, and the checks that they name.
 
+use crate::failure::Failure;
 use crate::options::Json;
 use clap::Args;
+use quell_doctor::{CATALOGUE, Check, named};
 use quell_finding::Severity;
 use quell_units::Span;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Options of `quell doctor`.
@@ -27,9 +30,21 @@ pub struct DoctorArgs {
     /// Watch while a command runs (words, no shell), or flow:HOST
     #[arg(long, value_name = "CMD", conflicts_with = "from")]
     pub during: Option<String>,
-    /// Longest that the command of --during may take
-    #[arg(long, value_name = "TIME", default_value = "10min", requires = "during")]
-    pub limit: Span,
+    /// Ask the other end of a path too, where `quell serve` runs: HOST, HOST:PORT
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["list", "explain", "from"])]
+    pub peer: Option<String>,
+    /// Keep looking, and tell what changes: a finding appeared, grew or went
+    #[arg(long, conflicts_with_all = ["during", "record", "from", "all", "list", "explain", "peer"])]
+    pub watch: bool,
+    /// End --watch when this check finds something, by name or number
+    #[arg(long, value_name = "NAME", requires = "watch")]
+    pub until: Option<String>,
+    /// Time between two looks of --watch
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "watch")]
+    pub every: Span,
+    /// Longest that the command of --during may take (10min where none is given), or --watch
+    #[arg(long, value_name = "TIME")]
+    pub limit: Option<Span>,
     /// Keep what was read in a folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "from")]
     pub record: Option<PathBuf>,
@@ -38,4 +53,24 @@ pub struct DoctorArgs {
     pub from: Option<PathBuf>,
     #[command(flatten)]
     pub json: Json,
+}
+
+/// The checks that were asked for, each once and in the catalogue's order; all where none was.
+pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Check>, Failure> {
+    let mut numbers = BTreeSet::new();
+    for name in names {
+        numbers.insert(known(name)?.number);
+    }
+    let wanted = |check: &&&Check| numbers.is_empty() || numbers.contains(&check.number);
+    Ok(CATALOGUE.iter().filter(wanted).copied().collect())
+}
+
+/// The check of this name or number.
+pub(super) fn known(name: &str) -> Result<&'static Check, Failure> {
+    named(name.trim()).ok_or_else(|| {
+        let near =
+            CATALOGUE.iter().find(|check| check.name.contains(name.trim()) && !name.is_empty());
+        let near = near.map(|check| format!("; is it {}?", check.name)).unwrap_or_default();
+        Failure::usage(format!("there is no check `{name}`{near} (quell doctor --list names them)"))
+    })
 }

@@ -4,6 +4,7 @@
 //!   quiet second ─ snapshot ─ start ─ ten looks a second at queues and connections ─ end, or limit ─ snapshot
 //! ```
 
+use super::drops;
 use super::seen::{Examination, Watched};
 use crate::failure::Failure;
 use quell_doctor::Stalls;
@@ -21,8 +22,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-/// Between two looks.
-const EVERY_NS: u64 = 100_000_000;
+/// How long a command may take where nothing else is asked for.
+pub(super) const LIMIT: Span = Span::from_secs(600);
+/// Between two looks: uneven, so that what repeats itself is not always met at the same point, and 100 ms on average.
+const BETWEEN_NS: [u64; 6] =
+    [112_000_000, 87_000_000, 121_000_000, 92_000_000, 76_000_000, 113_000_000];
 /// How long is watched before, for what is usual.
 const QUIET_NS: u64 = 1_000_000_000;
 /// How long a command that is asked to end may take.
@@ -62,6 +66,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
         (Ok(was), Ok(now)) => Some(now.saturating_sub(was) as f64 / pause),
         _ => None,
     };
+    let monitor = drops::Monitor::open();
     // What it prints is not what we print.
     let error = std::io::stderr();
     let mut child = Command::new(&words[0])
@@ -74,7 +79,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
         .spawn()
         .map_err(|e| Failure::system(format!("starting `{}` for --during: {e}", words[0])))?;
     let begun = monotonic_ns();
-    let mut seen = Seen::default();
+    let mut seen = Seen { monitor: Some(monitor), ..Seen::default() };
     let end = follow(&mut child, begun + limit.nanos(), &stop, &mut alarm, &mut seen);
     let seconds = (monotonic_ns() - begun) as f64 / 1e9;
     let failed = match end? {
@@ -83,6 +88,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
         Ended::TooLong => Some(format!("it ran longer than --limit {limit} and was ended")),
         Ended::Stopped => Some("it was stopped".to_owned()),
     };
+    let drops = seen.monitor.take().map_or(Err(String::new()), |m| m.map(drops::Monitor::finish));
     let mut now = take(Depth::Full);
     if let Ok(sockets) = &mut now.sockets {
         let there: Vec<u64> = sockets.tcp.iter().map(|socket| socket.cookie).collect();
@@ -97,6 +103,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
         cpu: cpu(&before, &now),
         quiet_switches,
         longest: seen.longest,
+        drops,
     };
     let seconds = now.seconds_since(&quiet);
     Ok(Examination {
@@ -111,6 +118,7 @@ pub(super) fn watch(command: &str, limit: Span) -> Result<Examination, Failure> 
 /// What was seen ten times a second.
 #[derive(Default)]
 struct Seen {
+    monitor: Option<Result<drops::Monitor, String>>,
     stalls: Stalls,
     connections: BTreeMap<u64, DiagSocket>,
     longest: BTreeMap<String, u64>,
@@ -118,6 +126,9 @@ struct Seen {
 
 impl Seen {
     fn look(&mut self) {
+        if let Some(Ok(monitor)) = &mut self.monitor {
+            monitor.look();
+        }
         if let Ok(sockets) = sockets() {
             self.stalls.look(&sockets);
             for socket in sockets.tcp {
@@ -151,7 +162,8 @@ fn follow(
     loop {
         seen.look();
         // A look that takes long is not made up for.
-        next = (next + EVERY_NS).max(monotonic_ns());
+        let between = BETWEEN_NS[seen.stalls.looks as usize % BETWEEN_NS.len()];
+        next = (next + between).max(monotonic_ns());
         alarm.set(Some(next)).map_err(Failure::system)?;
         wait(&mut [readable(&*alarm), readable(&process), readable(stop)])
             .map_err(Failure::system)?;
@@ -223,6 +235,8 @@ pub(super) fn lines(watched: &Watched) -> Vec<String> {
     if !queues.is_empty() {
         paragraph("longest queue", &queues.join(", "));
     }
+    out.push(String::new());
+    out.extend(drops::lines(&watched.drops));
     out
 }
 
@@ -237,5 +251,6 @@ pub(super) fn document(watched: &Watched) -> serde_json::Value {
         "cpu_busy_percent": watched.cpu.map(|(busy, _)| busy),
         "softirq_percent": watched.cpu.map(|(_, softirq)| softirq),
         "longest_queue_bytes": watched.longest,
+        "dropped": drops::document(&watched.drops),
     })
 }

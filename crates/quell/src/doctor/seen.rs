@@ -3,7 +3,10 @@
 use quell_doctor::Stalls;
 use quell_doctor::during::Move;
 use quell_host::Snapshot;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Times between looks at the connections, in milliseconds: uneven, so that what repeats itself is not always met at the same point.
+pub const LOOKS: [u64; 6] = [170, 160, 190, 150, 180, 150];
 
 /// All that was seen, and what to make of it.
 pub struct Examination {
@@ -37,4 +40,13 @@ pub struct Watched {
     pub quiet_switches: Option<f64>,
     /// The longest queue: bytes that waited, by device.
     pub longest: BTreeMap<String, u64>,
+    /// What the kernel dropped, or why nobody knows.
+    pub drops: Result<super::drops::Seen, String>,
+}
+
+/// The inodes of the sockets that a finding may be about.
+pub fn inodes(snapshot: &Snapshot) -> BTreeSet<u32> {
+    let Ok(sockets) = snapshot.sockets() else { return BTreeSet::new() };
+    let all = sockets.tcp.iter().chain(&sockets.listeners).chain(&sockets.udp);
+    all.map(|socket| socket.inode).collect()
 }

@@ -69,7 +69,7 @@ fn plural(count: usize, word: &str) -> String {
 }
 
 /// What could not be looked at, by its reason.
-fn unseen(verdicts: &[Verdict]) -> Vec<String> {
+pub(super) fn unseen(verdicts: &[Verdict]) -> Vec<String> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for verdict in verdicts {
         if let Outcome::CouldNotLook(why) = &verdict.outcome {

@@ -4,6 +4,7 @@
 //! these tests fail and say how to get it.
 
 mod days;
+mod diagnosing;
 mod doctor;
 mod exec;
 mod flow;

@@ -2,7 +2,7 @@
 
 use super::ends;
 use super::inbox::connect;
-use super::option::{observe, set, set_tos};
+use super::option::{observe, set, set_tos, tell_class_and_ttl};
 use super::way::Way;
 use crate::SysError;
 use nix::errno::Errno;
@@ -62,16 +62,11 @@ impl Udp {
         let fd = self.as_fd();
         set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "kernel receive timestamps")?;
         if self.ipv6 {
-            set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1, "reports of traffic classes")?;
-            set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1, "reports of hop limits")?;
             set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1, "reports of own addresses")?;
         } else {
             set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1, "reports of own addresses")?;
         }
-        // Of IPv6 sockets too: what comes over IPv4 to one of both families has these.
-        set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1, "reports of TOS bytes")?;
-        set(fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1, "reports of TTLs")?;
-        Ok(())
+        tell_class_and_ttl(fd, self.ipv6)
     }
 
     /// Connecting binds it, to the address that the routes choose.

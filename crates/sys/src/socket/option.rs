@@ -86,6 +86,17 @@ pub fn observe(fd: BorrowedFd<'_>, ipv6: bool) -> Result<(), SysError> {
     }
 }
 
+/// Asks for the TOS byte and the TTL of what comes.
+pub fn tell_class_and_ttl(fd: BorrowedFd<'_>, ipv6: bool) -> Result<(), SysError> {
+    if ipv6 {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1, "reports of traffic classes")?;
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1, "reports of hop limits")?;
+    }
+    // Of IPv6 sockets too: what comes over IPv4 to one of both families has these.
+    set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1, "reports of TOS bytes")?;
+    set(fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1, "reports of TTLs")
+}
+
 /// Asks for stamps of packets on their way out, which come through the error queue, and for the device's own where it has any. The
 /// device is left as it is: one that does not stamp yet is not made to.
 pub fn observe_departures(fd: BorrowedFd<'_>) -> Result<(), SysError> {

@@ -26,6 +26,8 @@ pub const STORIES: &[Story] = &[
     Story { name: "the other end refuses window scaling", tell: refused },
     Story { name: "nearly all local ports to one destination are taken", tell: ports },
     Story { name: "TCP waits so long for its own queue that it sends again", tell: own_queue },
+    Story { name: "a program that has nothing to send between its bursts", tell: bursts },
+    Story { name: "a path that is too long for the largest buffer", tell: largest_buffer },
 ];
 
 fn slow_reader(net: &Net) {
@@ -183,5 +185,37 @@ fn own_queue(net: &Net) {
     let busy = Busy::new(stream);
     pass(20_000);
     finds(&net.here, &["stuck-in-own-queue", "queueing-delay"], &[]);
+    drop(busy);
+}
+
+fn bursts(net: &Net) {
+    net.queue("a0", "{ kind = \"netem\", delay = \"5ms\", limit = 100000 }");
+    let listener = listener(&net.there);
+    let mut stream = connected(&net.here, &listener);
+    served(&net.there, listener, read_all);
+    let writer = std::thread::spawn(move || {
+        for _ in 0..60 {
+            stream.write_all(&[7; 100_000]).expect("it is taken");
+            pass(50);
+        }
+    });
+    pass(1000);
+    finds(&net.here, &["application-limited"], &["--severity", "note"]);
+    writer.join().expect("it ends");
+}
+
+fn largest_buffer(net: &Net) {
+    for device in ["a0", "b0"] {
+        net.queue(device, "{ kind = \"netem\", delay = \"100ms\", limit = 100000 }");
+    }
+    let listener = listener(&net.there);
+    let stream = connected(&net.here, &listener);
+    served(&net.there, listener, read_all);
+    let busy = Busy::new(stream);
+    pass(6000);
+    // The send buffer would hold more than the receive buffer does.
+    let found = finds(&net.there, &["tcp-buffers"], &[]);
+    assert!(evidence(&found, "tcp-buffers").contains("tcp_rmem"), "{found:#?}");
+    finds(&net.here, &["receiver-window"], &[]);
     drop(busy);
 }

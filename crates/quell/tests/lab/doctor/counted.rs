@@ -29,13 +29,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "frames that nobody understands", tell: strange_frames },
     Story { name: "receive buffers that shrink below the window they told", tell: collapse },
     Story { name: "the table of connections is full", tell: conntrack },
-];
-
-/// Those whose counters all namespaces share: nothing may come after them but each other, and each is asked for by name.
-pub const SHARED: &[Story] = &[
-    Story { name: "TCP has all the memory that it may have", tell: memory },
-    Story { name: "the table of neighbours is full", tell: neighbours },
-    Story { name: "a backlog of two packets", tell: softnet },
+    Story { name: "segments with timestamps of old", tell: paws },
 ];
 
 fn listen_overflow(net: &Net) {
@@ -96,12 +90,18 @@ fn syn_queue(net: &Net) {
         tcp.extend(port.to_be_bytes());
         tcp.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
         let source = [10, 0, 0, 100];
-        let sum = checksum(&[&source[..], &[10, 0, 0, 2, 0, 6, 0, 20], &tcp].concat());
-        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
-        (6, number, 0, source, tcp)
+        (6, number, 0, source, summed(source, tcp))
     };
     send_raw(&net.here, (1..=20).map(syn));
     finds(&net.there, &["syn-queue"], &[]);
+}
+
+/// A TCP header to 10.0.0.2 with its checksum in it.
+fn summed(source: [u8; 4], mut tcp: Vec<u8>) -> Vec<u8> {
+    let pseudo = [10, 0, 0, 2, 0, 6, 0, tcp.len() as u8];
+    let sum = checksum(&[&source[..], &pseudo, &tcp].concat());
+    tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+    tcp
 }
 
 /// RFC 1071.
@@ -319,55 +319,24 @@ fn conntrack(net: &Net) {
     assert!(seen.contains("nf_conntrack_count") && seen.contains("\"value\":16"), "{seen}");
 }
 
-fn memory(net: &Net) {
+fn paws(net: &Net) {
+    // Timestamps that begin at none tell of the boot, so that 1 is older than any.
+    set(&net.here, "net/ipv4/tcp_timestamps", "2");
     let listener = listener(&net.there);
     let mut stream = connected(&net.here, &listener);
-    let (unread, _) = listener.accept().expect("it came");
-    stream.set_write_timeout(Some(Duration::from_millis(500))).expect("it can be");
-    let _ = stream.write(&[7; 500_000]);
-    let first = first();
-    let was = first.run(|| quell_netlink::sysctl::read("net/ipv4/tcp_mem")).expect("it is there");
-    set(&first, "net/ipv4/tcp_mem", "2 4 100000");
-    finds(&first, &["tcp-memory"], &[]);
-    set(&first, "net/ipv4/tcp_mem", &was);
-    drop((stream, unread));
-}
-
-fn neighbours(net: &Net) {
-    let first = first();
-    let keys =
-        ["gc_thresh1", "gc_thresh2", "gc_thresh3"].map(|k| format!("net/ipv4/neigh/default/{k}"));
-    let was = keys
-        .clone()
-        .map(|key| first.run(|| quell_netlink::sysctl::read(&key)).expect("it is there"));
-    for (key, value) in keys.iter().zip(["2", "4", "8"]) {
-        set(&first, key, value);
-    }
-    net.here.run(|| {
-        let socket = UdpSocket::bind("10.0.0.1:0").expect("a free port");
-        (50..150).for_each(|host| drop(socket.send_to(&[7; 10], format!("10.0.0.{host}:9"))));
-    });
-    // The table is everybody's, and is shown in the first namespace only.
-    let found = finds(&first, &["neighbour-table"], &["--only", "neighbour-table"]);
-    assert!(evidence(&found, "neighbour-table").contains("table_fulls"), "{found:#?}");
-    for (key, value) in keys.iter().zip(was) {
-        set(&first, key, &value);
-    }
-}
-
-fn softnet(net: &Net) {
-    let first = first();
-    let key = "net/core/netdev_max_backlog";
-    let was = first.run(|| quell_netlink::sysctl::read(key)).expect("it is there");
-    net.queue("a0", "{ kind = \"netem\", delay = \"5ms\", limit = 100000 }");
-    set(&first, key, "2");
-    let reads = net.there.run(|| UdpSocket::bind((THERE, 0)).expect("a free port"));
-    let to = reads.local_addr().expect("it has one");
-    net.here.run(|| {
-        let socket = UdpSocket::bind("10.0.0.1:0").expect("a free port");
-        (0..200).for_each(|_| drop(socket.send_to(&[7; 10], to)));
-    });
-    pass(100);
-    set(&first, key, &was);
-    finds(&net.here, &["softnet-drops"], &["--only", "softnet-drops"]);
+    let (mut other, _) = listener.accept().expect("it came");
+    stream.write_all(b"new").expect("it is taken");
+    other.read_exact(&mut [0; 3]).expect("it arrives");
+    let (from, to) =
+        (stream.local_addr().expect("an end").port(), other.local_addr().expect("an end").port());
+    let old = move |number: u16| {
+        let mut tcp = [from.to_be_bytes(), to.to_be_bytes()].concat();
+        // Of any sequence number: an ACK of 32 bytes, with a timestamp of 1.
+        tcp.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x80, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+        tcp.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0]);
+        (6, number, 0, [10, 0, 0, 1], summed([10, 0, 0, 1], tcp))
+    };
+    send_raw(&net.here, (1..=20).map(old));
+    finds(&net.there, &["paws"], &[]);
+    drop(stream);
 }

@@ -3,7 +3,7 @@
 #[path = "../../../../netlink/tests/namespace/mod.rs"]
 mod namespace;
 
-use crate::support::QUELL;
+pub use crate::support::QUELL;
 pub use namespace::{Namespace, name};
 use quell_netlink::{Stack, tc};
 use serde_json::Value;
@@ -31,14 +31,18 @@ impl Net {
 
     /// Puts a queue at the root of `a0` (here) or `b0` (there), as an experiment file would name it.
     pub fn queue(&self, device: &str, queue: &str) {
-        let at = if device == "a0" { &self.here } else { &self.there };
-        let tree = toml::from_str(&format!("queue = {queue}")).expect("the story names a queue");
-        at.run(|| {
-            let mut stack = Stack::open().expect("a namespace has a stack");
-            let index = stack.index_of(&name(device)).expect("the cable is there");
-            tc::apply(stack.socket(), index, &tree).expect("the kernel takes the queue");
-        });
+        queue_at(if device == "a0" { &self.here } else { &self.there }, device, queue);
     }
+}
+
+/// Puts a queue at the root of a device, as an experiment file would name it.
+pub fn queue_at(at: &Namespace, device: &str, queue: &str) {
+    let tree = toml::from_str(&format!("queue = {queue}")).expect("the story names a queue");
+    at.run(|| {
+        let mut stack = Stack::open().expect("a namespace has a stack");
+        let index = stack.index_of(&name(device)).expect("the device is there");
+        tc::apply(stack.socket(), index, &tree).expect("the kernel takes the queue");
+    });
 }
 
 /// Sets a kernel setting.
@@ -95,7 +99,12 @@ pub fn served<T: Send + 'static>(
 
 /// A listener there.
 pub fn listener(at: &Namespace) -> TcpListener {
-    at.run(|| TcpListener::bind((THERE, 0)).expect("a free port"))
+    listener_on(at, THERE)
+}
+
+/// A listener at an address.
+pub fn listener_on(at: &Namespace, address: &str) -> TcpListener {
+    at.run(|| TcpListener::bind((address, 0)).expect("a free port"))
 }
 
 /// A connection from here.
@@ -116,9 +125,14 @@ pub fn read_all(mut stream: TcpStream) -> u64 {
 
 /// Sends so many bytes from here to there, to its end.
 pub fn transfer(net: &Net, bytes: usize) {
-    let listener = listener(&net.there);
-    let mut stream = connected(&net.here, &listener);
-    let reader = served(&net.there, listener, read_all);
+    transfer_to(&net.here, &net.there, THERE, bytes);
+}
+
+/// Sends so many bytes from one host to an address of another, to its end.
+pub fn transfer_to(from: &Namespace, to: &Namespace, address: &str, bytes: usize) {
+    let listener = listener_on(to, address);
+    let mut stream = connected(from, &listener);
+    let reader = served(to, listener, read_all);
     stream.write_all(&vec![7; bytes]).expect("it is taken");
     drop(stream);
     assert_eq!(reader.join().expect("it reads"), bytes as u64);

@@ -1,0 +1,65 @@
+//! The slow networks of docs/diagnosing.md: each line that is told there finds what is told there.
+
+use super::support::{QUELL, TestFolder};
+use std::path::Path;
+
+/// What the page says of labs: a line that starts one, and the names of the checks that its output has in brackets.
+fn labs() -> Vec<(Vec<String>, Vec<&'static str>)> {
+    let page = include_str!("../../../../docs/diagnosing.md");
+    let section = page.split("\n## Five slow networks\n").nth(1).expect("the page has its labs");
+    let section = section.split("\n## ").next().unwrap_or(section);
+    let mut labs: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    for line in section.lines() {
+        if let Some(arguments) = line.strip_prefix("    quell ") {
+            labs.push((words(arguments), Vec::new()));
+        } else if let (Some((_, found)), Some(name)) = (labs.last_mut(), in_brackets(line)) {
+            found.push(name);
+        }
+    }
+    labs
+}
+
+/// The words of a command as a shell takes them; quotes are single ones.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match (c, quoted, words.last_mut()) {
+            ('\'', _, _) => quoted = !quoted,
+            (' ', false, _) => words.push(String::new()),
+            (_, _, Some(word)) => word.push(c),
+            (_, _, None) => {}
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+fn in_brackets(line: &'static str) -> Option<&'static str> {
+    line.starts_with("    ")
+        .then_some(line)?
+        .strip_suffix(']')?
+        .rsplit_once('[')
+        .map(|(_, name)| name)
+}
+
+#[test]
+fn the_cause_of_each_slow_network_of_the_page_is_found() {
+    let labs = labs();
+    assert_eq!(labs.len(), 5);
+    let own = Path::new(QUELL).parent().expect("the program is in a folder");
+    let path = format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default());
+    for (arguments, names) in labs {
+        assert!(!names.is_empty(), "{arguments:?} has an output");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        // In the guest `quell` is looked for as everywhere.
+        let output = TestFolder::new().command(&arguments).env("PATH", &path).output();
+        let output = output.expect("quell can be started");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}{error}");
+        for name in names {
+            assert!(said.contains(&format!("[{name}]")), "{arguments:?}: no {name}: {said}{error}");
+        }
+    }
+}
