@@ -308,7 +308,8 @@ impl Way {
                 limit => limit,
             }),
             own_queue,
-            vanishing: Vanishing::of(&lanes, &outcome.latency.loaded).filter(|_| !udp && up),
+            vanishing: Vanishing::of(&lanes, &outcome.latency.loaded)
+                .filter(|_| !udp && up && received.unwrap_or(0) == 0),
             keeps_queue: held.and_then(|held| held.keeps_queue(mss)),
             held,
             datagrams,

@@ -8,6 +8,7 @@ use quell_load::arrivals::Arrivals;
 use quell_load::look::{self, CpuTimes};
 use quell_load::own_queue::{OwnQueue, Standing};
 use quell_stats::LogHistogram;
+use quell_sys::socket::bulk::on_this_host;
 use quell_wire::iperf3::Moment;
 use std::os::fd::AsFd;
 
@@ -129,7 +130,8 @@ impl<'a> Looks<'a> {
         }
         // Behind the last byte its queue is empty.
         if let Some(queue) = self.own_queue.as_mut().filter(|_| self.counting && !last) {
-            queue.look();
+            let own = |lane: &OpenLane| lane.sends && on_this_host(lane.as_fd()) > 0;
+            queue.look(self.lanes.iter().any(own));
         }
         self.now_ns = now;
         while self.next_look <= now {

@@ -24,7 +24,7 @@ pub struct Vanishing {
 }
 
 impl Vanishing {
-    /// Of streams that this end sent, and the pings beside them. What made a stream known is small and was acknowledged; of what came behind it nothing
+    /// Of streams that this end sent and of which the receiver told nothing else, and the pings beside them. What made a stream known is small and was acknowledged; of what came behind it nothing
     /// was, though it was sent again and again; and nearly all pings had their answer, so that the path loses none of their size.
     pub fn of(lanes: &[&LaneOutcome], pings: &[EchoSample]) -> Option<Self> {
         let in_vain = |lane: &&LaneOutcome| {

@@ -59,10 +59,10 @@ impl OwnQueue {
         Some(Self { socket, ifindex, overlimits: None, standing })
     }
 
-    /// Looks once.
-    pub fn look(&mut self) {
+    /// Looks once; `own` says whether this flow has packets on this host that have not left it ([`quell_sys::socket::bulk::on_this_host`]).
+    pub fn look(&mut self, own: bool) {
         if let Ok(queues) = dump_qdiscs(&mut self.socket, self.ifindex) {
-            self.note(&queues);
+            self.note(&queues, own);
         }
     }
 
@@ -71,7 +71,7 @@ impl OwnQueue {
         &self.standing
     }
 
-    fn note(&mut self, queues: &[ObservedQdisc]) {
+    fn note(&mut self, queues: &[ObservedQdisc], own: bool) {
         // What stands below the root is counted by it too.
         let roots = || queues.iter().filter(|queue| queue.parent == Handle::ROOT);
         let waits: u64 = roots().map(|queue| u64::from(queue.stats.backlog_bytes)).sum();
@@ -80,7 +80,9 @@ impl OwnQueue {
         let waits_for_its_time =
             |q: &ObservedQdisc| matches!(q.kind.as_str(), "fq" | "etf" | "taprio");
         let is_path = |q: &ObservedQdisc| q.kind == "netem";
+        // What others send may wait in a class of their own.
         let stands = waits > 0
+            && own
             && !queues.iter().any(is_path)
             && (held_back || !queues.iter().any(waits_for_its_time));
         let seen = &mut self.standing;
@@ -93,5 +95,50 @@ impl OwnQueue {
         seen.stood += u64::from(stands);
         seen.held_back += u64::from(stands && held_back);
         seen.most = seen.most.max(waits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_tc::observed::{Raw, Stats};
+
+    /// A root queue of this kind, with so many bytes in it, which has held packets back so often.
+    fn root(kind: &str, backlog_bytes: u32, overlimits: u32) -> ObservedQdisc {
+        ObservedQdisc {
+            ifindex: 2,
+            handle: Handle::qdisc(1),
+            parent: Handle::ROOT,
+            kind: kind.into(),
+            options: None,
+            stats: Stats { backlog_bytes, overlimits, ..Stats::default() },
+            extra: None,
+            raw: Raw::default(),
+        }
+    }
+
+    fn seen(looks: &[(ObservedQdisc, bool)]) -> Standing {
+        let socket = Socket::open(Protocol::Route).unwrap();
+        let standing = Standing { device: "eth0".into(), ..Standing::default() };
+        let mut queue = OwnQueue { socket, ifindex: 2, overlimits: None, standing };
+        looks.iter().for_each(|(root, own)| queue.note(std::slice::from_ref(root), *own));
+        queue.standing
+    }
+
+    #[test]
+    fn a_queue_stands_where_own_packets_wait_in_it_and_not_where_it_paces_or_is_the_paths() {
+        let looks = |kind: &str, overlimits: u32, own: bool| -> Vec<_> {
+            (0..10).map(|n| (root(kind, 3028, n * overlimits), own)).collect()
+        };
+        let shaped = seen(&looks("tbf", 7, true));
+        assert!(shaped.stands() && shaped.is_shaped(), "{shaped:?}");
+        let full = seen(&looks("pfifo_fast", 0, true));
+        assert!(full.stands() && !full.is_shaped(), "the device itself: {full:?}");
+        assert!(!seen(&looks("htb", 7, false)).stands(), "another's packets, in their own class");
+        assert!(!seen(&looks("fq", 0, true)).stands(), "it paces");
+        assert!(!seen(&looks("netem", 7, true)).stands(), "it is the path");
+        let mut empty = looks("tbf", 7, true);
+        empty.iter_mut().skip(4).for_each(|(root, _)| root.stats.backlog_bytes = 0);
+        assert!(!seen(&empty).stands(), "at 4 of 10 looks");
     }
 }

@@ -105,7 +105,7 @@ fn an_unknown_experiment_is_told_from_the_near_one() {
         ("home-lnik", &["`home-lnik`", "did you mean `home-link`?"][..]),
         ("home_link", &["did you mean `home-link`?"]),
         ("rrull", &["did you mean `rrul`?"]),
-        ("zebra", &["`zebra`", "there are: home-link, rrul"]),
+        ("zebra", &["`zebra`", "there are: home-link, home-link-pages, rrul"]),
         ("", &["there are: home-link"]),
     ] {
         says(&dir.run(name, &[]).refused(2), words);

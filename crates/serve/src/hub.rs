@@ -1,11 +1,12 @@
 //! What the parts of a server share: who is there, which tests wait for their streams, what is told.
 
 use crate::event::{Event, Quiet, Test, reason};
-use crate::places::{Full, Limits, PlaceTable};
+use crate::places::{Full, Limits, PlaceTable, Silence};
 use crate::rate::Governor;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
+use quell_sys::socket::option::waiting;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, Bell, readable, wait};
 use quell_wire::auth::Secret;
@@ -39,6 +40,12 @@ impl Handle {
             true => self.stream.close_ear(),
             false => self.stream.abort(),
         }
+    }
+}
+
+impl Silence for Handle {
+    fn is_silent(&self) -> bool {
+        waiting(self.stream.as_fd()) == 0
     }
 }
 

@@ -186,6 +186,12 @@ impl<H> Default for PlaceTable<H> {
     }
 }
 
+/// What can be told of a connection of which nothing is known yet.
+pub trait Silence {
+    /// Whether it has not said a word. One that has, and was not read yet, is about to be known: it is no silent one, however many of its network come at once.
+    fn is_silent(&self) -> bool;
+}
+
 /// A new place, and whom to send away for it.
 pub type Placed<H> = (u64, Option<H>);
 
@@ -199,7 +205,7 @@ struct Rester {
     has: usize,
 }
 
-impl<H> PlaceTable<H> {
+impl<H: Silence> PlaceTable<H> {
     /// One more connection of which nothing is known. Where there are too many, the oldest of the network that has the most goes.
     pub fn half_open(&mut self, limits: &Limits, ip: IpAddr, handle: H) -> Placed<H> {
         let ip = ip.to_canonical();
@@ -335,8 +341,13 @@ impl<H> PlaceTable<H> {
         Ok(go.iter().filter_map(|goes| self.leave(goes.number)).collect())
     }
 
+    /// The unknown connections that may go: the silent ones, or all where none is silent.
     fn half_opens(&self, of: impl Fn(IpAddr) -> bool) -> Vec<Rester> {
-        let half_opens = self.places.iter().filter(|(_, p)| p.is_half_open() && of(p.ip));
+        let half_opens: Vec<_> =
+            self.places.iter().filter(|(_, p)| p.is_half_open() && of(p.ip)).collect();
+        let is_silent = |place: &Place<H>| place.handle.is_silent();
+        let all = !half_opens.iter().any(|(_, place)| is_silent(place));
+        let half_opens = half_opens.into_iter().filter(|(_, place)| all || is_silent(place));
         let rester = |(number, place): (&u64, &Place<H>)| Rester {
             number: *number,
             ip: place.ip,

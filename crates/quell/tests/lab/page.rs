@@ -36,5 +36,5 @@ fn a_full_uplink_makes_a_page_wait_and_that_it_is_the_networks_share_is_said() {
     assert!(printed.contains("the network's share of a page load"), "{printed}");
     // The same seed gives the same milliseconds, whatever runs beside it.
     let (again, _) = pages(&["unloaded"]);
-    assert_eq!(again, [unloaded.clone()]);
+    assert_eq!(&again, std::slice::from_ref(unloaded));
 }

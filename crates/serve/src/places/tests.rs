@@ -16,6 +16,12 @@ fn other() -> IpAddr {
 
 type Book = PlaceTable<&'static str>;
 
+impl Silence for &str {
+    fn is_silent(&self) -> bool {
+        *self != "speaks"
+    }
+}
+
 fn begin(places: &mut Book, limits: &Limits, ip: IpAddr) -> Result<u64, Full> {
     places.begin(limits, ip, 0, "").map(|(number, _)| {
         places.moved(number, 0, u64::MAX).unwrap();
@@ -69,6 +75,26 @@ fn who_holds_the_most_half_handshakes_loses_the_oldest_and_a_newcomer_is_let_in(
     assert_eq!(places.half_open(&limits, ip("203.0.113.1"), "e").1, Some("b"));
     assert!(places.has(newcomer));
     assert!(begin(&mut places, &limits, other()).is_ok(), "sessions have places of their own");
+}
+
+/// A test's streams come at once and say whose they are; threads that read it are not there yet.
+#[test]
+fn whoever_has_said_a_word_is_not_pushed_out_for_silent_ones_of_many_networks() {
+    let limits = Limits { half_open: 6, half_open_of_one: 6, ..Limits::default() };
+    let mut places = Book::default();
+    for n in 0..6 {
+        places.half_open(&limits, ip(&format!("10.{n}.0.1")), "silent");
+    }
+    let good = ip("198.51.100.1");
+    let streams: Vec<_> = (0..4).map(|_| places.half_open(&limits, good, "speaks")).collect();
+    assert_eq!(streams.iter().map(|(_, gone)| *gone).collect::<Vec<_>>(), [Some("silent"); 4]);
+    assert!(streams.iter().all(|(number, _)| places.has(*number)));
+    // Where all say something, the oldest of the most goes, as among silent ones.
+    for n in 0..2 {
+        places.half_open(&limits, ip(&format!("10.{n}.1.1")), "speaks");
+    }
+    let (_, gone) = places.half_open(&limits, ip("10.9.0.1"), "speaks");
+    assert_eq!((gone, places.has(streams[0].0)), (Some("speaks"), false));
 }
 
 #[test]
