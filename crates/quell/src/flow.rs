@@ -69,7 +69,7 @@ pub struct FlowArgs {
     /// Socket buffers, which bound the window: 256K, 4M
     #[arg(short, long, value_name = "SIZE", value_parser = size)]
     pub window: Option<u64>,
-    /// Maximum segment size of TCP in bytes
+    /// Maximum segment size of TCP in bytes, of the connection to the server too
     #[arg(short = 'M', long, value_name = "BYTES", conflicts_with = "udp")]
     pub set_mss: Option<u32>,
     /// TCP_NODELAY
