@@ -29,7 +29,7 @@ pub fn facts(built: &Built, when: When) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let mut fact = |subject, value| events.push(Fact::new(when, subject, value).into());
     for (index, (node, space)) in built.network.nodes.iter().zip(&built.spaces).enumerate() {
-        let seen = space.run(|| {
+        let seen = space.visit(|| {
             let settings: Vec<(String, String)> = match index {
                 0 => SETTINGS
                     .iter()

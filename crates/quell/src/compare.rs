@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::options::{Json, Place};
 use crate::plot::{Format, USUAL_DPI, write_figure};
-use crate::results::{columns, shown, write};
+use crate::results::{self, columns, shown, write};
 use clap::Args;
 use quell_experiment::nearest;
 use quell_experiment::spec::{Experiment, load_file, set};
@@ -150,7 +150,7 @@ fn folders(args: &CompareArgs) -> Result<Vec<PathBuf>, Failure> {
 /// Reads and analyses the runs, side by side: they may be large.
 fn read(folders: &[PathBuf]) -> Result<Vec<(Run, Results)>, Failure> {
     let one = |folder: &Path| {
-        let run = Run::read(folder).map_err(Failure::unreadable)?;
+        let run = results::read(folder)?;
         let results = Results::from(&run);
         Ok((run, results))
     };

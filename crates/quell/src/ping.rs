@@ -160,7 +160,7 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::system(why));
     }
     if let (Some(figure), Some(folder)) = (figure, &ended.run) {
-        draw(&Run::read(folder).map_err(Failure::unreadable)?, args, figure)?;
+        draw(&results::read(folder)?, args, figure)?;
     }
     verdict(&session, &ended.tallies)
 }

@@ -13,6 +13,7 @@ use quell_report::analysis::Results;
 use quell_report::figures::sweep::Sweep;
 use quell_report::{html, json, table};
 use quell_store::{Run, RunState, RunSummary};
+use quell_sys::memory;
 use quell_wire::text::{self, printable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ impl Opened {
 }
 
 fn open(folder: &Path) -> Result<Opened, Failure> {
-    Ok(judged(Run::read(folder).map_err(Failure::unreadable)?))
+    Ok(judged(read(folder)?))
 }
 
 fn judged(mut run: Run) -> Opened {
@@ -77,9 +78,15 @@ fn open_named(name: &RunName) -> Result<Opened, Failure> {
     open(&folder_of(name)?)
 }
 
+/// The run in a folder, as it is stored. It may be large, and what is worked out of it comes and goes by many megabytes.
+pub fn read(folder: &Path) -> Result<Run, Failure> {
+    memory::keep_freed();
+    Run::read(folder).map_err(Failure::unreadable)
+}
+
 /// The run that was named, as it is stored; the latest where none was.
 pub fn read_named(name: &RunName) -> Result<Run, Failure> {
-    Run::read(&folder_of(name)?).map_err(Failure::unreadable)
+    read(&folder_of(name)?)
 }
 
 /// The folder of the run that was named; of the latest where none was.

@@ -108,7 +108,7 @@ impl Middle<'_> {
             }
             Ok(())
         };
-        self.space.run(up)?.map_err(refused)?;
+        self.space.visit(up)?.map_err(refused)?;
         let redirect = || {
             let mut socket = Socket::open(Protocol::Route).map_err(ApplyError::Left)?;
             let mut stack = Stack::open().map_err(ApplyError::Left)?;
@@ -118,7 +118,7 @@ impl Middle<'_> {
             }
             Ok(())
         };
-        self.space.run(redirect)?.map_err(|error: ApplyError| BuildError::Queue {
+        self.space.visit(redirect)?.map_err(|error: ApplyError| BuildError::Queue {
             at: crate::topology::Interface {
                 node: PLACE.into(),
                 device: self.facing[0].as_str().into(),

@@ -2,10 +2,11 @@
 //! /etc/resolv.conf without servers, since no name server is there to be waited for.
 //!
 //! ```text
-//!   a thread's own mounts ── ramfs on /sys ── links to all of the system's /etc ──bind──► /etc
-//!                         ├─ tmpfs on /sys ── hosts, resolv.conf ──bind──► /etc
+//!   a thread's own mounts ── ramfs on /sys ── hosts, resolv.conf ──laid over the system's /etc──► /etc
 //!                         └─ sysfs on /sys
 //! ```
+//!
+//! A kernel without overlayfs, or whose overlayfs is not for user namespaces, gets a folder with links to all of the system's /etc instead.
 
 use crate::topology::Network;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -50,9 +51,33 @@ pub(crate) fn with_own_files<T: Send>(
 
 /// Puts the files in the place of the system's; where it does not let us, they stay as they are. Gives whether all are in place.
 fn own_etc(hosts: &str) -> bool {
-    let none = None::<&str>;
     let files = [("hosts", hosts), ("resolv.conf", NO_SERVERS)];
-    let mut placed = etc_with(&files.map(|(name, _)| name)).is_ok();
+    laid_over_etc(&files).is_ok() || in_place(&files)
+}
+
+/// Lays the files over the system's /etc, which nobody can write to then: what is written there would be gone with the program. They lie in
+/// a ramfs, whose files draw no random numbers as those of a tmpfs do.
+fn laid_over_etc(files: &[(&str, &str)]) -> nix::Result<()> {
+    mount(Some("ramfs"), SCRATCH, Some("ramfs"), MsFlags::empty(), Some("mode=0755"))?;
+    let write = |(name, text): &(&str, &str)| std::fs::write(Path::new(SCRATCH).join(name), text);
+    let layers = format!("lowerdir={SCRATCH}:{ETC}");
+    let laid = files.iter().try_for_each(write).map_err(code).and_then(|()| {
+        mount(Some("overlay"), ETC, Some("overlay"), MsFlags::empty(), Some(layers.as_str()))
+    });
+    // The files stay for as long as they are seen in /etc.
+    umount2(SCRATCH, MntFlags::MNT_DETACH)?;
+    laid
+}
+
+/// The number of what the system answered.
+fn code(error: std::io::Error) -> nix::Error {
+    nix::Error::from_raw(error.raw_os_error().unwrap_or(0))
+}
+
+/// Binds the files to the places of the system's.
+fn in_place(files: &[(&str, &str)]) -> bool {
+    let none = None::<&str>;
+    let mut placed = etc_with(&files.iter().map(|(name, _)| *name).collect::<Vec<_>>()).is_ok();
     if mount(Some("tmpfs"), SCRATCH, Some("tmpfs"), MsFlags::empty(), Some("mode=0755")).is_err() {
         return false;
     }
@@ -67,8 +92,7 @@ fn own_etc(hosts: &str) -> bool {
 }
 
 /// A folder in memory becomes /etc, with empty files of these names; all else in it leads to the system's own. A system that lacks one
-/// of the files, as a minimal one may, has nothing to mount it on; and what a machine has in its /etc must not decide what happens
-/// in a guest, so it is done where both are there too. It is a ramfs, whose files draw no random numbers as those of a tmpfs do.
+/// of the files, as a minimal one may, has nothing to mount it on.
 fn etc_with(names: &[&str]) -> nix::Result<()> {
     let none = None::<&str>;
     mount(Some("ramfs"), SCRATCH, Some("ramfs"), MsFlags::empty(), Some("mode=0755"))?;
@@ -85,7 +109,6 @@ fn etc_with(names: &[&str]) -> nix::Result<()> {
 fn leads_to_etc(names: &[&str]) -> nix::Result<()> {
     let scratch = Path::new(SCRATCH);
     let system = scratch.join(SYSTEM_ETC);
-    let code = |error: std::io::Error| nix::Error::from_raw(error.raw_os_error().unwrap_or(0));
     std::fs::create_dir(&system).map_err(code)?;
     mount(Some(ETC), &system, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)?;
     for entry in std::fs::read_dir(ETC).map_err(code)? {

@@ -190,14 +190,14 @@ impl Queues {
         }
         let refused = |error| BuildError::Queue { at: at.clone(), error: Box::new(error) };
         for (name, before, tree) in &todo {
-            spaces[place.node].run(|| put(name, before.as_ref(), tree))?.map_err(refused)?;
+            spaces[place.node].visit(|| put(name, before.as_ref(), tree))?.map_err(refused)?;
         }
         if let (Some((wire, end)), Some(tree)) = (place.wire, line::bits(&place.line))
             && let Some(middle) = self.between.of_wire(wire)?
         {
             let before = place.standing_between.replace(tree.clone());
             let name = &middle.facing[1 - end];
-            middle.space.run(|| put(name, before.as_ref(), &tree))?.map_err(refused)?;
+            middle.space.visit(|| put(name, before.as_ref(), &tree))?.map_err(refused)?;
         }
         Ok(())
     }

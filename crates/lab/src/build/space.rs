@@ -21,7 +21,7 @@ pub(super) fn in_space<T: Send>(
     node: usize,
     work: impl FnOnce() -> Result<T, NetlinkError> + Send,
 ) -> Result<T, BuildError> {
-    spaces[node].run(work)?.map_err(|error| BuildError::Netlink {
+    spaces[node].visit(work)?.map_err(|error| BuildError::Netlink {
         node: network.nodes[node].name.clone(),
         error: Box::new(error),
     })

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 16] = [
+const TESTS: [Test; 17] = [
     ("a_guest_boots_and_writes_a_file", a_guest_boots_and_writes_a_file),
     ("the_same_seed_gives_the_same_bytes_and_another_seed_others", same_seed_same_bytes),
     ("program_folder_and_environment_do_not_matter", program_folder_and_environment_do_not_matter),
@@ -21,6 +21,7 @@ const TESTS: [Test; 16] = [
     ("a_nap_of_20_ms_takes_20_ms", a_nap_of_20_ms_takes_20_ms),
     ("a_guest_has_what_programs_expect", || ends("devices", &GuestExit::Clean)),
     ("floating_point_survives_switches", || ends("floats", &GuestExit::Clean)),
+    ("pages_that_are_written_are_ones_own_where_memory_is_short", copies),
     ("a_reader_asks_once_and_its_sum_is_seen_all_the_while", reads_on),
     ("a_host_that_hands_no_system_calls_over_gives_the_same_guest", without_messages),
     ("a_program_that_fails_says_why", a_program_that_fails_says_why),
@@ -70,11 +71,10 @@ impl Folder {
     }
 
     fn wait_for(&self, name: &str) {
-        let until = Instant::now() + Duration::from_secs(30);
-        while !self.0.join(name).exists() {
-            assert!(Instant::now() < until, "the guest wrote no file `{name}`");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        eventually(Duration::from_secs(30), || match self.0.join(name).exists() {
+            true => Ok(()),
+            false => Err(format!("the guest wrote no file `{name}`")),
+        });
     }
 }
 
@@ -135,13 +135,17 @@ fn processes_in(folder: &Path) -> Vec<String> {
 
 /// SIGKILL takes a moment to arrive at all of them.
 fn assert_none_left(folder: &Path) {
-    let until = Instant::now() + Duration::from_secs(5);
-    loop {
-        let left = processes_in(folder);
-        if left.is_empty() {
-            return;
-        }
-        assert!(Instant::now() < until, "left behind: {left:?}");
+    eventually(Duration::from_secs(5), || match processes_in(folder) {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("left behind: {left:?}")),
+    });
+}
+
+/// Looks until something that only the host's kernel decides is so.
+fn eventually(patience: Duration, look: impl Fn() -> Result<(), String>) {
+    let until = Instant::now() + patience;
+    while let Err(wrong) = look() {
+        assert!(Instant::now() < until, "{wrong}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -277,15 +281,13 @@ fn assert_traced_stops(wanted: usize, folder: &Path) {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit(") ").next()?.chars().next()
     };
-    let until = Instant::now() + Duration::from_secs(5);
-    loop {
+    eventually(Duration::from_secs(5), || {
         let states: Vec<_> = processes_in(folder).iter().map(state).collect();
-        if states.iter().filter(|s| **s == Some('t')).count() == wanted {
-            return;
+        match states.iter().filter(|s| **s == Some('t')).count() == wanted {
+            true => Ok(()),
+            false => Err(format!("{wanted} stopped by a tracer of {states:?}")),
         }
-        assert!(Instant::now() < until, "{wanted} stopped by a tracer of {states:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    });
 }
 
 /// A filter that lets everything pass and has a listener, of which the kernel gives a process and all below it only one.
@@ -328,6 +330,12 @@ fn a_guest_without_memory_is_told_as_one() {
     let text = exit.to_string();
     assert!(text.contains("panicked") && text.to_lowercase().contains("memory"), "{text}");
     assert_none_left(&folder.0);
+}
+
+/// The file alone takes half of the memory, and gives way to what is written of it.
+fn copies() {
+    let folder = Folder::new("copies");
+    assert_eq!(run(GuestSpec { memory_mib: 64, ..spec("copies", &folder.0) }), GuestExit::Clean);
 }
 
 fn a_hanging_guest_ends_at_its_limit() {

@@ -9,6 +9,7 @@ use quell_sys::socket::stream::{Discarded, TcpSocket};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,7 @@ pub fn first_process(tasks: &[String]) {
         "devices" => devices(),
         "floats" => floats(),
         "reads-on" => reads_on(),
+        "copies" => copies(),
         "fail" => Err("the router has no such interface".into()),
         "exit" => std::process::exit(3),
         "eat" => eat(),
@@ -242,6 +244,53 @@ fn floats() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Pages of a mapped file that it writes to become its own, by and by and many at once; with another process, where memory is short.
+fn copies() -> Result<(), String> {
+    const PAGE: usize = 4096;
+    const PAGES: usize = 8192;
+    let place = Path::new(SHARED).join("pages");
+    let page = |number: usize| [number as u8 ^ (number >> 8) as u8; PAGE];
+    let mut file = std::fs::File::create(&place).map_err(|e| e.to_string())?;
+    (0..PAGES).try_for_each(|number| file.write_all(&page(number))).map_err(|e| e.to_string())?;
+    let file = std::fs::File::open(&place).map_err(|e| e.to_string())?;
+    let (size, rights) = (PAGES * PAGE, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a mapping of its own, of a file that stays as it is; nobody else has the slice.
+    let mapped = unsafe {
+        let at =
+            libc::mmap(std::ptr::null_mut(), size, rights, libc::MAP_PRIVATE, file.as_raw_fd(), 0);
+        if at == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error().to_string());
+        }
+        std::slice::from_raw_parts_mut(at.cast::<u8>(), size)
+    };
+    // Every 64 KB has pages that are looked at before, and one in three has pages that are written.
+    let wrong = |mapped: &[u8], mark: u8| {
+        (0..PAGES).find(|number| {
+            let here = &mapped[number * PAGE..][..PAGE];
+            let first = if number % 48 == 7 { mark } else { page(*number)[0] };
+            here[0] != first || here[1..] != page(*number)[1..]
+        })
+    };
+    let write = |mapped: &mut [u8], mark: u8| {
+        (7..PAGES).step_by(48).for_each(|number| mapped[number * PAGE] = mark);
+    };
+    std::hint::black_box((0..PAGES).step_by(5).map(|n| mapped[n * PAGE]).max());
+    write(mapped, 200);
+    // SAFETY: the child looks at memory, and ends.
+    let child = match unsafe { fork() }.map_err(|e| e.to_string())? {
+        ForkResult::Child => {
+            write(mapped, 201);
+            std::process::exit(i32::from(wrong(mapped, 201).is_some()));
+        }
+        ForkResult::Parent { child } => child,
+    };
+    if waitpid(child, None) != Ok(WaitStatus::Exited(child, 0)) {
+        return Err("the child finds other pages than it should".into());
+    }
+    wrong(mapped, 200)
+        .map_or(Ok(()), |number| Err(format!("page {number} is not what it should be")))
 }
 
 /// Takes memory until there is none.

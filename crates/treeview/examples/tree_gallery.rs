@@ -1,4 +1,4 @@
-//! Draws files of `tc`'s output, to be looked at and to record goldens: `gallery WIDTH OUT.png|- FILE [DEVICE] [all]`; `-` is text.
+//! Draws files of `tc`'s output, to be looked at and to record goldens: `tree_gallery WIDTH OUT.png|- FILE [DEVICE] [all]`; `-` is text.
 
 use quell_chart::Theme;
 use quell_treeview::{Look, View, picture, text};
@@ -6,7 +6,7 @@ use quell_treeview::{Look, View, picture, text};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [width, out, file, rest @ ..] = words.as_slice() else {
-        return Err("gallery WIDTH OUT.png|- FILE [all]".into());
+        return Err("tree_gallery WIDTH OUT.png|- FILE [all]".into());
     };
     let reading = quell_hierarchy::read(&std::fs::read_to_string(file)?, None)?;
     let only = rest.first().and_then(|name| reading.hierarchy.device(name));
