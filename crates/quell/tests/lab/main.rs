@@ -9,6 +9,8 @@ mod doctor;
 mod exec;
 mod flow;
 mod flow_ends;
+mod flow_kept;
+mod flow_limits;
 mod host;
 mod iperf3;
 mod kernel;
