@@ -14,6 +14,7 @@ mod flow_limits;
 mod host;
 mod iperf3;
 mod kernel;
+mod live;
 mod lost;
 mod manners;
 mod missing;
