@@ -179,7 +179,7 @@ impl Transit {
 
 impl EchoResult {
     /// The same with up and down exchanged.
-    pub(in crate::analysis) fn turned(self) -> Self {
+    pub(crate) fn turned(self) -> Self {
         let Counts { lost_up, lost_down, .. } = self.counts;
         Self {
             counts: Counts { lost_up: lost_down, lost_down: lost_up, ..self.counts },
