@@ -21,6 +21,9 @@ use std::fmt;
 /// A whole document that is larger is not read: its intervals take more memory than their text.
 const MOST_TEXT: usize = 64 << 20;
 
+/// Intervals meet, or overlap by less than this.
+const RESTART_NS: i64 = 10_000_000;
+
 #[derive(Default)]
 struct Document {
     start: Start,
@@ -344,6 +347,11 @@ impl Counted {
 
     fn take(&mut self, part: &Part, is_udp: bool, mss: u32, size: Option<u64>) {
         let (here, there) = self.sides();
+        // Where the omitted time ends iperf3 counts its seconds anew; the last interval of that time it does not mark.
+        let begins = from_s(part.start).unwrap_or(0).saturating_add(RESTART_NS);
+        if self.here.last().is_some_and(|last| begins < last.t_ns) {
+            *self = Self { socket: self.socket, sends: self.sends, ..Self::default() };
+        }
         if self.here.is_empty() {
             self.here.push(sample(part.start, here, 0.0, 0, None));
         }
@@ -483,6 +491,13 @@ mod tests {
             ("measured", 172, 160, 12)
         );
         assert_eq!((told.seconds, told.received_bytes), (Some(1.04), Some(160_000)));
+        // At the receiver its intervals tell it.
+        let down = read(&text.replace("\"sender\":true", "\"sender\":false")).unwrap();
+        let packets = |side| {
+            let of = |s: &&FlowSample| s.side == side;
+            down.streams[0].flow.iter().filter(of).map(|s| s.packets).collect::<Vec<_>>()
+        };
+        assert_eq!((packets(Side::Receiver), packets(Side::Sender)), (vec![0, 172], vec![0, 172]));
         let whole = read(&text.replace("\"omitted\":true", "\"omitted\":false")).unwrap();
         assert!(whole.streams[0].facts.is_empty(), "its intervals are all there is");
     }
