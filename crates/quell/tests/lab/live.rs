@@ -28,7 +28,7 @@ fn the_lines_of_a_live_view_are_as_wide_as_the_terminal_is_now() {
     command.env("TERM", "xterm").stdin(twin()).stdout(twin()).stderr(twin());
     let mut child = command.spawn().expect("quell can be started");
     drop((command, theirs));
-    let mut line = move |ours: &mut std::fs::File| {
+    let line = move |ours: &mut std::fs::File| {
         let (mut line, mut byte) = (Vec::new(), [0]);
         // It ends by itself after half a minute; then the terminal gives EIO.
         while ours.read(&mut byte).is_ok_and(|got| got == 1) && byte != *b"\n" {
