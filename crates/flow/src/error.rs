@@ -33,8 +33,8 @@ pub enum FlowError {
     Refused(SocketAddr),
     /// The server has other things to do, or does not want us.
     #[error(
-        "the server {0} is busy with another test, or does not let this client in (a `quell serve` may want a \
-         --secret-file); try again when it is free"
+        "the server {0} is busy with another test, or does not let this client in (a `quell serve` has as many tests at once as its \
+         --max-tests and --max-tests-per-client say, and may want a --secret-file); try again when it is free"
     )]
     Busy(SocketAddr),
     /// The server failed, and said so.
@@ -77,10 +77,12 @@ fn code_text(code: i32) -> String {
         134 => {
             "it may not use this congestion control (see sysctl net.ipv4.tcp_allowed_congestion_control there)"
         }
-        5 => "it does not do so long a test (-t)",
-        6 => "it does not do so many streams (-P)",
+        5 => "it does not do so long a test (-t; a `quell serve` as its --max-time says)",
+        6 => "it does not do so many streams (-P; a `quell serve` as its --max-streams says)",
         7 | 20 => "it does not do so large writes or datagrams (-l)",
-        27 => "it does not do so high a rate (-b)",
+        27 => {
+            "it does not do so high a rate (-b; a `quell serve` as its --max-rate and --max-rate-per-client say)"
+        }
         12 => "it does not leave out so long a time (-O)",
         _ => return format!("its error {code}"),
     };

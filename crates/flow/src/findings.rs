@@ -3,6 +3,7 @@
 use crate::fate::Fate;
 use crate::held::{Beside, Held, Limit};
 use crate::latency::Spread;
+use crate::own::Through;
 use crate::{Amount, LaneOutcome, Outcome, Senders, Transport, Vanishing};
 use quell_load::own_queue::Standing;
 use quell_model::{EchoSample, EchoStatus};
@@ -68,10 +69,10 @@ pub struct Way {
     pub limited_by: Option<Limit>,
     /// TCP: the facts behind that.
     pub held: Option<Held>,
-    /// Where packets stood in this host's own queue most of the time: what was seen there.
+    /// Where this host's own device holds it up, by a queue, a rate or drops: what was seen there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_queue: Option<Standing>,
-    /// TCP: full segments of this host that never arrived, where pings did.
+    /// TCP: full segments that never arrived, where pings did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vanishing: Option<Vanishing>,
     /// TCP: where the path is full, the window or buffer that bounds its queue.
@@ -291,7 +292,16 @@ impl Way {
             congestion.extend(outcome.theirs.as_ref().and_then(|t| t.congestion_used.clone()));
         }
         congestion.dedup();
-        let own_queue = outcome.own_queue.clone().filter(|queue| up && queue.stands());
+        let through = Through {
+            up,
+            both: outcome.plan.direction == Senders::Both,
+            each: reached / lanes.len().max(1) as f64,
+            mss,
+            again: retransmits.unwrap_or(0),
+            moments: &moments,
+        };
+        let own = outcome.own_queue.as_ref().and_then(|device| through.limit(device));
+        let own_queue = outcome.own_queue.clone().filter(|_| own == Some(Limit::OwnQueue));
         Self {
             bits_per_second,
             by_receiver,
@@ -304,12 +314,18 @@ impl Way {
             cwnd: most(|m| m.cwnd),
             congestion,
             limited_by: held.map(|held| match held.by(mss, beside) {
-                Limit::Path | Limit::Unknown if own_queue.is_some() => Limit::OwnQueue,
+                limit @ (Limit::Path | Limit::Unknown) => own.unwrap_or(limit),
                 limit => limit,
             }),
             own_queue,
-            vanishing: Vanishing::of(&lanes, &outcome.latency.loaded)
-                .filter(|_| !udp && up && received.unwrap_or(0) == 0),
+            vanishing: match up {
+                true => Vanishing::of(&lanes, &outcome.latency.loaded),
+                false => {
+                    let (lost, pings) = (outcome.results_vanished, &outcome.latency.loaded);
+                    Vanishing::of_theirs(&lanes, &parts, lost, pings)
+                }
+            }
+            .filter(|_| !udp && received.unwrap_or(0) == 0),
             keeps_queue: held.and_then(|held| held.keeps_queue(mss)),
             held,
             datagrams,

@@ -4,7 +4,7 @@ use crate::talk::{Talk, reach};
 use crate::{FlowError, FlowPlan, Transport};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, getsockname, recv};
-use quell_load::bulk::{Copying, Limit, Open, UdpHeader, UdpReceiving};
+use quell_load::bulk::{Copying, Gate, Limit, Open, UdpHeader, UdpReceiving};
 use quell_load::lane::{How, Lane, LaneCounts};
 use quell_load::look;
 use quell_sys::SysError;
@@ -48,6 +48,8 @@ pub(crate) struct OpenLane {
 pub(crate) struct Move<'a> {
     pub block: u64,
     pub limit: Limit,
+    /// Sees what a TCP receiver took.
+    pub arrived: &'a dyn Gate,
     /// Rings when senders have to stop.
     pub halt: &'a Bell,
     /// Rings when all is over.
@@ -112,7 +114,7 @@ impl OpenLane {
             hello: self.token.and_then(|token| long_hello(Hello::Server, token)),
             buffer: plan.window.map_or(UdpReceiving::default().buffer, |w| w as usize),
             trains: true,
-            gate: &Open,
+            gate: if self.sends { &Open } else { how.arrived },
             stop: if self.sends { how.halt } else { how.over },
         });
     }

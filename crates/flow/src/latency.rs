@@ -9,7 +9,7 @@
 use crate::FlowPlan;
 use quell_model::task::{PingStream, UdpEcho};
 use quell_model::{EchoSample, EchoStatus, Event};
-use quell_probe::{Options, Ping, ProbeError, UdpEchoClient};
+use quell_probe::{Options, Patience, Ping, ProbeError, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::wait::Bell;
@@ -24,6 +24,11 @@ pub const STREAM: &str = "latency";
 const IDLE: Span = Span::from_millis(1000);
 const IDLE_EVERY: Span = Span::from_millis(25);
 const LOADED_EVERY: Span = Span::from_millis(50);
+/// A line on which the second of two answers is so much later than it was sent behind the first is slow: pings at these intervals would be a load of
+/// their own. It gets one when two would have passed, and beside the load when four would; but so often at least.
+const SLOW: Span = Span::from_millis(10);
+const IDLE_SELDOM: Span = Span::from_millis(250);
+const LOADED_SELDOM: Span = Span::from_millis(1000);
 /// Beside a load what is known of pings is handed on so often, so that it is soon seen that none is under way any more.
 pub(crate) const FLUSH: Span = Span::from_millis(100);
 /// How long replies are awaited at least, …
@@ -95,7 +100,9 @@ impl Spread {
             Some(ways.median())
         };
         let lost = samples.iter().filter(|s| s.status.is_lost()).count();
-        let late = samples.iter().filter(|s| s.status == EchoStatus::Unfinished).count();
+        let is_late =
+            |s: &&EchoSample| matches!(s.status, EchoStatus::Unfinished | EchoStatus::Unsure);
+        let late = samples.iter().filter(is_late).count();
         Some(Self {
             sent: sample.count() + lost + late,
             lost,
@@ -126,13 +133,29 @@ pub(crate) fn needed_ns(longest_ns: u64) -> u64 {
     longest_ns.saturating_mul(2).max(LINGER.nanos())
 }
 
-/// Tells lost packets from late ones: without an answer when waiting ended at `end_ns`, they are lost if they were waited for as long as the path
-/// showed to be needed.
-pub(crate) fn tell_late(samples: &mut [EchoSample], end_ns: i64, needed_ns: u64) {
+/// How waiting for replies ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waited {
+    /// When, in nanoseconds of the samples' clock.
+    pub end_ns: i64,
+    /// How long the path shows to be needed.
+    pub needed_ns: u64,
+    /// Whether it was waited so long; else it broke off, and how long the path had become by then only what was answered tells.
+    pub whole: bool,
+}
+
+/// Tells lost packets from late ones: without an answer when waiting ended, they are lost if they were waited for as long as the path showed to be
+/// needed. Where waiting broke off, one that was sent behind them must have been answered, too: a queue that fills shows how long it is only by
+/// what has come through it.
+pub(crate) fn tell_late(samples: &mut [EchoSample], waited: Waited) {
+    let answered = samples.iter().filter(|s| s.status.is_answered()).map(|s| s.t_ns).max();
     for sample in samples {
-        let waited = u64::try_from(end_ns.saturating_sub(sample.t_ns)).unwrap_or(0);
+        let so_long = u64::try_from(waited.end_ns.saturating_sub(sample.t_ns)).unwrap_or(0);
+        let passed = waited.whole || answered.is_some_and(|last| sample.t_ns < last);
         match sample.status {
-            EchoStatus::Unfinished | EchoStatus::Unsure if waited >= needed_ns => {
+            EchoStatus::Unfinished | EchoStatus::Unsure
+                if so_long >= waited.needed_ns && passed =>
+            {
                 sample.status = EchoStatus::Lost;
             }
             EchoStatus::Unsure => sample.status = EchoStatus::Unfinished,
@@ -162,6 +185,8 @@ pub struct Latency {
     pub method: Option<Method>,
     /// Why nothing was measured.
     pub note: Option<String>,
+    /// How long the path takes for each of its packets, where it is slow, in nanoseconds.
+    pub(crate) each_ns: u64,
     /// Over the idle path.
     pub idle: Vec<EchoSample>,
     /// Beside the load.
@@ -175,15 +200,20 @@ pub(crate) fn idle(plan: &FlowPlan, rtt_us: u32, stop: &Bell) -> Latency {
     let mut latency = Latency::default();
     let mut why = None;
     // A plain iperf3 has nobody at its UDP port.
-    if !plan.plain && !first_answers(plan, linger, stop).is_empty() {
+    let first = if plan.plain { Vec::new() } else { first_answers(plan, linger, stop) };
+    if !first.is_empty() {
         latency.method = Some(Method::Stamp);
+        latency.each_ns = each_ns(&first);
     } else if !stop.rings() {
         latency.method = Some(Method::Icmp);
     }
     if let Some(method) = latency.method {
         let window = window(monotonic_ns(), IDLE);
         let samples = Mutex::default();
-        match run(plan, method, &window, (IDLE_EVERY, linger), None, stop, &samples) {
+        // The first answers show a path of the time before: on a slow line these packets make a queue of their own.
+        let patience = Patience::between(linger, MOST_LINGER);
+        let every = spaced(IDLE_EVERY, 2 * latency.each_ns, IDLE_SELDOM);
+        match run(plan, method, &window, (every, patience), None, stop, &samples) {
             Ok(()) => latency.idle = sorted(samples),
             Err(error) => why = Some(error),
         }
@@ -202,20 +232,35 @@ pub(crate) fn idle(plan: &FlowPlan, rtt_us: u32, stop: &Bell) -> Latency {
 /// packet without an answer is not lost before [`tell_late`] says so.
 pub(crate) fn loaded(
     plan: &FlowPlan,
-    method: Method,
+    (method, each_ns): (Method, u64),
     window: &Window,
     stop: &Bell,
     samples: &Mutex<Vec<EchoSample>>,
 ) -> Result<(), ProbeError> {
-    run(plan, method, window, (LOADED_EVERY, MOST_LINGER), None, stop, samples)
+    let patience = Patience::exactly(MOST_LINGER);
+    let every = spaced(LOADED_EVERY, 4 * each_ns, LOADED_SELDOM);
+    run(plan, method, window, (every, patience), None, stop, samples)
+}
+
+/// The time between pings: the usual one, or what a slow path needs.
+fn spaced(usual: Span, needed_ns: u64, most: Span) -> Span {
+    usual.max(Span::from_nanos(needed_ns).min(most))
+}
+
+/// How long the path takes for each packet, by the first two that were answered; 0 where it is not seen to take long.
+fn each_ns(first: &[EchoSample]) -> u64 {
+    let [one, two, ..] = first else { return 0 };
+    let grown = two.rtt_ns.unwrap_or(0).saturating_sub(one.rtt_ns.unwrap_or(0));
+    let apart = u64::try_from(two.t_ns - one.t_ns).unwrap_or(0);
+    if grown < SLOW.nanos() { 0 } else { apart + grown }
 }
 
 fn first_answers(plan: &FlowPlan, linger: Span, stop: &Bell) -> Vec<EchoSample> {
     let window = window(monotonic_ns(), IDLE);
-    let linger = linger.max(KNOCK_LINGER);
+    let patience = Patience::exactly(linger.max(KNOCK_LINGER));
     let found = Mutex::default();
     // What can't be sent is not answered.
-    let _ = run(plan, Method::Stamp, &window, (TRY_EVERY, linger), Some(TRIES), stop, &found);
+    let _ = run(plan, Method::Stamp, &window, (TRY_EVERY, patience), Some(TRIES), stop, &found);
     let mut found = sorted(found);
     found.retain(|sample| sample.status.is_answered());
     found
@@ -237,12 +282,15 @@ fn run(
     plan: &FlowPlan,
     method: Method,
     window: &Window,
-    (interval, linger): (Span, Span),
+    (interval, patience): (Span, Patience),
     count: Option<u64>,
     stop: &Bell,
     samples: &Mutex<Vec<EchoSample>>,
 ) -> Result<(), ProbeError> {
-    let options = Options { count, way: plan.way.clone(), ..Options::default() };
+    let patience = patience.for_packets_every(interval);
+    let linger = Span::from_nanos(patience.most_ns());
+    let patience = Some(patience);
+    let options = Options { count, patience, way: plan.way.clone(), ..Options::default() };
     // Of the class of the flow: that queue is what matters.
     let tos = Tos::from_byte(plan.tos & !3);
     let emit = |event: Event| {
@@ -294,7 +342,8 @@ mod tests {
         let mut samples: Vec<_> = (0..100).map(|n| answer(n * 100)).collect();
         let needed = needed_ns(longest_ns(&samples));
         assert_eq!(needed, 12_000_000_000);
-        tell_late(&mut samples, 13_000_000_000, needed);
+        let waited = Waited { end_ns: 13_000_000_000, needed_ns: needed, whole: true };
+        tell_late(&mut samples, waited);
         let spread = Spread::of(&samples).unwrap();
         assert_eq!((spread.sent, spread.lost, spread.late, spread.answered()), (100, 1, 60, 39));
         assert!(!spread.is_majority(), "39 of 100 say nothing of the others");
@@ -319,7 +368,47 @@ mod tests {
         let mut samples =
             vec![sample(0, EchoStatus::Ok, Some(20)), sample(50, EchoStatus::Unfinished, None)];
         let needed = needed_ns(longest_ns(&samples));
-        tell_late(&mut samples, 1_100_000_000, needed);
+        let waited = Waited { end_ns: 1_100_000_000, needed_ns: needed, whole: true };
+        tell_late(&mut samples, waited);
         assert_eq!(Spread::of(&samples).unwrap().lost, 1);
+    }
+
+    #[test]
+    fn where_waiting_broke_off_only_what_was_overtaken_is_lost() {
+        // A queue that fills: 2 s after the third ping the server is gone.
+        let mut samples = vec![
+            sample(0, EchoStatus::Unsure, None),
+            sample(100, EchoStatus::Ok, Some(200)),
+            sample(200, EchoStatus::Unsure, None),
+            sample(300, EchoStatus::Unfinished, None),
+        ];
+        let needed_ns = needed_ns(longest_ns(&samples));
+        let waited = Waited { end_ns: 5_000_000_000, needed_ns, whole: false };
+        tell_late(&mut samples, waited);
+        let spread = Spread::of(&samples).unwrap();
+        assert_eq!((spread.lost, spread.late, spread.answered()), (1, 2, 1));
+        // Where nothing came back at all, nobody knows.
+        let mut none = vec![sample(0, EchoStatus::Unsure, None)];
+        tell_late(&mut none, waited);
+        assert_eq!(none[0].status, EchoStatus::Unfinished);
+        tell_late(&mut none, Waited { whole: true, ..waited });
+        assert_eq!(none[0].status, EchoStatus::Lost);
+    }
+
+    #[test]
+    fn a_line_that_takes_long_for_each_ping_gets_fewer() {
+        let first = |second_ms| {
+            [sample(0, EchoStatus::Ok, Some(280)), sample(10, EchoStatus::Ok, Some(second_ms))]
+        };
+        // 98 bytes at 6 kbit/s.
+        assert_eq!(each_ns(&first(401)), 131_000_000);
+        assert_eq!(
+            (each_ns(&first(285)), each_ns(&first(200)), each_ns(&first(401)[..1])),
+            (0, 0, 0)
+        );
+        let ms = |usual, each: u64, most| spaced(usual, each * 1_000_000, most).nanos() / 1_000_000;
+        assert_eq!(ms(IDLE_EVERY, 2 * 131, IDLE_SELDOM), 250);
+        assert_eq!(ms(LOADED_EVERY, 4 * 131, LOADED_SELDOM), 524);
+        assert_eq!(ms(IDLE_EVERY, 0, IDLE_SELDOM), 25);
     }
 }

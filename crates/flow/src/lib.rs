@@ -14,6 +14,7 @@
 //!
 //! It talks to `quell serve` and to an unmodified `iperf3 -s`; what only a Quell tells is then missing from the results.
 
+mod arrived;
 mod error;
 mod fate;
 pub mod findings;
@@ -22,7 +23,9 @@ pub mod iperf_json;
 mod lane;
 pub mod latency;
 mod looks;
+mod measured;
 mod outcome;
+mod own;
 mod plan;
 mod progress;
 mod session;

@@ -46,7 +46,7 @@ pub(crate) struct Looks<'a> {
     moments: Vec<Vec<Moment>>,
     pub intervals: Vec<Interval>,
     pub cpu: CpuTimes,
-    /// Of the device that data leaves by.
+    /// Of the device that data leaves by, or comes in by.
     own_queue: Option<OwnQueue>,
 }
 
@@ -58,7 +58,6 @@ impl<'a> Looks<'a> {
         plan: &'a FlowPlan,
         device: Option<&str>,
     ) -> Self {
-        let sends = lanes.iter().any(|lane| lane.sends);
         let planned = match plan.amount {
             Amount::Time(time) => time.nanos() + plan.omit.nanos(),
             Amount::Bytes(_) => 60_000_000_000,
@@ -88,7 +87,7 @@ impl<'a> Looks<'a> {
             moments: vec![Vec::new(); lanes.len()],
             intervals: Vec::new(),
             cpu: CpuTimes::now(),
-            own_queue: device.filter(|_| sends).and_then(OwnQueue::of),
+            own_queue: device.and_then(OwnQueue::of),
         }
     }
 
@@ -142,6 +141,7 @@ impl<'a> Looks<'a> {
             self.report(now, tell);
         }
         if boundary {
+            self.own_queue.iter_mut().for_each(OwnQueue::begin);
             self.counting = true;
             self.begun.clone_from(&self.now);
             self.begun_ns = now;
@@ -243,7 +243,7 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// What stood in the queues of the own device, where data leaves by it.
+    /// What stood in the queues of the own device, and what was dropped there.
     pub fn own_queue(&self) -> Option<&Standing> {
         self.own_queue.as_ref().map(OwnQueue::standing)
     }

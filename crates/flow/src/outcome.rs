@@ -128,12 +128,14 @@ pub struct Outcome {
     pub doubts: Vec<String>,
     /// What this host's kernel counted during the test, other programs' traffic among it.
     pub here: Option<HostCounters>,
-    /// What stood in the queues of the device that data left by; none where nothing left.
+    /// What stood in the queues of the device that data left by or came in by, and what was dropped there; none where it could not be seen.
     pub own_queue: Option<Standing>,
     /// Small packets.
     pub latency: Latency,
     /// Why it ended before its time, or without the server's results.
     pub broke: Option<String>,
+    /// Whether the server said that its results come, and they did not.
+    pub results_vanished: bool,
     /// Whether the user ended it.
     pub stopped: bool,
 }
@@ -176,6 +178,7 @@ impl Outcome {
             own_queue: None,
             latency: Latency::default(),
             broke: None,
+            results_vanished: false,
             stopped: false,
         }
     }

@@ -7,12 +7,13 @@
 //!   time or bytes are over ── senders stop ── both ends trade results ── datagrams still on their way come ── receivers stop
 //! ```
 
+use crate::arrived::Arrived;
 use crate::lane::{Move, OpenLane};
-use crate::latency::{self, Latency};
+use crate::latency::{self, Latency, Waited};
 use crate::looks::Looks;
 use crate::outcome::{LaneOutcome, Outcome};
 use crate::progress::Progress;
-use crate::talk::{AFTER, STOPPED, Talk};
+use crate::talk::{AFTER, RESULTS, STOPPED, Talk};
 use crate::told::Known;
 use crate::{Amount, FlowError, FlowPlan, Senders, Transport};
 use quell_load::bulk::{Ended, Limit};
@@ -29,7 +30,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
 
-/// How often a test of so many bytes is looked at, so that its end is seen.
+/// How often a test of so many bytes is looked at, so that its end is seen, where nothing tells of it.
 const CLOSE_LOOK_NS: u64 = 2_000_000;
 /// How long the last bytes of a test may take to be acknowledged.
 const LAST_BYTES_NS: u64 = 10_000_000_000;
@@ -135,6 +136,21 @@ enum Over {
     Broke(String),
 }
 
+/// Why the server's results are not there.
+#[derive(Clone, Default)]
+struct NoResults {
+    /// In words; none where nobody waited for them.
+    broke: Option<String>,
+    /// It said that they come.
+    vanished: bool,
+}
+
+impl NoResults {
+    fn of(broke: String) -> Self {
+        Self { broke: Some(broke), vanished: false }
+    }
+}
+
 impl Test<'_> {
     fn measure(
         &self,
@@ -156,12 +172,17 @@ impl Test<'_> {
             start_ns: start,
             duration_ns: end.map_or(DAY.nanos(), |end| end - start),
         };
-        let method = latency.method;
+        let (method, each_ns) = (latency.method, latency.each_ns);
+        let arrived = match self.plan.amount {
+            Amount::Bytes(bytes) => Arrived::after(bytes, &ended),
+            Amount::Time(_) => Arrived::after(0, &ended),
+        };
         let (loaded, pings) = (Mutex::new(Ok(())), Mutex::new(Vec::new()));
         let watched = scope(|scope| {
             for lane in self.lanes {
                 let limit = self.limit(lane, end);
-                let how = Move { block: self.block, limit, halt: &halt, over: &over };
+                let how =
+                    Move { block: self.block, limit, arrived: &arrived, halt: &halt, over: &over };
                 let (plan, ended) = (self.plan, &ended);
                 let work = move || {
                     wake_exactly();
@@ -182,7 +203,7 @@ impl Test<'_> {
                 let (plan, window, enough, loaded) = (self.plan, &window, &enough, &loaded);
                 let (pings, pinged) = (&pings, &pinged);
                 scope.spawn(move || {
-                    let found = latency::loaded(plan, method, window, enough, pings);
+                    let found = latency::loaded(plan, (method, each_ns), window, enough, pings);
                     *loaded.lock().unwrap_or_else(PoisonError::into_inner) = found;
                     pinged.ring();
                 });
@@ -225,24 +246,28 @@ impl Test<'_> {
                 self.lanes.iter().for_each(|lane| lane.abort());
             }
             let waits = method.is_some() && matches!(&result, Ok((Over::Complete, _, Ok(_), _)));
-            let needed = match waits {
+            let needed_ns = match waits {
                 true => self.await_pings((load_ended, window), &pings, &watch, (&pinged, stop))?,
                 // Nobody waits for those that are under way: they are not lost for it.
                 false => latency::needed_ns(self.longest_round_trip_ns(&pings, &watch)),
             };
-            result.map(|result| (result, after, watch, (load_ended, needed)))
+            let waited = Waited {
+                end_ns: window.t(monotonic_ns()),
+                needed_ns,
+                whole: waits && !stop.rings(),
+            };
+            result.map(|result| (result, after, watch, (load_ended, waited)))
         })?;
-        let ((why, ours, theirs, rest), after, watch, (load_ended, needed)) = watched;
-        let waited = window.t(monotonic_ns());
+        let ((why, ours, theirs, rest), after, watch, (load_ended, waited)) = watched;
         latency.loaded = latency::sorted(pings);
         // What was sent behind the load is no measure of it.
         latency.loaded.retain(|ping| ping.t_ns <= window.t(load_ended));
-        latency::tell_late(&mut latency.loaded, waited, needed);
+        latency::tell_late(&mut latency.loaded, waited);
         if let Err(error) = loaded.into_inner().unwrap_or_else(PoisonError::into_inner) {
             latency.note = Some(format!("latency beside the load was not measured: {error}"));
         }
         // Who stopped it did not want to wait for the server.
-        let broke = theirs.as_ref().err().and_then(Clone::clone);
+        let NoResults { broke, vanished } = theirs.as_ref().err().cloned().unwrap_or_default();
         let (mut lanes, seconds) = (watch.outcomes(), watch.seconds());
         let mut doubts = Vec::new();
         let theirs = theirs.ok().map(|(theirs, took_ns)| {
@@ -277,6 +302,7 @@ impl Test<'_> {
             own_queue,
             latency,
             broke,
+            results_vanished: vanished,
             stopped: matches!(why, Over::Stopped),
         })
     }
@@ -353,6 +379,8 @@ impl Test<'_> {
         wake_exactly();
         let mut alarm = Alarm::new()?;
         let mut last_bytes = None;
+        // That an amount has come over TCP a bell tells. That the last byte was acknowledged, or the last datagram came, nothing does.
+        let tells = self.plan.transport == Transport::Tcp && self.plan.direction == Senders::Down;
         loop {
             let now = monotonic_ns();
             let is_over = match end {
@@ -367,7 +395,7 @@ impl Test<'_> {
                 watch.look(monotonic_ns(), true, tell);
                 return Ok(Over::Broke(why));
             }
-            let close = end.is_none().then_some(now + CLOSE_LOOK_NS);
+            let close = (end.is_none() && !tells).then_some(now + CLOSE_LOOK_NS);
             let next = [end, close].into_iter().flatten().fold(watch.due(now), u64::min);
             alarm.set(Some(next))?;
             let mut fds =
@@ -483,7 +511,9 @@ impl Test<'_> {
 
     /// That datagrams are more than a packet of the path carries, and what fits as far as this host's kernel knows its path.
     fn too_large(&self, who: &str, to: &str) -> String {
-        let most = self.lanes.iter().filter_map(OpenLane::largest_datagram).min();
+        // Of the server's path this kernel knows nothing.
+        let lanes = self.lanes.iter().filter(|lane| lane.sends);
+        let most = lanes.filter_map(OpenLane::largest_datagram).min();
         let advice = match most.filter(|most| *most < self.block) {
             Some(most) => format!("from here no more than -l {most} fits"),
             None => "take a smaller size (-l)".into(),
@@ -494,15 +524,15 @@ impl Test<'_> {
         )
     }
 
-    /// Both ends tell what they saw. Who wants it to end does not wait for a server that says nothing: then no error is why there are no results.
+    /// Both ends tell what they saw; of a server that said its results come, and of which they did not, that they vanished. Who wants it to end does not wait for a server that says nothing: then no error is why there are no results.
     fn trade(
         &self,
         over: Over,
         ours: &mut dyn FnMut() -> Results,
         stop: &Bell,
-    ) -> (Over, Result<Results, Option<String>>) {
+    ) -> (Over, Result<Results, NoResults>) {
         let told = match &over {
-            Over::Broke(why) => return (Over::Complete, Err(Some(why.clone()))),
+            Over::Broke(why) => return (Over::Complete, Err(NoResults::of(why.clone()))),
             Over::Complete => self.talk.trade(ours, AFTER, stop),
             // The bell rings already; a second time ends the program.
             Over::Stopped => match Bell::new() {
@@ -513,9 +543,12 @@ impl Test<'_> {
         let mut theirs = match (over, told) {
             (over, Ok(theirs)) => (over, theirs),
             (_, Err(FlowError::Stopped)) | (Over::Stopped, Err(FlowError::Late(..))) => {
-                return (Over::Stopped, Err(None));
+                return (Over::Stopped, Err(NoResults::default()));
             }
-            (over, Err(error)) => return (over, Err(Some(error.to_string()))),
+            (over, Err(error)) => {
+                let vanished = matches!(error, FlowError::Late(_, RESULTS, _));
+                return (over, Err(NoResults { vanished, ..NoResults::of(error.to_string()) }));
+            }
         };
         // The server's times begin with its data; ours with what counts.
         let omit = self.plan.omit.nanos().cast_signed();

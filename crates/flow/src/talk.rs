@@ -21,6 +21,8 @@ pub(crate) const ANSWER_S: u64 = 15;
 const DRAIN_S: u64 = 60;
 /// When that is.
 pub(crate) const AFTER: &str = "after the data";
+/// When it has said that its results come.
+pub(crate) const RESULTS: &str = "with its results after the data";
 /// When somebody waits for the test to end at once: what the server knows by then is welcome.
 pub(crate) const STOPPED: &str = "when the test was stopped";
 /// How long that may take, or four of the path's round trips.
@@ -120,7 +122,7 @@ impl Talk {
     fn patience_ns(&self, when: &str) -> u64 {
         let round_trip_us = || tcp_info(&self.stream).map_or(0, |info| u64::from(info.rtt));
         match when {
-            AFTER => DRAIN_S * 1_000_000_000,
+            AFTER | RESULTS => DRAIN_S * 1_000_000_000,
             STOPPED => AT_ONCE_NS.max(round_trip_us() * 4000),
             _ => ANSWER_S * 1_000_000_000,
         }
@@ -243,6 +245,8 @@ impl Talk {
         let failed = |e| self.failed(e, when);
         exchange.write(&[State::TestEnd.byte()]).map_err(failed)?;
         self.expect_by(deadline_ns, State::ExchangeResults, when, stop)?;
+        let when = if when == AFTER { RESULTS } else { when };
+        let failed = |e| self.failed(e, when);
         let frame = iperf3::frame(&ours())
             .map_err(|e| FlowError::Parameter(format!("the results can't be told: {e}")))?;
         exchange.write(&frame).map_err(failed)?;

@@ -2,6 +2,7 @@
 
 use crate::LaneOutcome;
 use quell_model::{EchoSample, EchoStatus};
+use quell_wire::iperf3::{Moment, PartStream};
 use serde::Serialize;
 
 /// Times that the kernel sent again before silence says something.
@@ -15,8 +16,8 @@ pub struct Vanishing {
     /// Payload of each in bytes.
     #[serde(rename = "segment_bytes")]
     pub segment: u64,
-    /// How often the kernel sent some of them again; not one was acknowledged.
-    pub sent_again: u64,
+    /// How often the kernel sent some of them again; not one was acknowledged. None where the server sent them, and could not tell.
+    pub sent_again: Option<u64>,
     /// Pings that were answered meanwhile.
     pub pings_answered: usize,
     /// Of so many.
@@ -36,27 +37,65 @@ impl Vanishing {
         }
         let again =
             |lane: &&LaneOutcome| lane.mark.moment.retransmits + lane.omitted.moment.retransmits;
+        let full = |lane: &&LaneOutcome| is_full(&lane.mark.moment);
         let segment = lanes.iter().map(|lane| lane.mark.moment.segment).min()?;
-        // The tail of a piece is small: what waits to be acknowledged has to be full segments.
-        let full = lanes.iter().all(|l| {
-            again(l) >= AGAIN && l.mark.moment.in_flight + l.mark.moment.unsent >= segment
-        });
-        let answered = pings.iter().filter(|ping| ping.status == EchoStatus::Ok).count();
-        let most = answered >= ANSWERED && answered * 10 >= pings.len() * 9;
-        (segment > 0 && full && most).then(|| Self {
+        let all = lanes.iter().all(|lane| again(lane) >= AGAIN && full(lane));
+        beside(pings).filter(|_| all).map(|(pings_answered, pings)| Self {
             segment,
-            sent_again: lanes.iter().map(again).sum(),
-            pings_answered: answered,
-            pings: pings.len(),
+            sent_again: Some(lanes.iter().map(again).sum()),
+            pings_answered,
+            pings,
         })
     }
+
+    /// The same of streams that the server sent: not one byte of them came. It tells of its segments in its results; these vanish as well where they
+    /// are large, so that it is heard that they are to come, and they don't (`results_vanished`).
+    pub fn of_theirs(
+        lanes: &[&LaneOutcome],
+        told: &[Option<&PartStream>],
+        results_vanished: bool,
+        pings: &[EchoSample],
+    ) -> Option<Self> {
+        let came = |lane: &&LaneOutcome| {
+            lane.sends || lane.mark.moment.bytes > 0 || lane.omitted.moment.bytes > 0
+        };
+        if lanes.is_empty() || lanes.iter().any(came) {
+            return None;
+        }
+        let last = |part: &Option<&PartStream>| part.and_then(|part| part.moments.last().copied());
+        let theirs: Option<Vec<Moment>> = told.iter().map(last).collect();
+        let (segment, sent_again) = match theirs {
+            Some(theirs) if !theirs.is_empty() => {
+                let in_vain =
+                    |m: &Moment| m.acked < m.segment && m.retransmits >= AGAIN && is_full(m);
+                let again = theirs.iter().map(|moment| moment.retransmits).sum();
+                let segment = theirs.iter().map(|moment| moment.segment).min()?;
+                theirs.iter().all(in_vain).then_some((segment, Some(again)))?
+            }
+            // Both ends of a connection agree on its segments, but for options.
+            _ if results_vanished => (lanes.iter().filter_map(|lane| lane.mss).min()?.into(), None),
+            _ => return None,
+        };
+        let (pings_answered, pings) = beside(pings)?;
+        Some(Self { segment, sent_again, pings_answered, pings })
+    }
+}
+
+/// Whether what waits to be acknowledged has to be full segments: the tail of a piece is small.
+fn is_full(moment: &Moment) -> bool {
+    moment.segment > 0 && moment.in_flight + moment.unsent >= moment.segment
+}
+
+/// How many pings were answered, of how many, where these are nearly all.
+fn beside(pings: &[EchoSample]) -> Option<(usize, usize)> {
+    let answered = pings.iter().filter(|ping| ping.status == EchoStatus::Ok).count();
+    (answered >= ANSWERED && answered * 10 >= pings.len() * 9).then_some((answered, pings.len()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::LaneCounts;
-    use quell_wire::iperf3::Moment;
 
     fn lane(acked: u64, retransmits: u64) -> LaneOutcome {
         let moment = Moment {
@@ -83,10 +122,45 @@ mod tests {
     fn only_segments_that_never_arrive_beside_pings_that_do_vanish_for_their_size() {
         let seen = |lane: &LaneOutcome, pings: &[EchoSample]| Vanishing::of(&[lane], pings);
         let found = seen(&lane(0, 5), &pings(200, 200)).expect("a black hole");
-        assert_eq!((found.segment, found.sent_again, found.pings_answered), (1448, 5, 200));
+        assert_eq!((found.segment, found.sent_again, found.pings_answered), (1448, Some(5), 200));
         assert_eq!(seen(&lane(1448, 5), &pings(200, 200)), None, "one arrived");
         assert_eq!(seen(&lane(0, 2), &pings(200, 200)), None, "not yet");
         assert_eq!(seen(&lane(0, 5), &pings(80, 200)), None, "the path is down for all sizes");
         assert_eq!(seen(&lane(0, 5), &[]), None, "nobody knows");
+    }
+
+    #[test]
+    fn what_the_server_sends_vanishes_where_it_says_so_or_where_even_its_results_do() {
+        let here = LaneOutcome {
+            mss: Some(1448),
+            ..LaneOutcome::example(false, LaneCounts::default(), LaneCounts::default())
+        };
+        let pings = pings(100, 100);
+        let told = |acked, retransmits| PartStream {
+            moments: vec![Moment {
+                acked,
+                retransmits,
+                segment: 1400,
+                unsent: 9000,
+                ..Moment::default()
+            }],
+            ..PartStream::default()
+        };
+        let seen = |part: Option<&PartStream>, vanished| {
+            Vanishing::of_theirs(&[&here], &[part], vanished, &pings)
+        };
+        let found = seen(Some(&told(0, 5)), false).expect("it says so");
+        assert_eq!((found.segment, found.sent_again), (1400, Some(5)));
+        assert_eq!(seen(Some(&told(1400, 5)), false), None, "one arrived, and its ACK");
+        assert_eq!(seen(Some(&told(0, 2)), true), None, "not yet");
+        let found = seen(None, true).expect("small words came and large ones did not");
+        assert_eq!((found.segment, found.sent_again), (1448, None));
+        assert_eq!(seen(None, false), None, "the server is gone");
+        let mark = LaneCounts {
+            moment: Moment { bytes: 1, ..Moment::default() },
+            ..LaneCounts::default()
+        };
+        let came = LaneOutcome { mark, ..here.clone() };
+        assert_eq!(Vanishing::of_theirs(&[&came], &[None], true, &pings), None, "something came");
     }
 }

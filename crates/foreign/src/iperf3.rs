@@ -12,7 +12,7 @@ use crate::bounded::{AtMost, Budget, ListOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
 use crate::imported::{Imported, Stream, Tool, Way, from_s};
-use quell_model::{FlowSample, Side, TcpState};
+use quell_model::{FlowSample, MeasuredDatagrams, MeasuredFlow, Side, TcpState};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::HashMap;
@@ -20,6 +20,9 @@ use std::fmt;
 
 /// A whole document that is larger is not read: its intervals take more memory than their text.
 const MOST_TEXT: usize = 64 << 20;
+
+/// Intervals meet, or overlap by less than this.
+const RESTART_NS: i64 = 10_000_000;
 
 #[derive(Default)]
 struct Document {
@@ -197,6 +200,8 @@ struct Counted {
     packets: i64,
     lost: i64,
     retransmits: i64,
+    /// Of datagrams with an omitted time: what became of those that count. The intervals cut that time elsewhere than the end does.
+    measured: Option<MeasuredFlow>,
 }
 
 pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
@@ -255,6 +260,9 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
             });
             if let Some(lane) = lane {
                 lane.end(part, what, is_udp);
+                if omitted > 0 && what == "udp" && lane.sends {
+                    lane.measured = measured(part).believed();
+                }
             }
         }
     }
@@ -339,6 +347,11 @@ impl Counted {
 
     fn take(&mut self, part: &Part, is_udp: bool, mss: u32, size: Option<u64>) {
         let (here, there) = self.sides();
+        // Where the omitted time ends iperf3 counts its seconds anew; the last interval of that time it does not mark.
+        let begins = from_s(part.start).unwrap_or(0).saturating_add(RESTART_NS);
+        if self.here.last().is_some_and(|last| begins < last.t_ns) {
+            *self = Self { socket: self.socket, sends: self.sends, ..Self::default() };
+        }
         if self.here.is_empty() {
             self.here.push(sample(part.start, here, 0.0, 0, None));
         }
@@ -392,6 +405,21 @@ impl Counted {
     }
 }
 
+/// What the end says of the datagrams of a sender.
+fn measured(part: &Part) -> MeasuredFlow {
+    let count = |n: Option<i64>| u64::try_from(n.unwrap_or(0)).unwrap_or(0);
+    let (sent, lost) = (count(part.packets), count(part.lost_packets));
+    let (lost, arrived) = (lost.min(sent), sent.saturating_sub(lost));
+    let bytes = if sent > 0 { part.bytes * arrived as f64 / sent as f64 } else { 0.0 };
+    let jitter_ms = part.jitter_ms.unwrap_or(0.0);
+    MeasuredFlow {
+        seconds: Some(part.end - part.start),
+        received_bytes: Some(bytes as u64),
+        retransmits: None,
+        datagrams: Some(MeasuredDatagrams { sent, arrived, lost, jitter_ms }),
+    }
+}
+
 fn small(n: i64) -> u32 {
     u32::try_from(n.max(0)).unwrap_or(u32::MAX)
 }
@@ -414,7 +442,9 @@ fn name(imported: &mut Imported, lanes: Vec<Counted>, is_client: bool) {
         sums |= lane.sends && !lane.there.is_empty();
         let mut flow = lane.here;
         flow.extend(lane.there);
-        imported.streams.push(Stream { name, way: Some(way), flow, ..Stream::default() });
+        let told = lane.measured.and_then(|measured| serde_json::to_string(&measured).ok());
+        let facts = told.map(|told| ("measured", told)).into_iter().collect();
+        imported.streams.push(Stream { name, way: Some(way), flow, facts, ..Stream::default() });
     }
     if sums {
         imported.notes.push(
@@ -426,5 +456,49 @@ fn name(imported: &mut Imported, lanes: Vec<Counted>, is_client: bool) {
         imported.notes.push(
             "The file does not tell what the receiver got: there is no goodput of what was sent from here.".to_owned(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As iperf3 3.12 wrote of 2 s that do not count and 1 s that does: the interval at the border is not marked.
+    #[test]
+    fn datagrams_of_the_omitted_time_do_not_count() {
+        let part = |start: f64, packets: u64, omitted: bool| {
+            format!(
+                r#"{{"streams":[{{"socket":5,"start":{start},"end":{},"bytes":{},"packets":{packets},"omitted":{omitted},"sender":true}}]}}"#,
+                start + 1.0,
+                packets * 1000
+            )
+        };
+        let text = format!(
+            r#"{{"start":{{"test_start":{{"protocol":"UDP","duration":1}}}},"intervals":[{},{},{}],
+               "end":{{"streams":[{{"udp":{{"socket":5,"start":0,"end":1.04,"bytes":172000,"packets":172,"lost_packets":12,"jitter_ms":0.5,"sender":true}}}}]}}}}"#,
+            part(0.0, 173, true),
+            part(1.0, 173, false),
+            part(0.0, 172, false)
+        );
+        let imported = read(&text).unwrap();
+        let [(key, told)] = &imported.streams[0].facts[..] else {
+            panic!("{:?}", imported.streams)
+        };
+        let told: MeasuredFlow = serde_json::from_str(told).unwrap();
+        let datagrams = told.datagrams.unwrap();
+        assert_eq!(
+            (*key, datagrams.sent, datagrams.arrived, datagrams.lost),
+            ("measured", 172, 160, 12)
+        );
+        assert_eq!((told.seconds, told.received_bytes), (Some(1.04), Some(160_000)));
+        // At the receiver its intervals tell it.
+        let down = read(&text.replace("\"sender\":true", "\"sender\":false")).unwrap();
+        let packets = |side| {
+            let of = |s: &&FlowSample| s.side == side;
+            down.streams[0].flow.iter().filter(of).map(|s| s.packets).collect::<Vec<_>>()
+        };
+        assert_eq!((packets(Side::Receiver), packets(Side::Sender)), (vec![0, 172], vec![0, 172]));
+        let whole = read(&text.replace("\"omitted\":true", "\"omitted\":false")).unwrap();
+        assert!(whole.streams[0].facts.is_empty(), "its intervals are all there is");
     }
 }

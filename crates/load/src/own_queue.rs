@@ -2,13 +2,16 @@
 //!
 //! A queue stands before the narrowest place of a way, and nowhere else: where it is this host's own, the way is no narrower than that. Queues that hold
 //! packets back until their time has come (fq, etf, taprio) have a backlog without being narrow; with one of these, only what a shaper held back
-//! counts. Where a path is emulated (netem), the queue is the path's.
+//! counts; what fq's `maxrate` lets out of each flow is told apart. Where a path is emulated (netem), the queue is the path's.
+//!
+//! A policer has no queue: it drops. What the device's queues drop, and filters before them (`ingress`, `clsact`, which count both ways together), is
+//! counted too.
 
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::tc::dump_qdiscs;
 use quell_netlink::{LinkName, Stack};
-use quell_tc::Handle;
 use quell_tc::observed::ObservedQdisc;
+use quell_tc::{Handle, Qdisc};
 use serde::Serialize;
 
 /// A device's queues, looked at now and then.
@@ -16,6 +19,8 @@ pub struct OwnQueue {
     socket: Socket,
     ifindex: u32,
     overlimits: Option<u32>,
+    /// What had been dropped when counting began: by the queues, by filters before them.
+    before: Option<(u32, u32)>,
     standing: Standing,
 }
 
@@ -35,6 +40,13 @@ pub struct Standing {
     /// Most bytes that waited.
     #[serde(rename = "most_bytes")]
     pub most: u64,
+    /// Packets that the device's queues dropped; 0 where these are a path's.
+    pub dropped: u64,
+    /// Packets that filters before them dropped, going out or coming in.
+    pub filtered: u64,
+    /// The rate above which fq lets no flow out, in bits a second.
+    #[serde(rename = "flow_bits_per_second")]
+    pub flow_rate: Option<u64>,
 }
 
 impl Standing {
@@ -56,7 +68,15 @@ impl OwnQueue {
         let ifindex = Stack::open().ok()?.link(&name).ok()?.index;
         let socket = Socket::open(Protocol::Route).ok()?;
         let standing = Standing { device: device.into(), ..Standing::default() };
-        Some(Self { socket, ifindex, overlimits: None, standing })
+        let mut own = Self { socket, ifindex, overlimits: None, before: None, standing };
+        own.begin();
+        Some(own)
+    }
+
+    /// Counting begins: what was dropped before does not count.
+    pub fn begin(&mut self) {
+        let queues = dump_qdiscs(&mut self.socket, self.ifindex);
+        self.before = queues.ok().map(|queues| drops(&queues));
     }
 
     /// Looks once; `own` says whether this flow has packets on this host that have not left it ([`quell_sys::socket::bulk::on_this_host`]).
@@ -72,6 +92,11 @@ impl OwnQueue {
     }
 
     fn note(&mut self, queues: &[ObservedQdisc], own: bool) {
+        let now = drops(queues);
+        let before = *self.before.get_or_insert(now);
+        self.standing.dropped = u64::from(now.0.wrapping_sub(before.0));
+        self.standing.filtered = u64::from(now.1.wrapping_sub(before.1));
+        self.standing.flow_rate = queues.iter().filter_map(flow_rate).min();
         // What stands below the root is counted by it too.
         let roots = || queues.iter().filter(|queue| queue.parent == Handle::ROOT);
         let waits: u64 = roots().map(|queue| u64::from(queue.stats.backlog_bytes)).sum();
@@ -79,7 +104,6 @@ impl OwnQueue {
         let held_back = self.overlimits.replace(overlimits).is_some_and(|last| last != overlimits);
         let waits_for_its_time =
             |q: &ObservedQdisc| matches!(q.kind.as_str(), "fq" | "etf" | "taprio");
-        let is_path = |q: &ObservedQdisc| q.kind == "netem";
         // What others send may wait in a class of their own.
         let stands = waits > 0
             && own
@@ -95,6 +119,28 @@ impl OwnQueue {
         seen.stood += u64::from(stands);
         seen.held_back += u64::from(stands && held_back);
         seen.most = seen.most.max(waits);
+    }
+}
+
+fn is_path(queue: &ObservedQdisc) -> bool {
+    queue.kind == "netem"
+}
+
+/// What a device's queues dropped, and filters before them.
+fn drops(queues: &[ObservedQdisc]) -> (u32, u32) {
+    let sum = |of: &dyn Fn(&&ObservedQdisc) -> bool| {
+        queues.iter().filter(of).fold(0, |sum: u32, q| sum.wrapping_add(q.stats.drops))
+    };
+    // What is dropped below the root is counted by it too.
+    let own = !queues.iter().any(is_path);
+    (sum(&|q| own && q.parent == Handle::ROOT), sum(&|q| q.parent == Handle::INGRESS))
+}
+
+/// What fq lets out of each flow at most, in bits a second.
+fn flow_rate(queue: &ObservedQdisc) -> Option<u64> {
+    match &queue.options {
+        Some(Qdisc::Fq(fq)) => fq.maxrate.map(quell_units::Rate::bps),
+        _ => None,
     }
 }
 
@@ -120,7 +166,7 @@ mod tests {
     fn seen(looks: &[(ObservedQdisc, bool)]) -> Standing {
         let socket = Socket::open(Protocol::Route).unwrap();
         let standing = Standing { device: "eth0".into(), ..Standing::default() };
-        let mut queue = OwnQueue { socket, ifindex: 2, overlimits: None, standing };
+        let mut queue = OwnQueue { socket, ifindex: 2, overlimits: None, before: None, standing };
         looks.iter().for_each(|(root, own)| queue.note(std::slice::from_ref(root), *own));
         queue.standing
     }
@@ -140,5 +186,27 @@ mod tests {
         let mut empty = looks("tbf", 7, true);
         empty.iter_mut().skip(4).for_each(|(root, _)| root.stats.backlog_bytes = 0);
         assert!(!seen(&empty).stands(), "at 4 of 10 looks");
+    }
+
+    #[test]
+    fn what_the_own_queues_and_filters_drop_is_counted_from_the_beginning_and_a_paths_is_not() {
+        let socket = Socket::open(Protocol::Route).unwrap();
+        let standing = Standing::default();
+        let mut own = OwnQueue { socket, ifindex: 2, overlimits: None, before: None, standing };
+        let dropped = |kind: &str, parent, drops| ObservedQdisc {
+            parent,
+            stats: Stats { drops, ..Stats::default() },
+            ..root(kind, 0, 0)
+        };
+        let queues = |kind: &str, queued, filtered| {
+            [dropped(kind, Handle::ROOT, queued), dropped("clsact", Handle::INGRESS, filtered)]
+        };
+        own.note(&queues("prio", 100, u32::MAX), true);
+        own.note(&queues("prio", 107, 4), true);
+        assert_eq!((own.standing.dropped, own.standing.filtered), (7, 5));
+        own.before = None;
+        own.note(&queues("netem", 0, 0), true);
+        own.note(&queues("netem", 30, 2), true);
+        assert_eq!((own.standing.dropped, own.standing.filtered), (0, 2));
     }
 }

@@ -115,6 +115,8 @@ pub enum Told {
     Retried,
     /// Datagrams for which the own queue had no room at first, and for how long in all, as JSON: `{"packets":3,"ns":5000000}`.
     HeldBack,
+    /// What the program that measured a flow found of the time that it measured ([`crate::MeasuredFlow`]), as JSON.
+    Measured,
     /// Whom `quell ping` asked, and how, as JSON.
     Target,
     /// A page load ([`crate::page::PageLoad`]), as JSON; one fact each.
@@ -139,6 +141,7 @@ words! {
         Answers "answers",
         Retried "retried",
         HeldBack "held-back",
+        Measured "measured",
         Target "target",
         PageLoad "page-load",
     }

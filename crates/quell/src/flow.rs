@@ -148,7 +148,12 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
             let _ = quell_sys::reader::print(std::io::stdout().lock(), lines.as_bytes());
         }
     };
-    let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(|e| refused(&e, &to))?;
+    let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(|error| {
+        if args.json.is_some() {
+            println!("{:#}", json::nothing(&plan, &error));
+        }
+        refused(&error, &to)
+    })?;
     let findings = Findings::of(&outcome);
     match args.json {
         Some(Schema::Quell) => println!("{:#}", json::document(&outcome, &findings)),
@@ -158,7 +163,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         None => print!("{}", text::summary(&outcome, &findings, args.bdp)),
     }
     if args.save {
-        let folder = save::save(&args.place.base, &outcome)?;
+        let folder = save::save(&args.place.base, &outcome, &findings)?;
         if shown {
             println!("\nkept as {}; see `quell show`, `quell plot`", folder.display());
         } else {

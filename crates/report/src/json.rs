@@ -3,7 +3,7 @@
 //! The keys are a promise: they may be joined by more, and don't go away. A value that does not apply is null.
 
 use crate::analysis::{
-    Clocks, EchoResult, Lateness, OwnTime, PageResult, Results, Spread, StreamResult,
+    Clocks, EchoResult, Lateness, OwnTime, PageResult, Results, Spread, StreamResult, Transit,
 };
 use quell_model::Manifest;
 use quell_model::manifest::ExpectationRecord;
@@ -215,7 +215,11 @@ impl<'a> Row<'a> {
             rtt_at_most_ms,
             goodput_mbps: flow.and_then(|f| f.goodput_mbps).map(tidy),
             share: flow.and_then(|f| f.share).map(tidy),
-            jitter_of: echo.filter(|e| e.jitter_ms().is_some()).map(|e| e.jitter_of.name()),
+            jitter_of: echo
+                .filter(|e| e.jitter_ms().is_some())
+                .map(|e| e.jitter_of)
+                .or_else(|| result.jitter_last().map(|(_, of)| of))
+                .map(Transit::name),
             jitter_up_ms: echo.and_then(|e| e.jitter_up_ms).map(tidy),
             jitter_down_ms: echo.and_then(|e| e.jitter_down_ms).map(tidy),
             jitter_rtt_ms: echo.and_then(|e| e.jitter_rtt_ms).map(tidy),
@@ -224,7 +228,7 @@ impl<'a> Row<'a> {
             flow_from_s: part.map(|p| tidy(p.0)),
             flow_to_s: part.map(|p| tidy(p.1)),
             delays_of_a_minority: echo.map(|e| e.counts.minority().is_some()),
-            jitter_last_ms: echo.and_then(|e| e.jitter_last_ms).map(tidy),
+            jitter_last_ms: result.jitter_last().map(|(ms, _)| tidy(ms)),
             lost_up: result.lost_ways().map(|(up, _)| up),
             lost_down: result.lost_ways().map(|(_, down)| down),
             loss_at_least: result.loss_range().map(|(least, _)| tidy(least)),

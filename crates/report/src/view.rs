@@ -11,6 +11,7 @@
 
 use crate::analysis::series::is_of_line;
 use crate::analysis::timeline;
+use crate::analysis::way::Ways;
 use crate::html::escape;
 use crate::table::clean;
 use base64::Engine;
@@ -206,7 +207,8 @@ fn cells(run: &Run) -> Vec<Cell> {
 }
 
 fn panels(data: &CellData, slots: &mut Slots) -> Vec<Panel> {
-    let echoes = data.echoes.iter().map(|s| echo(s, slots)).collect();
+    let ways = Ways::of(data);
+    let echoes = data.echoes.iter().map(|s| echo(&ways.rows(s), slots)).collect();
     let flows = data.flows.iter().filter(|f| f.side == Side::Receiver && f.samples.len() > 1);
     let flows = flows.map(|f| flow(f, slots)).collect();
     let queues = data

@@ -83,7 +83,7 @@ const SAMPLES: [ColumnMeaning; 16] = [
     column(
         "up_ns",
         "ns",
-        "one-way delay to the reflector, by both ends' clocks; empty where it does not tell it",
+        "one-way delay to the reflector, by both ends' clocks, empty where it does not tell it; of a load's datagrams to their receiver, whichever way that is",
     ),
     column("down_ns", "ns", "one-way delay back, likewise"),
     column(
@@ -111,7 +111,7 @@ const SAMPLES: [ColumnMeaning; 16] = [
     column(
         "status",
         "",
-        "ok, duplicate, lost, lost-up, lost-down, error, unfinished, late, unsure or not-sent",
+        "ok, duplicate, lost, lost-up, lost-down, error, unfinished, late, unsure or not-sent; lost-up is lost on the way of up_ns",
     ),
 ];
 

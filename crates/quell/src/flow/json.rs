@@ -1,6 +1,6 @@
 //! Quell's JSON of a test: what was asked, what was found, and everything that was counted.
 
-use quell_flow::{Amount, Findings, LaneCounts, Outcome, Senders};
+use quell_flow::{Amount, Findings, FlowError, FlowPlan, LaneCounts, Outcome, Senders};
 use quell_wire::iperf3::Moment;
 use serde_json::{Value, json};
 
@@ -46,11 +46,7 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
         "control": plan.control.to_string(),
         "server_is_quell": outcome.quell_server(),
         "transport": plan.transport.name(),
-        "direction": match plan.direction {
-            Senders::Up => "up",
-            Senders::Down => "down",
-            Senders::Both => "both",
-        },
+        "direction": senders(plan.direction),
         "asked": {
             "seconds": seconds,
             "bytes": bytes,
@@ -84,6 +80,30 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
         "stopped": outcome.stopped,
         "error": outcome.broke,
     })
+}
+
+/// Of a test in which no data flowed: what was asked, and why. Programs that read iperf3's find its `error` and no intervals.
+pub fn nothing(plan: &FlowPlan, error: &FlowError) -> Value {
+    json!({
+        "host": plan.host,
+        "to": plan.to.to_string(),
+        "control": plan.control.to_string(),
+        "transport": plan.transport.name(),
+        "direction": senders(plan.direction),
+        "up": null,
+        "down": null,
+        "intervals": [],
+        "stopped": *error == FlowError::Stopped,
+        "error": error.to_string(),
+    })
+}
+
+fn senders(direction: Senders) -> &'static str {
+    match direction {
+        Senders::Up => "up",
+        Senders::Down => "down",
+        Senders::Both => "both",
+    }
 }
 
 fn direction(sends: bool) -> &'static str {

@@ -1,6 +1,6 @@
 //! What held a sender up, in words.
 
-use super::figures::{bytes, ms, percent};
+use super::figures::{bytes, ms, percent, rate};
 use quell_flow::findings::Way;
 use quell_flow::held::{Held, Limit};
 use quell_flow::{Standing, Vanishing};
@@ -111,12 +111,26 @@ pub fn held_up(
 /// Which of the own queues it is, by what was seen there.
 fn own_queue(queue: &Standing) -> String {
     let Standing { device, kinds, looks, stood, most, .. } = queue;
+    let shows = format!("`quell tree {device}` shows it");
+    if !queue.stands() {
+        return match (queue.flow_rate, queue.dropped + queue.filtered) {
+            (Some(bits), 0) => format!(
+                "this host's own {device} ({}), which lets no flow out faster than {}; {shows}",
+                kinds.join(", "),
+                rate(bits as f64)
+            ),
+            (_, dropped) => format!(
+                "this host's own {device} ({}), which dropped {dropped} packets, as a policer does; {shows}",
+                kinds.join(", ")
+            ),
+        };
+    }
     let what = match queue.is_shaped() {
         true => format!("a rate limit on this host's own {device} ({})", kinds.join(", ")),
         false => format!("this host's own {device}, which sends no faster ({})", kinds.join(", ")),
     };
     format!(
-        "{what}: packets waited there at {stood} of {looks} looks, up to {}; `quell tree {device}` shows it",
+        "{what}: packets waited there at {stood} of {looks} looks, up to {}; {shows}",
         bytes(*most)
     )
 }
@@ -124,10 +138,13 @@ fn own_queue(queue: &Standing) -> String {
 /// Full segments that never arrived.
 pub fn vanishing(seen: &Vanishing) -> String {
     let Vanishing { segment, sent_again, pings_answered, pings } = seen;
+    let how = match sent_again {
+        Some(again) => format!("they were sent again {again} times and not one was acknowledged"),
+        None => "not a byte of them came here, nor the server's results".to_owned(),
+    };
     format!(
-        "segments of {segment} bytes vanish on the way: they were sent again {sent_again} times and not one was acknowledged, while {pings_answered} of \
-         {pings} pings had their answer: a path MTU black hole. `quell path` finds the largest size that passes; until it is mended, a smaller one helps \
-         (-M 1200, or net.ipv4.tcp_mtu_probing=1)"
+        "segments of {segment} bytes vanish on the way: {how}, while {pings_answered} of {pings} pings had their answer: a path MTU black hole. \
+         `quell path` finds the largest size that passes; until it is mended, a smaller one helps (-M 1200, or net.ipv4.tcp_mtu_probing=1)"
     )
 }
 

@@ -1,15 +1,15 @@
-//! A test as a run: its flows as each end saw them, and its pings.
+//! A test as a run: its flows as each end saw them, what was found of each, and its pings.
 
 use crate::failure::Failure;
 use crate::keep::{About, End, Keep, Origin};
-use quell_flow::{Amount, Outcome};
+use quell_flow::{Amount, Findings, Outcome};
 use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
 use quell_wire::iperf3::Moment;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Writes the run under `base`; its folder.
-pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
+pub fn save(base: &Path, outcome: &Outcome, findings: &Findings) -> Result<PathBuf, Failure> {
     let plan = &outcome.plan;
     let about = About {
         name: "flow".into(),
@@ -53,6 +53,11 @@ pub fn save(base: &Path, outcome: &Outcome) -> Result<PathBuf, Failure> {
             }
             // A plain iperf3 tells only the sum.
             None => keep.event(&totals(outcome, &stream, there, lane.id))?,
+        }
+        if let Some(measured) = findings.measured(outcome, lane) {
+            let value = serde_json::to_string(&measured).map_err(Failure::system)?;
+            let subject = Subject::stream(&*stream, Told::Measured);
+            keep.event(&Fact::new(When::After, subject, value).into())?;
         }
     }
     let samples = outcome.latency.loaded.clone();
@@ -119,10 +124,12 @@ fn totals(outcome: &Outcome, stream: &str, side: Side, id: u32) -> Event {
         tcp: None,
     };
     let samples = match theirs {
-        Some(t) => vec![
-            at(0.0, 0, 0),
-            at(t.end_time - t.start_time, t.bytes, u64::try_from(t.packets).unwrap_or(0)),
-        ],
+        Some(t) => {
+            // Of datagrams a receiver tells how many it knows of, and how many of these it misses.
+            let missing = if side == Side::Receiver { t.errors } else { 0 };
+            let packets = u64::try_from(t.packets.saturating_sub(missing)).unwrap_or(0);
+            vec![at(0.0, 0, 0), at(t.end_time - t.start_time, t.bytes, packets)]
+        }
         None => Vec::new(),
     };
     Event::Flow { stream: stream.into(), samples }

@@ -382,6 +382,10 @@ fn moved(counted: &HostCounters) -> Vec<String> {
 /// Datagrams that don't fit in a packet.
 fn fragments(outcome: &Outcome) -> Option<String> {
     let plan = &outcome.plan;
+    // One that broke off says itself what a packet of its path can't carry.
+    if outcome.broke.is_some() {
+        return None;
+    }
     let mtu = u64::from(outcome.path_mtu.filter(|_| plan.transport == Transport::Udp)?);
     let headers = if plan.to.is_ipv6() { 48 } else { 28 };
     if mtu <= headers || outcome.block + headers <= mtu {

@@ -5,12 +5,13 @@
 //!   facts   ──► tell ──► what was sent before the measurement        ──► result, at any moment
 //! ```
 //!
-//! What is asked for is between two times of which the later one moves while a cell runs. So each report is kept, in 32 bytes.
+//! What is asked for is between two times of which the later one moves while a cell runs. So each report is kept, in 32 bytes. Where the program that
+//! measured told what it found ([`MeasuredFlow`]), that is the result, and the reports are only its course.
 
 use super::counters::{Counted, Counters};
 use super::way::{Carried, Ways};
 use super::window::window_ns;
-use quell_model::{CellRecord, CellStatus, Event, FlowSample, Side, Subject, Told};
+use quell_model::{CellRecord, CellStatus, Event, FlowSample, MeasuredFlow, Side, Subject, Told};
 use quell_stats::Batch;
 use quell_store::CellData;
 use std::collections::BTreeMap;
@@ -25,6 +26,12 @@ pub struct FlowResult {
     pub received: Option<u64>,
     /// (sent − received) ÷ sent; none for TCP.
     pub loss_ratio: Option<f64>,
+    /// Datagrams lost; none for TCP, or where that is not known.
+    pub lost: Option<u64>,
+    /// RFC 3550's J after the last datagram, in milliseconds, where the program that measured told it.
+    pub jitter_last_ms: Option<f64>,
+    /// Whether its data goes down: by the line that it shares, else not, since who connects sends.
+    pub goes_down: bool,
     /// Datagrams sent and lost by stretches of the measurement, as its two ends counted them; empty for TCP.
     pub batches: Vec<Batch>,
     /// Payload that the receiver got, in megabits (10⁶) per second of the flow's own time within the measurement; none when no receiver
@@ -148,8 +155,9 @@ impl FlowFolds {
         let (carried, ways) = (Carried::of(self.receivers(), window, data), Ways::of(data));
         let reported = self.flows.iter().filter(|(_, fold)| fold.ends().next().is_some());
         let result = |(stream, fold): (&String, &FlowFold)| {
-            let way = ways.there(stream);
-            (stream.clone(), fold.result(window, is_complete, way, &carried))
+            let (way, goes_down) = (ways.there(stream), ways.is_down(stream));
+            let result = fold.result(window, is_complete, way, &carried);
+            (stream.clone(), FlowResult { goes_down, ..result })
         };
         reported.map(result).collect()
     }
@@ -164,6 +172,8 @@ struct FlowFold {
     before: [Option<String>; 2],
     /// How its sender was held back, as it told.
     held_back: Option<HeldBack>,
+    /// What the program that measured it found.
+    measured: Option<MeasuredFlow>,
 }
 
 impl FlowFold {
@@ -181,6 +191,11 @@ impl FlowFold {
             Told::ReceivedBefore => 1,
             Told::HeldBack => {
                 self.held_back = self.held_back.or_else(|| serde_json::from_str(value).ok());
+                return;
+            }
+            Told::Measured => {
+                let told = || serde_json::from_str::<MeasuredFlow>(value).ok()?.believed();
+                self.measured = self.measured.or_else(told);
                 return;
             }
             _ => return,
@@ -208,27 +223,54 @@ impl FlowFold {
         way: Option<&str>,
         carried: &Carried,
     ) -> FlowResult {
-        let own = window.and_then(|end| self.own_time(end));
+        let own = match self.measured {
+            Some(measured) => measured.seconds.map(|s| (0, (s * 1e9) as i64)).filter(|o| o.1 > 0),
+            None => window.and_then(|end| self.own_time(end)),
+        };
         let within = |end: Option<&Counters>, of| Some(end?.within(0, window?, of));
         let bytes = within(self.receiver(), |c| c.bytes);
         let tcp_sender = self.sender().filter(|end| end.tcp().is_some());
+        let datagrams = self.measured.and_then(|measured| measured.datagrams);
         let (sent, received) = self.datagrams(is_complete);
-        let loss = sent.zip(received).filter(|(sent, _)| *sent > 0);
-        FlowResult {
+        let lost = sent.zip(received).map(|(sent, got)| sent.saturating_sub(got));
+        let loss = sent.zip(lost).filter(|(sent, _)| *sent > 0);
+        let retransmits = within(tcp_sender, |c| c.retransmits).map(|n| n.round() as u64);
+        let rate = |bytes: f64, ns: i64| bytes * 8e3 / ns as f64;
+        let result = FlowResult {
             sent,
             received,
-            loss_ratio: loss.map(|(sent, got)| sent.saturating_sub(got) as f64 / sent as f64),
+            loss_ratio: loss.map(|(sent, lost)| lost as f64 / sent as f64),
+            lost,
+            jitter_last_ms: datagrams.map(|datagrams| datagrams.jitter_ms),
+            goes_down: false,
             batches: match (self.sender().zip(self.receiver()), window) {
                 (Some(_), Some(end)) if sent.is_some() => self.batches(end),
                 _ => Vec::new(),
             },
             goodput_mbps: self.receiver().zip(own).map(|(f, (from, to))| f.rate_mbps(from, to)),
-            time: time(own, window.unwrap_or(0)),
-            carried_mbps: bytes.zip(window).map(|(bytes, end)| bytes * 8e3 / end as f64),
+            time: match (own, self.measured) {
+                // One datagram has come, and takes no time.
+                (None, Some(_)) => OwnTime::Whole,
+                _ => time(own, window.unwrap_or(0)),
+            },
+            carried_mbps: bytes.zip(window).map(|(bytes, end)| rate(bytes, end)),
             share: bytes.and_then(|bytes| carried.share(way, bytes)),
             way: way.map(str::to_owned),
-            retransmits: within(tcp_sender, |c| c.retransmits).map(|n| n.round() as u64),
+            retransmits,
             held_back: self.held_back,
+        };
+        let Some(measured) = self.measured else { return result };
+        let got = measured.received_bytes.map(|bytes| bytes as f64);
+        FlowResult {
+            loss_ratio: datagrams.and_then(|datagrams| datagrams.loss()),
+            lost: datagrams.map(|datagrams| datagrams.all_lost()),
+            goodput_mbps: got.zip(own).map(|(bytes, (from, to))| rate(bytes, to - from)),
+            // A line that was still delivering when the measurement was over carried no more for it.
+            carried_mbps: got
+                .zip(window)
+                .map(|(bytes, end)| rate(bytes, end.max(own.map_or(end, |(from, to)| to - from)))),
+            retransmits: measured.retransmits.or(retransmits),
+            ..result
         }
     }
 
@@ -253,6 +295,12 @@ impl FlowFold {
     /// Datagrams that were sent in the measurement, and those of them that arrived, whenever they did; none for TCP, and where the
     /// cell was cut off before the two ends told what was sent before: of what was under way then nobody knows.
     fn datagrams(&self, is_complete: bool) -> (Option<u64>, Option<u64>) {
+        if let Some(measured) = self.measured {
+            return match measured.datagrams {
+                Some(datagrams) => (Some(datagrams.sent), Some(datagrams.arrived)),
+                None => (None, None),
+            };
+        }
         if !is_complete && self.before.iter().any(Option::is_none) {
             return (None, None);
         }
@@ -267,12 +315,19 @@ impl FlowFold {
 
     /// Datagrams that were sent before the measurement, as its sender and its receiver counted them; nothing where one did not.
     fn early(&self) -> [u64; 2] {
+        let counted = |end: &Counters| end.last().map_or(0, |last| last.packets);
+        if let Some(datagrams) = self.measured.and_then(|measured| measured.datagrams) {
+            let sent = counted(&self.sender).saturating_sub(datagrams.sent);
+            return [sent, counted(&self.receiver).saturating_sub(datagrams.arrived)];
+        }
         let [sent, received] =
             [0, 1].map(|end: usize| self.before[end].as_ref()?.parse::<u64>().ok());
         // What one end counted apart and the other did not can't be compared.
         match (sent, received) {
             (Some(sent), Some(received)) => [sent, received],
-            (Some(sent), None) if self.receiver.last().is_some_and(|last| last.packets == 0) => {
+            (Some(sent), None)
+                if self.receiver.last().is_some() && counted(&self.receiver) == 0 =>
+            {
                 [sent, 0]
             }
             _ => [0, 0],
@@ -283,17 +338,21 @@ impl FlowFold {
     /// the other; at the first border and the last nothing is: both are between packets, whenever these arrive.
     fn batches(&self, end_ns: i64) -> Vec<Batch> {
         let early = self.early();
-        let counted = |end: &Counters, early: u64, batch: i64| {
+        // What was still under way in the end was neither lost nor did it arrive.
+        let datagrams = self.measured.and_then(|measured| measured.datagrams);
+        let under_way = datagrams.map_or(0, |d| d.sent.saturating_sub(d.arrived + d.all_lost()));
+        let counted = |end: &Counters, (early, late): (u64, u64), batch: i64| {
+            let all = end.last().map_or(0, |last| last.packets.saturating_sub(late)) as f64;
             let at = |n: i64| match n {
                 0 => early as f64,
-                BATCHES => end.last().map_or(0, |last| last.packets) as f64,
-                _ => end.at(end_ns / BATCHES * n, |c| c.packets),
+                BATCHES => all,
+                _ => end.at(end_ns / BATCHES * n, |c| c.packets).min(all),
             };
             at(batch + 1) - at(batch)
         };
         let batch = |n| {
-            let sent = counted(&self.sender, early[0], n);
-            Batch { sent, lost: sent - counted(&self.receiver, early[1], n) }
+            let sent = counted(&self.sender, (early[0], under_way), n);
+            Batch { sent, lost: sent - counted(&self.receiver, (early[1], 0), n) }
         };
         (0..BATCHES).map(batch).collect()
     }

@@ -109,6 +109,11 @@ impl Results {
                 let result = settled::counted(record, data, series, result);
                 let same = flows.iter().position(|(stream, _)| *stream == series.stream);
                 let flow = same.map(|at| flows.remove(at).1);
+                // Rows of data that goes one way tell its delay and its losses as forward, whichever way that is.
+                let result = match &flow {
+                    Some(flow) if flow.goes_down => result.turned(),
+                    _ => result,
+                };
                 rows.push(row(series.stream.clone(), Some(Box::new(result)), flow));
             }
             rows.extend(flows.into_iter().map(|(stream, flow)| row(stream, None, Some(flow))));
@@ -265,13 +270,23 @@ impl StreamResult {
         self.packets.as_deref()
     }
 
-    /// Packets lost on the way there, and on the way back; none where the direction of some loss is not known. Datagrams of a flow go one
+    /// Packets lost on the way up, and on the way down; none where the direction of some loss is not known. Datagrams of a flow go one
     /// way: what is lost of them is lost there.
     pub fn lost_ways(&self) -> Option<(u64, u64)> {
-        match self.flow().and_then(|f| f.sent) {
-            Some(sent) => Some((sent.saturating_sub(self.flow()?.received?), 0)),
+        match self.flow().filter(|f| f.sent.is_some()) {
+            Some(flow) => flow.lost.map(|lost| if flow.goes_down { (0, lost) } else { (lost, 0) }),
             None => self.counted()?.counts.lost_ways(),
         }
+    }
+
+    /// RFC 3550's J after the last packet in milliseconds, and what it is of.
+    pub fn jitter_last(&self) -> Option<(f64, Transit)> {
+        let of_packets = || Some((self.echo()?.jitter_last_ms?, self.echo()?.jitter_of));
+        of_packets().or_else(|| {
+            let flow = self.flow()?;
+            let of = if flow.goes_down { Transit::Down } else { Transit::Up };
+            Some((flow.jitter_last_ms?, of))
+        })
     }
 
     /// Its data, where it is a flow.

@@ -411,6 +411,8 @@ pub fn one_way(run: &Run, which: Which) -> Vec<OneWayCourse> {
             if known || EchoFold::of(data, series).result().clocks != Clocks::Same {
                 continue;
             }
+            let ways = Ways::of(data);
+            let series = ways.rows(series);
             let course = |of: fn(&EchoSample) -> Option<i64>| {
                 let ms = |s: &EchoSample| Some(of(s)? as f64 / 1e6);
                 thin(

@@ -5,7 +5,8 @@
 
 use super::counters::Counters;
 use quell_model::{EchoSample, EchoStatus, Side, Subject, Told};
-use quell_store::CellData;
+use quell_store::{CellData, EchoSeries};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,6 +28,34 @@ impl<'a> Ways<'a> {
     /// The way of the answers.
     pub fn back(&self, stream: &str) -> Option<&'a str> {
         self.told(stream, &Told::WayBack)
+    }
+
+    /// Whether a stream's data goes down: to the first end of the line that it shares, or to whoever measured.
+    pub fn is_down(&self, stream: &str) -> bool {
+        self.there(stream).is_some_and(|way| way.split(' ').next_back() == Some("down"))
+    }
+
+    /// Rows of packets with up and down as a person has them. Those of data that goes one way have its delay and its losses as forward; where that
+    /// is down, they are exchanged.
+    pub fn rows(&self, series: &'a EchoSeries) -> Cow<'a, EchoSeries> {
+        let stream = &series.stream;
+        let goes_one_way = self.data.flows.iter().any(|flow| flow.stream == *stream);
+        if !goes_one_way || !self.is_down(stream) {
+            return Cow::Borrowed(series);
+        }
+        let samples = series.samples.iter().map(|s| EchoSample {
+            up_ns: s.down_ns,
+            down_ns: s.up_ns,
+            up_order: s.down_order,
+            down_order: s.up_order,
+            status: match s.status {
+                EchoStatus::LostUp => EchoStatus::LostDown,
+                EchoStatus::LostDown => EchoStatus::LostUp,
+                status => status,
+            },
+            ..s.clone()
+        });
+        Cow::Owned(EchoSeries { samples: samples.collect(), ..series.clone() })
     }
 
     /// All lines that its data crosses, its way among them; none where that is not known.

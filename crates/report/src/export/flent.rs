@@ -338,8 +338,7 @@ fn goes_up(data: &CellData, stream: &str) -> bool {
     if name.contains("down") {
         return false;
     }
-    let way = || crate::analysis::way::Ways::of(data).there(stream);
-    name.contains("up") || !way().is_some_and(|way| way.ends_with("down"))
+    name.contains("up") || !crate::analysis::way::Ways::of(data).is_down(stream)
 }
 
 /// The mean and the sum of several series.

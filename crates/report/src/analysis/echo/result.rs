@@ -178,6 +178,26 @@ impl Transit {
 }
 
 impl EchoResult {
+    /// The same with up and down exchanged.
+    pub(crate) fn turned(self) -> Self {
+        let Counts { lost_up, lost_down, .. } = self.counts;
+        Self {
+            counts: Counts { lost_up: lost_down, lost_down: lost_up, ..self.counts },
+            reordered_up: self.reordered_down,
+            reordered_down: self.reordered_up,
+            jitter_up_ms: self.jitter_down_ms,
+            jitter_down_ms: self.jitter_up_ms,
+            jitter_of: match self.jitter_of {
+                Transit::Up => Transit::Down,
+                Transit::Down => Transit::Up,
+                Transit::RoundTrip => Transit::RoundTrip,
+            },
+            up_ms: self.down_ms,
+            down_ms: self.up_ms,
+            ..self
+        }
+    }
+
     /// The least and the most that a figure of the round-trip times can be; the most is infinite where nobody knows.
     pub fn rtt_range(&self, of: fn(&Spread) -> f64) -> Option<(f64, f64)> {
         let least = of(self.rtt_ms.as_ref()?);
