@@ -21,7 +21,9 @@ use link::Link;
 use machine::{Act, Late, Machine};
 use process::Process;
 use quell_model::{Command, Event, Fact, Subject, Task, When, frame};
+use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::Alarm;
 use std::process::Stdio;
 
 /// Where frames are kept. Each call must reach the kernel that keeps the file, so that a killed run loses at most what was not
@@ -56,7 +58,7 @@ pub enum SuperviseError {
     Frame(#[from] frame::FrameError),
     /// Waiting failed.
     #[error("waiting for agents: {0}")]
-    Wait(nix::Error),
+    Wait(SysError),
 }
 
 /// Carries out a plan. `agent` is the program (with arguments) that runs as an agent: Quell itself. Ends with an `End` event in
@@ -114,13 +116,15 @@ fn carry_out(
             let value = serde_json::to_string(&change.what).unwrap_or_default();
             Ok(Fact::new(When::During, Subject::Change(change.at), value))
         };
-        let wait =
-            |links: &[Process], until| process::wait(links, until).map_err(SuperviseError::Wait);
+        let mut alarm = Alarm::new().map_err(SuperviseError::Wait)?;
+        let mut wait = |links: &[Process], until| {
+            process::wait(links, &mut alarm, until).map_err(SuperviseError::Wait)
+        };
         Supervisor {
             machine,
             links: &mut links,
             now: &monotonic_ns,
-            wait: &wait,
+            wait: &mut wait,
             change: &mut change,
         }
         .run(journal)
@@ -174,14 +178,14 @@ fn start_agents(
 }
 
 /// Waits until a time for what comes over links; those that are to be attended to, by index.
-type Wait<'a, L> = dyn Fn(&[L], u64) -> Result<Vec<usize>, SuperviseError> + 'a;
+type Wait<'a, L> = dyn FnMut(&[L], u64) -> Result<Vec<usize>, SuperviseError> + 'a;
 
 /// Does what the machine says, over links of one kind.
 struct Supervisor<'a, L> {
     machine: Machine,
     links: &'a mut [L],
     now: &'a dyn Fn() -> u64,
-    wait: &'a Wait<'a, L>,
+    wait: &'a mut Wait<'a, L>,
     /// Carries out a change of the plan; what is then known.
     change: &'a mut dyn FnMut(usize) -> Result<Fact, SuperviseError>,
 }

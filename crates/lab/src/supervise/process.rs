@@ -6,8 +6,9 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use quell_model::Command;
 use quell_model::frame::{self, Decoder, FrameError};
+use quell_sys::SysError;
 use quell_sys::backlog::Backlog;
-use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::{Alarm, came, readable, wait as sys_wait, writable};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, ChildStdout};
@@ -26,11 +27,13 @@ pub(super) struct Process {
 
 impl Process {
     /// Its input and output are pipes.
-    pub fn new(mut child: Child) -> nix::Result<Self> {
+    pub fn new(mut child: Child) -> Result<Self, SysError> {
         let (input, output) = (child.stdin.take(), child.stdout.take());
         if let Some(input) = &input {
             // An agent that reads nothing holds nobody up.
-            fcntl(input, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+            fcntl(input, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|errno| {
+                SysError::new("not wait for an agent that reads nothing", errno)
+            })?;
         }
         Ok(Self {
             child,
@@ -127,29 +130,30 @@ impl Link for Process {
     }
 }
 
-/// Waits until something came over a link, one that was full has room, or the time is there; which links are to be attended to.
-pub(super) fn wait(links: &[Process], until: u64) -> nix::Result<Vec<usize>> {
-    let left = until.saturating_sub(monotonic_ns());
-    let timeout = TimeSpec::new((left / 1_000_000_000) as i64, (left % 1_000_000_000) as i64);
-    let mut fds = Vec::new();
+/// Waits until something came over a link, one that was full has room, or the time is there; which links are to be attended to. Changes of the
+/// network are due at such times, so that they are kept to the nanosecond.
+pub(super) fn wait(
+    links: &[Process],
+    alarm: &mut Alarm,
+    until: u64,
+) -> Result<Vec<usize>, SysError> {
+    // Zero is the past, as any other.
+    alarm.set(Some(until))?;
+    let mut fds = vec![readable(&*alarm)];
     let mut of = Vec::new();
     for (index, link) in links.iter().enumerate() {
         if let Some(output) = &link.output {
-            fds.push(PollFd::new(output.as_fd(), PollFlags::POLLIN));
+            fds.push(readable(output));
             of.push(index);
         }
         if let Some(input) = link.input.as_ref().filter(|_| !link.waiting.is_empty()) {
-            fds.push(PollFd::new(input.as_fd(), PollFlags::POLLOUT));
+            fds.push(writable(input));
             of.push(index);
         }
     }
-    match ppoll(&mut fds, Some(timeout), None) {
-        Ok(_) | Err(nix::Error::EINTR) => {}
-        Err(error) => return Err(error),
-    }
-    let came = |fd: &PollFd<'_>| fd.revents().is_some_and(|r| !r.is_empty());
+    sys_wait(&mut fds)?;
     let mut ready: Vec<usize> =
-        of.iter().zip(&fds).filter(|(_, fd)| came(fd)).map(|(index, _)| *index).collect();
+        of.iter().zip(&fds[1..]).filter(|(_, fd)| came(fd)).map(|(index, _)| *index).collect();
     ready.dedup();
     Ok(ready)
 }

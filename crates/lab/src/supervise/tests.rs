@@ -328,7 +328,7 @@ fn story(seed: u64) -> Story {
     let machine = Machine::new(hosts.clone(), changes.iter().copied(), warm_up, all, 0);
     let interrupted = RefCell::new(rng.derive("signals"));
     let waits = Cell::new(0);
-    let wait = |links: &[Simulated], until: u64| {
+    let mut wait = |links: &[Simulated], until: u64| {
         waits.set(waits.get() + 1);
         assert!(waits.get() < 10_000, "seed {seed}: it goes round and round");
         let due = |link: &Simulated| link.next().is_some_and(|at| at <= now.get());
@@ -346,7 +346,7 @@ fn story(seed: u64) -> Story {
         machine,
         links: &mut links,
         now: &|| now.get(),
-        wait: &wait,
+        wait: &mut wait,
         change: &mut change,
     }
     .run(&mut journal);
@@ -503,9 +503,9 @@ fn shell(script: &str) -> (Process, std::process::ChildStderr) {
 }
 
 fn until_over(link: Process) -> String {
-    let mut links = [link];
+    let (mut links, mut alarm) = ([link], Alarm::new().unwrap());
     loop {
-        process::wait(&links, monotonic_ns() + PATIENCE_NS).unwrap();
+        process::wait(&links, &mut alarm, monotonic_ns() + PATIENCE_NS).unwrap();
         if let Some(over) = links[0].attend().over {
             return over;
         }
