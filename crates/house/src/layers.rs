@@ -4,7 +4,7 @@
 //!   4  quell                       the command line
 //!   3  experiment  report  flow  serve  doctor
 //!   2  probe  load  rr  page  act  lab  shaper  treeview  classify  host
-//!   1  sys  netlink  store  chart  trace  hierarchy  foreign   one system thing each
+//!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
 //!   0  model  stats  wire  tc  pingexp  tune  finding   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
 //! ```
@@ -36,6 +36,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-trace",
             "quell-hierarchy",
             "quell-foreign",
+            "quell-web",
         ],
     ),
     (
@@ -64,6 +65,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-store", &["quell-model"]),
     ("quell-chart", &[]),
     ("quell-trace", &["quell-units"]),
+    ("quell-web", &["quell-wire"]),
     ("quell-foreign", &["quell-model"]),
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-finding", &[]),
