@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   4  quell                       the command line
-//!   3  experiment  report  flow  serve  doctor
+//!   3  experiment  report  flow  serve  rpm  doctor
 //!   2  probe  load  rr  page  act  lab  shaper  treeview  classify  host
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
 //!   0  model  stats  wire  tc  pingexp  tune  finding   pure: no I/O, no clock, no randomness
@@ -54,7 +54,17 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-host",
         ],
     ),
-    ("3", &["quell-experiment", "quell-report", "quell-flow", "quell-serve", "quell-doctor"]),
+    (
+        "3",
+        &[
+            "quell-experiment",
+            "quell-report",
+            "quell-flow",
+            "quell-serve",
+            "quell-rpm",
+            "quell-doctor",
+        ],
+    ),
     ("4", &["quell"]),
     ("beside", &["quell-bench", "quell-house"]),
 ];
