@@ -285,9 +285,7 @@ fn is_fine(
     if said.status == 200 {
         return Ok(());
     }
-    let words = quell_wire::text::printable(String::from_utf8_lossy(words).trim(), 200);
-    let words = if words.is_empty() { words } else { format!(": {words}") };
-    Err(RpmError::Refused { to: at.to, status: said.status, path: path.to_owned(), words })
+    Err(http::refused(at.to, said.status, path, words))
 }
 
 /// A request on a connection of its own.

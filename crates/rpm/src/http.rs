@@ -240,14 +240,7 @@ pub fn config(plan: &Plan, stop: &Bell) -> Result<Config, RpmError> {
     let (said, bytes) = answer(&stream, plan.to, stop)?;
     let bytes = body(&stream, plan.to, &said, bytes, stop)?;
     if said.status != 200 {
-        let words = printable(String::from_utf8_lossy(&bytes).trim(), 200);
-        let words = if words.is_empty() { words } else { format!(": {words}") };
-        return Err(RpmError::Refused {
-            to: plan.to,
-            status: said.status,
-            path: nq::PATH.into(),
-            words,
-        });
+        return Err(refused(plan.to, said.status, nq::PATH, &bytes));
     }
     Ok(Config::parse(&bytes)?)
 }
@@ -262,14 +255,40 @@ pub fn probe(at: &Target, stop: &Bell) -> Result<Probe, RpmError> {
     let bytes = body(&stream, at.to, &said, bytes, stop)?;
     let http_ms = (monotonic_ns() - began) as f64 / 1e6;
     if said.status != 200 || bytes.is_empty() {
-        let words = printable(String::from_utf8_lossy(&bytes).trim(), 200);
-        let words = if words.is_empty() { words } else { format!(": {words}") };
-        return Err(RpmError::Refused {
-            to: at.to,
-            status: said.status,
-            path: at.small.path.clone(),
-            words,
-        });
+        return Err(refused(at.to, said.status, &at.small.path, &bytes));
     }
     Ok(Probe { tcp_ms, http_ms })
+}
+
+/// Posts a small thing to a path of a `quell serve --web`; errors when it does not take it.
+///
+/// # Errors
+/// When there is no such server, or it refuses.
+pub fn post(
+    to: SocketAddr,
+    secret: Option<&Secret>,
+    path: &str,
+    json: &str,
+    stop: &Bell,
+) -> Result<(), RpmError> {
+    let (stream, _) = connect(to, secret, stop)?;
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {to}\r\nX-Quell: 1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{json}",
+        json.len()
+    );
+    say(&stream, to, &request, stop)?;
+    let (said, bytes) = answer(&stream, to, stop)?;
+    let bytes = body(&stream, to, &said, bytes, stop)?;
+    match said.status {
+        200 => Ok(()),
+        status => Err(refused(to, status, path, &bytes)),
+    }
+}
+
+/// That it answers with something else, in its own words.
+pub fn refused(to: SocketAddr, status: u16, path: &str, words: &[u8]) -> RpmError {
+    let words = printable(String::from_utf8_lossy(words).trim(), 200);
+    let words = if words.is_empty() { words } else { format!(": {words}") };
+    RpmError::Refused { to, status, path: path.to_owned(), words }
 }

@@ -16,7 +16,7 @@ mod direction;
 mod http;
 
 pub use direction::{Figures, Way};
-pub use http::RpmError;
+pub use http::{RpmError, post};
 
 use http::Probe;
 use quell_sys::wait::Bell;

@@ -162,7 +162,7 @@ async function history() {
   at("history").tBodies[0].replaceChildren(...all.map((one) => {
     const row = document.createElement("tr");
     const when = new Date(one.at);
-    const cells = [Number.isNaN(when.getTime()) ? "–" : when.toLocaleString([], { dateStyle: "medium", timeStyle: "short" }),
+    const cells = [Number.isNaN(when.getTime()) ? "–" : when.toLocaleString([], { dateStyle: "short", timeStyle: "short" }),
       short(one.down), short(one.up), short(one.idle), short(one.loaded), one.rpm === null || one.rpm === undefined ? "–" : String(Math.round(one.rpm)), one.from];
     row.append(...cells.map((text) => {
       const cell = document.createElement("td");

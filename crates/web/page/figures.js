@@ -95,7 +95,7 @@ export function verdict(result) {
     return { kind: "warn", head: `Calls and games will feel it while you ${worst.word}: ${short(worst.ms)} ms more${also}.`,
       why: `A small request takes ${short(idle)} ms on the idle line. The rest is a queue that the load fills.${minute}`, fix };
   }
-  return { kind: "good", head: `Calls stay good while the line is full: at most ${short(worst.ms)} ms more.`,
+  return { kind: "good", head: `Calls stay good while the line is full: ${worst.ms < 1 ? "less than 1" : `at most ${short(worst.ms)}`} ms more.`,
     why: `A small request takes ${short(idle)} ms on the idle line.${minute}`, fix: null };
 }
 

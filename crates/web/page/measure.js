@@ -46,7 +46,7 @@ export async function measure(tell, signal) {
 async function within(end, tell) {
   const seen = { looks: [], pings: [], fresh: [], down: [], got: 0, began: 0 };
   const control = await listen(end, tell, seen);
-  performance.setResourceTimingBufferSize(2000);
+  performance.setResourceTimingBufferSize(10000);
   performance.clearResourceTimings();
   // The first requests open their connections.
   await once(`/web/ping?n=first`, end.signal);
@@ -224,7 +224,6 @@ async function once(path, signal) {
     await new Promise((done) => setTimeout(done, 0));
     entries = performance.getEntriesByName(name, "resource");
   }
-  performance.clearResourceTimings();
   return entries[entries.length - 1] ?? null;
 }
 

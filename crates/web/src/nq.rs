@@ -47,15 +47,15 @@ struct Wire {
     test_endpoint: Option<String>,
 }
 
+/// Each by the draft's name, and by that of earlier drafts, which clients in use ask for.
 #[derive(Serialize, Deserialize)]
 struct Urls {
-    // Earlier drafts, which Apple's and other servers follow, have these names too.
-    #[serde(alias = "large_https_download_url")]
-    large_download_url: String,
-    #[serde(alias = "small_https_download_url")]
-    small_download_url: String,
-    #[serde(alias = "https_upload_url")]
-    upload_url: String,
+    large_download_url: Option<String>,
+    small_download_url: Option<String>,
+    upload_url: Option<String>,
+    large_https_download_url: Option<String>,
+    small_https_download_url: Option<String>,
+    https_upload_url: Option<String>,
 }
 
 impl Config {
@@ -76,9 +76,12 @@ impl Config {
         let wire = Wire {
             version: 1,
             urls: Urls {
-                large_download_url: self.large.to_string(),
-                small_download_url: self.small.to_string(),
-                upload_url: self.upload.to_string(),
+                large_download_url: Some(self.large.to_string()),
+                small_download_url: Some(self.small.to_string()),
+                upload_url: Some(self.upload.to_string()),
+                large_https_download_url: Some(self.large.to_string()),
+                small_https_download_url: Some(self.small.to_string()),
+                https_upload_url: Some(self.upload.to_string()),
             },
             test_endpoint: self.endpoint.clone(),
         };
@@ -101,13 +104,16 @@ impl Config {
         if wire.version != 1 {
             return Err(BadConfig::Version(wire.version));
         }
-        let url = |text: &String| {
+        let url = |name: &str, new: &Option<String>, old: &Option<String>| {
+            let lacks = || BadConfig::Json(format!("there is no {name}"));
+            let text = new.as_ref().or(old.as_ref()).ok_or_else(lacks)?;
             let shown = || BadConfig::Url(quell_wire::text::printable(text, 100));
             Url::parse(text).ok_or_else(shown)
         };
-        let urls = &wire.urls;
-        let (large, small) = (url(&urls.large_download_url)?, url(&urls.small_download_url)?);
-        let upload = url(&urls.upload_url)?;
+        let Urls { large_download_url: large, small_download_url: small, .. } = &wire.urls;
+        let large = url("large_download_url", large, &wire.urls.large_https_download_url)?;
+        let small = url("small_download_url", small, &wire.urls.small_https_download_url)?;
+        let upload = url("upload_url", &wire.urls.upload_url, &wire.urls.https_upload_url)?;
         if large.host != small.host || small.host != upload.host {
             return Err(BadConfig::Hosts);
         }
@@ -151,6 +157,12 @@ mod tests {
         assert_eq!(Config::parse(of("1", "https://b/u").as_bytes()), Err(BadConfig::Hosts));
         assert!(matches!(Config::parse(of("1", "a").as_bytes()), Err(BadConfig::Url(_))));
         assert!(matches!(Config::parse(b"{}"), Err(BadConfig::Json(_))));
+        let lacks = of("1", "https://a/u").replace("upload_url", "another_url");
+        assert!(matches!(Config::parse(lacks.as_bytes()), Err(BadConfig::Json(_))));
+        let old = of("1", "https://a/u")
+            .replace("_download", "_https_download")
+            .replace("upload", "https_upload");
+        assert!(Config::parse(old.as_bytes()).is_ok(), "earlier drafts' names");
         let twice = of("1", "https://a/u").replace("\"more\"", "\"version\":1,\"more\"");
         assert!(matches!(Config::parse(twice.as_bytes()), Err(BadConfig::Json(_))), "named twice");
     }

@@ -186,8 +186,7 @@ fn own<'h>(
         },
         ("test", false) => return Ok(Reply::Control),
         ("down" | "up", _) => {
-            let number = request.query.strip_prefix("t=").unwrap_or_default();
-            let number = number.split('&').next().unwrap_or_default();
+            let number = asked(request, "t").unwrap_or_default();
             let Some(test) = web.tests.of_number(number, ip) else {
                 return Ok(Reply::Now(Answer::text(410, "this test is over").last()));
             };
@@ -222,13 +221,21 @@ fn draft<'h>(
 
 fn carried<'h>(request: &Request, up: bool, test: Arc<Test<'h>>) -> Reply<'h> {
     match (up, request.method, request.body) {
-        (false, Method::Get, _) => Reply::Down(test, LARGE),
+        (false, Method::Get, _) => {
+            let bytes = asked(request, "bytes").and_then(|bytes| bytes.parse().ok());
+            Reply::Down(test, bytes.unwrap_or(LARGE).min(LARGE))
+        }
         (true, Method::Post, Body::Bytes(length)) => Reply::Up(test, length),
         (true, Method::Post, Body::Chunks) => {
             Reply::Now(Answer::text(411, "say how long it is: Content-Length").last())
         }
         _ => Reply::Now(Answer::text(405, "GET down, POST up").last()),
     }
+}
+
+/// What follows a name in what follows the question mark.
+fn asked<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
+    request.query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }
 
 fn one_byte() -> Answer {

@@ -67,12 +67,14 @@ pub fn converse<'x, 'h: 'x>(
     trusted: bool,
     half_open: HalfOpen<'x>,
 ) {
-    if let Err(end @ (End::Bad(_) | End::Late | End::Crowded | End::System(_))) =
-        requests(web, guest, first, trusted, half_open)
-    {
+    let ended = requests(web, guest, first, trusted, half_open);
+    if ended.is_err() {
+        // After an end in order what was said still gets there, however full the way is.
+        guest.stream.abort();
+    }
+    if let Err(end @ (End::Bad(_) | End::Late | End::Crowded | End::System(_))) = ended {
         web.hub.refuse(guest.peer, end);
     }
-    guest.stream.abort();
 }
 
 fn requests<'x, 'h: 'x>(
@@ -92,7 +94,8 @@ fn requests<'x, 'h: 'x>(
                 let status = if why.contains("more than") { 431 } else { 400 };
                 talk.answer(&Answer::text(status, &why).last(), false)?;
                 talk.part();
-                return Err(End::Bad(why));
+                web.hub.refuse(guest.peer, why);
+                return Ok(());
             }
             Err(end) => return Err(end),
         };
@@ -257,11 +260,15 @@ impl Talk<'_, '_> {
     }
 
     /// Ends in order: closed with something unread, it would be a reset, which takes our last word away. What comes is thrown away, for
-    /// a second and 256 kB at most.
+    /// the time of one step and 256 kB at most.
     fn part(&mut self) {
         const MOST: usize = 256 << 10;
         self.guest.stream.finish();
-        if self.alarm.set(Some(monotonic_ns().saturating_add(1_000_000_000))).is_err() {
+        if self
+            .alarm
+            .set(Some(monotonic_ns().saturating_add(self.web.hub.limits.handshake_ns)))
+            .is_err()
+        {
             return;
         }
         let mut left = MOST;
