@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::host::{self, Usual};
 use crate::options::{Family, Json};
 use clap::Args;
-use quell_rpm::{Figures, Outcome, Plan, RpmError, Way, measure};
+use quell_rpm::{Figures, Outcome, RpmError, RpmPlan, Way, measure};
 use quell_sys::wait::Bell;
 use quell_web::rpm::{Confidence, word};
 use quell_web::url::Url;
@@ -40,7 +40,7 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
     let found = host::resolve(&name, usual).map_err(Failure::usage)?;
     let authority = authority(&name, found.to.port());
     let plan =
-        Plan { to: found.to, authority, secret: args.secret.read()?, most: args.time.into() };
+        RpmPlan { to: found.to, authority, secret: args.secret.read()?, most: args.time.into() };
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
     let mut shows = Progress { live: std::io::stderr().is_terminal() };
@@ -138,7 +138,7 @@ fn sure(confidence: Confidence) -> &'static str {
     }
 }
 
-fn text(plan: &Plan, outcome: &Outcome) -> String {
+fn text(plan: &RpmPlan, outcome: &Outcome) -> String {
     let mut out = format!("responsiveness to {} ({}), over http\n", plan.authority, plan.to.ip());
     let _ = writeln!(
         out,
@@ -180,7 +180,7 @@ fn text(plan: &Plan, outcome: &Outcome) -> String {
     out
 }
 
-fn json(plan: &Plan, outcome: &Outcome) -> String {
+fn json(plan: &RpmPlan, outcome: &Outcome) -> String {
     let value = serde_json::json!({
         "server": plan.authority,
         "address": plan.to.to_string(),

@@ -24,6 +24,12 @@ fn number(result: &Value, key: &str) -> f64 {
     result[key].as_f64().unwrap_or_else(|| panic!("{key} in {result}"))
 }
 
+/// When the page had its first content, in milliseconds from when it was asked for.
+const PAINTED: &str = "new Promise(done => new PerformanceObserver(list => {
+    const all = list.getEntriesByName('first-contentful-paint');
+    if (all.length) done(all[0].startTime);
+}).observe({ type: 'paint', buffered: true }))";
+
 #[test]
 fn a_person_presses_one_button_and_is_told_what_the_line_does() {
     if lacks_chromium() {
@@ -31,12 +37,15 @@ fn a_person_presses_one_button_and_is_told_what_the_line_does() {
     }
     let served = Served::new(&["--web", "--max-rate", "200Mbit"]);
     let mut tab = Tab::new(&format!("http://{}/", served.at), (1280, 900));
-    let paint = tab.value(
-        "new Promise(done => new PerformanceObserver(list => { const all = list.getEntriesByName('first-contentful-paint'); \
-         if (all.length) done(all[0].startTime); }).observe({ type: 'paint', buffered: true }))",
-    );
-    let paint_ms = paint.as_f64().expect("it was painted");
-    println!("first contentful paint: {paint_ms} ms");
+    let at = format!("http://{}/", served.at);
+    // Of several, as a busy machine has them: what the page itself takes is in the quickest.
+    let paints: Vec<f64> = (0..5)
+        .map(|_| {
+            tab.go(&at);
+            tab.value(PAINTED).as_f64().expect("it was painted")
+        })
+        .collect();
+    println!("first contentful paint: {paints:?} ms");
     tab.keep_picture("ready-light-1280");
     let result = tab.measure();
     println!("{result:#}");
@@ -93,7 +102,7 @@ fn a_secret_is_asked_for_and_does_not_travel_and_the_command_lines_figures_stand
         tab.run("document.getElementById('ask').requestSubmit()");
     };
     try_it(&mut tab, "correct horse battery stable");
-    tab.until("document.getElementById('status').textContent.includes('not the secret')");
+    tab.until("document.getElementById('status').textContent.includes('hat is not the secret')");
     tab.keep_picture("secret-light-390");
     try_it(&mut tab, SECRET);
     tab.until("!document.getElementById('start').disabled");
@@ -121,24 +130,10 @@ fn on_a_known_line_the_page_tells_its_rates_and_the_length_of_its_queues() {
     // The modem's line carries 2.5 Mbit/s up and 8 down; each way 100 packets wait in it, 0.48 s up and 0.15 s down.
     let this = std::env::current_exe().expect("it runs");
     let this = this.to_str().expect("a plain name");
-    let lab = [
-        "lab",
-        "exec",
-        "home-link",
-        "b",
-        "--memory",
-        "1024",
-        "--with",
-        "server: quell serve --web --bind 0.0.0.0",
-        "--",
-        "env",
-        "QUELL_WEB_SERVER={server}",
-        this,
-        "the_page_on_a_line_of_the_lab",
-        "--exact",
-        "--ignored",
-        "--nocapture",
-    ];
+    let serve = format!("server: {} serve --web --bind 0.0.0.0", env!("CARGO_BIN_EXE_quell"));
+    let lab = ["lab", "exec", "home-link", "b", "--memory", "1024", "--with", &serve, "--", "env"];
+    let test = ["the_page_on_a_line_of_the_lab", "--exact", "--ignored", "--nocapture"];
+    let lab = [&lab[..], &["QUELL_WEB_SERVER={server}", this], &test].concat();
     let done = program(&lab).output().expect("the program starts");
     let out = String::from_utf8_lossy(&done.stdout);
     let found = out.lines().find_map(|line| line.split_once("result: "));

@@ -1,6 +1,6 @@
 //! HTTP/1.1 as this client needs it: a connection, a request, the head of the answer, and how long each took.
 
-use crate::Plan;
+use crate::plan::RpmPlan;
 use nix::errno::Errno;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -78,7 +78,7 @@ pub struct Target {
 
 impl Target {
     /// What a server's configuration says, seen from where it was asked.
-    pub fn of(plan: &Plan, config: &Config) -> Result<Self, RpmError> {
+    pub fn of(plan: &RpmPlan, config: &Config) -> Result<Self, RpmError> {
         let small = &config.small;
         if small.tls || config.large.tls || config.upload.tls {
             return Err(RpmError::Tls(printable(&small.to_string(), 200)));
@@ -106,7 +106,7 @@ impl Target {
 
 /// Times of a request on a new connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Probe {
+pub struct ForeignProbe {
     pub tcp_ms: f64,
     pub http_ms: f64,
 }
@@ -232,7 +232,7 @@ pub fn get(url: &Url, keeps: bool) -> String {
 }
 
 /// What the server says of itself.
-pub fn config(plan: &Plan, stop: &Bell) -> Result<Config, RpmError> {
+pub fn config(plan: &RpmPlan, stop: &Bell) -> Result<Config, RpmError> {
     let url = Url::parse(&format!("http://{}{}", plan.authority, nq::PATH))
         .ok_or_else(|| RpmError::Unknown(printable(&plan.authority, 100)))?;
     let (stream, _) = connect(plan.to, plan.secret.as_ref(), stop)?;
@@ -246,7 +246,7 @@ pub fn config(plan: &Plan, stop: &Bell) -> Result<Config, RpmError> {
 }
 
 /// One request on a connection of its own.
-pub fn probe(at: &Target, stop: &Bell) -> Result<Probe, RpmError> {
+pub fn probe(at: &Target, stop: &Bell) -> Result<ForeignProbe, RpmError> {
     let (stream, tcp_ms) = connect(at.to, at.secret.as_ref(), stop)?;
     let request = get(&at.small, false);
     let began = monotonic_ns();
@@ -257,7 +257,7 @@ pub fn probe(at: &Target, stop: &Bell) -> Result<Probe, RpmError> {
     if said.status != 200 || bytes.is_empty() {
         return Err(refused(at.to, said.status, &at.small.path, &bytes));
     }
-    Ok(Probe { tcp_ms, http_ms })
+    Ok(ForeignProbe { tcp_ms, http_ms })
 }
 
 /// Posts a small thing to a path of a `quell serve --web`; errors when it does not take it.

@@ -14,28 +14,15 @@
 
 mod direction;
 mod http;
+mod plan;
 
 pub use direction::{Figures, Way};
 pub use http::{RpmError, post};
+pub use plan::RpmPlan;
 
-use http::Probe;
+use http::ForeignProbe;
 use quell_sys::wait::Bell;
-use quell_wire::auth::Secret;
 use serde::Serialize;
-use std::net::SocketAddr;
-
-/// What to measure.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Where the server is.
-    pub to: SocketAddr,
-    /// How it is named in a request.
-    pub authority: String,
-    /// What its owner shares with us.
-    pub secret: Option<Secret>,
-    /// Most intervals of a second for each direction.
-    pub most: usize,
-}
 
 /// Requests of an idle line.
 const IDLE: usize = 10;
@@ -66,13 +53,14 @@ impl Outcome {
 /// # Errors
 /// When the server can't be reached, is none of the draft's, or breaks off before a direction has a figure.
 pub fn measure(
-    plan: &Plan,
+    plan: &RpmPlan,
     stop: &Bell,
     tell: &mut dyn FnMut(Way, &Figures),
 ) -> Result<Outcome, RpmError> {
     let config = http::config(plan, stop)?;
     let at = http::Target::of(plan, &config)?;
-    let idle: Vec<Probe> = (0..IDLE).map(|_| http::probe(&at, stop)).collect::<Result<_, _>>()?;
+    let idle: Vec<ForeignProbe> =
+        (0..IDLE).map(|_| http::probe(&at, stop)).collect::<Result<_, _>>()?;
     let mut outcome = Outcome {
         idle_tcp_ms: median(idle.iter().map(|p| p.tcp_ms)),
         idle_http_ms: median(idle.iter().map(|p| p.http_ms)),

@@ -1,7 +1,7 @@
 //! The page that measures from a browser, and the server side of draft-ietf-ippm-responsiveness, over HTTP on the server's own port.
 //!
 //! ```text
-//!   admission ── GET, POST … ──► talk     heads, answers, one after the other; an unknown connection all the while
+//!   admission ── GET, POST … ──► converse  heads, answers, one after the other; an unknown connection all the while
 //!                                  │
 //!                                route    what is asked for, by whom
 //!                                  ├─► the page, small answers
@@ -15,6 +15,7 @@
 
 mod carry;
 mod control;
+mod converse;
 mod route;
 mod talk;
 mod tests;
@@ -27,9 +28,10 @@ use quell_web::sent::Sent;
 use quell_wire::auth::Secret;
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+use tests::lock;
 
-pub use talk::{begins, converse};
+pub use converse::{begins, converse};
 
 /// That there is to be a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -89,9 +91,4 @@ impl<'h> Web<'h> {
 /// Seconds of the clock that runs on.
 fn now_s() -> u64 {
     monotonic_ns() / 1_000_000_000
-}
-
-/// Whatever panicked while it held the lock, what is in it is whole between any two statements.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

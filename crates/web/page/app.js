@@ -7,7 +7,7 @@ import { forget, keep, kept, own, sent } from "./history.js";
 import { proof } from "./secret.js";
 
 const at = (id) => document.getElementById(id);
-const say = (text) => { at("status").textContent = text; };
+const say = (text) => { at("status").textContent = text.slice(0, 1).toUpperCase() + text.slice(1); };
 const PHASES = { idle: "Asking on the idle line …", download: "Downloading, and asking beside it …", upload: "Uploading, and asking beside it …" };
 
 let nonce = null;
@@ -48,6 +48,7 @@ async function start() {
   at("start").disabled = true;
   at("stop").hidden = false;
   at("verdict").hidden = true;
+  at("drawn").hidden = false;
   for (const id of ["down", "up", "idle", "down-delay", "up-delay", "rpm"]) at(id).textContent = "–";
   last = { seen: last.seen, phases: [] };
   say("Asking for a turn …");
@@ -184,6 +185,5 @@ at("clear").addEventListener("click", () => {
   at("start").focus();
 });
 addEventListener("resize", () => draw(at("picture"), last.seen, last.phases));
-draw(at("picture"), last.seen, last.phases);
 hello().then((told) => { if (!told.secret) say("Ready."); }).catch(() => say("The server does not answer."));
 document.body.dataset.state = "ready";

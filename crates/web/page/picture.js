@@ -35,6 +35,7 @@ function steps(looks, key, time) {
 
 /** Draws into `place`. */
 export function draw(place, seen, phases) {
+  if (!phases.length) return;
   const width = Math.max(300, Math.round(place.clientWidth || 340));
   const last = Math.max(seen.down.length ? seen.down[seen.down.length - 1].ms / 1000 : 0, SECONDS);
   const x = (seconds) => LEFT + (seconds / last) * (width - LEFT - RIGHT);

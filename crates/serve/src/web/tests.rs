@@ -8,7 +8,6 @@
 //!   by client    the draft's         found again by the address
 //! ```
 
-use super::lock;
 use crate::event::{Event, Outcome, Test as Told, reason};
 use crate::hub::{Hub, Pass};
 use crate::places::{Full, client};
@@ -24,7 +23,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Longest time of a test, from when it has its place.
 const LONGEST_NS: u64 = 120_000_000_000;
@@ -61,7 +60,7 @@ pub struct Test<'h> {
     /// Rings when it is over before that.
     pub gone: Bell,
     most: usize,
-    lines: Mutex<BTreeMap<u64, Arc<Line>>>,
+    lines: Mutex<BTreeMap<u64, Arc<DataConnection>>>,
     done: Mutex<Sums>,
     number: AtomicU64,
     told: bool,
@@ -69,7 +68,7 @@ pub struct Test<'h> {
 }
 
 /// A connection that carries data of a test.
-pub struct Line {
+pub struct DataConnection {
     stream: TcpSocket,
     /// Whether this end sends.
     pub down: bool,
@@ -278,7 +277,8 @@ impl<'h> Test<'h> {
     pub fn line(self: &Arc<Self>, stream: &TcpSocket, down: bool) -> Option<Carrying<'h>> {
         let second = TcpSocket::accepted(stream.as_fd().try_clone_to_owned().ok()?);
         let sent_again_before = tcp_info(&second).map_or(0, |info| info.total_retrans.into());
-        let line = Line { stream: second, down, moved: AtomicU64::new(0), sent_again_before };
+        let line =
+            DataConnection { stream: second, down, moved: AtomicU64::new(0), sent_again_before };
         let line = Arc::new(line);
         let mut lines = lock(&self.lines);
         if lines.len() >= self.most || self.gone.rings() {
@@ -332,7 +332,7 @@ impl Drop for Test<'_> {
     }
 }
 
-impl Line {
+impl DataConnection {
     fn sums(&self, info: Option<&TcpInfo>) -> Sums {
         let moved = self.moved.load(Ordering::Relaxed);
         let again = info.map_or(0, |info| info.total_retrans.into());
@@ -360,7 +360,7 @@ impl Sums {
 /// A connection while it carries data of a test.
 pub struct Carrying<'h> {
     pub test: Arc<Test<'h>>,
-    line: Arc<Line>,
+    line: Arc<DataConnection>,
     number: u64,
 }
 
@@ -380,4 +380,9 @@ impl Drop for Carrying<'_> {
             *done = done.with(&sums);
         }
     }
+}
+
+/// Whatever panicked while it held the lock, what is in it is whole between any two statements.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
