@@ -204,3 +204,29 @@ fn beside_requests_as_librespeed_makes_them() {
         );
     }
 }
+
+#[test]
+fn rpm_finds_what_a_limited_server_carries_and_says_whom_it_can_not_measure() {
+    let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
+    let at = served.at.to_string();
+    let asked = ["rpm", &format!("http://{at}"), "--time", "6", "--json"];
+    let told: Value = serde_json::from_str(&said(program(&asked), &asked).fine()).expect("JSON");
+    for way in ["down", "up"] {
+        let bits = told[way]["bits_per_second"].as_f64().expect("a rate");
+        assert!((45e6..56e6).contains(&bits), "{told:#}");
+        assert!(told[way]["foreign_probes"].as_u64() > Some(20), "{told:#}");
+    }
+    assert!(told["rpm"].as_f64() > Some(100.0), "{told:#}");
+
+    let refused = |arguments: &[&str], code| said(program(arguments), arguments).refused(code);
+    let https = refused(&["rpm", "https://127.0.0.1:1/"], 2);
+    assert!(https.contains("only http"), "{https}");
+    let page = refused(&["rpm", "http://127.0.0.1:1/some/page"], 2);
+    assert!(page.contains("name the host alone"), "{page}");
+    let plain = Served::new(&[]);
+    let none = refused(&["rpm", &plain.at.to_string()], 3);
+    assert!(none.contains("quell serve --web"), "{none}");
+    let secret = Served::new(&["--web"]);
+    let foreign = refused(&["rpm", &format!("{}", secret.at), "--time", "2"], 2);
+    assert!(foreign.contains("4..=120") || foreign.contains("not in"), "{foreign}");
+}
