@@ -127,7 +127,7 @@ quell serve --bind 0.0.0.0            (loopback only without --bind)
 quell serve --bind 192.0.2.7 --secret-file key
 quell serve --bind :: --max-rate-per-client 100Mbit --max-time 60s --json
 quell serve -1                        (ends after one test)
-quell serve --web --bind 192.0.2.7    (a page for browsers: http://192.0.2.7:5201/)
+quell serve --web --bind 192.0.2.7    (a page: http://192.0.2.7:5201/)
 iperf3 -c 192.0.2.7                   (at a client; also -u, -R, --bidir, -P)",
         notes: "TCP and UDP of one port. Started as root, it opens the port and becomes another user without any rights. \
                 With a secret, iperf3 clients are refused, since they can't know it; STAMP packets are still reflected, \
