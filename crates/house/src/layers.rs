@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   4  quell                       the command line
-//!   3  experiment  report  flow  serve  doctor
+//!   3  experiment  report  flow  serve  rpm  doctor
 //!   2  probe  load  rr  page  act  lab  shaper  treeview  classify  host
-//!   1  sys  netlink  store  chart  trace  hierarchy  foreign   one system thing each
+//!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
 //!   0  model  stats  wire  tc  pingexp  tune  finding   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
 //! ```
@@ -36,6 +36,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-trace",
             "quell-hierarchy",
             "quell-foreign",
+            "quell-web",
         ],
     ),
     (
@@ -53,7 +54,17 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-host",
         ],
     ),
-    ("3", &["quell-experiment", "quell-report", "quell-flow", "quell-serve", "quell-doctor"]),
+    (
+        "3",
+        &[
+            "quell-experiment",
+            "quell-report",
+            "quell-flow",
+            "quell-serve",
+            "quell-rpm",
+            "quell-doctor",
+        ],
+    ),
     ("4", &["quell"]),
     ("beside", &["quell-bench", "quell-house"]),
 ];
@@ -64,6 +75,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-store", &["quell-model"]),
     ("quell-chart", &[]),
     ("quell-trace", &["quell-units"]),
+    ("quell-web", &["quell-wire"]),
     ("quell-foreign", &["quell-model"]),
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-finding", &[]),

@@ -5,8 +5,8 @@ use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::{
-    check, compare, doctor, export, flow, import, kernel, lab, page, path, ping, plot, results, rr,
-    run, serve, shape, show, trace, tree, tune, view,
+    check, compare, doctor, export, flow, import, kernel, lab, page, path, ping, plot, results,
+    rpm, rr, run, serve, shape, show, trace, tree, tune, view,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -84,6 +84,23 @@ quell rr 192.0.2.7 --pattern write-write-read --fix nodelay",
         call: calls!(rr::RrArgs, rr::rr),
     },
     Command {
+        name: "rpm",
+        about: "Measure responsiveness: round trips a minute under load",
+        group: Group::Measure,
+        prints: Prints::Report,
+        examples: "\
+quell serve --web --bind 192.0.2.7          (at the other end)
+quell rpm 192.0.2.7
+quell rpm http://example.org:8080 --time 30
+quell rpm 192.0.2.7 --secret-file key
+quell rpm 192.0.2.7 --json | jq .rpm",
+        notes: "Against any server of draft-ietf-ippm-responsiveness that serves over http: its /.well-known/nq says what is loaded. Down first, then \
+                up, each until goodput and responsiveness are stable. A request can't be put into a full connection of HTTP/1.1: for that \
+                part stands TCP's own round-trip time, as the draft allows. docs/web.md tells more.",
+        fails: Fails::When("a direction broke off before it had a figure"),
+        call: calls!(rpm::RpmArgs, rpm::rpm),
+    },
+    Command {
         name: "page",
         about: "Load pages in a real browser: painted, all there, who waited",
         group: Group::Measure,
@@ -110,6 +127,7 @@ quell serve --bind 0.0.0.0            (loopback only without --bind)
 quell serve --bind 192.0.2.7 --secret-file key
 quell serve --bind :: --max-rate-per-client 100Mbit --max-time 60s --json
 quell serve -1                        (ends after one test)
+quell serve --web --bind 192.0.2.7    (a page: http://192.0.2.7:5201/)
 iperf3 -c 192.0.2.7                   (at a client; also -u, -R, --bidir, -P)",
         notes: "TCP and UDP of one port. Started as root, it opens the port and becomes another user without any rights. \
                 With a secret, iperf3 clients are refused, since they can't know it; STAMP packets are still reflected, \

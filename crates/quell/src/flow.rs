@@ -13,6 +13,7 @@ mod limits;
 mod live;
 mod save;
 pub mod text;
+mod web;
 
 use crate::failure::Failure;
 use crate::host::{self, Found, Usual};
@@ -120,6 +121,9 @@ pub struct FlowArgs {
     pub save: bool,
     #[command(flatten)]
     pub place: Place,
+    /// Send the figures to the page of the server (`quell serve --web`), where they stand among those of browsers
+    #[arg(long)]
+    pub web: bool,
     /// Print JSON: Quell's, or with =iperf3 what `iperf3 -J` prints
     #[arg(short = 'J', long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "quell", value_name = "SCHEMA")]
     pub json: Option<Schema>,
@@ -168,6 +172,12 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
             println!("\nkept as {}; see `quell show`, `quell plot`", folder.display());
         } else {
             eprintln!("kept as {}", folder.display());
+        }
+    }
+    if args.web {
+        web::send(&outcome, &findings, &stop)?;
+        if shown {
+            println!("\nsent to the page at http://{}/", outcome.plan.to);
         }
     }
     verdict(&outcome, &findings)

@@ -24,6 +24,7 @@ mod ping;
 mod plot;
 mod progress;
 mod results;
+mod rpm;
 mod rr;
 mod run;
 mod screen;

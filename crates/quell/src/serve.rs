@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::Args;
 use quell_serve::log::Log;
-use quell_serve::{Config, Event, Limits, Server};
+use quell_serve::{Config, Event, Limits, Server, WebConfig};
 use quell_sys::wait::Bell;
 use quell_units::{Rate, Span};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -54,6 +54,12 @@ pub struct ServeArgs {
     /// Longest time of a test, from when its data begins to flow
     #[arg(long, value_name = "TIME", default_value = "1h")]
     pub max_time: Span,
+    /// Serve a page that measures from a browser: http://ADDRESS:PORT/
+    #[arg(long)]
+    pub web: bool,
+    /// A name by which browsers may ask for the page, beside addresses and names such as nas or nas.local
+    #[arg(long, value_name = "NAME", requires = "web")]
+    pub web_name: Vec<String>,
     /// User to become when started as root
     #[arg(long, value_name = "NAME", default_value = USER)]
     pub user: String,
@@ -81,6 +87,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         secret,
         one_off: args.one_off,
         time_ns: args.time.map(Span::nanos),
+        web: args.web.then(|| WebConfig { names: args.web_name.clone() }),
     };
     let mut server = Server::prepare(config).map_err(Failure::system)?;
     // Before there is a second thread: the kernel keeps rights for each of them.

@@ -3,6 +3,7 @@
 //! ```text
 //!   QUELAUT1 ──► both prove that they know the secret ──► once more, trusted
 //!   QUELLRR1 ──────────────────────────────► calls
+//!   GET /, POST / … ───────────────────────► a browser, where there is a page for it
 //!   37 bytes, the cookie of a waiting test ► one of its streams
 //!   37 bytes, another cookie ──────────────► a new test
 //!   anything else, or nothing in time ─────► reset
@@ -15,6 +16,7 @@ use crate::hub::{HalfOpen, Hub, Opened, Waiting};
 use crate::places::Full;
 use crate::rate::Share;
 use crate::session;
+use crate::web::{self, Web};
 use nix::errno::Errno;
 use quell_load::bulk::Gate;
 use quell_rr::RrError;
@@ -39,6 +41,8 @@ enum Wish {
     Stream(Arc<Waiting>),
     Test(Cookie),
     Calls,
+    /// A browser, with the first bytes of what it asks, and whether it proved the secret.
+    Web([u8; 8], bool),
 }
 
 /// Why a connection is not let in.
@@ -80,13 +84,20 @@ impl From<ExchangeError> for Unwelcome {
 }
 
 /// Serves a connection to its end.
-pub fn open(hub: &Hub<'_>, guest: Guest, half_open: HalfOpen<'_>) {
+pub fn open<'x, 'h: 'x>(
+    (hub, web): (&Hub<'_>, Option<&Web<'h>>),
+    guest: Guest,
+    half_open: HalfOpen<'x>,
+) {
     let deadline = guest.came_ns.saturating_add(hub.limits.handshake_ns);
     let mut wish = Exchange::new(&guest.stream, Some(deadline), hub.stop)
         .map_err(Unwelcome::System)
-        .and_then(|mut exchange| ask(hub, &mut exchange));
+        .and_then(|mut exchange| ask(hub, web.is_some(), &mut exchange));
     if half_open.lost() {
         wish = Err(Unwelcome::Crowded);
+    }
+    if let (Ok(Wish::Web(first, trusted)), Some(web)) = (&wish, web) {
+        return web::converse(web, &guest, first, *trusted, half_open);
     }
     // What it holds is that of an unknown connection until it is closed.
     let unknown = Some(half_open).filter(|_| wish.is_err());
@@ -105,6 +116,8 @@ pub fn open(hub: &Hub<'_>, guest: Guest, half_open: HalfOpen<'_>) {
             memory::give_back();
         }
         Ok(Wish::Calls) => calls(hub, &guest),
+        // It is asked for only where there is a page, and was served above.
+        Ok(Wish::Web(..)) => {}
         Err(why) => turn_away(hub, guest, why),
     }
     drop(unknown);
@@ -126,7 +139,7 @@ fn turn_away(hub: &Hub<'_>, guest: Guest, why: Unwelcome) {
     }
 }
 
-fn ask(hub: &Hub<'_>, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
+fn ask(hub: &Hub<'_>, has_page: bool, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
     let mut first = [0; 8];
     exchange.read(&mut first)?;
     let mut trusted = hub.secret.is_none();
@@ -145,6 +158,9 @@ fn ask(hub: &Hub<'_>, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
     }
     if first == *CALLS {
         return if trusted { Ok(Wish::Calls) } else { Err(Unwelcome::Untrusted) };
+    }
+    if has_page && web::begins(&first) {
+        return Ok(Wish::Web(first, trusted));
     }
     // What can't become a cookie is not waited for.
     if !first.iter().all(u8::is_ascii_alphanumeric) {

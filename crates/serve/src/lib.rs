@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!                     ┌─ admission ─► session   a test of iperf3 or quell flow
-//!   TCP ─ server ─────┤      └─► quell_rr  calls of quell rr
+//!   TCP ─ server ─────┤      ├─► quell_rr  calls of quell rr
+//!                     │      └─► web  the page that measures from a browser
 //!                     └─ hub ── places     who is there, what they may use
 //!   UDP ─ udp ────────────────┬ streams of tests, each with a socket of its own
 //!                             └ STAMP, reflected
@@ -26,7 +27,9 @@ mod reflections;
 mod server;
 mod session;
 mod udp;
+mod web;
 
 pub use event::Event;
 pub use places::Limits;
 pub use server::{Config, ServeError, Server};
+pub use web::WebConfig;

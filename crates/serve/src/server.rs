@@ -7,6 +7,7 @@ use crate::hub::{Hub, Tell};
 use crate::places::Limits;
 use crate::privileges::{self, Account, PrivilegeError};
 use crate::udp;
+use crate::web::{Web, WebConfig};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use quell_sys::SysError;
@@ -40,6 +41,8 @@ pub struct Config {
     pub one_off: bool,
     /// It ends by itself after so many nanoseconds.
     pub time_ns: Option<u64>,
+    /// Whether it has a page for browsers.
+    pub web: Option<WebConfig>,
 }
 
 /// Why there is no server.
@@ -106,11 +109,12 @@ impl Server {
 
     /// Serves until the bell rings, until its time is up, or with `one_off` until the first session has ended.
     pub fn run(&self, stop: &Bell, tell: Tell<'_>) -> Result<(), ServeError> {
-        let Config { limits, secret, one_off, time_ns, .. } = self.config.clone();
+        let Config { limits, secret, one_off, time_ns, web, .. } = self.config.clone();
         let limits = within(self.descriptors, limits);
         let trusted = secret.is_some();
         memory::share_arenas();
         let hub = Hub::new(limits, secret, one_off, stop, tell);
+        let web = web.map(|web| Web::new(&hub, web)).transpose()?;
         hub.tell(&Event::Started {
             address: self.local(),
             secret: trusted,
@@ -118,14 +122,14 @@ impl Server {
         });
         let end_ns = time_ns.map(|time| monotonic_ns().saturating_add(time));
         let (served, reflected) = scope(|scope| {
-            let hub = &hub;
+            let (hub, web) = (&hub, web.as_ref());
             let udp = Builder::new().name("udp".into());
             let udp = udp.spawn_scoped(scope, || udp::run(hub, &self.udp));
             let udp = match udp {
                 Ok(thread) => thread,
                 Err(error) => return (Err(SysError::io("start a thread", &error)), Ok(0)),
             };
-            let served = self.accept(hub, scope, end_ns);
+            let served = self.accept((hub, web), scope, end_ns);
             // Everybody hears it: those who wait, and those who are blocked in a connection.
             stop.ring();
             hub.abort_all();
@@ -141,9 +145,9 @@ impl Server {
         Ok(())
     }
 
-    fn accept<'s>(
+    fn accept<'s, 'h: 's>(
         &'s self,
-        hub: &'s Hub<'s>,
+        (hub, web): (&'s Hub<'s>, Option<&'s Web<'h>>),
         scope: &'s std::thread::Scope<'s, '_>,
         end_ns: Option<u64>,
     ) -> Result<(), SysError> {
@@ -180,7 +184,7 @@ impl Server {
             let thread = Builder::new().name("guest".into()).stack_size(512 * 1024);
             // Without a thread the connection closes, and the client sees that.
             if let Err(error) =
-                thread.spawn_scoped(scope, move || admission::open(hub, guest, half_open))
+                thread.spawn_scoped(scope, move || admission::open((hub, web), guest, half_open))
             {
                 hub.refuse(peer, format!("no thread for it: {error}"));
             }

@@ -13,6 +13,7 @@ mod client;
 mod memory;
 mod scarce;
 mod server;
+mod web;
 
 use client::{Test, byte, calls, connect, cookie, frame, from, good, half_close, reset, served};
 use server::{SECRET, Served};
@@ -97,6 +98,17 @@ impl Siege {
         let most = self.attacked.most_memory();
         assert!(most < MOST_MEMORY, "it held {:.1} MB", most as f64 / 1e6);
     }
+}
+
+/// Whether this becomes so while what it does may wait ten seconds in all.
+fn is_soon(mut done: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        if done() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Brings a client from an address into a state; none where the server would not have it.

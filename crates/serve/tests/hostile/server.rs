@@ -89,6 +89,7 @@ pub fn serve() {
     let mut limits = Limits::default();
     let mut secret = None;
     let mut one_off = false;
+    let mut web = None;
     for word in words.split_whitespace() {
         match word.split_once('=') {
             Some(("rate", bits)) => limits.rate = Some(bits.parse().expect("a rate")),
@@ -99,12 +100,13 @@ pub fn serve() {
                 limits.time_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
             }
             None if word == "one_off" => one_off = true,
+            None if word == "web" => web = Some(quell_serve::WebConfig::default()),
             None if word == "secret" => secret = Secret::parse(SECRET).ok(),
             _ => panic!("no limit is `{word}`"),
         }
     }
     let bind = ([127, 0, 0, 1], 0).into();
-    let config = Config { bind, limits, secret, one_off, time_ns: None };
+    let config = Config { bind, limits, secret, one_off, time_ns: None, web };
     let mut server = Server::prepare(config).expect("a port");
     server.give_up_rights("nobody").expect("rights can be given up");
     let say = |text: &dyn std::fmt::Display| {

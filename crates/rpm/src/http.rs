@@ -1,0 +1,294 @@
+//! HTTP/1.1 as this client needs it: a connection, a request, the head of the answer, and how long each took.
+
+use crate::plan::RpmPlan;
+use nix::errno::Errno;
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::exchange::{Exchange, ExchangeError};
+use quell_sys::socket::preface::{self, PrefaceError};
+use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_web::head::{self, Body};
+use quell_web::nq::{self, BadConfig, Config};
+use quell_web::url::Url;
+use quell_wire::auth::Secret;
+use quell_wire::text::printable;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+/// Longest that a connection and its answer may take.
+const PATIENCE_NS: u64 = 20_000_000_000;
+
+/// Why there is no figure.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RpmError {
+    /// Nobody answers there.
+    #[error("no answer from {0} within 20 s")]
+    NoAnswer(SocketAddr),
+    /// It ends connections before it answers.
+    #[error(
+        "{0} closed the connection before it answered: is it an HTTP server? Quell's is `quell serve --web`"
+    )]
+    Closed(SocketAddr),
+    /// It answers, and with something else.
+    #[error("{to} answers {status} to {path}{words}")]
+    Refused {
+        /// Who.
+        to: SocketAddr,
+        /// The status code.
+        status: u16,
+        /// What was asked for.
+        path: String,
+        /// Its words, as the end of a sentence.
+        words: String,
+    },
+    /// What it answers is no HTTP.
+    #[error("what {0} answers is no HTTP/1.1: {1}")]
+    NotHttp(SocketAddr, String),
+    /// Its configuration is none.
+    #[error("{0}")]
+    Config(#[from] BadConfig),
+    /// It wants TLS.
+    #[error(
+        "{0} is an address over TLS (https), which this client can't speak yet: it measures over http"
+    )]
+    Tls(String),
+    /// A host of the configuration is unknown.
+    #[error("the server names the host `{0}`, which has no address here")]
+    Unknown(String),
+    /// The secret.
+    #[error("{0}")]
+    Secret(#[from] PrefaceError),
+    /// It was stopped.
+    #[error("it was stopped before there was a figure")]
+    Stopped,
+    /// The kernel refused something.
+    #[error("{0}")]
+    System(#[from] SysError),
+}
+
+/// Where load and probes go.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub to: SocketAddr,
+    pub large: Url,
+    pub small: Url,
+    pub upload: Url,
+    pub secret: Option<Secret>,
+}
+
+impl Target {
+    /// What a server's configuration says, seen from where it was asked.
+    pub fn of(plan: &RpmPlan, config: &Config) -> Result<Self, RpmError> {
+        let small = &config.small;
+        if small.tls || config.large.tls || config.upload.tls {
+            return Err(RpmError::Tls(printable(&small.to_string(), 200)));
+        }
+        let name = config.endpoint.as_deref().unwrap_or(&small.host);
+        let to = match name.parse::<IpAddr>() {
+            Ok(ip) => SocketAddr::new(ip, small.port),
+            // The host that was asked is where it was found, whatever a resolver says the second time.
+            Err(_) if plan.authority == small.authority() => plan.to,
+            Err(_) => {
+                let unknown = || RpmError::Unknown(printable(name, 100));
+                let mut all = (name, small.port).to_socket_addrs().map_err(|_| unknown())?;
+                all.next().ok_or_else(unknown)?
+            }
+        };
+        Ok(Self {
+            to,
+            large: config.large.clone(),
+            small: small.clone(),
+            upload: config.upload.clone(),
+            secret: plan.secret.clone(),
+        })
+    }
+}
+
+/// Times of a request on a new connection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ForeignProbe {
+    pub tcp_ms: f64,
+    pub http_ms: f64,
+}
+
+/// A connection that stands; what its handshake took.
+pub fn connect(
+    to: SocketAddr,
+    secret: Option<&Secret>,
+    stop: &Bell,
+) -> Result<(TcpSocket, f64), RpmError> {
+    let stream = TcpSocket::new(to.is_ipv6(), &StreamOptions::default())?;
+    let began = monotonic_ns();
+    let deadline = began.saturating_add(PATIENCE_NS);
+    match stream.connect(to, deadline, stop)? {
+        Connected::Yes => {}
+        Connected::NoAnswer => return Err(RpmError::NoAnswer(to)),
+        Connected::Stopped => return Err(RpmError::Stopped),
+    }
+    let took_ms = (monotonic_ns() - began) as f64 / 1e6;
+    if let Some(secret) = secret {
+        preface::prove(&mut Exchange::new(&stream, Some(deadline), stop)?, secret)?;
+    }
+    Ok((stream, took_ms))
+}
+
+/// Says all of this.
+pub fn say(stream: &TcpSocket, to: SocketAddr, text: &str, stop: &Bell) -> Result<(), RpmError> {
+    let deadline = monotonic_ns().saturating_add(PATIENCE_NS);
+    Exchange::new(stream, Some(deadline), stop)?.write(text.as_bytes()).map_err(|error| match error
+    {
+        ExchangeError::Closed => RpmError::Closed(to),
+        ExchangeError::Late => RpmError::NoAnswer(to),
+        ExchangeError::Stopped => RpmError::Stopped,
+        ExchangeError::System(error) => error.into(),
+    })
+}
+
+/// The head of the answer, and what came of its body with it.
+pub fn answer(
+    stream: &TcpSocket,
+    to: SocketAddr,
+    stop: &Bell,
+) -> Result<(head::Answer, Vec<u8>), RpmError> {
+    let mut alarm = Alarm::new()?;
+    alarm.set(Some(monotonic_ns().saturating_add(PATIENCE_NS)))?;
+    let mut bytes = Vec::new();
+    loop {
+        match head::answer(&bytes) {
+            Ok(Some((answer, length))) => return Ok((answer, bytes.split_off(length))),
+            Ok(None) => {}
+            Err(bad) => return Err(RpmError::NotHttp(to, bad.to_string())),
+        }
+        more(stream, to, &mut bytes, &alarm, stop)?;
+    }
+}
+
+/// Takes what comes next, at least a byte.
+fn more(
+    stream: &TcpSocket,
+    to: SocketAddr,
+    bytes: &mut Vec<u8>,
+    alarm: &Alarm,
+    stop: &Bell,
+) -> Result<(), RpmError> {
+    let mut piece = [0; 4096];
+    loop {
+        match stream.read_now(&mut piece) {
+            Ok(0) | Err(Errno::ECONNRESET) => return Err(RpmError::Closed(to)),
+            Ok(got) => {
+                bytes.extend_from_slice(&piece[..got]);
+                return Ok(());
+            }
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
+                let mut fds = [readable(stream), readable(stop), readable(alarm)];
+                wait(&mut fds)?;
+                match () {
+                    () if came(&fds[1]) => return Err(RpmError::Stopped),
+                    () if came(&fds[0]) => {}
+                    () => return Err(RpmError::NoAnswer(to)),
+                }
+            }
+            Err(errno) => return Err(SysError::new(format!("read from {to}"), errno).into()),
+        }
+    }
+}
+
+/// A whole small body.
+fn body(
+    stream: &TcpSocket,
+    to: SocketAddr,
+    answer: &head::Answer,
+    mut bytes: Vec<u8>,
+    stop: &Bell,
+) -> Result<Vec<u8>, RpmError> {
+    let mut alarm = Alarm::new()?;
+    alarm.set(Some(monotonic_ns().saturating_add(PATIENCE_NS)))?;
+    let length = match answer.body {
+        Some(Body::Bytes(length)) => usize::try_from(length).unwrap_or(usize::MAX),
+        _ => usize::MAX,
+    };
+    while bytes.len() < length.min(nq::LONGEST + 1) {
+        match more(stream, to, &mut bytes, &alarm, stop) {
+            Ok(()) => {}
+            // Without a length it ends with the connection.
+            Err(RpmError::Closed(_)) if length == usize::MAX => break,
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// A request for this.
+pub fn get(url: &Url, keeps: bool) -> String {
+    let connection = if keeps { "keep-alive" } else { "close" };
+    format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nAccept-Encoding: identity\r\nUser-Agent: quell/{}\r\nConnection: {connection}\r\n\r\n",
+        url.path,
+        url.authority(),
+        env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// What the server says of itself.
+pub fn config(plan: &RpmPlan, stop: &Bell) -> Result<Config, RpmError> {
+    let url = Url::parse(&format!("http://{}{}", plan.authority, nq::PATH))
+        .ok_or_else(|| RpmError::Unknown(printable(&plan.authority, 100)))?;
+    let (stream, _) = connect(plan.to, plan.secret.as_ref(), stop)?;
+    say(&stream, plan.to, &get(&url, false), stop)?;
+    let (said, bytes) = answer(&stream, plan.to, stop)?;
+    let bytes = body(&stream, plan.to, &said, bytes, stop)?;
+    if said.status != 200 {
+        return Err(refused(plan.to, said.status, nq::PATH, &bytes));
+    }
+    Ok(Config::parse(&bytes)?)
+}
+
+/// One request on a connection of its own.
+pub fn probe(at: &Target, stop: &Bell) -> Result<ForeignProbe, RpmError> {
+    let (stream, tcp_ms) = connect(at.to, at.secret.as_ref(), stop)?;
+    let request = get(&at.small, false);
+    let began = monotonic_ns();
+    say(&stream, at.to, &request, stop)?;
+    let (said, bytes) = answer(&stream, at.to, stop)?;
+    let bytes = body(&stream, at.to, &said, bytes, stop)?;
+    let http_ms = (monotonic_ns() - began) as f64 / 1e6;
+    if said.status != 200 || bytes.is_empty() {
+        return Err(refused(at.to, said.status, &at.small.path, &bytes));
+    }
+    Ok(ForeignProbe { tcp_ms, http_ms })
+}
+
+/// Posts a small thing to a path of a `quell serve --web`; errors when it does not take it.
+///
+/// # Errors
+/// When there is no such server, or it refuses.
+pub fn post(
+    to: SocketAddr,
+    secret: Option<&Secret>,
+    path: &str,
+    json: &str,
+    stop: &Bell,
+) -> Result<(), RpmError> {
+    let (stream, _) = connect(to, secret, stop)?;
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {to}\r\nX-Quell: 1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{json}",
+        json.len()
+    );
+    say(&stream, to, &request, stop)?;
+    let (said, bytes) = answer(&stream, to, stop)?;
+    let bytes = body(&stream, to, &said, bytes, stop)?;
+    match said.status {
+        200 => Ok(()),
+        status => Err(refused(to, status, path, &bytes)),
+    }
+}
+
+/// That it answers with something else, in its own words.
+pub fn refused(to: SocketAddr, status: u16, path: &str, words: &[u8]) -> RpmError {
+    let words = printable(String::from_utf8_lossy(words).trim(), 200);
+    let words = if words.is_empty() { words } else { format!(": {words}") };
+    RpmError::Refused { to, status, path: path.to_owned(), words }
+}

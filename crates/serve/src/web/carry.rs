@@ -1,0 +1,153 @@
+//! A test's data, over one connection: as fast as the rates let it, and not after the test.
+
+use super::talk::{End, Talk, heading};
+use super::tests::{Carrying, Test};
+use nix::errno::Errno;
+use quell_load::bulk::Gate;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::bulk_stream::{discard_some, send_some};
+use quell_sys::socket::option::set;
+use quell_sys::wait::{Alarm, came, readable, wait, writable};
+use std::os::fd::AsFd;
+use std::sync::{Arc, OnceLock};
+
+/// What is sent, over and over: no two bytes near each other are alike, so that nothing on the way makes it smaller.
+fn payload() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[3]
+        };
+        std::iter::repeat_with(next).take(PAYLOAD).collect()
+    })
+}
+
+const PAYLOAD: usize = 64 << 10;
+/// Most bytes in one call.
+const MOST: usize = 1 << 20;
+/// Bytes that wait in a socket unsent: enough to send on, too few to wait long (the draft's "end systems").
+const UNSENT: i32 = 256 << 10;
+
+/// Sends so many bytes.
+pub fn down(talk: &mut Talk<'_, '_>, test: &Arc<Test<'_>>, bytes: u64) -> Result<(), End> {
+    let stream = &talk.guest.stream;
+    let Some(carrying) = test.line(stream, true) else { return Err(too_many()) };
+    // Without it more waits in the socket, and no figure is wrong.
+    let _ = set(
+        stream.as_fd(),
+        libc::IPPROTO_TCP,
+        libc::TCP_NOTSENT_LOWAT,
+        UNSENT,
+        "TCP_NOTSENT_LOWAT",
+    );
+    talk.send(&heading(200, "application/octet-stream", Some(bytes), false))?;
+    let stop = talk.web.hub.stop;
+    let (stream, payload) = (&talk.guest.stream, payload());
+    let mut pace = Pace::new(&carrying)?;
+    let mut left = bytes;
+    while left > 0 {
+        let piece = pace.piece(left, stop)?;
+        match send_some(stream.as_fd(), payload, piece) {
+            Ok(sent) => {
+                pace.went(sent);
+                left -= sent as u64;
+            }
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => pace.wait_for(writable(stream), stop)?,
+            Err(_) => return Err(End::Gone),
+        }
+    }
+    Ok(())
+}
+
+/// Takes so many bytes.
+pub fn up(talk: &mut Talk<'_, '_>, test: &Arc<Test<'_>>, bytes: u64) -> Result<(), End> {
+    let Some(carrying) = test.line(&talk.guest.stream, false) else { return Err(too_many()) };
+    let first = talk.take_unread(usize::try_from(bytes).unwrap_or(usize::MAX));
+    let stop = talk.web.hub.stop;
+    let stream = &talk.guest.stream;
+    let mut pace = Pace::new(&carrying)?;
+    pace.went(first);
+    let mut left = bytes - first as u64;
+    while left > 0 {
+        let piece = pace.piece(left, stop)?;
+        match discard_some(stream.as_fd(), piece) {
+            Ok(0) => return Err(End::Gone),
+            Ok(got) => {
+                pace.went(got);
+                left -= got as u64;
+            }
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => pace.wait_for(readable(stream), stop)?,
+            Err(_) => return Err(End::Gone),
+        }
+    }
+    Ok(())
+}
+
+fn too_many() -> End {
+    End::Bad("its test has as many connections as it may, or is over".into())
+}
+
+/// What a test may move, and until when.
+struct Pace<'c, 'h> {
+    carrying: &'c Carrying<'h>,
+    alarm: Alarm,
+    /// Let through, and not moved yet.
+    allowed: usize,
+}
+
+impl<'c, 'h> Pace<'c, 'h> {
+    fn new(carrying: &'c Carrying<'h>) -> Result<Self, End> {
+        Ok(Self { carrying, alarm: Alarm::new()?, allowed: 0 })
+    }
+
+    /// How many bytes may move now; waits for them.
+    fn piece(&mut self, left: u64, stop: &quell_sys::wait::Bell) -> Result<usize, End> {
+        let test = &self.carrying.test;
+        while self.allowed == 0 {
+            let want = test.share.most().unwrap_or(MOST).min(usize::try_from(left).unwrap_or(MOST));
+            match test.share.pass(want, monotonic_ns()) {
+                Ok(()) => self.allowed = want,
+                Err(at) => {
+                    self.alarm.set(Some(at.min(test.end_ns)))?;
+                    let mut fds = [readable(&self.alarm), readable(&test.gone), readable(stop)];
+                    wait(&mut fds)?;
+                    self.is_on(came(&fds[1]), came(&fds[2]))?;
+                }
+            }
+        }
+        Ok(self.allowed)
+    }
+
+    fn went(&mut self, bytes: usize) {
+        self.allowed = self.allowed.saturating_sub(bytes);
+        self.carrying.add(bytes);
+    }
+
+    fn wait_for(
+        &mut self,
+        stream: nix::poll::PollFd<'_>,
+        stop: &quell_sys::wait::Bell,
+    ) -> Result<(), End> {
+        let test = &self.carrying.test;
+        // What moves nothing for long may lose its place to others, and hears of it here.
+        test.moved().map_err(|_| End::Crowded)?;
+        self.alarm.set(Some(test.end_ns))?;
+        let mut fds = [stream, readable(&self.alarm), readable(&test.gone), readable(stop)];
+        wait(&mut fds)?;
+        self.is_on(came(&fds[2]), came(&fds[3]))
+    }
+
+    fn is_on(&self, gone: bool, stopped: bool) -> Result<(), End> {
+        match () {
+            () if stopped => Err(End::Stopped),
+            () if gone || monotonic_ns() >= self.carrying.test.end_ns => Err(End::Gone),
+            () => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A page's test: its turn, and then, line by line, what this end sees of it. It ends when its connection does.
+//!
+//! ```text
+//!   {"wait":3}                               three are before it
+//!   {"test":"8f…","seconds":120}             its turn: the number of its test
+//!   {"ms":250,"down":…,"up":…,"again":…}     four times a second: bytes, segments sent again, round-trip times
+//! ```
+
+use super::talk::{End, Talk, heading};
+use super::tests::{Held, Look};
+use crate::hub::HalfOpen;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::{Alarm, came, readable, wait};
+use serde_json::{Value, json};
+
+/// Between two lines of a test.
+const LOOK_NS: u64 = 200_000_000;
+/// Between two lines of one that waits.
+const WAIT_NS: u64 = 1_000_000_000;
+/// Longest that one waits for its turn.
+const PATIENCE_NS: u64 = 600_000_000_000;
+
+/// Serves it to its end.
+pub fn test(talk: &mut Talk<'_, '_>, half_open: Option<HalfOpen<'_>>) -> Result<(), End> {
+    let (web, guest) = (talk.web, talk.guest);
+    let stop = web.hub.stop;
+    let Some(standing) = web.tests.stand(guest.peer.ip())? else {
+        let busy = super::route::Answer::text(503, "busy: too many wait already; try again later");
+        talk.answer(&busy.last(), false)?;
+        return Ok(());
+    };
+    talk.send(&heading(200, "application/x-ndjson", None, true))?;
+    let mut alarm = Alarm::new()?;
+    let end_ns = monotonic_ns().saturating_add(PATIENCE_NS);
+    let (test, number) = loop {
+        standing.bell.silence();
+        if let Some(turn) = standing.turn(guest.peer, &guest.stream)? {
+            break turn;
+        }
+        talk.line(&json!({ "wait": standing.before() + 1 }))?;
+        if half_open.as_ref().is_some_and(HalfOpen::lost) {
+            return Err(End::Crowded);
+        }
+        let now = monotonic_ns();
+        if now >= end_ns {
+            return Err(End::Late);
+        }
+        alarm.set(Some(now.saturating_add(WAIT_NS)))?;
+        let mut fds =
+            [readable(&*standing.bell), readable(&guest.stream), readable(stop), readable(&alarm)];
+        wait(&mut fds)?;
+        match () {
+            () if came(&fds[2]) => return Err(End::Stopped),
+            // It says nothing on this connection any more: it left.
+            () if came(&fds[1]) => return Err(End::Gone),
+            () => {}
+        }
+    };
+    let held = Held::new(test, &web.tests);
+    drop((standing, half_open));
+    let test = &held.test;
+    let began = monotonic_ns();
+    let seconds = test.end_ns.saturating_sub(began) / 1_000_000_000;
+    talk.line(&json!({ "test": number, "seconds": seconds }))?;
+    let mut next = began;
+    loop {
+        next = next.saturating_add(LOOK_NS).max(monotonic_ns());
+        alarm.set(Some(next.min(test.end_ns)))?;
+        let mut fds = [readable(&guest.stream), readable(stop), readable(&alarm)];
+        wait(&mut fds)?;
+        let now = monotonic_ns();
+        match () {
+            () if came(&fds[1]) => return Err(End::Stopped),
+            () if came(&fds[0]) || now >= test.end_ns => return Err(End::Gone),
+            () => {}
+        }
+        // The page is there: its test stays even while it measures an idle line.
+        test.moved().map_err(|_| End::Crowded)?;
+        talk.line(&seen(&test.look(), now.saturating_sub(began)))?;
+    }
+}
+
+fn seen(look: &Look, ns: u64) -> Value {
+    let ms = |us: f64| (us / 10.0).round() / 100.0;
+    let mean = |all: &[u32]| all.iter().map(|us| f64::from(*us)).sum::<f64>() / all.len() as f64;
+    json!({
+        "ms": ns / 1_000_000,
+        "down": look.sums.down,
+        "up": look.sums.up,
+        "again": look.sums.again,
+        "disordered": look.sums.out_of_order,
+        "rtt": (!look.rtts_us.is_empty()).then(|| ms(mean(&look.rtts_us))),
+        "least": look.least_us.map(|us| ms(us.into())),
+        "lines": look.lines,
+    })
+}
+
+impl Talk<'_, '_> {
+    /// Sends a line as a chunk of its own (RFC 9112, section 7.1).
+    fn line(&mut self, value: &Value) -> Result<(), End> {
+        let text = format!("{value}\n");
+        self.send(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
+    }
+}

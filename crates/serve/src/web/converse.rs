@@ -1,0 +1,140 @@
+//! One connection of HTTP/1.1 to its end: heads, answers, one after the other. While it moves no data it counts as one of which nothing is
+//! known, and goes when others come.
+
+use super::route::{Answer, LONGEST_BODY, Reply, route, wants_body};
+use super::talk::{End, Talk};
+use super::{Web, carry, control};
+use crate::guest::Guest;
+use crate::hub::HalfOpen;
+use quell_web::head::{Body, Method};
+
+/// Most requests of one connection: a page pings ten times a second, for two minutes.
+const MOST_REQUESTS: usize = 20_000;
+
+/// Whether these first bytes of a connection begin a request.
+pub fn begins(first: &[u8]) -> bool {
+    ["GET /", "HEAD /", "POST /", "PUT /", "OPTIONS "].iter().any(|word| {
+        let some = word.len().min(first.len());
+        first[..some] == word.as_bytes()[..some]
+    })
+}
+
+/// Talks to its end. `first` is what was read already.
+pub fn converse<'x, 'h: 'x>(
+    web: &Web<'h>,
+    guest: &Guest,
+    first: &[u8],
+    trusted: bool,
+    half_open: HalfOpen<'x>,
+) {
+    let ended = requests(web, guest, first, trusted, half_open);
+    if ended.is_err() {
+        // After an end in order what was said still gets there, however full the way is.
+        guest.stream.abort();
+    }
+    if let Err(end @ (End::Bad(_) | End::Late | End::Crowded | End::System(_))) = ended {
+        web.hub.refuse(guest.peer, end);
+    }
+}
+
+fn requests<'x, 'h: 'x>(
+    web: &Web<'h>,
+    guest: &Guest,
+    first: &[u8],
+    trusted: bool,
+    half_open: HalfOpen<'x>,
+) -> Result<(), End> {
+    let _ = crate::rate::at_once(&guest.stream);
+    let mut talk = Talk::new(web, guest, first)?;
+    let mut half_open = Some(half_open);
+    for number in 0..MOST_REQUESTS {
+        let (request, length) = match talk.head(number == 0) {
+            Ok(read) => read,
+            Err(End::Bad(why)) => {
+                let status = if why.contains("more than") { 431 } else { 400 };
+                talk.answer(&Answer::text(status, &why).last(), false)?;
+                talk.part();
+                web.hub.refuse(guest.peer, why);
+                return Ok(());
+            }
+            Err(end) => return Err(end),
+        };
+        if half_open.as_ref().is_some_and(HalfOpen::lost) {
+            return Err(End::Crowded);
+        }
+        talk.take_unread(length);
+        let mut body = Vec::new();
+        if wants_body(&request) {
+            match request.body {
+                Body::Bytes(length) if length <= LONGEST_BODY => {
+                    body = talk.body(length as usize)?
+                }
+                _ => {
+                    talk.answer(&Answer::text(413, "more than is read here").last(), false)?;
+                    talk.part();
+                    return Ok(());
+                }
+            }
+        }
+        match route(web, guest, &request, &body, trusted)? {
+            Reply::Now(mut answer) => {
+                // What it may have sent behind its head is nobody's.
+                let left = !wants_body(&request) && request.body != Body::Bytes(0);
+                answer.last |= !request.stays || left;
+                talk.answer(&answer, request.method == Method::Head)?;
+                if answer.last {
+                    talk.part();
+                    return Ok(());
+                }
+            }
+            Reply::Control => {
+                return control::test(&mut talk, half_open.take());
+            }
+            Reply::Down(test, bytes) => {
+                drop(half_open.take());
+                carry::down(&mut talk, &test, bytes)?;
+            }
+            Reply::Up(test, bytes) => {
+                drop(half_open.take());
+                if request.waits {
+                    talk.send(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                }
+                carry::up(&mut talk, &test, bytes)?;
+                drop(test);
+                talk.answer(&Answer::text(200, "taken"), false)?;
+                if !request.stays {
+                    return Ok(());
+                }
+            }
+        }
+        if half_open.is_none() {
+            half_open = web.hub.half_open(guest.peer.ip(), &guest.stream);
+            if half_open.is_none() {
+                return Err(End::Crowded);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell_a_request_from_all_else() {
+        for first in [&b"GET / HT"[..], b"POST /we", b"HEAD /. ", b"OPTIONS ", b"PUT /abc"] {
+            assert!(begins(first), "{first:?}");
+        }
+        for first in [
+            &b"QUELAUT1"[..],
+            b"QUELLRR1",
+            b"getabcde",
+            b"abcdefgh",
+            b"GETABCDE",
+            b"\x16\x03\x01\x02\0\x01\0\x01",
+        ] {
+            assert!(!begins(first), "{first:?}");
+        }
+    }
+}

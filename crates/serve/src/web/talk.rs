@@ -1,0 +1,223 @@
+//! What one connection of HTTP/1.1 says and hears: heads, answers, in time.
+
+use super::Web;
+use super::route::Answer;
+use crate::guest::Guest;
+use nix::errno::Errno;
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::{Alarm, came, readable, wait, writable};
+use quell_web::head;
+use quell_web::page::POLICY;
+use std::os::fd::AsFd;
+
+/// How long a connection may say nothing between two requests.
+const IDLE_NS: u64 = 15_000_000_000;
+/// What is read at once.
+const PIECE: usize = 4096;
+
+/// Why a connection ends.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum End {
+    /// As it should, or the client left: its own affair.
+    #[error("it went away")]
+    Gone,
+    /// Nothing came, or not all of it.
+    #[error("it did not go on in time")]
+    Late,
+    /// The server ends.
+    #[error("the server was stopped")]
+    Stopped,
+    /// Others came.
+    #[error("others came, and it did nothing")]
+    Crowded,
+    /// It is not what it should be.
+    #[error("{0}")]
+    Bad(String),
+    /// The system would not let us.
+    #[error("{0}")]
+    System(#[from] SysError),
+}
+
+/// A connection's own: what came of the next request, and the clock.
+pub struct Talk<'a, 'h> {
+    pub guest: &'a Guest,
+    pub web: &'a Web<'h>,
+    alarm: Alarm,
+    unread: Vec<u8>,
+}
+
+impl<'a, 'h> Talk<'a, 'h> {
+    /// Of which this was read already.
+    pub fn new(web: &'a Web<'h>, guest: &'a Guest, first: &[u8]) -> Result<Self, SysError> {
+        Ok(Self { guest, web, alarm: Alarm::new()?, unread: first.to_vec() })
+    }
+
+    /// The next head, all of it in time.
+    pub fn head(&mut self, is_first: bool) -> Result<(head::Request, usize), End> {
+        let limits = &self.web.hub.limits;
+        let mut deadline = match is_first {
+            true => self.guest.came_ns.saturating_add(limits.handshake_ns),
+            false => monotonic_ns().saturating_add(IDLE_NS.min(limits.time_ns)),
+        };
+        let mut began = !self.unread.is_empty();
+        if began && !is_first {
+            deadline = monotonic_ns().saturating_add(limits.handshake_ns);
+        }
+        self.alarm.set(Some(deadline))?;
+        loop {
+            match head::request(&self.unread) {
+                Ok(Some(read)) => return Ok(read),
+                Ok(None) => {}
+                Err(bad) => return Err(End::Bad(bad.to_string())),
+            }
+            match self.more() {
+                Ok(()) => {}
+                // It was quiet, and has ended.
+                Err(End::Late) if !began && !is_first => return Err(End::Gone),
+                Err(end) => return Err(end),
+            }
+            if !began {
+                began = true;
+                self.alarm.set(Some(monotonic_ns().saturating_add(limits.handshake_ns)))?;
+            }
+        }
+    }
+
+    pub fn body(&mut self, length: usize) -> Result<Vec<u8>, End> {
+        while self.unread.len() < length {
+            self.more()?;
+        }
+        Ok(self.unread.drain(..length).collect())
+    }
+
+    /// Takes what comes next, at least a byte.
+    fn more(&mut self) -> Result<(), End> {
+        let mut piece = [0; PIECE];
+        loop {
+            match self.guest.stream.read_now(&mut piece) {
+                Ok(0) => return Err(End::Gone),
+                Ok(got) => {
+                    self.unread.extend_from_slice(&piece[..got]);
+                    return Ok(());
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => self.wait(false)?,
+                Err(_) => return Err(End::Gone),
+            }
+        }
+    }
+
+    /// Waits until there is something to read, or room to write.
+    fn wait(&self, to_write: bool) -> Result<(), End> {
+        let stream = match to_write {
+            true => writable(&self.guest.stream),
+            false => readable(&self.guest.stream),
+        };
+        let mut fds = [stream, readable(self.web.hub.stop), readable(&self.alarm)];
+        wait(&mut fds)?;
+        match () {
+            () if came(&fds[1]) => Err(End::Stopped),
+            () if came(&fds[0]) => Ok(()),
+            () => Err(End::Late),
+        }
+    }
+
+    /// What was read of the next request already: at most so much.
+    pub fn take_unread(&mut self, most: usize) -> usize {
+        let taken = most.min(self.unread.len());
+        self.unread.drain(..taken);
+        taken
+    }
+
+    /// Sends a whole answer.
+    pub fn answer(&mut self, answer: &Answer, head_only: bool) -> Result<(), End> {
+        let mut bytes =
+            heading(answer.status, answer.kind, Some(answer.body.len() as u64), answer.last);
+        if !head_only {
+            bytes.extend_from_slice(&answer.body);
+        }
+        self.send(&bytes)
+    }
+
+    /// Sends all of these bytes, within the time of one step.
+    pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), End> {
+        self.alarm.set(Some(monotonic_ns().saturating_add(self.web.hub.limits.handshake_ns)))?;
+        while !bytes.is_empty() {
+            match self.guest.stream.write_now(bytes) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => self.wait(true)?,
+                Err(_) => return Err(End::Gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends in order: closed with something unread, it would be a reset, which takes our last word away. What comes is thrown away, for
+    /// the time of one step and 256 kB at most.
+    pub fn part(&mut self) {
+        const MOST: usize = 256 << 10;
+        self.guest.stream.finish();
+        if self
+            .alarm
+            .set(Some(monotonic_ns().saturating_add(self.web.hub.limits.handshake_ns)))
+            .is_err()
+        {
+            return;
+        }
+        let mut left = MOST;
+        while left > 0 {
+            match quell_sys::socket::bulk_stream::discard_some(self.guest.stream.as_fd(), left) {
+                Ok(0) => return,
+                Ok(got) => left = left.saturating_sub(got),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if self.wait(false).is_ok() => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The head of an answer: of so many bytes, or in chunks.
+pub fn heading(status: u16, kind: &str, length: Option<u64>, last: bool) -> Vec<u8> {
+    let word = match status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        410 => "Gone",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        421 => "Misdirected Request",
+        431 => "Request Header Fields Too Large",
+        _ => "Service Unavailable",
+    };
+    let framing = match length {
+        Some(length) => format!("Content-Length: {length}"),
+        None => "Transfer-Encoding: chunked".to_owned(),
+    };
+    let mut head = format!(
+        "HTTP/1.1 {status} {word}\r\nContent-Type: {kind}\r\n{framing}\r\nCache-Control: no-store\r\n"
+    );
+    if status == 503 {
+        head += "Retry-After: 10\r\n";
+    }
+    // What a page is told to keep to; for bare bytes it would only be more to send.
+    if kind != "application/octet-stream" {
+        head += &format!(
+            "Content-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+             Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n\
+             Permissions-Policy: geolocation=(), camera=(), microphone=()\r\n"
+        );
+    } else {
+        head += "X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\n";
+    }
+    if last {
+        head += "Connection: close\r\n";
+    }
+    head += "\r\n";
+    head.into_bytes()
+}

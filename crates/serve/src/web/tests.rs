@@ -1,0 +1,388 @@
+//! Who measures: tests of pages and of the draft's clients, each with a session's place, its rates and its time.
+//!
+//! ```text
+//!   queue  p1 ◄ p2 ◄ p3 …      a place at a time: measured one beside the other, lines would be shared
+//!            │ turn
+//!            ▼
+//!   by number    page's tests        number, 128 random bits: it is the page's alone
+//!   by client    the draft's         found again by the address
+//! ```
+
+use crate::event::{Event, Outcome, Test as Told, reason};
+use crate::hub::{Hub, Pass};
+use crate::places::{Full, client};
+use crate::rate::Share;
+use quell_load::look::tcp_info;
+use quell_netlink::sock_diag::TcpInfo;
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::stream::TcpSocket;
+use quell_sys::wait::Bell;
+use quell_web::keys::hex;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Longest time of a test, from when it has its place.
+const LONGEST_NS: u64 = 120_000_000_000;
+/// Streams that a page's test may have at once.
+const PAGE_STREAMS: usize = 8;
+/// Those of a client of the draft, which goes up to sixteen each way.
+const DRAFT_STREAMS: usize = 32;
+/// Pages that may wait for their turn.
+pub const MOST_WAITING: usize = 256;
+/// Those of one client.
+const MOST_WAITING_OF_ONE: usize = 128;
+
+/// Who measures and who waits.
+pub struct Tests<'h> {
+    hub: &'h Hub<'h>,
+    most: usize,
+    by_number: Mutex<HashMap<String, Weak<Test<'h>>>>,
+    by_client: Mutex<HashMap<IpAddr, Weak<Test<'h>>>>,
+    queue: Mutex<BTreeMap<u64, (IpAddr, Arc<Bell>)>>,
+    next: AtomicU64,
+    running: Arc<AtomicU64>,
+}
+
+/// One that measures.
+pub struct Test<'h> {
+    hub: &'h Hub<'h>,
+    pass: Pass<'h>,
+    peer: SocketAddr,
+    /// What it may move.
+    pub share: Share<'h>,
+    /// When it is over at the latest.
+    pub end_ns: u64,
+    began_ns: u64,
+    /// Rings when it is over before that.
+    pub gone: Bell,
+    most: usize,
+    lines: Mutex<BTreeMap<u64, Arc<DataConnection>>>,
+    done: Mutex<Sums>,
+    number: AtomicU64,
+    told: bool,
+    running: Arc<AtomicU64>,
+}
+
+/// A connection that carries data of a test.
+pub struct DataConnection {
+    stream: TcpSocket,
+    /// Whether this end sends.
+    pub down: bool,
+    moved: AtomicU64,
+    sent_again_before: u64,
+}
+
+/// What the connections of a test moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Bytes that left this end.
+    pub down: u64,
+    /// Bytes that came.
+    pub up: u64,
+    /// Segments that this end's kernel sent again.
+    pub again: u64,
+    /// Segments that came out of order: something before them was lost, or came late.
+    pub out_of_order: u64,
+}
+
+/// What this end's kernel says of a test's connections.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Look {
+    /// Since its beginning.
+    pub sums: Sums,
+    /// Round-trip times of the connections that send, as TCP has them, in microseconds.
+    pub rtts_us: Vec<u32>,
+    /// The least round-trip time that TCP ever saw.
+    pub least_us: Option<u32>,
+    /// Connections that move data now.
+    pub lines: usize,
+}
+
+impl<'h> Tests<'h> {
+    pub fn new(hub: &'h Hub<'h>) -> Self {
+        Self {
+            hub,
+            // A quarter of the places, so that the others stay for iperf3 and quell flow.
+            most: (hub.limits.sessions / 4).clamp(1, 4),
+            by_number: Mutex::default(),
+            by_client: Mutex::default(),
+            queue: Mutex::default(),
+            next: AtomicU64::new(0),
+            running: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// Stands in the queue; none where too many do.
+    pub fn stand(&self, ip: IpAddr) -> Result<Option<Standing<'_, 'h>>, SysError> {
+        let bell = Arc::new(Bell::new()?);
+        let mut queue = lock(&self.queue);
+        let of_one = queue.values().filter(|(other, _)| *other == client(ip)).count();
+        if queue.len() >= MOST_WAITING || of_one >= MOST_WAITING_OF_ONE {
+            return Ok(None);
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        queue.insert(number, (client(ip), Arc::clone(&bell)));
+        Ok(Some(Standing { tests: self, number, bell }))
+    }
+
+    fn others_turn(&self) {
+        // The first of them looks; the others see that fewer are before them.
+        lock(&self.queue).values().for_each(|(_, bell)| bell.ring());
+    }
+
+    /// The page's test of this number, of this address.
+    pub fn of_number(&self, number: &str, ip: IpAddr) -> Option<Arc<Test<'h>>> {
+        let test = lock(&self.by_number).get(number).and_then(Weak::upgrade)?;
+        (client(test.peer.ip()) == client(ip) && !test.gone.rings()).then_some(test)
+    }
+
+    /// The test of a client of the draft: the one that runs, or a new one.
+    pub fn of_client(&self, peer: SocketAddr, stream: &TcpSocket) -> Result<Arc<Test<'h>>, Full> {
+        let of = client(peer.ip());
+        let mut all = lock(&self.by_client);
+        if let Some(test) = all.get(&of).and_then(Weak::upgrade) {
+            return Ok(test);
+        }
+        all.retain(|_, test| test.strong_count() > 0);
+        let test =
+            self.begin(peer, stream, DRAFT_STREAMS, "a client of draft-ietf-ippm-responsiveness")?;
+        let test = Arc::new(test);
+        all.insert(of, Arc::downgrade(&test));
+        Ok(test)
+    }
+
+    fn begin(
+        &self,
+        peer: SocketAddr,
+        stream: &TcpSocket,
+        most: usize,
+        who: &str,
+    ) -> Result<Test<'h>, Full> {
+        let hub = self.hub;
+        let gone = Bell::new().map_err(|_| Full::Descriptors)?;
+        let pass = hub.begin(peer.ip(), stream, false)?;
+        hub.streams(&pass, most)?;
+        let told = hub.began(
+            peer,
+            &pass,
+            Told {
+                protocol: "tcp",
+                direction: "both",
+                streams: 0,
+                seconds: None,
+                program: who.to_owned(),
+            },
+        );
+        let now = monotonic_ns();
+        let _ = pass.moved(hub.limits.handshake_ns);
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Ok(Test {
+            hub,
+            pass,
+            peer,
+            share: Share::new(&hub.governor, peer.ip(), None).of_streams(most),
+            end_ns: now.saturating_add(LONGEST_NS.min(hub.limits.time_ns)),
+            began_ns: now,
+            gone,
+            most,
+            lines: Mutex::default(),
+            done: Mutex::default(),
+            number: AtomicU64::new(0),
+            told,
+            running: Arc::clone(&self.running),
+        })
+    }
+}
+
+/// A page that waits for its turn.
+pub struct Standing<'t, 'h> {
+    tests: &'t Tests<'h>,
+    number: u64,
+    /// Rings when it may have come nearer.
+    pub bell: Arc<Bell>,
+}
+
+impl<'h> Standing<'_, 'h> {
+    /// How many are before it.
+    pub fn before(&self) -> usize {
+        lock(&self.tests.queue).range(..self.number).count()
+    }
+
+    /// Its test and the test's number, if it is its turn.
+    pub fn turn(
+        &self,
+        peer: SocketAddr,
+        stream: &TcpSocket,
+    ) -> Result<Option<(Arc<Test<'h>>, String)>, SysError> {
+        let tests = self.tests;
+        if self.before() > 0 || tests.running.load(Ordering::Relaxed) >= tests.most as u64 {
+            return Ok(None);
+        }
+        let number = hex(&quell_sys::secret::nonce()?[..16]);
+        let Ok(test) = tests.begin(peer, stream, PAGE_STREAMS, "a browser") else {
+            return Ok(None);
+        };
+        let test = Arc::new(test);
+        let mut all = lock(&tests.by_number);
+        all.retain(|_, test| test.strong_count() > 0);
+        all.insert(number.clone(), Arc::downgrade(&test));
+        Ok(Some((test, number)))
+    }
+}
+
+impl Drop for Standing<'_, '_> {
+    fn drop(&mut self) {
+        lock(&self.tests.queue).remove(&self.number);
+        self.tests.others_turn();
+    }
+}
+
+/// A test that ends when this is dropped, whatever still moves in it.
+pub struct Held<'t, 'h> {
+    pub test: Arc<Test<'h>>,
+    tests: &'t Tests<'h>,
+}
+
+impl<'t, 'h> Held<'t, 'h> {
+    pub fn new(test: Arc<Test<'h>>, tests: &'t Tests<'h>) -> Self {
+        Self { test, tests }
+    }
+}
+
+impl Drop for Held<'_, '_> {
+    fn drop(&mut self) {
+        self.test.end();
+        // Those whose connections see it now give the rest back; who waits need not wait for them.
+        self.tests.others_turn();
+    }
+}
+
+impl<'h> Test<'h> {
+    /// Ends it.
+    pub fn end(&self) {
+        self.gone.ring();
+        lock(&self.lines).values().for_each(|line| line.stream.abort());
+    }
+
+    /// Bytes moved: it keeps its place. Errors when somebody else has it.
+    pub fn moved(&self) -> Result<(), Full> {
+        self.pass.moved(self.hub.limits.handshake_ns)
+    }
+
+    /// Another connection that carries its data; none where it has as many as it may, or is over.
+    pub fn line(self: &Arc<Self>, stream: &TcpSocket, down: bool) -> Option<Carrying<'h>> {
+        let second = TcpSocket::accepted(stream.as_fd().try_clone_to_owned().ok()?);
+        let sent_again_before = tcp_info(&second).map_or(0, |info| info.total_retrans.into());
+        let line =
+            DataConnection { stream: second, down, moved: AtomicU64::new(0), sent_again_before };
+        let line = Arc::new(line);
+        let mut lines = lock(&self.lines);
+        if lines.len() >= self.most || self.gone.rings() {
+            return None;
+        }
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        lines.insert(number, Arc::clone(&line));
+        Some(Carrying { test: Arc::clone(self), line, number })
+    }
+
+    /// What this end's kernel says of its connections.
+    pub fn look(&self) -> Look {
+        let lines: Vec<_> = lock(&self.lines).values().cloned().collect();
+        let mut look = Look { sums: *lock(&self.done), lines: lines.len(), ..Look::default() };
+        for line in &lines {
+            let info = tcp_info(&line.stream);
+            look.sums = look.sums.with(&line.sums(info.as_ref()));
+            if let Some(info) = info {
+                if line.down && info.rtt > 0 {
+                    look.rtts_us.push(info.rtt);
+                }
+                let least = info.min_rtt.filter(|us| *us > 0 && *us < u32::MAX);
+                look.least_us = [look.least_us, least].into_iter().flatten().min();
+            }
+        }
+        look
+    }
+}
+
+impl Drop for Test<'_> {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        let sums = *lock(&self.done);
+        let seconds = monotonic_ns().saturating_sub(self.began_ns) as f64 / 1e9;
+        let bits = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let why = self.pass.lost().then(|| reason(&Full::SentAway));
+        self.hub.ended(self.told.then(|| Event::Ended {
+            session: self.pass.number,
+            client: self.peer,
+            why,
+            result: Outcome {
+                seconds,
+                received_bytes: sums.up,
+                sent_bytes: sums.down,
+                received_bits_per_second: bits(sums.up),
+                sent_bits_per_second: bits(sums.down),
+                retransmits: Some(sums.again),
+                ..Outcome::default()
+            },
+        }));
+    }
+}
+
+impl DataConnection {
+    fn sums(&self, info: Option<&TcpInfo>) -> Sums {
+        let moved = self.moved.load(Ordering::Relaxed);
+        let again = info.map_or(0, |info| info.total_retrans.into());
+        let unsent = info.and_then(|info| info.notsent_bytes).unwrap_or(0);
+        Sums {
+            down: if self.down { moved.saturating_sub(unsent.into()) } else { 0 },
+            up: if self.down { 0 } else { moved },
+            again: u64::saturating_sub(again, self.sent_again_before),
+            out_of_order: info.and_then(|info| info.rcv_ooopack).unwrap_or(0).into(),
+        }
+    }
+}
+
+impl Sums {
+    fn with(&self, other: &Self) -> Self {
+        Self {
+            down: self.down + other.down,
+            up: self.up + other.up,
+            again: self.again + other.again,
+            out_of_order: self.out_of_order + other.out_of_order,
+        }
+    }
+}
+
+/// A connection while it carries data of a test.
+pub struct Carrying<'h> {
+    pub test: Arc<Test<'h>>,
+    line: Arc<DataConnection>,
+    number: u64,
+}
+
+impl Carrying<'_> {
+    /// So many bytes more.
+    pub fn add(&self, bytes: usize) {
+        self.line.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Carrying<'_> {
+    fn drop(&mut self) {
+        let sums = self.line.sums(tcp_info(&self.line.stream).as_ref());
+        let mut lines = lock(&self.test.lines);
+        if lines.remove(&self.number).is_some() {
+            let mut done = lock(&self.test.done);
+            *done = done.with(&sums);
+        }
+    }
+}
+
+/// Whatever panicked while it held the lock, what is in it is whole between any two statements.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,169 @@
+//! `/.well-known/nq` (draft-ietf-ippm-responsiveness, section "Responsiveness Test Server Discovery"): where a client finds what it loads.
+
+use crate::url::Url;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// The path of it.
+pub const PATH: &str = "/.well-known/nq";
+/// Longest that is read.
+pub const LONGEST: usize = 16 << 10;
+
+/// What the server has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// At least 8 GB.
+    pub large: Url,
+    /// One byte.
+    pub small: Url,
+    /// Takes what is posted.
+    pub upload: Url,
+    /// Where to connect, whatever the addresses say.
+    pub endpoint: Option<String>,
+}
+
+/// Why a server's word is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadConfig {
+    /// It is not the JSON that the draft wants.
+    #[error("its {PATH} is not as the draft has it: {0}")]
+    Json(String),
+    /// A version that nobody knows.
+    #[error("its {PATH} has version {0}, and only 1 is known")]
+    Version(u64),
+    /// One of the three is no address.
+    #[error("its {PATH} names what is no address: `{0}`")]
+    Url(String),
+    /// The draft wants one host for all.
+    #[error("its {PATH} names several hosts")]
+    Hosts,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    version: u64,
+    urls: Urls,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    test_endpoint: Option<String>,
+}
+
+/// Each by the draft's name, and by that of earlier drafts, which clients in use ask for.
+#[derive(Serialize, Deserialize)]
+struct Urls {
+    large_download_url: Option<String>,
+    small_download_url: Option<String>,
+    upload_url: Option<String>,
+    large_https_download_url: Option<String>,
+    small_https_download_url: Option<String>,
+    https_upload_url: Option<String>,
+}
+
+impl Config {
+    /// Ours: below one folder of this host.
+    pub fn below(tls: bool, authority: &str, folder: &str) -> Option<Self> {
+        let scheme = if tls { "https" } else { "http" };
+        let url = |name: &str| Url::parse(&format!("{scheme}://{authority}{folder}/{name}"));
+        Some(Self {
+            large: url("large")?,
+            small: url("small")?,
+            upload: url("upload")?,
+            endpoint: None,
+        })
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> String {
+        let wire = Wire {
+            version: 1,
+            urls: Urls {
+                large_download_url: Some(self.large.to_string()),
+                small_download_url: Some(self.small.to_string()),
+                upload_url: Some(self.upload.to_string()),
+                large_https_download_url: Some(self.large.to_string()),
+                small_https_download_url: Some(self.small.to_string()),
+                https_upload_url: Some(self.upload.to_string()),
+            },
+            test_endpoint: self.endpoint.clone(),
+        };
+        // Texts and numbers are always JSON.
+        serde_json::to_string(&wire).unwrap_or_default()
+    }
+
+    /// What a server says.
+    ///
+    /// # Errors
+    /// When the draft forbids it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, BadConfig> {
+        let json = |why: &dyn ToString| {
+            BadConfig::Json(quell_wire::text::printable(&why.to_string(), 200))
+        };
+        if bytes.len() > LONGEST {
+            return Err(json(&format!("more than {LONGEST} bytes")));
+        }
+        let wire: Wire = serde_json::from_slice(bytes).map_err(|e| json(&e))?;
+        if wire.version != 1 {
+            return Err(BadConfig::Version(wire.version));
+        }
+        let url = |name: &str, new: &Option<String>, old: &Option<String>| {
+            let lacks = || BadConfig::Json(format!("there is no {name}"));
+            let text = new.as_ref().or(old.as_ref()).ok_or_else(lacks)?;
+            let shown = || BadConfig::Url(quell_wire::text::printable(text, 100));
+            Url::parse(text).ok_or_else(shown)
+        };
+        let Urls { large_download_url: large, small_download_url: small, .. } = &wire.urls;
+        let large = url("large_download_url", large, &wire.urls.large_https_download_url)?;
+        let small = url("small_download_url", small, &wire.urls.small_https_download_url)?;
+        let upload = url("upload_url", &wire.urls.upload_url, &wire.urls.https_upload_url)?;
+        if large.host != small.host || small.host != upload.host {
+            return Err(BadConfig::Hosts);
+        }
+        let is_name = |name: &str| {
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-.".contains(&b);
+            name.parse::<IpAddr>().is_ok() || (!name.is_empty() && name.bytes().all(plain))
+        };
+        match wire.test_endpoint {
+            Some(name) if !is_name(&name) => {
+                Err(BadConfig::Url(quell_wire::text::printable(&name, 100)))
+            }
+            endpoint => Ok(Self { large, small, upload, endpoint }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let config = Config::below(false, "192.0.2.1:5201", "/nq/k").unwrap();
+        assert_eq!(config.small.to_string(), "http://192.0.2.1:5201/nq/k/small");
+        assert_eq!(Config::parse(config.json().as_bytes()), Ok(config));
+    }
+
+    #[test]
+    fn what_the_draft_forbids_is_refused() {
+        let of = |version: &str, upload: &str| {
+            format!(
+                r#"{{"version":{version},"urls":{{"large_download_url":"https://a/l",
+                "small_download_url":"https://a/s","upload_url":"{upload}"}},"more":1}}"#
+            )
+        };
+        assert!(
+            Config::parse(of("1", "https://a/u").as_bytes()).is_ok(),
+            "unknown names are ignored"
+        );
+        assert_eq!(Config::parse(of("2", "https://a/u").as_bytes()), Err(BadConfig::Version(2)));
+        assert_eq!(Config::parse(of("1", "https://b/u").as_bytes()), Err(BadConfig::Hosts));
+        assert!(matches!(Config::parse(of("1", "a").as_bytes()), Err(BadConfig::Url(_))));
+        assert!(matches!(Config::parse(b"{}"), Err(BadConfig::Json(_))));
+        let lacks = of("1", "https://a/u").replace("upload_url", "another_url");
+        assert!(matches!(Config::parse(lacks.as_bytes()), Err(BadConfig::Json(_))));
+        let old = of("1", "https://a/u")
+            .replace("_download", "_https_download")
+            .replace("upload", "https_upload");
+        assert!(Config::parse(old.as_bytes()).is_ok(), "earlier drafts' names");
+        let twice = of("1", "https://a/u").replace("\"more\"", "\"version\":1,\"more\"");
+        assert!(matches!(Config::parse(twice.as_bytes()), Err(BadConfig::Json(_))), "named twice");
+    }
+}

@@ -1,0 +1,200 @@
+//! Round trips per minute, as draft-ietf-ippm-responsiveness has them ("Aggregating the Measurements", "Final Algorithm").
+//!
+//! ```text
+//!   foreign = 60000 / mean of TM(tcp_f), TM(tls_f), TM(http_f)      without TLS: of the other two
+//!   loaded  = 60000 / TM(http_l)
+//!   RPM     = (foreign + loaded) / 2            TM: mean of all but the longest 5 %
+//! ```
+
+use serde::Serialize;
+
+/// Intervals that a moving average takes in (MAD).
+pub const INTERVALS: usize = 4;
+/// An interval, in nanoseconds (ID).
+pub const INTERVAL_NS: u64 = 1_000_000_000;
+/// Share that counts of the times, from the shortest (TMP).
+pub const TRIMMED: f64 = 0.95;
+/// Relative deviation within which a figure is stable (SDT).
+pub const TOLERANCE: f64 = 0.05;
+/// Most connections that make load (MNP).
+pub const MOST_CONNECTIONS: usize = 16;
+/// Most probes a second (MPS), of both kinds together.
+pub const MOST_PROBES: u32 = 100;
+/// Most of the capacity that probes may use (PTC).
+pub const PROBES_SHARE: f64 = 0.05;
+/// Bytes that a foreign probe is taken to cost, and one in a loaded connection.
+pub const FOREIGN_BYTES: f64 = 5000.0;
+/// See [`FOREIGN_BYTES`].
+pub const SELF_BYTES: f64 = 1000.0;
+
+/// Times of probes, in milliseconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Times {
+    /// A connection's handshake.
+    pub tcp_f: Vec<f64>,
+    /// A round trip of the handshake of TLS.
+    pub tls_f: Vec<f64>,
+    /// A request and its answer on a new connection.
+    pub http_f: Vec<f64>,
+    /// The same within a loaded one.
+    pub http_l: Vec<f64>,
+}
+
+/// Trimmed means, and what follows of them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Responsiveness {
+    /// Round trips per minute.
+    pub rpm: f64,
+    /// Of connections beside the load.
+    pub foreign_rpm: f64,
+    /// Of those that carry it.
+    pub loaded_rpm: f64,
+    /// Milliseconds of a connection's handshake.
+    pub tcp_ms: f64,
+    /// Of a round trip of TLS's; none without TLS.
+    pub tls_ms: Option<f64>,
+    /// Of a request on a new connection.
+    pub http_ms: f64,
+    /// Of a request in a loaded one.
+    pub loaded_ms: f64,
+}
+
+/// How sure a figure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confidence {
+    /// Fewer intervals than a moving average takes in.
+    Low,
+    /// Enough of them, and not stable.
+    Medium,
+    /// Stable.
+    High,
+}
+
+/// The mean of the shortest 95 %; none of nothing.
+pub fn trimmed_mean(times: &[f64]) -> Option<f64> {
+    let mut sorted: Vec<f64> = times.iter().copied().filter(|t| t.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let keep = ((sorted.len() as f64 * TRIMMED).floor() as usize).max(1);
+    let kept = sorted.get(..keep)?;
+    Some(kept.iter().sum::<f64>() / keep as f64)
+}
+
+impl Times {
+    /// All of several intervals.
+    pub fn join<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        all.into_iter().fold(Self::default(), |mut sum, one| {
+            sum.tcp_f.extend(&one.tcp_f);
+            sum.tls_f.extend(&one.tls_f);
+            sum.http_f.extend(&one.http_f);
+            sum.http_l.extend(&one.http_l);
+            sum
+        })
+    }
+
+    /// How many probes of each kind came back.
+    pub fn probes(&self) -> (usize, usize) {
+        (self.http_f.len(), self.http_l.len())
+    }
+
+    /// What follows of them; none before each kind has some.
+    pub fn responsiveness(&self) -> Option<Responsiveness> {
+        let (tcp, http) = (trimmed_mean(&self.tcp_f)?, trimmed_mean(&self.http_f)?);
+        let loaded = trimmed_mean(&self.http_l)?;
+        let tls = trimmed_mean(&self.tls_f);
+        let foreign = match tls {
+            Some(tls) => (tcp + tls + http) / 3.0,
+            None => (tcp + http) / 2.0,
+        };
+        // A time of nothing would be an endless figure.
+        let per_minute = |ms: f64| 60_000.0 / ms.max(0.001);
+        let (foreign_rpm, loaded_rpm) = (per_minute(foreign), per_minute(loaded));
+        Some(Responsiveness {
+            rpm: f64::midpoint(foreign_rpm, loaded_rpm),
+            foreign_rpm,
+            loaded_rpm,
+            tcp_ms: tcp,
+            tls_ms: tls,
+            http_ms: http,
+            loaded_ms: loaded,
+        })
+    }
+}
+
+/// Whether a figure has become stable: the deviation of its last moving averages is within 5 % of the latest.
+pub fn is_stable(averages: &[f64]) -> bool {
+    let Some(last) = averages.len().checked_sub(INTERVALS).map(|from| &averages[from..]) else {
+        return false;
+    };
+    let mean = last.iter().sum::<f64>() / last.len() as f64;
+    let variance = last.iter().map(|a| (a - mean).powi(2)).sum::<f64>() / last.len() as f64;
+    variance.sqrt() <= TOLERANCE * last[last.len() - 1].abs()
+}
+
+/// How sure a figure is of which there were these averages.
+pub fn confidence(averages: &[f64], stable: bool) -> Confidence {
+    match () {
+        () if stable => Confidence::High,
+        () if averages.len() >= INTERVALS => Confidence::Medium,
+        () => Confidence::Low,
+    }
+}
+
+/// How many pairs of probes a second a line of so many bits a second may be asked to carry.
+pub fn pairs_a_second(bits: f64) -> f64 {
+    let pair_bits = (FOREIGN_BYTES + SELF_BYTES) * 8.0;
+    (PROBES_SHARE * bits / pair_bits).clamp(1.0, f64::from(MOST_PROBES) / 2.0)
+}
+
+/// The word for a figure.
+pub fn word(rpm: f64) -> &'static str {
+    match rpm {
+        // The draft's own words for 1000 and 6000; below that a call suffers.
+        rpm if rpm >= 6000.0 => "excellent",
+        rpm if rpm >= 1000.0 => "good",
+        rpm if rpm >= 300.0 => "fair",
+        _ => "poor",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_twentieth_does_not_count() {
+        let mut times: Vec<f64> = vec![10.0; 95];
+        times.extend([1000.0; 5]);
+        assert_eq!(trimmed_mean(&times), Some(10.0));
+        assert_eq!(trimmed_mean(&[7.0]), Some(7.0), "one is never trimmed away");
+        assert_eq!(trimmed_mean(&[]), None);
+    }
+
+    #[test]
+    fn round_trips_of_twenty_ms_are_three_thousand_a_minute() {
+        let all = |ms| vec![ms; 40];
+        let times = Times { tcp_f: all(20.0), tls_f: vec![], http_f: all(20.0), http_l: all(20.0) };
+        assert_eq!(times.responsiveness().unwrap().rpm, 3000.0);
+        let bloated =
+            Times { tls_f: all(200.0), tcp_f: all(200.0), http_f: all(200.0), http_l: all(400.0) };
+        assert_eq!(bloated.responsiveness().unwrap().rpm, (300.0 + 150.0) / 2.0);
+        assert_eq!(Times::default().responsiveness(), None);
+    }
+
+    #[test]
+    fn a_figure_is_stable_when_its_last_four_averages_agree() {
+        assert!(!is_stable(&[100.0, 100.0, 100.0]), "too few");
+        assert!(is_stable(&[1.0, 100.0, 101.0, 99.0, 100.0]));
+        assert!(!is_stable(&[100.0, 50.0, 100.0, 100.0]));
+        assert_eq!(confidence(&[1.0; 3], false), Confidence::Low);
+        assert_eq!(confidence(&[1.0; 4], false), Confidence::Medium);
+        assert_eq!(confidence(&[1.0; 4], true), Confidence::High);
+    }
+
+    #[test]
+    fn probes_take_a_twentieth_of_a_slow_line_and_a_hundred_a_second_of_a_fast_one() {
+        assert_eq!(pairs_a_second(1e9), 50.0);
+        assert!((pairs_a_second(9.6e6) - 10.0).abs() < 1e-9);
+        assert_eq!(pairs_a_second(1e4), 1.0);
+    }
+}
