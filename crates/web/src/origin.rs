@@ -64,7 +64,9 @@ fn is_ours(host: &str, names: &[String]) -> bool {
         return false;
     }
     let inside = |end: &str| name == end || name.ends_with(&format!(".{end}"));
-    name.parse::<IpAddr>().is_ok()
+    // An address of the link has a zone behind it (RFC 6874).
+    let address = name.split('%').next().unwrap_or(name);
+    address.parse::<IpAddr>().is_ok()
         // No name of one word leads out of a home.
         || !name.contains(['.', ':'])
         || INSIDE.iter().any(|end| inside(end))
@@ -97,6 +99,7 @@ mod tests {
         for lines in [
             "Host: 192.0.2.1:5201\r\n",
             "Host: [2001:db8::1]:5201\r\nOrigin: http://[2001:db8::1]:5201\r\n",
+            "Host: [fe80::1%2]:5201\r\n",
             "Host: nas.local\r\nSec-Fetch-Site: same-origin\r\n",
             "Host: server:5201\r\nSec-Fetch-Site: none\r\n",
             "Host: quell.example.org\r\nOrigin: https://QUELL.example.org\r\n",
