@@ -3,6 +3,13 @@
 CARGO  ?= $(or $(shell command -v cargo 2>/dev/null),$(wildcard $(HOME)/.cargo/bin/cargo),cargo)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 QUELL  := $(TARGET)/release/quell
+# Which cargo and linker build for this machine and for arm64; what a static program is built for: musl where its standard library is installed,
+# else glibc.
+ARCH   := $(shell uname -m)
+STD     = $(wildcard $(shell $(or $(RUSTC),rustc) --print target-libdir --target $(1) 2>/dev/null)/libstd-*)
+MUSL   := $(ARCH)-unknown-linux-musl
+STATIC  = $(if $(call STD,$(MUSL)),$(MUSL),$(ARCH)-unknown-linux-gnu)
+ARM64  := aarch64-unknown-linux-gnu
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -26,11 +33,11 @@ KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 TEST_PACKAGES   := $(WHOLE_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz kernel build install cargo packages
+.PHONY: help demo test check bench fuzz kernel build static deb arm64 install cargo packages
 
 help: ## List these commands
 	@echo "make COMMAND, where COMMAND is:"
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do \
+	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  %-8s %s\n' "$$name" "$$text"; done
 
 demo: kernel ## Run the experiment home-link and write its report (installs what is missing)
@@ -40,7 +47,7 @@ demo: kernel ## Run the experiment home-link and write its report (installs what
 
 test: cargo ## Run all tests, those in the lab's kernel included (installs what is missing)
 	@tools/need-packages $(TEST_PACKAGES)
-	@tools/need-packages iperf3 iproute2 || echo "The tests against what is missing are left out."
+	@tools/need-packages iperf3 fping iproute2 mandoc || echo "The tests against what is missing are left out."
 	@tools/need-packages flent || echo "The test against real Flent is left out."
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	$(CARGO) build --locked --workspace --all-targets
@@ -74,6 +81,27 @@ kernel: build ## Build the lab's kernel, unless it is there (installs what is mi
 
 build: cargo packages ## Build quell itself
 	$(CARGO) build --locked --release -p quell
+
+static: cargo ## Build quell as one file that runs on any Linux of this architecture
+	@tools/need-packages $(BUILD_PACKAGES) $(if $(call STD,$(MUSL)),musl-tools)
+	@test -n "$(call STD,$(MUSL))" || echo "No standard library for $(MUSL) is installed (rustup target add $(MUSL)): glibc is linked statically."
+	CARGO_TARGET_$(shell echo $(STATIC) | tr a-z- A-Z_)_RUSTFLAGS="-C target-feature=+crt-static" \
+	    $(CARGO) build --locked --release -p quell --target $(STATIC)
+	@echo "$(TARGET)/$(STATIC)/release/quell"
+
+deb: cargo ## Build a Debian package of quell
+	@tools/need-packages $(BUILD_PACKAGES) binutils dpkg-dev
+	$(CARGO) build --locked --release -p quell
+	@MAKE="$(MAKE)" tools/deb "$(TARGET)"
+
+arm64: cargo ## Build quell for 64-bit ARM
+	@test -n "$(call STD,$(ARM64))" || { echo "No standard library for $(ARM64) is installed. One of these helps:" >&2; \
+	    echo "  rustup target add $(ARM64)" >&2; \
+	    echo "  dpkg --add-architecture arm64, then Debian's rustc-web, cargo-web and libstd-rust-web-dev:arm64 (docs/install.md)" >&2; exit 1; }
+	@tools/need-packages $(BUILD_PACKAGES) gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	    $(CARGO) build --locked --release -p quell --target $(ARM64)
+	@echo "$(TARGET)/$(ARM64)/release/quell"
 
 install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin; its service, manual pages and completions
 	@test -x $(QUELL) || $(MAKE) build

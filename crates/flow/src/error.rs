@@ -3,6 +3,7 @@
 use quell_sys::SysError;
 use quell_sys::socket::exchange::ExchangeError;
 use quell_sys::socket::preface::PrefaceError;
+use quell_units::Span;
 use std::net::SocketAddr;
 
 /// Why a test did not come about, or broke off.
@@ -16,10 +17,10 @@ pub enum FlowError {
     System(#[from] SysError),
     /// No answer to the attempt to connect.
     #[error(
-        "no answer from {0} within {1} s: is the address right, does a firewall let TCP port {port} through?",
+        "no answer from {0} within {1}: is the address right, does a firewall let TCP port {port} through?",
         port = .0.port()
     )]
-    Silent(SocketAddr, u64),
+    Silent(SocketAddr, Span),
     /// It answers over TCP, and not over UDP.
     #[error(
         "no UDP datagram came back from {0}, which answers over TCP: does a firewall hold back UDP port {port}?",

@@ -16,6 +16,13 @@ pub fn document(outcome: &Outcome) -> Value {
         outcome.intervals.iter().map(|i| interval(outcome, i)).collect(),
     );
     all.insert("end".into(), end(outcome));
+    let theirs = outcome.theirs.as_ref();
+    let said = [
+        ("server_output_text", theirs.and_then(|t| t.server_output_text.clone()).map(Value::from)),
+        ("server_output_json", theirs.and_then(|t| t.server_output_json.clone())),
+        ("extra_data", outcome.plan.extra_data.clone().map(Value::from)),
+    ];
+    all.extend(said.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
     if let Some(broke) = &outcome.broke {
         all.insert("error".into(), broke.clone().into());
     } else if !outcome.doubts.is_empty() {

@@ -4,17 +4,17 @@ use crate::talk::{Talk, reach};
 use crate::{FlowError, FlowPlan, Transport};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, getsockname, recv};
-use quell_load::bulk::{Copying, Gate, Limit, Open, UdpHeader, UdpReceiving};
+use quell_load::bulk::{Copying, Gate, Limit, Open, Payload, UdpHeader, UdpReceiving};
 use quell_load::lane::{How, Lane, LaneCounts};
 use quell_load::look;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::Udp;
 use quell_sys::socket::bulk::prepare_receiving;
 use quell_sys::socket::exchange::Exchange;
 use quell_sys::socket::option::{get, set};
 use quell_sys::socket::preface::prove;
 use quell_sys::socket::stream::{StreamOptions, TcpSocket};
+use quell_sys::socket::{Udp, Way};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_wire::auth::{OPENING, PROOF};
 use quell_wire::iperf3::{Greeting, Hello, HelloToken, long_hello, stream_id};
@@ -110,7 +110,9 @@ impl OpenLane {
             pacing: plan.pacing,
             limit: how.limit,
             copying: if plan.zero_copy { Copying::None } else { Copying::Once },
-            header: UdpHeader::Bits32,
+            burst: plan.burst,
+            payload: if plan.repeating { Payload::Digits } else { Payload::Random },
+            header: header(plan),
             hello: self.token.and_then(|token| long_hello(Hello::Server, token)),
             buffer: plan.window.map_or(UdpReceiving::default().buffer, |w| w as usize),
             trains: true,
@@ -149,14 +151,18 @@ fn tcp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane,
         mss: plan.mss,
     };
     let stream = TcpSocket::new(plan.to.is_ipv6(), &options)?;
-    plan.way.apply(stream.as_fd(), plan.to.is_ipv6())?;
+    way(place, plan)?.apply(stream.as_fd(), plan.to.is_ipv6())?;
+    if let Some(within) = plan.acknowledge_within {
+        let ms = libc::c_int::try_from(within.nanos() / 1_000_000).unwrap_or(libc::c_int::MAX);
+        set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, ms.max(1), "--snd-timeout")?;
+    }
     if let Some(window) = plan.window {
         send_buffer(stream.as_fd(), window)?;
     }
     if plan.nodelay {
         set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")?;
     }
-    let stream = reach(stream, plan.to, stop)?;
+    let stream = reach(plan, stream, plan.to, stop)?;
     // The handshake counts as a byte on some kernels; then the cookie.
     let handshake = look::tcp_info(&stream).and_then(|info| info.bytes_acked).unwrap_or(0);
     let mut acked_before = handshake + talk.cookie.bytes().len() as u64;
@@ -175,7 +181,7 @@ fn tcp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane,
 
 /// A socket that the server knows, and whether nothing speaks against datagrams getting through.
 fn udp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane, bool), FlowError> {
-    let socket = Udp::connected_by(plan.to, plan.tos, &plan.way)?;
+    let socket = Udp::connected_by(plan.to, plan.tos, &way(place, plan)?)?;
     let sends = plan.sends(place);
     if let Some(window) = plan.window {
         send_buffer(socket.as_fd(), window)?;
@@ -186,6 +192,24 @@ fn udp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane,
     let sign = Sign { token: talk.token, data: place + 1 == plan.all_streams() };
     let greeted = greet(&socket, plan.to, &talk.stream, sign, stop)?;
     Ok((Lane::udp(socket, sends), greeted != Greeted::ToldLate))
+}
+
+/// How datagrams are numbered.
+fn header(plan: &FlowPlan) -> UdpHeader {
+    if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 }
+}
+
+/// The way of the stream with this place: the plan's, from a port of its own where one was asked for.
+fn way(place: usize, plan: &FlowPlan) -> Result<Way, FlowError> {
+    let port = plan.own_port.map(|first| {
+        let next = u16::try_from(place).ok().and_then(|place| first.checked_add(place));
+        next.ok_or_else(|| {
+            FlowError::Parameter(format!(
+                "--cport {first}: the ports beyond it are too few for the streams"
+            ))
+        })
+    });
+    Ok(Way { port: port.transpose()?, ..plan.way.clone() })
 }
 
 fn send_buffer(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), SysError> {

@@ -35,7 +35,7 @@ mod vanish;
 
 pub use error::FlowError;
 pub use findings::Findings;
-pub use outcome::{Interval, IntervalLane, LaneOutcome, Outcome};
+pub use outcome::{Heard, Interval, IntervalLane, LaneOutcome, Outcome};
 pub use plan::{
     Amount, FlowPlan, LARGEST_BLOCK, LARGEST_DATAGRAM, MOST_STREAMS, SMALLEST_DATAGRAM, Senders,
     Transport, UDP_RATE,

@@ -1,7 +1,7 @@
 //! Looks at a test's streams at round times: what is told as it goes, and what was counted in the end.
 
 use crate::lane::OpenLane;
-use crate::outcome::{Interval, IntervalLane, LaneOutcome};
+use crate::outcome::{Heard, Interval, IntervalLane, LaneOutcome};
 use crate::progress::Progress;
 use crate::{Amount, FlowPlan, LaneCounts, Transport};
 use quell_load::arrivals::Arrivals;
@@ -9,7 +9,7 @@ use quell_load::look::{self, CpuTimes};
 use quell_load::own_queue::{OwnQueue, Standing};
 use quell_stats::LogHistogram;
 use quell_sys::socket::bulk::on_this_host;
-use quell_wire::iperf3::Moment;
+use quell_wire::iperf3::{Moment, Report};
 use std::os::fd::AsFd;
 
 /// How often streams are looked at.
@@ -40,6 +40,9 @@ pub(crate) struct Looks<'a> {
     reported: Vec<LaneCounts>,
     pub now: Vec<LaneCounts>,
     gaps: Vec<Option<LogHistogram>>,
+    /// What the server said last, and what it had said at the last report.
+    pub heard: Option<Report>,
+    heard_before: Report,
     reported_ns: u64,
     now_ns: u64,
     begun_ns: u64,
@@ -81,6 +84,8 @@ impl<'a> Looks<'a> {
             reported: zero.clone(),
             now: zero,
             gaps: vec![None; lanes.len()],
+            heard: None,
+            heard_before: Report::default(),
             reported_ns: start,
             now_ns: start,
             begun_ns: start,
@@ -197,6 +202,17 @@ impl<'a> Looks<'a> {
     }
 
     fn report(&mut self, now: u64, tell: &mut dyn FnMut(Progress<'_>)) {
+        let heard = self.heard.map(|now| {
+            let before = std::mem::replace(&mut self.heard_before, now);
+            let lost = |report: &Report| report.expected.saturating_sub(report.packets);
+            Heard {
+                lost: lost(&now).saturating_sub(lost(&before)),
+                jitter_ns: now.jitter_ns,
+                retransmits: now.retransmits.saturating_sub(before.retransmits),
+                srtt_us: now.srtt_us,
+                cwnd: now.cwnd,
+            }
+        });
         let seconds = |at: u64| self.window_t(at) as f64 / 1e9;
         let lanes = self.lanes.iter().enumerate().map(|(place, lane)| IntervalLane {
             id: lane.id,
@@ -208,6 +224,7 @@ impl<'a> Looks<'a> {
             end_s: seconds(now),
             omitted: !self.counting,
             lanes: lanes.collect(),
+            heard,
         };
         tell(Progress::Interval(&interval));
         self.intervals.push(interval);

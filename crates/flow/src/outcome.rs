@@ -20,6 +20,21 @@ pub struct IntervalLane {
     pub mark: LaneCounts,
 }
 
+/// What a Quell server said of its end while data flowed, in the time since the line before, as far as it had come by then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Datagrams that were lost on their way there.
+    pub lost: u64,
+    /// Jitter of those that came, in nanoseconds.
+    pub jitter_ns: u64,
+    /// Segments that the server sent again.
+    pub retransmits: u64,
+    /// Round-trip time of the server's TCP in microseconds.
+    pub srtt_us: u64,
+    /// The server's congestion windows together, in bytes.
+    pub cwnd: u64,
+}
+
 /// The time between two reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
@@ -31,6 +46,8 @@ pub struct Interval {
     pub omitted: bool,
     /// The streams.
     pub lanes: Vec<IntervalLane>,
+    /// What the server said meanwhile; none of one that says nothing.
+    pub heard: Option<Heard>,
 }
 
 impl Interval {

@@ -23,6 +23,10 @@ const BLOCK: u64 = 1 << 20;
 pub const UDP_RATE: u64 = 1_000_000;
 /// Longest test, as iperf3 has it.
 const LONGEST: Span = Span::from_secs(86_400);
+/// How long a connection may take to come about, where nobody says.
+const CONNECT_WITHIN: Span = Span::from_secs(10);
+/// Most datagrams of a burst (`MAX_BURST` of iperf3).
+const MOST_BURST: u32 = 1000;
 /// Longest time left out.
 const LONGEST_OMIT: Span = Span::from_secs(600);
 
@@ -82,10 +86,32 @@ pub struct FlowPlan {
     pub streams: u32,
     /// When it is over.
     pub amount: Amount,
+    /// The amount in blocks, of which the path may decide how long they are; `amount` is then made of it.
+    pub blocks: Option<u64>,
     /// Time at the start that does not count.
     pub omit: Span,
     /// Bits a second of each stream; none for as many as go.
     pub rate: Option<u64>,
+    /// Datagrams at a rate that leave together.
+    pub burst: u32,
+    /// Numbers of datagrams have 64 bits.
+    pub wide: bool,
+    /// What is sent is easy to compress.
+    pub repeating: bool,
+    /// The server shall send what it printed.
+    pub server_output: bool,
+    /// A text that a server is told and that stands in the results.
+    pub extra_data: Option<String>,
+    /// The CPU on which an iperf3 server shall work.
+    pub server_cpu: Option<i32>,
+    /// How long a connection may take to come about.
+    pub connect_within: Span,
+    /// It is over when nothing came for so long where something should.
+    pub receive_within: Option<Span>,
+    /// It is over when nothing of what was sent is acknowledged for so long (TCP).
+    pub acknowledge_within: Option<Span>,
+    /// The own port of the first stream; the next ones have the next.
+    pub own_port: Option<u16>,
     /// Bits a second that the kernel lets out of each stream at most (TCP).
     pub pacing: Option<u64>,
     /// Bytes in one write or datagram; none for what suits the path.
@@ -125,8 +151,19 @@ impl FlowPlan {
             direction: Senders::Up,
             streams: 1,
             amount: Amount::Time(Span::from_secs(10)),
+            blocks: None,
             omit: Span::ZERO,
             rate: None,
+            burst: 1,
+            wide: false,
+            repeating: false,
+            server_output: false,
+            extra_data: None,
+            server_cpu: None,
+            connect_within: CONNECT_WITHIN,
+            receive_within: None,
+            acknowledge_within: None,
+            own_port: None,
             pacing: None,
             block: None,
             window: None,
@@ -153,7 +190,9 @@ impl FlowPlan {
             Amount::Time(time) if time.is_zero() || time > LONGEST => {
                 return wrong(format!("a test of {time}; take up to {LONGEST}"));
             }
-            Amount::Bytes(0) => return wrong("a test of 0 bytes; take at least 1".into()),
+            Amount::Bytes(0) => {
+                return wrong("a test of 0 bytes; take at least 1".into());
+            }
             _ => {}
         }
         if self.omit > LONGEST_OMIT {
@@ -162,16 +201,27 @@ impl FlowPlan {
                 self.omit
             ));
         }
-        if matches!(self.amount, Amount::Bytes(_)) && !self.omit.is_zero() {
-            return wrong("bytes (-n) are counted from the start: leave out -O, or take -t".into());
+        if !matches!(self.amount, Amount::Time(_)) && !self.omit.is_zero() {
+            return wrong(
+                "bytes (-n, -k) are counted from the start: leave out -O, or take -t".into(),
+            );
         }
         if self.interval < Span::from_millis(10) {
             return wrong(format!("a report every {}; take at least 10ms", self.interval));
         }
         let (least, most) = match self.transport {
             Transport::Tcp => (1, LARGEST_BLOCK),
+            Transport::Udp if self.wide => (SMALLEST_DATAGRAM + 4, LARGEST_DATAGRAM),
             Transport::Udp => (SMALLEST_DATAGRAM, LARGEST_DATAGRAM),
         };
+        if !(1..=MOST_BURST).contains(&self.burst) {
+            return wrong(format!("bursts of {}; take 1 to {MOST_BURST}", self.burst));
+        }
+        if self.connect_within.is_zero() {
+            return wrong(
+                "no connection comes about in no time; give --connect-timeout a time".into(),
+            );
+        }
         if let Some(block) = self.block.filter(|b| !(least..=most).contains(b)) {
             let what = if self.transport == Transport::Tcp { "writes" } else { "datagrams" };
             return wrong(format!("{what} of {block} bytes; take {least} to {most}"));
@@ -244,6 +294,24 @@ impl FlowPlan {
         }
     }
 
+    /// The same with an amount in bytes instead of one in blocks of so many bytes.
+    pub fn in_bytes(&self, block: u64) -> Self {
+        let bytes = self.blocks.map(|blocks| Amount::Bytes(blocks.saturating_mul(block)));
+        Self { amount: bytes.unwrap_or(self.amount), ..self.clone() }
+    }
+
+    /// How often the server shall say what it sees while data flows, in milliseconds: often beside the lines that tell of it. 0 where these have no
+    /// room for it, or need it not.
+    fn reports_ms(&self) -> u32 {
+        let of_server = match self.direction {
+            Senders::Up => self.transport == Transport::Udp,
+            Senders::Down => self.transport == Transport::Tcp,
+            Senders::Both => false,
+        };
+        let quarter = self.interval.nanos() / 4_000_000;
+        if of_server { quarter.clamp(50, 1000) as u32 } else { 0 }
+    }
+
     /// Whether datagrams of this size, which nobody asked for, are shorter than those of a path of Ethernet.
     pub fn is_shrunk(&self, block: u64) -> bool {
         // Its headers are 20 bytes longer.
@@ -260,6 +328,7 @@ impl FlowPlan {
         let server_sends = self.direction != Senders::Up;
         let whole =
             |span: Span| u32::try_from(span.nanos().div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
+        let flag = |set: bool| set.then_some(1);
         let fraction = |span: Span| {
             (!span.nanos().is_multiple_of(1_000_000_000)).then_some(span.nanos() / 1_000_000)
         };
@@ -272,6 +341,13 @@ impl FlowPlan {
                 Amount::Bytes(bytes) => bytes,
                 Amount::Time(_) => 0,
             },
+            burst: Some(self.burst).filter(|burst| *burst > 1),
+            udp_counters_64bit: flag(self.wide && self.transport == Transport::Udp),
+            repeating_payload: flag(self.repeating),
+            dont_fragment: flag(self.way.whole && self.transport == Transport::Udp),
+            get_server_output: flag(self.server_output),
+            extra_data: self.extra_data.clone(),
+            server_affinity: self.server_cpu,
             mss: self.mss,
             nodelay: self.nodelay,
             parallel: self.streams,
@@ -296,6 +372,7 @@ impl FlowPlan {
                 },
                 zero_copy: self.zero_copy,
                 elsewhere: self.is_elsewhere(),
+                reports_ms: self.reports_ms(),
                 // Each test has its own, see `Talk`.
                 token: None,
                 bounded: self.transport == Transport::Udp

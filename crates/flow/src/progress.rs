@@ -12,7 +12,12 @@ pub enum Progress<'a> {
         block: u64,
     },
     /// Data flows.
-    Started(&'a Latency),
+    Started {
+        /// Without a load.
+        latency: &'a Latency,
+        /// Whether the server says what it sees while it goes.
+        hears: bool,
+    },
     /// One report.
     Interval(&'a Interval),
     /// The data is through; the server's results are awaited.

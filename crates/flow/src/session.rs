@@ -59,6 +59,7 @@ pub fn run(
     let info = look::tcp_info(&talk.stream);
     let mss = info.map(|info| info.snd_mss).filter(|mss| *mss > 0);
     let block = plan.block_size(mss);
+    let plan = &plan.in_bytes(block);
     tell(Progress::Connected { block });
     let latency = match plan.latency {
         true => latency::idle(plan, info.map_or(0, |info| info.rtt), stop),
@@ -87,7 +88,7 @@ pub fn run(
         }
     })?;
     talk.expect(State::TestRunning, "when the streams stood", stop)?;
-    tell(Progress::Started(&latency));
+    tell(Progress::Started { latency: &latency, hears: talk.heard().is_some() });
     let started = SystemTime::now();
     let device = lanes.first().and_then(|lane| look::device_with(lane.local.ip()));
     let test = Test { plan, talk: &talk, lanes: &lanes, block, device, asked_ns };
@@ -381,6 +382,7 @@ impl Test<'_> {
         let mut last_bytes = None;
         // That an amount has come over TCP a bell tells. That the last byte was acknowledged, or the last datagram came, nothing does.
         let tells = self.plan.transport == Transport::Tcp && self.plan.direction == Senders::Down;
+        let mut silence = (0, monotonic_ns());
         loop {
             let now = monotonic_ns();
             let is_over = match end {
@@ -401,23 +403,50 @@ impl Test<'_> {
             let mut fds =
                 [readable(&self.talk.stream), readable(stop), readable(&alarm), readable(ended)];
             wait(&mut fds)?;
-            let (said, stopped) = (came(&fds[0]), came(&fds[1]));
+            let (mut said, stopped) = (came(&fds[0]), came(&fds[1]));
             ended.silence();
+            let mut word = None;
+            if said {
+                word = Some(self.talk.next("during the test", &Bell::new()?));
+                if matches!(word, Some(Ok(State::Report))) {
+                    (said, watch.heard) = (false, self.talk.heard());
+                }
+            }
             if said || stopped {
                 watch.look(monotonic_ns(), true, tell);
             }
-            if said {
-                let quiet = Bell::new()?;
-                let why = match self.talk.next("during the test", &quiet) {
+            if let Some(word) = word.filter(|_| said) {
+                let why = match word {
                     Ok(state) => format!("the server said {state:?} in the middle of the test"),
                     Err(error) => self.why(&error),
                 };
+                return Ok(Over::Broke(why));
+            }
+            if let Some(why) = self.silent(watch, &mut silence) {
+                watch.look(monotonic_ns(), true, tell);
                 return Ok(Over::Broke(why));
             }
             if stopped {
                 return Ok(Over::Stopped);
             }
         }
+    }
+
+    /// Why to end it, where nothing has come for longer than the plan has patience. `silence` is how much had come when something last did, and when.
+    fn silent(&self, watch: &Looks<'_>, silence: &mut (u64, u64)) -> Option<String> {
+        let within = self.plan.receive_within?;
+        if self.plan.direction == Senders::Up {
+            return None;
+        }
+        let now = monotonic_ns();
+        let here = self.lanes.iter().filter(|lane| !lane.sends);
+        let came = here.map(|lane| lane.counted(watch.window_t(now)).moment.bytes).sum();
+        if came > silence.0 {
+            *silence = (came, now);
+        }
+        let waited = now.saturating_sub(silence.1);
+        (waited > within.nanos())
+            .then(|| format!("nothing came from the server for {within} (--rcv-timeout)"))
     }
 
     /// Whether a test of so many bytes is through.
@@ -490,11 +519,17 @@ impl Test<'_> {
         let Some((id, error)) = failed else { return Ok(None) };
         let mut alarm = Alarm::new()?;
         alarm.set(Some(monotonic_ns() + WHY_NS))?;
-        let mut fds = [readable(&self.talk.stream), readable(&alarm)];
-        wait(&mut fds)?;
-        let said = came(&fds[0])
-            .then(|| self.talk.next("during the test", &Bell::new().ok()?).err())
-            .flatten();
+        let said = loop {
+            let mut fds = [readable(&self.talk.stream), readable(&alarm)];
+            wait(&mut fds)?;
+            if !came(&fds[0]) {
+                break None;
+            }
+            match self.talk.next("during the test", &Bell::new()?) {
+                Ok(State::Report) => {}
+                said => break said.err(),
+            }
+        };
         Ok(Some(match said {
             Some(said) => self.why(&said),
             None => format!("stream {id} broke: {error}"),

@@ -8,13 +8,12 @@ use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::preface::prove;
 use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::Bell;
-use quell_wire::iperf3::{self, Cookie, HelloToken, Parameters, Results, State};
+use quell_wire::iperf3::{self, Cookie, HelloToken, Parameters, Report, Results, State};
 use quell_wire::text::printable;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 
-/// How long a connection may take to come about, in seconds.
-pub(crate) const CONNECT_S: u64 = 10;
 /// How long the server may take for its next word before the data, in seconds.
 pub(crate) const ANSWER_S: u64 = 15;
 /// And for all of its words after it: they wait behind what is queued on the path, results for several of its round trips.
@@ -39,6 +38,8 @@ pub(crate) struct Talk {
     pub cookie: Cookie,
     /// What hellos of UDP streams carry; none where the server knows of no such thing.
     pub token: Option<HelloToken>,
+    /// What a Quell server said last of what it sees.
+    heard: Mutex<Option<Report>>,
 }
 
 /// Connects to an address by the plan's way.
@@ -50,19 +51,21 @@ pub(crate) fn connect(
 ) -> Result<TcpSocket, FlowError> {
     let stream = TcpSocket::new(to.is_ipv6(), options)?;
     plan.way.apply(stream.as_fd(), to.is_ipv6())?;
-    reach(stream, to, stop)
+    reach(plan, stream, to, stop)
 }
 
 /// Connects a socket that is ready for it.
 pub(crate) fn reach(
+    plan: &FlowPlan,
     stream: TcpSocket,
     to: SocketAddr,
     stop: &Bell,
 ) -> Result<TcpSocket, FlowError> {
-    let deadline = monotonic_ns() + CONNECT_S * 1_000_000_000;
+    let within_ns = plan.connect_within.nanos();
+    let deadline = monotonic_ns().saturating_add(within_ns);
     match stream.connect(to, deadline, stop) {
         Ok(Connected::Yes) => Ok(stream),
-        Ok(Connected::NoAnswer) => Err(FlowError::Silent(to, CONNECT_S)),
+        Ok(Connected::NoAnswer) => Err(FlowError::Silent(to, plan.connect_within)),
         Ok(Connected::Stopped) => Err(FlowError::Stopped),
         Err(error) if error.errno == nix::errno::Errno::ECONNREFUSED => Err(FlowError::Refused(to)),
         Err(error) => Err(error.into()),
@@ -94,7 +97,8 @@ impl Talk {
             true => nonce()?.first_chunk().copied().map(HelloToken::new),
             false => None,
         };
-        Ok(Self { stream, server: plan.control, cookie: Cookie::from_random(&random), token })
+        let (server, cookie) = (plan.control, Cookie::from_random(&random));
+        Ok(Self { stream, server, cookie, token, heard: Mutex::default() })
     }
 
     /// Proves by a TCP connection from where UDP streams will come that this is us, so that the server sends there; until it knows. A plain
@@ -188,17 +192,45 @@ impl Talk {
         when: &'static str,
         stop: &Bell,
     ) -> Result<(), FlowError> {
-        match self.next_by(deadline_ns, when, stop)? {
-            next if next == state => Ok(()),
-            next => Err(self.unexpected(next, state, when)),
+        loop {
+            match self.next_by(deadline_ns, when, stop)? {
+                next if next == state => return Ok(()),
+                State::Report => {}
+                next => return Err(self.unexpected(next, state, when)),
+            }
         }
+    }
+
+    /// What the server said last of what it sees; none where it knows of no such thing.
+    pub fn heard(&self) -> Option<Report> {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_report(
+        &self,
+        exchange: &mut Exchange<'_>,
+        when: &'static str,
+    ) -> Result<(), FlowError> {
+        let mut length = [0; iperf3::LENGTH];
+        exchange.read(&mut length).map_err(|e| self.failed(e, when))?;
+        let foreign = |what: String| FlowError::Foreign(self.server, when, what);
+        let length = iperf3::length(length, iperf3::LONGEST_REPORT).ok_or_else(|| {
+            let most = iperf3::LONGEST_REPORT;
+            foreign(format!("it announces a report of more than {most} bytes"))
+        })?;
+        let mut text = vec![0; length];
+        exchange.read(&mut text).map_err(|e| self.failed(e, when))?;
+        let report = iperf3::read(&text)
+            .map_err(|e| foreign(format!("its report: {}", printable(&e.to_string(), 200))))?;
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        Ok(())
     }
 
     fn unexpected(&self, next: State, due: State, when: &'static str) -> FlowError {
         FlowError::Foreign(self.server, when, format!("it said {next:?} where {due:?} was due"))
     }
 
-    /// The server's next state; those that end a test are errors.
+    /// The server's next state; those that end a test are errors. A report is taken and kept, see [`Talk::heard`].
     pub fn next(&self, when: &'static str, stop: &Bell) -> Result<State, FlowError> {
         self.next_by(monotonic_ns() + self.patience_ns(when), when, stop)
     }
@@ -223,6 +255,10 @@ impl Talk {
                     i32::from_be_bytes(words[at..at + 4].try_into().unwrap_or_default())
                 };
                 Err(FlowError::Server { server: self.server, code: word(0), errno: word(4) })
+            }
+            Some(State::Report) => {
+                self.take_report(&mut exchange, when)?;
+                Ok(State::Report)
             }
             Some(state) => Ok(state),
             None => {

@@ -143,7 +143,7 @@ fn a_busy_server_says_so() {
         let (long, bell) = (&long, &stop);
         let first = scope.spawn(move || {
             run(long, bell, &mut |progress| {
-                if matches!(progress, Progress::Started(_)) {
+                if matches!(progress, Progress::Started { .. }) {
                     started.send(()).unwrap();
                 }
             })

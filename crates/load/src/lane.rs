@@ -10,7 +10,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::bulk::{
-    Copying, Ended, Gate, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
+    Copying, Ended, Gate, Limit, Payload, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
     UdpSending, UdpTally, tcp_receive_through, tcp_send_through, udp_receive, udp_send_through,
 };
 use crate::look;
@@ -69,6 +69,10 @@ pub struct How<'a> {
     pub copying: Copying,
     /// The header of each datagram.
     pub header: UdpHeader,
+    /// Datagrams at a rate that leave together.
+    pub burst: u32,
+    /// What is sent.
+    pub payload: Payload,
     /// A datagram that is this and nothing more is no data: a hello that comes again.
     pub hello: Option<[u8; LONG_HELLO]>,
     /// Receive buffer for datagrams in bytes.
@@ -170,12 +174,25 @@ impl Lane {
     }
 
     fn moving(&self, how: &How<'_>) -> Result<Ended, SysError> {
-        let How { block, rate, pacing, limit, copying, header, hello, buffer, trains, gate, stop } =
-            *how;
+        let How {
+            block,
+            rate,
+            pacing,
+            limit,
+            copying,
+            header,
+            hello,
+            buffer,
+            trains,
+            gate,
+            stop,
+            ..
+        } = *how;
+        let (burst, payload) = (how.burst, how.payload);
         match (&self.socket, &self.moved) {
             (Socket::Tcp(stream), Moved::Bytes(tally)) if self.sends => {
                 let pacing = pacing.map(|bits| (bits / 8).max(1));
-                let what = TcpSending { block, limit, rate, pacing, copying };
+                let what = TcpSending { block, limit, rate, pacing, copying, payload };
                 tcp_send_through(gate, stream, &what, tally, stop)
             }
             (Socket::Tcp(stream), Moved::Bytes(tally)) => {
@@ -183,7 +200,7 @@ impl Lane {
             }
             (Socket::Udp(socket), Moved::Bytes(tally)) => {
                 let trains = rate.is_none();
-                let what = UdpSending { size: block, rate, limit, header, trains };
+                let what = UdpSending { size: block, rate, limit, header, trains, burst, payload };
                 udp_send_through(gate, socket, &what, tally, stop)
             }
             (Socket::Udp(socket), Moved::Datagrams(tally)) => {

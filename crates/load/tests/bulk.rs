@@ -1,9 +1,10 @@
 //! The data movers over the loopback interface: the two ends must agree, whatever the machine is busy with.
 
 use quell_load::bulk::{
-    Copying, Ended, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving, UdpSending,
-    UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
+    Copying, Ended, Limit, Payload, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
+    UdpSending, UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
 };
+use quell_stats::log_histogram::highest;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk::prepare_receiving;
 use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket, accept, listen};
@@ -145,7 +146,16 @@ fn count_all(header: UdpHeader, trains: bool, size: usize, rate: Option<u64>) {
             let what = UdpReceiving { header, trains, buffer: 64 << 20, ..UdpReceiving::default() };
             udp_receive(&server, &what, &got, &bell)
         });
-        let what = UdpSending { size, rate, limit: Limit::bytes(bytes), header, trains };
+        let payload = Payload::default();
+        let what = UdpSending {
+            size,
+            rate,
+            limit: Limit::bytes(bytes),
+            header,
+            trains,
+            burst: 1,
+            payload,
+        };
         assert_eq!(udp_send(&client, &what, &sent, &bell), Ok(Ended::Done));
         let all = || got.counts().packets + got.counts().socket_drops >= 300;
         let came = seen(all);
@@ -184,6 +194,8 @@ fn a_rate_is_kept_and_a_ring_ends_its_longest_pause() {
         limit: Limit::until(begun + 100_000_000),
         header: UdpHeader::Bits32,
         trains: true,
+        burst: 1,
+        payload: Payload::default(),
     };
     assert_eq!(udp_send(&client, &what, &sent, &bell), Ok(Ended::Done));
     // A busy machine may skip some, and never sends more.
@@ -207,6 +219,8 @@ fn datagrams_that_can_not_be_are_refused_with_a_reason() {
         limit: Limit::bytes(1),
         header: UdpHeader::Bits32,
         trains: true,
+        burst: 1,
+        payload: Payload::default(),
     };
     let small = udp_send(&client, &what(11), &Tally::new(), &bell).unwrap_err();
     assert!(small.to_string().contains("12 bytes"), "{small}");
@@ -225,7 +239,39 @@ fn nobody_who_listens_is_no_reason_to_stop_sending() {
         limit: Limit::bytes(2000),
         header: UdpHeader::Bits32,
         trains: true,
+        burst: 1,
+        payload: Payload::default(),
     };
     assert_eq!(udp_send(&client, &what, &sent, &Bell::new().unwrap()), Ok(Ended::Done));
     assert_eq!(sent.packets(), 20);
+}
+
+#[test]
+fn a_burst_leaves_together_and_the_rate_is_kept_all_the_same() {
+    let (client, server) = sockets();
+    let (sent, got, bell) = (Tally::new(), UdpTally::new(), Bell::new().unwrap());
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| udp_receive(&server, &UdpReceiving::default(), &got, &bell));
+        // 100 a second: one every 10 ms, or ten every 100 ms.
+        let what = UdpSending {
+            size: 100,
+            rate: Some(100 * 8 * 100),
+            limit: Limit::bytes(4000),
+            header: UdpHeader::Bits32,
+            trains: true,
+            burst: 10,
+            payload: Payload::Digits,
+        };
+        let begun = monotonic_ns();
+        assert_eq!(udp_send(&client, &what, &sent, &bell), Ok(Ended::Done));
+        assert!(monotonic_ns() - begun >= 300_000_000, "the fourth ten are due after 300 ms");
+        let came = seen(|| got.counts().packets == 40);
+        bell.ring();
+        assert!(came, "{:?}", got.counts());
+        assert_eq!(receiver.join().unwrap(), Ok(Ended::Stopped));
+    });
+    let gaps = got.gaps();
+    let long: u64 =
+        gaps.counts().filter(|(class, _)| highest(*class) > 50_000_000).map(|(_, n)| n).sum();
+    assert_eq!(long, 3, "a pause between each two bursts, and none in one");
 }

@@ -304,7 +304,11 @@ fn a_count_ends_a_stream_and_rows_come_as_often_as_they_are_asked_for() {
 fn several_udp_streams_of_one_client_each_have_their_own_session() {
     let reflector = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap();
     let to = reflector.local().unwrap();
-    let way = Way { source: Some("127.0.0.9".parse().unwrap()), device: Some("lo".into()) };
+    let way = Way {
+        source: Some("127.0.0.9".parse().unwrap()),
+        device: Some("lo".into()),
+        ..Way::default()
+    };
     let options = Options { count: Some(20), way, ..Options::default() };
     let named = |name: &str| (UdpEcho { stream: name.into(), ..echo_to(to) }, options.clone());
     let (stop, never) = (Bell::new().unwrap(), Bell::new().unwrap());

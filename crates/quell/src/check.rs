@@ -49,7 +49,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     println!(
-        "{}: {} scenarios, {} probes, {} cells, at most {length:.0} s inside the experiment; {} claims",
+        "{}: {} scenarios, {} probes, {} measurements, at most {length:.0} s inside the experiment; {} expectations",
         experiment.name,
         experiment.scenario.len(),
         experiment.probe.len(),

@@ -196,7 +196,7 @@ pub fn told(commands: &[Command]) -> impl Iterator<Item = &Command> {
 fn parser_of(commands: &[&Command]) -> Parser {
     let codes = EXIT_CODES.map(|(code, what)| (code.to_string(), what.to_owned()));
     let mut whole = Parser::new("quell")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(crate::version::SHORT)
         .about(ABOUT)
         .max_term_width(100)
         .subcommand_required(true)

@@ -205,7 +205,7 @@ quell shape try --up 2.3Mbit --down 18Mbit --policy tiers
 quell shape try --file policy.toml --json",
         notes: "Six scenarios of `quell run home-link` with the queues that `quell shape apply` would make. Nothing of this machine \
                 is touched. Of --file's subscribers the first two are tried, of hosts two that stand in for yours.",
-        fails: Fails::When("a cell did not come to its end"),
+        fails: Fails::When("a measurement did not come to its end"),
         call: calls!(shape::TryArgs, shape::try_it),
     },
     Command {
@@ -311,7 +311,7 @@ quell shape recipe --line 10/50 --policy tiers --for tc > shape.sh",
         notes: "For machines on which Quell will never run. The queues are tried in the lab first, as by `quell shape try`; what was \
                 found stands above them in comments, as does what the target can't say. OpenWrt and networkd have CAKE only; tc has \
                 all policies. Nothing of this machine is touched.",
-        fails: Fails::When("a cell in the lab did not come to its end"),
+        fails: Fails::When("a measurement in the lab did not come to its end"),
         call: calls!(shape::RecipeArgs, shape::recipe),
     },
     Command {
@@ -355,7 +355,7 @@ quell run home-link --set topology.link.dsl.up.rate=1Mbit --set expect=[]
 quell run mine.toml --repeat 5 --out runs
 sudo quell run home-link --kernel host      (this kernel, in real time)",
         notes: "",
-        fails: Fails::When("a claim or a task failed or it was stopped"),
+        fails: Fails::When("an expectation or a task failed or it was stopped"),
         call: calls!(run::RunArgs, run::run),
     },
     Command {
@@ -446,6 +446,30 @@ quell lab exec home-link a --with 'server: python3 -m http.server' \\
         notes: "",
         fails: Fails::When("there is none"),
         call: calls!(kernel::Source, kernel::path),
+    },
+    Command {
+        name: "kernel export",
+        about: "Pack it into a file, to carry it to other machines",
+        group: Group::Experiment,
+        prints: Prints::Text,
+        examples: "quell kernel export lab.kernel\nquell kernel import lab.kernel          (on another machine)",
+        notes: "Built once, it serves a whole class: the same version of Quell on the same kind of machine takes it. The same kernel \
+                gives the same bytes.",
+        fails: Fails::Never,
+        call: calls!(kernel::ExportArgs, kernel::export),
+    },
+    Command {
+        name: "kernel import",
+        about: "Take one that was packed elsewhere",
+        group: Group::Experiment,
+        prints: Prints::Text,
+        examples: "quell kernel import lab.kernel && quell run home-link",
+        notes: "Its checksums, architecture and key are looked at before anything is touched. That guards against damage and mistakes: a \
+                kernel is a program that runs with your rights, so take it only from those whose programs you would run.",
+        fails: Fails::When(
+            "the file is none of `quell kernel export`, damaged, or not for this machine or version",
+        ),
+        call: calls!(kernel::ImportArgs, kernel::import),
     },
     Command {
         name: "runs",
@@ -615,7 +639,7 @@ quell export csv 20261121T101503-home-link --table queues | head",
     },
     Command {
         name: "export flent",
-        about: "A cell of a run as a data file of Flent",
+        about: "A measurement of a run as a data file of Flent",
         group: Group::Results,
         prints: Prints::Text,
         examples: "\

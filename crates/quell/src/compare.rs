@@ -133,7 +133,7 @@ fn metrics(args: &CompareArgs) -> Result<Vec<Metric>, Failure> {
 fn folders(args: &CompareArgs) -> Result<Vec<PathBuf>, Failure> {
     let base = &args.place.base;
     if !args.runs.is_empty() {
-        let locate = |run: &String| quell_store::locate(base, run).map_err(Failure::unusable);
+        let locate = |run: &String| crate::results::located(base, run);
         return args.runs.iter().map(locate).collect();
     }
     let runs = quell_store::list(base).map_err(Failure::usage)?;

@@ -100,7 +100,8 @@ fn file(name: &str) -> String {
 
 /// A page of quell, in the manual's section for commands.
 fn manual(parser: &clap::Command) -> Man {
-    Man::new(parser.clone()).source(concat!("quell ", env!("CARGO_PKG_VERSION"))).manual("Quell")
+    let source = concat!("quell ", env!("CARGO_PKG_VERSION"));
+    Man::new(parser.clone()).date(crate::version::day()).source(source).manual("Quell")
 }
 
 fn first_page(whole: &clap::Command, commands: &[Command]) -> std::io::Result<Vec<u8>> {
@@ -126,7 +127,7 @@ fn first_page(whole: &clap::Command, commands: &[Command]) -> std::io::Result<Ve
     let names = told(commands).map(|c| c.name);
     see_also(&mut rest, names);
     rest.to_writer(&mut page)?;
-    Ok(page)
+    Ok(without_needless_breaks(&page))
 }
 
 fn page(
@@ -148,7 +149,7 @@ fn page(
         man.render_subcommands_section(&mut page)?;
         see_also(&mut rest, own.into_iter());
         rest.to_writer(&mut page)?;
-        return Ok(page);
+        return Ok(without_needless_breaks(&page));
     };
     for paragraph in command.notes.split("\n\n").filter(|p| !p.is_empty()) {
         rest.control("PP", []);
@@ -169,7 +170,20 @@ fn page(
     let beside = commands.iter().filter(|c| c.group == command.group && c.name != command.name);
     see_also(&mut rest, beside.map(|c| c.name));
     rest.to_writer(&mut page)?;
-    Ok(page)
+    Ok(without_needless_breaks(&page))
+}
+
+/// A break beside a space breaks nothing; mandoc(1) complains of it.
+fn without_needless_breaks(page: &[u8]) -> Vec<u8> {
+    let lines: Vec<&[u8]> = page.split_inclusive(|byte| *byte == b'\n').collect();
+    let is = |at: Option<usize>, what: &[u8]| {
+        at.and_then(|at| lines.get(at)).is_some_and(|line| line.trim_ascii_end() == what)
+    };
+    let space = |at: Option<usize>| is(at, b".sp") || is(at, b"");
+    let needless =
+        |at: usize| is(Some(at), b".br") && (space(at.checked_sub(1)) || space(at.checked_add(1)));
+    let kept = (0..lines.len()).filter(|at| !needless(*at));
+    kept.flat_map(|at| lines[at].iter().copied()).collect()
 }
 
 fn exit_status(codes: &[(String, String)], refused: Option<&str>) -> Roff {

@@ -118,8 +118,8 @@ fn cell<'a>(run: &'a Run, wanted: Option<&str>) -> Result<(&'a CellRecord, &'a C
         list += &format!(" and {} more", all.len() - NAMED);
     }
     let what = match wanted {
-        Some(wanted) => format!("there is no cell {wanted:?} in this run"),
-        None => "a file of Flent holds one cell; say which with --cell".to_owned(),
+        Some(wanted) => format!("there is no measurement {wanted:?} in this run"),
+        None => "a file of Flent holds one measurement; say which with --cell".to_owned(),
     };
     Err(Failure::unusable(format!("{what}; there are {list}")))
 }

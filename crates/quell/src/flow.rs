@@ -7,9 +7,11 @@
 //! ```
 
 mod amounts;
+mod elsewhere;
 pub mod figures;
 mod json;
 mod limits;
+mod lines;
 mod live;
 mod save;
 pub mod text;
@@ -18,7 +20,7 @@ mod web;
 use crate::failure::Failure;
 use crate::host::{self, Found, Usual};
 use crate::options::{Family, Place};
-use amounts::{bits, seconds, size};
+use amounts::{bits, bits_in_bursts, milliseconds, seconds, size};
 use clap::{Args, ValueEnum};
 use quell_flow::findings;
 use quell_flow::{Amount, Findings, FlowError, FlowPlan, Outcome, Progress, Senders, Transport};
@@ -26,6 +28,7 @@ use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
 use quell_units::{Dscp, Ecn, Span, Tos};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -33,7 +36,11 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 pub struct FlowArgs {
     /// The server: HOST, HOST:PORT, ADDRESS, [IPv6]:PORT
-    pub host: String,
+    #[arg(required_unless_present_any = ["client", "server", "daemon"])]
+    pub host: Option<String>,
+    /// The same, as iperf3 has it
+    #[arg(short = 'c', long = "client", value_name = "HOST", hide = true, conflicts_with = "host")]
+    pub client: Option<String>,
     /// Port of the server
     #[arg(short, long, default_value_t = quell_wire::iperf3::PORT)]
     pub port: u16,
@@ -55,12 +62,15 @@ pub struct FlowArgs {
     /// So many bytes instead, all streams together: 100M, 1GiB
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = size, conflicts_with = "time")]
     pub bytes: Option<u64>,
+    /// So many blocks or datagrams (-l) instead: 1000, 10K
+    #[arg(short = 'k', long = "blockcount", value_name = "N", value_parser = size, conflicts_with_all = ["time", "bytes"])]
+    pub blocks: Option<u64>,
     /// Time at the start that does not count
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = seconds)]
     pub omit: Span,
-    /// Bits a second of each stream: 100M, 2.5Gbit; 0 is unlimited [default: unlimited for TCP, 1M for UDP]
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = bits)]
-    pub bitrate: Option<u64>,
+    /// Bits a second of each stream: 100M, 2.5Gbit; 0 is unlimited; /N: in bursts of N datagrams [default: unlimited for TCP, 1M for UDP]
+    #[arg(short = 'b', long, value_name = "RATE[/BURST]", value_parser = bits_in_bursts)]
+    pub bitrate: Option<(u64, Option<u32>)>,
     /// Most bits a second that the sender's kernel lets out of each stream, packet by packet (TCP)
     #[arg(long, visible_alias = "fq-rate", value_name = "RATE", value_parser = bits, conflicts_with = "udp")]
     pub pacing: Option<u64>,
@@ -91,7 +101,7 @@ pub struct FlowArgs {
     /// The payload is not copied on its way out
     #[arg(short = 'Z', long)]
     pub zerocopy: bool,
-    /// Time between reports
+    /// Time between reports; 0 for none but the last
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = seconds)]
     pub interval: Span,
     /// Tell which window the rate needs, and whether the socket got it (TCP)
@@ -103,12 +113,59 @@ pub struct FlowArgs {
     /// Where both ends talk about the test, if not at the server's address: HOST[:PORT]
     #[arg(long, value_name = "HOST[:PORT]")]
     pub control: Option<String>,
-    /// Own address to send from
-    #[arg(short = 'B', long, value_name = "ADDRESS")]
-    pub bind: Option<IpAddr>,
+    /// Own address to send from, and device to send by
+    #[arg(short = 'B', long, value_name = "ADDRESS[%DEVICE]")]
+    pub bind: Option<Bound>,
     /// Device to send by
     #[arg(long, value_name = "DEVICE")]
     pub bind_dev: Option<String>,
+    /// Own port of the first stream; the next ones have the next
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub cport: Option<u16>,
+    /// Datagrams are not cut up on the way (DF); what is larger than the path's packets is refused
+    #[arg(long, requires = "udp")]
+    pub dont_fragment: bool,
+    /// The payload is digits, again and again, and not random: what a link that compresses makes small
+    #[arg(long)]
+    pub repeating_payload: bool,
+    /// Datagrams have numbers of 64 bits: beyond 2^32 of them
+    #[arg(long = "udp-counters-64bit", requires = "udp")]
+    pub udp_counters_64bit: bool,
+    /// How long a connection may take to come about; a bare number is milliseconds [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    pub connect_timeout: Option<Span>,
+    /// End when nothing came for so long where the server sends; a bare number is milliseconds
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    pub rcv_timeout: Option<Span>,
+    /// End when nothing of what was sent is acknowledged for so long (TCP); a bare number is milliseconds
+    #[arg(long, value_name = "TIME", value_parser = milliseconds, conflicts_with = "udp")]
+    pub snd_timeout: Option<Span>,
+    /// CPU to run on; a second one is for an iperf3 server
+    #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_delimiter = ',', num_args = 1)]
+    pub affinity: Vec<u16>,
+    /// Unit of rates: k, m, g, t for bits, K, M, G, T for bytes a second
+    #[arg(short = 'f', long, value_name = "UNIT")]
+    pub format: Option<figures::Unit>,
+    /// Say first what is at work: version, host, kernel
+    #[arg(short = 'V', long)]
+    pub verbose: bool,
+    /// A text before each line
+    #[arg(short = 'T', long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// The time before each line, in a format of strftime(3) [default format: "%c "]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = lines::STAMP, value_name = "FORMAT")]
+    pub timestamps: Option<String>,
+    /// Print to the end of this file
+    #[arg(long, value_name = "FILE")]
+    pub logfile: Option<PathBuf>,
+    /// Print what the server printed, too
+    #[arg(long)]
+    pub get_server_output: bool,
+    /// A text that stands in the results (--json=iperf3)
+    #[arg(long, value_name = "TEXT")]
+    pub extra_data: Option<String>,
+    #[command(flatten)]
+    pub elsewhere: elsewhere::Elsewhere,
     #[command(flatten)]
     pub family: Family,
     #[command(flatten)]
@@ -138,18 +195,55 @@ pub enum Schema {
     Iperf3,
 }
 
+/// What `-B` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    address: IpAddr,
+    device: Option<String>,
+}
+
+impl std::str::FromStr for Bound {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (address, device) = match text.split_once('%') {
+            Some((_, "")) => return Err("the device behind % is missing".into()),
+            Some((address, device)) => (address, Some(device.to_owned())),
+            None => (text, None),
+        };
+        let address = address.parse().map_err(|e| format!("{e}; a device alone: --bind-dev"))?;
+        Ok(Self { address, device })
+    }
+}
+
 /// `quell flow`.
 pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
-    let to = found(&args.host, args.port, args)?;
-    let plan = plan(args, &to)?;
+    args.elsewhere.answer()?;
+    let host = args.host.as_ref().or(args.client.as_ref());
+    let host = host.ok_or_else(|| Failure::usage("the server is missing: quell flow HOST"))?;
+    if let Some(unit) = args.format {
+        figures::show_in(unit);
+    }
+    if let Some(cpu) = args.affinity.first() {
+        quell_sys::affinity::run_on((*cpu).into()).map_err(Failure::usage)?;
+    }
+    let to = found(host, args.port, args)?;
+    let plan = plan(args, host, &to)?;
     plan.check().map_err(|e| refused(&e, &to))?;
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
     let shown = args.json.is_none();
     let mut table = live::Live::new(&plan);
+    let (title, stamps) = (args.title.as_deref(), args.timestamps.as_deref());
+    let (title, stamps) = (title.filter(|_| shown), stamps.filter(|_| shown));
+    let mut lines = lines::Lines::new(args.logfile.as_deref(), title, stamps)?;
+    if shown && args.verbose {
+        lines.put(&crate::version::long())?;
+    }
+    let mut unwritten = None;
     let mut tell = |progress: Progress<'_>| {
-        if shown && let Some(lines) = table.lines(&progress) {
-            let _ = quell_sys::reader::print(std::io::stdout().lock(), lines.as_bytes());
+        if shown && let Some(text) = table.lines(&progress) {
+            unwritten = lines.put(&text).err().or(unwritten.take());
         }
     };
     let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(|error| {
@@ -160,16 +254,27 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     })?;
     let findings = Findings::of(&outcome);
     match args.json {
-        Some(Schema::Quell) => println!("{:#}", json::document(&outcome, &findings)),
-        Some(Schema::Iperf3) => {
-            println!("{:#}", quell_flow::iperf_json::document(&outcome));
+        Some(Schema::Quell) => {
+            lines.put(&format!("{:#}\n", json::document(&outcome, &findings)))?;
         }
-        None => print!("{}", text::summary(&outcome, &findings, args.bdp)),
+        Some(Schema::Iperf3) => {
+            lines.put(&format!("{:#}\n", quell_flow::iperf_json::document(&outcome)))?;
+        }
+        None => lines.put(&text::summary(&outcome, &findings, args.bdp))?,
+    }
+    if shown && let Some(said) = outcome.theirs.as_ref().and_then(text::server_output) {
+        lines.put(&said)?;
+    }
+    if let Some(failure) = unwritten {
+        return Err(failure);
     }
     if args.save {
         let folder = save::save(&args.place.base, &outcome, &findings)?;
         if shown {
-            println!("\nkept as {}; see `quell show`, `quell plot`", folder.display());
+            lines.put(&format!(
+                "\nkept as {}; see `quell show`, `quell plot`\n",
+                folder.display()
+            ))?;
         } else {
             eprintln!("kept as {}", folder.display());
         }
@@ -213,14 +318,26 @@ fn refused(error: &FlowError, to: &Found) -> Failure {
     }
 }
 
-fn plan(args: &FlowArgs, to: &Found) -> Result<FlowPlan, Failure> {
+fn plan(args: &FlowArgs, host: &str, to: &Found) -> Result<FlowPlan, Failure> {
     let to = to.to;
+    let (asked, burst) = match args.bitrate {
+        Some((rate, burst)) => (Some(rate), burst),
+        None => (None, None),
+    };
+    if burst.is_some() && !args.udp {
+        return Err(Failure::usage(
+            "-b RATE/BURST: bursts are of datagrams (-u); over TCP -b RATE -l SIZE writes SIZE bytes at once",
+        ));
+    }
+    if args.affinity.len() > 2 {
+        return Err(Failure::usage("-A: one CPU, or two: the second is the server's"));
+    }
     let control = match &args.control {
         Some(control) => found(control, to.port(), args)?.to,
         None => to,
     };
     let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
-    let rate = match (args.bitrate, transport) {
+    let rate = match (asked, transport) {
         (Some(0), _) | (None, Transport::Tcp) => None,
         (None, Transport::Udp) => Some(quell_flow::UDP_RATE),
         (rate, _) => rate,
@@ -241,7 +358,23 @@ fn plan(args: &FlowArgs, to: &Found) -> Result<FlowPlan, Failure> {
             _ => Senders::Up,
         },
         streams: args.parallel,
-        amount: args.bytes.map_or(Amount::Time(args.time), Amount::Bytes),
+        amount: match (args.bytes, args.blocks) {
+            (Some(bytes), _) => Amount::Bytes(bytes),
+            // Until the path has said how long a block is.
+            (None, Some(blocks)) => Amount::Bytes(blocks),
+            (None, None) => Amount::Time(args.time),
+        },
+        blocks: args.blocks,
+        burst: burst.unwrap_or(1),
+        wide: args.udp_counters_64bit,
+        repeating: args.repeating_payload,
+        server_output: args.get_server_output,
+        extra_data: args.extra_data.clone(),
+        server_cpu: args.affinity.get(1).map(|cpu| i32::from(*cpu)),
+        connect_within: args.connect_timeout.unwrap_or(FlowPlan::new(host, to).connect_within),
+        receive_within: args.rcv_timeout,
+        acknowledge_within: args.snd_timeout,
+        own_port: args.cport,
         omit: args.omit,
         rate,
         pacing: args.pacing.filter(|rate| *rate > 0),
@@ -252,22 +385,34 @@ fn plan(args: &FlowArgs, to: &Found) -> Result<FlowPlan, Failure> {
         tos: Tos::from_byte(tos).with_ecn(ecn).byte(),
         nodelay: args.no_delay,
         zero_copy: args.zerocopy,
-        interval: args.interval,
-        way: Way { source: args.bind, device: args.bind_dev.clone() },
+        interval: if args.interval.is_zero() { live::NO_INTERVAL } else { args.interval },
+        way: Way {
+            source: args.bind.as_ref().map(|bound| bound.address),
+            device: device(args).map(str::to_owned),
+            whole: args.dont_fragment,
+            ..Way::default()
+        },
         plain: args.iperf3,
         latency: !args.no_latency,
         secret,
-        ..FlowPlan::new(&args.host, to)
+        ..FlowPlan::new(host, to)
     })
+}
+
+/// The device to send by.
+fn device(args: &FlowArgs) -> Option<&str> {
+    let of_address = args.bind.as_ref().and_then(|bound| bound.device.as_deref());
+    args.bind_dev.as_deref().or(of_address)
 }
 
 /// Where a host is, as the options have it.
 fn found(host: &str, port: u16, args: &FlowArgs) -> Result<Found, Failure> {
+    let own = args.bind.as_ref().map(|bound| bound.address);
     let usual = Usual {
-        family: args.family.or_that_of(args.bind),
-        own: args.bind.map(|own| ("-B", own)),
+        family: args.family.or_that_of(own),
+        own: own.map(|own| ("-B", own)),
         port: Some(port),
-        device: args.bind_dev.as_deref(),
+        device: device(args),
     };
     host::resolve(host, usual).map_err(Failure::usage)
 }

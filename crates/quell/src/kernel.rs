@@ -6,7 +6,7 @@ use crate::options::Json;
 use crate::progress::words;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quell_lab::kernel::{self, Options, Progress};
+use quell_lab::kernel::{self, CarryError, Options, Progress};
 use quell_sys::wait::Bell;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,26 @@ pub struct BuildArgs {
     #[command(flatten)]
     pub source: Source,
     /// Build it again even if it is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Options of `quell kernel export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Where to: a file's name
+    pub file: PathBuf,
+    /// Source of the kernel, if not Debian's linux-source-6.1
+    #[arg(long, value_name = "PATH")]
+    pub source: Option<PathBuf>,
+}
+
+/// Options of `quell kernel import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// What `quell kernel export` wrote
+    pub file: PathBuf,
+    /// Take it even if the same is there
     #[arg(long)]
     pub force: bool,
 }
@@ -134,5 +154,32 @@ pub fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     print!("{info}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell kernel export`.
+pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
+    let options = Options { source: args.source.clone(), ..Options::default() };
+    let found = kernel::find(&options).map_err(|e| {
+        Failure::system(format!("{e}\nbuild it once with `quell kernel build`, then export it"))
+    })?;
+    let bytes = kernel::export(&found).map_err(Failure::system)?;
+    quell_store::write_output(&args.file, &bytes)
+        .map_err(|e| Failure::system(format!("writing {}: {e}", args.file.display())))?;
+    println!("{}", args.file.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell kernel import`.
+pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
+    let options = Options { force: args.force, ..Options::default() };
+    let imported = kernel::import(&args.file, &options).map_err(|e| match e {
+        CarryError::Refused { .. } => Failure::check(e),
+        other => Failure::system(other),
+    })?;
+    if imported.was_there {
+        eprintln!("the same kernel was there already, and is whole: nothing was changed");
+    }
+    println!("{}", imported.kernel.path.display());
     Ok(ExitCode::SUCCESS)
 }

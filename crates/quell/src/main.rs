@@ -36,6 +36,7 @@ mod sweep;
 mod trace;
 mod tree;
 mod tune;
+mod version;
 mod view;
 
 use commands::COMMANDS;
@@ -50,6 +51,10 @@ fn main() -> ExitCode {
     // As a guest's first process it gets arguments that the kernel adds.
     if std::env::args().nth(1).as_deref() == Some(quell_experiment::run::GUEST_INIT) {
         quell_experiment::run::guest_init();
+    }
+    if std::env::args_os().skip(1).eq(["--version"]) {
+        print!("{}", version::long());
+        return ExitCode::SUCCESS;
     }
     let typed = || command::parser(COMMANDS).get_matches();
     let ended =

@@ -23,7 +23,7 @@ pub struct Guest {
     /// Memory of each guest in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(64..=65536))]
     pub memory: u32,
-    /// Most wall time of one cell or command
+    /// Most wall time of one measurement or command
     #[arg(long, value_name = "TIME")]
     pub wall_limit: Option<Span>,
 }

@@ -143,7 +143,8 @@ pub fn path(args: &PathArgs) -> Result<ExitCode, Failure> {
 
 /// A run that was kept.
 fn read(name: &str, args: &PathArgs, figure: Option<(&Path, Format)>) -> Result<ExitCode, Failure> {
-    let run = Run::open(&args.place.base, name).map_err(Failure::unusable)?;
+    let folder = results::located(&args.place.base, name)?;
+    let run = Run::read(&folder).map_err(Failure::unusable)?;
     let (session, known) = reopen::read(&run).ok_or_else(|| {
         let run = &run.manifest.run;
         Failure::unusable(format!("{run} is no run of `quell path`; see `quell show {run}`"))

@@ -7,6 +7,7 @@
 //!                                                                                 └─► keep              a run
 //! ```
 
+mod hosts;
 pub mod json;
 pub mod live;
 mod reopen;
@@ -28,7 +29,7 @@ use clap::Args;
 use quell_model::{Fact, Subject, Told, When};
 use quell_store::Run;
 use quell_sys::socket::Way;
-use quell_units::{Ecn, Span, Tos};
+use quell_units::{Dscp, Ecn, Span, Tos};
 use quell_wire::text::json as printed;
 use session::{Method, Session};
 use shown::{JsonForm, Shown};
@@ -45,12 +46,17 @@ const TCP_PORT: u16 = 443;
 /// Faster than this only root may send, and only where the network is one's own.
 const LEAST_INTERVAL: Span = Span::from_millis(2);
 
+/// Packets of each host that is only asked whether it answers, as many as fping sends.
+const LISTED: u64 = 4;
+
 /// Options of `quell ping`.
 #[derive(Debug, Args)]
 pub struct PingArgs {
     /// What to ping: HOST, ADDRESS; with --method udp or tcp also HOST:PORT, [IPv6]:PORT
-    #[arg(required_unless_present_any = ["streams", "read"])]
+    #[arg(required_unless_present_any = ["streams", "read", "file", "generate"])]
     pub hosts: Vec<String>,
+    #[command(flatten)]
+    pub more: hosts::Hosts,
     /// A stream with a name, and a TOS byte and size of its own: -t voip,example.org,EF,160 (repeatable)
     #[arg(short = 't', long = "stream", value_name = "ID,HOST[,TOS[,SIZE]]")]
     pub streams: Vec<Wanted>,
@@ -69,6 +75,15 @@ pub struct PingArgs {
     /// TOS byte or traffic class: a number, or a name as EF, CS1, low-delay
     #[arg(long, value_name = "TOS", default_value = "0")]
     pub tos: Tos,
+    /// The same by its DSCP: a number from 0 to 63, or a name as EF, CS1, AF41
+    #[arg(long, value_name = "DSCP", conflicts_with = "tos")]
+    pub dscp: Option<Dscp>,
+    /// For how many hops packets live
+    #[arg(short = 'H', long, value_name = "HOPS", value_parser = clap::value_parser!(u8).range(1..))]
+    pub ttl: Option<u8>,
+    /// Packets are not cut up on the way (DF); what is larger than the path's packets is refused
+    #[arg(short = 'M', long)]
+    pub dont_fragment: bool,
     /// The two ECN bits of the TOS byte
     #[arg(long, value_parser = crate::mark::ecn())]
     pub ecn: Option<Ecn>,
@@ -98,7 +113,7 @@ pub struct PingArgs {
     #[command(flatten)]
     pub place: Place,
     /// Sum up a run that was kept, instead of pinging: its name, a part of it, or `last`
-    #[arg(short, long, value_name = "RUN", conflicts_with_all = ["hosts", "streams", "save", "write", "plain", "quiet", "count", "duration"])]
+    #[arg(short, long, value_name = "RUN", conflicts_with_all = ["hosts", "streams", "save", "write", "plain", "quiet", "count", "duration", "file", "generate"])]
     pub read: Option<String>,
     /// Draw the averages of the streams with loss and deviation: FILE.png or FILE.svg; keeps the run too
     #[arg(short, long, value_name = "FILE")]
@@ -106,6 +121,21 @@ pub struct PingArgs {
     /// Draw round-trip times over time instead, as lines
     #[arg(short, long, requires = "output")]
     pub lines: bool,
+    /// Print only the hosts that answered, one a line; without -c, 4 packets each
+    #[arg(short, long, conflicts_with_all = ["json", "plain", "read"])]
+    pub alive: bool,
+    /// Print only the hosts that did not
+    #[arg(short, long, conflicts_with_all = ["json", "plain", "read", "alive"])]
+    pub unreachable: bool,
+    /// A line a stream every so often, and none a packet; a bare number is seconds
+    #[arg(short = 'Q', long, value_name = "TIME", value_parser = seconds, conflicts_with_all = ["json", "plain", "quiet", "alive", "unreachable"])]
+    pub summaries: Option<Span>,
+    /// The wall clock before each line, in seconds since 1970
+    #[arg(short = 'D', long)]
+    pub wall_clock: bool,
+    /// Tell for how long in all a host did not answer
+    #[arg(long)]
+    pub outage: bool,
     /// A line a packet also on a terminal
     #[arg(long)]
     pub plain: bool,
@@ -147,27 +177,39 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
     };
     let shown = match args.json {
         Some(form) => Shown::Json(form),
-        None if args.quiet => Shown::Quiet,
+        None if args.quiet || args.alive || args.unreachable => Shown::Quiet,
+        None if args.summaries.is_some() => Shown::Summaries(args.summaries.unwrap_or_default()),
+        None if args.wall_clock => Shown::Lines,
         None if args.plain || !screen::is_live() => Shown::Lines,
         None => Shown::Live,
     };
     let ended = watch::watch(&session, prober, shown, keep)?;
-    if shown == Shown::Lines {
+    if matches!(shown, Shown::Lines | Shown::Summaries(_)) {
         println!();
     }
-    tell(&session, &ended.tallies, args.json, ended.run.as_deref());
+    if args.alive || args.unreachable {
+        print!("{}", text::names(&session, &ended.tallies, args.alive));
+    } else {
+        tell(&session, &ended.tallies, args.json, ended.run.as_deref());
+    }
     if let Some(why) = ended.failed {
         return Err(Failure::system(why));
     }
     if let (Some(figure), Some(folder)) = (figure, &ended.run) {
         draw(&results::read(folder)?, args, figure)?;
     }
+    if args.alive || args.unreachable {
+        // Who did not answer was asked for, or is what is missing.
+        let silent = !text::names(&session, &ended.tallies, false).is_empty();
+        return Ok(ExitCode::from(u8::from(silent)));
+    }
     verdict(&session, &ended.tallies)
 }
 
 /// A run that was kept.
 fn read(name: &str, args: &PingArgs, figure: Option<(&Path, Format)>) -> Result<ExitCode, Failure> {
-    let run = Run::open(&args.place.base, name).map_err(Failure::unusable)?;
+    let folder = results::located(&args.place.base, name)?;
+    let run = Run::read(&folder).map_err(Failure::unusable)?;
     let (session, tallies) = reopen::session(&run).ok_or_else(|| {
         let run = &run.manifest.run;
         Failure::unusable(format!("{run} is no run of `quell ping`; see `quell show {run}`"))
@@ -219,16 +261,26 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
     if args.interval.is_zero() {
         return Err(Failure::usage("-i 0: a packet at least every 10us; root may send that often"));
     }
+    if args.summaries.is_some_and(|every| every < Span::from_millis(100)) {
+        return Err(Failure::usage("-Q: a summary at most every 100ms"));
+    }
     if args.wait.is_some_and(Span::is_zero) {
         return Err(Failure::usage("-W 0: no reply comes in no time; give a time, as 500ms"));
     }
-    let way = way(args.from.as_deref());
+    let way = Way { ttl: args.ttl, whole: args.dont_fragment, ..way(args.from.as_deref()) };
     let family = args.family.or_that_of(way.source);
     let own = way.source.map(|own| ("-I", own));
     let host = host::Usual { family, own, port, device: way.device.as_deref() };
-    let usual = Usual { host, tos: args.tos, size: args.size };
+    let tos = args.dscp.map_or(args.tos, |dscp| Tos::from_byte(dscp.tos_byte()));
+    let usual = Usual { host, tos, size: args.size };
     let mut wanted = args.streams.clone();
     wanted.extend(args.hosts.iter().map(|h| Wanted::host(h)));
+    wanted.extend(args.more.beside(&args.hosts)?.iter().map(|h| Wanted::host(h)));
+    if wanted.is_empty() && !args.more.is_empty() {
+        return Err(Failure::usage("-f: there is no host in the file"));
+    }
+    let endless = args.count.is_none() && args.duration.is_none();
+    let lists = args.alive || args.unreachable;
     let mut targets = target::resolve(&wanted, usual)?;
     if let Some(ecn) = args.ecn {
         targets.iter_mut().for_each(|t| t.tos = t.tos.with_ecn(ecn));
@@ -237,9 +289,11 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
         targets,
         method,
         interval: args.interval,
-        count: args.count,
+        count: if lists && endless { Some(LISTED) } else { args.count },
         duration: args.duration,
-        wait: args.wait,
+        wait: args.wait.or(if lists { Some(Span::from_secs(1)) } else { None }),
+        wall_clock: args.wall_clock,
+        outage: args.outage,
         way,
         one_clock: args.one_clock,
         seed: args.seed,
@@ -250,7 +304,7 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
 pub fn way(from: Option<&str>) -> Way {
     let source = from.and_then(|f| f.parse().ok());
     let device = from.filter(|_| source.is_none()).map(str::to_owned);
-    Way { source, device }
+    Way { source, device, ..Way::default() }
 }
 
 /// A ping must not become a flood by a slip of the finger.

@@ -93,7 +93,7 @@ pub fn read_named(name: &RunName) -> Result<Run, Failure> {
 pub fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
     let base = &name.place.base;
     if let Some(wanted) = &name.run {
-        return quell_store::locate(base, wanted).map_err(Failure::unusable);
+        return located(base, wanted);
     }
     let runs = quell_store::list(base).map_err(Failure::usage)?;
     // They come oldest first.
@@ -190,7 +190,7 @@ fn went_well(
     }
     if !failed.is_empty() {
         let text = format!(
-            "{} of {} cells failed:\n{}",
+            "{} of {} measurements failed:\n{}",
             failed.len(),
             manifest.cells.len(),
             failed.join("\n")
@@ -227,8 +227,8 @@ fn failed_tasks(manifest: &Manifest) -> Option<String> {
     let count = failed.len();
     let mut text = match count {
         0 => return None,
-        1 => "a task failed; its cell went on without it:".to_owned(),
-        _ => format!("{count} tasks failed; their cells went on without them:"),
+        1 => "a task failed; its measurement went on without it:".to_owned(),
+        _ => format!("{count} tasks failed; their measurements went on without them:"),
     };
     for line in failed.iter().take(TOLD) {
         text.push('\n');
@@ -347,4 +347,18 @@ pub fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     write(&place, page.as_bytes())?;
     println!("{}", shown(&place));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The folder of a run; where several have the name, which one it is stands on standard error.
+pub fn located(base: &Path, wanted: &str) -> Result<PathBuf, Failure> {
+    let folder = quell_store::locate(base, wanted).map_err(Failure::unusable)?;
+    let same = quell_store::namesakes(base, wanted).len();
+    if same > 1 && folder != base.join(wanted) {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        eprintln!(
+            "{same} runs are called {}; this is the latest, {name}",
+            shown(Path::new(wanted))
+        );
+    }
+    Ok(folder)
 }

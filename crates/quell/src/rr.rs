@@ -4,14 +4,17 @@ use crate::failure::Failure;
 use crate::host::{self, Usual};
 use crate::options::{Family, Json};
 use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quell_model::task::{QuickAck, RrPattern};
-use quell_rr::{Cause, Cliff, Mended, Row, RrError, Shape, cliffs, sweep};
+use quell_rr::{Cause, Cliff, Mended, Row, RrError, Shape, cliffs, sweep_told};
 use quell_sys::wait::Bell;
 use quell_wire::auth::Secret;
 use std::fmt::Write;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The port of the server, where none is named: that of `quell serve`, and iperf3's.
 const PORT: u16 = 5201;
@@ -206,6 +209,44 @@ impl Outcome {
     }
 }
 
+/// How far it is, for who watches a terminal.
+struct Making {
+    bar: ProgressBar,
+    shown: Option<Instant>,
+}
+
+/// How often that is drawn.
+const DRAWN: Duration = Duration::from_millis(250);
+
+impl Making {
+    fn new(calls: u64) -> Self {
+        let target = match std::io::stderr().is_terminal() {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(Some(calls), target);
+        let template = "  {bar:40} {pos} of {len} calls  {msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Self { bar, shown: None }
+    }
+
+    /// So many calls are made, the last of this size.
+    fn at(&mut self, made: u64, size: u32) {
+        if self.bar.is_hidden() || self.shown.is_some_and(|at| at.elapsed() < DRAWN) {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        self.bar.set_message(format!("of {size} bytes"));
+        self.bar.set_position(made);
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 fn all(
     to: SocketAddr,
     secret: Option<&Secret>,
@@ -214,8 +255,12 @@ fn all(
     stop: &Bell,
 ) -> Outcome {
     let mut outcome = Outcome { rows: Vec::new(), failed: None, stopped: false };
-    for &size in &args.sizes.0 {
-        match sweep(to, secret, Shape { size, ..shape }, args.calls, stop) {
+    let sizes = args.sizes.0.len();
+    let mut progress = Making::new(sizes as u64 * u64::from(args.calls));
+    for (place, &size) in args.sizes.0.iter().enumerate() {
+        let mut tell =
+            |made: usize| progress.at(place as u64 * u64::from(args.calls) + made as u64, size);
+        match sweep_told(to, secret, Shape { size, ..shape }, args.calls, stop, &mut tell) {
             Ok(row) => {
                 outcome.failed.clone_from(&row.failed);
                 outcome.rows.push(row);
@@ -230,7 +275,8 @@ fn all(
             break;
         }
     }
-    let all = outcome.rows.len() == args.sizes.0.len()
+    progress.end();
+    let all = outcome.rows.len() == sizes
         && outcome.rows.iter().all(|row| row.calls == u64::from(args.calls));
     outcome.stopped = stop.rings() && !all;
     outcome

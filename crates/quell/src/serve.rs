@@ -63,6 +63,12 @@ pub struct ServeArgs {
     /// User to become when started as root
     #[arg(long, value_name = "NAME", default_value = USER)]
     pub user: String,
+    #[arg(short = 's', long = "server", hide = true)]
+    pub server: bool,
+    #[arg(short = 'D', long, hide = true)]
+    pub daemon: bool,
+    #[arg(long, hide = true, value_name = "TIME")]
+    pub idle_timeout: Option<String>,
     /// Print each event as a line of JSON
     #[arg(long)]
     pub json: bool,
@@ -70,6 +76,7 @@ pub struct ServeArgs {
 
 /// `quell serve`.
 pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    answer(args)?;
     let secret = args.secret.read()?;
     let bits = |rate: Option<Rate>| rate.map(Rate::bps);
     let limits = Limits {
@@ -102,6 +109,20 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     log.finish(LAST_WORDS);
     served.map_err(Failure::system)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Options of iperf3's server that are another thing here.
+fn answer(args: &ServeArgs) -> Result<(), Failure> {
+    let answer = match (args.daemon, &args.idle_timeout) {
+        (true, _) => {
+            "-D: in the background it is a service (systemctl enable --now quell-serve), or `quell serve … >serve.log 2>&1 &`"
+        }
+        (false, Some(_)) => {
+            "--idle-timeout: needless, since tests that stand still give way to others; --for TIME ends the server by itself"
+        }
+        (false, None) => return Ok(()),
+    };
+    Err(Failure::usage(answer))
 }
 
 /// An event as a line.

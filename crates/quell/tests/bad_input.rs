@@ -52,7 +52,7 @@ fn the_base_itself_is_right_and_only_lacks_its_kernel() {
     let dir = TestFolder::new();
     dir.write("my.toml", BASE);
     let told = dir.quell(&["check", "my.toml"]).fine();
-    says(&told, &["small: 2 scenarios, 2 probes, 4 cells"]);
+    says(&told, &["small: 2 scenarios, 2 probes, 4 measurements"]);
     let error = dir.run("my.toml", &[]).refused(3);
     says(&error, &["no-such-kernel", "quell kernel build", "--kernel host"]);
     assert_eq!(dir.names(), ["my.toml"], "nothing is made");

@@ -44,6 +44,78 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("this is not JSON: {e}\n{text}"))
 }
 
+// ── the program ──────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn its_version_is_enough_to_report_a_bug() {
+    let dir = dir();
+    let short = dir.quell(&["-V"]).fine();
+    assert_eq!(short.lines().count(), 1, "{short}");
+    assert!(short.starts_with(concat!("quell ", env!("CARGO_PKG_VERSION"))), "{short}");
+    let long = dir.quell(&["--version"]).fine();
+    says(&long, &["commit ", "built for ", "compiler ", "lab kernel ", "this host ", "Linux "]);
+    assert!(long.lines().all(|line| line.len() < 100), "{long}");
+}
+
+#[test]
+fn a_kernel_that_is_carried_is_there_afterwards_and_one_that_was_cut_is_refused() {
+    let dir = dir();
+    let exported = dir.quell(&["kernel", "export", "lab.kernel"]);
+    if exported.error.contains("there is no lab kernel") {
+        eprintln!("skipped: {}", exported.error);
+        return;
+    }
+    exported.fine();
+    let elsewhere = |arguments: &[&str]| {
+        let mut command = dir.command(arguments);
+        command.env("QUELL_CACHE", dir.path("cache"));
+        said(command, arguments)
+    };
+    assert!(elsewhere(&["kernel", "path"]).code == Some(1), "there is none yet");
+    let whole = std::fs::read(dir.path("lab.kernel")).expect("it was written");
+    dir.write("cut", &whole[..whole.len() / 2]);
+    says(&elsewhere(&["kernel", "import", "cut"]).refused(1), &["cut short"]);
+    says(&elsewhere(&["kernel", "import", "my.toml"]).refused(1), &["does not begin"]);
+    nothing_at(&dir.path("cache"));
+    let path = elsewhere(&["kernel", "import", "lab.kernel"]).fine();
+    assert_eq!(elsewhere(&["kernel", "path"]).fine(), path);
+    // Exported again it is the same file.
+    elsewhere(&["kernel", "export", "again"]).fine();
+    assert!(std::fs::read(dir.path("again")).expect("it was written") == whole);
+}
+
+#[test]
+fn of_runs_with_the_same_name_the_latest_is_meant_and_named() {
+    let dir = dir();
+    for _ in 0..2 {
+        let out = dir.quell(&[
+            "ping",
+            "-m",
+            "tcp",
+            "127.0.0.1:9",
+            "-c",
+            "1",
+            "-W",
+            "200ms",
+            "-w",
+            "mine",
+            "-q",
+        ]);
+        assert!(out.out.contains("kept as"), "{}{}", out.out, out.error);
+    }
+    let names: Vec<String> = std::fs::read_dir(dir.path("runs"))
+        .expect("there are runs")
+        .map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    let same: Vec<&String> = names.iter().filter(|n| n.ends_with("-mine")).collect();
+    let read = dir.quell(&["ping", "-r", "mine"]);
+    assert_eq!(read.code, Some(0), "{}", read.error);
+    if same.len() > 1 {
+        let latest = same.iter().max().expect("there are two");
+        says(&read.error, &["2 runs are called mine; this is the latest", latest]);
+    }
+}
+
 // ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 #[test]
@@ -428,7 +500,7 @@ fn every_built_in_experiment_is_named_and_can_be_copied() {
         dir.write("copy.toml", &text);
         let copy = dir.quell(&["check", "copy.toml"]).fine();
         assert_eq!(copy, dir.quell(&["check", name]).fine(), "{name}: the copy is the same");
-        says(&copy, &[name, "cells", "claims"]);
+        says(&copy, &[name, "measurements", "expectations"]);
     }
 }
 

@@ -45,6 +45,22 @@ fn every_command_has_a_manual_page_of_its_own() {
 }
 
 #[test]
+fn mandoc_finds_nothing_wrong_with_any_page() {
+    let dir = TestFolder::new();
+    let told = dir.quell(&["man", "pages"]).fine();
+    let mut command = Command::new("mandoc");
+    command.args(["-T", "lint", "-W", "warning"]).args(told.lines()).current_dir(dir.path("."));
+    match command.output() {
+        Ok(lint) => {
+            let said = String::from_utf8_lossy(&lint.stdout);
+            let first = said.lines().take(10).collect::<Vec<_>>().join("\n");
+            assert!(said.is_empty() && lint.status.success(), "{first}");
+        }
+        Err(error) => eprintln!("skipped: there is no mandoc on this machine ({error})"),
+    }
+}
+
+#[test]
 fn bash_takes_its_completions_and_completes_commands_and_options() {
     let dir = TestFolder::new();
     let script = dir.quell(&["completions", "bash"]).fine();

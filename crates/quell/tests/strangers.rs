@@ -162,5 +162,5 @@ fn an_experiment_comes_through_a_pipe_that_somebody_writes() {
     let mut shell = std::process::Command::new("bash");
     let script = format!("'{}' check <(cat my.toml)", env!("CARGO_BIN_EXE_quell"));
     shell.args(["-c", &script]).current_dir(dir.path("."));
-    says(&support::said(shell, &["check", "<(cat my.toml)"]).fine(), &["4 cells"]);
+    says(&support::said(shell, &["check", "<(cat my.toml)"]).fine(), &["4 measurements"]);
 }

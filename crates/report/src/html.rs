@@ -79,7 +79,7 @@ fn header(m: &Manifest, title: &str) -> String {
         let rest = match m.cells.len() {
             1 => String::new(),
             all => format!(
-                " {done} of {all} cells ran to their end; <a href=\"#cells\">the cells</a> say what is missing."
+                " {done} of {all} measurements ran to their end; <a href=\"#cells\">their table</a> says what is missing."
             ),
         };
         let _ = writeln!(
@@ -90,8 +90,8 @@ fn header(m: &Manifest, title: &str) -> String {
     } else if !m.complete {
         let _ = writeln!(
             text,
-            "<p class=\"notice\" role=\"alert\"><strong>⚠ Partial run.</strong> {done} of {} cells ran to \
-             their end. Figures and tables show what there is; <a href=\"#cells\">the cells</a> say what is \
+            "<p class=\"notice\" role=\"alert\"><strong>⚠ Partial run.</strong> {done} of {} measurements ran to \
+             their end. Figures and tables show what there is; <a href=\"#cells\">their table</a> says what is \
              missing and why.</p>",
             m.cells.len()
         );
@@ -102,7 +102,7 @@ fn header(m: &Manifest, title: &str) -> String {
         let (mark, class) = if held == all { ("✓", "held") } else { ("✗", "failed") };
         let _ = writeln!(
             text,
-            "<p class=\"{class}\">{mark} {held} of {all} <a href=\"#claims\">claims</a> held.</p>"
+            "<p class=\"{class}\">{mark} {held} of {all} <a href=\"#claims\">expectations</a> held.</p>"
         );
     }
     text.push_str(

@@ -66,7 +66,7 @@ pub fn so_far(width: usize, manifest: &Manifest, results: &Results) -> String {
     let over = count(|s| !matches!(s, CellStatus::Planned | CellStatus::Partial));
     let mut text = String::new();
     let all = manifest.cells.len();
-    let standing = format!("so far: {over} of {all} cells over, {running} under way");
+    let standing = format!("so far: {over} of {all} measurements over, {running} under way");
     for line in [identity(manifest), standing].iter().flat_map(|line| wrap(line, width)) {
         let _ = writeln!(text, "{line}");
     }
@@ -211,17 +211,17 @@ fn headline(manifest: &Manifest) -> String {
         text.push_str("STOPPED from outside, as by Ctrl-C; this is what was measured until then.");
         if manifest.cells.len() > 1 {
             let all = manifest.cells.len();
-            let _ = write!(text, " {unfinished} of {all} cells did not run to their end.");
+            let _ = write!(text, " {unfinished} of {all} measurements did not run to their end.");
         }
         text.push('\n');
     } else if unfinished > 0 {
         let _ = writeln!(
             text,
-            "PARTIAL: {unfinished} of {} cells did not run to their end.",
+            "PARTIAL: {unfinished} of {} measurements did not run to their end.",
             manifest.cells.len()
         );
     } else if !manifest.complete {
-        text.push_str("PARTIAL: every cell ran to its end, but the run was not finished.\n");
+        text.push_str("PARTIAL: every measurement ran to its end, but the run was not finished.\n");
     }
     text
 }

@@ -247,7 +247,8 @@ fn cells_that_did_not_come_to_their_end_are_left_out_and_said_to_be() {
     .expect("three are left");
     assert_eq!(repeats, 3);
     assert!(
-        notes.contains("1 of 4 cells are left out") && notes.contains("the kernel went away"),
+        notes.contains("1 of 4 measurements are left out")
+            && notes.contains("the kernel went away"),
         "{notes}"
     );
 }

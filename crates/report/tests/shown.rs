@@ -80,7 +80,7 @@ fn many_cells_with_the_same_end_are_told_in_one_line() {
     let found = table_of(&run, &BTreeMap::new());
     assert_eq!(found.matches("not begun").count(), 1, "{found}");
     let all = run.manifest.cells.len();
-    assert!(found.contains(&format!("{} of {all} cells did not run", all - 3)), "{found}");
+    assert!(found.contains(&format!("{} of {all} measurements did not run", all - 3)), "{found}");
     assert!(found.contains(&format!("and {} more: not begun", all - 4)), "{found}");
 }
 
@@ -162,7 +162,7 @@ fn empty() -> Run {
 fn a_partial_run_says_so_everywhere_and_shows_what_there_is() {
     let run = partial();
     let text = table_of(&run, &BTreeMap::new());
-    assert!(text.contains("PARTIAL: 2 of 6 cells"), "{text}");
+    assert!(text.contains("PARTIAL: 2 of 6 measurements"), "{text}");
     assert!(text.contains("✗ bulk.ping.0: partial: it has no end: up to 3.0 s"), "{text}");
     assert!(text.contains("✗ bulk.tcp.0: not begun"), "{text}");
     let page = html::render(&run, &Results::from(&run), &BTreeMap::new());
@@ -185,7 +185,8 @@ fn a_run_that_is_being_written_has_its_tables_so_far_and_no_verdict_yet() {
     let cells = &run.manifest.cells;
     let count = |status| cells.iter().filter(|c| c.status == status).count();
     let (over, under_way) = (count(CellStatus::Complete), count(CellStatus::Partial));
-    let standing = format!("so far: {over} of {} cells over, {under_way} under way", cells.len());
+    let standing =
+        format!("so far: {over} of {} measurements over, {under_way} under way", cells.len());
     assert_eq!(text.lines().nth(1), Some(&*standing), "{text}");
     assert!(text.contains("unloaded") && !text.contains("PARTIAL"), "{text}");
     let none = table::so_far(80, &empty().manifest, &Results::from(&empty()));

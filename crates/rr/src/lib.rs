@@ -37,7 +37,7 @@ pub use cliff::{Cliff, cliffs};
 pub use counters::Counters;
 pub use mended::Mended;
 pub use server::{Limits, Server};
-pub use sweep::{Row, sweep};
+pub use sweep::{Row, sweep, sweep_told};
 pub use task::{ClientTask, ServerTask};
 
 use quell_sys::SysError;

@@ -148,6 +148,18 @@ pub fn sweep(
     calls: u32,
     stop: &Bell,
 ) -> Result<Row, RrError> {
+    sweep_told(to, secret, shape, calls, stop, &mut |_| {})
+}
+
+/// The same, which tells after each call how many were made.
+pub fn sweep_told(
+    to: SocketAddr,
+    secret: Option<&Secret>,
+    shape: Shape,
+    calls: u32,
+    stop: &Bell,
+    tell: &mut dyn FnMut(usize),
+) -> Result<Row, RrError> {
     let mut caller = Caller::new(to, shape)?.with_secret(secret.cloned()).asking_after();
     caller.open(stop)?;
     let handshake_ns = caller.handshake_ns();
@@ -176,6 +188,7 @@ pub fn sweep(
             last.would_tell = call.latency_ns.is_some() && call.sack;
         }
         made.push(call);
+        tell(made.len());
     }
     if made.is_empty() && stop.rings() {
         return Err(RrError::Stopped);

@@ -22,6 +22,7 @@ mod measured;
 mod motion;
 mod plan;
 mod report;
+mod reports;
 mod talk;
 
 use crate::event::{Event, Test, reason};
@@ -44,7 +45,8 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_sys::{SysError, socket::Udp};
-use quell_wire::iperf3::{Cookie, Greeting, HelloToken, Results, State};
+use quell_wire::iperf3::{Cookie, Greeting, HelloToken, Report, Results, State};
+use reports::Reports;
 use std::os::fd::AsFd;
 use talk::{LONGEST_DRAIN_NS, Talk};
 
@@ -357,7 +359,12 @@ fn measure<'a>(
                 return Err(SysError::io("start a thread", &error).into());
             }
         }
-        let result = talk.say(State::TestRunning).and_then(|()| {
+        let first = match plan.reports_ns {
+            // That it knows of reports.
+            Some(_) => talk.send(&reports::said(&Report::default())),
+            None => Ok(()),
+        };
+        let result = first.and_then(|()| talk.say(State::TestRunning)).and_then(|()| {
             let motion = Motion::new(pass, &guest.stream, hub.limits.handshake_ns);
             watch(hub, guest, talk, plan, (rates.all, share, ends), (lanes, motion), measured)
         });
@@ -424,6 +431,7 @@ fn watch(
 ) -> Result<(), Break> {
     let mut alarm = Alarm::new()?;
     let mut looks = Looks::new(plan, measured.start_ns);
+    let mut reports = Reports::new(plan, measured.start_ns);
     let mut counting = measured.count_ns <= measured.start_ns;
     let mut came_before = 0;
     let mut meter = most.filter(|_| plan.udp && plan.up > 0).map(|most| Meter {
@@ -434,7 +442,7 @@ fn watch(
     });
     loop {
         let metered = meter.as_ref().map_or(u64::MAX, |meter| meter.next_ns);
-        let next = looks.next_ns.min(end_ns).min(metered).min(motion.next_ns);
+        let next = looks.next_ns.min(reports.next_ns).min(end_ns).min(metered).min(motion.next_ns);
         alarm.set(Some(if counting { next } else { next.min(measured.count_ns) }))?;
         let mut fds: [PollFd<'_>; 3] =
             [readable(&guest.stream), readable(hub.stop), readable(&alarm)];
@@ -448,6 +456,7 @@ fn watch(
                     let t_ns = measured.t_ns(monotonic_ns());
                     let marks: Vec<_> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
                     looks.keep(&marks, measured);
+                    measured.unsaid = reports.unsaid();
                     return Ok(());
                 }
                 Some(state) => {
@@ -466,6 +475,7 @@ fn watch(
             measured.base_arrivals = lanes.iter().map(|lane| lane.arrivals()).collect();
             lanes.iter().for_each(|lane| lane.forget_longest());
         }
+        reports.say(now, lanes, &guest.stream);
         if now >= looks.next_ns {
             looks.look(now, hub.tests(), lanes, measured);
         }
@@ -568,6 +578,7 @@ fn trade_begins<'a>(
     measured: &mut Measured,
 ) -> Result<Results, Break> {
     talk.drains(lanes, pass)?;
+    talk.send(&std::mem::take(&mut measured.unsaid))?;
     talk.say(State::ExchangeResults)?;
     measured.trades = true;
     talk.results()

@@ -51,6 +51,6 @@ pub use files::write_output;
 pub use follow::{Follower, Standing, follow};
 pub use journal::{JournalFile, JournalReader, JournalWriter, WholeFrames};
 pub use list::{RunState, RunSummary, list};
-pub use run::{Run, locate};
+pub use run::{Run, locate, namesakes};
 pub use time::utc_rfc3339;
 pub use writer::RunWriter;

@@ -101,7 +101,8 @@ pub(crate) fn journal_path(folder: &Path, cell: &CellId) -> PathBuf {
     folder.join(JOURNALS).join(names::journal(cell))
 }
 
-/// The folder of a run: a path to one, a name under `base`, `last` for the newest, or a part of a name that fits only one.
+/// The folder of a run: a path to one, a name under `base`, `last` for the newest, the name that somebody gave it (of several with the same, see
+/// [`namesakes`], the newest), or a part of a name that fits only one.
 pub fn locate(base: &Path, wanted: &str) -> Result<PathBuf, StoreError> {
     let path = Path::new(wanted);
     if !wanted.is_empty() {
@@ -124,9 +125,24 @@ pub fn locate(base: &Path, wanted: &str) -> Result<PathBuf, StoreError> {
     if let [only] = fits[..] {
         return Ok(base.join(only));
     }
+    if let Some(latest) = called(&names, wanted).last() {
+        return Ok(base.join(latest));
+    }
     let near = if fits.is_empty() { names.iter().collect() } else { fits };
     let near = near.into_iter().rev().take(3).cloned().collect();
     Err(StoreError::NoRun { wanted: wanted.to_owned(), base: base.to_path_buf(), near })
+}
+
+/// The runs under `base` that somebody gave this very name, oldest first.
+pub fn namesakes(base: &Path, wanted: &str) -> Vec<String> {
+    let names = layout::names(base).unwrap_or_default();
+    called(&names, wanted).into_iter().cloned().collect()
+}
+
+/// Those of the names whose part behind the time is this one.
+fn called<'a>(names: &'a [String], wanted: &str) -> Vec<&'a String> {
+    let is = |name: &&String| name.split_once('-').is_some_and(|(_, given)| given == wanted);
+    names.iter().filter(is).collect()
 }
 
 /// How many cells ran to their end.

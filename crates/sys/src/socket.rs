@@ -44,4 +44,4 @@ pub use echo::EchoSocket;
 pub use errors::{ErrorQueue, PathError, Report};
 pub use hops::{IcmpErrors, Syn};
 pub use inbox::{Arrival, Inbox};
-pub use way::Way;
+pub use way::{Way, keep_whole};

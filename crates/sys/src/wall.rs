@@ -19,6 +19,25 @@ pub fn realtime_ns() -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
+/// The time of now and here as text, in a format of strftime(3); at most 256 bytes, nothing where it makes more.
+pub fn local_time(format: &str) -> String {
+    let seconds = i64::try_from(realtime_ns() / 1_000_000_000).unwrap_or(i64::MAX);
+    time_text(seconds, format)
+}
+
+fn time_text(seconds: i64, format: &str) -> String {
+    let Ok(format) = std::ffi::CString::new(format) else { return String::new() };
+    let mut text = [0u8; 256];
+    // SAFETY: the pointers are to values that live here, `text` has as many bytes as is said, and `format` ends with a zero.
+    let length = unsafe {
+        let seconds: libc::time_t = seconds;
+        let mut parts: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&raw const seconds, &raw mut parts);
+        libc::strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), &raw const parts)
+    };
+    String::from_utf8_lossy(&text[..length.min(text.len())]).into_owned()
+}
+
 /// Knows the wall clock's offset, and sees when it was set.
 #[derive(Debug, Clone, Copy)]
 pub struct Wall {
@@ -93,6 +112,13 @@ fn measure() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_is_written_as_the_format_says_and_never_beyond_its_room() {
+        assert_eq!(time_text(1_000_000_000, "%Y x"), "2001 x");
+        assert_eq!(time_text(0, &"%Y".repeat(100)), "");
+        assert_eq!(time_text(0, "a\0b"), "");
+    }
 
     #[test]
     fn times_turn_into_each_other_and_back() {

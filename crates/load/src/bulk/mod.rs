@@ -186,26 +186,42 @@ impl<'a> Patience<'a> {
     }
 }
 
+/// What the payload is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Payload {
+    /// Bytes that no link compresses.
+    #[default]
+    Random,
+    /// Digits, again and again (iperf3's `--repeating-payload`): what a link that compresses makes small.
+    Digits,
+}
+
 /// Most bytes of what all movers send.
 const PAYLOAD: usize = 1 << 20;
 
 /// Bytes that no link compresses, the same in each run and for all movers of a process: many streams take no more memory than one.
-fn payload() -> &'static [u8] {
+fn payload(kind: Payload) -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
-    BYTES.get_or_init(|| {
-        let mut rng = quell_stats::Rng::new(0x5175_656c_6c21);
-        (0..PAYLOAD / 8).flat_map(|_| rng.u64().to_le_bytes()).collect()
-    })
+    static DIGITS: OnceLock<Vec<u8>> = OnceLock::new();
+    match kind {
+        Payload::Random => BYTES.get_or_init(|| {
+            let mut rng = quell_stats::Rng::new(0x5175_656c_6c21);
+            (0..PAYLOAD / 8).flat_map(|_| rng.u64().to_le_bytes()).collect()
+        }),
+        Payload::Digits => {
+            DIGITS.get_or_init(|| (0..PAYLOAD).map(|at| b'0' + (at % 10) as u8).collect())
+        }
+    }
 }
 
 /// The same as a file in memory.
-fn payload_file() -> Result<Arc<Source>, SysError> {
-    static FILE: Mutex<Weak<Source>> = Mutex::new(Weak::new());
-    let mut file = FILE.lock().unwrap_or_else(PoisonError::into_inner);
+fn payload_file(kind: Payload) -> Result<Arc<Source>, SysError> {
+    static FILES: [Mutex<Weak<Source>>; 2] = [const { Mutex::new(Weak::new()) }; 2];
+    let mut file = FILES[kind as usize].lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(source) = file.upgrade() {
         return Ok(source);
     }
-    let source = Arc::new(Source::new(payload())?);
+    let source = Arc::new(Source::new(payload(kind))?);
     *file = Arc::downgrade(&source);
     Ok(source)
 }

@@ -2,7 +2,7 @@
 
 use super::gate::{Gate, Open, wait_for, wait_until};
 use super::pacer::Pacer;
-use super::{Ended, Limit, Patience, Tally, Woken, payload, payload_file};
+use super::{Ended, Limit, Patience, Payload, Tally, Woken, payload, payload_file};
 use nix::errno::Errno;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -41,6 +41,8 @@ pub struct TcpSending {
     pub pacing: Option<u64>,
     /// Whether the payload is copied on its way.
     pub copying: Copying,
+    /// What is sent.
+    pub payload: Payload,
 }
 
 impl Default for TcpSending {
@@ -51,6 +53,7 @@ impl Default for TcpSending {
             rate: None,
             pacing: None,
             copying: Copying::Once,
+            payload: Payload::default(),
         }
     }
 }
@@ -97,11 +100,11 @@ pub fn tcp_send_through(
     let block = what.block.max(1);
     match what.copying {
         Copying::Once => {
-            let payload = &payload()[..block.min(HOT)];
+            let payload = &payload(what.payload)[..block.min(HOT)];
             send_all((gate, pacer), fd, what, (tally, stop), |most| send_some(fd, payload, most))
         }
         Copying::None => {
-            let source = payload_file()?;
+            let source = payload_file(what.payload)?;
             let mut at = 0;
             waits(fd, false)?;
             let ended = send_all((gate, pacer), fd, what, (tally, stop), |most| {

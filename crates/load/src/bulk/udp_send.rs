@@ -2,7 +2,7 @@
 
 use super::gate::{Gate, Open, wait_for};
 use super::schedule::Schedule;
-use super::{Ended, Limit, Patience, Tally, UdpHeader, Woken, payload};
+use super::{Ended, Limit, Patience, Payload, Tally, UdpHeader, Woken, payload};
 use nix::errno::Errno;
 use quell_sys::SysError;
 use quell_sys::clock::{monotonic_ns, sleep_until};
@@ -26,6 +26,10 @@ pub struct UdpSending {
     pub header: UdpHeader,
     /// Several may go through the stack in one piece (`UDP_SEGMENT`), where no rate is asked for.
     pub trains: bool,
+    /// So many leave together, and then none for as long as they would have taken one by one; at a rate.
+    pub burst: u32,
+    /// What is behind the header.
+    pub payload: Payload,
 }
 
 /// Sends to the connected end until the limit, or until the bell rings. That nobody listens there is no error: the datagrams go out all
@@ -94,7 +98,7 @@ impl<'a> Sender<'a> {
             what,
             tally,
             patience: Patience::new(stop, what.limit.end_ns)?,
-            outbox: Outbox::new(count, size, payload()),
+            outbox: Outbox::new(count, size, payload(what.payload)),
             trains,
             next: 0,
             count: what.limit.bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(size as u64)),
@@ -119,19 +123,26 @@ impl<'a> Sender<'a> {
     fn pace(&mut self, rate: u64) -> Result<Ended, SysError> {
         wake_exactly();
         let mut schedule = Schedule::new(monotonic_ns(), self.what.size, rate);
+        let burst = u64::from(self.what.burst.max(1));
         while self.next < self.count {
             let now = monotonic_ns();
             if let Some(ended) = self.patience.over_at(now) {
                 return Ok(ended);
             }
             self.tally.skipped.add(schedule.forgive(self.next, now));
-            let many = schedule.due_now(self.next, now, BATCH as u64);
+            // With bursts, when the first of one is due all of it is.
+            let begun = !self.next.is_multiple_of(burst);
+            let many = match begun {
+                true => burst - self.next % burst,
+                false => schedule.due_now(self.next, now, BATCH as u64),
+            };
             if many == 0 {
                 if let Some(ended) = self.sleep(schedule.due(self.next), now)? {
                     return Ok(ended);
                 }
                 continue;
             }
+            let many = if burst > 1 { many.max(burst - self.next % burst) } else { many };
             if let Some(ended) = self.send(many as usize, now)? {
                 return Ok(ended);
             }

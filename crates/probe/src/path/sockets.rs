@@ -5,7 +5,7 @@ use nix::poll::{PollFd, PollFlags};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::hops::{self, SynEnd};
-use quell_sys::socket::option::set_tos;
+use quell_sys::socket::option::{set_tos, set_ttl};
 use quell_sys::socket::{EchoSocket, ErrorQueue, Inbox, PathError, Syn, Udp, Way, errors};
 use quell_wire::icmp_error::{self, IcmpError, Label, Meaning};
 use quell_wire::{hop_probe, icmp};
@@ -288,5 +288,5 @@ fn error(error: &PathError, number: Option<u64>) -> Came {
 }
 
 fn prepare(fd: BorrowedFd<'_>, ipv6: bool, ttl: u8, tos: u8) -> Result<(), Errno> {
-    hops::set_ttl(fd, ipv6, ttl).and_then(|()| set_tos(fd, ipv6, tos)).map_err(|e| e.errno)
+    set_ttl(fd, ipv6, ttl).and_then(|()| set_tos(fd, ipv6, tos)).map_err(|e| e.errno)
 }

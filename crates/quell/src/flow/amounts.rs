@@ -10,6 +10,22 @@ pub fn bits(text: &str) -> Result<u64, String> {
     text.parse::<Rate>().map(Rate::bps).map_err(|e| format!("{e}; or as iperf3: 100M"))
 }
 
+/// The same, with a burst behind it: `100M/10`.
+pub fn bits_in_bursts(text: &str) -> Result<(u64, Option<u32>), String> {
+    let Some((rate, burst)) = text.split_once('/') else { return Ok((bits(text)?, None)) };
+    let burst = burst.parse().map_err(|_| format!("`{burst}` is no number of datagrams"))?;
+    Ok((bits(rate)?, Some(burst)))
+}
+
+/// A time: a bare number is milliseconds.
+pub fn milliseconds(text: &str) -> Result<Span, String> {
+    match text.parse::<u64>() {
+        Ok(ms) if ms < 1_000_000_000 => Ok(Span::from_millis(ms)),
+        Ok(_) => Err("no time; give milliseconds, or as 500ms, 2s".into()),
+        Err(_) => text.parse().map_err(|e| format!("{e}")),
+    }
+}
+
 /// Bytes: `128K` (1024, as iperf3), or with a unit as `64KiB`, `1MB`.
 pub fn size(text: &str) -> Result<u64, String> {
     if let Some(number) = scaled(text, 1024.0) {
@@ -55,6 +71,11 @@ mod tests {
         assert_eq!(bits("100M"), Ok(100_000_000));
         assert_eq!(bits("2.5Gbit"), Ok(2_500_000_000));
         assert_eq!(bits("0"), Ok(0));
+        assert_eq!(bits_in_bursts("10M/5"), Ok((10_000_000, Some(5))));
+        assert_eq!(bits_in_bursts("10M"), Ok((10_000_000, None)));
+        assert!(bits_in_bursts("10M/").is_err() && bits_in_bursts("10M/x").is_err());
+        assert_eq!(milliseconds("500"), Ok(Span::from_millis(500)));
+        assert_eq!(milliseconds("2s"), Ok(Span::from_secs(2)));
         assert_eq!(size("128K"), Ok(131_072));
         assert_eq!(size("64KiB"), Ok(65_536));
         assert_eq!(size("1MB"), Ok(1_000_000));

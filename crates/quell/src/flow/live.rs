@@ -1,40 +1,59 @@
 //! A test in words, while it goes: a title, a head, a row for each report.
 
-use super::figures::{bytes, mbit, ms, rate};
+use super::figures::{bytes, column_unit, in_column, ms, rate};
 use super::text::sentence;
 use quell_flow::latency::Spread;
 use quell_flow::{Amount, FlowPlan, Interval, Progress, Senders, Transport};
+use quell_units::Span;
 use std::fmt::Write;
 use std::time::Duration;
+
+/// Time between lines that stands for none.
+pub const NO_INTERVAL: Span = Span::from_secs(1_000_000);
 
 /// The lines while it goes.
 pub struct Live<'a> {
     plan: &'a FlowPlan,
     /// Bytes so far, both directions together.
     moved: u64,
+    /// When it is over.
+    amount: Amount,
+    /// Whether the server says what it sees while it goes.
+    hears: bool,
 }
 
 impl<'a> Live<'a> {
     /// Of this test.
     pub fn new(plan: &'a FlowPlan) -> Self {
-        Self { plan, moved: 0 }
+        Self { plan, moved: 0, amount: plan.amount, hears: false }
     }
 
     /// What to print now.
     pub fn lines(&mut self, progress: &Progress<'_>) -> Option<String> {
         match progress {
-            Progress::Connected { block } => Some(self.title(*block)),
-            Progress::Started(latency) => Some(match (&latency.note, Spread::of(&latency.idle)) {
-                (Some(note), _) => format!("{}\n{}", sentence(note), self.head()),
-                (None, Some(idle)) => {
-                    let text = format!("idle: a ping takes {} ms", ms(idle.p50_ms));
-                    format!("{text}\n\n{}", self.head())
-                }
-                (None, None) => format!("\n{}", self.head()),
-            }),
-            Progress::Interval(interval) => Some(self.row(interval)),
+            Progress::Connected { block } => {
+                self.amount = self.plan.in_bytes(*block).amount;
+                Some(self.title(*block))
+            }
+            Progress::Started { latency, hears } => {
+                self.hears = *hears;
+                let head = if self.has_rows() { self.head() } else { String::new() };
+                Some(match (&latency.note, Spread::of(&latency.idle)) {
+                    (Some(note), _) => format!("{}\n{head}", sentence(note)),
+                    (None, Some(idle)) => {
+                        format!("idle: a ping takes {} ms\n\n{head}", ms(idle.p50_ms))
+                    }
+                    (None, None) => format!("\n{head}"),
+                })
+            }
+            Progress::Interval(interval) => self.has_rows().then(|| self.row(interval)),
             Progress::Ending => None,
         }
+    }
+
+    /// None with `-i 0`.
+    fn has_rows(&self) -> bool {
+        self.plan.interval < NO_INTERVAL
     }
 
     fn title(&self, block: u64) -> String {
@@ -44,7 +63,7 @@ impl<'a> Live<'a> {
             Senders::Down => "down (to here)",
             Senders::Both => "up and down at once",
         };
-        let how_long = match plan.amount {
+        let how_long = match self.amount {
             Amount::Time(time) => format!("{time}"),
             Amount::Bytes(amount) => bytes(amount),
         };
@@ -78,11 +97,12 @@ impl<'a> Live<'a> {
         let (up, down) = (self.plan.direction != Senders::Down, self.plan.direction != Senders::Up);
         if up {
             // Of datagrams only the server knows how many arrive, and tells it in the end.
-            let text = if self.udp() { "sent Mbit/s" } else { "up Mbit/s" };
+            let unit = column_unit();
+            let text = if self.udp() { format!("sent {unit}") } else { format!("up {unit}") };
             let _ = write!(head, "{text:>14}");
         }
         if down {
-            let _ = write!(head, "{:>14}", "down Mbit/s");
+            let _ = write!(head, "{:>14}", format!("down {}", column_unit()));
         }
         // What follows is one direction's; of two it says whose.
         let name = |text: &str, whose: &str| match up && down {
@@ -96,14 +116,17 @@ impl<'a> Live<'a> {
             }
             true => {
                 let _ = write!(head, "{:>14}", "packets");
+                if self.hears {
+                    let _ = write!(head, "{:>10}{:>12}", "lost", "jitter ms");
+                }
             }
-            false if up => {
+            false if up || self.hears => {
                 let again = name("sent again", "up");
                 let _ = write!(head, "{again:>14}{:>10}{:>12}", "RTT ms", "cwnd kB");
             }
             false => {}
         }
-        if matches!(self.plan.amount, Amount::Bytes(_)) {
+        if matches!(self.amount, Amount::Bytes(_)) {
             let _ = write!(head, "{:>12}{:>11}", "so far", "left");
         }
         head + "\n"
@@ -111,7 +134,7 @@ impl<'a> Live<'a> {
 
     /// Of an amount: what has come or was sent so far, and how long the rest takes at the rate until now.
     fn so_far(&mut self, interval: &Interval) -> String {
-        let Amount::Bytes(amount) = self.plan.amount else { return String::new() };
+        let Amount::Bytes(amount) = self.amount else { return String::new() };
         let ways = if self.plan.direction == Senders::Both { 2 } else { 1 };
         self.moved += interval.lanes.iter().map(|lane| lane.mark.moment.bytes).sum::<u64>();
         let rest = amount.saturating_mul(ways).saturating_sub(self.moved);
@@ -127,7 +150,7 @@ impl<'a> Live<'a> {
         let mut row = format!("{:>13}", format!("{:.1}-{:.1}", interval.start_s, interval.end_s));
         for up in [true, false] {
             if let Some(rate) = interval.rate(up) {
-                let _ = write!(row, "{:>14}", mbit(rate));
+                let _ = write!(row, "{:>14}", in_column(rate));
             }
         }
         let of = |sends: bool| interval.lanes.iter().filter(move |lane| lane.sends == sends);
@@ -140,12 +163,19 @@ impl<'a> Live<'a> {
                 let lost: u64 = marks.iter().map(|m| m.moment.lost).sum();
                 let jitter = marks.iter().map(|m| m.jitter_ns).max().unwrap_or(0);
                 let _ = write!(row, "{lost:>10}{:>12}", ms(jitter as f64 / 1e6));
+            } else if self.hears {
+                let heard = interval.heard.unwrap_or_default();
+                let _ = write!(row, "{:>10}{:>12}", heard.lost, ms(heard.jitter_ns as f64 / 1e6));
             }
         } else if self.plan.direction != Senders::Down {
             let again: u64 = of(true).map(|lane| lane.mark.moment.retransmits).sum();
             let rtt = of(true).map(|lane| lane.mark.moment.srtt_us).max().unwrap_or(0);
             let cwnd: u64 = of(true).map(|lane| lane.mark.moment.cwnd).sum();
             let _ = write!(row, "{again:>14}{:>10}{:>12}", ms(rtt as f64 / 1e3), cwnd / 1000);
+        } else if self.hears {
+            let heard = interval.heard.unwrap_or_default();
+            let rtt = ms(heard.srtt_us as f64 / 1e3);
+            let _ = write!(row, "{:>14}{rtt:>10}{:>12}", heard.retransmits, heard.cwnd / 1000);
         }
         row += &self.so_far(interval);
         if interval.omitted {
@@ -189,7 +219,7 @@ mod tests {
                 IntervalLane { id: 1, sends: true, mark },
                 IntervalLane { id: 3, sends: false, mark },
             ];
-            Interval { start_s: from, end_s: to, omitted: false, lanes }
+            Interval { start_s: from, end_s: to, omitted: false, lanes, heard: None }
         };
         let rows = [
             live.row(&report(0.0, 1.0, 0)),
@@ -209,6 +239,37 @@ mod tests {
         }
         let timed = plan();
         assert!(!Live::new(&timed).head().contains("left"));
+    }
+
+    #[test]
+    fn what_the_server_says_while_it_goes_stands_in_the_lines() {
+        let heard = quell_flow::Heard {
+            lost: 7,
+            jitter_ns: 1_500_000,
+            retransmits: 3,
+            srtt_us: 20_400,
+            cwnd: 117_000,
+        };
+        let lane = |sends| IntervalLane { id: 1, sends, mark: LaneCounts::default() };
+        let interval = |sends| Interval {
+            start_s: 0.0,
+            end_s: 1.0,
+            omitted: false,
+            lanes: vec![lane(sends)],
+            heard: Some(heard),
+        };
+        let up = FlowPlan { transport: Transport::Udp, ..plan() };
+        let down = FlowPlan { direction: Senders::Down, ..plan() };
+        for (plan, sends, head, row) in [
+            (up, true, "packets      lost   jitter ms", "0         7        1.50"),
+            (down, false, "sent again    RTT ms     cwnd kB", "3      20.4         117"),
+        ] {
+            let mut live = Live { hears: true, ..Live::new(&plan) };
+            assert!(live.head().trim_end().ends_with(head), "{}", live.head());
+            assert!(live.row(&interval(sends)).trim_end().ends_with(row));
+            let silent = Live::new(&plan).head();
+            assert!(!silent.contains("jitter") && !silent.contains("cwnd"), "{silent}");
+        }
     }
 
     #[test]

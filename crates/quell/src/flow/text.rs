@@ -72,6 +72,17 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
     text + "."
 }
 
+/// What the server printed, where it was asked to tell.
+pub fn server_output(theirs: &quell_wire::iperf3::Results) -> Option<String> {
+    let text = match (&theirs.server_output_text, &theirs.server_output_json) {
+        (Some(text), _) => text.clone(),
+        (None, Some(json)) => format!("{json:#}"),
+        (None, None) => return None,
+    };
+    let lines = text.lines().map(|line| quell_wire::text::printable(line, 200) + "\n");
+    Some(format!("\nserver's output\n{}", lines.collect::<String>()))
+}
+
 /// What became of datagrams.
 fn fate(datagrams: &Datagrams) -> String {
     let Datagrams { sent, arrived, lost, loss, unseen, tail_unknown, .. } = datagrams;

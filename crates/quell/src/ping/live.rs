@@ -201,6 +201,8 @@ mod tests {
             wait: None,
             way: quell_sys::socket::Way::default(),
             one_clock: false,
+            wall_clock: false,
+            outage: false,
             seed: 1,
         }
     }

@@ -59,6 +59,8 @@ pub fn session(run: &Run) -> Option<(Session, Vec<Tally>)> {
         wait: None,
         way: Way::default(),
         one_clock: false,
+        wall_clock: false,
+        outage: false,
         seed: run.manifest.seed,
     };
     Some((session, tallies))

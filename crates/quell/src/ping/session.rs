@@ -74,8 +74,12 @@ pub struct Session {
     pub duration: Option<Span>,
     /// How long a reply is awaited; none is as long as the path asks for.
     pub wait: Option<Span>,
-    /// By which own address and device packets leave.
+    /// By which own address and device packets leave, for how many hops, whole or not.
     pub way: Way,
+    /// Lines begin with the wall clock.
+    pub wall_clock: bool,
+    /// The summary tells for how long nobody answered.
+    pub outage: bool,
     /// Whether the other ends have this machine's clock.
     pub one_clock: bool,
     /// From this come the sending times.
@@ -183,6 +187,11 @@ impl Session {
                      Or ping without ICMP: --method udp needs `quell serve` or another STAMP reflector there,\n\
                      --method tcp an open or closed TCP port.",
                 )
+            }
+            ProbeError::System(system)
+                if self.way.ttl.is_some() && system.tried.contains("TTL") =>
+            {
+                Failure::usage(format!("-H: {error}"))
             }
             // What was named with -I can't be.
             ProbeError::System(system)

@@ -1,6 +1,7 @@
 //! How a session is shown.
 
 use clap::ValueEnum;
+use quell_units::Span;
 
 /// How JSON is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -18,6 +19,8 @@ pub enum Shown {
     Live,
     /// A line a packet.
     Lines,
+    /// A line a stream, so often.
+    Summaries(Span),
     /// Not at all.
     Quiet,
     /// For a program.

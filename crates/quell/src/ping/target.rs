@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 /// Most streams of one call.
-const MOST: usize = 256;
+pub const MOST: usize = 256;
 /// Longest name of a stream.
 const LONGEST: usize = 64;
 

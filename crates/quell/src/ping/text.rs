@@ -105,6 +105,43 @@ pub fn packet(stream: &str, width: usize, one_clock: bool, sample: &EchoSample) 
     line
 }
 
+/// A moment as it stands before a line: seconds since 1970, as fping has it.
+pub fn stamp(wall_ns: u64) -> String {
+    format!("[{}.{:06}] ", wall_ns / 1_000_000_000, wall_ns % 1_000_000_000 / 1000)
+}
+
+/// What a stream showed in a time, in a line: `voip  5 sent, 5 received  min 20.1 mean 20.4 max 21.0 ms`.
+pub fn period(session: &Session, stream: &str, width: usize, past: &Tally) -> String {
+    let stamp = if session.wall_clock {
+        self::stamp(quell_sys::wall::realtime_ns())
+    } else {
+        String::new()
+    };
+    let found = past.fold.result();
+    let times = found.rtt_ms.as_ref().map_or_else(String::new, |rtt| {
+        format!("  RTT min {} mean {} max {} ms", ms(rtt.min), ms(rtt.mean), ms(rtt.max))
+    });
+    format!("{stamp}{stream:<width$}  {}{times}", counts(&found).join(", "))
+}
+
+/// The names of the streams that had an answer, or of those that had none, a line each.
+pub fn names(session: &Session, tallies: &[Tally], alive: bool) -> String {
+    let answered = |tally: &Tally| tally.fold.counts().answered() > 0;
+    let wanted = session.targets.iter().zip(tallies).filter(|(_, tally)| answered(tally) == alive);
+    wanted.map(|(target, _)| format!("{}\n", target.name)).collect()
+}
+
+/// For how long a stream had no answer: of each packet without one its interval, as fping counts it.
+fn outage(session: &Session, tally: &Tally) -> String {
+    let counts = tally.fold.counts();
+    let silent = counts.sent.saturating_sub(counts.answered() + counts.unsure);
+    let lasted = session.interval.nanos().saturating_mul(silent) as f64 / 1e9;
+    format!(
+        "  outage      {lasted:.3} s in all: {silent} without an answer, every {}\n",
+        session.interval
+    )
+}
+
 /// The figures of all streams, each under its name.
 pub fn summary(session: &Session, tallies: &[Tally]) -> String {
     let mut out = String::new();
@@ -114,6 +151,9 @@ pub fn summary(session: &Session, tallies: &[Tally]) -> String {
         }
         let _ = writeln!(out, "{}", line_of(target, session));
         out += &figures(tally);
+        if session.outage {
+            out += &outage(session, tally);
+        }
     }
     out += &clocks(session, tallies);
     if let Some(starved) = starved(tallies) {

@@ -17,6 +17,7 @@ use crate::screen;
 use quell_model::{EchoSample, Event, Fact, Subject, Told};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_sys::wall::realtime_ns;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -58,7 +59,9 @@ pub fn watch(
         screen: screen::Screen::new(),
         unicode: screen::unicode(),
         width: session.targets.iter().map(|t| t.name.chars().count()).max().unwrap_or(0),
+        period: session.targets.iter().map(|_| Tally::new(interval_ns)).collect(),
         begun_ns: window.start_ns,
+        wall_ns: realtime_ns().saturating_add(window.start_ns).saturating_sub(monotonic_ns()),
         running: true,
         failed: None,
     };
@@ -89,7 +92,11 @@ struct LiveView<'a> {
     unicode: bool,
     /// Of the longest name.
     width: usize,
+    /// Of the time since the last summaries.
+    period: Vec<Tally>,
     begun_ns: u64,
+    /// The same by the wall clock.
+    wall_ns: u64,
     /// Whether the prober did not end yet.
     running: bool,
     failed: Option<String>,
@@ -98,9 +105,18 @@ struct LiveView<'a> {
 impl LiveView<'_> {
     fn open(&mut self) {
         match self.shown {
-            Shown::Lines => print!("{}", text::opening(self.session)),
+            Shown::Lines | Shown::Summaries(_) => print!("{}", text::opening(self.session)),
             Shown::Json(JsonForm::Lines) => println!("{}", json::start(self.session)),
             Shown::Live | Shown::Quiet | Shown::Json(JsonForm::Document) => {}
+        }
+    }
+
+    /// The summaries of the time since the last ones.
+    fn sum_up(&mut self) {
+        let interval_ns = self.session.interval.nanos();
+        for (target, tally) in self.session.targets.iter().zip(&mut self.period) {
+            let past = std::mem::replace(tally, Tally::new(interval_ns));
+            println!("{}", text::period(self.session, &target.name, self.width, &past));
         }
     }
 
@@ -111,10 +127,18 @@ impl LiveView<'_> {
         told: &Bell,
         mut alarm: Alarm,
     ) -> Result<(), Failure> {
-        let mut draw = self.begun_ns;
+        let every = match self.shown {
+            Shown::Live => Some(DRAW_NS),
+            Shown::Summaries(every) => Some(every.nanos()),
+            _ => None,
+        };
+        let mut draw = match self.shown {
+            Shown::Live => self.begun_ns,
+            _ => self.begun_ns.saturating_add(every.unwrap_or(0)),
+        };
         while self.running {
             let live = self.shown == Shown::Live;
-            alarm.set(live.then_some(draw)).map_err(Failure::system)?;
+            alarm.set(every.map(|_| draw)).map_err(Failure::system)?;
             let mut fds = [readable(told), readable(&alarm)];
             wait(&mut fds).map_err(Failure::system)?;
             let due = came(&fds[1]);
@@ -135,7 +159,18 @@ impl LiveView<'_> {
             if live && due {
                 self.draw();
                 draw = monotonic_ns() + DRAW_NS;
+            } else if let Some(every) = every.filter(|_| due) {
+                self.sum_up();
+                let now = monotonic_ns();
+                while draw <= now {
+                    draw = draw.saturating_add(every);
+                }
             }
+        }
+        if matches!(self.shown, Shown::Summaries(_))
+            && self.period.iter().any(|tally| tally.fold.counts().sent > 0)
+        {
+            self.sum_up();
         }
         Ok(())
     }
@@ -168,6 +203,9 @@ impl LiveView<'_> {
             };
             for sample in &samples {
                 self.tallies[index].take(sample);
+                if matches!(self.shown, Shown::Summaries(_)) {
+                    self.period[index].take(sample);
+                }
                 self.line(&stream, sample);
             }
         }
@@ -178,10 +216,14 @@ impl LiveView<'_> {
         match self.shown {
             Shown::Lines => {
                 let one_clock = self.session.one_clock;
-                println!("{}", text::packet(stream, self.width, one_clock, sample));
+                let stamp = match self.session.wall_clock {
+                    true => text::stamp(self.wall_ns.saturating_add_signed(sample.t_ns)),
+                    false => String::new(),
+                };
+                println!("{stamp}{}", text::packet(stream, self.width, one_clock, sample));
             }
             Shown::Json(JsonForm::Lines) => println!("{}", json::packet(stream, sample)),
-            Shown::Live | Shown::Quiet | Shown::Json(JsonForm::Document) => {}
+            Shown::Live | Shown::Quiet | Shown::Summaries(_) | Shown::Json(JsonForm::Document) => {}
         }
     }
 

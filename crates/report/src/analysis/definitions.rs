@@ -62,7 +62,7 @@ pub fn definitions() -> &'static [Definition] {
         },
         Definition {
             name: "share (%)",
-            how: "Payload of the flow in the whole measurement ÷ the payload of everything that crossed the same way in the same cell: \
+            how: "Payload of the flow in the whole measurement ÷ the payload of everything that crossed the same way in the same measurement: \
                   flows, loads, and packets that are answered, also those that have a narrower line elsewhere. A way is the \
                   narrowest line on the flow's path, in one direction, as dsl up. – where nothing was delivered.",
             source: "Quell",

@@ -100,7 +100,7 @@ pub enum CompareError {
     },
     /// No cell of a run ran to its end.
     #[error(
-        "no cell of the run {run} ran to its end: {why}; `quell show {run}` shows what there is"
+        "no measurement of the run {run} ran to its end: {why}; `quell show {run}` shows what there is"
     )]
     NothingWhole {
         /// The run.
@@ -255,7 +255,7 @@ fn whole<'a>(
         }
         let more = if out.len() > 1 { " and others" } else { "" };
         notes.push(format!(
-            "{name}: {} of {all} cells are left out: {}{more}: {why}",
+            "{name}: {} of {all} measurements are left out: {}{more}: {why}",
             out.len(),
             first.id
         ));

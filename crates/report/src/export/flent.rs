@@ -26,7 +26,7 @@ const GAP: i64 = 5;
 /// Why a cell is no file of Flent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the cell {cell} has neither packets with answers nor flows with a receiver, which are what Flent's files hold"
+    "the measurement {cell} has neither packets with answers nor flows with a receiver, which are what Flent's files hold"
 )]
 pub struct NotForFlent {
     /// The cell.

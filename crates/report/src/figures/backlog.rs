@@ -15,7 +15,10 @@ pub(super) fn figure(Subject { run, .. }: Subject, shape: Shape) -> Made {
     }
     let names = names(&course.parts);
     let figure = Figure::new(title)
-        .subtitle(format!("Bytes waiting by device, in the cells of the probe {}", course.probe))
+        .subtitle(format!(
+            "Bytes waiting by device, in the measurements of the probe {}",
+            course.probe
+        ))
         .note(format!("{}. First repeat. 1 kB is 1000 bytes.", source(&run.manifest)));
     let waiting = Axis::linear("Waiting").unit("kB").with_zero();
     if shape == Shape::Narrow {

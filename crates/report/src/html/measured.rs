@@ -97,9 +97,9 @@ fn cells(m: &Manifest) -> String {
     text.push_str("</tbody>\n");
     let table = scrolling("Cells: each scenario with each probe", &text);
     if m.complete {
-        format!("<div id=\"cells\">{}</div>\n", details("Cells, with their seeds", &table))
+        format!("<div id=\"cells\">{}</div>\n", details("Measurements, with their seeds", &table))
     } else {
-        format!("<h3 id=\"cells\">Cells</h3>\n{table}")
+        format!("<h3 id=\"cells\">Measurements</h3>\n{table}")
     }
 }
 

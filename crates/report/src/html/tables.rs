@@ -114,7 +114,7 @@ pub(super) fn expectations(m: &Manifest) -> String {
     }
     text.push_str("</tbody>\n");
     format!(
-        "<h3 id=\"claims\">Claims</h3>\n{}",
+        "<h3 id=\"claims\">Expectations</h3>\n{}",
         scrolling("What the experiment file expects, and what was found", &text)
     )
 }
@@ -192,7 +192,7 @@ fn times(s: &Spread) -> String {
     format!("{:.3} / {:.3} / {:.3} / {:.3}", s.min, s.p50, s.p99, s.max)
 }
 
-/// Every stream of every cell, loads included. Columns that no stream has are left out.
+/// Every stream of every measurement, loads included. Columns that no stream has are left out.
 pub(super) fn streams(results: &Results) -> String {
     if results.rows.is_empty() {
         return String::new();
@@ -206,7 +206,7 @@ pub(super) fn streams(results: &Results) -> String {
             flows.push(row);
         }
     }
-    let mut text = "<details>\n<summary>Every stream of every cell</summary>\n".to_owned();
+    let mut text = "<details>\n<summary>Every stream of every measurement</summary>\n".to_owned();
     for (rows, caption) in [
         (echoes, "Streams of packets that are answered"),
         (flows, "Flows of data, probes and loads"),

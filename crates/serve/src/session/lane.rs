@@ -3,15 +3,15 @@
 use super::broke::Break;
 use super::plan::{ServePlan, Unfit};
 use nix::sys::resource::{UsageWho, getrusage};
-use quell_load::bulk::{Copying, Gate, Limit, UdpHeader, UdpReceiving};
+use quell_load::bulk::{Copying, Gate, Limit, Payload, UdpHeader, UdpReceiving};
 use quell_load::lane::{How, Lane, LaneCounts};
 use quell_load::look;
 use quell_stats::log_histogram::highest;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::Udp;
 use quell_sys::socket::option::{set, set_bytes, set_tos};
 use quell_sys::socket::stream::TcpSocket;
+use quell_sys::socket::{Udp, keep_whole};
 use quell_sys::wait::{Bell, came, readable, wait};
 use quell_wire::iperf3::{Hello, Moment, PartStream, long_hello, stream_id};
 use std::ops::Deref;
@@ -102,6 +102,9 @@ impl ServedLane {
     /// A stream over UDP, with its options.
     pub fn udp(index: usize, socket: Udp, ipv6: bool, plan: &ServePlan) -> Result<Self, Break> {
         set_tos(socket.as_fd(), ipv6, plan.tos)?;
+        if plan.whole {
+            keep_whole(socket.as_fd(), ipv6)?;
+        }
         buffers(socket.as_fd(), plan)?;
         Ok(Self::new(index, Lane::udp(socket, index >= plan.up)))
     }
@@ -128,6 +131,8 @@ impl ServedLane {
                 end_ns: Some(end_ns),
             },
             copying: if plan.zero_copy { Copying::None } else { Copying::Once },
+            burst: plan.burst,
+            payload: if plan.repeating { Payload::Digits } else { Payload::Random },
             header: if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 },
             hello: plan.token.and_then(|token| long_hello(Hello::Client, token)),
             buffer: plan.window.map_or(shared, |window| window as usize),

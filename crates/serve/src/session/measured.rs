@@ -25,6 +25,8 @@ pub struct Measured {
     /// How many datagrams the client says that it sent in each stream, and whether those that did not come are known to be lost.
     pub sent: Vec<Option<u64>>,
     pub rest_is_lost: bool,
+    /// Of a report, what was not sent when the client was done.
+    pub unsaid: Vec<u8>,
     /// Whether the client has told its results.
     pub trades: bool,
     /// Each stream over time.
@@ -50,6 +52,7 @@ impl Measured {
             base_arrivals: vec![None; lanes.len()],
             sent: vec![None; lanes.len()],
             rest_is_lost: false,
+            unsaid: Vec::new(),
             trades: false,
             last: vec![LaneCounts::default(); lanes.len()],
             moments: vec![Vec::new(); lanes.len()],

@@ -21,6 +21,10 @@ const LONGEST_VERSION: usize = 24;
 /// How often streams are looked at, where nothing else is asked for; and the least, in nanoseconds.
 const LOOK_NS: u64 = 1_000_000_000;
 const LEAST_LOOK_NS: u64 = 10_000_000;
+/// Reports are no more frequent than this.
+const LEAST_REPORT_NS: u64 = 50_000_000;
+/// Most datagrams of a burst (`MAX_BURST` of iperf3).
+const MOST_BURST: u32 = 1000;
 
 /// A test that can be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +63,14 @@ pub struct ServePlan {
     pub zero_copy: bool,
     /// How often streams are looked at, in nanoseconds.
     pub look_ns: u64,
+    /// How often the client is told what this end sees, in nanoseconds; none where it does not want to know.
+    pub reports_ns: Option<u64>,
+    /// Datagrams at a rate that leave together.
+    pub burst: u32,
+    /// What is sent is easy to compress.
+    pub repeating: bool,
+    /// Datagrams are not to be cut up.
+    pub whole: bool,
     /// The client wants what an iperf3 server would print.
     pub output: bool,
     /// The client understands Quell's addition.
@@ -188,6 +200,13 @@ impl ServePlan {
             wide,
             zero_copy: wishes.is_some_and(|w| w.zero_copy),
             look_ns: if look_ns == 0 { LOOK_NS } else { look_ns.clamp(LEAST_LOOK_NS, LOOK_NS) },
+            reports_ns: wishes
+                .map(|w| u64::from(w.reports_ms) * 1_000_000)
+                .filter(|ns| *ns > 0)
+                .map(|ns| ns.max(LEAST_REPORT_NS)),
+            burst: asked.burst.unwrap_or(1).clamp(1, MOST_BURST),
+            repeating: asked.repeating_payload.is_some_and(|flag| flag != 0),
+            whole: asked.dont_fragment.is_some_and(|flag| flag != 0),
             output: asked.get_server_output.is_some_and(|flag| flag != 0),
             quell: wishes.is_some(),
             elsewhere: wishes.is_some_and(|w| w.elsewhere),

@@ -11,12 +11,12 @@ use super::datagram::Udp;
 use super::echo;
 use super::ends;
 use super::inbox::connect;
-use super::option::{get, observe, set, set_bytes, set_tos};
-use super::way::{Way, bind};
+use super::option::{get, observe, set, set_bytes, set_tos, set_ttl};
+use super::way::{Way, any, bind};
 use crate::SysError;
 use nix::errno::Errno;
 use nix::sys::socket::{SockFlag, SockType};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// `IP_RECVERR_RFC4884`, linux/in.h, since Linux 5.9.
@@ -45,14 +45,6 @@ pub fn trace(fd: BorrowedFd<'_>, ipv6: bool) -> Result<(), SysError> {
         set(fd, level, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE, what)?;
         let _ = set(fd, level, IP_RECVERR_RFC4884, 1, "reports of ICMP extensions");
         set(fd, level, libc::IP_RECVTTL, 1, "reports of TTLs")
-    }
-}
-
-/// For how many hops what is sent from now on lives.
-pub fn set_ttl(fd: BorrowedFd<'_>, ipv6: bool, ttl: u8) -> Result<(), SysError> {
-    match ipv6 {
-        true => set(fd, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, ttl.into(), "the hop limit"),
-        false => set(fd, libc::IPPROTO_IP, libc::IP_TTL, ttl.into(), "the TTL"),
     }
 }
 
@@ -166,13 +158,6 @@ impl Syn {
 impl AsFd for Syn {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-fn any(ipv6: bool) -> IpAddr {
-    match ipv6 {
-        true => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        false => std::net::Ipv4Addr::UNSPECIFIED.into(),
     }
 }
 

@@ -66,6 +66,14 @@ pub fn get(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> Result<
     Ok(i32::from_ne_bytes(value))
 }
 
+/// For how many hops what is sent from now on lives.
+pub fn set_ttl(fd: BorrowedFd<'_>, ipv6: bool, ttl: u8) -> Result<(), SysError> {
+    match ipv6 {
+        true => set(fd, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, ttl.into(), "the hop limit"),
+        false => set(fd, libc::IPPROTO_IP, libc::IP_TTL, ttl.into(), "the TTL"),
+    }
+}
+
 /// Sets the TOS or traffic class byte of all that is sent, over IPv4 too where an IPv6 socket speaks both. TCP keeps the ECN bits for itself.
 pub fn set_tos(fd: BorrowedFd<'_>, ipv6: bool, tos: u8) -> Result<(), SysError> {
     let over_ipv4 = set(fd, libc::IPPROTO_IP, libc::IP_TOS, tos.into(), "the TOS byte");

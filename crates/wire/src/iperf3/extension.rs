@@ -24,6 +24,10 @@ pub struct Wishes {
     /// test's cookie, and waits for one byte.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,
+    /// Milliseconds between reports of what the server sees while data flows; 0 for none. A server that knows of them says the first one,
+    /// with nothing in it, before data flows.
+    #[serde(skip_serializing_if = "is_none")]
+    pub reports_ms: u32,
     /// An amount of datagrams is what the server sends, whether they come or not. Clients of 0.1 wait until it came.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bounded: bool,
@@ -36,6 +40,31 @@ pub struct Wishes {
     /// Milliseconds at the start that do not count, where they are no whole seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub omit_ms: Option<u64>,
+}
+
+/// Longest report that is read, in bytes.
+pub const LONGEST_REPORT: usize = 1024;
+
+/// What a Quell server sees of a test while data flows, from its start and of all its streams together; see [`Wishes::reports_ms`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// Datagrams that came, of those from the client.
+    pub packets: u64,
+    /// Datagrams that were sent, as far as their numbers tell.
+    pub expected: u64,
+    /// Jitter (RFC 3550) in nanoseconds, that of the stream with most.
+    pub jitter_ns: u64,
+    /// Segments that the server sent again.
+    pub retransmits: u64,
+    /// Round-trip time in microseconds of the server's TCP, that of the stream with most.
+    pub srtt_us: u64,
+    /// The server's congestion windows together, in bytes.
+    pub cwnd: u64,
+}
+
+fn is_none(reports_ms: &u32) -> bool {
+    *reports_ms == 0
 }
 
 /// What a Quell server (or client) adds to its results.

@@ -31,7 +31,7 @@ mod shown;
 mod token;
 
 pub use datagram::{Datagram, Greeting, HELLO, Hello, LONG_HELLO, header_size, long_hello};
-pub use extension::{Host, HostCounters, Moment, Part, PartStream, Wishes};
+pub use extension::{Host, HostCounters, LONGEST_REPORT, Moment, Part, PartStream, Report, Wishes};
 pub use parameters::Parameters;
 pub use results::{Results, StreamResult};
 pub use token::{HelloToken, TOKEN};
@@ -118,6 +118,8 @@ pub enum State {
     IperfDone = 16,
     /// A Quell server awaits UDP streams whose hellos carry the test's token.
     CreateTokenStreams = 81,
+    /// A Quell server says what it sees while data flows; a [`Report`] behind its length follows.
+    Report = 82,
     /// The server is busy, or does not let this client in.
     AccessDenied = -1,
     /// The server failed; two numbers of 4 bytes follow: iperf3's error and `errno`.
@@ -125,7 +127,7 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [State; 13] = [
+    const ALL: [State; 14] = [
         State::TestStart,
         State::TestRunning,
         State::TestEnd,
@@ -137,6 +139,7 @@ impl State {
         State::DisplayResults,
         State::IperfDone,
         State::CreateTokenStreams,
+        State::Report,
         State::AccessDenied,
         State::ServerError,
     ];

@@ -67,6 +67,9 @@ pub struct Parameters {
     /// A text that is handed through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_data: Option<String>,
+    /// The CPU on which the server shall work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_affinity: Option<i32>,
     /// Congestion control of the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,

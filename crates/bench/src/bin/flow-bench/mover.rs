@@ -4,8 +4,8 @@
 //! does.
 
 use quell_load::bulk::{
-    Copying, Limit, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving, UdpSending, UdpTally,
-    tcp_receive, tcp_send, udp_receive, udp_send,
+    Copying, Limit, Payload, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving, UdpSending,
+    UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
 };
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::Udp;
@@ -111,6 +111,8 @@ fn udp_near(
         limit: Limit::until(monotonic_ns() + seconds * 1_000_000_000),
         header: UdpHeader::Bits32,
         trains,
+        burst: 1,
+        payload: Payload::default(),
     };
     let tally = Tally::new();
     udp_send(&socket, &what, &tally, &bell).map_err(|e| e.to_string())?;

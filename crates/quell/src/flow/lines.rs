@@ -1,0 +1,73 @@
+//! Where the lines of a test go: to standard output or to a file, each with what shall stand before it.
+
+use crate::failure::Failure;
+use quell_sys::wall::local_time;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// How a moment is written where nobody says, as iperf3 has it.
+pub const STAMP: &str = "%c ";
+
+/// The lines of a test.
+pub struct Lines {
+    file: Option<File>,
+    title: String,
+    stamp: Option<String>,
+}
+
+impl Lines {
+    /// To a file, at its end, or to standard output.
+    pub fn new(
+        file: Option<&Path>,
+        title: Option<&str>,
+        stamp: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let open = |path: &Path| {
+            let opened = File::options().append(true).create(true).open(path);
+            opened.map_err(|e| Failure::system(format!("writing {}: {e}", path.display())))
+        };
+        Ok(Self {
+            file: file.map(open).transpose()?,
+            title: title.map(|title| format!("{title}:  ")).unwrap_or_default(),
+            stamp: stamp.map(str::to_owned),
+        })
+    }
+
+    /// Prints these lines.
+    pub fn put(&mut self, text: &str) -> Result<(), Failure> {
+        let before = match &self.stamp {
+            Some(format) => format!("{}{}", local_time(format), self.title),
+            None => self.title.clone(),
+        };
+        let text = match before.is_empty() {
+            true => text.to_owned(),
+            false => led(&before, text),
+        };
+        match &mut self.file {
+            Some(file) => file
+                .write_all(text.as_bytes())
+                .map_err(|e| Failure::system(format!("writing the log file: {e}"))),
+            None => {
+                let _ = quell_sys::reader::print(std::io::stdout().lock(), text.as_bytes());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Each line with this before it; empty ones stay empty.
+fn led(before: &str, text: &str) -> String {
+    let line = |line: &str| if line == "\n" { line.to_owned() } else { format!("{before}{line}") };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_before_a_line_stands_before_each() {
+        assert_eq!(led("vpn:  ", "one\n\ntwo\n"), "vpn:  one\n\nvpn:  two\n");
+    }
+}

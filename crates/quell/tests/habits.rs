@@ -1,0 +1,292 @@
+//! Options that users of iperf3 and fping know, each beside what the peer does with it. Where a peer is missing the tests say so; trying to start it
+//! proves it.
+
+mod support;
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+#[path = "serve/server.rs"]
+mod server;
+
+use server::{Served, iperf3_says, lacks_iperf3};
+use support::{TestFolder, program, said, says};
+
+/// A port of loopback that is free at this moment.
+fn free_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// An iperf3 server, ended with the test.
+struct Iperf3 {
+    child: Child,
+    port: String,
+}
+
+impl Iperf3 {
+    fn new() -> Self {
+        loop {
+            let port = free_port();
+            let mut command = Command::new("iperf3");
+            command.args(["-s", "-B", "127.0.0.1", "--forceflush", "-p", &port]);
+            let mut child =
+                command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+            let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+            if lines.by_ref().map_while(Result::ok).any(|line| line.contains("listening")) {
+                // It must not wait for a reader.
+                std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+                return Self { child, port };
+            }
+            // Somebody took the port.
+            let _ = child.wait();
+        }
+    }
+
+    /// What a client's JSON says, `iperf3 -c` or `quell flow`, asked again while the server is busy with the one before.
+    fn asked(&self, mut client: Command, options: &[&str]) -> Value {
+        client.args(["127.0.0.1", "-p", &self.port]).args(options).stdin(Stdio::null());
+        for _ in 0..100 {
+            let output = client.output().expect("it starts");
+            match serde_json::from_slice::<Value>(&output.stdout) {
+                Ok(json) if json.get("error").is_none() => return json,
+                _ if String::from_utf8_lossy(&output.stderr).contains("busy") => {}
+                Ok(json) if json["error"].to_string().contains("busy") => {}
+                _ => panic!(
+                    "{client:?}: {}{}",
+                    String::from_utf8_lossy(&output.stdout),
+                    String::from_utf8_lossy(&output.stderr)
+                ),
+            }
+        }
+        panic!("the server stayed busy")
+    }
+
+    /// What iperf3 and Quell say to the same options.
+    fn both(&self, options: &[&str]) -> [Value; 2] {
+        let mut peer = Command::new("iperf3");
+        peer.args(["-J", "-c"]);
+        [
+            self.asked(peer, options),
+            self.asked(program(&["flow", "--json=iperf3", "--no-latency"]), options),
+        ]
+    }
+}
+
+impl Drop for Iperf3 {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Options, the place of a value in iperf3's JSON, and what it shall be.
+type Habit<'a> = (&'a [&'a str], &'a str, Value);
+
+#[test]
+fn options_of_iperf3_do_what_they_do_there() {
+    if lacks_iperf3() {
+        return;
+    }
+    let server = Iperf3::new();
+    let port = free_port();
+    let habits: [Habit; 9] = [
+        (&["-k", "20", "-l", "1K"], "/end/sum_sent/bytes", 20_480.into()),
+        (&["-u", "-k", "20", "-l", "1K"], "/end/sum/packets", 20.into()),
+        (&["-t", "1", "-i", "0"], "/intervals/1", Value::Null),
+        (
+            &["-n", "1M", "--cport", &port],
+            "/start/connected/0/local_port",
+            port.parse::<u16>().unwrap().into(),
+        ),
+        (&["-n", "1M", "-B", "127.0.0.1%lo"], "/start/connected/0/local_host", "127.0.0.1".into()),
+        (&["-n", "1M", "--extra-data", "vpn"], "/extra_data", "vpn".into()),
+        (&["-u", "-n", "20K", "-l", "1K", "-b", "1M/5"], "/end/sum/packets", 20.into()),
+        (
+            &["-u", "-n", "20K", "-l", "1K", "--dont-fragment", "--repeating-payload"],
+            "/end/sum/packets",
+            20.into(),
+        ),
+        (
+            &["-u", "-n", "20K", "-l", "1K", "--udp-counters-64bit"],
+            "/end/sum/lost_packets",
+            0.into(),
+        ),
+    ];
+    for (options, at, shall) in habits {
+        for (who, json) in ["iperf3", "quell"].into_iter().zip(server.both(options)) {
+            let is = json.pointer(at).cloned().unwrap_or_default();
+            assert_eq!(is, shall, "{who} {options:?} {at}");
+        }
+    }
+    for (options, word) in [
+        (&["-n", "1M", "--get-server-output"][..], "Accepted connection"),
+        (&["-n", "1M", "-R", "--get-server-output"], "sender"),
+    ] {
+        for (who, json) in ["iperf3", "quell"].into_iter().zip(server.both(options)) {
+            let text = json["server_output_text"].as_str().unwrap_or_default();
+            assert!(text.contains(word), "{who}: {json:#}");
+        }
+    }
+    // What stands in the lines, and where they go.
+    let port = ["-p", &server.port, "-n", "1M", "--no-latency"];
+    let dir = TestFolder::new();
+    let flow = |more: &[&str]| {
+        let arguments = [&["flow", "127.0.0.1"], &port[..], more].concat();
+        (0..100)
+            .map(|_| said(dir.command(&arguments), &arguments))
+            .find(|said| !said.error.contains("busy"))
+            .expect("it is free one day")
+    };
+    says(&flow(&["-f", "k"]).fine(), &["up kbit/s", " kbit/s"]);
+    says(&flow(&["-f", "M"]).fine(), &["up MiB/s"]);
+    says(&flow(&["-V"]).fine(), &["compiler", "this host", "You get"]);
+    let titled = flow(&["-T", "vpn", "--timestamps=%Y "]).fine();
+    let year = &titled[..5];
+    assert!(year.trim().parse::<u32>().is_ok_and(|year| year >= 2026), "{titled}");
+    assert!(
+        titled.lines().filter(|l| !l.is_empty()).all(|l| l.starts_with(&format!("{year}vpn:  ")))
+    );
+    assert_eq!(flow(&["--logfile", "log.txt"]).fine(), "");
+    assert_eq!(flow(&["--logfile", "log.txt"]).fine(), "");
+    let log = std::fs::read_to_string(dir.path("log.txt")).unwrap();
+    assert_eq!(log.matches("You get").count(), 2, "as iperf3, it goes on at the end: {log}");
+    says(&flow(&["-A", "60000"]).refused(2), &["CPU 60000"]);
+    says(&flow(&["-b", "1M/5"]).refused(2), &["bursts are of datagrams"]);
+}
+
+#[test]
+fn options_that_are_another_thing_here_are_answered_with_what_to_type() {
+    let dir = TestFolder::new();
+    for (typed, words) in [
+        (&["flow", "-s"][..], &["quell serve"][..]),
+        (&["flow", "-s", "-D"], &["quell serve"]),
+        (&["flow", "h", "-F", "file"], &["--repeating-payload"]),
+        (&["flow", "h", "--sctp"], &["SCTP"]),
+        (&["flow", "h", "--server-bitrate-limit", "1M"], &["quell serve --max-rate"]),
+        (&["flow", "h", "--username", "me"], &["--secret-file"]),
+        (&["flow", "h", "--idle-timeout", "5"], &["quell serve"]),
+    ] {
+        says(&dir.quell(typed).refused(2), words);
+    }
+    // The server's name behind -c, as iperf3 has it.
+    let served = Served::new(&[]);
+    let at = served.at.to_string();
+    let out = dir.quell(&["flow", "-c", &at, "-n", "1M", "--no-latency"]).fine();
+    says(&out, &["You get"]);
+}
+
+#[test]
+fn a_server_that_falls_silent_is_given_up_after_the_time_that_was_said() {
+    let served = Served::new(&[]);
+    let at = served.at.to_string();
+    let arguments =
+        ["flow", &at, "-R", "-t", "60", "--rcv-timeout", "400", "--no-latency", "-i", "0.1"];
+    let mut child =
+        program(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let stopped = lines.map_while(Result::ok).inspect(|line| {
+        if line.trim_start().starts_with("0.1-0.2") {
+            served.signal("STOP");
+        }
+    });
+    let lines: Vec<String> = stopped.collect();
+    let output = child.wait_with_output().unwrap();
+    served.signal("CONT");
+    assert_eq!(output.status.code(), Some(1), "{lines:?}");
+    says(&String::from_utf8_lossy(&output.stderr), &["nothing came from the server for 400ms"]);
+}
+
+#[test]
+fn what_the_server_sees_stands_in_the_lines_while_it_goes() {
+    let served = Served::new(&[]);
+    let at = served.at.to_string();
+    let dir = TestFolder::new();
+    let out =
+        dir.quell(&["flow", &at, "-u", "-b", "1M", "-t", "1", "-i", "0.5", "--no-latency"]).fine();
+    says(&out, &["packets      lost   jitter ms"]);
+    let down =
+        dir.quell(&["flow", &at, "-R", "-b", "10M", "-t", "1", "-i", "0.5", "--no-latency"]).fine();
+    says(&down, &["sent again    RTT ms     cwnd kB"]);
+    let row = down.lines().find(|line| line.trim_start().starts_with("0.5-1.0")).expect("a row");
+    let columns: Vec<&str> = row.split_whitespace().collect();
+    assert!(columns[4].parse::<u32>().is_ok_and(|cwnd| cwnd > 0), "its window is known: {row}");
+    // An iperf3 client does not ask for it, and is not told.
+    if !lacks_iperf3() {
+        let (good, text) = iperf3_says(&served, &["-R", "-n", "1M"]);
+        assert!(good, "{text}");
+    }
+}
+
+/// fping's exit code and what it prints of either kind; none where there is none.
+fn fping(options: &[&str]) -> Option<(i32, String)> {
+    let output = match Command::new("fping").args(options).stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("skipped: there is no fping on this machine ({error})");
+            return None;
+        }
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some((output.status.code().expect("it ends"), text))
+}
+
+/// Whether this user may ping; else it is said, as the kernel says it.
+fn may_ping() -> bool {
+    let arguments = ["ping", "127.0.0.1", "-c", "1", "-q"];
+    let tried = said(program(&arguments), &arguments);
+    if tried.code == Some(3) {
+        eprintln!("skipped: {}", tried.error);
+    }
+    tried.code == Some(0)
+}
+
+#[test]
+fn options_of_fping_do_what_they_do_there() {
+    if !may_ping() {
+        return;
+    }
+    let dir = TestFolder::new();
+    dir.write("hosts", "127.0.0.1\n# nobody\n127.0.0.2\n");
+    let file = dir.path("hosts").to_string_lossy().into_owned();
+    let quick = ["-i", "20ms", "-W", "300ms"];
+    // Lists of who answered and who did not: the same hosts, the same exit code.
+    for (options, ours) in [
+        (&["-a", "-f", &file][..], &["-a", "-f", &file][..]),
+        (&["-a", "-g", "127.0.0.0/30"], &["-a", "-g", "127.0.0.0/30"]),
+        (&["-a", "-g", "127.0.0.1", "127.0.0.3"], &["-a", "-g", "127.0.0.1", "127.0.0.3"]),
+        (&["-u", "127.0.0.1"], &["-u", "127.0.0.1"]),
+        (&["-a", "-H", "9", "127.0.0.1"], &["-a", "-H", "9", "127.0.0.1"]),
+        (&["-a", "-M", "127.0.0.1"], &["-a", "-M", "127.0.0.1"]),
+    ] {
+        let arguments = [&["ping"], ours, &quick[..]].concat();
+        let said = dir.quell(&arguments);
+        let Some((code, text)) = fping(options) else { return };
+        let sorted = |text: &str| {
+            let mut names: Vec<String> = text.lines().map(str::to_owned).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(
+            (said.code, sorted(&said.out)),
+            (Some(code), sorted(&text)),
+            "{ours:?} {}",
+            said.error
+        );
+    }
+    let ping = |more: &[&str]| dir.quell(&[&["ping", "127.0.0.1"], &quick[..], more].concat());
+    // A summary every so often, and at the end.
+    let out = ping(&["-c", "40", "-Q", "0.3"]).fine();
+    assert!(out.matches("  RTT min ").count() >= 2, "{out}");
+    // The wall clock before each line.
+    let out = ping(&["-c", "2", "-D", "--outage"]).fine();
+    let stamp = out.lines().find_map(|l| l.strip_prefix('[')?.split_once(']')).expect("a stamp").0;
+    assert!(stamp.parse::<f64>().is_ok_and(|seconds| seconds > 1.7e9), "{out}");
+    says(&out, &["outage      0.000 s in all"]);
+    // A class by its DSCP.
+    says(&ping(&["-c", "1", "--dscp", "EF"]).fine(), &["TOS EF"]);
+    // Too many, and none.
+    dir.write("none", "# nobody\n");
+    says(&dir.quell(&["ping", "-f", "none"]).refused(2), &["no host in the file"]);
+    says(&dir.quell(&["ping", "-g", "10.0.0.0/8"]).refused(2), &["more than 256"]);
+}
