@@ -3,6 +3,7 @@
 //! ```text
 //!   QUELAUT1 ──► both prove that they know the secret ──► once more, trusted
 //!   QUELLRR1 ──────────────────────────────► calls
+//!   QUELL-E1 ──────────────────────────────► questions about the path
 //!   37 bytes, the cookie of a waiting test ► one of its streams
 //!   37 bytes, another cookie ──────────────► a new test
 //!   anything else, or nothing in time ─────► reset
@@ -10,8 +11,10 @@
 //!
 //! Where there is a secret, each connection proves it, streams too: a cookie travels in the clear, and whoever saw one gets nothing for it.
 
+use crate::ends;
 use crate::guest::Guest;
 use crate::hub::{HalfOpen, Hub, Opened, Waiting};
+use crate::pause::pause;
 use crate::places::Full;
 use crate::rate::Share;
 use crate::session;
@@ -25,9 +28,9 @@ use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::option::set_bytes;
 use quell_sys::socket::preface::{self, PrefaceError};
 use quell_sys::socket::stream::TcpSocket;
-use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_units::Span;
 use quell_wire::auth::MAGIC;
+use quell_wire::ends::HELLO;
 use quell_wire::iperf3::{COOKIE, Cookie, State};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -39,6 +42,7 @@ enum Wish {
     Stream(Arc<Waiting>),
     Test(Cookie),
     Calls,
+    Ends,
 }
 
 /// Why a connection is not let in.
@@ -105,6 +109,7 @@ pub fn open(hub: &Hub<'_>, guest: Guest, half_open: HalfOpen<'_>) {
             memory::give_back();
         }
         Ok(Wish::Calls) => calls(hub, &guest),
+        Ok(Wish::Ends) => ends::answer(hub, &guest),
         Err(why) => turn_away(hub, guest, why),
     }
     drop(unknown);
@@ -145,6 +150,9 @@ fn ask(hub: &Hub<'_>, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
     }
     if first == *CALLS {
         return if trusted { Ok(Wish::Calls) } else { Err(Unwelcome::Untrusted) };
+    }
+    if first == *HELLO {
+        return if trusted { Ok(Wish::Ends) } else { Err(Unwelcome::Untrusted) };
     }
     // What can't become a cookie is not waited for.
     if !first.iter().all(u8::is_ascii_alphanumeric) {
@@ -225,18 +233,4 @@ fn receives_for(stream: &TcpSocket, ns: u64) -> Result<(), Errno> {
     let bytes = [seconds.to_ne_bytes(), (micros + 1).min(999_999).to_ne_bytes()].concat();
     set_bytes(stream.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &bytes, "patience")
         .map_err(|error| error.errno)
-}
-
-/// Waits until so many bytes may move; errors when the server ends before that.
-fn pause(hub: &Hub<'_>, share: &Share<'_>, bytes: usize) -> Result<(), Errno> {
-    while let Err(at) = share.pass(bytes, monotonic_ns()) {
-        let mut alarm = Alarm::new().map_err(|e| e.errno)?;
-        alarm.set(Some(at)).map_err(|e| e.errno)?;
-        let mut fds = [readable(hub.stop), readable(&alarm)];
-        wait(&mut fds).map_err(|e| e.errno)?;
-        if came(&fds[0]) {
-            return Err(Errno::ECANCELED);
-        }
-    }
-    Ok(())
 }
