@@ -1,5 +1,6 @@
 //! One step on a machine.
 
+use crate::OwnRoute;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -50,6 +51,13 @@ pub enum Change {
         /// The value.
         value: String,
     },
+    /// Gives a prefix a route of its own, or takes it away.
+    Route {
+        /// The prefix.
+        to: String,
+        /// How it leads there; none for no route.
+        route: Option<OwnRoute>,
+    },
     /// Writes a file, whole or not at all, or takes it away.
     File {
         /// Where.
@@ -70,6 +78,8 @@ impl fmt::Display for Change {
                 write!(f, "{device}: switch {feature} {}", if *on { "on" } else { "off" })
             }
             Change::Sysctl { key, value } => write!(f, "set {key} to {value}"),
+            Change::Route { to, route: Some(route) } => write!(f, "route {to} {route}"),
+            Change::Route { to, route: None } => write!(f, "take the route to {to} away"),
             Change::File { path, content: Some(_) } => write!(f, "write {}", path.display()),
             Change::File { path, content: None } => write!(f, "take {} away", path.display()),
         }

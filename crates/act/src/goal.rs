@@ -4,6 +4,8 @@ use crate::place::same_device;
 use quell_tc::{Place, Places, Seen, Thing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// What is to be. Only what is named here is looked at and touched.
@@ -17,6 +19,8 @@ pub struct Goal {
     pub offloads: Vec<OffloadGoal>,
     /// Kernel settings.
     pub sysctls: Vec<SysctlGoal>,
+    /// Routes of single prefixes.
+    pub routes: Vec<RouteGoal>,
     /// Files.
     pub files: Vec<FileGoal>,
 }
@@ -65,6 +69,54 @@ pub struct SysctlGoal {
     pub value: String,
 }
 
+/// The route of one prefix in the main table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteGoal {
+    /// The prefix, as 192.0.2.0/24.
+    pub to: String,
+    /// How it leads there; none where the prefix is to have no route of its own.
+    pub route: Option<OwnRoute>,
+}
+
+/// How a prefix's own route leads there, and what TCP takes from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnRoute {
+    /// The router, if there is one.
+    pub via: Option<IpAddr>,
+    /// The interface.
+    pub device: String,
+    /// Acknowledge each segment at once.
+    pub quick_ack: Option<bool>,
+    /// The first congestion window, in segments.
+    pub initial_cwnd: Option<u32>,
+    /// Ask for ECN.
+    pub ecn: Option<bool>,
+    /// The congestion control.
+    pub congestion_control: Option<String>,
+}
+
+impl fmt::Display for OwnRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(via) = self.via {
+            write!(f, "via {via} ")?;
+        }
+        write!(f, "dev {}", self.device)?;
+        if let Some(name) = &self.congestion_control {
+            write!(f, " congctl {name}")?;
+        }
+        if let Some(on) = self.quick_ack {
+            write!(f, " quickack {}", u8::from(on))?;
+        }
+        if self.ecn == Some(true) {
+            f.write_str(" features ecn")?;
+        }
+        match self.initial_cwnd {
+            Some(segments) => write!(f, " initcwnd {segments}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileGoal {
@@ -85,6 +137,8 @@ pub struct Before {
     pub offloads: Vec<OffloadGoal>,
     /// Kernel settings.
     pub sysctls: Vec<SysctlGoal>,
+    /// Routes of single prefixes.
+    pub routes: Vec<RouteGoal>,
     /// Files.
     pub files: Vec<FileGoal>,
 }
@@ -154,6 +208,11 @@ impl Goal {
                 self.sysctls.push(sysctl);
             }
         }
+        for route in all.routes {
+            if !self.routes.iter().any(|r| r.to == route.to) {
+                self.routes.push(route);
+            }
+        }
         for file in all.files {
             if !self.files.iter().any(|f| f.path == file.path) {
                 self.files.push(file);
@@ -209,6 +268,11 @@ impl Before {
                 self.sysctls.push(s.clone());
             }
         }
+        for r in &later.routes {
+            if !self.routes.iter().any(|own| own.to == r.to) {
+                self.routes.push(r.clone());
+            }
+        }
         for f in &later.files {
             if !self.files.iter().any(|own| own.path == f.path) {
                 self.files.push(f.clone());
@@ -231,6 +295,7 @@ impl From<&Before> for Goal {
             devices: before.devices.iter().map(device).collect(),
             offloads: before.offloads.clone(),
             sysctls: before.sysctls.clone(),
+            routes: before.routes.clone(),
             // Undone in reverse: of two files the later one may rely on the earlier one.
             files: before.files.iter().rev().cloned().collect(),
         }

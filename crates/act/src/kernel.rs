@@ -1,12 +1,14 @@
 //! The running kernel and its files, in the calling thread's network namespace.
 
 use crate::steps::{LinkNow, Machine, Now};
-use crate::{Change, Goal, Refusal, Target};
+use crate::{Change, Goal, OwnRoute, Refusal, Target};
 use nix::errno::Errno;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkChange, LinkKind, LinkName, NewLink};
 use quell_netlink::offload::Offloads;
-use quell_netlink::{Mac, NetlinkError, Stack, sysctl, tc};
+use quell_netlink::route::{NewRoute, RouteMetrics};
+use quell_netlink::{Mac, NetlinkError, Prefix, Stack, sysctl, tc};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -33,10 +35,51 @@ impl Kernel {
             None => Ok(self.stack.index_of(&name(&target.name)?)?),
         }
     }
+
+    fn set_route(&mut self, to: &str, route: Option<&OwnRoute>) -> Result<(), Refusal> {
+        let to: Prefix = to.parse().map_err(|e| Refusal(format!("{to}: {e}")))?;
+        let Some(route) = route else { return Ok(self.stack.delete_route(to)?) };
+        let dev = self.stack.index_of(&name(&route.device)?)?;
+        let metrics = RouteMetrics {
+            quick_ack: route.quick_ack,
+            initial_cwnd: route.initial_cwnd,
+            ecn: route.ecn,
+            congestion_control: route.congestion_control.clone(),
+            ..RouteMetrics::default()
+        };
+        let new = NewRoute { to, via: route.via, dev, source: None, metrics };
+        Ok(self.stack.replace_route(&new)?)
+    }
 }
 
 fn name(text: &str) -> Result<LinkName, Refusal> {
     text.parse::<LinkName>().map_err(|error| Refusal(error.to_string()))
+}
+
+/// The routes that these prefixes have of their own, by prefix.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn own_routes(
+    stack: &mut Stack,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, OwnRoute>, NetlinkError> {
+    let mut routes = BTreeMap::new();
+    for route in stack.routes()? {
+        let to = route.to.to_string();
+        let Some(index) = route.dev.filter(|_| wanted(&to)) else { continue };
+        let metrics = route.metrics;
+        let own = OwnRoute {
+            via: route.via,
+            device: stack.link_at(index)?.name,
+            quick_ack: metrics.quick_ack,
+            initial_cwnd: metrics.initial_cwnd,
+            ecn: metrics.ecn,
+            congestion_control: metrics.congestion_control,
+        };
+        routes.insert(to, own);
+    }
+    Ok(routes)
 }
 
 impl Machine for Kernel {
@@ -73,6 +116,10 @@ impl Machine for Kernel {
                 Err(error) if error.errno() == Some(Errno::ENOENT) => {}
                 Err(error) => return Err(error.into()),
             }
+        }
+        if !goal.routes.is_empty() {
+            let wanted = |to: &str| goal.routes.iter().any(|route| route.to == to);
+            now.routes = own_routes(&mut self.stack, wanted)?;
         }
         for file in &goal.files {
             now.files.insert(file.path.clone(), content(&file.path)?);
@@ -112,6 +159,7 @@ impl Machine for Kernel {
                 }
             }
             Change::Sysctl { key, value } => sysctl::write(key, value)?,
+            Change::Route { to, route } => self.set_route(to, route.as_ref())?,
             Change::File { path, content } => {
                 let failed = |e| Refusal(format!("could not write {}: {e}", path.display()));
                 write(path, content.as_ref()).map_err(failed)?;

@@ -30,9 +30,10 @@ pub use back::{Applied, roll_back};
 pub use change::{Change, Target};
 pub use error::{ActError, Refusal};
 pub use goal::{
-    Before, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, SysctlGoal,
+    Before, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, OwnRoute, RouteGoal,
+    SysctlGoal,
 };
-pub use kernel::Kernel;
+pub use kernel::{Kernel, own_routes};
 pub use lock::Lock;
 pub use log::{Begun, Earlier, Log, Standing, Who, list, log_of};
 pub use made::Made;

@@ -23,7 +23,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The version of the records.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Who changes something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

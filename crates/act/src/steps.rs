@@ -1,8 +1,8 @@
 //! What is there, and the steps from there to a goal.
 
 use crate::{
-    Before, Change, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, Refusal,
-    SysctlGoal, Target,
+    Before, Change, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, OwnRoute,
+    Refusal, RouteGoal, SysctlGoal, Target,
 };
 use quell_tc::observed::Snapshot;
 use quell_tc::{Places, Thing, seen};
@@ -20,6 +20,8 @@ pub struct Now {
     pub offloads: BTreeMap<(String, String), bool>,
     /// Settings; none where the kernel has no such.
     pub sysctls: BTreeMap<String, String>,
+    /// Routes of their own, by prefix.
+    pub routes: BTreeMap<String, OwnRoute>,
     /// Files, with their modes.
     pub files: BTreeMap<PathBuf, Option<(Vec<u8>, u32)>>,
 }
@@ -110,6 +112,10 @@ impl Now {
             let value = self.sysctls.get(&sysctl.key)?.clone();
             Some(SysctlGoal { key: sysctl.key.clone(), value })
         };
+        let route = |route: &RouteGoal| RouteGoal {
+            to: route.to.clone(),
+            route: self.routes.get(&route.to).cloned(),
+        };
         let file = |file: &FileGoal| FileGoal {
             path: file.path.clone(),
             content: self.files.get(&file.path).cloned().flatten(),
@@ -119,6 +125,7 @@ impl Now {
             devices: goal.devices.iter().map(device).collect(),
             offloads: goal.offloads.iter().filter_map(offload).collect(),
             sysctls: goal.sysctls.iter().filter_map(sysctl).collect(),
+            routes: goal.routes.iter().map(route).collect(),
             files: goal.files.iter().map(file).collect(),
         }
     }
@@ -139,7 +146,7 @@ fn in_places(snapshot: &Snapshot, places: Places) -> impl Iterator<Item = Thing>
 /// Traffic flows all the time. What leads packets somewhere comes last and goes first:
 ///
 /// ```text
-///   IFBs made ─► hooks that go ─► queues ─► hooks that come ─► IFBs deleted ─► offloads, settings, files
+///   IFBs made ─► hooks that go ─► queues ─► hooks that come ─► IFBs deleted ─► offloads, settings, routes, files
 /// ```
 pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
     let mut steps = Vec::new();
@@ -214,7 +221,12 @@ fn others(goal: &Goal, now: &Now) -> Vec<Change> {
         let FileGoal { path, content } = f.clone();
         (now.files.get(&path) != Some(&content)).then_some(Change::File { path, content })
     };
+    let route = |r: &RouteGoal| {
+        let RouteGoal { to, route } = r.clone();
+        (now.routes.get(&to) != route.as_ref()).then_some(Change::Route { to, route })
+    };
     let offloads = goal.offloads.iter().filter_map(offload);
     let sysctls = goal.sysctls.iter().filter_map(sysctl);
-    offloads.chain(sysctls).chain(goal.files.iter().filter_map(file)).collect()
+    let routes = goal.routes.iter().filter_map(route);
+    offloads.chain(sysctls).chain(routes).chain(goal.files.iter().filter_map(file)).collect()
 }

@@ -68,6 +68,7 @@ fn links_offloads_settings_and_files_come_and_go_with_the_queues() {
                     on: false,
                 }],
                 sysctls: vec![SysctlGoal { key: "net/ipv4/ip_forward".into(), value: "1".into() }],
+                routes: Vec::new(),
                 files: vec![
                     FileGoal { path: file.clone(), content: Some((b"ours\n".to_vec(), 0o600)) },
                     FileGoal { path: other.clone(), content: Some((b"new\n".to_vec(), 0o644)) },

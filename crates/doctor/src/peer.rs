@@ -5,19 +5,68 @@
 //!   port 40002 ─ …
 //! ```
 //!
+//! Over a connection of their own both ends tell each other how they see it ([`quell_wire::ends`]): what each told the other when it was opened,
+//! which sizes get through each way, from which address the other sees us, how long a flow may be idle.
+//!
 //! The other end answers with the class of what came (RFC 8762 leaves that open; `quell serve` and `quell` do so), a mark "congestion
 //! experienced" as ECT(0). So a class that comes back as it was sent survived both ways.
 
-use serde::Serialize;
+use quell_wire::ends::EndView;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// The other end of a path.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Peer {
     /// Who was asked, as "192.0.2.7:5201".
     pub host: String,
     /// The flows, each with a source port of its own.
     pub flows: Vec<Probed>,
+    /// What both ends told each other, or why they did not.
+    #[serde(serialize_with = "ends_or_why")]
+    pub ends: Result<Ends, String>,
+}
+
+/// What both ends of a path see of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Ends {
+    /// This end's view of the connection.
+    pub here: EndView,
+    /// The other end's.
+    pub there: EndView,
+    /// Own address of a UDP flow, and where the other end sees it come from. None where no hello got there and back.
+    pub udp: Option<(SocketAddr, SocketAddr)>,
+    /// What gets there.
+    pub to_there: Way,
+    /// What gets here.
+    pub to_here: Way,
+    /// How long flows lived that nobody used; none where that was not asked.
+    pub idle: Option<Idle>,
+}
+
+/// What gets through one way.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Way {
+    /// Sizes of the IP packets of UDP that were sent, unfragmented, each several times; ascending.
+    pub sent: Vec<u32>,
+    /// Those of which one came, at least.
+    pub came: Vec<u32>,
+    /// MTUs that somebody named when a packet was too big.
+    pub too_big: Vec<u32>,
+    /// Whether 64 kB of TCP got through; none where that was not tried.
+    pub bulk: Option<bool>,
+    /// The largest IP packets of that, in bytes.
+    pub segment: u32,
+}
+
+/// How long UDP flows were idle, in milliseconds, before the other end sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Idle {
+    /// Idle for so long, they lived.
+    pub lived: Vec<u32>,
+    /// What was sent after so long did not arrive.
+    pub died: Vec<u32>,
 }
 
 /// What became of the probes of one flow.
@@ -39,10 +88,55 @@ pub struct Probed {
     pub ttl_here: Option<u8>,
 }
 
+/// As everywhere where something could not be seen.
+fn ends_or_why<S: Serializer>(ends: &Result<Ends, String>, to: S) -> Result<S::Ok, S::Error> {
+    match ends {
+        Ok(ends) => ends.serialize(to),
+        Err(why) => BTreeMap::from([("could_not_look", why)]).serialize(to),
+    }
+}
+
 impl Peer {
     /// Whether anything came back at all.
     pub fn answers(&self) -> bool {
         self.flows.iter().any(|flow| flow.answered > 0)
+    }
+}
+
+impl Way {
+    /// The largest that came, and the smallest that did not: where all above some size are lost, and nobody says so.
+    pub fn swallows(&self) -> Option<(u32, u32)> {
+        let most = *self.came.iter().max()?;
+        let (passed, lost): (Vec<u32>, Vec<u32>) =
+            self.sent.iter().partition(|size| **size <= most);
+        // A path that loses now and then loses small ones too.
+        let steady = passed.iter().all(|size| self.came.contains(size));
+        (steady && self.too_big.is_empty()).then_some((most, *lost.iter().min()?))
+    }
+
+    /// The largest IP packet that gets through.
+    pub fn mtu(&self) -> Option<u32> {
+        self.came.iter().max().copied()
+    }
+}
+
+impl Idle {
+    /// The longest that a flow lived, and the shortest after which one was dead; none where that is no clear line, or none died.
+    pub fn between(&self) -> Option<(u32, u32)> {
+        let (lived, died) =
+            (self.lived.iter().max().copied().unwrap_or(0), *self.died.iter().min()?);
+        (lived < died).then_some((lived, died))
+    }
+}
+
+impl Ends {
+    /// Bytes of the headers of IP and TCP without options.
+    pub fn headers(&self) -> u32 {
+        if self.here.remote.is_none_or(|remote| remote.ip().to_canonical().is_ipv4()) {
+            40
+        } else {
+            60
+        }
     }
 }
 

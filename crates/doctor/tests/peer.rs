@@ -3,10 +3,12 @@
 mod host;
 
 use host::host;
-use quell_doctor::peer::{Peer, Probed, hops};
+use quell_doctor::peer::{Ends, Idle, Peer, Probed, Way, hops};
 use quell_doctor::{Facts, Stalls, examine, named};
 use quell_finding::{Finding, Outcome};
+use quell_wire::ends::{EndView, Offers};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 const NAMES: [&str; 4] = ["ecn-bleached", "ecmp-member", "asymmetric-path", "class-changed"];
 
@@ -32,8 +34,13 @@ fn flows() -> Vec<Probed> {
 }
 
 fn found(flows: Vec<Probed>) -> Vec<Finding> {
+    let ends = Err("not asked".to_owned());
+    looked(Peer { host: "192.0.2.7:5201".to_owned(), flows, ends }, &NAMES)
+}
+
+/// What these checks find of a path.
+fn looked(peer: Peer, names: &[&str]) -> Vec<Finding> {
     let (stalls, owners, now) = (Stalls::default(), BTreeMap::new(), host());
-    let peer = Peer { host: "192.0.2.7:5201".to_owned(), flows };
     let facts = Facts {
         before: None,
         now: &now,
@@ -42,7 +49,7 @@ fn found(flows: Vec<Probed>) -> Vec<Finding> {
         quiet_switches: None,
         peer: Some(&peer),
     };
-    let checks = NAMES.map(|name| named(name).expect("a check"));
+    let checks = names.iter().map(|name| named(name).expect("a check"));
     let verdicts = examine(&facts, checks);
     assert!(verdicts.iter().all(|v| matches!(v.outcome, Outcome::Found(_) | Outcome::Fine)));
     verdicts.iter().flat_map(|verdict| verdict.outcome.findings().to_vec()).collect()
@@ -95,4 +102,136 @@ fn ways_of_different_lengths_are_a_note() {
     let findings = found(flows().into_iter().map(longer).collect());
     assert_eq!(ids(&findings), ["asymmetric-path"]);
     assert_eq!((hops(61), hops(128), hops(250), hops(0)), (3, 0, 5, 64));
+}
+
+/// An end of a connection over Ethernet: SACK, timestamps and window scaling are on at both.
+fn end(local: &str, remote: &str) -> EndView {
+    let address = |text: &str| Some(text.parse::<SocketAddr>().expect("an address"));
+    EndView {
+        local: address(local),
+        remote: address(remote),
+        options: 7,
+        snd_mss: 1448,
+        advmss: 1460,
+        pmtu: 1500,
+        told_scale: 7,
+        got_scale: 7,
+        offers: Some(Offers { sack: true, window_scaling: true, timestamps: true }),
+        device_mtu: Some(1500),
+        link_mbit: Some(1000),
+    }
+}
+
+fn way() -> Way {
+    let sizes = vec![576, 1280, 1400, 1500];
+    Way { came: sizes.clone(), sent: sizes, too_big: vec![], bulk: Some(true), segment: 1500 }
+}
+
+const OWN: &str = "192.0.2.1:40000";
+const OTHER: &str = "192.0.2.7:5201";
+
+/// What is found of a path of which both ends tell this.
+fn seen(change: impl FnOnce(&mut Ends)) -> Vec<Finding> {
+    let socket: SocketAddr = "192.0.2.1:50000".parse().expect("an address");
+    let mut ends = Ends {
+        here: end(OWN, OTHER),
+        there: end(OTHER, OWN),
+        udp: Some((socket, socket)),
+        to_there: way(),
+        to_here: way(),
+        idle: Some(Idle { lived: vec![2_000, 60_000, 180_000], died: vec![] }),
+    };
+    change(&mut ends);
+    let names = [
+        "faster-than-receiver",
+        "path-mtu",
+        "mtu-black-hole",
+        "clamped-mss",
+        "address-translation",
+        "options-refused",
+        "forgotten-state",
+    ];
+    looked(Peer { host: OTHER.to_owned(), flows: flows(), ends: Ok(ends) }, &names)
+}
+
+fn seen_as(change: impl FnOnce(&mut Ends)) -> Vec<String> {
+    seen(change).into_iter().map(|finding| finding.id).collect()
+}
+
+#[test]
+fn ends_that_see_the_same_have_no_finding() {
+    assert_eq!(seen(|_| {}), []);
+    // One that names IPv4 addresses as IPv6 ones, and one without a route's own figures.
+    let mapped = "[::ffff:192.0.2.1]:40000".parse().ok();
+    assert_eq!(seen_as(|ends| ends.there.remote = mapped), [""; 0]);
+}
+
+#[test]
+fn what_a_middlebox_does_to_a_handshake_is_told_by_what_arrived() {
+    assert_eq!(seen_as(|ends| ends.there.snd_mss = 888), ["clamped-mss"]);
+    // A tunnel that carries no more is clamped rightly.
+    let tunnel = |ends: &mut Ends| {
+        ends.there.snd_mss = 1248;
+        ends.to_here.came.truncate(2);
+        ends.to_here.too_big = vec![1300];
+        ends.to_here.segment = 1300;
+    };
+    assert_eq!(seen_as(tunnel), [""; 0]);
+    let stripped = seen(|ends| (ends.here.options, ends.there.options) = (5, 5));
+    assert_eq!(ids(&stripped), ["options-refused"]);
+    let told = format!("{:?}", stripped[0].evidence);
+    assert!(told.contains("SACK (not in force here and there)"), "{told}");
+    // Who does not offer it has none: nobody stripped it.
+    let off = Offers { window_scaling: true, timestamps: true, ..Offers::default() };
+    let own = |ends: &mut Ends| {
+        ends.there.offers = Some(off);
+        (ends.here.options, ends.there.options) = (5, 5);
+    };
+    assert_eq!(seen_as(own), [""; 0]);
+    assert_eq!(seen_as(|ends| ends.there.got_scale = 2), ["options-refused"]);
+}
+
+#[test]
+fn sizes_that_vanish_are_told_by_way_and_protocol() {
+    let swallows = |ends: &mut Ends| {
+        ends.to_here.came.truncate(2);
+        ends.to_here.bulk = Some(false);
+    };
+    let hole = seen(swallows);
+    assert_eq!(ids(&hole), ["mtu-black-hole"]);
+    assert!(hole[0].subject.contains("the way back"), "{}", hole[0].subject);
+    // TCP is small enough, and datagrams are not.
+    let small = |ends: &mut Ends| {
+        ends.to_there.came.truncate(2);
+        ends.to_there.segment = 1280;
+    };
+    assert_eq!(seen(small)[0].severity, quell_finding::Severity::Warning);
+    // A hop that says so is no hole; nor is what comes and goes by chance.
+    let narrow = |ends: &mut Ends| {
+        ends.to_there.came.truncate(2);
+        (ends.to_there.too_big, ends.to_there.segment) = (vec![1300], 1300);
+    };
+    assert_eq!(seen_as(narrow), [""; 0]);
+    assert_eq!(seen_as(|ends| ends.to_there.came = vec![576, 1400]), [""; 0]);
+    assert_eq!(seen_as(|ends| ends.to_there.bulk = Some(false)), ["path-mtu"]);
+    assert_eq!(seen_as(|ends| ends.to_there.came.truncate(3)), ["path-mtu"]);
+}
+
+#[test]
+fn translation_idle_times_and_speeds_are_told() {
+    let outside: SocketAddr = "198.51.100.9:1024".parse().expect("an address");
+    assert_eq!(seen_as(|ends| ends.there.remote = Some(outside)), ["address-translation"]);
+    assert_eq!(
+        seen_as(|ends| ends.udp = ends.udp.map(|(own, _)| (own, outside))),
+        ["address-translation"]
+    );
+    let after = |lived: Vec<u32>, died: Vec<u32>| {
+        let found = seen(|ends| ends.idle = Some(Idle { lived, died }));
+        found.first().map(|finding| finding.severity.name())
+    };
+    assert_eq!(after(vec![2_000, 25_000], vec![33_000, 60_000]), Some("warning"));
+    assert_eq!(after(vec![2_000, 150_000], vec![200_000]), Some("note"));
+    // One datagram that was lost says nothing.
+    assert_eq!(after(vec![2_000, 60_000], vec![33_000]), None);
+    assert_eq!(seen_as(|ends| ends.there.link_mbit = Some(100)), ["faster-than-receiver"]);
 }

@@ -6,7 +6,7 @@
 
 use quell_netlink::drops::DroppedPacket;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Most rows that are kept.
@@ -54,6 +54,41 @@ impl Drops {
         rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
         rows
     }
+}
+
+/// Rows that differ in the port of one end alone, as those of many short flows, become one that says how many ports it has: first those
+/// of whoever sent, then those to whom. Those with most packets first.
+pub fn merged(rows: &[(&Dropped, u64)]) -> Vec<(Dropped, u64)> {
+    let rows = rows.iter().map(|(row, count)| ((*row).clone(), *count)).collect();
+    let mut rows = merge(merge(rows, " to ", false), " to ", true);
+    rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    rows
+}
+
+/// Merges rows by the end before or behind the word.
+fn merge(rows: Vec<(Dropped, u64)>, word: &str, behind: bool) -> Vec<(Dropped, u64)> {
+    let mut groups: BTreeMap<Dropped, Vec<(Dropped, u64)>> = BTreeMap::new();
+    for (row, count) in rows {
+        let without = row.flow.split_once(word).and_then(|(from, to)| {
+            let end = if behind { to } else { from };
+            let (address, port) = end.rsplit_once(':')?;
+            port.parse::<u16>().ok()?;
+            Some(match behind {
+                true => format!("{from}{word}{address} (PORTS)"),
+                false => format!("{address} (PORTS){word}{to}"),
+            })
+        });
+        let flow = without.unwrap_or_else(|| row.flow.clone());
+        groups.entry(Dropped { flow, ..row.clone() }).or_default().push((row, count));
+    }
+    let one = |(mut key, group): (Dropped, Vec<(Dropped, u64)>)| {
+        if let [row] = &group[..] {
+            return row.clone();
+        }
+        key.flow = key.flow.replace("(PORTS)", &format!("({} ports)", group.len()));
+        (key, group.iter().map(|(_, count)| count).sum())
+    };
+    groups.into_iter().map(one).collect()
 }
 
 const IPV4: u16 = 0x0800;
@@ -105,7 +140,31 @@ fn ipv6(bytes: &[u8]) -> Option<String> {
         let octets: [u8; 16] = header[at..at + 16].try_into().unwrap_or_default();
         format!("[{}]", Ipv6Addr::from(octets))
     };
-    Some(ends(header[6], &address(8), &address(24), &bytes[40..]))
+    let (protocol, rest) = behind_extensions(header[6], &bytes[40..]);
+    Some(ends(protocol, &address(8), &address(24), rest))
+}
+
+/// What stands behind the headers that only extend that of IPv6 (RFC 8200, section 4): its protocol, and its bytes where they are there.
+fn behind_extensions(mut protocol: u8, mut rest: &[u8]) -> (u8, &[u8]) {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const FRAGMENT: u8 = 44;
+    const FOR_THE_DESTINATION: u8 = 60;
+    loop {
+        let Some([next, length, offset_high, offset_low]) = rest.first_chunk::<4>() else {
+            return (protocol, rest);
+        };
+        let size = match protocol {
+            HOP_BY_HOP | ROUTING | FOR_THE_DESTINATION => (usize::from(*length) + 1) * 8,
+            // A later fragment begins in the middle.
+            FRAGMENT if u16::from_be_bytes([*offset_high, *offset_low]) >> 3 != 0 => {
+                return (*next, &[]);
+            }
+            FRAGMENT => 8,
+            _ => return (protocol, rest),
+        };
+        (protocol, rest) = (*next, rest.get(size..).unwrap_or_default());
+    }
 }
 
 /// Both ends, with ports where the protocol has some.
@@ -130,6 +189,7 @@ fn ends(protocol: u8, from: &str, to: &str, rest: &[u8]) -> String {
 /// What a reason of the kernel means (`enum skb_drop_reason` of `include/net/dropreason.h`), for those that say something.
 pub fn meaning(reason: &str) -> Option<&'static str> {
     Some(match reason {
+        "NOT_SPECIFIED" => "the kernel gives no reason there",
         "NO_SOCKET" => "no program listens there",
         "SOCKET_RCVBUFF" => "the socket's receive buffer is full",
         "SOCKET_BACKLOG" => "the socket is busy and its backlog is full",
@@ -211,6 +271,17 @@ mod tests {
         v6.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
         v6.extend([0, 80, 0x9c, 0x40]);
         assert_eq!(flow(IPV6, &v6), "TCP [fd00::1]:80 to [fd00::2]:40000");
+        // Behind a router alert, as in what tells routers of groups; and in a fragment, the first or a later one.
+        let with = |protocol: u8, header: [u8; 8]| {
+            let mut bytes = v6.clone();
+            bytes[6] = protocol;
+            bytes.splice(40..40, header);
+            flow(IPV6, &bytes)
+        };
+        let ports = "TCP [fd00::1]:80 to [fd00::2]:40000";
+        assert_eq!(with(0, [6, 0, 5, 2, 0, 0, 1, 0]), ports);
+        assert_eq!(with(44, [6, 0, 0, 1, 0, 0, 0, 7]), ports);
+        assert_eq!(with(44, [6, 0, 1, 0, 0, 0, 0, 7]), "TCP [fd00::1] to [fd00::2]");
     }
 
     #[test]
@@ -223,6 +294,35 @@ mod tests {
         let mut fragment = udp4();
         fragment[7] = 100;
         assert_eq!(flow(IPV4, &fragment), "UDP 10.0.0.1 to 10.0.0.2");
+    }
+
+    #[test]
+    fn flows_that_differ_in_a_port_alone_are_told_together() {
+        let row = |flow: &str| Dropped {
+            reason: Some("NO_SOCKET".into()),
+            place: "udp".into(),
+            device: None,
+            flow: flow.into(),
+        };
+        let flows = [
+            "UDP 10.0.0.1:4000 to 10.0.0.2:53",
+            "UDP 10.0.0.1:4001 to 10.0.0.2:53",
+            "UDP 10.0.0.3:9 to 10.0.0.2:53",
+            "TCP [fd00::1]:80 to [fd00::2]:1",
+            "TCP [fd00::1]:80 to [fd00::2]:2",
+            "ICMP 10.0.0.1 to 10.0.0.2",
+        ];
+        let rows = flows.map(row);
+        let rows: Vec<(&Dropped, u64)> = rows.iter().map(|row| (row, 10)).collect();
+        let merged: Vec<_> =
+            super::merged(&rows).into_iter().map(|(row, count)| (row.flow, count)).collect();
+        let wanted = [
+            ("TCP [fd00::1]:80 to [fd00::2] (2 ports)", 20),
+            ("UDP 10.0.0.1 (2 ports) to 10.0.0.2:53", 20),
+            ("ICMP 10.0.0.1 to 10.0.0.2", 10),
+            ("UDP 10.0.0.3:9 to 10.0.0.2:53", 10),
+        ];
+        assert_eq!(merged, wanted.map(|(flow, count)| (flow.to_owned(), count)));
     }
 
     #[test]

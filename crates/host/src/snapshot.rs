@@ -103,14 +103,6 @@ impl Snapshot {
         self.sockets.as_ref().map_err(String::clone)
     }
 
-    /// Bytes of memory.
-    pub fn memory(&self) -> Seen<u64> {
-        let text = self.texts.get("/proc/meminfo")?;
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.map(|kib| kib * 1024).ok_or_else(|| "/proc/meminfo has no MemTotal".to_owned())
-    }
-
     /// The kernel's version: major and minor.
     pub fn kernel(&self) -> Seen<(u32, u32)> {
         let text = self.texts.setting("kernel/osrelease")?;

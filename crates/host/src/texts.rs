@@ -51,10 +51,59 @@ impl Texts {
         let numbers: Result<_, _> = text.split_whitespace().map(str::parse).collect();
         numbers.map_err(|_| format!("/proc/sys/{key} holds `{text}`, which are no numbers"))
     }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> Seen<u64> {
+        let text = self.get("/proc/meminfo")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.map(|kib| kib * 1024).ok_or_else(|| "/proc/meminfo has no MemTotal".to_owned())
+    }
+
+    /// `nr_free_buffer_pages` (mm/page_alloc.c): of the zones that the kernel itself uses, what is managed above the high watermark.
+    pub fn buffer_pages(&self) -> Option<u64> {
+        let (mut sum, mut ours, mut high) = (0u64, false, 0u64);
+        let zones = self.get("/proc/zoneinfo").ok()?;
+        for line in zones.lines() {
+            let mut words = line.split_whitespace();
+            match (words.next(), words.next()) {
+                (Some("Node"), _) => {
+                    let zone = line.rsplit(' ').next().unwrap_or_default();
+                    ours = matches!(zone, "DMA" | "DMA32" | "Normal");
+                }
+                (Some("high"), Some(pages)) => high = pages.parse().ok()?,
+                (Some("managed"), Some(pages)) if ours => {
+                    sum += pages.parse::<u64>().ok()?.saturating_sub(high);
+                }
+                _ => {}
+            }
+        }
+        (sum > 0).then_some(sum)
+    }
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(MOST).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_of_buffers_are_those_of_the_kernels_own_zones() {
+        // Of a machine with 24 GB, shortened; a zone's high watermark stands before what it manages.
+        let zones = "Node 0, zone      DMA\n  pages free     3840\n        high     16\n        managed  3840\n\
+                     Node 0, zone    DMA32\n        high     3660\n        managed  772918\n\
+                     Node 0, zone   Normal\n        high     63892\n        managed  5394160\n\
+                     Node 0, zone  Movable\n        high     32\n        managed  99\n";
+        let pages = |zones: &str| {
+            Texts(BTreeMap::from([("/proc/zoneinfo".to_owned(), Ok(zones.to_owned()))]))
+                .buffer_pages()
+        };
+        assert_eq!(pages(zones), Some(6_103_350));
+        assert_eq!(pages(""), None);
+    }
 }

@@ -13,7 +13,7 @@ fn a_snapshot_that_was_written_is_the_one_that_is_read() {
     let taken = take(Depth::Full);
     assert!(taken.counter("Tcp.RetransSegs").is_ok(), "{:?}", taken.counter("Tcp.RetransSegs"));
     assert!(taken.devices().unwrap().contains_key("lo"));
-    assert!(taken.uptime().unwrap() > 0.0 && taken.memory().unwrap() > 1 << 20);
+    assert!(taken.uptime().unwrap() > 0.0 && taken.texts.memory().unwrap() > 1 << 20);
     assert!(taken.kernel().unwrap().0 >= 3);
     // Drivers may lack a topic; a kernel that refuses the question was asked wrongly.
     assert!(taken.hardware_unseen.iter().all(|why| !why.contains("EINVAL")), "{taken:#?}");

@@ -80,7 +80,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-finding", &[]),
     ("quell-host", &["quell-netlink", "quell-sys", "quell-tc"]),
-    ("quell-doctor", &["quell-finding", "quell-host", "quell-netlink"]),
+    ("quell-doctor", &["quell-finding", "quell-host", "quell-netlink", "quell-wire"]),
     ("quell-house", &[]),
     ("quell-tune", &["quell-units"]),
 ];

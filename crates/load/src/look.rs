@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   moment      one connection now             TCP_INFO
+//!   end_view    how this end sees a connection TCP_INFO, /proc/sys/net, the device
 //!   buffers     what the socket got            SO_SNDBUF, SO_RCVBUF
 //!   counters    the host since its start       /proc/net/snmp, /proc/net/netstat, link and queue statistics
 //!   CpuTimes    this process, the whole host   getrusage(2), /proc/stat
@@ -18,6 +19,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::{get, get_bytes};
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::writable;
+use quell_wire::ends::{EndView, Offers};
 use quell_wire::iperf3::{HostCounters, Moment};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -102,6 +104,44 @@ pub fn device_with(address: IpAddr) -> Option<String> {
     };
     let index = stack.addresses().ok()?.into_iter().find(|a| a.prefix.address() == address)?.index;
     Some(stack.link_at(index).ok()?.name)
+}
+
+/// How this end sees a connection, with what its host offers and the device that carries it.
+pub fn end_view(stream: &TcpSocket) -> EndView {
+    let (local, remote) = (stream.local(), stream.peer());
+    let info = tcp_info(stream);
+    let on = |name: &str| {
+        let text = quell_netlink::sysctl::read(&format!("net/ipv4/{name}")).ok()?;
+        Some(text.trim() != "0")
+    };
+    let offers = || {
+        let (sack, window_scaling) = (on("tcp_sack")?, on("tcp_window_scaling")?);
+        Some(Offers { sack, window_scaling, timestamps: on("tcp_timestamps")? })
+    };
+    let device = local.and_then(|local| device_with(local.ip()));
+    let link = || {
+        let name = device.as_ref()?.parse::<LinkName>().ok()?;
+        Stack::open().ok()?.link(&name).ok()
+    };
+    // Of a device without a speed the file can't be read, or says -1.
+    let speed = || {
+        let file = format!("/sys/class/net/{}/speed", device.as_ref()?);
+        std::fs::read_to_string(file).ok()?.trim().parse::<u32>().ok()
+    };
+    let figure = |figure: fn(&TcpInfo) -> u32| info.as_ref().map_or(0, figure);
+    EndView {
+        local,
+        remote,
+        options: info.as_ref().map_or(0, |info| info.options),
+        snd_mss: figure(|info| info.snd_mss),
+        advmss: figure(|info| info.advmss),
+        pmtu: figure(|info| info.pmtu),
+        told_scale: info.as_ref().map_or(0, |info| info.rcv_wscale),
+        got_scale: info.as_ref().map_or(0, |info| info.snd_wscale),
+        offers: offers(),
+        device_mtu: link().map(|link| link.mtu),
+        link_mbit: speed().filter(|mbit| *mbit > 0),
+    }
 }
 
 /// What the host's kernel counted since its start; of the calling thread's network namespace. What can't be read is 0.

@@ -182,6 +182,19 @@ fn a_connection_is_found_by_its_port_with_what_tcp_knows() {
         assert!(info.data_segs_out >= Some(4), "{info:?}");
         let elsewhere = TcpFilter { remote_port: Some(1), ..to_it };
         assert!(diag.tcp(&elsewhere).unwrap().is_empty());
+        // Of both families at once it is the same.
+        let _v6 = TcpListener::bind("[::]:0").unwrap();
+        let all = TcpFilter { states: u32::MAX, local_port: None, remote_port: None };
+        let mut both = Vec::new();
+        diag.each_tcp(&all, |socket| {
+            both.push((socket.local, socket.state, socket.info.is_some()))
+        })
+        .unwrap();
+        let mut each: Vec<_> = diag.tcp(&all).unwrap();
+        each.sort_by_key(|socket| socket.local);
+        both.sort_by_key(|socket| socket.0);
+        let each: Vec<_> = each.into_iter().map(|s| (s.local, s.state, s.info.is_some())).collect();
+        assert_eq!((both.len(), both), (2, each));
     });
     there.run(|| {
         let found = SockDiag::open().unwrap().tcp(&TcpFilter::LISTENING).unwrap();

@@ -7,6 +7,7 @@
 mod args;
 mod drops;
 mod during;
+mod ends;
 mod peer;
 mod seen;
 mod text;
@@ -17,7 +18,7 @@ pub use args::DoctorArgs;
 use args::{chosen, known};
 use quell_doctor::{Check, Facts, Stalls, Verdict, examine};
 use quell_finding::{Finding, Severity, worst_first};
-use quell_host::capture::{Depth, sockets, take};
+use quell_host::capture::{Depth, connections, take};
 use quell_host::{owner, record};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, readable, wait};
@@ -42,7 +43,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if args.watch {
         return watch::watch(args, &checks);
     }
-    let peer = args.peer.as_deref().map(peer::ask).transpose()?;
+    let peer = args.peer.as_deref().map(|name| peer::ask(args, name)).transpose()?;
     let seen = match &args.from {
         Some(folder) => read(folder)?,
         None => look(args)?,
@@ -143,7 +144,7 @@ fn look(args: &DoctorArgs) -> Result<Examination, Failure> {
         alarm.set(Some(due)).map_err(Failure::system)?;
         wait(&mut [readable(&alarm)]).map_err(Failure::system)?;
         // With very many sockets a look takes long itself.
-        if let Ok(sockets) = sockets() {
+        if let Ok(sockets) = connections() {
             stalls.look(&sockets);
         }
         if monotonic_ns() - begun > 1_500_000_000 {

@@ -35,6 +35,23 @@ fn every_check_is_listed_and_explained() {
 }
 
 #[test]
+fn the_page_about_diagnosing_lists_the_checks_that_there_are() {
+    let page = include_str!("../../../docs/diagnosing.md");
+    let section = page.split("\n## The checks\n").nth(1).expect("the page lists the checks");
+    let shown: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    let list = doctor(&["--list"]).fine();
+    let listed: Vec<&str> = list.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(shown, listed, "quell doctor --list");
+    // Outputs of all checks that the page shows were made with these.
+    let count =
+        listed.iter().filter(|line| line.trim_start().starts_with(char::is_numeric)).count();
+    for of_all in page.split(". Of ").skip(1).filter_map(|rest| rest.split(' ').next()) {
+        let of_all: usize = of_all.parse().expect("a number of checks");
+        assert!(of_all < 10 || of_all == count, "{of_all} checks are shown, {count} there are");
+    }
+}
+
+#[test]
 fn each_check_that_was_asked_for_has_an_outcome() {
     let begun = Instant::now();
     let said = doctor(&["--json", "--only", "listen-overflow,ecn-bleached,26"]);

@@ -5,10 +5,10 @@ mod support;
 #[path = "serve/server.rs"]
 mod server;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use server::{Served, byte, cookie_of, iperf3, iperf3_says, lacks_iperf3, parameters};
-use std::io::Write;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -130,6 +130,35 @@ fn calls_and_stamp_packets_are_answered_on_the_same_port() {
         let got = socket.recv(&mut answer).expect("an answer");
         assert_eq!((got, answer[27]), (size, 7), "as large as the question, with its number");
     }
+}
+
+#[test]
+fn a_question_that_is_unknown_or_too_much_is_refused_and_the_next_is_answered() {
+    let served = Served::new(&[]);
+    let mut stream = TcpStream::connect(served.at).expect("it serves");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    stream.write_all(b"QUELL-E1").expect("taken");
+    let mut ask = |text: &str| -> Value {
+        let length = u32::try_from(text.len()).expect("short").to_be_bytes();
+        stream.write_all(&[&length, text.as_bytes()].concat()).expect("taken");
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).expect("an answer");
+        let mut text = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut text).expect("a whole answer");
+        serde_json::from_slice(&text).expect("JSON")
+    };
+    for strange in [r#"{"sing":{}}"#, "", "{", r#"{"give":{"bytes":4000000000}}"#] {
+        assert!(ask(strange)["refused"]["why"].is_string(), "{strange}");
+    }
+    // No flow was opened: there is nothing to send over, and nothing is sent.
+    assert_eq!(ask(r#"{"say":{"sizes":[1000],"wait_ms":0}}"#)["said"]["too_big"], json!([]));
+    let view = &ask("\"view\"")["view"];
+    assert!(view["remote"].as_str().is_some_and(|at| at.starts_with("127.0.0.1:")), "{view}");
+    assert_eq!(view["options"].as_u64().map(|options| options & 6), Some(6), "{view}");
+    // What is longer than any question is none.
+    stream.write_all(&u32::MAX.to_be_bytes()).expect("taken");
+    assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)), "it is broken off");
+    assert!(served.event("told", "session")["why"].is_string());
 }
 
 #[test]

@@ -327,19 +327,21 @@ fn a_record_that_somebody_damaged_is_refused_and_named() {
     assert_eq!(host.get("net/ipv4/tcp_slow_start_after_idle"), "0");
 }
 
+/// A cable to 192.0.2.0/24, behind which a router leads to 198.51.100.0/24.
+fn cable() {
+    let mut stack = Stack::open().unwrap();
+    let [a, b] = ["a0", "b0"].map(|name| VethEnd::new(name.parse().unwrap()));
+    stack.create_veth(&a, &b).unwrap();
+    let index = stack.index_of(&a.name).unwrap();
+    stack.add_address(index, &NewAddress::new("192.0.2.1/24".parse().unwrap())).unwrap();
+    stack.up(index).unwrap();
+    let router = "192.0.2.9".parse().unwrap();
+    stack.add_route(&NewRoute::via("198.51.100.0/24".parse().unwrap(), router, index)).unwrap();
+}
+
 #[test]
 fn what_one_route_needs_is_one_command_the_way_that_packets_go_there() {
     let host = Host::new();
-    let cable = || {
-        let mut stack = Stack::open().unwrap();
-        let [a, b] = ["a0", "b0"].map(|name| VethEnd::new(name.parse().unwrap()));
-        stack.create_veth(&a, &b).unwrap();
-        let index = stack.index_of(&a.name).unwrap();
-        stack.add_address(index, &NewAddress::new("192.0.2.1/24".parse().unwrap())).unwrap();
-        stack.up(index).unwrap();
-        let router = "192.0.2.9".parse().unwrap();
-        stack.add_route(&NewRoute::via("198.51.100.0/24".parse().unwrap(), router, index)).unwrap();
-    };
     host.space.run(cable).unwrap();
     let plan = ["plan", "--role", "latency", "--reply", "30kB", "--to"];
     let out = host.tune(&[&plan[..], &["198.51.100.7/32", "--to", "192.0.2.0/24"]].concat()).fine();
@@ -347,6 +349,45 @@ fn what_one_route_needs_is_one_command_the_way_that_packets_go_there() {
     says(&out, &[&format!("ip route replace 198.51.100.7/32 via 192.0.2.9 dev a0 {words}")]);
     says(&out, &[&format!("ip route replace 192.0.2.0/24 dev a0 {words}")]);
     says(&host.tune(&[&plan[..], &["203.0.113.0/24"]].concat()).refused(2), &["no route to"]);
+}
+
+/// The routes of the main table of IPv4, as the kernel shows them.
+fn routes(host: &Host) -> Vec<quell_netlink::route::Route> {
+    host.space.run(|| Stack::open().unwrap().routes().unwrap()).unwrap()
+}
+
+#[test]
+fn a_route_comes_with_the_settings_and_goes_with_them_and_somebodys_own_is_left_alone() {
+    let host = Host::new();
+    host.space.run(cable).unwrap();
+    let before = routes(&host);
+    let apply = ["apply", "--role", "latency", "--reply", "30kB", "--route"];
+    let theirs = host.tune(&[&apply[..], &["198.51.100.0/24"]].concat()).refused(3);
+    says(&theirs, &["has a route of its own", "ip route replace 198.51.100.0/24"]);
+    assert_eq!(routes(&host), before);
+    // Part of theirs, by the same way; and again, which changes nothing.
+    let part = [&apply[..], &["198.51.100.7/32"]].concat();
+    let own = "route 198.51.100.7/32 via 192.0.2.9 dev a0 quickack 1 features ecn initcwnd 21";
+    says(&host.tune(&part).fine(), &[own]);
+    says(&host.tune(&part).fine(), &["all was as wanted"]);
+    let there = routes(&host);
+    let route = there.iter().find(|route| route.to.to_string() == "198.51.100.7/32").unwrap();
+    let metrics = &route.metrics;
+    assert_eq!(
+        (metrics.quick_ack, metrics.ecn, metrics.initial_cwnd),
+        (Some(true), Some(true), Some(21))
+    );
+    says(&host.tune(&["status"]).fine(), &[own]);
+    says(&host.tune(&["revert"]).fine(), &["take the route to 198.51.100.7/32 away"]);
+    assert_eq!(routes(&host), before);
+    // What waits to be confirmed has it too, and keeps it when it is.
+    host.tune(&[&part[..], &["--confirm-within", "5min"]].concat()).fine();
+    host.tune(&["confirm"]).fine();
+    assert_eq!(routes(&host).len(), before.len() + 1);
+    // Without the option it is as it was before.
+    host.tune(&apply[..5]).fine();
+    assert_eq!(routes(&host), before);
+    host.tune(&["revert"]).fine();
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //!   QUELAUT1 ──► both prove that they know the secret ──► once more, trusted
 //!   QUELLRR1 ──────────────────────────────► calls
 //!   GET /, POST / … ───────────────────────► a browser, where there is a page for it
+//!   QUELL-E1 ──────────────────────────────► questions about the path
 //!   37 bytes, the cookie of a waiting test ► one of its streams
 //!   37 bytes, another cookie ──────────────► a new test
 //!   anything else, or nothing in time ─────► reset
@@ -11,8 +12,10 @@
 //!
 //! Where there is a secret, each connection proves it, streams too: a cookie travels in the clear, and whoever saw one gets nothing for it.
 
+use crate::ends;
 use crate::guest::Guest;
 use crate::hub::{HalfOpen, Hub, Opened, Waiting};
+use crate::pause::pause;
 use crate::places::Full;
 use crate::rate::Share;
 use crate::session;
@@ -27,9 +30,9 @@ use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::option::set_bytes;
 use quell_sys::socket::preface::{self, PrefaceError};
 use quell_sys::socket::stream::TcpSocket;
-use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_units::Span;
 use quell_wire::auth::MAGIC;
+use quell_wire::ends::HELLO;
 use quell_wire::iperf3::{COOKIE, Cookie, State};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -43,6 +46,7 @@ enum Wish {
     Calls,
     /// A browser, with the first bytes of what it asks, and whether it proved the secret.
     Web([u8; 8], bool),
+    Ends,
 }
 
 /// Why a connection is not let in.
@@ -118,6 +122,7 @@ pub fn open<'x, 'h: 'x>(
         Ok(Wish::Calls) => calls(hub, &guest),
         // It is asked for only where there is a page, and was served above.
         Ok(Wish::Web(..)) => {}
+        Ok(Wish::Ends) => ends::answer(hub, &guest),
         Err(why) => turn_away(hub, guest, why),
     }
     drop(unknown);
@@ -161,6 +166,9 @@ fn ask(hub: &Hub<'_>, has_page: bool, exchange: &mut Exchange<'_>) -> Result<Wis
     }
     if has_page && web::begins(&first) {
         return Ok(Wish::Web(first, trusted));
+    }
+    if first == *HELLO {
+        return if trusted { Ok(Wish::Ends) } else { Err(Unwelcome::Untrusted) };
     }
     // What can't become a cookie is not waited for.
     if !first.iter().all(u8::is_ascii_alphanumeric) {
@@ -241,18 +249,4 @@ fn receives_for(stream: &TcpSocket, ns: u64) -> Result<(), Errno> {
     let bytes = [seconds.to_ne_bytes(), (micros + 1).min(999_999).to_ne_bytes()].concat();
     set_bytes(stream.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &bytes, "patience")
         .map_err(|error| error.errno)
-}
-
-/// Waits until so many bytes may move; errors when the server ends before that.
-fn pause(hub: &Hub<'_>, share: &Share<'_>, bytes: usize) -> Result<(), Errno> {
-    while let Err(at) = share.pass(bytes, monotonic_ns()) {
-        let mut alarm = Alarm::new().map_err(|e| e.errno)?;
-        alarm.set(Some(at)).map_err(|e| e.errno)?;
-        let mut fds = [readable(hub.stop), readable(&alarm)];
-        wait(&mut fds).map_err(|e| e.errno)?;
-        if came(&fds[0]) {
-            return Err(Errno::ECANCELED);
-        }
-    }
-    Ok(())
 }

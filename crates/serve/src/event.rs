@@ -51,6 +51,15 @@ pub enum Event {
         /// How it ended; none where it ended as it should.
         why: Option<String>,
     },
+    /// Somebody was told how this end sees the path.
+    Told {
+        /// Its number.
+        session: u64,
+        /// Who.
+        client: SocketAddr,
+        /// How it ended; none where it ended as it should.
+        why: Option<String>,
+    },
     /// Somebody was turned away.
     Refused {
         /// Who.
@@ -205,6 +214,13 @@ impl fmt::Display for Event {
             }
             Self::Called { session, client, calls, why } => {
                 write!(f, "#{session} {client}: {calls} calls answered")?;
+                match why {
+                    Some(why) => write!(f, "; {why}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Told { session, client, why } => {
+                write!(f, "#{session} {client}: told how this end sees the path")?;
                 match why {
                     Some(why) => write!(f, "; {why}"),
                     None => Ok(()),

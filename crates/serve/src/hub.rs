@@ -323,6 +323,13 @@ impl<'a> Hub<'a> {
         self.tell_some(|quiets| &mut quiets.sessions, event);
     }
 
+    /// Tells that somebody was told of the path.
+    pub fn told(&self, client: SocketAddr, pass: &Pass<'_>, why: Option<String>) {
+        let why = why.as_ref().map(reason);
+        let event = || Event::Told { session: pass.number, client, why };
+        self.tell_some(|quiets| &mut quiets.sessions, event);
+    }
+
     /// A connection of calls, from now on.
     pub fn calls(&self) -> Calls<'_> {
         let mut callers = lock(&self.callers);

@@ -3,7 +3,8 @@
 //! ```text
 //!                     ┌─ admission ─► session   a test of iperf3 or quell flow
 //!   TCP ─ server ─────┤      ├─► quell_rr  calls of quell rr
-//!                     │      └─► web  the page that measures from a browser
+//!                     │      ├─► web  the page that measures from a browser
+//!                     │      └─► ends      how this end sees the path, for quell doctor
 //!                     └─ hub ── places     who is there, what they may use
 //!   UDP ─ udp ────────────────┬ streams of tests, each with a socket of its own
 //!                             └ STAMP, reflected
@@ -16,10 +17,12 @@
 //! a secret, that they know it. Everything is bounded: half handshakes in number and time, sessions, streams, rates, time, memory.
 
 mod admission;
+mod ends;
 pub mod event;
 mod guest;
 mod hub;
 pub mod log;
+mod pause;
 pub mod places;
 pub mod privileges;
 mod rate;

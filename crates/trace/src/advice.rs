@@ -57,6 +57,9 @@ pub(crate) fn text(mark: &Remark) -> String {
             format!("stall, {}, zero window, to the end", waited(mark))
         }
         Cause::ZeroWindow => format!("stall, {}, zero window", waited(mark)),
+        Cause::FullWindow => {
+            format!("held up for {} by a full window of {}", waited(mark), bytes(length))
+        }
         Cause::FastRetransmit => {
             format!("fast retransmission of {}{}{needless}", bytes(length), after(mark))
         }
@@ -113,6 +116,14 @@ pub(crate) fn evidence(mark: &Remark) -> String {
                 None => format!("packet {first} closed the window{probe}, and nothing opened it"),
             }
         }
+        (Cause::FullWindow, _) => {
+            let busy = mark.busy.unwrap_or_default();
+            let share = mark.waited.unwrap_or_default().nanos() * 100 / busy.nanos().max(1);
+            format!(
+                "packet {first} filled it first; it was full for {share} % of the {} in which data was under way",
+                spoken(busy)
+            )
+        }
         (Cause::OutOfOrder, _) => format!("packet {first} fills a gap that later data had left"),
         (Cause::Reset | Cause::Refused, _) => format!("packet {first}"),
         _ if mark.packets[0].is_none() => {
@@ -161,6 +172,9 @@ pub(crate) fn who(mark: &Remark, own: &str, other: &str) -> String {
             format!("{own} heard nothing from {other} until its timer ran out")
         }
         Cause::ZeroWindow => format!("{own} waited for the program at {other} to read"),
+        Cause::FullWindow => {
+            format!("{own} had sent all that {other}'s window lets it, and waited for ACKs")
+        }
         Cause::FastRetransmit => format!("{other} told {own} of a gap"),
         Cause::TailProbe => format!("{own} had no ACK of its last segment from {other}"),
         Cause::AfterTimeout | Cause::Retransmission => format!("{own} sent it to {other} again"),
@@ -209,6 +223,10 @@ pub(crate) fn advice(mark: &Remark, own: &str, other: &str) -> Option<String> {
                 "at {other}: let the program read sooner; a larger receive buffer only for bursts"
             )
         }
+        Cause::FullWindow => format!(
+            "at {other}: no SO_RCVBUF in the program, or a larger one; a larger third figure of net.ipv4.tcp_rmem (quell tune \
+             computes it)"
+        ),
         Cause::OutOfOrder => {
             "look for links used in parallel (LAG, ECMP) that spread one connection".into()
         }

@@ -37,6 +37,8 @@ pub enum Cause {
     Timeout,
     /// The receiver's buffer was full.
     ZeroWindow,
+    /// The sender had sent all that the receiver's window lets it, for much of the time: the window is less than the path holds.
+    FullWindow,
     /// Sent again after three duplicate ACKs, or after SACK told of a gap.
     FastRetransmit,
     /// The last segment, sent again before the timer ran out (RFC 8985, tail loss probe).
@@ -138,6 +140,8 @@ pub struct Remark {
     pub is_missing: bool,
     /// For [`Cause::ZeroWindow`]: it lasted until the capture or the connection ended.
     pub open: bool,
+    /// For [`Cause::FullWindow`]: for how long anything was under way.
+    pub busy: Option<Span>,
 }
 
 /// Up to three packets.

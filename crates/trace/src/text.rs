@@ -188,6 +188,7 @@ fn groups(connections: &[ConnectionReport]) -> Vec<Group<'_>> {
                 | Cause::Nagle
                 | Cause::Timeout
                 | Cause::ZeroWindow
+                | Cause::FullWindow
                 | Cause::SynRetransmit
         );
         (!stall, std::cmp::Reverse(group.waited), group.connection.number)

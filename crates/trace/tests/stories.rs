@@ -306,6 +306,31 @@ fn a_window_that_is_zero_for_a_moment_is_counted_and_no_stall() {
     assert_eq!(c.server_to_client.zero_window, Span::from_micros(900));
 }
 
+/// Thirty round trips of 10 ms, in each so many full segments, all acknowledged at its end with a window of 32120 bytes.
+fn rounds(segments: u32) -> ConnectionReport {
+    let mut packets = Vec::new();
+    for round in 0..30 {
+        let (at, sent) = (20_000 + 10_000 * u64::from(round), round * segments * 1460);
+        let one = |n: u32| up(at + u64::from(n), sent + n * 1460, 1460);
+        packets.extend((0..segments).map(one));
+        packets.push(answer(at + 10_000, sent + segments * 1460));
+    }
+    story(packets)
+}
+
+#[test]
+fn a_transfer_that_the_receivers_window_holds_up_is_told_with_the_window() {
+    // 22 segments are all that fits.
+    let c = rounds(22);
+    assert_eq!(texts_of(&c), ["held up for 299 ms by a full window of 32120 bytes"]);
+    let mark = &c.marks[0];
+    assert_eq!((mark.side, mark.cause), (Side::Client, Cause::FullWindow));
+    assert!(mark.evidence.contains("full for 99 % of the 300 ms"), "{}", mark.evidence);
+    assert!(mark.advice.as_ref().is_some_and(|a| a.contains("SO_RCVBUF")), "{:?}", mark.advice);
+    // Where less is under way, it is the sender, or its congestion window.
+    assert_eq!(causes(&rounds(20)), []);
+}
+
 #[test]
 fn a_window_that_stays_zero_lasts_to_the_end() {
     let c = story([

@@ -2,12 +2,13 @@
 
 use crate::host::{Host, Role, Wish};
 use crate::window::Path;
+use std::fmt;
 
 /// A cure of one route or socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cure {
-    /// A route's words, as `quickack 1`; none where it is a program's matter.
-    pub route: Option<String>,
+    /// What a route says, as `quickack 1`; none where it is a program's matter.
+    pub route: Option<RouteCure>,
     /// A socket's option, as `TCP_QUICKACK`; none where there is none.
     pub socket: Option<&'static str>,
     /// What it does, when it helps, what it costs.
@@ -16,22 +17,27 @@ pub struct Cure {
     pub source: &'static str,
 }
 
-/// A route that is there, as far as its command names it.
+/// What a route can say that cures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RouteNow {
-    /// Where to, as 192.0.2.0/24 or default.
-    pub to: String,
-    /// The router, if there is one.
-    pub via: Option<String>,
-    /// The interface.
-    pub device: String,
+pub enum RouteCure {
+    /// Another congestion control.
+    CongestionControl(String),
+    /// Acknowledge each segment at once.
+    QuickAck,
+    /// Ask for ECN.
+    Ecn,
+    /// A first congestion window of so many segments.
+    FirstWindow(u32),
 }
 
-impl RouteNow {
-    /// The command that gives a prefix its own route the same way, with words of a cure.
-    pub fn command(&self, prefix: &str, words: &str) -> String {
-        let via = self.via.as_ref().map(|via| format!("via {via} ")).unwrap_or_default();
-        format!("ip route replace {prefix} {via}dev {} {words}", self.device)
+impl fmt::Display for RouteCure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CongestionControl(name) => write!(f, "congctl {name}"),
+            Self::QuickAck => f.write_str("quickack 1"),
+            Self::Ecn => f.write_str("features ecn"),
+            Self::FirstWindow(segments) => write!(f, "initcwnd {segments}"),
+        }
     }
 }
 
@@ -45,7 +51,7 @@ pub(crate) fn of(wish: &Wish, path: Option<&Path>, host: &Host) -> Vec<Cure> {
         && current.trim() != "bbr"
     {
         cures.push(Cure {
-            route: Some("congctl bbr".into()),
+            route: Some(RouteCure::CongestionControl("bbr".into())),
             socket: Some("TCP_CONGESTION"),
             why: "where packets are lost that no queue dropped, cubic takes each for a full line; compare first: quell flow HOST -C cubic,bbr".into(),
             source: "ip-route(8); ESnet fasterdata, BBR",
@@ -53,7 +59,7 @@ pub(crate) fn of(wish: &Wish, path: Option<&Path>, host: &Host) -> Vec<Cure> {
     }
     if wish.role == Role::Latency {
         cures.push(Cure {
-            route: Some("quickack 1".into()),
+            route: Some(RouteCure::QuickAck),
             socket: Some("TCP_QUICKACK"),
             why: "segments from there are acknowledged at once; without it a peer that writes twice before it reads waits 40 ms. More packets. \
                   The socket's option must be set again after each receive"
@@ -67,7 +73,7 @@ pub(crate) fn of(wish: &Wish, path: Option<&Path>, host: &Host) -> Vec<Cure> {
             source: "RFC 896; tcp(7)",
         });
         cures.push(Cure {
-            route: Some("features ecn".into()),
+            route: Some(RouteCure::Ecn),
             socket: None,
             why: "a queue on the way that marks (fq_codel, CAKE) need not drop, so nothing is sent again. Without such a queue it does nothing".into(),
             source: "RFC 3168; ip-route(8)",
@@ -92,7 +98,7 @@ fn first_window(wish: &Wish, reply: u64, path: Option<&Path>) -> Cure {
         "it needs fewer round trips"
     };
     Cure {
-        route: Some(format!("initcwnd {segments}")),
+        route: Some(RouteCure::FirstWindow(u32::try_from(segments).unwrap_or(64))),
         socket: None,
         why: format!(
             "a reply of {reply} bytes is {needed} segments, and a new connection sends 10 and waits; with {segments} {enough}. \
@@ -114,7 +120,10 @@ mod tests {
             .insert("net/ipv4/tcp_available_congestion_control".into(), "reno cubic bbr".into());
         let path = wish.rate.zip(wish.rtt);
         let path = path.map(|(rate, rtt)| Path { rate, rtt, mtu: wish.mtu, overhead: 38 });
-        of(wish, path.as_ref(), &host).into_iter().filter_map(|cure| cure.route).collect()
+        of(wish, path.as_ref(), &host)
+            .into_iter()
+            .filter_map(|cure| Some(cure.route?.to_string()))
+            .collect()
     }
 
     #[test]
@@ -137,13 +146,5 @@ mod tests {
         assert_eq!(asked(1_000_000, "10Gbit"), "initcwnd 64");
         // 100 ms of 2 Mbit/s are 17 segments.
         assert_eq!(asked(30_000, "2Mbit"), "initcwnd 17");
-    }
-
-    #[test]
-    fn a_prefix_gets_a_route_of_its_own_the_same_way() {
-        let route =
-            RouteNow { to: "default".into(), via: Some("192.0.2.1".into()), device: "eth0".into() };
-        let wanted = "ip route replace 198.51.100.0/24 via 192.0.2.1 dev eth0 quickack 1";
-        assert_eq!(route.command("198.51.100.0/24", "quickack 1"), wanted);
     }
 }

@@ -21,7 +21,7 @@ mod record;
 mod roles;
 mod window;
 
-pub use cures::{Cure, RouteNow};
+pub use cures::{Cure, RouteCure};
 pub use defaults::{FRESH, Known, default_of};
 pub use host::{Host, KEYS, Release, Role, Wish};
 pub use plan::{PlanError, Tuning};

@@ -8,6 +8,7 @@
 //!   oneway   Quell's datagrams in one direction
 //!   hello    what a Quell TCP client tells its server first
 //!   iperf3   the protocol of iperf3, with Quell's addition
+//!   ends     what both ends of a path tell each other of it
 //!   layers   packets of all kinds, built of headers inside each other
 //!   auth     how both ends of a connection prove that they share a secret
 //!   text     what a peer says, made fit for a terminal and a log
@@ -16,6 +17,7 @@
 //! Readers take any bytes and give a value or nothing; they never panic.
 
 pub mod auth;
+pub mod ends;
 pub mod hello;
 pub mod hop_probe;
 pub mod icmp;

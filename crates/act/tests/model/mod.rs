@@ -1,8 +1,8 @@
 //! A machine without a kernel.
 
 use quell_act::{
-    Change, DeviceGoal, FileGoal, Goal, LinkGoal, LinkNow, Machine, Now, OffloadGoal, Refusal,
-    SysctlGoal, Target,
+    Change, DeviceGoal, FileGoal, Goal, LinkGoal, LinkNow, Machine, Now, OffloadGoal, OwnRoute,
+    Refusal, RouteGoal, SysctlGoal, Target,
 };
 use quell_tc::observed::{ObservedQdisc, Raw, Snapshot, Stats};
 use quell_tc::{Handle, Places, Tree, seen};
@@ -66,6 +66,16 @@ impl Scene {
         if self.sysctl > 0 {
             goal.sysctls.push(SysctlGoal { key: "a/b".into(), value: self.sysctl.to_string() });
             let on = self.sysctl == 1;
+            let device = "eth0".to_owned();
+            let route = on.then_some(OwnRoute {
+                via: None,
+                device,
+                quick_ack: Some(true),
+                initial_cwnd: None,
+                ecn: None,
+                congestion_control: None,
+            });
+            goal.routes.push(RouteGoal { to: "192.0.2.0/24".into(), route });
             goal.offloads.push(OffloadGoal { device: "eth0".into(), feature: "tso".into(), on });
         }
         if self.file > 0 {
@@ -160,11 +170,14 @@ impl Model {
             lines.sort();
             state.insert(name.clone(), lines);
         }
-        let Now { sysctls, offloads, .. } = &self.now;
+        let Now { sysctls, offloads, routes, .. } = &self.now;
         // No file, looked for or not.
         let files: Vec<_> =
             self.now.files.iter().filter(|(_, content)| content.is_some()).collect();
-        state.insert("others".into(), vec![format!("{sysctls:?} {offloads:?} {files:?}")]);
+        state.insert(
+            "others".into(),
+            vec![format!("{sysctls:?} {offloads:?} {routes:?} {files:?}")],
+        );
         state
     }
 
@@ -230,6 +243,10 @@ impl Machine for Model {
             Change::Sysctl { key, value } => {
                 self.now.sysctls.insert(key.clone(), value.clone());
             }
+            Change::Route { to, route: Some(route) } => {
+                self.now.routes.insert(to.clone(), route.clone());
+            }
+            Change::Route { to, route: None } => drop(self.now.routes.remove(to)),
             Change::File { path, content } => {
                 self.now.files.insert(PathBuf::from(path), content.clone());
             }

@@ -1,13 +1,14 @@
 //! Check 58: the two ends see different addresses or ports.
 
 use super::prelude::*;
+use std::net::SocketAddr;
 
 pub(super) const CHECK: Check = Check {
     number: 58,
     name: "address-translation",
     group: Group::Path,
     title: "the two ends see different addresses or ports",
-    evidence: "the 5-tuple at both ends",
+    evidence: "the 5-tuple at both ends (--peer)",
     rule: "they differ",
     severity: Severity::Note,
     why: "a translation stands between, and forgets idle connections",
@@ -17,5 +18,26 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> Look {
-    not_told(facts, "the address that it sees")
+    with_ends(facts, |ends, path| {
+        let tcp = [(ends.here.local, ends.there.remote), (ends.here.remote, ends.there.local)];
+        let udp = ends.udp.map(|(here, there)| (Some(here), Some(there)));
+        let named = ["own address of TCP", "the other end's", "own address of UDP"];
+        let mut finding = CHECK.finding(path, CHECK.title);
+        for (name, pair) in named.into_iter().zip(tcp.into_iter().chain(udp)) {
+            let (Some(here), Some(there)) = pair else { continue };
+            if canonical(here) != canonical(there) {
+                let text = format!("{here} here, {there} there");
+                finding = finding.saw(Evidence::text(name, text, "both ends"));
+            }
+        }
+        if finding.evidence.is_empty() {
+            return Ok(Outcome::Fine);
+        }
+        told(&CHECK, [finding])
+    })
+}
+
+/// A socket of both families names IPv4 addresses as IPv6 ones.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -7,8 +7,8 @@ pub(super) const CHECK: Check = Check {
     name: "faster-than-receiver",
     group: Group::Configuration,
     title: "the sender's link is faster than the receiver's",
-    evidence: "both ends' link speeds",
-    rule: "the sender's is higher, and nothing paces",
+    evidence: "both ends' link speeds (--peer)",
+    rule: "this end's is higher",
     severity: Severity::Note,
     why: "bursts at the sender's speed overflow a queue on the way",
     fix: "pace: fq with maxrate, or SO_MAX_PACING_RATE",
@@ -17,5 +17,17 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> Look {
-    not_told(facts, "the speed of its link")
+    with_ends(facts, |ends, path| {
+        let (Some(here), Some(there)) = (ends.here.link_mbit, ends.there.link_mbit) else {
+            return Err("the device of one end has no speed".to_owned());
+        };
+        if here <= there {
+            return Ok(Outcome::Fine);
+        }
+        let finding = CHECK
+            .finding(path, CHECK.title)
+            .saw(Evidence::amount("here", here.into(), "Mbit/s", "/sys/class/net"))
+            .saw(Evidence::amount("there", there.into(), "Mbit/s", "quell serve"));
+        told(&CHECK, [finding])
+    })
 }

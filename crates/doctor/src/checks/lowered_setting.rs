@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> Look {
-    let memory = facts.now.memory()?;
+    let memory = facts.now.texts.memory()?;
     let kernel = facts.now.kernel()?;
     // tcp_init: 1/128 of the memory, at most 4 MiB to send and 6 MiB to receive. What is free when it is computed is less than all.
     let share = memory / 128 * 3 / 4;

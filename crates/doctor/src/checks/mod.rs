@@ -79,6 +79,7 @@ catalogue!(
     lowered_setting,
     ecn_without_marks,
     class_changed,
+    forgotten_state,
 );
 
 #[cfg(test)]

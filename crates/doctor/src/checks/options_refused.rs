@@ -7,8 +7,8 @@ pub(super) const CHECK: Check = Check {
     name: "options-refused",
     group: Group::Path,
     title: "a connection has no window scaling or no SACK, though this end offers them",
-    evidence: "options of TCP_INFO against net.ipv4.tcp_window_scaling and tcp_sack",
-    rule: "a connection that moved 100 kB",
+    evidence: "options of TCP_INFO against net.ipv4.tcp_window_scaling and tcp_sack; both ends' (--peer)",
+    rule: "a connection that moved 100 kB; or both ends offer it, and it is not in force at both",
     severity: Severity::Warning,
     why: "the other end, or a middlebox that strips options, holds it at 64 kB in flight or makes each loss dear",
     fix: "look at the other end's settings; if they are on there, a middlebox is in between: compare captures",
@@ -16,9 +16,15 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
+const TIMESTAMPS: u8 = 1;
+const SACK: u8 = 2;
+const WINDOW_SCALING: u8 = 4;
+
 fn look(facts: &Facts<'_>) -> Look {
-    const SACK: u8 = 2;
-    const WINDOW_SCALING: u8 = 4;
+    on_path(facts, of_connections(facts), of_path)
+}
+
+fn of_connections(facts: &Facts<'_>) -> Look {
     let mut findings = Vec::new();
     let offered = [
         ("tcp_window_scaling", WINDOW_SCALING, "window scaling"),
@@ -47,4 +53,43 @@ fn look(facts: &Facts<'_>) -> Look {
         findings.push(finding);
     }
     told(&CHECK, findings.into_iter().take(5))
+}
+
+fn of_path(ends: &Ends, path: &str) -> Vec<Finding> {
+    stripped(ends, path).into_iter().collect()
+}
+
+/// What both ends offer, and one of them did not hear; or a scale that is not what was told.
+fn stripped(ends: &Ends, path: &str) -> Option<Finding> {
+    let (here, there) = (&ends.here, &ends.there);
+    let (ours, theirs) = (here.offers?, there.offers?);
+    let mut without = Vec::new();
+    for (words, bit, both) in [
+        ("SACK", SACK, ours.sack && theirs.sack),
+        ("window scaling", WINDOW_SCALING, ours.window_scaling && theirs.window_scaling),
+        ("timestamps", TIMESTAMPS, ours.timestamps && theirs.timestamps),
+    ] {
+        let at = [("here", here), ("there", there)];
+        let lack: Vec<&str> =
+            at.iter().filter(|(_, end)| end.options & bit == 0).map(|(name, _)| *name).collect();
+        if both && !lack.is_empty() {
+            without.push(format!("{words} (not in force {})", lack.join(" and ")));
+        }
+    }
+    let scaled = here.options & there.options & WINDOW_SCALING != 0;
+    for (told, heard) in [(here.told_scale, there.got_scale), (there.told_scale, here.got_scale)] {
+        if scaled && told != heard {
+            without.push(format!("window scale {told}, which arrived as {heard}"));
+        }
+    }
+    if without.is_empty() {
+        return None;
+    }
+    let text = "both ends offer an option of TCP, and a middlebox strips or changes it";
+    Some(
+        CHECK
+            .finding(path, text)
+            .saw(Evidence::text("lost on the way", without.join(", "), "TCP_INFO of both ends"))
+            .cure(Remedy::advice("find the middlebox: a firewall that normalises TCP, a load balancer, a satellite or mobile proxy")),
+    )
 }

@@ -1,14 +1,15 @@
 //! Check 55: large packets fare differently by protocol.
 
 use super::prelude::*;
+use crate::peer::Way;
 
 pub(super) const CHECK: Check = Check {
     number: 55,
     name: "path-mtu",
     group: Group::Path,
     title: "large packets fare differently by protocol",
-    evidence: "pings with DF, TCP and UDP of the same size",
-    rule: "one passes, another does not",
+    evidence: "UDP of several sizes with DF, and 64 kB of TCP, both ways (--peer)",
+    rule: "one passes, the other of the same size does not",
     severity: Severity::Note,
     why: "somewhere a hop treats them differently",
     fix: "mend the MTU of that hop",
@@ -17,5 +18,27 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> Look {
-    not_told(facts, "packets of several sizes over TCP")
+    with_ends(facts, |ends, path| {
+        let ways = [("there", &ends.to_there), ("back", &ends.to_here)];
+        let odd = ways.into_iter().filter(|(_, way)| {
+            let udp = way.mtu().unwrap_or(0);
+            match way.bulk {
+                Some(true) => way.swallows().is_some_and(|(_, lost)| lost <= way.segment),
+                Some(false) => udp >= way.segment && way.segment > 0,
+                None => false,
+            }
+        });
+        let finding = |(name, way): (&str, &Way)| {
+            let bulk = if way.bulk == Some(true) { "arrive" } else { "don't arrive" };
+            CHECK
+                .finding(format!("{path}, the way {name}"), CHECK.title)
+                .saw(Evidence::amount("UDP up to", way.mtu().unwrap_or(0).into(), "bytes arrives", "quell serve"))
+                .saw(Evidence::text(
+                    "TCP",
+                    format!("packets of {} bytes {bulk}", way.segment),
+                    "TCP_INFO",
+                ))
+        };
+        told(&CHECK, odd.map(finding).collect::<Vec<_>>())
+    })
 }

@@ -2,6 +2,7 @@
 
 pub(super) use crate::check::{Check, Group};
 pub(super) use crate::facts::{Connection, Facts, HeldBySendBuffer, Limit, Moved};
+pub(super) use crate::peer::Ends;
 pub(super) use quell_finding::{Evidence, Finding, Outcome, Remedy, Severity};
 
 /// What a look gives.
@@ -52,11 +53,27 @@ pub(super) fn needs_peer() -> Look {
     Ok(Outcome::NotApplicable("needs --peer: both ends have to be looked at".to_owned()))
 }
 
-/// What needs something of the other end that a server does not tell.
-pub(super) fn not_told(facts: &Facts<'_>, what: &str) -> Look {
-    match facts.peer {
-        Some(_) => Ok(Outcome::NotApplicable(format!("quell serve does not tell {what}"))),
-        None => needs_peer(),
+/// Adds what both ends told each other of the path, where they did, to what was seen of connections.
+pub(super) fn on_path(
+    facts: &Facts<'_>,
+    connections: Look,
+    look: impl FnOnce(&Ends, &str) -> Vec<Finding>,
+) -> Look {
+    let Some(Ok(ends)) = facts.peer.map(|peer| &peer.ends) else { return connections };
+    let path = facts.peer.map(|peer| format!("the path to {}", peer.host)).unwrap_or_default();
+    let mut findings = look(ends, &path);
+    if let Ok(Outcome::Found(found)) = connections {
+        findings.extend(found);
+    }
+    Ok(Outcome::of(findings))
+}
+
+/// Looks at what both ends told each other, and names the path.
+pub(super) fn with_ends(facts: &Facts<'_>, look: impl FnOnce(&Ends, &str) -> Look) -> Look {
+    let Some(peer) = facts.peer else { return needs_peer() };
+    match &peer.ends {
+        Ok(ends) => look(ends, &format!("the path to {}", peer.host)),
+        Err(why) => Err(why.clone()),
     }
 }
 

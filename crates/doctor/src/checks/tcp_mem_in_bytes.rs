@@ -19,7 +19,7 @@ pub(super) const CHECK: Check = Check {
 fn look(facts: &Facts<'_>) -> Look {
     const PAGE: u64 = 4096;
     let numbers = facts.now.texts.numbers("net/ipv4/tcp_mem")?;
-    let memory = facts.now.memory()?;
+    let memory = facts.now.texts.memory()?;
     let Some(pressure) = numbers.get(1) else {
         return Err("net/ipv4/tcp_mem is not three numbers".to_owned());
     };

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Files of edits, by name; they are applied in this order.
-pub(super) const FILES: [(&str, &str); 9] = [
+pub(super) const FILES: [(&str, &str); 10] = [
     ("clock.edit", include_str!("../../kernel/edits/clock.edit")),
     ("seeded.edit", include_str!("../../kernel/edits/seeded.edit")),
     ("end-together.edit", include_str!("../../kernel/edits/end-together.edit")),
@@ -27,6 +27,7 @@ pub(super) const FILES: [(&str, &str); 9] = [
     ("speed.edit", include_str!("../../kernel/edits/speed.edit")),
     ("calls.edit", include_str!("../../kernel/edits/calls.edit")),
     ("read-on.edit", include_str!("../../kernel/edits/read-on.edit")),
+    ("drops.edit", include_str!("../../kernel/edits/drops.edit")),
 ];
 
 /// Why the source can't be edited.

@@ -108,7 +108,17 @@ impl SockDiag {
         filter: &TcpFilter,
         mut each: impl FnMut(DiagSocket),
     ) -> Result<(), NetlinkError> {
-        self.each(libc::IPPROTO_TCP as u8, "TCP", PART, filter, &mut each)
+        let mut handed = false;
+        let both = self.socket.stream(&request_both(filter), |reply| {
+            handed = true;
+            DiagSocket::parse(reply)?.map(&mut each);
+            Ok(())
+        });
+        match both {
+            Ok(()) => Ok(()),
+            Err(error) if handed => Err(error.means_lacking(PART, &[Errno::ENOENT])),
+            Err(_) => self.each(libc::IPPROTO_TCP as u8, "TCP", PART, filter, &mut each),
+        }
     }
 
     /// Hands each UDP socket to `each`. Errors with `ENOENT` when the kernel lacks `CONFIG_INET_UDP_DIAG`.
@@ -153,11 +163,27 @@ impl SockDiag {
     }
 }
 
+/// The TCP sockets of both families at once, by the older request, which takes no family (`struct inet_diag_req`, `inet_diag_dump_compat` of
+/// net/ipv4/inet_diag.c): the kernel walks over its whole table for each request, half a millisecond of 262144 places where it is empty.
+fn request_both(filter: &TcpFilter) -> Message {
+    const TCPDIAG_GETSOCK: u16 = 18;
+    let mut header = [0; 60];
+    header[0] = libc::AF_INET as u8;
+    header[3] = EXTENSIONS;
+    header[4..6].copy_from_slice(&filter.local_port.unwrap_or(0).to_be_bytes());
+    header[6..8].copy_from_slice(&filter.remote_port.unwrap_or(0).to_be_bytes());
+    header[44..52].fill(0xff);
+    header[52..56].copy_from_slice(&filter.states.to_ne_bytes());
+    Message::with_header("list the TCP sockets", TCPDIAG_GETSOCK, 0, &header)
+}
+
+/// What is to be told of each socket.
+const EXTENSIONS: u8 =
+    (1 << (EXT_INFO - 1)) | (1 << (EXT_CONGESTION - 1)) | (1 << (EXT_MEMORY - 1));
+
 /// `struct inet_diag_req_v2`: family, protocol, extensions, padding, states, socket identity (48
 /// bytes).
 fn request(family: u8, protocol: u8, name: &str, filter: &TcpFilter) -> Message {
-    const EXTENSIONS: u8 =
-        (1 << (EXT_INFO - 1)) | (1 << (EXT_CONGESTION - 1)) | (1 << (EXT_MEMORY - 1));
     let mut header = [0; 56];
     header[0] = family;
     header[1] = protocol;

@@ -33,6 +33,11 @@ pub struct DoctorArgs {
     /// Ask the other end of a path too, where `quell serve` runs: HOST, HOST:PORT
     #[arg(long, value_name = "HOST", conflicts_with_all = ["list", "explain", "from"])]
     pub peer: Option<String>,
+    /// With --peer: leave UDP flows idle for up to so long, and tell when what stands between forgets them
+    #[arg(long, value_name = "TIME", requires = "peer")]
+    pub idle: Option<Span>,
+    #[command(flatten)]
+    pub secret: crate::secret::SecretFile,
     /// Keep looking, and tell what changes: a finding appeared, grew or went
     #[arg(long, conflicts_with_all = ["during", "record", "from", "all", "list", "explain", "peer"])]
     pub watch: bool,

@@ -1,7 +1,7 @@
 //! Where and why the kernel drops packets while a command runs.
 
 use quell_finding::{WIDTH, wrapped};
-use quell_host::drops::{Drops, meaning};
+use quell_host::drops::{Drops, meaning, merged};
 use quell_netlink::NetlinkError;
 use quell_netlink::drops::DropMonitor;
 use quell_sys::netns::NetNs;
@@ -77,7 +77,7 @@ pub(super) fn lines(seen: &Result<Seen, String>) -> Vec<String> {
             return wrapped(&format!("Why packets were dropped could not be seen: {why}"), WIDTH);
         }
     };
-    let rows = seen.drops.rows();
+    let rows = merged(&seen.drops.rows());
     if rows.is_empty() && seen.missed == (0, 0) {
         return vec!["The kernel dropped no packet, in none of its network namespaces.".to_owned()];
     }

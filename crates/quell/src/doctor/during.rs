@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use quell_doctor::Stalls;
 use quell_doctor::during::{cpu, moved};
 use quell_finding::{WIDTH, wrapped};
-use quell_host::capture::{Depth, sockets, take};
+use quell_host::capture::{Depth, connections, take};
 use quell_netlink::sock_diag::DiagSocket;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pidfd;
@@ -129,7 +129,7 @@ impl Seen {
         if let Some(Ok(monitor)) = &mut self.monitor {
             monitor.look();
         }
-        if let Ok(sockets) = sockets() {
+        if let Ok(sockets) = connections() {
             self.stalls.look(&sockets);
             for socket in sockets.tcp {
                 if self.connections.len() < MOST || self.connections.contains_key(&socket.cookie) {

@@ -1,5 +1,7 @@
 //! Asking the other end: STAMP packets of several flows to a `quell serve`, and what came back of each.
 
+use super::args::DoctorArgs;
+use super::ends;
 use crate::failure::Failure;
 use crate::host::{self, Usual};
 use crate::options::Family;
@@ -27,7 +29,8 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 const SIZE: usize = 160;
 
 /// Asks a host. Errors where its name is none, or no socket can be had; that nothing comes back is part of what is told.
-pub(super) fn ask(name: &str) -> Result<Peer, Failure> {
+pub(super) fn ask(args: &DoctorArgs, name: &str) -> Result<Peer, Failure> {
+    let secret = args.secret.read()?;
     let usual = Usual { family: Family::default(), own: None, port: Some(PORT), device: None };
     let to = host::resolve(name, usual).map_err(Failure::usage)?.to;
     let mut asked =
@@ -40,7 +43,8 @@ pub(super) fn ask(name: &str) -> Result<Peer, Failure> {
     }
     collect(asked, &mut alarm, monotonic_ns() + PATIENCE_NS)?;
     let flows: Vec<Probed> = asked.iter().map(|flow| flow.seen.clone()).collect();
-    let peer = Peer { host: to.to_string(), flows };
+    let ends = Err(String::new());
+    let mut peer = Peer { host: to.to_string(), flows, ends };
     if !peer.answers() {
         return Err(Failure::system(format!(
             "--peer {name}: no answer to {COUNT} packets of each of {} flows to UDP {to}: does `quell serve --bind ADDRESS` run there, and \
@@ -49,6 +53,7 @@ pub(super) fn ask(name: &str) -> Result<Peer, Failure> {
             to.port()
         )));
     }
+    peer.ends = ends::ask(to, secret.as_ref(), args.idle);
     Ok(peer)
 }
 

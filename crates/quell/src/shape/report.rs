@@ -62,6 +62,8 @@ pub fn command(step: &Change) -> String {
             format!("ethtool -K {device} {feature} {}", if *on { "on" } else { "off" })
         }
         Change::Sysctl { key, value } => format!("sysctl -w {key}='{value}'"),
+        Change::Route { to, route: Some(route) } => format!("ip route replace {to} {route}"),
+        Change::Route { to, route: None } => format!("ip route del {to}"),
         Change::File { path, .. } => format!("# {step}: {}", path.display()),
     }
 }

@@ -58,6 +58,9 @@ pub struct ApplyArgs {
     /// Take it back after this time unless `quell tune confirm` comes; until then nothing is kept for the next boot
     #[arg(long, value_name = "TIME", value_parser = patience)]
     pub confirm_within: Option<Patience>,
+    /// Give this prefix a route of its own with the role's cures, until the next boot (repeatable); it goes with revert
+    #[arg(long, value_name = "PREFIX")]
+    pub route: Vec<Prefix>,
     /// Until the next boot: no file is written
     #[arg(long)]
     pub for_now: bool,

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::shape::kernel_has;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, SysconfVar, access, geteuid, sysconf};
+use quell_host::Texts;
 use quell_netlink::sysctl;
 use quell_sys::netns::NetNs;
 use quell_tc::qdisc::{Fq, FqCodel};
@@ -19,20 +20,16 @@ pub fn host() -> Result<Host, Failure> {
     let release = nix::sys::utsname::uname().map_err(Failure::system)?;
     let release = release.release().to_string_lossy();
     let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|n| u64::try_from(n).ok());
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let memory = read("/proc/meminfo");
-    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let memory = memory.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    let mut texts = Texts::default();
+    ["/proc/meminfo", "/proc/zoneinfo"].iter().for_each(|path| texts.read(path));
     let now = all(&KEYS);
     Ok(Host {
         release: release.parse().map_err(Failure::system)?,
         page: page.unwrap_or(4096),
-        memory: memory.map(|kib| kib << 10).ok_or_else(|| {
-            Failure::system(
-                "/proc/meminfo does not tell how much memory there is; is /proc mounted?",
-            )
-        })?,
-        buffer_pages: buffer_pages(&read("/proc/zoneinfo")),
+        memory: texts
+            .memory()
+            .map_err(|why| Failure::system(format!("{why}; is /proc mounted?")))?,
+        buffer_pages: texts.buffer_pages(),
         sealed: sealed(&now),
         fresh: NetNs::new().and_then(|space| space.run(|| all(&FRESH))).unwrap_or_default(),
         has_fq: kernel_has(Fq::default().into()),
@@ -68,26 +65,6 @@ fn sealed(now: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     now.keys().filter_map(|key| Some((key.clone(), why(key)?))).collect()
 }
 
-/// `nr_free_buffer_pages` (mm/page_alloc.c): of the zones that the kernel itself uses, what is managed above the high watermark.
-fn buffer_pages(zones: &str) -> Option<u64> {
-    let (mut sum, mut ours, mut high) = (0u64, false, 0u64);
-    for line in zones.lines() {
-        let mut words = line.split_whitespace();
-        match (words.next(), words.next()) {
-            (Some("Node"), _) => {
-                let zone = line.rsplit(' ').next().unwrap_or_default();
-                ours = matches!(zone, "DMA" | "DMA32" | "Normal");
-            }
-            (Some("high"), Some(pages)) => high = pages.parse().ok()?,
-            (Some("managed"), Some(pages)) if ours => {
-                sum += pages.parse::<u64>().ok()?.saturating_sub(high);
-            }
-            _ => {}
-        }
-    }
-    (sum > 0).then_some(sum)
-}
-
 /// The host as it would be without what a record says that Quell set, as far as nobody else changed it since.
 pub fn before(mut host: Host, record: Option<&Record>) -> Host {
     for setting in record.iter().flat_map(|record| &record.settings) {
@@ -98,20 +75,4 @@ pub fn before(mut host: Host, record: Option<&Record>) -> Host {
         }
     }
     host
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pages_of_buffers_are_those_of_the_kernels_own_zones() {
-        // Of a machine with 24 GB, shortened; a zone's high watermark stands before what it manages.
-        let zones = "Node 0, zone      DMA\n  pages free     3840\n        high     16\n        managed  3840\n\
-                     Node 0, zone    DMA32\n        high     3660\n        managed  772918\n\
-                     Node 0, zone   Normal\n        high     63892\n        managed  5394160\n\
-                     Node 0, zone  Movable\n        high     32\n        managed  99\n";
-        assert_eq!(buffer_pages(zones), Some(6_103_350));
-        assert_eq!(buffer_pages(""), None);
-    }
 }

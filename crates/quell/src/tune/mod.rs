@@ -13,6 +13,7 @@ mod files;
 mod look;
 mod prove;
 mod report;
+mod routes;
 mod settled;
 
 use crate::failure::Failure;
@@ -38,7 +39,7 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
             ));
         }
     };
-    let commands = report::route_commands(&settled.plan, &args.to)?;
+    let commands = routes::commands(&routes::wanted(&settled.plan, &args.to)?);
     report::plan(&settled.plan, &settled.now, &commands, proof.as_ref(), args.json);
     Ok(match proof {
         Some(proof) if !proof.helped() => ExitCode::from(1),
@@ -59,8 +60,10 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     if keep {
         settled.files.refuse_foreign()?;
     }
+    let routes = routes::wanted(&settled.plan, &args.route)?;
+    routes::refuse_others(&routes, files::log(&args.places)?.as_ref())?;
     let mut kernel = open()?;
-    let nothing = settled.plan.settings().next().is_none();
+    let nothing = settled.plan.settings().next().is_none() && routes.is_empty();
     let proof = match args.prove.prove.as_deref() {
         // There is nothing to prove.
         _ if nothing => None,
@@ -69,6 +72,7 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
         Some(host) => {
             let record = settled.record(false);
             let goal = settled.files.goal(&record, settled.earlier.as_ref());
+            let goal = Goal { routes: routes.clone(), ..goal };
             Some(prove::with_host(host, &mut kernel, args, &settled, &record, &goal)?)
         }
     };
@@ -80,12 +84,11 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(1));
     }
     let record = settled.record(keep);
+    let goal = Goal { routes, ..settled.files.goal(&record, settled.earlier.as_ref()) };
     // What is not confirmed must not come back at boot.
     let goal = match within {
-        Some(_) => {
-            Goal { files: Vec::new(), ..settled.files.goal(&record, settled.earlier.as_ref()) }
-        }
-        None => settled.files.goal(&record, settled.earlier.as_ref()),
+        Some(_) => Goal { files: Vec::new(), ..goal },
+        None => goal,
     };
     if !goal.files.is_empty() {
         settled.files.make_folders()?;
@@ -139,7 +142,7 @@ pub fn confirm(args: &StatusArgs) -> Result<ExitCode, Failure> {
         let files = Files::of(&args.places);
         files.refuse_foreign()?;
         files.make_folders()?;
-        let goal = files.goal(&record, None);
+        let goal = Goal { routes: routes::as_they_are(log.as_ref()), ..files.goal(&record, None) };
         steps = act(&mut open()?, &args.places, goal, &record, None)?.steps;
     }
     if args.json.json {

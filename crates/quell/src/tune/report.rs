@@ -10,8 +10,7 @@ use crate::flow::figures::rate;
 use crate::flow::text::lines;
 use crate::options::Json;
 use quell_act::{Applied, Log, Standing};
-use quell_netlink::{Prefix, Stack};
-use quell_tune::{Proposal, Reach, Record, RouteNow, Tuning, Wanted, dotted, same};
+use quell_tune::{Proposal, Reach, Record, Tuning, Wanted, dotted, same};
 use quell_units::Span;
 use serde_json::{Value, json};
 
@@ -33,7 +32,7 @@ pub fn plan(plan: &Tuning, now: &Settings, commands: &[String], proof: Option<&P
             "one_transfer_then": reach(plan.reach_then),
             "routes": commands,
             "cures": plan.cures.iter().map(|cure| json!({
-                "route": cure.route, "socket": cure.socket, "why": cure.why, "source": cure.source,
+                "route": cure.route.as_ref().map(ToString::to_string), "socket": cure.socket, "why": cure.why, "source": cure.source,
             })).collect::<Vec<Value>>(),
             "remarks": plan.remarks,
             "proof": proof.map(Proof::document),
@@ -47,10 +46,11 @@ pub fn plan(plan: &Tuning, now: &Settings, commands: &[String], proof: Option<&P
     }
     if !plan.cures.is_empty() {
         println!(
-            "\nfor one route or one connection, where a setting for all would be too much (not applied):"
+            "\nfor one route or one connection, where a setting for all would be too much (apply --route PREFIX):"
         );
         for cure in &plan.cures {
-            let words: Vec<&str> = cure.route.as_deref().into_iter().chain(cure.socket).collect();
+            let route = cure.route.as_ref().map(ToString::to_string);
+            let words: Vec<&str> = route.as_deref().into_iter().chain(cure.socket).collect();
             println!("  {}", words.join(", or a program's "));
             print!("{}", lines("    ".into(), &cure.why));
             print!("{}", lines("    ".into(), &format!("source: {}", cure.source)));
@@ -105,32 +105,6 @@ fn line_json(line: &Proposal) -> Value {
         "default_from": line.default.as_ref().map(|known| known.from),
         "why": line.why, "source": line.source,
     })
-}
-
-/// The cures of routes as a command for each of these prefixes, by the way that packets there go now.
-pub fn route_commands(plan: &Tuning, prefixes: &[Prefix]) -> Result<Vec<String>, Failure> {
-    let words: Vec<&str> = plan.cures.iter().filter_map(|cure| cure.route.as_deref()).collect();
-    let mut commands = Vec::new();
-    if words.is_empty() || prefixes.is_empty() {
-        return Ok(commands);
-    }
-    let mut stack = Stack::open().map_err(Failure::system)?;
-    let (routes, links) =
-        (stack.routes().map_err(Failure::system)?, stack.links().map_err(Failure::system)?);
-    for prefix in prefixes {
-        let leads = |route: &&quell_netlink::route::Route| route.to.holds(prefix.address());
-        let best = routes.iter().filter(leads).max_by_key(|route| route.to.length());
-        let device = best.and_then(|route| route.dev);
-        let device = links.iter().find(|link| Some(link.index) == device);
-        let (Some(route), Some(device)) = (best, device) else {
-            return Err(Failure::usage(format!("this machine has no route to {prefix}")));
-        };
-        let via = route.via.map(|via| via.to_string());
-        let route = RouteNow { to: route.to.to_string(), via, device: device.name.clone() };
-        // One command: a second one would take away what the first one said.
-        commands.push(route.command(&prefix.network().to_string(), &words.join(" ")));
-    }
-    Ok(commands)
 }
 
 /// What was applied.
@@ -293,6 +267,14 @@ pub fn status(
             "key": dotted(&setting.key), "before": setting.before, "set": setting.set, "now": now, "state": state,
         }));
     }
+    let routes = super::routes::as_they_are(log);
+    for goal in &routes {
+        broken |= goal.route.is_none();
+        text += &match &goal.route {
+            Some(route) => format!("  route {} {route}\n", goal.to),
+            None => format!("  the route to {} is gone\n", goal.to),
+        };
+    }
     let waiting = log.is_some_and(|log| matches!(log.standing, Standing::Awaiting(_)));
     let (file, wrong) = boot_file(files, record, waiting);
     broken |= wrong;
@@ -318,6 +300,7 @@ pub fn status(
         "since": record.at,
         "in_order": !broken,
         "settings": settings,
+        "routes": routes,
         "file": file,
         "overridden": overridden.iter().map(|other| json!({
             "key": dotted(&other.key), "file": other.file, "value": other.value,

@@ -43,17 +43,34 @@ fn in_brackets(line: &'static str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
+/// In the guest `quell` is looked for as everywhere.
+fn path() -> String {
+    let own = Path::new(QUELL).parent().expect("the program is in a folder");
+    format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default())
+}
+
+#[test]
+fn a_neighbours_flood_shows_by_what_it_does_to_an_own_transfer() {
+    let flood = "a: quell flow {server} --udp -b 2.6Mbit -t 30";
+    let serve = "server: quell serve --bind 0.0.0.0";
+    let lab = ["lab", "exec", "home-link", "b", "--with", serve, "--with", flood, "--after", "2s"];
+    let doctor = ["--", "quell", "doctor", "--during", "flow:{server}"];
+    let output =
+        TestFolder::new().command(&[&lab[..], &doctor].concat()).env("PATH", path()).output();
+    let output = output.expect("quell can be started");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("much has to be sent again"), "{said}");
+}
+
 #[test]
 fn the_cause_of_each_slow_network_of_the_page_is_found() {
     let labs = labs();
     assert_eq!(labs.len(), 5);
-    let own = Path::new(QUELL).parent().expect("the program is in a folder");
-    let path = format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default());
     for (arguments, names) in labs {
         assert!(!names.is_empty(), "{arguments:?} has an output");
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        // In the guest `quell` is looked for as everywhere.
-        let output = TestFolder::new().command(&arguments).env("PATH", &path).output();
+        let output = TestFolder::new().command(&arguments).env("PATH", path()).output();
         let output = output.expect("quell can be started");
         let said = String::from_utf8_lossy(&output.stdout);
         let error = String::from_utf8_lossy(&output.stderr);

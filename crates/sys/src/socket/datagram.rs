@@ -91,6 +91,11 @@ impl Udp {
         self.socket.local_addr().map_err(|e| SysError::io("read a socket's own address", &e))
     }
 
+    /// The connected end.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.socket.peer_addr().ok()
+    }
+
     /// Sends to the connected end; `EAGAIN` when there is no room now.
     pub fn send(&self, bytes: &[u8]) -> Result<(), Errno> {
         send(self.as_fd(), bytes, MsgFlags::MSG_DONTWAIT)

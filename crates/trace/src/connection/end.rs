@@ -138,6 +138,11 @@ impl End {
         segment.length < full
     }
 
+    /// The largest payload that it sent.
+    pub(super) fn largest_segment(&self) -> u32 {
+        self.largest
+    }
+
     /// The MSS that it told.
     pub(super) fn mss(&self) -> Option<u16> {
         self.mss

@@ -32,9 +32,17 @@ use sender::{Again, Kind, Paths};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use window::Filled;
 
 /// Zero windows that are shorter are no stalls.
 const SHORTEST_ZERO: Span = Span::from_millis(1);
+
+/// A window that was full more seldom, or on a connection that had data under way for less, limits nothing that somebody would notice.
+const FULL_TIMES: u64 = 5;
+const FULL_FOR: Span = Span::from_millis(200);
+/// It was full for one part of so many at least. Of a capture in the middle of the path this is less than at the sender: what is on its way to
+/// there is not seen.
+const FULL_PART: u64 = 3;
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -213,6 +221,14 @@ impl Connection {
             }
         }
         self.settle_waits(side.other(), false);
+        // Without the opening windows have no scale, and would seem small.
+        if self.answer.is_some() {
+            for side in [Side::Client, Side::Server] {
+                let own = self.end(side);
+                let (extent, segment) = (own.sender.extent(), own.largest_segment());
+                self.end(side.other()).window.filled.seen(now, number, extent, segment);
+            }
+        }
         if self.up.fin_acked && self.down.fin_acked && self.ending == Ending::Open {
             self.ending = Ending::Closed;
         }
@@ -289,12 +305,14 @@ impl Connection {
         let path = self.end(side.other()).least_path();
         let stamp = self.end(side).stamped(segment);
         let echo = segment.options.timestamps.map(|(_, echo)| echo);
-        let progress = self.end(side.other()).sender.progress(ack);
+        let sender = &self.end(side.other()).sender;
+        let (progress, heard) = (sender.progress(ack), sender.acked_to());
         let own = self.end(side);
         let bare = segment.extent() == 0
             && (own.window.is_same(segment.window) || !segment.options.sack().is_empty());
         let opened = if own.window.is_newer(segment.seq, progress > 0, progress < 0) {
-            own.window.told(now, number, segment.seq, segment.window, !segment.flags.syn())
+            let at = (segment.seq, heard + progress);
+            own.window.told(now, number, at, segment.window, !segment.flags.syn())
         } else {
             None
         };
@@ -467,6 +485,28 @@ impl Connection {
         });
     }
 
+    /// The window of `side` was full for much of the time in which the other end had something under way.
+    fn full_window(&mut self, side: Side) {
+        let window = &self.end(side).window;
+        let Filled { first: Some((time, packet)), times, full, busy, .. } = window.filled else {
+            return;
+        };
+        if times < FULL_TIMES || busy < FULL_FOR || full.nanos() < busy.nanos() / FULL_PART {
+            return;
+        }
+        let length = u32::try_from(window.largest).unwrap_or(u32::MAX);
+        let mark = Remark {
+            waited: Some(full),
+            busy: Some(busy),
+            length,
+            packets: [Some(packet), None, None],
+            ..blank(time, side.other(), Cause::FullWindow)
+        };
+        // It is told of the whole connection, whatever else there is to tell.
+        self.marks.truncate(self.most_marks.saturating_sub(1));
+        self.mark(mark);
+    }
+
     fn mark(&mut self, mark: Remark) {
         let tally = self.tallies.entry(mark.cause).or_default();
         tally.count += 1;
@@ -485,6 +525,7 @@ impl Connection {
             }
             self.settle_waits(side, true);
             self.end(side).sender.finish();
+            self.full_window(side);
         }
         let mut marks = self.marks;
         marks.sort_by_key(|mark| mark.time);
@@ -516,6 +557,7 @@ fn blank(time: Time, side: Side, cause: Cause) -> Remark {
         need: Need::Needed,
         is_missing: false,
         open: false,
+        busy: None,
     }
 }
 

@@ -171,6 +171,11 @@ impl Sender {
         self.arrived
     }
 
+    /// Up to where everything was acknowledged, and up to where it has sent.
+    pub(super) fn extent(&self) -> (i64, i64) {
+        (self.acked, self.top)
+    }
+
     /// Whether something is on its way.
     pub(super) fn flying(&self) -> bool {
         self.begun() && self.top > self.acked

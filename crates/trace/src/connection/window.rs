@@ -18,6 +18,56 @@ pub(super) struct Window {
     pub(super) times: u64,
     /// For how long in all.
     pub(super) total: Span,
+    /// How the other end's data fills it.
+    pub(super) filled: Filled,
+}
+
+/// For how long the other end had sent all that a window lets it, and so could only wait.
+#[derive(Debug, Default)]
+pub(super) struct Filled {
+    /// Up to where the other end may send, by its own positions.
+    edge: Option<i64>,
+    /// The last look: when, whether something was under way, and whether that filled the window.
+    last: Option<(Time, bool, bool)>,
+    /// When it was full first, and by which packet.
+    pub(super) first: Option<(Time, u64)>,
+    /// How often it became full.
+    pub(super) times: u64,
+    /// For how long it was full, …
+    pub(super) full: Span,
+    /// … and for how long anything was under way.
+    pub(super) busy: Span,
+}
+
+impl Filled {
+    /// A window was told with an ACK up to here.
+    fn told(&mut self, acked: i64, window: u64) {
+        let edge = acked.saturating_add(i64::try_from(window).unwrap_or(i64::MAX));
+        self.edge = Some(self.edge.map_or(edge, |old| old.max(edge)));
+    }
+
+    /// The other end has sent up to `top`, of which it has heard up to `acked`; it sends segments of so many bytes.
+    pub(super) fn seen(&mut self, now: Time, packet: u64, (acked, top): (i64, i64), segment: u32) {
+        if let Some((then, busy, full)) = self.last {
+            let passed = now.since(then);
+            self.busy += if busy { passed } else { Span::ZERO };
+            self.full += if full { passed } else { Span::ZERO };
+        }
+        let busy = top > acked;
+        let was_full = self.last.is_some_and(|(_, _, full)| full);
+        // A window of less than a segment is as good as zero, and told as that. Linux waits for room for two segments while others are
+        // under way (`tcp_tso_should_defer`).
+        let full = busy
+            && segment > 0
+            && self.edge.is_some_and(|edge| {
+                edge - top < 2 * i64::from(segment) && edge - acked >= i64::from(segment)
+            });
+        if full && !was_full {
+            self.times += 1;
+            self.first.get_or_insert((now, packet));
+        }
+        self.last = Some((now, busy, full));
+    }
 }
 
 /// A window that is zero.
@@ -47,19 +97,22 @@ impl Window {
         !old && (new || step >= 0)
     }
 
-    /// Takes a window of a packet with this sequence number; `scaled` unless it came with SYN. Gives what has ended if it opened.
+    /// Takes a window of a packet with this sequence number, which acknowledged the other end's data up to `acked`; `scaled` unless it came
+    /// with SYN. Gives what has ended if it opened.
     pub(super) fn told(
         &mut self,
         now: Time,
         packet: u64,
-        seq: u32,
+        (seq, acked): (u32, i64),
         window: u16,
         scaled: bool,
     ) -> Option<(Zero, Span)> {
         self.last = Some(window);
         self.told_at = Some(seq);
         let shift = if scaled { self.scale.unwrap_or(0) } else { 0 };
-        self.largest = self.largest.max(u64::from(window) << shift);
+        let bytes = u64::from(window) << shift;
+        self.largest = self.largest.max(bytes);
+        self.filled.told(acked, bytes);
         match (self.zero, window) {
             (None, 0) => {
                 self.times += 1;

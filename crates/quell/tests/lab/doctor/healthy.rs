@@ -5,7 +5,7 @@ use super::net::{
     Busy, Namespace, Net, THERE, connected, finds, first, listener, listener_on, name, pass,
     queue_at, read_all, served, set, transfer, transfer_to,
 };
-use super::shapes::{Row, change, hub, multipath, plug, tunnel, up, wireguard};
+use super::shapes::{FAR, Row, change, hub, plug, tunnel, two_paths, up, wireguard};
 use quell_netlink::link::{Ends, LinkChange, LinkKind, NewLink, Tunnel, VlanId};
 use quell_netlink::{Mac, Stack, nat};
 use std::io::{Read, Write};
@@ -338,18 +338,10 @@ fn little_loss(net: &Net) {
 }
 
 fn equal_paths(_: &Net) {
-    let (here, there) = (Namespace::new(), Namespace::new());
-    for path in 0..2 {
-        plug(&here, &there, (&format!("a{path}"), &format!("b{path}")));
-        up(&here, &format!("a{path}"), &[&format!("10.3.{path}.1/24")]);
-        up(&there, &format!("b{path}"), &[&format!("10.3.{path}.2/24")]);
-    }
-    up(&there, "lo", &["10.3.9.2/32"]);
-    set(&here, "net/ipv4/fib_multipath_hash_policy", "1");
-    multipath(&here, "10.3.9.2", &[("10.3.0.2", "a0"), ("10.3.1.2", "a1")]);
+    let (here, there) = two_paths();
     pass(100);
     for _ in 0..20 {
-        transfer_to(&here, &there, "10.3.9.2", 200_000);
+        transfer_to(&here, &there, FAR, 200_000);
     }
     let sent = |device: &str| {
         here.run(|| {

@@ -9,6 +9,8 @@
 
 mod connections;
 mod counted;
+mod drops;
+mod firewall;
 mod healthy;
 mod net;
 mod peer;
@@ -31,7 +33,7 @@ const FAULTS: [&[Story]; 4] =
     [settings::STORIES, connections::STORIES, counted::STORIES, shared::STORIES];
 /// Where nothing is wrong; and what is told while the doctor keeps looking. In a guest of their own: it is young, so that little counts
 /// as often, and no fault was there before.
-const WELL: [&[Story]; 3] = [healthy::STORIES, watching::STORIES, peer::STORIES];
+const WELL: [&[Story]; 4] = [healthy::STORIES, watching::STORIES, peer::STORIES, drops::STORIES];
 
 #[test]
 fn every_fault_is_found_and_nothing_else() {

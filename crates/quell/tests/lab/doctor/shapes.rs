@@ -73,6 +73,23 @@ impl Row {
     }
 }
 
+/// Where the far one of [`two_paths`] can be reached.
+pub const FAR: &str = "10.3.9.2";
+
+/// Two hosts with two cables of equal cost between them, used by flow.
+pub fn two_paths() -> (Namespace, Namespace) {
+    let (here, there) = (Namespace::new(), Namespace::new());
+    for path in 0..2 {
+        plug(&here, &there, (&format!("a{path}"), &format!("b{path}")));
+        up(&here, &format!("a{path}"), &[&format!("10.3.{path}.1/24")]);
+        up(&there, &format!("b{path}"), &[&format!("10.3.{path}.2/24")]);
+    }
+    up(&there, "lo", &[&format!("{FAR}/32")]);
+    set(&here, "net/ipv4/fib_multipath_hash_policy", "1");
+    multipath(&here, FAR, &[("10.3.0.2", "a0"), ("10.3.1.2", "a1")]);
+    (here, there)
+}
+
 /// Joins two hosts by a cable.
 pub fn plug(left: &Namespace, right: &Namespace, names: (&str, &str)) {
     left.run(|| {

@@ -1,0 +1,319 @@
+//! What both ends tell each other of the path (see [`quell_wire::ends`]), as `--peer` asks for it.
+//!
+//! ```text
+//!   connection 1   view ─ a UDP flow ─ sizes there ─ sizes back ─ 64 kB there ─ 64 kB back ─ view again
+//!   connection 2   flows, idle for longer and longer (--idle)
+//! ```
+//!
+//! A way that swallows large packets ends the first connection; what is left goes over a new one.
+
+use quell_doctor::peer::{Ends, Idle, Way};
+use quell_load::look::end_view;
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::secret::nonce;
+use quell_sys::socket::exchange::{Exchange, ExchangeError};
+use quell_sys::socket::preface::prove;
+use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
+use quell_sys::socket::{Inbox, Udp, errors, hops, option};
+use quell_sys::wait::{Alarm, Bell, readable, wait};
+use quell_units::Span;
+use quell_wire::auth::Secret;
+use quell_wire::ends::{self, Answer, Ask, EndView, HELLO, LENGTH};
+use quell_wire::iperf3::{Greeting, Hello, HelloToken, TOKEN};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+/// How long a word of the other end may take.
+const PATIENCE_NS: u64 = 4_000_000_000;
+/// How long either end listens for datagrams of several sizes.
+const LISTEN_MS: u32 = 1_000;
+/// How often each size is sent.
+const TIMES: usize = 3;
+/// Between two hellos of a UDP flow.
+const AGAIN_NS: u64 = 300_000_000;
+/// What is sent over TCP each way.
+const BULK: u32 = 64 << 10;
+/// Flows that are left idle.
+const FLOWS: u32 = 12;
+/// The shortest of their times.
+const LEAST_IDLE_MS: f64 = 2_000.0;
+/// Sizes of IP packets that paths are known for, beside both ends' MTU: IPv6's least, tunnels, PPPoE, Ethernet, jumbo frames.
+const SIZES: [u32; 14] =
+    [576, 1000, 1280, 1360, 1400, 1420, 1440, 1460, 1480, 1492, 1500, 4000, 8972, 9000];
+
+/// Asks. Errors with the reason why nothing could be asked.
+pub(super) fn ask(
+    to: SocketAddr,
+    secret: Option<&Secret>,
+    idle: Option<Span>,
+) -> Result<Ends, String> {
+    let stop = Bell::new().map_err(|e| e.to_string())?;
+    let mut talk = Talk::open(to, secret, &stop)?;
+    let there = talk.view()?;
+    let here = end_view(&talk.stream);
+    let mut ends = Ends { here, there, ..Ends::default() };
+    let headers = ends.headers();
+    sizes(&mut talk, to, &mut ends).map_err(|e| e.to_string())?;
+    for (way, end) in
+        [(&mut ends.to_there, ends.here.clone()), (&mut ends.to_here, ends.there.clone())]
+    {
+        way.segment = segment(&end, headers);
+    }
+    let took = talk.take();
+    ends.to_there.bulk = Some(took);
+    if !took {
+        talk = Talk::open(to, secret, &stop)?;
+    }
+    let gave = talk.give();
+    ends.to_here.bulk = Some(gave);
+    if took && gave {
+        // What either end has learned of the path by now binds its segments.
+        ends.to_there.segment = segment(&end_view(&talk.stream), headers);
+        if let Ok(there) = talk.view() {
+            ends.to_here.segment = segment(&there, headers);
+        }
+    }
+    if let Some(idle) = idle {
+        if !gave {
+            talk = Talk::open(to, secret, &stop)?;
+        }
+        ends.idle = talk.idle(to, idle).map_err(|e| e.to_string())?;
+    }
+    Ok(ends)
+}
+
+/// Bytes of the largest IP packet that an end sends over its connection.
+fn segment(end: &EndView, headers: u32) -> u32 {
+    const TIMESTAMPS: u8 = 1;
+    let options = if end.options & TIMESTAMPS != 0 { 12 } else { 0 };
+    if end.snd_mss == 0 { 0 } else { end.snd_mss + headers + options }
+}
+
+/// Which sizes of datagrams get through, both ways.
+fn sizes(talk: &mut Talk<'_>, to: SocketAddr, ends: &mut Ends) -> Result<(), TalkError> {
+    let mut flows = talk.flows(to, 1)?;
+    let Some((socket, from)) = flows.pop() else { return Ok(()) };
+    ends.udp = Some((socket.local()?, from));
+    let least = [ends.here.device_mtu, ends.there.device_mtu].into_iter().flatten().min();
+    let Some(most) = least else { return Ok(()) };
+    let headers = ends.headers() - 12;
+    let most = most.min(ends::LARGEST + headers);
+    let mut sent: Vec<u32> = SIZES.into_iter().filter(|size| *size < most).collect();
+    sent.push(most);
+    let payloads: Vec<u32> =
+        sent.iter().flat_map(|size| [size.saturating_sub(headers); TIMES]).collect();
+    let packets = |payloads: &[u32]| {
+        let came = sent.iter().filter(|size| payloads.contains(&size.saturating_sub(headers)));
+        came.copied().collect()
+    };
+    let ipv6 = to.is_ipv6();
+    option::observe(socket.as_fd(), ipv6)?;
+    hops::trace(socket.as_fd(), ipv6)?;
+    talk.say(&Ask::Hear { wait_ms: LISTEN_MS })?;
+    talk.expect_ready()?;
+    let bytes = vec![0; most as usize];
+    for payload in &payloads {
+        let bytes = &bytes[..*payload as usize];
+        // What came back from the path is told once, and takes the place of a packet.
+        let _ = socket.send(bytes).or_else(|_| socket.send(bytes));
+    }
+    if let Answer::Heard { sizes } = talk.hear()? {
+        let told = errors::path_errors(socket.as_fd());
+        let told = told.iter().filter(|error| error.errno == nix::errno::Errno::EMSGSIZE);
+        let too_big = told.map(|error| error.report.mtu).collect();
+        ends.to_there =
+            Way { sent: sent.clone(), came: packets(&sizes), too_big, ..Way::default() };
+    }
+    talk.say(&Ask::Say { sizes: payloads, wait_ms: LISTEN_MS })?;
+    if let Answer::Said { too_big } = talk.hear()? {
+        let came = packets(&waiting(&socket).0);
+        ends.to_here = Way { sent, came, too_big, ..Way::default() };
+    }
+    Ok(())
+}
+
+/// What waits in a socket: the sizes of datagrams, and the numbers with which they begin.
+fn waiting(socket: &Udp) -> (Vec<u32>, Vec<u32>) {
+    drop(errors::path_errors(socket.as_fd()));
+    let mut inbox = Inbox::new(8, ends::LARGEST as usize);
+    let (mut sizes, mut numbers) = (Vec::new(), Vec::new());
+    loop {
+        match inbox.receive(socket.as_fd()) {
+            Ok(1..) => {}
+            Ok(0) | Err(nix::errno::Errno::EAGAIN) => return (sizes, numbers),
+            // An error takes the place of a datagram once.
+            Err(_) => continue,
+        }
+        for (arrival, bytes) in inbox.iter() {
+            sizes.push(u32::try_from(arrival.size).unwrap_or(u32::MAX));
+            numbers.extend(bytes.first_chunk().map(|number| u32::from_be_bytes(*number)));
+        }
+    }
+}
+
+/// Why the other end can't be asked any more.
+#[derive(Debug, thiserror::Error)]
+enum TalkError {
+    #[error("the other end did not say what it sees: {0}")]
+    Exchange(#[from] ExchangeError),
+    #[error("{0}")]
+    System(#[from] SysError),
+    #[error("the other end would not say: {0}")]
+    Refused(String),
+    #[error("the other end said what is no answer")]
+    Strange,
+}
+
+/// A connection to the other end.
+struct Talk<'a> {
+    stream: TcpSocket,
+    stop: &'a Bell,
+}
+
+impl<'a> Talk<'a> {
+    fn open(to: SocketAddr, secret: Option<&Secret>, stop: &'a Bell) -> Result<Self, String> {
+        let failed = |error: SysError| error.to_string();
+        let stream = TcpSocket::new(to.is_ipv6(), &StreamOptions::default()).map_err(failed)?;
+        match stream.connect(to, monotonic_ns() + PATIENCE_NS, stop).map_err(failed)? {
+            Connected::Yes => {}
+            _ => return Err(format!("TCP {to} does not answer")),
+        }
+        let talk = Self { stream, stop };
+        let mut exchange = talk.exchange(PATIENCE_NS).map_err(failed)?;
+        if let Some(secret) = secret {
+            prove(&mut exchange, secret).map_err(|e| e.to_string())?;
+        }
+        exchange.write(HELLO).map_err(|e| e.to_string())?;
+        drop(exchange);
+        Ok(talk)
+    }
+
+    fn exchange(&self, patience_ns: u64) -> Result<Exchange<'_>, SysError> {
+        Exchange::new(&self.stream, Some(monotonic_ns().saturating_add(patience_ns)), self.stop)
+    }
+
+    fn say(&mut self, ask: &Ask) -> Result<(), TalkError> {
+        Ok(self.exchange(PATIENCE_NS)?.write(&ends::framed(ask))?)
+    }
+
+    fn hear(&mut self) -> Result<Answer, TalkError> {
+        let mut exchange = self.exchange(PATIENCE_NS)?;
+        let mut head = [0; LENGTH];
+        exchange.read(&mut head)?;
+        let mut text = vec![0; ends::length(head).ok_or(TalkError::Strange)?];
+        exchange.read(&mut text)?;
+        match ends::read(&text).ok_or(TalkError::Strange)? {
+            Answer::Refused { why } => Err(TalkError::Refused(quell_wire::text::line(&why))),
+            answer => Ok(answer),
+        }
+    }
+
+    fn expect_ready(&mut self) -> Result<(), TalkError> {
+        match self.hear()? {
+            Answer::Ready => Ok(()),
+            _ => Err(TalkError::Strange),
+        }
+    }
+
+    /// How the other end sees this connection: the first question, which an older server does not take.
+    fn view(&mut self) -> Result<EndView, String> {
+        let older = "the server there does not tell what it sees: it is older than this program, or wants a secret (--secret-file)";
+        let answer = self.say(&Ask::View).and_then(|()| self.hear());
+        match answer {
+            Ok(Answer::View(view)) => Ok(view),
+            Err(TalkError::Exchange(ExchangeError::Closed)) => Err(older.to_owned()),
+            Ok(_) => Err(TalkError::Strange.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Whether 64 kB get there.
+    fn take(&mut self) -> bool {
+        let all = self.say(&Ask::Take { bytes: BULK }).and_then(|()| {
+            self.exchange(PATIENCE_NS)?.write(&vec![0; BULK as usize])?;
+            self.expect_ready()
+        });
+        all.is_ok()
+    }
+
+    /// Whether 64 kB get here.
+    fn give(&mut self) -> bool {
+        let all = self.say(&Ask::Give { bytes: BULK }).and_then(|()| {
+            self.expect_ready()?;
+            Ok(self.exchange(PATIENCE_NS)?.read(&mut vec![0; BULK as usize])?)
+        });
+        all.is_ok()
+    }
+
+    /// Opens UDP flows; each with the address from which the other end says that one came. With one flow that is its own.
+    fn flows(&mut self, to: SocketAddr, count: u32) -> Result<Vec<(Udp, SocketAddr)>, TalkError> {
+        let random = nonce()?;
+        let token: [u8; TOKEN] = std::array::from_fn(|at| random[at]);
+        let token = HelloToken::new(token);
+        let hello = Greeting { hello: Hello::Client, token: Some(token) }.bytes();
+        let sockets = (0..count).map(|_| Udp::connected(to, 0)).collect::<Result<Vec<_>, _>>()?;
+        self.say(&Ask::Flows { token, count })?;
+        let mut alarm = Alarm::new()?;
+        let begun = monotonic_ns();
+        let mut greeted = vec![false; sockets.len()];
+        for time in 1.. {
+            for (socket, _) in sockets.iter().zip(&greeted).filter(|(_, greeted)| !**greeted) {
+                let _ = socket.send(&hello).or_else(|_| socket.send(&hello));
+            }
+            alarm.set(Some(begun + time * AGAIN_NS))?;
+            let mut fds = [readable(&self.stream), readable(&alarm)];
+            wait(&mut fds)?;
+            for (socket, greeted) in sockets.iter().zip(&mut greeted) {
+                *greeted |= waiting(socket).0.contains(&(hello.len() as u32));
+            }
+            if quell_sys::wait::came(&fds[0]) || monotonic_ns() > begun + PATIENCE_NS {
+                break;
+            }
+        }
+        match self.hear()? {
+            Answer::Flows { from } => Ok(sockets.into_iter().zip(from).collect()),
+            _ => Err(TalkError::Strange),
+        }
+    }
+
+    /// Leaves flows idle, the longest for as long as is asked for.
+    fn idle(&mut self, to: SocketAddr, longest: Span) -> Result<Option<Idle>, TalkError> {
+        let flows = self.flows(to, FLOWS)?;
+        if flows.len() < FLOWS as usize {
+            return Ok(None);
+        }
+        let longest_ms = (longest.nanos() / 1_000_000).min(ends::LONGEST_IDLE_MS.into()) as u32;
+        let after_ms = times(longest_ms);
+        self.say(&Ask::Later { after_ms: after_ms.clone() })?;
+        self.expect_ready()?;
+        let mut alarm = Alarm::new()?;
+        // The last takes its way, and may stand in a queue.
+        alarm.set(Some(monotonic_ns() + (u64::from(longest_ms) + 2_000) * 1_000_000))?;
+        wait(&mut [readable(&alarm)])?;
+        let came: Vec<u32> = flows.iter().flat_map(|(socket, _)| waiting(socket).1).collect();
+        let (lived, died) = after_ms.iter().partition(|after| came.contains(after));
+        Ok(Some(Idle { lived, died }))
+    }
+}
+
+/// Times from two seconds (or the longest) to the longest, each longer than the one before by the same factor.
+fn times(longest_ms: u32) -> Vec<u32> {
+    let least = LEAST_IDLE_MS.min(f64::from(longest_ms));
+    let factor = f64::from(longest_ms) / least.max(1.0);
+    let part = |at: u32| f64::from(at) / f64::from(FLOWS - 1);
+    (0..FLOWS).map(|at| (least * factor.powf(part(at))).round() as u32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_times_grow_to_the_longest() {
+        let times = times(120_000);
+        assert_eq!((times[0], times[11], times.len()), (2_000, 120_000, 12));
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+        assert_eq!(super::times(1_000), [1_000; 12]);
+    }
+}

@@ -1,0 +1,257 @@
+//! Telling a client how this end sees the path: `quell doctor --peer` (see [`quell_wire::ends`]).
+//!
+//! ```text
+//!   question ─► bounded? ─► answer ─► the next, until the client has no more, nothing comes in time, or 64 were asked
+//! ```
+//!
+//! Nothing larger goes to an address than to the one that opened the connection, whose UDP sockets prove a token.
+
+use crate::guest::Guest;
+use crate::hub::{Hub, Opened, Pass, Streams};
+use crate::pause::pause;
+use crate::places::Full;
+use crate::rate::Share;
+use quell_load::look::end_view;
+use quell_sys::SysError;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::exchange::{Exchange, ExchangeError};
+use quell_sys::socket::{Inbox, Udp, errors, hops, option};
+use quell_sys::wait::{Alarm, came, readable, wait};
+use quell_wire::ends::{self, Answer, Ask, LARGEST, LENGTH, MOST_ASKS};
+use quell_wire::iperf3::{Cookie, HelloToken};
+use std::os::fd::AsFd;
+
+/// Sockets that have not come after so long don't come: what their hellos open is sent again by the client.
+const GATHER_NS: u64 = 3_000_000_000;
+/// Bytes of the datagrams that end an idle time: no hello has as many.
+const LATE: usize = 32;
+
+/// Why a conversation ended before its end.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("{0}")]
+    Exchange(#[from] ExchangeError),
+    #[error("{0}")]
+    System(#[from] SysError),
+    #[error("what it asks for is no question, or too long")]
+    Strange,
+    #[error("it asks too much")]
+    TooMany,
+    #[error("{0}")]
+    Full(#[from] Full),
+}
+
+/// Answers until the client has no more questions.
+pub fn answer(hub: &Hub<'_>, guest: &Guest) {
+    let pass = match hub.begin(guest.peer.ip(), &guest.stream, false) {
+        Ok(pass) => pass,
+        Err(full) => {
+            hub.refuse(guest.peer, full);
+            return guest.stream.abort();
+        }
+    };
+    let mut talk = Talk { hub, guest, pass: &pass, flows: Vec::new() };
+    let ended = talk.run();
+    guest.stream.abort();
+    let why = match ended {
+        Ok(()) | Err(Ended::Exchange(ExchangeError::Closed)) => None,
+        Err(why) => Some(why.to_string()),
+    };
+    hub.told(guest.peer, &pass, why);
+}
+
+struct Talk<'a> {
+    hub: &'a Hub<'a>,
+    guest: &'a Guest,
+    pass: &'a Pass<'a>,
+    flows: Vec<Udp>,
+}
+
+impl Talk<'_> {
+    fn run(&mut self) -> Result<(), Ended> {
+        let mut exchange = Exchange::new(&self.guest.stream, None, self.hub.stop)?;
+        for _ in 0..MOST_ASKS {
+            let patience = self.hub.limits.handshake_ns;
+            exchange.until(Some(monotonic_ns().saturating_add(patience)))?;
+            let mut head = [0; LENGTH];
+            exchange.read(&mut head)?;
+            let mut text = vec![0; ends::length(head).ok_or(Ended::Strange)?];
+            exchange.read(&mut text)?;
+            self.pass.moved(patience)?;
+            let refused = |why: &str| Answer::Refused { why: why.to_owned() };
+            match ends::read::<Ask>(&text) {
+                None => exchange.write(&ends::framed(&refused("it does not know that")))?,
+                Some(ask) => match ask.bounded() {
+                    Err(why) => exchange.write(&ends::framed(&refused(why)))?,
+                    Ok(()) => self.one(ask, &mut exchange)?,
+                },
+            }
+        }
+        Err(Ended::TooMany)
+    }
+
+    fn one(&mut self, ask: Ask, exchange: &mut Exchange<'_>) -> Result<(), Ended> {
+        let ready = ends::framed(&Answer::Ready);
+        match ask {
+            Ask::View => {
+                let view = end_view(&self.guest.stream);
+                exchange.write(&ends::framed(&Answer::View(view)))?;
+            }
+            Ask::Give { bytes } => {
+                self.pay(bytes as usize);
+                exchange.write(&ready)?;
+                exchange.write(&vec![0; bytes as usize])?;
+            }
+            Ask::Take { bytes } => {
+                self.pay(bytes as usize);
+                exchange.read(&mut vec![0; bytes as usize])?;
+                exchange.write(&ready)?;
+            }
+            Ask::Flows { token, count } => {
+                let from = self.gather(token, count as usize)?;
+                exchange.write(&ends::framed(&Answer::Flows { from }))?;
+            }
+            Ask::Say { sizes, wait_ms } => {
+                let too_big = self.say(&sizes, wait_ms)?;
+                exchange.write(&ends::framed(&Answer::Said { too_big }))?;
+            }
+            Ask::Hear { wait_ms } => {
+                exchange.write(&ready)?;
+                let sizes = self.hear(wait_ms)?;
+                exchange.write(&ends::framed(&Answer::Heard { sizes }))?;
+            }
+            Ask::Later { after_ms } => {
+                exchange.write(&ready)?;
+                self.later(&after_ms)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the sockets of a client; where those come from that came.
+    fn gather(
+        &mut self,
+        token: HelloToken,
+        count: usize,
+    ) -> Result<Vec<std::net::SocketAddr>, Ended> {
+        self.flows.clear();
+        self.hub.streams(self.pass, count)?;
+        let ip = self.guest.peer.ip().to_canonical();
+        // By its token it is known; the cookie is only what it is kept under.
+        let random = quell_sys::secret::nonce()?;
+        let cookie = Cookie::from_random(&std::array::from_fn(|at| random[at % random.len()]));
+        let Some(entry) = self.hub.expect(cookie, ip, Streams::Udp(Some(token)), count)? else {
+            return Ok(Vec::new());
+        };
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(monotonic_ns().saturating_add(GATHER_NS)))?;
+        let mut from = Vec::new();
+        while self.flows.len() < count {
+            for opened in entry.waiting.take() {
+                if let Opened::Udp(socket) = opened {
+                    from.extend(socket.peer());
+                    self.flows.push(socket);
+                }
+            }
+            let mut fds =
+                [readable(&entry.waiting.came), readable(self.hub.stop), readable(&alarm)];
+            if self.flows.len() == count {
+                break;
+            }
+            wait(&mut fds)?;
+            if came(&fds[1]) || came(&fds[2]) {
+                break;
+            }
+        }
+        Ok(from)
+    }
+
+    /// Sends datagrams over the first flow; the MTUs that were told of meanwhile.
+    fn say(&self, sizes: &[u32], wait_ms: u32) -> Result<Vec<u32>, Ended> {
+        let Some(socket) = self.flows.first() else { return Ok(Vec::new()) };
+        let ipv6 = self.guest.peer.ip().to_canonical().is_ipv6();
+        option::observe(socket.as_fd(), ipv6)?;
+        hops::trace(socket.as_fd(), ipv6)?;
+        drop(errors::path_errors(socket.as_fd()));
+        let payload = [0; LARGEST as usize];
+        for size in sizes {
+            self.pay(*size as usize);
+            // What is too large for the own device, or was told to be for another, stands in the queue of errors.
+            let bytes = &payload[..(*size as usize).min(payload.len())];
+            let _ = socket.send(bytes).or_else(|_| socket.send(bytes));
+        }
+        let mut too_big = Vec::new();
+        self.wait_on(socket, wait_ms, |socket| {
+            let told = errors::path_errors(socket.as_fd());
+            let told = told.iter().filter(|error| error.errno == nix::errno::Errno::EMSGSIZE);
+            too_big.extend(told.map(|error| error.report.mtu));
+            let _ = option::get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
+        })?;
+        Ok(too_big)
+    }
+
+    /// Sizes of what comes over the first flow for so long.
+    fn hear(&self, wait_ms: u32) -> Result<Vec<u32>, Ended> {
+        let Some(socket) = self.flows.first() else { return Ok(Vec::new()) };
+        let mut inbox = Inbox::new(8, LARGEST as usize);
+        let mut sizes = Vec::new();
+        self.wait_on(socket, wait_ms, |socket| {
+            while let Ok(1..) = inbox.receive(socket.as_fd()) {
+                sizes.extend(inbox.iter().map(|(arrival, _)| arrival.size as u32));
+                sizes.truncate(4 * ends::MOST_DATAGRAMS);
+            }
+        })?;
+        Ok(sizes)
+    }
+
+    /// Does something whenever there is news of a socket, for so long.
+    fn wait_on(&self, socket: &Udp, wait_ms: u32, mut look: impl FnMut(&Udp)) -> Result<(), Ended> {
+        let end = monotonic_ns().saturating_add(u64::from(wait_ms) * 1_000_000);
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(end))?;
+        loop {
+            look(socket);
+            let mut fds = [readable(&alarm), readable(self.hub.stop), readable(socket)];
+            wait(&mut fds)?;
+            if came(&fds[1]) {
+                return Err(ExchangeError::Stopped.into());
+            }
+            if came(&fds[0]) {
+                look(socket);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends the idle time of each flow, the shortest first.
+    fn later(&self, after_ms: &[u32]) -> Result<(), Ended> {
+        let begun = monotonic_ns();
+        let mut due: Vec<(u32, &Udp)> = after_ms.iter().copied().zip(&self.flows).collect();
+        due.sort_by_key(|(after, _)| *after);
+        let mut alarm = Alarm::new()?;
+        for (after, socket) in due {
+            alarm.set(Some(begun.saturating_add(u64::from(after) * 1_000_000)))?;
+            // A client that goes closes the connection.
+            let mut fds = [readable(&alarm), readable(self.hub.stop), readable(&self.guest.stream)];
+            wait(&mut fds)?;
+            if came(&fds[1]) {
+                return Err(ExchangeError::Stopped.into());
+            }
+            if came(&fds[2]) {
+                return Ok(());
+            }
+            let mut bytes = [0; LATE];
+            bytes[..4].copy_from_slice(&after.to_be_bytes());
+            let _ = socket.send(&bytes);
+            self.pass.moved(u64::from(ends::LONGEST_IDLE_MS) * 1_000_000)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until so many bytes may move.
+    fn pay(&self, bytes: usize) {
+        let share = Share::new(&self.hub.governor, self.guest.peer.ip(), None);
+        // Where the server ends meanwhile, the next wait finds that out.
+        let _ = pause(self.hub, &share, bytes);
+    }
+}

@@ -1,0 +1,236 @@
+//! What the two ends of a path tell each other of it: `quell doctor --peer` asks, `quell serve` answers.
+//!
+//! ```text
+//!   doctor                                  serve
+//!     │── QUELL-E1 (8 bytes) ────────────────►│   one that does not know it resets the connection
+//!     │── length (4 bytes), Ask as JSON ─────►│   one question after another
+//!     │◄─ length, Answer as JSON ─────────────│
+//!     │◄══ bytes, datagrams: as was asked ═══►│
+//! ```
+//!
+//! A question that the other end does not know is refused, and the next may be asked: so either end may be the newer one. Where there is a
+//! secret, both prove it first ([`crate::auth`]).
+
+use crate::iperf3::HelloToken;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// With what a client begins. The hyphen is in no iperf3 cookie, so that every older server turns it away at once.
+pub const HELLO: &[u8; 8] = b"QUELL-E1";
+/// Bytes of the length before a JSON text.
+pub const LENGTH: usize = 4;
+/// Longest question or answer, in bytes.
+pub const LONGEST: usize = 64 << 10;
+/// Questions of one connection.
+pub const MOST_ASKS: usize = 64;
+/// Most bytes of a connection that are asked for at once.
+pub const MOST_BYTES: u32 = 1 << 20;
+/// Most UDP sockets of one question.
+pub const MOST_FLOWS: u32 = 32;
+/// Most datagrams that are asked for at once, and the largest.
+pub const MOST_DATAGRAMS: usize = 128;
+/// The largest datagram, in bytes of UDP's payload.
+pub const LARGEST: u32 = 9_972;
+/// Longest that is listened for datagrams, in milliseconds.
+pub const LONGEST_HEARING_MS: u32 = 5_000;
+/// Longest that a flow is left idle, in milliseconds.
+pub const LONGEST_IDLE_MS: u32 = 900_000;
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// How it sees this connection.
+    View,
+    /// So many bytes of the connection, behind the answer.
+    Give {
+        /// How many.
+        bytes: u32,
+    },
+    /// It shall take so many bytes, which follow the question, and answer then.
+    Take {
+        /// How many.
+        bytes: u32,
+    },
+    /// UDP sockets say hello with this token, to the port of the connection; it answers when all have come, or no more do.
+    Flows {
+        /// The token of their hellos.
+        token: HelloToken,
+        /// How many.
+        count: u32,
+    },
+    /// It shall send datagrams of these sizes over the first socket, unfragmented, and say then what came back from the path meanwhile.
+    Say {
+        /// Bytes of UDP's payload, of each datagram.
+        sizes: Vec<u32>,
+        /// How long it waits for what comes back.
+        wait_ms: u32,
+    },
+    /// It shall tell, after so long, which datagrams came over the first socket.
+    Hear {
+        /// How long.
+        wait_ms: u32,
+    },
+    /// It shall send a datagram over each socket, after it was idle for so long, with that number in it.
+    Later {
+        /// Of each socket in the order in which they came.
+        after_ms: Vec<u32>,
+    },
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// To `View`.
+    View(EndView),
+    /// To `Give`, before the bytes; to `Take`, behind them; to `Later` and `Hear` at once.
+    Ready,
+    /// To `Flows`: where those come from that came.
+    Flows {
+        /// Addresses as this end sees them.
+        from: Vec<SocketAddr>,
+    },
+    /// To `Say`.
+    Said {
+        /// The MTUs that routers named, or its own device.
+        too_big: Vec<u32>,
+    },
+    /// To `Hear`, in the end.
+    Heard {
+        /// Sizes of what came.
+        sizes: Vec<u32>,
+    },
+    /// It does not do that.
+    Refused {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A TCP connection as one of its ends sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EndView {
+    /// Its own address.
+    pub local: Option<SocketAddr>,
+    /// That of the other end.
+    pub remote: Option<SocketAddr>,
+    /// `tcpi_options`: 1 timestamps, 2 SACK, 4 window scaling, 8 ECN.
+    pub options: u8,
+    /// What it sends at most in a segment, options of TCP not counted.
+    pub snd_mss: u32,
+    /// The MSS that it told the other end when the connection was opened.
+    pub advmss: u32,
+    /// The path MTU that it believes in.
+    pub pmtu: u32,
+    /// The window scale that it told, and that it was told.
+    pub told_scale: u8,
+    /// The window scale that it was told.
+    pub got_scale: u8,
+    /// Whether it offers SACK, window scaling and timestamps (its settings); none where they can't be read.
+    pub offers: Option<Offers>,
+    /// MTU of its device; none where that is not known.
+    pub device_mtu: Option<u32>,
+    /// What its device's link does, in Mbit/s; none where it has no speed.
+    pub link_mbit: Option<u32>,
+}
+
+/// Which options a host offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Offers {
+    /// `net.ipv4.tcp_sack`.
+    pub sack: bool,
+    /// `net.ipv4.tcp_window_scaling`.
+    pub window_scaling: bool,
+    /// `net.ipv4.tcp_timestamps`.
+    pub timestamps: bool,
+}
+
+/// As it is sent: its length, and its JSON.
+pub fn framed(value: &impl Serialize) -> Vec<u8> {
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    let length = u32::try_from(text.len()).unwrap_or(0);
+    [&length.to_be_bytes()[..], &text].concat()
+}
+
+/// The length of what follows; none where it is too long to be believed.
+pub fn length(bytes: [u8; LENGTH]) -> Option<usize> {
+    usize::try_from(u32::from_be_bytes(bytes)).ok().filter(|length| *length <= LONGEST)
+}
+
+/// What a text says; none for what is no such thing.
+pub fn read<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+    serde_json::from_slice(text).ok()
+}
+
+impl Ask {
+    /// Errors where it asks for too much.
+    pub fn bounded(&self) -> Result<(), &'static str> {
+        let fits = match self {
+            Self::View => true,
+            Self::Give { bytes } | Self::Take { bytes } => *bytes <= MOST_BYTES,
+            Self::Flows { count, .. } => (1..=MOST_FLOWS).contains(count),
+            Self::Say { sizes, wait_ms } => {
+                sizes.len() <= MOST_DATAGRAMS
+                    && sizes.iter().all(|size| *size <= LARGEST)
+                    && *wait_ms <= LONGEST_HEARING_MS
+            }
+            Self::Hear { wait_ms } => *wait_ms <= LONGEST_HEARING_MS,
+            Self::Later { after_ms } => {
+                after_ms.len() <= MOST_FLOWS as usize
+                    && after_ms.iter().all(|ms| *ms <= LONGEST_IDLE_MS)
+            }
+        };
+        if fits { Ok(()) } else { Err("it asks for too much") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_and_answered_is_read_as_it_was_written() {
+        let token = HelloToken::new([7; 16]);
+        let asks = [
+            Ask::View,
+            Ask::Flows { token, count: 3 },
+            Ask::Say { sizes: vec![100, 1472], wait_ms: 500 },
+            Ask::Later { after_ms: vec![10, 20] },
+        ];
+        for ask in asks {
+            let bytes = framed(&ask);
+            let (head, text) = bytes.split_first_chunk().unwrap();
+            assert_eq!(length(*head), Some(text.len()));
+            assert_eq!(read::<Ask>(text), Some(ask));
+        }
+        let answer = Answer::Flows { from: vec!["192.0.2.1:4000".parse().unwrap()] };
+        assert_eq!(read::<Answer>(&framed(&answer)[LENGTH..]), Some(answer));
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused_and_what_is_strange_is_nothing() {
+        let too_much = [
+            Ask::Give { bytes: MOST_BYTES + 1 },
+            Ask::Say { sizes: vec![9_973], wait_ms: 0 },
+            Ask::Say { sizes: vec![1; 129], wait_ms: 0 },
+            Ask::Hear { wait_ms: 5_001 },
+            Ask::Flows { token: HelloToken::new([0; 16]), count: 33 },
+            Ask::Later { after_ms: vec![900_001] },
+        ];
+        too_much.iter().for_each(|ask| assert!(ask.bounded().is_err(), "{ask:?}"));
+        assert_eq!(length([0, 1, 0, 1]), None);
+        assert_eq!(read::<Ask>(br#"{"sing":{}}"#), None);
+        // An end that is newer tells more, and one that is older less.
+        let view: EndView = read(br#"{"snd_mss":1448,"colour":"blue"}"#).unwrap();
+        assert_eq!((view.snd_mss, view.offers), (1448, None));
+    }
+
+    #[test]
+    fn no_iperf3_cookie_begins_as_the_hello() {
+        assert!(!HELLO.iter().all(u8::is_ascii_alphanumeric));
+    }
+}
