@@ -158,8 +158,10 @@ impl Held {
             return Limit::ReceiverCpu;
         }
         match (limit, self.stands(beside)) {
-            (limit, Queue::Stands) if limit.is_of_an_end() => Limit::Path,
-            (limit, Queue::Unknown) if limit.is_of_an_end() => Limit::Unknown,
+            // A full path keeps what a window has too much. A queue that comes and goes may be the window's own burst, between two of which
+            // the path has nothing to carry.
+            (limit, Queue::Stands) if limit.is_of_an_end() && self.is_kept() => Limit::Path,
+            (limit, Queue::Stands | Queue::Unknown) if limit.is_of_an_end() => Limit::Unknown,
             _ => limit,
         }
     }
@@ -460,6 +462,10 @@ mod tests {
         assert_eq!(by(back), Limit::Unknown);
         assert_eq!(by(Beside { added_there: Some(65.0), ..back }), Limit::Path);
         assert_eq!(by(Beside { added_there: None, ..back }), Limit::Unknown);
+        // It comes and goes.
+        let mut bursts = moments.clone();
+        bursts[50].srtt_us = 103_000;
+        assert_eq!(of(&bursts, None, None).by(Some(1448), added(65.9)), Limit::Unknown);
         // It came back to the least round trip now and then: nothing stood.
         let mut empty = moments.clone();
         empty[50].srtt_us = 100_500;

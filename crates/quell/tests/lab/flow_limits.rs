@@ -143,3 +143,29 @@ fn one_that_breaks_over_a_size_says_nothing_of_pieces() {
     // 1400 bytes of the own link are not what the server's path carries.
     assert!(error.contains("take a smaller size (-l)"), "{error}");
 }
+
+/// Half of a socket's 64 kB are its window: it needs half of these 20 Mbit/s, in bursts that are a queue for a moment.
+#[test]
+fn a_window_that_leaves_the_line_idle_half_of_the_time_is_not_told_as_the_path() {
+    let line = "both = { rate = \"20Mbit\", delay = \"20ms\", buffer = \"100p\" }";
+    for options in ["-R -w 64k", "-R -w 72k", "-w 64k"] {
+        let told = json(&shell("", line, &format!("FLOW -t 5 --json {options}")));
+        let side = if options.contains("-R") { "down" } else { "up" };
+        assert!(told[side]["bits_per_second"].as_f64().is_some_and(|bits| bits < 15e6), "{told:#}");
+        assert_ne!(told[side]["limited_by"], "path", "{options}: {told:#}");
+    }
+}
+
+/// 25 Mbit/s into 2.5, whose queue holds 0.5 s and drops nine of ten packets, those of the control connection as well.
+#[test]
+fn a_client_whose_data_fills_the_path_has_not_gone_away() {
+    let line = "up = { rate = \"2.5Mbit\", delay = \"10ms\", buffer = \"100p\" }\n\
+                down = { rate = \"8Mbit\", delay = \"10ms\", buffer = \"100p\" }";
+    let output = shell("", line, "FLOW -u -b 25M -t 30 --json --no-latency");
+    let told = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(
+        told["up"]["bits_per_second"].as_f64().is_some_and(|bits| (2.2e6..2.5e6).contains(&bits)),
+        "{told:#}"
+    );
+}
