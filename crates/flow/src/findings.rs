@@ -174,6 +174,7 @@ impl Findings {
             let beside = Beside {
                 added: added(|spread| Some(spread.p50_ms)),
                 added_there: added(there),
+                added_mostly: mostly(outcome).and_then(|ms| Some(ms - idle.as_ref()?.p50_ms)),
                 both: outcome.plan.direction == Senders::Both,
             };
             Way::of(outcome, up, beside)
@@ -210,6 +211,14 @@ fn counted(outcome: &Outcome) -> Vec<EchoSample> {
     let counts =
         |ping: &&EchoSample| ping.t_ns >= 0 && !(cut && ping.status == EchoStatus::Unfinished);
     outcome.latency.loaded.iter().filter(counts).cloned().collect()
+}
+
+/// Milliseconds that nine of ten pings took at least, behind the first fifth of the time: of those that were answered.
+fn mostly(outcome: &Outcome) -> Option<f64> {
+    let pings = counted(outcome);
+    let begun = pings.iter().map(|ping| ping.t_ns).max()? / 5;
+    let took = pings.iter().filter(|ping| ping.t_ns >= begun).filter_map(|ping| ping.rtt_ns);
+    quell_stats::Sample::new(took.map(|ns| ns as f64 / 1e6))?.quantile(0.1)
 }
 
 fn moved(part: &Part) -> Option<HostCounters> {

@@ -103,14 +103,19 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
     Ok(Built { network, spaces, queues })
 }
 
-/// Waits until every link carries packets: the kernel brings a link to life a little after it was set up (`linkwatch_event`).
+/// How long the kernel speaks by itself once a link carries: two reports of multicast groups within 20 ms (`quell_netlink::quiet`). It tells
+/// nobody when it is done.
+const SPEAKS_NS: u64 = 100_000_000;
+
+/// Waits until every link carries packets, and no other than those that are sent: the kernel brings a link to life a little after it was set up
+/// (`linkwatch_event`).
 fn settle(network: &Network, spaces: &[NetNs]) -> Result<(), BuildError> {
     let give_up = clock::monotonic_ns() + PATIENCE_NS;
     for (this, space) in network.nodes.iter().zip(spaces) {
         let ours = |name: &str| this.ports.iter().any(|p| p.device == name);
         wait_for_carriers(&this.name, space, give_up, ours)?;
     }
-    Ok(())
+    Ok(clock::sleep_until(clock::monotonic_ns() + SPEAKS_NS)?)
 }
 
 fn set_up(network: &Network, spaces: &[NetNs], node: usize) -> Result<(), BuildError> {

@@ -293,7 +293,8 @@ fn a_window_that_only_keeps_a_queue_is_not_what_holds_a_flow_up() {
     // What slow start leaves of it in ten seconds is some 3 % less.
     near(number(&json, "up.bits_per_second"), 19.13e6, 0.8e6);
     assert!(number(&json, "up.held.window_share") > 0.5, "{:#}", json["up"]["held"]);
-    assert!(number(&json, "up.held.queue_ms") > 40.0, "{:#}", json["up"]["held"]);
+    // Of 67 ms; the first looks that count see it grow still.
+    assert!(number(&json, "up.held.queue_ms") > 25.0, "{:#}", json["up"]["held"]);
     assert_eq!(json["up"]["limited_by"], "path", "{:#}", json["up"]["held"]);
     assert_eq!(json["bdp"]["enough"], true, "{:#}", json["bdp"]);
     // 65 kB in 100 ms are a quarter of the line: that window holds it up.
