@@ -281,9 +281,10 @@ impl Governor {
         let all = accounts.all.as_ref().map(|all| (datagrams_of(all.rate), None, Full::Rate));
         let mut got = asked;
         for (limit, of, full) in of_one.chain(all) {
-            let among = accounts.datagrams.values().filter(|other| {
-                of.is_none_or(|(tier, whole)| network(other.ip, tier) == whole)
-            });
+            let among = accounts
+                .datagrams
+                .values()
+                .filter(|other| of.is_none_or(|(tier, whole)| network(other.ip, tier) == whole));
             let used = among.map(Datagrams::needs).fold(0, u64::saturating_add);
             let part = if of.is_some() { 0 } else { limit / accounts.networks_with(ip) };
             let most = limit.saturating_sub(used).max(part);
