@@ -186,7 +186,7 @@ impl Findings {
             cpu_user_percent: results.cpu_util_user,
             cpu_system_percent: results.cpu_util_system,
             host_busy_percent: results.quell.as_ref().and_then(|part| part.host.cpu_busy),
-            cpus: results.quell.as_ref().map(|part| part.host.cpus),
+            cpus: results.quell.as_ref().map(|part| part.host.cpus).filter(|cpus| *cpus > 0),
             counted: results.quell.as_ref().and_then(moved),
         };
         Self {

@@ -54,10 +54,15 @@ impl Known<'_> {
         }
         // A plain iperf3 has at most a thread for each stream and one for the talk.
         let threads = self.lanes.len() as f64 + 1.0;
-        let cpus = told.quell.as_ref().map_or(threads, |part| part.host.cpus.into());
+        // None where the server says nothing of them that can be: then as many as any host has.
+        let cpus = told.quell.as_ref().map(|part| part.host.cpus).filter(|cpus| *cpus > 0);
+        let runs_on = match &told.quell {
+            Some(_) => cpus.unwrap_or(MOST_CPUS).into(),
+            None => threads,
+        };
         let all = [&mut told.cpu_util_total, &mut told.cpu_util_user, &mut told.cpu_util_system];
         // The kernel counts CPU time in ticks, which a short test may exceed.
-        let most = 100.0 * cpus * (1.0 + 0.02 / self.seconds.max(0.02));
+        let most = 100.0 * runs_on * (1.0 + 0.02 / self.seconds.max(0.02));
         let told_share = all.iter().filter_map(|share| **share).fold(0.0, f64::max);
         if all.iter().any(|share| share.is_none_or(|share| share > most)) {
             all.into_iter().for_each(|share| *share = None);
@@ -65,11 +70,12 @@ impl Known<'_> {
                 true => format!("{told_share:.3e} % of a CPU"),
                 false => "none that can be".into(),
             };
-            let can_be = match &told.quell {
-                Some(_) => format!("with {cpus} CPUs"),
-                None => format!("with the {threads} threads of a plain iperf3"),
+            let can_be = match (&told.quell, cpus) {
+                (Some(_), Some(cpus)) => format!(" with {cpus} CPUs"),
+                (Some(_), None) => String::new(),
+                (None, _) => format!(" with the {threads} threads of a plain iperf3"),
             };
-            doubts.push(format!("the server's CPU share is impossible {can_be}: it says {says}"));
+            doubts.push(format!("the server's CPU share is impossible{can_be}: it says {says}"));
         }
         self.cpu_parts(&mut told, doubts);
         told
@@ -176,7 +182,8 @@ impl Known<'_> {
         let Host { cpus, cpu_busy, .. } = &mut part.host;
         if !(1..=MOST_CPUS).contains(cpus) {
             doubts.push(format!("the server's CPUs are impossible: it says {cpus}"));
-            *cpus = MOST_CPUS;
+            // As of a server that does not say it.
+            *cpus = 0;
             *cpu_busy = None;
         }
         if cpu_busy.is_some_and(|busy| !(0.0..=101.0).contains(&busy)) {
@@ -409,6 +416,29 @@ mod tests {
             let doubt = &findings.doubts[0];
             assert!(doubt.contains("2 threads of a plain iperf3"), "{doubt}");
             assert!(findings.up.unwrap().by_receiver, "the count is believed all the same");
+        }
+    }
+
+    #[test]
+    fn a_server_that_says_no_number_of_cpus_is_given_none() {
+        for (cpus, share) in [(0, None), (u32::MAX, Some(1e9)), (0, Some(1.0))] {
+            let part = Part { host: Host { cpus, ..Host::default() }, ..Part::default() };
+            let told = Results {
+                quell: Some(part),
+                cpu_util_total: share,
+                cpu_util_user: share.map(|_| 0.5),
+                cpu_util_system: share.map(|_| 0.5),
+                ..results(tcp())
+            };
+            let (findings, _) = told_of(Transport::Tcp, Senders::Up, told);
+            assert_eq!(findings.there.unwrap().cpus, None);
+            let doubts = findings.doubts;
+            assert!(
+                doubts[0].contains(&format!("CPUs are impossible: it says {cpus}")),
+                "{doubts:?}"
+            );
+            assert!(doubts.iter().all(|doubt| !doubt.contains("8192")), "{doubts:?}");
+            assert_eq!(doubts.len(), if share == Some(1.0) { 1 } else { 2 }, "{doubts:?}");
         }
     }
 

@@ -266,7 +266,7 @@ impl<'a> Hub<'a> {
         let (place, gone) = placed?;
         self.send_away(&gone);
         let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Pass { places: &self.places, place, number })
+        Ok(Pass { places: &self.places, place, number, longest_ns: self.limits.time_ns })
     }
 
     /// A session wants so many streams; others may have to go for it.
@@ -485,6 +485,8 @@ pub struct Pass<'a> {
     place: u64,
     /// Its number since the start, from 1.
     pub number: u64,
+    /// How long its data may flow, in nanoseconds.
+    pub longest_ns: u64,
 }
 
 impl Pass<'_> {

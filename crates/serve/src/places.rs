@@ -35,7 +35,7 @@ pub struct Limits {
     pub half_open: usize,
     /// Those of one client.
     pub half_open_of_one: usize,
-    /// What the server may send to one client and take from it.
+    /// What the server may send to one client and take from it; two and four times that to and from an IPv6 /56 and /48.
     pub rate_of_one: Option<u64>,
     /// What it may send and take in all.
     pub rate: Option<u64>,
@@ -119,15 +119,21 @@ pub fn wide(ip: IpAddr) -> IpAddr {
     network(ip, if ip.is_ipv4() { 1 } else { TIERS - 1 })
 }
 
+/// How many times a client's part the network of a tier may have where one host may have all of it; none where its addresses are different
+/// people's as often as not.
+pub fn parts(ip: IpAddr, tier: usize) -> Option<usize> {
+    (tier == 0 || ip.to_canonical().is_ipv6()).then_some(1 << tier)
+}
+
 /// What the networks of a tier may have where one client may have so much of all; none where they have no limit of their own. Addresses of
 /// an IPv4 /24 or /16 are different people's as often as not: together a /24 may have half, and a /16 all.
 fn most(ip: IpAddr, of_one: usize, all: usize, tier: usize) -> Option<usize> {
     let half = (all / 2).max(of_one);
-    match (ip, tier) {
+    match (parts(ip, tier), tier) {
         (_, 0) => Some(of_one),
-        (IpAddr::V4(_), 1) => Some(half),
-        (IpAddr::V4(_), _) => None,
-        (IpAddr::V6(_), _) => Some((of_one << tier).min(half)),
+        (Some(parts), _) => Some(of_one.saturating_mul(parts).min(half)),
+        (None, 1) => Some(half),
+        (None, _) => None,
     }
 }
 

@@ -14,9 +14,11 @@
 //! Datagrams that come are the exception, for nobody can hold them back: they are written down when they are there, the others wait for that, and
 //! a test of them begins only where its rate fits in ([`Governor::admits`]).
 //!
+//! One host may have all clients of an IPv6 /56 or /48: those networks have a rate of their own, two and four times a client's.
+//!
 //! Counted is payload: what is handed to the kernel's sockets and taken from them. Headers and what TCP sends again are not.
 
-use crate::places::{Full, Limits, client, wide};
+use crate::places::{Full, Limits, TIERS, client, network, parts, wide};
 use crate::reflections::Reflections;
 use quell_load::bulk::Gate;
 use quell_sys::SysError;
@@ -90,7 +92,8 @@ pub struct Governor {
 struct Accounts {
     all: Option<Account>,
     of_one: Option<u64>,
-    clients: HashMap<IpAddr, Account>,
+    /// Of each client, and of the networks it is in that have a rate.
+    clients: HashMap<Owner, Account>,
     /// Of all, what may be reflected.
     reflected: Option<Reflections>,
     turns: Turns,
@@ -98,6 +101,14 @@ struct Accounts {
     /// That this end sends.
     streams: usize,
     next: u64,
+}
+
+/// A client, or a network that may be one host's, by its tier.
+type Owner = (usize, IpAddr);
+
+/// Who has a rate that an address uses, each with how many times a client's.
+fn owners(ip: IpAddr) -> impl Iterator<Item = (Owner, u64)> {
+    (0..TIERS).filter_map(move |tier| Some(((tier, network(ip, tier)), parts(ip, tier)? as u64)))
 }
 
 /// Who moves bytes, and whose turn it is: one who is behind goes before one who is ahead, among those who want to move.
@@ -264,15 +275,16 @@ impl Governor {
     /// what others send and not what they asked for, and who asks for no more than its part is let in: see [`Share::is_too_much`].
     pub fn admits(&self, ip: IpAddr, asked: Option<u64>) -> Result<Option<u64>, Full> {
         let accounts = lock(&self.accounts);
-        let ways = [
-            (accounts.of_one, Some(client(ip)), Full::RateOfOne),
-            (accounts.all.as_ref().map(|all| datagrams_of(all.rate)), None, Full::Rate),
-        ];
+        let of_one = owners(ip).filter_map(|(owner, parts)| {
+            Some((accounts.of_one?.saturating_mul(parts), Some(owner), Full::RateOfOne))
+        });
+        let all = accounts.all.as_ref().map(|all| (datagrams_of(all.rate), None, Full::Rate));
         let mut got = asked;
-        for (limit, of, full) in ways {
-            let Some(limit) = limit else { continue };
-            let among = accounts.datagrams.values();
-            let among = among.filter(|other| of.is_none_or(|one| client(other.ip) == one));
+        for (limit, of, full) in of_one.chain(all) {
+            let among = accounts
+                .datagrams
+                .values()
+                .filter(|other| of.is_none_or(|(tier, whole)| network(other.ip, tier) == whole));
             let used = among.map(Datagrams::needs).fold(0, u64::saturating_add);
             let part = if of.is_some() { 0 } else { limit / accounts.networks_with(ip) };
             let most = limit.saturating_sub(used).max(part);
@@ -319,7 +331,8 @@ impl Accounts {
     fn pass(&mut self, ip: IpAddr, test: u64, bytes: usize, now: u64) -> Result<(), u64> {
         let ip = client(ip);
         let again = now.saturating_add(RETRY_NS);
-        let of_one = self.clients.get(&ip).map_or(0, Account::opens);
+        let of_one = owners(ip).filter_map(|(owner, _)| self.clients.get(&owner));
+        let of_one = of_one.map(Account::opens).max().unwrap_or(0);
         if of_one > now {
             return Err(of_one.max(again));
         }
@@ -343,12 +356,15 @@ impl Accounts {
         if let Some(all) = &mut self.all {
             all.charge(bytes, now);
         }
-        if let Some(rate) = self.of_one {
-            if !self.clients.contains_key(&ip) {
-                // Those that have paid begin anew when they come again.
-                self.clients.retain(|_, account| account.paid_ns > now);
-            }
-            self.clients.entry(ip).or_insert_with(|| Account::new(rate)).charge(bytes, now);
+        let Some(rate) = self.of_one else { return };
+        if !self.clients.contains_key(&(0, client(ip))) {
+            // Those that have paid begin anew when they come again.
+            self.clients.retain(|_, account| account.paid_ns > now);
+        }
+        for (owner, parts) in owners(ip) {
+            let account = self.clients.entry(owner);
+            let account = account.or_insert_with(|| Account::new(rate.saturating_mul(parts)));
+            account.charge(bytes, now);
         }
     }
 }
@@ -551,6 +567,49 @@ mod tests {
         holds(&greedy(&mut shares, 0, &[PIECE]), RATE, PIECE);
         let other = Share::new(&governor, ip(1), Some(RATE));
         assert_eq!(other.pass(PIECE, 300 * MS), Ok(()), "another has its own");
+    }
+
+    /// What hosts get together in a burst and 300 ms, in parts of what one client may have.
+    fn parts_of(addresses: impl Iterator<Item = String>) -> f64 {
+        let limits = Limits { rate_of_one: Some(RATE), ..Limits::default() };
+        let governor = Governor::new(&limits);
+        let share = |ip: String| Share::new(&governor, ip.parse().unwrap(), None);
+        let mut shares: Vec<_> = addresses.map(share).collect();
+        let bytes: u64 = greedy(&mut shares, 7 * MS, &[1000]).iter().sum();
+        let one = RATE * (300 * MS + BURST_NS) / 8_000_000_000;
+        bytes as f64 / one as f64
+    }
+
+    #[test]
+    fn one_host_with_a_network_of_clients_has_two_and_four_times_a_clients_rate() {
+        let near = |got: f64, wanted: f64| (got - wanted).abs() < 0.05 * wanted;
+        let of_56 = parts_of((0..8).map(|n| format!("2001:db8:0:{n:x}::1")));
+        assert!(near(of_56, 2.0), "8 /64 of one /56 have two clients' rates, not {of_56}");
+        let of_48 = parts_of((0..8).map(|n| format!("2001:db8:0:{n:x}00::1")));
+        assert!(near(of_48, 4.0), "8 /56 of one /48 have four clients' rates, not {of_48}");
+        let apart = parts_of((0..8).map(|n| format!("2001:db8:{n:x}::1")));
+        assert!(near(apart, 8.0), "8 /48 are others, with {apart}");
+        let neighbours = parts_of((1..=8).map(|n| format!("192.0.2.{n}")));
+        assert!(near(neighbours, 8.0), "IPv4 addresses are others, with {neighbours}");
+    }
+
+    #[test]
+    fn datagrams_to_a_network_of_clients_are_let_in_by_two_and_four_times_a_clients_rate() {
+        let limits = Limits { rate_of_one: Some(RATE), ..Limits::default() };
+        let governor = Governor::new(&limits);
+        let let_in = |ip: String| {
+            let ip = ip.parse().unwrap();
+            governor.admits(ip, Some(RATE)).ok().map(|_| {
+                let share = Share::new(&governor, ip, Some(RATE));
+                share.takes_datagrams(RATE, 0);
+                share
+            })
+        };
+        let of_56: Vec<_> = (0..8).filter_map(|n| let_in(format!("2001:db8:0:{n:x}::1"))).collect();
+        let of_48: Vec<_> =
+            (1..8).filter_map(|n| let_in(format!("2001:db8:0:{n:x}00::1"))).collect();
+        assert_eq!((of_56.len(), of_48.len()), (2, 2), "the /48 has four");
+        assert!(let_in("2001:db8:1::1".into()).is_some(), "another has its own");
     }
 
     #[test]

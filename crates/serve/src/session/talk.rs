@@ -9,12 +9,15 @@
 //!            └──────── one more step's time ◄─────┘    for a minute at most; once, where all that came is words
 //! ```
 //!
+//! When the longest time of a test and the grace are over, all of that is, whatever still gets through: a place is never kept by what a client
+//! sends after its data.
+//!
 //! Behind the data its words are a few segments: no path needs more than that for them, and a client that says them byte by byte keeps nobody
 //! waiting.
 
 use super::broke::Break;
 use super::lane::ServedLane;
-use super::plan::Unfit;
+use super::plan::{GRACE_NS, Unfit};
 use crate::hub::Pass;
 use nix::errno::Errno;
 use quell_load::look::{all_acknowledged, tcp_info};
@@ -42,6 +45,8 @@ pub struct Talk<'a> {
     stream: &'a TcpSocket,
     exchange: Exchange<'a>,
     step_ns: u64,
+    /// When it said that the test starts.
+    starts_ns: u64,
     drain: Option<Drain<'a>>,
 }
 
@@ -51,6 +56,8 @@ struct Drain<'a> {
     lanes: &'a [ServedLane],
     pass: &'a Pass<'a>,
     end_ns: u64,
+    /// When every word has to be said, whatever gets through.
+    last_ns: u64,
     /// Bytes of data that had got through at the last look, and of words.
     data: u64,
     words: u64,
@@ -88,7 +95,8 @@ fn words_through(words: &TcpSocket) -> u64 {
 impl<'a> Talk<'a> {
     /// With one client; each step may take so long.
     pub fn new(stream: &'a TcpSocket, step_ns: u64, stop: &'a Bell) -> Result<Self, SysError> {
-        Ok(Self { stream, exchange: Exchange::new(stream, None, stop)?, step_ns, drain: None })
+        let exchange = Exchange::new(stream, None, stop)?;
+        Ok(Self { stream, exchange, step_ns, starts_ns: monotonic_ns(), drain: None })
     }
 
     /// How long a step may take: on a long path its round trips do not count, of which it has two, and as many for what is sent again.
@@ -105,9 +113,11 @@ impl<'a> Talk<'a> {
     /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
     pub fn drains(&mut self, lanes: &'a [ServedLane], pass: &'a Pass<'a>) -> Result<(), Break> {
         pass.moved(self.patience_ns()).map_err(|_| Break::StoodStill)?;
-        let end_ns = monotonic_ns().saturating_add(LONGEST_DRAIN_NS);
+        let last_ns = self.starts_ns.saturating_add(pass.longest_ns).saturating_add(GRACE_NS);
+        let end_ns = monotonic_ns().saturating_add(LONGEST_DRAIN_NS).min(last_ns);
         let (data, words) = (data_through(lanes), words_through(self.stream));
-        self.drain = Some(Drain { lanes, pass, end_ns, data, words, words_had_time: false });
+        let words_had_time = false;
+        self.drain = Some(Drain { lanes, pass, end_ns, last_ns, data, words, words_had_time });
         Ok(())
     }
 
@@ -151,11 +161,16 @@ impl<'a> Talk<'a> {
 
     /// The next step begins.
     fn step(&mut self) -> Result<(), SysError> {
-        self.exchange.until(Some(monotonic_ns().saturating_add(self.patience_ns())))
+        let last_ns = self.drain.as_ref().map_or(u64::MAX, |drain| drain.last_ns);
+        let end_ns = monotonic_ns().saturating_add(self.patience_ns());
+        self.exchange.until(Some(end_ns.min(last_ns)))
     }
 
     /// Says where the test stands.
     pub fn say(&mut self, state: State) -> Result<(), Break> {
+        if state == State::TestStart {
+            self.starts_ns = monotonic_ns();
+        }
         self.step()?;
         self.write(&[state.byte()])
     }
@@ -271,5 +286,48 @@ fn word(byte: u8) -> Result<State, Break> {
         Some(State::ClientTerminate) => Err(Break::ClientStopped),
         Some(state) => Ok(state),
         None => Err(Break::Protocol(format!("no state is {byte}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::Hub;
+    use crate::places::Limits;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    const LONG_NS: u64 = 20_000_000_000;
+
+    #[test]
+    fn a_client_that_goes_on_after_the_longest_time_and_the_grace_is_late_at_once() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (served, _) = listener.accept().unwrap();
+        served.set_nonblocking(true).unwrap();
+        let stream = TcpSocket::accepted(served.into());
+        let stop = Bell::new().unwrap();
+        let limits = Limits { time_ns: 1_000_000_000, ..Limits::default() };
+        let hub = Hub::new(limits, None, false, &stop, &|_| {});
+        let pass = hub.begin(Ipv4Addr::LOCALHOST.into(), &stream, true).unwrap();
+        let mut talk = Talk::new(&stream, LONG_NS, &stop).unwrap();
+        talk.say(State::TestStart).unwrap();
+        let started = talk.starts_ns;
+
+        // In time: what it may wait is the path's, and not longer than the test's own.
+        talk.drains(&[], &pass).unwrap();
+        let drain = talk.drain.as_ref().unwrap();
+        assert_eq!((drain.end_ns, drain.last_ns), (started + 11_000_000_000, drain.end_ns));
+
+        // The same test, as it stands 11 s later.
+        talk.starts_ns -= 11_000_000_000;
+        talk.drains(&[], &pass).unwrap();
+        let begun = Instant::now();
+        assert!(matches!(talk.hear(), Err(Break::Late)), "it is over");
+        assert!(begun.elapsed() < Duration::from_nanos(LONG_NS / 2), "{:?}", begun.elapsed());
+        let drain = talk.drain.as_mut().unwrap();
+        drain.data = u64::MAX;
+        assert_eq!(drain.later(&stream, LONG_NS), None, "data that came is no reason");
+        drop(client);
     }
 }

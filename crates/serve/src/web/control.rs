@@ -56,7 +56,7 @@ pub fn test(talk: &mut Talk<'_, '_>, half_open: Option<HalfOpen<'_>>) -> Result<
             () => {}
         }
     };
-    let held = Held::new(test, &web.tests);
+    let held = Held { test };
     drop((standing, half_open));
     let test = &held.test;
     let began = monotonic_ns();

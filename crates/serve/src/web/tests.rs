@@ -42,9 +42,41 @@ pub struct Tests<'h> {
     most: usize,
     by_number: Mutex<HashMap<String, Weak<Test<'h>>>>,
     by_client: Mutex<HashMap<IpAddr, Weak<Test<'h>>>>,
-    queue: Mutex<BTreeMap<u64, (IpAddr, Arc<Bell>)>>,
     next: AtomicU64,
-    running: Arc<AtomicU64>,
+    turns: Arc<Turns>,
+}
+
+/// How many measure, and who waits for that.
+#[derive(Default)]
+struct Turns {
+    queue: Mutex<BTreeMap<u64, (IpAddr, Arc<Bell>)>>,
+    running: AtomicU64,
+}
+
+impl Turns {
+    fn others(&self) {
+        // The first of them looks; the others see that fewer are before them.
+        lock(&self.queue).values().for_each(|(_, bell)| bell.ring());
+    }
+}
+
+/// One turn, until this is dropped: then the next in the queue hears of it.
+struct Turn {
+    turns: Arc<Turns>,
+}
+
+impl Turn {
+    fn new(turns: &Arc<Turns>) -> Self {
+        turns.running.fetch_add(1, Ordering::Relaxed);
+        Self { turns: Arc::clone(turns) }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.running.fetch_sub(1, Ordering::Relaxed);
+        self.turns.others();
+    }
 }
 
 /// One that measures.
@@ -64,7 +96,8 @@ pub struct Test<'h> {
     done: Mutex<Sums>,
     number: AtomicU64,
     told: bool,
-    running: Arc<AtomicU64>,
+    /// The last: who comes next finds the place and the streams free.
+    _turn: Turn,
 }
 
 /// A connection that carries data of a test.
@@ -110,16 +143,15 @@ impl<'h> Tests<'h> {
             most: (hub.limits.sessions / 4).clamp(1, 4),
             by_number: Mutex::default(),
             by_client: Mutex::default(),
-            queue: Mutex::default(),
             next: AtomicU64::new(0),
-            running: Arc::new(AtomicU64::new(0)),
+            turns: Arc::default(),
         }
     }
 
     /// Stands in the queue; none where too many do.
     pub fn stand(&self, ip: IpAddr) -> Result<Option<Standing<'_, 'h>>, SysError> {
         let bell = Arc::new(Bell::new()?);
-        let mut queue = lock(&self.queue);
+        let mut queue = lock(&self.turns.queue);
         let of_one = queue.values().filter(|(other, _)| *other == client(ip)).count();
         if queue.len() >= MOST_WAITING || of_one >= MOST_WAITING_OF_ONE {
             return Ok(None);
@@ -127,11 +159,6 @@ impl<'h> Tests<'h> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         queue.insert(number, (client(ip), Arc::clone(&bell)));
         Ok(Some(Standing { tests: self, number, bell }))
-    }
-
-    fn others_turn(&self) {
-        // The first of them looks; the others see that fewer are before them.
-        lock(&self.queue).values().for_each(|(_, bell)| bell.ring());
     }
 
     /// The page's test of this number, of this address.
@@ -179,7 +206,6 @@ impl<'h> Tests<'h> {
         );
         let now = monotonic_ns();
         let _ = pass.moved(hub.limits.handshake_ns);
-        self.running.fetch_add(1, Ordering::Relaxed);
         Ok(Test {
             hub,
             pass,
@@ -193,7 +219,7 @@ impl<'h> Tests<'h> {
             done: Mutex::default(),
             number: AtomicU64::new(0),
             told,
-            running: Arc::clone(&self.running),
+            _turn: Turn::new(&self.turns),
         })
     }
 }
@@ -209,7 +235,7 @@ pub struct Standing<'t, 'h> {
 impl<'h> Standing<'_, 'h> {
     /// How many are before it.
     pub fn before(&self) -> usize {
-        lock(&self.tests.queue).range(..self.number).count()
+        lock(&self.tests.turns.queue).range(..self.number).count()
     }
 
     /// Its test and the test's number, if it is its turn.
@@ -219,7 +245,8 @@ impl<'h> Standing<'_, 'h> {
         stream: &TcpSocket,
     ) -> Result<Option<(Arc<Test<'h>>, String)>, SysError> {
         let tests = self.tests;
-        if self.before() > 0 || tests.running.load(Ordering::Relaxed) >= tests.most as u64 {
+        let running = tests.turns.running.load(Ordering::Relaxed);
+        if self.before() > 0 || running >= tests.most as u64 {
             return Ok(None);
         }
         let number = hex(&quell_sys::secret::nonce()?[..16]);
@@ -236,28 +263,19 @@ impl<'h> Standing<'_, 'h> {
 
 impl Drop for Standing<'_, '_> {
     fn drop(&mut self) {
-        lock(&self.tests.queue).remove(&self.number);
-        self.tests.others_turn();
+        lock(&self.tests.turns.queue).remove(&self.number);
+        self.tests.turns.others();
     }
 }
 
-/// A test that ends when this is dropped, whatever still moves in it.
-pub struct Held<'t, 'h> {
+/// A test that ends when this is dropped, whatever still moves in it: its connections see it then, and the last of them gives its turn to the next.
+pub struct Held<'h> {
     pub test: Arc<Test<'h>>,
-    tests: &'t Tests<'h>,
 }
 
-impl<'t, 'h> Held<'t, 'h> {
-    pub fn new(test: Arc<Test<'h>>, tests: &'t Tests<'h>) -> Self {
-        Self { test, tests }
-    }
-}
-
-impl Drop for Held<'_, '_> {
+impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.test.end();
-        // Those whose connections see it now give the rest back; who waits need not wait for them.
-        self.tests.others_turn();
     }
 }
 
@@ -310,7 +328,6 @@ impl<'h> Test<'h> {
 
 impl Drop for Test<'_> {
     fn drop(&mut self) {
-        self.running.fetch_sub(1, Ordering::Relaxed);
         let sums = *lock(&self.done);
         let seconds = monotonic_ns().saturating_sub(self.began_ns) as f64 / 1e9;
         let bits = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
@@ -385,4 +402,33 @@ impl Drop for Carrying<'_> {
 /// Whatever panicked while it held the lock, what is in it is whole between any two statements.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod stories {
+    use super::*;
+    use crate::places::Limits;
+    use quell_sys::socket::stream::StreamOptions;
+
+    #[test]
+    fn the_next_hears_of_its_turn_when_the_last_connection_of_a_test_has_let_go() {
+        let stop = Bell::new().unwrap();
+        let limits = Limits { sessions: 1, ..Limits::default() };
+        let hub = Hub::new(limits, None, false, &stop, &|_| {});
+        let tests = Tests::new(&hub);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let stream = TcpSocket::new(false, &StreamOptions::default()).unwrap();
+        let stand = || tests.stand(peer.ip()).unwrap().expect("there is room");
+        let first = stand();
+        let (test, _) = first.turn(peer, &stream).unwrap().expect("nobody is before it");
+        drop(first);
+        let connection = test.line(&stream, true).expect("one of eight");
+        let next = stand();
+        drop(Held { test });
+        next.bell.silence();
+        assert!(next.turn(peer, &stream).unwrap().is_none(), "data of the first is under way");
+        drop(connection);
+        assert!(next.bell.rings(), "it need not look for itself");
+        assert!(next.turn(peer, &stream).unwrap().is_some(), "the place is free then");
+    }
 }

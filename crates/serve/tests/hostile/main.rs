@@ -100,7 +100,7 @@ impl Siege {
     }
 }
 
-/// Whether this becomes so while what it does may wait ten seconds in all.
+/// Whether this becomes so within ten seconds. It waits itself, as a read does.
 fn is_soon(mut done: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) {
@@ -564,7 +564,7 @@ fn one_client_can_not_fill_the_log() {
         }
     }
     good(served.at, 100_000);
-    let log = served.log.lock().expect("no panic");
+    let log = served.log.lines.lock().expect("no panic");
     let bytes: usize = log.iter().map(String::len).sum();
     // 20 refusals and 100 sessions of two lines; then one and five in a second, and a line of what was left out.
     let seconds = begun.elapsed().as_secs() as usize + 1;

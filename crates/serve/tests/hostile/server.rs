@@ -6,7 +6,8 @@ use quell_wire::auth::Secret;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// By this the program knows that it is to be the server.
 const MARK: &str = "QUELL_HOSTILE_SERVER";
@@ -23,7 +24,24 @@ pub struct Served {
     /// Where it listens.
     pub at: SocketAddr,
     /// What it told so far.
-    pub log: Arc<Mutex<Vec<String>>>,
+    pub log: Arc<Log>,
+}
+
+/// Lines that a server told.
+#[derive(Default)]
+pub struct Log {
+    pub lines: Mutex<Vec<String>>,
+    came: Condvar,
+}
+
+impl Log {
+    /// Whether a line holds this word, or one that comes within ten seconds.
+    pub fn will_hold(&self, word: &str) -> bool {
+        let lines = self.lines.lock().expect("no panic");
+        let lacks = |lines: &mut Vec<String>| !lines.iter().any(|line| line.contains(word));
+        let waited = self.came.wait_timeout_while(lines, Duration::from_secs(10), lacks);
+        !waited.expect("no panic").1.timed_out()
+    }
 }
 
 impl Served {
@@ -41,10 +59,13 @@ impl Served {
             .map_while(Result::ok)
             .filter_map(|line| line.split_once(LINE).map(|(_, line)| line.to_owned()));
         let at = lines.next().expect("it says where it listens").parse().expect("an address");
-        let log = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::new(Log::default());
         let to = Arc::clone(&log);
         std::thread::spawn(move || {
-            lines.for_each(|line| to.lock().expect("no panic").push(line));
+            lines.for_each(|line| {
+                to.lines.lock().expect("no panic").push(line);
+                to.came.notify_all();
+            });
         });
         Self { child, at, log }
     }
