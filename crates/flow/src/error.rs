@@ -54,6 +54,11 @@ pub enum FlowError {
     /// The connection to the server is gone.
     #[error("the server {0} vanished{when}", when = at(.1))]
     Vanished(SocketAddr, &'static str),
+    /// What this end told of the test was never acknowledged, and the server, which waits for it, told nothing.
+    #[error(
+        "the results of this end did not reach the server {0}, though they were sent again and again, so that it did not tell its own"
+    )]
+    Unheard(SocketAddr),
     /// Nothing came for too long.
     #[error("nothing came from the server {0}{when} for {2} s", when = at(.1))]
     Late(SocketAddr, &'static str, u64),

@@ -151,7 +151,7 @@ pub struct Outcome {
     pub latency: Latency,
     /// Why it ended before its time, or without the server's results.
     pub broke: Option<String>,
-    /// Whether the server said that its results come, and they did not.
+    /// Whether the server said that its results come, and they did not, or waited in vain for those of this end.
     pub results_vanished: bool,
     /// Whether the user ended it.
     pub stopped: bool,

@@ -142,7 +142,7 @@ enum Over {
 struct NoResults {
     /// In words; none where nobody waited for them.
     broke: Option<String>,
-    /// It said that they come.
+    /// It said that they come, or waits for ours, which did not reach it.
     vanished: bool,
 }
 
@@ -559,7 +559,7 @@ impl Test<'_> {
         )
     }
 
-    /// Both ends tell what they saw; of a server that said its results come, and of which they did not, that they vanished. Who wants it to end does not wait for a server that says nothing: then no error is why there are no results.
+    /// Both ends tell what they saw; of a server that said its results come, and of which they did not, or which ours did not reach, that they vanished. Who wants it to end does not wait for a server that says nothing: then no error is why there are no results.
     fn trade(
         &self,
         over: Over,
@@ -581,7 +581,8 @@ impl Test<'_> {
                 return (Over::Stopped, Err(NoResults::default()));
             }
             (over, Err(error)) => {
-                let vanished = matches!(error, FlowError::Late(_, RESULTS, _));
+                let vanished =
+                    matches!(error, FlowError::Late(_, RESULTS, _) | FlowError::Unheard(_));
                 return (over, Err(NoResults { vanished, ..NoResults::of(error.to_string()) }));
             }
         };

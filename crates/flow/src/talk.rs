@@ -1,7 +1,8 @@
 //! The control connection: what the two ends say to each other around a test.
 
+use crate::vanish::AGAIN;
 use crate::{FlowError, FlowPlan, Transport};
-use quell_load::look::tcp_info;
+use quell_load::look::{again, tcp_info};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::secret::nonce;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
@@ -282,7 +283,12 @@ impl Talk {
         exchange.write(&[State::TestEnd.byte()]).map_err(failed)?;
         self.expect_by(deadline_ns, State::ExchangeResults, when, stop)?;
         let when = if when == AFTER { RESULTS } else { when };
-        let failed = |e| self.failed(e, when);
+        let failed = |e| match e {
+            ExchangeError::Closed | ExchangeError::Late if again(&self.stream) >= AGAIN => {
+                FlowError::Unheard(self.server)
+            }
+            e => self.failed(e, when),
+        };
         let frame = iperf3::frame(&ours())
             .map_err(|e| FlowError::Parameter(format!("the results can't be told: {e}")))?;
         exchange.write(&frame).map_err(failed)?;

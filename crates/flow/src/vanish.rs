@@ -6,7 +6,7 @@ use quell_wire::iperf3::{Moment, PartStream};
 use serde::Serialize;
 
 /// Times that the kernel sent again before silence says something.
-const AGAIN: u64 = 3;
+pub(crate) const AGAIN: u64 = 3;
 /// Pings that must have had an answer meanwhile.
 const ANSWERED: usize = 10;
 
@@ -49,7 +49,7 @@ impl Vanishing {
     }
 
     /// The same of streams that the server sent: not one byte of them came. It tells of its segments in its results; these vanish as well where they
-    /// are large, so that it is heard that they are to come, and they don't (`results_vanished`).
+    /// are large, so that it is heard that they are to come, and they don't; or this end's do, for which it waits (`results_vanished`).
     pub fn of_theirs(
         lanes: &[&LaneOutcome],
         told: &[Option<&PartStream>],

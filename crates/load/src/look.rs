@@ -31,6 +31,19 @@ pub fn tcp_info(stream: &TcpSocket) -> Option<TcpInfo> {
     TcpInfo::from_bytes(bytes.get(..length)?).ok()
 }
 
+/// How often in a row the kernel has sent again what a connection's other end does not acknowledge; 0 where nothing waits for that.
+pub fn again(stream: &TcpSocket) -> u64 {
+    tcp_info(stream).map_or(0, |info| again_by(&info))
+}
+
+/// By what the kernel counted from the beginning: once the other end has reset the connection it has forgotten what it still had to send.
+fn again_by(info: &TcpInfo) -> u64 {
+    let sent = info.bytes_sent.unwrap_or(0).saturating_sub(info.bytes_retrans.unwrap_or(0));
+    // The acknowledged SYN counts as a byte.
+    let waits = info.bytes_acked.is_some_and(|acked| sent >= acked.max(1));
+    if waits { info.retransmits.into() } else { 0 }
+}
+
 /// The state of a connection now. `bytes` is what this end counts, sent or received.
 pub fn moment(stream: &TcpSocket, t_ns: i64, bytes: u64) -> Moment {
     let Some(info) = tcp_info(stream) else {
@@ -279,6 +292,23 @@ pub fn all_acknowledged(stream: &TcpSocket) -> Result<bool, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_waits_in_vain_was_sent_again_and_not_acknowledged_be_it_forgotten_by_now() {
+        let info = |acked: u64, sent: u64, repeated: u64, timeouts: u8| {
+            let mut bytes = [0; 240];
+            bytes[2] = timeouts;
+            for (at, value) in [(120, acked), (200, sent), (208, repeated)] {
+                bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+            }
+            TcpInfo::from_bytes(&bytes).expect("as a kernel tells it")
+        };
+        // 38 bytes and the SYN are acknowledged, a segment of 1400 was sent five times.
+        assert_eq!(again_by(&info(39, 38 + 5 * 1400, 4 * 1400, 4)), 4);
+        assert_eq!(again_by(&info(39 + 1400, 38 + 5 * 1400, 4 * 1400, 4)), 0, "it came");
+        assert_eq!(again_by(&info(39, 38, 0, 0)), 0, "all did");
+        assert_eq!(again_by(&info(0, 0, 0, 6)), 0, "not even connected");
+    }
 
     #[test]
     fn counters_are_found_by_their_names_in_any_order() {

@@ -4,7 +4,9 @@
 mod common;
 
 use common::{MS, SECOND, echo, flow, flows, home_link, on_ways, packets, pings, run, steady};
-use quell_model::{CellStatus, EchoStatus, Fact, FlowSample, Side, Subject, Told, When};
+use quell_model::{
+    CellStatus, EchoSample, EchoStatus, Fact, FlowSample, Side, Subject, Told, When,
+};
 use quell_report::analysis::series::Which;
 use quell_report::analysis::{EchoResult, FlowResult, OwnTime, Results, Summary, Transit, series};
 use quell_store::{CellData, Run};
@@ -268,6 +270,48 @@ fn a_probe_whose_packets_are_answered_takes_its_share_of_both_ways() {
     let data = on_ways(data, &ways);
     assert!((share(data.clone(), "up").unwrap() - 0.5).abs() < 1e-3);
     assert!((share(data, "down").unwrap() - 0.75).abs() < 1e-3);
+}
+
+/// Every packet waits for four seconds on its way there, so that 60 of 100 arrive there within 10 s, whatever is told of the way: 30 kB
+/// against 30 kB of the flow there, and all answers cross an empty line.
+#[test]
+fn packets_that_arrive_after_the_end_take_no_share_of_what_was_carried() {
+    let shared = |change: fn(&mut EchoSample), clocks: Option<&str>| {
+        let mut data = flows(vec![steady("up", 0.024, 0), steady("down", 0.024, 0)]);
+        data.echoes = echo("udp", packets(&[Some((4_000.0, 0.0)); 100])).echoes;
+        data.echoes[0].samples.iter_mut().for_each(change);
+        let told = |clocks| Fact::new(When::After, Subject::stream("udp", Told::Clocks), clocks);
+        data.facts.extend(clocks.map(told));
+        let ways = [
+            ("up", "dsl up", None),
+            ("down", "dsl down", None),
+            ("udp", "dsl up", Some("dsl down")),
+        ];
+        let data = on_ways(data, &ways);
+        ["up", "down"].map(|flow| (share(data.clone(), flow).unwrap() * 1e3).round())
+    };
+    assert_eq!(shared(|_| (), None), [500.0, 500.0]);
+    // A queue on the way back: 60 answers come in time, and all packets.
+    let back = |s: &mut EchoSample| (s.up_ns, s.down_ns) = (s.down_ns, s.up_ns);
+    assert_eq!(shared(back, None), [375.0, 500.0]);
+    // Two clocks, and one packet that met no queue tells how far they are apart.
+    let apart = |s: &mut EchoSample| {
+        let ahead = 77 * SECOND;
+        if s.seq == 0 {
+            (s.rtt_ns, s.up_ns) = (Some(0), Some(0));
+        }
+        (s.up_ns, s.down_ns) = (s.up_ns.map(|ns| ns + ahead), s.down_ns.map(|ns| ns - ahead));
+    };
+    assert_eq!(shared(apart, Some("apart")), [500.0, 500.0]);
+    // Of pings only the round trip is known: 80 were there after half of it.
+    assert_eq!(shared(|s| (s.up_ns, s.down_ns) = (None, None), None), [429.0, 500.0]);
+    // Lost on the way back, with nothing known of this one: as the one before.
+    let lost = |s: &mut EchoSample| {
+        if s.seq == 99 {
+            (s.status, s.rtt_ns, s.up_ns, s.down_ns) = (EchoStatus::LostDown, None, None, None);
+        }
+    };
+    assert_eq!(shared(lost, None), [500.0, 500.0]);
 }
 
 #[test]

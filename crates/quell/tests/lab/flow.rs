@@ -154,6 +154,20 @@ fn where_full_segments_vanish_and_pings_do_not_the_size_is_blamed() {
     assert!(words.contains("You get") && !words.contains("vanish"), "{words}");
 }
 
+/// Results of three streams are larger than what passes, so that this end's vanish before the server tells its own.
+#[test]
+fn a_hole_is_named_with_any_number_of_streams_whichever_end_sends() {
+    let line = "both = { rate = \"10Mbit\", delay = \"10ms\" }\nswallows-above = 1300";
+    for options in [&["-t", "5", "-P", "4", "-R"][..], &["-t", "5", "-P", "4"]] {
+        let output = said(&routed(line, QUIET), options);
+        let out = text(&output.stdout).replace("\n         ", " ");
+        let error = text(&output.stderr);
+        assert!(out.contains("a path MTU black hole"), "{options:?}: {out}{error}");
+        assert!(error.contains("results of this end did not reach the server"), "{error}");
+        assert!(!error.contains("vanished"), "the server did not: {error}");
+    }
+}
+
 /// A limit on the way out of this host, behind it a line: whichever is the narrower holds the flow up, and a queue that only paces does not.
 #[test]
 fn the_own_rate_limit_is_named_where_packets_wait_for_it_and_only_there() {

@@ -63,8 +63,10 @@ pub fn definitions() -> &'static [Definition] {
         Definition {
             name: "share (%)",
             how: "Payload of the flow in the whole measurement ÷ the payload of everything that crossed the same way in the same measurement: \
-                  flows, loads, and packets that are answered, also those that have a narrower line elsewhere. A way is the \
-                  narrowest line on the flow's path, in one direction, as dsl up. – where nothing was delivered.",
+                  flows, loads, and packets that are answered, also those that have a narrower line elsewhere. What arrived in the \
+                  measurement counts, whenever it was sent: by the one-way delays of packets, or by half their round trip where \
+                  these are not known. A way is the narrowest line on the flow's path, in one direction, as dsl up. – where nothing \
+                  was delivered.",
             source: "Quell",
         },
         Definition {

@@ -110,7 +110,7 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Of all streams of a cell, flows by what their receivers counted, up to the end of the measurement.
+    /// Of all streams of a cell: what arrived from the start of the measurement to its end, of flows by what their receivers counted.
     pub fn of<'a>(
         receivers: impl Iterator<Item = (&'a str, &'a Counters)>,
         end_ns: Option<i64>,
@@ -127,14 +127,8 @@ impl Carried {
             if data.flow(&series.stream, Side::Receiver).is_some() {
                 continue;
             }
-            let within =
-                || series.samples.iter().filter(|s: &&EchoSample| (0..end_ns).contains(&s.t_ns));
-            let bytes = |of: fn(EchoStatus) -> bool| -> f64 {
-                within().filter(|s| of(s.status)).map(|s| f64::from(s.bytes)).sum()
-            };
-            // Answered or lost on the way back: both arrived there.
-            let there = bytes(|s| s.is_answered() || s == EchoStatus::LostDown);
-            let back = bytes(|s| s.is_answered() || s == EchoStatus::Duplicate);
+            let apart = ways.told(&series.stream, &Told::Clocks) == Some("apart");
+            let (there, back) = arrived(&series.samples, apart, end_ns);
             carried.add(&ways.lines_there(&series.stream), there);
             carried.add(&ways.lines_back(&series.stream), back);
         }
@@ -154,4 +148,43 @@ impl Carried {
         let all = self.by_way.get(way?).copied().filter(|all| *all > 0.0 && !self.unknown)?;
         Some((bytes / all).min(1.0))
     }
+}
+
+/// Payload bytes of packets that arrived there within the measurement, and of their answers that came back within it. What was sent in it
+/// and waited in a queue beyond its end was carried after it, as that part of a flow's bytes is.
+fn arrived(samples: &[EchoSample], apart: bool, end_ns: i64) -> (f64, f64) {
+    let offset = if apart { offset(samples) } else { 0 };
+    let (mut there, mut back, mut last_up) = (0.0, 0.0, 0);
+    let within = |sent: i64, took: i64| (0..end_ns).contains(&sent.saturating_add(took));
+    for sample in samples {
+        let bytes = f64::from(sample.bytes);
+        let rtt = sample.rtt_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
+        let answered = sample.status.is_answered();
+        // Answered or lost on the way back: both arrived there.
+        if answered || sample.status == EchoStatus::LostDown {
+            let up = match (sample.up_ns, rtt) {
+                (Some(up), Some(rtt)) if apart => up.saturating_sub(offset).clamp(0, rtt),
+                (Some(up), _) if !apart => up,
+                (_, Some(rtt)) => rtt / 2,
+                // What became of the one before is the best that is known.
+                _ => last_up,
+            };
+            last_up = up;
+            there += if within(sample.t_ns, up) { bytes } else { 0.0 };
+        }
+        if answered || sample.status == EchoStatus::Duplicate {
+            // Of data that goes one way there is no round trip.
+            let took = rtt.or(sample.up_ns.filter(|_| !apart)).unwrap_or(last_up);
+            back += if within(sample.t_ns, took) { bytes } else { 0.0 };
+        }
+    }
+    (there, back)
+}
+
+/// How far the clock there is ahead, by the packet with the shortest round trip: of it the least was queueing, and half is taken for the way there.
+fn offset(samples: &[EchoSample]) -> i64 {
+    let known = samples.iter().filter_map(|s| Some((s.rtt_ns?, s.up_ns?)));
+    let ahead =
+        |(rtt, up): (u64, i64)| up.saturating_sub(i64::try_from(rtt / 2).unwrap_or(i64::MAX));
+    known.min().map_or(0, ahead)
 }
