@@ -145,17 +145,18 @@ fn on_a_known_line_the_page_tells_its_rates_and_the_length_of_its_queues() {
     let is = |key: &str, range: std::ops::Range<f64>| {
         assert!(range.contains(&number(&result, key)), "{key} in {range:?}: {result:#}");
     };
-    // What is left of a line's rate without the headers: 1448 of 1514 bytes.
-    is("down", 7.4..7.75);
+    // What is left of a line's rate without the headers: 1448 of 1514 bytes, 7.65 and 2.39. A browser gets what came behind a lost packet
+    // when that packet comes: what waited so when the six seconds began, at most the queue's 100 packets, counts too.
+    is("down", 7.4..7.85);
     is("up", 2.3..2.42);
     is("idle", 20.3..22.0);
     is("downDelay", 60.0..175.0);
     is("upDelay", 250.0..515.0);
     is("rpm", 100.0..300.0);
     assert!(out.contains("Calls will break while you upload"), "{out}");
+    let plan = "quell shape plan --dev DEVICE --line 2.4/7.";
     assert!(
-        out.contains("quell shape plan --dev DEVICE --line 2.4/7.6")
-            || out.contains("--line 2.4/7.5"),
+        ["5", "6", "7", "8"].iter().any(|tenth| out.contains(&format!("{plan}{tenth}"))),
         "{out}"
     );
 }

@@ -231,7 +231,7 @@ fn what_can_t_be_compared_is_told_with_what_there_is() {
     broken.manifest.complete = false;
     let broken = told(&[pinged(20.0, 3, 0), broken], &wanted);
     assert!(
-        broken.contains("no cell of the run") && broken.contains("did not come to its end"),
+        broken.contains("no measurement of the run") && broken.contains("did not come to its end"),
         "{broken}"
     );
 }

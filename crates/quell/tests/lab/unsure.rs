@@ -53,10 +53,10 @@ fn a_loss_that_nobody_can_know_is_a_range_that_holds_the_truth_and_a_claim_holds
         // Those of which it is known took less than all.
         assert!(results.number("far", stream, "rtt_at_least_ms.max") < 1401.0);
         assert!(row["rtt_ms"]["max"].is_null() && row["rtt_at_most_ms"]["max"].is_null());
-        // Delays that vary by 0.2 s leave no doubt but of the first connect, if it is lost: none was begun before it.
+        // Delays that vary by 0.2 s leave no doubt but of the first connect, if it is lost, since none was begun before it, and of rows of losses.
         near(results.number("near", stream, "loss_at_least"), 0.2, 0.072);
         near(results.number("near", stream, "loss_at_most"), 0.2, 0.072);
-        near(results.number("near", stream, "unsure"), 0.0, 1.0);
+        near(results.number("near", stream, "unsure"), 5.0, 5.0);
     }
     let (held, found) = claim(&results, too_low);
     assert!(!held && found.starts_with("not measured exactly: between "), "{found}");
