@@ -169,3 +169,14 @@ fn a_client_whose_data_fills_the_path_has_not_gone_away() {
         "{told:#}"
     );
 }
+
+/// 400 kB fill 20 Mbit/s over 40 ms four times, whichever end's buffer it is.
+#[test]
+fn a_window_that_was_asked_for_is_offered_by_either_end() {
+    let line = "both = { rate = \"20Mbit\", delay = \"20ms\", buffer = \"300p\" }";
+    for (options, side) in [("-w 400k", "up"), ("-w 400k -R", "down")] {
+        let told = json(&shell("", line, &format!("FLOW -t 5 --json --no-latency {options}")));
+        let bits = told[side]["bits_per_second"].as_f64();
+        assert!(bits.is_some_and(|bits| bits > 17e6), "{options}: {:#}", told[side]);
+    }
+}

@@ -9,7 +9,7 @@ use quell_load::look;
 use quell_stats::log_histogram::highest;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::option::{set, set_bytes, set_tos};
+use quell_sys::socket::option::{get, set, set_bytes, set_tos};
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::socket::{Udp, keep_whole};
 use quell_sys::wait::{Bell, came, readable, wait};
@@ -221,6 +221,20 @@ fn buffers(fd: BorrowedFd<'_>, plan: &ServePlan) -> Result<(), SysError> {
         let bytes = libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX);
         set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes, "the send buffer")?;
         set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes, "the receive buffer")?;
+        if !plan.udp {
+            open_window(fd);
+        }
     }
     Ok(())
+}
+
+/// Lets a connection offer all of its receive buffer: what it may offer at most is fixed when it is accepted, by the buffer that it had then, and one that
+/// was set by hand is not looked at again (`tcp_rcv_space_adjust`, net/ipv4/tcp_input.c).
+fn open_window(fd: BorrowedFd<'_>) {
+    let now = |level, name| get(fd, level, name).unwrap_or(0);
+    let buffer = now(libc::SOL_SOCKET, libc::SO_RCVBUF);
+    if buffer > now(libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) {
+        // Where it is refused the window stays as it is, and is told in the results.
+        let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, buffer, "the largest window");
+    }
 }
