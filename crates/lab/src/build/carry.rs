@@ -17,8 +17,8 @@ const HEARD: usize = 1000;
 
 /// Waits until those links of a namespace that are `ours` carry.
 ///
-/// The kernel looks at its links once a second (`linkwatch_schedule_work`, net/core/link_watch.c), and tells it. In virtual time it costs as much to be told
-/// as to look once, and a look each millisecond a third of all that a guest's beginning takes.
+/// The kernel looks at its links once a second (`linkwatch_schedule_work`, net/core/link_watch.c), and tells it. A look each
+/// millisecond was half of all changes between processes in a guest's beginning.
 pub(super) fn wait_for_carriers(
     place: &str,
     space: &NetNs,
