@@ -110,7 +110,7 @@ pub struct Datagrams {
     pub socket_dropped: Option<u64>,
     /// Refused by a queue of the sending host; among those that did not arrive.
     pub refused: Option<u64>,
-    /// Jitter (RFC 3550), the worst stream's, in milliseconds.
+    /// Jitter (RFC 3550, its estimate's start from 0 left out), the worst stream's, in milliseconds.
     pub jitter_ms: f64,
     /// Times between arrivals: the upper bound of each class in nanoseconds, and how many.
     #[serde(rename = "gaps_ns")]

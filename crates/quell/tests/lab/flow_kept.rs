@@ -115,6 +115,22 @@ fn a_share_of_a_test_over_a_long_path_is_of_what_it_carried() {
     }
 }
 
+/// Delays even over 10 ms: two of them differ by 10/3 ms in the mean, however few datagrams there are. RFC 3550's own estimate starts from 0, and iperf3's
+/// schema has it.
+#[test]
+fn the_jitter_of_few_datagrams_is_that_of_many() {
+    let line = "both = { delay = \"20ms\", jitter = \"5ms\" }";
+    let tests =
+        ["-u -n 6000 -l 1000 -b 200k --no-latency", "-u -n 6000 -l 1000 -b 200k -R --no-latency"];
+    for (test, side) in tests.iter().zip(["up", "down"]) {
+        let (pairs, _) = told_and_kept(line, &[*test; 40], "true");
+        let jitter = |told: &Value| told[side]["datagrams"]["jitter_ms"].as_f64().expect("known");
+        let mean = pairs.iter().map(|(told, _)| jitter(told)).sum::<f64>() / 40.0;
+        // The mean of five such is spread by 1.2 ms, that of forty tests by 0.19: five of these.
+        near(mean, 10.0 / 3.0, 0.95);
+    }
+}
+
 /// The queue that drops is asked itself.
 #[test]
 fn what_is_lost_of_datagrams_is_what_netem_dropped_told_and_kept() {

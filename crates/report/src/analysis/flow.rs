@@ -28,7 +28,7 @@ pub struct FlowResult {
     pub loss_ratio: Option<f64>,
     /// Datagrams lost; none for TCP, or where that is not known.
     pub lost: Option<u64>,
-    /// RFC 3550's J after the last datagram, in milliseconds, where the program that measured told it.
+    /// Jitter after the last datagram (RFC 3550's J, its start left out), in milliseconds, where the program that measured told it.
     pub jitter_last_ms: Option<f64>,
     /// Whether its data goes down: by the line that it shares, else not, since who connects sends.
     pub goes_down: bool,
