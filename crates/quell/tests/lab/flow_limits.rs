@@ -95,7 +95,13 @@ fn on_a_line_of_some_kilobits_pings_are_late_perhaps_but_not_lost_and_no_load_of
     }
     // The server gives up on a client whose last word waits for half a minute: nobody knows what became of its pings.
     let line = "both = { rate = \"6kbit\", delay = \"10ms\", buffer = \"500kB\" }";
-    let told = json(&shell("", line, "FLOW -t 5 --json; true"));
+    let output = shell("", line, "FLOW -t 5 --json; true");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("what both ends say waits in the path's queue, where a ping took"),
+        "{said}"
+    );
+    let told = json(&output);
     assert_ne!(
         told["latency"]["loaded"]["lost"].as_u64().unwrap_or(0),
         100,
