@@ -9,6 +9,7 @@
 //! Where the receiver waited for the rest as long as the path shows to be needed, none are unseen: it counts those as lost too.
 
 use crate::{LaneOutcome, Outcome};
+use quell_stats::jitter::without_start;
 use quell_wire::iperf3::StreamResult;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -16,7 +17,10 @@ pub(crate) struct Fate {
     pub sent: u64,
     pub arrived: u64,
     pub lost: u64,
+    /// RFC 3550's estimate without its start from 0.
     pub jitter_ms: f64,
+    /// The estimate itself, as iperf3 tells it.
+    pub rfc_jitter_ms: f64,
     /// The receiver alone told what was sent, and knows of none behind the last one that arrived.
     pub tail_unknown: bool,
     /// The omitted time is in it: the receiver does not tell it apart.
@@ -46,7 +50,11 @@ impl Fate {
             sent: sent.saturating_sub(base),
             arrived: last.saturating_sub(base).saturating_sub(lost),
             lost,
-            jitter_ms: told.jitter * 1e3,
+            jitter_ms: without_start(
+                told.jitter * 1e3,
+                last.saturating_sub(known(told.errors)).saturating_sub(1),
+            ),
+            rfc_jitter_ms: told.jitter * 1e3,
             tail_unknown: false,
             whole,
         }
@@ -63,6 +71,7 @@ impl Fate {
             arrived,
             lost,
             jitter_ms: lane.mark.jitter_ns as f64 / 1e6,
+            rfc_jitter_ms: lane.mark.rfc_jitter_ns as f64 / 1e6,
             tail_unknown,
             whole: false,
         }
@@ -75,6 +84,7 @@ impl Fate {
             arrived: sum.arrived + one.arrived,
             lost: sum.lost + one.lost,
             jitter_ms: sum.jitter_ms.max(one.jitter_ms),
+            rfc_jitter_ms: sum.rfc_jitter_ms.max(one.rfc_jitter_ms),
             tail_unknown: sum.tail_unknown || one.tail_unknown,
             whole: sum.whole || one.whole,
         })
@@ -113,6 +123,22 @@ mod tests {
         };
         let theirs = Results { streams: vec![told], ..Results::default() };
         Outcome::example(plan, vec![LaneOutcome::example(sends, omitted, mark)], Some(theirs))
+    }
+
+    #[test]
+    fn a_servers_estimate_of_few_datagrams_is_told_without_its_start() {
+        // Three came, of which two differ from the one before by 1.6 ms: J is 0.1, then 0.19375 ms.
+        let told = StreamResult {
+            id: 1,
+            packets: 4,
+            errors: 1,
+            jitter: 193.75e-6,
+            ..StreamResult::default()
+        };
+        let outcome = outcome(true, LaneCounts::default(), counted(4, 0), told);
+        let fate = Fate::of(&outcome, &outcome.lanes[0]).expect("told");
+        assert!((fate.jitter_ms - 1.6).abs() < 1e-9, "{fate:?}");
+        assert!((fate.rfc_jitter_ms - 0.19375).abs() < 1e-9, "{fate:?}");
     }
 
     /// What Quell's server tells of 1340 omitted datagrams and 2232 that count, of which 23 are lost.

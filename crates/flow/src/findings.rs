@@ -110,7 +110,7 @@ pub struct Datagrams {
     pub socket_dropped: Option<u64>,
     /// Refused by a queue of the sending host; among those that did not arrive.
     pub refused: Option<u64>,
-    /// Jitter (RFC 3550), the worst stream's, in milliseconds.
+    /// Jitter (RFC 3550, its estimate's start from 0 left out), the worst stream's, in milliseconds.
     pub jitter_ms: f64,
     /// Times between arrivals: the upper bound of each class in nanoseconds, and how many.
     #[serde(rename = "gaps_ns")]
@@ -170,11 +170,17 @@ impl Findings {
         let whole = loaded.filter(Spread::is_majority);
         let added =
             |of: fn(&Spread) -> Option<f64>| Some(of(whole.as_ref()?)? - of(idle.as_ref()?)?);
+        let settled = settled_pings(outcome);
+        let at_least =
+            |part: f64| Some(settled.as_ref()?.quantile(1.0 - part)? - idle.as_ref()?.p50_ms);
         let way = |up: bool, there: fn(&Spread) -> Option<f64>| {
             let beside = Beside {
                 added: added(|spread| Some(spread.p50_ms)),
                 added_there: added(there),
-                added_mostly: mostly(outcome).and_then(|ms| Some(ms - idle.as_ref()?.p50_ms)),
+                added_always: at_least(0.98),
+                added_mostly: at_least(0.9),
+                added_seldom: at_least(0.1),
+                varies: idle.as_ref().map_or(0.0, |idle| idle.p90_ms - idle.p50_ms),
                 both: outcome.plan.direction == Senders::Both,
             };
             Way::of(outcome, up, beside)
@@ -213,12 +219,12 @@ fn counted(outcome: &Outcome) -> Vec<EchoSample> {
     outcome.latency.loaded.iter().filter(counts).cloned().collect()
 }
 
-/// Milliseconds that nine of ten pings took at least, behind the first fifth of the time: of those that were answered.
-fn mostly(outcome: &Outcome) -> Option<f64> {
+/// Milliseconds that the pings took which were answered, behind the first fifth of the time.
+fn settled_pings(outcome: &Outcome) -> Option<quell_stats::Sample> {
     let pings = counted(outcome);
     let begun = pings.iter().map(|ping| ping.t_ns).max()? / 5;
     let took = pings.iter().filter(|ping| ping.t_ns >= begun).filter_map(|ping| ping.rtt_ns);
-    quell_stats::Sample::new(took.map(|ns| ns as f64 / 1e6))?.quantile(0.1)
+    quell_stats::Sample::new(took.map(|ns| ns as f64 / 1e6))
 }
 
 fn moved(part: &Part) -> Option<HostCounters> {
@@ -335,7 +341,7 @@ impl Way {
                 }
             }
             .filter(|_| !udp && received.unwrap_or(0) == 0),
-            keeps_queue: held.and_then(|held| held.keeps_queue(mss)),
+            keeps_queue: held.and_then(|held| held.keeps_queue(mss, held.by(mss, beside))),
             held,
             datagrams,
             streams: {

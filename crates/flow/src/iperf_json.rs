@@ -150,7 +150,7 @@ fn datagrams(value: &mut Value, mark: &LaneCounts, sends: bool) {
         value["packets"] = mark.moment.packets.into();
         return;
     }
-    value["jitter_ms"] = (mark.jitter_ns as f64 / 1e6).into();
+    value["jitter_ms"] = (mark.rfc_jitter_ns as f64 / 1e6).into();
     value["lost_packets"] = mark.moment.lost.into();
     value["packets"] = mark.expected.into();
     value["lost_percent"] = percent(mark.moment.lost, mark.expected).into();
@@ -164,13 +164,13 @@ fn add(sum: &LaneCounts, more: &LaneCounts) -> LaneCounts {
     all.moment.retransmits += more.moment.retransmits;
     all.expected += more.expected;
     all.reordered += more.reordered;
-    all.jitter_ns += more.jitter_ns;
+    all.rfc_jitter_ns += more.rfc_jitter_ns;
     all
 }
 
 /// Their jitter of several streams is the mean.
 fn average(mut sum: LaneCounts, streams: usize) -> LaneCounts {
-    sum.jitter_ns /= streams.max(1) as u64;
+    sum.rfc_jitter_ns /= streams.max(1) as u64;
     sum
 }
 
@@ -336,7 +336,7 @@ fn udp_end(outcome: &Outcome, lane: &LaneOutcome) -> UdpEnd {
     match Fate::of(outcome, lane) {
         Some(fate) => UdpEnd {
             sent,
-            jitter_ms: fate.jitter_ms,
+            jitter_ms: fate.rfc_jitter_ms,
             lost: Some(fate.lost),
             packets: fate.lost + fate.arrived,
         },

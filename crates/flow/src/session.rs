@@ -683,7 +683,7 @@ impl Test<'_> {
             id: lane.id,
             bytes: lane.mark.moment.bytes,
             retransmits: if lane.sends && !udp { signed(lane.mark.moment.retransmits) } else { -1 },
-            jitter: lane.mark.jitter_ns as f64 / 1e9,
+            jitter: lane.mark.rfc_jitter_ns as f64 / 1e9,
             errors: signed(lane.mark.moment.lost),
             omitted_errors: udp.then_some(0),
             packets: signed(if udp { omitted + packets } else { packets }),

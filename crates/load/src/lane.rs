@@ -92,8 +92,10 @@ pub struct LaneCounts {
     pub moment: Moment,
     /// Datagrams: numbers that were sent; of a receiver those that were seen or skipped.
     pub expected: u64,
-    /// Receiver of datagrams: jitter (RFC 3550) in nanoseconds.
+    /// Receiver of datagrams: jitter in nanoseconds, RFC 3550's estimate without its start from 0.
     pub jitter_ns: u64,
+    /// RFC 3550's estimate itself, as iperf3 tells it.
+    pub rfc_jitter_ns: u64,
     /// Arrived behind a later one.
     pub reordered: u64,
     /// Further copies.
@@ -130,6 +132,7 @@ impl LaneCounts {
             socket_dropped: less(self.socket_dropped, before.socket_dropped),
             refused: less(self.refused, before.refused),
             jitter_ns: self.jitter_ns,
+            rfc_jitter_ns: self.rfc_jitter_ns,
         }
     }
 }
@@ -255,6 +258,7 @@ impl Lane {
                     },
                     expected: counts.sent,
                     jitter_ns: counts.jitter_ns,
+                    rfc_jitter_ns: counts.rfc_jitter_ns,
                     reordered: counts.reordered,
                     duplicates: counts.duplicates,
                     socket_dropped: counts.socket_drops,

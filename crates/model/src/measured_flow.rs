@@ -27,7 +27,7 @@ pub struct MeasuredDatagrams {
     pub arrived: u64,
     /// Lost; what is neither was still under way.
     pub lost: u64,
-    /// Jitter (RFC 3550's J after the last one), in milliseconds.
+    /// Jitter after the last one, in milliseconds: RFC 3550's J, its start from 0 left out where the program knows of it.
     pub jitter_ms: f64,
 }
 

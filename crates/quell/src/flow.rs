@@ -288,9 +288,25 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     verdict(&outcome, &findings)
 }
 
+/// Seconds that a queue takes behind which words may come too late: an end waits for some of them for ten seconds and some round trips.
+const LONG_QUEUE_S: f64 = 10.0;
+
+/// Where pings beside the load waited for longer than ends wait for each other's words.
+fn crowded(findings: &Findings) -> Option<String> {
+    let longest_s = findings.loaded.as_ref()?.max_ms / 1e3;
+    (longest_s >= LONG_QUEUE_S).then(|| {
+        format!(
+            " (what both ends say waits in the path's queue, where a ping took {longest_s:.0} s; less data, -b or -n, leaves it room)"
+        )
+    })
+}
+
 fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> {
     if let Some(broke) = &outcome.broke {
-        return Err(Failure::check(format!("{broke}; what was measured until then is above")));
+        let waits = crowded(findings).unwrap_or_default();
+        return Err(Failure::check(format!(
+            "{broke}{waits}; what was measured until then is above"
+        )));
     }
     let ways = [("up", &findings.up), ("down", &findings.down)];
     let unknown = |way: &findings::Way| way.is_unknown(outcome.plan.transport);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{MS, SECOND, echo, flows, on_ways, run, steady};
+use common::{MS, SECOND, echo, flow, flows, on_ways, run, steady};
 use quell_model::{CellId, EchoSample, EchoStatus, Fact, Subject, Told, When};
 use quell_report::analysis::{Results, StreamResult, Transit};
 use quell_store::CellData;
@@ -105,4 +105,35 @@ fn rows_of_a_load_that_goes_down_are_turned_and_those_of_pings_are_not() {
         assert_eq!(lost, [5, 0], "{way}");
         assert_eq!(echo.jitter_of, if turned { Transit::Down } else { Transit::Up }, "{way}");
     }
+}
+
+/// One second over a path of 0.6 s each way: nothing of the upload is there when the client has done, and of twenty pings there and their answers none.
+#[test]
+fn a_share_is_of_what_the_same_test_counted_however_late_that_came() {
+    let told = |stream: &str, bytes: u64| {
+        let value = format!(r#"{{"seconds":1.0,"received_bytes":{bytes}}}"#);
+        Fact::new(When::After, Subject::stream(stream, Told::Measured), value)
+    };
+    let ping = |n: i64| EchoSample {
+        rtt_ns: Some(1_200_000_000),
+        ..EchoSample::new(n * 50 * MS, n as u64, 64, EchoStatus::Ok)
+    };
+    let late = |received: Option<u64>| {
+        let mut data = flows(vec![flow("up", &[(11 * SECOND, 14_480)]), steady("down", 8.0, 0)]);
+        data.echoes = echo("latency", (0..200).map(ping).collect()).echoes;
+        data.facts.extend([told("down", 14_480)]);
+        data.facts.extend(received.map(|bytes| told("up", bytes)));
+        on_ways(
+            data,
+            &[("up", "up", None), ("down", "down", None), ("latency", "up", Some("down"))],
+        )
+    };
+    let share = |data: CellData, stream: &str| {
+        let run = run(vec![("s", "flow", 0, data)]);
+        let rows = Results::from(&run).rows;
+        rows.iter().find(|row| row.stream == stream).expect("the flow").flow().unwrap().share
+    };
+    // All 200 pings, sent within the test's ten seconds, are there when the test's end is; 24 answers are not.
+    near(share(late(Some(14_480)), "up").unwrap(), 14_480.0 / (14_480.0 + 200.0 * 64.0));
+    near(share(late(Some(14_480)), "down").unwrap(), 14_480.0 / (14_480.0 + 176.0 * 64.0));
 }

@@ -54,10 +54,22 @@ impl Jitter {
         (self.pairs > 0).then_some(self.estimate)
     }
 
+    /// The running estimate without its start-up: see [`without_start`]. `None` before the second packet.
+    pub fn settled(&self) -> Option<f64> {
+        self.last().map(|estimate| without_start(estimate, self.pairs))
+    }
+
     /// The mean of |D| over the whole stream. The running estimate forgets all but some thirty packets.
     pub fn mean(&self) -> Option<f64> {
         (self.pairs > 0).then(|| self.sum / self.pairs as f64)
     }
+}
+
+/// What the estimate of RFC 3550 tells after so many changes of transit time, its start from 0 left out: the mean of |D| in which each change weighs
+/// 15/16 of the one behind it, which is the estimate ÷ (1 − (15/16)^n).
+pub fn without_start(estimate: f64, changes: u64) -> f64 {
+    let started = 1.0 - (15.0f64 / 16.0).powf(changes as f64);
+    if changes == 0 { 0.0 } else { estimate / started }
 }
 
 #[cfg(test)]
@@ -72,6 +84,16 @@ mod tests {
         let jitter = Jitter::of([100.0, 116.0, 100.0, 100.0]);
         assert_eq!(jitter.last(), Some(1.816_406_25));
         assert_eq!(jitter.mean(), Some(32.0 / 3.0));
+    }
+
+    #[test]
+    fn few_packets_of_a_steady_swing_tell_all_of_it() {
+        for packets in [2, 3, 10, 1000] {
+            let jitter = Jitter::of((0..packets).map(|i| if i % 2 == 0 { 20.0 } else { 22.0 }));
+            let settled = jitter.settled().expect("two packets");
+            assert!((settled - 2.0).abs() < 1e-9, "{packets}: {settled}");
+        }
+        assert_eq!((Jitter::of([5.0]).settled(), without_start(0.0, 0)), (None, 0.0));
     }
 
     #[test]

@@ -93,6 +93,7 @@ pub struct UdpTally {
     pub(super) foreign: Count,
     pub(super) trains: Count,
     pub(super) jitter_ns: Count,
+    pub(super) rfc_jitter_ns: Count,
     pub(super) socket_drops: Count,
     pub(super) first_ns: Count,
     pub(super) last_ns: Count,
@@ -118,8 +119,11 @@ pub struct UdpCounts {
     pub foreign: u64,
     /// In how many pieces the kernel handed them over. Fewer than packets where it carried several in one.
     pub trains: u64,
-    /// Interarrival jitter now in nanoseconds (RFC 3550): by the kernel's receive stamps, and the sender's time of sending.
+    /// Interarrival jitter now in nanoseconds, by the kernel's receive stamps and the sender's time of sending: RFC 3550's estimate without its
+    /// start from 0, which few datagrams do not leave.
     pub jitter_ns: u64,
+    /// The estimate itself.
+    pub rfc_jitter_ns: u64,
     /// Datagrams that the kernel threw away because this socket's buffer was full: losses of this host, not of the network. Where it
     /// threw whole trains away, the number is an upper bound: so many trains of the longest that came, and no more than are missing.
     pub socket_drops: u64,
@@ -153,6 +157,7 @@ impl UdpTally {
             foreign: count(),
             trains: count(),
             jitter_ns: count(),
+            rfc_jitter_ns: count(),
             socket_drops: count(),
             first_ns: count(),
             last_ns: count(),
@@ -176,6 +181,7 @@ impl UdpTally {
             foreign: self.foreign.get(),
             trains: self.trains.get(),
             jitter_ns: self.jitter_ns.get(),
+            rfc_jitter_ns: self.rfc_jitter_ns.get(),
             socket_drops: self.socket_drops.get(),
             first_ns: self.first_ns.get(),
             last_ns: self.last_ns.get(),

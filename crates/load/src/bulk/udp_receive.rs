@@ -284,7 +284,8 @@ impl<'a> Book<'a> {
         tally.arrived.set(self.order.arrived());
         tally.reordered.set(self.order.reordered());
         tally.duplicates.set(self.order.duplicates());
-        tally.jitter_ns.set(self.jitter.last().unwrap_or(0.0) as u64);
+        tally.jitter_ns.set(self.jitter.settled().unwrap_or(0.0) as u64);
+        tally.rfc_jitter_ns.set(self.jitter.last().unwrap_or(0.0) as u64);
         tally.foreign.set(self.short + self.order.nonsense());
         tally.sent.set(if self.went_beyond { self.last } else { self.order.sent() });
     }

@@ -95,7 +95,13 @@ fn on_a_line_of_some_kilobits_pings_are_late_perhaps_but_not_lost_and_no_load_of
     }
     // The server gives up on a client whose last word waits for half a minute: nobody knows what became of its pings.
     let line = "both = { rate = \"6kbit\", delay = \"10ms\", buffer = \"500kB\" }";
-    let told = json(&shell("", line, "FLOW -t 5 --json; true"));
+    let output = shell("", line, "FLOW -t 5 --json; true");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("what both ends say waits in the path's queue, where a ping took"),
+        "{said}"
+    );
+    let told = json(&output);
     assert_ne!(
         told["latency"]["loaded"]["lost"].as_u64().unwrap_or(0),
         100,
@@ -152,7 +158,35 @@ fn a_window_that_leaves_the_line_idle_half_of_the_time_is_not_told_as_the_path()
         let told = json(&shell("", line, &format!("FLOW -t 5 --json {options}")));
         let side = if options.contains("-R") { "down" } else { "up" };
         assert!(told[side]["bits_per_second"].as_f64().is_some_and(|bits| bits < 15e6), "{told:#}");
-        assert_ne!(told[side]["limited_by"], "path", "{options}: {told:#}");
+        assert_eq!(told[side]["limited_by"], "send-buffer", "{options}: {told:#}");
+    }
+}
+
+/// What a flow reaches of a line's payload tells whether the line is full. Where it is for nine tenths of the time, nobody can tell.
+#[test]
+fn who_is_held_by_a_window_and_who_by_a_full_path_is_told_of_every_window_line_and_count() {
+    let payload = 1448.0 / 1514.0;
+    for (mbit, one_way_ms) in [(20.0, 20), (100.0, 10), (2.5, 20)] {
+        let line = format!(
+            "both = {{ rate = \"{mbit}Mbit\", delay = \"{one_way_ms}ms\", buffer = \"300p\" }}"
+        );
+        for (options, side) in [
+            ("-w 16k", "up"),
+            ("-w 64k -P 2", "up"),
+            ("-w 64k -P 4 -R", "down"),
+            ("-w 128k -R", "down"),
+        ] {
+            let told = json(&shell("", &line, &format!("FLOW -t 5 --json {options}")));
+            let way = &told[side];
+            let part = way["bits_per_second"].as_f64().expect("a rate") / (mbit * 1e6 * payload);
+            let limit = way["limited_by"].as_str().expect("a word");
+            let is_end = limit == "send-buffer" || limit == "receive-window";
+            match part {
+                ..0.9 => assert!(is_end, "{line} {options}: {part} {limit} {way:#}"),
+                ..0.985 => assert_eq!(limit, "unknown", "{line} {options}: {part} {way:#}"),
+                _ => assert_eq!(limit, "path", "{line} {options}: {part} {way:#}"),
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! measured told what it found ([`MeasuredFlow`]), that is the result, and the reports are only its course.
 
 use super::counters::{Counted, Counters};
-use super::way::{Carried, Ways};
+use super::way::{Carried, Counts, Ways};
 use super::window::window_ns;
 use quell_model::{CellRecord, CellStatus, Event, FlowSample, MeasuredFlow, Side, Subject, Told};
 use quell_stats::Batch;
@@ -28,7 +28,7 @@ pub struct FlowResult {
     pub loss_ratio: Option<f64>,
     /// Datagrams lost; none for TCP, or where that is not known.
     pub lost: Option<u64>,
-    /// RFC 3550's J after the last datagram, in milliseconds, where the program that measured told it.
+    /// Jitter after the last datagram (RFC 3550's J, its start left out), in milliseconds, where the program that measured told it.
     pub jitter_last_ms: Option<f64>,
     /// Whether its data goes down: by the line that it shares, else not, since who connects sends.
     pub goes_down: bool,
@@ -143,16 +143,31 @@ impl FlowFolds {
         self.flows.entry(stream.to_owned()).or_default()
     }
 
-    /// What is known of each flow's receiver, where it reported.
-    fn receivers(&self) -> impl Iterator<Item = (&str, &Counters)> {
-        self.flows.iter().filter_map(|(stream, fold)| Some((&**stream, fold.receiver()?)))
+    /// What arrived of each flow whose receiver reported, or whose program told; none where nobody knows.
+    fn arrived(&self, end_ns: Option<i64>) -> impl Iterator<Item = (&str, Option<f64>)> {
+        let known = |fold: &FlowFold| fold.receiver().is_some() || fold.measured.is_some();
+        let flows = self.flows.iter().filter(move |(_, fold)| known(fold));
+        flows.map(move |(stream, fold)| (&**stream, fold.arrived(end_ns)))
+    }
+
+    /// Which packets count beside them: those of a program's own test, where it told of all of them what arrived.
+    fn counts(&self, end_ns: i64, ways: &Ways) -> Counts {
+        let all = || self.flows.iter().filter(|(_, fold)| fold.ends().next().is_some());
+        if all().next().is_none() || all().any(|(_, fold)| fold.measured.is_none()) {
+            return Counts::Until(end_ns);
+        }
+        let down = all().filter(|(stream, _)| ways.is_down(stream));
+        let times = down.filter_map(|(_, fold)| Some((fold.measured?.seconds? * 1e9) as i64));
+        Counts::Test(end_ns, times.max().map_or(end_ns, |time| time.max(end_ns)))
     }
 
     /// The flows with their results so far, in order of their names; `record` and `data` are the cell's, as they stand.
     pub fn results(&self, record: &CellRecord, data: &CellData) -> Vec<(String, FlowResult)> {
         let window = window_ns(record, data);
         let is_complete = record.status == CellStatus::Complete;
-        let (carried, ways) = (Carried::of(self.receivers(), window, data), Ways::of(data));
+        let ways = Ways::of(data);
+        let counts = window.map(|end| self.counts(end, &ways));
+        let carried = Carried::of(self.arrived(window), counts, data);
         let reported = self.flows.iter().filter(|(_, fold)| fold.ends().next().is_some());
         let result = |(stream, fold): (&String, &FlowFold)| {
             let (way, goes_down) = (ways.there(stream), ways.is_down(stream));
@@ -211,6 +226,14 @@ impl FlowFold {
         Some(&self.receiver).filter(|end| end.last().is_some())
     }
 
+    /// Its payload that arrived: all that the program that measured it counted, whenever it came, else what its receiver had within the measurement.
+    fn arrived(&self, end_ns: Option<i64>) -> Option<f64> {
+        match self.measured {
+            Some(measured) => measured.received_bytes.map(|bytes| bytes as f64),
+            None => Some(self.receiver()?.within(0, end_ns?, |c| c.bytes)),
+        }
+    }
+
     /// The ends that reported, with their first report and their last.
     fn ends(&self) -> impl Iterator<Item = (&Counted, &Counted)> {
         [&self.sender, &self.receiver].into_iter().filter_map(|end| end.first().zip(end.last()))
@@ -254,7 +277,7 @@ impl FlowFold {
                 _ => time(own, window.unwrap_or(0)),
             },
             carried_mbps: bytes.zip(window).map(|(bytes, end)| rate(bytes, end)),
-            share: bytes.and_then(|bytes| carried.share(way, bytes)),
+            share: self.arrived(window).and_then(|bytes| carried.share(way, bytes)),
             way: way.map(str::to_owned),
             retransmits,
             held_back: self.held_back,

@@ -3,7 +3,6 @@
 //! A **way** is the narrowest line on a stream's path in one direction, as `dsl up`. All streams that cross it compete for it, whatever
 //! they are: TCP, datagrams in one direction, packets that are answered; also those that have a narrower line elsewhere.
 
-use super::counters::Counters;
 use quell_model::{EchoSample, EchoStatus, Side, Subject, Told};
 use quell_store::{CellData, EchoSeries};
 use std::borrow::Cow;
@@ -100,6 +99,16 @@ fn lines<'a>(path: Option<&'a str>, way: Option<&'a str>) -> Vec<&'a str> {
     }
 }
 
+/// Which packets that are answered count beside flows: those that arrived in the time in which the flows' bytes did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// What arrived within the measurement, which ends then, as of flows by their rows.
+    Until(i64),
+    /// The program told what arrived of its test, which ended then. There it counted until the end of the test arrived, which takes the way as long as a
+    /// packet does: packets count that were sent until then. Here it counted until the second time.
+    Test(i64, i64),
+}
+
 /// What was carried each way within the measurement, by all streams.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Carried {
@@ -110,17 +119,21 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Of all streams of a cell: what arrived from the start of the measurement to its end, of flows by what their receivers counted.
+    /// Of all streams of a cell, `flows` being what arrived of each flow that its receiver told of. Of packets that are answered: what arrived within
+    /// this time, by their ways.
     pub fn of<'a>(
-        receivers: impl Iterator<Item = (&'a str, &'a Counters)>,
-        end_ns: Option<i64>,
+        flows: impl Iterator<Item = (&'a str, Option<f64>)>,
+        time: Option<Counts>,
         data: &CellData,
     ) -> Self {
         let mut carried = Self::default();
-        let Some(end_ns) = end_ns else { return carried };
+        let Some(time) = time else { return carried };
         let ways = Ways::of(data);
-        for (stream, receiver) in receivers {
-            carried.add(&ways.lines_there(stream), receiver.within(0, end_ns, |c| c.bytes));
+        for (stream, bytes) in flows {
+            match bytes {
+                Some(bytes) => carried.add(&ways.lines_there(stream), bytes),
+                None => carried.unknown = true,
+            }
         }
         for series in &data.echoes {
             // The packets of a flow whose bytes are counted.
@@ -128,7 +141,7 @@ impl Carried {
                 continue;
             }
             let apart = ways.told(&series.stream, &Told::Clocks) == Some("apart");
-            let (there, back) = arrived(&series.samples, apart, end_ns);
+            let (there, back) = arrived(&series.samples, apart, time);
             carried.add(&ways.lines_there(&series.stream), there);
             carried.add(&ways.lines_back(&series.stream), back);
         }
@@ -152,10 +165,14 @@ impl Carried {
 
 /// Payload bytes of packets that arrived there within the measurement, and of their answers that came back within it. What was sent in it
 /// and waited in a queue beyond its end was carried after it, as that part of a flow's bytes is.
-fn arrived(samples: &[EchoSample], apart: bool, end_ns: i64) -> (f64, f64) {
+fn arrived(samples: &[EchoSample], apart: bool, time: Counts) -> (f64, f64) {
+    let (end_ns, sent_until, back_until) = match time {
+        Counts::Until(end) => (end, false, end),
+        Counts::Test(end, back) => (end, true, back),
+    };
     let offset = if apart { offset(samples) } else { 0 };
     let (mut there, mut back, mut last_up) = (0.0, 0.0, 0);
-    let within = |sent: i64, took: i64| (0..end_ns).contains(&sent.saturating_add(took));
+    let within = |sent: i64, took: i64, end| (0..end).contains(&sent.saturating_add(took));
     for sample in samples {
         let bytes = f64::from(sample.bytes);
         let rtt = sample.rtt_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
@@ -170,12 +187,13 @@ fn arrived(samples: &[EchoSample], apart: bool, end_ns: i64) -> (f64, f64) {
                 _ => last_up,
             };
             last_up = up;
-            there += if within(sample.t_ns, up) { bytes } else { 0.0 };
+            let up = if sent_until { 0 } else { up };
+            there += if within(sample.t_ns, up, end_ns) { bytes } else { 0.0 };
         }
         if answered || sample.status == EchoStatus::Duplicate {
             // Of data that goes one way there is no round trip.
             let took = rtt.or(sample.up_ns.filter(|_| !apart)).unwrap_or(last_up);
-            back += if within(sample.t_ns, took) { bytes } else { 0.0 };
+            back += if within(sample.t_ns, took, back_until) { bytes } else { 0.0 };
         }
     }
     (there, back)

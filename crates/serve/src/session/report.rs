@@ -55,7 +55,7 @@ pub fn results(plan: &ServePlan, lanes: &[ServedLane], measured: &mut Measured) 
             id: lane.id,
             bytes: mark.moment.bytes,
             retransmits: if lane.sends && !plan.udp { signed(mark.moment.retransmits) } else { -1 },
-            jitter: mark.jitter_ns as f64 / 1e9,
+            jitter: mark.rfc_jitter_ns as f64 / 1e9,
             // Lost ones of the time that does not count are left out, and all packets are told with those that do not count beside them:
             // so versions that know the second key and versions that do not come to the same figures.
             errors: if lane.sends { 0 } else { signed(mark.moment.lost) },
@@ -228,7 +228,7 @@ fn line(
         (true, false) => {
             let (lost, all) = (mark.moment.lost, mark.expected);
             let share = 100.0 * lost as f64 / all.max(1) as f64;
-            let jitter = mark.jitter_ns as f64 / 1e6;
+            let jitter = mark.rfc_jitter_ns as f64 / 1e6;
             let _ = write!(text, "  {jitter:.3} ms  {lost}/{all} ({share:.2}%)");
         }
         (true, true) => {
