@@ -59,6 +59,7 @@ check: cargo ## Check format, lints, layers, licences and documents
 	@tools/need-packages $(WHOLE_PACKAGES)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a $(CARGO) check --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
 	$(CARGO) test --locked -p quell-house
 
 bench: kernel ## Measure classifier, shaping, lab, flows, round trips (beside the peers that are there) and comparing (13 minutes, on a quiet machine)

@@ -134,7 +134,7 @@ fn carry_out(lab: &LabPlace, wanted: Wanted<'_>) -> Result<ExitCode, Failure> {
             ))
         })?;
         network.find("--with", host.trim()).map_err(Failure::usage)?;
-        let words = words("--with", command)?;
+        let words = words(&format!("--with \"{text}\""), command)?;
         let argv = words.iter().map(|w| network.fill_in("--with", w));
         let argv = argv.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
         companions.push(HostProgram { host: host.trim().into(), argv });

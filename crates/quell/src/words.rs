@@ -2,13 +2,13 @@
 
 use crate::failure::Failure;
 
-/// The words of `text`; quotes and backslashes keep blanks together, as POSIX has it for a shell. Nothing is expanded.
+/// The words of `text`; quotes and backslashes keep blanks together, as POSIX has it for a shell. Nothing is expanded. `option` is how
+/// a refusal names it all.
 pub fn words(option: &str, text: &str) -> Result<Vec<String>, Failure> {
-    let words = shlex::split(text).ok_or_else(|| {
-        Failure::usage(format!("{option} \"{text}\": a quote is open at its end"))
-    })?;
+    let words = shlex::split(text)
+        .ok_or_else(|| Failure::usage(format!("{option}: a quote is open at its end")))?;
     if words.is_empty() {
-        return Err(Failure::usage(format!("{option} \"{text}\" names no program")));
+        return Err(Failure::usage(format!("{option} names no program")));
     }
     Ok(words)
 }

@@ -42,7 +42,7 @@ fn words(command: &str) -> Result<Vec<String>, Failure> {
         let own = own.to_string_lossy().into_owned();
         return Ok([own.as_str(), "flow", host.trim(), "-t", "5"].map(str::to_owned).to_vec());
     }
-    crate::words::words("--during", command)
+    crate::words::words(&format!("--during \"{command}\""), command)
 }
 
 /// Watches while the command runs.
