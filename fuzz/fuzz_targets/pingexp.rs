@@ -8,7 +8,7 @@ fuzz_target!(|bytes: &[u8]| {
     match quell_pingexp::read(bytes) {
         Ok(found) => {
             let replies: usize = found.experiments.iter().map(|e| e.replies.len()).sum();
-            assert!(replies <= quell_pingexp::MOST_REPLIES);
+            assert!(replies <= quell_pingexp::MOST_PACKETS);
             for reply in found.experiments.iter().flat_map(|e| &e.replies) {
                 assert!(reply.rtt_ms.is_finite() && reply.rtt_ms >= 0.0);
             }

@@ -134,6 +134,9 @@ pub fn answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, BadHead> {
     let Status::Complete(length) = read.parse(bytes)? else {
         return if bytes.len() >= LONGEST { Err(BadHead::Long) } else { Ok(None) };
     };
+    if length > LONGEST {
+        return Err(BadHead::Long);
+    }
     let lines = Lines(read.headers);
     let tells = lines.one("content-length")?.is_some() || lines.one("transfer-encoding")?.is_some();
     let answer = Answer {
@@ -235,6 +238,8 @@ mod tests {
         let of = |text: &str| answer(text.as_bytes()).unwrap().unwrap().0;
         let sized = of("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx");
         assert_eq!(sized, Answer { status: 200, body: Some(Body::Bytes(1)), stays: true });
+        let whole = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(LONGEST));
+        assert_eq!(answer(whole.as_bytes()), Err(BadHead::Long));
         let open = of("HTTP/1.0 404 no\r\n\r\n");
         assert_eq!(open, Answer { status: 404, body: None, stays: false });
     }

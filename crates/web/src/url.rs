@@ -33,6 +33,7 @@ impl Url {
         let (host, port) = match authority.strip_prefix('[') {
             Some(inside) => {
                 let (host, after) = inside.split_once(']')?;
+                host.parse::<std::net::Ipv6Addr>().ok()?;
                 (host, if after.is_empty() { None } else { Some(after.strip_prefix(':')?) })
             }
             None => match authority.split_once(':') {
@@ -40,7 +41,7 @@ impl Url {
                 None => (authority, None),
             },
         };
-        if host.is_empty() || host.contains(['@', '"', '<', '>', '\\']) {
+        if host.is_empty() || host.contains(['@', '"', '<', '>', '\\', '[', ']']) {
             return None;
         }
         let port = match port {
@@ -94,6 +95,9 @@ mod tests {
             "http://a b/",
             "http://u@h/",
             "http://[::1/",
+            "http://[[]/",
+            "http://[a.b]/",
+            "http://a]/",
             "http://a\r\nb/",
         ] {
             assert_eq!(Url::parse(text), None, "{text}");
