@@ -36,7 +36,7 @@ pub mod wireguard;
 
 #[cfg(test)]
 mod golden;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 
 pub use crate::core::{DecodeError, NetlinkError};

@@ -260,7 +260,7 @@ fn fec(attrs: &AttrReader<'_>, hardware: &mut Hardware) -> Result<(), DecodeErro
 }
 
 /// Takes an answer for one of every topic.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "hostile"))]
 pub(crate) fn decode_as_everything(reply: &crate::core::Reply) {
     let Ok((_, attrs)) = reply.split::<{ generic::HEADER }>() else { return };
     let _ = device_of(&attrs);

@@ -243,7 +243,7 @@ fn ours(reply: &Reply, ifindex: u32) -> Result<Option<Parts<'_>>, DecodeError> {
 }
 
 /// Takes any attributes for those of queues, classes and filters of every kind.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "hostile"))]
 pub(crate) fn decode_as_everything(attrs: &[u8]) {
     let names = super::fixed_names(&[]);
     let head = decode_filter::Head { handle: 1, prio: 1, protocol: Protocol::ALL };

@@ -24,7 +24,7 @@ use quell_tc::{Change, Difference, Handle, Places, Qdisc, Step, Thing, Tree, Tre
 use thiserror::Error;
 
 pub use change::{carry_all_out, carry_out};
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "hostile"))]
 pub(crate) use dump::decode_as_everything;
 pub use dump::{dump_all_qdiscs, dump_classes, dump_filters, dump_qdiscs, snapshot};
 pub use message::messages;
