@@ -1,5 +1,6 @@
 //! A figure, with its unit and where it was read.
 
+use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -14,6 +15,13 @@ pub struct Evidence {
     pub unit: &'static str,
     /// Where it was read, as "/proc/net/netstat".
     pub source: String,
+    /// What a person is told of it, where name, value and unit don't say it; empty where the evidence before it tells it too.
+    #[serde(rename = "says", skip_serializing_if = "says_nothing")]
+    pub words: Option<String>,
+}
+
+fn says_nothing(words: &Option<String>) -> bool {
+    words.as_ref().is_none_or(String::is_empty)
 }
 
 /// The value of an [`Evidence`].
@@ -21,6 +29,13 @@ pub struct Evidence {
 pub enum Value {
     /// Counted, exact.
     Count(u64),
+    /// So many of so many.
+    Part {
+        /// How many.
+        part: u64,
+        /// Of how many.
+        of: u64,
+    },
     /// Measured or calculated.
     Number(f64),
     /// Anything else.
@@ -41,6 +56,17 @@ impl Evidence {
         source: impl Into<String>,
     ) -> Self {
         Self::of(name, Value::Count(value), unit, source)
+    }
+
+    /// So many of so many.
+    pub fn part(
+        name: impl Into<String>,
+        part: u64,
+        of: u64,
+        unit: &'static str,
+        source: impl Into<String>,
+    ) -> Self {
+        Self::of(name, Value::Part { part, of }, unit, source)
     }
 
     /// A measured or calculated number.
@@ -68,12 +94,28 @@ impl Evidence {
         unit: &'static str,
         source: impl Into<String>,
     ) -> Self {
-        Self { name: name.into(), value, unit, source: source.into() }
+        Self { name: name.into(), value, unit, source: source.into(), words: None }
+    }
+
+    /// Tells it to a person in these words.
+    #[must_use]
+    pub fn in_words(mut self, words: impl Into<String>) -> Self {
+        self.words = Some(words.into());
+        self
+    }
+
+    /// The words of the evidence before it tell it too.
+    #[must_use]
+    pub fn told_above(self) -> Self {
+        self.in_words("")
     }
 }
 
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(words) = &self.words {
+            return f.write_str(words);
+        }
         write!(f, "{} {}", self.name, self.value)?;
         match self.unit {
             "" => Ok(()),
@@ -86,6 +128,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => write!(f, "{count}"),
+            Self::Part { part, of } => write!(f, "{part} of {of}"),
             Self::Number(number) if number.abs() >= 100.0 => write!(f, "{number:.0}"),
             Self::Number(number) if number.abs() >= 0.995 => write!(f, "{number:.1}"),
             Self::Number(number) => write!(f, "{number:.3}"),
@@ -98,6 +141,12 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Count(count) => serializer.serialize_u64(*count),
+            Self::Part { part, of } => {
+                let mut value = serializer.serialize_struct("Part", 2)?;
+                value.serialize_field("part", part)?;
+                value.serialize_field("of", of)?;
+                value.end()
+            }
             Self::Number(number) => serializer.serialize_f64(*number),
             Self::Text(text) => serializer.serialize_str(text),
         }
