@@ -41,8 +41,12 @@ pub struct Ends {
     pub to_there: Way,
     /// What gets here.
     pub to_here: Way,
-    /// How long flows lived that nobody used; none where that was not asked.
+    /// What of ICMP echo gets there and back; none where this end may not ask, or nothing of any size comes back.
+    pub echo: Option<Way>,
+    /// How long flows of UDP lived that nobody used; none where that was not asked.
     pub idle: Option<Idle>,
+    /// How long connections of TCP did; none where that was not asked, or the other end does not know the question.
+    pub idle_tcp: Option<Idle>,
 }
 
 /// What gets through one way.
@@ -60,7 +64,7 @@ pub struct Way {
     pub segment: u32,
 }
 
-/// How long UDP flows were idle, in milliseconds, before the other end sent again.
+/// How long flows were idle, in milliseconds, before the other end sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Idle {
     /// Idle for so long, they lived.

@@ -139,7 +139,9 @@ fn seen(change: impl FnOnce(&mut Ends)) -> Vec<Finding> {
         udp: Some((socket, socket)),
         to_there: way(),
         to_here: way(),
+        echo: None,
         idle: Some(Idle { lived: vec![2_000, 60_000, 180_000], died: vec![] }),
+        idle_tcp: None,
     };
     change(&mut ends);
     let names = [
@@ -215,6 +217,43 @@ fn sizes_that_vanish_are_told_by_way_and_protocol() {
     assert_eq!(seen_as(|ends| ends.to_there.came = vec![576, 1400]), [""; 0]);
     assert_eq!(seen_as(|ends| ends.to_there.bulk = Some(false)), ["path-mtu"]);
     assert_eq!(seen_as(|ends| ends.to_there.came.truncate(3)), ["path-mtu"]);
+}
+
+#[test]
+fn echoes_that_fare_otherwise_than_datagrams_are_told() {
+    let echo = |came: usize, udp: usize| {
+        seen_as(|ends| {
+            let mut echo = Way { bulk: None, ..way() };
+            echo.came.truncate(came);
+            ends.echo = Some(echo);
+            ends.to_here.came.truncate(udp);
+            ends.to_here.segment = 1280;
+        })
+    };
+    assert_eq!(echo(4, 4), [""; 0]);
+    assert_eq!(echo(2, 4), ["path-mtu"]);
+    assert_eq!(echo(2, 2), ["mtu-black-hole"], "alike, and a hole");
+    assert_eq!(echo(4, 2), ["path-mtu", "mtu-black-hole"]);
+    assert_eq!(echo(0, 4), [""; 0], "whoever answers no echo at all");
+    // A hop that names its MTU does so for echoes too.
+    let named = |ends: &mut Ends| {
+        ends.echo = Some(Way { came: vec![576, 1280], too_big: vec![1300], bulk: None, ..way() });
+        ends.to_there.came.truncate(2);
+        (ends.to_there.too_big, ends.to_there.segment) = (vec![1300], 1300);
+    };
+    assert_eq!(seen_as(named), [""; 0]);
+}
+
+#[test]
+fn connections_that_are_forgotten_are_told_beside_flows_of_udp() {
+    let idle = |lived: Vec<u32>, died: Vec<u32>| Some(Idle { lived, died });
+    let found = seen(|ends| {
+        ends.idle = idle(vec![2_000], vec![33_000]);
+        ends.idle_tcp = idle(vec![2_000, 300_000], vec![900_000]);
+    });
+    assert_eq!(ids(&found), ["forgotten-state", "forgotten-state"]);
+    assert!(found[1].says.contains("TCP") && found[1].severity.name() == "warning", "{found:?}");
+    assert_eq!(seen_as(|ends| ends.idle_tcp = idle(vec![900_000], vec![])), [""; 0]);
 }
 
 #[test]

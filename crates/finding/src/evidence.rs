@@ -1,22 +1,23 @@
 //! A figure, with its unit and where it was read.
 
 use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
 /// One thing that was seen.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Its name where it was read, as "ListenOverflows".
     pub name: String,
     /// Its value.
     pub value: Value,
     /// Its unit; empty for counts and texts.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// Where it was read, as "/proc/net/netstat".
     pub source: String,
     /// What a person is told of it, where name, value and unit don't say it; empty where the evidence before it tells it too.
-    #[serde(rename = "says", skip_serializing_if = "says_nothing")]
+    #[serde(rename = "says", default, skip_serializing_if = "says_nothing")]
     pub words: Option<String>,
 }
 
@@ -25,7 +26,8 @@ fn says_nothing(words: &Option<String>) -> bool {
 }
 
 /// The value of an [`Evidence`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
 pub enum Value {
     /// Counted, exact.
     Count(u64),
@@ -94,7 +96,7 @@ impl Evidence {
         unit: &'static str,
         source: impl Into<String>,
     ) -> Self {
-        Self { name: name.into(), value, unit, source: source.into(), words: None }
+        Self { name: name.into(), value, unit: unit.into(), source: source.into(), words: None }
     }
 
     /// Tells it to a person in these words.
@@ -117,7 +119,7 @@ impl fmt::Display for Evidence {
             return f.write_str(words);
         }
         write!(f, "{} {}", self.name, self.value)?;
-        match self.unit {
+        match &*self.unit {
             "" => Ok(()),
             unit => write!(f, " {unit}"),
         }

@@ -57,7 +57,7 @@ impl std::str::FromStr for Severity {
 }
 
 /// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The check that found it, as "listen-overflow".
     pub id: String,

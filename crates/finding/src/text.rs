@@ -172,6 +172,11 @@ mod tests {
         assert_eq!(json["evidence"][2]["unit"], "%");
         assert_eq!(json["remedies"][0]["key"], "net/core/somaxconn");
         assert_eq!(json["severity"], "serious");
+        // What was kept is read as it was.
+        let share = Evidence::part("stalled", 2, 3, "calls", "quell rr").in_words("two of three");
+        let kept = finding().saw(share).saw(Evidence::text("queue", "htb", "tc"));
+        let json = serde_json::to_string(&kept).unwrap();
+        assert_eq!(serde_json::from_str::<Finding>(&json).unwrap(), kept);
     }
 
     #[test]

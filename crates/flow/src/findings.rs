@@ -222,7 +222,7 @@ fn mostly(outcome: &Outcome) -> Option<f64> {
 }
 
 fn moved(part: &Part) -> Option<HostCounters> {
-    Some(quell_load::look::counted(part.before.as_ref()?, part.after.as_ref()?))
+    Some(quell_host::counted::between(part.before.as_ref()?, part.after.as_ref()?))
 }
 
 impl Way {
