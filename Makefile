@@ -50,6 +50,7 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	@tools/need-packages iperf3 fping iproute2 mandoc || echo "The tests against what is missing are left out."
 	@tools/need-packages flent || echo "The test against real Flent is left out."
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
+	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."
 	$(CARGO) build --locked --workspace --all-targets
 	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)
 	$(CARGO) test --locked --workspace --no-fail-fast

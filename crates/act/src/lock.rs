@@ -1,11 +1,18 @@
 //! One at a time: a lock for each network namespace. The kernel lets it go when its holder ends, however that was.
 
 use crate::ActError;
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::{Alarm, came, readable, wait};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// How long a holder who is about to let go is waited for.
+const MOMENT_NS: u64 = 1_000_000_000;
 
 /// Held as long as it lives.
 #[derive(Debug)]
@@ -14,18 +21,38 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a namespace. Errors when somebody else has it, and says who.
+    /// Takes the lock of a namespace. Who has it for a moment, as a watchdog that reads its log, is waited for, a second at most.
+    ///
+    /// # Errors
+    /// Somebody else has it for longer; says who.
     pub fn take(folder: &Path, namespace: u64, who: &str) -> Result<Self, ActError> {
-        match Flock::lock(open(folder, namespace)?, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => Ok(Lock { file }.signed(who)),
-            Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
+        let system = |why: String| ActError::System(format!("could not take a lock: {why}"));
+        let mut file = open(folder, namespace)?;
+        // Before the first try, so that nobody lets it go unseen.
+        let closed = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
+            .map_err(|errno| system(errno.to_string()))?;
+        let path = path_of(folder, namespace);
+        closed
+            .add_watch(&path, AddWatchFlags::IN_CLOSE_WRITE)
+            .map_err(|errno| system(errno.to_string()))?;
+        let mut patience = Alarm::new().map_err(|e| system(e.to_string()))?;
+        patience.set(Some(monotonic_ns() + MOMENT_NS)).map_err(|e| system(e.to_string()))?;
+        loop {
+            file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(file) => return Ok(Lock { file }.signed(who)),
+                Err((again, Errno::EWOULDBLOCK | Errno::EINTR)) => again,
+                Err((_, errno)) => return Err(system(errno.to_string())),
+            };
+            let mut fds = [readable(&patience), readable(&closed)];
+            wait(&mut fds).map_err(|e| system(e.to_string()))?;
+            if came(&fds[0]) {
                 let mut holder = String::new();
                 let _ = file.read_to_string(&mut holder);
                 let holder = holder.trim();
                 let known = if holder.is_empty() { "another quell" } else { holder };
-                Err(ActError::Busy { holder: known.to_owned() })
+                return Err(ActError::Busy { holder: known.to_owned() });
             }
-            Err((_, errno)) => Err(ActError::System(format!("could not take a lock: {errno}"))),
+            let _ = closed.read_events();
         }
     }
 
@@ -35,7 +62,7 @@ impl Lock {
         loop {
             match Flock::lock(file, FlockArg::LockExclusive) {
                 Ok(file) => return Ok(Lock { file }.signed(who)),
-                Err((again, nix::errno::Errno::EINTR)) => file = again,
+                Err((again, Errno::EINTR)) => file = again,
                 Err((_, errno)) => {
                     return Err(ActError::System(format!("could not wait for a lock: {errno}")));
                 }
@@ -52,12 +79,37 @@ impl Lock {
     }
 }
 
+fn path_of(folder: &Path, namespace: u64) -> PathBuf {
+    folder.join(format!("{namespace}.lock"))
+}
+
 fn open(folder: &Path, namespace: u64) -> Result<File, ActError> {
     let failed =
         |e: std::io::Error| ActError::NoLog(format!("could not use {}: {e}", folder.display()));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let path = folder.join(format!("{namespace}.lock"));
+    let path = path_of(folder, namespace);
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.custom_flags(nix::libc::O_NOFOLLOW).open(path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_it_for_a_moment_is_waited_for_and_who_holds_it_for_long_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = Lock::take(folder.path(), 7, "the watchdog").unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| Lock::take(folder.path(), 7, "second"));
+            drop(held);
+            let second = second.join().unwrap().unwrap();
+            match Lock::take(folder.path(), 7, "third") {
+                Err(ActError::Busy { holder }) => assert_eq!(holder, "second"),
+                other => panic!("{other:?}"),
+            }
+            drop(second);
+        });
+    }
 }

@@ -99,13 +99,21 @@ fn what_a_card_reports_is_told_by_its_kind() {
 
 #[test]
 fn what_a_card_is_set_to_is_told_with_the_command() {
+    // Asked for, and not to be had: `ethtool -K` would change nothing.
+    let lacking = with(|device| {
+        device.hardware.features.as_mut().unwrap().active.remove("tx-generic-segmentation");
+    });
+    assert_eq!(findings(None, &lacking), []);
     let off = with(|device| {
-        device.hardware.features.as_mut().unwrap().active.remove("rx-gro");
+        let features = device.hardware.features.as_mut().unwrap();
+        features.active.remove("rx-gro");
+        features.wanted.remove("rx-gro");
     });
     assert_eq!(only("offloads", None, &off).remedies[0].to_string(), "ethtool -K eth0 rx-gro on");
     let mut lro = with(|device| {
         let features = device.hardware.features.as_mut().unwrap();
         features.active.insert("rx-lro".into());
+        features.wanted.insert("rx-lro".into());
         features.changeable.insert("rx-lro".into());
     });
     assert_eq!(findings(None, &lro), []);

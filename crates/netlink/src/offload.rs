@@ -34,6 +34,8 @@ pub struct Features {
     pub active: BTreeSet<String>,
     /// What can be switched.
     pub changeable: BTreeSet<String>,
+    /// What is asked for. Off all the same is what needs something else that is off, as GSO needs scatter-gather ("requested on").
+    pub wanted: BTreeSet<String>,
 }
 
 impl Features {
@@ -171,6 +173,7 @@ impl Features {
             let attr = attr?;
             match attr.kind {
                 ATTR_CHANGEABLE => features.changeable = names_in(&attr)?,
+                ATTR_WANTED => features.wanted = names_in(&attr)?,
                 ATTR_ACTIVE => features.active = names_in(&attr)?,
                 ATTR_FIXED => fixed = names_in(&attr)?,
                 _ => {}

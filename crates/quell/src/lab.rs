@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::options::{Backend, Guest};
 use crate::run::{carrier, prepare, text_of};
+use crate::words::words;
 use clap::Args;
 use quell_experiment::run::{Bells, lab_exec};
 use quell_experiment::spec::load_file;
@@ -133,11 +134,9 @@ fn carry_out(lab: &LabPlace, wanted: Wanted<'_>) -> Result<ExitCode, Failure> {
             ))
         })?;
         network.find("--with", host.trim()).map_err(Failure::usage)?;
-        let words = command.split_whitespace().map(|w| network.fill_in("--with", w));
-        let argv = words.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
-        if argv.is_empty() {
-            return Err(Failure::usage(format!("--with \"{text}\" names no program")));
-        }
+        let words = words("--with", command)?;
+        let argv = words.iter().map(|w| network.fill_in("--with", w));
+        let argv = argv.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
         companions.push(HostProgram { host: host.trim().into(), argv });
     }
     let words = argv.iter().map(|w| network.fill_in("the command line", w));

@@ -38,6 +38,7 @@ mod tree;
 mod tune;
 mod version;
 mod view;
+mod words;
 
 use commands::COMMANDS;
 use std::io::Write;

@@ -107,6 +107,7 @@ fn a_command_that_fails_hangs_or_is_not_there_is_told_of() {
     let none = doctor(&["--only", "ecn-bleached", "--during", "/no/such/program"]);
     says(&none.refused(3), &["/no/such/program"]);
     says(&doctor(&["--during", " "]).refused(2), &["names no program"]);
+    says(&doctor(&["--during", "sh -c 'true"]).refused(2), &["a quote is open"]);
 }
 
 #[test]

@@ -396,7 +396,10 @@ fn without_root_nothing_is_changed_and_it_is_said_what_to_do() {
     // Where others may look too, which the folders above the program's own need not allow.
     let dir = TestFolder::new();
     std::fs::set_permissions(dir.path("."), Permissions::from_mode(0o755)).unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_quell"), dir.path("quell")).unwrap();
+    // Copied by another process: what this one has open for writing, a child of another test may still hold when it is to be run.
+    let copied =
+        Command::new("cp").arg(env!("CARGO_BIN_EXE_quell")).arg(dir.path("quell")).status();
+    assert!(copied.unwrap().success());
     let mut command = Command::new(dir.path("quell"));
     command.args(apply).stdin(Stdio::null());
     if nix::unistd::geteuid().is_root() {

@@ -22,10 +22,17 @@ fn look(facts: &Facts<'_>) -> Look {
     for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
         let Some(features) = &device.hardware.features else { continue };
         seen += 1;
-        const WANTED: [&str; 4] =
-            ["tx-tcp-segmentation", "tx-generic-segmentation", "rx-gro", "rx-checksum"];
+        const WANTED: [&str; 5] = [
+            "tx-scatter-gather",
+            "tx-tcp-segmentation",
+            "tx-generic-segmentation",
+            "rx-gro",
+            "rx-checksum",
+        ];
+        // What is asked for and off all the same lacks what it needs: the card has not got it, or that is what somebody switched.
         let wrong = |name: &str, on: bool| {
-            features.changeable.contains(name) && features.active.contains(name) != on
+            let set = [&features.active, &features.wanted].map(|all| all.contains(name));
+            features.changeable.contains(name) && set == [!on, !on]
         };
         let forwards = facts.now.texts.number("net/ipv4/ip_forward").is_ok_and(|on| on == 1);
         let off = WANTED.into_iter().filter(|name| wrong(name, true)).map(|name| (name, true));

@@ -98,7 +98,11 @@ fn card() -> Device {
                 tx_frames: Some(0),
             }),
             uncorrectable: Some(0),
-            features: Some(Features { active: names(&wanted), changeable: names(&wanted) }),
+            features: Some(Features {
+                active: names(&wanted),
+                changeable: names(&wanted),
+                wanted: names(&wanted),
+            }),
         },
         counters: BTreeMap::new(),
         bus: BTreeMap::from([("path".to_owned(), "/sys/class/net/eth0/device".to_owned())]),

@@ -42,13 +42,7 @@ fn words(command: &str) -> Result<Vec<String>, Failure> {
         let own = own.to_string_lossy().into_owned();
         return Ok([own.as_str(), "flow", host.trim(), "-t", "5"].map(str::to_owned).to_vec());
     }
-    let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-    if words.is_empty() {
-        return Err(Failure::usage(
-            "--during names no program: write --during 'PROGRAM ARGUMENTS'",
-        ));
-    }
-    Ok(words)
+    crate::words::words("--during", command)
 }
 
 /// Watches while the command runs.

@@ -1,7 +1,6 @@
 //! The slow networks of docs/diagnosing.md: each line that is told there finds what is told there.
 
-use super::support::{QUELL, TestFolder};
-use std::path::Path;
+use super::support::{TestFolder, path};
 
 /// What the page says of labs: a line that starts one, and the names of the checks that its output has in brackets.
 fn labs() -> Vec<(Vec<String>, Vec<&'static str>)> {
@@ -11,28 +10,12 @@ fn labs() -> Vec<(Vec<String>, Vec<&'static str>)> {
     let mut labs: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
     for line in section.lines() {
         if let Some(arguments) = line.strip_prefix("    quell ") {
-            labs.push((words(arguments), Vec::new()));
+            labs.push((shlex::split(arguments).expect("no quote is open"), Vec::new()));
         } else if let (Some((_, found)), Some(name)) = (labs.last_mut(), in_brackets(line)) {
             found.push(name);
         }
     }
     labs
-}
-
-/// The words of a command as a shell takes them; quotes are single ones.
-fn words(line: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quoted = false;
-    for c in line.chars() {
-        match (c, quoted, words.last_mut()) {
-            ('\'', _, _) => quoted = !quoted,
-            (' ', false, _) => words.push(String::new()),
-            (_, _, Some(word)) => word.push(c),
-            (_, _, None) => {}
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
 }
 
 fn in_brackets(line: &'static str) -> Option<&'static str> {
@@ -41,12 +24,6 @@ fn in_brackets(line: &'static str) -> Option<&'static str> {
         .strip_suffix(']')?
         .rsplit_once('[')
         .map(|(_, name)| name)
-}
-
-/// In the guest `quell` is looked for as everywhere.
-fn path() -> String {
-    let own = Path::new(QUELL).parent().expect("the program is in a folder");
-    format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default())
 }
 
 #[test]

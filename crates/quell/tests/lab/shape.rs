@@ -6,7 +6,7 @@
 //!   b ──┘        wan          dsl
 //! ```
 
-use super::support::{QUELL, Results, TestFolder};
+use super::support::{QUELL, Results, TestFolder, path};
 use quell_netlink::Stack;
 use quell_netlink::link::VethEnd;
 use quell_sys::netns::NetNs;
@@ -378,4 +378,31 @@ fn what_a_policy_promises_is_proven_in_the_lab() {
         }
     };
     NetNs::new().unwrap().run(on_a_cable).unwrap();
+}
+
+#[test]
+fn a_router_of_the_lab_is_shaped_as_the_page_tells() {
+    let page = include_str!("../../../../docs/shaping.md");
+    let section = page.split("\n## In the lab first").nth(1).expect("the page has its router");
+    let section = section.split("\n## ").next().unwrap_or(section);
+    let mut commands = 0;
+    for told in section.split("\n    $ quell ").skip(1) {
+        let (command, rest) = told.split_once('\n').expect("it says something");
+        let words = shlex::split(command).expect("no quote is open");
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = TestFolder::new().command(&words).env("PATH", path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        // What stands between two marks of omission stands there line by line, and in this order.
+        let shown = rest.lines().map_while(|line| line.strip_prefix("    "));
+        let shown = shown.collect::<Vec<_>>().join("\n");
+        let mut left = &*said;
+        for block in shown.split('…').map(|block| block.trim_matches('\n')) {
+            let at = left.find(block);
+            let at = at.unwrap_or_else(|| panic!("{command}: not said: {block}\nbut: {said}"));
+            left = &left[at + block.len()..];
+        }
+        commands += 1;
+    }
+    assert_eq!(commands, 4);
 }

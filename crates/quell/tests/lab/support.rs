@@ -7,6 +7,12 @@ use std::process::{Command, Output, Stdio};
 /// The program under test.
 pub const QUELL: &str = env!("CARGO_BIN_EXE_quell");
 
+/// A PATH in which `quell` is found, for guests that look for it as everywhere.
+pub fn path() -> String {
+    let own = Path::new(QUELL).parent().expect("the program is in a folder");
+    format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default())
+}
+
 /// Whether there is no iperf3 here to talk to; says so.
 pub fn lacks_iperf3() -> bool {
     let lacks = Command::new("iperf3").arg("--version").output().is_err();
