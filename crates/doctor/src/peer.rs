@@ -90,6 +90,9 @@ pub struct Probed {
     pub ttl_there: Option<u8>,
     /// With which TTL its answer arrived here.
     pub ttl_here: Option<u8>,
+    /// How many were sent up to the last that was answered, and how many of these the other end says it got; none where it does not say, or
+    /// counted another's.
+    pub arrived: Option<(u32, u32)>,
 }
 
 /// As everywhere where something could not be seen.
@@ -145,6 +148,12 @@ impl Ends {
 }
 
 impl Probed {
+    /// Of those up to the last that was answered, how many were lost on the way there and on the way back.
+    pub fn lost_by_way(&self) -> Option<(u32, u32)> {
+        let (sent, arrived) = self.arrived?;
+        Some((sent.checked_sub(arrived)?, arrived.checked_sub(self.answered)?))
+    }
+
     /// The share that did not come back.
     pub fn loss(&self) -> f64 {
         1.0 - f64::from(self.answered) / f64::from(self.sent.max(1))

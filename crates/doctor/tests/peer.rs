@@ -29,6 +29,7 @@ fn flows() -> Vec<Probed> {
         returned: BTreeMap::from([(class(at), 20)]),
         ttl_there: Some(61),
         ttl_here: Some(61),
+        arrived: Some((20, 20)),
     };
     (0..20).map(one).collect()
 }
@@ -94,6 +95,33 @@ fn what_a_hop_clears_is_told_of_ecn_and_of_classes() {
         Probed { returned: [(came, 20)].into(), ..flow }
     };
     assert_eq!(found(flows().into_iter().map(marked).collect()), []);
+}
+
+#[test]
+fn loss_is_told_by_the_way_on_which_it_is() {
+    let said = |answered: u32, arrived: Option<(u32, u32)>| {
+        let flows = flows().into_iter().map(|flow| Probed { answered, arrived, ..flow });
+        let ends = Err("not asked".to_owned());
+        let peer = Peer { host: OTHER.to_owned(), flows: flows.collect(), ends };
+        looked(peer, &["path-loss"]).into_iter().map(|finding| finding.says).next()
+    };
+    let told = |way: &str| Some(format!("packets are lost on {way}"));
+    assert_eq!(said(20, Some((20, 20))), None);
+    assert_eq!(said(18, Some((20, 18))), told("the way there"));
+    assert_eq!(said(18, Some((20, 20))), told("the way back"));
+    assert_eq!(said(16, Some((20, 18))), told("both ways"));
+    for strange in [None, Some((20, 900))] {
+        assert!(
+            said(18, strange).is_some_and(|says| says.contains("nothing tells")),
+            "{strange:?}"
+        );
+    }
+    // Flows that lose all are another check's; and one packet of 400 is nothing.
+    assert_eq!(said(0, None), None);
+    let mut few = flows();
+    few[3].answered = 19;
+    let peer = Peer { host: OTHER.to_owned(), flows: few, ends: Err("not asked".to_owned()) };
+    assert_eq!(looked(peer, &["path-loss"]), []);
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub const STORIES: &[Story] = &[
     Story { name: "both ends: a router translates addresses and forgets them", tell: forgets },
     Story { name: "both ends: a router forgets connections of TCP", tell: forgets_tcp },
     Story { name: "both ends: the receiver's link is slower", tell: slower },
+    Story { name: "both ends: packets are lost on the way there", tell: lossy_there },
+    Story { name: "both ends: packets are lost on the way back", tell: lossy_back },
     Story { name: "both ends: over IPv6 with a secret", tell: secret },
     Story { name: "both ends: nobody serves there", tell: nobody },
 ];
@@ -71,7 +73,7 @@ impl Drop for Server {
 /// What `--peer` needs, in words of the doctor.
 fn asked(address: &str) -> [&str; 6] {
     let only = "faster-than-receiver,path-mtu,mtu-black-hole,clamped-mss,address-translation,options-refused,\
-                ecn-bleached,ecmp-member,asymmetric-path,class-changed,forgotten-state";
+                ecn-bleached,ecmp-member,asymmetric-path,class-changed,forgotten-state,path-loss";
     ["--severity", "note", "--only", only, "--peer", address]
 }
 
@@ -214,6 +216,23 @@ fn forgets_tcp(_: &super::Net) {
     assert!(state[0]["says"].to_string().contains("a flow of TCP"), "{found:#?}");
     let seconds = |at: usize| state[0]["evidence"][at]["value"].as_f64().unwrap_or(f64::NAN);
     assert!(seconds(0) < 8.5 && seconds(1) > 7.5 && seconds(1) < 16.0, "{state:#?}");
+}
+
+/// The router loses one packet in twenty that it sends to this device.
+fn lossy(device: &str, way: &str) {
+    let loses = |row: &Row| {
+        queue_at(&row.hosts[1], device, "{ kind = \"netem\", loss = \"5%\", limit = 1000 }");
+    };
+    let found = over(loses, &["path-loss"], &[]);
+    assert!(found[0]["says"].to_string().contains(way), "{found:#?}");
+}
+
+fn lossy_there(_: &super::Net) {
+    lossy("right", "on the way there");
+}
+
+fn lossy_back(_: &super::Net) {
+    lossy("left", "on the way back");
 }
 
 /// A bridge is as fast as its fastest port: beside the cable, of 10 Gbit/s, it has one of 40, which leads nowhere.
