@@ -13,74 +13,15 @@
 //! was before us the file goes.
 
 use crate::made::Made;
+use crate::old::{self, RecordOf2};
+use crate::record::{Begun, Earlier, Record, VERSION, Who};
 use crate::{ActError, Before, LinkNow, Now, kernel};
 use quell_model::frame::{Decoder, encode};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-/// The version of the records.
-const VERSION: u32 = 3;
-
-/// Who changes something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Who {
-    /// The process.
-    pub pid: u32,
-    /// What was called, for people.
-    pub command: String,
-    /// When, in seconds since 1970.
-    pub at: u64,
-}
-
-/// The first record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Begun {
-    /// The kernel's name for this boot; what was before another one is void.
-    pub boot: String,
-    /// The inode of the network namespace.
-    pub namespace: u64,
-    /// The interface, for people and for the file's name.
-    pub device: String,
-    /// Its number, by which it is known also when it is renamed.
-    pub index: Option<u32>,
-    /// Who began.
-    pub who: Who,
-    /// What is wanted, in words.
-    pub wanted: String,
-    /// What is wanted, as whoever asked can read it again; this crate does not.
-    pub recipe: String,
-    /// What was in force before, if something of ours was.
-    pub earlier: Option<Earlier>,
-    /// What was there before this change.
-    pub before: Before,
-    /// What was there before the first of our changes that are in force, if that was another one.
-    pub origin: Option<Before>,
-    /// The steps, in words.
-    pub steps: Vec<String>,
-}
-
-/// An earlier change of ours that is in force again when a later one is undone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Earlier {
-    wanted: String,
-    recipe: String,
-    made: Vec<Made>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum Record {
-    Begun(u32, Box<Begun>),
-    /// Until when it is to be confirmed, on the monotonic clock.
-    Applied(Option<u64>, Vec<Made>),
-    Confirmed,
-    /// By whom, and what is to be there then.
-    Leaving(Who, Box<Before>),
-    Returning,
-}
 
 /// How a change stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +44,8 @@ pub struct Log {
     pub standing: Standing,
     /// What was there when all steps had been taken.
     pub(crate) made: Vec<Made>,
+    /// On disk it is as an older version wrote it.
+    is_old: bool,
 }
 
 /// The kernel's name for this boot.
@@ -123,7 +66,7 @@ impl Log {
                 if usual.exists() { folder.join(other) } else { usual }
             }
         };
-        Log { path, begun, standing: Standing::Unfinished, made: Vec::new() }
+        Log { path, begun, standing: Standing::Unfinished, made: Vec::new(), is_old: false }
     }
 
     /// Writes it, in place of the one before. It is on disk when this returns.
@@ -157,19 +100,29 @@ impl Log {
                  `tc qdisc del` what is not to be there, and remove this file"
             ))
         };
+        let version = old::version(&bytes);
+        if let Some(version) = version.filter(|version| !(2..=VERSION).contains(version)) {
+            let tuning = path.file_name().is_some_and(|n| n.to_string_lossy().contains(":tune"));
+            return Err(failed(old::unread(version, tuning)));
+        }
+        let is_old = version == Some(2);
         let mut decoder = Decoder::new();
         decoder.push(&bytes);
-        let begun = match decoder.next_value() {
+        let mut next = || match is_old {
+            true => decoder.next_value::<RecordOf2>().map(|record| record.map(Record::from)),
+            false => decoder.next_value(),
+        };
+        let begun = match next() {
             Ok(Some(Record::Begun(VERSION, begun))) => *begun,
             Ok(None) if bytes.is_empty() => return Err(lost("it is empty")),
             Ok(None) => return Err(lost("it is cut off")),
-            Ok(_) => return Err(lost("it is no undo log of this version of Quell")),
+            Ok(_) => return Err(lost("it is no undo log of Quell")),
             Err(e) => return Err(lost(&e.to_string())),
         };
         let (standing, made) = (Standing::Unfinished, Vec::new());
-        let mut log = Log { path: path.to_owned(), begun, standing, made };
+        let mut log = Log { path: path.to_owned(), begun, standing, made, is_old };
         // Behind a torn record is nothing.
-        while let Ok(Some(record)) = decoder.next_value() {
+        while let Ok(Some(record)) = next() {
             match record {
                 Record::Applied(until, made) => {
                     log.standing = until.map_or(Standing::Confirmed, Standing::Awaiting);
@@ -242,7 +195,22 @@ impl Log {
         }
     }
 
+    /// As the present version writes it, where it is of an older one.
+    fn renew(&mut self) -> Result<(), ActError> {
+        self.begin()?;
+        self.is_old = false;
+        let made = self.made.clone();
+        match self.standing {
+            Standing::Unfinished => Ok(()),
+            Standing::Awaiting(until) => self.append(&Record::Applied(Some(until), made)),
+            Standing::Confirmed => self.append(&Record::Applied(None, made)),
+        }
+    }
+
     fn append(&mut self, record: &Record) -> Result<(), ActError> {
+        if self.is_old {
+            self.renew()?;
+        }
         let failed = |why: String| {
             ActError::System(format!("could not write to {}: {why}", self.path.display()))
         };

@@ -41,8 +41,12 @@ pub struct Ends {
     pub to_there: Way,
     /// What gets here.
     pub to_here: Way,
-    /// How long flows lived that nobody used; none where that was not asked.
+    /// What of ICMP echo gets there and back; none where this end may not ask, or nothing of any size comes back.
+    pub echo: Option<Way>,
+    /// How long flows of UDP lived that nobody used; none where that was not asked.
     pub idle: Option<Idle>,
+    /// How long connections of TCP did; none where that was not asked, or the other end does not know the question.
+    pub idle_tcp: Option<Idle>,
 }
 
 /// What gets through one way.
@@ -60,7 +64,7 @@ pub struct Way {
     pub segment: u32,
 }
 
-/// How long UDP flows were idle, in milliseconds, before the other end sent again.
+/// How long flows were idle, in milliseconds, before the other end sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Idle {
     /// Idle for so long, they lived.
@@ -86,6 +90,9 @@ pub struct Probed {
     pub ttl_there: Option<u8>,
     /// With which TTL its answer arrived here.
     pub ttl_here: Option<u8>,
+    /// How many were sent up to the last that was answered, and how many of these the other end says it got; none where it does not say, or
+    /// counted another's.
+    pub arrived: Option<(u32, u32)>,
 }
 
 /// As everywhere where something could not be seen.
@@ -141,6 +148,12 @@ impl Ends {
 }
 
 impl Probed {
+    /// Of those up to the last that was answered, how many were lost on the way there and on the way back.
+    pub fn lost_by_way(&self) -> Option<(u32, u32)> {
+        let (sent, arrived) = self.arrived?;
+        Some((sent.checked_sub(arrived)?, arrived.checked_sub(self.answered)?))
+    }
+
     /// The share that did not come back.
     pub fn loss(&self) -> f64 {
         1.0 - f64::from(self.answered) / f64::from(self.sent.max(1))

@@ -112,6 +112,7 @@ fn amount(value: &Value) -> f64 {
     match value {
         Value::Count(count) => *count as f64,
         Value::Number(number) => *number,
+        Value::Part { part, .. } => *part as f64,
         Value::Text(_) => 0.0,
     }
 }

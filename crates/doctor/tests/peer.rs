@@ -29,6 +29,7 @@ fn flows() -> Vec<Probed> {
         returned: BTreeMap::from([(class(at), 20)]),
         ttl_there: Some(61),
         ttl_here: Some(61),
+        arrived: Some((20, 20)),
     };
     (0..20).map(one).collect()
 }
@@ -97,6 +98,33 @@ fn what_a_hop_clears_is_told_of_ecn_and_of_classes() {
 }
 
 #[test]
+fn loss_is_told_by_the_way_on_which_it_is() {
+    let said = |answered: u32, arrived: Option<(u32, u32)>| {
+        let flows = flows().into_iter().map(|flow| Probed { answered, arrived, ..flow });
+        let ends = Err("not asked".to_owned());
+        let peer = Peer { host: OTHER.to_owned(), flows: flows.collect(), ends };
+        looked(peer, &["path-loss"]).into_iter().map(|finding| finding.says).next()
+    };
+    let told = |way: &str| Some(format!("packets are lost on {way}"));
+    assert_eq!(said(20, Some((20, 20))), None);
+    assert_eq!(said(18, Some((20, 18))), told("the way there"));
+    assert_eq!(said(18, Some((20, 20))), told("the way back"));
+    assert_eq!(said(16, Some((20, 18))), told("both ways"));
+    for strange in [None, Some((20, 900))] {
+        assert!(
+            said(18, strange).is_some_and(|says| says.contains("nothing tells")),
+            "{strange:?}"
+        );
+    }
+    // Flows that lose all are another check's; and one packet of 400 is nothing.
+    assert_eq!(said(0, None), None);
+    let mut few = flows();
+    few[3].answered = 19;
+    let peer = Peer { host: OTHER.to_owned(), flows: few, ends: Err("not asked".to_owned()) };
+    assert_eq!(looked(peer, &["path-loss"]), []);
+}
+
+#[test]
 fn ways_of_different_lengths_are_a_note() {
     let longer = |flow: Probed| Probed { ttl_here: Some(58), ..flow };
     let findings = found(flows().into_iter().map(longer).collect());
@@ -139,7 +167,9 @@ fn seen(change: impl FnOnce(&mut Ends)) -> Vec<Finding> {
         udp: Some((socket, socket)),
         to_there: way(),
         to_here: way(),
+        echo: None,
         idle: Some(Idle { lived: vec![2_000, 60_000, 180_000], died: vec![] }),
+        idle_tcp: None,
     };
     change(&mut ends);
     let names = [
@@ -215,6 +245,43 @@ fn sizes_that_vanish_are_told_by_way_and_protocol() {
     assert_eq!(seen_as(|ends| ends.to_there.came = vec![576, 1400]), [""; 0]);
     assert_eq!(seen_as(|ends| ends.to_there.bulk = Some(false)), ["path-mtu"]);
     assert_eq!(seen_as(|ends| ends.to_there.came.truncate(3)), ["path-mtu"]);
+}
+
+#[test]
+fn echoes_that_fare_otherwise_than_datagrams_are_told() {
+    let echo = |came: usize, udp: usize| {
+        seen_as(|ends| {
+            let mut echo = Way { bulk: None, ..way() };
+            echo.came.truncate(came);
+            ends.echo = Some(echo);
+            ends.to_here.came.truncate(udp);
+            ends.to_here.segment = 1280;
+        })
+    };
+    assert_eq!(echo(4, 4), [""; 0]);
+    assert_eq!(echo(2, 4), ["path-mtu"]);
+    assert_eq!(echo(2, 2), ["mtu-black-hole"], "alike, and a hole");
+    assert_eq!(echo(4, 2), ["path-mtu", "mtu-black-hole"]);
+    assert_eq!(echo(0, 4), [""; 0], "whoever answers no echo at all");
+    // A hop that names its MTU does so for echoes too.
+    let named = |ends: &mut Ends| {
+        ends.echo = Some(Way { came: vec![576, 1280], too_big: vec![1300], bulk: None, ..way() });
+        ends.to_there.came.truncate(2);
+        (ends.to_there.too_big, ends.to_there.segment) = (vec![1300], 1300);
+    };
+    assert_eq!(seen_as(named), [""; 0]);
+}
+
+#[test]
+fn connections_that_are_forgotten_are_told_beside_flows_of_udp() {
+    let idle = |lived: Vec<u32>, died: Vec<u32>| Some(Idle { lived, died });
+    let found = seen(|ends| {
+        ends.idle = idle(vec![2_000], vec![33_000]);
+        ends.idle_tcp = idle(vec![2_000, 300_000], vec![900_000]);
+    });
+    assert_eq!(ids(&found), ["forgotten-state", "forgotten-state"]);
+    assert!(found[1].says.contains("TCP") && found[1].severity.name() == "warning", "{found:?}");
+    assert_eq!(seen_as(|ends| ends.idle_tcp = idle(vec![900_000], vec![])), [""; 0]);
 }
 
 #[test]

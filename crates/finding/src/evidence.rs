@@ -1,26 +1,43 @@
 //! A figure, with its unit and where it was read.
 
-use serde::{Serialize, Serializer};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
 /// One thing that was seen.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Its name where it was read, as "ListenOverflows".
     pub name: String,
     /// Its value.
     pub value: Value,
     /// Its unit; empty for counts and texts.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// Where it was read, as "/proc/net/netstat".
     pub source: String,
+    /// What a person is told of it, where name, value and unit don't say it; empty where the evidence before it tells it too.
+    #[serde(rename = "says", default, skip_serializing_if = "says_nothing")]
+    pub words: Option<String>,
+}
+
+fn says_nothing(words: &Option<String>) -> bool {
+    words.as_ref().is_none_or(String::is_empty)
 }
 
 /// The value of an [`Evidence`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
 pub enum Value {
     /// Counted, exact.
     Count(u64),
+    /// So many of so many.
+    Part {
+        /// How many.
+        part: u64,
+        /// Of how many.
+        of: u64,
+    },
     /// Measured or calculated.
     Number(f64),
     /// Anything else.
@@ -41,6 +58,17 @@ impl Evidence {
         source: impl Into<String>,
     ) -> Self {
         Self::of(name, Value::Count(value), unit, source)
+    }
+
+    /// So many of so many.
+    pub fn part(
+        name: impl Into<String>,
+        part: u64,
+        of: u64,
+        unit: &'static str,
+        source: impl Into<String>,
+    ) -> Self {
+        Self::of(name, Value::Part { part, of }, unit, source)
     }
 
     /// A measured or calculated number.
@@ -68,14 +96,30 @@ impl Evidence {
         unit: &'static str,
         source: impl Into<String>,
     ) -> Self {
-        Self { name: name.into(), value, unit, source: source.into() }
+        Self { name: name.into(), value, unit: unit.into(), source: source.into(), words: None }
+    }
+
+    /// Tells it to a person in these words.
+    #[must_use]
+    pub fn in_words(mut self, words: impl Into<String>) -> Self {
+        self.words = Some(words.into());
+        self
+    }
+
+    /// The words of the evidence before it tell it too.
+    #[must_use]
+    pub fn told_above(self) -> Self {
+        self.in_words("")
     }
 }
 
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(words) = &self.words {
+            return f.write_str(words);
+        }
         write!(f, "{} {}", self.name, self.value)?;
-        match self.unit {
+        match &*self.unit {
             "" => Ok(()),
             unit => write!(f, " {unit}"),
         }
@@ -86,6 +130,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => write!(f, "{count}"),
+            Self::Part { part, of } => write!(f, "{part} of {of}"),
             Self::Number(number) if number.abs() >= 100.0 => write!(f, "{number:.0}"),
             Self::Number(number) if number.abs() >= 0.995 => write!(f, "{number:.1}"),
             Self::Number(number) => write!(f, "{number:.3}"),
@@ -98,6 +143,12 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Count(count) => serializer.serialize_u64(*count),
+            Self::Part { part, of } => {
+                let mut value = serializer.serialize_struct("Part", 2)?;
+                value.serialize_field("part", part)?;
+                value.serialize_field("of", of)?;
+                value.end()
+            }
             Self::Number(number) => serializer.serialize_f64(*number),
             Self::Text(text) => serializer.serialize_str(text),
         }

@@ -17,7 +17,7 @@ mod text;
 
 pub use evidence::{Evidence, Value};
 pub use remedy::Remedy;
-pub use text::{WIDTH, lines, wrapped};
+pub use text::{WIDTH, lines, seen, to_do, wrapped};
 
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ impl std::str::FromStr for Severity {
 }
 
 /// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The check that found it, as "listen-overflow".
     pub id: String,

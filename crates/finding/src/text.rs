@@ -1,13 +1,14 @@
-//! A finding for a terminal: what, evidence, why, what to do.
+//! A finding for a person: what, evidence, why, what to do.
 //!
 //! ```text
-//! SERIOUS  port 8080: connections come faster than the program takes them
-//!     seen  ListenOverflows 37 since boot (/proc/net/netstat)        listen-overflow
-//!     why   ...
-//!     do    ...
+//!   lines   SERIOUS   port 8080: connections come faster than the program takes them
+//!             seen    ListenOverflows 37 since the start (/proc/net/netstat)
+//!             why     ... [listen-overflow]
+//!             do      ...
+//!   seen, to_do       the second and the last of these, for who tells them in lines of its own
 //! ```
 
-use crate::Finding;
+use crate::{Evidence, Finding};
 
 /// Columns that a line takes at most.
 pub const WIDTH: usize = 100;
@@ -18,21 +19,33 @@ pub fn lines(finding: &Finding) -> Vec<String> {
     let mut lines = Vec::new();
     let what = format!("{}: {}", finding.subject, finding.says);
     lines.extend(paragraph(&format!("{:<8}  ", finding.severity.name().to_uppercase()), &what));
-    let evidence: Vec<String> = grouped(finding);
-    lines.extend(paragraph("  seen    ", &evidence.join("; ")));
+    lines.extend(paragraph("  seen    ", &seen(finding)));
     lines.extend(paragraph("  why     ", &format!("{} [{}]", finding.why, finding.id)));
-    let remedies: Vec<String> = finding.remedies.iter().map(ToString::to_string).collect();
-    lines.extend(paragraph("  do      ", &remedies.join("; or: ")));
+    // Where only a person could do something, and nobody knows what, there is no such line.
+    lines.extend(to_do(finding).iter().flat_map(|text| paragraph("  do      ", text)));
     lines
+}
+
+/// What was seen, with where it was read.
+pub fn seen(finding: &Finding) -> String {
+    grouped(finding).join("; ")
+}
+
+/// What to do; none where nobody knows.
+pub fn to_do(finding: &Finding) -> Option<String> {
+    let remedies: Vec<String> = finding.remedies.iter().map(ToString::to_string).collect();
+    (!remedies.is_empty()).then(|| remedies.join("; or: "))
 }
 
 /// Evidence from one place names it once.
 fn grouped(finding: &Finding) -> Vec<String> {
     let mut groups: Vec<(String, &str)> = Vec::new();
-    for evidence in &finding.evidence {
+    let told = |evidence: &&Evidence| evidence.words.as_ref().is_none_or(|words| !words.is_empty());
+    for evidence in finding.evidence.iter().filter(told) {
         match groups.last_mut() {
             Some((text, source)) if *source == evidence.source => {
-                text.push_str(", ");
+                // What is a sentence by itself is set apart as one.
+                text.push_str(if evidence.words.is_some() { "; " } else { ", " });
                 text.push_str(&evidence.to_string());
             }
             _ => groups.push((evidence.to_string(), &evidence.source)),
@@ -82,7 +95,7 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Evidence, Remedy, Severity, worst_first};
+    use crate::{Remedy, Severity, worst_first};
 
     fn finding() -> Finding {
         Finding {
@@ -128,6 +141,22 @@ mod tests {
     }
 
     #[test]
+    fn figures_that_say_little_by_themselves_are_told_in_a_sentence_and_stay_figures() {
+        let calls = Evidence::part("stalled", 20, 30, "calls", "quell rr");
+        let took = Evidence::number("took", 44.1, "ms", "quell rr").told_above();
+        let told = calls.clone().in_words("20 of 30 calls stalled and took 44.1 ms");
+        let mut finding = Finding { evidence: vec![told, took], ..finding() };
+        assert_eq!(seen(&finding), "20 of 30 calls stalled and took 44.1 ms (quell rr)");
+        let json = serde_json::to_value(&finding.evidence).unwrap();
+        assert_eq!((&json[0]["value"]["part"], &json[0]["value"]["of"]), (&20.into(), &30.into()));
+        assert_eq!((&json[1]["value"], &json[1]["says"]), (&44.1.into(), &serde_json::Value::Null));
+        finding = Finding { evidence: vec![calls], remedies: vec![], ..finding };
+        assert_eq!(seen(&finding), "stalled 20 of 30 calls (quell rr)");
+        assert_eq!(to_do(&finding), None);
+        assert!(!lines(&finding).iter().any(|line| line.starts_with("  do")), "nobody knows");
+    }
+
+    #[test]
     fn the_worst_comes_first() {
         let mut all = vec![finding(), finding(), finding()];
         all[0].severity = Severity::Note;
@@ -143,6 +172,11 @@ mod tests {
         assert_eq!(json["evidence"][2]["unit"], "%");
         assert_eq!(json["remedies"][0]["key"], "net/core/somaxconn");
         assert_eq!(json["severity"], "serious");
+        // What was kept is read as it was.
+        let share = Evidence::part("stalled", 2, 3, "calls", "quell rr").in_words("two of three");
+        let kept = finding().saw(share).saw(Evidence::text("queue", "htb", "tc"));
+        let json = serde_json::to_string(&kept).unwrap();
+        assert_eq!(serde_json::from_str::<Finding>(&json).unwrap(), kept);
     }
 
     #[test]

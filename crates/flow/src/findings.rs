@@ -228,7 +228,7 @@ fn settled_pings(outcome: &Outcome) -> Option<quell_stats::Sample> {
 }
 
 fn moved(part: &Part) -> Option<HostCounters> {
-    Some(quell_load::look::counted(part.before.as_ref()?, part.after.as_ref()?))
+    Some(quell_host::counted::between(part.before.as_ref()?, part.after.as_ref()?))
 }
 
 impl Way {

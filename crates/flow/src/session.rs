@@ -16,9 +16,11 @@ use crate::progress::Progress;
 use crate::talk::{AFTER, RESULTS, STOPPED, Talk};
 use crate::told::Known;
 use crate::{Amount, FlowError, FlowPlan, Senders, Transport};
+use quell_host::cpu_time::{CpuShare, CpuTimes};
+use quell_host::{counted, end};
 use quell_load::bulk::{Ended, Limit};
 use quell_load::lane::Lane;
-use quell_load::look::{self, CpuTimes};
+use quell_load::look;
 use quell_load::rest::{Awaited, Rest};
 use quell_model::EchoSample;
 use quell_sys::clock::monotonic_ns;
@@ -90,7 +92,7 @@ pub fn run(
     talk.expect(State::TestRunning, "when the streams stood", stop)?;
     tell(Progress::Started { latency: &latency, hears: talk.heard().is_some() });
     let started = SystemTime::now();
-    let device = lanes.first().and_then(|lane| look::device_with(lane.local.ip()));
+    let device = lanes.first().and_then(|lane| end::device_with(lane.local.ip()));
     let test = Test { plan, talk: &talk, lanes: &lanes, block, device, asked_ns };
     let measured = test.measure(latency, stop, tell)?;
     let mut outcome = Outcome {
@@ -161,7 +163,7 @@ impl Test<'_> {
     ) -> Result<Outcome, FlowError> {
         let (halt, over, ended) = (Bell::new()?, Bell::new()?, Bell::new()?);
         let (enough, pinged) = (Bell::new()?, Bell::new()?);
-        let counters = look::counters(self.device.as_deref());
+        let counters = counted::now(self.device.as_deref());
         let start = monotonic_ns();
         let origin = start + self.plan.omit.nanos();
         let end = match self.plan.amount {
@@ -218,7 +220,7 @@ impl Test<'_> {
             halt.ring();
             let load_ended = monotonic_ns();
             tell(Progress::Ending);
-            let after = look::counters(self.device.as_deref());
+            let after = counted::now(self.device.as_deref());
             let result = result.and_then(|over_why| {
                 self.await_senders(&ended)?;
                 let mut told = Results::default();
@@ -299,7 +301,7 @@ impl Test<'_> {
             ours,
             theirs,
             doubts,
-            here: Some(look::counted(&counters, &after)),
+            here: Some(counted::between(&counters, &after)),
             own_queue,
             latency,
             broke,
@@ -638,7 +640,7 @@ impl Test<'_> {
     fn results(
         &self,
         watch: &Looks<'_>,
-        cpu: look::CpuShare,
+        cpu: CpuShare,
         before: &HostCounters,
         after: &HostCounters,
     ) -> Results {

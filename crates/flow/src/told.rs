@@ -192,7 +192,7 @@ impl Known<'_> {
         }
         if let (Some(before), Some(after)) = (&part.before, &part.after) {
             let most = self.packets();
-            let counted = quell_load::look::counted(before, after);
+            let counted = quell_host::counted::between(before, after);
             if all(&counted).into_iter().any(|count| count > most) {
                 doubts.push("the server's counters are impossible: they moved too far".into());
                 (part.before, part.after) = (None, None);

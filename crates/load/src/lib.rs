@@ -8,7 +8,7 @@
 //!   rest      datagrams that are still on their way when their sender is done
 //!   bulk      data movers: as many bytes or datagrams as go, over sockets that stand already
 //!   command   any program
-//!   look      what this end's kernel says of a flow and its host
+//!   look      what this end's kernel says of a flow
 //!   own_queue whether packets stood in the queues of the own device
 //!   sample    what the kernel says of queues and connections
 //!   toil      whether a thread ever slept

@@ -117,6 +117,8 @@ pub enum Told {
     HeldBack,
     /// What the program that measured a flow found of the time that it measured ([`crate::MeasuredFlow`]), as JSON.
     Measured,
+    /// What held it up, as JSON (`Finding` of quell-finding); one fact each.
+    Found,
     /// Whom `quell ping` asked, and how, as JSON.
     Target,
     /// A page load ([`crate::page::PageLoad`]), as JSON; one fact each.
@@ -142,6 +144,7 @@ words! {
         Retried "retried",
         HeldBack "held-back",
         Measured "measured",
+        Found "found",
         Target "target",
         PageLoad "page-load",
     }

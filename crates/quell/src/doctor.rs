@@ -7,6 +7,7 @@
 mod args;
 mod drops;
 mod during;
+mod echo;
 mod ends;
 mod peer;
 mod seen;

@@ -5,6 +5,7 @@ use crate::host::{self, Usual};
 use crate::options::{Family, Json};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quell_finding::{Finding, WIDTH, lines, worst_first, wrapped};
 use quell_model::task::{QuickAck, RrPattern};
 use quell_rr::{Cause, Cliff, Mended, Row, RrError, Shape, cliffs, sweep_told};
 use quell_sys::wait::Bell;
@@ -21,9 +22,6 @@ const PORT: u16 = 5201;
 
 /// Most sizes of one sweep.
 const MOST_SIZES: usize = 10_000;
-
-/// Widest line.
-const WIDTH: usize = 100;
 
 /// Options of `quell rr`.
 #[derive(Debug, Args)]
@@ -327,9 +325,13 @@ fn text(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>
             cliff.slow, cliff.factor, cliff.fast
         );
     }
-    out += &findings(before, "waits");
+    out += &told(&findings(before));
     if let Some(after) = after {
-        out += &findings(after, "waits that are left");
+        let left = findings(after);
+        if !left.is_empty() {
+            out += "\nwaits that are left:\n";
+        }
+        out += &told(&left);
         if let Some(fix) = args.fix {
             out += &changed(before, after, fix);
         }
@@ -361,7 +363,7 @@ fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
     let waits = |outcome: &Outcome| outcome.rows.iter().any(|r| r.finding.is_some());
     let mut out = String::new();
     for (row, mended) in &mended {
-        let cause = row.finding.as_ref().map(|finding| finding.cause);
+        let cause = row.stalls.cause();
         let said = match mended {
             Mended::Nothing if cause.is_some_and(|cause| refutes(fix, cause)) => {
                 "the fix changed nothing: it was not this"
@@ -385,7 +387,7 @@ fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
 
 /// Whether nothing else was found.
 fn only(outcome: &Outcome, cause: Cause) -> bool {
-    outcome.rows.iter().filter_map(|row| row.finding.as_ref()).all(|found| found.cause == cause)
+    outcome.rows.iter().filter_map(|row| row.stalls.cause()).all(|found| found == cause)
 }
 
 /// What a run that was stopped has not measured.
@@ -456,53 +458,42 @@ fn compared(before: &Outcome, after: &Outcome, fix: &str) -> String {
     out
 }
 
-/// One paragraph a cause: that of the size with the most stalls, and which others have it too.
-fn findings(outcome: &Outcome, title: &str) -> String {
-    let mut out = String::new();
-    let mut causes: Vec<_> =
-        outcome.rows.iter().filter_map(|r| Some(r.finding.as_ref()?.cause)).collect();
+/// One finding a cause: that of the size with the most stalls, and which others have it too.
+fn findings(outcome: &Outcome) -> Vec<Finding> {
+    let mut causes: Vec<_> = outcome.rows.iter().filter_map(|r| r.stalls.cause()).collect();
     causes.sort_unstable();
     causes.dedup();
-    for cause in causes {
-        let rows: Vec<&Row> = outcome
-            .rows
-            .iter()
-            .filter(|r| r.finding.as_ref().is_some_and(|f| f.cause == cause))
-            .collect();
-        let Some(worst) = rows.iter().max_by_key(|r| r.stalls.count) else { continue };
-        let Some(finding) = &worst.finding else { continue };
-        let (first, last) = (rows[0].size, rows[rows.len() - 1].size);
-        let sizes = match rows.len() {
-            1 => format!("{first} bytes"),
-            n => format!("{n} sizes from {first} to {last} bytes"),
-        };
-        let _ = writeln!(out, "\n{title}: {sizes}");
-        for (label, said) in [
-            ("who", finding.who.clone()),
-            ("evidence", format!("{} bytes: {}", worst.size, finding.evidence)),
-            ("change", finding.change.clone()),
-        ] {
-            out += &paragraph(label, &said);
+    let one = |cause| {
+        let rows: Vec<&Row> =
+            outcome.rows.iter().filter(|r| r.stalls.cause() == Some(cause)).collect();
+        let worst = rows.iter().max_by_key(|r| r.stalls.count)?;
+        let mut finding = worst.finding.clone()?;
+        if let [first, .., last] = rows[..] {
+            let (count, from, to) = (rows.len(), first.size, last.size);
+            finding.subject = format!(
+                "calls of {count} sizes from {from} to {to} bytes (seen: of {})",
+                worst.size
+            );
         }
-    }
-    out
+        Some(finding)
+    };
+    let mut found: Vec<Finding> = causes.into_iter().filter_map(one).collect();
+    worst_first(&mut found);
+    found
+}
+
+fn told(found: &[Finding]) -> String {
+    let of = |finding| format!("\n{}\n", lines(finding).join("\n"));
+    found.iter().map(of).collect()
 }
 
 /// A label and a text in lines of at most 100 columns.
 fn paragraph(label: &str, said: &str) -> String {
-    let mut out = String::new();
-    let mut line = format!("  {label:<9}");
-    let start = line.chars().count();
-    for word in said.split(' ') {
-        if line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out += &line;
-            out.push('\n');
-            line = " ".repeat(start);
-        }
-        line.push(' ');
-        line += word;
-    }
-    out + &line + "\n"
+    let head = format!("  {label:<9} ");
+    let start = head.chars().count();
+    let broken = wrapped(said, WIDTH - start);
+    let first = |at: usize| if at == 0 { head.clone() } else { " ".repeat(start) };
+    broken.iter().enumerate().map(|(at, line)| format!("{}{line}\n", first(at))).collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use common::{MS, SECOND, echo, flow, flows, on_ways, run, steady};
 use quell_model::{CellId, EchoSample, EchoStatus, Fact, Subject, Told, When};
 use quell_report::analysis::{Results, StreamResult, Transit};
 use quell_store::CellData;
+use std::collections::BTreeMap;
 
 fn near(found: f64, wanted: f64) {
     assert!((found - wanted).abs() <= wanted.abs() * 1e-9, "{found} is not {wanted}");
@@ -49,6 +50,29 @@ fn what_was_measured_is_told_and_not_computed_again() {
     let sent: f64 = flow.batches.iter().map(|batch| batch.sent).sum();
     let lost: f64 = flow.batches.iter().map(|batch| batch.lost).sum();
     assert!((sent - 790.0).abs() < 1e-6 && (lost - 500.0).abs() < 1e-6, "{sent} {lost}");
+}
+
+#[test]
+fn what_was_found_stands_in_the_report_and_what_is_no_finding_does_not() {
+    let page = |value: &str| {
+        let mut data = flood("up", None);
+        data.facts.push(Fact::new(When::After, Subject::stream("up", Told::Found), value));
+        let run = run(vec![("s", "udp", 0, data)]);
+        quell_report::html::render(&run, &Results::from(&run), &BTreeMap::new())
+    };
+    let finding = r#"{"id":"send-buffer","subject":"up","severity":"warning","says":"held up by <its> buffer",
+        "evidence":[{"name":"own send buffer did","value":95.6,"unit":"%","source":"TCP_INFO"}],
+        "why":"no room","remedies":[{"kind":"advice","text":"a larger one"}],"source":"a test"}"#;
+    let told = page(finding);
+    for part in [
+        "What was found",
+        "WARNING   up: held up by &lt;its&gt; buffer",
+        "seen    own send buffer did 95.6 % (TCP_INFO)",
+        "no room [send-buffer]",
+    ] {
+        assert!(told.contains(part), "{part}");
+    }
+    assert!(!page("nonsense").contains("What was found"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which calls stalled, why, and what to change. Pure: from calls and counters.
+//! Which calls stalled, and why. Pure: from calls and counters. What a person is told of it: verdict.rs.
 //!
 //! No time makes a call a stall: a long path and a path that varies make calls long, too. Each stall has evidence:
 //!
@@ -20,7 +20,6 @@
 use crate::again::{Lost, without_needless};
 use crate::client::Call;
 use crate::control::{Controls, LEAST_DELAY_MS, Verdict};
-use crate::counters::Counters;
 use serde::Serialize;
 
 /// Chance of being wrong that is put up with when only the times of a size's calls tell.
@@ -30,8 +29,7 @@ const CHANCE: f64 = 0.05;
 const ENOUGH_CALLS: usize = 20;
 
 /// What calls waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// The server answered before it had the request: these calls are none.
     Early,
@@ -107,10 +105,10 @@ pub struct Stalls {
     pub(crate) waited_ms: Option<f64>,
     /// Nothing of TCP's explains why even the fastest call took so much longer than the handshake.
     #[serde(skip)]
-    slow: Option<(f64, f64)>,
+    pub(crate) slow: Option<(f64, f64)>,
     /// The server itself took most of the time of most calls.
     #[serde(skip)]
-    by_server: Option<(f64, f64)>,
+    pub(crate) by_server: Option<(f64, f64)>,
 }
 
 /// What the facts of one call make of it.
@@ -303,7 +301,7 @@ impl Stalls {
     }
 
     /// What stalled calls waited for, and how many of them.
-    fn causes(&self) -> [(Cause, u64); 5] {
+    pub(crate) fn causes(&self) -> [(Cause, u64); 5] {
         [
             (Cause::NagleAndDelayedAck, self.held),
             (Cause::DelayedAckHere, self.held_there),
@@ -313,7 +311,7 @@ impl Stalls {
         ]
     }
 
-    fn is_stall(&self, cause: Cause) -> bool {
+    pub(crate) fn is_stall(&self, cause: Cause) -> bool {
         self.causes().iter().any(|(stall, _)| *stall == cause)
     }
 
@@ -347,200 +345,11 @@ fn slow(calls: &[Call], all_ms: &[f64], handshake_ns: Option<u64>) -> Option<(f6
     (told && fastest >= 2.0 * handshake).then_some((fastest, handshake))
 }
 
-/// What a person is told about the calls of one size.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// What they waited for.
-    pub cause: Cause,
-    /// Which side waited, and for what.
-    pub who: String,
-    /// What shows it.
-    pub evidence: String,
-    /// What to change.
-    pub change: String,
-}
-
-impl Cause {
-    /// Which side waited and for what; and what to change.
-    fn told(self, stalls: &Stalls) -> (&'static str, &'static str) {
-        match self {
-            Self::Early => (
-                "nobody: the server answered before it had the whole request, so that these times are no round trips",
-                "answer when the request is whole, as `quell serve` does; measure against that",
-            ),
-            Self::NagleAndDelayedAck => (
-                "this end held its last segment (Nagle) and waited for the ACK of the server, which delayed it",
-                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); or at \
-             the server: TCP_QUICKACK set again after each receive (--fix quickack), or `ip route change … \
-             quickack 1`",
-            ),
-            Self::DelayedAckHere => (
-                "the server held its reply (Nagle) and waited for the ACK of this end, which delayed it",
-                "at the server: TCP_NODELAY, or one write of the whole reply; or here: TCP_QUICKACK set again \
-             after each receive (--fix quickack), or `ip route change … quickack 1`",
-            ),
-            Self::Retransmission => (
-                "this end lost packets and waited for its retransmission timer, or the tail-loss probe before it",
-                "find where packets are lost (`quell trace` tells by which end, counters of interfaces and \
-             queues where); no socket option mends it",
-            ),
-            Self::RetransmissionThere => (
-                "packets of the server were lost on their way here, and its retransmission timer, or one of this end's, was waited for",
-                "find where packets are lost on the way from the server (`quell trace` there, counters of interfaces and queues); \
-             no socket option mends it",
-            ),
-            Self::RetransmissionSomewhere => (
-                "packets were lost, and a retransmission timer was waited for; on which way, nothing tells",
-                "to know: sizes from 32 bytes against a `quell serve`, which says what it sent again, or `quell trace` of a capture \
-             at each end; no socket option mends it",
-            ),
-            Self::Server => (
-                "this end had sent everything and waited for the server, which took most of the time itself",
-                "look at the server's program and its load: neither TCP nor the path took this time",
-            ),
-            Self::Slow => (
-                "this end had sent everything and waited for the reply",
-                "look at the server first: it does not say what it took itself, TCP held nothing back here, and the path \
-             took less for the handshake",
-            ),
-            Self::Unknown if stalls.unknown + stalls.unknown_there == 0 => (
-                "this end waited for the answer; whether a packet was lost, so that a retransmission timer was waited for, or the server or the \
-             path took the time, nothing tells",
-                "to know: sizes from 32 bytes against a `quell serve`, which says what it sent again, or `quell trace` of a capture \
-             at each end",
-            ),
-            Self::Unknown if stalls.unknown == 0 => (
-                "this end delayed an ACK, and the rest of the reply came later; whether the server held it for that ACK (Nagle), or \
-             its program or the path took the time, nothing tells",
-                "to know: more --calls, or --fix quickack, which changes nothing unless it was held",
-            ),
-            Self::Unknown => (
-                "this end held its last segment (Nagle) until the server acknowledged the one before; whether the server \
-             delayed that ACK or the path took the time, nothing tells",
-                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); to know, more \
-             --calls, or sizes from 32 bytes against a `quell serve`, which says what it delayed",
-            ),
-            Self::Nagle => (
-                "this end held its last segment (Nagle) until the server acknowledged the one before: a round trip of each such call",
-                "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write); an ACK at once does not mend \
-             this",
-            ),
-        }
-    }
-}
-
-impl Finding {
-    /// About `calls` calls; none where nothing is wrong with them.
-    pub fn of(stalls: &Stalls, calls: u64, counted: Option<Counters>) -> Option<Self> {
-        let cause = stalls.cause()?;
-        let (who, change) = cause.told(stalls);
-        let (mut who, mut change) = (who.to_owned(), change.to_owned());
-        // What others of the stalled calls waited for, which may be the other end's.
-        let also = stalls.causes().into_iter().filter(|(also, calls)| *also != cause && *calls > 0);
-        for (also, calls) in also.filter(|_| stalls.is_stall(cause)) {
-            let (more_who, more_change) = also.told(stalls);
-            who += &format!("; in {calls} of them {more_who}");
-            if more_change != change {
-                change += &format!("; {more_change}");
-            }
-        }
-        Some(Self { cause, who, change, evidence: evidence(stalls, cause, calls, counted) })
-    }
-}
-
-fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>) -> String {
-    let mut said = match cause {
-        Cause::Early => format!(
-            "in {} of {calls} calls a part of the request was unacknowledged, or not even sent, when the reply was there",
-            stalls.early
-        ),
-        Cause::Server => {
-            let (own, all) = stalls.by_server.unwrap_or_default();
-            format!(
-                "the median call took {all:.1} ms, of which the server says that it took {own:.1} ms"
-            )
-        }
-        Cause::Slow => {
-            let (fastest, handshake) = stalls.slow.unwrap_or_default();
-            format!(
-                "the fastest of {calls} calls took {fastest:.1} ms, the handshake {handshake:.3} ms"
-            )
-        }
-        Cause::Unknown => {
-            let acks = stalls.unknown + stalls.unknown_there;
-            let acks = (acks > 0)
-                .then(|| format!("{acks} of {calls} calls may have waited for a delayed ACK"));
-            let again = (stalls.unknown_timer > 0).then(|| {
-                format!(
-                    "in {} of {calls} calls segments were sent again, whether needed is unknown, or the answer came later than the path has it \
-                     by a retransmission timeout (200 ms) or more",
-                    stalls.unknown_timer
-                )
-            });
-            [acks, again].into_iter().flatten().collect::<Vec<_>>().join("; ")
-        }
-        Cause::Nagle => format!(
-            "in {} of {calls} calls up to {} bytes were unsent behind an unacknowledged segment right after the last write, and nothing \
-             tells of a delayed ACK",
-            stalls.nagled, stalls.held_bytes
-        ),
-        _ => {
-            format!("{} of {calls} calls stalled and took {:.1} ms", stalls.count, stalls.median_ms)
-        }
-    };
-    if let Some(rtt) = stalls.rtt_us {
-        said += &format!(" (the least round trip is {:.3} ms)", f64::from(rtt) / 1000.0);
-    }
-    if stalls.held > 0 {
-        said += &format!(
-            "; in {} of them up to {} bytes were unsent behind {} unacknowledged segment{} right after the last write",
-            stalls.held,
-            stalls.held_bytes,
-            stalls.unacked,
-            if stalls.unacked == 1 { "" } else { "s" },
-        );
-        said += &match stalls.delayed_there {
-            Some(delayed) => format!(", while the server's host delayed {delayed} ACKs"),
-            None => ", and the ACK took longer than the rest of the call, call after call".into(),
-        };
-    }
-    if stalls.held_there > 0 {
-        said += &format!(
-            "; in {} of them the rest of the reply came a round trip after an ACK that this host had delayed, and sooner by that \
-             delay in {} more calls in which it sent its ACKs at once",
-            stalls.held_there, stalls.controls
-        );
-    }
-    for (count, what) in [
-        (stalls.retransmitted, "this end sent segments again that were lost"),
-        (stalls.retransmitted_there, "the server sent segments again that were lost"),
-        (
-            stalls.retransmitted_somewhere,
-            "segments were sent again, and nothing tells which way they were lost",
-        ),
-    ] {
-        if count > 0 {
-            said += &format!("; in {count} of them {what}");
-        }
-    }
-    if stalls.needless > 0 {
-        said += &format!("; in {} more, segments were sent again needlessly", stalls.needless);
-    }
-    if let Some(counted) = counted {
-        said += &format!(
-            "; on this host DelayedACKs rose by {} and TCPTimeouts by {}",
-            counted.delayed_acks, counted.timeouts
-        );
-    }
-    if stalls.count > 0 {
-        said += &format!("; ato here {} ms", f64::from(stalls.ato_us) / 1000.0);
-    }
-    said
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::Counters;
+    use crate::verdict::finding;
     use crate::word::{Resent, Word};
 
     /// A call over a path of `rtt_ms` that holds nothing.
@@ -617,18 +426,20 @@ mod tests {
         let stalls = Stalls::of(&calls, &[], None);
         assert_eq!((stalls.count, stalls.held, stalls.median_ms), (59, 59, 44.1));
         let finding =
-            Finding::of(&stalls, 60, Some(Counters { delayed_acks: 118, ..Counters::default() }));
+            finding(64, &stalls, 60, Some(Counters { delayed_acks: 118, ..Counters::default() }));
         let finding = finding.expect("they stalled");
+        let (seen, change) =
+            (quell_finding::seen(&finding), quell_finding::to_do(&finding).unwrap_or_default());
         for part in [
             "59 of 60 calls stalled and took 44.1 ms",
             "64 bytes",
             "1 unacknowledged segment ",
             "118",
         ] {
-            assert!(finding.evidence.contains(part), "{part} in {}", finding.evidence);
+            assert!(seen.contains(part), "{part} in {seen}");
         }
         for part in ["TCP_NODELAY", "one write", "TCP_QUICKACK", "quickack 1"] {
-            assert!(finding.change.contains(part), "{part} in {}", finding.change);
+            assert!(change.contains(part), "{part} in {change}");
         }
     }
 
@@ -643,7 +454,7 @@ mod tests {
         assert_eq!(cause(&vec![full; 60]), None);
         let window = Call { unacked: 10, ..held(150.0, 100.0) };
         assert_eq!(cause(&vec![window; 60]), None);
-        assert_eq!(Finding::of(&Stalls::of(&[], &[], None), 60, None), None);
+        assert_eq!(finding(64, &Stalls::of(&[], &[], None), 60, None), None);
     }
 
     #[test]
@@ -678,12 +489,16 @@ mod tests {
             ..held(204.0, 1.0)
         };
         let stalls = Stalls::of(&[again(1), again(0), again(0)], &[], None);
-        let finding = Finding::of(&stalls, 3, None).unwrap();
-        assert_eq!(finding.cause, Cause::RetransmissionThere);
-        assert!(finding.who.starts_with("packets of the server were lost"), "{}", finding.who);
-        assert!(finding.who.contains("; in 1 of them this end lost packets"), "{}", finding.who);
+        let found = finding(64, &stalls, 3, None).unwrap();
+        assert_eq!(
+            (stalls.cause(), &*found.id),
+            (Some(Cause::RetransmissionThere), "retransmission-there")
+        );
+        assert!(found.says.starts_with("packets of the server were lost"), "{}", found.says);
+        assert!(found.says.contains("; in 1 of them this end lost packets"), "{}", found.says);
+        assert_eq!(found.remedies.len(), 2, "of either cause: {:?}", found.remedies);
         let alone = Stalls::of(&[again(0)], &[], None);
-        assert!(!Finding::of(&alone, 1, None).unwrap().who.contains("this end lost"));
+        assert!(!finding(64, &alone, 1, None).unwrap().says.contains("this end lost"));
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //!             word       what the server says of each call
 //!             control    whether calls waited for an ACK of this end: calls in which it comes at once tell
 //!             again      of calls in which segments were sent again: whose were lost
-//!             cause      which calls stalled, why, where the cliff between sizes is, what to change
+//!             cause      which calls stalled, why
+//!             verdict    what a person is told of that, and what to change
+//!             cliff      where the cliff between sizes is
 //!   kernel    client     one call after the other, with what TCP says of each
 //!             server     answers, within limits
 //!             counters   DelayedACKs and TCPTimeouts of this host
@@ -29,9 +31,10 @@ pub mod mended;
 pub mod server;
 pub mod sweep;
 pub mod task;
+pub mod verdict;
 pub mod word;
 
-pub use cause::{Cause, Finding, Stalls};
+pub use cause::{Cause, Stalls};
 pub use client::{Call, Caller, Shape};
 pub use cliff::{Cliff, cliffs};
 pub use counters::Counters;

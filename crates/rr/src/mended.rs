@@ -62,11 +62,7 @@ mod tests {
 
     #[test]
     fn a_change_is_judged_by_the_calls_that_are_still_as_slow() {
-        let stalls = |waited_ms| {
-            let mut stalls = crate::cause::Stalls::default();
-            stalls.waited_ms = waited_ms;
-            stalls
-        };
+        let stalls = |waited_ms| crate::cause::Stalls { waited_ms, ..Default::default() };
         let row = |slow: usize, waited_ms| Row {
             size: 64,
             calls: 30,

@@ -1,11 +1,12 @@
 //! A size after the other, each over a connection of its own: a row each.
 
 use crate::RrError;
-use crate::cause::{Finding, Stalls};
+use crate::cause::Stalls;
 use crate::client::{Call, Caller, Shape};
 use crate::cliff::Times;
 use crate::control::{Controls, LOOKS, Verdict};
 use crate::counters::Counters;
+use quell_finding::Finding;
 use quell_model::task::{QuickAck, RrPattern};
 use quell_stats::{quantile, summary};
 use quell_sys::clock::monotonic_ns;
@@ -103,7 +104,7 @@ impl Row {
                 p99: s.p99,
                 max: s.max,
             }),
-            finding: Finding::of(&stalls, made, counted),
+            finding: crate::verdict::finding(size, &stalls, made, counted),
             stalls,
             counted,
             failed: None,

@@ -55,7 +55,7 @@ fn two_small_writes_stall_and_three_changes_cure_it_but_quickack_once_does_not()
             let row = calls(to, shape, 6);
             assert_eq!((row.calls, row.lost), (6, 0));
             assert!(row.stalls.count >= 5, "{row:?}");
-            assert_eq!(row.finding.expect("they stalled").cause, Cause::NagleAndDelayedAck);
+            assert_eq!(row.finding.expect("they stalled").id, Cause::NagleAndDelayedAck.name());
             assert!(row.counted.expect("this kernel counts").delayed_acks >= row.stalls.count);
             assert!(row.latency_ms.expect("replies came").p50 > 30.0);
         }

@@ -11,7 +11,8 @@ use crate::hub::{Hub, Opened, Pass, Streams};
 use crate::pause::pause;
 use crate::places::Full;
 use crate::rate::Share;
-use quell_load::look::end_view;
+use quell_host::end;
+use quell_load::look::tcp_info;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
@@ -50,11 +51,12 @@ pub fn answer(hub: &Hub<'_>, guest: &Guest) {
             return guest.stream.abort();
         }
     };
-    let mut talk = Talk { hub, guest, pass: &pass, flows: Vec::new() };
+    let mut talk = Talk { hub, guest, pass: &pass, flows: Vec::new(), has_rested: false };
     let ended = talk.run();
     guest.stream.abort();
     let why = match ended {
         Ok(()) | Err(Ended::Exchange(ExchangeError::Closed)) => None,
+        Err(Ended::Exchange(ExchangeError::Late)) if talk.has_rested => None,
         Err(why) => Some(why.to_string()),
     };
     hub.told(guest.peer, &pass, why);
@@ -65,6 +67,8 @@ struct Talk<'a> {
     guest: &'a Guest,
     pass: &'a Pass<'a>,
     flows: Vec<Udp>,
+    /// Its client waits for others of its connections, and need not ask again.
+    has_rested: bool,
 }
 
 impl Talk<'_> {
@@ -94,7 +98,8 @@ impl Talk<'_> {
         let ready = ends::framed(&Answer::Ready);
         match ask {
             Ask::View => {
-                let view = end_view(&self.guest.stream);
+                let stream = &self.guest.stream;
+                let view = end::view(tcp_info(stream).as_ref(), stream.local(), stream.peer());
                 exchange.write(&ends::framed(&Answer::View(view)))?;
             }
             Ask::Give { bytes } => {
@@ -123,6 +128,15 @@ impl Talk<'_> {
             Ask::Later { after_ms } => {
                 exchange.write(&ready)?;
                 self.later(&after_ms)?;
+            }
+            Ask::After { ms } => {
+                exchange.write(&ready)?;
+                self.has_rested = true;
+                if self.rest(ms)? {
+                    let patience = self.hub.limits.handshake_ns;
+                    exchange.until(Some(monotonic_ns().saturating_add(patience)))?;
+                    exchange.write(&ready)?;
+                }
             }
         }
         Ok(())
@@ -221,6 +235,20 @@ impl Talk<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Says nothing for so long; whether the client is still there.
+    fn rest(&self, ms: u32) -> Result<bool, Ended> {
+        let rest_ns = u64::from(ms) * 1_000_000;
+        self.pass.moved(rest_ns.saturating_add(self.hub.limits.handshake_ns))?;
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(monotonic_ns().saturating_add(rest_ns)))?;
+        let mut fds = [readable(&alarm), readable(self.hub.stop), readable(&self.guest.stream)];
+        wait(&mut fds)?;
+        if came(&fds[1]) {
+            return Err(ExchangeError::Stopped.into());
+        }
+        Ok(!came(&fds[2]))
     }
 
     /// Ends the idle time of each flow, the shortest first.

@@ -1,7 +1,87 @@
-//! Marks in words: what happened, what shows it, who waited for what, and what to change.
+//! Marks in words: what happened, what shows it, who waited for what, and what to change: a finding each.
 
 use crate::remark::{Cause, Held, Need, Remark};
+use quell_finding::{Evidence, Finding, Remedy, Severity};
 use quell_units::Span;
+
+/// Where all figures come from.
+pub(crate) const CAPTURE: &str = "the capture";
+
+/// What a mark means for what `own` sent to `other`.
+pub(crate) fn finding(mark: &Remark, own: &str, other: &str) -> Finding {
+    let (severity, why, source) = matters(mark);
+    let mut packets = mark.packets.iter().flatten();
+    let first = packets.next().copied().unwrap_or_default();
+    let packet = |number| Evidence::count("packet", number, CAPTURE);
+    let mut seen = vec![packet(first).in_words(evidence(mark))];
+    seen.extend(packets.map(|number| packet(*number).told_above()));
+    if let Some(waited) = mark.waited {
+        let ms = waited.nanos() as f64 / 1e6;
+        seen.push(Evidence::number("waited", ms, "ms", CAPTURE).told_above());
+    }
+    Finding {
+        id: mark.cause.name().to_owned(),
+        subject: format!("{own} to {other}"),
+        severity,
+        says: who(mark, own, other),
+        evidence: seen,
+        why: why.to_owned(),
+        remedies: changes(mark, own, other).into_iter().map(Remedy::advice).collect(),
+        source: source.to_owned(),
+    }
+}
+
+/// How much a mark matters, why, and who says so.
+fn matters(mark: &Remark) -> (Severity, &'static str, &'static str) {
+    use Severity::{Note, Serious, Warning};
+    const NAGLE: &str = "RFC 1122, section 4.2.3.4";
+    match mark.cause {
+        Cause::DelayedAck => (
+            Serious,
+            "a delayed ACK comes 40 ms later on Linux, and up to half a second elsewhere",
+            "RFC 1122, sections 4.2.3.2 and 4.2.3.4",
+        ),
+        Cause::Nagle => (Warning, "that costs a round trip each time", NAGLE),
+        _ if mark.need.is_needless() => (
+            Note,
+            "it took room on the path a second time, and slows the sender down",
+            "RFC 2883; RFC 3522",
+        ),
+        Cause::Timeout => (
+            Warning,
+            "nothing moves until the timer runs out, 200 ms at least on Linux, and then the sender begins with a small window",
+            "RFC 6298",
+        ),
+        Cause::ZeroWindow => (
+            Warning,
+            "the sender may send nothing until that program has read",
+            "RFC 9293, section 3.8.6",
+        ),
+        Cause::FullWindow => {
+            (Warning, "no more than one window arrives each round trip", "RFC 9293, section 3.8.6")
+        }
+        Cause::SynRetransmit => (
+            Warning,
+            "each such attempt waits a second, then three, then seven",
+            "RFC 6298, section 5",
+        ),
+        Cause::Refused => {
+            (Warning, "nothing listens there, or a filter says so", "RFC 9293, section 3.10.7.1")
+        }
+        Cause::FastRetransmit => {
+            (Note, "a loss halves the rate of a classic sender", "RFC 5681, section 3.2; RFC 6675")
+        }
+        Cause::TailProbe => (Note, "the end of what was sent came late", "RFC 8985, section 7"),
+        Cause::AfterTimeout => {
+            (Note, "a timeout has all of the window sent again", "RFC 6298, section 5")
+        }
+        Cause::Retransmission => {
+            (Note, "it took room on the path a second time", "RFC 9293, section 3.8.1")
+        }
+        Cause::OutOfOrder => (Note, "a sender may take it for loss", "RFC 4737"),
+        Cause::Reset => (Note, "what was under way is thrown away", "RFC 9293, section 3.5.2"),
+    }
+}
 
 /// A span with three digits, as people say it: "19.6 ms".
 pub(crate) fn spoken(span: Span) -> String {
@@ -86,7 +166,7 @@ fn bytes(length: u32) -> String {
 }
 
 /// What shows it: packets as tcpdump counts them.
-pub(crate) fn evidence(mark: &Remark) -> String {
+fn evidence(mark: &Remark) -> String {
     let [first, second, third] =
         mark.packets.map(|p| p.map_or("(not captured)".into(), |p| p.to_string()));
     match (mark.cause, mark.held) {
@@ -157,7 +237,7 @@ fn what_was_held(held: &Held) -> String {
 }
 
 /// Who waited, and for what.
-pub(crate) fn who(mark: &Remark, own: &str, other: &str) -> String {
+fn who(mark: &Remark, own: &str, other: &str) -> String {
     match mark.cause {
         Cause::DelayedAck if mark.held.is_some_and(|held| !held.small) => {
             format!("{own} had its window full and waited for the ACK of {other}, which delayed it")
@@ -184,17 +264,16 @@ pub(crate) fn who(mark: &Remark, own: &str, other: &str) -> String {
     }
 }
 
-/// What to change, if it is known.
-pub(crate) fn advice(mark: &Remark, own: &str, other: &str) -> Option<String> {
+/// What to change, the best first; nothing where nobody knows.
+fn changes(mark: &Remark, own: &str, other: &str) -> Vec<String> {
     let quick = format!(
         "at {other}: TCP_QUICKACK set again after each receive, or `ip route change … quickack 1`"
     );
-    Some(match mark.cause {
+    let at_once = format!("at {own}: TCP_NODELAY, or one write instead of several");
+    let one = match mark.cause {
         Cause::DelayedAck if mark.held.is_some_and(|held| !held.small) => quick,
-        Cause::DelayedAck => {
-            format!("at {own}: TCP_NODELAY, or one write instead of several; or {quick}")
-        }
-        Cause::Nagle => format!("at {own}: TCP_NODELAY, or one write instead of several"),
+        Cause::DelayedAck => return vec![at_once, quick],
+        Cause::Nagle => at_once,
         Cause::Timeout | Cause::TailProbe | Cause::AfterTimeout | Cause::FastRetransmit
             if mark.need.is_needless() =>
         {
@@ -223,15 +302,18 @@ pub(crate) fn advice(mark: &Remark, own: &str, other: &str) -> Option<String> {
                 "at {other}: let the program read sooner; a larger receive buffer only for bursts"
             )
         }
-        Cause::FullWindow => format!(
-            "at {other}: no SO_RCVBUF in the program, or a larger one; a larger third figure of net.ipv4.tcp_rmem (quell tune \
-             computes it)"
-        ),
+        Cause::FullWindow => {
+            return vec![
+                format!("at {other}: no SO_RCVBUF in the program, or a larger one"),
+                "a larger third figure of net.ipv4.tcp_rmem there (quell tune computes it)".into(),
+            ];
+        }
         Cause::OutOfOrder => {
             "look for links used in parallel (LAG, ECMP) that spread one connection".into()
         }
-        _ => return None,
-    })
+        _ => return Vec::new(),
+    };
+    vec![one]
 }
 
 #[cfg(test)]

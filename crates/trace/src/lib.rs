@@ -12,6 +12,7 @@
 mod advice;
 pub mod capture;
 pub mod connection;
+mod found;
 pub mod packet;
 pub mod remark;
 mod report;

@@ -58,6 +58,38 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Its name, by which programs know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::DelayedAck => "delayed-ack",
+            Cause::Nagle => "nagle",
+            Cause::Timeout => "timeout",
+            Cause::ZeroWindow => "zero-window",
+            Cause::FullWindow => "full-window",
+            Cause::FastRetransmit => "fast-retransmit",
+            Cause::TailProbe => "tail-probe",
+            Cause::AfterTimeout => "after-timeout",
+            Cause::Retransmission => "retransmission",
+            Cause::SynRetransmit => "syn-retransmit",
+            Cause::OutOfOrder => "out-of-order",
+            Cause::Reset => "reset",
+            Cause::Refused => "refused",
+        }
+    }
+
+    /// Whether somebody waits for it to be over.
+    pub(crate) fn is_wait(self) -> bool {
+        matches!(
+            self,
+            Cause::DelayedAck
+                | Cause::Nagle
+                | Cause::Timeout
+                | Cause::ZeroWindow
+                | Cause::FullWindow
+                | Cause::SynRetransmit
+        )
+    }
+
     /// Whether something was sent again.
     pub fn is_retransmission(self) -> bool {
         matches!(

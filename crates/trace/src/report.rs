@@ -2,8 +2,10 @@
 
 use crate::advice;
 use crate::connection::{EndSummary, Ending, Handshake, Summary, Tally};
+use crate::found::{self, Found};
 use crate::remark::{Cause, Held, Need, Remark, Side};
 use crate::time::{Time, millis, millis_or_null};
+use quell_finding::to_do;
 use quell_units::Span;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -104,9 +106,11 @@ pub struct ConnectionReport {
     pub marks_not_listed: u64,
     /// Marks in order of time.
     pub marks: Vec<MarkReport>,
+    /// What they come to: those of one kind and direction are one finding.
+    pub findings: Vec<Found>,
 }
 
-/// A mark, with what shows it and what to do.
+/// A mark, with what shows it and what to do, in the words of its finding.
 #[derive(Debug, Clone, Serialize)]
 pub struct MarkReport {
     /// When, from the capture's first packet.
@@ -145,11 +149,12 @@ impl ConnectionReport {
     /// Describes a connection of a capture that began at `begin`.
     pub(crate) fn new(number: u64, begin: Time, summary: Summary) -> Self {
         let (client, server) = (summary.client.to_string(), summary.server.to_string());
+        let finding = |mark: &Remark| match mark.side {
+            Side::Client => advice::finding(mark, &client, &server),
+            Side::Server => advice::finding(mark, &server, &client),
+        };
         let mark = |mark: &Remark| {
-            let (own, other) = match mark.side {
-                Side::Client => (&client, &server),
-                Side::Server => (&server, &client),
-            };
+            let told = finding(mark);
             MarkReport {
                 at: mark.time.since(begin),
                 side: mark.side,
@@ -162,12 +167,14 @@ impl ConnectionReport {
                 perhaps_spurious: mark.need == Need::OneOfSeveral,
                 open: mark.open,
                 text: advice::text(mark),
-                evidence: advice::evidence(mark),
-                who: advice::who(mark, own, other),
-                advice: advice::advice(mark, own, other),
+                evidence: told.evidence.first().map(ToString::to_string).unwrap_or_default(),
+                advice: to_do(&told),
+                who: told.says,
             }
         };
         let marks: Vec<_> = summary.marks.iter().map(mark).collect();
+        let each = summary.marks.iter().map(|mark| (mark, finding(mark), mark.time.since(begin)));
+        let findings = found::of(each, number);
         let all: u64 = summary.tallies.values().map(|tally| tally.count).sum();
         let again = summary.tallies.iter().filter(|(cause, _)| cause.is_retransmission());
         ConnectionReport {
@@ -185,6 +192,7 @@ impl ConnectionReport {
             strange_packets: summary.strange,
             marks_not_listed: all - marks.len() as u64,
             marks,
+            findings,
             client,
             server,
         }

@@ -1,25 +1,25 @@
 //! The report as text: at most 100 columns wide, nothing said by colour.
 //!
 //! ```text
-//!   overview    what was read, a table of connections, the marks of each kind with the first one's evidence
+//!   overview    what was read, a table of connections, what was found
 //!   connection  all there is to tell about one
 //! ```
 
 use crate::advice::spoken;
 use crate::connection::{EndSummary, Ending, RttSummary};
-use crate::remark::{Cause, Side};
-use crate::report::{ConnectionReport, MarkReport, Report};
+use crate::found::Found;
+use crate::remark::Side;
+use crate::report::{ConnectionReport, Report};
+use quell_finding::{WIDTH, wrapped};
 use quell_units::Span;
+use std::cmp::Reverse;
 use std::fmt::Write;
-
-/// Widest line.
-const WIDTH: usize = 100;
 
 /// Most connections that the overview lists.
 const MOST_ROWS: usize = 40;
 
-/// Most kinds of marks that the overview shows, those with the longest waits first.
-const MOST_GROUPS: usize = 20;
+/// Most findings that the overview shows, those with the longest waits first.
+const MOST_FINDINGS: usize = 20;
 
 /// Most protocols that are named where there is no connection.
 const MOST_OTHERS: usize = 12;
@@ -37,7 +37,7 @@ pub fn overview(report: &Report) -> String {
     }
     text.push('\n');
     text += &table(&report.connections);
-    text += &marks(&report.connections);
+    text += &findings(&report.connections);
     text
 }
 
@@ -47,7 +47,7 @@ fn what_else(report: &Report) -> String {
         return "\nNo packet is in it.\n".into();
     }
     let mut others: Vec<_> = report.other_protocols.iter().collect();
-    others.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
+    others.sort_by_key(|(name, count)| (Reverse(**count), *name));
     let counted = |(name, count): &(&String, &u64)| format!("{count} of {name}");
     let listed: Vec<String> = others.iter().take(MOST_OTHERS).map(counted).collect();
     let more = others.len().saturating_sub(MOST_OTHERS);
@@ -150,87 +150,23 @@ fn row(number: &str, client: &str, server: &str, cells: [&str; 6]) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// Marks of one kind, of one direction of one connection.
-struct Group<'a> {
-    connection: &'a ConnectionReport,
-    first: &'a MarkReport,
-    count: u64,
-    waited: Span,
-    longest: Span,
-}
-
-fn groups(connections: &[ConnectionReport]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for connection in connections {
-        let own = groups.len();
-        for mark in &connection.marks {
-            let waited = mark.waited.unwrap_or_default();
-            let kind = |first: &MarkReport| (first.cause, first.side, first.spurious);
-            let known = groups.iter_mut().skip(own).find(|g| kind(g.first) == kind(mark));
-            match known {
-                Some(group) => {
-                    group.count += 1;
-                    group.waited += waited;
-                    group.longest = group.longest.max(waited);
-                }
-                None => {
-                    let (first, longest) = (mark, waited);
-                    groups.push(Group { connection, first, count: 1, waited, longest });
-                }
-            }
-        }
-    }
-    // What happened without anybody waiting for it comes last; what was repaired without a wait, before that.
-    groups.sort_by_key(|group| {
-        let stall = matches!(
-            group.first.cause,
-            Cause::DelayedAck
-                | Cause::Nagle
-                | Cause::Timeout
-                | Cause::ZeroWindow
-                | Cause::FullWindow
-                | Cause::SynRetransmit
-        );
-        (!stall, std::cmp::Reverse(group.waited), group.connection.number)
-    });
-    groups
-}
-
-fn marks(connections: &[ConnectionReport]) -> String {
-    let groups = groups(connections);
-    if groups.is_empty() {
+/// What was found, in all connections: what somebody waited for first, and the longest of that.
+fn findings(connections: &[ConnectionReport]) -> String {
+    let mut found: Vec<&Found> = connections.iter().flat_map(|c| &c.findings).collect();
+    if found.is_empty() {
         return "\nNobody waited: no stalls, no retransmissions, nothing out of order.\n".into();
     }
-    let mut text = String::from("\nMarks\n");
-    for group in groups.iter().take(MOST_GROUPS) {
-        let mark = group.first;
-        let arrow = direction(mark.side);
-        let number = format!("#{}", group.connection.number);
-        let at = format!("+{}", spoken(mark.at));
-        let _ = writeln!(text, "{number:>6} {at:>9}  {arrow}  {}", mark.text);
-        text += &indented(&mark.evidence);
-        text += &indented(&mark.who);
-        if let Some(advice) = &mark.advice {
-            text += &indented(&format!("change {advice}"));
-        }
-        if group.count > 1 {
-            let more = format!("and {} more of the kind", group.count - 1);
-            text += &indented(&match group.waited.is_zero() {
-                true => more,
-                false => format!(
-                    "{more}: {} in all, the longest {}",
-                    spoken(group.waited),
-                    spoken(group.longest)
-                ),
-            });
-        }
+    found.sort_by_key(|found| (!found.is_wait, Reverse(found.waited)));
+    let mut text = String::new();
+    for one in found.iter().take(MOST_FINDINGS) {
+        let _ = writeln!(text, "\n{}", quell_finding::lines(&one.finding).join("\n"));
     }
-    if groups.len() > MOST_GROUPS {
-        let _ = writeln!(text, "     … and {} more kinds of marks", groups.len() - MOST_GROUPS);
+    if found.len() > MOST_FINDINGS {
+        let _ = writeln!(text, "\n… and {} more findings", found.len() - MOST_FINDINGS);
     }
     let unlisted: u64 = connections.iter().map(|c| c.marks_not_listed).sum();
     if unlisted > 0 {
-        let _ = writeln!(text, "     … and {} that are only counted", plural(unlisted, "mark"));
+        let _ = writeln!(text, "\n… and {} that are only counted", plural(unlisted, "mark"));
     }
     text
 }
@@ -409,24 +345,4 @@ fn size(bytes: u64) -> String {
         _ => 0,
     };
     format!("{value:.digits$} {unit}")
-}
-
-fn indented(text: &str) -> String {
-    const INDENT: usize = 21;
-    wrapped(text, WIDTH - INDENT).iter().map(|line| format!("{:INDENT$}{line}\n", "")).collect()
-}
-
-/// Lines of at most `width`, broken between words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

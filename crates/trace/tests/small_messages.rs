@@ -104,6 +104,14 @@ fn the_first_dump_stalls_for_an_ack_that_was_delayed() {
     let advice = mark.advice.as_deref().unwrap_or_default();
     assert!(advice.contains("at 10.0.0.2:7890: TCP_NODELAY"), "{advice}");
     assert!(advice.contains("at 10.0.0.1:1033: TCP_QUICKACK"), "{advice}");
+    // As the doctor would say it: one type, with figures.
+    let json = serde_json::to_value(&report.connections[0]).expect("it is JSON");
+    let finding = &json["findings"][0];
+    assert_eq!((&finding["id"], &finding["severity"]), (&"delayed-ack".into(), &"serious".into()));
+    let figures = finding["evidence"].as_array().expect("a list");
+    let waited = figures.iter().find(|figure| figure["name"] == "waited");
+    assert_eq!(waited.map(|figure| &figure["value"]), Some(&19.551.into()), "{finding:#}");
+    assert_eq!(finding["remedies"].as_array().map(Vec::len), Some(2), "{finding:#}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub const MOST_DATAGRAMS: usize = 128;
 pub const LARGEST: u32 = 9_972;
 /// Longest that is listened for datagrams, in milliseconds.
 pub const LONGEST_HEARING_MS: u32 = 5_000;
-/// Longest that a flow is left idle, in milliseconds.
+/// Longest that a flow or a connection is left idle, in milliseconds.
 pub const LONGEST_IDLE_MS: u32 = 900_000;
 
 /// A question.
@@ -72,6 +72,11 @@ pub enum Ask {
         /// How long.
         wait_ms: u32,
     },
+    /// It shall answer twice over this connection: at once, and after it was idle for so long.
+    After {
+        /// How long, in milliseconds.
+        ms: u32,
+    },
     /// It shall send a datagram over each socket, after it was idle for so long, with that number in it.
     Later {
         /// Of each socket in the order in which they came.
@@ -85,7 +90,7 @@ pub enum Ask {
 pub enum Answer {
     /// To `View`.
     View(EndView),
-    /// To `Give`, before the bytes; to `Take`, behind them; to `Later` and `Hear` at once.
+    /// To `Give`, before the bytes; to `Take`, behind them; to `Later` and `Hear` at once; to `After` at once and then.
     Ready,
     /// To `Flows`: where those come from that came.
     Flows {
@@ -179,6 +184,7 @@ impl Ask {
                     && *wait_ms <= LONGEST_HEARING_MS
             }
             Self::Hear { wait_ms } => *wait_ms <= LONGEST_HEARING_MS,
+            Self::After { ms } => *ms <= LONGEST_IDLE_MS,
             Self::Later { after_ms } => {
                 after_ms.len() <= MOST_FLOWS as usize
                     && after_ms.iter().all(|ms| *ms <= LONGEST_IDLE_MS)
@@ -200,6 +206,7 @@ mod tests {
             Ask::Flows { token, count: 3 },
             Ask::Say { sizes: vec![100, 1472], wait_ms: 500 },
             Ask::Later { after_ms: vec![10, 20] },
+            Ask::After { ms: 30_000 },
         ];
         for ask in asks {
             let bytes = framed(&ask);
@@ -220,6 +227,7 @@ mod tests {
             Ask::Hear { wait_ms: 5_001 },
             Ask::Flows { token: HelloToken::new([0; 16]), count: 33 },
             Ask::Later { after_ms: vec![900_001] },
+            Ask::After { ms: 900_001 },
         ];
         too_much.iter().for_each(|ask| assert!(ask.bounded().is_err(), "{ask:?}"));
         assert_eq!(length([0, 1, 0, 1]), None);

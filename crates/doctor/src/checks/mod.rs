@@ -80,6 +80,7 @@ catalogue!(
     ecn_without_marks,
     class_changed,
     forgotten_state,
+    path_loss,
 );
 
 #[cfg(test)]

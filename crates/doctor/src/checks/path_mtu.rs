@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     name: "path-mtu",
     group: Group::Path,
     title: "large packets fare differently by protocol",
-    evidence: "UDP of several sizes with DF, and 64 kB of TCP, both ways (--peer)",
+    evidence: "UDP of several sizes with DF, and 64 kB of TCP, both ways; ICMP echo of the same sizes there and back (--peer)",
     rule: "one passes, the other of the same size does not",
     severity: Severity::Note,
     why: "somewhere a hop treats them differently",
@@ -39,6 +39,23 @@ fn look(facts: &Facts<'_>) -> Look {
                     "TCP_INFO",
                 ))
         };
-        told(&CHECK, odd.map(finding).collect::<Vec<_>>())
+        told(&CHECK, odd.map(finding).chain(of_echo(ends, path)).collect::<Vec<_>>())
+    })
+}
+
+/// ICMP that is dropped where UDP of that size passes both ways, or the other way round. Where no echo comes back at all, it is no question of
+/// size.
+fn of_echo(ends: &Ends, path: &str) -> Option<Finding> {
+    let echo = ends.echo.as_ref()?;
+    let icmp = echo.mtu()?;
+    let udp = ends.to_there.mtu()?.min(ends.to_here.mtu()?);
+    let less = echo.swallows().is_some_and(|(_, lost)| lost <= udp);
+    let swallowed = |way: &Way| way.swallows().is_some_and(|(_, lost)| lost <= icmp);
+    let more = swallowed(&ends.to_there) || swallowed(&ends.to_here);
+    (less || more).then(|| {
+        CHECK
+            .finding(format!("{path} and back"), CHECK.title)
+            .saw(Evidence::amount("ICMP echo up to", icmp.into(), "bytes comes back", "ICMP"))
+            .saw(Evidence::amount("UDP up to", udp.into(), "bytes arrives both ways", "quell serve"))
     })
 }

@@ -134,6 +134,21 @@ impl Ethtool {
         Ok(Self { family: Family::open("ethtool")? })
     }
 
+    /// What the link of one device does, in Mbit/s; none where its driver knows none, or there is no such device.
+    pub fn speed(&mut self, device: &str) -> Option<u32> {
+        let (name, command, _) = TOPICS[0];
+        let mut message = self.family.message(format!("read the {name} of {device}"), command);
+        message.attrs().nested(ATTR_HEADER, |header| {
+            header.str(HEADER_NAME, device);
+        });
+        let mut hardware = Hardware::default();
+        for reply in self.family.socket.request(&message).ok()? {
+            let (_, attrs) = reply.split::<{ generic::HEADER }>().ok()?;
+            modes(&attrs, &mut hardware).ok()?;
+        }
+        hardware.modes?.speed
+    }
+
     /// All that the drivers of all devices tell, by device, and the topics that the kernel refused, each with its reason.
     pub fn all(&mut self) -> (BTreeMap<String, Hardware>, Vec<NetlinkError>) {
         let mut found: BTreeMap<String, Hardware> = BTreeMap::new();

@@ -33,7 +33,7 @@ pub struct DoctorArgs {
     /// Ask the other end of a path too, where `quell serve` runs: HOST, HOST:PORT
     #[arg(long, value_name = "HOST", conflicts_with_all = ["list", "explain", "from"])]
     pub peer: Option<String>,
-    /// With --peer: leave UDP flows idle for up to so long, and tell when what stands between forgets them
+    /// With --peer: leave flows of UDP and TCP idle for up to so long, and tell when what stands between forgets them
     #[arg(long, value_name = "TIME", requires = "peer")]
     pub idle: Option<Span>,
     #[command(flatten)]

@@ -3,12 +3,14 @@
 //! ```text
 //!   connection 1   view ─ a UDP flow ─ sizes there ─ sizes back ─ 64 kB there ─ 64 kB back ─ view again
 //!   connection 2   flows, idle for longer and longer (--idle)
+//!   3 to 8         idle themselves
 //! ```
 //!
 //! A way that swallows large packets ends the first connection; what is left goes over a new one.
 
 use quell_doctor::peer::{Ends, Idle, Way};
-use quell_load::look::end_view;
+use quell_host::end;
+use quell_load::look::tcp_info;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::secret::nonce;
@@ -34,8 +36,12 @@ const TIMES: usize = 3;
 const AGAIN_NS: u64 = 300_000_000;
 /// What is sent over TCP each way.
 const BULK: u32 = 64 << 10;
-/// Flows that are left idle.
+/// Flows of UDP that are left idle.
 const FLOWS: u32 = 12;
+/// Connections that are left idle. With the one that asks they are fewer than a server has for one client.
+const CONNECTIONS: u32 = 6;
+/// The last takes its way, and may stand in a queue.
+const LATE_MS: u32 = 2_000;
 /// The shortest of their times.
 const LEAST_IDLE_MS: f64 = 2_000.0;
 /// Sizes of IP packets that paths are known for, beside both ends' MTU: IPv6's least, tunnels, PPPoE, Ethernet, jumbo frames.
@@ -51,7 +57,7 @@ pub(super) fn ask(
     let stop = Bell::new().map_err(|e| e.to_string())?;
     let mut talk = Talk::open(to, secret, &stop)?;
     let there = talk.view()?;
-    let here = end_view(&talk.stream);
+    let here = talk.own_view();
     let mut ends = Ends { here, there, ..Ends::default() };
     let headers = ends.headers();
     sizes(&mut talk, to, &mut ends).map_err(|e| e.to_string())?;
@@ -69,7 +75,7 @@ pub(super) fn ask(
     ends.to_here.bulk = Some(gave);
     if took && gave {
         // What either end has learned of the path by now binds its segments.
-        ends.to_there.segment = segment(&end_view(&talk.stream), headers);
+        ends.to_there.segment = segment(&talk.own_view(), headers);
         if let Ok(there) = talk.view() {
             ends.to_here.segment = segment(&there, headers);
         }
@@ -78,9 +84,54 @@ pub(super) fn ask(
         if !gave {
             talk = Talk::open(to, secret, &stop)?;
         }
-        ends.idle = talk.idle(to, idle).map_err(|e| e.to_string())?;
+        let resting = Resting::begin(to, secret, longest_ms(idle), &stop);
+        ends.idle = talk.idle(to, longest_ms(idle)).map_err(|e| e.to_string())?;
+        ends.idle_tcp = resting.end().map_err(|e| e.to_string())?;
     }
     Ok(ends)
+}
+
+/// What may be asked for at most.
+fn longest_ms(idle: Span) -> u32 {
+    (idle.nanos() / 1_000_000).min(ends::LONGEST_IDLE_MS.into()) as u32
+}
+
+/// Connections that are left idle, each with how long, until the other end says a word.
+struct Resting<'a> {
+    talks: Vec<(u32, Talk<'a>)>,
+    /// When all words have come that come.
+    until_ns: u64,
+}
+
+impl<'a> Resting<'a> {
+    /// A server that is older, or has no room for so many, leaves fewer.
+    fn begin(to: SocketAddr, secret: Option<&Secret>, longest_ms: u32, stop: &'a Bell) -> Self {
+        let one = |ms: u32| {
+            let mut talk = Talk::open(to, secret, stop).ok()?;
+            talk.say(&Ask::After { ms }).ok()?;
+            talk.expect_ready().ok()?;
+            Some((ms, talk))
+        };
+        let talks = times(longest_ms, CONNECTIONS).into_iter().map_while(one).collect();
+        let until_ns = monotonic_ns() + u64::from(longest_ms + LATE_MS) * 1_000_000;
+        Self { talks, until_ns }
+    }
+
+    /// Waits for what is left of the time; none where nobody rested.
+    fn end(self) -> Result<Option<Idle>, SysError> {
+        if self.talks.is_empty() {
+            return Ok(None);
+        }
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(self.until_ns))?;
+        wait(&mut [readable(&alarm)])?;
+        let word = ends::framed(&Answer::Ready).len();
+        let heard =
+            |talk: &Talk<'_>| talk.stream.read_now(&mut [0; 64]).is_ok_and(|bytes| bytes >= word);
+        let (lived, died): (Vec<_>, Vec<_>) = self.talks.iter().partition(|(_, talk)| heard(talk));
+        let times = |of: Vec<&(u32, Talk<'_>)>| of.into_iter().map(|(ms, _)| *ms).collect();
+        Ok(Some(Idle { lived: times(lived), died: times(died) }))
+    }
 }
 
 /// Bytes of the largest IP packet that an end sends over its connection.
@@ -128,8 +179,10 @@ fn sizes(talk: &mut Talk<'_>, to: SocketAddr, ends: &mut Ends) -> Result<(), Tal
     talk.say(&Ask::Say { sizes: payloads, wait_ms: LISTEN_MS })?;
     if let Answer::Said { too_big } = talk.hear()? {
         let came = packets(&waiting(&socket).0);
-        ends.to_here = Way { sent, came, too_big, ..Way::default() };
+        ends.to_here = Way { sent: sent.clone(), came, too_big, ..Way::default() };
     }
+    // Who may not send echoes, or gets none back, knows nothing of that.
+    ends.echo = super::echo::sizes(to.ip(), &sent).ok().filter(|way| !way.came.is_empty());
     Ok(())
 }
 
@@ -191,6 +244,12 @@ impl<'a> Talk<'a> {
 
     fn exchange(&self, patience_ns: u64) -> Result<Exchange<'_>, SysError> {
         Exchange::new(&self.stream, Some(monotonic_ns().saturating_add(patience_ns)), self.stop)
+    }
+
+    /// How this end sees the connection.
+    fn own_view(&self) -> EndView {
+        let (local, remote) = (self.stream.local(), self.stream.peer());
+        end::view(tcp_info(&self.stream).as_ref(), local, remote)
     }
 
     fn say(&mut self, ask: &Ask) -> Result<(), TalkError> {
@@ -278,18 +337,16 @@ impl<'a> Talk<'a> {
     }
 
     /// Leaves flows idle, the longest for as long as is asked for.
-    fn idle(&mut self, to: SocketAddr, longest: Span) -> Result<Option<Idle>, TalkError> {
+    fn idle(&mut self, to: SocketAddr, longest_ms: u32) -> Result<Option<Idle>, TalkError> {
         let flows = self.flows(to, FLOWS)?;
         if flows.len() < FLOWS as usize {
             return Ok(None);
         }
-        let longest_ms = (longest.nanos() / 1_000_000).min(ends::LONGEST_IDLE_MS.into()) as u32;
-        let after_ms = times(longest_ms);
+        let after_ms = times(longest_ms, FLOWS);
         self.say(&Ask::Later { after_ms: after_ms.clone() })?;
         self.expect_ready()?;
         let mut alarm = Alarm::new()?;
-        // The last takes its way, and may stand in a queue.
-        alarm.set(Some(monotonic_ns() + (u64::from(longest_ms) + 2_000) * 1_000_000))?;
+        alarm.set(Some(monotonic_ns() + u64::from(longest_ms + LATE_MS) * 1_000_000))?;
         wait(&mut [readable(&alarm)])?;
         let came: Vec<u32> = flows.iter().flat_map(|(socket, _)| waiting(socket).1).collect();
         let (lived, died) = after_ms.iter().partition(|after| came.contains(after));
@@ -298,11 +355,11 @@ impl<'a> Talk<'a> {
 }
 
 /// Times from two seconds (or the longest) to the longest, each longer than the one before by the same factor.
-fn times(longest_ms: u32) -> Vec<u32> {
+fn times(longest_ms: u32, count: u32) -> Vec<u32> {
     let least = LEAST_IDLE_MS.min(f64::from(longest_ms));
     let factor = f64::from(longest_ms) / least.max(1.0);
-    let part = |at: u32| f64::from(at) / f64::from(FLOWS - 1);
-    (0..FLOWS).map(|at| (least * factor.powf(part(at))).round() as u32).collect()
+    let part = |at: u32| f64::from(at) / f64::from(count - 1);
+    (0..count).map(|at| (least * factor.powf(part(at))).round() as u32).collect()
 }
 
 #[cfg(test)]
@@ -311,9 +368,9 @@ mod tests {
 
     #[test]
     fn idle_times_grow_to_the_longest() {
-        let times = times(120_000);
+        let times = times(120_000, 12);
         assert_eq!((times[0], times[11], times.len()), (2_000, 120_000, 12));
         assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
-        assert_eq!(super::times(1_000), [1_000; 12]);
+        assert_eq!(super::times(1_000, 6), [1_000; 6]);
     }
 }

@@ -120,6 +120,11 @@ impl ProbeFlow {
                 }
                 self.came |= bit;
                 self.seen.answered += 1;
+                // It counts from 0 in each session; answers may overtake each other.
+                let sent = answer.sender_seq + 1;
+                if self.seen.arrived.is_none_or(|(last, _)| sent > last) {
+                    self.seen.arrived = Some((sent, answer.seq.saturating_add(1)));
+                }
                 self.seen.ttl_there = Some(answer.sender_ttl);
                 self.seen.ttl_here = arrival.ttl.or(self.seen.ttl_here);
                 *self.seen.returned.entry(arrival.tos.unwrap_or(0)).or_default() += 1;

@@ -61,6 +61,7 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
         "seconds": outcome.seconds,
         "up": findings.up,
         "down": findings.down,
+        "findings": super::limits::findings(outcome, findings),
         "latency": {
             "method": outcome.latency.method,
             "idle": findings.idle,

@@ -60,6 +60,11 @@ pub fn save(base: &Path, outcome: &Outcome, findings: &Findings) -> Result<PathB
             keep.event(&Fact::new(When::After, subject, value).into())?;
         }
     }
+    for found in super::limits::findings(outcome, findings) {
+        let value = serde_json::to_string(&found).map_err(Failure::system)?;
+        let subject = Subject::stream(&*found.subject, Told::Found);
+        keep.event(&Fact::new(When::After, subject, value).into())?;
+    }
     let samples = outcome.latency.loaded.clone();
     if !samples.is_empty() {
         keep.event(&Event::Echo { stream: quell_flow::latency::STREAM.into(), samples })?;

@@ -207,19 +207,8 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
     if !facts.is_empty() {
         *out += &wrapped("", &facts.join("; "));
     }
-    if let Some(vanishing) = &way.vanishing {
-        *out += &wrapped("", &limits::vanishing(vanishing));
-    } else if let (Some(limit), Some(held), None) = (way.limited_by, &way.held, &outcome.broke) {
-        let receiver = if name == "up" { "there" } else { "here" };
-        *out += &wrapped(
-            "",
-            &limits::held_up(
-                way,
-                (limit, held),
-                receiver,
-                outcome.plan.rate.or(outcome.plan.pacing),
-            ),
-        );
+    if let Some(finding) = limits::of(outcome, way, name) {
+        *out += &wrapped("", &limits::sentence(&finding));
     }
 }
 

@@ -262,10 +262,10 @@ fn stalls_are_found_on_paths_of_any_length_and_jitter_is_none() {
             let count = |row: usize, of: &str| rows[row]["stalls"][of].as_u64().expect("a number");
             let story = format!("{rtt} ms, varies: {varies}: {said:#?}");
             assert!(count(0, "held") >= 25, "{story}");
-            assert_eq!(rows[0]["finding"]["cause"], "nagle-and-delayed-ack", "{story}");
+            assert_eq!(rows[0]["finding"]["id"], "nagle-and-delayed-ack", "{story}");
             // The client acknowledges at once while its connection is young.
             assert!(count(1, "held_there") >= 15, "{story}");
-            assert_eq!(rows[1]["finding"]["cause"], "delayed-ack-here", "{story}");
+            assert_eq!(rows[1]["finding"]["id"], "delayed-ack-here", "{story}");
             for calm in [2, 3] {
                 assert_eq!(count(calm, "count"), 0, "row {calm}: {story}");
                 assert_eq!(rows[calm]["finding"], Value::Null, "{story}");
@@ -343,7 +343,7 @@ fn an_ack_at_once_leaves_nagle_a_round_trip_of_each_call() {
         .flat_map(|rows| rows.as_array().expect("rows"))
     {
         near(row["latency_ms"]["p50"].as_f64().expect("replies"), 40.0, 0.1);
-        assert_eq!(row["finding"]["cause"], "nagle", "{said:#?}");
+        assert_eq!(row["finding"]["id"], "nagle", "{said:#?}");
         assert_eq!(row["stalls"]["nagled"], 20, "{said:#?}");
         assert_eq!(row["stalls"]["count"], 0, "nobody delayed an ACK: {said:#?}");
     }
@@ -368,7 +368,7 @@ fn a_server_that_is_slow_or_answers_early_is_noticed() {
     for (kind, cause) in [("slow", "slow"), ("early", "early")] {
         let said = rr_each(&line(10, false), kind, &["{b}:5202 --sizes 64 --calls 30"]);
         let row = &said[0]["before"]["rows"][0];
-        assert_eq!(row["finding"]["cause"], cause, "{said:#?}");
+        assert_eq!(row["finding"]["id"], cause, "{said:#?}");
         assert_eq!(row["stalls"]["count"], 0, "{said:#?}");
     }
     let said = rr_each(&line(10, false), "slow", &["{b} --sizes 16,64 --calls 30"]);
@@ -386,7 +386,7 @@ fn a_sweep_finds_the_cliff_at_a_full_segment_and_who_waited() {
     assert_eq!(cliffs.len(), 1, "{said:#}");
     assert_eq!((&cliffs[0]["slow"], &cliffs[0]["fast"]), (&1447.into(), &1448.into()));
     let stalled = &said["before"]["rows"][1];
-    assert_eq!(stalled["finding"]["cause"], "nagle-and-delayed-ack", "{said:#}");
+    assert_eq!(stalled["finding"]["id"], "nagle-and-delayed-ack", "{said:#}");
     assert_eq!(stalled["stalls"]["held"], 20, "{said:#}");
     assert_eq!(stalled["stalls"]["held_bytes"], 1447, "{said:#}");
     assert_eq!(said["after"]["cliffs"], Value::Array(Vec::new()), "{said:#}");
@@ -421,7 +421,7 @@ fn lost_requests_are_told_from_delayed_acks() {
         &["--sizes", "64", "--calls", "200"],
     );
     let row = &said["before"]["rows"][0];
-    assert_eq!(row["finding"]["cause"], "retransmission", "{said:#}");
+    assert_eq!(row["finding"]["id"], "retransmission", "{said:#}");
     // Four standard deviations around the 10 that 5 % of 200 are.
     let again = row["stalls"]["retransmitted"].as_f64().expect("a number");
     near(again, 10.0, 12.3);
@@ -448,13 +448,13 @@ fn where_only_packets_of_the_server_are_lost_nobody_blames_this_end() {
         assert_eq!((of("retransmitted"), &row["lost"]), (0, &0.into()), "{story}");
         if arguments.contains("16") {
             // Replies of 16 bytes have no room for what the server could tell.
-            let cause = row["finding"]["cause"].as_str().expect("a finding");
+            let cause = row["finding"]["id"].as_str().expect("a finding");
             assert!(["unknown", "retransmission-somewhere"].contains(&cause), "{story}");
             assert!(of("unknown_timer") + of("retransmitted_somewhere") >= 4, "{story}");
             continue;
         }
         // 8 % of SYN-ACKs and of replies, 15 % of replies: about 19 and 18 of 120 each.
-        assert_eq!(row["finding"]["cause"], "retransmission-there", "{story}");
+        assert_eq!(row["finding"]["id"], "retransmission-there", "{story}");
         assert!(of("retransmitted_there") >= 6, "{story}");
         assert!(of("retransmitted_there") > 2 * of("retransmitted_somewhere"), "{story}");
         // A call takes 20 ms, with a connection 40 ms; what takes 200 ms more waited for a timer.

@@ -3,13 +3,17 @@
 use super::tables::scrolling;
 use super::text::escape;
 use crate::analysis::definitions;
-use quell_model::{CellRecord, CellStatus, Manifest, Outcome};
+use quell_finding::{Finding, lines, worst_first};
+use quell_model::{CellRecord, CellStatus, Manifest, Outcome, Subject, Told};
 use quell_store::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Most lines of output that the page shows of each task.
 const MOST_LINES: usize = 40;
+
+/// Most findings that the page shows.
+const MOST_FOUND: usize = 100;
 
 /// Longest text of one queue or setting that the page shows.
 const LONGEST: usize = 20_000;
@@ -19,6 +23,7 @@ pub(super) fn section(run: &Run) -> String {
     let mut text = "<section id=\"how\">\n<h2>How it was measured</h2>\n".to_owned();
     text += &general(m);
     text += &cells(m);
+    text += &found(run);
     text += &outputs(run);
     text += &explained();
     text += &details(
@@ -112,6 +117,21 @@ fn notes(record: &CellRecord) -> String {
         None => None,
     });
     record.reason.iter().cloned().chain(tasks).collect::<Vec<_>>().join("; ")
+}
+
+/// What was found while it was measured, as a terminal shows it: what a program kept that is no finding is left out.
+fn found(run: &Run) -> String {
+    let all = run.iter().flat_map(|(_, data)| &data.facts);
+    let told = all.filter(|fact| matches!(&fact.subject, Subject::Stream(_, Told::Found)));
+    let mut findings: Vec<Finding> =
+        told.filter_map(|fact| serde_json::from_str(&fact.value).ok()).take(MOST_FOUND).collect();
+    if findings.is_empty() {
+        return String::new();
+    }
+    worst_first(&mut findings);
+    let text: Vec<String> = findings.iter().map(|finding| lines(finding).join("\n")).collect();
+    let text = shorten(&text.join("\n\n"));
+    format!("<h3 id=\"found\">What was found</h3>\n<pre>{}</pre>\n", escape(&text))
 }
 
 fn outputs(run: &Run) -> String {

@@ -2,9 +2,10 @@
 
 use super::lane::{Cpu, ServedLane};
 use super::plan::ServePlan;
+use quell_host::cpu_time::CpuTimes;
+use quell_host::{counted, end};
 use quell_load::arrivals::Arrivals;
 use quell_load::lane::LaneCounts;
-use quell_load::look::{self, CpuTimes};
 use quell_sys::clock::monotonic_ns;
 use quell_wire::iperf3::{HostCounters, Moment};
 use std::net::IpAddr;
@@ -41,8 +42,8 @@ pub struct Measured {
 
 impl Measured {
     pub fn new(plan: &ServePlan, local: Option<IpAddr>, lanes: &[ServedLane]) -> Self {
-        let device = local.filter(|_| plan.quell).and_then(look::device_with);
-        let host = || (look::counters(device.as_deref()), CpuTimes::now());
+        let device = local.filter(|_| plan.quell).and_then(end::device_with);
+        let host = || (counted::now(device.as_deref()), CpuTimes::now());
         let now = monotonic_ns();
         Self {
             start_ns: now,

@@ -4,8 +4,9 @@ use super::lane::ServedLane;
 use super::measured::Measured;
 use super::plan::ServePlan;
 use crate::event::Outcome;
+use quell_host::counted;
+use quell_host::cpu_time::CpuTimes;
 use quell_load::lane::LaneCounts;
-use quell_load::look::{self, CpuTimes};
 use quell_wire::iperf3::{Host, Part, Results, StreamResult, stream_id};
 use std::fmt::Write;
 
@@ -141,7 +142,7 @@ fn omitted(
 fn part(lanes: &[ServedLane], counted: &[LaneCounts], measured: &mut Measured) -> Part {
     let moments = std::mem::take(&mut measured.moments);
     let streams = lanes.iter().zip(counted).zip(moments);
-    let after = measured.host.map(|_| look::counters(measured.device.as_deref()));
+    let after = measured.host.map(|_| counted::now(measured.device.as_deref()));
     let cpu = measured.host.map(|(_, cpu)| CpuTimes::now().since(&cpu));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cpus = quell_sys::affinity::allowed_cpus().map_or(0, |cpus| cpus.len());

@@ -33,6 +33,8 @@ pub enum Refused {
     Above(u32, &'static str),
     /// The same of TCP alone.
     TcpAbove(u32, &'static str),
+    /// The same of ICMP alone.
+    IcmpAbove(u32, &'static str),
 }
 
 /// Drops such packets of IPv4, and says nothing.
@@ -66,10 +68,17 @@ fn rule(refused: &Refused) -> Message {
                     });
                     compare(to, EQUAL, &port.to_be_bytes());
                 }
-                Refused::Above(bytes, device) | Refused::TcpAbove(bytes, device) => {
-                    if matches!(refused, Refused::TcpAbove(..)) {
+                Refused::Above(bytes, device)
+                | Refused::TcpAbove(bytes, device)
+                | Refused::IcmpAbove(bytes, device) => {
+                    let protocol = match refused {
+                        Refused::TcpAbove(..) => Some(6),
+                        Refused::IcmpAbove(..) => Some(1),
+                        _ => None,
+                    };
+                    if let Some(protocol) = protocol {
                         meta(to, META_PROTOCOL);
-                        compare(to, EQUAL, &[6]);
+                        compare(to, EQUAL, &[protocol]);
                     }
                     meta(to, META_OUT_NAME);
                     let mut name = [0; 16];

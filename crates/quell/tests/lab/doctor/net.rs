@@ -14,6 +14,9 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// With what a line begins that tells what a doctor found.
+pub const LOOKED: &str = "looked: ";
+
 /// Where `there` can be reached.
 pub const THERE: &str = "10.0.0.2";
 
@@ -68,6 +71,10 @@ pub fn examined(at: &Namespace, more: &[&str]) -> Vec<Value> {
     let findings = json["findings"].as_array().expect("a list of findings").clone();
     let wrong = findings.iter().any(|finding| finding["severity"] != "note");
     assert_eq!(output.status.code(), Some(i32::from(wrong)), "{findings:#?}");
+    // For the table of what was found.
+    let ids: BTreeSet<&str> =
+        findings.iter().filter_map(|finding| finding["id"].as_str()).collect();
+    println!("{LOOKED}{}", ids.into_iter().collect::<Vec<_>>().join(", "));
     findings
 }
 

@@ -4,8 +4,8 @@ use super::Story;
 use super::firewall::{Hook, Refused, refuse};
 use super::net::{Namespace, QUELL, evidence, finds, name, pass, queue_at, set};
 use super::shapes::{FAR, Row, change, plug, two_paths, up};
-use quell_netlink::link::LinkChange;
-use quell_netlink::nat;
+use quell_netlink::link::{LinkChange, LinkKind, NewLink};
+use quell_netlink::{Stack, nat};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -20,8 +20,14 @@ pub const STORIES: &[Story] = &[
     Story { name: "both ends: large packets vanish on the way there", tell: swallowed_there },
     Story { name: "both ends: large packets vanish on the way back", tell: swallowed_back },
     Story { name: "both ends: large packets of TCP alone vanish", tell: tcp_alone },
+    Story { name: "both ends: large packets of ICMP alone vanish", tell: icmp_alone },
     Story { name: "both ends: a narrow hop that says so", tell: narrow },
     Story { name: "both ends: a router translates addresses and forgets them", tell: forgets },
+    Story { name: "both ends: a router forgets connections of TCP", tell: forgets_tcp },
+    Story { name: "both ends: the receiver's link is slower", tell: slower },
+    Story { name: "both ends: packets are lost on the way there", tell: lossy_there },
+    Story { name: "both ends: packets are lost on the way back", tell: lossy_back },
+    Story { name: "both ends: over IPv6 with a secret", tell: secret },
     Story { name: "both ends: nobody serves there", tell: nobody },
 ];
 
@@ -30,9 +36,13 @@ struct Server(Child);
 
 impl Server {
     fn new(at: &Namespace, address: &str) -> Self {
+        Self::with(at, address, &[])
+    }
+
+    fn with(at: &Namespace, address: &str, more: &[&str]) -> Self {
         let mut child = at.run(|| {
             let mut command = Command::new(QUELL);
-            command.args(["serve", "--bind", address]).stdin(Stdio::null());
+            command.args(["serve", "--bind", address]).args(more).stdin(Stdio::null());
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("quell starts")
         });
         let (out, error) =
@@ -63,7 +73,7 @@ impl Drop for Server {
 /// What `--peer` needs, in words of the doctor.
 fn asked(address: &str) -> [&str; 6] {
     let only = "faster-than-receiver,path-mtu,mtu-black-hole,clamped-mss,address-translation,options-refused,\
-                ecn-bleached,ecmp-member,asymmetric-path,class-changed,forgotten-state";
+                ecn-bleached,ecmp-member,asymmetric-path,class-changed,forgotten-state,path-loss";
     ["--severity", "note", "--only", only, "--peer", address]
 }
 
@@ -157,6 +167,15 @@ fn tcp_alone(_: &super::Net) {
     assert!(seen.contains("the way there") && seen.contains("1500 bytes don't arrive"), "{seen}");
 }
 
+fn icmp_alone(_: &super::Net) {
+    let refused = [Refused::IcmpAbove(1300, "right")];
+    let found = over(|row| refuse(&row.hosts[1], Hook::Forward, &refused), &["path-mtu"], &[]);
+    let seen = evidence(&found, "path-mtu");
+    for part in ["ICMP echo up to", "1280", "1500"] {
+        assert!(seen.contains(part), "{part} in {seen}");
+    }
+}
+
 fn narrow(_: &super::Net) {
     let narrow = |row: &Row| {
         for (host, device) in [(1, "right"), (2, "left")] {
@@ -181,6 +200,147 @@ fn forgets(_: &super::Net) {
     assert_eq!(state["severity"], "warning", "{state:#}");
     let seconds = |at: usize| state["evidence"][at]["value"].as_f64().unwrap_or(f64::NAN);
     assert!(seconds(0) < 8.5 && seconds(1) > 7.5 && seconds(1) < 12.0, "{state:#}");
+}
+
+fn forgets_tcp(_: &super::Net) {
+    let translates = |row: &Row| {
+        let router = &row.hosts[1];
+        router.run(|| nat::masquerade(&[name("right")])).expect("the guest has NAT");
+        set(router, "net/netfilter/nf_conntrack_udp_timeout", "300");
+        set(router, "net/netfilter/nf_conntrack_udp_timeout_stream", "300");
+        set(router, "net/netfilter/nf_conntrack_tcp_timeout_established", "8");
+    };
+    let found = over(translates, &["address-translation", "forgotten-state"], &["--idle", "30s"]);
+    let state: Vec<_> = found.iter().filter(|f| f["id"] == "forgotten-state").collect();
+    assert!(state.len() == 1 && state[0]["severity"] == "warning", "{found:#?}");
+    assert!(state[0]["says"].to_string().contains("a flow of TCP"), "{found:#?}");
+    let seconds = |at: usize| state[0]["evidence"][at]["value"].as_f64().unwrap_or(f64::NAN);
+    assert!(seconds(0) < 8.5 && seconds(1) > 7.5 && seconds(1) < 16.0, "{state:#?}");
+}
+
+/// The router loses one packet in twenty that it sends to this device.
+fn lossy(device: &str, way: &str) {
+    let loses = |row: &Row| {
+        queue_at(&row.hosts[1], device, "{ kind = \"netem\", loss = \"5%\", limit = 1000 }");
+    };
+    let found = over(loses, &["path-loss"], &[]);
+    assert!(found[0]["says"].to_string().contains(way), "{found:#?}");
+}
+
+fn lossy_there(_: &super::Net) {
+    lossy("right", "on the way there");
+}
+
+fn lossy_back(_: &super::Net) {
+    lossy("left", "on the way back");
+}
+
+/// A bridge is as fast as its fastest port: beside the cable, of 10 Gbit/s, it has one of 40, which leads nowhere.
+fn slower(_: &super::Net) {
+    let (here, there) = (Namespace::new(), Namespace::new());
+    plug(&here, &there, ("a0", "b0"));
+    let Some(_tap) = here.run(tap) else { return };
+    let words = ["-s", "fast", "speed", "40000", "duplex", "full", "autoneg", "off"];
+    match here.run(|| Command::new("ethtool").args(words).status()) {
+        Ok(status) => assert!(status.success(), "ethtool sets a tap's speed"),
+        Err(_) => return println!("skipped: there is no ethtool on this machine"),
+    }
+    here.run(|| {
+        let mut stack = Stack::open().expect("a stack");
+        let bridge = NewLink::new(name("br0"), LinkKind::Bridge);
+        stack.create_link(&bridge).expect("a bridge");
+        let bridge = stack.index_of(&name("br0")).expect("it is there");
+        for port in ["a0", "fast"] {
+            let index = stack.index_of(&name(port)).expect("it is there");
+            let change = [LinkChange::Master(Some(bridge)), LinkChange::Up(true)];
+            stack.change_link(index, &change).expect("a port of the bridge");
+        }
+    });
+    up(&here, "br0", &["10.9.0.1/24"]);
+    up(&there, "b0", &["10.9.0.2/24"]);
+    pass(3000);
+    let server = Server::new(&there, "10.9.0.2");
+    let found = finds(&here, &["faster-than-receiver"], &asked("10.9.0.2"));
+    let seen = evidence(&found, "faster-than-receiver");
+    assert!(seen.contains("40000") && seen.contains("10000"), "{seen}");
+    drop(server);
+    // From the other end all is well: the receiver is the faster one.
+    let server = Server::new(&here, "10.9.0.1");
+    finds(&there, &[], &asked("10.9.0.1"));
+    drop(server);
+}
+
+/// A tap named `fast`, there for as long as its file is open.
+fn tap() -> Option<std::fs::File> {
+    use nix::libc;
+    use std::os::fd::AsRawFd;
+    /// `struct ifreq` with the flags of a tap.
+    #[repr(C)]
+    struct Request {
+        name: [u8; 16],
+        flags: i16,
+        rest: [u8; 22],
+    }
+    const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+    const TAP_WITHOUT_HEADER: i16 = 0x1002;
+    let mut name = [0; 16];
+    name[..4].copy_from_slice(b"fast");
+    let mut request = Request { name, flags: TAP_WITHOUT_HEADER, rest: [0; 22] };
+    let file = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
+    let file = file.expect("the guest's kernel has tun devices");
+    // SAFETY: the request lives through the call and has the size of a struct ifreq.
+    let made = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) };
+    assert_eq!(made, 0, "a tap: {}", std::io::Error::last_os_error());
+    Some(file)
+}
+
+/// What `--peer` tells of the path, all of it.
+fn told(at: &Namespace, more: &[&str]) -> serde_json::Value {
+    let output = at.run(|| {
+        let mut command = Command::new(QUELL);
+        command.args(["doctor", "--json"]).args(more).stdin(Stdio::null());
+        command.output().expect("quell can be started")
+    });
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+fn secret(_: &super::Net) {
+    let row = Row::new(3);
+    let address = row.address6();
+    let folder = crate::support::TestFolder::new();
+    let key = |file: &str, text: &str| {
+        let path = folder.path().join(file);
+        std::fs::write(&path, text).expect("a file");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .expect("it is ours");
+        path.to_string_lossy().into_owned()
+    };
+    let (right, wrong) = (key("right", &"right ".repeat(8)), key("wrong", &"wrong ".repeat(8)));
+    let server = Server::with(row.last(), &address, &["--secret-file", &right]);
+    let asked = asked(&address);
+    let knowing = [&asked[..], &["--secret-file", &right, "--idle", "6s"]].concat();
+    finds(row.first(), &[], &knowing);
+    let json = told(row.first(), &knowing);
+    let ends = &json["peer"]["ends"];
+    let remote = ends["there"]["remote"].as_str().unwrap_or_default();
+    assert!(remote.starts_with("[fd01:"), "the other end sees IPv6: {ends:#}");
+    let most = |way: &str| ends[way]["came"].as_array().and_then(|came| came.last()).cloned();
+    for way in ["to_there", "to_here", "echo"] {
+        assert_eq!(most(way), Some(1500.into()), "{way} of {ends:#}");
+    }
+    for kind in ["idle", "idle_tcp"] {
+        assert_eq!(ends[kind]["died"], serde_json::json!([]), "{kind} of {ends:#}");
+    }
+    for (more, why) in
+        [(&[][..], "wants a secret"), (&["--secret-file", &wrong], "does not accept our secret")]
+    {
+        let json = told(row.first(), &[&asked[..], more].concat());
+        let ends = json["peer"]["ends"]["could_not_look"].as_str().unwrap_or_default();
+        assert!(ends.contains(why), "{json:#}");
+        // What needs nobody's word is known all the same.
+        assert_eq!(json["findings"], serde_json::json!([]), "{json:#}");
+    }
+    drop(server);
 }
 
 fn member(_: &super::Net) {

@@ -1,0 +1,48 @@
+//! Check 68: packets are lost on the way.
+
+use super::prelude::*;
+use crate::peer::Probed;
+
+pub(super) const CHECK: Check = Check {
+    number: 68,
+    name: "path-loss",
+    group: Group::Path,
+    title: "packets are lost on the way",
+    evidence: "20 small packets of each of 20 flows, and the other end's count of them (--peer)",
+    rule: "2 % of them, of flows that do not lose nearly all: those are a bad member of equal paths",
+    severity: Severity::Warning,
+    why: "each loss halves the rate of a classic sender; calls break up",
+    fix: "find the hop with quell path; where a queue on that way is full, give it an AQM (quell shape)",
+    source: "RFC 8762, sequence numbers of both ends; Mathis et al. 1997: rate falls with the square root of loss",
+    look,
+};
+
+/// Fewer than these are chance.
+const FEW: u32 = 8;
+
+fn look(facts: &Facts<'_>) -> Look {
+    let Some(peer) = facts.peer else { return needs_peer() };
+    let flows: Vec<&Probed> = peer.flows.iter().filter(|flow| flow.loss() < 0.5).collect();
+    let sum = |of: fn(&Probed) -> u32| flows.iter().map(|flow| of(flow)).sum::<u32>();
+    let (sent, answered) = (sum(|flow| flow.sent), sum(|flow| flow.answered));
+    let lost = sent.saturating_sub(answered);
+    if lost < FEW || lost * 50 < sent {
+        return Ok(Outcome::Fine);
+    }
+    let (there, back) = flows.iter().fold((0, 0), |(there, back), flow| {
+        let (more_there, more_back) = flow.lost_by_way().unwrap_or((0, 0));
+        (there + more_there, back + more_back)
+    });
+    let says = match (there, back) {
+        (0, 0) => "packets are lost; on which way, nothing tells",
+        (there, back) if there >= 4 * back => "packets are lost on the way there",
+        (there, back) if back >= 4 * there => "packets are lost on the way back",
+        _ => "packets are lost on both ways",
+    };
+    let finding = CHECK
+        .finding(format!("the path to {}", peer.host), says)
+        .saw(Evidence::part("lost", lost.into(), sent.into(), "packets", "STAMP"))
+        .saw(Evidence::count("there", there.into(), "STAMP"))
+        .saw(Evidence::count("back", back.into(), "STAMP"));
+    told(&CHECK, [finding])
+}
