@@ -15,7 +15,9 @@ use quell_units::{Rate, Span};
 /// The swept fields of a run of this experiment; a field of one value is not swept.
 pub fn swept(experiment: &Experiment, manifest: &Manifest) -> Vec<Sweep> {
     let fields = experiment.sweep.iter().filter(|(_, values)| values.len() > 1);
-    fields.map(|(field, _)| of_field(experiment, manifest, field)).collect()
+    let kernel = (experiment.kernels.len() > 1).then_some(sweep::KERNEL);
+    let fields = fields.map(|(field, _)| field.as_str()).chain(kernel);
+    fields.map(|field| of_field(experiment, manifest, field)).collect()
 }
 
 fn of_field(experiment: &Experiment, manifest: &Manifest, field: &str) -> Sweep {
@@ -31,7 +33,8 @@ fn of_field(experiment: &Experiment, manifest: &Manifest, field: &str) -> Sweep 
             point.values.into_iter().partition(|(f, _)| f == field);
         let Some((_, value)) = of_field.into_iter().next() else { continue };
         let line = others.iter().fold(base, |line, (_, value)| format!("{line} at {value}"));
-        let number = number(&value);
+        // Kernels have names, which look like numbers.
+        let number = number(&value).filter(|_| field != sweep::KERNEL);
         unit = number.map_or(unit, |(_, unit)| unit);
         points.push(SweptScenario {
             scenario: scenario.clone(),
@@ -58,8 +61,11 @@ pub fn figure(run: &Run) -> Result<Figure, Failure> {
     let experiment = load_file::parse("manifest.json", &run.manifest.experiment_text)
         .map_err(Failure::unusable)?;
     let swept = swept(&experiment, &run.manifest);
-    let none =
-        || Failure::usage(format!("nothing was swept in {name}: its experiment has no `sweep`"));
+    let none = || {
+        Failure::usage(format!(
+            "nothing was swept in {name}: its experiment has neither `sweep` nor several `kernels`"
+        ))
+    };
     let sweep = swept.first().ok_or_else(none)?;
     let results = Results::from(run);
     let summary = Summary::of(&results, &run.manifest);
