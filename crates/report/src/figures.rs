@@ -156,7 +156,9 @@ impl Entry {
     /// The figure, which says what of its kind it leaves out.
     fn make(&self, subject: Subject, shape: Shape) -> Made {
         let figure = (self.make)(subject, shape)?;
-        let Some(of) = self.streams.filter(|_| subject.which == Which::Usual) else {
+        // Of one stream none is left out, and a run of it may be long.
+        let is_usual = subject.which == Which::Usual && streams_of(subject.run).len() > 1;
+        let Some(of) = self.streams.filter(|_| is_usual) else {
             return Ok(figure);
         };
         let shown = of(subject);
@@ -261,15 +263,7 @@ pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFi
         let subject = Subject { run: &run, which: Which::Usual, capacities, span };
         return entry.make(subject, Shape::Wide).map_err(|none| nothing(none.why));
     }
-    let mut known: Vec<String> = Vec::new();
-    for cell in &run.cells {
-        let names = cell.echoes.iter().map(|s| &s.stream);
-        for name in names.chain(cell.flows.iter().map(|f| &f.stream)) {
-            if !known.contains(name) {
-                known.push(name.clone());
-            }
-        }
-    }
+    let known = streams_of(&run);
     if let Some(name) = streams.iter().find(|name| !known.contains(name)) {
         return Err(NoFigure::UnknownStream { name: name.clone(), known });
     }
@@ -285,6 +279,13 @@ pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFi
         return Err(NoFigure::NotShown { figure, name, shown });
     }
     entry.make(subject, Shape::Wide).map_err(|none| nothing(none.why))
+}
+
+/// The names of all streams of packets and flows.
+fn streams_of(run: &Run) -> Vec<String> {
+    let packets = run.cells.iter().flat_map(|cell| cell.echoes.iter().map(|s| &s.stream));
+    let flows = run.cells.iter().flat_map(|cell| cell.flows.iter().map(|f| &f.stream));
+    common::distinct(packets.chain(flows))
 }
 
 /// The run with what was sent in this time alone. Counters stay as they are: what they count in it is told by what is before and after.

@@ -187,6 +187,14 @@ fn distribution(values: Vec<f64>) -> Vec<(f64, f64)> {
     steps.into_iter().map(|step| (step.value, step.share)).collect()
 }
 
+/// The names of the streams that [`gaps`] has.
+pub(crate) fn gapped(run: &Run, which: Which) -> Vec<String> {
+    let one_way_alone =
+        which == Which::Usual && echo_series(run, which).any(|(_, s)| has_one_way(s));
+    let series = echo_series(run, which).filter(|(_, s)| !one_way_alone || has_one_way(s));
+    series.map(|(_, s)| s.stream.clone()).collect()
+}
+
 /// Variation of delay and time between arrivals by scenario: usually of the streams with one-way delays (UDP) where there are any, else
 /// of all echo streams. The same packets, in the same order, as those of the table's jitter.
 pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {

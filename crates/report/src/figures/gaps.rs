@@ -3,7 +3,7 @@
 use super::common::{Made, Subject, distinct, empty, listed, mark, of_few, series_name, source};
 use super::shape::Shape;
 use crate::analysis::Transit;
-use crate::analysis::series::{ScenarioGaps, gaps};
+use crate::analysis::series::{ScenarioGaps, gapped, gaps};
 use quell_chart::{Axis, Ecdf, Figure, Panel};
 
 /// The part of the pairs that may lie beyond either end of an axis.
@@ -14,7 +14,7 @@ type Of = fn(&ScenarioGaps) -> &[(f64, f64)];
 
 /// The streams that the figure shows.
 pub(super) fn streams_of(subject: Subject) -> Vec<String> {
-    distinct(gaps(subject.run, subject.which).iter().map(|g| &g.stream))
+    distinct(gapped(subject.run, subject.which).iter())
 }
 
 pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
