@@ -58,9 +58,9 @@ fn number(value: &str) -> Option<(f64, &'static str)> {
 /// The figure of the first swept field of a run.
 pub fn figure(run: &Run) -> Result<Figure, Failure> {
     let name = &run.manifest.run;
-    let experiment = load_file::parse("manifest.json", &run.manifest.experiment_text)
-        .map_err(Failure::unusable)?;
-    let swept = swept(&experiment, &run.manifest);
+    // What was measured by hand, or by another program, is of no experiment.
+    let experiment = load_file::parse("manifest.json", &run.manifest.experiment_text).ok();
+    let swept = experiment.map_or(Vec::new(), |experiment| swept(&experiment, &run.manifest));
     let none = || {
         Failure::usage(format!(
             "nothing was swept in {name}: its experiment has neither `sweep` nor several `kernels`"
