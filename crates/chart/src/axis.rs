@@ -20,6 +20,7 @@ pub struct Axis {
     pub(crate) unit: String,
     pub(crate) si: bool,
     pub(crate) percent: bool,
+    pub(crate) time: bool,
     pub(crate) scale: Scale,
     pub(crate) low: Option<f64>,
     pub(crate) high: Option<f64>,
@@ -31,6 +32,12 @@ impl Axis {
     #[must_use]
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), ..Self::default() }
+    }
+
+    /// Time in seconds, with an automatic range: never made logarithmic.
+    #[must_use]
+    pub fn time(label: impl Into<String>) -> Self {
+        Self { time: true, ..Self::linear(label).unit("s") }
     }
 
     /// A logarithmic axis (base 10) with an automatic range.
@@ -95,6 +102,21 @@ impl Axis {
         self
     }
 
+    /// The same with equal ratios in equal space; none where that makes no sense: time, shares, names.
+    pub(crate) fn logarithmic(&self) -> Option<Self> {
+        let can = self.scale == Scale::Linear && !self.time && !self.percent;
+        let ends =
+            self.low.filter(|low| *low > 0.0).zip(self.high).map(|(low, high)| decent(low, high));
+        let (low, high) = ends.unzip();
+        can.then(|| Self {
+            scale: Scale::Log10,
+            zero: false,
+            low,
+            high: high.or(self.high),
+            ..self.clone()
+        })
+    }
+
     pub(crate) fn is_log(&self) -> bool {
         self.scale == Scale::Log10
     }
@@ -104,5 +126,45 @@ impl Axis {
             Scale::Categories(names) => Some(names),
             _ => None,
         }
+    }
+}
+
+/// The ends of a logarithmic axis that holds both values: 1, 2 or 5 times a power of ten, so that both get a label. As they are where they are so
+/// close that this would leave most of the axis empty.
+#[must_use]
+pub fn decent(low: f64, high: f64) -> (f64, f64) {
+    const CLOSE: f64 = 3.0;
+    let sound = low > 1e-280 && high < 1e280 && high / low > CLOSE;
+    if !sound {
+        return (low, high);
+    }
+    // A thousandth beyond an end is on it.
+    let all = |v: f64| {
+        let power = v.log10().floor() as i32;
+        (power - 1..=power + 1).flat_map(|p| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(p)))
+    };
+    let below = all(low).filter(|v| *v <= low * 1.001).fold(0.0, f64::max);
+    let above = all(high).filter(|v| *v >= high * 0.999).fold(f64::INFINITY, f64::min);
+    (below, above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logarithmic_axis_ends_where_it_can_have_labels() {
+        let near = |(a, b): (f64, f64), (c, d): (f64, f64)| {
+            (a / c - 1.0).abs() < 1e-9 && (b / d - 1.0).abs() < 1e-9
+        };
+        assert!(near(decent(20.4, 498.0), (20.0, 500.0)));
+        assert!(near(decent(0.7, 1001.0), (0.5, 1000.0)), "{:?}", decent(0.7, 1001.0));
+        assert!(near(decent(0.0002, 0.0031), (0.0002, 0.005)));
+        assert_eq!(
+            decent(95.0, 105.0),
+            (95.0, 105.0),
+            "an axis from 50 to 200 would be mostly empty"
+        );
+        assert_eq!(decent(0.0, 5.0), (0.0, 5.0));
     }
 }

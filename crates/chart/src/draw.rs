@@ -41,6 +41,8 @@ pub struct Drawing {
     pub height: u32,
     /// Every piece of text, and the box it takes.
     pub texts: Vec<TextBox>,
+    /// What it is called, for those who can't see it.
+    pub(crate) title: String,
     pub(crate) theme: Theme,
 }
 
@@ -98,7 +100,7 @@ pub(crate) fn document(canvas: Canvas, title: &str, w: u32, h: u32) -> Drawing {
         escape(title),
         canvas.body
     );
-    Drawing { svg, width: w, height: h, texts: canvas.texts, theme }
+    Drawing { svg, width: w, height: h, texts: canvas.texts, title: title.to_owned(), theme }
 }
 
 /// Lines from `top` downwards; returns where they end.
@@ -150,6 +152,7 @@ fn draw_cell(canvas: &mut Canvas, cell: &Cell, series: &Series) {
     paint::open_clip(canvas, area, &cell.panel.title);
     Frame { panel: cell.panel, series, x, y, plot: inner }.draw(canvas);
     paint::close_clip(canvas);
+    Frame { panel: cell.panel, series, x, y, plot }.bar_values(canvas, ANNOTATION);
 
     axes(canvas, cell);
     events(canvas, cell);

@@ -1,4 +1,4 @@
-//! What can go wrong: only turning the SVG into pixels.
+//! What can go wrong: only turning the SVG into pixels or a page.
 
 use thiserror::Error;
 
@@ -10,7 +10,7 @@ use thiserror::Error;
 pub enum ChartError {
     /// The embedded font isn't found under the name that the SVG asks for; every word would be missing.
     #[error(
-        "drawing a PNG: the font {family:?} (weight {weight}) is not among the {loaded} embedded \
+        "drawing a picture: the font {family:?} (weight {weight}) is not among the {loaded} embedded \
          faces, so all text would be missing; the `notosans` crate probably changed its fonts"
     )]
     FontMissing {
@@ -23,7 +23,7 @@ pub enum ChartError {
     },
     /// The renderer kept fewer pieces of text than the figure has.
     #[error(
-        "drawing a PNG: the figure has {expected} pieces of text and the renderer kept {drawn}; \
+        "drawing a picture: the figure has {expected} pieces of text and the renderer kept {drawn}; \
          the picture was not made, as it would mislead"
     )]
     TextLost {
@@ -33,7 +33,7 @@ pub enum ChartError {
         drawn: usize,
     },
     /// The renderer refused our SVG: a defect of this crate.
-    #[error("drawing a PNG: the renderer refused the SVG: {0}")]
+    #[error("drawing a picture: the renderer refused the SVG: {0}")]
     Svg(String),
     /// The picture would be empty or larger than memory allows.
     #[error(
@@ -50,7 +50,7 @@ pub enum ChartError {
         /// Longest side allowed, in pixels.
         limit: u32,
     },
-    /// The PNG encoder failed.
-    #[error("drawing a PNG: the encoder failed: {0}")]
+    /// The encoder of a PNG or PDF failed.
+    #[error("drawing a picture: the encoder failed: {0}")]
     Encode(String),
 }

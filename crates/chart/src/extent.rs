@@ -93,9 +93,16 @@ impl Asked {
             Mark::Bars(bars) => {
                 let value = if panel.y.names().is_some() { &mut self.x } else { &mut self.y };
                 value.zero = true;
+                // Room for a value's label.
+                value.pad = value.pad.max(0.16);
                 for bar in bars.items.iter().filter(|bar| exists(panel, bar.category)) {
                     let ends = bar.interval.map_or([bar.value; 2], |(low, high)| [low, high]);
                     self.along(panel, [bar.value].into_iter().chain(ends));
+                }
+            }
+            Mark::Spans(spans) => {
+                for (_, from, to) in spans.items.iter().filter(|(at, ..)| exists(panel, *at)) {
+                    self.along(panel, [*from, *to].into_iter());
                 }
             }
             // Annotations don't make an empty panel look as if it had data, but are never out of sight either.
@@ -164,6 +171,10 @@ pub(crate) fn has_data(panel: &Panel, mark: &Mark) -> bool {
         Mark::Bars(bars) => {
             bars.items.iter().any(|bar| exists(panel, bar.category) && drawable(bar.value))
         }
+        Mark::Spans(spans) => spans
+            .items
+            .iter()
+            .any(|(at, from, to)| exists(panel, *at) && drawable(*from) && drawable(*to)),
         Mark::Event { .. } | Mark::Phase { .. } | Mark::Reference { .. } => false,
     }
 }

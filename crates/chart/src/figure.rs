@@ -145,6 +145,46 @@ impl Figure {
         self
     }
 
+    /// More small print, behind what is there.
+    #[must_use]
+    pub fn also(mut self, note: &str) -> Self {
+        if !note.is_empty() {
+            self.note = format!("{} {note}", self.note).trim().to_owned();
+        }
+        self
+    }
+
+    /// Equal ratios of values take equal space: logarithmic axes for all that is no time, no share and no name. None where there is no such axis,
+    /// or where areas stand on each other, whose heights would mean nothing.
+    #[must_use]
+    pub fn logarithmic(mut self) -> Option<Self> {
+        let mut any = false;
+        for panel in &mut self.panels {
+            if panel.marks.iter().any(|mark| matches!(mark, Mark::Stack(_) | Mark::Spans(_))) {
+                continue;
+            }
+            for axis in [&mut panel.x, &mut panel.y] {
+                if let Some(turned) = axis.logarithmic() {
+                    *axis = turned;
+                    any = true;
+                }
+                any |= axis.is_log();
+            }
+        }
+        any.then_some(self)
+    }
+
+    /// Every axis of time shows this range alone.
+    #[must_use]
+    pub fn between(mut self, from: f64, to: f64) -> Self {
+        for axis in self.panels.iter_mut().flat_map(|panel| [&mut panel.x, &mut panel.y]) {
+            if axis.time {
+                *axis = axis.clone().from(from).to(to);
+            }
+        }
+        self
+    }
+
     /// Where the series' names stand.
     #[must_use]
     pub fn legend(mut self, legend: Legend) -> Self {

@@ -56,6 +56,7 @@ impl Series {
                     Mark::Scatter(m) => add(&m.name, Kinds { marker: true, ..kinds }),
                     Mark::Boxes(m) => add(&m.name, Kinds { fill: true, ..kinds }),
                     Mark::Bars(m) => add(&m.name, Kinds { fill: true, ..kinds }),
+                    Mark::Spans(m) => add(&m.name, Kinds { fill: true, ..kinds }),
                     Mark::Histogram(m) => add(&m.name, Kinds { fill: true, ..kinds }),
                     Mark::Band(m) => add(&m.name, Kinds { fill: true, ..kinds }),
                     Mark::Stack(m) => {

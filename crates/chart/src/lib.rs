@@ -1,4 +1,4 @@
-//! A figure described in data, laid out, and written as SVG or PNG.
+//! A figure described in data, laid out, and written as SVG, PNG or PDF.
 //!
 //! ```text
 //! Figure ── Panel ── Axis, Axis, Mark…        description: figure, axis, mark
@@ -6,7 +6,7 @@
 //!    ├─ extent, scale, ticks                  what is to be seen, and which values get a label
 //!    ├─ font, margins, layout                 words are measured first, plots get what is left
 //!    ├─ thin, marker, paint, legend, draw           places in pixels become SVG
-//!    └─ png                                   SVG becomes pixels, and every word is accounted for
+//!    └─ render, png, pdf                      SVG becomes pixels or a page, and every word is accounted for
 //! Sheet                                        a picture without axes: others place text, boxes and curves
 //! ```
 //!
@@ -44,7 +44,9 @@ mod margins;
 mod mark;
 mod marker;
 mod paint;
+mod pdf;
 mod png;
+mod render;
 mod scale;
 mod sheet;
 mod svg;
@@ -52,12 +54,12 @@ mod theme;
 mod thin;
 mod ticks;
 
-pub use axis::{Axis, Scale};
+pub use axis::{Axis, Scale, decent};
 pub use draw::Drawing;
 pub use error::ChartError;
 pub use figure::{Figure, Legend, Panel};
 pub use mark::{
-    Band, Bars, Bins, Boxes, Ecdf, FiveNumbers, Histogram, Mark, Polyline, Scatter, Stack,
+    Band, Bars, Bins, Boxes, Ecdf, FiveNumbers, Histogram, Mark, Polyline, Scatter, Spans, Stack,
 };
 pub use sheet::{Sheet, Tone, Type};
 pub use svg::{Rect, TextBox, TextRole};

@@ -141,7 +141,7 @@ impl Boxes {
     }
 }
 
-/// Bars from zero, one for a category.
+/// Bars from zero, one for a category; their values stand above them where there is room.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
     pub(crate) name: String,
@@ -174,6 +174,24 @@ impl Bars {
     pub fn with_interval(mut self, category: usize, value: f64, low: f64, high: f64) -> Self {
         self.items.push(Bar { category, value, interval: Some((low, high)) });
         self
+    }
+}
+
+/// Stretches along the value axis, in the row of a category: what happened when. All series share the row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spans {
+    pub(crate) name: String,
+    pub(crate) items: Vec<(usize, f64, f64)>,
+}
+
+impl Spans {
+    /// Stretches of one series: a category, from, to.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        items: impl IntoIterator<Item = (usize, f64, f64)>,
+    ) -> Self {
+        Self { name: name.into(), items: items.into_iter().collect() }
     }
 }
 
@@ -288,6 +306,8 @@ pub enum Mark {
     Boxes(Boxes),
     /// See [`Bars`].
     Bars(Bars),
+    /// See [`Spans`].
+    Spans(Spans),
     /// See [`Histogram`].
     Histogram(Histogram),
     /// See [`Band`].
@@ -346,7 +366,7 @@ macro_rules! into_mark {
         }
     )*};
 }
-into_mark!(Polyline Scatter Stack Ecdf Boxes Bars Histogram Band);
+into_mark!(Polyline Scatter Stack Ecdf Boxes Bars Spans Histogram Band);
 
 #[cfg(test)]
 mod tests {

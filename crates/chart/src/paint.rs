@@ -2,13 +2,15 @@
 
 use crate::extent::{exists, totals};
 use crate::figure::Panel;
+use crate::font;
 use crate::legend::Series;
-use crate::mark::{Bars, Boxes, FiveNumbers, Histogram, Mark, Stack};
+use crate::mark::{Bars, Boxes, FiveNumbers, Histogram, Mark, Spans, Stack};
 use crate::marker::markers;
 use crate::scale::{Range, drawable};
-use crate::svg::{Canvas, Rect, escape, num};
+use crate::svg::{Anchor, Canvas, Rect, TextLook, escape, num};
 use crate::theme::{self, Paint};
 use crate::thin::{self, Place};
+use crate::ticks;
 use std::fmt::Write as _;
 
 /// Markers drawn in a panel; more would only make the file large.
@@ -74,8 +76,64 @@ impl Frame<'_> {
                     self.bars(canvas, bars, (group, groups));
                     group += 1;
                 }
+                Mark::Spans(spans) => self.spans(canvas, spans),
                 Mark::Event { .. } | Mark::Phase { .. } | Mark::Reference { .. } => {}
             }
+        }
+    }
+
+    /// The values of bars, at their ends: all of a panel, or none where one has no room. To be drawn where nothing clips.
+    pub(crate) fn bar_values(&self, canvas: &mut Canvas, look: TextLook) {
+        let bars: Vec<&Bars> = self
+            .panel
+            .marks
+            .iter()
+            .filter_map(|mark| if let Mark::Bars(bars) = mark { Some(bars) } else { None })
+            .collect();
+        let vertical = self.panel.y.names().is_none();
+        let (range, axis) =
+            if vertical { (&self.y, &self.panel.y) } else { (&self.x, &self.panel.x) };
+        let mut labels = Vec::new();
+        for (group, of_series) in bars.iter().enumerate() {
+            for bar in &of_series.items {
+                let Some((middle, width)) = self.share(bar.category, (group, bars.len())) else {
+                    continue;
+                };
+                let end = bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value));
+                let Some(along) = self.value(end).filter(|_| range.contains(bar.value)) else {
+                    continue;
+                };
+                let text = ticks::value(bar.value, axis.percent);
+                let needs =
+                    if vertical { font::width(&text, look.size, look.weight) } else { look.size };
+                // What stands beside a bar of another series has its own label.
+                if needs > width / 0.84 * if bars.len() > 1 { 1.0 } else { 1.6 } {
+                    return;
+                }
+                labels.push((middle, along, text));
+            }
+        }
+        for (middle, along, text) in labels {
+            if vertical {
+                canvas.text(middle, along - 4.0, Anchor::Middle, &text, look);
+            } else {
+                canvas.text(along + 5.0, middle + look.size * 0.35, Anchor::Start, &text, look);
+            }
+        }
+    }
+
+    fn spans(&self, canvas: &mut Canvas, spans: &Spans) {
+        let slot = self.series.slot(&spans.name);
+        for (category, from, to) in &spans.items {
+            let place = self.share(*category, (0, 1)).zip(self.value(*from).zip(self.value(*to)));
+            let Some(((middle, width), (from, to))) = place else { continue };
+            let half = width.min(16.0) / 2.0;
+            let area = self.block((middle - half, middle + half), (from, to));
+            canvas.rect(
+                Rect { w: area.w.max(0.4), h: area.h.max(0.4), ..area },
+                Paint::Slot(slot),
+                1.0,
+            );
         }
     }
 

@@ -3,62 +3,13 @@
 use crate::draw::Drawing;
 use crate::error::ChartError;
 use crate::figure::Figure;
-use crate::font::FAMILY;
+use crate::render::{fonts, tree};
 use crate::theme::Theme;
 use resvg::tiny_skia::{Pixmap, Transform};
-use resvg::usvg::{self, fontdb};
-use std::sync::{Arc, OnceLock};
+use resvg::usvg::fontdb;
+use std::sync::Arc;
 
 const LIMIT: u32 = 16_384;
-
-fn fonts() -> Arc<fontdb::Database> {
-    static FONTS: OnceLock<Arc<fontdb::Database>> = OnceLock::new();
-    FONTS
-        .get_or_init(|| {
-            let mut db = fontdb::Database::new();
-            for bytes in [notosans::REGULAR_TTF, notosans::BOLD_TTF] {
-                db.load_font_source(fontdb::Source::Binary(Arc::new(bytes)));
-            }
-            db.set_sans_serif_family(FAMILY);
-            Arc::new(db)
-        })
-        .clone()
-}
-
-fn check_fonts(db: &fontdb::Database) -> Result<(), ChartError> {
-    for weight in [400, 700] {
-        let query = fontdb::Query {
-            families: &[fontdb::Family::Name(FAMILY)],
-            weight: fontdb::Weight(weight),
-            ..fontdb::Query::default()
-        };
-        let found = db.query(&query).and_then(|id| db.face(id)).map(|face| face.weight.0);
-        if found != Some(weight) {
-            return Err(ChartError::FontMissing { family: FAMILY, weight, loaded: db.len() });
-        }
-    }
-    Ok(())
-}
-
-/// Whether text surely has ink: the embedded font draws all of ASCII, but not every script and no invisible
-/// character, and a picture isn't refused for those.
-fn has_ink(text: &str) -> bool {
-    text.contains(|c: char| c.is_ascii_graphic())
-}
-
-/// Pieces of text that must have outlines, and got them.
-fn texts(group: &usvg::Group) -> usize {
-    let of = |node: &usvg::Node| match node {
-        usvg::Node::Group(inner) => texts(inner),
-        usvg::Node::Text(text) => {
-            let wanted = text.chunks().iter().any(|chunk| has_ink(chunk.text()));
-            let drawn = !text.layouted().is_empty() && !text.flattened().children().is_empty();
-            usize::from(wanted && drawn)
-        }
-        _ => 0,
-    };
-    group.children().iter().map(of).sum()
-}
 
 impl Figure {
     /// A PNG, dark on white, with `scale` pixels for each CSS pixel (2 suits screens, 4 print).
@@ -87,10 +38,6 @@ fn render_with(
     scale: f32,
     fonts: Arc<fontdb::Database>,
 ) -> Result<Vec<u8>, ChartError> {
-    if drawing.theme == Theme::Adaptive {
-        return Err(ChartError::Svg("it uses CSS variables; draw it light or dark".to_owned()));
-    }
-    check_fonts(&fonts)?;
     let size =
         ChartError::Size { width: drawing.width, height: drawing.height, scale, limit: LIMIT };
     let side = |px: u32| {
@@ -100,18 +47,30 @@ fn render_with(
     let (Some(width), Some(height)) = (side(drawing.width), side(drawing.height)) else {
         return Err(size);
     };
-    let options =
-        usvg::Options { fontdb: fonts, font_family: FAMILY.to_owned(), ..usvg::Options::default() };
-    let tree = usvg::Tree::from_str(&drawing.svg, &options)
-        .map_err(|error| ChartError::Svg(error.to_string()))?;
-    let expected = drawing.texts.iter().filter(|text| has_ink(&text.text)).count();
-    let drawn = texts(tree.root());
-    if drawn < expected {
-        return Err(ChartError::TextLost { expected, drawn });
-    }
+    let tree = tree(drawing, fonts)?;
     let mut pixels = Pixmap::new(width, height).ok_or(size)?;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| ChartError::Encode(error.to_string()))
+    let png = pixels.encode_png().map_err(|error| ChartError::Encode(error.to_string()))?;
+    Ok(with_density(png, scale))
+}
+
+/// The same with how many pixels are a metre, which print and page programs take its size from (PNG, 11.3.5.3: `pHYs`). A CSS pixel is a 96th of
+/// an inch.
+fn with_density(mut png: Vec<u8>, scale: f32) -> Vec<u8> {
+    // The signature, and the first chunk, which is 25 bytes.
+    const AFTER_HEADER: usize = 8 + 25;
+    let per_metre = (f64::from(scale) * 96.0 / 0.0254).round() as u32;
+    let mut chunk = b"pHYs".to_vec();
+    chunk.extend(per_metre.to_be_bytes());
+    chunk.extend(per_metre.to_be_bytes());
+    chunk.push(1);
+    let mut crc = flate2::Crc::new();
+    crc.update(&chunk);
+    let whole = [&9u32.to_be_bytes()[..], &chunk, &crc.sum().to_be_bytes()].concat();
+    if png.len() >= AFTER_HEADER {
+        png.splice(AFTER_HEADER..AFTER_HEADER, whole);
+    }
+    png
 }
 
 #[cfg(test)]
@@ -160,6 +119,15 @@ mod tests {
                 .any(|x| (r.y as u32 * 2..r.bottom() as u32 * 2).any(|y| dark(x, y)));
             assert!(any, "no ink where {:?} should be", text.text);
         }
+    }
+
+    #[test]
+    fn a_png_says_how_large_it_is_on_paper() {
+        let png = figure().png(300.0 / 96.0).unwrap();
+        let at = png.windows(4).position(|w| w == b"pHYs").expect("its density");
+        // 300 to an inch are 11 811 to a metre.
+        assert_eq!(png[at + 4..at + 13], [0, 0, 0x2e, 0x23, 0, 0, 0x2e, 0x23, 1]);
+        assert!(Pixmap::decode_png(&png).is_ok(), "and the chunk's checksum is right");
     }
 
     #[test]

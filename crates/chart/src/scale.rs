@@ -102,9 +102,9 @@ impl Range {
         }
         let fixed_low = axis.low.filter(|v| drawable(*v));
         let fixed_high = axis.high.filter(|v| drawable(*v));
-        let automatic = fixed_low.is_none() && fixed_high.is_none();
         low = fixed_low.unwrap_or(low);
         high = fixed_high.unwrap_or(high);
+        let automatic = low <= extent.low && extent.high <= high;
         if high <= low {
             high = low + low.abs().max(1.0) * 0.1;
         }
@@ -130,6 +130,8 @@ impl Range {
             high = low + 0.3;
         }
         let (low, high) = (10f64.powf(low.max(-305.0)), 10f64.powf(high.min(305.0)));
+        let (low, high) = if automatic { crate::axis::decent(low, high) } else { (low, high) };
+        let automatic = low <= extent.low && extent.high <= high;
         Some(Range { low, high, log: true, automatic })
     }
 

@@ -108,6 +108,14 @@ fn log_label(v: f64) -> String {
     typographic(format!("{:.0}e{power}", v / 10f64.powf(power)))
 }
 
+/// A value by itself, in three digits.
+pub(crate) fn value(v: f64, percent: bool) -> String {
+    let (v, suffix) = if percent { (v * 100.0, "\u{202f}%") } else { (v, "") };
+    let digits =
+        if v == 0.0 { 0 } else { (2 - (v.abs().log10() + 1e-9).floor() as i32).clamp(0, 6) };
+    format!("{}{suffix}", grouped(v, digits as usize))
+}
+
 /// The 1-2-5 steps from `least` upwards.
 fn steps(least: f64) -> impl Iterator<Item = f64> {
     let first = least.max(1e-300).log10().floor() as i32;
@@ -183,21 +191,44 @@ fn logarithmic(range: &Range, suffix: &str, fits: &impl Fn(&[Tick]) -> bool) -> 
     let within: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
     let dense = within.iter().map(|m| (*m, 1));
     let sparse = [2, 3, 5, 10, 20, 50, 100].into_iter().map(|every| (&[1.0][..], every));
-    for (multiples, every) in dense.chain(sparse) {
-        let ticks: Vec<Tick> = (first..=last)
+    let labelled = |(multiples, every): (&[f64], i32)| -> Vec<Tick> {
+        (first..=last)
             .filter(|power| power.rem_euclid(every) == 0)
             .flat_map(|power| multiples.iter().map(move |m| tick(*m, power)))
             .filter(|v| range.contains(*v))
             .map(|value| Tick { value, label: format!("{}{suffix}", log_label(value)) })
-            .collect();
-        if ticks.len() < 2 {
-            return None;
+            .collect()
+    };
+    let sets: Vec<Vec<Tick>> = dense.chain(sparse).map(labelled).collect();
+    // Both ends with fewer labels between them tell more than many without the ends.
+    let ended = || sets.iter().map(|ticks| with_ends(ticks.clone(), range, suffix));
+    let plain = sets.iter().take_while(|ticks| ticks.len() > 1).cloned();
+    let all = ended().chain(ended().map(without_neighbours)).chain(plain);
+    all.filter(|ticks| ticks.len() > 1).find(|ticks| fits(ticks)).map(|ticks| (ticks, minor()))
+}
+
+/// The same with a label at either end, where the axis ends on 1, 2 or 5 times a power of ten.
+fn with_ends(mut ticks: Vec<Tick>, range: &Range, suffix: &str) -> Vec<Tick> {
+    let same = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
+    for (end, at_front) in [(range.low, true), (range.high, false)] {
+        let digit = end / 10f64.powf((end.log10() + 1e-9).floor());
+        let is_round = [1.0, 2.0, 5.0].iter().any(|m| same(digit, *m));
+        if !is_round || ticks.iter().any(|t| same(t.value, end)) {
+            continue;
         }
-        if fits(&ticks) {
-            return Some((ticks, minor()));
-        }
+        let tick = Tick { value: end, label: format!("{}{suffix}", log_label(end)) };
+        ticks.insert(if at_front { 0 } else { ticks.len() }, tick);
     }
-    None
+    ticks
+}
+
+/// The same without the labels next to the ends: where these find no room beside them.
+fn without_neighbours(mut ticks: Vec<Tick>) -> Vec<Tick> {
+    if ticks.len() > 3 {
+        ticks.remove(ticks.len() - 2);
+        ticks.remove(1);
+    }
+    ticks
 }
 
 #[cfg(test)]
@@ -222,6 +253,13 @@ mod tests {
     }
 
     #[test]
+    fn a_value_by_itself_has_three_digits() {
+        let shown = [0.0, 0.0123, 2.3912, 23.187, 457.0, 12_345.0].map(|v| value(v, false));
+        assert_eq!(shown, ["0", "0.0123", "2.39", "23.2", "457", "12\u{202f}345"]);
+        assert_eq!(value(0.8531, true), "85.3\u{202f}%");
+    }
+
+    #[test]
     fn a_base_unit_takes_the_prefix_that_makes_labels_short() {
         let rate = Axis::linear("").si_unit("bit/s");
         assert_eq!(
@@ -239,6 +277,12 @@ mod tests {
         let log = Axis::log10("");
         assert_eq!(labels(&log, 0.1, 1000.0).0, ["0.1", "1", "10", "100", "1000"]);
         assert_eq!(labels(&log, 8.0, 120.0).0, ["10", "20", "50", "100"]);
+        assert_eq!(labels(&log, 20.0, 500.0).0, ["20", "50", "100", "200", "500"]);
+        assert_eq!(
+            labels(&log, 0.2, 5000.0).0,
+            ["0.2", "1", "10", "100", "1000", "5000"],
+            "both ends"
+        );
         assert_eq!(labels(&log, 95.0, 105.0).0, ["96", "98", "100", "102", "104"]);
         let wide = labels(&log, 1e-290, 1e290).0;
         assert!((2..=7).contains(&wide.len()), "{wide:?}");

@@ -108,7 +108,7 @@ impl Claim {
     pub fn parse(text: &str) -> Result<Claim, ClaimError> {
         let fail = |why: String| ClaimError { claim: text.escape_debug().to_string(), why };
         if text.chars().any(char::is_control) {
-            return Err(fail("a claim is one line of plain text".into()));
+            return Err(fail("an expectation is one line of plain text".into()));
         }
         let relations = [
             ("<=", Relation::AtMost),

@@ -1,4 +1,5 @@
-//! A field at several values, each with every scenario: `sweep = { "topology.link.dsl.up.rate" = ["1Mbit", "10Mbit"] }`.
+//! A field at several values, each with every scenario: `sweep = { "topology.link.dsl.up.rate" = ["1Mbit", "10Mbit"] }`. Several guest kernels
+//! (`kernels = ["6.1", "6.12"]`) are one more such field, called `kernel`.
 //!
 //! ```text
 //!   text ──set, once a point──► texts ──parse, check──► plans ──named after scenario and value──► one run
@@ -39,12 +40,20 @@ pub enum SweepError {
     },
     /// Two points would be called alike.
     #[error(
-        "sweep: two cells would be called `{name}`; give each value once, and shorter names to scenarios where it is cut"
+        "sweep: two scenarios would be called `{name}`; give each value once, and shorter names to scenarios where it is cut"
     )]
     SameName {
         /// The name.
         name: String,
     },
+}
+
+/// What kernels are called among the fields.
+pub const KERNEL: &str = "kernel";
+
+/// Whether scenarios are run at several values.
+fn is_swept(experiment: &Experiment) -> bool {
+    !experiment.sweep.is_empty() || experiment.kernels.len() > 1
 }
 
 /// Longest name of a scenario.
@@ -53,11 +62,16 @@ const LONGEST: usize = 40;
 /// All combinations of the values, the first field's slowest.
 pub fn points(experiment: &Experiment) -> Vec<Point> {
     let none = vec![Point { values: Vec::new() }];
-    experiment.sweep.iter().fold(none, |points, (field, values)| {
-        let with = |point: &Point, value: &toml::Value| {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let kernels =
+        (experiment.kernels.len() > 1).then(|| (KERNEL.to_owned(), experiment.kernels.clone()));
+    let text =
+        |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let swept = experiment.sweep.iter();
+    let swept = swept.map(|(field, values)| (field.clone(), values.iter().map(text).collect()));
+    swept.chain(kernels).fold(none, |points: Vec<Point>, (field, values): (String, Vec<String>)| {
+        let with = |point: &Point, value: &String| {
             let mut values = point.values.clone();
-            values.push((field.clone(), value));
+            values.push((field.clone(), value.clone()));
             Point { values }
         };
         points.iter().flat_map(|point| values.iter().map(move |value| with(point, value))).collect()
@@ -74,7 +88,7 @@ fn name_at(scenario: &str, point: &Point) -> String {
 
 /// The scenario as it stands in the file, and the values, of a scenario of a swept run; none where it is none of these.
 pub fn place(experiment: &Experiment, scenario: &str) -> Option<(String, Point)> {
-    if experiment.sweep.is_empty() {
+    if !is_swept(experiment) {
         return None;
     }
     let points = points(experiment);
@@ -93,7 +107,7 @@ pub fn spread(
     text: &str,
     experiment: &Experiment,
 ) -> Result<(Experiment, Vec<CellPlan>), SweepError> {
-    if experiment.sweep.is_empty() {
+    if !is_swept(experiment) {
         return Ok((experiment.clone(), check::check(experiment)?));
     }
     if let Some((field, _)) = experiment.sweep.iter().find(|(_, values)| values.is_empty()) {
@@ -130,7 +144,12 @@ fn at(text: &str, point: &Point) -> Result<Vec<CellPlan>, SweepError> {
         point.values.iter().map(|(field, value)| format!("{field}={value}")).collect();
     let refused = |why: String| SweepError::Point { point: said.join(", "), why };
     let mut changes = vec!["sweep={}".to_owned(), "expect=[]".to_owned()];
-    changes.extend(said.iter().cloned());
+    let kernel = |(field, value): &(String, String)| {
+        (field == KERNEL).then(|| format!("kernels=[{value:?}]"))
+    };
+    changes.extend(
+        point.values.iter().zip(&said).map(|(value, said)| kernel(value).unwrap_or(said.clone())),
+    );
     let text = set::apply(text, &changes).map_err(|e| refused(e.why))?;
     let experiment = load_file::parse("sweep", &text).map_err(|e| match e {
         load_file::ReadError::Text { why, .. } => refused(why),
@@ -216,6 +235,35 @@ to = "b"
             .replace("expect = [", "# [");
         let (_, plans) = spread_of(&text).expect("it can be run");
         assert_eq!(plans.len(), 12);
+    }
+
+    #[test]
+    fn each_scenario_is_planned_for_each_kernel() {
+        let text = TEXT
+            .replace("sweep = {", "kernels = [\"6.1\", \"6.12\"] # {")
+            .replace("expect = [\"shaped-2_5Mbit.", "expect = [\"shaped-6_12.");
+        let (experiment, plans) = spread_of(&text).expect("it can be run");
+        let told: Vec<(&str, Option<&str>)> =
+            plans.iter().map(|p| (&*p.id.scenario, p.kernel.as_deref())).collect();
+        let (old, new) = (Some("6.1"), Some("6.12"));
+        let wanted =
+            [("plain-6_1", old), ("plain-6_12", new), ("shaped-6_1", old), ("shaped-6_12", new)];
+        assert_eq!(told, wanted);
+        assert_eq!(plans[0].seed, plans[1].seed, "what differs is the kernel alone");
+        let written = load_file::parse("x", &text).expect("it can be read");
+        let (base, point) = place(&written, "shaped-6_12").expect("it is one");
+        assert_eq!(
+            (&*base, &point.values[..]),
+            ("shaped", &[(KERNEL.to_owned(), "6.12".to_owned())][..])
+        );
+        // One is no factor.
+        let one =
+            TEXT.replace("sweep = {", "kernels = [\"6.12\"] # {").replace("expect = [", "# [");
+        let (_, plans) = spread_of(&one).expect("it can be run");
+        assert!(plans.iter().all(|p| p.kernel.as_deref() == Some("6.12")));
+        assert_eq!((experiment.scenario.len(), &*plans[0].id.scenario), (4, "plain"));
+        let wrong = spread_of(&text.replace("\"6.1\"", "\"5.10\"")).expect_err("none is known");
+        assert!(wrong.to_string().contains("6.1 and 6.12"), "{wrong}");
     }
 
     #[test]

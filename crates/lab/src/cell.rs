@@ -14,6 +14,9 @@ pub struct CellPlan {
     pub id: CellId,
     /// From this comes all randomness of the cell: the kernel's, the tasks', the keys'.
     pub seed: u64,
+    /// The series of the guest kernel, as `6.12`; the usual one where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// The network.
     pub topology: Topology,
     /// Settings on every node.

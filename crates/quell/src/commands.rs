@@ -503,8 +503,9 @@ quell show --follow           (while it runs)",
         examples: "\
 quell plot                    (names the figures)
 quell plot --figure rtt-cdf -o cdf.png
-quell plot ping --figure rtt-scatter --stream voip -o voip.svg
-quell plot --figure goodput-time --scenarios bulk,bulk-shaped -o g.svg
+quell plot --figure totals -o totals.pdf
+quell plot ping --figure rtt-scatter --streams voip --log -o voip.svg
+quell plot --figure goodput-time --scenarios bulk --from 5s --to 12s -o g.svg
 quell plot --figure rtt-box --size 600x300 --dpi 300 --title '' -o b.png",
         notes: "",
         fails: Fails::Never,
@@ -644,7 +645,7 @@ quell export csv 20261121T101503-home-link --table queues | head",
         prints: Prints::Text,
         examples: "\
 quell run rrul_be
-quell export flent --cell cake.all.0 -o cake.flent.gz
+quell export flent --measurement cake.all.0 -o cake.flent.gz
 flent -p all_scaled -o cake.png cake.flent.gz",
         notes: "",
         fails: Fails::Never,
@@ -694,8 +695,8 @@ quell completions fish > ~/.config/fish/completions/quell.fish",
         call: calls_with_table!(ManArgs, documents::man),
     },
     inner("agent", "Carry out tasks that come on standard input", calls!(Nothing, agent)),
-    inner("host-cell", "Outer process of a cell on the host", calls!(DeskArgs, host_cell)),
-    inner("host-init", "First process of a cell on the host", calls!(DeskArgs, host_init)),
+    inner("host-cell", "Outer process of a measurement on the host", calls!(DeskArgs, host_cell)),
+    inner("host-init", "First process of a measurement on the host", calls!(DeskArgs, host_init)),
     inner(
         shape::WATCHDOG,
         "Bring things back where a change is not finished",

@@ -43,10 +43,10 @@ pub struct CompareArgs {
     /// What counts as no difference, as a part of the first figure
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub margin: Ratio,
-    /// Which figure -o draws: cdf, box, time or goodput
+    /// Which figure -o draws: cdf, box, bar, qq, time or goodput
     #[arg(long, value_name = "FIGURE", requires = "output")]
     pub figure: Option<String>,
-    /// File to write: a page (.html), or with --figure a picture (.svg, .png)
+    /// File to write: a page (.html), or with --figure a picture (.svg, .png, .pdf)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -179,11 +179,17 @@ fn value_of(
 ) -> Option<Value> {
     let m = &run.manifest;
     let of_run = |value: String| Some(Value { value, scenario: scenario.to_owned() });
+    let placed = experiment.and_then(|e| sweep::place(e, scenario));
+    let is_swept = |path: &str| {
+        placed
+            .as_ref()
+            .is_some_and(|(_, point)| point.values.iter().any(|(field, _)| field == path))
+    };
     match field {
-        "kernel" => of_run(m.kernel.version.clone()),
+        "kernel" if !is_swept(sweep::KERNEL) => of_run(m.kernel.version.clone()),
         "quell" => of_run(m.quell.clone()),
         "seed" => of_run(m.seed.to_string()),
-        path => match experiment.and_then(|e| sweep::place(e, scenario)) {
+        path => match placed {
             Some((base, point)) if point.values.iter().any(|(field, _)| field == path) => {
                 let is_path = |value: &&(String, String)| value.0 == path;
                 let value = point.values.iter().find(is_path)?.1.clone();

@@ -59,8 +59,8 @@ pub struct PlainArgs {
 pub struct FlentArgs {
     #[command(flatten)]
     pub run: RunName,
-    /// Which cell, as bulk.ping.0; needed where there are several, as a file of Flent holds one
-    #[arg(long, value_name = "SCENARIO.PROBE.REPEAT")]
+    /// Which measurement, as bulk.ping.0; needed where there are several, as a file of Flent holds one
+    #[arg(long = "measurement", alias = "cell", value_name = "SCENARIO.PROBE.REPEAT")]
     pub cell: Option<String>,
     /// File to write, as home.flent.gz, or - for standard output
     #[arg(short, long, value_name = "FILE")]
@@ -119,7 +119,7 @@ fn cell<'a>(run: &'a Run, wanted: Option<&str>) -> Result<(&'a CellRecord, &'a C
     }
     let what = match wanted {
         Some(wanted) => format!("there is no measurement {wanted:?} in this run"),
-        None => "a file of Flent holds one measurement; say which with --cell".to_owned(),
+        None => "a file of Flent holds one measurement; say which with --measurement".to_owned(),
     };
     Err(Failure::unusable(format!("{what}; there are {list}")))
 }

@@ -6,7 +6,7 @@ use crate::options::Json;
 use crate::progress::words;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quell_lab::kernel::{self, CarryError, Options, Progress};
+use quell_lab::kernel::{self, CarryError, Options, Progress, Series};
 use quell_sys::wait::Bell;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,9 @@ pub struct ExportArgs {
     /// Source of the kernel, if not Debian's linux-source-6.1
     #[arg(long, value_name = "PATH")]
     pub source: Option<PathBuf>,
+    /// Which series of kernels, as 6.12; 6.1 where absent
+    #[arg(long, value_name = "SERIES", conflicts_with = "source")]
+    pub version: Option<Series>,
 }
 
 /// Options of `quell kernel import`.
@@ -58,6 +61,9 @@ pub struct Source {
     /// Source of the kernel: a tree or a tarball; Debian's linux-source-6.1 where absent
     #[arg(long, value_name = "PATH")]
     pub source: Option<PathBuf>,
+    /// Which series of kernels, by Debian's package linux-source-SERIES: 6.1, the usual one, or 6.12
+    #[arg(long, value_name = "SERIES", conflicts_with_all = ["source", "kernel_file"])]
+    pub version: Option<Series>,
     /// A ready kernel instead of one that Quell builds
     #[arg(long, value_name = "FILE")]
     pub kernel_file: Option<PathBuf>,
@@ -73,6 +79,7 @@ pub fn path(source: &Source) -> Result<ExitCode, Failure> {
 fn options(source: &Source) -> Options {
     Options {
         source: source.source.clone(),
+        series: source.version,
         kernel_file: source.kernel_file.clone(),
         ..Options::default()
     }
@@ -89,12 +96,15 @@ pub struct Found {
 }
 
 /// The kernel to run guests with; says how to get one where there is none.
-pub fn found(kernel_file: Option<&Path>) -> Result<Found, Failure> {
-    let options = Options { kernel_file: kernel_file.map(Path::to_path_buf), ..Options::default() };
+pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<Found, Failure> {
+    let kernel_file = kernel_file.map(Path::to_path_buf);
+    let options = Options { kernel_file, series, ..Options::default() };
     let found = kernel::find(&options).and_then(|k| kernel::info(&k)).map_err(|e| {
-        Failure::system(format!(
-            "{e}\nbuild the lab's kernel once with `quell kernel build` (some minutes), or run on this kernel with --kernel host"
-        ))
+        let next = match series {
+            Some(series) => format!("build it once with `quell kernel build --version {series}` (some minutes)"),
+            None => "build the lab's kernel once with `quell kernel build` (some minutes), or run on this kernel with --kernel host".to_owned(),
+        };
+        Failure::system(format!("{e}\n{next}"))
     })?;
     let key = found.built.map(|b| b.key).unwrap_or_default();
     Ok(Found { path: found.path, version: found.version, key })
@@ -159,7 +169,8 @@ pub fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
 
 /// `quell kernel export`.
 pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let options = Options { source: args.source.clone(), ..Options::default() };
+    let options =
+        Options { source: args.source.clone(), series: args.version, ..Options::default() };
     let found = kernel::find(&options).map_err(|e| {
         Failure::system(format!("{e}\nbuild it once with `quell kernel build`, then export it"))
     })?;

@@ -259,6 +259,7 @@ fn cell(lab: &LabPlace) -> Result<CellPlan, Failure> {
     Ok(CellPlan {
         id: CellId { scenario: "lab".into(), probe: "exec".into(), repeat: 0 },
         seed: 1,
+        kernel: None,
         topology,
         sysctl: BTreeMap::new(),
         node_sysctl: BTreeMap::new(),

@@ -1,5 +1,6 @@
 //! `quell`: the command line, and nothing else.
 
+mod capacity;
 mod check;
 mod command;
 mod commands;

@@ -10,6 +10,7 @@ use quell_experiment::spec::{Experiment, load_file};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellStatus, Manifest};
 use quell_report::analysis::Results;
+use quell_report::figures::Capacity;
 use quell_report::figures::sweep::Sweep;
 use quell_report::{html, json, table};
 use quell_store::{Run, RunState, RunSummary};
@@ -45,12 +46,20 @@ struct Opened {
     results: Results,
     published: BTreeMap<String, String>,
     swept: Vec<Sweep>,
+    capacities: Vec<Capacity>,
+    about: String,
     footnote: String,
 }
 
 impl Opened {
     fn page(&self) -> String {
-        html::render_swept(&self.run, &self.results, &self.published, &self.swept)
+        let given = html::Given {
+            published: &self.published,
+            about: &self.about,
+            swept: &self.swept,
+            capacities: &self.capacities,
+        };
+        html::render_with(&self.run, &self.results, &given)
     }
 }
 
@@ -61,17 +70,19 @@ fn open(folder: &Path) -> Result<Opened, Failure> {
 fn judged(mut run: Run) -> Opened {
     let results = Results::from(&run);
     let mut published = BTreeMap::new();
-    let mut swept = Vec::new();
+    let (mut swept, mut capacities, mut about) = (Vec::new(), Vec::new(), String::new());
     let mut footnote = String::new();
     // The text was an experiment when it was run; one that a newer version of Quell no longer takes is shown without its claims.
     if let Ok(experiment) = load_file::parse("manifest.json", &run.manifest.experiment_text) {
         published = experiment.published();
         footnote = self::footnote(&experiment);
         swept = crate::sweep::swept(&experiment, &run.manifest);
+        capacities = crate::capacity::capacities(&run.manifest.experiment_text, &experiment);
+        about.clone_from(&experiment.about);
         run.manifest.expectations =
             judge(&run.manifest.cells, &experiment, &|metric| results.values(metric));
     }
-    Opened { run, results, published, swept, footnote }
+    Opened { run, results, published, swept, capacities, about, footnote }
 }
 
 fn open_named(name: &RunName) -> Result<Opened, Failure> {

@@ -4,16 +4,17 @@ use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place};
 use crate::{interrupt, kernel, progress, results};
 use clap::Args;
-use quell_experiment::run::{Carrier, Finished, GuestOptions, Options};
+use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options};
 use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
 use quell_experiment::spec::{Experiment, load_file, set};
 use quell_experiment::sweep::{self, SweepError};
 use quell_experiment::{builtin, nearest};
 use quell_lab::cell::CellPlan;
-use quell_lab::kernel::{congestion_asked, congestion_controls};
+use quell_lab::kernel::{Series, congestion_asked, congestion_controls};
 use quell_sys::wait::Bell;
 use quell_units::Span;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,16 +28,16 @@ pub struct RunArgs {
     /// Change any field, as topology.link.dsl.up.rate=1Mbit (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub changes: Vec<String>,
-    /// How long each cell is measured
+    /// How long each measurement takes
     #[arg(long)]
     pub duration: Option<Span>,
-    /// How often each cell is run, each time with another seed
+    /// How often each measurement is made, each time with another seed
     #[arg(long)]
     pub repeat: Option<u32>,
     /// From this comes all randomness
     #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     pub seed: Option<u64>,
-    /// Cells side by side; as many as CPUs where absent (one on the host's kernel)
+    /// Measurements side by side; as many as CPUs where absent (one on the host's kernel)
     #[arg(long)]
     pub jobs: Option<usize>,
     /// Only these scenarios (repeatable)
@@ -268,14 +269,19 @@ fn can_be_written(args: &RunArgs) -> Result<(), Failure> {
 pub fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Carrier, Failure> {
     match backend {
         Backend::Guest => {
-            let options = guest_options(guest)?;
+            let options = guest_options(guest, plans)?;
             // Of a kernel that was named nothing is known; there the task tells.
-            if !options.key.is_empty() {
+            if !options.kernel.key.is_empty() {
                 guest_offers(plans)?;
             }
             Ok(Carrier::Guest(options))
         }
         Backend::Host => {
+            if let Some(series) = plans.iter().find_map(|plan| plan.kernel.as_ref()) {
+                return Err(Failure::usage(format!(
+                    "the experiment asks for guest kernels (kernels: {series} …), and --kernel host has its own: leave one of them out"
+                )));
+            }
             let lacking = quell_experiment::run::host_lacking(plans).map_err(|why| {
                 Failure::system(format!(
                     "no network can be made on the running kernel: {}\n{INSTEAD}",
@@ -310,13 +316,32 @@ fn guest_offers(plans: &[CellPlan]) -> Result<(), Failure> {
     }
 }
 
-/// The guest kernel to use, with its options.
-pub fn guest_options(guest: &Guest) -> Result<GuestOptions, Failure> {
-    let found = kernel::found(guest.kernel_file.as_deref())?;
-    Ok(GuestOptions {
-        kernel: found.path,
+/// The guest kernels to use, with their options.
+pub fn guest_options(guest: &Guest, plans: &[CellPlan]) -> Result<GuestOptions, Failure> {
+    let kernel = |found: kernel::Found| GuestKernel {
+        path: found.path,
         version: found.version,
         key: found.key,
+    };
+    let mut asked = BTreeMap::new();
+    for name in plans.iter().filter_map(|plan| plan.kernel.as_ref()) {
+        if asked.contains_key(name) {
+            continue;
+        }
+        if guest.kernel_file.is_some() {
+            return Err(Failure::usage(format!(
+                "the experiment asks for guest kernels (kernels: {name} …), and --kernel-file names another: leave one of them out"
+            )));
+        }
+        asked.insert(name.clone(), kernel(kernel::found(None, Series::named(name))?));
+    }
+    let usual = match asked.values().next() {
+        Some(first) => GuestKernel::clone(first),
+        None => kernel(kernel::found(guest.kernel_file.as_deref(), None)?),
+    };
+    Ok(GuestOptions {
+        kernel: usual,
+        asked,
         memory_mib: guest.memory,
         wall_limit: guest.wall_limit.map(Into::into),
     })

@@ -15,7 +15,9 @@ use quell_units::{Rate, Span};
 /// The swept fields of a run of this experiment; a field of one value is not swept.
 pub fn swept(experiment: &Experiment, manifest: &Manifest) -> Vec<Sweep> {
     let fields = experiment.sweep.iter().filter(|(_, values)| values.len() > 1);
-    fields.map(|(field, _)| of_field(experiment, manifest, field)).collect()
+    let kernel = (experiment.kernels.len() > 1).then_some(sweep::KERNEL);
+    let fields = fields.map(|(field, _)| field.as_str()).chain(kernel);
+    fields.map(|field| of_field(experiment, manifest, field)).collect()
 }
 
 fn of_field(experiment: &Experiment, manifest: &Manifest, field: &str) -> Sweep {
@@ -31,7 +33,8 @@ fn of_field(experiment: &Experiment, manifest: &Manifest, field: &str) -> Sweep 
             point.values.into_iter().partition(|(f, _)| f == field);
         let Some((_, value)) = of_field.into_iter().next() else { continue };
         let line = others.iter().fold(base, |line, (_, value)| format!("{line} at {value}"));
-        let number = number(&value);
+        // Kernels have names, which look like numbers.
+        let number = number(&value).filter(|_| field != sweep::KERNEL);
         unit = number.map_or(unit, |(_, unit)| unit);
         points.push(SweptScenario {
             scenario: scenario.clone(),
@@ -55,11 +58,14 @@ fn number(value: &str) -> Option<(f64, &'static str)> {
 /// The figure of the first swept field of a run.
 pub fn figure(run: &Run) -> Result<Figure, Failure> {
     let name = &run.manifest.run;
-    let experiment = load_file::parse("manifest.json", &run.manifest.experiment_text)
-        .map_err(Failure::unusable)?;
-    let swept = swept(&experiment, &run.manifest);
-    let none =
-        || Failure::usage(format!("nothing was swept in {name}: its experiment has no `sweep`"));
+    // What was measured by hand, or by another program, is of no experiment.
+    let experiment = load_file::parse("manifest.json", &run.manifest.experiment_text).ok();
+    let swept = experiment.map_or(Vec::new(), |experiment| swept(&experiment, &run.manifest));
+    let none = || {
+        Failure::usage(format!(
+            "nothing was swept in {name}: its experiment has neither `sweep` nor several `kernels`"
+        ))
+    };
     let sweep = swept.first().ok_or_else(none)?;
     let results = Results::from(run);
     let summary = Summary::of(&results, &run.manifest);

@@ -395,8 +395,8 @@ fn figures_are_listed_and_a_wrong_name_or_file_is_refused() {
     says(&plot(&["rtt-cdf"]), &["-o FILE.png"]);
     let which = dir.quell(&["plot", "-o", "x.png"]).refused(2);
     says(&which, &["--figure NAME", "rtt-cdf", "rtt-averages"]);
-    says(&plot(&["rtt-cdf", "-o", "x.gif"]), &["x.gif", ".png or .svg"]);
-    says(&plot(&["rtt-cdf", "-o", "x"]), &[".png or .svg"]);
+    says(&plot(&["rtt-cdf", "-o", "x.gif"]), &["x.gif", ".png, .svg or .pdf"]);
+    says(&plot(&["rtt-cdf", "-o", "x"]), &[".png, .svg or .pdf"]);
     says(&plot(&["rtt-cdf", "-o", "x.png"]), &["no run in runs"]);
     assert_eq!(dir.names(), [""; 0], "nothing is made");
 }

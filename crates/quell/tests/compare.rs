@@ -39,9 +39,9 @@ fn what_can_t_be_meant_is_refused_before_anything_is_read() {
     let refused =
         |more: &[&str]| dir.quell(&[&["compare", "before", "after"], more].concat()).refused(2);
     says(&refused(&["--metric", "rtt.p98"]), &["no metric `rtt.p98`", "did you mean `rtt.p9"]);
-    says(&refused(&["-o", "x.svg"]), &["--figure cdf, box, time, goodput"]);
+    says(&refused(&["-o", "x.svg"]), &["--figure cdf, box, bar, qq, time, goodput"]);
     says(&refused(&["--figure", "cfd", "-o", "x.svg"]), &["`cfd`", "did you mean `cdf`?"]);
-    says(&refused(&["--figure", "cdf", "-o", "x.gif"]), &[".png or .svg"]);
+    says(&refused(&["--figure", "cdf", "-o", "x.gif"]), &[".png, .svg or .pdf"]);
     says(&refused(&["--figure", "goodput", "-o", "x.svg"]), &["would be empty"]);
     says(&refused(&["--streams", "vioce"]), &["no stream \"vioce\"", "voice"]);
     says(&refused(&["--by", "topology.link.dls.up.rate"]), &["no run has the field"]);

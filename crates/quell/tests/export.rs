@@ -239,7 +239,8 @@ fn metrics_are_in_base_units_and_end_as_openmetrics_wants_it() {
 fn a_cell_that_is_not_there_and_one_too_many_are_named() {
     let dir = TestFolder::new();
     home(&dir);
-    let none = dir.quell(&["export", "flent", "home", "--cell", "bulk.ping.0", "-o", "x.gz"]);
+    let none =
+        dir.quell(&["export", "flent", "home", "--measurement", "bulk.ping.0", "-o", "x.gz"]);
     says(&none.refused(2), &["bulk.ping.0", "rrul.flent.0"]);
     says(&dir.quell(&["export", "flent", "home"]).refused(2), &["--output"]);
     says(&dir.quell(&["export", "csv", "nothing"]).refused(2), &["nothing"]);

@@ -122,7 +122,7 @@ fn what_can_not_be_is_told_before_anything_is_sent() {
         (&["ping", "-t", "a,127.0.0.1,EFF"], &["EFF", "low-delay"]),
         (&["ping", "-t", "a,127.0.0.1", "-t", "a,::1"], &["two streams", "`a`"]),
         (&["ping", "--tos", "256", "127.0.0.1"], &["256", "255"]),
-        (&["ping", "-o", "x.jpg", "127.0.0.1"], &["x.jpg", ".png or .svg"]),
+        (&["ping", "-o", "x.jpg", "127.0.0.1"], &["x.jpg", ".png, .svg or .pdf"]),
         (&["ping", "-r", "no-such-run"], &["no-such-run"]),
         (&["ping", "-r", "x", "127.0.0.1"], &["--read"]),
         (&["ping", "-m", "tcp", "-I", "no-such-dev", "127.0.0.1"], &["no-such-dev", "ip link"]),

@@ -6,12 +6,16 @@ pub(crate) mod common;
 mod gaps;
 mod goodput;
 mod one_way;
+pub(crate) mod qq;
 mod rtt;
 mod shape;
 pub mod sweep;
 mod tcp;
+mod totals;
+mod waterfall;
 
 use crate::analysis::series::Which;
+pub use common::Capacity;
 use common::{Made, Subject};
 use quell_chart::Figure;
 use quell_store::Run;
@@ -44,7 +48,13 @@ const fn entry(
 }
 
 /// All figures, in the order of the page.
-const ALL: [Entry; 10] = [
+const ALL: [Entry; 14] = [
+    entry(
+        "totals",
+        "goodput of all flows each way, and ping, a line for each scenario",
+        totals::figure,
+        Some(totals::streams_of),
+    ),
     entry(
         "rtt-time",
         "round-trip time over time, by scenario, as lines",
@@ -71,6 +81,12 @@ const ALL: [Entry; 10] = [
     ),
     entry("rtt-box", "round-trip time by scenario, as boxes", rtt::boxes, Some(rtt::streams_of)),
     entry(
+        "rtt-qq",
+        "round-trip time, quantiles of scenarios against those of the first",
+        qq::figure,
+        Some(rtt::streams_of),
+    ),
+    entry(
         "goodput-time",
         "goodput over time, stacked by flow, a panel each way",
         goodput::figure,
@@ -88,12 +104,19 @@ const ALL: [Entry; 10] = [
         one_way::figure,
         Some(one_way::streams_of),
     ),
-    entry("queue-backlog", "bytes waiting in queues over time", backlog::figure, None),
+    entry("queue-backlog", "bytes waiting in queues over time", backlog::bytes, None),
+    entry("queue-wait", "how long bytes wait in queues, over time", backlog::wait, None),
     entry(
         "jitter-gap",
-        "jitter packet by packet, and time between arrivals",
+        "jitter packet by packet, and time between arrivals, as distributions",
         gaps::figure,
         Some(gaps::streams_of),
+    ),
+    entry(
+        "page-waterfall",
+        "what a page load waited for, request by request",
+        waterfall::figure,
+        Some(waterfall::streams_of),
     ),
 ];
 
@@ -125,8 +148,30 @@ fn list() -> String {
 /// # Errors
 /// When there is no figure of that name; the answer lists those that there are.
 pub fn figure(run: &Run, name: &str) -> Result<Figure, UnknownFigure> {
-    let subject = Subject { run, which: Which::Usual };
-    Ok((known(name)?.make)(subject, Shape::Wide).unwrap_or_else(|nothing| nothing.figure))
+    let subject = Subject { run, which: Which::Usual, capacities: &[], span: (0.0, None) };
+    Ok(known(name)?.make(subject, Shape::Wide).unwrap_or_else(|nothing| nothing.figure))
+}
+
+impl Entry {
+    /// The figure, which says what of its kind it leaves out.
+    fn make(&self, subject: Subject, shape: Shape) -> Made {
+        let figure = (self.make)(subject, shape)?;
+        // Of one stream none is left out, and a run of it may be long.
+        let is_usual = subject.which == Which::Usual && streams_of(subject.run).len() > 1;
+        let Some(of) = self.streams.filter(|_| is_usual) else {
+            return Ok(figure);
+        };
+        let shown = of(subject);
+        let all = of(Subject { which: Which::Named, ..subject });
+        let rest: Vec<&String> = all.iter().filter(|name| !shown.contains(name)).collect();
+        Ok(match rest.is_empty() {
+            true => figure,
+            false => {
+                let rest = common::listed(rest.into_iter());
+                figure.also(&format!("Not shown: {rest}; --streams names some."))
+            }
+        })
+    }
 }
 
 fn known(name: &str) -> Result<&'static Entry, UnknownFigure> {
@@ -190,22 +235,35 @@ fn beside(shown: &[String]) -> String {
 ///
 /// # Errors
 /// When there is no figure of that name, no stream of a name, or the figure would leave out a stream that was named.
-pub fn figure_of(mut run: Run, name: &str, streams: &[String]) -> Result<Figure, NoFigure> {
+pub fn figure_of(run: Run, name: &str, streams: &[String]) -> Result<Figure, NoFigure> {
+    figure_with(run, name, &Wanted { streams, ..Wanted::default() })
+}
+
+/// What is wanted of a figure, and what it can't know by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// These streams alone; the usual ones where none is named.
+    pub streams: &'a [String],
+    /// The rates of lines.
+    pub capacities: &'a [Capacity],
+    /// From when to when, in seconds from the start of the measurement; all of it where not told.
+    pub span: (f64, Option<f64>),
+}
+
+/// A figure as it is wanted.
+///
+/// # Errors
+/// As [`figure_of`].
+pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFigure> {
+    let Wanted { streams, capacities, span } = *wanted;
     let entry = known(name)?;
+    let mut run = if span == (0.0, None) { run } else { within(run, span) };
     let nothing = |why: String| NoFigure::Nothing { figure: name.to_owned(), why };
     if streams.is_empty() {
-        let subject = Subject { run: &run, which: Which::Usual };
-        return (entry.make)(subject, Shape::Wide).map_err(|none| nothing(none.why));
+        let subject = Subject { run: &run, which: Which::Usual, capacities, span };
+        return entry.make(subject, Shape::Wide).map_err(|none| nothing(none.why));
     }
-    let mut known: Vec<String> = Vec::new();
-    for cell in &run.cells {
-        let names = cell.echoes.iter().map(|s| &s.stream);
-        for name in names.chain(cell.flows.iter().map(|f| &f.stream)) {
-            if !known.contains(name) {
-                known.push(name.clone());
-            }
-        }
-    }
+    let known = streams_of(&run);
     if let Some(name) = streams.iter().find(|name| !known.contains(name)) {
         return Err(NoFigure::UnknownStream { name: name.clone(), known });
     }
@@ -213,14 +271,36 @@ pub fn figure_of(mut run: Run, name: &str, streams: &[String]) -> Result<Figure,
         cell.echoes.retain(|s| streams.contains(&s.stream));
         cell.flows.retain(|f| streams.contains(&f.stream));
     }
-    let subject = Subject { run: &run, which: Which::Named };
+    let subject = Subject { run: &run, which: Which::Named, capacities, span };
     if let Some(shown) = entry.streams.map(|of| of(subject))
         && let Some(name) = streams.iter().find(|name| !shown.contains(name))
     {
         let (figure, name) = (entry.name.name.to_owned(), name.clone());
         return Err(NoFigure::NotShown { figure, name, shown });
     }
-    (entry.make)(subject, Shape::Wide).map_err(|none| nothing(none.why))
+    entry.make(subject, Shape::Wide).map_err(|none| nothing(none.why))
+}
+
+/// The names of all streams of packets and flows.
+fn streams_of(run: &Run) -> Vec<String> {
+    let packets = run.cells.iter().flat_map(|cell| cell.echoes.iter().map(|s| &s.stream));
+    let flows = run.cells.iter().flat_map(|cell| cell.flows.iter().map(|f| &f.stream));
+    common::distinct(packets.chain(flows))
+}
+
+/// The run with what was sent in this time alone. Counters stay as they are: what they count in it is told by what is before and after.
+fn within(mut run: Run, (from_s, to_s): (f64, Option<f64>)) -> Run {
+    let from = (from_s * 1e9) as i64;
+    let to = to_s.map_or(i64::MAX, |to| (to * 1e9) as i64);
+    for (record, data) in run.manifest.cells.iter_mut().zip(&mut run.cells) {
+        let end = crate::analysis::window_ns(record, data);
+        for series in &mut data.echoes {
+            series.samples.retain(|s| (from..to).contains(&s.t_ns));
+        }
+        let end = end.map_or(to, |end| end.min(to));
+        record.window_ns = u64::try_from(end).ok();
+    }
+    run
 }
 
 /// The run with these scenarios alone, in this order; all of it where none is named.
@@ -245,7 +325,11 @@ pub fn only(mut run: Run, scenarios: &[String]) -> Result<Run, NoFigure> {
 }
 
 /// The figures for which a run has data, with their names, in the order of the page.
-pub fn present(run: &Run, shape: Shape) -> impl Iterator<Item = (Name, Figure)> {
-    let subject = Subject { run, which: Which::Usual };
-    ALL.iter().filter_map(move |e| Some((e.name, (e.make)(subject, shape).ok()?)))
+pub fn present<'a>(
+    run: &'a Run,
+    shape: Shape,
+    capacities: &'a [Capacity],
+) -> impl Iterator<Item = (Name, Figure)> + use<'a> {
+    let subject = Subject { run, which: Which::Usual, capacities, span: (0.0, None) };
+    ALL.iter().filter_map(move |e| Some((e.name, e.make(subject, shape).ok()?)))
 }

@@ -1,12 +1,14 @@
-//! The page of a run: one file without scripts and without the network, figures first, then tables, then how it was measured.
+//! The page of a run: one file without scripts and without the network. What it shows in a few sentences, the experiment's own words, tables,
+//! figures, then how it was measured.
 
+mod conclusion;
 mod measured;
 mod tables;
 mod text;
 
 use crate::analysis::{Results, Summary};
 use crate::figures::sweep::Sweep;
-use crate::figures::{self, Name, Shape};
+use crate::figures::{self, Capacity, Name, Shape};
 use quell_chart::Figure;
 use quell_model::{CellStatus, Manifest};
 use quell_store::Run;
@@ -15,29 +17,40 @@ use std::fmt::Write;
 pub(crate) use tables::scrolling;
 pub(crate) use text::escape;
 
-/// The whole page as HTML. `published` has texts by scenario that stand beside each row: figures that others published.
-pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>) -> String {
-    render_swept(run, results, published, &[])
+/// What a page has beside the run and its results.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'a> {
+    /// Figures that others published, by scenario: they stand beside each row.
+    pub published: &'a BTreeMap<String, String>,
+    /// The experiment's own words.
+    pub about: &'a str,
+    /// Swept fields, of each of which there is a figure.
+    pub swept: &'a [Sweep],
+    /// The rates of lines.
+    pub capacities: &'a [Capacity],
 }
 
-/// The same of a run with swept fields, of each of which there is a figure.
-pub fn render_swept(
-    run: &Run,
-    results: &Results,
-    published: &BTreeMap<String, String>,
-    swept: &[Sweep],
-) -> String {
+/// The whole page as HTML. `published` has texts by scenario that stand beside each row: figures that others published.
+pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>) -> String {
+    render_with(run, results, &Given { published, about: "", swept: &[], capacities: &[] })
+}
+
+/// The same with what the experiment's file tells.
+pub fn render_with(run: &Run, results: &Results, given: &Given) -> String {
     let m = &run.manifest;
     let summary = Summary::of(results, m);
     let title = if m.title.is_empty() { &m.experiment } else { &m.title };
     let mut page = header(m, title);
     page.push_str("<main>\n");
-    page += &figure_section(run, &summary, swept);
+    page += &conclusion::section(m, &summary);
+    page += &about(given.about);
     page.push_str("<section id=\"tables\">\n<h2>Results</h2>\n");
-    page += &tables::summary(m, results, &summary, published);
+    page += &tables::summary(m, results, &summary, given.published);
+    page += &tables::loads(m, results, &summary);
     page += &tables::expectations(m);
-    page += &tables::streams(results);
     page.push_str("</section>\n");
+    page += &figure_section(run, &summary, given);
+    page += &tables::streams(results);
     page += &measured::section(run);
     page.push_str("</main>\n");
     let _ = writeln!(
@@ -47,6 +60,22 @@ pub fn render_swept(
         escape(&m.run)
     );
     document(&format!("{title} · {}", m.run), &page)
+}
+
+/// The experiment's own words: paragraphs, and what is drawn with spaces as it is.
+fn about(text: &str) -> String {
+    let text = text.trim_matches('\n').trim_end();
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    let paragraph = |part: &str| {
+        let is_drawn = part.lines().any(|line| line.starts_with("  ") || line.contains("   "));
+        let (open, close) = if is_drawn { ("<pre>", "</pre>") } else { ("<p>", "</p>") };
+        format!("{open}{}{close}\n", escape(part.trim_matches('\n')))
+    };
+    let parts: String =
+        text.split("\n\n").filter(|part| !part.trim().is_empty()).map(paragraph).collect();
+    format!("<section id=\"about\">\n{parts}</section>\n")
 }
 
 /// A page with this title around a body: one file, without scripts and without the network.
@@ -96,33 +125,25 @@ fn header(m: &Manifest, title: &str) -> String {
             m.cells.len()
         );
     }
-    if !m.expectations.is_empty() {
-        let held = m.expectations.iter().filter(|e| e.held).count();
-        let all = m.expectations.len();
-        let (mark, class) = if held == all { ("✓", "held") } else { ("✗", "failed") };
-        let _ = writeln!(
-            text,
-            "<p class=\"{class}\">{mark} {held} of {all} <a href=\"#claims\">expectations</a> held.</p>"
-        );
-    }
     text.push_str(
-        "<nav><a href=\"#figures\">Figures</a> <a href=\"#tables\">Results</a> <a href=\"#how\">How it was \
+        "<nav><a href=\"#tables\">Results</a> <a href=\"#figures\">Figures</a> <a href=\"#how\">How it was \
          measured</a></nav>\n</header>\n",
     );
     text
 }
 
-fn figure_section(run: &Run, summary: &Summary, swept: &[Sweep]) -> String {
+fn figure_section(run: &Run, summary: &Summary, given: &Given) -> String {
     let mut text = "<section id=\"figures\">\n<h2>Figures</h2>\n".to_owned();
-    for sweep in swept {
+    for sweep in given.swept {
         let of = |shape| figures::sweep::figure(&run.manifest, summary, sweep, shape);
         if let [Some(wide), Some(narrow)] = [Shape::Wide, Shape::Narrow].map(of) {
             let name = Name { name: "sweep", shows: "what changes with the swept field" };
             text += &figure_of_both(name, &wide, &narrow);
         }
     }
-    let wide: Vec<_> = page_figures(run, Shape::Wide).collect();
-    for ((name, wide), (_, narrow)) in wide.iter().zip(page_figures(run, Shape::Narrow)) {
+    let of = |shape| page_figures(run, shape, given.capacities);
+    let wide: Vec<_> = of(Shape::Wide).collect();
+    for ((name, wide), (_, narrow)) in wide.iter().zip(of(Shape::Narrow)) {
         text += &figure_of_both(*name, wide, &narrow);
     }
     if wide.is_empty() {
@@ -148,6 +169,10 @@ pub(crate) fn figure_of_both(name: Name, wide: &Figure, narrow: &Figure) -> Stri
 }
 
 /// The page's figures. Dots would make it several times as large and show what the lines show.
-fn page_figures(run: &Run, shape: Shape) -> impl Iterator<Item = (Name, Figure)> {
-    figures::present(run, shape).filter(|(name, _)| name.name != "rtt-scatter")
+fn page_figures<'a>(
+    run: &'a Run,
+    shape: Shape,
+    capacities: &'a [Capacity],
+) -> impl Iterator<Item = (Name, Figure)> + use<'a> {
+    figures::present(run, shape, capacities).filter(|(name, _)| name.name != "rtt-scatter")
 }

@@ -24,6 +24,8 @@ use serde::Serialize;
 struct Document {
     looks: Vec<Look>,
     statuses: Vec<&'static str>,
+    /// The cell that is opened first.
+    worst: usize,
     cells: Vec<Cell>,
 }
 
@@ -142,8 +144,8 @@ pub fn render(run: &Run) -> String {
     let title = if m.title.is_empty() { &m.experiment } else { &m.title };
     let partial = if m.complete { "" } else { " · partial run" };
     let facts = format!("Run {} · started {} · clock: {}{partial}", m.run, m.started, m.clock);
-    let cells = cells(run);
-    let data = Document { looks: looks(), statuses: statuses(), cells };
+    let (cells, worst) = cells(run);
+    let data = Document { looks: looks(), statuses: statuses(), worst, cells };
     let nothing = data.cells.is_empty();
     // `<` would end the script early in a name like `</script>`; JSON has another way to write it.
     let data = serde_json::to_string(&data).unwrap_or_default().replace('<', "\\u003c");
@@ -186,16 +188,26 @@ fn statuses() -> Vec<&'static str> {
     EchoStatus::NAMES.iter().map(|(_, name)| *name).collect()
 }
 
-fn cells(run: &Run) -> Vec<Cell> {
+/// The cells that have something to show, and which of them is the worst.
+fn cells(run: &Run) -> (Vec<Cell>, usize) {
     let mut slots = Slots::default();
-    let mut cells = Vec::new();
+    let (mut cells, mut worst) = (Vec::new(), (0, f64::NEG_INFINITY));
+    // What loads lose is their own business, where probes have packets.
+    let probes_have_some = run.iter().any(|(r, data)| data.echo(&r.id.probe).is_some());
     for (record, data) in run.iter() {
         let panels = panels(data, &mut slots);
         if panels.is_empty() {
             continue;
         }
         let id = &record.id;
-        let repeat = if id.repeat == 0 { String::new() } else { format!(", again {}", id.repeat) };
+        let repeat = match id.repeat {
+            0 => String::new(),
+            n => format!(", repeat {}", n + 1),
+        };
+        let badness = badness(data, probes_have_some.then_some(&*id.probe));
+        if badness > worst.1 {
+            worst = (cells.len(), badness);
+        }
         let event = |c: timeline::Change| Event { t: c.at_s * 1e9, label: clean(&c.what) };
         cells.push(Cell {
             name: clean(&format!("{}, {}{repeat}", id.scenario, id.probe)),
@@ -203,7 +215,32 @@ fn cells(run: &Run) -> Vec<Cell> {
             panels,
         });
     }
-    cells
+    (cells, worst.0)
+}
+
+/// How long its packets took: their 95th percentile in nanoseconds, a lost one taking for ever; of several streams the worst, or of
+/// the one of this name. Nothing without any.
+fn badness(data: &CellData, own: Option<&str>) -> f64 {
+    /// Longer than any answer is waited for, so that where more are lost it is worse.
+    const EVER: f64 = 1e15;
+    let of = |series: &EchoSeries| {
+        let times = series.samples.iter().filter_map(|s| match s.status {
+            status if status.is_lost() => Some(EVER),
+            status if status.is_answered() => s.rtt_ns.map(|ns| ns as f64),
+            _ => None,
+        });
+        let mut times: Vec<f64> = times.collect();
+        let lost = times.iter().filter(|t| **t >= EVER).count() as f64;
+        let at = times.len() * 95 / 100;
+        if times.is_empty() {
+            return None;
+        }
+        let percentile = *times.select_nth_unstable_by(at, f64::total_cmp).1;
+        // Of two in which packets are lost the worse is that in which more are.
+        Some(percentile * (1.0 + lost / times.len() as f64))
+    };
+    let shown = data.echoes.iter().filter(|s| own.is_none_or(|own| s.stream == own));
+    shown.filter_map(of).fold(f64::NEG_INFINITY, f64::max)
 }
 
 fn panels(data: &CellData, slots: &mut Slots) -> Vec<Panel> {

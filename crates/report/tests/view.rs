@@ -68,6 +68,31 @@ fn column(value: &Value) -> Vec<Option<f64>> {
     }
 }
 
+/// Of each measurement the 95th percentile counts, a lost packet taking for ever; what a load lost counts for nothing.
+#[test]
+fn the_page_opens_on_the_worst_measurement() {
+    let answered = |n: u64, ms: u64| sample(n, n as i64 * MS, Some(ms * 1_000_000), EchoStatus::Ok);
+    let lost = |n: u64| sample(n, n as i64 * MS, None, EchoStatus::Lost);
+    let cell = |own: Vec<EchoSample>, load: Vec<EchoSample>| {
+        let series = |stream: &str, samples| EchoSeries { stream: stream.into(), samples };
+        CellData { echoes: vec![series("ping", own), series("flood", load)], ..CellData::default() }
+    };
+    let calm = || (0..100).map(|n| answered(n, 20)).collect::<Vec<_>>();
+    let slow = (0..100).map(|n| answered(n, 300)).collect();
+    let holes = (0..100).map(|n| if n % 5 == 0 { lost(n) } else { answered(n, 20) }).collect();
+    let worst = |cells| {
+        let data = embedded(&view::render(&run(cells)));
+        let at = data["worst"].as_u64().expect("a number") as usize;
+        data["cells"][at]["name"].as_str().expect("a name").to_owned()
+    };
+    let gone = || (0..100).map(lost).collect();
+    let two =
+        vec![("calm", "ping", 0, cell(calm(), gone())), ("slow", "ping", 0, cell(slow, calm()))];
+    assert_eq!(worst(two.clone()), "slow, ping");
+    let three = [two, vec![("holes", "ping", 1, cell(holes, calm()))]].concat();
+    assert_eq!(worst(three), "holes, ping, repeat 2");
+}
+
 #[track_caller]
 fn same(run: &Run) {
     let data = embedded(&view::render(run));

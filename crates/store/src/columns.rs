@@ -64,9 +64,10 @@ const TIME: ColumnMeaning = column(
     "ns",
     "time since the start of the measurement, negative while loads warm up; of a packet when it was sent",
 );
-const SCENARIO: ColumnMeaning = column("scenario", "", "the cell's scenario");
-const PROBE: ColumnMeaning = column("probe", "", "the cell's probe, `all` where they ran together");
-const REPEAT: ColumnMeaning = column("repeat", "", "which repeat of the cell, from 0");
+const SCENARIO: ColumnMeaning = column("scenario", "", "the measurement's scenario");
+const PROBE: ColumnMeaning =
+    column("probe", "", "the measurement's probe, `all` where they ran together");
+const REPEAT: ColumnMeaning = column("repeat", "", "which repeat of it, from 0");
 
 const SAMPLES: [ColumnMeaning; 16] = [
     TIME,

@@ -163,7 +163,7 @@ impl Follower {
                 .iter()
                 .map(|c| &c.id))
             {
-                let what = "it has other cells than when it was begun to be read";
+                let what = "it has other measurements than when it was begun to be read";
                 return Err(StoreError::damaged(self.run.folder.join(stored::FILE), what));
             }
             self.on_disk = manifest;

@@ -230,7 +230,7 @@ impl Course {
         match event {
             Event::Begin { cell: found, kernel, .. } => {
                 if found != cell {
-                    return Err(format!("it is the journal of the cell {found}"));
+                    return Err(format!("it is the journal of the measurement {found}"));
                 }
                 self.kernel = Some(kernel.clone());
             }

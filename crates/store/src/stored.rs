@@ -81,12 +81,13 @@ pub(crate) fn read(folder: &Path) -> Result<(Manifest, Files), StoreError> {
     }
     let manifest: Manifest = serde_json::from_slice(&text).map_err(damaged)?;
     if manifest.cells.len() > MOST_CELLS {
-        let what = format!("it has {} cells, where {MOST_CELLS} are most", manifest.cells.len());
+        let what =
+            format!("it has {} measurements, where {MOST_CELLS} are most", manifest.cells.len());
         return Err(StoreError::damaged(&path, what));
     }
     // Each would have the whole of the cell's journal.
     if let Some(id) = twice(&manifest) {
-        return Err(StoreError::damaged(&path, format!("the cell {id} is there twice")));
+        return Err(StoreError::damaged(&path, format!("the measurement {id} is there twice")));
     }
     let Beside { files } = serde_json::from_slice(&text).map_err(damaged)?;
     Ok((manifest, files))

@@ -458,7 +458,7 @@ mod tests {
         assert_eq!(told.len(), Table::Samples.columns().len());
         let rtt = of("quell.rtt_ns").unwrap();
         assert!(rtt.starts_with("ns: round-trip time"), "{rtt}");
-        assert_eq!(of("quell.scenario"), Some("the cell's scenario"));
+        assert_eq!(of("quell.scenario"), Some("the measurement's scenario"));
     }
 
     #[test]

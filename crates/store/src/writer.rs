@@ -189,7 +189,9 @@ fn fill(
 
 fn check_cells(manifest: &Manifest) -> Result<(), StoreError> {
     match stored::twice(manifest) {
-        Some(id) => Err(StoreError::Unstorable { what: format!("the cell {id} is there twice") }),
+        Some(id) => {
+            Err(StoreError::Unstorable { what: format!("the measurement {id} is there twice") })
+        }
         None => Ok(()),
     }
 }

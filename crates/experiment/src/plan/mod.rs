@@ -89,6 +89,8 @@ fn cell(
     Ok(CellPlan {
         id,
         seed,
+        // Of several each has its plans: see the module `sweep`.
+        kernel: experiment.kernels.first().cloned(),
         topology: experiment.topology.clone(),
         sysctl: experiment.sysctl.clone(),
         node_sysctl,

@@ -13,6 +13,7 @@ use quell_lab::cell::CellPlan;
 use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
 use quell_model::{Backend, KernelRecord};
 use quell_sys::wait::{Bell, came, readable, wait};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
@@ -40,19 +41,44 @@ pub enum Carrier {
     Host,
 }
 
+/// A kernel to run guests with.
+#[derive(Debug, Clone)]
+pub struct GuestKernel {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its version.
+    pub version: String,
+    /// Its key: source version and configuration; empty for one that was named.
+    pub key: String,
+}
+
 /// How guests are run.
 #[derive(Debug, Clone)]
 pub struct GuestOptions {
     /// The kernel.
-    pub kernel: PathBuf,
-    /// Its version.
-    pub version: String,
-    /// Its key: source version and configuration.
-    pub key: String,
+    pub kernel: GuestKernel,
+    /// Those of series that plans ask for.
+    pub asked: BTreeMap<String, GuestKernel>,
     /// Memory of each guest, in MiB.
     pub memory_mib: u32,
     /// Most wall time of one cell; none takes it from the cell's length.
     pub wall_limit: Option<Duration>,
+}
+
+impl GuestOptions {
+    /// The kernel that a plan asks for.
+    pub(super) fn kernel_of(&self, plan: &CellPlan) -> &GuestKernel {
+        plan.kernel.as_ref().and_then(|series| self.asked.get(series)).unwrap_or(&self.kernel)
+    }
+
+    /// All that plans ask for; the usual one where they ask for none. Of each what `of` tells of it.
+    fn told(&self, of: fn(&GuestKernel) -> &str) -> String {
+        let all: Vec<&GuestKernel> = match self.asked.is_empty() {
+            true => vec![&self.kernel],
+            false => self.asked.values().collect(),
+        };
+        all.into_iter().map(of).collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl Carrier {
@@ -61,9 +87,9 @@ impl Carrier {
         match self {
             Carrier::Guest(options) => KernelRecord {
                 backend: Backend::Guest,
-                version: options.version.clone(),
+                version: options.told(|kernel| &kernel.version),
                 virtual_time: true,
-                key: options.key.clone(),
+                key: options.told(|kernel| &kernel.key),
             },
             Carrier::Host => KernelRecord {
                 backend: Backend::Host,
@@ -110,7 +136,7 @@ fn in_guest(
     let cpus = quell_sys::affinity::allowed_cpus().unwrap_or_default();
     let cpu = (!cpus.is_empty()).then(|| cpus[worker % cpus.len()]);
     let spec = GuestSpec {
-        kernel: options.kernel.clone(),
+        kernel: options.kernel_of(plan).path.clone(),
         memory_mib: options.memory_mib.saturating_add(plan.memory_mib()),
         seed: plan.seed,
         init: own_program()?,
@@ -147,7 +173,7 @@ fn on_host(plan: &CellPlan, desk: &Path, stop: &Bell) -> Result<(), String> {
         .map_err(|e| format!("starting {}: {e}", program.display()))?;
     let limit =
         Duration::from_secs(60) + Duration::from_secs_f64(plan.length().as_secs_f64() * 1.5);
-    match attend(child, stop, limit).map_err(|e| format!("waiting for a cell: {e}"))? {
+    match attend(child, stop, limit).map_err(|e| format!("waiting for a measurement: {e}"))? {
         End::Ended(status, _) if status.success() => Ok(()),
         End::Ended(status, words) if words.is_empty() => Err(status.to_string()),
         End::Ended(_, words) => Err(words),

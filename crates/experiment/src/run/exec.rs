@@ -67,7 +67,7 @@ pub fn lab_exec(
             let clock = if real_time { Clock::Real } else { Clock::Virtual };
             let cpus = quell_sys::affinity::allowed_cpus().unwrap_or_default();
             let spec = GuestSpec {
-                kernel: options.kernel.clone(),
+                kernel: options.kernel_of(&plan.cell).path.clone(),
                 memory_mib: options.memory_mib,
                 seed: plan.cell.seed,
                 init: carrier::own_program()?,

@@ -59,7 +59,11 @@ pub fn host_cell(desk: &Path) -> Result<(), String> {
         .arg(desk)
         .status()
         .map_err(|e| format!("starting the first process: {e}"))?;
-    if status.success() { Ok(()) } else { Err(format!("the cell's first process: {status}")) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the measurement's first process: {status}"))
+    }
 }
 
 /// The first process in the host backend's namespaces.

@@ -14,7 +14,7 @@ mod inside;
 mod machine;
 mod watch;
 
-pub use carrier::{Carrier, GUEST_INIT, GuestOptions, STOPPED, host_lacking};
+pub use carrier::{Carrier, GUEST_INIT, GuestKernel, GuestOptions, STOPPED, host_lacking};
 pub use exec::{Bells, lab_exec};
 pub use inside::{guest_init, host_cell, host_init, host_lacks};
 pub use machine::machine;

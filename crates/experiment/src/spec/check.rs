@@ -5,6 +5,7 @@ use crate::kinds::Measured;
 use crate::nearest;
 use crate::plan;
 use quell_lab::cell::CellPlan;
+use quell_lab::kernel::Series;
 use quell_model::CellId;
 use std::collections::BTreeSet;
 
@@ -66,6 +67,7 @@ pub(crate) fn whole(experiment: &Experiment) -> Result<(), CheckError> {
     references(experiment, &mut problems);
     claims::check(experiment, &mut problems);
     sizes(experiment, &mut problems);
+    kernels(experiment, &mut problems);
     settings(experiment, &mut problems);
     routes(experiment, &mut problems);
     let mut problems: Vec<Problem> = problems.iter().map(|p| Problem::new(p, None)).collect();
@@ -271,6 +273,17 @@ fn routes(experiment: &Experiment, problems: &mut Vec<String>) {
     }
 }
 
+fn kernels(experiment: &Experiment, problems: &mut Vec<String>) {
+    for (at, name) in experiment.kernels.iter().enumerate() {
+        if let Err(why) = name.parse::<Series>() {
+            problems.push(format!("kernels: `{name}`: {why}"));
+        }
+        if experiment.kernels[..at].contains(name) {
+            problems.push(format!("kernels: `{name}` is there twice"));
+        }
+    }
+}
+
 fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
     let groups = match experiment.probes_run {
         super::ProbesRun::Apart => experiment.probe.len() as u64,
@@ -279,7 +292,7 @@ fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
     let cells = experiment.scenario.len() as u64 * groups * u64::from(experiment.repeat);
     if cells > MOST_CELLS {
         problems.push(format!(
-            "{cells} cells (scenarios × probes × repeats) are too many; at most {MOST_CELLS}"
+            "{cells} measurements (scenarios × probes × repeats) are too many; at most {MOST_CELLS}"
         ));
     }
 }

@@ -62,6 +62,9 @@ pub struct Experiment {
     /// Fields by their paths, each at several values: every scenario is run at each of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sweep: BTreeMap<String, Vec<toml::Value>>,
+    /// Guest kernels by their series, as `6.1`: every scenario is run on each of them. The usual one where absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<String>,
     /// What burdens the network.
     #[serde(default)]
     pub load: Vec<Load>,

@@ -388,7 +388,7 @@ name = "bulk"
         assert_eq!(line("repeat = 0 measures nothing"), Some(2));
         assert_eq!(line("expect \"s.p.loss < 1%\": no probe"), Some(4));
         assert_eq!(line("`c` has no path to `b`"), Some(12));
-        assert_eq!(line("there are too many cells"), None);
+        assert_eq!(line("there are too many measurements"), None);
         let keyed = of_problem(TEXT, "load `bulk`: it goes to itself", Some("rate"));
         assert_eq!(keyed, Some(13), "no word of the message leads there");
     }

@@ -4,7 +4,7 @@ use super::job::{self, JobError};
 use super::place::{self, CONFIG, KernelSource};
 use super::sum::Sum;
 use super::tools::{self, MissingTool};
-use super::{Built, EditError, Info, Kernel, NotReady, Options, Progress, edit, ready};
+use super::{Built, EditError, Info, Kernel, NotReady, Options, Progress, Series, edit, ready};
 use nix::fcntl::{Flock, FlockArg};
 use quell_sys::wait::{Bell, came, readable, wait};
 use std::collections::VecDeque;
@@ -26,11 +26,13 @@ pub enum BuildError {
     Tools(Vec<MissingTool>),
     /// There is no source.
     #[error(
-        "there is no kernel source at {}; install it with\n  sudo apt-get install -y --no-install-recommends linux-source-6.1\n\
-         or name a Linux 6.1 source with --source DIR|TARBALL, or a ready user-mode kernel with --kernel-file PATH",
-        .path.display()
+        "there is no kernel source at {}; install it with\n  sudo apt-get install -y --no-install-recommends {package}\n\
+         or name a Linux {series} source with --source DIR|TARBALL, or a ready user-mode kernel with --kernel-file PATH",
+        .path.display(), package = .series.package(), series = .series
     )]
     NoSource {
+        /// Of which series.
+        series: Series,
         /// Where it was looked for.
         path: PathBuf,
     },
@@ -87,7 +89,7 @@ pub enum BuildError {
     Edit(#[from] EditError),
     /// The source lacks options without which a lab can't be.
     #[error(
-        "this kernel source has no {}; take a Linux 6.1 source, as Debian's package linux-source-6.1 has it",
+        "this kernel source has no {}; take a source as Debian's packages linux-source-6.1 and linux-source-6.12 have it",
         .0.join(", ")
     )]
     Options(Vec<String>),
@@ -161,7 +163,8 @@ pub fn build(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<K
         return Err(BuildError::Ready);
     }
     let source = KernelSource::of(options);
-    let no_source = || BuildError::NoSource { path: source.path().to_path_buf() };
+    let no_source =
+        || BuildError::NoSource { series: source.series(), path: source.path().to_path_buf() };
     let key = source.key().ok_or_else(no_source)?;
     let folder = place::folder(options).ok_or(BuildError::NoCache)?;
     let folder = std::path::absolute(&folder).unwrap_or(folder);
@@ -187,7 +190,7 @@ pub fn build(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<K
     let began = Instant::now();
     let mut builder = Builder { options, source, work, log, log_path, began, progress };
     builder.unpack()?;
-    edit::apply_all(&builder.tree())?;
+    edit::apply_all(&builder.tree(), builder.series().edits())?;
     let (on, refused) = builder.configure()?;
     builder.compile()?;
     let info = builder.finish(&key, on, refused)?;
@@ -299,6 +302,10 @@ impl Builder<'_> {
         self.work.0.join("tree")
     }
 
+    fn series(&self) -> Series {
+        self.source.series()
+    }
+
     fn tell(&mut self, phase: &str, fraction: f64) {
         let elapsed = self.began.elapsed();
         // Before something was compiled there is nothing to reckon with.
@@ -383,7 +390,7 @@ impl Builder<'_> {
             compiler,
             at_unix_s: now.as_secs(),
             took_s: self.began.elapsed().as_secs_f64(),
-            edits: edit::FILES.iter().map(|(name, _)| name.to_string()).collect(),
+            edits: self.series().edits().iter().map(|(name, _)| name.to_string()).collect(),
             refused,
             options,
         };

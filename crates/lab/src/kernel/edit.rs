@@ -30,6 +30,18 @@ pub(super) const FILES: [(&str, &str); 10] = [
     ("drops.edit", include_str!("../../kernel/edits/drops.edit")),
 ];
 
+/// The same for Linux 6.12. `speed.edit` and `calls.edit`, which make a guest's system calls cheaper, were written for 6.1 and don't fit.
+pub(super) const FILES_6_12: [(&str, &str); 8] = [
+    ("clock.edit", include_str!("../../kernel/edits/clock.edit")),
+    ("seeded.edit", include_str!("../../kernel/edits/seeded.edit")),
+    ("6.12/end-together.edit", include_str!("../../kernel/edits/6.12/end-together.edit")),
+    ("no-traces.edit", include_str!("../../kernel/edits/no-traces.edit")),
+    ("6.12/last-words.edit", include_str!("../../kernel/edits/6.12/last-words.edit")),
+    ("memory.edit", include_str!("../../kernel/edits/memory.edit")),
+    ("read-on.edit", include_str!("../../kernel/edits/read-on.edit")),
+    ("drops.edit", include_str!("../../kernel/edits/drops.edit")),
+];
+
 /// Why the source can't be edited.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
@@ -46,7 +58,7 @@ pub enum EditError {
     /// The lines to replace are not there exactly once.
     #[error(
         "{file}, line {line}: in the kernel's {place} the lines to replace are there {count} times instead of once; \
-         take a Linux 6.1 source, as Debian's package linux-source-6.1 has it"
+         take a source as Debian's packages linux-source-6.1 and linux-source-6.12 have it"
     )]
     Anchor {
         /// The file of edits.
@@ -76,10 +88,10 @@ struct Edit {
     new: String,
 }
 
-/// Applies all of our edits to a source tree. Either every file is changed or none is.
-pub(super) fn apply_all(tree: &Path) -> Result<(), EditError> {
+/// Applies these edits to a source tree. Either every file is changed or none is.
+pub(super) fn apply_all(tree: &Path, files: &[(&str, &str)]) -> Result<(), EditError> {
     let mut changed: BTreeMap<String, String> = BTreeMap::new();
-    for (file, text) in FILES {
+    for &(file, text) in files {
         for edit in parse(file, text)? {
             let failed = |e: std::io::Error| EditError::File {
                 place: edit.place.clone(),
@@ -167,7 +179,7 @@ mod tests {
 
     #[test]
     fn our_edits_are_well_formed_and_each_file_says_why() {
-        for (file, text) in FILES {
+        for (file, text) in FILES.into_iter().chain(FILES_6_12) {
             assert!(!parse(file, text).unwrap().is_empty(), "{file}");
             assert!(text.starts_with("# "), "{file}");
         }
@@ -202,7 +214,7 @@ mod tests {
         std::fs::create_dir_all(tree.join("arch/um/include/linux")).unwrap();
         let clock = tree.join("arch/um/include/linux/time-internal.h");
         std::fs::write(&clock, "#define TIMER_MULTIPLIER 256\n").unwrap();
-        assert!(matches!(apply_all(&tree), Err(EditError::Anchor { count: 0, .. })));
+        assert!(matches!(apply_all(&tree, &FILES), Err(EditError::Anchor { count: 0, .. })));
         assert_eq!(std::fs::read_to_string(&clock).unwrap(), "#define TIMER_MULTIPLIER 256\n");
         assert_eq!(std::fs::read_to_string(&util).unwrap(), "int other;\n");
         std::fs::remove_dir_all(&tree).unwrap();

@@ -1,7 +1,7 @@
 //! The guest kernel: user-mode Linux with virtual time, built from source once, then found in the cache.
 //!
 //! ```text
-//!   source (Debian's linux-source-6.1, or a tree)
+//!   source (Debian's linux-source-6.1 or -6.12, or a tree)
 //!      │ unpack ─ edit (../../kernel/edits) ─ configure (../../kernel/kernel.config) ─ make ─ strip ─ try
 //!      ▼
 //!   <cache>/kernel/<key>/linux ── find ──► guest::boot
@@ -18,6 +18,7 @@ mod options;
 mod pack;
 mod place;
 mod ready;
+mod series;
 mod sum;
 mod tools;
 
@@ -28,6 +29,7 @@ pub use options::{Kernel, Options};
 pub use pack::{CarryError, Imported, export, import};
 pub use place::KernelSource;
 pub use ready::{NotReady, Ready, inspect};
+pub use series::Series;
 pub use tools::MissingTool;
 
 use serde::{Deserialize, Serialize};
@@ -115,8 +117,10 @@ impl std::fmt::Display for Info {
 #[derive(Debug, thiserror::Error)]
 pub enum NotFound {
     /// None was built yet.
-    #[error("there is no lab kernel in {} yet", .folder.display())]
+    #[error("there is no lab kernel{} in {} yet", of_series(*.series), .folder.display())]
     NotBuilt {
+        /// Which one was asked for.
+        series: Series,
         /// Where it was looked for.
         folder: PathBuf,
     },
@@ -144,6 +148,14 @@ pub enum NotFound {
     },
 }
 
+/// ` of Linux 6.12`; nothing of the usual one.
+fn of_series(series: Series) -> String {
+    match series == Series::default() {
+        true => String::new(),
+        false => format!(" of Linux {series}"),
+    }
+}
+
 /// The kernel that the options mean. A named one is asked whether it can travel in time; one of our own was asked when built, and must
 /// still be the same, byte for byte.
 pub fn find(options: &Options) -> Result<Kernel, NotFound> {
@@ -152,13 +164,16 @@ pub fn find(options: &Options) -> Result<Kernel, NotFound> {
         return Ok(Kernel { path: path.clone(), cached: false });
     }
     let folder = place::folder(options).ok_or(NotFound::NoCache)?;
-    let found = match KernelSource::of(options).key() {
+    let source = KernelSource::of(options);
+    let series = source.series();
+    let found = match source.key() {
         Some(key) => place::kernel_in(&folder.join(key)),
         None => None,
     };
     // Without a source to compare with, any kernel of our recipe is the one.
-    let found = found.or_else(|| place::newest(&folder).filter(|_| options.source.is_none()));
-    let found = found.ok_or(NotFound::NotBuilt { folder })?;
+    let found =
+        found.or_else(|| place::newest(&folder, series).filter(|_| options.source.is_none()));
+    let found = found.ok_or(NotFound::NotBuilt { series, folder })?;
     whole(&found)?;
     Ok(found)
 }

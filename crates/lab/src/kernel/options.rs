@@ -1,5 +1,6 @@
 //! Which kernel is meant, and the one that was found.
 
+use super::Series;
 use quell_sys::wait::Bell;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use std::sync::Arc;
 pub struct Options {
     /// A source tree or tarball instead of Debian's package.
     pub source: Option<PathBuf>,
+    /// The series of Debian's package; the usual one where absent.
+    pub series: Option<Series>,
     /// A ready kernel: nothing is built.
     pub kernel_file: Option<PathBuf>,
     /// Build even if there is one.

@@ -9,7 +9,7 @@
 //! what the kernel says of itself. The checksum is against damage, not against malice: an imported kernel is a program that will be run.
 
 use super::sum::Sum;
-use super::{Info, Kernel, NotFound, NotReady, Options, info, place, ready};
+use super::{Info, Kernel, NotFound, NotReady, Options, Series, info, place, ready};
 use flate2::Compression;
 use flate2::read::{DeflateDecoder, DeflateEncoder};
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -215,7 +215,8 @@ impl Head {
         {
             return Err(format!("`{}` is no key of a kernel", printable(&self.key, LONGEST_KEY)));
         }
-        if !self.key.contains(&format!("-{}-", place::recipe())) {
+        let is_of = |series| self.key.contains(&format!("-{}-", place::recipe(series)));
+        if !Series::ALL.into_iter().any(is_of) {
             return Err(format!(
                 "its kernel ({}) was built by another version of Quell, with other edits or options, and this one would not use it; \
                  export it with this version, or build one with `quell kernel build`",
@@ -353,7 +354,7 @@ mod tests {
     use super::*;
 
     fn info(size: u64) -> Info {
-        let key = format!("6.1-{}-0", place::recipe());
+        let key = format!("6.1-{}-0", place::recipe(Series::V6_1));
         let built = Built {
             key,
             source: "/usr/src/linux".into(),
@@ -437,7 +438,7 @@ mod tests {
             ("no key of a kernel", with_head(|h| h["key"] = "".into())),
             ("another version of Quell", with_head(|h| h["key"] = "6.1-0123456789abcdef-0".into())),
             ("two different keys", {
-                with_head(|h| h["key"] = format!("6.2-{}-0", place::recipe()).into())
+                with_head(|h| h["key"] = format!("6.2-{}-0", place::recipe(Series::V6_1)).into())
             }),
             ("is for riscv64", with_head(|h| h["architecture"] = "riscv64".into())),
             ("packed bytes", with_head(|h| h["packed_size"] = 7.into())),

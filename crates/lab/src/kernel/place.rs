@@ -9,7 +9,7 @@
 //!
 //! The key names the source, and our configuration and edits: a change in any of them is another kernel.
 
-use super::{Kernel, Options, edit};
+use super::{Kernel, Options, Series};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -19,9 +19,6 @@ pub(super) const CONFIG: &str = include_str!("../../kernel/kernel.config");
 
 /// Goes up when the way of building changes what comes out.
 const RECIPE_VERSION: u64 = 1;
-
-/// Where Debian's package puts the source.
-const DEBIAN_SOURCE: &str = "/usr/src/linux-source-6.1.tar.xz";
 
 /// What a kernel is built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +35,7 @@ impl KernelSource {
         match &options.source {
             Some(path) if path.is_dir() => KernelSource::Tree(path.clone()),
             Some(path) => KernelSource::DebianTarball(path.clone()),
-            None => KernelSource::DebianTarball(PathBuf::from(DEBIAN_SOURCE)),
+            None => KernelSource::DebianTarball(options.series.unwrap_or_default().source()),
         }
     }
 
@@ -67,12 +64,22 @@ impl KernelSource {
     /// The key of the kernel that is built from it; none if the source is not there.
     pub(super) fn key(&self) -> Option<String> {
         let identity = self.identity()?;
-        let version = match self {
-            KernelSource::DebianTarball(_) => version_in(&identity),
+        let version = self.version().unwrap_or_else(|| "linux".into());
+        let recipe = recipe(Series::of(&version));
+        Some(format!("{version}-{recipe}-{:016x}", hash([identity.as_bytes()])))
+    }
+
+    /// The version that its name or its Makefile tells.
+    fn version(&self) -> Option<String> {
+        match self {
+            KernelSource::DebianTarball(path) => version_in(&path.file_name()?.to_string_lossy()),
             KernelSource::Tree(path) => tree_version(path),
-        };
-        let version = version.unwrap_or_else(|| "linux".into());
-        Some(format!("{version}-{}-{:016x}", recipe(), hash([identity.as_bytes()])))
+        }
+    }
+
+    /// The series of kernels that it is of.
+    pub fn series(&self) -> Series {
+        self.version().map_or(Series::default(), |version| Series::of(&version))
     }
 }
 
@@ -100,8 +107,8 @@ pub(super) fn tree_version(tree: &Path) -> Option<String> {
 }
 
 /// Names our part: configuration, edits and way of building.
-pub(super) fn recipe() -> String {
-    let edits = edit::FILES.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
+pub(super) fn recipe(series: Series) -> String {
+    let edits = series.edits().iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
     let version = RECIPE_VERSION.to_le_bytes();
     let parts = [version.as_slice(), CONFIG.as_bytes()].into_iter().chain(edits);
     format!("{:016x}", hash(parts))
@@ -147,9 +154,9 @@ pub(super) fn kernel_in(folder: &Path) -> Option<Kernel> {
     (path.is_file() && info.is_file()).then_some(Kernel { path, cached: true })
 }
 
-/// The newest kernel of our recipe, whatever its source: one that was built where the source is no longer installed.
-pub(super) fn newest(folder: &Path) -> Option<Kernel> {
-    let recipe = format!("-{}-", recipe());
+/// The newest kernel of our recipe for a series, whatever its source: one that was built where the source is no longer installed.
+pub(super) fn newest(folder: &Path, series: Series) -> Option<Kernel> {
+    let recipe = format!("-{}-", recipe(series));
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let kernels = entries.filter(|e| {
         let name = e.file_name().to_string_lossy().into_owned();
@@ -180,7 +187,9 @@ mod tests {
 
     #[test]
     fn a_version_is_found_in_names_and_makefiles() {
-        assert_eq!(version_in("linux-source-6.1.tar.xz 1 2"), Some("6.1".into()));
+        assert_eq!(version_in("linux-source-6.1.tar.xz"), Some("6.1".into()));
+        let of = |name: &str| KernelSource::DebianTarball(PathBuf::from(name)).series();
+        assert_eq!(of("/usr/src/linux-source-6.12.tar.xz"), Series::V6_12);
         assert_eq!(version_in("linux.tar"), None);
         let tree = std::env::temp_dir().join(format!("quell-tree-{}", std::process::id()));
         std::fs::create_dir_all(&tree).unwrap();
@@ -188,7 +197,7 @@ mod tests {
         std::fs::write(tree.join("Makefile"), text).unwrap();
         assert_eq!(tree_version(&tree), Some("6.1.7-x".into()));
         let key = KernelSource::Tree(tree.clone()).key().unwrap();
-        assert!(key.starts_with("6.1.7-x-") && key.contains(&recipe()), "{key}");
+        assert!(key.starts_with("6.1.7-x-") && key.contains(&recipe(Series::V6_1)), "{key}");
         std::fs::remove_dir_all(&tree).unwrap();
     }
 
@@ -200,9 +209,10 @@ mod tests {
     #[test]
     fn half_a_kernel_is_none() {
         let folder = std::env::temp_dir().join(format!("quell-half-{}", std::process::id()));
-        let whole = folder.join(format!("6.1-{}-0", recipe()));
+        let whole = folder.join(format!("6.1-{}-0", recipe(Series::V6_1)));
         std::fs::create_dir_all(&whole).unwrap();
         std::fs::write(whole.join("linux"), "").unwrap();
+        let newest = |folder: &Path| newest(folder, Series::V6_1);
         assert_eq!(newest(&folder), None);
         std::fs::write(whole.join("info.json"), "{}").unwrap();
         assert_eq!(newest(&folder).map(|k| k.path), Some(whole.join("linux")));

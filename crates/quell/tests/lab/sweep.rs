@@ -76,3 +76,35 @@ fn a_shaper_follows_its_swept_line_and_four_times_the_rate_is_better_for_sure() 
     assert_eq!(worse.status.code(), Some(1), "{said}");
     assert!(said.contains("goodput of tcp got worse:") && said.contains("plain-1Mbit"), "{said}");
 }
+
+/// A kernel is one more swept field. Where that of 6.12 was not built, it is said how it is, before anything runs.
+#[test]
+fn kernels_are_a_factor_and_what_differs_is_the_kernel_alone() {
+    let lab = TestFolder::new();
+    let text =
+        SWEPT.replace("sweep    =", "kernels  = [\"6.1\", \"6.12\"] #").replace("expect   =", "# ");
+    let is_built = lab.quell(&["kernel", "path", "--version", "6.12"]).status.success();
+    if !is_built {
+        let file = lab.file("experiment.toml", &text);
+        let refused = lab.quell(&["run", &file.to_string_lossy()]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(3), "{said}");
+        assert!(said.contains("quell kernel build --version 6.12"), "{said}");
+        assert!(!lab.path().join("runs").exists(), "nothing was begun");
+        return;
+    }
+    let results = lab.run(&text, &[]);
+    let version = results.json["kernel"]["version"].as_str().expect("a version").to_owned();
+    assert!(version.contains("6.1.") && version.contains(", 6.12."), "{version}");
+    let goodput = |scenario: &str| results.number(scenario, "tcp", "goodput_mbps");
+    for (old, new) in [("plain-6_1", "plain-6_12"), ("shaped-6_1", "shaped-6_12")] {
+        let (old, new) = (goodput(old), goodput(new));
+        assert!((old / new - 1.0).abs() < 0.3, "the line is the same: {old} and {new} Mbit/s");
+    }
+    let compared = lab.quell(&["compare", "last", "--by", "kernel", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&compared.stdout).expect("it is JSON");
+    let labels: Vec<_> =
+        json["groups"].as_array().expect("groups").iter().map(|g| &g["label"]).collect();
+    assert_eq!(labels, ["6.1", "6.12"], "{json}");
+    assert!(json["differences"].as_array().is_some_and(|rows| rows.len() >= 2), "{json}");
+}

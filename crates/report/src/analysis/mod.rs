@@ -20,6 +20,7 @@ mod settled;
 mod summary;
 pub mod timeline;
 mod value;
+mod waiting;
 pub(crate) mod way;
 mod window;
 

@@ -4,12 +4,13 @@ use super::counters::Counters;
 use super::echo::{self, EchoFold, Transit};
 use super::one_way::Clocks;
 use super::timeline::{self, Change};
+use super::waiting;
 use super::way::Ways;
 use super::window::window_ns;
-use quell_model::{CellRecord, EchoSample, EchoStatus, FlowSample, Side, TcpState};
+use quell_model::{CellId, CellRecord, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use quell_stats::ecdf::ecdf;
-use quell_stats::{Bins, BoxSummary, Histogram, Rng, Sample};
-use quell_store::{CellData, EchoSeries, FlowSeries, QueueSeries, Run};
+use quell_stats::{BoxSummary, Rng, Sample};
+use quell_store::{CellData, EchoSeries, FlowSeries, QueuePoint, QueueSeries, Run};
 
 /// Most points of one line: more can't be told apart on a screen, and would make a page slow.
 const MOST_POINTS: usize = 2000;
@@ -103,6 +104,14 @@ pub fn delays(run: &Run, which: Which) -> Vec<ScenarioDelays> {
     scenarios
 }
 
+/// The names of the streams that [`delays`] has.
+pub(crate) fn delayed(run: &Run, which: Which) -> Vec<String> {
+    let pings_alone =
+        which == Which::Usual && echo_series(run, which).any(|(_, s)| !has_one_way(s));
+    let series = echo_series(run, which).filter(|(_, s)| !pings_alone || !has_one_way(s));
+    series.map(|(_, s)| s.stream.clone()).collect()
+}
+
 /// The delays of one stream over these repeats.
 pub(crate) fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
     let counted: Vec<&EchoSample> =
@@ -155,21 +164,13 @@ pub struct ScenarioGaps {
     /// Pairs of packets that arrived one after the other: so many changes and times between them there are.
     pub pairs: usize,
     /// RFC 3550's D in milliseconds, with its sign: the change of transit time from one packet that arrives to the next. The mean of its
-    /// absolute values is the jitter that tables show.
-    pub changes: Binned,
+    /// absolute values is the jitter that tables show. Values, and the part of all that is not above each.
+    pub changes: Vec<(f64, f64)>,
     /// Times between arrivals in milliseconds: at the reflector where it tells its times, else of replies.
-    pub between: Binned,
+    /// As `changes`.
+    pub between: Vec<(f64, f64)>,
     /// What the variations are of.
     pub of: Transit,
-}
-
-/// How values are distributed over bins.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Binned {
-    /// Edges of the bins, ascending; the same for all scenarios.
-    pub edges: Vec<f64>,
-    /// The part of all values in each bin. What lies beyond the edges is in none.
-    pub shares: Vec<f64>,
 }
 
 impl ScenarioGaps {
@@ -180,33 +181,18 @@ impl ScenarioGaps {
     }
 }
 
-/// Bins of a [`Binned`].
-const BINS: usize = 60;
+/// The part of all values that is not above each of these, ascending.
+fn distribution(values: Vec<f64>) -> Vec<(f64, f64)> {
+    let steps = Sample::new(values).map_or(Vec::new(), |s| ecdf(&s, MOST_POINTS));
+    steps.into_iter().map(|step| (step.value, step.share)).collect()
+}
 
-impl Binned {
-    /// Distributes the values of each scenario over bins that all have in common, and that hold the middle 98 % of each.
-    fn all(scenarios: &[Vec<f64>]) -> Vec<Self> {
-        let samples: Vec<Option<Sample>> =
-            scenarios.iter().map(|values| Sample::new(values.iter().copied())).collect();
-        let ends = samples.iter().flatten().filter_map(|s| s.quantile(0.01).zip(s.quantile(0.99)));
-        let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (a, b)| {
-            (low.min(a), high.max(b))
-        });
-        // Half a bin of air on both sides, and a range also where all values are equal.
-        let air = ((high - low) / BINS as f64).max(1e-3);
-        let Some(bins) = Bins::linear(low - air, high + air, BINS) else {
-            return vec![Self::default(); scenarios.len()];
-        };
-        let count = |sample: &Sample| {
-            let counts = Histogram::new(sample, bins.clone()).counts;
-            counts.into_iter().map(|n| n as f64 / sample.count() as f64).collect()
-        };
-        let binned = |sample: Option<Sample>| Self {
-            edges: bins.edges().to_vec(),
-            shares: sample.map_or(vec![0.0; BINS], |s| count(&s)),
-        };
-        samples.into_iter().map(binned).collect()
-    }
+/// The names of the streams that [`gaps`] has.
+pub(crate) fn gapped(run: &Run, which: Which) -> Vec<String> {
+    let one_way_alone =
+        which == Which::Usual && echo_series(run, which).any(|(_, s)| has_one_way(s));
+    let series = echo_series(run, which).filter(|(_, s)| !one_way_alone || has_one_way(s));
+    series.map(|(_, s)| s.stream.clone()).collect()
 }
 
 /// Variation of delay and time between arrivals by scenario: usually of the streams with one-way delays (UDP) where there are any, else
@@ -221,8 +207,10 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
     };
     let mut found: Vec<ScenarioGaps> = Vec::new();
     let (mut changes, mut between): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
+    let probes_have_some = has_own(run);
     for (record, data) in run.iter() {
-        for series in echoes_of(record, data, which).filter(|s| wanted(s)) {
+        let series = echoes_of(record, data, which, probes_have_some);
+        for series in series.filter(|s| wanted(s)) {
             let fold = EchoFold::of(data, series);
             let (counts, of) = (fold.counts(), fold.result().jitter_of);
             let (scenario, stream) = (&record.id.scenario, &series.stream);
@@ -234,8 +222,8 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
                     sent: 0,
                     answered: 0,
                     pairs: 0,
-                    changes: Binned::default(),
-                    between: Binned::default(),
+                    changes: Vec::new(),
+                    between: Vec::new(),
                     of,
                 });
                 changes.push(Vec::new());
@@ -257,12 +245,10 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
             changes[at].extend(transits.windows(2).map(|pair| ms(pair[1]) - ms(pair[0])));
         }
     }
-    let binned = Binned::all(&changes).into_iter().zip(Binned::all(&between));
-    let pairs: Vec<usize> = changes.iter().map(Vec::len).collect();
-    for ((gaps, (changes, between)), pairs) in found.iter_mut().zip(binned).zip(pairs) {
-        gaps.pairs = pairs;
-        gaps.changes = changes;
-        gaps.between = between;
+    for (gaps, (changes, between)) in found.iter_mut().zip(changes.into_iter().zip(between)) {
+        gaps.pairs = changes.len();
+        gaps.changes = distribution(changes);
+        gaps.between = distribution(between);
     }
     found
 }
@@ -285,6 +271,8 @@ pub struct Part<T> {
     pub from_s: f64,
     /// Where it ends.
     pub to_s: f64,
+    /// What is added to its own times on the common axis.
+    pub shift_s: f64,
     /// What is shown of it.
     pub lines: Vec<T>,
     /// What was changed while it ran.
@@ -306,18 +294,18 @@ pub struct Goodput {
 
 /// Goodput by flow, scenarios one after the other, first repeat. The cells are those of the probe that is a flow itself, where there is one,
 /// else of the first probe in whose cells data flowed.
-pub fn goodput(run: &Run) -> Option<Course<Goodput>> {
+pub fn goodput(run: &Run, begin_ns: i64) -> Option<Course<Goodput>> {
     let received = |data: &CellData| data.flows.iter().any(|f| f.side == Side::Receiver);
     let own = |record: &CellRecord, data: &CellData| {
         received(data) && data.flows.iter().any(|f| is_own(&f.stream, &record.id.probe))
     };
     let probe = choose_probe(run, own).or_else(|| choose_probe(run, |_, d| received(d)))?;
-    Some(course(run, probe, |record, data, from_s, end_ns| {
+    Some(course(run, probe, begin_ns, |record, data, shift_s, end_ns| {
         let flow = |f: &FlowSeries| Goodput {
             stream: f.stream.clone(),
             is_probe: is_own(&f.stream, &record.id.probe),
             way: Ways::of(data).there(&f.stream).map(str::to_owned),
-            intervals: rates(&f.samples, from_s, end_ns),
+            intervals: rates(&f.samples, shift_s, (begin_ns, end_ns)),
         };
         data.flows.iter().filter(|f| f.side == Side::Receiver).map(flow).collect()
     }))
@@ -330,21 +318,21 @@ pub(crate) fn goodput_of(
     stream: &str,
 ) -> Option<Vec<(f64, f64)>> {
     let end_ns = window_ns(record, data)?;
-    let mut points = rates(&data.flow(stream, Side::Receiver)?.samples, 0.0, end_ns);
+    let mut points = rates(&data.flow(stream, Side::Receiver)?.samples, 0.0, (0, end_ns));
     let last = points.last().map_or(f64::NAN, |(_, rate)| *rate);
     points.push((seconds(end_ns), last));
     Some(points)
 }
 
 /// Starts of intervals on the common axis, and Mbit/s in each.
-fn rates(samples: &[FlowSample], from_s: f64, end_ns: i64) -> Vec<(f64, f64)> {
-    let step_ns = interval_ns(end_ns);
+fn rates(samples: &[FlowSample], shift_s: f64, (begin_ns, end_ns): (i64, i64)) -> Vec<(f64, f64)> {
+    let step_ns = interval_ns(end_ns - begin_ns);
     let counters = Counters::of(samples);
     let interval = |t: i64| {
         let to = (t + step_ns).min(end_ns);
-        (from_s + seconds(t), counters.rate_mbps(t, to))
+        (shift_s + seconds(t), counters.rate_mbps(t, to))
     };
-    (0..end_ns).step_by(step_ns as usize).map(interval).collect()
+    (begin_ns..end_ns).step_by(step_ns as usize).map(interval).collect()
 }
 
 /// What TCP said of one connection over time.
@@ -358,8 +346,13 @@ pub struct TcpCourse {
     pub states: Vec<(f64, TcpState)>,
 }
 
-/// TCP's own states by connection, first repeat of each scenario: of the probes' connections, or of all where streams were named.
+/// TCP's own states by connection, first repeat of each scenario: of the probes' connections, or of all where streams were named or no probe has
+/// one.
 pub fn tcp(run: &Run, which: Which) -> Vec<TcpCourse> {
+    let of_probe = |(record, data): (&CellRecord, &CellData)| {
+        data.flows.iter().any(|f| f.side == Side::Sender && is_own(&f.stream, &record.id.probe))
+    };
+    let which = if run.iter().any(of_probe) { which } else { Which::Named };
     let mut found: Vec<TcpCourse> = Vec::new();
     for (record, data) in run.iter() {
         let by_hand = matches!(&record.tasks[..], [only] if !only.id.contains('/'));
@@ -404,8 +397,10 @@ pub struct OneWayCourse {
 /// One-way delays, first repeat of each scenario, where both ends have one clock: two clocks' differences are no delays.
 pub fn one_way(run: &Run, which: Which) -> Vec<OneWayCourse> {
     let mut found: Vec<OneWayCourse> = Vec::new();
+    let probes_have_some = has_own(run);
     for (record, data) in run.iter() {
-        for series in echoes_of(record, data, which).filter(|s| has_one_way(s)) {
+        let series = echoes_of(record, data, which, probes_have_some);
+        for series in series.filter(|s| has_one_way(s)) {
             let known =
                 found.iter().any(|c| c.scenario == record.id.scenario && c.stream == series.stream);
             if known || EchoFold::of(data, series).result().clocks != Clocks::Same {
@@ -445,6 +440,9 @@ pub struct Backlog {
     pub kind: String,
     /// Seconds on the common axis, and bytes waiting.
     pub bytes: Vec<(f64, f64)>,
+    /// Seconds on the common axis, and how long it took until as many bytes had left as were waiting, in milliseconds; none where that was not
+    /// before the last look. Of a queue that sends in order it is what the last of them waited.
+    pub wait: Vec<(f64, Option<f64>)>,
 }
 
 /// Most devices in a figure of backlogs.
@@ -458,12 +456,12 @@ pub(crate) fn is_of_line(handle: &str) -> bool {
 
 /// Backlogs by device, scenarios one after the other, first repeat, of the devices where most was waiting. A device's qdiscs and classes count
 /// the same bytes again and again; the one that held most stands for the device. What emulates the line is left out.
-pub fn backlog(run: &Run) -> Option<Course<Backlog>> {
-    let probe = goodput(run)
+pub fn backlog(run: &Run, begin_ns: i64) -> Option<Course<Backlog>> {
+    let probe = goodput(run, 0)
         .map(|course| course.probe)
         .filter(|probe| run.iter().any(|(r, d)| r.id.probe == *probe && !d.queues.is_empty()))
         .or_else(|| choose_probe(run, |_, data| !data.queues.is_empty()))?;
-    let mut course = course(run, probe, |_, data, from_s, end_ns| {
+    let mut course = course(run, probe, begin_ns, |_, data, shift_s, end_ns| {
         let mut devices: Vec<&str> = data.queues.iter().map(|q| q.device.as_str()).collect();
         devices.dedup();
         let fullest = |device: &&str| {
@@ -475,20 +473,19 @@ pub fn backlog(run: &Run) -> Option<Course<Backlog>> {
             };
             queues.max_by_key(rank)
         };
-        let line = |queue: &QueueSeries| Backlog {
-            device: queue.device.clone(),
-            kind: queue.kind.clone(),
-            bytes: thin(
-                queue
-                    .points
-                    .iter()
-                    .filter(|p| (0..=end_ns).contains(&p.t_ns))
-                    .map(|p| (from_s + seconds(p.t_ns), Some(p.backlog_bytes as f64)))
-                    .collect(),
-            )
-            .into_iter()
-            .filter_map(|(t, bytes)| Some((t, bytes?)))
-            .collect(),
+        let within = |t_ns: i64| (begin_ns..=end_ns).contains(&t_ns);
+        let line = |queue: &QueueSeries| {
+            let at = |p: &QueuePoint| shift_s + seconds(p.t_ns);
+            let shown = || queue.points.iter().filter(|p| within(p.t_ns));
+            let bytes = thin(shown().map(|p| (at(p), Some(p.backlog_bytes as f64))).collect());
+            let waits = queue.points.iter().zip(waiting::waits_ms(&queue.points));
+            let waits = waits.filter(|(p, _)| within(p.t_ns)).map(|(p, wait)| (at(p), wait));
+            Backlog {
+                device: queue.device.clone(),
+                kind: queue.kind.clone(),
+                bytes: bytes.into_iter().filter_map(|(t, bytes)| Some((t, bytes?))).collect(),
+                wait: thin(waits.collect()),
+            }
         };
         devices.iter().filter_map(fullest).map(line).collect()
     });
@@ -527,25 +524,29 @@ pub(crate) fn is_own(stream: &str, probe: &str) -> bool {
     }
 }
 
+/// Scenarios one after the other, of each what comes from `begin_ns` on. `lines` gets what is to be added to a cell's times, and its end.
 fn course<T>(
     run: &Run,
     probe: String,
+    begin_ns: i64,
     lines: impl Fn(&CellRecord, &CellData, f64, i64) -> Vec<T>,
 ) -> Course<T> {
     let mut parts = Vec::new();
-    let mut from_s = 0.0;
+    let begin_s = seconds(begin_ns);
+    let mut from_s = begin_s;
     for scenario in scenarios_of(run) {
         let cell = run.iter().find(|(record, data)| {
             record.id.scenario == scenario && record.id.probe == probe && !data.is_empty()
         });
         let Some((record, data)) = cell else { continue };
-        let Some(end_ns) = window_ns(record, data) else { continue };
-        let to_s = from_s + seconds(end_ns);
+        let Some(end_ns) = window_ns(record, data).filter(|end| *end > begin_ns) else { continue };
+        let length = seconds(end_ns - begin_ns);
+        let to_s = from_s + length;
         let changes = timeline::changes(data);
-        let lines = lines(record, data, from_s, end_ns);
-        parts.push(Part { scenario, from_s, to_s, lines, changes });
+        let lines = lines(record, data, from_s - begin_s, end_ns);
+        parts.push(Part { scenario, from_s, to_s, shift_s: from_s - begin_s, lines, changes });
         // A little air, so that the end of one is not taken for the start of the next.
-        from_s = to_s + seconds(end_ns) * 0.04;
+        from_s = to_s + length * 0.04;
     }
     Course { probe, parts }
 }
@@ -570,9 +571,15 @@ fn scenarios_of(run: &Run) -> Vec<String> {
 /// Echo streams. Usually the probes': where a cell of an experiment has one of its probe's own name, the others are those of loads.
 /// What was measured by hand has no loads, whatever its streams are called.
 fn echo_series(run: &Run, which: Which) -> impl Iterator<Item = (&CellRecord, &EchoSeries)> {
+    let probes_have_some = has_own(run);
     run.iter().flat_map(move |(record, data)| {
-        echoes_of(record, data, which).map(move |series| (record, series))
+        echoes_of(record, data, which, probes_have_some).map(move |series| (record, series))
     })
+}
+
+/// Whether a probe has packets of its own name in some cell.
+fn has_own(run: &Run) -> bool {
+    run.iter().any(|(record, data)| data.echo(&record.id.probe).is_some())
 }
 
 /// The same of one cell.
@@ -580,11 +587,15 @@ fn echoes_of<'a>(
     record: &'a CellRecord,
     data: &'a CellData,
     which: Which,
+    probes_have_some: bool,
 ) -> impl Iterator<Item = &'a EchoSeries> {
     let probe = &record.id.probe;
     let by_hand = matches!(&record.tasks[..], [only] if !only.id.contains('/'));
-    let own_alone =
-        which == Which::Usual && !by_hand && data.echoes.iter().any(|s| s.stream == *probe);
+    // In the cell of a probe that is a flow all packets are those of loads, unless all probes run in one.
+    let is_alone = probes_have_some && *probe != CellId::TOGETHER;
+    let own_alone = which == Which::Usual
+        && !by_hand
+        && (is_alone || data.echoes.iter().any(|s| s.stream == *probe));
     data.echoes.iter().filter(move |series| !own_alone || series.stream == *probe)
 }
 

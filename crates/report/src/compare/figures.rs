@@ -2,20 +2,25 @@
 
 use super::comparison::Comparison;
 use super::factor::Member;
-use super::measure::Set;
+use super::measure::{Measure, Set};
+use super::text::unit;
 use crate::analysis::series::{StreamDelays, goodput_of, stream_delays};
 use crate::figures::common::{five_numbers, times};
+use crate::figures::qq;
 use crate::figures::{Name, Shape};
-use quell_chart::{Axis, Boxes, Ecdf, Figure, Panel, Polyline};
+use quell_chart::{Axis, Bars, Boxes, Ecdf, Figure, Panel, Polyline};
+use quell_model::metric::Metric;
 use quell_store::EchoSeries;
 
 /// Most panels of a figure: more can't be read.
 const MOST_PANELS: usize = 12;
 
 /// All figures, in the order of the page.
-pub const NAMES: [Name; 4] = [
+pub const NAMES: [Name; 6] = [
     Name { name: "cdf", shows: "distribution of the round-trip time, groups over each other" },
     Name { name: "box", shows: "round-trip time as boxes, groups beside each other" },
+    Name { name: "bar", shows: "each figure with its interval, as bars beside each other" },
+    Name { name: "qq", shows: "round-trip time, quantiles of groups against those of the first" },
     Name { name: "time", shows: "round-trip time over time, groups over each other" },
     Name { name: "goodput", shows: "goodput over time, groups over each other" },
 ];
@@ -45,6 +50,8 @@ impl<'a> Delays<'a> {
         match name {
             "cdf" => self.distribution(shape),
             "box" => self.boxes(shape),
+            "bar" => bars(self.comparison, shape),
+            "qq" => self.quantiles(shape),
             "time" => self.over_time(shape),
             "goodput" => goodput(self.comparison, shape),
             _ => None,
@@ -89,8 +96,29 @@ impl<'a> Delays<'a> {
         }
         (!self.sets.is_empty()).then(|| {
             let how = "median, quartiles, and whiskers up to 1.5 times the distance of the quartiles; all repeats";
-            framed(self.comparison, "Round-trip time", how, 0).panel(panel).size(shape.width(820), 460)
+            framed(self.comparison, "Round-trip time", how, 0).panel(panel).size(shape.width(980), 460)
         })
+    }
+
+    fn quantiles(&self, shape: Shape) -> Option<Figure> {
+        let of = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
+            let (first, others) = groups.split_first()?;
+            let labels = self.comparison.groups.iter().map(|g| g.label.clone());
+            let others = labels.skip(1).zip(others);
+            let others = others.filter_map(|(label, delays)| Some((label, delays.as_ref()?)));
+            let label = &self.comparison.groups.first()?.label;
+            Some(qq::panel((label, first.as_ref()?), others)?.title(name.clone()))
+        };
+        let all: Vec<Panel> = self.sets.iter().filter_map(of).collect();
+        let left_out = all.len().saturating_sub(MOST_PANELS);
+        let panels = all.into_iter().take(MOST_PANELS).collect();
+        let how = "quantiles of answered packets against those of the first group; above the diagonal times are longer";
+        arranged(
+            framed(self.comparison, "Round-trip times, quantile against quantile", how, left_out),
+            panels,
+            shape,
+            330,
+        )
     }
 
     fn named<'d>(
@@ -113,6 +141,53 @@ impl<'a> Delays<'a> {
         let panels: Vec<Panel> = self.sets.iter().take(MOST_PANELS).map(panel).collect();
         arranged(framed(self.comparison, title, how, left_out), panels, shape, height)
     }
+}
+
+/// A panel for each metric: its figures with their intervals, by group.
+fn bars(comparison: &Comparison, shape: Shape) -> Option<Figure> {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for measure in comparison.sets.iter().flat_map(|set| &set.measures) {
+        if !metrics.contains(&measure.metric) {
+            metrics.push(measure.metric);
+        }
+    }
+    let panel = |metric: &Metric| {
+        let of = |set: &'_ Set| set.measures.iter().find(|m| m.metric == *metric).cloned();
+        let measured: Vec<(String, Measure)> =
+            comparison.sets.iter().filter_map(|set| Some((set.name(), of(set)?))).collect();
+        let names = measured.iter().map(|(name, _)| name.clone());
+        let (unit, factor) = unit(*metric);
+        let axis = Axis::linear(metric.name()).unit(unit).with_zero();
+        let panel = Panel::new(Axis::categories("", names), axis);
+        comparison.groups.iter().enumerate().fold(panel, |panel, (number, group)| {
+            let bars = measured.iter().enumerate().fold(
+                Bars::new(group.label.clone()),
+                |bars, (at, (_, m))| {
+                    let ranged = match number {
+                        0 => Some(m.first),
+                        _ => m.against.iter().find(|a| a.group == number).map(|a| a.figure),
+                    };
+                    match ranged {
+                        None => bars,
+                        Some(r) => match r.low.zip(r.high).filter(|(low, high)| low < high) {
+                            Some((low, high)) => bars.with_interval(
+                                at,
+                                r.value * factor,
+                                low * factor,
+                                high * factor,
+                            ),
+                            None => bars.at(at, r.value * factor),
+                        },
+                    }
+                },
+            );
+            panel.mark(bars)
+        })
+    };
+    let left_out = metrics.len().saturating_sub(MOST_PANELS);
+    let panels: Vec<Panel> = metrics.iter().take(MOST_PANELS).map(panel).collect();
+    let how = "whiskers: 95 % intervals; none where the repeats or the packets are too few";
+    arranged(framed(comparison, "Figures with their intervals", how, left_out), panels, shape, 230)
 }
 
 fn find<'a>(member: &Member<'a>) -> Option<&'a EchoSeries> {
@@ -170,5 +245,5 @@ fn arranged(figure: Figure, panels: Vec<Panel>, shape: Shape, height: u32) -> Op
     let height = if rows == 1 { 420 } else { 130 + height * rows };
     let has_panels = !panels.is_empty();
     let figure = panels.into_iter().fold(figure.columns(columns), Figure::panel);
-    has_panels.then(|| figure.size(shape.width(820), height))
+    has_panels.then(|| figure.size(shape.width(980), height))
 }

@@ -34,8 +34,7 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         }
         losses = losses.at(index, stream.loss);
     }
-    let most = streams.iter().map(|s| s.loss).fold(0.0, f64::max);
-    let share = Axis::linear("Lost").percent().from(0.0).to((most * 1.1).clamp(0.01, 1.0));
+    let share = Axis::linear("Lost").percent().with_zero();
     let times = Axis::linear("Mean RTT").unit("ms").with_zero();
     let label = if all.len() == 1 { "Stream" } else { "" };
     let above = Panel::new(Axis::categories("", names.clone()), times).mark(means);
@@ -53,5 +52,5 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         .panel(above)
         .panel(below)
         .legend(Legend::Hidden)
-        .size(shape.width(760), 480))
+        .size(shape.width(980), 480))
 }

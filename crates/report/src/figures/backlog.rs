@@ -1,13 +1,51 @@
-//! What waits in queues over time, one scenario after the other.
+//! What waits in queues over time, and for how long, one scenario after the other.
 
-use super::common::{Made, Subject, empty, events, part_axis, source};
+use super::common::{Made, Subject, empty, events, part_axis, restarted, source};
 use super::shape::Shape;
 use crate::analysis::series::{Backlog, Part, backlog};
 use quell_chart::{Axis, Figure, Mark, Panel, Polyline};
 
-pub(super) fn figure(Subject { run, .. }: Subject, shape: Shape) -> Made {
-    let title = "Queue backlog over time";
-    let Some(course) = backlog(run).filter(|c| !c.parts.is_empty()) else {
+/// What is drawn of a device.
+#[derive(Clone, Copy)]
+struct Kind {
+    title: &'static str,
+    what: &'static str,
+    label: &'static str,
+    unit: &'static str,
+    how: &'static str,
+    of: fn(&Backlog) -> Vec<(f64, Option<f64>)>,
+}
+
+const BYTES: Kind = Kind {
+    title: "Queue backlog over time",
+    what: "Bytes waiting by device",
+    label: "Waiting",
+    unit: "kB",
+    how: "1 kB is 1000 bytes.",
+    of: |line| line.bytes.iter().map(|(t, bytes)| (*t, Some(bytes / 1e3))).collect(),
+};
+
+const WAIT: Kind = Kind {
+    title: "Waiting time in queues",
+    what: "How long until as many bytes had left as were waiting, by device",
+    label: "Waiting time",
+    unit: "ms",
+    how: "Where a queue sends in order that is what its last packet waited; where flows take turns, what a packet behind all of them would \
+          wait. A gap: they had not left by the last look.",
+    of: |line| line.wait.clone(),
+};
+
+pub(super) fn bytes(subject: Subject, shape: Shape) -> Made {
+    figure(subject, shape, BYTES)
+}
+
+pub(super) fn wait(subject: Subject, shape: Shape) -> Made {
+    figure(subject, shape, WAIT)
+}
+
+fn figure(subject: Subject, shape: Shape, kind: Kind) -> Made {
+    let (run, title) = (subject.run, kind.title);
+    let Some(course) = backlog(run, subject.begin_ns()).filter(|c| !c.parts.is_empty()) else {
         return empty(title, run, "No queues were sampled in this run.");
     };
     if course.parts.iter().all(|p| p.lines.is_empty()) {
@@ -15,32 +53,31 @@ pub(super) fn figure(Subject { run, .. }: Subject, shape: Shape) -> Made {
     }
     let names = names(&course.parts);
     let figure = Figure::new(title)
-        .subtitle(format!(
-            "Bytes waiting by device, in the measurements of the probe {}",
-            course.probe
-        ))
-        .note(format!("{}. First repeat. 1 kB is 1000 bytes.", source(&run.manifest)));
-    let waiting = Axis::linear("Waiting").unit("kB").with_zero();
+        .subtitle(format!("{}, in the measurements of the probe {}", kind.what, course.probe))
+        .note(format!("{}. First repeat. {}", source(&run.manifest), kind.how));
+    let axis = Axis::linear(kind.label).unit(kind.unit).with_zero();
     if shape == Shape::Narrow {
-        let bytes = course.parts.iter().flat_map(|p| &p.lines).flat_map(|l| &l.bytes);
-        let most = bytes.map(|(_, bytes)| bytes / 1e3).fold(0.0, f64::max);
+        let values = course.parts.iter().flat_map(|p| &p.lines).flat_map(kind.of);
+        let most = values.filter_map(|(_, value)| value).fold(0.0, f64::max);
         let panels = course.parts.iter().map(|part| {
-            Panel::new(part_axis(part), waiting.clone().to((most * 1.05).max(1e-3)))
+            let part = restarted(part, |line: &mut Backlog, by| {
+                line.bytes.iter_mut().for_each(|(t, _)| *t -= by);
+                line.wait.iter_mut().for_each(|(t, _)| *t -= by);
+            });
+            Panel::new(part_axis(&part), axis.clone().to((most * 1.05).max(1e-3)))
                 .title(part.scenario.clone())
-                .marks(events(&part.changes, part.from_s))
-                .marks(lines(std::slice::from_ref(part), &names))
+                .marks(events(&part.changes, part.shift_s))
+                .marks(lines(std::slice::from_ref(&part), &names, kind))
         });
         let figure = panels.fold(figure, Figure::panel);
         return Ok(figure.size(shape.width(980), 120 + 150 * course.parts.len() as u32));
     }
-    let end = course.parts.last().map_or(1.0, |p| p.to_s);
-    let x = Axis::linear("Time, one scenario after the other").unit("s").from(0.0).to(end);
-    let mut panel = Panel::new(x, waiting);
+    let mut panel = Panel::new(subject.course_axis(&course.parts), axis);
     for part in &course.parts {
         panel = panel.mark(Mark::phase(part.from_s, part.to_s, part.scenario.clone()));
-        panel = panel.marks(events(&part.changes, part.from_s));
+        panel = panel.marks(events(&part.changes, part.shift_s));
     }
-    Ok(figure.panel(panel.marks(lines(&course.parts, &names))).size(980, 420))
+    Ok(figure.panel(panel.marks(lines(&course.parts, &names, kind))).size(980, 420))
 }
 
 /// Devices in order of appearance, and how their lines are called: with the queues that they have in any scenario.
@@ -62,15 +99,15 @@ fn names(parts: &[Part<Backlog>]) -> Vec<(String, String)> {
 }
 
 /// A line for each device through these parts.
-fn lines(parts: &[Part<Backlog>], names: &[(String, String)]) -> Vec<Polyline> {
+fn lines(parts: &[Part<Backlog>], names: &[(String, String)], kind: Kind) -> Vec<Polyline> {
     let line = |(device, name): &(String, String)| {
         let of_device = parts.iter().flat_map(|p| &p.lines).filter(|l| l.device == *device);
         let points = of_device.flat_map(|line| {
-            let kilobytes = line.bytes.iter().map(|(t, bytes)| (*t, bytes / 1e3));
-            let gap = line.bytes.last().map(|(t, _)| (*t + 1e-3, f64::NAN));
-            kilobytes.chain(gap)
+            let points = (kind.of)(line);
+            let gap = points.last().map(|(t, _)| (*t + 1e-3, None));
+            points.into_iter().chain(gap)
         });
-        Polyline::new(name.clone(), points)
+        Polyline::with_gaps(name.clone(), points)
     };
     names.iter().map(line).collect()
 }

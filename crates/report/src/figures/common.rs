@@ -2,7 +2,7 @@
 
 use crate::analysis::series::{Part, StreamDelays, Which};
 use crate::analysis::timeline::Change;
-use quell_chart::{Axis, Figure, FiveNumbers, Mark};
+use quell_chart::{Axis, Figure, FiveNumbers, Mark, decent};
 use quell_model::Manifest;
 use quell_stats::BoxSummary;
 use quell_store::Run;
@@ -18,11 +18,74 @@ pub(super) struct Nothing {
     pub why: String,
 }
 
+/// The rate of a line in one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capacity {
+    /// The scenario.
+    pub scenario: String,
+    /// The line, as `dsl up`.
+    pub way: String,
+    /// From when on, in seconds, and how many Mbit/s on the wire.
+    pub steps: Vec<(f64, f64)>,
+}
+
 /// What a figure is of.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) run: &'a Run,
     pub(super) which: Which,
+    pub(super) capacities: &'a [Capacity],
+    /// From when to when, in seconds, where not all of it.
+    pub(super) span: (f64, Option<f64>),
+}
+
+impl Subject<'_> {
+    /// Where what is shown begins.
+    pub(super) fn begin_ns(&self) -> i64 {
+        (self.span.0 * 1e9) as i64
+    }
+
+    /// The axis of time of a panel, which ends where told unless an end was asked for.
+    pub(super) fn time_axis(&self, end: Option<f64>) -> Axis {
+        let axis = Axis::time("Time").from(self.span.0);
+        match self.span.1.or(end) {
+            Some(end) => axis.to(end),
+            None => axis,
+        }
+    }
+
+    /// The axis of scenarios one after the other.
+    pub(super) fn course_axis<T>(&self, parts: &[Part<T>]) -> Axis {
+        let end = parts.last().map_or(1.0, |p| p.to_s);
+        let label = if parts.len() > 1 { "Time, one scenario after the other" } else { "Time" };
+        Axis::time(label).from(self.span.0).to(end)
+    }
+
+    /// The rate of a line where it is the same in all these scenarios, all the time: the name of a reference line, and where it is.
+    pub(super) fn capacity(&self, way: &str, scenarios: &[&str]) -> Option<Mark> {
+        let of = |scenario: &&str| {
+            let is = |c: &&Capacity| c.scenario == **scenario && c.way == way;
+            match &*self.capacities.iter().find(is)?.steps {
+                [(_, mbps)] => Some(*mbps),
+                _ => None,
+            }
+        };
+        let all: Option<Vec<f64>> = scenarios.iter().map(of).collect();
+        let (first, rest) = all.as_ref()?.split_first()?;
+        let label = || format!("line's rate: {first}");
+        rest.iter().all(|other| other == first).then(|| Mark::reference(*first, label()))
+    }
+}
+
+/// A part with times of its own. `shift` moves the times of one of its lines back.
+pub(super) fn restarted<T: Clone>(part: &Part<T>, shift: impl Fn(&mut T, f64)) -> Part<T> {
+    let mut part = part.clone();
+    let by = part.shift_s;
+    part.lines.iter_mut().for_each(|line| shift(line, by));
+    part.from_s -= by;
+    part.to_s -= by;
+    part.shift_s = 0.0;
+    part
 }
 
 /// The small print of a figure: which run it shows.
@@ -54,9 +117,9 @@ pub(super) fn events(changes: &[Change], from_s: f64) -> Vec<Mark> {
     marks.into_iter().map(|(at, words)| Mark::event(from_s + at, words.join(", "))).collect()
 }
 
-/// The axis of time of one scenario among several panels; its times are those of the common axis.
+/// The axis of time of one scenario among several panels.
 pub(super) fn part_axis<T>(part: &Part<T>) -> Axis {
-    Axis::linear("Time").unit("s").from(part.from_s).to(part.to_s)
+    Axis::time("Time").from(part.from_s).to(part.to_s)
 }
 
 /// The name of a series: the scenario, and the stream where there are several.
@@ -153,26 +216,32 @@ impl Range {
         self.low > 0.0 && self.high / self.low > WIDE
     }
 
-    /// The lowest place of the axis.
-    pub fn ground(&self) -> f64 {
-        if self.is_wide() { self.low * 0.8 } else { 0.0 }
+    /// The ends of the axis.
+    pub fn ends(&self) -> (f64, f64) {
+        match self.is_wide() {
+            true => decent(self.low, self.high),
+            false => (0.0, self.high * 1.1),
+        }
     }
 
     /// As low as a marker can stand there whole.
     pub fn above_ground(&self) -> f64 {
-        const PART: f64 = 0.025;
+        const PART: f64 = 0.03;
+        let (low, high) = self.ends();
         match self.is_wide() {
-            true => self.ground() * (self.high * 1.25 / self.ground()).powf(PART),
-            false => self.high * 1.1 * PART,
+            true => low * (high / low).powf(PART),
+            false => high * PART,
         }
     }
 
     pub fn axis(&self) -> Axis {
-        let label = "Round-trip time";
-        if self.is_wide() {
-            Axis::log10(label).unit("ms").from(self.ground()).to(self.high * 1.25)
-        } else {
-            Axis::linear(label).unit("ms").from(0.0).to(self.high * 1.1)
-        }
+        self.axis_of("Round-trip time")
+    }
+
+    /// The same of another name.
+    pub fn axis_of(&self, label: &str) -> Axis {
+        let (low, high) = self.ends();
+        let axis = if self.is_wide() { Axis::log10(label) } else { Axis::linear(label) };
+        axis.unit("ms").from(low).to(high)
     }
 }

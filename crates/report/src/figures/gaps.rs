@@ -1,14 +1,20 @@
-//! Jitter packet by packet, and time between arrivals: how steadily packets come.
+//! Jitter packet by packet, and time between arrivals: how steadily packets come, scenarios over each other.
 
 use super::common::{Made, Subject, distinct, empty, listed, mark, of_few, series_name, source};
 use super::shape::Shape;
 use crate::analysis::Transit;
-use crate::analysis::series::{Binned, ScenarioGaps, gaps};
-use quell_chart::{Axis, Figure, Histogram, Legend, Panel};
+use crate::analysis::series::{ScenarioGaps, gapped, gaps};
+use quell_chart::{Axis, Ecdf, Figure, Panel};
+
+/// The part of the pairs that may lie beyond either end of an axis.
+const BEYOND: f64 = 0.01;
+
+/// Values, and the part of all that is not above each.
+type Of = fn(&ScenarioGaps) -> &[(f64, f64)];
 
 /// The streams that the figure shows.
 pub(super) fn streams_of(subject: Subject) -> Vec<String> {
-    distinct(gaps(subject.run, subject.which).iter().map(|g| &g.stream))
+    distinct(gapped(subject.run, subject.which).iter())
 }
 
 pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
@@ -24,53 +30,45 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         (_, true) => "round-trip time",
         _ => "one-way delay to the reflector, or of the round-trip time where there is none",
     };
-    let names = listed(all.iter().map(|g| &g.stream));
-    let change = "from one arriving packet to the next (the mean of its size is the jitter)";
-    let subtitle = match shape {
-        Shape::Wide => {
-            format!("{names}. Left: change of the {of} {change}; right: arrivals")
-        }
-        Shape::Narrow => format!("{names}. Change of the {of} {change}; time between arrivals"),
-    };
-    let columns = shape.columns(2);
-    let rows = 2 * all.len() / columns;
     let named = |g: &ScenarioGaps| series_name(&g.scenario, &g.stream, several);
-    let mut figure = Figure::new(title)
-        .subtitle(subtitle)
+    let few = all.iter().filter(|g| !has_pairs(g)).map(|g| {
+        format!(" {}: {} of {} packets answered, no two to compare.", named(g), g.answered, g.sent)
+    });
+    let few: String = few.collect();
+    let panels: [(&str, Of); 2] =
+        [("Change of delay", |g| &g.changes), ("Time between arrivals", |g| &g.between)];
+    let panels = panels.map(|(label, of)| {
+        let ends = all.iter().filter_map(|g| middle(of(g)));
+        let ends = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0.0, 1.0));
+        let air = ((ends.1 - ends.0) * 0.02).max(1e-3);
+        let x = Axis::linear(label).unit("ms").from(ends.0 - air).to(ends.1 + air);
+        let line =
+            |g: &ScenarioGaps| Ecdf::new(named(g) + mark(g.minority()), of(g).iter().copied());
+        Panel::new(x, Axis::linear("Pairs not above").percent().from(0.0).to(1.0))
+            .marks(all.iter().filter(|g| has_pairs(g)).map(line))
+    });
+    let figure = Figure::new(title)
+        .subtitle(format!(
+            "{}: change of the {of} from one arriving packet to the next (the mean of its size is the jitter), and \
+             the time between the two",
+            listed(all.iter().map(|g| &g.stream))
+        ))
         .note(format!(
-            "{}. All repeats, with the same bins for all; of each the rarest 2 % of pairs may lie beyond the axes.{}",
+            "{}. All repeats; of each line 1 % of the pairs at most lies beyond either end of an axis.{few}{}",
             source(&run.manifest),
             of_few(all.iter().filter(|g| has_pairs(g)).map(|g| (named(g), g.minority())))
         ))
-        .columns(columns)
-        .legend(Legend::Hidden)
-        .size(shape.width(820), 120 + 112 * rows as u32);
-    for scenario in &all {
-        let (sent, answered, pairs) = (scenario.sent, scenario.answered, scenario.pairs);
-        let name = named(scenario) + mark(scenario.minority());
-        let name = match has_pairs(scenario) {
-            true => format!("{name}: {pairs} pairs of {sent} packets"),
-            false => format!("{name}: {answered} of {sent} packets answered, no two to compare"),
-        };
-        let panel =
-            |label: &str, binned: &Binned| {
-                let ends = binned.edges.first().zip(binned.edges.last());
-                let mut x = Axis::linear(label).unit("ms");
-                if let Some((low, high)) = ends {
-                    x = x.from(*low).to(*high);
-                }
-                let shares = binned.shares.iter().copied();
-                Panel::new(x, Axis::linear("Pairs").percent())
-                    .title(name.clone())
-                    .mark(Histogram::new("", binned.edges.iter().copied(), shares))
-            };
-        figure = figure
-            .panel(panel("Change of delay", &scenario.changes))
-            .panel(panel("Between arrivals", &scenario.between));
-    }
-    Ok(figure)
+        .columns(shape.columns(2));
+    let rows = 2 / shape.columns(2) as u32;
+    Ok(panels.into_iter().fold(figure, Figure::panel).size(shape.width(980), 130 + 290 * rows))
 }
 
 fn has_pairs(gaps: &ScenarioGaps) -> bool {
     gaps.pairs > 0
+}
+
+/// Where a distribution has left its lowest part behind, and where its highest begins.
+fn middle(distribution: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let at = |share: f64| distribution.iter().find(|(_, s)| *s >= share).map(|(value, _)| *value);
+    Some((at(BEYOND)?, at(1.0 - BEYOND)?))
 }

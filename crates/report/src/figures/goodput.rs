@@ -1,28 +1,31 @@
 //! Goodput over time, stacked by flow, one scenario after the other: the documents' chart of a transfer through six scenarios. Flows of
 //! different directions don't share a line, and don't stand on each other: each way has its panel.
 
-use super::common::{Made, Subject, distinct, empty, events, part_axis, source};
+use super::common::{Made, Subject, distinct, empty, events, listed, part_axis, restarted, source};
 use super::shape::Shape;
 use crate::analysis::series::{Course, Goodput, Part, goodput};
 use quell_chart::{Axis, Figure, Mark, Panel, Stack};
 
 /// The streams that the figure shows.
 pub(super) fn streams_of(subject: Subject) -> Vec<String> {
-    let course = goodput(subject.run);
+    let course = goodput(subject.run, 0);
     distinct(course.iter().flat_map(|c| &c.parts).flat_map(|p| &p.lines).map(|l| &l.stream))
 }
 
-pub(super) fn figure(Subject { run, .. }: Subject, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+    let run = subject.run;
     let title = "Goodput over time, by flow";
     let nothing =
         || empty(title, run, "No flows with a reporting receiver were recorded in this run.");
-    let Some(course) = goodput(run).filter(|c| !c.parts.is_empty()) else { return nothing() };
+    let Some(course) = goodput(run, subject.begin_ns()).filter(|c| !c.parts.is_empty()) else {
+        return nothing();
+    };
     let names = names(&course);
     let figure = Figure::new(title)
         .subtitle(subtitle(&course, &names))
         .note(format!(
             "{}. First repeat; payload that receivers' programs got. TCP hands it over in order: what waited behind a lost segment comes at \
-             once when that has come again, as a peak above the line's rate.",
+             once when that has come again, as a peak above the line's rate. That counts headers too.",
             source(&run.manifest)
         ));
     let ways = ways(&course);
@@ -31,8 +34,8 @@ pub(super) fn figure(Subject { run, .. }: Subject, shape: Shape) -> Made {
         // Where others have a name, what has none says so.
         let label = (ways.len() > 1).then(|| way.as_deref().unwrap_or("way not known"));
         match shape {
-            Shape::Narrow => narrow(&parts, &names, label),
-            Shape::Wide => vec![wide(&parts, &names, label)],
+            Shape::Narrow => narrow(subject, &parts, &names, label),
+            Shape::Wide => vec![wide(subject, &parts, &names, label)],
         }
     });
     let panels: Vec<Panel> = panels.collect();
@@ -48,39 +51,60 @@ fn rate() -> Axis {
 }
 
 /// A panel for each scenario.
-fn narrow(parts: &[Part<Goodput>], names: &[String], way: Option<&str>) -> Vec<Panel> {
+fn narrow(
+    subject: Subject,
+    parts: &[Part<Goodput>],
+    names: &[String],
+    way: Option<&str>,
+) -> Vec<Panel> {
     let most = parts.iter().map(highest).fold(0.0, f64::max);
     let panel = |part: &Part<Goodput>| {
         let title = way.map_or(part.scenario.clone(), |way| format!("{}: {way}", part.scenario));
+        let part = &restarted(part, |line: &mut Goodput, by| {
+            line.intervals.iter_mut().for_each(|(t, _)| *t -= by);
+        });
         Panel::new(part_axis(part), rate().from(0.0).to((most * 1.05).max(1e-3)))
             .title(title)
-            .marks(events(&part.changes, part.from_s))
+            .marks(events(&part.changes, part.shift_s))
+            .marks(way_of(part).and_then(|way| subject.capacity(way, &[&part.scenario])))
             .mark(stack(std::slice::from_ref(part), names))
     };
     parts.iter().map(panel).collect()
 }
 
 /// All scenarios in one panel.
-fn wide(parts: &[Part<Goodput>], names: &[String], way: Option<&str>) -> Panel {
-    let end = parts.last().map_or(1.0, |p| p.to_s);
-    let x = Axis::linear("Time, one scenario after the other").unit("s").from(0.0).to(end);
-    let mut panel = Panel::new(x, rate());
+fn wide(subject: Subject, parts: &[Part<Goodput>], names: &[String], way: Option<&str>) -> Panel {
+    let mut panel = Panel::new(subject.course_axis(parts), rate());
     if let Some(way) = way {
         panel = panel.title(way);
     }
     for part in parts {
         panel = panel.mark(Mark::phase(part.from_s, part.to_s, part.scenario.clone()));
-        panel = panel.marks(events(&part.changes, part.from_s));
+        panel = panel.marks(events(&part.changes, part.shift_s));
     }
-    panel.mark(stack(parts, names))
+    let scenarios: Vec<&str> = parts.iter().map(|part| &*part.scenario).collect();
+    let line = parts.iter().find_map(way_of);
+    panel.mark(stack(parts, names)).marks(line.and_then(|way| subject.capacity(way, &scenarios)))
 }
 
-/// The ways of all flows.
-fn ways(course: &Course<Goodput>) -> Vec<Option<String>> {
-    let lines = course.parts.iter().flat_map(|p| &p.lines);
-    let mut ways: Vec<Option<String>> = lines.map(|l| l.way.clone()).collect();
-    ways.sort_unstable();
-    ways.dedup();
+fn way_of(part: &Part<Goodput>) -> Option<&str> {
+    part.lines.iter().find_map(|line| line.way.as_deref())
+}
+
+/// The ways of all flows: down, then up, as lines are spoken of; what has no way last.
+pub(super) fn ways(course: &Course<Goodput>) -> Vec<Option<String>> {
+    let mut ways: Vec<Option<String>> = Vec::new();
+    for line in course.parts.iter().flat_map(|p| &p.lines) {
+        if !ways.contains(&line.way) {
+            ways.push(line.way.clone());
+        }
+    }
+    ways.sort_by_key(|way| match way {
+        Some(way) if way.ends_with(" down") => 0,
+        Some(way) if way.ends_with(" up") => 1,
+        Some(_) => 2,
+        None => 3,
+    });
     ways
 }
 
@@ -92,15 +116,16 @@ fn of_way(course: &Course<Goodput>, way: Option<&str>) -> Vec<Part<Goodput>> {
 }
 
 fn subtitle(course: &Course<Goodput>, names: &[String]) -> String {
+    let all = listed(names.iter());
     let own = course.parts.iter().flat_map(|p| &p.lines).find(|l| l.is_probe);
     match own {
         Some(own) if names.len() > 1 => {
             format!(
-                "The flow measured, {}, is at the bottom; loads are stacked above it",
+                "{all}: the flow measured, {}, is at the bottom; loads are stacked above it",
                 own.stream
             )
         }
-        _ => format!("Cells of the probe {}", course.probe),
+        _ => format!("{all}, in the measurements of the probe {}", course.probe),
     }
 }
 

@@ -32,25 +32,28 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
     let mut figure = Figure::new(title)
         .subtitle(format!("{}; up is to the reflector, down is back", listed(all.iter().map(|c| &c.stream))))
         .note(format!(
-            "{}. First repeat. Gaps in a line are lost packets; all panels of a way have the same axes. Streams without one-way delays are left out.",
+            "{}. First repeat. Gaps in a line are lost packets; all panels of a way have the same axes.",
             source(&run.manifest)
         ))
-        .columns(shape.columns(2));
+        .columns(shape.columns(2))
+        .share_x();
     for scenario in &scenarios {
         for ((way, of), high) in ways.iter().zip(ends) {
             let y = Axis::linear("Delay").unit("ms").from(0.0).to(high);
-            let mut panel = Panel::new(Axis::linear("Time").unit("s").from(0.0), y)
-                .title(format!("{scenario}: {way}"));
+            let mut panel =
+                Panel::new(subject.time_axis(None), y).title(format!("{scenario}: {way}"));
             for course in all.iter().filter(|c| c.scenario == **scenario) {
                 let name =
                     if several { format!("{} {way}", course.stream) } else { (*way).to_owned() };
-                panel = panel
-                    .marks(events(&course.changes, 0.0))
-                    .mark(Polyline::with_gaps(name, of(course).iter().copied()));
+                panel = panel.marks(events(&course.changes, 0.0));
+                // A flow of data goes one way.
+                if of(course).iter().any(|(_, ms)| ms.is_some()) {
+                    panel = panel.mark(Polyline::with_gaps(name, of(course).iter().copied()));
+                }
             }
             figure = figure.panel(panel);
         }
     }
     let rows = (2 * scenarios.len()).div_ceil(shape.columns(2)) as u32;
-    Ok(figure.size(shape.width(820), 130 + 150 * rows))
+    Ok(figure.size(shape.width(980), 140 + 130 * rows))
 }

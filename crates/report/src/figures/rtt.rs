@@ -5,7 +5,7 @@ use super::common::{
     source,
 };
 use super::shape::Shape;
-use crate::analysis::series::{ScenarioDelays, StreamDelays, delays};
+use crate::analysis::series::{ScenarioDelays, StreamDelays, delayed, delays};
 use quell_chart::{Axis, Boxes, Ecdf, Figure, Legend, Panel, Polyline, Scatter};
 
 const NOTHING: &str = "No packets with answers were recorded in this run.";
@@ -63,13 +63,13 @@ fn over_time(
         .columns(columns)
         .share_x()
         .legend(if several || any_lost { Legend::Top } else { Legend::Hidden })
-        .size(shape.width(820), if rows == 1 { 400 } else { 120 + 170 * rows as u32 });
+        .size(shape.width(980), if rows == 1 { 400 } else { 120 + 170 * rows as u32 });
     figure = figure.subtitle(match all.len() {
         1 => format!("Stream {}", shown_streams(&all)),
         _ => format!("{}; a panel for each scenario, all with the same axes", shown_streams(&all)),
     });
     for scenario in &all {
-        let x = Axis::linear("Time").unit("s").from(0.0).to(last.ceil().max(1.0));
+        let x = subject.time_axis(Some(last.ceil().max(1.0)));
         let mut panel = Panel::new(x, range.axis()).title(panel_title(scenario));
         panel = panel.marks(events(&scenario.changes, 0.0));
         for stream in &scenario.streams {
@@ -94,7 +94,7 @@ fn shown_streams(all: &[ScenarioDelays]) -> String {
 
 /// The streams that figures of round-trip times show.
 pub(super) fn streams_of(subject: Subject) -> Vec<String> {
-    distinct(streams(&delays(subject.run, subject.which)).map(|(_, stream)| &stream.stream))
+    distinct(delayed(subject.run, subject.which).iter())
 }
 
 fn panel_title(scenario: &ScenarioDelays) -> String {
@@ -126,7 +126,7 @@ pub(super) fn distribution(subject: Subject, shape: Shape) -> Made {
         ))
         .note(source(&run.manifest))
         .panel(panel)
-        .size(shape.width(820), 460))
+        .size(shape.width(980), 460))
 }
 
 /// Boxes by scenario, of all repeats.
@@ -169,7 +169,7 @@ pub(super) fn boxes(subject: Subject, shape: Shape) -> Made {
         ))
         .note(format!("{}. All repeats.{minorities}", source(&run.manifest)))
         .panel(panel)
-        .size(shape.width(820), 460))
+        .size(shape.width(980), 460))
 }
 
 fn streams(all: &[ScenarioDelays]) -> impl Iterator<Item = (&ScenarioDelays, &StreamDelays)> {

@@ -3,7 +3,7 @@
 use super::common::{series_name, source};
 use super::shape::Shape;
 use crate::analysis::{Ends, Estimate, Summary, SummaryRow};
-use quell_chart::{Axis, Band, Figure, Panel, Polyline, Scatter};
+use quell_chart::{Axis, Band, Figure, Panel, Polyline, Scatter, decent};
 use quell_model::Manifest;
 
 /// A swept field, and where it stands in each scenario of a run.
@@ -72,7 +72,7 @@ pub fn figure(
         .subtitle(how)
         .note(format!("{}. Streams of probes; those of loads are left out.", source(manifest)));
     let figure = panels.into_iter().fold(figure.columns(columns), Figure::panel);
-    Some(figure.size(shape.width(820), if rows == 1 { 420 } else { 120 + 220 * rows }))
+    Some(figure.size(shape.width(980), if rows == 1 { 420 } else { 120 + 220 * rows }))
 }
 
 fn panel(
@@ -84,9 +84,12 @@ fn panel(
     let own = |r: &&SummaryRow| r.stream == r.probe || r.probe == quell_model::CellId::TOGETHER;
     let rows: Vec<&SummaryRow> =
         summary.rows.iter().filter(own).filter(|r| of(r).is_some()).collect();
-    let mut streams: Vec<&str> = rows.iter().map(|r| &*r.stream).collect();
-    streams.sort_unstable();
-    streams.dedup();
+    let mut streams: Vec<&str> = Vec::new();
+    for row in &rows {
+        if !streams.contains(&&*row.stream) {
+            streams.push(&row.stream);
+        }
+    }
     let mut lines: Vec<&str> = Vec::new();
     for point in &sweep.points {
         if !lines.contains(&&*point.line) {
@@ -141,7 +144,8 @@ fn axis(sweep: &Sweep, values: &[&str]) -> Axis {
     match numbers(sweep) {
         // Values of several magnitudes are as a rule meant as factors.
         Some((low, high)) if low > 0.0 && high / low > 4.0 => {
-            Axis::log10(label).unit(sweep.unit).from(low * 0.9).to(high * 1.1)
+            let (low, high) = decent(low, high);
+            Axis::log10(label).unit(sweep.unit).from(low).to(high)
         }
         Some(_) => Axis::linear(label).unit(sweep.unit),
         None => Axis::categories(label, values.iter().copied()),

@@ -39,10 +39,8 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         n => format!(" {n} more connections are left out; --stream names some."),
     };
     let panel = |(name, unit, of): &Kind| {
-        let panel = Panel::new(
-            Axis::linear("Time").unit("s").from(0.0),
-            Axis::linear(*name).unit(*unit).with_zero(),
-        );
+        let panel =
+            Panel::new(subject.time_axis(None), Axis::linear(*name).unit(*unit).with_zero());
         let line = |course: &TcpCourse| {
             let name = series_name(&course.scenario, &course.stream, several);
             Polyline::with_gaps(name, course.states.iter().map(|(t, state)| (*t, of(state))))
@@ -50,12 +48,16 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         panel.marks(shown.iter().map(line))
     };
     let figure = Figure::new(title)
-        .subtitle(format!("{}: as the sender's kernel tells it (tcp_info)", listed(all.iter().map(|c| &c.stream))))
+        .subtitle(format!(
+            "{}: as the sender's kernel tells it (tcp_info)",
+            listed(all.iter().map(|c| &c.stream))
+        ))
         .note(format!(
-            "{}. First repeat. Delivery is the kernel's estimate of what arrives; loads' connections are left out unless named.{left_out}",
+            "{}. First repeat. Delivery is the kernel's estimate of what arrives.{left_out}",
             source(&run.manifest)
         ));
-    let figure = KINDS.iter().map(panel).fold(figure.columns(shape.columns(2)), Figure::panel);
+    let figure =
+        KINDS.iter().map(panel).fold(figure.columns(shape.columns(2)).share_x(), Figure::panel);
     let rows = KINDS.len().div_ceil(shape.columns(2)) as u32;
     Ok(figure.size(shape.width(980), 130 + 220 * rows))
 }

@@ -77,7 +77,7 @@ fn general(m: &Manifest) -> String {
 }
 
 fn cells(m: &Manifest) -> String {
-    let mut text = "<thead><tr><th scope=\"col\">Cell</th><th scope=\"col\">State</th>\
+    let mut text = "<thead><tr><th scope=\"col\">Scenario, probe, repeat</th><th scope=\"col\">State</th>\
                     <th scope=\"col\" class=\"n\">Seed</th><th scope=\"col\" class=\"n\">Time, s</th>\
                     <th scope=\"col\">Notes</th></tr></thead>\n<tbody>\n"
         .to_owned();
@@ -100,7 +100,7 @@ fn cells(m: &Manifest) -> String {
         );
     }
     text.push_str("</tbody>\n");
-    let table = scrolling("Cells: each scenario with each probe", &text);
+    let table = scrolling("Measurements: each scenario with each probe", &text);
     if m.complete {
         format!("<div id=\"cells\">{}</div>\n", details("Measurements, with their seeds", &table))
     } else {

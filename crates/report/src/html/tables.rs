@@ -95,12 +95,40 @@ pub(super) fn summary(
     scrolling(&caption, &text)
 }
 
+/// What loads carried together each way, where the table above has a row for each flow.
+pub(super) fn loads(m: &Manifest, results: &Results, summary: &Summary) -> String {
+    let layout = Layout::of(m, results, summary);
+    if layout.rows.iter().all(|r| r.stream.is_none()) || summary.loads.is_empty() {
+        return String::new();
+    }
+    let mut text = "<thead><tr><th scope=\"col\">Scenario</th><th scope=\"col\">Way</th>\
+                    <th scope=\"col\" class=\"n\">all loads<br><small>Mbit/s</small></th></tr></thead>\n<tbody>\n"
+        .to_owned();
+    for row in &summary.loads {
+        let interval = row.carried_mbps.interval.and_then(|i| i.low.zip(i.high));
+        let interval = interval
+            .map_or(String::new(), |(low, high)| format!("<br><small>{low:.3}–{high:.3}</small>"));
+        let beside = match row.probe == CellId::TOGETHER {
+            true => String::new(),
+            false => format!(" <small>beside {}</small>", escape(&row.probe)),
+        };
+        let _ = writeln!(
+            text,
+            "<tr><th scope=\"row\">{}</th><td>{}{beside}</td><td class=\"n\">{:.3}{interval}</td></tr>",
+            escape(&row.scenario),
+            escape(row.way.as_deref().unwrap_or("not known")),
+            row.carried_mbps.value
+        );
+    }
+    scrolling("What loads carried each way", &(text + "</tbody>\n"))
+}
+
 /// The claims of the experiment, and whether they held.
 pub(super) fn expectations(m: &Manifest) -> String {
     if m.expectations.is_empty() {
         return String::new();
     }
-    let mut text = "<thead><tr><th scope=\"col\">Claim</th><th scope=\"col\">Result</th>\
+    let mut text = "<thead><tr><th scope=\"col\">Expectation</th><th scope=\"col\">Result</th>\
                     <th scope=\"col\">Found</th></tr></thead>\n<tbody>\n"
         .to_owned();
     for e in &m.expectations {
@@ -114,7 +142,7 @@ pub(super) fn expectations(m: &Manifest) -> String {
     }
     text.push_str("</tbody>\n");
     format!(
-        "<h3 id=\"claims\">Expectations</h3>\n{}",
+        "<h3 id=\"expectations\">Expectations</h3>\n{}",
         scrolling("What the experiment file expects, and what was found", &text)
     )
 }

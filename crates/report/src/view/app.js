@@ -1,4 +1,4 @@
-// The zoomable picture of a run: draws the series of one cell, and follows pointer, wheel and keys.
+// The zoomable picture of a run: draws the series of one measurement, or of two over each other, and follows pointer, wheel and keys.
 "use strict";
 (() => {
   const core = QuellCore;
@@ -7,6 +7,12 @@
   const canvas = element("canvas");
   const pen = canvas.getContext("2d");
   const STATUS = doc.statuses;
+  // What a reader is told of a packet that was not simply answered.
+  const WORDS = {
+    lost: "lost", "lost-up": "lost on the way there", "lost-down": "lost on the way back", late: "answered late", duplicate: "a further reply",
+    unfinished: "the measurement was over before its answer was due", unsure: "lost or not: nobody knows", "not-sent": "not sent",
+    error: "answered with an error",
+  };
   const OK = STATUS.indexOf("ok");
   const DUPLICATE = STATUS.indexOf("duplicate");
   const UNFINISHED = STATUS.indexOf("unfinished");
@@ -17,7 +23,10 @@
 
   // ---- the data of one cell ------------------------------------------------------------------------------------------------------
 
-  function prepare(panel) {
+  // The looks of a second measurement begin where those of all streams of the first end.
+  const SLOTS = 1 + Math.max(0, ...doc.cells.flatMap((c) => c.panels.flatMap((p) => p.series.map((s) => s.slot))));
+
+  function prepare(panel, second) {
     return (raw) => {
       const t = core.decode(raw.t);
       const value = core.decode(raw.y);
@@ -29,7 +38,7 @@
       if (status) for (let i = 0; i < t.length; i++) if (!OTHERS.includes(status[i])) lost.push(i);
       const column = (c) => (c ? core.decode(c) : null);
       return {
-        name: raw.name, slot: raw.slot, t, y, value, status: is, lost, panel,
+        name: second ? `${second}: ${raw.name}` : raw.name, slot: raw.slot + (second ? SLOTS : 0), t, y, value, status: is, lost, panel,
         lostAt: Float64Array.from(lost, (i) => t[i]),
         seq: column(raw.seq), up: column(raw.up), down: column(raw.down), bytes: column(raw.bytes),
         pyramid: new core.Pyramid(y),
@@ -44,10 +53,20 @@
   const view = { t: [0, 1e9], dots: false, scale: "zero", cursor: null, box: null };
   let events = [];
 
-  function open(index) {
+  // The measurement of this number, and over it another one, or none.
+  function open(index, beside) {
     const cell = doc.cells[index];
+    const other = doc.cells[beside];
     panels = cell.panels.map((p) => ({ ...p, series: p.series.map(prepare(p)) }));
     events = cell.events;
+    if (other && beside !== index) {
+      for (const p of other.panels) {
+        let panel = panels.find((one) => one.title === p.title);
+        if (!panel) panels.push((panel = { ...p, series: [] }));
+        panel.series.push(...p.series.map(prepare(panel, other.name)));
+      }
+      events = [...cell.events, ...other.events.map((e) => ({ ...e, label: `${other.name}: ${e.label}` }))];
+    }
     let [from, to] = [Infinity, -Infinity];
     for (const s of panels.flatMap((p) => p.series)) {
       if (s.t.length) [from, to] = [Math.min(from, s.t[0]), Math.max(to, s.t[s.t.length - 1])];
@@ -369,7 +388,7 @@
     const parts = [s.name, `packet ${s.seq ? s.seq[i] : i}`, `sent at ${at}`];
     const status = STATUS[s.status(i)];
     if (!Number.isNaN(s.value[i])) parts.push(`RTT ${ms(s.value[i])}`);
-    if (status !== "ok") parts.push(status);
+    if (status !== "ok") parts.push(WORDS[status] || status);
     if (s.up && !Number.isNaN(s.up[i])) parts.push(`to the reflector ${ms(s.up[i])}`);
     if (s.down && !Number.isNaN(s.down[i])) parts.push(`back ${ms(s.down[i])}`);
     if (s.bytes && s.bytes[i] > 0) parts.push(`${s.bytes[i]} bytes`);
@@ -510,7 +529,7 @@
     "+": () => zoomAt(middle(), 0.7), "=": () => zoomAt(middle(), 0.7), "-": () => zoomAt(middle(), 1 / 0.7),
     ArrowLeft: () => panBy(plot().w / 6), ArrowRight: () => panBy(-plot().w / 6),
     Home: () => panBy(1e9), End: () => panBy(-1e9), 0: reset, Escape: () => { view.box = null; point(null); },
-    ",": () => stepTo(-1), ".": () => stepTo(1), l: dotsOrLines,
+    ",": () => stepTo(-1), ".": () => stepTo(1), l: dotsOrLines, s: save,
     y: () => scale({ zero: "fit", fit: "log", log: "zero" }[view.scale]),
   };
   document.addEventListener("keydown", (e) => {
@@ -565,10 +584,75 @@
     }
   }
 
+  // What is seen, with its legend: on paper nobody can ask the page.
+  function picture() {
+    const ratio = window.devicePixelRatio || 1;
+    const names = [...document.querySelectorAll("#legend button[aria-pressed=true]")].map((b) => b.textContent);
+    const series = (name) => panels.flatMap((p) => p.series).find((s) => name === s.name || name.startsWith(`${s.name} (`));
+    const head = [document.querySelector("h1").textContent, `${title()} · ${document.querySelector(".facts").textContent}`];
+    const sheet = document.createElement("canvas");
+    const ink2 = sheet.getContext("2d");
+    ink2.font = "13px system-ui, sans-serif";
+    const rows = [[]];
+    let wide = 0;
+    for (const name of names) {
+      const room = 44 + ink2.measureText(name).width;
+      if (wide + room > size.w && wide > 0) rows.push([]), (wide = 0);
+      rows[rows.length - 1].push({ name, x: wide });
+      wide += room;
+    }
+    const top = 44 + rows.length * 20;
+    sheet.width = Math.round(size.w * ratio);
+    sheet.height = Math.round((size.h + top) * ratio);
+    ink2.scale(ratio, ratio);
+    ink2.fillStyle = ink.ground;
+    ink2.fillRect(0, 0, size.w, size.h + top);
+    ink2.fillStyle = ink.text;
+    ink2.font = "600 15px system-ui, sans-serif";
+    ink2.fillText(head[0], 6, 18, size.w - 12);
+    ink2.font = "12px system-ui, sans-serif";
+    ink2.fillText(head[1], 6, 36, size.w - 12);
+    ink2.font = "13px system-ui, sans-serif";
+    rows.forEach((row, at) => row.forEach(({ name, x }) => {
+      const y = 54 + at * 20;
+      const slot = (series(name) || { slot: 0 }).slot;
+      ink2.strokeStyle = colour(slot);
+      ink2.setLineDash(look(slot).dash);
+      ink2.lineWidth = 3;
+      ink2.beginPath();
+      ink2.moveTo(x + 6, y - 4);
+      ink2.lineTo(x + 30, y - 4);
+      ink2.stroke();
+      ink2.setLineDash([]);
+      ink2.fillStyle = ink.text;
+      ink2.fillText(name, x + 36, y);
+    }));
+    ink2.drawImage(canvas, 0, top, size.w, size.h);
+    return sheet;
+  }
+  const title = () => [...new Set([select, besides].map((s) => s.value >= 0 && doc.cells[s.value].name).filter(Boolean))].join(" and ");
+  function save() {
+    picture().toBlob((blob) => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(blob);
+      link.download = `${title().replace(/[^\w-]+/g, "-")}.png`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  }
+
   const select = element("cell");
-  doc.cells.forEach((cell, index) => select.append(new Option(cell.name, index)));
-  select.parentElement.hidden = doc.cells.length < 2;
-  select.addEventListener("change", () => open(Number(select.value)));
+  const besides = element("beside");
+  const label = (cell, index) => (index === doc.worst && doc.cells.length > 1 ? `${cell.name} (the worst)` : cell.name);
+  doc.cells.forEach((cell, index) => select.append(new Option(label(cell, index), index)));
+  besides.append(new Option("nothing", -1));
+  doc.cells.forEach((cell, index) => besides.append(new Option(cell.name, index)));
+  for (const one of [select, besides]) {
+    one.parentElement.hidden = doc.cells.length < 2;
+    one.addEventListener("change", () => open(Number(select.value), Number(besides.value)));
+  }
+  select.value = String(doc.worst);
+  element("save").addEventListener("click", save);
   element("dots").addEventListener("click", dotsOrLines);
   element("scale").addEventListener("change", (e) => scale(e.target.value));
   element("closer").addEventListener("click", () => zoomAt(middle(), 0.5));
@@ -577,8 +661,8 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colours(); legend(); draw(); });
   new ResizeObserver(draw).observe(canvas);
   colours();
-  open(0);
+  open(doc.worst, -1);
   point(null);
   // For tests that look at the page from outside.
-  window.quellView = { view, panels: () => panels, frames, hover };
+  window.quellView = { view, panels: () => panels, frames, hover, picture };
 })();

@@ -46,8 +46,8 @@ pub fn in_lab(plan: &Tuning, host: &Host, args: &ProveArgs) -> Result<Proof, Fai
     }
     let memory = args.guest.memory.max(u32::try_from(needed).unwrap_or(u32::MAX));
     let guest = Guest { memory, ..args.guest.clone() };
-    let options = crate::run::guest_options(&guest)?;
-    let release = options.version.parse().map_err(Failure::system)?;
+    let options = crate::run::guest_options(&guest, &[])?;
+    let release = options.kernel.version.parse().map_err(Failure::system)?;
     let base = std::env::temp_dir().join(format!("quell-tune-{}", std::process::id()));
     let gone = Gone(base.clone());
     // Each guest may have that much memory.

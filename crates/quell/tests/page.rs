@@ -1,0 +1,200 @@
+//! `quell page` as a person calls it: real Chromium, a server of the test's own on loopback. Where Chromium is not installed these stories are left
+//! out, which is said.
+
+mod support;
+
+use quell_page::identity::Identity;
+use quell_page::server::Server;
+use quell_page::site;
+use quell_sys::wait::Bell;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::TestFolder;
+
+fn lacks_chromium() -> bool {
+    let lacks = quell_page::browser::find(None).err();
+    if let Some(error) = &lacks {
+        eprintln!("skipped: {error}");
+    }
+    lacks.is_some()
+}
+
+/// Serves a page over HTTP: a document with a style sheet, three pictures, and one that never comes where it is asked for as `/endless`.
+struct Site {
+    address: SocketAddr,
+    over: Arc<AtomicBool>,
+}
+
+impl Site {
+    fn new() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("it has an address");
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if told.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::thread::spawn(|| answer(stream));
+            }
+        });
+        Self { address, over }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // So that it looks.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// All requests of a connection.
+fn answer(mut stream: TcpStream) {
+    let Ok(copy) = stream.try_clone() else { return };
+    let mut lines = BufReader::new(copy).lines();
+    while let Some(Ok(first)) = lines.next() {
+        while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+        let path = first.split(' ').nth(1).unwrap_or("/").to_owned();
+        let picture = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"/>";
+        let (kind, body) = match &*path {
+            "/" | "/endless" => {
+                let last = if path == "/endless" { "<img src=never.svg>" } else { "" };
+                let body = format!(
+                    "<!doctype html><link rel=stylesheet href=a.css><p>Words.</p>\
+                     <img src=1.svg><img src=2.svg><img src=3.svg>{last}"
+                );
+                ("text/html", body)
+            }
+            "/a.css" => ("text/css", "p { color: #123 }".to_owned()),
+            // Until the browser goes away.
+            "/never.svg" => {
+                let _ = lines.next();
+                return;
+            }
+            "/1.svg" | "/2.svg" | "/3.svg" => ("image/svg+xml", picture.to_owned()),
+            _ => ("text/plain", String::new()),
+        };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\ncache-control: max-age=600\r\n\r\n",
+            body.len()
+        );
+        if stream.write_all(format!("{head}{body}").as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn json(folder: &TestFolder, arguments: &[&str]) -> (Option<i32>, Value, String) {
+    let said = folder.quell(&[&["page", "--no-scripts", "--json"], arguments].concat());
+    let value = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.error));
+    (said.code, value, said.error)
+}
+
+#[test]
+fn a_page_is_loaded_cold_and_warm_and_each_load_tells_its_requests() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, site) = (TestFolder::new(), Site::new());
+    let (code, told, error) = json(&folder, &[&site.url("/"), "-c", "2", "--warm"]);
+    assert_eq!((code, &told["error"]), (Some(0), &Value::Null), "{error}");
+    assert_eq!(told["virtual_time"], false);
+    let loads = told["pages"][0]["loads"].as_array().expect("loads");
+    let kinds: Vec<(u64, bool)> =
+        loads.iter().filter_map(|l| Some((l["number"].as_u64()?, l["warm"].as_bool()?))).collect();
+    assert_eq!(kinds, [(0, false), (0, true), (1, false), (1, true)]);
+    for load in loads {
+        assert_eq!(load["end"], "loaded");
+        let of = |mark: &str| load[mark].as_f64().unwrap_or_else(|| panic!("{mark}: {load}"));
+        assert!(of("doc_ms") > 0.0 && of("doc_ms") <= of("load_ms"), "{load}");
+        assert!(of("paint_ms") > 0.0 && of("network_ms") <= of("load_ms"), "{load}");
+        let requests = load["requests"].as_array().expect("requests");
+        let paths: Vec<&str> =
+            requests.iter().filter_map(|r| r["url"].as_str()?.rsplit('/').next()).collect();
+        for path in ["", "a.css", "1.svg", "2.svg", "3.svg"] {
+            assert!(paths.contains(&path), "{path} of {paths:?}");
+        }
+        let from_cache = requests.iter().filter(|r| r["from_cache"] == true).count();
+        let is_warm = load["warm"] == true;
+        assert_eq!(from_cache >= 4, is_warm, "{from_cache} from the cache: {load}");
+    }
+}
+
+#[test]
+fn its_table_and_waterfall_fit_the_screen() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, site) = (TestFolder::new(), Site::new());
+    let url = site.url("/");
+    let said = folder.quell(&["page", &url, "-c", "2", "--waterfall", "--no-scripts"]);
+    assert_eq!(said.code, Some(0), "{}", said.error);
+    for line in said.out.lines().filter(|line| !line.contains(&url)) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    for part in ["mean cold", "sd cold", "a.css", "3.svg", "receive"] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+}
+
+#[test]
+fn a_page_that_never_ends_is_given_up_and_what_came_is_told() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, site) = (TestFolder::new(), Site::new());
+    let url = site.url("/endless");
+    let (code, told, error) = json(&folder, &[&url, "-c", "1", "--timeout", "3s"]);
+    assert_eq!(code, Some(1), "{error}");
+    let load = &told["pages"][0]["loads"][0];
+    assert_eq!((&load["end"], &load["load_ms"]), (&"timed-out".into(), &Value::Null));
+    assert!(load["doc_ms"].as_f64().is_some_and(|ms| ms > 0.0), "its document came: {load}");
+}
+
+#[test]
+fn a_certificate_that_nobody_vouches_for_is_no_page() {
+    if lacks_chromium() {
+        return;
+    }
+    let folder = TestFolder::new();
+    let server = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7).expect("it listens");
+    assert!(!Identity::new(site::DOMAIN, 7).pin.is_empty(), "a certificate of its own making");
+    let url = format!("https://127.0.0.1:{}/", server.port());
+    let stop = Bell::new().expect("a bell");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| server.run(&stop));
+        let said = folder.quell(&["page", &url, "-c", "1", "--no-scripts"]);
+        assert_eq!(said.code, Some(1), "{}", said.error);
+        assert!(said.out.contains("ERR_CERT"), "{}", said.out);
+        stop.ring();
+        thread.join().expect("it ends").expect("it served");
+    });
+}
+
+#[test]
+fn where_nobody_listens_and_where_there_is_no_browser_it_is_said() {
+    let folder = TestFolder::new();
+    let none = folder.quell(&["page", "http://127.0.0.1:9/", "--browser", "/no/such/browser"]);
+    assert!(none.refused(3).contains("/no/such/browser"));
+    let scheme = folder.quell(&["page", "file:///etc/passwd"]).refused(2);
+    assert!(scheme.contains("--any-scheme"), "{scheme}");
+    if lacks_chromium() {
+        return;
+    }
+    // A port that was free a moment ago.
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|l| l.local_addr());
+    let url = format!("http://127.0.0.1:{}/", port.expect("a port").port());
+    let said = folder.quell(&["page", &url, "-c", "1", "--no-scripts"]);
+    assert_eq!(said.code, Some(1), "{}", said.error);
+    assert!(said.out.contains("nobody listens there"), "{}", said.out);
+}
