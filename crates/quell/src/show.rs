@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   follower ──readable──► read ──► terminal: the tables so far, in place      at most four times a second, and
-//!                              ├──► pipe: a line for each cell that ends        a fifth of a CPU
+//!                              ├──► pipe: a line for each measurement that ends  a fifth of a CPU
 //!                              └──► --json: an object for each
 //!   Ctrl-C, the run's end, its writer's end ──► all that `quell show` prints
 //! ```
@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub struct ShowArgs {
     #[command(flatten)]
     pub run: RunName,
-    /// Show it while it is being written, until it is over: on a terminal tables that grow, in a pipe a line for each cell that ends, with --json
+    /// Show it while it is being written, until it is over: on a terminal tables that grow, in a pipe a line for each measurement that ends, with --json
     /// an object a line
     #[arg(short, long)]
     pub follow: bool,

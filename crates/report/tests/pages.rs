@@ -4,9 +4,9 @@
 mod common;
 
 use common::run;
-use quell_model::page::{PageEnd, PageLoad};
+use quell_model::page::{PageEnd, PageLoad, PageRequest};
 use quell_model::{Fact, Metric, Subject, Told, When};
-use quell_report::{Results, html, json, table};
+use quell_report::{Results, figures, html, json, table};
 use quell_store::{CellData, Run};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -57,6 +57,65 @@ page: the network's share of a page load; in virtual time programs, the browser 
 ! page (flood.page.0): 1 of 1 page loads did not come to their end: its time was over
 ";
     assert_eq!(table::render(&run.manifest, &Results::from(&run), &BTreeMap::new()), expected);
+}
+
+/// A row for each request, of what it waited for; what a connection needed stands where it was made.
+#[test]
+fn a_waterfall_shows_what_each_request_waited_for() {
+    let none =
+        figures::figure_of(pages(), "page-waterfall", &[]).expect_err("no requests are told");
+    assert!(none.to_string().contains("would be empty"), "{none}");
+    let request = |url: &str, start_ms, connect_ms| PageRequest {
+        url: url.into(),
+        kind: "Image".into(),
+        protocol: "http/1.1".into(),
+        status: Some(200),
+        start_ms,
+        queued_ms: Some(5.0),
+        dns_ms: None,
+        connect_ms,
+        tls_ms: None,
+        wait_ms: Some(20.0),
+        receive_ms: Some(10.0),
+        end_ms: None,
+        bytes: 1000,
+        from_cache: false,
+        failed: None,
+    };
+    let mut run = pages();
+    let load = PageLoad {
+        number: 0,
+        warm: false,
+        t_ns: 0,
+        end: PageEnd::Loaded,
+        doc_ms: Some(40.0),
+        paint_ms: None,
+        fcp_ms: None,
+        lcp_ms: None,
+        load_ms: Some(90.0),
+        requests: vec![
+            request("https://www.page.test/", 0.0, Some(10.0)),
+            request("https://img.page.test/long/way/to/the/picture-with-a-name.webp", 45.0, None),
+        ],
+    };
+    let text = serde_json::to_string(&load).expect("a load is JSON");
+    let subject = Subject::stream("page", Told::PageLoad);
+    run.cells[0].facts.insert(0, Fact::new(When::During, subject, text));
+    let svg = figures::figure_of(run, "page-waterfall", &[]).expect("there are requests").svg();
+    let title = ">unloaded: 2 requests, all there after 90.0 ms, first of 3 loads<";
+    for said in
+        [title, ">queue<", ">connect<", ">wait<", ">receive<", ">www.page.test/<", ">document<"]
+    {
+        assert!(svg.contains(said), "{said}");
+    }
+    assert!(
+        svg.contains("…") && !svg.contains(">DNS<"),
+        "long addresses are cut, names were known"
+    );
+    let queues = svg.lines().filter(|l| l.starts_with("<rect") && l.contains("qf-s0"));
+    assert_eq!(queues.count(), 3, "both stood in the queue; and the legend");
+    let connects = svg.lines().filter(|l| l.starts_with("<rect") && l.contains("qf-s1"));
+    assert_eq!(connects.count(), 2, "one made a connection; and the legend");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub struct TryArgs {
 /// How it is tried.
 #[derive(Debug, Args)]
 pub struct How {
-    /// How long each cell is measured
+    /// How long each measurement takes
     #[arg(long, default_value = "10s")]
     pub duration: Span,
     #[command(flatten)]

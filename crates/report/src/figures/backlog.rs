@@ -5,6 +5,9 @@ use super::shape::Shape;
 use crate::analysis::series::{Backlog, Part, backlog};
 use quell_chart::{Axis, Figure, Mark, Panel, Polyline};
 
+/// Seconds on the common axis, and what is drawn at each; none is a gap.
+type Points = Vec<(f64, Option<f64>)>;
+
 /// What is drawn of a device.
 #[derive(Clone, Copy)]
 struct Kind {
@@ -13,7 +16,7 @@ struct Kind {
     label: &'static str,
     unit: &'static str,
     how: &'static str,
-    of: fn(&Backlog) -> Vec<(f64, Option<f64>)>,
+    of: fn(&Backlog) -> Points,
 }
 
 const BYTES: Kind = Kind {

@@ -10,8 +10,11 @@ use quell_model::page::{PageEnd, PageLoad, PageRequest};
 const MOST_LOADS: usize = 2;
 const MOST_ROWS: usize = 120;
 
+/// What a request waits for, and how long it did in milliseconds.
+type Step = (&'static str, fn(&PageRequest) -> Option<f64>);
+
 /// What a request waits for, in order.
-const STEPS: [(&str, fn(&PageRequest) -> Option<f64>); 6] = [
+const STEPS: [Step; 6] = [
     ("queue", |r| r.queued_ms),
     ("DNS", |r| r.dns_ms),
     ("connect", |r| r.connect_ms),
@@ -27,7 +30,9 @@ fn loads(subject: Subject) -> Vec<(String, String, PageLoad, usize)> {
         for (stream, pages) in PageResult::of_all(data) {
             let scenario = &record.id.scenario;
             let known = found.iter().any(|(s, name, ..)| s == scenario && *name == stream);
-            let loaded = pages.loads.iter().find(|load| load.end == PageEnd::Loaded);
+            let has_all =
+                |load: &&PageLoad| load.end == PageEnd::Loaded && !load.requests.is_empty();
+            let loaded = pages.loads.iter().find(has_all);
             if let (Some(load), false) = (loaded, known) {
                 found.push((scenario.clone(), stream, load.clone(), pages.loads.len()));
             }
