@@ -59,8 +59,8 @@ pub enum FlowError {
         "the results of this end did not reach the server {0}, though they were sent again and again, so that it did not tell its own"
     )]
     Unheard(SocketAddr),
-    /// Nothing came for too long.
-    #[error("nothing came from the server {0}{when} for {2} s", when = at(.1))]
+    /// The word that was due did not come for too long; others may have.
+    #[error("the server {0} did not say within {2} s what was due{when}", when = at(.1))]
     Late(SocketAddr, &'static str, u64),
     /// It speaks something else.
     #[error("{0} does not speak iperf3's protocol{when}: {2}", when = at(.1))]

@@ -405,13 +405,18 @@ impl Test<'_> {
             let mut fds =
                 [readable(&self.talk.stream), readable(stop), readable(&alarm), readable(ended)];
             wait(&mut fds)?;
-            let (mut said, stopped) = (came(&fds[0]), came(&fds[1]));
+            let (mut said, mut stopped) = (came(&fds[0]), came(&fds[1]));
             ended.silence();
             let mut word = None;
             if said {
-                word = Some(self.talk.next("during the test", &Bell::new()?));
-                if matches!(word, Some(Ok(State::Report))) {
-                    (said, watch.heard) = (false, self.talk.heard());
+                word = Some(self.talk.next("during the test", stop));
+                match word {
+                    Some(Ok(State::Report)) => {
+                        (said, watch.heard) = (false, self.talk.heard());
+                    }
+                    // Half a word came, and then the bell rang.
+                    Some(Err(FlowError::Stopped)) => (said, stopped) = (false, true),
+                    _ => {}
                 }
             }
             if said || stopped {
@@ -528,6 +533,7 @@ impl Test<'_> {
                 break None;
             }
             match self.talk.next("during the test", &Bell::new()?) {
+                Ok(State::Report) if came(&fds[1]) => break None,
                 Ok(State::Report) => {}
                 said => break said.err(),
             }

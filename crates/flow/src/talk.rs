@@ -28,6 +28,9 @@ pub(crate) const STOPPED: &str = "when the test was stopped";
 /// How long that may take, or four of the path's round trips.
 const AT_ONCE_NS: u64 = 700_000_000;
 
+/// Reports of a second: many times what the shortest lines ask for.
+const MOST_REPORTS: u64 = 2_000;
+
 /// How long a server may take to believe where streams come from, in nanoseconds: a round trip, if it is a Quell.
 const PROOF_NS: u64 = 1_000_000_000;
 
@@ -39,8 +42,33 @@ pub(crate) struct Talk {
     pub cookie: Cookie,
     /// What hellos of UDP streams carry; none where the server knows of no such thing.
     pub token: Option<HelloToken>,
-    /// What a Quell server said last of what it sees.
-    heard: Mutex<Option<Report>>,
+    /// What a Quell server said of what it sees.
+    heard: Mutex<Heard>,
+}
+
+/// The reports of a server.
+#[derive(Debug, Default)]
+struct Heard {
+    last: Option<Report>,
+    many: u64,
+    /// When the first came, in nanoseconds of the monotonic clock.
+    since_ns: u64,
+}
+
+impl Heard {
+    /// Takes one that came now; errors where they are more than anybody was asked for.
+    fn take(&mut self, report: Report, now: u64) -> Result<(), String> {
+        if self.many == 0 {
+            self.since_ns = now;
+        }
+        self.many += 1;
+        let seconds = now.saturating_sub(self.since_ns) / 1_000_000_000 + 1;
+        if self.many > seconds.saturating_mul(MOST_REPORTS) {
+            return Err(format!("it sends more than {MOST_REPORTS} reports a second"));
+        }
+        self.last = Some(report);
+        Ok(())
+    }
 }
 
 /// Connects to an address by the plan's way.
@@ -196,6 +224,11 @@ impl Talk {
         loop {
             match self.next_by(deadline_ns, when, stop)? {
                 next if next == state => return Ok(()),
+                // Words that are not the due one make nobody wait longer, nor deaf.
+                State::Report if stop.rings() => return Err(FlowError::Stopped),
+                State::Report if monotonic_ns() >= deadline_ns => {
+                    return Err(self.failed(ExchangeError::Late, when));
+                }
                 State::Report => {}
                 next => return Err(self.unexpected(next, state, when)),
             }
@@ -204,7 +237,7 @@ impl Talk {
 
     /// What the server said last of what it sees; none where it knows of no such thing.
     pub fn heard(&self) -> Option<Report> {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).last
     }
 
     fn take_report(
@@ -223,8 +256,8 @@ impl Talk {
         exchange.read(&mut text).map_err(|e| self.failed(e, when))?;
         let report = iperf3::read(&text)
             .map_err(|e| foreign(format!("its report: {}", printable(&e.to_string(), 200))))?;
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
-        Ok(())
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.take(report, monotonic_ns()).map_err(foreign)
     }
 
     fn unexpected(&self, next: State, due: State, when: &'static str) -> FlowError {
@@ -309,5 +342,22 @@ impl Talk {
             let _ = exchange.write(&[State::IperfDone.byte()]);
         }
         Ok(theirs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_taken_as_often_as_they_are_asked_for_and_no_flood_of_them() {
+        let mut heard = Heard::default();
+        let ms = 1_000_000;
+        for n in 0..20_000 {
+            assert!(heard.take(Report::default(), n * ms).is_ok(), "one each millisecond");
+        }
+        let mut heard = Heard::default();
+        let taken = (0..20_000).take_while(|_| heard.take(Report::default(), 7 * ms).is_ok());
+        assert_eq!(taken.count() as u64, MOST_REPORTS);
     }
 }

@@ -21,6 +21,8 @@ const FASTEST_PACKETS: f64 = 1e9;
 const MOST_CPUS: u32 = 8192;
 /// The largest window of TCP (RFC 7323, section 2.3).
 const MOST_WINDOW: u64 = 65_535 << 14;
+/// What may wait in a receiver's buffer that no look at its window has seen (Linux, `tcp_rmem`, 6 MiB).
+const USUAL_BUFFER: u64 = 8 << 20;
 /// Most of a state in bytes: 32 bits of segments, each of 16 bits.
 const MOST_STATE: u64 = 1 << 48;
 
@@ -133,6 +135,15 @@ impl Known<'_> {
             let came = lane.mark.moment.bytes;
             if self.plan.omit.nanos() == 0 && bytes.saturating_add(window) < came {
                 return Err(format!("it says {bytes} bytes; {came} came here"));
+            }
+        }
+        if !udp && lane.sends && self.plan.omit.nanos() == 0 {
+            // What was acknowledged came there, and what of it nobody took yet waits in a buffer whose room this end was told as its window.
+            let window = lane.moments.iter().map(|moment| moment.window).max().unwrap_or(0);
+            let waits = window.saturating_mul(4).max(USUAL_BUFFER);
+            let acked = lane.mark.moment.bytes;
+            if bytes.saturating_add(waits) < acked {
+                return Err(format!("it says {bytes} bytes; {acked} were acknowledged"));
             }
         }
         match told.jitter <= self.took_s {
@@ -328,6 +339,9 @@ mod tests {
         for stream in [
             StreamResult { bytes: 1_000_000_000_000_000, ..tcp() },
             StreamResult { bytes: 1_000_002_000, ..tcp() },
+            // Of a gigabyte that was acknowledged.
+            StreamResult { bytes: 0, ..tcp() },
+            StreamResult { bytes: 900_000_000, ..tcp() },
             StreamResult { end_time: 1e-9, ..tcp() },
             StreamResult { end_time: 1e308, ..tcp() },
             StreamResult { end_time: 20.0, ..tcp() },

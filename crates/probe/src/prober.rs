@@ -16,7 +16,7 @@
 use crate::clocks::Clocks;
 use crate::direction::Losses;
 use crate::ledger::{Ledger, Refusal, Reply};
-use crate::stream_socket::{Answer, CLOCKS_APART_NS, Seen, StreamSocket, When};
+use crate::stream_socket::{Answer, CLOCKS_APART_NS, MOST_BATCHES, Seen, StreamSocket, When};
 use crate::{Emit, Patience, ProbeError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -156,7 +156,8 @@ impl<L: StreamSocket> ProbeStream<L> {
         if has_errors {
             self.line.errors(self.ledger.next(), &mut self.seen);
         }
-        loop {
+        // What is left then wakes it again: who floods it with replies does not keep it from sending, nor from its end.
+        for _ in 0..MOST_BATCHES {
             let more = self.line.receive(inbox, self.ledger.next(), &mut self.seen);
             let now_ns = wall.look();
             self.note(now_ns, window, wall);

@@ -1,7 +1,8 @@
 //! A reflector's counts: how many packets of each session it received (RFC 8762, section 4.1, stateful mode). Pure.
 //!
 //! ```text
-//!   room for 16,384 sessions, 512 of them for one source (an IPv4 address, an IPv6 /64), half for its network (a /24, a /48)
+//!   room for 16,384 sessions, 512 of them for one source (an IPv4 address, an IPv6 /64), for its network (a /24, a /48) as many as it leaves
+//!   free beside all others: half for the first, a quarter for the second, always some for the next
 //!
 //!   a packet of a new session ──► room? ──────────────────────────► counted
 //!                                   │ no: one that was silent for a minute goes, the oldest first ──► counted
@@ -22,8 +23,6 @@ use std::net::{IpAddr, SocketAddr};
 const MOST: usize = 16_384;
 /// Of these, for one source: twice as many streams as one `quell ping` may have.
 const MOST_OF_ONE: usize = 512;
-/// Of all, for one network: another always finds as much.
-const MOST_OF_NETWORK: usize = MOST / 2;
 /// So many answers have no count behind a packet that was left unanswered: more than are lost one after another.
 const UNCOUNTED: u32 = 16;
 /// A session that was silent for so long makes room.
@@ -124,13 +123,11 @@ impl Sessions {
 
     /// Whether there is room for one more of a source, if need be where a silent one was.
     fn makes_room(&mut self, from: SocketAddr, now_ns: u64) -> bool {
-        let full = self
-            .of_source
-            .oldest_of(source(from), MOST_OF_ONE)
-            .or_else(|| self.of_network.oldest_of(network(from), MOST_OF_NETWORK));
-        let oldest = match full {
+        let of_network = self.of_network.sizes.get(&network(from)).copied().unwrap_or(0);
+        let others = self.sessions.len() - of_network;
+        let oldest = match self.of_source.oldest_of(source(from), MOST_OF_ONE) {
             Some(last) => self.by_age.get_key_value(&last),
-            None if self.sessions.len() >= MOST => self.by_age.first_key_value(),
+            None if of_network >= (MOST - others).div_ceil(2) => self.by_age.first_key_value(),
             None => return true,
         };
         let oldest = oldest.map(|(last, key)| (*last, *key)).filter(|(_, key)| {
@@ -207,16 +204,17 @@ mod tests {
         let mut sessions = Sessions::new();
         let live = at("10.0.0.1:5");
         let host = |n: u32| SocketAddr::new([10, 1, (n >> 8) as u8, n as u8].into(), 9);
+        let mut counted = 1;
         for n in 0..65_536 {
             assert_eq!(sessions.number(live, 0, SECOND), Some(n));
-            let counted = sessions.number(host(n), 0, SECOND);
-            assert_eq!(counted, (n < MOST as u32 - 1).then_some(0), "{n}");
+            counted += usize::from(sessions.number(host(n), 0, SECOND).is_some());
         }
-        assert_eq!(sessions.sessions.len(), MOST);
+        assert!((MOST * 15 / 16..=MOST).contains(&counted), "{counted}");
+        assert_eq!(sessions.sessions.len(), counted);
         assert_eq!(sessions.number(live, 0, 50 * SECOND), Some(65_536));
         // A minute later the silent ones make room, the oldest first, and the living one stays.
         assert_eq!(sessions.number(host(60_000), 0, 61 * SECOND), Some(0));
-        assert_eq!(sessions.number(host(1), 0, 61 * SECOND), Some(1));
+        assert_eq!(sessions.number(host(2), 0, 61 * SECOND), Some(1));
         assert_eq!(sessions.number(live, 0, 61 * SECOND), Some(65_537));
         assert_eq!(sessions.sessions.len(), sessions.by_age.len());
         let of_sources: usize = sessions.of_source.sizes.values().sum();
@@ -250,6 +248,23 @@ mod tests {
         assert_eq!(sessions.number(at("[2001:db8:1:ffff::1]:9"), 0, IDLE_NS), Some(0));
         let of_networks: usize = sessions.of_network.sizes.values().sum();
         assert_eq!(sessions.sessions.len(), of_networks);
+    }
+
+    #[test]
+    fn two_networks_that_fill_the_room_leave_newcomers_some() {
+        let mut sessions = Sessions::new();
+        for n in 0..54_000u32 {
+            let from = [10, 1, (n % 2) as u8, (n / 2) as u8].into();
+            sessions.number(SocketAddr::new(from, 9), (n >> 9) as u16, 0);
+        }
+        for n in 0..8 {
+            let counted = (0..16).filter(|port| {
+                let from = SocketAddr::new([192, 0, n, 1].into(), 5000 + port);
+                sessions.number(from, 0, SECOND).is_some()
+            });
+            assert_eq!(counted.count(), 16, "of network {n}");
+        }
+        assert!(sessions.sessions.len() < MOST);
     }
 
     /// What a client with a ping each 10 ms knows of the directions, over an empty path that takes 1 ms, where the reflector leaves some

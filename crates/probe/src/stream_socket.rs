@@ -103,6 +103,9 @@ pub(crate) trait StreamSocket {
     }
 }
 
+/// Times that a socket is read before it is looked at the clock and at what is to be sent: it may never be empty.
+pub(crate) const MOST_BATCHES: usize = 256;
+
 /// A line whose packets are datagrams.
 pub(crate) trait Datagrams {
     fn fd(&self) -> BorrowedFd<'_>;

@@ -13,8 +13,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
-use std::time::Duration;
-use support::{program, said};
+use std::time::{Duration, Instant};
+use support::{Said, program, said};
 
 const UDP: &str =
     r#"{"udp":true,"time":1,"parallel":1,"reverse":true,"len":1000,"bandwidth":1000000}"#;
@@ -241,10 +241,10 @@ fn no_command_is_ended_by_a_peer_that_hangs_up() {
     ping.wait().expect("it ends");
 }
 
-#[test]
-fn a_client_whose_server_hangs_up_says_so() {
+/// A server of one test of TCP upwards that says what is due until data flows, and then what it likes; what `quell flow` says of it.
+fn against(arguments: &[&str], mut then: impl FnMut(TcpStream, TcpStream) + Send) -> Said {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let at = listener.local_addr().expect("an address");
+    let port = listener.local_addr().expect("an address").port().to_string();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let accept = || listener.accept().expect("it comes").0;
@@ -259,14 +259,107 @@ fn a_client_whose_server_hangs_up_says_so() {
             let mut data = accept();
             data.read_exact(&mut [0; 37]).expect("a cookie");
             control.write_all(&[1, 2]).expect("sent");
-            data.read_exact(&mut [0; 4096]).expect("data flows");
+            then(control, data);
         });
-        let port = at.port().to_string();
-        let arguments = ["flow", "127.0.0.1", "-p", &port, "-t", "5", "-Z"];
-        let said = said(program(&arguments), &arguments);
-        assert!(matches!(said.code, Some(1..=3)), "{:?}: {}{}", said.code, said.out, said.error);
-        assert_ne!(said.error, "");
+        let arguments = [&["flow", "127.0.0.1", "-p", &port][..], arguments].concat();
+        said(program(&arguments), &arguments)
+    })
+}
+
+#[test]
+fn a_client_whose_server_hangs_up_says_so() {
+    let said = against(&["-t", "5", "-Z"], |_, mut data| {
+        data.read_exact(&mut [0; 4096]).expect("data flows");
     });
+    assert!(matches!(said.code, Some(1..=3)), "{:?}: {}{}", said.code, said.out, said.error);
+    assert_ne!(said.error, "");
+}
+
+#[test]
+fn a_server_that_reports_without_end_does_not_keep_its_client() {
+    let begun = Instant::now();
+    let said = against(&["-t", "1", "--no-latency"], |mut control, data| {
+        let report = [&b"R"[..], &parameters(r#"{"packets":5}"#)].concat().repeat(100);
+        // Until the client has had enough; in any case for no longer than the test may wait.
+        while begun.elapsed() < Duration::from_secs(20) && control.write_all(&report).is_ok() {}
+        drop(data);
+    });
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let text = said.out + &said.error;
+    assert!(text.contains("it sends more than 2000 reports a second"), "{text}");
+}
+
+#[test]
+fn half_a_word_of_the_server_does_not_make_its_client_deaf() {
+    let begun = Instant::now();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    let arguments = ["flow", "127.0.0.1", "-p", &port, "-t", "30", "--no-latency"];
+    let mut command = program(&arguments);
+    let mut client = Ended(command.stdout(Stdio::null()).spawn().expect("the program starts"));
+    let accept = || listener.accept().expect("it comes").0;
+    let mut control = accept();
+    control.read_exact(&mut [0; 37]).expect("a cookie");
+    control.write_all(&[9]).expect("sent");
+    let mut length = [0; 4];
+    control.read_exact(&mut length).expect("a length");
+    let mut text = vec![0; u32::from_be_bytes(length) as usize];
+    control.read_exact(&mut text).expect("parameters");
+    control.write_all(&[10]).expect("sent");
+    let mut data = accept();
+    data.read_exact(&mut [0; 37]).expect("a cookie");
+    control.write_all(&[1, 2, b'R', 0, 0]).expect("sent");
+    data.read_exact(&mut [0; 4096]).expect("data flows");
+    let pid = nix::unistd::Pid::from_raw(client.0.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it is ours");
+    client.0.wait().expect("it ends");
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop((control, data));
+}
+
+/// A question of `quell doctor --peer`, asked; its answer's first bytes, none where the server has hung up.
+fn view(stream: &mut TcpStream) -> Option<u8> {
+    stream.write_all(&parameters("\"view\"")).ok()?;
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).ok()?;
+    let mut text = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut text).ok()?;
+    text.first().copied()
+}
+
+fn asker(served: &Served) -> TcpStream {
+    let mut stream = served.connect();
+    stream.write_all(b"QUELL-E1").expect("sent");
+    stream
+}
+
+#[test]
+fn conversations_about_the_path_give_their_places_to_whoever_has_something_to_do() {
+    let served = Served::new(&["--max-tests", "8"]);
+    let mut askers: Vec<_> = (0..8).map(|_| asker(&served)).collect();
+    let answered = askers.iter_mut().filter_map(view).count();
+    assert_eq!(answered, 8, "where nobody wants their places they keep them");
+    // They go on asking, and never rest for long; 1 s is what one of the same client must have rested.
+    std::thread::sleep(Duration::from_millis(1_100));
+    served.is_well();
+    assert_eq!(askers.iter_mut().filter_map(view).count(), 7);
+    served.event("told", "nothing moved, and its place was given to another");
+}
+
+#[test]
+fn a_conversation_about_the_path_lasts_no_longer_than_a_test_may() {
+    let served = Served::new(&["--max-time", "2s"]);
+    let mut asker = asker(&served);
+    let begun = Instant::now();
+    let mut answers = 0;
+    while view(&mut asker).is_some() {
+        answers += 1;
+        assert!(begun.elapsed() < Duration::from_secs(10), "it is answered for ever");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(answers > 2 && begun.elapsed() >= Duration::from_millis(1_900), "{answers}");
+    served.event("told", "it took longer than a session may");
+    served.is_well();
 }
 
 /// A program that goes with its test, whatever becomes of that.

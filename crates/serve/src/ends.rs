@@ -1,8 +1,11 @@
 //! Telling a client how this end sees the path: `quell doctor --peer` (see [`quell_wire::ends`]).
 //!
 //! ```text
-//!   question ─► bounded? ─► answer ─► the next, until the client has no more, nothing comes in time, or 64 were asked
+//!   question ─► bounded? ─► answer ─► the next, until the client has no more, nothing comes in time, its time is up, or 64 were asked
 //! ```
+//!
+//! All of it is at rest: nothing moves but a few bytes a question, so that it gives its place to whoever finds none, and its time is that of a test
+//! (`--max-time`), idle times included.
 //!
 //! Nothing larger goes to an address than to the one that opened the connection, whose UDP sockets prove a token.
 
@@ -38,6 +41,8 @@ enum Ended {
     Strange,
     #[error("it asks too much")]
     TooMany,
+    #[error("it took longer than a session may")]
+    TooLong,
     #[error("{0}")]
     Full(#[from] Full),
 }
@@ -51,11 +56,20 @@ pub fn answer(hub: &Hub<'_>, guest: &Guest) {
             return guest.stream.abort();
         }
     };
-    let mut talk = Talk { hub, guest, pass: &pass, flows: Vec::new(), has_rested: false };
+    let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
+    let mut talk =
+        Talk { hub, guest, pass: &pass, flows: Vec::new(), end_ns, has_rested: false };
     let ended = talk.run();
     guest.stream.abort();
     let why = match ended {
+        // A connection that was sent away is broken off.
+        Ok(()) | Err(Ended::Exchange(ExchangeError::Closed) | Ended::System(_)) if pass.lost() => {
+            Some(Full::SentAway.to_string())
+        }
         Ok(()) | Err(Ended::Exchange(ExchangeError::Closed)) => None,
+        Err(Ended::Exchange(ExchangeError::Late)) if monotonic_ns() >= end_ns => {
+            Some(Ended::TooLong.to_string())
+        }
         Err(Ended::Exchange(ExchangeError::Late)) if talk.has_rested => None,
         Err(why) => Some(why.to_string()),
     };
@@ -67,6 +81,8 @@ struct Talk<'a> {
     guest: &'a Guest,
     pass: &'a Pass<'a>,
     flows: Vec<Udp>,
+    /// When its time is up.
+    end_ns: u64,
     /// Its client waits for others of its connections, and need not ask again.
     has_rested: bool,
 }
@@ -76,12 +92,15 @@ impl Talk<'_> {
         let mut exchange = Exchange::new(&self.guest.stream, None, self.hub.stop)?;
         for _ in 0..MOST_ASKS {
             let patience = self.hub.limits.handshake_ns;
-            exchange.until(Some(monotonic_ns().saturating_add(patience)))?;
+            if monotonic_ns() >= self.end_ns {
+                return Err(Ended::TooLong);
+            }
+            exchange.until(Some(self.soon(patience)))?;
             let mut head = [0; LENGTH];
             exchange.read(&mut head)?;
             let mut text = vec![0; ends::length(head).ok_or(Ended::Strange)?];
             exchange.read(&mut text)?;
-            self.pass.moved(patience)?;
+            self.pass.heard();
             let refused = |why: &str| Answer::Refused { why: why.to_owned() };
             match ends::read::<Ask>(&text) {
                 None => exchange.write(&ends::framed(&refused("it does not know that")))?,
@@ -92,6 +111,11 @@ impl Talk<'_> {
             }
         }
         Err(Ended::TooMany)
+    }
+
+    /// So long from now, or when its time is up.
+    fn soon(&self, ns: u64) -> u64 {
+        monotonic_ns().saturating_add(ns).min(self.end_ns)
     }
 
     fn one(&mut self, ask: Ask, exchange: &mut Exchange<'_>) -> Result<(), Ended> {
@@ -133,8 +157,7 @@ impl Talk<'_> {
                 exchange.write(&ready)?;
                 self.has_rested = true;
                 if self.rest(ms)? {
-                    let patience = self.hub.limits.handshake_ns;
-                    exchange.until(Some(monotonic_ns().saturating_add(patience)))?;
+                    exchange.until(Some(self.soon(self.hub.limits.handshake_ns)))?;
                     exchange.write(&ready)?;
                 }
             }
@@ -158,7 +181,7 @@ impl Talk<'_> {
             return Ok(Vec::new());
         };
         let mut alarm = Alarm::new()?;
-        alarm.set(Some(monotonic_ns().saturating_add(GATHER_NS)))?;
+        alarm.set(Some(self.soon(GATHER_NS)))?;
         let mut from = Vec::new();
         while self.flows.len() < count {
             for opened in entry.waiting.take() {
@@ -210,7 +233,9 @@ impl Talk<'_> {
         let mut inbox = Inbox::new(8, LARGEST as usize);
         let mut sizes = Vec::new();
         self.wait_on(socket, wait_ms, |socket| {
-            while let Ok(1..) = inbox.receive(socket.as_fd()) {
+            // Who floods it does not keep it from looking at the time.
+            for _ in 0..4 * ends::MOST_DATAGRAMS {
+                let Ok(1..) = inbox.receive(socket.as_fd()) else { break };
                 sizes.extend(inbox.iter().map(|(arrival, _)| arrival.size as u32));
                 sizes.truncate(4 * ends::MOST_DATAGRAMS);
             }
@@ -220,7 +245,7 @@ impl Talk<'_> {
 
     /// Does something whenever there is news of a socket, for so long.
     fn wait_on(&self, socket: &Udp, wait_ms: u32, mut look: impl FnMut(&Udp)) -> Result<(), Ended> {
-        let end = monotonic_ns().saturating_add(u64::from(wait_ms) * 1_000_000);
+        let end = self.soon(u64::from(wait_ms) * 1_000_000);
         let mut alarm = Alarm::new()?;
         alarm.set(Some(end))?;
         loop {
@@ -239,14 +264,16 @@ impl Talk<'_> {
 
     /// Says nothing for so long; whether the client is still there.
     fn rest(&self, ms: u32) -> Result<bool, Ended> {
-        let rest_ns = u64::from(ms) * 1_000_000;
-        self.pass.moved(rest_ns.saturating_add(self.hub.limits.handshake_ns))?;
+        let due = monotonic_ns().saturating_add(u64::from(ms) * 1_000_000);
         let mut alarm = Alarm::new()?;
-        alarm.set(Some(monotonic_ns().saturating_add(rest_ns)))?;
+        alarm.set(Some(due.min(self.end_ns)))?;
         let mut fds = [readable(&alarm), readable(self.hub.stop), readable(&self.guest.stream)];
         wait(&mut fds)?;
         if came(&fds[1]) {
             return Err(ExchangeError::Stopped.into());
+        }
+        if !came(&fds[2]) && due > self.end_ns {
+            return Err(Ended::TooLong);
         }
         Ok(!came(&fds[2]))
     }
@@ -258,7 +285,8 @@ impl Talk<'_> {
         due.sort_by_key(|(after, _)| *after);
         let mut alarm = Alarm::new()?;
         for (after, socket) in due {
-            alarm.set(Some(begun.saturating_add(u64::from(after) * 1_000_000)))?;
+            let due = begun.saturating_add(u64::from(after) * 1_000_000);
+            alarm.set(Some(due.min(self.end_ns)))?;
             // A client that goes closes the connection.
             let mut fds = [readable(&alarm), readable(self.hub.stop), readable(&self.guest.stream)];
             wait(&mut fds)?;
@@ -268,10 +296,12 @@ impl Talk<'_> {
             if came(&fds[2]) {
                 return Ok(());
             }
+            if due > self.end_ns {
+                return Err(Ended::TooLong);
+            }
             let mut bytes = [0; LATE];
             bytes[..4].copy_from_slice(&after.to_be_bytes());
             let _ = socket.send(&bytes);
-            self.pass.moved(u64::from(ends::LONGEST_IDLE_MS) * 1_000_000)?;
         }
         Ok(())
     }

@@ -255,7 +255,7 @@ impl<'a> Hub<'a> {
 
     /// Whether more unknown connections hold descriptors than may be there: some were sent away, and are about to end.
     pub fn is_crowded(&self) -> bool {
-        self.unknown.load(Ordering::Relaxed) > self.limits.half_open.max(1)
+        self.unknown.load(Ordering::Relaxed) > self.limits.crowd()
     }
 
     /// Begins a session; it ends when the pass is dropped. While nothing of it moves it may lose its place again: then the connection is

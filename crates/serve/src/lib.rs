@@ -8,7 +8,7 @@
 //!                     └─ hub ── places     who is there, what they may use
 //!   UDP ─ udp ────────────────┬ streams of tests, each with a socket of its own
 //!                             └ STAMP, reflected
-//!   rate         what all of them send and take together
+//!   rate, turns  what all of them send and take together, and whose turn it is
 //!   privileges   what root gives up once the ports are open
 //!   event, log   what is told meanwhile, and writing it while nobody waits for that
 //! ```
@@ -29,6 +29,7 @@ mod rate;
 mod reflections;
 mod server;
 mod session;
+mod turns;
 mod udp;
 mod web;
 

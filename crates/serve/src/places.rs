@@ -15,7 +15,8 @@
 //! /48 has many of those; they may have two and four times as much. No network has more than half of the server: an IPv6 /48, an IPv4 /24.
 
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What clients may use. Rates are in bits per second of payload. A client is an IPv4 address or an IPv6 /64.
@@ -61,6 +62,13 @@ impl Default for Limits {
             time_ns: 3_600_000_000_000,
             handshake_ns: 5_000_000_000,
         }
+    }
+}
+
+impl Limits {
+    /// Most unknown connections with those that were sent away and are about to end.
+    pub fn crowd(&self) -> usize {
+        self.half_open.max(1) + self.half_open / 8
     }
 }
 
@@ -184,11 +192,12 @@ pub struct PlaceTable<H> {
     /// By number, and so by age.
     places: BTreeMap<u64, Place<H>>,
     next: u64,
+    half_opens: Crowd,
 }
 
 impl<H> Default for PlaceTable<H> {
     fn default() -> Self {
-        Self { places: BTreeMap::new(), next: 0 }
+        Self { places: BTreeMap::new(), next: 0, half_opens: Crowd::default() }
     }
 }
 
@@ -199,7 +208,43 @@ pub trait Silence {
 }
 
 /// A new place, and whom to send away for it.
-pub type Placed<H> = (u64, Option<H>);
+pub type Placed<H> = (u64, Vec<H>);
+
+/// How many connections of which nothing is known each network has: counted as they come and go, for they may come by the thousand.
+#[derive(Debug, Default)]
+struct Crowd {
+    all: usize,
+    of: HashMap<(usize, IpAddr), usize>,
+}
+
+impl Crowd {
+    fn add(&mut self, ip: IpAddr) {
+        self.all += 1;
+        for tier in 0..TIERS {
+            *self.of.entry((tier, network(ip, tier))).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, ip: IpAddr) {
+        self.all -= 1;
+        for tier in 0..TIERS {
+            let key = (tier, network(ip, tier));
+            if let Some(of) = self.of.get_mut(&key) {
+                *of -= 1;
+                if *of == 0 {
+                    self.of.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn of(&self, ip: IpAddr, tier: usize) -> usize {
+        self.of.get(&(tier, network(ip, tier))).copied().unwrap_or(0)
+    }
+}
+
+/// So many of a full crowd go at once, as a part of it: who is silent has to be asked of the kernel, and of all of them.
+const AT_ONCE: usize = 16;
 
 /// One that could give way.
 #[derive(Debug, Clone, Copy)]
@@ -212,25 +257,28 @@ struct Rester {
 }
 
 impl<H: Silence> PlaceTable<H> {
-    /// One more connection of which nothing is known. Where there are too many, the oldest of the network that has the most goes.
+    /// One more connection of which nothing is known. Where there are too many, the oldest of the network that has the most goes; of very many
+    /// some go, so that the next find room.
     pub fn half_open(&mut self, limits: &Limits, ip: IpAddr, handle: H) -> Placed<H> {
         let ip = ip.to_canonical();
         let number = self.enter(ip, Phase::HalfOpen, handle);
         let (all, of_one) = (limits.half_open.max(1), limits.half_open_of_one.max(1));
-        let crowded = (0..TIERS).find(|tier| {
-            let of = self.count(|p| p.is_half_open() && same(p.ip, ip, *tier));
-            most(ip, of_one, all, *tier).is_some_and(|most| of > most)
+        let crowded = (0..TIERS).find_map(|tier| {
+            let most = most(ip, of_one, all, tier)?;
+            (self.half_opens.of(ip, tier) > most).then_some((tier, most))
         });
         let goes = match crowded {
-            Some(tier) => {
-                longest_of_heaviest(&self.half_opens(|half_open| same(half_open, ip, tier)))
+            Some((tier, most)) => {
+                let within = self.half_opens(|half_open| same(half_open, ip, tier));
+                Silents::new(&within).longest_of_heaviest((most / AT_ONCE).max(1))
             }
-            None if self.count(Place::is_half_open) > all => {
-                longest_of_heaviest(&self.half_opens(|_| true))
+            None if self.half_opens.all > all => {
+                let silent = self.half_opens(|_| true);
+                Silents::new(&silent).longest_of_heaviest((all / AT_ONCE).max(1))
             }
-            None => None,
+            None => Vec::new(),
         };
-        (number, goes.and_then(|goes| self.leave(goes)))
+        (number, goes.into_iter().filter_map(|goes| self.leave(goes)).collect())
     }
 
     /// One more session, at rest until its bytes move. Where all places are taken, one at rest goes.
@@ -269,7 +317,10 @@ impl<H: Silence> PlaceTable<H> {
 
     /// Whom to send away where the system has nothing left for one more: a connection that has said nothing, else a session at rest.
     pub fn relieve(&mut self, now_ns: u64) -> Option<H> {
-        let goes = longest_of_heaviest(&self.half_opens(|_| true))
+        let silent = Silents::new(&self.half_opens(|_| true)).longest_of_heaviest(1);
+        let goes = silent
+            .first()
+            .copied()
             .or_else(|| longest_of_heaviest(&self.resters(now_ns, |_| 1)))?;
         self.leave(goes)
     }
@@ -307,7 +358,11 @@ impl<H: Silence> PlaceTable<H> {
 
     /// It is over, whatever it was.
     pub fn leave(&mut self, number: u64) -> Option<H> {
-        self.places.remove(&number).map(|place| place.handle)
+        let place = self.places.remove(&number)?;
+        if place.is_half_open() {
+            self.half_opens.remove(place.ip);
+        }
+        Some(place.handle)
     }
 
     /// Makes room for so many more where one client may have so many of all: whom to send away for it. Nobody goes where that would not
@@ -349,18 +404,15 @@ impl<H: Silence> PlaceTable<H> {
 
     /// The unknown connections that may go: the silent ones, or all where none is silent.
     fn half_opens(&self, of: impl Fn(IpAddr) -> bool) -> Vec<Rester> {
-        let half_opens: Vec<_> =
-            self.places.iter().filter(|(_, p)| p.is_half_open() && of(p.ip)).collect();
-        let is_silent = |place: &Place<H>| place.handle.is_silent();
-        let all = !half_opens.iter().any(|(_, place)| is_silent(place));
-        let half_opens = half_opens.into_iter().filter(|(_, place)| all || is_silent(place));
-        let rester = |(number, place): (&u64, &Place<H>)| Rester {
-            number: *number,
-            ip: place.ip,
-            since_ns: 0,
-            has: 1,
+        let half_opens = self.places.iter().filter(|(_, p)| p.is_half_open() && of(p.ip));
+        let rester = |(number, place): (&u64, &Place<H>)| {
+            let rester = Rester { number: *number, ip: place.ip, since_ns: 0, has: 1 };
+            (rester, place.handle.is_silent())
         };
-        half_opens.map(rester).collect()
+        let half_opens: Vec<_> = half_opens.map(rester).collect();
+        let all = !half_opens.iter().any(|(_, silent)| *silent);
+        let half_opens = half_opens.into_iter().filter(|(_, silent)| all || *silent);
+        half_opens.map(|(rester, _)| rester).collect()
     }
 
     /// The sessions at rest that have some of what is scarce.
@@ -375,6 +427,9 @@ impl<H: Silence> PlaceTable<H> {
     fn enter(&mut self, ip: IpAddr, phase: Phase, handle: H) -> u64 {
         self.next += 1;
         let place = Place { ip, phase, streams: 0, handle };
+        if place.is_half_open() {
+            self.half_opens.add(ip);
+        }
         self.places.insert(self.next, place);
         self.next
     }
@@ -423,6 +478,60 @@ fn longest_of_heaviest(among: &[Rester]) -> Option<u64> {
         left.retain(|rester| same(rester.ip, heaviest, tier));
     }
     left.first().map(|rester| rester.number)
+}
+
+/// Unknown connections by their networks, of which one after another goes.
+#[derive(Debug, Default)]
+struct Silents {
+    many: usize,
+    /// The number of the oldest.
+    oldest: u64,
+    networks: BTreeMap<IpAddr, Silents>,
+    /// Of one client.
+    numbers: BTreeSet<u64>,
+}
+
+impl Silents {
+    /// Of those, by age.
+    fn new(among: &[Rester]) -> Self {
+        let mut all = Self::default();
+        for rester in among {
+            let mut at = all.enter(rester.number);
+            for tier in (0..TIERS).rev() {
+                let network = network(rester.ip, tier);
+                at = at.networks.entry(network).or_default().enter(rester.number);
+            }
+            at.numbers.insert(rester.number);
+        }
+        all
+    }
+
+    fn enter(&mut self, number: u64) -> &mut Self {
+        self.oldest = if self.many == 0 { number } else { self.oldest };
+        self.many += 1;
+        self
+    }
+
+    /// One after another, so many: each the oldest of the wide network, in that the network, in that the client that has the most by then.
+    fn longest_of_heaviest(mut self, most: usize) -> Vec<u64> {
+        (0..most).map_while(|_| self.next()).collect()
+    }
+
+    fn next(&mut self) -> Option<u64> {
+        let left = self.networks.values_mut().filter(|of| of.many > 0);
+        let heaviest = left.max_by_key(|of| (of.many, Reverse(of.oldest)));
+        let number = match heaviest {
+            Some(heaviest) => heaviest.next()?,
+            None => self.numbers.pop_first()?,
+        };
+        self.many -= 1;
+        if number == self.oldest {
+            let networks = self.networks.values().filter(|of| of.many > 0);
+            let oldest = networks.map(|of| of.oldest).min();
+            self.oldest = oldest.or(self.numbers.first().copied()).unwrap_or(u64::MAX);
+        }
+        Some(number)
+    }
 }
 
 fn same(one: IpAddr, other: IpAddr, tier: usize) -> bool {

@@ -9,7 +9,7 @@
 //! any time `t` at most `rate × (t + BURST_NS)` and one piece go through, whoever asks and however many tests come one after another.
 //!
 //! Nothing of a rate is set aside. Whoever wants to move bytes gets turns as many as the others who want to: each network, in it each client,
-//! of a client each test ([`Turns`]). So a newcomer has a share at once, and one who moves nothing takes nothing.
+//! of a client each test, of a test each stream ([`Turns`]). So a newcomer has a share at once, and one who moves nothing takes nothing.
 //!
 //! Datagrams that come are the exception, for nobody can hold them back: they are written down when they are there, the others wait for that, and
 //! a test of them begins only where its rate fits in ([`Governor::admits`]).
@@ -20,11 +20,12 @@
 
 use crate::places::{Full, Limits, TIERS, client, network, parts, wide};
 use crate::reflections::Reflections;
+use crate::turns::{self, Path, Turns};
 use quell_load::bulk::Gate;
 use quell_sys::SysError;
 use quell_sys::socket::option::set;
 use quell_sys::socket::stream::TcpSocket;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -67,12 +68,6 @@ impl Account {
     }
 }
 
-/// Who was refused and has not come again for so long does not want any more.
-const WANTS_NS: u64 = 50_000_000;
-
-/// How far one may be ahead of another who waits, in bytes, and still go first.
-const AHEAD: u64 = PIECE as u64;
-
 /// How long a share's datagrams are counted before their rate is known.
 const KNOWN_NS: u64 = 2_000_000_000;
 
@@ -96,10 +91,11 @@ struct Accounts {
     clients: HashMap<Owner, Account>,
     /// Of all, what may be reflected.
     reflected: Option<Reflections>,
-    turns: Turns,
+    /// Where the server has a rate.
+    turns: Option<Turns>,
     datagrams: BTreeMap<u64, Datagrams>,
-    /// That this end sends.
-    streams: usize,
+    /// Tests of which this end sends streams, by their network, client and number.
+    sending: BTreeSet<(IpAddr, IpAddr, u64)>,
     next: u64,
 }
 
@@ -109,119 +105,6 @@ type Owner = (usize, IpAddr);
 /// Who has a rate that an address uses, each with how many times a client's.
 fn owners(ip: IpAddr) -> impl Iterator<Item = (Owner, u64)> {
     (0..TIERS).filter_map(move |tier| Some(((tier, network(ip, tier)), parts(ip, tier)? as u64)))
-}
-
-/// Who moves bytes, and whose turn it is: one who is behind goes before one who is ahead, among those who want to move.
-///
-/// ```text
-///   network ──┬── client ──┬── test        at each level: no more than AHEAD bytes before any sibling who waits
-/// ```
-#[derive(Debug, Default)]
-struct Turns {
-    /// Bytes of each network, client and test, counted from where the others stood when it came.
-    stands: HashMap<Party, Stand>,
-}
-
-/// A network, a client or a test, by its level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Party {
-    Network(IpAddr),
-    Client(IpAddr),
-    Test(IpAddr, u64),
-}
-
-impl Party {
-    /// Whether two are of the same network, or tests of the same client: they take turns.
-    fn beside(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Network(_), Self::Network(_)) => true,
-            (Self::Client(one), Self::Client(other)) => wide(one) == wide(other),
-            (Self::Test(one, _), Self::Test(other, _)) => one == other,
-            _ => false,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Stand {
-    bytes: u64,
-    /// When it last moved or wanted to.
-    asked_ns: u64,
-    /// It wanted to, and was told to wait.
-    waits: bool,
-}
-
-impl Stand {
-    fn is_there(&self, now: u64) -> bool {
-        now.saturating_sub(self.asked_ns) < WANTS_NS
-    }
-}
-
-impl Turns {
-    fn parties(ip: IpAddr, test: u64) -> [Party; 3] {
-        let one = client(ip);
-        [Party::Network(wide(ip)), Party::Client(one), Party::Test(one, test)]
-    }
-
-    /// Whether it is its turn; who is told to wait is waited for.
-    fn may(&mut self, parties: [Party; 3], now: u64) -> bool {
-        let may = parties.iter().all(|party| {
-            let own = self.stands.get(party).map_or(0, |stand| stand.bytes);
-            let mut waiting = self.stands.iter().filter(|(other, stand)| {
-                *other != party && stand.waits && stand.is_there(now) && party.beside(**other)
-            });
-            waiting.all(|(_, other)| own <= other.bytes.saturating_add(AHEAD))
-        });
-        if !may {
-            self.wait(parties, now);
-        }
-        may
-    }
-
-    fn wait(&mut self, parties: [Party; 3], now: u64) {
-        let recent =
-            |stand: &Stand| stand.waits && now < stand.asked_ns.saturating_add(WANTS_NS / 10);
-        if self.stands.get(&parties[2]).is_some_and(recent) {
-            return;
-        }
-        for party in parties {
-            let stand = self.come(party, now);
-            stand.waits = true;
-        }
-    }
-
-    fn moved(&mut self, parties: [Party; 3], bytes: usize, now: u64) {
-        for party in parties {
-            let stand = self.come(party, now);
-            stand.bytes = stand.bytes.saturating_add(bytes as u64);
-            stand.waits = false;
-        }
-    }
-
-    /// One who comes, or comes again, has not saved up for it: it stands where the last of the others stands.
-    fn come(&mut self, party: Party, now: u64) -> &mut Stand {
-        let there = self.stands.iter().filter(|(other, stand)| {
-            **other != party && stand.is_there(now) && party.beside(**other)
-        });
-        let last = there.map(|(_, stand)| stand.bytes).min();
-        if self.stands.len() > 4096 {
-            self.stands.retain(|_, stand| stand.is_there(now));
-        }
-        let new = Stand { bytes: 0, asked_ns: 0, waits: false };
-        let stand = self.stands.entry(party).or_insert(new);
-        if let Some(last) = last {
-            let was_there = stand.is_there(now);
-            let least = last.saturating_sub(AHEAD);
-            stand.bytes = match was_there {
-                // What it is behind by while it waits is its due.
-                true if stand.waits => stand.bytes,
-                true => stand.bytes.max(least),
-                false => last,
-            };
-        }
-        stand.asked_ns = now;
-        stand
-    }
 }
 
 /// Datagrams of one test that come.
@@ -263,9 +146,9 @@ impl Governor {
             reflected: limits
                 .rate
                 .map(|rate| Reflections::new(rate / REFLECTED, BURST_NS * REFLECTED)),
-            turns: Turns::default(),
+            turns: limits.rate.map(Turns::new),
             datagrams: BTreeMap::new(),
-            streams: 0,
+            sending: BTreeSet::new(),
             next: 0,
         };
         Self { accounts: Mutex::new(accounts) }
@@ -319,6 +202,17 @@ impl Accounts {
         self.all.is_some() || self.of_one.is_some()
     }
 
+    /// Enters a test that is sent to; among how many the rate is shared so that it has its part: networks, clients of its own, and tests of its client. Others'
+    /// streams don't count: who has many of them does not make another's pieces small.
+    fn sends(&mut self, ip: IpAddr, test: u64) -> usize {
+        self.sending.insert((wide(ip), ip, test));
+        let networks: BTreeSet<_> = self.sending.iter().map(|(network, ..)| network).collect();
+        let beside = self.sending.iter().filter(|(network, ..)| *network == wide(ip));
+        let clients: BTreeSet<_> = beside.map(|(_, client, _)| client).collect();
+        let tests = self.sending.iter().filter(|(_, client, _)| *client == ip).count();
+        networks.len() * clients.len() * tests
+    }
+
     /// Networks that send datagrams, this one with them.
     fn networks_with(&self, ip: IpAddr) -> u64 {
         let others = self.datagrams.values().map(|other| wide(client(other.ip)));
@@ -328,7 +222,7 @@ impl Accounts {
         all.len() as u64
     }
 
-    fn pass(&mut self, ip: IpAddr, test: u64, bytes: usize, now: u64) -> Result<(), u64> {
+    fn pass(&mut self, ip: IpAddr, path: &Path, bytes: usize, now: u64) -> Result<(), u64> {
         let ip = client(ip);
         let again = now.saturating_add(RETRY_NS);
         let of_one = owners(ip).filter_map(|(owner, _)| self.clients.get(&owner));
@@ -336,17 +230,12 @@ impl Accounts {
         if of_one > now {
             return Err(of_one.max(again));
         }
-        let parties = Turns::parties(ip, test);
-        if let Some(all) = &self.all {
+        if let (Some(all), Some(turns)) = (&self.all, &mut self.turns) {
             let opens = all.opens();
-            if opens > now {
-                self.turns.wait(parties, now);
-                return Err(opens.max(again));
+            if opens > now || !turns.may(path, bytes, now) {
+                return Err(turns.wait(path, bytes, now, opens.max(again)));
             }
-            if !self.turns.may(parties, now) {
-                return Err(again);
-            }
-            self.turns.moved(parties, bytes, now);
+            turns.moved(path, bytes, now);
         }
         self.charge(ip, bytes, now);
         Ok(())
@@ -376,7 +265,6 @@ pub struct Share<'a> {
     ip: IpAddr,
     number: u64,
     limited: bool,
-    streams: usize,
     piece: usize,
     own: Option<Mutex<Account>>,
 }
@@ -388,7 +276,7 @@ impl<'a> Share<'a> {
         accounts.next += 1;
         let limited = accounts.is_limited();
         let own = asked.filter(|_| limited).map(|rate| Mutex::new(Account::new(rate)));
-        Self { governor, ip, number: accounts.next, limited, streams: 0, piece: PIECE, own }
+        Self { governor, ip, number: accounts.next, limited, piece: PIECE, own }
     }
 
     /// Of so many streams over TCP that this end sends: in none of their sockets waits more than its part of a burst, or a client that
@@ -396,12 +284,11 @@ impl<'a> Share<'a> {
     #[must_use]
     pub fn of_streams(mut self, streams: usize) -> Self {
         let mut accounts = lock(&self.governor.accounts);
-        accounts.streams += streams;
-        self.streams = streams;
         let rate = [accounts.all.as_ref().map(|all| all.rate), accounts.of_one];
         if let Some(rate) = rate.into_iter().flatten().min().filter(|_| streams > 0) {
             let burst = u128::from(rate) * u128::from(BURST_NS) / 8_000_000_000;
-            let part = burst / accounts.streams.max(1) as u128;
+            let among = accounts.sends(client(self.ip), self.number);
+            let part = burst / (among * streams) as u128;
             self.piece = usize::try_from(part).unwrap_or(PIECE).clamp(LEAST_PIECE, PIECE);
         }
         drop(accounts);
@@ -422,8 +309,8 @@ impl<'a> Share<'a> {
         let mut accounts = lock(&self.governor.accounts);
         let many = usize::try_from(bytes).unwrap_or(usize::MAX);
         accounts.charge(client(self.ip), many, now);
-        if bytes > 0 {
-            accounts.turns.moved(Turns::parties(self.ip, self.number), many, now);
+        if let Some(turns) = accounts.turns.as_mut().filter(|_| bytes > 0) {
+            turns.moved(&turns::path(self.ip, self.number, 0), many, now);
         }
         if let Some(datagrams) = accounts.datagrams.get_mut(&self.number) {
             datagrams.came(bytes, now);
@@ -448,18 +335,17 @@ impl Drop for Share<'_> {
     fn drop(&mut self) {
         let mut accounts = lock(&self.governor.accounts);
         accounts.datagrams.remove(&self.number);
-        accounts.streams -= self.streams;
-        let test = Party::Test(client(self.ip), self.number);
-        accounts.turns.stands.remove(&test);
+        let ip = client(self.ip);
+        accounts.sending.remove(&(wide(ip), ip, self.number));
+        if let Some(turns) = &mut accounts.turns {
+            turns.leave(&turns::path(self.ip, self.number, 0));
+        }
     }
 }
 
-impl Gate for Share<'_> {
-    fn most(&self) -> Option<usize> {
-        self.limited.then_some(self.piece)
-    }
-
-    fn pass(&self, bytes: usize, now: u64) -> Result<(), u64> {
+impl Share<'_> {
+    /// Lets so many bytes of one of its streams through, or says when to ask again: streams of a test take turns too.
+    pub fn pass_of(&self, stream: u64, bytes: usize, now: u64) -> Result<(), u64> {
         if !self.limited {
             return Ok(());
         }
@@ -469,11 +355,22 @@ impl Gate for Share<'_> {
         {
             return Err(own.opens().max(now.saturating_add(RETRY_NS)));
         }
-        lock(&self.governor.accounts).pass(self.ip, self.number, bytes, now)?;
+        let path = turns::path(self.ip, self.number, stream);
+        lock(&self.governor.accounts).pass(self.ip, &path, bytes, now)?;
         if let Some(own) = &mut own {
             own.charge(bytes, now);
         }
         Ok(())
+    }
+}
+
+impl Gate for Share<'_> {
+    fn most(&self) -> Option<usize> {
+        self.limited.then_some(self.piece)
+    }
+
+    fn pass(&self, bytes: usize, now: u64) -> Result<(), u64> {
+        self.pass_of(0, bytes, now)
     }
 }
 
@@ -736,6 +633,20 @@ mod tests {
             })
             .count();
         assert_eq!(answered, 40);
+    }
+
+    #[test]
+    fn many_streams_of_one_do_not_make_the_pieces_of_another_small() {
+        let limits = Limits { rate: Some(10 * RATE), ..Limits::default() };
+        let governor = Governor::new(&limits);
+        let of = |ip: &str, streams| {
+            Share::new(&governor, ip.parse().unwrap(), None).of_streams(streams)
+        };
+        let shares = [of("11.1.0.1", 128), of("12.9.0.1", 1), of("11.1.0.2", 1)];
+        let pieces = shares.each_ref().map(|share| share.piece);
+        assert_eq!(pieces, [250_000 / 128, PIECE, PIECE], "{pieces:?}");
+        drop(shares);
+        assert_eq!(of("12.9.0.1", 20).piece, 250_000 / 20, "who is gone has no part");
     }
 
     #[test]

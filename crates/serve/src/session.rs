@@ -48,6 +48,7 @@ use quell_sys::{SysError, socket::Udp};
 use quell_wire::iperf3::{Cookie, Greeting, HelloToken, Report, Results, State};
 use reports::Reports;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use talk::{LONGEST_DRAIN_NS, Talk};
 
 /// After that time, how often it is looked at whether data still comes.
@@ -58,8 +59,10 @@ const LONGEST_REST_NS: u64 = 10_000_000_000;
 const TOO_FAST_NS: u64 = 250_000_000;
 /// … which is looked at so often.
 const METER_NS: u64 = 50_000_000;
-/// A stream whose last piece has not left its socket is looked at again after so long: a quarter of what all of them may hold takes so long.
-const UNSENT_NS: u64 = BURST_NS / 4;
+/// A stream whose last piece has not left its socket is looked at again after so long, which doubles …
+const UNSENT_NS: u64 = 250_000;
+/// … up to so long: a quarter of what all of them may hold takes so long.
+const LONGEST_UNSENT_NS: u64 = BURST_NS / 4;
 /// How often a stream's hello is answered again. `quell flow` says it ever more seldom, iperf3 once.
 const MOST_GREETINGS: u32 = 8;
 /// Most datagrams that a client is believed to have sent in one stream.
@@ -350,7 +353,7 @@ fn measure<'a>(
             let rate = rates.each;
             let work = move || {
                 let trains = room.is_some();
-                let gate = &Near { share, lane };
+                let gate = &Near { share, lane, look_ns: AtomicU64::new(UNSENT_NS) };
                 lane.carry(plan, &Terms { rate, end_ns, stop, gate, trains }, cpu);
             };
             let thread = std::thread::Builder::new().name("lane".into()).stack_size(256 * 1024);
@@ -404,6 +407,8 @@ fn measure<'a>(
 struct Near<'a> {
     share: &'a Share<'a>,
     lane: &'a ServedLane,
+    /// After how long it is looked again. A piece leaves soon, as a rule, and who is late then takes turns for nothing.
+    look_ns: AtomicU64,
 }
 
 impl Gate for Near<'_> {
@@ -413,9 +418,12 @@ impl Gate for Near<'_> {
 
     fn pass(&self, bytes: usize, now: u64) -> Result<(), u64> {
         if self.share.most().is_some() && self.lane.unsent() > 0 {
-            return Err(now.saturating_add(UNSENT_NS));
+            let look_ns = self.look_ns.load(Ordering::Relaxed);
+            self.look_ns.store((2 * look_ns).min(LONGEST_UNSENT_NS), Ordering::Relaxed);
+            return Err(now.saturating_add(look_ns));
         }
-        self.share.pass(bytes, now)
+        self.look_ns.store(UNSENT_NS, Ordering::Relaxed);
+        self.share.pass_of(self.lane.id.into(), bytes, now)
     }
 }
 

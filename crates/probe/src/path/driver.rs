@@ -11,6 +11,7 @@ use super::survey::{Ask, Outcome, Sizes, Survey};
 use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, Sent};
 use crate::ProbeError;
 use crate::ledger::{Ledger, Refusal, Reply};
+use crate::stream_socket::MOST_BATCHES;
 use nix::errno::Errno;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
@@ -514,7 +515,8 @@ impl Driver<'_> {
         let Some(raw) = &self.raw else { return Vec::new() };
         let ipv6 = self.spec.to.is_ipv6();
         let mut found = Vec::new();
-        while let Ok(1..) = self.inbox.receive(raw.as_fd()) {
+        for _ in 0..MOST_BATCHES {
+            let Ok(1..) = self.inbox.receive(raw.as_fd()) else { break };
             for (arrival, bytes) in self.inbox.iter() {
                 let error = raw.message(bytes).and_then(|m| icmp_error::read(ipv6, m));
                 let Some(error) = error else { continue };

@@ -1,5 +1,6 @@
 //! The sockets of one flow: what is sent has a TTL of its own, what comes back is told in one form.
 
+use crate::stream_socket::MOST_BATCHES;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use quell_sys::SysError;
@@ -162,7 +163,8 @@ impl FlowSocket {
             Self::Udp(udp) => {
                 let found = errors(udp.as_fd());
                 came.extend(found.iter().map(|e| error(e, hop_probe::number(&e.quoted))));
-                while let Ok(1..) = inbox.receive(udp.as_fd()) {
+                for _ in 0..MOST_BATCHES {
+                    let Ok(1..) = inbox.receive(udp.as_fd()) else { break };
                     came.extend(inbox.iter().map(|(arrival, bytes)| Came {
                         number: hop_probe::number(bytes),
                         from: arrival.from.map(|from| from.ip()),
@@ -183,7 +185,8 @@ impl FlowSocket {
                         came.push(error(&found, number));
                     }
                 }
-                while let Ok(1..) = inbox.receive(socket.as_fd()) {
+                for _ in 0..MOST_BATCHES {
+                    let Ok(1..) = inbox.receive(socket.as_fd()) else { break };
                     for (arrival, bytes) in inbox.iter() {
                         let reply = socket.message(bytes).and_then(|m| icmp::reply(ipv6, m));
                         let reply = reply.filter(|reply| reply.identifier == own);

@@ -32,6 +32,8 @@ const PATIENCE_NS: u64 = 4_000_000_000;
 const LISTEN_MS: u32 = 1_000;
 /// How often each size is sent.
 const TIMES: usize = 3;
+/// How often it is looked for datagrams that wait, eight each time.
+const MOST_LOOKS: usize = 256;
 /// Between two hellos of a UDP flow.
 const AGAIN_NS: u64 = 300_000_000;
 /// What is sent over TCP each way.
@@ -191,10 +193,11 @@ fn waiting(socket: &Udp) -> (Vec<u32>, Vec<u32>) {
     drop(errors::path_errors(socket.as_fd()));
     let mut inbox = Inbox::new(8, ends::LARGEST as usize);
     let (mut sizes, mut numbers) = (Vec::new(), Vec::new());
-    loop {
+    // More than any answer has is not looked at: there may be no end of it.
+    for _ in 0..MOST_LOOKS {
         match inbox.receive(socket.as_fd()) {
             Ok(1..) => {}
-            Ok(0) | Err(nix::errno::Errno::EAGAIN) => return (sizes, numbers),
+            Ok(0) | Err(nix::errno::Errno::EAGAIN) => break,
             // An error takes the place of a datagram once.
             Err(_) => continue,
         }
@@ -203,6 +206,7 @@ fn waiting(socket: &Udp) -> (Vec<u32>, Vec<u32>) {
             numbers.extend(bytes.first_chunk().map(|number| u32::from_be_bytes(*number)));
         }
     }
+    (sizes, numbers)
 }
 
 /// Why the other end can't be asked any more.
