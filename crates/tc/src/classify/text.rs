@@ -2,7 +2,7 @@
 //! it was told, and it can be loaded again.
 //!
 //! ```text
-//!   quell1 dst=128 idle=1min at=2:1 steps=1,1,0 other=2:81
+//!   quell1 dst=128 idle=60s at=2:1 steps=1,1,0 other=2:81
 //! ```
 //!
 //! What is as usual is left out. The number behind the first word is that of the program's tables: another one is another program.

@@ -20,10 +20,8 @@ pub(super) fn filter(w: &mut Words, filter: &Filter) {
         FilterKind::Flow(flow) => flow_options(w, flow),
         FilterKind::Flower(flower) => flower_options(w, flower),
         FilterKind::Bpf(bpf) => bpf_options(w, bpf),
-        // No command has it: shown for the reader only.
-        FilterKind::Classify(config) => {
-            w.opt("object-pinned", Some(quoted(&format!("<{config}>"))));
-        }
+        // No command has it.
+        FilterKind::Classify(config) => w.opt("name", Some(quoted(&config.to_string()))),
         FilterKind::Fw(_) | FilterKind::Matchall(_) => {}
     }
     w.opt("classid", filter.class);
