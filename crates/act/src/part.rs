@@ -64,6 +64,8 @@ fn classes_named(now: &Now, device: &DeviceGoal) -> BTreeMap<Place, Handle> {
 struct Tried {
     tried: BTreeSet<Handle>,
     known: BTreeSet<Handle>,
+    /// Where each queue hangs.
+    queues: BTreeMap<Handle, Handle>,
 }
 
 /// What a class is like: where it is, its options and those of the queue in it.
@@ -77,7 +79,7 @@ struct Look {
 impl Tried {
     fn of(had: Option<&DeviceBefore>, wanted: &DeviceGoal) -> Self {
         let mut looks: BTreeMap<Handle, [Look; 2]> = BTreeMap::new();
-        let mut above = BTreeMap::new();
+        let (mut above, mut queues) = (BTreeMap::new(), BTreeMap::new());
         let mut take = |side: usize, place: Place, options: String| match place {
             Place::Class { parent, id } => {
                 above.insert(id, parent);
@@ -86,6 +88,7 @@ impl Tried {
             }
             Place::Qdisc { parent, handle } => {
                 above.insert(handle, parent);
+                queues.insert(handle, parent);
                 looks.entry(parent).or_default()[side].leaf = options;
             }
             Place::Filter { .. } => {}
@@ -120,7 +123,7 @@ impl Tried {
                 left.extend(above.get(&at));
             }
         }
-        Tried { tried, known }
+        Tried { tried, known, queues }
     }
 
     fn holds(&self, place: Place) -> bool {
@@ -136,7 +139,11 @@ impl Tried {
     /// A filter at a place, and the class that it names.
     fn filter(&self, parent: Handle, class: Option<Handle>) -> bool {
         let is = |handle: Handle| !self.known.contains(&handle) || self.tried.contains(&handle);
-        is(parent) && class.is_none_or(is)
+        let there = match self.queues.get(&parent) {
+            Some(above) => self.holds(Place::Qdisc { parent: *above, handle: parent }),
+            None => is(parent),
+        };
+        there && class.is_none_or(is)
     }
 }
 

@@ -8,11 +8,13 @@ use std::path::Path;
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use aya::pin::PinError;
+use aya::programs::ProgramError;
 use nix::time::{ClockId, clock_gettime};
 use quell_units::Span;
 
-use crate::config::{Config, RawConfig};
+use crate::config::Config;
 use crate::error::ClassifyError;
+use crate::raw::RawConfig;
 use crate::twin::Address;
 
 /// The name under which the program is pinned.
@@ -134,6 +136,39 @@ impl Tables {
             hosts: Map::HashMap(pinned(folder, "HOSTS")?),
             search: Map::Array(pinned(folder, "SEARCH")?),
             neighbours: Map::HashMap(pinned(folder, "NEIGHBOURS")?),
+        }
+        .checked()
+    }
+
+    /// Those of a classifier that is a filter, by the kernel's number for its program.
+    ///
+    /// # Errors
+    /// There is no such program, it is another one, or the kernel does not let us look (`CAP_SYS_ADMIN`).
+    pub fn of_program(id: u32) -> Result<Self, ClassifyError> {
+        let failed = |answer: String| ClassifyError::Table {
+            tried: format!("look at the tables of BPF program {id}"),
+            answer,
+        };
+        let program = aya::programs::loaded_programs()
+            .find(|program| !matches!(program, Ok(other) if other.id() != id))
+            .ok_or_else(|| failed("there is no such program".into()))?
+            .map_err(|why| failed(program_answer(&why)))?;
+        let ids = program.map_ids().map_err(|why| failed(program_answer(&why)))?;
+        let mut found = BTreeMap::new();
+        for id in ids.unwrap_or_default() {
+            let data = MapData::from_id(id).map_err(|e| failed(answer_of(&e)))?;
+            let info = data.info().map_err(|e| failed(answer_of(&e)))?;
+            found.insert(info.name_as_str().unwrap_or_default().to_owned(), data);
+        }
+        let mut take = |name: &str| {
+            found.remove(name).ok_or_else(|| failed(format!("it has no table {name}")))
+        };
+        Tables {
+            config: Map::Array(take("CONFIG")?),
+            slots: Map::Array(take("SLOTS")?),
+            hosts: Map::HashMap(take("HOSTS")?),
+            search: Map::Array(take("SEARCH")?),
+            neighbours: Map::HashMap(take("NEIGHBOURS")?),
         }
         .checked()
     }
@@ -331,11 +366,21 @@ fn earlier(last: u64, longer: Span) -> u64 {
 }
 
 fn table(tried: &str, error: &MapError) -> ClassifyError {
-    let answer = match error {
+    ClassifyError::Table { tried: tried.into(), answer: answer_of(error) }
+}
+
+fn answer_of(error: &MapError) -> String {
+    match error {
         MapError::SyscallError(error) => error.io_error.to_string(),
         other => other.to_string(),
-    };
-    ClassifyError::Table { tried: tried.into(), answer }
+    }
+}
+
+fn program_answer(error: &ProgramError) -> String {
+    match error {
+        ProgramError::SyscallError(error) => error.io_error.to_string(),
+        other => other.to_string(),
+    }
 }
 
 pub(crate) fn pin_error(tried: &'static str, path: &Path, error: PinError) -> ClassifyError {

@@ -217,10 +217,11 @@ quell shape try --file policy.toml --json",
 quell shape plan --dev eth0 --line 10/50
 quell shape plan --dev eth0 --line 10/50 --link pppoe-ptm --policy tiers
 quell shape plan --dev eth0 --up 9.5Mbit --host 192.0.2.7 --host 192.0.2.8
+quell shape plan --dev eth0 --line 10/50 --policy host-fair
 quell shape plan --dev eth0 --file policy.toml --json
 quell shape plan --dev eth0 --tree queues.toml",
         notes: "Where nothing is named, CAKE: it finds the hosts by itself, also behind address translation. With --host, host-fair: \
-                an equal share of what is used for each, three tiers by DSCP in it, fair flows in each. What comes is queued \
+                an equal share of what is used for each, three tiers by DSCP in it, fair flows in each; --policy host-fair alone finds the hosts by their addresses. What comes is queued \
                 too, on an IFB. docs/shaping.md tells of all policies.",
         fails: Fails::Never,
         call: calls!(shape::PlanArgs, shape::plan),

@@ -9,13 +9,15 @@ mod support;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use nix::sched::CloneFlags;
+use quell_netlink::address::NewAddress;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::VethEnd;
-use quell_netlink::{Stack, tc};
+use quell_netlink::{Mac, Stack, sysctl, tc};
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::netns::NetNs;
 use quell_tc::{Places, Thing, Tree, seen};
 use std::io::Write;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
@@ -24,7 +26,7 @@ use support::{Said, TestFolder, said, says};
 /// A cable, and a folder for the logs.
 struct Cable {
     here: NetNs,
-    _there: NetNs,
+    there: NetNs,
     dir: TestFolder,
 }
 
@@ -41,7 +43,7 @@ impl Cable {
             stack.up(index).unwrap();
         })
         .unwrap();
-        Cable { here, _there: there, dir: TestFolder::new() }
+        Cable { here, there, dir: TestFolder::new() }
     }
 
     /// Calls `quell shape`, in the namespace, with the test's folder for logs.
@@ -65,6 +67,71 @@ impl Cable {
             seen(&tc::snapshot(&mut socket, index).unwrap())
         };
         self.here.run(look).unwrap()
+    }
+
+    /// Applies so often and is killed each time, at instants spread over all that it takes: what was there is there again.
+    fn killed_anywhere(&self, apply: &[&str], theirs: &[Thing], times: u64) {
+        // How long it takes here and now; less, when it turns out to have been over before.
+        let begun = monotonic_ns();
+        self.shape(apply).fine();
+        let mut whole = monotonic_ns() - begun;
+        self.shape(&["off", "--dev", "a0"]).fine();
+        assert_eq!(self.things(), theirs);
+        let (mut cut, mut tries) = (0, 0);
+        while cut < times {
+            tries += 1;
+            assert!(tries <= 4 * times, "killed in the middle only {cut} times of {tries}");
+            let mut applier = self.start(apply);
+            let begun = monotonic_ns();
+            // Spread over all of it, whichever of them hit.
+            let instant = whole / times * (tries % times);
+            sleep_until(begun + instant).unwrap();
+            applier.kill().unwrap();
+            applier.wait().unwrap();
+            // Steps are taken only while a watchdog watches: when there is none, it is over.
+            self.until_no_watchdog_lives();
+            // It may have been over, and said so in the log.
+            if self.shape(&["status"]).out.contains("; in force") {
+                assert_ne!(self.things(), theirs);
+                self.shape(&["off", "--dev", "a0"]).fine();
+                whole = instant.max(times);
+            } else {
+                cut += 1;
+                assert_eq!(self.things(), theirs, "the watchdog alone brings it back");
+            }
+            self.shape(&["recover"]).fine();
+            assert_eq!(self.things(), theirs, "killed after {instant} of {whole} ns");
+        }
+    }
+
+    /// Hosts with these addresses send something through a0.
+    fn send_from(&self, addresses: &[&str]) {
+        let end = || {
+            let mut stack = Stack::open().unwrap();
+            let index = stack.index_of(&"b0".parse().unwrap()).unwrap();
+            stack.up(index).unwrap();
+        };
+        self.there.run(end).unwrap();
+        let work = || {
+            let mut stack = Stack::open().unwrap();
+            let index = stack.index_of(&"a0".parse().unwrap()).unwrap();
+            // Addresses can be used at once.
+            sysctl::write("net/ipv6/conf/a0/accept_dad", "0").unwrap();
+            for address in addresses {
+                let v6 = address.contains(':');
+                let prefix = format!("{address}/{}", if v6 { 64 } else { 24 }).parse().unwrap();
+                stack.add_address(index, &NewAddress::new(prefix)).unwrap();
+            }
+            for address in addresses {
+                let v6 = address.contains(':');
+                let outbox = UdpSocket::bind((address.parse::<IpAddr>().unwrap(), 4000)).unwrap();
+                // Nobody has it, so that it is told how to be reached.
+                let to: IpAddr = if v6 { "fd09::99" } else { "10.9.0.99" }.parse().unwrap();
+                stack.set_neighbour(index, to, Mac([2, 0, 0, 0, 0, 9])).unwrap();
+                outbox.send_to(b"hello", (to, 9)).unwrap();
+            }
+        };
+        self.here.run(work).unwrap();
     }
 
     /// Somebody else's queues.
@@ -378,39 +445,79 @@ fn wherever_it_is_killed_all_is_as_it_was() {
     let cable = Cable::new();
     let theirs = cable.put(THEIRS);
     cable.dir.write("t.toml", wide(60, "1Mbit"));
-    let apply = ["apply", "--dev", "a0", "--tree", "t.toml", "--replace"];
-    // How long it takes here and now; less, when it turns out to have been over before.
-    let begun = monotonic_ns();
-    cable.shape(&apply).fine();
-    let mut whole = monotonic_ns() - begun;
-    cable.shape(&["off", "--dev", "a0"]).fine();
-    assert_eq!(cable.things(), theirs);
     let times = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(40u64);
-    let (mut cut, mut tries) = (0, 0);
-    while cut < times {
-        tries += 1;
-        assert!(tries <= 4 * times, "killed in the middle only {cut} times of {tries}");
-        let mut applier = cable.start(&apply);
-        let begun = monotonic_ns();
-        // Spread over all of it, whichever of them hit.
-        let instant = whole / times * (tries % times);
-        sleep_until(begun + instant).unwrap();
-        applier.kill().unwrap();
-        applier.wait().unwrap();
-        // Steps are taken only while a watchdog watches: when there is none, it is over.
-        cable.until_no_watchdog_lives();
-        // It may have been over, and said so in the log.
-        if cable.shape(&["status"]).out.contains("; in force") {
-            assert_ne!(cable.things(), theirs);
-            cable.shape(&["off", "--dev", "a0"]).fine();
-            whole = instant.max(times);
-        } else {
-            cut += 1;
-            assert_eq!(cable.things(), theirs, "the watchdog alone brings it back");
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml", "--replace"];
+    cable.killed_anywhere(&apply, &theirs, times);
+}
+
+/// Whether this process may load the classifier; says so where it may not.
+fn may_classify() -> bool {
+    use quell_classify::{Classifier, Config, HostKey};
+    match Classifier::load(&Config::cake(HostKey::Src).unwrap()) {
+        Ok(_) => true,
+        Err(error) if error.proves_no_program_loads() => {
+            writeln!(std::io::stderr(), "skipped a story of hosts that are found: {error}")
+                .unwrap();
+            false
         }
-        cable.shape(&["recover"]).fine();
-        assert_eq!(cable.things(), theirs, "killed after {instant} of {whole} ns");
+        Err(error) => panic!("{error}"),
     }
+}
+
+const FIND: [&str; 8] =
+    ["--dev", "a0", "--line", "10/50", "--policy", "host-fair", "--places", "8"];
+
+#[test]
+fn hosts_that_nobody_listed_are_found_and_told_by_their_addresses() {
+    if !may_classify() {
+        return;
+    }
+    let cable = Cable::new();
+    let apply = [&["apply"], &FIND[..], &["--confirm-within", "never"]].concat();
+    says(
+        &cable.shape(&[&["plan", "--json"], &FIND[..]].concat()).fine(),
+        &["# on a0, parent 2: prio 1: quell1 src=8 idle=60s", "make classify filter 1 at 2:"],
+    );
+    cable.shape(&apply).fine();
+    // Two hosts behind it, and one of them over IPv6 as well.
+    cable.send_from(&["10.9.0.1", "10.9.0.2", "fd09::1"]);
+    let told = cable.shape(&["status"]).fine();
+    says(&told, &[" of 8 places for hosts taken", "  10.9.0.1  ", "  10.9.0.2  ", "  fd09::1  "]);
+    says(&cable.shape(&apply).fine(), &["a0: all was as wanted"]);
+    let faster: Vec<&str> =
+        apply.into_iter().map(|word| if word == "10/50" { "20/50" } else { word }).collect();
+    cable.shape(&faster).fine();
+    assert_eq!(cable.shape(&["status"]).fine().matches("10.9.0.1").count(), 1, "it has its place");
+    let json: serde_json::Value =
+        serde_json::from_str(&cable.shape(&["status", "--json"]).fine()).unwrap();
+    let mut queues = json["shaped"][0]["queues"].as_array().unwrap().iter();
+    let up = queues.find(|queue| queue["device"] == "a0").unwrap();
+    assert!(up["hosts"]["taken"].as_u64().unwrap() >= 3, "{up}");
+    let part = up["parts"].as_array().unwrap().iter().find(|part| part["name"] == "10.9.0.2");
+    assert!(part.is_some_and(|part| part["place"].is_u64() && part["idle_s"].is_f64()), "{up}");
+    cable.shape(&["off", "--dev", "a0"]).fine();
+    assert_eq!(cable.things(), []);
+}
+
+#[test]
+fn a_recipe_or_a_word_that_can_not_find_hosts_says_so() {
+    let cable = Cable::new();
+    let recipe = ["recipe", "--line", "10/50", "--for", "tc", "--policy", "host-fair", "--no-try"];
+    let said = cable.dir.quell(&[&["shape"], &recipe[..]].concat()).refused(2);
+    says(&said, &["program that Quell loads", "--host", "--policy cake"]);
+    let said =
+        cable.shape(&["plan", "--dev", "a0", "--line", "10/50", "--hosts-by", "marks"]).refused(2);
+    says(&said, &["`marks` tells no hosts apart", "mark"]);
+}
+
+#[test]
+fn wherever_it_is_killed_no_classifier_stays() {
+    if !may_classify() {
+        return;
+    }
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.killed_anywhere(&[&["apply"], &FIND[..], &["--replace"]].concat(), &theirs, 12);
 }
 
 #[test]

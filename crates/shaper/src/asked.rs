@@ -42,10 +42,12 @@ pub struct LinePart {
     pub name: String,
     /// Of a tier that each host has, the host.
     pub host: Option<String>,
+    /// The number of the place, from 1, where hosts are found at run time.
+    pub place: Option<u16>,
 }
 
 impl LinePart {
     pub(crate) fn of_line((class, name): (Handle, String)) -> Self {
-        LinePart { class, name, host: None }
+        LinePart { class, name, host: None, place: None }
     }
 }

@@ -7,7 +7,8 @@
 
 use crate::subscribers::{Group, PrefixText, Subscriber, Subscribers};
 use crate::{
-    CakePolicy, Counting, Host, HostFair, LinePart, LineType, Policy, PolicyError, Tell, Tiers,
+    CakePolicy, Counting, Found, Host, HostFair, HostsBy, LinePart, LineType, Policy, PolicyError,
+    Tell, Tiers,
 };
 use quell_tc::Tree;
 use quell_units::Rate;
@@ -115,6 +116,9 @@ pub struct BothWays {
     /// Hosts that share the line, for `host-fair`: the addresses of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Vec<IpAddr>>,
+    /// Where no host is named, how `host-fair` finds them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<Found>,
     /// Those who share it, for `subscribers`.
     #[serde(rename = "subscriber", skip_serializing_if = "Vec::is_empty")]
     pub subscribers: Vec<TwoWaySubscriber>,
@@ -186,10 +190,11 @@ impl BothWays {
 
     /// The policy, where one is named or follows from who is named.
     pub fn named(&self) -> Option<PolicyName> {
-        let by_whom = match (self.subscribers.is_empty(), self.hosts.is_empty()) {
+        let hosts = !self.hosts.is_empty() || self.found.is_some();
+        let by_whom = match (self.subscribers.is_empty(), hosts) {
             (false, _) => Some(PolicyName::Subscribers),
-            (true, false) => Some(PolicyName::HostFair),
-            (true, true) => None,
+            (true, true) => Some(PolicyName::HostFair),
+            (true, false) => None,
         };
         self.policy.or(by_whom)
     }
@@ -203,11 +208,21 @@ impl BothWays {
         words.extend(one("down", down));
         words.extend(self.link.map(|link| link.name().to_owned()));
         match policy {
-            PolicyName::HostFair => words.push(counted(self.hosts.len(), "host")),
+            PolicyName::HostFair => words.push(match self.found_hosts() {
+                None => counted(self.hosts.len(), "host"),
+                Some(Found { by: HostsBy::Address, .. }) => "hosts found by their addresses".into(),
+                Some(Found { by: HostsBy::Inside, .. }) => "hosts found inside of tunnels".into(),
+                Some(Found { by: HostsBy::Mark, .. }) => "hosts found by their marks".into(),
+            }),
             PolicyName::Subscribers => words.push(counted(self.subscribers.len(), "subscriber")),
             PolicyName::Cake | PolicyName::Tiers => {}
         }
         words.join(", ")
+    }
+
+    /// How hosts are found, where none is named.
+    pub fn found_hosts(&self) -> Option<Found> {
+        self.hosts.is_empty().then(|| self.found.unwrap_or_default())
     }
 
     /// The classes that a line is divided into, the same both ways, with the names of those whose they are. CAKE has none: it finds its hosts
@@ -257,7 +272,10 @@ impl BothWays {
         let (link, overhead, headless) = (self.link, self.overhead, device.headless);
         let counting = Counting { rate, overhead, link, headless };
         match policy {
-            PolicyName::HostFair => Policy::HostFair(HostFair { counting, ..HostFair::new(rate) }),
+            PolicyName::HostFair => {
+                let found = self.found_hosts();
+                Policy::HostFair(HostFair { counting, found, ..HostFair::new(rate) })
+            }
             PolicyName::Tiers => Policy::Tiers(Tiers { counting, ..Tiers::new(rate) }),
             PolicyName::Cake => {
                 let nat = device.tracked;

@@ -40,6 +40,12 @@ pub enum PolicyError {
     /// No buckets, or more than there can be.
     #[error("policy host-fair: {0} buckets can't be; give 1 to 1024")]
     Buckets(u16),
+    /// No places, or more than there can be.
+    #[error("policy host-fair: {0} places can't be; give 1 to 1024")]
+    Places(u16),
+    /// Hosts can't be found so.
+    #[error("policy host-fair: {0}")]
+    Found(String),
     /// Nobody to serve.
     #[error(
         "policy host-fair: no host is behind this interface; put it on the one that leads to the internet"

@@ -16,9 +16,12 @@
 //! The tiers are those of `tier.rs`. The inner HTB never throttles: its parent's rate is far above any link. Fairness between hosts stands
 //! above priority: one host's flood in the high tier takes nothing from another host.
 
-use crate::tier::{FRAME, TIERS, TierSet, bulk_floor, codel, htb_class, link_class, normal_floor};
+use crate::found::{self, Found};
+use crate::tier::{
+    FRAME, TIERS, TierSet, bulk_floor, codel, filters, htb_class, link_class, normal_floor,
+};
 use crate::{Host, LinePart, PolicyError, Shaped, Tell};
-use quell_tc::qdisc::{Drr, Htb};
+use quell_tc::qdisc::{Drr, FqCodel, Htb};
 use quell_tc::{
     Action, Class, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Matchall, Prefix, Protocol,
     Queue, RoundRobinClass, Skbedit, Tree,
@@ -39,6 +42,9 @@ crate::counted::counted! {
         /// The same for the bulk tier.
         #[serde(default = "crate::tier::bulk_floor")]
         pub bulk_floor: Ratio,
+        /// Hosts are found at run time and not listed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub found: Option<Found>,
     }
 }
 
@@ -59,10 +65,10 @@ const MOST_MARKS: usize = (MARKS >> MARKS.trailing_zeros()) as usize;
 const ALL: Handle = Handle::class(1, 1);
 
 /// Major of the DRR; its minors are the buckets, from 1.
-const HOSTS: u16 = 2;
+pub(crate) const HOSTS: u16 = 2;
 
 /// Major of the first bucket's tiers.
-const FIRST_TIERS: u16 = 0x10;
+pub(crate) const FIRST_TIERS: u16 = 0x10;
 
 /// Major of the first leaf; four for each bucket. Every queue has a name of its own, so that another host more does not rename those of the
 /// others, which would cost them their packets.
@@ -76,12 +82,22 @@ impl HostFair {
             buckets: buckets(),
             normal_floor: normal_floor(),
             bulk_floor: bulk_floor(),
+            found: None,
         }
     }
 
-    /// The plan for an interface with these hosts behind it. Packets of hosts that are not listed share one bucket more.
+    /// The plan for an interface with these hosts behind it. Packets of hosts that are not listed share one bucket more. Where hosts are found,
+    /// the list says whom to mark alone.
     pub fn plan(&self, hosts: &[Host], tell: Tell) -> Result<Shaped, PolicyError> {
         self.counting.check("host-fair")?;
+        if let Some(found) = self.found {
+            crate::error::leave_something("host-fair", (self.normal_floor, self.bulk_floor))?;
+            let marking = if tell == Tell::Mark { marking(hosts) } else { Vec::new() };
+            return Ok(Shaped {
+                tree: self.below_the_line(found::queue(self, found, tell)?),
+                marking,
+            });
+        }
         if self.buckets == 0 || self.buckets > 1024 {
             return Err(PolicyError::Buckets(self.buckets));
         }
@@ -103,13 +119,19 @@ impl HostFair {
         crate::error::leave_something("host-fair", (self.normal_floor, self.bulk_floor))?;
         let used = hosts.len().min(usize::from(self.buckets)) as u16;
         let others = used + 1;
+        // What each host has for sure when every bucket is busy; the floors are shares of it.
+        let floors_of = Rate::from_bps(rate.bps() / u64::from(others));
         let mut drr = Queue::from(Drr::default()).with_handle(Handle::qdisc(HOSTS));
         for bucket in 1..=others {
-            drr = drr.with_class(self.bucket(bucket, others));
+            let mut class = self.bucket(bucket, floors_of, codel(self.counting.rate));
+            if let Some(queue) = &mut class.queue {
+                queue.filters = filters(FIRST_TIERS + bucket, 1);
+            }
+            drr = drr.with_class(class);
         }
-        let mut marking = Vec::new();
+        let marking = if tell == Tell::Mark { marking(hosts) } else { Vec::new() };
         for (index, host) in hosts.iter().enumerate() {
-            let mark = (index as u32 + 1) << MARKS.trailing_zeros();
+            let mark = mark_of(index);
             let class = Handle::class(HOSTS, bucket_of(index, used));
             for address in &host.addresses {
                 match tell {
@@ -117,11 +139,7 @@ impl HostFair {
                     Tell::Destination => {
                         drr = drr.with_filter(by_address(*address, false, Some(class)));
                     }
-                    Tell::Mark => {
-                        marking.push(by_address(*address, true, None).with_action(Action::Skbedit(
-                            Skbedit { mark: Some(mark), mask: Some(MARKS), priority: None },
-                        )))
-                    }
+                    Tell::Mark => {}
                 }
             }
             if tell == Tell::Mark {
@@ -135,15 +153,23 @@ impl HostFair {
         let mut rest = Filter::new(Matchall {}, Some(Handle::class(HOSTS, others)));
         rest.prio = Some(100);
         drr = drr.with_filter(rest);
-        let link = link_class(ALL, self.counting).with_queue(drr);
+        Ok(Shaped { tree: self.below_the_line(drr), marking })
+    }
+
+    /// The one class in which packets wait, with the hosts' queue in it.
+    fn below_the_line(&self, hosts: Queue) -> Tree {
+        let link = link_class(ALL, self.counting).with_queue(hosts);
         let root = Queue::from(Htb { default: Some(ALL), ..Htb::default() })
             .with_handle(Handle::qdisc(1))
             .with_class(link);
-        Ok(Shaped { tree: Tree::from(root), marking })
+        Tree::from(root)
     }
 
     /// The hosts' classes, with their names, each followed by its tiers'; that of all others comes last.
     pub(crate) fn parts(&self, hosts: &[Host]) -> Vec<LinePart> {
+        if let Some(found) = self.found {
+            return found::parts(found, self.counting.rate);
+        }
         let used = hosts.len().min(usize::from(self.buckets)) as u16;
         let mut names = vec![Vec::new(); usize::from(used)];
         for (at, host) in hosts.iter().enumerate() {
@@ -158,30 +184,30 @@ impl HostFair {
                 class: Handle::class(FIRST_TIERS + bucket, minor),
                 name: tier.to_owned(),
                 host: Some(name.clone()),
+                place: None,
             }));
         }
         parts
     }
 
-    fn bucket(&self, bucket: u16, of: u16) -> Class {
+    /// A bucket with its tiers, and no filter that leads to them.
+    pub(crate) fn bucket(&self, bucket: u16, floors_of: Rate, leaf: FqCodel) -> Class {
         let major = FIRST_TIERS + bucket;
         let never = Rate::from_bps(NEVER_REACHED.max(2 * self.counting.rate.bps()));
         let tiers = TierSet {
             major,
             minor: 1,
             leaves: FIRST_LEAVES + 4 * bucket + 1,
-            // What each host has for sure when every bucket is busy; the floors are shares of it.
-            floors_of: Rate::from_bps(self.counting.rate.bps() / u64::from(of)),
+            floors_of,
             ceiling: never,
             floors: (self.normal_floor, self.bulk_floor),
-            leaf: codel(self.counting.rate),
+            leaf,
         };
         let mut host = htb_class(Handle::class(major, 0xf), never, never, 0);
         host.classes = tiers.classes();
-        let mut queue = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
+        let queue = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
             .with_handle(Handle::qdisc(major))
             .with_class(host);
-        queue.filters = tiers.filters();
         let turn = ClassKind::Drr(RoundRobinClass { quantum: Some(Bytes::new(FRAME)) });
         Class::new(Handle::class(HOSTS, bucket), turn).with_queue(queue)
     }
@@ -194,6 +220,23 @@ pub(crate) fn unbounded() -> HtbClass {
         ClassKind::Htb(class) => class,
         _ => HtbClass::default(),
     }
+}
+
+/// The mark of a host, by its number in the list.
+fn mark_of(host: usize) -> u32 {
+    (host as u32 + 1) << MARKS.trailing_zeros()
+}
+
+/// What marks the hosts' packets where they come in.
+fn marking(hosts: &[Host]) -> Vec<Filter> {
+    let of_host = |(index, host): (usize, &Host)| {
+        let edit = Skbedit { mark: Some(mark_of(index)), mask: Some(MARKS), priority: None };
+        let one = move |address: &IpAddr| {
+            by_address(*address, true, None).with_action(Action::Skbedit(edit.clone()))
+        };
+        host.addresses.iter().map(one).collect::<Vec<_>>()
+    };
+    hosts.iter().enumerate().flat_map(of_host).collect()
 }
 
 /// Hosts take buckets one by one; only when all are taken do they share, evenly.

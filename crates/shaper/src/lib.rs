@@ -11,6 +11,7 @@ mod both_ways;
 mod cake;
 mod counted;
 mod error;
+mod found;
 pub mod host_fair;
 pub mod import;
 mod instead;
@@ -27,6 +28,7 @@ pub use both_ways::{
 };
 pub use cake::CakePolicy;
 pub use error::PolicyError;
+pub use found::{Found, HostsBy};
 pub use host_fair::HostFair;
 pub use instead::{Lack, instead, too_many};
 pub use line_type::{Counting, LineType};

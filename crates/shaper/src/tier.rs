@@ -98,16 +98,57 @@ impl TierSet {
 
     /// What leads packets to the tiers that are not the normal one.
     pub fn filters(&self) -> Vec<Filter> {
-        let (high, bulk) = (self.minor, self.minor + 2);
-        let mut filters = Vec::new();
-        for protocol in [Protocol::IP, Protocol::IPV6] {
-            for (all, minor) in [(&HIGH[..], high), (&BULK[..], bulk)] {
-                let to = Handle::class(self.major, minor);
-                filters.extend(all.iter().map(|tos| by_tos(protocol, *tos, to)));
-            }
-        }
-        filters
+        filters(self.major, self.minor)
     }
+}
+
+/// What leads packets to the tiers that are not the normal one; `minor` is the high tier's.
+pub fn filters(major: u16, minor: u16) -> Vec<Filter> {
+    let mut filters = Vec::new();
+    for protocol in [Protocol::IP, Protocol::IPV6] {
+        for (all, minor) in [(&HIGH[..], minor), (&BULK[..], minor + 2)] {
+            let to = Handle::class(major, minor);
+            filters.extend(all.iter().map(|tos| by_tos(protocol, *tos, to)));
+        }
+    }
+    filters
+}
+
+/// The same as one program of classic BPF, which gives each packet its class; the tiers are 1, 2 and 3.
+pub fn by_dscp(major: u16) -> Vec<[u32; 4]> {
+    // Offsets of linux/filter.h: what the kernel knows of the packet, and its network header.
+    const PROTOCOL: u32 = 0xffff_f000;
+    const NETWORK: u32 = 0xfff0_0000;
+    const LOAD_HALF: u32 = 0x28;
+    const LOAD_BYTE: u32 = 0x30;
+    const AND: u32 = 0x54;
+    const SHIFT_RIGHT: u32 = 0x74;
+    const IS: u32 = 0x15;
+    const GO: u32 = 0x05;
+    const RETURN: u32 = 0x06;
+    let to = |tier: u16| [RETURN, 0, 0, Handle::class(major, tier).to_u32()];
+    let count = (HIGH.len() + BULK.len()) as u32;
+    let all = || HIGH.iter().map(|tos| (*tos, 1)).chain(BULK.iter().map(|tos| (*tos, 3)));
+    let mut code = vec![
+        [LOAD_HALF, 0, 0, PROTOCOL],
+        [IS, 1, 0, u32::from(Protocol::IP.0)],
+        // What is no IP packet is of the normal tier.
+        [IS, 2, 5 + count, u32::from(Protocol::IPV6.0)],
+        // The TOS byte.
+        [LOAD_BYTE, 0, 0, NETWORK + 1],
+        [GO, 0, 0, 2],
+        // The traffic class, behind four bits of version.
+        [LOAD_HALF, 0, 0, NETWORK],
+        [SHIFT_RIGHT, 0, 0, 4],
+        [AND, 0, 0, 0xfc],
+    ];
+    // Behind the comparisons stand the three ends: normal, high, bulk.
+    for (at, (tos, tier)) in (1..).zip(all()) {
+        let left = count - at;
+        code.push([IS, left + if tier == 1 { 1 } else { 2 }, 0, tos.into()]);
+    }
+    code.extend([to(2), to(1), to(3)]);
+    code
 }
 
 /// A class without a queue. 64 kB at its ceiling at once, since that is not where packets wait.
@@ -170,5 +211,53 @@ pub fn codel(rate: Rate) -> FqCodel {
         target: Some(Span::from_micros(needed.div_ceil(1000))),
         interval: Some(Span::from_micros(100_000 + needed.div_ceil(1000))),
         ..bounded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What such a program does, with a packet's ethertype and its first two bytes.
+    fn run(code: &[[u32; 4]], ethertype: u16, first: u16) -> u32 {
+        let (mut at, mut a) = (0, 0u32);
+        loop {
+            let [op, yes, no, k] = code[at];
+            at += 1;
+            match op {
+                0x28 if k == 0xffff_f000 => a = ethertype.into(),
+                0x28 if k == 0xfff0_0000 => a = first.into(),
+                0x30 if k == 0xfff0_0001 => a = (first & 0xff).into(),
+                0x54 => a &= k,
+                0x74 => a >>= k,
+                0x05 => at += k as usize,
+                0x15 => at += if a == k { yes } else { no } as usize,
+                0x06 => return k,
+                other => panic!("{other:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn one_program_tells_the_tiers_that_the_filters_tell() {
+        let code = by_dscp(0x77);
+        for tos in 0..=0xff_u8 {
+            let is = |all: &[u8]| all.contains(&(tos & 0xfc));
+            let tier = if is(&HIGH) {
+                1
+            } else if is(&BULK) {
+                3
+            } else {
+                2
+            };
+            let wanted = Handle::class(0x77, tier).to_u32();
+            assert_eq!(run(&code, 0x0800, 0x4500 | u16::from(tos)), wanted, "{tos:#x}");
+            for label in [0, 0xf] {
+                let first = 0x6000 | u16::from(tos) << 4 | label;
+                assert_eq!(run(&code, 0x86dd, first), wanted, "{tos:#x}");
+            }
+            // Also an ethertype of the same number.
+            assert_eq!(run(&code, tos.into(), u16::from(tos)), Handle::class(0x77, 2).to_u32());
+        }
     }
 }

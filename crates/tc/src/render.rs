@@ -5,7 +5,7 @@ mod words;
 
 use words::{Words, quoted};
 
-use crate::{Change, Handle, Place, Plan, Protocol, Step, Thing};
+use crate::{Change, FilterKind, Handle, Place, Plan, Protocol, Step, Thing};
 
 /// The commands that make this plan on a device, one a step.
 pub fn commands(plan: &Plan, device: &str) -> Vec<String> {
@@ -69,6 +69,13 @@ fn command(step: &Step, device: &str) -> String {
             words.put(kind.name());
             kind.words(|word| words.put(word));
             words.0
+        }
+        Step::Filter { parent, filter } if let FilterKind::Classify(config) = &filter.kind => {
+            let prio = filter.prio.unwrap_or(0);
+            format!(
+                "# on {device}, {} prio {prio}: {config}: a BPF program, which Quell loads and tc can't",
+                hook(*parent)
+            )
         }
         Step::Filter { parent, filter } => {
             let mut words = Words(format!("tc filter add dev {device} {}", hook(*parent)));

@@ -1,5 +1,6 @@
 //! Which kinds of queues and filters the running kernel has.
 
+use quell_classify::{Classifier, ClassifyError, Config, HostKey};
 use quell_netlink::Stack;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::VethEnd;
@@ -8,8 +9,8 @@ use quell_shaper::{Lack, instead, too_many};
 use quell_sys::netns::NetNs;
 use quell_tc::qdisc::{Drr, FqCodel, Htb, Sfq};
 use quell_tc::{
-    Class, ClassKind, Filter, FilterKind, Flower, Handle, HtbClass, Matchall, Places, Qdisc, Queue,
-    Step, Thing, Tree,
+    Bpf, BpfProgram, Class, ClassKind, Filter, FilterKind, Flower, Handle, HtbClass, Matchall,
+    Places, Qdisc, Queue, Step, Thing, Tree,
 };
 use quell_units::Rate;
 
@@ -71,6 +72,16 @@ fn is_lacking(lack: Lack) -> bool {
         Lack::Matchall => filters_by(Matchall {}.into()),
     };
     takes == Some(false)
+}
+
+/// Whether a filter of ours can be a BPF program here; why not where it can't.
+pub fn may_classify() -> Result<(), ClassifyError> {
+    let config = Config::cake(HostKey::Src).expect("it is one that fits together");
+    Classifier::load(&config)?;
+    let nothing = BpfProgram::Bytecode(vec![[6, 0, 0, 0]]);
+    let filter = Bpf { program: nothing, direct_action: false };
+    // As where the kernel was built without it: nobody can load a program that serves here.
+    if filters_by(filter.into()) == Some(false) { Err(ClassifyError::Off) } else { Ok(()) }
 }
 
 fn filters_by(kind: FilterKind) -> Option<bool> {

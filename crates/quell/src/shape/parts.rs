@@ -6,9 +6,10 @@
 //! ```
 
 use quell_act::Log;
+use quell_classify::{ClassifyError, HostId, HostRow, Tables};
 use quell_shaper::{BothWays, LinePart};
-use quell_tc::Handle;
 use quell_tc::observed::{CakeTin, ExtraStats, ObservedQdisc, Snapshot};
+use quell_tc::{FilterKind, Handle};
 use quell_units::Span;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,6 +21,10 @@ pub struct Part {
     pub name: String,
     /// Of a tier that each host has, the host.
     pub host: Option<String>,
+    /// The number of the place, where hosts are found at run time.
+    pub place: Option<u16>,
+    /// For how long nothing was heard of the host that has it.
+    pub idle: Option<Span>,
     pub sent_packets: u64,
     pub sent_bytes: u64,
     pub dropped_packets: u64,
@@ -54,13 +59,91 @@ pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<Part> 
         let leaves = by_major.get(&queue.handle.major).map_or(&[][..], Vec::as_slice);
         Some(of_queue(queue, leaves, part))
     };
-    all.parts().into_iter().filter_map(part).collect()
+    let held = places(snapshot).map(|places| places.held).unwrap_or_default();
+    let named = |mut part: LinePart| {
+        if let Some(row) = part.place.and_then(|place| held.get(&place)) {
+            let name = match row.host {
+                HostId::Address(address) => address.to_string(),
+                HostId::Neighbour(number) => format!("neighbour {number:#x}"),
+                HostId::Mark(mark) => format!("mark {mark:#x}"),
+                HostId::Vlan(vlan) => format!("VLAN {vlan}"),
+            };
+            match &mut part.host {
+                Some(host) => *host = name,
+                None => part.name = name,
+            }
+        }
+        part
+    };
+    let idle = |mut part: Part| {
+        part.idle = part.place.and_then(|place| held.get(&place)).map(|row| row.idle);
+        part
+    };
+    all.parts().into_iter().map(named).filter_map(part).map(idle).collect()
+}
+
+/// The places of hosts that are found at run time.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// How many there are.
+    pub count: u16,
+    /// Who has which, counted from 1.
+    pub held: BTreeMap<u16, HostRow>,
+    /// Packets of hosts that had to share one.
+    pub sharing: u64,
+    /// Why it is not known who has which.
+    pub unknown: Option<String>,
+}
+
+/// Those of an interface; none where a classifier is none of its filters.
+pub fn places(snapshot: &Snapshot) -> Option<Places> {
+    let (config, program) = snapshot.filters.iter().find_map(|seen| {
+        match (&seen.filter.as_ref()?.kind, seen.program) {
+            (FilterKind::Classify(config), Some(program)) => Some((config, program)),
+            _ => None,
+        }
+    })?;
+    let count = config.parts().hosts?.classes;
+    let read = || {
+        let tables = Tables::of_program(program)?;
+        let held = tables.hosts()?.into_iter().map(|row| (row.class + 1, row)).collect();
+        Ok::<_, ClassifyError>(Places { count, held, sharing: tables.sharing()?, unknown: None })
+    };
+    let unknown =
+        |why: ClassifyError| Places { count, unknown: Some(why.to_string()), ..Places::default() };
+    Some(read().unwrap_or_else(unknown))
+}
+
+impl Places {
+    /// In words.
+    pub fn line(&self) -> String {
+        let Places { count, held, sharing, unknown } = self;
+        if let Some(why) = unknown {
+            return format!("    who has which of {count} places is not known: {why}");
+        }
+        let shared = match sharing {
+            0 => String::new(),
+            packets => format!("; {packets} packets of hosts that share one"),
+        };
+        format!("    {} of {count} places for hosts taken{shared}", held.len())
+    }
+
+    /// For a program.
+    pub fn document(&self) -> Value {
+        json!({
+            "places": self.count,
+            "taken": self.unknown.is_none().then_some(self.held.len()),
+            "shared_packets": self.unknown.is_none().then_some(self.sharing),
+        })
+    }
 }
 
 fn of_tin(tin: &CakeTin, name: &str) -> Part {
     Part {
         name: name.to_owned(),
         host: None,
+        place: None,
+        idle: None,
         sent_packets: tin.sent_packets.into(),
         sent_bytes: tin.sent_bytes,
         dropped_packets: tin.dropped_packets.into(),
@@ -80,6 +163,8 @@ fn of_queue(queue: &ObservedQdisc, leaves: &[&ObservedQdisc], part: LinePart) ->
     Part {
         name: part.name,
         host: part.host,
+        place: part.place,
+        idle: None,
         sent_packets: stats.packets,
         sent_bytes: stats.bytes,
         dropped_packets: stats.drops.into(),
@@ -100,7 +185,7 @@ const SHOWN: usize = 20;
 pub fn whole(snapshot: &Snapshot, root: &ObservedQdisc) -> Part {
     let leaves: Vec<&ObservedQdisc> = snapshot.qdiscs.iter().filter(|q| *q != root).collect();
     let (class, name) = (root.handle, "all".to_owned());
-    let mut part = of_queue(root, &leaves, LinePart { class, name, host: None });
+    let mut part = of_queue(root, &leaves, LinePart { class, name, host: None, place: None });
     if let Some(ExtraStats::Cake(cake)) = &root.extra {
         part.marked_packets = cake.tins.iter().map(|tin| u64::from(tin.ecn_marks)).sum();
     }
@@ -135,6 +220,8 @@ impl Part {
         json!({
             "name": self.name,
             "host": self.host,
+            "place": self.place,
+            "idle_s": self.idle.map(|idle| idle.nanos() as f64 / 1e9),
             "sent_packets": self.sent_packets,
             "sent_bytes": self.sent_bytes,
             "dropped_packets": self.dropped_packets,

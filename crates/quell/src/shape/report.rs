@@ -1,6 +1,6 @@
 //! What `quell shape` prints.
 
-use super::parts::{self, Part};
+use super::parts::{self, Part, Places};
 use super::wanted::{ROOT, Settled};
 use crate::options::Json;
 use quell_act::{Applied, Change, Goal, Log, Now, Planned, Standing, Watchdog};
@@ -33,9 +33,9 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, json: Json) {
     }
     let count = words.len();
     println!("\n{count} step{}:", if count == 1 { "" } else { "s" });
-    words.iter().for_each(|step| println!("  {step}"));
+    listed(&words);
     println!("\nthe same with ip and tc:");
-    commands.iter().for_each(|command| println!("  {command}"));
+    listed(&commands);
     if !planned.foreign.is_empty() {
         println!(
             "\nsomebody else made these; `apply --replace` replaces them, `off` brings them back:"
@@ -46,6 +46,22 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, json: Json) {
         println!("\nthese could not come back; only `apply --no-way-back` replaces them:");
         planned.lost.iter().for_each(|what| println!("  {what}"));
     }
+}
+
+/// Steps of a plan that a person is shown.
+const LISTED: usize = 120;
+
+/// A line each; of hundreds the first ones, and the last ones, with which packets are led there.
+fn listed(lines: &[String]) {
+    const LAST: usize = 20;
+    if lines.len() <= LISTED {
+        lines.iter().for_each(|line| println!("  {line}"));
+        return;
+    }
+    let left = lines.len() - LISTED;
+    lines[..LISTED - LAST].iter().for_each(|line| println!("  {line}"));
+    println!("  … and {left} more (--json names all)");
+    lines[lines.len() - LAST..].iter().for_each(|line| println!("  {line}"));
 }
 
 /// A step as a command that does the same.
@@ -132,6 +148,8 @@ pub fn entry(log: &Log, now: &Now, now_ns: u64, differs: Option<String>) -> Entr
             name, root.kind, root.handle
         ));
         let parts = parts::parts(log, snapshot, root);
+        let places = parts::places(snapshot);
+        lines.extend(places.iter().map(Places::line));
         lines.extend(parts::lines(&parts));
         queues.push(json!({
             "device": name,
@@ -142,6 +160,7 @@ pub fn entry(log: &Log, now: &Now, now_ns: u64, differs: Option<String>) -> Entr
             "dropped_packets": drops,
             "backlog_packets": backlog_packets,
             "backlog_bytes": backlog_bytes,
+            "hosts": places.as_ref().map(Places::document),
             "parts": parts.iter().map(Part::document).collect::<Vec<Value>>(),
         }));
     }

@@ -50,7 +50,7 @@ pub fn open_to_change() -> Result<Kernel, Failure> {
 }
 
 /// Whether this process has CAP_NET_ADMIN, which is number 12. True where that can't be known: then the kernel says.
-fn may_change() -> bool {
+pub fn may_change() -> bool {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());

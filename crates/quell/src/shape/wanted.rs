@@ -6,11 +6,12 @@
 //! ```
 
 use super::kinds;
+use super::state::may_change;
 use crate::failure::Failure;
 use clap::Args;
 use quell_act::{DeviceGoal, Goal, LinkGoal, LinkNow, Log, Machine};
 use quell_netlink::sysctl;
-use quell_shaper::{BothWays, DeviceTraits, LineRates, LineType, PolicyName, Tell};
+use quell_shaper::{BothWays, DeviceTraits, Found, HostsBy, LineRates, LineType, PolicyName, Tell};
 use quell_sys::input::Input;
 use quell_tc::qdisc::Cake;
 use quell_tc::{Action, Filter, Handle, Ingress, Match, Places, Qdisc, Tree, U32};
@@ -46,6 +47,15 @@ pub struct LineArgs {
     /// A host that gets an equal share, by its addresses with commas between (repeatable)
     #[arg(long = "host", value_name = "ADDRESSES", value_parser = addresses)]
     pub hosts: Vec<Vec<IpAddr>>,
+    /// Where no --host is given, for how many hosts there is a place; 128 where absent, on a slow line fewer
+    #[arg(long, value_name = "COUNT", conflicts_with = "hosts")]
+    pub places: Option<u16>,
+    /// How hosts are found: by their address, by that inside of tunnels that end here, or by a firewall mark
+    #[arg(long, value_name = "address|inside|mark", value_parser = hosts_by, conflicts_with = "hosts")]
+    pub hosts_by: Option<HostsBy>,
+    /// Bits of an IPv6 address that make a host, as 64 where each customer has such a prefix
+    #[arg(long, value_name = "BITS", conflicts_with = "hosts", value_parser = clap::value_parser!(u8).range(1..=128))]
+    pub ipv6_prefix: Option<u8>,
     /// Bytes that each packet costs on the line beyond its Ethernet frame, or beyond what --link says
     #[arg(long, value_name = "BYTES")]
     pub overhead: Option<u16>,
@@ -63,7 +73,7 @@ pub struct Wanted {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["policy", "file", "up", "down", "line", "link", "hosts", "overhead"]
+        conflicts_with_all = ["policy", "file", "up", "down", "line", "link", "hosts", "overhead", "places", "hosts_by", "ipv6_prefix"]
     )]
     pub tree: Option<PathBuf>,
 }
@@ -74,6 +84,15 @@ fn policy(text: &str) -> Result<PolicyName, String> {
         let names = PolicyName::ALL.map(PolicyName::name);
         let hint = quell_units::nearest::hint(text, &names);
         format!("`{text}` is no policy{hint}; there are {}", names.join(", "))
+    })
+}
+
+fn hosts_by(text: &str) -> Result<HostsBy, String> {
+    let found = HostsBy::ALL.into_iter().find(|by| by.name() == text);
+    found.ok_or_else(|| {
+        let names = HostsBy::ALL.map(HostsBy::name);
+        let hint = quell_units::nearest::hint(text, &names);
+        format!("`{text}` tells no hosts apart{hint}; there are {}", names.join(", "))
     })
 }
 
@@ -125,6 +144,16 @@ impl LineArgs {
         all.overhead = self.overhead.unwrap_or(all.overhead);
         if !self.hosts.is_empty() {
             all.hosts.clone_from(&self.hosts);
+            all.found = None;
+        }
+        if self.places.is_some() || self.hosts_by.is_some() || self.ipv6_prefix.is_some() {
+            let of_file = all.found.unwrap_or_default();
+            all.hosts.clear();
+            all.found = Some(Found {
+                places: self.places.or(of_file.places),
+                by: self.hosts_by.unwrap_or(of_file.by),
+                ipv6_prefix: self.ipv6_prefix.or(of_file.ipv6_prefix),
+            });
         }
         if all.tree.is_none() && all.rates() == (None, None) {
             return Err(Failure::usage("what rate? give --line 10/50, or --up and --down"));
@@ -162,7 +191,8 @@ impl Wanted {
             None => self.line.both_ways()?,
         };
         let file = self.tree.as_ref().or(self.line.file.as_ref());
-        settled(&self.device, &link, all, &file.map_or(String::new(), |f| f.display().to_string()))
+        let file = file.map_or(String::new(), |f| f.display().to_string());
+        settled(&self.device, &link, all, &file, true)
     }
 }
 
@@ -170,7 +200,7 @@ impl Wanted {
 pub fn settled_again(log: &Log, machine: &mut dyn Machine) -> Result<Settled, Failure> {
     let link = link_of(machine, &log.begun.device)?;
     let all = toml::from_str(&log.begun.recipe).map_err(Failure::system)?;
-    settled(&log.begun.device, &link, all, "")
+    settled(&log.begun.device, &link, all, "", false)
 }
 
 fn link_of(machine: &mut dyn Machine, name: &str) -> Result<LinkNow, Failure> {
@@ -181,8 +211,14 @@ fn link_of(machine: &mut dyn Machine, name: &str) -> Result<LinkNow, Failure> {
     })
 }
 
-/// All that is wanted of one interface; `file` is where its tree was read.
-fn settled(name: &str, link: &LinkNow, mut all: BothWays, file: &str) -> Result<Settled, Failure> {
+/// All that is wanted of one interface; `file` is where its tree was read. Where `choose` is not set, all has been chosen.
+fn settled(
+    name: &str,
+    link: &LinkNow,
+    mut all: BothWays,
+    file: &str,
+    may_choose: bool,
+) -> Result<Settled, Failure> {
     let (own, beyond, words, remarks) = match &all.tree {
         Some(tree) => {
             if *tree == Tree::default() {
@@ -192,7 +228,10 @@ fn settled(name: &str, link: &LinkNow, mut all: BothWays, file: &str) -> Result<
         }
         None => {
             let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
-            let (policy, mut remarks) = choose(&all, has_cake);
+            let (mut policy, mut remarks) = choose(&all, has_cake);
+            if may_choose && policy == PolicyName::HostFair && all.hosts.is_empty() {
+                remarks.extend(find_hosts(&mut all, &mut policy, traits_of(link))?);
+            }
             all.policy = Some(policy);
             let (mut own, mut beyond) = trees(&all, policy, traits_of(link), name)?;
             let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
@@ -212,6 +251,43 @@ fn settled(name: &str, link: &LinkNow, mut all: BothWays, file: &str) -> Result<
     Ok(Settled { goal, words, recipe, remarks })
 }
 
+/// Whether hosts can be found here. Where no program may be loaded CAKE takes the policy's place. What there is to say of it.
+fn find_hosts(
+    all: &mut BothWays,
+    policy: &mut PolicyName,
+    traits: DeviceTraits,
+) -> Result<Vec<String>, Failure> {
+    let by = all.found_hosts().unwrap_or_default().by;
+    let said: Option<String> = match by {
+        HostsBy::Address if traits.tracked => Some(
+            "this kernel tracks connections: where it also translates addresses, what leaves has this machine's address, whoever sent it. \
+             Hosts are told apart there by --policy cake, or by marks (docs/shaping.md)"
+                .into(),
+        ),
+        HostsBy::Mark if all.rates().1.is_some() => Some(
+            "what comes has no mark yet where it is queued: down, all hosts share one place".into(),
+        ),
+        _ => None,
+    };
+    let why = match kinds::may_classify() {
+        Ok(()) => return Ok(said.into_iter().collect()),
+        Err(error) if error.proves_no_program_loads() && !may_change() => {
+            let unknown = "whether the classifier, which finds the hosts, can be loaded here only root can try";
+            return Ok(said.into_iter().chain([unknown.to_owned()]).collect());
+        }
+        Err(error) => error,
+    };
+    if kinds::kernel_has(Qdisc::from(Cake::default())) != Some(true) {
+        return Err(Failure::system(format!(
+            "the hosts can't be found here: {why}. This kernel has no CAKE either: name the hosts with --host, or take --policy tiers"
+        )));
+    }
+    (*policy, all.found) = (PolicyName::Cake, None);
+    Ok(vec![format!(
+        "the hosts can't be found by host-fair here: {why}. CAKE instead, which finds them itself"
+    )])
+}
+
 /// What an interface of this machine is like.
 pub fn traits_of(link: &LinkNow) -> DeviceTraits {
     DeviceTraits {
@@ -228,11 +304,6 @@ pub fn trees(
     traits: DeviceTraits,
     name: &str,
 ) -> Result<(Tree, Option<Tree>), Failure> {
-    if policy == PolicyName::HostFair && all.hosts.is_empty() {
-        return Err(Failure::usage(
-            "which hosts share the line? give --host ADDRESS for each, or --policy cake, which finds them by itself",
-        ));
-    }
     let tree = |rate, tell| all.tree(policy, tell, rate, traits).map_err(Failure::unusable);
     let (up, down) = all.rates();
     let mut own = up.map(|rate| tree(rate, Tell::Source)).transpose()?.unwrap_or_default();

@@ -253,6 +253,8 @@ mod tests {
         Part {
             name: "ann".into(),
             host: None,
+            place: None,
+            idle: None,
             sent_packets: sent / 1500,
             sent_bytes: sent,
             dropped_packets: sent / 15_000,

@@ -11,6 +11,7 @@ mod flow;
 mod flow_ends;
 mod flow_kept;
 mod flow_limits;
+mod found_hosts;
 mod host;
 mod iperf3;
 mod kernel;

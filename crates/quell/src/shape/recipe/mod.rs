@@ -112,6 +112,12 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let device = args.device.clone().unwrap_or_else(|| target.usual_device().to_owned());
+    if policy == PolicyName::HostFair && all.hosts.is_empty() {
+        return Err(Failure::usage(format!(
+            "host-fair that finds its hosts can't be said for {name}: what finds them is a program that Quell loads. Name the hosts \
+             with --host, or take --policy cake, which finds them by itself"
+        )));
+    }
     let (own, beyond) = trees(&all, policy, traits(args)?, &device)?;
     let wish = Wish { ifb: ifb_of(&device), device, own, beyond };
     let mut recipe = match target {

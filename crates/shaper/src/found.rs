@@ -1,0 +1,242 @@
+//! host-fair where nobody lists the hosts: places for as many as there is room for, and the classifier gives each host that it sees one.
+//!
+//! ```text
+//!   htb 1:  one class 1:1 at `rate`
+//!    └ drr 2:  ◄─ classify: a host that is new takes a free place, or one whose host was silent for a minute
+//!       ├ 2:1 … 2:n  the places, each with the three tiers of `host_fair.rs`
+//!       └ 2:n+1      what is no IP packet, and all should somebody take the classifier away
+//! ```
+//!
+//! **Memory.** A place costs the same whether anybody is in it, so its queues are small: [`FLOWS`] flows in each tier.
+//!
+//! **Floors.** Nobody knows how many hosts there will be. The tiers' floors are shares of what a host has while [`BUSY`] are busy: of all places
+//! they would be next to nothing, of one they would leave priority nothing to decide as soon as several are busy.
+//!
+//! **Tiers.** In each place one filter of classic BPF reads the DSCP, where twelve of flower would take ten times the memory.
+
+use crate::host_fair::{FIRST_TIERS, HOSTS};
+use crate::tier::{self, FRAME, TIERS};
+use crate::{HostFair, LinePart, PolicyError, Tell};
+use quell_tc::classify::{Config, HostKey, Hosts, Parts};
+use quell_tc::qdisc::{Drr, FqCodel};
+use quell_tc::{Bpf, BpfProgram, Class, Filter, Handle, Matchall, Queue};
+use quell_units::Rate;
+use serde::{Deserialize, Serialize};
+
+/// Places where nobody says how many.
+pub const PLACES: u16 = 128;
+
+/// Flow queues of a tier.
+const FLOWS: u32 = 64;
+
+/// Hosts of whose shares the floors of tiers are parts.
+const BUSY: u64 = 16;
+
+/// How hosts are told apart that nobody listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostsBy {
+    /// By the address on their side.
+    #[default]
+    Address,
+    /// By the address on their side in the innermost packet, where this machine is the tunnel's end.
+    Inside,
+    /// By the firewall mark, which a rule sets before addresses are translated.
+    Mark,
+}
+
+impl HostsBy {
+    /// All of them.
+    pub const ALL: [HostsBy; 3] = [HostsBy::Address, HostsBy::Inside, HostsBy::Mark];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostsBy::Address => "address",
+            HostsBy::Inside => "inside",
+            HostsBy::Mark => "mark",
+        }
+    }
+}
+
+/// Hosts that are found at run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Found {
+    /// Places, 1 to 1024; on a slow line fewer, so that each could have a packet a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub places: Option<u16>,
+    /// How they are told apart.
+    pub by: HostsBy,
+    /// Bits of an IPv6 address that make a host; all of them where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv6_prefix: Option<u8>,
+}
+
+impl Found {
+    /// How many places there are at a rate.
+    fn places_at(self, rate: Rate) -> Result<u16, PolicyError> {
+        let wanted = self.places.unwrap_or(PLACES);
+        if wanted == 0 || wanted > quell_tc::classify::MAX_HOSTS {
+            return Err(PolicyError::Places(wanted));
+        }
+        // One more is for what belongs to no host.
+        let most = (rate.bps() / (8 * FRAME)).saturating_sub(1).max(1);
+        Ok(wanted.min(u16::try_from(most).unwrap_or(u16::MAX)))
+    }
+
+    fn key(self, tell: Tell) -> HostKey {
+        match (self.by, tell) {
+            (HostsBy::Mark, _) | (_, Tell::Mark) => HostKey::Mark,
+            (HostsBy::Address, Tell::Source) => HostKey::Src,
+            (HostsBy::Address, Tell::Destination) => HostKey::Dst,
+            (HostsBy::Inside, Tell::Source) => HostKey::TunnelSrc,
+            (HostsBy::Inside, Tell::Destination) => HostKey::TunnelDst,
+        }
+    }
+}
+
+/// The queue of the places.
+pub(crate) fn queue(policy: &HostFair, found: Found, tell: Tell) -> Result<Queue, PolicyError> {
+    let rate = policy.counting.rate;
+    let places = found.places_at(rate)?;
+    let rest = Handle::class(HOSTS, places + 1);
+    let mut hosts = Hosts::new(found.key(tell), places);
+    hosts.v6_prefix = found.ipv6_prefix.unwrap_or(hosts.v6_prefix);
+    let parts = Parts::hosts(HOSTS, 1, hosts, 1, rest);
+    let config = Config::new(parts).map_err(|why| PolicyError::Found(why.to_string()))?;
+    let floors_of = Rate::from_bps(rate.bps() / u64::from(places + 1).min(BUSY));
+    let leaf = FqCodel { flows: Some(FLOWS), ..tier::codel(rate) };
+    let mut drr = Queue::from(Drr::default()).with_handle(Handle::qdisc(HOSTS));
+    for place in 1..=places + 1 {
+        drr = drr.with_class(place_of(policy, place, floors_of, &leaf));
+    }
+    let mut classify = Filter::new(config, None);
+    classify.prio = Some(1);
+    let mut all = Filter::new(Matchall {}, Some(rest));
+    all.prio = Some(100);
+    Ok(drr.with_filter(classify).with_filter(all))
+}
+
+fn place_of(policy: &HostFair, place: u16, floors_of: Rate, leaf: &FqCodel) -> Class {
+    let mut class = policy.bucket(place, floors_of, leaf.clone());
+    if let Some(queue) = &mut class.queue {
+        let major = FIRST_TIERS + place;
+        let mut by_dscp = Filter::new(
+            Bpf { program: BpfProgram::Bytecode(tier::by_dscp(major)), direct_action: false },
+            None,
+        );
+        by_dscp.prio = Some(1);
+        queue.filters = vec![by_dscp];
+    }
+    class
+}
+
+/// The places' classes, each followed by its tiers', and what belongs to no host.
+pub(crate) fn parts(found: Found, rate: Rate) -> Vec<LinePart> {
+    let places = found.places_at(rate).unwrap_or(0);
+    let mut parts = Vec::new();
+    for place in 1..=places + 1 {
+        let (number, name) = match place <= places {
+            true => (Some(place), format!("place {place}")),
+            false => (None, "no host's".to_owned()),
+        };
+        let line = LinePart::of_line((Handle::class(HOSTS, place), name.clone()));
+        parts.push(LinePart { place: number, ..line });
+        parts.extend((1..).zip(TIERS).map(|(minor, tier)| LinePart {
+            class: Handle::class(FIRST_TIERS + place, minor),
+            name: tier.to_owned(),
+            host: Some(name.clone()),
+            place: number,
+        }));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_tc::{FilterKind, Protocol};
+
+    fn policy(megabits: u64, found: Found) -> HostFair {
+        HostFair { found: Some(found), ..HostFair::new(Rate::from_bps(megabits * 1_000_000)) }
+    }
+
+    fn drr(policy: &HostFair, tell: Tell) -> Queue {
+        let tree = policy.plan(&[], tell).expect("a plan").tree;
+        tree.plan().expect("handles and parents fit together");
+        *tree.queue.expect("a root").classes[0].queue.clone().expect("the places")
+    }
+
+    fn config(queue: &Queue) -> Config {
+        match &queue.filters[0].kind {
+            FilterKind::Classify(config) => (**config).clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nobody_is_listed_and_each_place_has_its_tiers() {
+        let queue = drr(&policy(10, Found::default()), Tell::Source);
+        assert_eq!(queue.classes.len(), usize::from(PLACES) + 1);
+        let hosts = config(&queue).parts().hosts.expect("hosts");
+        assert_eq!((hosts.by, hosts.classes, hosts.v6_prefix), (HostKey::Src, PLACES, 128));
+        assert_eq!(
+            config(&drr(&policy(10, Found::default()), Tell::Destination))
+                .parts()
+                .hosts
+                .map(|h| h.by),
+            Some(HostKey::Dst)
+        );
+        let rest = queue.filters.last().expect("a last one");
+        assert!(rest.is_catch_all() && rest.protocol == Protocol::ALL);
+        assert_eq!(rest.class, config(&queue).parts().other);
+        let parts = parts(Found::default(), Rate::from_bps(10_000_000));
+        assert_eq!(parts.len(), 4 * (usize::from(PLACES) + 1));
+        assert_eq!((parts[4].name.as_str(), parts[4].place), ("place 2", Some(2)));
+    }
+
+    #[test]
+    fn hosts_are_told_by_what_is_asked_for() {
+        let by = |by, tell| {
+            let found = Found { by, places: Some(8), ipv6_prefix: Some(64) };
+            let hosts = config(&drr(&policy(10, found), tell)).parts().hosts.expect("hosts");
+            assert_eq!((hosts.classes, hosts.v6_prefix), (8, 64));
+            hosts.by
+        };
+        assert_eq!(by(HostsBy::Inside, Tell::Source), HostKey::TunnelSrc);
+        assert_eq!(by(HostsBy::Inside, Tell::Destination), HostKey::TunnelDst);
+        assert_eq!(by(HostsBy::Mark, Tell::Source), HostKey::Mark);
+        assert_eq!(by(HostsBy::Address, Tell::Mark), HostKey::Mark);
+    }
+
+    #[test]
+    fn a_slow_line_has_fewer_places_and_nonsense_is_refused() {
+        let slow = policy(1, Found::default());
+        assert_eq!(drr(&slow, Tell::Source).classes.len(), 82, "a packet a second for each");
+        for places in [0, 1025] {
+            let found = Found { places: Some(places), ..Found::default() };
+            let said = policy(10, found).plan(&[], Tell::Source).unwrap_err().to_string();
+            assert!(said.contains(&format!("{places} places can't be")), "{said}");
+        }
+        let found = Found { ipv6_prefix: Some(129), ..Found::default() };
+        let said = policy(10, found).plan(&[], Tell::Source).unwrap_err().to_string();
+        assert!(said.contains("IPv6 prefix"), "{said}");
+    }
+
+    #[test]
+    fn a_place_more_renames_no_queue_of_the_others() {
+        let queues = |places| {
+            let found = Found { places: Some(places), ..Found::default() };
+            let plan = policy(1000, found).plan(&[], Tell::Source).expect("a plan").tree.plan();
+            let named =
+                plan.expect("handles fit").steps.into_iter().filter_map(|step| match step {
+                    quell_tc::Step::Qdisc { parent, handle, .. } => Some((parent, handle)),
+                    _ => None,
+                });
+            named.collect::<std::collections::BTreeSet<_>>()
+        };
+        assert!(queues(64).is_subset(&queues(65)));
+        assert_eq!(queues(1024).len(), 2 + 4 * 1025);
+    }
+}
