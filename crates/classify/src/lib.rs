@@ -13,6 +13,7 @@ pub mod config;
 mod error;
 mod keys;
 mod program;
+pub mod roster;
 mod tables;
 pub mod twin;
 
