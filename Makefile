@@ -24,13 +24,12 @@ FUZZ_TIME ?= 600
 # Options for `quell kernel build`, as KERNEL_OPTIONS="--source linux-6.1.tar.xz".
 KERNEL_OPTIONS ?=
 
-BUILD_PACKAGES  := gcc libc6-dev
-# The whole workspace has a program for BPF in it; quell itself has not.
-WHOLE_PACKAGES  := $(BUILD_PACKAGES) clang
+# Quell has a program for the kernel's BPF machine in it, which clang compiles.
+BUILD_PACKAGES  := gcc libc6-dev clang
 KERNEL_TOOLS    := flex bison bc libelf-dev libssl-dev make xz-utils
 KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 # Tests begin to build Debian's kernel, whichever is used and though it may be built already.
-TEST_PACKAGES   := $(WHOLE_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
+TEST_PACKAGES   := $(BUILD_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench fuzz kernel build static deb arm64 install cargo packages
@@ -55,13 +54,13 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	$(CARGO) test --locked --workspace --no-fail-fast
 
 check: cargo ## Check format, lints, layers, licences and documents
-	@tools/need-packages $(WHOLE_PACKAGES)
+	@tools/need-packages $(BUILD_PACKAGES)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) test --locked -p quell-house
 
 bench: kernel ## Measure classifier, shaping, lab, flows, round trips (beside the peers that are there) and comparing (13 minutes, on a quiet machine)
-	@tools/need-packages $(WHOLE_PACKAGES)
+	@tools/need-packages $(BUILD_PACKAGES)
 	@tools/need-packages iperf3 nuttcp irtt fping iproute2 || echo "Comparisons with what is missing are left out."
 	$(CARGO) build --locked --release -p quell-bench
 	@$(TARGET)/release/classify-bench
@@ -73,7 +72,7 @@ bench: kernel ## Measure classifier, shaping, lab, flows, round trips (beside th
 
 fuzz: cargo ## Fuzz all that reads from networks and files, each for FUZZ_TIME seconds (needs a nightly compiler)
 	@cargo +nightly --version >/dev/null 2>&1 || { echo "A nightly compiler is missing: rustup toolchain install nightly" >&2; exit 1; }
-	@tools/need-packages $(WHOLE_PACKAGES) g++
+	@tools/need-packages $(BUILD_PACKAGES) g++
 	FUZZ_TIME=$(FUZZ_TIME) tools/fuzz run
 
 kernel: build ## Build the lab's kernel, unless it is there (installs what is missing)

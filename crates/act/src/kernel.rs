@@ -3,11 +3,13 @@
 use crate::steps::{LinkNow, Machine, Now};
 use crate::{Change, Goal, OwnRoute, Refusal, Target};
 use nix::errno::Errno;
+use quell_classify::Loaded;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkChange, LinkKind, LinkName, NewLink};
 use quell_netlink::offload::Offloads;
 use quell_netlink::route::{NewRoute, RouteMetrics};
 use quell_netlink::{Mac, NetlinkError, Prefix, Stack, sysctl, tc};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -146,7 +148,8 @@ impl Machine for Kernel {
             }
             Change::Queue { device, change } => {
                 let index = self.index(device)?;
-                tc::carry_out(&mut self.socket, index, change)?;
+                let (ready, _loaded) = with_programs(&[change]).map_err(|(_, why)| why)?;
+                tc::carry_out(&mut self.socket, index, &ready[0])?;
             }
             Change::Offload { device, feature, on } => {
                 let mut offloads = Offloads::open()?;
@@ -179,12 +182,29 @@ impl Machine for Kernel {
             let some: Vec<_> =
                 changes[first..].iter().map_while(|one| queue_of(one, device)).collect();
             let index = self.index(device).map_err(|why| (first, why))?;
-            tc::carry_all_out(&mut self.socket, index, &some)
+            let (ready, _loaded) =
+                with_programs(&some).map_err(|(number, why)| (first + number, why))?;
+            tc::carry_all_out(&mut self.socket, index, &ready)
                 .map_err(|(number, error)| (first + number, error.into()))?;
             first += some.len();
         }
         Ok(())
     }
+}
+
+/// Changes as the kernel takes them: with a program loaded for each classifier, which lives until they are carried out. Those before one
+/// whose program can't be loaded are not carried out either; which one that is, and why.
+fn with_programs<'a>(
+    changes: &[&'a quell_tc::Change],
+) -> Result<(Vec<Cow<'a, quell_tc::Change>>, Loaded), (usize, Refusal)> {
+    let mut loaded = Loaded::default();
+    let mut ready = Vec::with_capacity(changes.len());
+    for (number, change) in changes.iter().enumerate() {
+        let made = quell_classify::ready(change, tc::classifier, &mut loaded);
+        let made = made.map_err(|why| (number, Refusal(why.to_string())))?;
+        ready.push(made.map_or(Cow::Borrowed(*change), Cow::Owned));
+    }
+    Ok((ready, loaded))
 }
 
 /// The change of a queue, class or filter, if it is one of this interface.

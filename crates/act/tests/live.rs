@@ -8,7 +8,7 @@ use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkChange, LinkName, VethEnd};
 use quell_netlink::{Stack, tc};
 use quell_sys::netns::NetNs;
-use quell_tc::{Handle, Places, Seen, Step, Thing, Tree};
+use quell_tc::{Bpf, BpfProgram, FilterKind, Handle, Places, Seen, Step, Thing, Tree};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -464,5 +464,116 @@ fn a_step_that_the_kernel_refuses_among_hundreds_is_named_and_all_is_as_it_was()
         let left = std::fs::read_dir(home.folder.path()).unwrap();
         let names: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
         assert!(!names.iter().any(|n| n.to_string_lossy().ends_with(".undo")), "{names:?}");
+    });
+}
+
+/// Two hosts that are found at run time, and one class for the rest.
+const FOUND: &str = r#"
+    [queue]
+    kind = "htb"
+    handle = "1:"
+    default = "1:1"
+    class = [ { id = "1:1", rate = "1Mbit", queue = { kind = "htb", handle = "2:", default = "2:3", class = [
+        { id = "2:1", rate = "1Gbit" }, { id = "2:2", rate = "1Gbit" }, { id = "2:3", rate = "1Gbit" } ], filter = [
+        { kind = "classify", base = "2:1", host = "src", hosts = 2, other = "2:3", prio = 1 },
+        { kind = "u32", match = "u32 0 0 at 0", class = "2:3", prio = 2 } ] } } ]
+"#;
+
+/// Whether this process may load the program; says so where it may not.
+fn may_classify() -> bool {
+    use quell_classify::{Classifier, Config, HostKey};
+    match Classifier::load(&Config::cake(HostKey::Src).unwrap()) {
+        Ok(_) => true,
+        Err(error) if error.proves_no_program_loads() => {
+            let test = std::thread::current();
+            let line = format!("skipped {}: {error}\n", test.name().unwrap_or_default());
+            std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl Home {
+    /// The numbers of the programs that are filters here.
+    fn programs(&mut self) -> Vec<u32> {
+        let mut socket = Socket::open(Protocol::Route).unwrap();
+        let there = tc::snapshot(&mut socket, self.index).unwrap();
+        there.filters.iter().filter_map(|filter| filter.program).collect()
+    }
+}
+
+#[test]
+fn hosts_keep_their_classes_whatever_else_is_changed() {
+    if !may_classify() {
+        return;
+    }
+    Home::within(|mut home| {
+        home.apply(FOUND, true, false).unwrap();
+        let programs = home.programs();
+        assert_eq!(programs.len(), 1);
+        assert_eq!(home.apply(FOUND, true, false).unwrap().steps, [""; 0]);
+        let done = home.apply(&FOUND.replace("1Mbit", "2Mbit"), true, false).unwrap();
+        assert_eq!(
+            done.steps,
+            ["i-a0: change htb class 1:1 under 1:", "a0: change htb class 1:1 under 1:"]
+        );
+        assert_eq!(home.programs(), programs, "it is the same one, with what it knows");
+        // Other hosts are another program, which is there before the old one goes.
+        let other = FOUND.replace("\"src\"", "\"dst\"").replace("1Mbit", "2Mbit");
+        let done = home.apply(&other, true, false).unwrap();
+        let ours: Vec<&str> =
+            done.steps.iter().filter_map(|step| step.strip_prefix("a0: ")).collect();
+        assert_eq!(ours, ["make classify filter 1 at 2:", "take bpf filter 1 (0x1) at 2: off"]);
+        assert_ne!(home.programs(), programs);
+        home.off(Leave::Ask).unwrap();
+        assert_eq!(home.there(), []);
+    });
+}
+
+#[test]
+fn a_classifier_that_was_replaced_comes_back_by_its_name() {
+    if !may_classify() {
+        return;
+    }
+    Home::within(|mut home| {
+        home.apply(FOUND, false, false).unwrap();
+        let before = home.there();
+        home.apply(OURS, false, false).unwrap();
+        let space = NetNs::current().unwrap().inode();
+        let mut log = quell_act::list(home.folder.path(), space).unwrap().remove(0);
+        log.standing = Standing::Unfinished;
+        roll_back(&mut home.kernel, log).unwrap();
+        assert_eq!(home.there(), before, "byte for byte, and its program's hash");
+        assert_eq!(home.apply(FOUND, false, false).unwrap().steps, [""; 0]);
+    });
+}
+
+#[test]
+fn a_program_of_somebody_else_is_not_taken_for_ours_and_cannot_come_back() {
+    if !may_classify() {
+        return;
+    }
+    Home::within(|mut home| {
+        let mut tree: Tree = toml::from_str(FOUND).unwrap();
+        let programs = quell_classify::ready_tree(&mut tree).unwrap();
+        let named = |step: &mut Step| {
+            if let Step::Filter { filter, .. } = step
+                && let FilterKind::Bpf(Bpf { program: BpfProgram::Loaded { name, .. }, .. }) =
+                    &mut filter.kind
+            {
+                "theirs".clone_into(name);
+            }
+        };
+        let mut steps = tree.plan().unwrap().steps;
+        steps.iter_mut().for_each(named);
+        let theirs: Vec<Thing> = steps.into_iter().map(Thing::Step).collect();
+        let mut socket = Socket::open(Protocol::Route).unwrap();
+        tc::lead_to(&mut socket, home.index, &theirs, ROOT).unwrap();
+        drop(programs);
+        let said = home.apply(FOUND, false, false).unwrap_err().to_string();
+        assert!(said.contains("root queue 1: (htb)") && said.contains("--replace"), "{said}");
+        let said = home.apply(OURS, false, true).unwrap_err().to_string();
+        assert!(said.contains("never shows its program"), "{said}");
     });
 }

@@ -9,17 +9,20 @@
 //!
 //! `docs/classifier.md` tells what it does with which packet.
 
-pub mod config;
 mod error;
-mod keys;
+mod filter;
 mod program;
+mod raw;
 pub mod roster;
 mod tables;
 pub mod twin;
 
-pub use config::{Config, ConfigError, HostKey, Hosts, Layout, Parts, TierBy, Tiers};
 pub use error::ClassifyError;
-pub use keys::{Key, KeyError, Keys};
+pub use filter::{Loaded, ready, ready_tree};
 pub use program::{Classifier, TestRun, catch_all};
+pub use quell_tc::classify as config;
+pub use quell_tc::classify::{
+    Config, ConfigError, HostKey, Hosts, Key, KeyError, Keys, Layout, Parts, TierBy, Tiers,
+};
 pub use tables::{HostId, HostRow, Tables};
 pub use twin::Twin;

@@ -8,8 +8,9 @@ use aya::programs::{ProgramError, SchedClassifier, TestRun as _, TestRunOptions}
 use aya::{Ebpf, EbpfError, EbpfLoader, maps::MapError};
 use quell_tc::{Bpf, BpfProgram, Filter, Handle, Match, U32};
 
-use crate::config::{Config, RawConfig};
+use crate::config::Config;
 use crate::error::ClassifyError;
+use crate::raw::RawConfig;
 use crate::tables::{PROGRAM, Tables, pin_error};
 
 /// The program, as clang made it.

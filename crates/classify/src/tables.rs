@@ -11,8 +11,9 @@ use aya::pin::PinError;
 use nix::time::{ClockId, clock_gettime};
 use quell_units::Span;
 
-use crate::config::{Config, RawConfig};
+use crate::config::Config;
 use crate::error::ClassifyError;
+use crate::raw::RawConfig;
 use crate::twin::Address;
 
 /// The name under which the program is pinned.

@@ -185,6 +185,11 @@ fn matches(record: &mut FilterRecord, filter: &Filter) {
             }];
             record.opaque = bpf.direct_action || filter.class.is_none();
         }
+        FilterKind::Classify(config) => {
+            record.matches = vec![config.words()];
+            record.matches_all = Some(true);
+            record.opaque = true;
+        }
     }
 }
 

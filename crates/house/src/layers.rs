@@ -3,7 +3,8 @@
 //! ```text
 //!   4  quell                       the command line
 //!   3  experiment  report  flow  serve  rpm  doctor
-//!   2  probe  load  rr  page  act  lab  shaper  treeview  classify  host
+//!   2  probe  load  rr  page  act  lab  shaper  treeview  host
+//!      classify                    a program for the kernel, over netlink and below those who put it there
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
 //!   0  model  stats  wire  tc  pingexp  tune  finding   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
@@ -39,6 +40,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-web",
         ],
     ),
+    ("2, classify", &["quell-classify"]),
     (
         "2",
         &[
@@ -50,7 +52,6 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-lab",
             "quell-shaper",
             "quell-treeview",
-            "quell-classify",
             "quell-host",
         ],
     ),

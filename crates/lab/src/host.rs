@@ -6,13 +6,14 @@ use crate::cell::{CellPlan, ChangeWhat};
 use crate::kernel::congestion_asked;
 use crate::line::{self, Punctuality};
 use crate::topology::TunnelKind;
+use quell_classify::Classifier;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{Ends, LinkKind, NewLink, VethEnd};
 use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{LinkName, NetlinkError, Stack};
 use quell_sys::netns::NetNs;
 use quell_sys::socket::stream::{StreamOptions, TcpSocket};
-use quell_tc::{Action, Clsact, Filter, Ingress, Qdisc, Queue, Step, Tree};
+use quell_tc::{Action, Clsact, Filter, FilterKind, Ingress, Qdisc, Queue, Step, Tree};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -147,6 +148,14 @@ fn try_step(index: u32, step: &Step, found: &mut BTreeMap<String, String>) {
             (what.to_string(), incoming(*clsact, None))
         }
         Step::Filter { filter, .. } => {
+            if let FilterKind::Classify(config) = &filter.kind {
+                if let Err(error) = Classifier::load(config)
+                    && error.proves_no_program_loads()
+                {
+                    found.entry("filter `classify`".into()).or_insert_with(|| error.to_string());
+                }
+                return;
+            }
             let mut filter = filter.clone();
             // The class is not there in the scratch namespace.
             filter.class = None;

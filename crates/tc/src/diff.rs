@@ -125,8 +125,8 @@ impl Comparison<'_> {
         let Some(index) = index else { return self.missing(object.to_owned()) };
         self.seen_filters[index] = true;
         let here = &self.observed.filters[index];
-        if here.kind != filter.kind.name() {
-            return self.field(object, "kind", filter.kind.name(), &here.kind);
+        if here.kind != filter.kind.kernel_name() {
+            return self.field(object, "kind", filter.kind.kernel_name(), &here.kind);
         }
         for unlike in filter_unlike(filter, here) {
             self.unlike(object, unlike);
@@ -298,6 +298,10 @@ fn normal(filter: &Filter) -> Map<String, Value> {
         let keys =
             keys.iter().map(|key| format!("{:#x}/{:#x}@{}", key.value, key.mask, key.offset));
         map.insert("match".into(), keys.collect());
+    }
+    if let FilterKind::Classify(config) = &filter.kind {
+        // Also what was not said counts: the program has all of it.
+        map = Map::from_iter([("config".to_owned(), config.to_string().into())]);
     }
     // The kernel knows a pinned or loaded program by its own name only.
     map.remove("pinned");

@@ -6,6 +6,7 @@ use quell_units::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 
+use crate::classify::Config;
 use crate::packet::{IpProto, MacAddress, Masked, Prefix, Protocol};
 use crate::{Action, Handle, Match, fields};
 
@@ -41,6 +42,8 @@ pub enum FilterKind {
     Flower(Flower),
     /// A BPF program.
     Bpf(Bpf),
+    /// Host, tier and flow, by the BPF program of ours. To the kernel it is one of [`FilterKind::Bpf`].
+    Classify(Box<Config>),
 }
 
 /// Bits of the packet; all matches must hold.
@@ -295,7 +298,8 @@ impl Filter {
                 // A hash always gives a class; a map may lack its key.
                 FilterKind::Flow(flow) => flow.mode == FlowMode::Hash,
                 FilterKind::Flower(flower) => *flower == Flower::default(),
-                FilterKind::Fw(_) | FilterKind::Bpf(_) => false,
+                // The classifier gives each packet a class, as long as nobody takes it away.
+                FilterKind::Fw(_) | FilterKind::Bpf(_) | FilterKind::Classify(_) => false,
             }
     }
 
@@ -358,12 +362,20 @@ impl<'de> Deserialize<'de> for Filter {
 macro_rules! filter_kinds {
     ($($variant:ident $name:literal),+) => {
         impl FilterKind {
-            /// Every kind's name, as the kernel spells it.
+            /// Every kind's name in a tree.
             pub const KINDS: &'static [&'static str] = &[$($name),+];
 
-            /// The kind's name, as the kernel spells it.
+            /// The kind's name in a tree.
             pub fn name(&self) -> &'static str {
                 match self { $(FilterKind::$variant(_) => $name,)+ }
+            }
+
+            /// The kind's name, as the kernel spells it.
+            pub fn kernel_name(&self) -> &'static str {
+                match self {
+                    FilterKind::Classify(_) => "bpf",
+                    other => other.name(),
+                }
             }
 
             fn from_fields(kind: &str, map: Map<String, Value>) -> Result<Self, String> {
@@ -378,10 +390,23 @@ macro_rules! filter_kinds {
                 match self { $(FilterKind::$variant(options) => fields::of(options),)+ }
             }
         }
-        $(impl From<$variant> for FilterKind {
-            fn from(options: $variant) -> Self { FilterKind::$variant(options) }
+    };
+}
+
+filter_kinds!(U32 "u32", Flow "flow", Fw "fw", Matchall "matchall", Flower "flower", Bpf "bpf", Classify "classify");
+
+macro_rules! from_options {
+    ($($kind:ident),+) => {
+        $(impl From<$kind> for FilterKind {
+            fn from(options: $kind) -> Self { FilterKind::$kind(options) }
         })+
     };
 }
 
-filter_kinds!(U32 "u32", Flow "flow", Fw "fw", Matchall "matchall", Flower "flower", Bpf "bpf");
+from_options!(U32, Flow, Fw, Matchall, Flower, Bpf);
+
+impl From<Config> for FilterKind {
+    fn from(config: Config) -> Self {
+        FilterKind::Classify(Box::new(config))
+    }
+}

@@ -16,6 +16,7 @@
 mod action;
 mod change;
 mod class;
+pub mod classify;
 mod diff;
 mod fields;
 mod filter;

@@ -119,6 +119,9 @@ pub struct ObservedFilter {
     pub handle: u32,
     /// What it matches and does; `None` for kinds and forms that Quell does not know.
     pub filter: Option<Filter>,
+    /// The kernel's number for its BPF program.
+    #[serde(skip)]
+    pub program: Option<u32>,
     /// All of it as the kernel showed it.
     #[serde(skip)]
     pub raw: Raw,

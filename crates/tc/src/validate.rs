@@ -162,6 +162,7 @@ impl Filter {
     pub(crate) fn targets(&self) -> Vec<Handle> {
         let base = match &self.kind {
             FilterKind::Flow(flow) => flow.baseclass,
+            FilterKind::Classify(config) => return config.classes().collect(),
             _ => None,
         };
         self.class.into_iter().chain(base).collect()
@@ -197,10 +198,18 @@ pub(crate) fn filter(
             check_flow(flow, filter.handle.is_some_and(|handle| handle != 0))?;
         }
         FilterKind::Flower(flower) => check_flower(flower, filter.protocol)?,
+        FilterKind::Classify(_) => {
+            need(filter.class.is_none(), "classify has `base` instead of `class`")?;
+            need(filter.actions.is_empty(), "classify has no `action`")?;
+            need(filter.protocol == Protocol::ALL, "classify looks at every `protocol`")?;
+            need(on_queue, "classify chooses a class, so it belongs on a queue")?;
+        }
         FilterKind::Fw(_) | FilterKind::Matchall(_) | FilterKind::Bpf(_) => {}
     }
-    let decides =
-        matches!(filter.kind, FilterKind::Flow(_) | FilterKind::Bpf(_) | FilterKind::Fw(_));
+    let decides = matches!(
+        filter.kind,
+        FilterKind::Flow(_) | FilterKind::Bpf(_) | FilterKind::Fw(_) | FilterKind::Classify(_)
+    );
     need(
         decides || filter.class.is_some() || !filter.actions.is_empty() || !on_queue,
         "it has neither `class` nor `action`, so it does nothing",

@@ -2,7 +2,7 @@
 
 use super::hash::{host_hash, scale};
 use super::parse::{Address, Packet, Parsed};
-use crate::config::RawConfig;
+use crate::raw::RawConfig;
 use std::collections::HashMap;
 
 /// Who holds a class.
@@ -78,7 +78,7 @@ pub(super) fn host_of(
         5 => return Address { high: u64::MAX - 2, low: packet.mark.into() },
         _ => return Address { high: u64::MAX - 1, low: parsed.vlan.into() },
     };
-    if c.flags & crate::config::NEIGHBOURS != 0
+    if c.flags & crate::raw::NEIGHBOURS != 0
         && let Some(number) = neighbours.get(&address)
     {
         return Address { high: u64::MAX, low: *number };

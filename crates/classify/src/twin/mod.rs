@@ -11,7 +11,7 @@ pub use parse::{Address, Headers, Packet, Parsed, parse};
 pub use roster::RosterTwin;
 
 use crate::config::Config;
-use crate::config::RawConfig;
+use crate::raw::RawConfig;
 use hosts::Table;
 use std::collections::HashMap;
 
@@ -71,7 +71,7 @@ impl Twin {
                 self.table.class_of(c, host, now)
             }
         };
-        let tunnel = c.flags & crate::config::TIER_TUNNEL != 0;
+        let tunnel = c.flags & crate::raw::TIER_TUNNEL != 0;
         let dscp = if tunnel { parsed.inner.dscp } else { parsed.outer.dscp };
         let tier = u32::from(c.tiers[usize::from(dscp & 63)]);
         let flow = match c.keys {
@@ -79,7 +79,7 @@ impl Twin {
             _ => scale(flow_hash(c.seed, crate::Keys::from_bits(c.keys), packet, &parsed), c.flows),
         };
         let minor = c.base + host * c.host_step + tier * c.tier_step + flow * c.flow_step;
-        let major = match c.flags & crate::config::HOST_IS_MAJOR != 0 {
+        let major = match c.flags & crate::raw::HOST_IS_MAJOR != 0 {
             true if c.host != 0 => host + 1,
             true => 0,
             false => c.major,

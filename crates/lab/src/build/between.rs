@@ -123,7 +123,7 @@ impl Middle<'_> {
                 node: PLACE.into(),
                 device: self.facing[0].as_str().into(),
             },
-            error: Box::new(error),
+            error: Box::new(error.into()),
         })
     }
 }

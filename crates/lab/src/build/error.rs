@@ -1,6 +1,7 @@
 //! Why a network could not be built.
 
 use crate::topology::Interface;
+use quell_classify::ClassifyError;
 use quell_netlink::NetlinkError;
 use quell_netlink::tc::ApplyError;
 use quell_sys::SysError;
@@ -22,7 +23,7 @@ pub enum BuildError {
         /// The interface.
         at: Interface,
         /// What is wrong with it, or what the kernel answered.
-        error: Box<ApplyError>,
+        error: Box<PutError>,
     },
     /// A namespace could not be made or entered.
     #[error("{0}")]
@@ -30,4 +31,15 @@ pub enum BuildError {
     /// The plan does not fit together; the experiment's check should have said so.
     #[error("{0}")]
     Plan(String),
+}
+
+/// Why a tree is not on a device.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    /// The kernel took no queue, class or filter.
+    #[error(transparent)]
+    Queue(#[from] ApplyError),
+    /// It took no program.
+    #[error("{0}")]
+    Program(ClassifyError),
 }

@@ -1,6 +1,7 @@
 //! Queues in place: each interface's line and what the user put on it, and how both change on the timeline.
 
 use super::between::Between;
+use super::error::PutError;
 use super::{BuildError, link_name, within};
 use crate::cell::{CellPlan, ChangeWhat, PlacedQueue};
 use crate::line::{self, Punctuality};
@@ -205,13 +206,18 @@ impl Queues {
 
 /// Puts a tree on a device of the calling thread's namespace. Queues that stay keep the packets that wait in them, and those that are
 /// on their way.
-fn put(name: &LinkName, before: Option<&Tree>, tree: &Tree) -> Result<(), ApplyError> {
+fn put(name: &LinkName, before: Option<&Tree>, tree: &Tree) -> Result<(), PutError> {
     let index = Stack::open().and_then(|mut s| s.index_of(name)).map_err(ApplyError::Left)?;
     let mut socket = Socket::open(Protocol::Route).map_err(ApplyError::Left)?;
+    if before.is_some_and(|before| same_shape(before, tree)) {
+        return Ok(tc::update(&mut socket, index, tree)?);
+    }
+    let mut ready = tree.clone();
+    // They live until the kernel has them.
+    let _programs = quell_classify::ready_tree(&mut ready).map_err(PutError::Program)?;
     match before {
-        Some(before) if same_shape(before, tree) => tc::update(&mut socket, index, tree),
-        Some(before) if tc::graft(&mut socket, index, before, tree)? => Ok(()),
-        _ => tc::apply(&mut socket, index, tree),
+        Some(before) if tc::graft(&mut socket, index, before, &ready)? => Ok(()),
+        _ => Ok(tc::apply(&mut socket, index, &ready)?),
     }
 }
 

@@ -6,6 +6,7 @@ use quell_tc::rates::{bytes_in, read_rate};
 use quell_tc::{
     Action, Bpf, BpfProgram, Exceed, Filter, FilterKind, Flow, FlowKey, FlowMode, Flower, Fw,
     Handle, IpProto, MacAddress, Masked, Match, Matchall, Police, Prefix, Protocol, Skbedit, U32,
+    classify,
 };
 use quell_units::{Bytes, Rate, Span};
 
@@ -39,7 +40,7 @@ pub(super) fn filter(
         "fw" => (Fw { mask: u32_of(5)? }.into(), 1, 4),
         "matchall" => (Matchall {}.into(), 1, 2),
         "flower" => (flower(&f)?.into(), 1, 3),
-        "bpf" => (bpf(&f)?.into(), 3, 1),
+        "bpf" => (bpf(&f)?, 3, 1),
         _ => return Ok(None),
     };
     let class = if class == 0 { None } else { u32_of(class)? };
@@ -144,7 +145,19 @@ fn flower(f: &AttrReader<'_>) -> Result<Flower, DecodeError> {
     })
 }
 
-fn bpf(f: &AttrReader<'_>) -> Result<Bpf, DecodeError> {
+/// The kernel's number for a filter's BPF program.
+pub(super) fn program(kind: &str, options: Option<Attr<'_>>) -> Result<Option<u32>, DecodeError> {
+    const TCA_BPF_ID: u16 = 11;
+    match (kind, options) {
+        ("bpf", Some(options)) => {
+            options.nested().find(TCA_BPF_ID)?.map(|attr| attr.u32()).transpose()
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A program; that of ours by the name that it was given, in which all stands that it was told.
+fn bpf(f: &AttrReader<'_>) -> Result<FilterKind, DecodeError> {
     let name = f.find(7)?.map(|attr| attr.str()).transpose()?.unwrap_or_default().to_owned();
     let program = match f.find(5)? {
         Some(ops) => BpfProgram::Bytecode(
@@ -157,10 +170,13 @@ fn bpf(f: &AttrReader<'_>) -> Result<Bpf, DecodeError> {
                 })
                 .collect(),
         ),
-        None => BpfProgram::Loaded { fd: -1, name },
+        None => match name.parse::<classify::Config>() {
+            Ok(config) => return Ok(config.into()),
+            Err(_) => BpfProgram::Loaded { fd: -1, name },
+        },
     };
     let flags = f.find(8)?.map(|attr| attr.u32()).transpose()?.unwrap_or(0);
-    Ok(Bpf { program, direct_action: flags & 1 != 0 })
+    Ok(Bpf { program, direct_action: flags & 1 != 0 }.into())
 }
 
 /// One action; `None` for those that we do not know.

@@ -185,6 +185,7 @@ impl Filters {
             chain: attrs.find(TCA_CHAIN)?.map(|attr| attr.u32()).transpose()?.unwrap_or(0),
             handle: filter_head.handle,
             filter: decode_filter::filter(kind, &filter_head, options, names)?,
+            program: decode_filter::program(kind, options)?,
             raw: raw::of_filter(kind, options)?,
         });
         Ok(())

@@ -59,6 +59,10 @@ fn inner(w: &mut AttrWriter, filter: &Filter, names: &dyn Names) -> Result<(), S
                 w.be16(8, filter.protocol.0);
             }
         }
+        FilterKind::Classify(_) => {
+            // Whoever sends it loads its program first, and names that.
+            return Err("the classifier's program is not loaded".into());
+        }
         FilterKind::Bpf(bpf) => {
             self::bpf(w, bpf, class)?;
             actions(w, 1, acts, names)?;

@@ -110,7 +110,7 @@ pub(super) fn prepare(
                 How::Change => 0,
             };
             let mut message = Message::with_header(&tried, NEW_FILTER, create, &head);
-            message.attrs().str(TCA_KIND, filter.kind.name());
+            message.attrs().str(TCA_KIND, filter.kind.kernel_name());
             let filter = match &filter.kind {
                 FilterKind::Bpf(bpf) => match &bpf.program {
                     BpfProgram::Pinned(path) => {

@@ -29,6 +29,7 @@ pub(crate) use dump::decode_as_everything;
 pub use dump::{dump_all_qdiscs, dump_classes, dump_filters, dump_qdiscs, snapshot};
 pub use message::messages;
 pub use names::{Names, fixed_names};
+pub use raw::classifier;
 
 use crate::core::{Message, NetlinkError, Socket};
 use message::{How, changeable};

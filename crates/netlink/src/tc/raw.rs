@@ -2,6 +2,7 @@
 //! without what it takes from nobody.
 
 use quell_tc::observed::Raw;
+use quell_tc::{Filter, Place, Protocol, Seen, Step};
 
 use crate::core::{Attr, AttrReader, AttrWriter, DecodeError};
 
@@ -151,13 +152,19 @@ pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, De
     if kind == "u32" && f.find(3)?.is_some() {
         raw.hidden = Some("its hash tables".into());
     }
-    if kind == "bpf" && f.find(5)?.is_none() {
+    let program = kind == "bpf" && f.find(5)?.is_none();
+    let ours = program && is_ours(&f)?;
+    if program && !ours {
         raw.hidden = Some("its program, which only its loader has".into());
     }
     let mut w = AttrWriter::new();
     for attr in f {
         let attr = attr?;
         if shape.counts.contains(&attr.kind) {
+            // Which program it is counts where it is taken for ours, since anybody may call his so.
+            if ours && attr.kind == TCA_BPF_TAG {
+                copy(&mut w, attr);
+            }
             continue;
         }
         if attr.kind == shape.flags && shape.flags != 0 {
@@ -176,6 +183,34 @@ pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, De
     }
     raw.options = Some(w.as_bytes().to_vec());
     Ok(raw)
+}
+
+/// The kernel's hash of a program.
+const TCA_BPF_TAG: u16 = 10;
+
+/// Whether a program has the name of a classifier of ours, in which all stands that is needed to load it again.
+fn is_ours(f: &AttrReader<'_>) -> Result<bool, DecodeError> {
+    let name = f.find(7)?.map(|attr| attr.str()).transpose()?.unwrap_or_default();
+    Ok(name.parse::<quell_tc::classify::Config>().is_ok())
+}
+
+/// A classifier of ours among things that were seen, as the step that makes it again.
+pub fn classifier(seen: &Seen) -> Option<Step> {
+    let Place::Filter { parent, chain: 0, prio, protocol, handle } = seen.place else {
+        return None;
+    };
+    let attrs = AttrReader::new(seen.raw.options.as_deref()?);
+    if seen.kind != "bpf" || attrs.find(5).ok()?.is_some() {
+        return None;
+    }
+    let config: quell_tc::classify::Config = attrs.find(7).ok()??.str().ok()?.parse().ok()?;
+    let filter = Filter {
+        protocol: Protocol(protocol),
+        prio: Some(prio),
+        handle: Some(handle).filter(|handle| *handle != 0),
+        ..Filter::new(config, None)
+    };
+    Some(Step::Filter { parent, filter })
 }
 
 fn actions(w: &mut AttrWriter, list: Attr<'_>, raw: &mut Raw) -> Result<(), DecodeError> {
@@ -304,11 +339,36 @@ pub(super) fn write(w: &mut AttrWriter, raw: &Raw) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_tc::Handle;
 
     /// `struct tc_sfq_qopt_v1` as a kernel shows it.
     fn shown(limit: u32, flows: u32) -> Vec<u8> {
         let words = [1514, 0, limit, 1024, flows, 127, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9];
         words.into_iter().flat_map(u32::to_ne_bytes).collect()
+    }
+
+    #[test]
+    fn a_classifiers_name_with_another_program_behind_it_is_another_filter() {
+        let raw = |name: &str, tag: [u8; 8]| {
+            let mut w = AttrWriter::new();
+            w.nested(TCA_OPTIONS, |w| {
+                w.str(7, name).bytes(TCA_BPF_TAG, &tag).u32(11, 42);
+            });
+            let attrs = AttrReader::new(w.as_bytes());
+            of_filter("bpf", attrs.find(TCA_OPTIONS).unwrap()).unwrap()
+        };
+        let ours = "quell1 src=2 idle=1min at=2:1 steps=1,1,0 other=2:3";
+        let (one, other) = (raw(ours, [1; 8]), raw(ours, [2; 8]));
+        assert_eq!((&one.hidden, &other.hidden), (&None, &None));
+        assert_ne!(one.fingerprint(), other.fingerprint());
+        // Of programs that nobody here can load the name says all that there is.
+        assert!(raw("theirs", [1; 8]).hidden.is_some());
+        assert_eq!(raw("theirs", [1; 8]), raw("theirs", [2; 8]));
+        let place =
+            Place::Filter { parent: Handle::qdisc(2), chain: 0, prio: 1, protocol: 3, handle: 1 };
+        let seen = |raw| Seen { place, kind: "bpf".into(), raw };
+        assert!(matches!(classifier(&seen(one)), Some(Step::Filter { .. })));
+        assert_eq!(classifier(&seen(raw("theirs", [1; 8]))), None);
     }
 
     #[test]

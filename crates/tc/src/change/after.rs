@@ -158,6 +158,18 @@ impl Parts {
             _ => None,
         };
         let (kind, raw, protocol) = (self.kind, self.raw, Protocol(protocol));
-        ObservedFilter { ifindex: 0, parent, kind, prio, protocol, chain, handle, filter, raw }
+        let (ifindex, program) = (0, None);
+        ObservedFilter {
+            ifindex,
+            parent,
+            kind,
+            prio,
+            protocol,
+            chain,
+            handle,
+            filter,
+            program,
+            raw,
+        }
     }
 }

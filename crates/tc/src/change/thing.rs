@@ -113,7 +113,7 @@ impl Thing {
             Thing::Step(Step::Ingress { clsact: true }) => "clsact",
             Thing::Step(Step::Ingress { clsact: false }) => "ingress",
             Thing::Step(Step::Class { kind, .. }) => kind.name(),
-            Thing::Step(Step::Filter { filter, .. }) => filter.kind.name(),
+            Thing::Step(Step::Filter { filter, .. }) => filter.kind.kernel_name(),
         }
     }
 

@@ -14,12 +14,16 @@ pub(super) fn filter(w: &mut Words, filter: &Filter) {
         }
         (_, handle) => w.opt("handle", handle.map(|handle| format!("{handle:#x}"))),
     }
-    w.put(filter.kind.name());
+    w.put(filter.kind.kernel_name());
     match &filter.kind {
         FilterKind::U32(u32) => u32.r#match.iter().for_each(|one| w.opt("match", Some(one))),
         FilterKind::Flow(flow) => flow_options(w, flow),
         FilterKind::Flower(flower) => flower_options(w, flower),
         FilterKind::Bpf(bpf) => bpf_options(w, bpf),
+        // No command has it: shown for the reader only.
+        FilterKind::Classify(config) => {
+            w.opt("object-pinned", Some(quoted(&format!("<{config}>"))));
+        }
         FilterKind::Fw(_) | FilterKind::Matchall(_) => {}
     }
     w.opt("classid", filter.class);

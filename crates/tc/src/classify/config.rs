@@ -1,24 +1,23 @@
 //! What the classifier is to do: parsed into this once, so that the program never meets a value that makes no sense.
 
-mod raw;
-
-use quell_tc::Handle;
 use quell_units::Span;
+use serde::{Deserialize, Serialize};
 
-use crate::keys::Keys;
-pub(crate) use raw::{HOST_IS_MAJOR, NEIGHBOURS, RawConfig, TIER_TUNNEL};
-#[cfg(test)]
-mod tests;
+use super::keys::Keys;
+use crate::Handle;
 
-/// Host classes at most (`MAX_HOSTS` of `bpf/config.h`): so far the program looks for a free one.
+/// Host classes at most (`MAX_HOSTS` of the program): so far it looks for a free one.
 pub const MAX_HOSTS: u16 = 1024;
+/// Tiers at most.
+pub const MAX_TIERS: u16 = 16;
 /// Queues of CAKE, and so its flow and host classes.
 pub const CAKE_QUEUES: u16 = 1024;
 /// The port of VXLAN (RFC 7348).
 pub const VXLAN_PORT: u16 = 4789;
 
 /// What a host is told by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum HostKey {
     /// The packet's own source address.
     Src,
@@ -32,6 +31,26 @@ pub enum HostKey {
     Mark,
     /// The number of the VLAN.
     Vlan,
+}
+
+impl HostKey {
+    /// All of them.
+    pub const ALL: [HostKey; 6] = {
+        use HostKey::*;
+        [Src, Dst, TunnelSrc, TunnelDst, Mark, Vlan]
+    };
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostKey::Src => "src",
+            HostKey::Dst => "dst",
+            HostKey::TunnelSrc => "tunnel-src",
+            HostKey::TunnelDst => "tunnel-dst",
+            HostKey::Mark => "mark",
+            HostKey::Vlan => "vlan",
+        }
+    }
 }
 
 /// Classes of hosts.
@@ -61,7 +80,8 @@ impl Hosts {
 }
 
 /// Which header's DSCP tells the tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TierBy {
     /// The outermost IP header's.
     #[default]
@@ -73,12 +93,19 @@ pub enum TierBy {
 /// Tiers: which DSCP belongs to which. Nothing is written into the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiers {
-    /// The tier of each of the 64 DSCPs, from 0.
+    /// The tier of each of the 64 DSCPs, from 0; below [`MAX_TIERS`].
     pub of: [u8; 64],
     /// Whose DSCP.
     pub by: TierBy,
     /// Where packets go to a CAKE: its handle. CAKE then takes tin `tier + 1` instead of looking at the outer header.
     pub cake_tins: Option<u16>,
+}
+
+impl Tiers {
+    /// How many there are.
+    pub fn count(&self) -> u16 {
+        u16::from(self.of.iter().copied().fold(0, u8::max)) + 1
+    }
 }
 
 impl Default for Tiers {
@@ -111,6 +138,8 @@ pub enum Layout {
 }
 
 /// What the classifier is to do; made by [`Config::new`], which refuses what makes no sense.
+///
+/// Printed it is the filter's name in the kernel, from which it can be read again; as TOML it is a filter of a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     parts: Parts,
@@ -203,7 +232,8 @@ impl Config {
             let most = Span::from_secs(365 * 86400).nanos();
             range("a host's idle time in ns", hosts.idle.nanos(), 100_000_000, most)?;
         }
-        let tiers = u16::from(*parts.tiers.of.iter().max().expect("there are 64")) + 1;
+        let tiers = parts.tiers.count();
+        range("the number of tiers", tiers.into(), 1, MAX_TIERS.into())?;
         if let Some(handle) = parts.tiers.cake_tins {
             range("the handle of the CAKE with tins", handle.into(), 1, 0xfffe)?;
         }
@@ -250,6 +280,46 @@ impl Config {
     /// What it is made of.
     pub fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// In a few words, for people.
+    pub fn words(&self) -> String {
+        let Parts { keys, flows, hosts, tiers, .. } = &self.parts;
+        let mut words = Vec::new();
+        if let Some(Hosts { by, classes, .. }) = hosts {
+            words.push(format!("{classes} hosts by {}", by.name()));
+        }
+        if tiers.count() > 1 {
+            words.push(format!("{} tiers", tiers.count()));
+        }
+        if *keys != Keys::NONE {
+            words.push(format!("{flows} flows by {keys}"));
+        }
+        format!("quell classifier: {}", words.join(", "))
+    }
+
+    /// Where packets of a host and tier go, in this order; each flow's class. CAKE has none of its own.
+    pub fn classes(&self) -> impl Iterator<Item = Handle> + '_ {
+        let Parts { keys, flows, hosts, tiers, layout, other, .. } = &self.parts;
+        let counts = match layout {
+            Layout::Cake => [0; 3],
+            Layout::Classes { .. } => {
+                let flows = if *keys == Keys::NONE { 1 } else { *flows };
+                [hosts.map_or(1, |hosts| hosts.classes), tiers.count(), flows]
+            }
+        };
+        let one = move |host: u16, tier: u16, flow: u16| match *layout {
+            Layout::Cake => Handle::ROOT,
+            // Checked when this was made.
+            Layout::Classes { major, base, host_step, tier_step, flow_step } => {
+                Handle::class(major, base + host * host_step + tier * tier_step + flow * flow_step)
+            }
+        };
+        let [hosts, tiers, flows] = counts;
+        let all = (0..hosts).flat_map(move |host| {
+            (0..tiers).flat_map(move |tier| (0..flows).map(move |flow| one(host, tier, flow)))
+        });
+        all.chain(*other)
     }
 }
 

@@ -96,12 +96,12 @@ impl Keys {
     }
 
     /// As the program has them.
-    pub(crate) const fn bits(self) -> u32 {
+    pub const fn bits(self) -> u32 {
         self.0
     }
 
     /// As the program has them; bits of no key are left out.
-    pub(crate) const fn from_bits(bits: u32) -> Self {
+    pub const fn from_bits(bits: u32) -> Self {
         Keys(bits & 0x1fff)
     }
 }

@@ -1,6 +1,6 @@
-//! The configuration as it lies in the program's map: `struct config` of `../bpf/config.h`.
+//! The configuration as it lies in the program's map: `struct config` of `bpf/config.h`.
 
-use super::{Config, HostKey, Layout, TierBy};
+use crate::{Config, HostKey, Layout, TierBy};
 
 /// `FLAG_HOST_IS_MAJOR`.
 pub(crate) const HOST_IS_MAJOR: u32 = 1;
@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<RawConfig>() == 32 + 52 + 4 + 64);
 
 impl From<&Config> for RawConfig {
     fn from(config: &Config) -> Self {
-        let parts = &config.parts;
+        let parts = config.parts();
         let (flags, [major, base, host_step, tier_step, flow_step]) = match parts.layout {
             Layout::Cake => (HOST_IS_MAJOR, [0, 1, 0, 0, 1]),
             Layout::Classes { major, base, host_step, tier_step, flow_step } => {
@@ -99,5 +99,40 @@ impl RawConfig {
         let hosts =
             |c: &RawConfig| (c.seed, c.v6_mask, c.v4_mask, c.host, c.hosts, c.flags & NEIGHBOURS);
         hosts(self) == hosts(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Hosts, Key, Keys, Parts};
+    use quell_tc::Handle;
+
+    fn hosts(classes: u16) -> Parts {
+        Parts::hosts(1, 0x10, Hosts::new(HostKey::Src, classes), 4, Handle::class(1, 2))
+    }
+
+    #[test]
+    fn prefixes_become_masks() {
+        let of = |v4_prefix, v6_prefix| {
+            let hosts = Hosts { v4_prefix, v6_prefix, ..Hosts::new(HostKey::Src, 4) };
+            let raw = RawConfig::from(
+                &Config::new(Parts { hosts: Some(hosts), ..self::hosts(4) }).unwrap(),
+            );
+            (raw.v4_mask, raw.v6_mask)
+        };
+        assert_eq!(of(32, 128), (u32::MAX, [u64::MAX, u64::MAX]));
+        assert_eq!(of(24, 64), (0xffff_ff00, [u64::MAX, 0]));
+        assert_eq!(of(0, 0), (0, [0, 0]));
+        assert_eq!(of(1, 65), (1 << 31, [u64::MAX, 1 << 63]));
+    }
+
+    #[test]
+    fn other_keys_leave_hosts_where_they_are_and_another_prefix_does_not() {
+        let raw = |parts| RawConfig::from(&Config::new(parts).unwrap());
+        let before = raw(hosts(8));
+        assert!(raw(Parts { keys: Keys::NONE.with(Key::Mark), ..hosts(8) }).has_hosts_of(&before));
+        let by_network = Hosts { v6_prefix: 64, ..Hosts::new(HostKey::Src, 8) };
+        assert!(!raw(Parts { hosts: Some(by_network), ..hosts(8) }).has_hosts_of(&before));
     }
 }
