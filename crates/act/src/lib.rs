@@ -13,6 +13,7 @@ mod back;
 mod change;
 mod error;
 mod goal;
+mod guests;
 mod kernel;
 mod lock;
 mod log;
@@ -33,6 +34,7 @@ pub use goal::{
     Before, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, OwnRoute, RouteGoal,
     SysctlGoal,
 };
+pub use guests::Guests;
 pub use kernel::{Kernel, own_routes};
 pub use lock::Lock;
 pub use log::{Begun, Earlier, Log, Standing, Who, list, log_of};
@@ -41,4 +43,4 @@ pub use off::{Leave, Off, off, take_off};
 pub use steps::{LinkNow, Machine, Now, steps};
 pub use transaction::{Asked, Planned, StartWatchdog, apply, confirm, plan, recover};
 pub use trial::try_it;
-pub use watchdog::{Watchdog, watch};
+pub use watchdog::{Watchdog, start_apart, watch};

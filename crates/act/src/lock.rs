@@ -1,4 +1,9 @@
 //! One at a time: a lock for each network namespace. The kernel lets it go when its holder ends, however that was.
+//!
+//! ```text
+//!   NAMESPACE.lock     a change, from its last look to its end; who comes second is told who the first is
+//!   NAMESPACE.guests   whoever makes or takes off classes beside changes, for as long; each change waits for it, and holds it too
+//! ```
 
 use crate::ActError;
 use nix::fcntl::{Flock, FlockArg};
@@ -11,13 +16,14 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Lock {
     file: Flock<File>,
+    _beside: Option<Flock<File>>,
 }
 
 impl Lock {
     /// Takes the lock of a namespace. Errors when somebody else has it, and says who.
     pub fn take(folder: &Path, namespace: u64, who: &str) -> Result<Self, ActError> {
-        match Flock::lock(open(folder, namespace)?, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => Ok(Lock { file }.signed(who)),
+        match Flock::lock(open(folder, namespace, "lock")?, FlockArg::LockExclusiveNonblock) {
+            Ok(file) => Lock::with_guests(file, folder, namespace, who),
             Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
                 let mut holder = String::new();
                 let _ = file.read_to_string(&mut holder);
@@ -31,16 +37,25 @@ impl Lock {
 
     /// Waits until nobody else has it.
     pub fn wait(folder: &Path, namespace: u64, who: &str) -> Result<Self, ActError> {
-        let mut file = open(folder, namespace)?;
-        loop {
-            match Flock::lock(file, FlockArg::LockExclusive) {
-                Ok(file) => return Ok(Lock { file }.signed(who)),
-                Err((again, nix::errno::Errno::EINTR)) => file = again,
-                Err((_, errno)) => {
-                    return Err(ActError::System(format!("could not wait for a lock: {errno}")));
-                }
-            }
-        }
+        let file = waited_for(open(folder, namespace, "lock")?)?;
+        Lock::with_guests(file, folder, namespace, who)
+    }
+
+    /// Waits until no change is under way, and keeps any from its last look until this is dropped: for classes that come and go beside changes
+    /// ([`Guests`](crate::Guests)). Nobody is told that it is held, since it is for milliseconds only.
+    pub fn beside(folder: &Path, namespace: u64) -> Result<Self, ActError> {
+        Ok(Lock { file: waited_for(open(folder, namespace, "guests")?)?, _beside: None })
+    }
+
+    fn with_guests(
+        file: Flock<File>,
+        folder: &Path,
+        namespace: u64,
+        who: &str,
+    ) -> Result<Self, ActError> {
+        let lock = Lock { file, _beside: None }.signed(who);
+        let beside = waited_for(open(folder, namespace, "guests")?)?;
+        Ok(Lock { _beside: Some(beside), ..lock })
     }
 
     /// Who holds it can be read in the file. On a full disk it can't: then the holder is not named, and locked it is all the same.
@@ -52,11 +67,23 @@ impl Lock {
     }
 }
 
-fn open(folder: &Path, namespace: u64) -> Result<File, ActError> {
+fn waited_for(mut file: File) -> Result<Flock<File>, ActError> {
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusive) {
+            Ok(file) => return Ok(file),
+            Err((again, nix::errno::Errno::EINTR)) => file = again,
+            Err((_, errno)) => {
+                return Err(ActError::System(format!("could not wait for a lock: {errno}")));
+            }
+        }
+    }
+}
+
+fn open(folder: &Path, namespace: u64, ending: &str) -> Result<File, ActError> {
     let failed =
         |e: std::io::Error| ActError::NoLog(format!("could not use {}: {e}", folder.display()));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let path = folder.join(format!("{namespace}.lock"));
+    let path = folder.join(format!("{namespace}.{ending}"));
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.custom_flags(nix::libc::O_NOFOLLOW).open(path).map_err(failed)

@@ -13,17 +13,17 @@
 //! was before us the file goes.
 
 use crate::made::Made;
-use crate::{ActError, Before, LinkNow, Now, kernel};
+use crate::{ActError, Before, Guests, LinkNow, Now, kernel};
 use quell_model::frame::{Decoder, encode};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The version of the records.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Who changes something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,6 +227,10 @@ impl Log {
             let ours = ours.filter(|d| d.is(&device.name, device.index));
             device.ours = ours.flat_map(|d| &d.ours).cloned().collect();
         }
+        let all = [Some(&self.begun.before), self.begun.origin.as_ref()].into_iter().flatten();
+        let guests: BTreeSet<Guests> =
+            all.flat_map(|b| b.guests.iter().chain(&b.our_guests)).cloned().collect();
+        before.our_guests = guests.into_iter().collect();
         self.begun.before = before;
         (self.begun.origin, self.begun.earlier) = (None, None);
         self.begun.wanted = "nothing of Quell's".to_owned();

@@ -9,13 +9,12 @@
 //! Thousands of classes that nobody needs are not made. A packet of a subscriber without one goes to the queue's default class meanwhile.
 
 mod program;
-mod side;
 mod tables;
 
 pub use program::RosterProgram;
-pub use side::Side;
 pub use tables::{Arrivals, RosterTables, State};
 
+pub use quell_tc::Side;
 use quell_tc::{Handle, Prefix};
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,11 +1,11 @@
 //! The program that finds a packet's subscriber, loaded.
 
-use super::side::Side;
-use super::tables::RosterTables;
+use super::tables::{RosterTables, program_of};
 use crate::error::ClassifyError;
 use crate::program::{TestRun, may_use_bpf, refused, run};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
+use quell_tc::Side;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The programs, as clang made them.
@@ -25,9 +25,10 @@ impl RosterProgram {
     /// The kernel has no bpf(2), does not let us, or refuses the program.
     pub fn load(side: Side) -> Result<Self, ClassifyError> {
         may_use_bpf().map_err(ClassifyError::of_first_call)?;
-        let mut ebpf = EbpfLoader::new().load(OBJECT).map_err(refused)?;
+        // The programs read packets and nothing of the kernel, whose types would take the loader longest to read.
+        let mut ebpf = EbpfLoader::new().btf(None).load(OBJECT).map_err(refused)?;
         let program: &mut SchedClassifier = ebpf
-            .program_mut(side.program())
+            .program_mut(program_of(side))
             .expect("the object has this program")
             .try_into()
             .expect("it is a classifier");
@@ -42,7 +43,8 @@ impl RosterProgram {
     }
 
     fn program(&self) -> &SchedClassifier {
-        let program = self.ebpf.program(self.side.program()).expect("the object has this program");
+        let program =
+            self.ebpf.program(program_of(self.side)).expect("the object has this program");
         program.try_into().expect("it is a classifier")
     }
 

@@ -1,14 +1,13 @@
 //! The tables of the roster's programs in the kernel: found again by a program's number, written, read, listened to.
 
 use super::Roster;
-use super::side::Side;
 use crate::error::ClassifyError;
 use crate::tables::{now, table};
 use aya::Ebpf;
 use aya::maps::lpm_trie::Key as TrieKey;
 use aya::maps::{Array, LpmTrie, Map, MapData, MapError, MapInfo, RingBuf};
 use aya::programs::loaded_programs;
-use quell_tc::Prefix;
+use quell_tc::{Prefix, Side};
 use quell_units::Span;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -56,6 +55,14 @@ pub struct RosterTables {
     states: Array<MapData, RawState>,
     roster: Array<MapData, RawRoster>,
     arrivals: Option<Map>,
+}
+
+/// The name of a side's program, in the object and in the kernel.
+pub(super) fn program_of(side: Side) -> &'static str {
+    match side {
+        Side::From => "quell_from",
+        Side::To => "quell_to",
+    }
 }
 
 /// `FAMILY_BITS` of `../bpf/roster.c`.
@@ -121,7 +128,7 @@ impl RosterTables {
             if program.id() != id {
                 continue;
             }
-            let ours = Side::ALL.map(Side::program);
+            let ours = Side::ALL.map(program_of);
             if !program.name_as_str().is_some_and(|name| ours.contains(&name)) {
                 return Ok(None);
             }
@@ -172,6 +179,20 @@ impl RosterTables {
         }
         self.roster.set(0, raw, 0).map_err(|e| table("write the table's number", &e))?;
         Ok((new.len(), old.len()))
+    }
+
+    /// How many prefixes would be entered and taken out on the way to this.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn differs_by(&self, wanted: &Roster) -> Result<(usize, usize), ClassifyError> {
+        if self.is(wanted)? {
+            return Ok((0, 0));
+        }
+        let there = self.read()?;
+        let old = there.beyond(wanted);
+        let gone = old.iter().filter(|(key, _)| !wanted.entries.contains_key(key)).count();
+        Ok((wanted.beyond(&there).len(), gone))
     }
 
     /// Whether the kernel's table is this.

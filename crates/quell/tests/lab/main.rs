@@ -28,6 +28,7 @@ mod scarce;
 mod seeds;
 mod shape;
 mod shaping;
+mod subscribers;
 mod support;
 mod sweep;
 mod time;

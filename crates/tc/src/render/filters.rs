@@ -24,6 +24,9 @@ pub(super) fn filter(w: &mut Words, filter: &Filter) {
         FilterKind::Classify(config) => {
             w.opt("object-pinned", Some(quoted(&format!("<{config}>"))));
         }
+        FilterKind::Roster(side) => {
+            w.opt("object-pinned", Some(quoted(&format!("<subscribers by {}>", side.address()))));
+        }
         FilterKind::Fw(_) | FilterKind::Matchall(_) => {}
     }
     w.opt("classid", filter.class);
