@@ -1,4 +1,4 @@
-//! Compiles the program of `src/bpf` with clang for the kernel's BPF machine.
+//! Compiles the programs of `src/bpf` with clang for the kernel's BPF machine.
 //!
 //! The object has types with it, without which the kernel takes no function apart from the others. They name source files, but relative to
 //! their folder: the same sources and the same clang give the same bytes, wherever they lie.
@@ -8,7 +8,6 @@ use std::process::Command;
 
 fn main() {
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    let object = Path::new(&out).join("classify.o");
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
@@ -16,16 +15,22 @@ fn main() {
         Ok("big") => "bpfeb",
         _ => "bpfel",
     };
-    let mut command = Command::new(&clang);
+    for source in ["classify.c", "roster.c"] {
+        compile(&clang, target, source, &Path::new(&out).join(source).with_extension("o"));
+    }
+}
+
+fn compile(clang: &str, target: &str, source: &str, object: &Path) {
+    let mut command = Command::new(clang);
     // Version 3 has 32-bit jumps and compare-and-exchange; kernels have it since 5.12.
     command.args([&format!("--target={target}"), "-mcpu=v3", "-O2", "-Wall", "-Wextra", "-Werror"]);
     command.args(["-nostdinc", "-Wno-unused-const-variable", "-fno-ident"]);
     command.args(["-g", "-fdebug-compilation-dir=."]);
-    command.current_dir("src/bpf").args(["-c", "classify.c", "-o"]).arg(&object);
+    command.current_dir("src/bpf").args(["-c", source, "-o"]).arg(object);
     match command.status() {
         Ok(status) if status.success() => {}
         Ok(status) => {
-            panic!("{clang} could not compile src/bpf/classify.c for {target} ({status})")
+            panic!("{clang} could not compile src/bpf/{source} for {target} ({status})")
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => panic!(
             "the compiler `{clang}` is missing, which compiles the classifier for the kernel: install the Debian \

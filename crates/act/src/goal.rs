@@ -1,5 +1,6 @@
 //! What is to be on a machine, and what was.
 
+use crate::Guests;
 use crate::place::same_device;
 use quell_tc::{Place, Places, Seen, Thing};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,10 @@ pub struct Goal {
     pub routes: Vec<RouteGoal>,
     /// Files.
     pub files: Vec<FileGoal>,
+    /// Classes that come and go beside all that, and are left alone.
+    pub guests: Vec<Guests>,
+    /// What such classes are like, by interface: it is tried with all else.
+    pub likely: Vec<(String, Vec<Thing>)>,
 }
 
 /// An IFB of ours that is to be there, or not.
@@ -141,6 +146,10 @@ pub struct Before {
     pub routes: Vec<RouteGoal>,
     /// Files.
     pub files: Vec<FileGoal>,
+    /// Classes that came and went then.
+    pub guests: Vec<Guests>,
+    /// Classes that were to come and go.
+    pub our_guests: Vec<Guests>,
 }
 
 /// What an interface had.
@@ -298,6 +307,8 @@ impl From<&Before> for Goal {
             routes: before.routes.clone(),
             // Undone in reverse: of two files the later one may rely on the earlier one.
             files: before.files.iter().rev().cloned().collect(),
+            guests: before.guests.clone(),
+            likely: Vec::new(),
         }
     }
 }

@@ -192,11 +192,14 @@ impl Machine for Kernel {
     }
 }
 
+/// Changes, those with a program among them made anew.
+type Ready<'a> = Vec<Cow<'a, quell_tc::Change>>;
+
 /// Changes as the kernel takes them: with a program loaded for each classifier, which lives until they are carried out. Those before one
 /// whose program can't be loaded are not carried out either; which one that is, and why.
 fn with_programs<'a>(
     changes: &[&'a quell_tc::Change],
-) -> Result<(Vec<Cow<'a, quell_tc::Change>>, Loaded), (usize, Refusal)> {
+) -> Result<(Ready<'a>, Loaded), (usize, Refusal)> {
     let mut loaded = Loaded::default();
     let mut ready = Vec::with_capacity(changes.len());
     for (number, change) in changes.iter().enumerate() {

@@ -13,6 +13,7 @@ mod back;
 mod change;
 mod error;
 mod goal;
+mod guests;
 mod kernel;
 mod lock;
 mod log;
@@ -35,6 +36,7 @@ pub use goal::{
     Before, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, OwnRoute, RouteGoal,
     SysctlGoal,
 };
+pub use guests::Guests;
 pub use kernel::{Kernel, own_routes};
 pub use lock::Lock;
 pub use log::{Log, Standing, list, log_of};
@@ -44,4 +46,4 @@ pub use record::{Begun, Earlier, Who};
 pub use steps::{LinkNow, Machine, Now, steps};
 pub use transaction::{Asked, Planned, StartWatchdog, apply, confirm, plan, recover};
 pub use trial::try_it;
-pub use watchdog::{Watchdog, watch};
+pub use watchdog::{Watchdog, start_apart, watch};

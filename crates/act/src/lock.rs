@@ -1,4 +1,9 @@
 //! One at a time: a lock for each network namespace. The kernel lets it go when its holder ends, however that was.
+//!
+//! ```text
+//!   NAMESPACE.lock     a change, from its last look to its end; who comes second is told who the first is
+//!   NAMESPACE.guests   whoever makes or takes off classes beside changes, for as long; each change waits for it, and holds it too
+//! ```
 
 use crate::ActError;
 use nix::errno::Errno;
@@ -18,6 +23,7 @@ const MOMENT_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct Lock {
     file: Flock<File>,
+    _beside: Option<Flock<File>>,
 }
 
 impl Lock {
@@ -27,11 +33,11 @@ impl Lock {
     /// Somebody else has it for longer; says who.
     pub fn take(folder: &Path, namespace: u64, who: &str) -> Result<Self, ActError> {
         let system = |why: String| ActError::System(format!("could not take a lock: {why}"));
-        let mut file = open(folder, namespace)?;
+        let mut file = open(folder, namespace, "lock")?;
         // Before the first try, so that nobody lets it go unseen.
         let closed = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
             .map_err(|errno| system(errno.to_string()))?;
-        let path = path_of(folder, namespace);
+        let path = path_of(folder, namespace, "lock");
         closed
             .add_watch(&path, AddWatchFlags::IN_CLOSE_WRITE)
             .map_err(|errno| system(errno.to_string()))?;
@@ -39,7 +45,7 @@ impl Lock {
         patience.set(Some(monotonic_ns() + MOMENT_NS)).map_err(|e| system(e.to_string()))?;
         loop {
             file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(file) => return Ok(Lock { file }.signed(who)),
+                Ok(file) => return Lock::with_guests(file, folder, namespace, who),
                 Err((again, Errno::EWOULDBLOCK | Errno::EINTR)) => again,
                 Err((_, errno)) => return Err(system(errno.to_string())),
             };
@@ -58,16 +64,25 @@ impl Lock {
 
     /// Waits until nobody else has it.
     pub fn wait(folder: &Path, namespace: u64, who: &str) -> Result<Self, ActError> {
-        let mut file = open(folder, namespace)?;
-        loop {
-            match Flock::lock(file, FlockArg::LockExclusive) {
-                Ok(file) => return Ok(Lock { file }.signed(who)),
-                Err((again, Errno::EINTR)) => file = again,
-                Err((_, errno)) => {
-                    return Err(ActError::System(format!("could not wait for a lock: {errno}")));
-                }
-            }
-        }
+        let file = waited_for(open(folder, namespace, "lock")?)?;
+        Lock::with_guests(file, folder, namespace, who)
+    }
+
+    /// Waits until no change is under way, and keeps any from its last look until this is dropped: for classes that come and go beside changes
+    /// ([`Guests`](crate::Guests)). Nobody is told that it is held, since it is for milliseconds only.
+    pub fn beside(folder: &Path, namespace: u64) -> Result<Self, ActError> {
+        Ok(Lock { file: waited_for(open(folder, namespace, "guests")?)?, _beside: None })
+    }
+
+    fn with_guests(
+        file: Flock<File>,
+        folder: &Path,
+        namespace: u64,
+        who: &str,
+    ) -> Result<Self, ActError> {
+        let lock = Lock { file, _beside: None }.signed(who);
+        let beside = waited_for(open(folder, namespace, "guests")?)?;
+        Ok(Lock { _beside: Some(beside), ..lock })
     }
 
     /// Who holds it can be read in the file. On a full disk it can't: then the holder is not named, and locked it is all the same.
@@ -79,15 +94,27 @@ impl Lock {
     }
 }
 
-fn path_of(folder: &Path, namespace: u64) -> PathBuf {
-    folder.join(format!("{namespace}.lock"))
+fn path_of(folder: &Path, namespace: u64, ending: &str) -> PathBuf {
+    folder.join(format!("{namespace}.{ending}"))
 }
 
-fn open(folder: &Path, namespace: u64) -> Result<File, ActError> {
+fn waited_for(mut file: File) -> Result<Flock<File>, ActError> {
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusive) {
+            Ok(file) => return Ok(file),
+            Err((again, Errno::EINTR)) => file = again,
+            Err((_, errno)) => {
+                return Err(ActError::System(format!("could not wait for a lock: {errno}")));
+            }
+        }
+    }
+}
+
+fn open(folder: &Path, namespace: u64, ending: &str) -> Result<File, ActError> {
     let failed =
         |e: std::io::Error| ActError::NoLog(format!("could not use {}: {e}", folder.display()));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let path = path_of(folder, namespace);
+    let path = path_of(folder, namespace, ending);
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.custom_flags(nix::libc::O_NOFOLLOW).open(path).map_err(failed)

@@ -13,11 +13,11 @@
 //! was before us the file goes.
 
 use crate::made::Made;
-use crate::old::{self, RecordOf2};
+use crate::old::{self, RecordOf3};
 use crate::record::{Begun, Earlier, Record, VERSION, Who};
-use crate::{ActError, Before, LinkNow, Now, kernel};
+use crate::{ActError, Before, Guests, LinkNow, Now, kernel};
 use quell_model::frame::{Decoder, encode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -101,15 +101,15 @@ impl Log {
             ))
         };
         let version = old::version(&bytes);
-        if let Some(version) = version.filter(|version| !(2..=VERSION).contains(version)) {
+        if let Some(version) = version.filter(|version| !(3..=VERSION).contains(version)) {
             let tuning = path.file_name().is_some_and(|n| n.to_string_lossy().contains(":tune"));
             return Err(failed(old::unread(version, tuning)));
         }
-        let is_old = version == Some(2);
+        let is_old = version == Some(3);
         let mut decoder = Decoder::new();
         decoder.push(&bytes);
         let mut next = || match is_old {
-            true => decoder.next_value::<RecordOf2>().map(|record| record.map(Record::from)),
+            true => decoder.next_value::<RecordOf3>().map(|record| record.map(Record::from)),
             false => decoder.next_value(),
         };
         let begun = match next() {
@@ -180,6 +180,10 @@ impl Log {
             let ours = ours.filter(|d| d.is(&device.name, device.index));
             device.ours = ours.flat_map(|d| &d.ours).cloned().collect();
         }
+        let all = [Some(&self.begun.before), self.begun.origin.as_ref()].into_iter().flatten();
+        let guests: BTreeSet<Guests> =
+            all.flat_map(|b| b.guests.iter().chain(&b.our_guests)).cloned().collect();
+        before.our_guests = guests.into_iter().collect();
         self.begun.before = before;
         (self.begun.origin, self.begun.earlier) = (None, None);
         self.begun.wanted = "nothing of Quell's".to_owned();

@@ -1,9 +1,10 @@
 //! What was there when all steps had been taken: of each queue, class and filter its place and a number for its options.
 
+use crate::guests::classes;
 use crate::place::{is_hook, same_device, settled};
 use crate::steps::Now;
-use crate::{DeviceBefore, Goal};
-use quell_tc::{Place, Seen};
+use crate::{DeviceBefore, DeviceGoal, Goal, Guests};
+use quell_tc::{Place, Seen, Thing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -13,6 +14,8 @@ pub struct Made {
     pub(crate) name: String,
     pub(crate) index: Option<u32>,
     pub(crate) things: Vec<Print>,
+    /// Classes that come and go beside them.
+    pub(crate) guests: Vec<Guests>,
 }
 
 /// A queue, class or filter, and a number for its options.
@@ -35,12 +38,26 @@ impl Made {
             things: device.things.iter().map(print).collect(),
             name: device.name,
             index: device.index,
+            guests: Vec::new(),
         };
-        now.before(goal).devices.into_iter().map(made).collect()
+        let made = now.before(goal).devices.into_iter().map(made);
+        let own = |device: &DeviceGoal| device.things.iter().map(Thing::place).collect::<Vec<_>>();
+        let owns = goal.devices.iter().map(own);
+        made.zip(owns).map(|(made, own)| made.with_guests(&goal.guests, own.into_iter())).collect()
     }
 }
 
 impl Made {
+    /// Without guests, which are noted as such; at `own` places is what is not theirs.
+    fn with_guests(mut self, guests: &[Guests], own: impl Iterator<Item = Place>) -> Self {
+        let of = guests.iter().filter(|guests| guests.device == self.name);
+        self.guests = of.cloned().collect();
+        let own = classes(own);
+        let guests = &self.guests;
+        self.things.retain(|print| !guests.iter().any(|g| g.hold(print.place, &own)));
+        self
+    }
+
     /// Those things that an earlier change made as well, as they are now.
     pub(crate) fn of_those_in(mut self, earlier: &[Made]) -> Made {
         let same = earlier.iter().find(|made| made.name == self.name);

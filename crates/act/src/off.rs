@@ -91,7 +91,8 @@ fn leave(
     let goal = Goal::from(&*before);
     let now = look(machine, &goal)?;
     let (mut said, mut unsure, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-    let found = now.before(&goal);
+    let mut found = now.before(&goal);
+    found.leave_guests_out(&log.made);
     for (device, other) in before.devices.iter_mut().zip(Others::of(Some(log), &found, &now)) {
         match &other.root {
             Whose::Ours => {}

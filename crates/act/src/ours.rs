@@ -10,10 +10,11 @@
 //! In the middle of a change nobody wrote down what was there. Then what may be there of it is known: what was there before, and what was
 //! to be made, by their places and kinds.
 
+use crate::guests::classes;
 use crate::made::Made;
 use crate::place::{is_hook, settled};
 use crate::steps::Now;
-use crate::{Before, DeviceBefore, Goal, Log, Standing};
+use crate::{Before, DeviceBefore, Goal, Guests, Log, Standing};
 use quell_tc::{Handle, Place, Seen, Thing};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -186,7 +187,8 @@ impl<'a> Possible<'a> {
 /// Takes out of the way back what somebody has put there since: a root queue that can't be of this change, and with it the IFB that it is
 /// on; and filters on the way in. What there is to say of that.
 pub(crate) fn leave_to_others(log: &Log, before: &mut Before, now: &Now) -> Vec<String> {
-    let found = now.before(&Goal::from(&*before));
+    let mut found = now.before(&Goal::from(&*before));
+    before.leave_guests_out_of(&mut found);
     let mut said = Vec::new();
     let mut kept = Vec::new();
     for (device, found) in before.devices.iter_mut().zip(&found.devices) {
@@ -209,7 +211,37 @@ pub(crate) fn leave_to_others(log: &Log, before: &mut Before, now: &Now) -> Vec<
     said
 }
 
+impl Before {
+    /// Leaves out the guests of what is in force, and notes that there may be some.
+    pub(crate) fn leave_guests_out(&mut self, made: &[Made]) {
+        for device in &mut self.devices {
+            let Some(made) = made.iter().find(|made| made.is_of(device)) else { continue };
+            let name = &device.name;
+            let renamed = |guests: &Guests| Guests { device: name.clone(), ..guests.clone() };
+            let guests: Vec<Guests> = made.guests.iter().map(renamed).collect();
+            device.drop_guests(&guests, &classes(made.things.iter().map(|print| print.place)));
+            self.guests.extend(guests);
+        }
+    }
+
+    /// Leaves out of what was found just now the guests of this change, and of what was in force before it.
+    fn leave_guests_out_of(&self, found: &mut Before) {
+        for (device, found) in self.devices.iter().zip(&mut found.devices) {
+            let all = self.guests.iter().chain(&self.our_guests);
+            let guests: Vec<Guests> = all.filter(|g| g.device == device.name).cloned().collect();
+            let had = device.things.iter().map(|seen| seen.place);
+            let own = classes(had.chain(device.ours.iter().map(|(place, _)| *place)));
+            found.drop_guests(&guests, &own);
+        }
+    }
+}
+
 impl DeviceBefore {
+    fn drop_guests(&mut self, guests: &[Guests], own: &BTreeSet<Handle>) {
+        let hold = |seen: &Seen| guests.iter().any(|guests| guests.hold(seen.place, own));
+        self.things.retain(|seen| !hold(seen));
+    }
+
     /// Leaves the root place alone. The interface's name.
     pub(crate) fn leave_root(&mut self) -> String {
         self.root = false;

@@ -1,5 +1,6 @@
 //! What is there, and the steps from there to a goal.
 
+use crate::guests::without_guests;
 use crate::{
     Before, Change, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, OwnRoute,
     Refusal, RouteGoal, SysctlGoal, Target,
@@ -127,6 +128,8 @@ impl Now {
             sysctls: goal.sysctls.iter().filter_map(sysctl).collect(),
             routes: goal.routes.iter().map(route).collect(),
             files: goal.files.iter().map(file).collect(),
+            guests: Vec::new(),
+            our_guests: goal.guests.clone(),
         }
     }
 
@@ -178,9 +181,11 @@ pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
             .target(device)
             .or_else(|| to_be_made.then(|| Target { name: device.name.clone(), index: None }));
         let Some(target) = target else { continue };
-        let snapshot = now.snapshot(Some(&target));
+        let own = device.things.iter().map(Thing::place);
+        let there = now.snapshot(Some(&target));
+        let snapshot = without_guests(&goal.guests, &device.name, own, there);
         let lead = |places| {
-            let all = quell_tc::changes(&device.things, places, snapshot);
+            let all = quell_tc::changes(&device.things, places, &snapshot);
             let step = |change| Change::Queue { device: target.clone(), change };
             all.into_iter().map(step).collect::<Vec<_>>()
         };

@@ -108,7 +108,8 @@ pub fn plan(
     let now = look(machine, &goal)?;
     refuse_absent(&goal, &now)?;
     let mut before = now.before(&goal);
-    if earlier.is_some() {
+    if let Some(log) = &earlier {
+        before.leave_guests_out(&log.made);
         before.without_aimless_hooks();
     }
     let others = Others::of(earlier.as_ref(), &before, &now);
@@ -133,7 +134,10 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
     let mut before = first.before(&goal);
     // Ours only: somebody else's stay as they are, or can't be brought back.
     let mut said = match &earlier {
-        Some(_) => before.without_aimless_hooks(),
+        Some(log) => {
+            before.leave_guests_out(&log.made);
+            before.without_aimless_hooks()
+        }
         None => Vec::new(),
     };
     refuse_absent(&goal, &first)?;
@@ -152,7 +156,8 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
     sweep(asked.folder, namespace);
     let now = look(machine, &goal)?;
     let mut again = now.before(&goal);
-    if earlier.is_some() {
+    if let Some(log) = &earlier {
+        again.leave_guests_out(&log.made);
         again.without_aimless_hooks();
     }
     if again != before || self::earlier(machine, asked.folder, namespace, &asked.device)? != earlier
@@ -160,7 +165,9 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
         return Err(ActError::Changed);
     }
     let todo = steps(&goal, &now);
-    if todo.is_empty() {
+    // What guests are to be like stands in the recipe alone.
+    let as_before = earlier.as_ref().is_none_or(|log| log.begun.recipe == asked.recipe);
+    if todo.is_empty() && (goal.guests.is_empty() || as_before) {
         return Ok(Applied { steps: Vec::new(), said });
     }
     let words: Vec<String> = todo.iter().map(ToString::to_string).collect();
@@ -349,6 +356,17 @@ fn lost(before: &Before, steps: &[Change]) -> Vec<String> {
     before.devices.iter().filter(|d| touched(&d.name)).flat_map(|d| d.hidden()).collect()
 }
 
+/// A goal with guests of each sort there.
+fn with_likely(goal: &Goal) -> Goal {
+    let mut goal = goal.clone();
+    for (name, things) in std::mem::take(&mut goal.likely) {
+        if let Some(device) = goal.devices.iter_mut().find(|device| device.name == name) {
+            device.things.extend(things);
+        }
+    }
+    goal
+}
+
 /// What could not be brought back, and what there is to say beside. The kernel is asked where that is possible.
 ///
 /// # Errors
@@ -363,7 +381,7 @@ fn one_way(
     let mut lost = lost(before, &touched);
     let mut said = Vec::new();
     if lost.is_empty() && trial && !touched.is_empty() {
-        let (before, goal) = part::of(before, goal, now);
+        let (before, goal) = part::of(before, &with_likely(goal), now);
         match try_it(&before, &goal, now) {
             Ok(problems) => lost.extend(problems),
             Err(ActError::Trial(why)) => return Err(ActError::Trial(why)),

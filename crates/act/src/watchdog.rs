@@ -34,27 +34,11 @@ impl Watchdog {
     ///
     /// # Errors
     /// It could not be started, or ended at once.
-    pub fn start(mut command: Command) -> Result<Self, ActError> {
+    pub fn start(command: Command) -> Result<Self, ActError> {
+        let started = start_apart(command);
         let failed =
             |why: String| ActError::NoWatchdog(format!("could not start the watchdog: {why}"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
-        // SAFETY: setsid(2) is async-signal-safe and allocates nothing.
-        unsafe {
-            command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into));
-        }
-        let mut child = command.spawn().map_err(|e| failed(e.to_string()))?;
-        let (pipe, ready) = (child.stdin.take(), child.stdout.take());
-        let (Some(pipe), Some(mut ready)) = (pipe, ready) else {
-            return Err(failed("it has no pipes".into()));
-        };
-        let mut byte = [0];
-        match ready.read_exact(&mut byte) {
-            Ok(()) => Ok(Watchdog { _pipe: pipe, child }),
-            Err(_) => {
-                let _ = child.wait();
-                Err(failed("it ended before it watched".into()))
-            }
-        }
+        started.map(|(pipe, child)| Watchdog { _pipe: pipe, child }).map_err(failed)
     }
 
     /// Its process.
@@ -81,6 +65,31 @@ impl Watchdog {
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
             Ok(_) => false,
             Err((_, errno)) => errno == nix::errno::Errno::EWOULDBLOCK,
+        }
+    }
+}
+
+/// Starts a process that outlives this one: in a session of its own, without a terminal, its input a pipe that ends with the value. It is waited
+/// for until it says something on its standard output, that it watches.
+///
+/// # Errors
+/// It could not be started, or ended at once.
+pub fn start_apart(mut command: Command) -> Result<(ChildStdin, Child), String> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
+    // SAFETY: setsid(2) is async-signal-safe and allocates nothing.
+    unsafe {
+        command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into));
+    }
+    let mut child = command.spawn().map_err(|e| e.to_string())?;
+    let (pipe, ready) = (child.stdin.take(), child.stdout.take());
+    let (Some(pipe), Some(mut ready)) = (pipe, ready) else {
+        return Err("it has no pipes".into());
+    };
+    match ready.read_exact(&mut [0]) {
+        Ok(()) => Ok((pipe, child)),
+        Err(_) => {
+            let _ = child.wait();
+            Err("it ended before it watched".into())
         }
     }
 }

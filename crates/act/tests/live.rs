@@ -73,6 +73,7 @@ fn links_offloads_settings_and_files_come_and_go_with_the_queues() {
                     FileGoal { path: file.clone(), content: Some((b"ours\n".to_vec(), 0o600)) },
                     FileGoal { path: other.clone(), content: Some((b"new\n".to_vec(), 0o644)) },
                 ],
+                ..Goal::default()
             };
             let mut kernel = Kernel::open().unwrap();
             let first = kernel.read(&goal).unwrap();

@@ -11,11 +11,15 @@ use std::os::fd::AsRawFd;
 
 use quell_tc::{Bpf, BpfProgram, Change, Class, Filter, FilterKind, Queue, Step, Thing, Tree};
 
+use crate::roster::RosterProgram;
 use crate::{Classifier, ClassifyError};
 
 /// Programs that filters name by their descriptors: they must reach the kernel while this lives.
 #[derive(Default)]
-pub struct Loaded(Vec<Classifier>);
+pub struct Loaded {
+    classifiers: Vec<Classifier>,
+    rosters: Vec<RosterProgram>,
+}
 
 impl Loaded {
     fn filter(&mut self, filter: &mut Filter) -> Result<(), ClassifyError> {
@@ -24,7 +28,15 @@ impl Loaded {
             let (fd, name) = (program.fd().as_raw_fd(), config.to_string());
             filter.kind =
                 Bpf { program: BpfProgram::Loaded { fd, name }, direct_action: false }.into();
-            self.0.push(program);
+            self.classifiers.push(program);
+        }
+        if let FilterKind::Roster(side) = filter.kind {
+            // Whoever put it there enters subscribers then.
+            let program = RosterProgram::load(side)?;
+            let (fd, name) = (program.fd().as_raw_fd(), side.filter_name().to_owned());
+            filter.kind =
+                Bpf { program: BpfProgram::Loaded { fd, name }, direct_action: false }.into();
+            self.rosters.push(program);
         }
         Ok(())
     }
@@ -57,7 +69,8 @@ pub fn ready(
     };
     let step = match thing {
         Thing::Step(step @ Step::Filter { filter, .. }) => {
-            matches!(filter.kind, FilterKind::Classify(_)).then(|| step.clone())
+            let ours = matches!(filter.kind, FilterKind::Classify(_) | FilterKind::Roster(_));
+            ours.then(|| step.clone())
         }
         Thing::Step(_) => None,
         Thing::Seen(once) => seen(once),

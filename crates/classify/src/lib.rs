@@ -13,6 +13,7 @@ mod error;
 mod filter;
 mod program;
 mod raw;
+pub mod roster;
 mod tables;
 pub mod twin;
 

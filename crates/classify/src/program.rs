@@ -88,18 +88,7 @@ impl Classifier {
     /// # Errors
     /// The kernel refused the frame: none may be shorter than an Ethernet header, or longer than a page.
     pub fn test_run(&self, frame: &[u8], mark: u32, repeat: u32) -> Result<TestRun, ClassifyError> {
-        // struct __sk_buff: the mark is its third number, the priority its ninth.
-        let mut before = [0u8; 192];
-        before[8..12].copy_from_slice(&mark.to_ne_bytes());
-        let mut after = [0u8; 192];
-        let mut options = TestRunOptions::new();
-        options.data_in = Some(frame);
-        options.ctx_in = Some(&before);
-        options.ctx_out = Some(&mut after);
-        options.repeat = repeat;
-        let result = self.program().test_run(options).map_err(|error| refused(error.into()))?;
-        let priority = u32::from_ne_bytes(after[32..36].try_into().expect("four bytes"));
-        Ok(TestRun { class: result.return_value, priority, took: result.duration })
+        run(self.program(), frame, mark, repeat)
     }
 
     /// Pins the program and its tables in a folder of a BPF file system, which is made: they outlive this process, and [`Tables::open`] finds
@@ -120,6 +109,27 @@ impl Classifier {
     }
 }
 
+/// Runs a program on a frame.
+pub(crate) fn run(
+    program: &SchedClassifier,
+    frame: &[u8],
+    mark: u32,
+    repeat: u32,
+) -> Result<TestRun, ClassifyError> {
+    // struct __sk_buff: the mark is its third number, the priority its ninth.
+    let mut before = [0u8; 192];
+    before[8..12].copy_from_slice(&mark.to_ne_bytes());
+    let mut after = [0u8; 192];
+    let mut options = TestRunOptions::new();
+    options.data_in = Some(frame);
+    options.ctx_in = Some(&before);
+    options.ctx_out = Some(&mut after);
+    options.repeat = repeat;
+    let result = program.test_run(options).map_err(|error| refused(error.into()))?;
+    let priority = u32::from_ne_bytes(after[32..36].try_into().expect("four bytes"));
+    Ok(TestRun { class: result.return_value, priority, took: result.duration })
+}
+
 /// A filter that sends every packet to `class`, of a kind that every kernel with filters has.
 pub fn catch_all(class: Handle) -> Filter {
     let all: Match = "u32 0 0 at 0".parse().expect("it is a match");
@@ -128,7 +138,7 @@ pub fn catch_all(class: Handle) -> Filter {
 
 /// Loads the smallest program of the classifier's kind and lets it go, so that the kernel's answer to anybody's program is told apart from
 /// what it says of ours. (A table would not do: kernels may let everybody make those.)
-fn may_use_bpf() -> std::io::Result<()> {
+pub(crate) fn may_use_bpf() -> std::io::Result<()> {
     /// The part of `union bpf_attr` that `BPF_PROG_LOAD` needs; what it has more is zero.
     #[repr(C)]
     struct ProgLoad {
@@ -166,7 +176,7 @@ fn may_use_bpf() -> std::io::Result<()> {
 }
 
 /// The kernel's answer among the kinds of error that the loader has.
-fn refused(error: EbpfError) -> ClassifyError {
+pub(crate) fn refused(error: EbpfError) -> ClassifyError {
     use std::io::Error;
     let (tried, answer, log) = match error {
         EbpfError::ProgramError(ProgramError::LoadError { io_error, verifier_log }) => {

@@ -349,7 +349,7 @@ fn pinned(folder: &Path, name: &str) -> Result<MapData, ClassifyError> {
 }
 
 /// The program's own clock.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).expect("every kernel has this clock");
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
@@ -365,7 +365,7 @@ fn earlier(last: u64, longer: Span) -> u64 {
     last.wrapping_sub(longer.nanos()).max(1)
 }
 
-fn table(tried: &str, error: &MapError) -> ClassifyError {
+pub(crate) fn table(tried: &str, error: &MapError) -> ClassifyError {
     ClassifyError::Table { tried: tried.into(), answer: answer_of(error) }
 }
 

@@ -185,6 +185,10 @@ fn matches(record: &mut FilterRecord, filter: &Filter) {
             }];
             record.opaque = bpf.direct_action || filter.class.is_none();
         }
+        FilterKind::Roster(side) => {
+            record.matches = vec![format!("subscribers by {} address", side.address())];
+            record.opaque = true;
+        }
         FilterKind::Classify(config) => {
             record.matches = vec![config.words()];
             record.matches_all = Some(true);

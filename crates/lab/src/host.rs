@@ -156,6 +156,9 @@ fn try_step(index: u32, step: &Step, found: &mut BTreeMap<String, String>) {
                 }
                 return;
             }
+            if let FilterKind::Roster(_) = &filter.kind {
+                return;
+            }
             let mut filter = filter.clone();
             // The class is not there in the scratch namespace.
             filter.class = None;

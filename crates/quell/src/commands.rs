@@ -277,6 +277,17 @@ quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
         call: calls!(shape::StatusArgs, shape::status),
     },
     Command {
+        name: "shape hold",
+        about: "Make classes for subscribers as they come",
+        group: Group::Act,
+        prints: Prints::Program,
+        examples: "quell shape hold --dev eth0 --stand-by",
+        notes: "`quell shape apply` starts it where classes are made when their subscriber is there; it ends with `quell shape off`. Should \
+                it die, those who have classes keep them, and `apply` starts it anew.",
+        fails: Fails::When("somebody does it already, or no class on the interface comes and goes"),
+        call: calls!(shape::HoldArgs, shape::hold),
+    },
+    Command {
         name: "shape persist",
         about: "Bring what is in force back after a reboot",
         group: Group::Act,

@@ -137,7 +137,10 @@ fn a_run_that_would_measure_nothing_is_refused() {
         );
         says(&error_in(&probe), &["probe `few`", why]);
     }
-    says(&error_in(&format!("repeat = 4000000000\n{BASE}")), &["16000000000 measurements", "10000"]);
+    says(
+        &error_in(&format!("repeat = 4000000000\n{BASE}")),
+        &["16000000000 measurements", "10000"],
+    );
     let head = BASE.split("[[scenario]]").next().expect("there is one");
     let probe = &BASE[BASE.find("[[probe]]").expect("there is one")..];
     let top = |list: &str| format!("{list} = []\n");

@@ -57,8 +57,7 @@ pub fn answer(hub: &Hub<'_>, guest: &Guest) {
         }
     };
     let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
-    let mut talk =
-        Talk { hub, guest, pass: &pass, flows: Vec::new(), end_ns, has_rested: false };
+    let mut talk = Talk { hub, guest, pass: &pass, flows: Vec::new(), end_ns, has_rested: false };
     let ended = talk.run();
     guest.stream.abort();
     let why = match ended {

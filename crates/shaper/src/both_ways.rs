@@ -7,16 +7,25 @@
 
 use crate::subscribers::{Group, PrefixText, Subscriber, Subscribers};
 use crate::{
-    CakePolicy, Counting, Found, Host, HostFair, HostsBy, LinePart, LineType, Policy, PolicyError,
-    Tell, Tiers,
+    CakePolicy, Counting, Found, Host, HostFair, HostsBy, LinePart, LineType, OnDemand, Policy,
+    PolicyError, Tell, Tiers,
 };
 use quell_tc::Tree;
-use quell_units::Rate;
+use quell_units::{Rate, Span};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// The part of a line's rate that is used, so that packets wait here and not in the modem.
 const PERCENT: u64 = 95;
+
+/// From so many subscribers on their classes are made when they are there.
+pub const LAZY_FROM: usize = 256;
+
+/// A subscriber that was silent for so long gives its class back.
+pub const LAZY_IDLE: Span = Span::from_secs(300);
+
+/// Classes of subscribers who are there, at most.
+pub const LAZY_MOST: u16 = 4096;
 
 /// A policy's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +122,15 @@ pub struct BothWays {
     pub link: Option<LineType>,
     /// Bytes that each packet costs beyond its Ethernet frame, or beyond what `link` says.
     pub overhead: u16,
+    /// Whether subscribers get their classes when they are there, and not before; where absent from [`LAZY_FROM`] subscribers on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lazy: Option<bool>,
+    /// After how long a silence such a class goes; where absent [`LAZY_IDLE`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lazy_idle: Option<Span>,
+    /// How many such classes there are at most; where absent [`LAZY_MOST`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lazy_most: Option<u16>,
     /// Hosts that share the line, for `host-fair`: the addresses of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Vec<IpAddr>>,
@@ -247,6 +265,28 @@ impl BothWays {
             addresses: addresses.clone(),
         };
         self.hosts.iter().map(host).collect()
+    }
+
+    /// Whether subscribers get their classes when they are there.
+    pub fn is_lazy(&self, policy: PolicyName) -> bool {
+        policy == PolicyName::Subscribers
+            && self.lazy.unwrap_or(self.subscribers.len() >= LAZY_FROM)
+    }
+
+    /// What is made when of one way's subscribers, at a rate.
+    ///
+    /// # Errors
+    /// What is said of them does not fit together.
+    pub fn on_demand(
+        &self,
+        tell: Tell,
+        rate: Rate,
+        device: DeviceTraits,
+    ) -> Result<OnDemand, PolicyError> {
+        match self.policy(PolicyName::Subscribers, tell, rate, device) {
+            Policy::Subscribers(policy) => policy.plan_on_demand(tell),
+            _ => Err(PolicyError::Subscribers("nobody is named".into())),
+        }
     }
 
     /// The tree for one way, at a rate.

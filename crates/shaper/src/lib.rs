@@ -16,6 +16,8 @@ pub mod host_fair;
 pub mod import;
 mod instead;
 mod line_type;
+mod on_demand;
+mod presence;
 mod subscribers;
 mod tier;
 mod tiers;
@@ -24,7 +26,8 @@ use serde::{Deserialize, Serialize};
 
 pub use asked::{Host, LinePart, Shaped, Tell};
 pub use both_ways::{
-    BothWays, Bounds, DeviceTraits, LineRates, PolicyName, TwoWayGroup, TwoWaySubscriber,
+    BothWays, Bounds, DeviceTraits, LAZY_FROM, LAZY_IDLE, LAZY_MOST, LineRates, PolicyName,
+    TwoWayGroup, TwoWaySubscriber,
 };
 pub use cake::CakePolicy;
 pub use error::PolicyError;
@@ -32,6 +35,8 @@ pub use found::{Found, HostsBy};
 pub use host_fair::HostFair;
 pub use instead::{Lack, instead, too_many};
 pub use line_type::{Counting, LineType};
+pub use on_demand::OnDemand;
+pub use presence::{Came, Presence};
 pub use subscribers::{Group, PrefixText, Subscriber, Subscribers};
 pub use tiers::Tiers;
 

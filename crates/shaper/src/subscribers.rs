@@ -79,14 +79,17 @@ impl From<PrefixText> for String {
     }
 }
 
+/// Class numbers by "subscriber" or "group" and the name.
+pub(crate) type Numbers<'a> = BTreeMap<(&'static str, &'a str), u16>;
+
 /// Class 1:1.
-const ALL: Handle = Handle::class(1, 1);
+pub(crate) const ALL: Handle = Handle::class(1, 1);
 
 /// Those who are not named.
 const OTHERS: u16 = 0xfffe;
 
 /// Numbers of classes that names may get; a queue's major is the same number. HTB has 16 bits of them.
-const NUMBERS: std::ops::Range<u32> = 0x10..0xff00;
+pub(crate) const NUMBERS: std::ops::Range<u32> = 0x10..0xff00;
 
 /// Flow queues in each leaf. The usual 1024 take 64 kB a subscriber, whether anybody is there or not.
 const FLOWS: u32 = 128;
@@ -96,40 +99,62 @@ impl Subscribers {
     pub fn plan(&self, tell: Tell) -> Result<Shaped, PolicyError> {
         self.counting.check("subscribers")?;
         self.check(tell)?;
-        let rate = self.counting.htb_rate();
         let numbers = self.numbers();
-        let mut link = link_class(ALL, self.counting);
-        let mut filters = Vec::new();
-        let mut groups = BTreeMap::new();
-        for group in &self.groups {
-            let id = Handle::class(1, numbers[&("group", group.name.as_str())]);
-            let ceiling = group.ceiling.min(rate);
-            let floors = self.of(Some(&group.name)).map(|s| s.floor.bps()).sum();
-            let class = htb_class(id, Rate::from_bps(floors), ceiling, 0);
-            groups.insert(group.name.as_str(), self.counting.told(limited(class)));
-        }
+        let mut groups = self.group_classes(&numbers);
+        let (mut alone, mut filters) = (Vec::new(), Vec::new());
         for one in &self.subscribers {
             let minor = numbers[&("subscriber", one.name.as_str())];
-            let id = Handle::class(1, minor);
-            let within = one.group.as_ref().and_then(|name| self.group(name));
-            let ceiling = within.map_or(rate, |g| g.ceiling).min(one.ceiling).min(rate);
-            let class = limited(htb_class(id, one.floor, ceiling, 0));
-            let class = self.counting.told(class).with_queue(leaf(minor, ceiling, rate));
+            let (class, id) = (self.class_of(one, minor), Handle::class(1, minor));
+            filters.extend(one.prefixes.iter().map(|prefix| by_prefix(prefix.0, tell, id)));
             match one.group.as_deref().and_then(|name| groups.get_mut(name)) {
                 Some(group) => group.classes.push(class),
-                None => link.classes.push(class),
+                None => alone.push(class),
             }
-            filters.extend(one.prefixes.iter().map(|prefix| by_prefix(prefix.0, tell, id)));
         }
-        link.classes.extend(groups.into_values().filter(|group| !group.classes.is_empty()));
+        let groups = groups.into_values().filter(|group| !group.classes.is_empty());
+        let mut root = self.root(alone.into_iter().chain(groups).collect());
+        root.filters = filters;
+        Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
+    }
+
+    /// The root queue, with these classes in that of the line, and that of all others behind them.
+    pub(crate) fn root(&self, classes: Vec<Class>) -> Queue {
+        let rate = self.counting.htb_rate();
+        let mut link = link_class(ALL, self.counting);
+        link.classes = classes;
         let others = Handle::class(1, OTHERS);
         let rest = htb_class(others, Rate::from_bps(NEXT_TO_NOTHING), rate, 1);
         link.classes.push(self.counting.told(limited(rest)).with_queue(leaf(OTHERS, rate, rate)));
-        let mut root = Queue::from(Htb { default: Some(others), ..Htb::default() })
+        Queue::from(Htb { default: Some(others), ..Htb::default() })
             .with_handle(Handle::qdisc(1))
-            .with_class(link);
-        root.filters = filters;
-        Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
+            .with_class(link)
+    }
+
+    /// Each group's class, with nobody in it yet.
+    pub(crate) fn group_classes(&self, numbers: &Numbers<'_>) -> BTreeMap<&str, Class> {
+        let rate = self.counting.htb_rate();
+        let mut floors: BTreeMap<&str, u64> = BTreeMap::new();
+        for one in &self.subscribers {
+            if let Some(group) = &one.group {
+                *floors.entry(group).or_default() += one.floor.bps();
+            }
+        }
+        let class = |group: &'_ Group| {
+            let id = Handle::class(1, numbers[&("group", group.name.as_str())]);
+            let floors = floors.get(group.name.as_str()).copied().unwrap_or_default();
+            let class = htb_class(id, Rate::from_bps(floors), group.ceiling.min(rate), 0);
+            self.counting.told(limited(class))
+        };
+        self.groups.iter().map(|group| (group.name.as_str(), class(group))).collect()
+    }
+
+    /// A subscriber's class, with its queue.
+    pub(crate) fn class_of(&self, one: &Subscriber, minor: u16) -> Class {
+        let rate = self.counting.htb_rate();
+        let within = one.group.as_ref().and_then(|name| self.group(name));
+        let ceiling = within.map_or(rate, |g| g.ceiling).min(one.ceiling).min(rate);
+        let class = limited(htb_class(Handle::class(1, minor), one.floor, ceiling, 0));
+        self.counting.told(class).with_queue(leaf(minor, ceiling, rate))
     }
 
     /// The subscribers' classes, with their names; that of all others comes last.
@@ -143,7 +168,7 @@ impl Subscribers {
         named.chain([others]).collect()
     }
 
-    fn of<'a>(&'a self, group: Option<&'a str>) -> impl Iterator<Item = &'a Subscriber> {
+    pub(crate) fn of<'a>(&'a self, group: Option<&'a str>) -> impl Iterator<Item = &'a Subscriber> {
         self.subscribers.iter().filter(move |s| s.group.as_deref() == group)
     }
 
@@ -152,7 +177,7 @@ impl Subscribers {
     }
 
     /// Finds out what does not fit together, before a kernel does.
-    fn check(&self, tell: Tell) -> Result<(), PolicyError> {
+    pub(crate) fn check(&self, tell: Tell) -> Result<(), PolicyError> {
         let wrong = |why: String| Err(PolicyError::Subscribers(why));
         if self.subscribers.is_empty() {
             return wrong("nobody is named; give a [[subscriber]] with its prefixes".into());
@@ -235,7 +260,7 @@ impl Subscribers {
     }
 
     /// A class number for each name: that of its name's hash, or the next free one.
-    fn numbers(&self) -> BTreeMap<(&'static str, &str), u16> {
+    pub(crate) fn numbers(&self) -> Numbers<'_> {
         let subscribers = self.subscribers.iter().map(|s| ("subscriber", s.name.as_str()));
         let names = subscribers.chain(self.groups.iter().map(|g| ("group", g.name.as_str())));
         let mut taken = BTreeSet::new();

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::classify::Config;
 use crate::packet::{IpProto, MacAddress, Masked, Prefix, Protocol};
-use crate::{Action, Handle, Match, fields};
+use crate::{Action, Handle, Match, Side, fields};
 
 /// A filter with its place in the order, its target and its actions.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +44,9 @@ pub enum FilterKind {
     Bpf(Bpf),
     /// Host, tier and flow, by the BPF program of ours. To the kernel it is one of [`FilterKind::Bpf`].
     Classify(Box<Config>),
+    /// A packet's subscriber, found in a table by the BPF program of ours. To the kernel it is one of [`FilterKind::Bpf`]; no tree in a file
+    /// has it, since somebody must know who is in the table.
+    Roster(Side),
 }
 
 /// Bits of the packet; all matches must hold.
@@ -299,7 +302,10 @@ impl Filter {
                 FilterKind::Flow(flow) => flow.mode == FlowMode::Hash,
                 FilterKind::Flower(flower) => *flower == Flower::default(),
                 // The classifier gives each packet a class, as long as nobody takes it away.
-                FilterKind::Fw(_) | FilterKind::Bpf(_) | FilterKind::Classify(_) => false,
+                FilterKind::Fw(_)
+                | FilterKind::Bpf(_)
+                | FilterKind::Classify(_)
+                | FilterKind::Roster(_) => false,
             }
     }
 
@@ -362,18 +368,21 @@ impl<'de> Deserialize<'de> for Filter {
 macro_rules! filter_kinds {
     ($($variant:ident $name:literal),+) => {
         impl FilterKind {
-            /// Every kind's name in a tree.
+            /// Every kind's name in a tree in a file.
             pub const KINDS: &'static [&'static str] = &[$($name),+];
 
             /// The kind's name in a tree.
             pub fn name(&self) -> &'static str {
-                match self { $(FilterKind::$variant(_) => $name,)+ }
+                match self {
+                    $(FilterKind::$variant(_) => $name,)+
+                    FilterKind::Roster(_) => "roster",
+                }
             }
 
             /// The kind's name, as the kernel spells it.
             pub fn kernel_name(&self) -> &'static str {
                 match self {
-                    FilterKind::Classify(_) => "bpf",
+                    FilterKind::Classify(_) | FilterKind::Roster(_) => "bpf",
                     other => other.name(),
                 }
             }
@@ -387,7 +396,12 @@ macro_rules! filter_kinds {
 
             /// What it matches, by name.
             pub fn fields(&self) -> Map<String, Value> {
-                match self { $(FilterKind::$variant(options) => fields::of(options),)+ }
+                match self {
+                    $(FilterKind::$variant(options) => fields::of(options),)+
+                    FilterKind::Roster(side) => {
+                        Map::from_iter([("by".to_owned(), side.address().into())])
+                    }
+                }
             }
         }
     };
@@ -408,5 +422,11 @@ from_options!(U32, Flow, Fw, Matchall, Flower, Bpf);
 impl From<Config> for FilterKind {
     fn from(config: Config) -> Self {
         FilterKind::Classify(Box::new(config))
+    }
+}
+
+impl From<Side> for FilterKind {
+    fn from(side: Side) -> Self {
+        FilterKind::Roster(side)
     }
 }

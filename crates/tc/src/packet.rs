@@ -149,7 +149,7 @@ impl FromStr for IpProto {
 }
 
 /// An address and how many of its bits count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
     /// The address; bits beyond the length are zero.
     pub address: IpAddr,

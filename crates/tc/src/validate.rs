@@ -204,11 +204,16 @@ pub(crate) fn filter(
             need(filter.protocol == Protocol::ALL, "classify looks at every `protocol`")?;
             need(on_queue, "classify chooses a class, so it belongs on a queue")?;
         }
+        FilterKind::Roster(_) => need(on_queue, "it chooses a class, so it belongs on a queue")?,
         FilterKind::Fw(_) | FilterKind::Matchall(_) | FilterKind::Bpf(_) => {}
     }
     let decides = matches!(
         filter.kind,
-        FilterKind::Flow(_) | FilterKind::Bpf(_) | FilterKind::Fw(_) | FilterKind::Classify(_)
+        FilterKind::Flow(_)
+            | FilterKind::Bpf(_)
+            | FilterKind::Fw(_)
+            | FilterKind::Classify(_)
+            | FilterKind::Roster(_)
     );
     need(
         decides || filter.class.is_some() || !filter.actions.is_empty() || !on_queue,

@@ -22,11 +22,13 @@ typedef unsigned long long u64;
 #define BE32(x) __builtin_bswap32(x)
 #define BE64(x) __builtin_bswap64(x)
 #define BE16_CONST(x) ((u16)((((x) & 0xff) << 8) | (((x) >> 8) & 0xff)))
+#define BE32_CONST(x) ((u32)BE16_CONST(x) << 16 | BE16_CONST((x) >> 16))
 #else
 #define BE16(x) (x)
 #define BE32(x) (x)
 #define BE64(x) (x)
 #define BE16_CONST(x) (x)
+#define BE32_CONST(x) (x)
 #endif
 
 // The beginning of struct __sk_buff: as far as it is read here.
@@ -53,7 +55,8 @@ struct bpf_map_def {
 	u32 map_flags;
 };
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_LONGEST_PREFIX = 11, MAP_RING = 27 };
+enum { NO_PREALLOC = 1 };
 enum { UPDATE_ANY = 0, UPDATE_NOEXIST = 1 };
 enum { FROM_NETWORK_HEADER = 1 };
 
@@ -63,3 +66,4 @@ static long (*const map_delete)(void *map, const void *key) = (void *)3;
 static long (*const skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
 static long (*const skb_load_bytes_relative)(const struct __sk_buff *skb, u32 offset, void *to, u32 len, u32 from) = (void *)68;
 static u64 (*const ktime_get_coarse_ns)(void) = (void *)160;
+static long (*const ring_output)(void *ring, const void *data, u64 size, u64 flags) = (void *)130;

@@ -4,9 +4,11 @@
 mod hash;
 mod hosts;
 mod parse;
+mod roster;
 
 pub use hash::{flow_hash, host_hash, scale};
 pub use parse::{Address, Headers, Packet, Parsed, parse};
+pub use roster::RosterTwin;
 
 use crate::config::Config;
 use crate::raw::RawConfig;

@@ -1,4 +1,4 @@
-//! A packet's headers, outermost and innermost. The same in C is `../bpf/parse.h`, whose order this follows.
+//! A packet's headers, outermost and innermost. The same in C is `../bpf/headers.h` and `../bpf/parse.h`, whose order this follows.
 
 use std::net::IpAddr;
 
@@ -120,6 +120,13 @@ pub fn parse(packet: &Packet<'_>, vxlan_port: u16) -> Option<Parsed> {
         inner = headers;
     }
     Some(Parsed { outer, inner, tunnels, vlan })
+}
+
+/// The outermost IP header and whether it is IPv4's; none if it is no IP packet.
+pub(super) fn headers_of(packet: &Packet<'_>) -> Option<(Headers, bool)> {
+    let (ethertype, at) = pass_tags(packet, packet.protocol, 0, None)?;
+    let (headers, _) = parse_ip(packet, ethertype, at)?;
+    Some((headers, ethertype == IPV4))
 }
 
 /// Passes VLAN tags and PPPoE: what follows, and where.

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use quell_tc::rates::{bytes_in, read_rate};
 use quell_tc::{
     Action, Bpf, BpfProgram, Exceed, Filter, FilterKind, Flow, FlowKey, FlowMode, Flower, Fw,
-    Handle, IpProto, MacAddress, Masked, Match, Matchall, Police, Prefix, Protocol, Skbedit, U32,
-    classify,
+    Handle, IpProto, MacAddress, Masked, Match, Matchall, Police, Prefix, Protocol, Side, Skbedit,
+    U32, classify,
 };
 use quell_units::{Bytes, Rate, Span};
 
@@ -156,6 +156,12 @@ pub(super) fn program(kind: &str, options: Option<Attr<'_>>) -> Result<Option<u3
     }
 }
 
+/// The filter of ours that has this name, in which all stands that is needed to load it again.
+pub(super) fn named(name: &str) -> Option<FilterKind> {
+    let subscribers = Side::of_filter(name).map(FilterKind::from);
+    subscribers.or_else(|| name.parse::<classify::Config>().ok().map(FilterKind::from))
+}
+
 /// A program; that of ours by the name that it was given, in which all stands that it was told.
 fn bpf(f: &AttrReader<'_>) -> Result<FilterKind, DecodeError> {
     let name = f.find(7)?.map(|attr| attr.str()).transpose()?.unwrap_or_default().to_owned();
@@ -170,9 +176,9 @@ fn bpf(f: &AttrReader<'_>) -> Result<FilterKind, DecodeError> {
                 })
                 .collect(),
         ),
-        None => match name.parse::<classify::Config>() {
-            Ok(config) => return Ok(config.into()),
-            Err(_) => BpfProgram::Loaded { fd: -1, name },
+        None => match named(&name) {
+            Some(ours) => return Ok(ours),
+            None => BpfProgram::Loaded { fd: -1, name },
         },
     };
     let flags = f.find(8)?.map(|attr| attr.u32()).transpose()?.unwrap_or(0);

@@ -59,7 +59,7 @@ fn inner(w: &mut AttrWriter, filter: &Filter, names: &dyn Names) -> Result<(), S
                 w.be16(8, filter.protocol.0);
             }
         }
-        FilterKind::Classify(_) => {
+        FilterKind::Classify(_) | FilterKind::Roster(_) => {
             // Whoever sends it loads its program first, and names that.
             return Err("the classifier's program is not loaded".into());
         }

@@ -4,6 +4,7 @@
 use quell_tc::observed::Raw;
 use quell_tc::{Filter, Place, Protocol, Seen, Step};
 
+use super::decode_filter::named;
 use crate::core::{Attr, AttrReader, AttrWriter, DecodeError};
 
 const TCA_OPTIONS: u16 = 2;
@@ -191,7 +192,7 @@ const TCA_BPF_TAG: u16 = 10;
 /// Whether a program has the name of a classifier of ours, in which all stands that is needed to load it again.
 fn is_ours(f: &AttrReader<'_>) -> Result<bool, DecodeError> {
     let name = f.find(7)?.map(|attr| attr.str()).transpose()?.unwrap_or_default();
-    Ok(name.parse::<quell_tc::classify::Config>().is_ok())
+    Ok(named(name).is_some())
 }
 
 /// A classifier of ours among things that were seen, as the step that makes it again.
@@ -203,12 +204,12 @@ pub fn classifier(seen: &Seen) -> Option<Step> {
     if seen.kind != "bpf" || attrs.find(5).ok()?.is_some() {
         return None;
     }
-    let config: quell_tc::classify::Config = attrs.find(7).ok()??.str().ok()?.parse().ok()?;
+    let kind = named(attrs.find(7).ok()??.str().ok()?)?;
     let filter = Filter {
         protocol: Protocol(protocol),
         prio: Some(prio),
         handle: Some(handle).filter(|handle| *handle != 0),
-        ..Filter::new(config, None)
+        ..Filter::new(kind, None)
     };
     Some(Step::Filter { parent, filter })
 }

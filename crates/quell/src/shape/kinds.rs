@@ -36,16 +36,7 @@ fn try_on_a_cable(things: &[Thing]) -> Option<bool> {
 
 /// Puts what the kernel has in the place of what it lacks. What there is to say of that; an error says why that can't be.
 pub fn with_what_there_is(trees: &mut [&mut Tree]) -> Result<Vec<String>, String> {
-    let mut lacks: Vec<Lack> = Vec::new();
-    for lack in Lack::ALL {
-        let asked = trees.iter_mut().any(|tree| lack.is_asked_for(tree));
-        if asked && is_lacking(lack) {
-            lacks.push(lack);
-        }
-    }
-    if lacks.contains(&Lack::FqCodel) && is_lacking(Lack::Sfq) {
-        lacks.push(Lack::Sfq);
-    }
+    let lacks = lacking(trees);
     let mut said: Vec<String> = Vec::new();
     for tree in trees {
         said.extend(instead(tree, &lacks).into_iter().map(str::to_owned));
@@ -60,6 +51,21 @@ pub fn with_what_there_is(trees: &mut [&mut Tree]) -> Result<Vec<String>, String
     let mut known = std::collections::BTreeSet::new();
     said.retain(|one| known.insert(one.clone()));
     Ok(said)
+}
+
+/// What trees ask for and the kernel lacks.
+pub fn lacking(trees: &mut [&mut Tree]) -> Vec<Lack> {
+    let mut lacks: Vec<Lack> = Vec::new();
+    for lack in Lack::ALL {
+        let asked = trees.iter_mut().any(|tree| lack.is_asked_for(tree));
+        if asked && is_lacking(lack) {
+            lacks.push(lack);
+        }
+    }
+    if lacks.contains(&Lack::FqCodel) && is_lacking(Lack::Sfq) {
+        lacks.push(Lack::Sfq);
+    }
+    lacks
 }
 
 /// Whether the kernel was asked, and has no such.

@@ -1,14 +1,17 @@
 //! `quell shape`: queues on a real interface, with a way back.
 
+mod hold;
 mod import;
 mod in_lab;
 mod kinds;
+mod lead;
 mod parts;
 mod persist;
 mod prove;
 mod recipe;
 mod rehearsal;
 mod report;
+mod standby;
 mod state;
 mod wanted;
 mod watch;
@@ -16,21 +19,26 @@ mod watch;
 use crate::failure::Failure;
 use crate::options::Json;
 use clap::Args;
+pub use hold::{HoldArgs, hold};
 pub use import::{ImportArgs, import};
 pub use kinds::kernel_has;
+use lead::Leader;
 pub use persist::{PersistArgs, persist};
 pub use prove::{ProveArgs, prove};
 use quell_act::{
-    ActError, Applied, Asked, Kernel, Leave, Log, Machine, Off, Planned, Standing, Watchdog,
+    ActError, Applied, Asked, Kernel, Leave, Lock, Log, Machine, Off, Planned, Standing, Watchdog,
 };
 use quell_sys::clock::monotonic_ns;
+use quell_sys::netns::NetNs;
 use quell_units::Span;
 pub use recipe::{RecipeArgs, recipe};
 pub use rehearsal::{TryArgs, try_it};
 pub use report::standing;
 use serde_json::{Value, json};
+use standby::Standby;
 use state::{State, open_to_change};
 pub use state::{failure, open};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use wanted::Wanted;
@@ -169,7 +177,8 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let (folder, device) = (&args.state.folder, args.wanted.device.as_str());
     let planned =
         quell_act::plan(&mut kernel, folder, device, &settled.goal, true).map_err(failure)?;
-    report::plan(device, &settled, &planned, args.json);
+    let foreseen = settled.standby.as_ref().map_or(Ok(Vec::new()), lead::foreseen);
+    report::plan(device, &settled, &planned, &foreseen.map_err(Failure::system)?, args.json);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -195,7 +204,15 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
         trial: true,
         watchdog: &watchdog,
     };
-    let applied = quell_act::apply(&mut kernel, &asked).map_err(failure)?;
+    let foreseen = match &settled.standby {
+        Some(standby) => foreseen(standby, &asked, &args.state)?,
+        None => Vec::new(),
+    };
+    let mut applied = quell_act::apply(&mut kernel, &asked).map_err(failure)?;
+    if let Some(standby) = &settled.standby {
+        let_in(standby, &args.state, &args.wanted.device)?;
+        applied.steps.extend(foreseen);
+    }
     let mut said = settled.remarks;
     said.extend(applied.said.iter().cloned());
     if let (Some(within), false) = (confirm, applied.steps.is_empty()) {
@@ -219,6 +236,48 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
         args.json,
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// What will be done about tables and classes of those who are there, by this process or by the one who makes classes, whoever is faster.
+fn foreseen(standby: &Standby, asked: &Asked<'_>, state: &State) -> Result<Vec<String>, Failure> {
+    let mut steps = lead::foreseen(standby).map_err(Failure::system)?;
+    let earlier = state.log_of(&mut open()?, &asked.device);
+    if steps.is_empty() && earlier.is_ok_and(|log| log.begun.recipe != asked.recipe) {
+        steps.push(format!("{}: other figures, of subscribers who are not here", asked.device));
+    }
+    Ok(steps)
+}
+
+/// Leads tables and classes of those who are there to what is in force, and sees to it that somebody makes classes for those who come.
+fn let_in(standby: &Standby, state: &State, device: &str) -> Result<(), Failure> {
+    let namespace = NetNs::current().map_err(Failure::system)?.inode();
+    let lock = Lock::beside(&state.folder, namespace).map_err(failure)?;
+    let led = Leader::open(standby).and_then(|mut leader| leader.lead(standby, &BTreeSet::new()));
+    drop(lock);
+    led.map_err(|why| {
+        Failure::system(format!(
+            "{why}; the queues are in force, and not all subscribers: apply again"
+        ))
+    })?;
+    let log = state.log_of(&mut open()?, device)?;
+    hold::start(&log, &state.folder, device)
+}
+
+/// The same once more for what is in force, after it was led back to, or by somebody who died in the middle.
+fn let_in_again(kernel: &mut Kernel, path: &Path) -> Result<(), String> {
+    let Some(log) = Log::read(path).map_err(|e| e.to_string())? else { return Ok(()) };
+    if log.begun.before.our_guests.is_empty() || log.standing == Standing::Unfinished {
+        return Ok(());
+    }
+    // He is told of each change, and leads to it.
+    if hold::holder(&log).is_some() {
+        return Ok(());
+    }
+    let settled = wanted::settled_again(&log, kernel).map_err(|e| e.to_string())?;
+    let Some(standby) = settled.standby else { return Ok(()) };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let _lock = Lock::beside(folder, log.begun.namespace).map_err(|e| e.to_string())?;
+    Leader::open(&standby)?.lead(&standby, &BTreeSet::new()).map(drop)
 }
 
 /// `quell shape confirm`.
@@ -246,6 +305,7 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
     };
     let command = "quell shape off";
     let asked = Off { folder, device, command, leave, watchdog: &watchdog };
+    let path = args.state.log_of(&mut kernel, device).ok().map(|log| log.path().to_owned());
     let mut off = quell_act::off(&mut kernel, &asked);
     // Nothing was done: what persists stays as well.
     if let Err(error @ ActError::NotAsLeft(_)) = off {
@@ -261,6 +321,9 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
         }
     }
     let done = off.map_err(failure)?;
+    if let Some(path) = path {
+        hold::ended(&path);
+    }
     let document = json!({"device": device, "steps": done.steps, "remarks": done.said});
     report::done(device, &done, "as it was before", &document, args.json);
     Ok(ExitCode::SUCCESS)
@@ -271,6 +334,9 @@ pub fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
     let done = quell_act::recover(&mut kernel, &args.state.folder, "quell shape recover")
         .map_err(failure)?;
+    for log in args.state.logs()? {
+        let_in_again(&mut kernel, log.path()).map_err(Failure::system)?;
+    }
     if args.json.json {
         let one = |(device, done): &(String, Applied)| json!({"device": device, "steps": done.steps, "remarks": done.said});
         println!("{:#}", json!({ "recovered": done.iter().map(one).collect::<Vec<Value>>() }));
@@ -296,8 +362,9 @@ pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut broken = false;
     for log in &logs {
         let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
-        let differs = differs(log, &args.state.folder, &mut kernel);
-        let entry = report::entry(log, &now, monotonic_ns(), differs);
+        let (differs, known) = differs(log, &args.state.folder, &mut kernel);
+        let attendance = known.map(|known| report::Attendance::of(log, &now, &known));
+        let entry = report::entry(log, &now, monotonic_ns(), differs, attendance);
         broken |= entry.broken;
         entries.push(entry);
     }
@@ -305,30 +372,39 @@ pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     Ok(if broken { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// In what a machine differs from what was applied to it; none where it does not, or where it was not applied whole.
-fn differs(log: &Log, folder: &Path, kernel: &mut Kernel) -> Option<String> {
+/// In what a machine differs from what was applied to it; none where it does not, or where it was not applied whole. And who may come and
+/// go.
+fn differs(log: &Log, folder: &Path, kernel: &mut Kernel) -> (Option<String>, Option<Standby>) {
     if log.standing == Standing::Unfinished || log.begun.recipe.is_empty() {
-        return None;
+        return (None, None);
     }
     let again = wanted::settled_again(log, kernel).map_err(|failure| failure.to_string());
+    let mut standby = None;
     let planned = again.and_then(|settled| {
         let device = log.begun.device.as_str();
-        quell_act::plan(kernel, folder, device, &settled.goal, false).map_err(|e| e.to_string())
+        standby = settled.standby;
+        let planned = quell_act::plan(kernel, folder, device, &settled.goal, false);
+        planned.map_err(|e| e.to_string())
     });
-    match planned {
+    let differs = match planned {
         Ok(Planned { foreign, .. }) if !foreign.is_empty() => Some(foreign[0].trim().to_owned()),
         Ok(planned) => planned.steps.first().map(|step| match planned.steps.len() {
             1 => format!("what is missing: {step}"),
             more => format!("what is missing: {step}, and {} more steps", more - 1),
         }),
         Err(why) => Some(why),
-    }
+    };
+    let table = || standby.as_ref().and_then(lead::table_differs);
+    (differs.or_else(table), standby)
 }
 
 /// `quell shape-watchdog`.
 pub fn guard(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let watched = quell_act::watch(&args.log, (args.applier, args.at), args.limit, &mut kernel);
+    // It may have led back, or whoever applied may have died before all subscribers were entered.
+    let watched =
+        watched.and_then(|()| let_in_again(&mut kernel, &args.log).map_err(ActError::System));
     watched.map(|()| ExitCode::SUCCESS).map_err(failure)
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   /etc/quell/shape/DEV.toml                                       what is wanted, a policy file
 //!   /etc/systemd/system/quell-shape@.service                        applies it; for all interfaces
+//!   /etc/systemd/system/quell-shape-hold@.service                   makes subscribers' classes as they come, where that is wanted
 //!   /etc/systemd/system/sys-…-DEV.device.wants/quell-shape@DEV.service   a link to it: systemd starts it when the interface is there
 //! ```
 
@@ -45,6 +46,7 @@ pub struct PersistArgs {
 struct Files {
     wanted: PathBuf,
     unit: PathBuf,
+    hold: PathBuf,
     link: PathBuf,
 }
 
@@ -55,6 +57,7 @@ impl Files {
         Files {
             wanted: etc.join("quell/shape").join(format!("{device}.toml")),
             unit: units.join("quell-shape@.service"),
+            hold: units.join("quell-shape-hold@.service"),
             link: units
                 .join(format!("sys-subsystem-net-devices-{name}.device.wants"))
                 .join(format!("quell-shape@{name}.service")),
@@ -81,12 +84,33 @@ fn unit(program: &Path) -> String {
          Documentation=man:quell-shape-persist(1)\n\
          BindsTo=sys-subsystem-net-devices-%i.device\n\
          After=sys-subsystem-net-devices-%i.device\n\
+         Wants=quell-shape-hold@%i.service\n\
          \n\
          [Service]\n\
          Type=oneshot\n\
          RemainAfterExit=yes\n\
          ExecStart={program} shape apply --dev %I --file /etc/quell/shape/%I.toml --confirm-within never\n\
          ExecStop={program} shape off --dev %I --for-now\n",
+        program = program.display()
+    )
+}
+
+/// The unit of whoever makes classes as subscribers come. `apply` starts one too: this one stands by and takes over when that one dies. It ends
+/// well where nobody comes and goes.
+fn hold(program: &Path) -> String {
+    format!(
+        "# Made by `quell shape persist`; `quell shape off` takes it away.\n\
+         [Unit]\n\
+         Description=Classes of those who come on %I\n\
+         Documentation=man:quell-shape-hold(1)\n\
+         BindsTo=quell-shape@%i.service\n\
+         After=quell-shape@%i.service\n\
+         \n\
+         [Service]\n\
+         ExecStart={program} shape hold --dev %I --stand-by\n\
+         SuccessExitStatus=1\n\
+         Restart=on-failure\n\
+         RestartSec=1\n",
         program = program.display()
     )
 }
@@ -110,9 +134,11 @@ pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
     }
     let files = Files::of(&args.root, device);
     let program = std::env::current_exe().map_err(Failure::system)?;
+    let comes_and_goes = !log.begun.before.our_guests.is_empty();
     let text = format!("# What `quell shape persist` keeps of {device}.\n{}", log.begun.recipe);
     let made = write(&files.wanted, &text)
         .and_then(|()| write(&files.unit, &unit(&program)))
+        .and_then(|()| if comes_and_goes { write(&files.hold, &hold(&program)) } else { Ok(()) })
         .and_then(|()| link(&files.link));
     if let Err(error) = made {
         // Half of it would be nothing; what can't be taken away is told with what was refused.
@@ -120,7 +146,11 @@ pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
         let left = left.map(|why| format!("; {why}")).unwrap_or_default();
         return Err(Failure::system(format!("{error}{left}")));
     }
-    let written = [&files.wanted, &files.unit, &files.link].map(|path| path.display().to_string());
+    let mut written = vec![&files.wanted, &files.unit, &files.link];
+    if comes_and_goes {
+        written.push(&files.hold);
+    }
+    let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
     if args.json.json {
         println!("{:#}", json!({ "device": device, "wanted": log.begun.wanted, "files": written }));
         return Ok(ExitCode::SUCCESS);
@@ -147,8 +177,12 @@ pub fn forget(root: &Root, device: &str) -> Result<Vec<String>, Failure> {
     }
     // Folders only where they are empty; the unit as long as an interface needs it.
     let needed = files.wanted.parent().and_then(|folder| fs::read_dir(folder).ok());
-    if needed.is_none_or(|mut entries| entries.next().is_none()) && remove(&files.unit)? {
-        said.push(format!("{} is gone: no interface needs it", files.unit.display()));
+    if needed.is_none_or(|mut entries| entries.next().is_none()) {
+        for unit in [&files.unit, &files.hold] {
+            if remove(unit)? {
+                said.push(format!("{} is gone: no interface needs it", unit.display()));
+            }
+        }
     }
     let folders = [files.link.parent(), files.wanted.parent(), files.wanted.ancestors().nth(2)];
     for folder in folders.into_iter().flatten() {

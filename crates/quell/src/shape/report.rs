@@ -1,6 +1,8 @@
 //! What `quell shape` prints.
 
+use super::hold::holder;
 use super::parts::{self, Part, Places};
+use super::standby::Standby;
 use super::wanted::{ROOT, Settled};
 use crate::options::Json;
 use quell_act::{Applied, Change, Goal, Log, Now, Planned, Standing, Watchdog};
@@ -9,9 +11,10 @@ use quell_units::{Bytes, Span};
 use serde_json::{Value, json};
 
 /// What would be done, in words and as commands.
-pub fn plan(device: &str, settled: &Settled, planned: &Planned, json: Json) {
+pub fn plan(device: &str, settled: &Settled, planned: &Planned, after: &[String], json: Json) {
     let commands: Vec<String> = planned.steps.iter().map(command).collect();
-    let words: Vec<String> = planned.steps.iter().map(ToString::to_string).collect();
+    let words = planned.steps.iter().map(ToString::to_string);
+    let words: Vec<String> = words.chain(after.iter().cloned()).collect();
     if json.json {
         let document = json!({
             "device": device,
@@ -36,6 +39,11 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, json: Json) {
     listed(&words);
     println!("\nthe same with ip and tc:");
     listed(&commands);
+    if settled.standby.is_some() {
+        println!(
+            "  # who is in the table of subscribers, and their classes as they come, no command says"
+        );
+    }
     if !planned.foreign.is_empty() {
         println!(
             "\nsomebody else made these; `apply --replace` replaces them, `off` brings them back:"
@@ -130,8 +138,54 @@ pub fn roots<'a>(log: &Log, now: &'a Now) -> Vec<(String, &'a Snapshot, &'a Obse
     found
 }
 
+/// Of subscribers whose classes are made when they are there: how many are.
+pub struct Attendance {
+    known: usize,
+    here: usize,
+    most: usize,
+    holder: Option<u32>,
+}
+
+impl Attendance {
+    pub fn of(log: &Log, now: &Now, standby: &Standby) -> Self {
+        let roots = roots(log, now);
+        let way = standby.ways.first();
+        let snapshot = way.and_then(|way| roots.iter().find(|(name, ..)| *name == way.device));
+        let here = match (way, snapshot) {
+            (Some(way), Some((_, snapshot, _))) => {
+                snapshot.classes.iter().filter(|class| way.guest(class.place()).is_some()).count()
+            }
+            _ => 0,
+        };
+        let (known, most) = (standby.len(), standby.most);
+        Attendance { known, here, most, holder: holder(log) }
+    }
+
+    fn line(&self, device: &str) -> String {
+        let Attendance { known, here, most, holder } = self;
+        match holder {
+            Some(pid) => format!(
+                "  {here} of {known} subscribers are here, at most {most} at a time; process {pid} makes classes for those who come"
+            ),
+            None => format!(
+                "  {here} of {known} subscribers have classes; nobody makes any for those who come: quell shape hold --dev {device}"
+            ),
+        }
+    }
+
+    fn document(&self) -> Value {
+        json!({ "known": self.known, "here": self.here, "most": self.most, "holder": self.holder })
+    }
+}
+
 /// How a change stands, in what the machine `differs` from it, and what passes through its queues.
-pub fn entry(log: &Log, now: &Now, now_ns: u64, differs: Option<String>) -> Entry {
+pub fn entry(
+    log: &Log,
+    now: &Now,
+    now_ns: u64,
+    differs: Option<String>,
+    attendance: Option<Attendance>,
+) -> Entry {
     let (mut how, mut broken) = standing(log, now_ns, "quell shape");
     if let Some(differs) = differs.filter(|_| !broken) {
         broken = true;
@@ -139,6 +193,10 @@ pub fn entry(log: &Log, now: &Now, now_ns: u64, differs: Option<String>) -> Entr
     }
     let begun = &log.begun;
     let mut lines = vec![format!("{}: {}; {how}", begun.device, begun.wanted)];
+    if let Some(attendance) = &attendance {
+        broken |= attendance.holder.is_none();
+        lines.push(attendance.line(&begun.device));
+    }
     let mut queues = Vec::new();
     for (name, snapshot, root) in roots(log, now) {
         let Stats { bytes, packets, drops, backlog_bytes, backlog_packets, .. } = root.stats;
@@ -172,6 +230,7 @@ pub fn entry(log: &Log, now: &Now, now_ns: u64, differs: Option<String>) -> Entr
         "by": begun.who.command,
         "since": begun.who.at,
         "queues": queues,
+        "subscribers": attendance.map(|attendance| attendance.document()),
     });
     Entry { broken, lines, document }
 }

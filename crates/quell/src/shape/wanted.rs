@@ -6,6 +6,7 @@
 //! ```
 
 use super::kinds;
+use super::standby::{self, Standby};
 use super::state::may_change;
 use crate::failure::Failure;
 use clap::Args;
@@ -69,11 +70,14 @@ pub struct Wanted {
     pub device: String,
     #[command(flatten)]
     pub line: LineArgs,
+    /// Make the classes of all subscribers at once, and not when they are there
+    #[arg(long)]
+    pub eager: bool,
     /// A tree of queues of your own instead, as in an experiment (TOML)
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["policy", "file", "up", "down", "line", "link", "hosts", "overhead", "places", "hosts_by", "ipv6_prefix"]
+        conflicts_with_all = ["policy", "file", "up", "down", "line", "link", "hosts", "overhead", "eager", "places", "hosts_by", "ipv6_prefix"]
     )]
     pub tree: Option<PathBuf>,
 }
@@ -126,6 +130,8 @@ pub struct Settled {
     pub recipe: String,
     /// What was chosen for the person, and why.
     pub remarks: Vec<String>,
+    /// Subscribers of whom only those who are there have classes.
+    pub standby: Option<Standby>,
 }
 
 impl LineArgs {
@@ -188,7 +194,10 @@ impl Wanted {
                 tree: Some(read(file, |text| toml::from_str(text))?),
                 ..BothWays::default()
             },
-            None => self.line.both_ways()?,
+            None => {
+                let all = self.line.both_ways()?;
+                BothWays { lazy: if self.eager { Some(false) } else { all.lazy }, ..all }
+            }
         };
         let file = self.tree.as_ref().or(self.line.file.as_ref());
         let file = file.map_or(String::new(), |f| f.display().to_string());
@@ -233,6 +242,16 @@ fn settled(
                 remarks.extend(find_hosts(&mut all, &mut policy, traits_of(link))?);
             }
             all.policy = Some(policy);
+            let lazy = all.is_lazy(policy);
+            let why_not = if lazy { standby::why_not() } else { None };
+            if let Some(why) = &why_not {
+                remarks.push(format!(
+                    "all classes are made at once, and not when their subscribers are there: {why}"
+                ));
+            }
+            if lazy && why_not.is_none() {
+                return on_demand(name, link, &all, remarks);
+            }
             let (mut own, mut beyond) = trees(&all, policy, traits_of(link), name)?;
             let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
             let instead = kinds::with_what_there_is(&mut both).map_err(Failure::system)?;
@@ -248,7 +267,34 @@ fn settled(
         goal.devices.push(device(&ifb, None, tree)?);
     }
     goal.devices.push(device(name, Some(link.index), &own)?);
-    Ok(Settled { goal, words, recipe, remarks })
+    Ok(Settled { goal, words, recipe, remarks, standby: None })
+}
+
+/// The same of subscribers of whom only those who are there have classes.
+fn on_demand(
+    name: &str,
+    link: &LinkNow,
+    all: &BothWays,
+    mut remarks: Vec<String>,
+) -> Result<Settled, Failure> {
+    let standby = Standby::of(all, name, traits_of(link))?;
+    let mut goal = Goal { guests: standby.guests(), likely: standby.likely()?, ..Goal::default() };
+    let mut own = Tree::default();
+    for way in &standby.ways {
+        let tree = way.tree([]);
+        if way.device == name {
+            own.queue = tree.queue;
+            continue;
+        }
+        goal.links.push(LinkGoal { name: way.device.clone(), mac: mac_of(name), there: true });
+        goal.devices.push(device(&way.device, None, &tree)?);
+        own.ingress = Some(Ingress { filters: vec![all_to(&way.device)] });
+    }
+    goal.devices.push(device(name, Some(link.index), &own)?);
+    remarks.extend(standby.remarks());
+    let recipe = toml::to_string(all).map_err(Failure::system)?;
+    let words = all.words(PolicyName::Subscribers);
+    Ok(Settled { goal, words, recipe, remarks, standby: Some(standby) })
 }
 
 /// Whether hosts can be found here. Where no program may be loaded CAKE takes the policy's place. What there is to say of it.

@@ -29,6 +29,7 @@ mod scarce;
 mod seeds;
 mod shape;
 mod shaping;
+mod subscribers;
 mod support;
 mod sweep;
 mod time;

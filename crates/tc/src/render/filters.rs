@@ -22,6 +22,9 @@ pub(super) fn filter(w: &mut Words, filter: &Filter) {
         FilterKind::Bpf(bpf) => bpf_options(w, bpf),
         // No command has it.
         FilterKind::Classify(config) => w.opt("name", Some(quoted(&config.to_string()))),
+        FilterKind::Roster(side) => {
+            w.opt("object-pinned", Some(quoted(&format!("<subscribers by {}>", side.address()))));
+        }
         FilterKind::Fw(_) | FilterKind::Matchall(_) => {}
     }
     w.opt("classid", filter.class);

@@ -1,0 +1,149 @@
+//! Subscribers of whom only those who are there have classes: what is to be known of all of them.
+//!
+//! ```text
+//!   BothWays ─┬─ up:   Way { DEV,   by source,      OnDemand, Roster }
+//!             └─ down: Way { i-DEV, by destination, OnDemand, Roster }
+//! ```
+
+use super::kinds;
+use crate::failure::Failure;
+use quell_act::Guests;
+use quell_classify::roster::{Roster, RosterProgram};
+use quell_shaper::{BothWays, DeviceTraits, LAZY_IDLE, LAZY_MOST, Lack, OnDemand, Tell, instead};
+use quell_tc::{Filter, Handle, Place, Side, Thing, Tree};
+use quell_units::{Rate, Span};
+
+/// One way of a line.
+pub struct Way {
+    /// The interface with the queue.
+    pub device: String,
+    /// By which address packets' subscribers are found.
+    pub side: Side,
+    /// Whether packets to somebody say that he is there: only where no queue sees those from him.
+    pub got_counts: bool,
+    /// What is made when.
+    pub all: OnDemand,
+    /// Whose packets are whose.
+    pub roster: Roster,
+    /// What the kernel lacks of what they are to have.
+    lacks: Vec<Lack>,
+}
+
+/// Both ways, and how long and how many are there.
+pub struct Standby {
+    /// Up, down, or both.
+    pub ways: Vec<Way>,
+    /// Who is silent for so long goes.
+    pub idle: Span,
+    /// More are never there.
+    pub most: usize,
+}
+
+impl Way {
+    fn new(
+        device: String,
+        side: Side,
+        got_counts: bool,
+        mut all: OnDemand,
+        lacks: &mut Option<Vec<Lack>>,
+    ) -> Self {
+        if let Some(root) = &mut all.tree.queue {
+            root.filters.push(Filter::new(side, None));
+        }
+        let lacks = lacks.get_or_insert_with(|| kinds::lacking(&mut [&mut all.tree.clone()]));
+        let (roster, lacks) = (all.prefixes().collect(), lacks.clone());
+        Way { device, side, got_counts, all, roster, lacks }
+    }
+
+    /// The tree with the classes of those who are there, of what this kernel has.
+    pub fn tree(&self, there: impl IntoIterator<Item = u16>) -> Tree {
+        let mut tree = self.all.with(there);
+        instead(&mut tree, &self.lacks);
+        tree
+    }
+
+    /// The same in steps.
+    pub fn things(&self, there: impl IntoIterator<Item = u16>) -> Result<Vec<Thing>, String> {
+        let plan = self.tree(there).plan().map_err(|e| format!("{}: {e}", self.device))?;
+        Ok(plan.things())
+    }
+
+    /// Classes with what is in them, and nothing else.
+    pub fn classes(&self, of: impl IntoIterator<Item = u16>) -> Result<Vec<Thing>, String> {
+        let mut things = self.things(of)?;
+        things.retain(|thing| self.guest(thing.place()).is_some());
+        Ok(things)
+    }
+
+    /// The number of the class in which a place is, if it is one that comes and goes.
+    pub fn guest(&self, place: Place) -> Option<u16> {
+        let class = match place {
+            Place::Class { id, .. } => id,
+            Place::Qdisc { parent, .. } | Place::Filter { parent, .. } => parent,
+        };
+        let (from, to) = OnDemand::minors();
+        let may = class.major == 1 && (from..=to).contains(&class.minor);
+        (may && !self.all.is_group(class)).then_some(class.minor)
+    }
+
+    /// The place of its filter's queue.
+    pub const ROOT: Handle = Handle::qdisc(1);
+}
+
+impl Standby {
+    /// What is to be known of the subscribers of an interface; none where their classes are made at once.
+    ///
+    /// # Errors
+    /// What is said of them does not fit together.
+    pub fn of(all: &BothWays, device: &str, traits: DeviceTraits) -> Result<Self, Failure> {
+        let (up, down) = all.rates();
+        let mut lacks = None;
+        let mut way = |device: String, side: Side, rate: Option<Rate>, got_counts| {
+            let tell = if side == Side::From { Tell::Source } else { Tell::Destination };
+            let made = rate.map(|rate| all.on_demand(tell, rate, traits)).transpose();
+            let made = made.map_err(Failure::unusable)?;
+            Ok(made.map(|made| Way::new(device, side, got_counts, made, &mut lacks)))
+        };
+        let own = way(device.to_owned(), Side::From, up, false)?;
+        let beyond = way(quell_lab::build::ifb_name(device), Side::To, down, up.is_none())?;
+        let ways = own.into_iter().chain(beyond).collect();
+        let idle = all.lazy_idle.unwrap_or(LAZY_IDLE);
+        let most = usize::from(all.lazy_most.unwrap_or(LAZY_MOST));
+        Ok(Standby { ways, idle, most })
+    }
+
+    /// A number for each way's table.
+    pub fn prints(&self) -> Vec<u64> {
+        self.ways.iter().map(|way| way.roster.print()).collect()
+    }
+
+    /// How many subscribers there are.
+    pub fn len(&self) -> usize {
+        self.ways.first().map_or(0, |way| way.all.len())
+    }
+
+    /// What the kernel lacks of what they are to have, in words.
+    pub fn remarks(&self) -> Vec<String> {
+        let Some(way) = self.ways.first() else { return Vec::new() };
+        let mut tree = way.all.with(way.all.likely().into_iter().take(1));
+        instead(&mut tree, &way.lacks).into_iter().map(str::to_owned).collect()
+    }
+
+    /// What comes and goes, for a goal.
+    pub fn guests(&self) -> Vec<Guests> {
+        let (from, to) = OnDemand::minors();
+        let of = |way: &Way| Guests { device: way.device.clone(), queue: 1, from, to };
+        self.ways.iter().map(of).collect()
+    }
+
+    /// A class of each sort on each way, to be tried beforehand.
+    pub fn likely(&self) -> Result<Vec<(String, Vec<Thing>)>, Failure> {
+        let of = |way: &Way| Ok((way.device.clone(), way.classes(way.all.likely())?));
+        self.ways.iter().map(of).collect::<Result<_, String>>().map_err(Failure::usage)
+    }
+}
+
+/// Why this kernel can't find subscribers by a table; none where it can.
+pub fn why_not() -> Option<String> {
+    RosterProgram::load(Side::From).err().map(|error| error.to_string())
+}
