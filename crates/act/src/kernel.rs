@@ -192,11 +192,12 @@ impl Machine for Kernel {
     }
 }
 
+/// Changes, and the programs that they name.
+type Ready<'a> = (Vec<Cow<'a, quell_tc::Change>>, Loaded);
+
 /// Changes as the kernel takes them: with a program loaded for each classifier, which lives until they are carried out. Those before one
 /// whose program can't be loaded are not carried out either; which one that is, and why.
-fn with_programs<'a>(
-    changes: &[&'a quell_tc::Change],
-) -> Result<(Vec<Cow<'a, quell_tc::Change>>, Loaded), (usize, Refusal)> {
+fn with_programs<'a>(changes: &[&'a quell_tc::Change]) -> Result<Ready<'a>, (usize, Refusal)> {
     let mut loaded = Loaded::default();
     let mut ready = Vec::with_capacity(changes.len());
     for (number, change) in changes.iter().enumerate() {

@@ -16,6 +16,7 @@ pub mod host_fair;
 pub mod import;
 mod instead;
 mod line_type;
+mod place;
 mod subscribers;
 mod tier;
 mod tiers;
