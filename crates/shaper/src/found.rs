@@ -14,13 +14,13 @@
 //!
 //! **Tiers.** In each place one filter of classic BPF reads the DSCP, where twelve of flower would take ten times the memory.
 
-use crate::host_fair::{FIRST_TIERS, HOSTS};
+use crate::place::{FIRST_TIERS, HOSTS, Place};
 use crate::tier::{self, FRAME, TIERS};
-use crate::{HostFair, LinePart, PolicyError, Tell};
+use crate::{LinePart, PolicyError, Tell};
 use quell_tc::classify::{Config, HostKey, Hosts, Parts};
 use quell_tc::qdisc::{Drr, FqCodel};
 use quell_tc::{Bpf, BpfProgram, Class, Filter, Handle, Matchall, Queue};
-use quell_units::Rate;
+use quell_units::{Rate, Ratio};
 use serde::{Deserialize, Serialize};
 
 /// Places where nobody says how many.
@@ -97,8 +97,12 @@ impl Found {
 }
 
 /// The queue of the places.
-pub(crate) fn queue(policy: &HostFair, found: Found, tell: Tell) -> Result<Queue, PolicyError> {
-    let rate = policy.counting.rate;
+pub(crate) fn queue(
+    rate: Rate,
+    floors: (Ratio, Ratio),
+    found: Found,
+    tell: Tell,
+) -> Result<Queue, PolicyError> {
     let places = found.places_at(rate)?;
     let rest = Handle::class(HOSTS, places + 1);
     let mut hosts = Hosts::new(found.key(tell), places);
@@ -107,9 +111,10 @@ pub(crate) fn queue(policy: &HostFair, found: Found, tell: Tell) -> Result<Queue
     let config = Config::new(parts).map_err(|why| PolicyError::Found(why.to_string()))?;
     let floors_of = Rate::from_bps(rate.bps() / u64::from(places + 1).min(BUSY));
     let leaf = FqCodel { flows: Some(FLOWS), ..tier::codel(rate) };
+    let place = Place { rate, floors, floors_of, leaf };
     let mut drr = Queue::from(Drr::default()).with_handle(Handle::qdisc(HOSTS));
-    for place in 1..=places + 1 {
-        drr = drr.with_class(place_of(policy, place, floors_of, &leaf));
+    for number in 1..=places + 1 {
+        drr = drr.with_class(with_tiers(place.class(number), number));
     }
     let mut classify = Filter::new(config, None);
     classify.prio = Some(1);
@@ -118,10 +123,10 @@ pub(crate) fn queue(policy: &HostFair, found: Found, tell: Tell) -> Result<Queue
     Ok(drr.with_filter(classify).with_filter(all))
 }
 
-fn place_of(policy: &HostFair, place: u16, floors_of: Rate, leaf: &FqCodel) -> Class {
-    let mut class = policy.bucket(place, floors_of, leaf.clone());
+/// A place's class, with what tells its tiers apart.
+fn with_tiers(mut class: Class, number: u16) -> Class {
     if let Some(queue) = &mut class.queue {
-        let major = FIRST_TIERS + place;
+        let major = FIRST_TIERS + number;
         let mut by_dscp = Filter::new(
             Bpf { program: BpfProgram::Bytecode(tier::by_dscp(major)), direct_action: false },
             None,
@@ -156,6 +161,7 @@ pub(crate) fn parts(found: Found, rate: Rate) -> Vec<LinePart> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HostFair;
     use quell_tc::{FilterKind, Protocol};
 
     fn policy(megabits: u64, found: Found) -> HostFair {

@@ -17,16 +17,15 @@
 //! above priority: one host's flood in the high tier takes nothing from another host.
 
 use crate::found::{self, Found};
-use crate::tier::{
-    FRAME, TIERS, TierSet, bulk_floor, codel, filters, htb_class, link_class, normal_floor,
-};
+use crate::place::{FIRST_TIERS, HOSTS, NEVER_REACHED, Place};
+use crate::tier::{FRAME, TIERS, bulk_floor, codel, filters, htb_class, link_class, normal_floor};
 use crate::{Host, LinePart, PolicyError, Shaped, Tell};
-use quell_tc::qdisc::{Drr, FqCodel, Htb};
+use quell_tc::qdisc::{Drr, Htb};
 use quell_tc::{
-    Action, Class, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Matchall, Prefix, Protocol,
-    Queue, RoundRobinClass, Skbedit, Tree,
+    Action, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Matchall, Prefix, Protocol, Queue,
+    Skbedit, Tree,
 };
-use quell_units::{Bytes, Rate, Ratio};
+use quell_units::{Rate, Ratio};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -52,9 +51,6 @@ fn buckets() -> u16 {
     256
 }
 
-/// The inner HTBs' own limit, never reached: this, or twice the rate of a faster line.
-const NEVER_REACHED: u64 = 10_000_000_000;
-
 /// The bits of a packet's mark that tell hosts apart: the rest belongs to whoever routes or filters by it.
 const MARKS: u32 = 0xfff0_0000;
 
@@ -63,16 +59,6 @@ const MOST_MARKS: usize = (MARKS >> MARKS.trailing_zeros()) as usize;
 
 /// The class of the outer HTB.
 const ALL: Handle = Handle::class(1, 1);
-
-/// Major of the DRR; its minors are the buckets, from 1.
-pub(crate) const HOSTS: u16 = 2;
-
-/// Major of the first bucket's tiers.
-pub(crate) const FIRST_TIERS: u16 = 0x10;
-
-/// Major of the first leaf; four for each bucket. Every queue has a name of its own, so that another host more does not rename those of the
-/// others, which would cost them their packets.
-const FIRST_LEAVES: u16 = 0x1000;
 
 impl HostFair {
     /// A policy with all defaults.
@@ -94,7 +80,12 @@ impl HostFair {
             crate::error::leave_something("host-fair", (self.normal_floor, self.bulk_floor))?;
             let marking = if tell == Tell::Mark { marking(hosts) } else { Vec::new() };
             return Ok(Shaped {
-                tree: self.below_the_line(found::queue(self, found, tell)?),
+                tree: self.below_the_line(found::queue(
+                    self.counting.rate,
+                    (self.normal_floor, self.bulk_floor),
+                    found,
+                    tell,
+                )?),
                 marking,
             });
         }
@@ -121,9 +112,11 @@ impl HostFair {
         let others = used + 1;
         // What each host has for sure when every bucket is busy; the floors are shares of it.
         let floors_of = Rate::from_bps(rate.bps() / u64::from(others));
+        let floors = (self.normal_floor, self.bulk_floor);
+        let place = Place { rate, floors, floors_of, leaf: codel(rate) };
         let mut drr = Queue::from(Drr::default()).with_handle(Handle::qdisc(HOSTS));
         for bucket in 1..=others {
-            let mut class = self.bucket(bucket, floors_of, codel(self.counting.rate));
+            let mut class = place.class(bucket);
             if let Some(queue) = &mut class.queue {
                 queue.filters = filters(FIRST_TIERS + bucket, 1);
             }
@@ -188,28 +181,6 @@ impl HostFair {
             }));
         }
         parts
-    }
-
-    /// A bucket with its tiers, and no filter that leads to them.
-    pub(crate) fn bucket(&self, bucket: u16, floors_of: Rate, leaf: FqCodel) -> Class {
-        let major = FIRST_TIERS + bucket;
-        let never = Rate::from_bps(NEVER_REACHED.max(2 * self.counting.rate.bps()));
-        let tiers = TierSet {
-            major,
-            minor: 1,
-            leaves: FIRST_LEAVES + 4 * bucket + 1,
-            floors_of,
-            ceiling: never,
-            floors: (self.normal_floor, self.bulk_floor),
-            leaf,
-        };
-        let mut host = htb_class(Handle::class(major, 0xf), never, never, 0);
-        host.classes = tiers.classes();
-        let queue = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
-            .with_handle(Handle::qdisc(major))
-            .with_class(host);
-        let turn = ClassKind::Drr(RoundRobinClass { quantum: Some(Bytes::new(FRAME)) });
-        Class::new(Handle::class(HOSTS, bucket), turn).with_queue(queue)
     }
 }
 

@@ -18,6 +18,7 @@ mod instead;
 mod line_type;
 mod on_demand;
 mod presence;
+mod place;
 mod subscribers;
 mod tier;
 mod tiers;
