@@ -109,7 +109,7 @@ fn the_journal_of_another_cell_is_not_taken_for_this_one() {
     let run = Run::read(writer.folder()).unwrap();
     assert!(run.cells[0].is_empty());
     let reason = run.manifest.cells[0].reason.clone().unwrap();
-    assert!(reason.contains("the cell bulk.tcp.0"), "{reason}");
+    assert!(reason.contains("the measurement bulk.tcp.0"), "{reason}");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_manifest_that_names_a_cell_twice_is_no_reason_to_crash() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("\"scenario\": \"bulk\"", "\"scenario\": \"unloaded\"")).unwrap();
     let error = refusal(&folder);
-    assert!(error.contains("the cell unloaded.ping.0 is there twice"), "{error}");
+    assert!(error.contains("the measurement unloaded.ping.0 is there twice"), "{error}");
 }
 
 #[test]
