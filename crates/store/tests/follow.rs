@@ -160,7 +160,7 @@ fn a_strangers_folder_is_refused_or_told_to_be_damaged_and_never_waited_for() {
     assert!(error.contains("symbolic link"), "{error}");
     let others = |w: &RunWriter| w.update(&manifest(&cells()[..2])).unwrap();
     let error = strange(others).unwrap_err().to_string();
-    assert!(error.contains("other cells"), "{error}");
+    assert!(error.contains("other measurements"), "{error}");
     let removed = |w: &RunWriter| fs::remove_file(w.folder().join("manifest.json")).unwrap();
     assert!(matches!(strange(removed), Err(StoreError::NoManifest { .. })));
 
