@@ -8,22 +8,34 @@
 
 use super::support::{QUELL, TestFolder};
 
-/// Host b's program, while the router applies a policy and others are at work; what it and the router printed.
-fn beside(policy: &str, others: &[&str], b: &str, afterwards: &str) -> String {
+/// Host b's script, while the router applies a policy and others run theirs; `$Q` is quell, `$1` the server. What it printed, and the router's
+/// status 20 s after that.
+fn beside(policy: &str, others: &[(&str, &str)], b: &str) -> String {
     let folder = TestFolder::new();
-    folder.write("p.toml", policy);
-    let file = folder.path("p.toml").display().to_string();
+    let written = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("the test's folder takes a file");
+        path.display().to_string()
+    };
+    let file = written("p.toml", policy.to_owned());
     let router = format!(
-        "router: sh -c '{QUELL} shape apply --dev wan --file {file} --confirm-within never >/dev/null && sleep 20 && {afterwards}'"
+        "$Q shape apply --dev wan --file {file} --confirm-within never >/dev/null; sleep 20; $Q shape status --json; sleep 60"
     );
-    let others = others.iter().map(|other| other.replace("$Q", QUELL));
-    let with: Vec<String> = [router].into_iter().chain(others).collect();
-    let mut arguments = vec!["lab", "exec", "home-link", "b", "--after", "5s"];
+    let script = |name: &str, text: &str| {
+        let path = written(name, format!("set -e\nQ={QUELL}\n{text}\n"));
+        format!("sh {path} {{server}}")
+    };
+    let mut with = vec![format!("router: {}", script("router.sh", &router))];
+    for (host, text) in others {
+        with.push(format!("{host}: {}", script(&format!("{host}.sh"), text)));
+    }
+    let own = script("b.sh", b);
+    let mut arguments = vec!["lab", "exec", "home-link", "b", "--show-with", "--after", "5s"];
     for with in &with {
         arguments.extend(["--with", with]);
     }
-    let b = b.replace("$Q", QUELL);
-    arguments.extend(["--", "sh", "-c", &b]);
+    arguments.push("--");
+    arguments.extend(own.split(' '));
     let output = folder.quell(&arguments);
     let said = [&output.stdout[..], &output.stderr[..]].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
@@ -56,34 +68,30 @@ fn figure(said: &str, before: &str) -> f64 {
 
 #[test]
 fn within_50_ms_of_his_first_packet_a_subscriber_is_in_his_own_class() {
-    // A packet a millisecond: as many as went through the class of all others, so long he had none.
-    let script =
-        "for i in 1 2 3 4 5 6; do $Q ping {server} -i 1ms -c 50 -s 56 >/dev/null; done; sleep 18";
-    let out = "/tmp/quell-subscribers.json";
-    let afterwards = format!("{QUELL} shape status --json >{out}; cat {out}");
-    let said = beside(TWO, &[], script, &afterwards);
+    // A packet a millisecond: as many as went through the class of all others, so many milliseconds he had none.
+    let said = beside(TWO, &[], "$Q ping $1 -i 1ms -c 300 >/dev/null; sleep 18");
     let up = said.split("\"device\": \"wan\"").nth(2).unwrap_or(&said);
-    let others = figure(up.split("all others").nth(1).unwrap_or(""), "\"sent_packets\": ");
-    let bob = figure(up.split("\"bob\"").nth(1).unwrap_or(""), "\"sent_packets\": ");
-    assert!(others <= 50.0, "{others} packets among all others: {said}");
-    assert!(bob >= 240.0, "{bob} packets in his own class: {said}");
+    let of = |name: &str| figure(up.split(name).nth(1).unwrap_or(""), "\"sent_packets\": ");
+    let (others, bob) = (of("\"all others\""), of("\"bob\""));
+    println!("{others} packets before he had his class, {bob} in it");
+    assert!(others <= 50.0, "{said}");
+    assert!(bob >= 240.0, "{said}");
 }
 
 #[test]
 fn who_showed_up_has_his_floor_under_anothers_flood_and_his_ceiling_alone() {
-    let server = "server: $Q serve --bind 0.0.0.0";
-    let alone = beside(TWO, &[server], "$Q flow {server} -t 8 --json", "true");
+    let serve = ("server", "exec $Q serve --bind 0.0.0.0");
+    let flow = "$Q flow $1 -t 8 --json";
     let rate = |said: &str| {
-        let from = said.find('{').expect("a document");
-        let to = said.rfind('}').expect("a document");
-        let json: serde_json::Value = serde_json::from_str(&said[from..=to]).expect("JSON");
-        json["up"]["bits_per_second"].as_f64().unwrap_or_else(|| panic!("a rate in {json}")) / 1e6
+        let up = said.split("\"up\": {").nth(1).expect("what went up");
+        figure(up, "\"bits_per_second\": ") / 1e6
     };
-    let up = rate(&alone);
-    assert!((1.3..1.5).contains(&up), "alone he has his ceiling, without headers: {up}");
-    let flood = "a: sh -c 'sleep 2; exec $Q flow {server} -u -b 8M -t 14 >/dev/null'";
-    let up = rate(&beside(TWO, &[server, flood], "$Q flow {server} -t 8 --json", "true"));
-    assert!(up > 0.9, "under a flood he has his floor, without headers: {up}");
+    let alone = rate(&beside(TWO, &[serve], flow));
+    let flood = ("a", "sleep 2; exec $Q flow $1 -u -b 8M -t 14 >/dev/null");
+    let beside = rate(&beside(TWO, &[serve, flood], flow));
+    println!("{alone} Mbit/s alone, {beside} under a flood");
+    assert!((1.3..1.5).contains(&alone), "alone he has his ceiling, without headers: {alone}");
+    assert!(beside > 0.9, "under a flood he has his floor, without headers: {beside}");
 }
 
 #[test]
