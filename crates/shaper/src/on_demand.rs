@@ -9,7 +9,7 @@
 //!   prefix ─► class                               all of them: `prefixes`
 //! ```
 
-use crate::subscribers::{ALL, NUMBERS, Subscriber, Subscribers};
+use crate::subscribers::{ALL, NUMBERS, OTHERS, Subscriber, Subscribers};
 use crate::{PolicyError, Tell};
 use quell_tc::{Class, ClassKind, Handle, Prefix, Tree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,9 @@ impl Subscribers {
 }
 
 impl OnDemand {
+    /// The class of all others.
+    pub const OTHERS: Handle = Handle::class(1, OTHERS);
+
     /// The numbers that classes may have which come and go; groups, which don't, have some of them too.
     pub fn minors() -> (u16, u16) {
         (NUMBERS.start as u16, (NUMBERS.end - 1) as u16)

@@ -86,7 +86,7 @@ pub(crate) type Numbers<'a> = BTreeMap<(&'static str, &'a str), u16>;
 pub(crate) const ALL: Handle = Handle::class(1, 1);
 
 /// Those who are not named.
-const OTHERS: u16 = 0xfffe;
+pub(crate) const OTHERS: u16 = 0xfffe;
 
 /// Numbers of classes that names may get; a queue's major is the same number. HTB has 16 bits of them.
 pub(crate) const NUMBERS: std::ops::Range<u32> = 0x10..0xff00;

@@ -114,7 +114,7 @@ impl RosterTables {
         RosterTables::new(|name| ebpf.take_map(name))
     }
 
-    /// Those of a program that somebody has loaded, by the kernel's number for it; none where there is no such program, or it is no roster's.
+    /// Those of a program that somebody has loaded, by the kernel's number for it; none where there is no such program.
     ///
     /// # Errors
     /// The kernel lets only CAP_SYS_ADMIN do that, or they are of another version.
@@ -128,10 +128,7 @@ impl RosterTables {
             if program.id() != id {
                 continue;
             }
-            let ours = Side::ALL.map(program_of);
-            if !program.name_as_str().is_some_and(|name| ours.contains(&name)) {
-                return Ok(None);
-            }
+            // Its name is no help: on a kernel without tracepoints the loader gives none.
             let ids = program.map_ids().map_err(|e| failed(&e))?.unwrap_or_default();
             let mut maps = Vec::new();
             for id in ids {

@@ -241,8 +241,11 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
 /// What will be done about tables and classes of those who are there, by this process or by the one who makes classes, whoever is faster.
 fn foreseen(standby: &Standby, asked: &Asked<'_>, state: &State) -> Result<Vec<String>, Failure> {
     let mut steps = lead::foreseen(standby).map_err(Failure::system)?;
-    let earlier = state.log_of(&mut open()?, &asked.device);
-    if steps.is_empty() && earlier.is_ok_and(|log| log.begun.recipe != asked.recipe) {
+    if steps.is_empty()
+        && state
+            .log_of(&mut open()?, &asked.device)
+            .is_ok_and(|log| log.begun.recipe != asked.recipe)
+    {
         steps.push(format!("{}: other figures, of subscribers who are not here", asked.device));
     }
     Ok(steps)

@@ -5,9 +5,10 @@
 //!   CAKE ─► its tins
 //! ```
 
+use super::state::asked_for;
 use quell_act::Log;
 use quell_classify::{ClassifyError, HostId, HostRow, Tables};
-use quell_shaper::{BothWays, LinePart};
+use quell_shaper::LinePart;
 use quell_tc::observed::{CakeTin, ExtraStats, ObservedQdisc, Snapshot};
 use quell_tc::{FilterKind, Handle};
 use quell_units::Span;
@@ -46,7 +47,7 @@ pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<Part> 
         return tins.iter().zip(TINS).map(|(tin, name)| of_tin(tin, name)).collect();
     }
     // What was applied without a recipe, or by a newer Quell, has no names.
-    let all = toml::from_str::<BothWays>(&log.begun.recipe).unwrap_or_default();
+    let all = asked_for(log).unwrap_or_default();
     let mut by_parent: BTreeMap<Handle, &ObservedQdisc> = BTreeMap::new();
     let mut by_major: BTreeMap<u16, Vec<&ObservedQdisc>> = BTreeMap::new();
     for queue in &snapshot.qdiscs {

@@ -7,7 +7,7 @@
 //!   /etc/systemd/system/sys-…-DEV.device.wants/quell-shape@DEV.service   a link to it: systemd starts it when the interface is there
 //! ```
 
-use super::state::{State, open};
+use super::state::{State, asked_for, open};
 use crate::failure::Failure;
 use crate::options::Json;
 use clap::Args;
@@ -135,7 +135,9 @@ pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
     let files = Files::of(&args.root, device);
     let program = std::env::current_exe().map_err(Failure::system)?;
     let comes_and_goes = !log.begun.before.our_guests.is_empty();
-    let text = format!("# What `quell shape persist` keeps of {device}.\n{}", log.begun.recipe);
+    let recipe = asked_for(&log).map_err(Failure::system)?;
+    let recipe = toml::to_string(&recipe).map_err(Failure::system)?;
+    let text = format!("# What `quell shape persist` keeps of {device}.\n{recipe}");
     let made = write(&files.wanted, &text)
         .and_then(|()| write(&files.unit, &unit(&program)))
         .and_then(|()| if comes_and_goes { write(&files.hold, &hold(&program)) } else { Ok(()) })

@@ -10,7 +10,7 @@
 
 use super::in_lab;
 use super::report::roots;
-use super::state::{State, open};
+use super::state::{State, asked_for, open};
 use crate::failure::Failure;
 use crate::host::{self, Usual};
 use crate::options::{Family, Guest, Json, Place};
@@ -18,7 +18,6 @@ use crate::secret::SecretFile;
 use clap::Args;
 use quell_act::{Kernel, Log, Machine};
 use quell_flow::{Amount, Findings, FlowPlan, Outcome, Progress, Senders};
-use quell_shaper::BothWays;
 use quell_sys::wait::Bell;
 use quell_tc::observed::Stats;
 use quell_units::{Rate, Span};
@@ -111,7 +110,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let device = args.device.as_str();
     let log = args.state.log_of(&mut kernel, device)?;
-    let all: BothWays = toml::from_str(&log.begun.recipe).map_err(Failure::system)?;
+    let all = asked_for(&log).map_err(Failure::system)?;
     if args.in_lab {
         let Some(policy) = all.named() else {
             return Err(Failure::check(format!(

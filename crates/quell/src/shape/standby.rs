@@ -9,8 +9,11 @@ use super::kinds;
 use crate::failure::Failure;
 use quell_act::Guests;
 use quell_classify::roster::{Roster, RosterProgram};
+use quell_netlink::core::{Protocol, Socket};
+use quell_netlink::{Stack, tc};
 use quell_shaper::{BothWays, DeviceTraits, LAZY_IDLE, LAZY_MOST, Lack, OnDemand, Tell, instead};
-use quell_tc::{Filter, Handle, Place, Side, Thing, Tree};
+use quell_tc::observed::ObservedFilter;
+use quell_tc::{Filter, FilterKind, Handle, Place, Side, Thing, Tree};
 use quell_units::{Rate, Span};
 
 /// One way of a line.
@@ -97,7 +100,7 @@ impl Standby {
     /// What is said of them does not fit together.
     pub fn of(all: &BothWays, device: &str, traits: DeviceTraits) -> Result<Self, Failure> {
         let (up, down) = all.rates();
-        let mut lacks = None;
+        let mut lacks = known_lacks(device);
         let mut way = |device: String, side: Side, rate: Option<Rate>, got_counts| {
             let tell = if side == Side::From { Tell::Source } else { Tell::Destination };
             let made = rate.map(|rate| all.on_demand(tell, rate, traits)).transpose();
@@ -143,7 +146,34 @@ impl Standby {
     }
 }
 
-/// Why this kernel can't find subscribers by a table; none where it can.
-pub fn why_not() -> Option<String> {
+/// What this kernel lacks, by what stands there already; none where nothing of it is in force.
+fn known_lacks(device: &str) -> Option<Vec<Lack>> {
+    let mut socket = Socket::open(Protocol::Route).ok()?;
+    let mut stack = Stack::open().ok()?;
+    let beyond = quell_lab::build::ifb_name(device);
+    let mut of = |device: &str| {
+        let index = stack.index_of(&device.parse().ok()?).ok()?;
+        let filters = tc::dump_filters(&mut socket, index, Way::ROOT).ok()?;
+        let ours = |filter: &ObservedFilter| {
+            matches!(filter.filter.as_ref().map(|f| &f.kind), Some(FilterKind::Roster(_)))
+        };
+        filters.iter().find(|filter| ours(filter))?;
+        let queues = tc::dump_qdiscs(&mut socket, index).ok()?;
+        let leaf = queues.iter().find(|queue| queue.parent == OnDemand::OTHERS)?;
+        match leaf.kind.as_str() {
+            "fq_codel" => Some(Vec::new()),
+            "sfq" => Some(vec![Lack::FqCodel]),
+            "pfifo" => Some(vec![Lack::FqCodel, Lack::Sfq]),
+            _ => None,
+        }
+    };
+    of(device).or_else(|| of(&beyond))
+}
+
+/// Why this kernel can't find subscribers by a table; none where it can, or does already.
+pub fn why_not(device: &str) -> Option<String> {
+    if known_lacks(device).is_some() {
+        return None;
+    }
     RosterProgram::load(Side::From).err().map(|error| error.to_string())
 }

@@ -7,7 +7,7 @@
 
 use super::kinds;
 use super::standby::{self, Standby};
-use super::state::may_change;
+use super::state::{asked_for, may_change};
 use crate::failure::Failure;
 use clap::Args;
 use quell_act::{DeviceGoal, Goal, LinkGoal, LinkNow, Log, Machine};
@@ -208,7 +208,7 @@ impl Wanted {
 /// What was applied, as it is to be on this machine now.
 pub fn settled_again(log: &Log, machine: &mut dyn Machine) -> Result<Settled, Failure> {
     let link = link_of(machine, &log.begun.device)?;
-    let all = toml::from_str(&log.begun.recipe).map_err(Failure::system)?;
+    let all = asked_for(log).map_err(Failure::system)?;
     settled(&log.begun.device, &link, all, "", false)
 }
 
@@ -243,7 +243,7 @@ fn settled(
             }
             all.policy = Some(policy);
             let lazy = all.is_lazy(policy);
-            let why_not = if lazy { standby::why_not() } else { None };
+            let why_not = if lazy { standby::why_not(name) } else { None };
             if let Some(why) = &why_not {
                 remarks.push(format!(
                     "all classes are made at once, and not when their subscribers are there: {why}"
@@ -292,7 +292,7 @@ fn on_demand(
     }
     goal.devices.push(device(name, Some(link.index), &own)?);
     remarks.extend(standby.remarks());
-    let recipe = toml::to_string(all).map_err(Failure::system)?;
+    let recipe = serde_json::to_string(all).map_err(Failure::system)?;
     let words = all.words(PolicyName::Subscribers);
     Ok(Settled { goal, words, recipe, remarks, standby: Some(standby) })
 }
