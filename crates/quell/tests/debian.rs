@@ -77,6 +77,12 @@ told queue tc qdisc show dev eth0
 told failed systemctl --failed --no-legend
 sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values
 told status quell shape status
+
+told hosts quell shape apply --dev eth0 --line 10/50 --policy host-fair --confirm-within never
+told hosts_filters tc filter show dev eth0 parent 2:
+told hosts_again quell shape apply --dev eth0 --line 10/50 --policy host-fair --confirm-within never
+told hosts_off quell shape off --dev eth0
+told hosts_after tc qdisc show dev eth0
 "#;
 
 /// The machine, when its three days are over.
@@ -202,4 +208,16 @@ fn the_kernel_names_why_it_dropped_twenty_packets() {
     let Some(machine) = Machine::get() else { return };
     let said = machine.file("second", "drops");
     assert!(said.contains("NETFILTER_DROP") && said.contains("20"), "{said}");
+}
+
+#[test]
+fn the_classifier_finds_hosts_on_debians_kernel_and_goes_without_a_trace() {
+    let Some(machine) = Machine::get() else { return };
+    machine.fine("third", "hosts");
+    let filters = machine.fine("third", "hosts_filters");
+    assert!(filters.contains("bpf"), "{filters}");
+    let again = machine.fine("third", "hosts_again");
+    assert!(again.contains("all was as wanted"), "{again}");
+    machine.fine("third", "hosts_off");
+    assert_eq!(machine.fine("third", "hosts_after"), machine.fine("third", "queue"));
 }
