@@ -456,8 +456,8 @@ fn may_classify() -> bool {
     match Classifier::load(&Config::cake(HostKey::Src).unwrap()) {
         Ok(_) => true,
         Err(error) if error.proves_no_program_loads() => {
-            writeln!(std::io::stderr(), "skipped a story of hosts that are found: {error}")
-                .unwrap();
+            let line = format!("skipped a story of hosts that are found: {error}\n");
+            std::io::stderr().write_all(line.as_bytes()).unwrap();
             false
         }
         Err(error) => panic!("{error}"),
@@ -564,8 +564,6 @@ fn a_policy_file_with_an_unknown_key_is_refused_with_its_line() {
     says(&said, &["p.toml", "line 2", "links"]);
     let said = cable.shape(&["plan", "--dev", "a0", "--line", "10/50", "--policy", "cakes"]);
     says(&said.refused(2), &["`cakes` is no policy", "did you mean `cake`?"]);
-    let said = cable.shape(&["plan", "--dev", "a0", "--line", "10/50", "--policy", "host-fair"]);
-    says(&said.refused(2), &["which hosts", "--policy cake"]);
     says(&cable.shape(&["plan", "--dev", "a0"]).refused(2), &["what rate?"]);
 }
 
