@@ -6,7 +6,7 @@ use crate::program::{apply, run, shape};
 use crate::{Asked, median};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 
@@ -36,9 +36,10 @@ fn batch(plan: &Path, to: &Path) -> Result<usize, String> {
     let failed = |e: std::io::Error| e.to_string();
     let mut file = BufWriter::new(File::create(to).map_err(failed)?);
     let mut count = 0;
-    for line in BufReader::new(File::open(plan).map_err(failed)?).lines() {
-        let line = line.map_err(failed)?;
-        if let Some(command) = line.strip_prefix("  tc ") {
+    let plan: Value = serde_json::from_reader(BufReader::new(File::open(plan).map_err(failed)?))
+        .map_err(|e| e.to_string())?;
+    for line in plan["commands"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if let Some(command) = line.strip_prefix("tc ") {
             writeln!(file, "{command}").map_err(failed)?;
             count += 1;
         }
@@ -114,8 +115,12 @@ fn at_once(asked: &Asked, place: &Place, folder: &Path) -> Result<(), String> {
     let has_tc = run(place, Command::new("tc").arg("-V"), folder).is_ok();
     for _ in 0..asked.rounds {
         policy(asked, UP, "10Mbit", &file)?;
-        let planned =
-            shape(asked, place, folder, &[&["plan", "--dev", "near0"][..], &with_file].concat())?;
+        let planned = shape(
+            asked,
+            place,
+            folder,
+            &[&["plan", "--json", "--dev", "near0"][..], &with_file].concat(),
+        )?;
         lines = batch(&folder.join("out"), &commands)?;
         if has_tc {
             let tc = run(place, Command::new("tc").args(["-batch", &batch_file]), folder)?;
