@@ -279,7 +279,8 @@ fn changes(mark: &Remark, own: &str, other: &str) -> Vec<String> {
         {
             match mark.need {
                 Need::FirstAnswered => format!(
-                    "nothing was lost: look for delay that varies on the path from {own} to {other}"
+                    "what was sent first was answered, late: look for delay that varies between {own} and {other}, or for ACKs \
+                     that are lost on the path from {other} to {own}"
                 ),
                 Need::FirstArrived => format!(
                     "what was sent first arrived: look for ACKs that are lost on the path from {other} to {own}, or for \

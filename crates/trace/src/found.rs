@@ -130,7 +130,7 @@ mod tests {
         let all = first.evidence.iter().find(|seen| seen.name == "waited in all");
         assert_eq!(all.map(|seen| &seen.value), Some(&Value::Number(600.0)));
         let needless = to_do(&found[1].finding).unwrap_or_default();
-        for part in ["delay that varies on the path from a to b", "ACKs that are lost"] {
+        for part in ["delay that varies between a and b", "ACKs that are lost"] {
             assert!(needless.contains(part), "{part} in {needless}");
         }
     }
