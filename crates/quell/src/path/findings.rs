@@ -4,7 +4,7 @@
 //! their intervals (95 %, Clopper and Pearson); where these overlap, nothing is claimed.
 
 use super::known::{Known, Narrow, Outcome, Who};
-use super::session::Session;
+use super::session::{Method, Session};
 use crate::ping::text::{count, percent};
 use quell_stats::interval::{Batch, Interval};
 use quell_units::Tos;
@@ -28,10 +28,10 @@ pub struct PathFinding {
 pub fn of(session: &Session, known: &Known) -> Vec<PathFinding> {
     let mut found = Vec::new();
     found.extend(stopped(session, known));
-    found.extend(losses(known));
+    found.extend(losses(session, known));
     found.extend(sizes(session, known));
     found.extend(marks(known));
-    found.extend(ways(known));
+    found.extend(ways(session, known));
     found.extend(back(known));
     if known.shape.unmatched > 0 {
         found.push(PathFinding {
@@ -70,7 +70,14 @@ fn is_more(worse: Outcome, better: Outcome) -> bool {
     }
 }
 
-fn losses(known: &Known) -> Vec<PathFinding> {
+/// Whether the end may answer less than it gets: to UDP it answers with ICMP errors, of which hosts send a peer so many and no more (Linux one a second,
+/// `icmp_ratelimit` of ip-sysctl.rst). Then what is not answered there need not be lost.
+fn may_limit(session: &Session) -> bool {
+    let a_second = session.ports.len() as f64 * 1e9 / session.interval_ns.max(1) as f64;
+    session.method == Method::Udp && a_second > 1.0
+}
+
+fn losses(session: &Session, known: &Known) -> Vec<PathFinding> {
     let hops = answering(known);
     let mut found = Vec::new();
     for (index, (hop, outcome)) in hops.iter().enumerate() {
@@ -96,6 +103,10 @@ fn losses(known: &Known) -> Vec<PathFinding> {
         let (hop, text) = match clean {
             Some((hop, theirs)) => {
                 let next = hops.iter().find(|(later, _)| later > hop).map_or(end, |(hop, _)| *hop);
+                if next == end && may_limit(session) {
+                    found.push(loss_or_limit(end, total));
+                    return found;
+                }
                 let between = match next == hop + 1 {
                     true => format!("between hop {hop} and hop {next}, there or on the way back"),
                     false => format!("behind hop {hop}, there or on the way back"),
@@ -110,6 +121,10 @@ fn losses(known: &Known) -> Vec<PathFinding> {
                 )
             }
             None => {
+                if may_limit(session) {
+                    found.push(loss_or_limit(end, total));
+                    return found;
+                }
                 let first = hops.first().filter(|(hop, _)| *hop != end);
                 let text = match first {
                     Some(_) => format!(
@@ -126,6 +141,18 @@ fn losses(known: &Known) -> Vec<PathFinding> {
         found.push(PathFinding { kind: "loss", hop, text });
     }
     found
+}
+
+fn loss_or_limit(end: usize, total: Outcome) -> PathFinding {
+    PathFinding {
+        kind: "loss-or-limit",
+        hop: Some(end),
+        text: format!(
+            "{} % to hop {end} have no answer: they are lost, or it limits its answers, which to UDP are ICMP errors (Linux sends one a second). -m icmp, \
+             -m tcp or a longer -i tells which.",
+            loss(total)
+        ),
+    }
 }
 
 fn sizes(session: &Session, known: &Known) -> Vec<PathFinding> {
@@ -224,7 +251,7 @@ fn changed(was: Tos, came: Tos) -> String {
     parts.join(", ")
 }
 
-fn ways(known: &Known) -> Vec<PathFinding> {
+fn ways(session: &Session, known: &Known) -> Vec<PathFinding> {
     let mut found = Vec::new();
     if let Some((number, hop, _)) = known.hops().find(|(_, hop, _)| hop.who.len() > 1) {
         let one: BTreeSet<u16> = hop.who.iter().flat_map(|who| who.flows.clone()).collect();
@@ -241,12 +268,12 @@ fn ways(known: &Known) -> Vec<PathFinding> {
         let kind = if split { "several-ways-in-a-flow" } else { "several-ways" };
         found.push(PathFinding { kind, hop: Some(number), text });
     }
-    found.extend(bad_member(known));
+    found.extend(bad_member(session, known));
     found
 }
 
 /// Flows that lose more than the others, and where only they go.
-fn bad_member(known: &Known) -> Option<PathFinding> {
+fn bad_member(session: &Session, known: &Known) -> Option<PathFinding> {
     let end = known.length();
     let all: Vec<Outcome> = (0..known.flows.len())
         .map(|flow| known.outcome(flow, known.shape.ends[flow].map_or(end, usize::from)))
@@ -260,11 +287,18 @@ fn bad_member(known: &Known) -> Option<PathFinding> {
     if bad.is_empty() || bad.len() == all.len() {
         return None;
     }
-    let only_theirs = |who: &&Who| !who.flows.is_empty() && who.flows.is_subset(&bad);
+    // The end is no link that only some flows take, at however many hops it seems to be.
+    let only_theirs = |who: &&Who| {
+        !who.flows.is_empty() && who.flows.is_subset(&bad) && who.address != session.to.ip()
+    };
     let member = known.hops().find_map(|(number, hop, _)| {
         let who: Vec<&Who> = hop.who.iter().filter(only_theirs).collect();
         (!who.is_empty()).then(|| (number, who[0].address))
     });
+    // The end's limit may fall on the same flows each time.
+    if member.is_none() && may_limit(session) {
+        return None;
+    }
     let sum = |flows: &mut dyn Iterator<Item = usize>| {
         flows.fold(Outcome::default(), |sum, flow| Outcome {
             sent: sum.sent + all[flow].sent,
@@ -401,6 +435,25 @@ mod tests {
         assert_eq!(found(&lossy), [("loss", Some(2))]);
         let both = known(&[(3, &[(100, 100), (10, 100), (70, 100), (70, 100)])]);
         assert_eq!(found(&both), [("answers-limited", Some(2)), ("loss", Some(2))]);
+    }
+
+    #[test]
+    fn an_end_that_answers_udp_seldom_need_not_lose_it() {
+        let fast = |method, flows| Session { method, interval_ns: 500_000_000, ..session(flows) };
+        let seldom = known(&[(3, &[(100, 100), (100, 100), (20, 100)])]);
+        let kinds = |session: &Session, known: &Known| -> Vec<_> {
+            of(session, known).iter().map(|f| (f.kind, f.hop)).collect()
+        };
+        assert_eq!(kinds(&fast(Method::Udp, 1), &seldom), [("loss-or-limit", Some(3))]);
+        assert_eq!(kinds(&fast(Method::Icmp, 1), &seldom), [("loss", Some(3))]);
+        let slowly = Session { method: Method::Udp, ..session(1) };
+        assert_eq!(kinds(&slowly, &seldom), [("loss", Some(3))]);
+        // One flow has no answers, and goes where the others go.
+        let whole: &[(u64, u64)] = &[(50, 50), (50, 50), (50, 50)];
+        let none: &[(u64, u64)] = &[(50, 50), (50, 50), (1, 50)];
+        let one_way = known(&[(3, whole), (3, none)]);
+        assert_eq!(kinds(&fast(Method::Udp, 2), &one_way), [("loss-or-limit", Some(3))]);
+        assert!(kinds(&fast(Method::Icmp, 2), &one_way).contains(&("bad-member", None)));
     }
 
     #[test]
