@@ -46,7 +46,7 @@ demo: kernel ## Run the experiment home-link and write its report (installs what
 
 test: cargo ## Run all tests, those in the lab's kernel included (installs what is missing)
 	@tools/need-packages $(TEST_PACKAGES)
-	@tools/need-packages iperf3 fping iproute2 mandoc || echo "The tests against what is missing are left out."
+	@tools/need-packages iperf3 fping iproute2 mandoc ethtool || echo "The tests against what is missing are left out."
 	@tools/need-packages flent || echo "The test against real Flent is left out."
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."

@@ -218,10 +218,10 @@ fn forgets_tcp(_: &super::Net) {
     assert!(seconds(0) < 8.5 && seconds(1) > 7.5 && seconds(1) < 16.0, "{state:#?}");
 }
 
-/// The router loses one packet in twenty that it sends to this device.
+/// The router loses one packet in ten that it sends to this device.
 fn lossy(device: &str, way: &str) {
     let loses = |row: &Row| {
-        queue_at(&row.hosts[1], device, "{ kind = \"netem\", loss = \"5%\", limit = 1000 }");
+        queue_at(&row.hosts[1], device, "{ kind = \"netem\", loss = \"10%\", limit = 1000 }");
     };
     let found = over(loses, &["path-loss"], &[]);
     assert!(found[0]["says"].to_string().contains(way), "{found:#?}");
