@@ -175,7 +175,8 @@ fn a_connection_is_found_by_its_port_with_what_tcp_knows() {
             info.bytes_sent.zip(info.bytes_retrans).map(|(all, again)| all - again),
             Some(5000)
         );
-        assert_eq!(info.total_retrans > 0, info.bytes_retrans > Some(0));
+        // So is a SYN, which has no bytes.
+        assert!(info.total_retrans > 0 || info.bytes_retrans == Some(0), "{info:?}");
         // In virtual time a round trip over a cable takes no time at all, so nothing is said of it
         // here.
         assert!(info.snd_cwnd >= 10 && info.snd_mss > 1400, "{info:?}");

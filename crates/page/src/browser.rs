@@ -50,6 +50,8 @@ pub struct Options {
     pub program: Option<PathBuf>,
     /// Whether scripts run without a compiler (`--js-flags=--jitless`).
     pub jitless: bool,
+    /// Whether the compiler does its work at once, and not beside the script: what it can then shows also where other CPUs are busy.
+    pub compiles_at_once: bool,
     /// Names that lead to addresses of ours, as `*.page.test` to `10.0.3.2`.
     pub names: BTreeMap<String, String>,
     /// The SHA-256 of the public key of a certificate that is taken though nobody vouches for it, in base64.
@@ -294,6 +296,8 @@ fn arguments(options: &Options, profile: &Path) -> Vec<OsString> {
     }
     if options.jitless {
         all.push("--js-flags=--jitless".into());
+    } else if options.compiles_at_once {
+        all.push("--js-flags=--no-concurrent-recompilation".into());
     }
     if !options.names.is_empty() {
         let rules = options.names.iter().map(|(name, to)| format!("MAP {name} {to}"));

@@ -59,7 +59,8 @@ pub struct Score {
 /// # Errors
 /// As [`PageError`] says.
 pub fn score(options: &Options, stop: &Bell) -> Result<Score, PageError> {
-    let mut browser = Browser::start(options, stop)?;
+    let options = Options { compiles_at_once: true, ..options.clone() };
+    let mut browser = Browser::start(&options, stop)?;
     let deadline_ns = monotonic_ns().saturating_add(PATIENCE_NS);
     let runs = browser.evaluate(SCRIPT, deadline_ns, stop)?;
     Score::of(&runs).ok_or_else(|| PageError::Nonsense("kernels without runs".into()))
