@@ -101,11 +101,18 @@ fn between_silent_routers_only_what_was_sent_is_counted() {
 
     let (here, there, groups) = routers(true);
     assert!(groups.is_empty(), "{groups:?}");
+    // A cable that just came up may lose some of the first, which are sent again.
+    sender_seen_by(&there, "10.0.0.2", &here);
+    sender_seen_by(&there, "fd00::2", &here);
+    sender_seen_by(&here, "fd00::1", &there);
+    let before = there.run(|| stats("b0"));
+    assert!((2..=6).contains(&before.rx_packets) && before.tx_packets <= 3, "{before:?}");
     assert_eq!(sender_seen_by(&there, "10.0.0.2", &here).ip(), ip("10.0.0.1"));
     assert_eq!(sender_seen_by(&there, "fd00::2", &here).ip(), ip("fd00::1"));
     assert_eq!(sender_seen_by(&here, "fd00::1", &there).ip(), ip("fd00::2"));
     let counted = there.run(|| stats("b0"));
-    assert_eq!((counted.rx_packets, counted.tx_packets), (2, 1));
+    let more = (counted.rx_packets - before.rx_packets, counted.tx_packets - before.tx_packets);
+    assert_eq!(more, (2, 1));
 }
 
 #[test]
