@@ -241,23 +241,29 @@ fn no_command_is_ended_by_a_peer_that_hangs_up() {
     ping.wait().expect("it ends");
 }
 
+/// What a server of one test of TCP upwards says and hears until it has both connections: of control and of data.
+fn greeted(listener: &std::net::TcpListener) -> (TcpStream, TcpStream) {
+    let accept = || listener.accept().expect("it comes").0;
+    let mut control = accept();
+    control.read_exact(&mut [0; 37]).expect("a cookie");
+    control.write_all(&[9]).expect("sent");
+    let mut length = [0; 4];
+    control.read_exact(&mut length).expect("a length");
+    let mut text = vec![0; u32::from_be_bytes(length) as usize];
+    control.read_exact(&mut text).expect("parameters");
+    control.write_all(&[10]).expect("sent");
+    let mut data = accept();
+    data.read_exact(&mut [0; 37]).expect("a cookie");
+    (control, data)
+}
+
 /// A server of one test of TCP upwards that says what is due until data flows, and then what it likes; what `quell flow` says of it.
 fn against(arguments: &[&str], mut then: impl FnMut(TcpStream, TcpStream) + Send) -> Said {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port().to_string();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let accept = || listener.accept().expect("it comes").0;
-            let mut control = accept();
-            control.read_exact(&mut [0; 37]).expect("a cookie");
-            control.write_all(&[9]).expect("sent");
-            let mut length = [0; 4];
-            control.read_exact(&mut length).expect("a length");
-            let mut text = vec![0; u32::from_be_bytes(length) as usize];
-            control.read_exact(&mut text).expect("parameters");
-            control.write_all(&[10]).expect("sent");
-            let mut data = accept();
-            data.read_exact(&mut [0; 37]).expect("a cookie");
+            let (mut control, data) = greeted(&listener);
             control.write_all(&[1, 2]).expect("sent");
             then(control, data);
         });
@@ -297,17 +303,7 @@ fn half_a_word_of_the_server_does_not_make_its_client_deaf() {
     let arguments = ["flow", "127.0.0.1", "-p", &port, "-t", "30", "--no-latency"];
     let mut command = program(&arguments);
     let mut client = Ended(command.stdout(Stdio::null()).spawn().expect("the program starts"));
-    let accept = || listener.accept().expect("it comes").0;
-    let mut control = accept();
-    control.read_exact(&mut [0; 37]).expect("a cookie");
-    control.write_all(&[9]).expect("sent");
-    let mut length = [0; 4];
-    control.read_exact(&mut length).expect("a length");
-    let mut text = vec![0; u32::from_be_bytes(length) as usize];
-    control.read_exact(&mut text).expect("parameters");
-    control.write_all(&[10]).expect("sent");
-    let mut data = accept();
-    data.read_exact(&mut [0; 37]).expect("a cookie");
+    let (mut control, mut data) = greeted(&listener);
     control.write_all(&[1, 2, b'R', 0, 0]).expect("sent");
     data.read_exact(&mut [0; 4096]).expect("data flows");
     let pid = nix::unistd::Pid::from_raw(client.0.id() as i32);

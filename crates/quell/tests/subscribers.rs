@@ -37,7 +37,11 @@ struct Cable {
 const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
 impl Cable {
-    fn new() -> Self {
+    /// None where the kernel lets nobody load BPF programs, which is said.
+    fn new() -> Option<Self> {
+        if !can() {
+            return None;
+        }
         let (here, there) = (NetNs::new().unwrap(), NetNs::new().unwrap());
         let end = |name: &str| name.parse().unwrap();
         here.run(|| {
@@ -62,7 +66,7 @@ impl Cable {
                     .unwrap();
             })
             .unwrap();
-        Cable { here, _there: there, dir: TestFolder::new() }
+        Some(Cable { here, _there: there, dir: TestFolder::new() })
     }
 
     /// Calls `quell shape`, in the namespace, with the test's folder for logs.
@@ -189,10 +193,7 @@ fn can() -> bool {
 
 #[test]
 fn who_shows_up_has_his_rates_both_ways_and_who_does_not_costs_nothing() {
-    if !can() {
-        return;
-    }
-    let cable = Cable::new();
+    let Some(cable) = Cable::new() else { return };
     cable.dir.write("p.toml", policy(300, &[(7, 5)], ""));
     let plan = cable.shape(&["plan", "--dev", "a0", "--file", "p.toml"]).fine();
     says(&plan, &["a0: enter 300 prefixes of subscribers", "i-a0: enter 300 prefixes"]);
@@ -226,10 +227,7 @@ fn who_shows_up_has_his_rates_both_ways_and_who_does_not_costs_nothing() {
 
 #[test]
 fn one_more_ceiling_is_no_step_for_who_is_not_there_and_one_class_for_who_is() {
-    if !can() {
-        return;
-    }
-    let cable = Cable::new();
+    let Some(cable) = Cable::new() else { return };
     cable.dir.write("p.toml", policy(300, &[], ""));
     cable.apply(&[]).fine();
     cable.sends([10, 0, 0, 7]);
@@ -259,10 +257,7 @@ fn one_more_ceiling_is_no_step_for_who_is_not_there_and_one_class_for_who_is() {
 
 #[test]
 fn when_the_holder_dies_nothing_is_lost_and_apply_starts_another() {
-    if !can() {
-        return;
-    }
-    let cable = Cable::new();
+    let Some(cable) = Cable::new() else { return };
     cable.dir.write("p.toml", policy(300, &[], ""));
     cable.apply(&[]).fine();
     cable.sends([10, 0, 0, 7]);
@@ -283,10 +278,7 @@ fn when_the_holder_dies_nothing_is_lost_and_apply_starts_another() {
 
 #[test]
 fn who_is_silent_goes_and_more_than_so_many_are_never_there() {
-    if !can() {
-        return;
-    }
-    let cable = Cable::new();
+    let Some(cable) = Cable::new() else { return };
     cable.dir.write("p.toml", policy(300, &[], "lazy-idle = \"1s\"\nlazy-most = 2"));
     cable.apply(&[]).fine();
     for last in [7, 8, 9] {
@@ -300,10 +292,7 @@ fn who_is_silent_goes_and_more_than_so_many_are_never_there() {
 
 #[test]
 fn of_a_change_that_is_not_confirmed_rates_come_back_too() {
-    if !can() {
-        return;
-    }
-    let cable = Cable::new();
+    let Some(cable) = Cable::new() else { return };
     cable.dir.write("p.toml", policy(300, &[], ""));
     cable.apply(&[]).fine();
     cable.sends([10, 0, 0, 7]);
@@ -319,10 +308,7 @@ fn of_a_change_that_is_not_confirmed_rates_come_back_too() {
 
 #[test]
 fn all_at_once_is_had_by_an_option_and_led_from_and_to() {
-    if !can() {
-        return;
-    }
-    let cable = Cable::new();
+    let Some(cable) = Cable::new() else { return };
     cable.dir.write("p.toml", policy(300, &[], ""));
     cable.apply(&["--eager"]).fine();
     assert_eq!(cable.here("a0").len(), 300);
@@ -342,10 +328,7 @@ fn all_at_once_is_had_by_an_option_and_led_from_and_to() {
 
 #[test]
 fn ten_thousand_are_applied_both_ways_and_one_shows_up() {
-    if !can() {
-        return;
-    }
-    let cable = Cable::new();
+    let Some(cable) = Cable::new() else { return };
     cable.dir.write("p.toml", policy(10_000, &[], ""));
     let begun = Instant::now();
     cable.apply(&[]).fine();

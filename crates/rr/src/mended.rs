@@ -17,7 +17,7 @@ const LEAST_MS: f64 = crate::control::LEAST_DELAY_MS;
 pub enum Mended {
     /// No call is as slow as those that waited.
     All,
-    /// Fewer are.
+    /// Fewer are, or all calls are faster.
     Some,
     /// As many are: the change had nothing to do with what they waited for.
     Nothing,

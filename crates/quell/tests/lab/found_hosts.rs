@@ -6,7 +6,7 @@
 //!   hn ──┘        wan
 //! ```
 
-use super::support::{QUELL, TestFolder, near};
+use super::support::{TestFolder, near, on_the_router};
 use std::fmt::Write;
 
 /// So many hosts, each with its loads, behind one line that is shaped a little below its rate; the share of each load.
@@ -97,16 +97,6 @@ fn two_share_a_place_only_where_all_are_taken() {
     let shared = shares("places = 3");
     near(shared.iter().sum(), 1.0, 0.01);
     assert!(shared[0] > 0.1, "{shared:?}");
-}
-
-/// Runs a script on home-link's router; `$Q` is quell. Its output, where it went well.
-fn on_the_router(script: &str) -> String {
-    let script = format!("set -e; Q={QUELL}; {script}");
-    let all = ["lab", "exec", "home-link", "router", "--", "sh", "-c", &script];
-    let output = TestFolder::new().quell(&all);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    said
 }
 
 #[test]

@@ -6,28 +6,10 @@
 //!   b ──┘        wan          dsl
 //! ```
 
-use super::support::{QUELL, Results, TestFolder, path};
+use super::support::{QUELL, Results, TestFolder, on_the_router, path};
 use quell_netlink::Stack;
 use quell_netlink::link::VethEnd;
 use quell_sys::netns::NetNs;
-
-/// Runs a script on the router; `$Q` is quell. Its output, where it went well.
-fn on_the_router(script: &str) -> String {
-    let with_quell = format!("set -e; Q={QUELL}; {script}");
-    let output = TestFolder::new().quell(&[
-        "lab",
-        "exec",
-        "home-link",
-        "router",
-        "--",
-        "sh",
-        "-c",
-        &with_quell,
-    ]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    said
-}
 
 const APPLY: &str = "$Q shape apply --dev wan --line 2.5/8 --host 10.0.0.1 --host 10.0.1.1,fd00::7";
 

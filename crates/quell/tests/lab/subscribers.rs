@@ -6,7 +6,7 @@
 //!   b (10.0.1.1) ──┘        wan          dsl
 //! ```
 
-use super::support::{QUELL, TestFolder};
+use super::support::{QUELL, TestFolder, on_the_router};
 
 /// Host b's script, while the router applies a policy and others run theirs; `$Q` is quell, `$1` the server. What it printed, and the router's
 /// status 20 s after that.
@@ -110,19 +110,7 @@ fn ten_thousand_who_never_show_up_take_less_than_100_mb_of_kernel_memory_both_wa
         echo "took $(($(taken) - before)) kB"
         $Q shape status
         $Q shape off --dev wan"#;
-    let with_quell = script.replace("$Q", QUELL);
-    let output = TestFolder::new().quell(&[
-        "lab",
-        "exec",
-        "home-link",
-        "router",
-        "--",
-        "sh",
-        "-c",
-        &with_quell,
-    ]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let said = on_the_router(script);
     let kilobytes = figure(&said, "took ");
     println!("{kilobytes} kB");
     assert!(kilobytes < 100_000.0, "{said}");

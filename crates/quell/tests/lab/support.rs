@@ -13,6 +13,16 @@ pub fn path() -> String {
     format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default())
 }
 
+/// Runs a script on home-link's router; `$Q` is quell. Its output, where it went well.
+pub fn on_the_router(script: &str) -> String {
+    let script = format!("set -e; Q={QUELL}; {script}");
+    let all = ["lab", "exec", "home-link", "router", "--", "sh", "-c", &script];
+    let output = TestFolder::new().quell(&all);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
 /// Whether there is no iperf3 here to talk to; says so.
 pub fn lacks_iperf3() -> bool {
     let lacks = Command::new("iperf3").arg("--version").output().is_err();
