@@ -32,7 +32,7 @@ KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 TEST_PACKAGES   := $(BUILD_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz kernel build static deb arm64 install cargo packages
+.PHONY: help demo test check bench fuzz kernel build static deb arm64 builds install cargo packages
 
 help: ## List these commands
 	@echo "make COMMAND, where COMMAND is:"
@@ -46,13 +46,13 @@ demo: kernel ## Run the experiment home-link and write its report (installs what
 
 test: cargo ## Run all tests, those in the lab's kernel included (installs what is missing)
 	@tools/need-packages $(TEST_PACKAGES)
-	@tools/need-packages iperf3 fping iproute2 mandoc ethtool || echo "The tests against what is missing are left out."
+	@tools/need-packages iperf3 fping iproute2 mandoc ethtool tcpdump || echo "The tests against what is missing are left out."
 	@tools/need-packages flent || echo "The test against real Flent is left out."
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."
 	$(CARGO) build --locked --workspace --all-targets
 	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)
-	$(CARGO) test --locked --workspace --no-fail-fast
+	$(CARGO) --config "target.'cfg(unix)'.runner=['$(CURDIR)/tools/within']" test --locked --workspace --no-fail-fast
 
 check: cargo ## Check format, lints, layers, licences and documents
 	@tools/need-packages $(BUILD_PACKAGES)
@@ -104,9 +104,14 @@ arm64: cargo ## Build quell for 64-bit ARM
 	    $(CARGO) build --locked --release -p quell --target $(ARM64)
 	@echo "$(TARGET)/$(ARM64)/release/quell"
 
+builds: cargo ## Try what `make deb`, `make static` and `make arm64` bring, in short: built without optimising, and used
+	@tools/need-packages $(BUILD_PACKAGES)
+	$(CARGO) build --locked --workspace --all-targets
+	@CARGO="$(CARGO)" tools/try-builds "$(TARGET)" "$(TARGET)/debug/quell"
+
 install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin; its service, manual pages and completions
-	@test -x $(QUELL) || $(MAKE) build
-	install -D -m 755 $(QUELL) "$(DESTDIR)$(PREFIX)/bin/quell"
+	@test -x "$(QUELL)" || $(MAKE) build
+	install -D -m 755 "$(QUELL)" "$(DESTDIR)$(PREFIX)/bin/quell"
 	$(QUELL) man "$(SHARE)/man/man1" >/dev/null
 	chmod 644 "$(SHARE)"/man/man1/quell*.1
 	install -d "$(SHARE)/bash-completion/completions" "$(SHARE)/zsh/site-functions" "$(SHARE)/fish/vendor_completions.d"

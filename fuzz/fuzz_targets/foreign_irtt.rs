@@ -2,9 +2,10 @@
 
 #![no_main]
 
+#[path = "../../crates/foreign/tests/every/mod.rs"]
 mod foreign;
 
 use libfuzzer_sys::fuzz_target;
 use quell_foreign::Tool;
 
-fuzz_target!(|bytes: &[u8]| foreign::holds(bytes, Tool::Irtt));
+fuzz_target!(|bytes: &[u8]| foreign::holds(bytes, Some(Tool::Irtt)));

@@ -59,7 +59,7 @@ fn config(bytes: &[u8]) {
 }
 
 fn result(bytes: &[u8]) {
-    let Some(read) = Sent::read(bytes) else { return };
+    let Some(read) = Sent::read(bytes, 1_800_000_000) else { return };
     assert!(bytes.len() <= sent::LONGEST);
     for word in [&read.program, &read.what] {
         assert!(word.len() < 400 && !word.contains(char::is_control), "{word:?}");

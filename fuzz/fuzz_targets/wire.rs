@@ -9,7 +9,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use quell_wire::oneway::{self, OneWay};
-use quell_wire::stamp::{self, ReflectorPacket, SenderPacket};
+use quell_wire::stamp::{self, Presence, ReflectorPacket, SenderPacket};
 use quell_wire::{Hello, hop_probe, icmp, icmp_error};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -29,8 +29,14 @@ fn echo(bytes: &[u8]) {
         for reply in [icmp::reply(ipv6, bytes), icmp::quoted_request(ipv6, bytes)] {
             let Some(reply) = reply else { continue };
             assert!(bytes.len() >= icmp::HEADER);
-            assert_eq!(reply.full.is_some(), bytes.len() >= icmp::HEADER + icmp::FULL);
-            let (_, next) = reply.full.unwrap_or((0, 1 << 20));
+            let number = reply.whole_number();
+            assert_eq!(number.is_some(), bytes.len() >= icmp::HEADER + icmp::FULL);
+            let next = number.unwrap_or(1 << 20);
+            let request = icmp::request(ipv6, reply.identifier, 7, next, reply.payload.len());
+            let is_of_it =
+                next as u16 == reply.short_seq && request.ends_with(&bytes[icmp::HEADER..]);
+            assert_eq!(reply.answers(&request), is_of_it);
+            assert_eq!(reply.quotes(&request), is_of_it, "nothing of it was cut");
             if let Some(seq) = icmp::widen16(reply.short_seq, next) {
                 assert_eq!(seq as u16, reply.short_seq);
                 assert!(seq < next && next - seq <= 1 << 16);
@@ -54,6 +60,11 @@ fn error(ipv6: bool, bytes: &[u8]) {
 }
 
 fn reflected(bytes: &[u8]) {
+    if let Some(presence) = Presence::read(bytes) {
+        let mut again = bytes.to_vec();
+        presence.tell(&mut again);
+        assert_eq!(Presence::read(&again), Some(presence));
+    }
     let sender = SenderPacket::read(bytes);
     let mut reflected = bytes.to_vec();
     let done = ReflectorPacket::reflect(&mut reflected, 1, 2, 3, 64);

@@ -1,9 +1,11 @@
 //! The way back.
 
 use crate::made::Made;
-use crate::ours::leave_to_others;
+use crate::ours::{leave_strangers, leave_to_others};
+use crate::place::settled;
 use crate::steps::{Machine, Now, steps};
 use crate::{ActError, Before, Goal, Log, Refusal};
+use quell_tc::{Place, Seen, Thing};
 
 /// How often the way back is tried step by step, each time from what is there then.
 const TRIES: usize = 3;
@@ -32,22 +34,41 @@ pub fn roll_back(machine: &mut dyn Machine, mut log: Log) -> Result<Applied, Act
     before.without_the_gone(&now);
     let said = leave_to_others(&log, &mut before, &now);
     log.returning();
-    lead_back(machine, log, &before, said)
+    lead_back(machine, log, before, Strangers::Stay, said)
 }
 
-/// Leads to what is to be there when nothing of ours is, or nothing of a change.
+/// What becomes of what somebody else puts there while all is led back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strangers {
+    /// It stays, and that is said.
+    Stay,
+    /// It goes too.
+    Go,
+}
+
+/// Leads to what is to be there when nothing of ours is, or nothing of a change. `before` knows what may be there of ours.
 pub(crate) fn lead_back(
     machine: &mut dyn Machine,
     log: Log,
-    before: &Before,
-    said: Vec<String>,
+    mut before: Before,
+    strangers: Strangers,
+    mut said: Vec<String>,
 ) -> Result<Applied, ActError> {
     let (mut done, mut refused) = (Vec::new(), None);
-    let goal = Goal::from(before);
-    for round in 0..=TRIES {
-        let now = look(machine, &goal)?;
+    let mut look_again = |machine: &mut dyn Machine| {
+        let now = look(machine, &Goal::from(&before))?;
+        if strangers == Strangers::Stay {
+            // Each look may be the first that sees them.
+            said.extend(leave_strangers(&mut before, &now));
+        }
+        let goal = Goal::from(&before);
         let todo = steps(&goal, &now);
+        Ok::<_, ActError>((goal, now, todo))
+    };
+    for round in 0..=TRIES {
+        let (goal, now, todo) = look_again(machine)?;
         if todo.is_empty() {
+            said.extend(renumbered(&goal, &now));
             log.undone(Made::of(&goal, &now))?;
             return Ok(Applied { steps: done, said });
         }
@@ -66,10 +87,39 @@ pub(crate) fn lead_back(
             }
         }
     }
-    let now = look(machine, &goal)?;
-    if steps(&goal, &now).is_empty() {
+    let (goal, now, todo) = look_again(machine)?;
+    if todo.is_empty() {
+        said.extend(renumbered(&goal, &now));
         log.undone(Made::of(&goal, &now))?;
         return Ok(Applied { steps: done, said });
     }
     Err(ActError::System(refused.unwrap_or_else(|| "what was brought back did not stay".into())))
+}
+
+/// What there is to say of u32 filters that came back: the kernel numbers their hash table itself, after those that it has just then
+/// (`gen_new_htid`, net/sched/cls_u32.c), so that whoever named one by its table has to look again.
+fn renumbered(goal: &Goal, now: &Now) -> Vec<String> {
+    let table = |place: Place| match place {
+        Place::Filter { handle, .. } => handle >> 20,
+        _ => 0,
+    };
+    let found = now.before(goal).devices;
+    let mut said = Vec::new();
+    for (device, found) in goal.devices.iter().zip(&found) {
+        let wanted = device.things.iter().filter(|thing| thing.kind() == "u32");
+        for was in wanted.map(Thing::place).filter(|place| table(*place) != 0) {
+            let same = |seen: &&Seen| {
+                seen.kind == "u32" && settled(seen.place, "u32") == settled(was, "u32")
+            };
+            let here = found.things.iter().find(same).map(|seen| (seen, table(seen.place)));
+            if let Some((seen, now)) = here.filter(|(_, now)| *now != table(was)) {
+                let (name, filter) = (&device.name, Thing::Seen(seen.clone()));
+                let was = table(was);
+                said.push(format!(
+                    "{name}: {filter} has another number: its hash table was {was:x}: and is {now:x}:, since the kernel counts these"
+                ));
+            }
+        }
+    }
+    said
 }

@@ -23,6 +23,8 @@ pub enum Change {
         name: String,
         /// Its address.
         mac: [u8; 6],
+        /// Its number, where it had one that packets are still to be sent to.
+        index: Option<u32>,
     },
     /// Switches an IFB of ours on, which was made and no more.
     SwitchOn(Target),
@@ -58,6 +60,13 @@ pub enum Change {
         /// How it leads there; none for no route.
         route: Option<OwnRoute>,
     },
+    /// Makes the table that marks packets of an interface with their hosts, or takes it away.
+    HostTable {
+        /// The interface.
+        device: String,
+        /// Whether it is to be there.
+        there: bool,
+    },
     /// Writes a file, whole or not at all, or takes it away.
     File {
         /// Where.
@@ -80,6 +89,15 @@ impl fmt::Display for Change {
             Change::Sysctl { key, value } => write!(f, "set {key} to {value}"),
             Change::Route { to, route: Some(route) } => write!(f, "route {to} {route}"),
             Change::Route { to, route: None } => write!(f, "take the route to {to} away"),
+            Change::HostTable { device, there: true } => {
+                write!(
+                    f,
+                    "make the nftables table ip quell-hosts-{device}: what passes {device} is marked with its host"
+                )
+            }
+            Change::HostTable { device, there: false } => {
+                write!(f, "take the nftables table ip quell-hosts-{device} away")
+            }
             Change::File { path, content: Some(_) } => write!(f, "write {}", path.display()),
             Change::File { path, content: None } => write!(f, "take {} away", path.display()),
         }

@@ -24,6 +24,8 @@ pub struct Goal {
     pub routes: Vec<RouteGoal>,
     /// Files.
     pub files: Vec<FileGoal>,
+    /// Tables that mark packets with their hosts.
+    pub host_tables: Vec<HostTableGoal>,
     /// Classes that come and go beside all that, and are left alone.
     pub guests: Vec<Guests>,
     /// What such classes are like, by interface: it is tried with all else.
@@ -122,6 +124,16 @@ impl fmt::Display for OwnRoute {
     }
 }
 
+/// A table of nftables by which hosts behind address translation are told apart on an interface; see `quell_netlink::hosts_table`. Its
+/// name is ours alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostTableGoal {
+    /// The interface.
+    pub device: String,
+    /// Whether it is to be there.
+    pub there: bool,
+}
+
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileGoal {
@@ -150,6 +162,8 @@ pub struct Before {
     pub guests: Vec<Guests>,
     /// Classes that were to come and go.
     pub our_guests: Vec<Guests>,
+    /// Tables that mark packets with their hosts.
+    pub host_tables: Vec<HostTableGoal>,
 }
 
 /// What an interface had.
@@ -222,6 +236,11 @@ impl Goal {
                 self.routes.push(route);
             }
         }
+        for table in all.host_tables {
+            if !self.host_tables.iter().any(|t| t.device == table.device) {
+                self.host_tables.push(table);
+            }
+        }
         for file in all.files {
             if !self.files.iter().any(|f| f.path == file.path) {
                 self.files.push(file);
@@ -247,7 +266,9 @@ impl Before {
     /// What was there before an earlier change (`self`) and what `later` found that this one did not look at.
     pub fn and(mut self, later: &Before) -> Before {
         for link in &later.links {
-            if !self.links.iter().any(|l| l.name == link.name) {
+            // By its address it is known whatever it is called now.
+            let known = |l: &LinkGoal| l.name == link.name || l.mac == link.mac;
+            if !self.links.iter().any(known) {
                 self.links.push(link.clone());
             }
         }
@@ -282,6 +303,11 @@ impl Before {
                 self.routes.push(r.clone());
             }
         }
+        for t in &later.host_tables {
+            if !self.host_tables.iter().any(|own| own.device == t.device) {
+                self.host_tables.push(t.clone());
+            }
+        }
         for f in &later.files {
             if !self.files.iter().any(|own| own.path == f.path) {
                 self.files.push(f.clone());
@@ -307,6 +333,7 @@ impl From<&Before> for Goal {
             routes: before.routes.clone(),
             // Undone in reverse: of two files the later one may rely on the earlier one.
             files: before.files.iter().rev().cloned().collect(),
+            host_tables: before.host_tables.clone(),
             guests: before.guests.clone(),
             likely: Vec::new(),
         }

@@ -8,7 +8,8 @@ use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkChange, LinkKind, LinkName, NewLink};
 use quell_netlink::offload::Offloads;
 use quell_netlink::route::{NewRoute, RouteMetrics};
-use quell_netlink::{Mac, NetlinkError, Prefix, Stack, sysctl, tc};
+use quell_netlink::tc::Root;
+use quell_netlink::{Mac, NetlinkError, Prefix, Stack, hosts_table, sysctl, tc};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,6 +21,8 @@ use std::path::Path;
 pub struct Kernel {
     stack: Stack,
     socket: Socket,
+    /// Root queues as they were last seen, by interface: no other is replaced.
+    roots: BTreeMap<u32, Root>,
 }
 
 impl Kernel {
@@ -28,7 +31,8 @@ impl Kernel {
     /// # Errors
     /// The kernel has no rtnetlink.
     pub fn open() -> Result<Self, NetlinkError> {
-        Ok(Kernel { stack: Stack::open()?, socket: Socket::open(Protocol::Route)? })
+        let (stack, socket) = (Stack::open()?, Socket::open(Protocol::Route)?);
+        Ok(Kernel { stack, socket, roots: BTreeMap::new() })
     }
 
     fn index(&mut self, target: &Target) -> Result<u32, Refusal> {
@@ -95,7 +99,10 @@ impl Machine for Kernel {
         for device in &goal.devices {
             let Some(index) = now.target(device).and_then(|target| target.index) else { continue };
             match tc::snapshot(&mut self.socket, index) {
-                Ok(snapshot) => drop(now.queues.insert(index, snapshot)),
+                Ok(snapshot) => {
+                    self.roots.insert(index, Root::of(&snapshot));
+                    now.queues.insert(index, snapshot);
+                }
                 // It went while it was read.
                 Err(error) if error.errno() == Some(Errno::ENODEV) => {}
                 Err(error) => return Err(error.into()),
@@ -123,6 +130,16 @@ impl Machine for Kernel {
             let wanted = |to: &str| goal.routes.iter().any(|route| route.to == to);
             now.routes = own_routes(&mut self.stack, wanted)?;
         }
+        for table in &goal.host_tables {
+            let there = match hosts_table::is_there(&name(&table.device)?) {
+                // Who may not look may not change it either: it is taken to be as it is wanted.
+                Err(error) if error.errno() == Some(Errno::EPERM) => table.there,
+                other => other?,
+            };
+            if there {
+                now.host_tables.insert(table.device.clone());
+            }
+        }
         for file in &goal.files {
             now.files.insert(file.path.clone(), content(&file.path)?);
         }
@@ -131,9 +148,9 @@ impl Machine for Kernel {
 
     fn carry_out(&mut self, change: &Change) -> Result<(), Refusal> {
         match change {
-            Change::MakeIfb { name: text, mac } => {
-                let link =
-                    NewLink { mac: Some(Mac(*mac)), ..NewLink::new(name(text)?, LinkKind::Ifb) };
+            Change::MakeIfb { name: text, mac, index } => {
+                let (index, mac) = (*index, Some(Mac(*mac)));
+                let link = NewLink { index, mac, ..NewLink::new(name(text)?, LinkKind::Ifb) };
                 self.stack.create_link(&link)?;
                 let index = self.stack.index_of(&name(text)?)?;
                 self.stack.up(index)?;
@@ -149,7 +166,9 @@ impl Machine for Kernel {
             Change::Queue { device, change } => {
                 let index = self.index(device)?;
                 let (ready, _loaded) = with_programs(&[change]).map_err(|(_, why)| why)?;
-                tc::carry_out(&mut self.socket, index, &ready[0])?;
+                let root = self.roots.entry(index).or_default();
+                tc::carry_all_out_over(&mut self.socket, index, &ready, root)
+                    .map_err(|(_, error)| error)?;
             }
             Change::Offload { device, feature, on } => {
                 let mut offloads = Offloads::open()?;
@@ -163,6 +182,8 @@ impl Machine for Kernel {
             }
             Change::Sysctl { key, value } => sysctl::write(key, value)?,
             Change::Route { to, route } => self.set_route(to, route.as_ref())?,
+            Change::HostTable { device, there: true } => hosts_table::make(&name(device)?)?,
+            Change::HostTable { device, there: false } => hosts_table::delete(&name(device)?)?,
             Change::File { path, content } => {
                 let failed = |e| Refusal(format!("could not write {}: {e}", path.display()));
                 write(path, content.as_ref()).map_err(failed)?;
@@ -184,7 +205,8 @@ impl Machine for Kernel {
             let index = self.index(device).map_err(|why| (first, why))?;
             let (ready, _loaded) =
                 with_programs(&some).map_err(|(number, why)| (first + number, why))?;
-            tc::carry_all_out(&mut self.socket, index, &ready)
+            let root = self.roots.entry(index).or_default();
+            tc::carry_all_out_over(&mut self.socket, index, &ready, root)
                 .map_err(|(number, error)| (first + number, error.into()))?;
             first += some.len();
         }

@@ -6,6 +6,7 @@
 //! ```
 
 use crate::ActError;
+use crate::log::unread;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -32,34 +33,34 @@ impl Lock {
     /// # Errors
     /// Somebody else has it for longer; says who.
     pub fn take(folder: &Path, namespace: u64, who: &str) -> Result<Self, ActError> {
-        let system = |why: String| ActError::System(format!("could not take a lock: {why}"));
-        let mut file = open(folder, namespace, "lock")?;
-        // Before the first try, so that nobody lets it go unseen.
-        let closed = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
-            .map_err(|errno| system(errno.to_string()))?;
+        let file = open(folder, namespace, "lock")?;
+        let until = monotonic_ns() + MOMENT_NS;
         let path = path_of(folder, namespace, "lock");
-        closed
-            .add_watch(&path, AddWatchFlags::IN_CLOSE_WRITE)
-            .map_err(|errno| system(errno.to_string()))?;
-        let mut patience = Alarm::new().map_err(|e| system(e.to_string()))?;
-        patience.set(Some(monotonic_ns() + MOMENT_NS)).map_err(|e| system(e.to_string()))?;
-        loop {
-            file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(file) => return Lock::with_guests(file, folder, namespace, who),
-                Err((again, Errno::EWOULDBLOCK | Errno::EINTR)) => again,
-                Err((_, errno)) => return Err(system(errno.to_string())),
-            };
-            let mut fds = [readable(&patience), readable(&closed)];
-            wait(&mut fds).map_err(|e| system(e.to_string()))?;
-            if came(&fds[0]) {
-                let mut holder = String::new();
-                let _ = file.read_to_string(&mut holder);
-                let holder = holder.trim();
-                let known = if holder.is_empty() { "another quell" } else { holder };
-                return Err(ActError::Busy { holder: known.to_owned() });
-            }
-            let _ = closed.read_events();
+        match awaited(file, &path, FlockArg::LockExclusiveNonblock, until)? {
+            Ok(file) => Lock::with_guests(file, folder, namespace, who),
+            Err(holder) => Err(ActError::Busy { holder }),
         }
+    }
+
+    /// Who changes something just now, waited for until a time of the monotonic clock: none once nobody does. Nothing is kept locked.
+    ///
+    /// # Errors
+    /// The lock can't be looked at.
+    pub fn at_work(folder: &Path, namespace: u64, until: u64) -> Result<Option<String>, ActError> {
+        for ending in ["lock", "guests"] {
+            let path = path_of(folder, namespace, ending);
+            // Opened to be written, though it is not: who waits for the lock hears that it is closed.
+            let mut options = std::fs::OpenOptions::new();
+            let options = options.read(true).write(true).custom_flags(nix::libc::O_NOFOLLOW);
+            let file = match options.open(&path) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                other => other.map_err(|e| unread(&path, &e))?,
+            };
+            if let Err(holder) = awaited(file, &path, FlockArg::LockSharedNonblock, until)? {
+                return Ok(Some(holder));
+            }
+        }
+        Ok(None)
     }
 
     /// Waits until nobody else has it.
@@ -91,6 +92,41 @@ impl Lock {
         let _ = self.file.seek(SeekFrom::Start(0));
         let _ = self.file.write_all(who.as_bytes());
         self
+    }
+}
+
+/// The lock, or who has it still at a time of the monotonic clock.
+fn awaited(
+    mut file: File,
+    path: &Path,
+    how: FlockArg,
+    until: u64,
+) -> Result<Result<Flock<File>, String>, ActError> {
+    let system = |why: String| ActError::System(format!("could not take a lock: {why}"));
+    // Before the first try, so that nobody lets it go unseen.
+    let closed = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
+        .map_err(|errno| system(errno.to_string()))?;
+    closed
+        .add_watch(path, AddWatchFlags::IN_CLOSE_WRITE)
+        .map_err(|errno| system(errno.to_string()))?;
+    let mut patience = Alarm::new().map_err(|e| system(e.to_string()))?;
+    patience.set(Some(until)).map_err(|e| system(e.to_string()))?;
+    loop {
+        file = match Flock::lock(file, how) {
+            Ok(file) => return Ok(Ok(file)),
+            Err((again, Errno::EWOULDBLOCK | Errno::EINTR)) => again,
+            Err((_, errno)) => return Err(system(errno.to_string())),
+        };
+        let mut fds = [readable(&patience), readable(&closed)];
+        wait(&mut fds).map_err(|e| system(e.to_string()))?;
+        if came(&fds[0]) {
+            let mut holder = String::new();
+            let _ = file.read_to_string(&mut holder);
+            let holder = holder.trim();
+            let known = if holder.is_empty() { "another quell" } else { holder };
+            return Ok(Err(known.to_owned()));
+        }
+        let _ = closed.read_events();
     }
 }
 

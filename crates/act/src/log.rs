@@ -12,10 +12,11 @@
 //! A file is begun whole, beside its place, synced and renamed. What a later record was cut off in counts as not there. When all is as it
 //! was before us the file goes.
 
+use crate::beside::annexes;
 use crate::made::Made;
-use crate::old::{self, RecordOf3};
+use crate::old::{self, OLDEST, RecordOf4};
 use crate::record::{Begun, Earlier, Record, VERSION, Who};
-use crate::{ActError, Before, Guests, LinkNow, Now, kernel};
+use crate::{ActError, Before, Guests, LinkNow, Now, kernel, lapsed};
 use quell_model::frame::{Decoder, encode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -71,13 +72,41 @@ impl Log {
 
     /// Writes it, in place of the one before. It is on disk when this returns.
     pub fn begin(&self) -> Result<(), ActError> {
+        self.replace(&[Record::Begun(VERSION, Box::new(self.begun.clone()))])
+    }
+
+    /// Writes it whole, in place of the one before.
+    fn replace(&self, records: &[Record]) -> Result<(), ActError> {
         let failed = |why: String| {
             ActError::NoLog(format!("could not write {}: {why}", self.path.display()))
         };
-        let bytes = encode(&Record::Begun(VERSION, Box::new(self.begun.clone())))
-            .map_err(|e| failed(e.to_string()))?;
+        let bytes = records.iter().map(encode).collect::<Result<Vec<_>, _>>();
+        let bytes = bytes.map_err(|e| failed(e.to_string()))?.concat();
         kernel::put(&self.path, &bytes, 0o600).map_err(|e| failed(e.to_string()))?;
         sync(self.folder()).map_err(|e| failed(e.to_string()))
+    }
+
+    /// Another recipe is in force from now on, whose queues are those that are there. At one instant: before it the one before is.
+    pub(crate) fn restate(
+        &mut self,
+        who: Who,
+        wanted: String,
+        recipe: String,
+    ) -> Result<(), ActError> {
+        let earlier = None;
+        let begun = Begun { who, wanted, recipe, earlier, ..self.begun.clone() };
+        let log = Log { begun, is_old: false, ..self.clone() };
+        let applied = Record::Applied(None, log.made.clone());
+        log.replace(&[Record::Begun(VERSION, Box::new(log.begun.clone())), applied])?;
+        *self = log;
+        Ok(())
+    }
+
+    /// What it is about is there already, and was made by us: written at one instant.
+    pub(crate) fn found(mut self, made: Vec<Made>) -> Result<(), ActError> {
+        self.made = made;
+        let applied = Record::Applied(None, self.made.clone());
+        self.replace(&[Record::Begun(VERSION, Box::new(self.begun.clone())), applied])
     }
 
     /// The folder that it is in.
@@ -91,7 +120,7 @@ impl Log {
             |why: String| ActError::Unread(format!("could not read {}: {why}", path.display()));
         let bytes = match std::fs::read(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(|e| failed(e.to_string()))?,
+            other => other.map_err(|e| unread(path, &e))?,
         };
         // A log is begun whole: who cut it is not known, nor what is in force.
         let lost = |why: &str| {
@@ -101,15 +130,15 @@ impl Log {
             ))
         };
         let version = old::version(&bytes);
-        if let Some(version) = version.filter(|version| !(3..=VERSION).contains(version)) {
+        if let Some(version) = version.filter(|version| !(OLDEST..=VERSION).contains(version)) {
             let tuning = path.file_name().is_some_and(|n| n.to_string_lossy().contains(":tune"));
             return Err(failed(old::unread(version, tuning)));
         }
-        let is_old = version == Some(3);
+        let is_old = version == Some(OLDEST);
         let mut decoder = Decoder::new();
         decoder.push(&bytes);
         let mut next = || match is_old {
-            true => decoder.next_value::<RecordOf3>().map(|record| record.map(Record::from)),
+            true => decoder.next_value::<RecordOf4>().map(|record| record.map(Record::from)),
             false => decoder.next_value(),
         };
         let begun = match next() {
@@ -254,9 +283,16 @@ impl Log {
             ActError::System(format!("could not remove {}: {e}", self.path.display()))
         };
         match std::fs::remove_file(&self.path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed(e)),
-            _ => sync(self.path.parent().unwrap_or(Path::new("/"))).map_err(failed),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
         }
+        lapsed::forget(&self.path);
+        let beside = annexes(self.folder(), self.begun.namespace).into_iter();
+        beside.filter(|annex| annex.log == self.path).for_each(|annex| {
+            // What stays is taken away by the next change.
+            let _ = std::fs::remove_file(annex.path);
+        });
+        sync(self.folder()).map_err(failed)
     }
 
     /// What is in force, for a change that is to come.
@@ -271,6 +307,13 @@ impl Log {
         let index = self.begun.index;
         let renamed = links.iter().find(|(_, link)| Some(link.index) == index);
         renamed.map_or(self.begun.device.as_str(), |(name, _)| name) == name
+    }
+
+    /// What its interface is called now, where that is another name than it had.
+    pub fn renamed_to<'a>(&self, now: &'a Now) -> Option<&'a str> {
+        let index = self.begun.index?;
+        let (name, _) = now.links.iter().find(|(_, link)| link.index == index)?;
+        (*name != self.begun.device).then_some(name)
     }
 
     /// What was there before the first of our changes.
@@ -296,14 +339,35 @@ pub fn log_of(
     }))
 }
 
+/// What the interface is called now that had this name when something was put in force on it; none where it is still called so.
+pub fn renamed(
+    folder: &Path,
+    namespace: u64,
+    name: &str,
+    now: &Now,
+) -> Result<Option<String>, ActError> {
+    if now.links.contains_key(name) {
+        // Another one, which has nothing of ours.
+        return Ok(None);
+    }
+    let logs = list(folder, namespace)?;
+    let mut of = logs.iter().filter(|log| log.begun.device == name);
+    Ok(of.find_map(|log| log.renamed_to(now)).map(str::to_owned))
+}
+
 impl Before {
-    /// What interfaces had that are gone went with them. One of the same name that came since is another, and had nothing of ours.
+    /// What interfaces had that are gone went with them. One of the same name that came since is another, which has nothing of ours: none of
+    /// its places is meant, and none of its offloads. An IFB that is to be there again comes back with its number and all it had.
     pub(crate) fn without_the_gone(&mut self, now: &Now) {
+        let links = &self.links;
         for device in &mut self.devices {
             let there = |index| now.links.values().any(|link| link.index == index);
-            if device.index.is_some_and(|index| !there(index)) {
+            let comes_back = links.iter().any(|link| link.there && link.name == device.name);
+            if device.index.is_some_and(|index| !there(index)) && !comes_back {
                 device.index = None;
                 device.things.clear();
+                (device.root, device.ingress) = (false, false);
+                self.offloads.retain(|offload| offload.device != device.name);
             }
         }
     }
@@ -315,8 +379,7 @@ fn sync(folder: &Path) -> std::io::Result<()> {
 
 /// The logs of a namespace, by interface. One of another boot, whose kernel is gone, is taken away.
 pub fn list(folder: &Path, namespace: u64) -> Result<Vec<Log>, ActError> {
-    let failed =
-        |e: std::io::Error| ActError::Unread(format!("could not read {}: {e}", folder.display()));
+    let failed = |e: std::io::Error| unread(folder, &e);
     let entries = match std::fs::read_dir(folder) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(failed)?,
@@ -344,6 +407,17 @@ pub fn list(folder: &Path, namespace: u64) -> Result<Vec<Log>, ActError> {
         }
     }
     Ok(logs)
+}
+
+/// Why a log, a lock, or their folder can't be read.
+pub(crate) fn unread(path: &Path, error: &std::io::Error) -> ActError {
+    let todo = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            ", which is root's alone: put `sudo` before the same command"
+        }
+        _ => "",
+    };
+    ActError::Unread(format!("could not read {}: {error}{todo}", path.display()))
 }
 
 /// What outlives a boot.

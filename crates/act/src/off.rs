@@ -1,10 +1,10 @@
 //! Everything of ours off an interface, down to what was there before the first of our changes.
 
-use crate::back::{Applied, lead_back, look, roll_back};
+use crate::back::{Applied, Strangers, lead_back, look, roll_back};
 use crate::log::boot;
 use crate::ours::{Others, Whose};
 use crate::steps::Machine;
-use crate::transaction::{PATIENCE_NS, StartWatchdog, earlier, holder, namespace, who};
+use crate::transaction::{PATIENCE_NS, StartWatchdog, earlier, holder, namespace, nothing_on, who};
 use crate::watchdog::sweep;
 use crate::{ActError, Before, Begun, Goal, Lock, Log, Standing};
 use quell_sys::clock::monotonic_ns;
@@ -45,8 +45,7 @@ pub fn off(machine: &mut dyn Machine, asked: &Off<'_>) -> Result<Applied, ActErr
     let _lock = Lock::take(asked.folder, namespace, &holder(asked.command))?;
     sweep(asked.folder, namespace);
     let Some(mut log) = earlier(machine, asked.folder, namespace, asked.device)? else {
-        let why = format!("nothing on {} was made by Quell", asked.device);
-        return Err(ActError::Nothing(why));
+        return Err(nothing_on(machine, asked.folder, namespace, asked.device));
     };
     let mut before = log.origin().clone();
     // In the middle of a change it is known what may be there, and not what is.
@@ -60,12 +59,17 @@ pub fn off(machine: &mut dyn Machine, asked: &Off<'_>) -> Result<Applied, ActErr
     let mut planned = log.clone();
     planned.begun.who = who.clone();
     let watchdog = (asked.watchdog)(&planned, monotonic_ns() + PATIENCE_NS);
-    let written = log.leaving(who, before.clone());
+    let written = log.leaving(who, before);
     if let Some(why) = written.as_ref().err().or(watchdog.as_ref().err()) {
         said.push(format!("nobody watched over this: {why}"));
     }
     let mut done = match certain {
-        true => lead_back(machine, log, &before, said)?,
+        true => {
+            let strangers =
+                if asked.leave == Leave::Nothing { Strangers::Go } else { Strangers::Stay };
+            let before = log.begun.before.clone();
+            lead_back(machine, log, before, strangers, said)?
+        }
         false => {
             let done = roll_back(machine, log)?;
             Applied { said: said.into_iter().chain(done.said).collect(), ..done }

@@ -3,16 +3,20 @@
 //! ```text
 //!   version 1    queues were known by other marks: can't be read; who finds one is told what to do
 //!   version 2    no routes of single prefixes: can't be read either
-//!   version 3    no classes that come and go; read, and written anew as the present one before anything is added
-//!   version 4    the present one
+//!   version 3    no classes that come and go: can't be read either
+//!   version 4    no tables that mark hosts; read, and written anew as the present one before anything is added
+//!   version 5    the present one
 //! ```
 
-use crate::Before;
 use crate::goal::{DeviceBefore, FileGoal, LinkGoal, OffloadGoal, RouteGoal, SysctlGoal};
-use crate::made::{Made, Print};
+use crate::made::Made;
 use crate::record::{Begun, Earlier, Record, VERSION, Who};
+use crate::{Before, Guests};
 use quell_model::frame::Decoder;
 use serde::Deserialize;
+
+/// The oldest version that is read.
+pub(crate) const OLDEST: u32 = 4;
 
 /// The version of a log's records; none where it does not begin as one.
 pub(crate) fn version(bytes: &[u8]) -> Option<u32> {
@@ -43,25 +47,25 @@ pub(crate) fn unread(version: u32, is_tuning: bool) -> String {
         ),
     };
     format!(
-        "{whose} Quell wrote it (version {version} of the log; this one reads 3 to {VERSION}): take off what it knows with that Quell (`{with}`); \
+        "{whose} Quell wrote it (version {version} of the log; this one reads {OLDEST} to {VERSION}): take off what it knows with that Quell (`{with}`); \
          or without it: {without}"
     )
 }
 
-/// A record of version 3.
+/// A record of version 4.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
-pub(crate) enum RecordOf3 {
-    Begun(u32, Box<BegunOf3>),
-    Applied(Option<u64>, Vec<MadeOf3>),
+pub(crate) enum RecordOf4 {
+    Begun(u32, Box<BegunOf4>),
+    Applied(Option<u64>, Vec<Made>),
     Confirmed,
-    Leaving(Who, Box<BeforeOf3>),
+    Leaving(Who, Box<BeforeOf4>),
     Returning,
 }
 
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
-pub(crate) struct BegunOf3 {
+pub(crate) struct BegunOf4 {
     boot: String,
     namespace: u64,
     device: String,
@@ -69,69 +73,44 @@ pub(crate) struct BegunOf3 {
     who: Who,
     wanted: String,
     recipe: String,
-    earlier: Option<EarlierOf3>,
-    before: BeforeOf3,
-    origin: Option<BeforeOf3>,
+    earlier: Option<Earlier>,
+    before: BeforeOf4,
+    origin: Option<BeforeOf4>,
     steps: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
-pub(crate) struct BeforeOf3 {
+pub(crate) struct BeforeOf4 {
     links: Vec<LinkGoal>,
     devices: Vec<DeviceBefore>,
     offloads: Vec<OffloadGoal>,
     sysctls: Vec<SysctlGoal>,
     routes: Vec<RouteGoal>,
     files: Vec<FileGoal>,
+    guests: Vec<Guests>,
+    our_guests: Vec<Guests>,
 }
 
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize))]
-pub(crate) struct EarlierOf3 {
-    wanted: String,
-    recipe: String,
-    made: Vec<MadeOf3>,
-}
-
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize))]
-pub(crate) struct MadeOf3 {
-    name: String,
-    index: Option<u32>,
-    things: Vec<Print>,
-}
-
-fn all_made(old: Vec<MadeOf3>) -> Vec<Made> {
-    let one = |MadeOf3 { name, index, things }| Made { name, index, things, guests: Vec::new() };
-    old.into_iter().map(one).collect()
-}
-
-impl From<EarlierOf3> for Earlier {
-    fn from(EarlierOf3 { wanted, recipe, made }: EarlierOf3) -> Self {
-        Earlier { wanted, recipe, made: all_made(made) }
-    }
-}
-
-impl From<RecordOf3> for Record {
-    fn from(record: RecordOf3) -> Self {
+impl From<RecordOf4> for Record {
+    fn from(record: RecordOf4) -> Self {
         match record {
-            RecordOf3::Begun(version, begun) => {
-                let now = if version == 3 { VERSION } else { version };
+            RecordOf4::Begun(version, begun) => {
+                let now = if version == OLDEST { VERSION } else { version };
                 Record::Begun(now, Box::new((*begun).into()))
             }
-            RecordOf3::Applied(until, made) => Record::Applied(until, all_made(made)),
-            RecordOf3::Confirmed => Record::Confirmed,
-            RecordOf3::Leaving(who, before) => Record::Leaving(who, Box::new((*before).into())),
-            RecordOf3::Returning => Record::Returning,
+            RecordOf4::Applied(until, made) => Record::Applied(until, made),
+            RecordOf4::Confirmed => Record::Confirmed,
+            RecordOf4::Leaving(who, before) => Record::Leaving(who, Box::new((*before).into())),
+            RecordOf4::Returning => Record::Returning,
         }
     }
 }
 
-impl From<BegunOf3> for Begun {
-    fn from(old: BegunOf3) -> Self {
-        let BegunOf3 { boot, namespace, device, index, who, wanted, recipe, steps, .. } = old;
-        let earlier = old.earlier.map(Into::into);
+impl From<BegunOf4> for Begun {
+    fn from(old: BegunOf4) -> Self {
+        let BegunOf4 { boot, namespace, device, index, who, wanted, recipe, steps, .. } = old;
+        let earlier = old.earlier;
         let (before, origin) = (old.before.into(), old.origin.map(Into::into));
         Begun {
             boot,
@@ -149,11 +128,12 @@ impl From<BegunOf3> for Begun {
     }
 }
 
-impl From<BeforeOf3> for Before {
-    fn from(old: BeforeOf3) -> Self {
-        let BeforeOf3 { links, devices, offloads, sysctls, routes, files } = old;
-        let (guests, our_guests) = (Vec::new(), Vec::new());
-        Before { links, devices, offloads, sysctls, routes, files, guests, our_guests }
+impl From<BeforeOf4> for Before {
+    fn from(old: BeforeOf4) -> Self {
+        let BeforeOf4 { links, devices, offloads, sysctls, routes, files, guests, our_guests } =
+            old;
+        let host_tables = Vec::new();
+        Before { links, devices, offloads, sysctls, routes, files, guests, our_guests, host_tables }
     }
 }
 
@@ -169,23 +149,25 @@ mod tests {
         Who { pid: 7, command: "quell shape apply".into(), at: 1_795_413_461 }
     }
 
-    fn before(value: &str) -> BeforeOf3 {
+    fn before(value: &str) -> BeforeOf4 {
         let key = "net/ipv4/ip_forward".to_owned();
         let sysctls = vec![SysctlGoal { key, value: value.into() }];
         let files =
             vec![FileGoal { path: "/etc/some".into(), content: Some((b"text".to_vec(), 0o644)) }];
-        BeforeOf3 {
+        BeforeOf4 {
             links: vec![],
             devices: vec![],
             offloads: vec![],
             sysctls,
             routes: vec![],
             files,
+            guests: vec![],
+            our_guests: vec![],
         }
     }
 
-    fn begun() -> BegunOf3 {
-        BegunOf3 {
+    fn begun() -> BegunOf4 {
+        BegunOf4 {
             boot: "a boot".into(),
             namespace: 4_026_531_840,
             device: "eth0".into(),
@@ -200,27 +182,31 @@ mod tests {
         }
     }
 
-    fn written(path: &Path, records: &[RecordOf3]) {
+    fn written(path: &Path, records: &[RecordOf4]) {
         let bytes: Vec<u8> = records.iter().flat_map(|r| encode(r).unwrap()).collect();
         std::fs::write(path, bytes).unwrap();
     }
 
     #[test]
-    fn a_log_of_version_3_is_read_and_goes_on_as_the_present_one() {
+    fn a_log_of_version_4_is_read_and_goes_on_as_the_present_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("4026531840-eth0.undo");
-        let begin = || RecordOf3::Begun(3, Box::new(begun()));
-        written(&path, &[begin(), RecordOf3::Applied(Some(9), vec![])]);
+        let begin = || RecordOf4::Begun(OLDEST, Box::new(begun()));
+        written(&path, &[begin(), RecordOf4::Applied(Some(9), vec![])]);
         let mut log = Log::read(&path).unwrap().unwrap();
         assert_eq!((log.standing, log.begun.clone()), (Standing::Awaiting(9), begun().into()));
-        assert_eq!(version(&std::fs::read(&path).unwrap()), Some(3), "reading changes nothing");
+        assert_eq!(
+            version(&std::fs::read(&path).unwrap()),
+            Some(OLDEST),
+            "reading changes nothing"
+        );
         log.confirmed().unwrap();
         assert_eq!(version(&std::fs::read(&path).unwrap()), Some(VERSION));
         let again = log.again().unwrap().unwrap();
         assert_eq!((again.standing, again.begun), (Standing::Confirmed, log.begun));
         // One that was being taken off.
-        let leaving = RecordOf3::Leaving(who(), Box::new(before("1")));
-        written(&path, &[begin(), RecordOf3::Applied(None, vec![]), leaving]);
+        let leaving = RecordOf4::Leaving(who(), Box::new(before("1")));
+        written(&path, &[begin(), RecordOf4::Applied(None, vec![]), leaving]);
         let left = Log::read(&path).unwrap().unwrap();
         assert_eq!(
             (left.standing, &left.begun.before),
@@ -252,8 +238,8 @@ mod tests {
         ] {
             assert!(older.contains(part), "{part} in {older}");
         }
-        let newer = said("1-:tune.undo", 5);
-        for part in ["a newer Quell", "version 5", "quell tune revert", "tune.toml"] {
+        let newer = said("1-:tune.undo", 6);
+        for part in ["a newer Quell", "version 6", "quell tune revert", "tune.toml"] {
             assert!(newer.contains(part), "{part} in {newer}");
         }
     }

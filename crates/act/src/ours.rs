@@ -14,7 +14,7 @@ use crate::guests::classes;
 use crate::made::Made;
 use crate::place::{is_hook, settled};
 use crate::steps::Now;
-use crate::{Before, DeviceBefore, Goal, Guests, Log, Standing};
+use crate::{Before, Change, DeviceBefore, Goal, Guests, Log, Standing};
 use quell_tc::{Handle, Place, Seen, Thing};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -187,6 +187,17 @@ impl<'a> Possible<'a> {
 /// Takes out of the way back what somebody has put there since: a root queue that can't be of this change, and with it the IFB that it is
 /// on; and filters on the way in. What there is to say of that.
 pub(crate) fn leave_to_others(log: &Log, before: &mut Before, now: &Now) -> Vec<String> {
+    // Until the time to confirm is over all of ours is there.
+    let waits = matches!(log.standing, Standing::Awaiting(_));
+    leave(before, now, |found| !waits || log.has_all_made(found))
+}
+
+/// The same in the middle of the way back, when only a part of ours may be there.
+pub(crate) fn leave_strangers(before: &mut Before, now: &Now) -> Vec<String> {
+    leave(before, now, |_| true)
+}
+
+fn leave(before: &mut Before, now: &Now, is_whole: impl Fn(&DeviceBefore) -> bool) -> Vec<String> {
     let mut found = now.before(&Goal::from(&*before));
     before.leave_guests_out_of(&mut found);
     let mut said = Vec::new();
@@ -194,13 +205,10 @@ pub(crate) fn leave_to_others(log: &Log, before: &mut Before, now: &Now) -> Vec<
     for (device, found) in before.devices.iter_mut().zip(&found.devices) {
         let name = now.name_of(found);
         let possible = Possible::of(device);
-        let mut stranger = possible.stranger(found).cloned();
-        if stranger.is_none() && matches!(log.standing, Standing::Awaiting(_)) {
-            stranger = root(&found.things).filter(|_| !log.has_all_made(found)).cloned();
-        }
+        let stranger = possible.stranger(found).is_some() || !is_whole(found);
         let hooks = found.things.iter().filter(|seen| is_hook(seen.place));
         let theirs: Vec<Seen> = hooks.filter(|seen| !possible.holds(seen)).cloned().collect();
-        if let (Some(_), Some(root)) = (&stranger, root(&found.things)) {
+        if let (true, Some(root)) = (stranger, root(&found.things)) {
             let root = Thing::Seen(root.clone());
             said.push(format!("{name}: somebody else has put {root} there since; it stays"));
             kept.push(device.leave_root());
@@ -232,6 +240,28 @@ impl Before {
             let had = device.things.iter().map(|seen| seen.place);
             let own = classes(had.chain(device.ours.iter().map(|(place, _)| *place)));
             found.drop_guests(&guests, &own);
+        }
+    }
+}
+
+impl Before {
+    /// Without root queues and hooks that were not made, since these steps were not taken: what is there in such a place is not ours, whatever
+    /// its name.
+    pub(crate) fn without_those_of(&mut self, steps: &[Change]) {
+        for step in steps {
+            let Change::Queue { device: target, change: quell_tc::Change::Make(thing) } = step
+            else {
+                continue;
+            };
+            let Place::Qdisc { parent: parent @ (Handle::ROOT | Handle::INGRESS), .. } =
+                thing.place()
+            else {
+                continue;
+            };
+            let meant = |d: &&mut DeviceBefore| d.is(&target.name, target.index);
+            if let Some(device) = self.devices.iter_mut().find(meant) {
+                device.ours.retain(|(place, _)| is_hook(*place) != (parent == Handle::INGRESS));
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::made::Made;
 use serde::{Deserialize, Serialize};
 
 /// The version of the records.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// Who changes something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,12 +2,12 @@
 
 use crate::guests::without_guests;
 use crate::{
-    Before, Change, DeviceBefore, DeviceGoal, FileGoal, Goal, LinkGoal, OffloadGoal, OwnRoute,
-    Refusal, RouteGoal, SysctlGoal, Target,
+    Before, Change, DeviceBefore, DeviceGoal, FileGoal, Goal, HostTableGoal, LinkGoal, OffloadGoal,
+    OwnRoute, Refusal, RouteGoal, SysctlGoal, Target,
 };
 use quell_tc::observed::Snapshot;
 use quell_tc::{Places, Thing, seen};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// What there is of all that a goal names.
@@ -25,6 +25,8 @@ pub struct Now {
     pub routes: BTreeMap<String, OwnRoute>,
     /// Files, with their modes.
     pub files: BTreeMap<PathBuf, Option<(Vec<u8>, u32)>>,
+    /// Interfaces with a table that marks packets with their hosts.
+    pub host_tables: BTreeSet<String>,
 }
 
 /// An interface that is there.
@@ -121,8 +123,17 @@ impl Now {
             path: file.path.clone(),
             content: self.files.get(&file.path).cloned().flatten(),
         };
+        let host_table = |table: &HostTableGoal| HostTableGoal {
+            there: self.host_tables.contains(&table.device),
+            ..table.clone()
+        };
+        // One of ours that got another name is a thing of its own, which others may send packets to.
+        let renamed = goal.links.iter().flat_map(|link| {
+            let all = self.all_ours(link).filter(|(name, _)| **name != link.name);
+            all.map(|(name, _)| LinkGoal { name: name.clone(), there: true, ..link.clone() })
+        });
         Before {
-            links: goal.links.iter().map(link).collect(),
+            links: goal.links.iter().map(link).chain(renamed).collect(),
             devices: goal.devices.iter().map(device).collect(),
             offloads: goal.offloads.iter().filter_map(offload).collect(),
             sysctls: goal.sysctls.iter().filter_map(sysctl).collect(),
@@ -130,7 +141,16 @@ impl Now {
             files: goal.files.iter().map(file).collect(),
             guests: Vec::new(),
             our_guests: goal.guests.clone(),
+            host_tables: goal.host_tables.iter().map(host_table).collect(),
         }
+    }
+
+    /// All that were made as this one, whatever they are called now: they are known by their address.
+    fn all_ours(&self, link: &LinkGoal) -> impl Iterator<Item = (&String, &LinkNow)> {
+        let mac = Some(link.mac);
+        self.links
+            .iter()
+            .filter(move |(_, there)| there.kind.as_deref() == Some("ifb") && there.mac == mac)
     }
 
     /// The interface, if it is there and ours.
@@ -149,23 +169,31 @@ fn in_places(snapshot: &Snapshot, places: Places) -> impl Iterator<Item = Thing>
 /// Traffic flows all the time. What leads packets somewhere comes last and goes first:
 ///
 /// ```text
-///   IFBs made ─► hooks that go ─► queues ─► hooks that come ─► IFBs deleted ─► offloads, settings, routes, files
+///   IFBs, tables made ─► hooks that go ─► queues ─► hooks that come ─► IFBs, tables deleted ─► offloads, settings, routes, files
 /// ```
 pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
     let mut steps = Vec::new();
     let mut deleted = Vec::new();
     for link in &goal.links {
         let target = |there: &LinkNow| Target { name: link.name.clone(), index: Some(there.index) };
-        match (now.ours(link), link.there) {
-            (None, true) => {
-                steps.push(Change::MakeIfb { name: link.name.clone(), mac: link.mac });
-            }
-            (Some(there), true) if !there.up => steps.push(Change::SwitchOn(target(there))),
-            (Some(there), false) => {
+        if !link.there {
+            let stays = |name: &str| goal.links.iter().any(|l| l.there && l.name == name);
+            for (name, there) in now.all_ours(link).filter(|(name, _)| !stays(name)) {
                 deleted.push(link.name.as_str());
-                steps.push(Change::DeleteIfb(target(there)));
+                let target = Target { name: name.clone(), index: Some(there.index) };
+                steps.push(Change::DeleteIfb(target));
             }
-            _ => {}
+            continue;
+        }
+        match now.ours(link) {
+            None => {
+                let of = |device: &&DeviceGoal| device.name == link.name;
+                let index = goal.devices.iter().find(of).and_then(|device| device.index);
+                let (name, mac) = (link.name.clone(), link.mac);
+                steps.push(Change::MakeIfb { name, mac, index });
+            }
+            Some(there) if !there.up => steps.push(Change::SwitchOn(target(there))),
+            Some(_) => {}
         }
     }
     let (mut made, gone): (Vec<_>, Vec<_>) =
@@ -201,10 +229,20 @@ pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
             if all.iter().all(goes) { hooks_gone.extend(all) } else { hooks.extend(all) }
         }
     }
+    let tables = goal.host_tables.iter();
+    let differing = tables.filter(|t| now.host_tables.contains(&t.device) != t.there);
+    let (tables_made, tables_gone): (Vec<_>, Vec<_>) = differing
+        .map(|HostTableGoal { device, there }| Change::HostTable {
+            device: device.clone(),
+            there: *there,
+        })
+        .partition(|step| matches!(step, Change::HostTable { there: true, .. }));
+    made.extend(tables_made);
     made.extend(hooks_gone);
     made.extend(queues);
     made.extend(hooks);
     made.extend(gone);
+    made.extend(tables_gone);
     made.extend(others(goal, now));
     made
 }

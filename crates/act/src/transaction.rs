@@ -5,15 +5,17 @@
 //!          └───────────── nothing is touched ─────────────┘                        └─ refused: back, look, compare ─┘
 //! ```
 
+use crate::annex::{self, Annex};
 use crate::back::{Applied, look, roll_back};
-use crate::log::{boot, log_of};
+use crate::log::{boot, log_of, renamed};
 use crate::made::Made;
 use crate::ours::Others;
 use crate::steps::{Machine, Now, steps};
 use crate::trial::try_it;
 use crate::watchdog::sweep;
 use crate::{
-    ActError, Before, Begun, Change, Goal, Lock, Log, Refusal, Standing, Watchdog, Who, list, part,
+    ActError, Before, Begun, Change, Goal, Lock, Log, Refusal, Standing, Watchdog, Who, lapsed,
+    list, lost, part,
 };
 use quell_sys::clock::monotonic_ns;
 use quell_sys::netns::NetNs;
@@ -38,6 +40,8 @@ pub struct Asked<'a> {
     pub wanted: String,
     /// The same as whoever asks can read it again.
     pub recipe: String,
+    /// What of that is too long for a log.
+    pub annex: Option<Annex>,
     /// What was called.
     pub command: String,
     /// Whether others' queues may be replaced.
@@ -62,7 +66,7 @@ pub(crate) fn who(command: &str) -> Who {
 }
 
 /// The tool of a command, as `quell shape` of `quell shape apply`: its other commands bring things back.
-fn tool(command: &str) -> &str {
+pub(crate) fn tool(command: &str) -> &str {
     command.rsplit_once(' ').map_or(command, |(tool, _)| tool)
 }
 
@@ -114,8 +118,12 @@ pub fn plan(
     }
     let others = Others::of(earlier.as_ref(), &before, &now);
     let (lost, said) = one_way(trial, &before, &goal, &now)?;
-    let foreign = others.iter().flat_map(Others::words).collect();
-    Ok(Planned { steps: steps(&goal, &now), foreign, lost, said })
+    let mut foreign: Vec<String> = others.iter().flat_map(Others::words).collect();
+    let steps = steps(&goal, &now);
+    if earlier.is_none() && steps.is_empty() && lost::is_known(&goal, &now) {
+        foreign.clear();
+    }
+    Ok(Planned { steps, foreign, lost, said })
 }
 
 /// Leads the machine to a goal, in one piece: afterwards all is as wanted, or as it was.
@@ -142,8 +150,13 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
     };
     refuse_absent(&goal, &first)?;
     let others = Others::of(earlier.as_ref(), &before, &first);
-    let foreign: Vec<String> = others.iter().flat_map(Others::words).collect();
+    let mut foreign: Vec<String> = others.iter().flat_map(Others::words).collect();
+    let lost = earlier.is_none() && lost::is_known(&goal, &first);
+    if lost && steps(&goal, &first).is_empty() {
+        foreign.clear();
+    }
     if !asked.replace && !foreign.is_empty() {
+        foreign.extend(lost.then(|| lost::hint(&asked.device)));
         return Err(ActError::Foreign(foreign.join("\n")));
     }
     let (lost, untried) = one_way(asked.trial, &before, &goal, &first)?;
@@ -154,6 +167,7 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
     said.extend(lost.iter().map(|what| format!("can't be brought back: {what}")));
     let _lock = Lock::take(asked.folder, namespace, &holder(&asked.command))?;
     sweep(asked.folder, namespace);
+    annex::sweep(asked.folder, namespace);
     let now = look(machine, &goal)?;
     let mut again = now.before(&goal);
     if let Some(log) = &earlier {
@@ -165,12 +179,6 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
         return Err(ActError::Changed);
     }
     let todo = steps(&goal, &now);
-    // What guests are to be like stands in the recipe alone.
-    let as_before = earlier.as_ref().is_none_or(|log| log.begun.recipe == asked.recipe);
-    if todo.is_empty() && (goal.guests.is_empty() || as_before) {
-        return Ok(Applied { steps: Vec::new(), said });
-    }
-    let words: Vec<String> = todo.iter().map(ToString::to_string).collect();
     let begun = Begun {
         boot: boot(),
         namespace,
@@ -179,24 +187,47 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
         who: who(&asked.command),
         wanted: asked.wanted.clone(),
         recipe: asked.recipe.clone(),
+        earlier: None,
+        before,
+        origin: None,
+        steps: Vec::new(),
+    };
+    // What guests are to be like stands in the recipe alone.
+    let as_before = earlier.as_ref().is_none_or(|log| log.begun.recipe == asked.recipe);
+    if todo.is_empty() && (goal.guests.is_empty() || as_before) {
+        if earlier.is_none() && begun.before.devices.iter().any(|device| !device.things.is_empty())
+        {
+            let begun = Begun { before: lost::without_things(begun.before), ..begun };
+            let (made, tool) = (Made::of(&goal, &now), tool(&asked.command));
+            said.push(lost::found(asked.folder, begun, asked.annex.as_ref(), made, tool)?);
+        }
+        return Ok(Applied { steps: Vec::new(), said });
+    }
+    let words: Vec<String> = todo.iter().map(ToString::to_string).collect();
+    let begun = Begun {
         earlier: earlier.as_ref().map(|log| log.as_earlier(|made| without(made, &others))),
         origin: earlier.as_ref().map(|log| {
-            let mut origin = log.origin().clone().and(&before);
+            let mut origin = log.origin().clone().and(&begun.before);
             for other in &others {
                 // What somebody has put there since comes back with `off`; ours with another figure in it does not.
                 origin.take_in(&other.found, other.has_root(), other.hooks.clone());
             }
             origin
         }),
-        before,
         steps: words.clone(),
+        ..begun
     };
     let mut log = Log::new(asked.folder, begun, earlier.as_ref());
+    if let Some(annex) = &asked.annex {
+        annex.write(log.path())?;
+    }
     // It watches before there is anything to watch: whoever dies from here on is seen.
     let patience = PATIENCE_NS + PATIENCE_A_STEP_NS * todo.len() as u64;
     let mut watchdog = (asked.watchdog)(&log, monotonic_ns() + patience)?;
     log.begin()?;
+    lapsed::forget(log.path());
     if let Err((number, Refusal(why))) = machine.carry_all_out(&todo) {
+        log.begun.before.without_those_of(&todo[number..]);
         let (number, of, step) = (number + 1, todo.len(), todo[number].to_string());
         return Err(back(machine, log, ActError::Refused { number, of, step, why }));
     }
@@ -243,35 +274,6 @@ fn back(machine: &mut dyn Machine, log: Log, why: ActError) -> ActError {
     }
 }
 
-/// Lets a change stay that waits for it. Which interfaces these are.
-///
-/// # Errors
-/// Nothing waits.
-pub fn confirm(
-    folder: &Path,
-    device: Option<&str>,
-    command: &str,
-) -> Result<Vec<String>, ActError> {
-    let namespace = namespace()?;
-    let _lock = Lock::wait(folder, namespace, &holder(command))?;
-    let mut confirmed = Vec::new();
-    for mut log in list(folder, namespace)? {
-        let named = device.is_none_or(|device| device == log.begun.device);
-        if named && matches!(log.standing, Standing::Awaiting(_)) {
-            log.confirmed()?;
-            confirmed.push(log.begun.device.clone());
-        }
-    }
-    if confirmed.is_empty() {
-        let of = device.map(|d| format!(" of {d}")).unwrap_or_default();
-        let tool = tool(command);
-        return Err(ActError::Nothing(format!(
-            "no change{of} waits to be confirmed; `{tool} status` tells what is in force"
-        )));
-    }
-    Ok(confirmed)
-}
-
 /// Brings back what was there before changes that were begun and not finished, or not confirmed in time, and whose watchdog is gone.
 /// What was done, by interface.
 ///
@@ -295,7 +297,12 @@ pub fn recover(
         };
         if overdue {
             let device = log.begun.device.clone();
-            done.push((device, roll_back(machine, log)?));
+            let late = matches!(log.standing, Standing::Awaiting(until) if until <= monotonic_ns());
+            let path = log.path().to_owned();
+            done.push((device.clone(), roll_back(machine, log)?));
+            if late {
+                lapsed::note(&path, &device);
+            }
         }
     }
     Ok(done)
@@ -312,7 +319,23 @@ pub(crate) fn earlier(
     log_of(folder, namespace, device, &now)
 }
 
-fn refuse_pending(log: &Log) -> Result<(), ActError> {
+/// That nothing of ours is on an interface; if it had this name once, what it is called now.
+pub(crate) fn nothing_on(
+    machine: &mut dyn Machine,
+    folder: &Path,
+    namespace: u64,
+    device: &str,
+) -> ActError {
+    let now = look(machine, &Goal::default());
+    let renamed = now.and_then(|now| renamed(folder, namespace, device, &now)).ok().flatten();
+    let why = match renamed {
+        Some(now) => format!("{device} is named {now} now, with all of Quell's: give --dev {now}"),
+        None => format!("nothing on {device} was made by Quell"),
+    };
+    ActError::Nothing(why)
+}
+
+pub(crate) fn refuse_pending(log: &Log) -> Result<(), ActError> {
     let Who { pid, command, .. } = &log.begun.who;
     match log.standing {
         Standing::Unfinished => {

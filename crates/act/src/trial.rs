@@ -54,8 +54,12 @@ fn in_there(
     if !lost.is_empty() {
         return Ok(lost);
     }
-    let queues =
-        Goal { links: to_be_made(goal, now), devices: goal.devices.clone(), ..Goal::default() };
+    let queues = Goal {
+        links: to_be_made(goal, now),
+        devices: goal.devices.clone(),
+        host_tables: goal.host_tables.clone(),
+        ..Goal::default()
+    };
     let refused = |(step, Refusal(why))| ActError::Trial(format!("{step}: {why}"));
     lead(&mut kernel, &queues).map_err(refused)?;
     let left = kernel.read(&queues).map_err(|Refusal(why)| ActError::System(why))?;

@@ -10,7 +10,7 @@
 //! Which of the two took the steps back does not matter: both do it under the lock, and a second time does nothing.
 
 use crate::steps::Machine;
-use crate::{ActError, Lock, Log, Standing, Who, roll_back};
+use crate::{ActError, Lock, Log, Standing, Who, lapsed, roll_back};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use quell_sys::pidfd;
@@ -176,7 +176,14 @@ pub fn watch(
         let Some(log) = still_mine(path, mine)? else { return Ok(()) };
         let until = match log.standing {
             Standing::Awaiting(until) if until > quell_sys::clock::monotonic_ns() => until,
-            _ => return roll_back(machine, log).map(drop),
+            standing => {
+                let device = log.begun.device.clone();
+                roll_back(machine, log)?;
+                if matches!(standing, Standing::Awaiting(_)) {
+                    lapsed::note(path, &device);
+                }
+                return Ok(());
+            }
         };
         drop(lock);
         alarm.set(Some(until)).map_err(|e| system(e.to_string()))?;

@@ -50,6 +50,7 @@ fn asked<'a>(folder: &'a Path, goal: Goal, recipe: &str) -> Asked<'a> {
         goal,
         wanted: recipe.into(),
         recipe: recipe.into(),
+        annex: None,
         command: "quell shape apply".into(),
         replace: false,
         no_way_back: false,

@@ -1,8 +1,9 @@
 //! The running kernel, in a namespace of the test's own: what else than queues is changed and comes back.
 
 use quell_act::{
-    ActError, Applied, Asked, DeviceGoal, FileGoal, Goal, Kernel, Leave, LinkGoal, Log, Machine,
-    Off, OffloadGoal, Standing, SysctlGoal, Watchdog, apply, off, roll_back, steps, try_it,
+    ActError, Applied, Asked, Change, DeviceGoal, FileGoal, Goal, Kernel, Leave, LinkGoal, Log,
+    Machine, Now, Off, OffloadGoal, Refusal, Standing, SysctlGoal, Watchdog, apply, off, roll_back,
+    steps, try_it,
 };
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkChange, LinkName, VethEnd};
@@ -202,22 +203,26 @@ impl Home {
         goal
     }
 
-    fn apply(&mut self, tree: &str, download: bool, replace: bool) -> Result<Applied, ActError> {
-        let goal = self.goal(tree, download);
-        let asked = Asked {
+    fn asked(&self, tree: &str, download: bool) -> Asked<'_> {
+        Asked {
             folder: self.folder.path(),
             device: "a0".into(),
-            goal,
+            goal: self.goal(tree, download),
             wanted: "a test".into(),
             recipe: tree.to_owned(),
+            annex: None,
             command: "test".into(),
-            replace,
+            replace: false,
             no_way_back: false,
             confirm_within: None,
             trial: true,
             watchdog: &first,
-        };
-        apply(&mut self.kernel, &asked)
+        }
+    }
+
+    fn apply(&mut self, tree: &str, download: bool, replace: bool) -> Result<Applied, ActError> {
+        let mut kernel = Kernel::open().unwrap();
+        apply(&mut kernel, &Asked { replace, ..self.asked(tree, download) })
     }
 
     fn off(&mut self, leave: Leave) -> Result<Applied, ActError> {
@@ -235,16 +240,107 @@ impl Home {
     }
 
     fn there(&mut self) -> Vec<Seen> {
+        self.all_of("a0", Some(self.index))
+    }
+
+    /// What another interface has.
+    fn on(&mut self, name: &str) -> Vec<Seen> {
+        self.all_of(name, None)
+    }
+
+    fn all_of(&mut self, name: &str, index: Option<u32>) -> Vec<Seen> {
         let goal = Goal {
             devices: vec![DeviceGoal {
-                name: "a0".into(),
-                index: Some(self.index),
+                name: name.into(),
+                index,
                 places: Places::ALL,
                 things: Vec::new(),
             }],
             ..Goal::default()
         };
         self.kernel.read(&goal).unwrap().before(&goal).devices.remove(0).things
+    }
+}
+
+/// A kernel in which somebody else does something right before the steps of a change, behind its last look.
+struct Meanwhile {
+    kernel: Kernel,
+    somebody: Option<Box<dyn FnOnce()>>,
+}
+
+impl Machine for Meanwhile {
+    fn read(&mut self, goal: &Goal) -> Result<Now, Refusal> {
+        self.kernel.read(goal)
+    }
+
+    fn carry_out(&mut self, change: &Change) -> Result<(), Refusal> {
+        self.kernel.carry_out(change)
+    }
+
+    fn carry_all_out(&mut self, changes: &[Change]) -> Result<(), (usize, Refusal)> {
+        self.somebody.take().into_iter().for_each(|somebody| somebody());
+        self.kernel.carry_all_out(changes)
+    }
+}
+
+impl Home {
+    /// The same kernel, in which somebody makes these queues on a0 right before the next steps.
+    fn meanwhile(&mut self, tree: &str, places: Places) -> Meanwhile {
+        let (index, wanted) = (self.index, things(tree));
+        let somebody = move || {
+            let mut socket = Socket::open(Protocol::Route).unwrap();
+            tc::lead_to(&mut socket, index, &[], places).unwrap();
+            tc::lead_to(&mut socket, index, &wanted, places).unwrap();
+        };
+        Meanwhile { kernel: Kernel::open().unwrap(), somebody: Some(Box::new(somebody)) }
+    }
+}
+
+#[test]
+fn what_comes_right_before_the_steps_is_nobodys_to_take() {
+    // A root queue of another name, and of the very name and kind that ours are to have; what filters hang on.
+    let hook = Places { root: false, ingress: true };
+    for (theirs, places) in [
+        ("queue = { kind = \"bfifo\", handle = \"7:\", limit = \"9000\" }", ROOT),
+        ("queue = { kind = \"htb\", handle = \"1:\" }", ROOT),
+        ("ingress = {}", hook),
+    ] {
+        Home::within(|mut home| {
+            let mut machine = home.meanwhile(theirs, places);
+            let refused = apply(&mut machine, &home.asked(OURS, true)).unwrap_err();
+            assert!(matches!(refused, ActError::Refused { .. }), "{refused}");
+            let there = home.there();
+            assert_ne!(there, [], "{theirs}");
+            assert_eq!(there, home.somebody_puts(theirs, places), "{theirs}");
+            let names = std::fs::read_dir(home.folder.path()).unwrap().map(|e| e.unwrap().path());
+            assert_eq!(
+                names.filter(|path| path.extension().is_some_and(|e| e == "undo")).count(),
+                0
+            );
+        });
+    }
+}
+
+#[test]
+fn a_root_queue_that_comes_while_ours_is_taken_off_stays() {
+    let theirs = "queue = { kind = \"bfifo\", handle = \"7:\", limit = \"9000\" }";
+    for (download, leave) in [(false, Leave::Ask), (true, Leave::All), (true, Leave::Nothing)] {
+        Home::within(|mut home| {
+            home.apply(OURS, download, false).unwrap();
+            let mut machine = home.meanwhile(theirs, ROOT);
+            let (folder, device, command) = (home.folder.path(), "a0", "test");
+            let asked = Off { folder, device, command, leave, watchdog: &idle };
+            let done = off(&mut machine, &asked).unwrap();
+            let there = home.there();
+            if leave == Leave::Nothing {
+                assert_eq!(there, []);
+                return;
+            }
+            assert!(done.said[0].contains("root queue 7: (bfifo) there since; it stays"));
+            assert_eq!(there, home.somebody_puts(theirs, ROOT));
+            let ifb = Stack::open().unwrap().index_of(&"i-a0".parse().unwrap());
+            assert!(ifb.is_err(), "all else is off");
+        });
     }
 }
 
@@ -409,6 +505,59 @@ fn an_interface_is_known_by_its_number_when_it_gets_another_name() {
 }
 
 #[test]
+fn an_ifb_that_got_another_name_is_ours_and_not_taken_from_under_what_was_in_force() {
+    Home::within(|mut home| {
+        home.apply(OURS, true, false).unwrap();
+        let mut stack = Stack::open().unwrap();
+        let name = |text: &str| text.parse::<LinkName>().unwrap();
+        let ifb = stack.index_of(&name("i-a0")).unwrap();
+        stack.change_link(ifb, &[LinkChange::Name(name("other0"))]).unwrap();
+        let there = home.there();
+        // A second change that is not confirmed: what comes in goes to the one with the other name again.
+        home.apply(&OURS.replace("1Mbit", "2Mbit"), true, false).unwrap();
+        assert_ne!(home.there(), there);
+        let space = NetNs::current().unwrap().inode();
+        let mut log = quell_act::list(home.folder.path(), space).unwrap().remove(0);
+        log.standing = Standing::Unfinished;
+        roll_back(&mut home.kernel, log).unwrap();
+        assert_eq!(home.there(), there);
+        assert_eq!(stack.index_of(&name("other0")).unwrap(), ifb);
+        assert!(stack.index_of(&name("i-a0")).is_err());
+        // All of ours goes, whatever it is called.
+        home.apply(&OURS.replace("1Mbit", "2Mbit"), true, false).unwrap();
+        home.off(Leave::Ask).unwrap();
+        assert_eq!(home.there(), []);
+        assert!(["i-a0", "other0"].iter().all(|ifb| stack.index_of(&name(ifb)).is_err()));
+    });
+}
+
+#[test]
+fn an_ifb_that_a_change_deleted_which_is_taken_back_comes_back_with_its_queues() {
+    Home::within(|mut home| {
+        home.apply(OURS, true, false).unwrap();
+        let kinds = |seen: Vec<Seen>| {
+            let mut all: Vec<_> =
+                seen.into_iter().map(|seen| Thing::Seen(seen).to_string()).collect();
+            all.sort();
+            all
+        };
+        let (there, beyond) = (kinds(home.there()), home.on("i-a0"));
+        home.apply(OURS, false, false).unwrap();
+        assert_ne!(kinds(home.there()), there);
+        let space = NetNs::current().unwrap().inode();
+        let mut log = quell_act::list(home.folder.path(), space).unwrap().remove(0);
+        log.standing = Standing::Unfinished;
+        roll_back(&mut home.kernel, log).unwrap();
+        assert_eq!(kinds(home.there()), there);
+        assert_eq!(home.on("i-a0"), beyond);
+        assert!(!home.there().iter().any(|seen| seen.raw.aims_at_nothing));
+        assert_eq!(home.apply(OURS, true, false).unwrap().steps, [""; 0], "it is in force");
+        home.off(Leave::Ask).unwrap();
+        assert_eq!(home.there(), []);
+    });
+}
+
+#[test]
 fn an_interface_that_went_and_came_back_has_nothing_of_before() {
     Home::within(|mut home| {
         home.apply(OURS, true, false).unwrap();
@@ -421,6 +570,62 @@ fn an_interface_that_went_and_came_back_has_nothing_of_before() {
         assert_ne!(home.there(), []);
         home.off(Leave::Ask).unwrap();
         assert_eq!(home.there(), []);
+    });
+}
+
+/// A queue as anybody makes one, here by the name that another interface's had before us.
+const THEIRS: &str = r#"queue = { kind = "bfifo", handle = "7:", limit = "9000" }"#;
+
+impl Home {
+    /// The interface goes, and another one comes that has its name; somebody puts a queue there.
+    fn another_takes_the_name(&mut self, tree: &str) -> Vec<Seen> {
+        let mut stack = Stack::open().unwrap();
+        stack.delete_link(self.index).unwrap();
+        let [a, b] = ["a0", "b0"].map(|name| VethEnd::new(name.parse().unwrap()));
+        stack.create_veth(&a, &b).unwrap();
+        self.index = stack.index_of(&a.name).unwrap();
+        self.somebody_puts(tree, ROOT)
+    }
+
+    /// The one log that there is, as that of a change that waits to be confirmed.
+    fn log_of_one_that_waits(&self) -> Log {
+        let space = NetNs::current().unwrap().inode();
+        let mut log = quell_act::list(self.folder.path(), space).unwrap().remove(0);
+        log.standing = Standing::Awaiting(1);
+        log
+    }
+}
+
+#[test]
+fn an_interface_that_took_the_name_of_one_that_went_has_nothing_of_ours_to_take_back() {
+    // What was there before us, on the one that went; ours and what is in the place of ours on the other one may be alike.
+    for (before, after) in [(None, THEIRS), (Some(THEIRS), THEIRS), (Some(THEIRS), OURS)] {
+        Home::within(|mut home| {
+            let before = before.map(|tree| home.somebody_puts(tree, ROOT));
+            home.apply(OURS, true, before.is_some()).unwrap();
+            let theirs = home.another_takes_the_name(after);
+            let mut stack = Stack::open().unwrap();
+            let log = home.log_of_one_that_waits();
+            roll_back(&mut home.kernel, log).unwrap();
+            assert_eq!(home.there(), theirs);
+            assert!(stack.index_of(&"i-a0".parse().unwrap()).is_err(), "its IFB is gone");
+        });
+    }
+}
+
+#[test]
+fn a_second_change_that_waits_takes_nothing_from_another_of_the_name_and_neither_does_off() {
+    Home::within(|mut home| {
+        home.apply(OURS, true, false).unwrap();
+        home.apply(&OURS.replace("1Mbit", "2Mbit"), true, false).unwrap();
+        let theirs = home.another_takes_the_name(OURS);
+        let log = home.log_of_one_that_waits();
+        roll_back(&mut home.kernel, log).unwrap();
+        assert_eq!(home.there(), theirs);
+        // Whatever is asked for: the first one's are gone with it.
+        home.off(Leave::Nothing).unwrap();
+        assert_eq!(home.there(), theirs);
+        assert!(Stack::open().unwrap().index_of(&"i-a0".parse().unwrap()).is_err());
     });
 }
 
@@ -449,6 +654,7 @@ fn a_step_that_the_kernel_refuses_among_hundreds_is_named_and_all_is_as_it_was()
             goal,
             wanted: "a test".into(),
             recipe: String::new(),
+            annex: None,
             command: "test".into(),
             replace: true,
             no_way_back: false,

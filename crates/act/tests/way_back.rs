@@ -26,6 +26,7 @@ fn asked(folder: &Path, goal: Goal) -> Asked<'_> {
         goal,
         wanted: "a test".into(),
         recipe: String::new(),
+        annex: None,
         command: "quell shape apply".into(),
         replace: true,
         no_way_back: false,
@@ -152,6 +153,36 @@ fn what_was_applied_and_confirmed_stays_and_off_takes_all_of_it_back() {
     assert_eq!(machine.state(), untouched.state());
     assert_eq!(names(folder.path()), [""; 0]);
     assert!(off(&mut machine, &gone(folder.path())).is_err());
+}
+
+#[test]
+fn whoever_confirms_too_late_is_told_what_becomes_of_it_and_what_is_in_time_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut machine = Model::new(0);
+    for (device, value, within) in [("eth0", "1", 1), ("eth1", "2", 60_000_000_000)] {
+        let goal = Goal { files: Vec::new(), ..settings_and_files(value) };
+        let confirm_within = Some(within);
+        let wanted = Asked { device: device.into(), confirm_within, ..asked(folder.path(), goal) };
+        apply(&mut machine, &wanted).unwrap();
+    }
+    let late = "eth0: the last change was not confirmed in time; it";
+    let confirmed =
+        || confirm(folder.path(), None, "quell shape confirm").map_err(|e| e.to_string());
+    // Its watchdog is none.
+    assert_eq!(
+        confirmed().unwrap_err(),
+        format!(
+            "{late} stays until `quell shape recover` takes it back\neth1: what is in force stays"
+        )
+    );
+    assert_eq!(recover(&mut machine, folder.path(), "test").unwrap().len(), 1);
+    assert_eq!(confirmed().unwrap_err(), format!("{late} was taken back"));
+    // Another change that waits is what is confirmed, and nothing is told of the one before.
+    let goal = Goal { files: Vec::new(), ..settings_and_files("3") };
+    let wanted = Asked { confirm_within: Some(60_000_000_000), ..asked(folder.path(), goal) };
+    apply(&mut machine, &wanted).unwrap();
+    assert_eq!(confirmed().unwrap(), ["eth0"]);
+    assert!(confirmed().unwrap_err().starts_with("no change waits"));
 }
 
 #[test]

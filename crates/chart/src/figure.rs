@@ -149,7 +149,8 @@ impl Figure {
     #[must_use]
     pub fn also(mut self, note: &str) -> Self {
         if !note.is_empty() {
-            self.note = format!("{} {note}", self.note).trim().to_owned();
+            let stop = if self.note.is_empty() || self.note.ends_with('.') { "" } else { "." };
+            self.note = format!("{}{stop} {note}", self.note).trim().to_owned();
         }
         self
     }

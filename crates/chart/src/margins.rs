@@ -13,6 +13,8 @@ pub(crate) const TICK_GAP: f64 = 7.0;
 pub(crate) const LINE: f64 = TICK * font::LEADING;
 /// Rows of event labels above a panel.
 const EVENT_ROWS: usize = 4;
+/// Most that a name below a panel takes of its height: some fifty characters.
+const TALLEST: f64 = 260.0;
 
 /// A tick that may take several lines.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +80,8 @@ impl Side {
             names.iter().map(|name| font::wrap(name, TICK, Weight::Regular, room)).collect();
         let upwards = wrapped.iter().any(|lines| lines.len() > 4)
             || names.iter().any(|name| font::breaks_words(name, TICK, room));
-        let lines = |i: usize| if upwards { vec![names[i].clone()] } else { wrapped[i].clone() };
+        let lines =
+            |i: usize| if upwards { vec![shortened(&names[i])] } else { wrapped[i].clone() };
         // Names that stand upwards still need a line's height each.
         let every = if upwards { (LINE / (room + 8.0)).ceil().max(1.0) as usize } else { 1 };
         let labels = (0..names.len())
@@ -108,6 +111,26 @@ impl Side {
         let names = axis.names().map_or(0, <[String]>::len) as f64;
         (names * (self.most_lines() as f64 * LINE + 6.0)).max(90.0)
     }
+}
+
+/// A name as it stands upwards: of a very long one the beginning and the end, which tell it from its neighbours.
+fn shortened(name: &str) -> String {
+    let fits = |text: &str| font::width(text, TICK, Weight::Regular) <= TALLEST;
+    if fits(name) {
+        return name.to_owned();
+    }
+    let chars: Vec<char> = name.chars().collect();
+    let cut = |kept: usize| -> String {
+        let (begin, end) = (kept.div_ceil(2), chars.len() - kept / 2);
+        chars[..begin].iter().chain(['…'].iter()).chain(&chars[end..]).collect()
+    };
+    // The most of it that fits: more of it is never narrower.
+    let (mut kept, mut too_many) = (0, chars.len());
+    while too_many - kept > 1 {
+        let middle = kept.midpoint(too_many);
+        if fits(&cut(middle)) { kept = middle } else { too_many = middle }
+    }
+    cut(kept)
 }
 
 /// The name of an axis with its unit.
@@ -231,4 +254,22 @@ pub(crate) fn references(panel: &Panel, range: &Range, widest: f64) -> Vec<Refer
         _ => None,
     };
     panel.marks.iter().filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_very_long_name_below_a_panel_keeps_its_beginning_and_its_end_and_is_no_taller_than_a_panel()
+     {
+        let long =
+            |end: &str| format!("upload {}{end}", "of a stream that was imported ".repeat(9));
+        let names = [long("one"), long("two"), "short-one".to_owned()];
+        let side = Side::x_names(&names, 200.0);
+        assert!(side.upwards && side.height() <= TALLEST + 4.0, "{}", side.height());
+        let shown: Vec<&str> = side.labels.iter().map(|label| &*label.lines[0]).collect();
+        assert!(shown[0].starts_with("upload of") && shown[0].ends_with("one"), "{shown:?}");
+        assert!(shown[1].ends_with("two") && shown[2] == "short-one", "{shown:?}");
+    }
 }

@@ -153,6 +153,18 @@ pub(crate) struct Bar {
     pub category: usize,
     pub value: f64,
     pub interval: Option<(f64, f64)>,
+    pub known: Known,
+}
+
+/// What is known of the value that a bar stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Known {
+    /// It.
+    Exactly,
+    /// That it is no less than the bar.
+    AtLeast,
+    /// Nor more than this.
+    UpTo(f64),
 }
 
 impl Bars {
@@ -165,14 +177,31 @@ impl Bars {
     /// Puts a bar at a category.
     #[must_use]
     pub fn at(mut self, category: usize, value: f64) -> Self {
-        self.items.push(Bar { category, value, interval: None });
+        self.items.push(Bar { category, value, interval: None, known: Known::Exactly });
+        self
+    }
+
+    /// Puts a bar of what is no less than this at a category; its label begins with ≥.
+    #[must_use]
+    pub fn at_least(mut self, category: usize, least: f64) -> Self {
+        let known = Known::AtLeast;
+        self.items.push(Bar { category, value: least, interval: None, known });
+        self
+    }
+
+    /// Puts a bar of what lies between these at a category: as high as the least, with a whisker to the most, and both in its label.
+    #[must_use]
+    pub fn between(mut self, category: usize, least: f64, most: f64) -> Self {
+        let (interval, known) = (Some((least, most)), Known::UpTo(most));
+        self.items.push(Bar { category, value: least, interval, known });
         self
     }
 
     /// Puts a bar with a confidence interval at a category.
     #[must_use]
     pub fn with_interval(mut self, category: usize, value: f64, low: f64, high: f64) -> Self {
-        self.items.push(Bar { category, value, interval: Some((low, high)) });
+        let known = Known::Exactly;
+        self.items.push(Bar { category, value, interval: Some((low, high)), known });
         self
     }
 }

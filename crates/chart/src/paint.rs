@@ -4,7 +4,7 @@ use crate::extent::{exists, totals};
 use crate::figure::Panel;
 use crate::font;
 use crate::legend::Series;
-use crate::mark::{Bars, Boxes, FiveNumbers, Histogram, Mark, Spans, Stack};
+use crate::mark::{Bars, Boxes, FiveNumbers, Histogram, Known, Mark, Spans, Stack};
 use crate::marker::markers;
 use crate::scale::{Range, drawable};
 use crate::svg::{Anchor, Canvas, Rect, TextLook, escape, num};
@@ -103,7 +103,12 @@ impl Frame<'_> {
                 let Some(along) = self.value(end).filter(|_| range.contains(bar.value)) else {
                     continue;
                 };
-                let text = ticks::value(bar.value, axis.percent);
+                let value = |of: f64| ticks::value(of, axis.percent);
+                let text = match bar.known {
+                    Known::Exactly => value(bar.value),
+                    Known::AtLeast => format!("≥{}", value(bar.value)),
+                    Known::UpTo(most) => format!("≥{} ≤{}", value(bar.value), value(most)),
+                };
                 let needs =
                     if vertical { font::width(&text, look.size, look.weight) } else { look.size };
                 // What stands beside a bar of another series has its own label.

@@ -3,7 +3,8 @@
 //! A series has a *slot*; the slot picks one of eight colours, one of five dash patterns and one of seven
 //! shapes. As 8, 5 and 7 share no divisor, no two of the first 280 series look alike, and neighbours
 //! differ in all three, so that a figure can still be read in grey and by colour-blind eyes. The light colours
-//! are Okabe and Ito's set, its pale blue, orange and pink darkened until they have 3 to 1 on white, and its yellow replaced by a wine red.
+//! are Okabe and Ito's set, its pale blue, orange and pink darkened until they have 3 to 1 on white, and its yellow replaced by a wine red. The
+//! two blues stand far apart: a figure has four or five series as a rule.
 
 /// For which surroundings an SVG is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -42,9 +43,9 @@ const SLOTS: [(&str, &str); 8] = [
     ("#d55e00", "#f2803a"),
     ("#009e73", "#2fc49a"),
     ("#c86a9e", "#e79cc4"),
-    ("#2f8fc9", "#9bd5f7"),
-    ("#b87f00", "#f5c04d"),
     ("#882255", "#c9628f"),
+    ("#b87f00", "#f5c04d"),
+    ("#2f8fc9", "#9bd5f7"),
     ("#4d4d4d", "#c4c4c4"),
 ];
 

@@ -12,6 +12,12 @@ pub enum ClassifyError {
          hashing instead, which sees no hosts in tunnels, or a kernel that has it"
     )]
     Off,
+    /// It takes programs, and none of them as a filter.
+    #[error(
+        "this kernel takes no BPF program as a filter (CONFIG_NET_CLS_BPF is off, or its module cls_bpf is not there); load \
+         the module, or take a kernel that has it"
+    )]
+    NoFilter,
     /// The kernel does not let this process use it.
     #[error(
         "could not load the classifier: the kernel lets only CAP_BPF and CAP_NET_ADMIN in its first user namespace load \
@@ -55,7 +61,7 @@ pub enum ClassifyError {
 impl ClassifyError {
     /// True if the kernel can't have a classifier, whoever asks.
     pub fn proves_kernel_lacks_feature(&self) -> bool {
-        matches!(self, ClassifyError::Off)
+        matches!(self, ClassifyError::Off | ClassifyError::NoFilter)
     }
 
     /// True if this process may not even load a program of two instructions here, as the kernel has just answered: nothing follows for ours.

@@ -19,7 +19,7 @@ pub mod twin;
 
 pub use error::ClassifyError;
 pub use filter::{Loaded, ready, ready_tree};
-pub use program::{Classifier, TestRun, catch_all};
+pub use program::{Classifier, TestRun, Way, catch_all};
 pub use quell_tc::classify as config;
 pub use quell_tc::classify::{
     Config, ConfigError, HostKey, Hosts, Key, KeyError, Keys, Layout, Parts, TierBy, Tiers,

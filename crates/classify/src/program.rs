@@ -36,6 +36,15 @@ pub struct TestRun {
     pub took: Duration,
 }
 
+/// Interfaces of a packet, by their numbers; 0 is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Way {
+    /// By which it came.
+    pub from: u32,
+    /// On which it is queued.
+    pub on: u32,
+}
+
 impl Classifier {
     /// Loads the program and tells it what to do.
     ///
@@ -88,7 +97,21 @@ impl Classifier {
     /// # Errors
     /// The kernel refused the frame: none may be shorter than an Ethernet header, or longer than a page.
     pub fn test_run(&self, frame: &[u8], mark: u32, repeat: u32) -> Result<TestRun, ClassifyError> {
-        run(self.program(), frame, mark, repeat)
+        run(self.program(), frame, mark, Way::default(), repeat)
+    }
+
+    /// The same on one that goes a way between interfaces of this namespace, by whose routes it is told whose an address is.
+    ///
+    /// # Errors
+    /// As of [`test_run`](Self::test_run); or there is no such interface.
+    pub fn test_run_on(
+        &self,
+        frame: &[u8],
+        mark: u32,
+        way: Way,
+        repeat: u32,
+    ) -> Result<TestRun, ClassifyError> {
+        run(self.program(), frame, mark, way, repeat)
     }
 
     /// Pins the program and its tables in a folder of a BPF file system, which is made: they outlive this process, and [`Tables::open`] finds
@@ -114,11 +137,14 @@ pub(crate) fn run(
     program: &SchedClassifier,
     frame: &[u8],
     mark: u32,
+    way: Way,
     repeat: u32,
 ) -> Result<TestRun, ClassifyError> {
-    // struct __sk_buff: the mark is its third number, the priority its ninth.
+    // struct __sk_buff: the mark is its third number, the priority its ninth, then come two interfaces.
     let mut before = [0u8; 192];
     before[8..12].copy_from_slice(&mark.to_ne_bytes());
+    before[36..40].copy_from_slice(&way.from.to_ne_bytes());
+    before[40..44].copy_from_slice(&way.on.to_ne_bytes());
     let mut after = [0u8; 192];
     let mut options = TestRunOptions::new();
     options.data_in = Some(frame);

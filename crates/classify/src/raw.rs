@@ -8,6 +8,10 @@ pub(crate) const HOST_IS_MAJOR: u32 = 1;
 pub(crate) const NEIGHBOURS: u32 = 2;
 /// `FLAG_TIER_TUNNEL`.
 pub(crate) const TIER_TUNNEL: u32 = 4;
+/// `FLAG_TRANSLATED`.
+pub(crate) const TRANSLATED: u32 = 8;
+/// `FLAG_TUNNELS_ONLY`.
+pub(crate) const TUNNELS_ONLY: u32 = 16;
 
 /// `struct config`.
 #[repr(C)]
@@ -71,6 +75,9 @@ impl From<&Config> for RawConfig {
         if parts.tiers.by == TierBy::Tunnel {
             raw.flags |= TIER_TUNNEL;
         }
+        if parts.tunnels_only {
+            raw.flags |= TUNNELS_ONLY;
+        }
         if let Some(hosts) = &parts.hosts {
             raw.host = match hosts.by {
                 HostKey::Src => 1,
@@ -88,6 +95,9 @@ impl From<&Config> for RawConfig {
             if hosts.neighbours {
                 raw.flags |= NEIGHBOURS;
             }
+            if hosts.translated {
+                raw.flags |= TRANSLATED;
+            }
         }
         raw
     }
@@ -96,8 +106,9 @@ impl From<&Config> for RawConfig {
 impl RawConfig {
     /// Whether hosts are told and counted as before, so that each may keep its class.
     pub(crate) fn has_hosts_of(&self, other: &RawConfig) -> bool {
+        let flags = NEIGHBOURS | TRANSLATED;
         let hosts =
-            |c: &RawConfig| (c.seed, c.v6_mask, c.v4_mask, c.host, c.hosts, c.flags & NEIGHBOURS);
+            |c: &RawConfig| (c.seed, c.v6_mask, c.v4_mask, c.host, c.hosts, c.flags & flags);
         hosts(self) == hosts(other)
     }
 }

@@ -20,6 +20,9 @@ use crate::twin::Address;
 /// The name under which the program is pinned.
 pub(crate) const PROGRAM: &str = "program";
 
+/// The number that stands for strangers in `bpf/whose.h`.
+const STRANGER: u64 = u64::MAX;
+
 /// `struct slot` of `bpf/hosts.h`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -48,8 +51,10 @@ unsafe impl aya::Pod for Search {}
 pub enum HostId {
     /// An address, or the first of a prefix that is one host.
     Address(IpAddr),
-    /// The number of a neighbour that was entered.
+    /// The number of a neighbour, as the kernel knows them or user space entered it; see [`HostId::mac`].
     Neighbour(u64),
+    /// All addresses that no machine on the link has.
+    Strangers,
     /// A firewall mark.
     Mark(u32),
     /// A VLAN.
@@ -57,8 +62,20 @@ pub enum HostId {
 }
 
 impl HostId {
+    /// The hardware address of a neighbour that the kernel knows.
+    pub fn mac(self) -> Option<[u8; 6]> {
+        match self {
+            HostId::Neighbour(number) => {
+                let [_, _, mac @ ..] = number.to_be_bytes();
+                (mac != [0; 6]).then_some(mac)
+            }
+            _ => None,
+        }
+    }
+
     fn of(high: u64, low: u64) -> Self {
         match high {
+            u64::MAX if low == STRANGER => HostId::Strangers,
             u64::MAX => HostId::Neighbour(low),
             high if high == u64::MAX - 1 => HostId::Vlan(low as u16),
             high if high == u64::MAX - 2 => HostId::Mark(low as u32),
@@ -111,7 +128,7 @@ impl Tables {
     view!(slots, slots_mut, slots: Array<Slot>);
     view!(holders, holders_mut, hosts: HashMap<[u64; 2], u32>);
     view!(searches, searches_mut, search: Array<Search>);
-    view!(neighbours, neighbours_mut, neighbours: HashMap<[u64; 2], u64>);
+    view!(neighbours, neighbours_mut, neighbours: HashMap<[u64; 2], [u64; 2]>);
 
     pub(crate) fn of(ebpf: &mut Ebpf) -> Result<Self, ClassifyError> {
         let mut take = |name| ebpf.take_map(name).expect("the object has this table");
@@ -180,7 +197,7 @@ impl Tables {
             Array::<_, Slot>::try_from(&self.slots).err(),
             HashMap::<_, [u64; 2], u32>::try_from(&self.hosts).err(),
             Array::<_, Search>::try_from(&self.search).err(),
-            HashMap::<_, [u64; 2], u64>::try_from(&self.neighbours).err(),
+            HashMap::<_, [u64; 2], [u64; 2]>::try_from(&self.neighbours).err(),
         ];
         match views.into_iter().flatten().next() {
             None => Ok(self),
@@ -250,12 +267,7 @@ impl Tables {
         let hosts: Vec<[u64; 2]> =
             self.holders().keys().collect::<Result<_, _>>().map_err(failed)?;
         for host in hosts {
-            match self.holders_mut().remove(&host) {
-                Ok(()) | Err(MapError::KeyNotFound) => {}
-                Err(MapError::SyscallError(e))
-                    if e.io_error.raw_os_error() == Some(libc::ENOENT) => {}
-                Err(error) => return Err(failed(error)),
-            }
+            gone(self.holders_mut().remove(&host)).map_err(failed)?;
         }
         self.searches_mut().set(0, Search { none_before: 0, sharing: 0 }, 0).map_err(failed)
     }
@@ -287,30 +299,61 @@ impl Tables {
         Ok(self.search()?.sharing)
     }
 
-    /// Enters whose address is whose, in place of what was there: all addresses with one number are one host.
+    /// Enters whose address is whose, in place of all that was known: all addresses with one number are one host. For what the kernel does not
+    /// know itself; of the rest the program asks it. Beyond 2048 addresses those that were not looked at for longest are forgotten.
     ///
     /// # Errors
-    /// The kernel refused, as it does with more than 4096 addresses.
+    /// The kernel refused.
     pub fn set_neighbours(
         &mut self,
         addresses: impl IntoIterator<Item = (IpAddr, u64)>,
     ) -> Result<(), ClassifyError> {
         let key = |a: Address| [a.high, a.low];
-        let wanted: BTreeMap<[u64; 2], u64> =
-            addresses.into_iter().map(|(address, host)| (key(address.into()), host)).collect();
         let failed = |e: MapError| table("enter neighbours", &e);
         let known: Vec<[u64; 2]> =
             self.neighbours().keys().collect::<Result<_, _>>().map_err(failed)?;
-        for gone in known.iter().filter(|address| !wanted.contains_key(*address)) {
-            self.neighbours_mut().remove(gone).map_err(failed)?;
+        for address in known {
+            gone(self.neighbours_mut().remove(&address)).map_err(failed)?;
         }
-        for (address, host) in wanted {
-            self.neighbours_mut().insert(address, host, 0).map_err(failed)?;
+        for (address, host) in addresses {
+            let for_ever = [host, u64::MAX];
+            self.neighbours_mut().insert(key(address.into()), for_ever, 0).map_err(failed)?;
         }
         Ok(())
     }
 
-    /// Makes all hosts look as if nothing had been heard of them for `longer`, which may be more than the kernel is up. For tests, which
+    /// The addresses of each neighbour that were looked at lately, by its number.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn addresses(&self) -> Result<BTreeMap<u64, Vec<IpAddr>>, ClassifyError> {
+        let mut all: BTreeMap<u64, Vec<IpAddr>> = BTreeMap::new();
+        for row in self.neighbours().iter() {
+            // It may go while it is read.
+            let Ok(([high, low], [number, _])) = row else { continue };
+            let is_machine = !matches!(number, 0 | STRANGER);
+            if let (true, HostId::Address(address)) = (is_machine, HostId::of(high, low)) {
+                all.entry(number).or_default().push(address);
+            }
+        }
+        all.values_mut().for_each(|addresses| addresses.sort_unstable());
+        Ok(all)
+    }
+
+    /// How many addresses strangers had within `lately`, of the 2048 addresses that are remembered.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn strangers(&self, lately: Span) -> Result<usize, ClassifyError> {
+        let now = now();
+        let owners = self.neighbours();
+        let strangers = owners.iter().flatten().filter(|(_, [number, until])| {
+            *number == STRANGER && since(*until, now).nanos() <= lately.nanos()
+        });
+        Ok(strangers.count())
+    }
+
+    /// Makes all hosts look as if nothing had been heard of them, and no address been looked at, for `longer`, which may be more than the kernel is up. For tests, which
     /// don't wait.
     ///
     /// # Errors
@@ -325,6 +368,14 @@ impl Tables {
                 self.slots_mut().set(at, slot, 0).map_err(failed)?;
             }
         }
+        let known: Vec<_> = self.neighbours().iter().flatten().collect();
+        for (address, [number, until]) in known {
+            // What user space has entered holds for ever.
+            if until != u64::MAX {
+                let until = until.saturating_sub(longer.nanos());
+                self.neighbours_mut().insert(address, [number, until], 0).map_err(failed)?;
+            }
+        }
         let mut search = self.search()?;
         // Before the kernel was up is no time at which nobody may look: 0 says that one may.
         search.none_before = search.none_before.saturating_sub(longer.nanos());
@@ -333,6 +384,15 @@ impl Tables {
 
     fn search(&self) -> Result<Search, ClassifyError> {
         self.searches().get(&0, 0).map_err(|e| table("read the classifier's counters", &e))
+    }
+}
+
+/// What was not there any more is as gone.
+fn gone(removed: Result<(), MapError>) -> Result<(), MapError> {
+    match removed {
+        Err(MapError::KeyNotFound) => Ok(()),
+        Err(MapError::SyscallError(e)) if e.io_error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        other => other,
     }
 }
 

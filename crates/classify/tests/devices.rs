@@ -4,8 +4,9 @@
 mod kernel;
 #[path = "../../netlink/tests/namespace/mod.rs"]
 mod namespace;
+#[path = "../../netlink/tests/namespace/tun.rs"]
+mod tun;
 
-use std::fs::File;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -81,42 +82,15 @@ fn twins_class(config: &Config, packet: &Packet<'_>) -> u32 {
     Twin::new(config).classify(packet, 1).class
 }
 
-/// A tun device of the thread's namespace, which is there as long as the file is; `None`, and says so, where nothing is behind the node of
-/// such devices and the kernel does not list them.
-fn tun() -> Option<File> {
-    /// `struct ifreq` with the flags of a tun.
-    #[repr(C)]
-    struct Request {
-        name: [u8; 16],
-        flags: i16,
-        rest: [u8; 22],
-    }
-    const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
-    const TUN_WITHOUT_HEADER: i16 = 0x1001;
-    let file = match File::options().read(true).write(true).open("/dev/net/tun") {
-        Ok(file) => file,
-        Err(error) => {
-            let listed = std::fs::read_to_string("/proc/misc").expect("every kernel lists these");
-            let listed = listed.lines().any(|line| line.split_whitespace().nth(1) == Some("tun"));
-            assert!(!listed, "/dev/net/tun: {error}");
-            skipped("flows on a tun device", &format!("/dev/net/tun: {error}"));
-            return None;
-        }
-    };
-    let mut request = Request { name: [0; 16], flags: TUN_WITHOUT_HEADER, rest: [0; 22] };
-    request.name[..2].copy_from_slice(b"t0");
-    // SAFETY: the request lives through the call and has the size of a struct ifreq.
-    let made = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) };
-    assert_eq!(made, 0, "a tun device: {}", std::io::Error::last_os_error());
-    Some(file)
-}
-
 #[test]
 fn on_a_device_without_mac_headers_flows_have_the_same_classes() {
     let config = flows();
     let Some(classifier) = load(&config) else { return };
     Namespace::new().run(|| {
-        let Some(_device) = tun() else { return };
+        let _device = match tun::device("t0", tun::Carries::Packets) {
+            Ok(device) => device,
+            Err(error) => return skipped("flows on a tun device", &error),
+        };
         let index = namespace::bring_up("t0", &["10.7.0.1/24"]);
         if !shape(index, &classifier) {
             return;

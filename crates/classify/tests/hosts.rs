@@ -193,3 +193,34 @@ fn hosts_in_a_tunnel_are_told_apart_and_hosts_with_marks_too() {
     let marked: BTreeSet<u32> = (0..30).map(|mark| pair.try_class(&frame, mark).unwrap()).collect();
     assert_eq!(marked.len(), 30);
 }
+
+#[test]
+fn a_mark_is_the_address_that_an_ipv4_host_had_before_it_was_translated() {
+    let hosts = Hosts { translated: true, ..Hosts::new(HostKey::Src, 64) };
+    let Some(mut pair) = Pair::new(&config(parts(hosts))) else { return };
+    let mark = u32::from_be_bytes([192, 168, 1, 7]).to_be();
+    let outside = quell_wire::layers::packet(&from(1));
+    let inside = pair.try_class(&outside, mark).unwrap();
+    assert_ne!(pair.try_class(&outside, 0).unwrap(), inside, "without a mark it is the router's");
+    assert_ne!(pair.try_class(&outside, mark + 1).unwrap(), inside);
+    let hosts = pair.program.tables().hosts().unwrap();
+    let known = |address: [u8; 4]| hosts.iter().any(|r| r.host == HostId::Address(address.into()));
+    assert!(known([192, 168, 1, 7]) && known([10, 0, 0, 1]), "{hosts:?}");
+    // Of IPv6 a mark says nothing.
+    let v6 = quell_wire::layers::packet(&from_v6(1, 1));
+    assert_eq!(pair.try_class(&v6, mark).unwrap(), pair.try_class(&v6, 0).unwrap());
+}
+
+#[test]
+fn cake_is_told_of_what_is_in_tunnels_and_of_nothing_else_where_that_is_wanted() {
+    let parts = Parts { tunnels_only: true, ..Parts::cake(HostKey::TunnelSrc) };
+    let Some(mut pair) = Pair::new(&config(parts)) else { return };
+    assert_eq!(pair.class(&from(1)), 0, "CAKE looks for itself");
+    let outer = Layer::v6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
+    let tunnelled = |host: u8| {
+        let inner = Layer::v4([10, 0, 0, host], [192, 0, 2, 1]);
+        [Layer::Ethernet, outer.clone(), inner, Layer::Tcp { src: 1, dst: 2 }]
+    };
+    let (one, other) = (pair.class(&tunnelled(1)), pair.class(&tunnelled(2)));
+    assert!(one >> 16 != other >> 16 && one & 0xffff != 0, "{one:x} {other:x}");
+}

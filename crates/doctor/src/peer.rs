@@ -90,8 +90,11 @@ pub struct Probed {
     pub ttl_there: Option<u8>,
     /// With which TTL its answer arrived here.
     pub ttl_here: Option<u8>,
-    /// How many were sent up to the last that was answered, and how many of these the other end says it got; none where it does not say, or
-    /// counted another's.
+    /// How many of those sent went before the first that was answered: they may have waited for a neighbour's hardware address, here or on the
+    /// way, in a queue that drops the oldest when it is full (`neigh_resolve_output`, net/core/neighbour.c). Where none was answered, 0.
+    pub before_first: u32,
+    /// How many were sent from the first that was answered to the last, and how many of these the other end says it got; none where it does not
+    /// say, or counted another's.
     pub arrived: Option<(u32, u32)>,
 }
 
@@ -148,10 +151,15 @@ impl Ends {
 }
 
 impl Probed {
-    /// Of those up to the last that was answered, how many were lost on the way there and on the way back.
+    /// Of those from the first that was answered to the last, how many were lost on the way there and on the way back.
     pub fn lost_by_way(&self) -> Option<(u32, u32)> {
         let (sent, arrived) = self.arrived?;
         Some((sent.checked_sub(arrived)?, arrived.checked_sub(self.answered)?))
+    }
+
+    /// How many were sent when the path was open.
+    pub fn tried(&self) -> u32 {
+        self.sent.saturating_sub(self.before_first)
     }
 
     /// The share that did not come back.

@@ -29,6 +29,7 @@ fn flows() -> Vec<Probed> {
         returned: BTreeMap::from([(class(at), 20)]),
         ttl_there: Some(61),
         ttl_here: Some(61),
+        before_first: 0,
         arrived: Some((20, 20)),
     };
     (0..20).map(one).collect()
@@ -116,8 +117,25 @@ fn loss_is_told_by_the_way_on_which_it_is() {
             "{strange:?}"
         );
     }
-    // Flows that lose all are another check's; and one packet of 400 is nothing.
-    assert_eq!(said(0, None), None);
+    // What was never on the path is no loss of it: the first four of each flow waited on this host for a neighbour's address.
+    let late = |answered: u32, arrived: (u32, u32)| {
+        let (before_first, arrived) = (4, Some(arrived));
+        let late = |flow| Probed { before_first, answered, arrived, ..flow };
+        let flows = flows().into_iter().map(late).collect();
+        let ends = Err("not asked".to_owned());
+        let found = looked(Peer { host: OTHER.to_owned(), flows, ends }, &["path-loss"]);
+        found.into_iter().map(|finding| finding.says).next()
+    };
+    assert_eq!(late(16, (16, 16)), None);
+    assert_eq!(late(14, (16, 16)), told("the way back"));
+    // Where all flows lose most, no member of equal paths is the bad one.
+    assert_eq!(said(0, None), Some("packets are lost; on which way, nothing tells".to_owned()));
+    assert_eq!(said(4, Some((20, 4))), told("the way there"));
+    // Some flows that lose all are another check's; and one packet of 400 is nothing.
+    let mut member = flows();
+    member[3].answered = 0;
+    let peer = Peer { host: OTHER.to_owned(), flows: member, ends: Err("not asked".to_owned()) };
+    assert_eq!(looked(peer, &["path-loss"]), []);
     let mut few = flows();
     few[3].answered = 19;
     let peer = Peer { host: OTHER.to_owned(), flows: few, ends: Err("not asked".to_owned()) };

@@ -1,7 +1,7 @@
 //! The experiments that Quell brings along, as files that a person can copy.
 
 /// Names and texts of all built-in experiments.
-pub const ALL: [(&str, &str); 23] = [
+pub const ALL: [(&str, &str); 25] = [
     ("home-link", include_str!("../../../experiments/home-link.toml")),
     ("home-link-pages", include_str!("../../../experiments/home-link-pages.toml")),
     ("rrul", include_str!("../../../experiments/rrul.toml")),
@@ -14,6 +14,7 @@ pub const ALL: [(&str, &str); 23] = [
     ("host-shares", include_str!("../../../experiments/host-shares.toml")),
     ("tunnel-flows", include_str!("../../../experiments/tunnel-flows.toml")),
     ("tos-hash", include_str!("../../../experiments/tos-hash.toml")),
+    ("shape-cost", include_str!("../../../experiments/shape-cost.toml")),
     ("rrul_be", include_str!("../../../experiments/rrul_be.toml")),
     ("rrul_cs8", include_str!("../../../experiments/rrul_cs8.toml")),
     ("rrul46", include_str!("../../../experiments/rrul46.toml")),
@@ -25,6 +26,7 @@ pub const ALL: [(&str, &str); 23] = [
     ("cubic_bbr", include_str!("../../../experiments/cubic_bbr.toml")),
     ("bursts", include_str!("../../../experiments/bursts.toml")),
     ("voip", include_str!("../../../experiments/voip.toml")),
+    ("http", include_str!("../../../experiments/http.toml")),
 ];
 
 /// The text of the one with this name.

@@ -412,6 +412,8 @@ mod tests {
             ("quiet.ping.rtt.max", "comparison"),
             ("quiet.ping.rtt.max = 20ms", "tolerance"),
             ("quiet.ping.rtt.mx < 20ms", "rtt.max"),
+            ("quiet.udp.lost-up = 0", "`lost.up`"),
+            ("quiet.udp.lost-down = 0", "`lost.down`"),
             ("quiet.rtt < 20ms", "scenario.probe.metric"),
             ("quiet.ping.rtt.max < 20Mbit", "20Mbit"),
             ("a.udp.jitter < 0.5 * b.udp.loss", "unit"),

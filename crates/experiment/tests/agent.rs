@@ -104,6 +104,7 @@ fn free_port() -> SocketAddr {
 
 fn tcp(stream: &str, to: SocketAddr, direction: Direction) -> TaskKind {
     TaskKind::Tcp(TcpClient {
+        own_addresses: None,
         stream: stream.into(),
         to,
         connections: 1,

@@ -1,5 +1,6 @@
 //! Why there is no result.
 
+use nix::errno::Errno;
 use quell_sys::SysError;
 use quell_sys::socket::exchange::ExchangeError;
 use quell_sys::socket::preface::PrefaceError;
@@ -71,6 +72,24 @@ pub enum FlowError {
     /// Somebody wanted it to end before data flowed.
     #[error("stopped before anything was measured")]
     Stopped,
+}
+
+impl FlowError {
+    /// Whether nobody was found at that address; another of the same host may have somebody.
+    pub fn is_nobody(&self) -> bool {
+        match self {
+            Self::Silent(..) | Self::Refused(_) => true,
+            Self::System(error) => matches!(
+                error.errno,
+                Errno::EHOSTUNREACH
+                    | Errno::ENETUNREACH
+                    | Errno::ENETDOWN
+                    | Errno::EADDRNOTAVAIL
+                    | Errno::EAFNOSUPPORT
+            ),
+            _ => false,
+        }
+    }
 }
 
 fn at(when: &str) -> String {

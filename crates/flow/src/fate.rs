@@ -17,12 +17,14 @@ pub(crate) struct Fate {
     pub sent: u64,
     pub arrived: u64,
     pub lost: u64,
-    /// RFC 3550's estimate without its start from 0.
-    pub jitter_ms: f64,
+    /// RFC 3550's estimate without its start from 0; none where the receiver told none that can be.
+    pub jitter_ms: Option<f64>,
     /// The estimate itself, as iperf3 tells it.
-    pub rfc_jitter_ms: f64,
+    pub rfc_jitter_ms: Option<f64>,
     /// The receiver alone told what was sent, and knows of none behind the last one that arrived.
     pub tail_unknown: bool,
+    /// The sender told of another count than what came here can be of: neither is the truth.
+    pub contradicted: bool,
     /// The omitted time is in it: the receiver does not tell it apart.
     pub whole: bool,
 }
@@ -46,16 +48,18 @@ impl Fate {
         let last = known(told.packets);
         let lost = known(told.errors).saturating_sub(known(told.omitted_errors.unwrap_or(0)));
         let sent = (lane.omitted.moment.packets + lane.mark.moment.packets).max(last);
+        let changes = last.saturating_sub(known(told.errors)).saturating_sub(1);
+        // Who forges datagrams makes jitter.
+        let forged = outcome.their_part(lane.id).is_some_and(|part| part.forged > 0);
+        let rfc_jitter_ms = told.jitter.filter(|_| !forged).map(|seconds| seconds * 1e3);
         Self {
             sent: sent.saturating_sub(base),
             arrived: last.saturating_sub(base).saturating_sub(lost),
             lost,
-            jitter_ms: without_start(
-                told.jitter * 1e3,
-                last.saturating_sub(known(told.errors)).saturating_sub(1),
-            ),
-            rfc_jitter_ms: told.jitter * 1e3,
+            jitter_ms: rfc_jitter_ms.map(|jitter| without_start(jitter, changes)),
+            rfc_jitter_ms,
             tail_unknown: false,
+            contradicted: false,
             whole,
         }
     }
@@ -63,6 +67,8 @@ impl Fate {
     fn down(outcome: &Outcome, lane: &LaneOutcome, told: Option<&StreamResult>) -> Self {
         let (arrived, lost) = (lane.mark.moment.packets, lane.mark.moment.lost);
         let tail_unknown = told.is_none();
+        let contradicted = tail_unknown && outcome.theirs.is_some();
+        let steady = !contradicted && lane.mark.forged == 0;
         let last = told.and_then(|told| u64::try_from(told.packets).ok()).unwrap_or(0);
         // An iperf3 sends on until it hears that the amount has come.
         let last = last.min(outcome.plan.datagrams_of(lane.id, outcome.block).unwrap_or(u64::MAX));
@@ -70,24 +76,37 @@ impl Fate {
             sent: last.saturating_sub(lane.omitted.expected).max(arrived + lost),
             arrived,
             lost,
-            jitter_ms: lane.mark.jitter_ns as f64 / 1e6,
-            rfc_jitter_ms: lane.mark.rfc_jitter_ns as f64 / 1e6,
+            jitter_ms: steady.then_some(lane.mark.jitter_ns as f64 / 1e6),
+            rfc_jitter_ms: steady.then_some(lane.mark.rfc_jitter_ns as f64 / 1e6),
             tail_unknown,
+            contradicted,
             whole: false,
         }
     }
 
-    /// Of several streams; jitter is the worst one's.
+    /// Of several streams; jitter is the mean of theirs, each weighing as many datagrams as arrived: a few that came tell of a few.
+    /// Where one of which some arrived is not known, the mean isn't.
     pub fn sum(each: impl IntoIterator<Item = Self>) -> Self {
-        each.into_iter().fold(Self::default(), |sum, one| Self {
+        let none = Self { jitter_ms: Some(0.0), rfc_jitter_ms: Some(0.0), ..Self::default() };
+        each.into_iter().fold(none, |sum, one| Self {
             sent: sum.sent + one.sent,
             arrived: sum.arrived + one.arrived,
             lost: sum.lost + one.lost,
-            jitter_ms: sum.jitter_ms.max(one.jitter_ms),
-            rfc_jitter_ms: sum.rfc_jitter_ms.max(one.rfc_jitter_ms),
+            jitter_ms: sum.mean(&one, |fate| fate.jitter_ms),
+            rfc_jitter_ms: sum.mean(&one, |fate| fate.rfc_jitter_ms),
             tail_unknown: sum.tail_unknown || one.tail_unknown,
+            contradicted: sum.contradicted || one.contradicted,
             whole: sum.whole || one.whole,
         })
+    }
+
+    fn mean(&self, other: &Self, of: fn(&Self) -> Option<f64>) -> Option<f64> {
+        let all = self.arrived + other.arrived;
+        let part = |fate: &Self| match fate.arrived {
+            0 => Some(0.0),
+            arrived => of(fate).map(|jitter| jitter * arrived as f64),
+        };
+        Some((part(self)? + part(other)?) / all.max(1) as f64)
     }
 
     /// Part of those up to the last one that arrived; 1 where none did.
@@ -106,7 +125,7 @@ mod tests {
     use crate::LaneCounts;
     use crate::{Findings, FlowPlan, Transport};
     use quell_units::Span;
-    use quell_wire::iperf3::{Moment, Results};
+    use quell_wire::iperf3::{Moment, Part, PartStream, Results};
 
     fn counted(packets: u64, lost: u64) -> LaneCounts {
         let moment = Moment { packets, lost, bytes: packets * 1000, ..Moment::default() };
@@ -132,13 +151,13 @@ mod tests {
             id: 1,
             packets: 4,
             errors: 1,
-            jitter: 193.75e-6,
+            jitter: Some(193.75e-6),
             ..StreamResult::default()
         };
         let outcome = outcome(true, LaneCounts::default(), counted(4, 0), told);
         let fate = Fate::of(&outcome, &outcome.lanes[0]).expect("told");
-        assert!((fate.jitter_ms - 1.6).abs() < 1e-9, "{fate:?}");
-        assert!((fate.rfc_jitter_ms - 0.19375).abs() < 1e-9, "{fate:?}");
+        assert!((fate.jitter_ms.unwrap() - 1.6).abs() < 1e-9, "{fate:?}");
+        assert!((fate.rfc_jitter_ms.unwrap() - 0.19375).abs() < 1e-9, "{fate:?}");
     }
 
     /// What Quell's server tells of 1340 omitted datagrams and 2232 that count, of which 23 are lost.
@@ -168,6 +187,21 @@ mod tests {
         assert!((percent - 2300.0 / 2232.0).abs() < 1e-9, "{percent}");
     }
 
+    /// One got 864 datagrams over and another 17, of which each came behind a drop.
+    #[test]
+    fn a_stream_of_which_next_to_nothing_arrived_hardly_tells_of_the_jitter_of_all() {
+        let unknown = |arrived| Fate { sent: 864, arrived, ..Fate::default() };
+        let stream = |arrived, ms| Fate { jitter_ms: Some(ms), ..unknown(arrived) };
+        let told = |streams: &[Fate]| Fate::sum(streams.iter().copied()).jitter_ms;
+        let near = |told: Option<f64>, truth: f64| told.is_some_and(|t| (t - truth).abs() < 1e-9);
+        let all = told(&[stream(864, 2.0), stream(17, 90.0), stream(0, 500.0), unknown(0)]);
+        assert!(near(all, (864.0 * 2.0 + 17.0 * 90.0) / 881.0), "{all:?}");
+        let alike = told(&[stream(500, 1.0), stream(500, 2.0), stream(500, 6.0)]);
+        assert!(near(alike, 3.0), "iperf3's mean over streams: {alike:?}");
+        assert_eq!(told(&[stream(0, 500.0)]), Some(0.0));
+        assert_eq!(told(&[stream(500, 1.0), unknown(1)]), None);
+    }
+
     #[test]
     fn where_the_server_is_gone_nobody_knows_what_it_sent_last() {
         let told = outcome(
@@ -183,6 +217,35 @@ mod tests {
         assert_eq!((told.sent, told.unseen, told.tail_unknown), (415, 202, false));
         let gone = datagrams(gone);
         assert_eq!((gone.sent, gone.lost, gone.tail_unknown), (213, 0, true));
+    }
+
+    #[test]
+    fn where_others_wrote_into_the_flow_what_they_changed_is_unknown_and_what_came_is_not() {
+        let part = |forged| PartStream {
+            id: 1,
+            forged,
+            out_of_order: 2,
+            longest_gap_ns: Some(7),
+            gaps: vec![(8, 9)],
+            ..PartStream::default()
+        };
+        for (forged, known) in [(0, true), (1, false)] {
+            let told = StreamResult { jitter: Some(1e-3), ..quell() };
+            let mut up = outcome(true, counted(1340, 0), counted(2232, 0), told.clone());
+            let quell = Part { streams: vec![part(forged)], ..Part::default() };
+            up.theirs.as_mut().unwrap().quell = Some(quell);
+            let here = LaneCounts { forged, ..counted(2232, 0) };
+            let down = outcome(false, counted(1340, 0), here, told);
+            let (up, down) = (Findings::of(&up).up, Findings::of(&down).down);
+            for way in [up, down] {
+                let datagrams = way.unwrap().datagrams.unwrap();
+                assert_eq!((datagrams.sent, datagrams.contradicted), (2232, false));
+                assert_eq!(datagrams.jitter_ms.is_some(), known, "{datagrams:?}");
+                assert_eq!(datagrams.reordered.is_some(), known, "{datagrams:?}");
+                assert_eq!(datagrams.duplicates.is_some(), known, "{datagrams:?}");
+                assert!(known || datagrams.gaps.is_empty() && datagrams.longest_gap_ns.is_none());
+            }
+        }
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use crate::fate::Fate;
 use crate::held::{Beside, Held, Limit};
-use crate::latency::Spread;
-use crate::own::Through;
+use crate::late_acks;
+use crate::latency::{self, Spread};
+use crate::own::{Through, blamed};
+use crate::own_acks::Acks;
+use crate::shown::{self, Unshown};
 use crate::{Amount, LaneOutcome, Outcome, Senders, Transport, Vanishing};
 use quell_load::own_queue::Standing;
 use quell_model::{EchoSample, EchoStatus};
@@ -72,17 +75,58 @@ pub struct Way {
     /// Where this host's own device holds it up, by a queue, a rate or drops: what was seen there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_queue: Option<Standing>,
+    /// Packets that this host's own device dropped meanwhile, or one to which what comes in is redirected, where that is not what holds it up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_here: Option<DroppedHere>,
     /// TCP: full segments that never arrived, where pings did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vanishing: Option<Vanishing>,
     /// TCP: where the path is full, the window or buffer that bounds its queue.
     #[serde(skip)]
     pub keeps_queue: Option<Limit>,
+    /// TCP: where the congestion window seemed to hold it up, why nothing shows that the path did.
+    #[serde(skip)]
+    pub unshown: Option<Unshown>,
     /// UDP: what became of the datagrams.
     pub datagrams: Option<Datagrams>,
     /// Each stream's bits a second.
     #[serde(rename = "streams_bits_per_second")]
     pub streams: Vec<Option<f64>>,
+}
+
+/// Packets that this host's own device dropped while a flow left by it, or came in: the flow's own, or others'.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DroppedHere {
+    /// The device.
+    pub device: String,
+    /// The device whose incoming packets are redirected to it; none where it dropped what goes out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirected_from: Option<String>,
+    /// Its queues' kinds, as the kernel spells them, the root's first.
+    pub kinds: Vec<String>,
+    /// How many.
+    pub packets: u64,
+    /// Whether filters before its queues dropped them (`ingress`, or `clsact`, which counts both ways together), and not the queues.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub filters: bool,
+}
+
+impl DroppedHere {
+    /// Those of queues.
+    fn of(seen: &Standing) -> Option<Self> {
+        let packets = seen.dropped + seen.emulated;
+        let Standing { device, redirected_from, kinds, .. } = seen.clone();
+        (packets > 0).then_some(Self { device, redirected_from, kinds, packets, filters: false })
+    }
+
+    /// Those of filters before them.
+    fn by_filters(seen: &Standing) -> Option<Self> {
+        let (device, packets) = (seen.device.clone(), seen.filtered);
+        let place = |kind: &&String| matches!(kind.as_str(), "clsact" | "ingress");
+        let kinds = seen.kinds.iter().filter(place).cloned().collect();
+        let told = Self { device, redirected_from: None, kinds, packets, filters: true };
+        (packets > 0).then_some(told)
+    }
 }
 
 /// Datagrams of one direction.
@@ -100,18 +144,23 @@ pub struct Datagrams {
     pub unseen: u64,
     /// The sender did not tell how many it sent: `sent` ends with the last one that arrived.
     pub tail_unknown: bool,
+    /// The sender told of another count than what came can be of: neither is the truth, and what was sent and lost is unknown.
+    #[serde(skip)]
+    pub contradicted: bool,
     /// Whether those of the omitted time are among them: some receivers do not tell them apart.
     pub omitted_included: bool,
-    /// Behind a later one; none where the receiver does not tell.
+    /// Behind a later one; none where the receiver does not tell, or where others wrote into the flow.
     pub reordered: Option<u64>,
-    /// Further copies; none where the receiver does not tell.
+    /// Further copies; none as before.
     pub duplicates: Option<u64>,
     /// Thrown away by the receiving host, its socket being full; among those that did not arrive.
     pub socket_dropped: Option<u64>,
+    /// Came to the receiver, and not of this test: of another length, or with a number that none of it can have; none where the receiver does not tell.
+    pub foreign: Option<u64>,
     /// Refused by a queue of the sending host; among those that did not arrive.
     pub refused: Option<u64>,
-    /// Jitter (RFC 3550, its estimate's start from 0 left out), the worst stream's, in milliseconds.
-    pub jitter_ms: f64,
+    /// Jitter (RFC 3550, its estimate's start from 0 left out) in milliseconds: the mean over streams, weighted by what arrived of each.
+    pub jitter_ms: Option<f64>,
     /// Times between arrivals: the upper bound of each class in nanoseconds, and how many.
     #[serde(rename = "gaps_ns")]
     pub gaps: Vec<(u64, u64)>,
@@ -160,28 +209,50 @@ pub struct End {
     pub counted: Option<HostCounters>,
 }
 
+/// What an answer took, of a round trip or of one way of it.
+type Took = fn(&EchoSample) -> Option<i64>;
+
+/// One figure of a spread.
+type Figure = fn(&Spread) -> Option<f64>;
+
 impl Findings {
     /// Of this test.
     pub fn of(outcome: &Outcome) -> Self {
         let theirs = outcome.theirs.as_ref();
         let has = |direction| outcome.plan.direction != direction;
-        let idle = Spread::of(&outcome.latency.idle);
-        let loaded = Spread::of(&counted(outcome));
+        let latency = &outcome.latency;
+        let idle = Spread::of(&latency.idle)
+            .map(|spread| spread.where_unanswered(latency.idle_unanswered));
+        let loaded = Spread::of(&counted(outcome))
+            .map(|spread| spread.where_unanswered(latency.loaded_unanswered));
         let whole = loaded.filter(Spread::is_majority);
-        let added =
-            |of: fn(&Spread) -> Option<f64>| Some(of(whole.as_ref()?)? - of(idle.as_ref()?)?);
-        let settled = settled_pings(outcome);
-        let at_least =
-            |part: f64| Some(settled.as_ref()?.quantile(1.0 - part)? - idle.as_ref()?.p50_ms);
-        let way = |up: bool, there: fn(&Spread) -> Option<f64>| {
+        let added = |of: Figure| Some(of(whole.as_ref()?)? - of(idle.as_ref()?)?);
+        let both = outcome.plan.direction == Senders::Both;
+        let way = |up: bool, there: Figure| {
+            // Where data flows both ways a round trip meets either's queue.
+            let (took, idly): (Took, Figure) = match (both, up) {
+                (false, _) => (|ping| ping.rtt_ns?.try_into().ok(), |idle| Some(idle.p50_ms)),
+                (true, true) => (|ping| ping.up_ns, there),
+                (true, false) => (|ping| ping.down_ns, there),
+            };
+            let idly = idle.as_ref().and_then(idly);
+            let settled = settled_pings(outcome, took);
+            let at_least = |part: f64| Some(settled.as_ref()?.quantile(1.0 - part)? - idly?);
+            let waits: Vec<f64> = settled
+                .iter()
+                .zip(idly)
+                .flat_map(|(all, idly)| all.values().iter().map(move |took| took - idly))
+                .collect();
             let beside = Beside {
                 added: added(|spread| Some(spread.p50_ms)),
                 added_there: added(there),
                 added_always: at_least(0.98),
                 added_mostly: at_least(0.9),
                 added_seldom: at_least(0.1),
+                waits: &waits,
+                idle: idle.as_ref().map(|idle| idle.p50_ms),
                 varies: idle.as_ref().map_or(0.0, |idle| idle.p90_ms - idle.p50_ms),
-                both: outcome.plan.direction == Senders::Both,
+                both,
             };
             Way::of(outcome, up, beside)
         };
@@ -220,10 +291,13 @@ fn counted(outcome: &Outcome) -> Vec<EchoSample> {
 }
 
 /// Milliseconds that the pings took which were answered, behind the first fifth of the time.
-fn settled_pings(outcome: &Outcome) -> Option<quell_stats::Sample> {
+fn settled_pings(
+    outcome: &Outcome,
+    took: fn(&EchoSample) -> Option<i64>,
+) -> Option<quell_stats::Sample> {
     let pings = counted(outcome);
     let begun = pings.iter().map(|ping| ping.t_ns).max()? / 5;
-    let took = pings.iter().filter(|ping| ping.t_ns >= begun).filter_map(|ping| ping.rtt_ns);
+    let took = pings.iter().filter(|ping| ping.t_ns >= begun).filter_map(took);
     quell_stats::Sample::new(took.map(|ns| ns as f64 / 1e6))
 }
 
@@ -237,13 +311,13 @@ impl Way {
         transport == Transport::Udp && !self.by_receiver
     }
 
-    fn of(outcome: &Outcome, up: bool, beside: Beside) -> Self {
+    fn of(outcome: &Outcome, up: bool, beside: Beside<'_>) -> Self {
         let udp = outcome.plan.transport == Transport::Udp;
         let lanes: Vec<&LaneOutcome> = outcome.lanes.iter().filter(|l| l.sends == up).collect();
         let theirs: Vec<Option<&StreamResult>> =
             lanes.iter().map(|l| outcome.their_stream(l.id)).collect();
         let parts: Vec<Option<&PartStream>> =
-            lanes.iter().map(|l| their_part(outcome, l.id)).collect();
+            lanes.iter().map(|l| outcome.their_part(l.id)).collect();
         let ours: Vec<u64> = lanes.iter().map(|l| l.mark.moment.bytes).collect();
         let their_bytes: Option<Vec<u64>> = theirs.iter().map(|t| t.map(|t| t.bytes)).collect();
         let there: Option<u64> = their_bytes.as_ref().map(|b| b.iter().sum());
@@ -285,7 +359,26 @@ impl Way {
         let (here, there) =
             (toil(lanes.iter().map(|l| l.toil)), toil(parts.iter().map(|p| p.as_ref()?.toil)));
         let (sender_cpu, receiver_cpu) = if up { (here, there) } else { (there, here) };
-        let held = held.map(|held| Held { sender_cpu, receiver_cpu, ..held });
+        let receiver_paused = match up {
+            true => toil(parts.iter().map(|p| p.as_ref()?.paused)),
+            false => toil(lanes.iter().map(|l| l.paused)),
+        };
+        let receiver_held_back = match up {
+            true => toil(parts.iter().map(|p| p.as_ref()?.held_back)),
+            false => None,
+        };
+        let held = held.map(|held| Held {
+            sender_cpu,
+            receiver_cpu,
+            receiver_paused,
+            receiver_held_back,
+            ..held
+        });
+        let late = |held: &Held| {
+            let full = held.cwnd + held.window + held.send_buffer;
+            late_acks::seen(held.round_trip, beside.added, (receiver_paused, held.slows, full))
+        };
+        let held = held.map(|held| Held { late_acks: late(&held), ..held });
         let mss = match up {
             true => lanes.iter().find_map(|l| l.mss),
             false => parts.iter().flatten().find_map(|p| p.mss),
@@ -307,16 +400,41 @@ impl Way {
             congestion.extend(outcome.theirs.as_ref().and_then(|t| t.congestion_used.clone()));
         }
         congestion.dedup();
+        let verdict = held.map(|held| held.by(mss, beside));
+        let keeps_queue = held.zip(verdict).and_then(|(held, limit)| held.keeps_queue(mss, limit));
+        let tcp_rtt_ms = rtt(&moments, from_ns);
         let through = Through {
             up,
             both: outcome.plan.direction == Senders::Both,
             each: reached / lanes.len().max(1) as f64,
+            received: received.unwrap_or(0),
+            sent: sent.filter(|_| !udp).map(|sent| {
+                let again = retransmits.unwrap_or(0).saturating_mul(u64::from(mss.unwrap_or(536)));
+                let last = moments.iter().filter_map(|moments| moments.last());
+                let under_way: u64 = last.map(|look| look.in_flight).sum();
+                sent.saturating_add(again).saturating_add(under_way)
+            }),
+            pings: outcome.latency.loaded.len() as u64 * u64::from(latency::ON_DEVICE),
             mss,
             again: retransmits.unwrap_or(0),
             moments: &moments,
+            acks: held.map(|_| Acks {
+                seconds: seconds.unwrap_or(outcome.seconds),
+                rtt_ms: tcp_rtt_ms.map(|[least, median, _]| [least, median]),
+                data_added_ms: beside.added_there,
+                by_congestion: keeps_queue.is_none()
+                    && (verdict == Some(Limit::Path) || held.is_some_and(|held| held.late_acks)),
+                both: outcome.plan.direction == Senders::Both,
+                segments: received.unwrap_or(0) as f64 / f64::from(mss.unwrap_or(536).max(1)),
+                again: retransmits.unwrap_or(0),
+            }),
         };
-        let own = outcome.own_queue.as_ref().and_then(|device| through.limit(device));
-        let own_queue = outcome.own_queue.clone().filter(|_| own == Some(Limit::OwnQueue));
+        let unshown = held.filter(|_| verdict == Some(Limit::Path) && keeps_queue.is_none());
+        let unshown = unshown.and_then(|held| {
+            shown::lacks(&moments, from_ns, (&congestion, reached), &held, beside)
+        });
+        let verdict = unshown.map_or(verdict, |_| Some(Limit::Unknown));
+        let (own, own_queue) = blamed(&through, outcome.own_queue.as_ref(), &outcome.incoming);
         Self {
             bits_per_second,
             by_receiver,
@@ -324,14 +442,25 @@ impl Way {
             received_bytes: received,
             seconds,
             retransmits,
-            tcp_rtt_ms: rtt(&moments, from_ns),
+            tcp_rtt_ms,
             window: most(|m| m.window),
             cwnd: most(|m| m.cwnd),
             congestion,
-            limited_by: held.map(|held| match held.by(mss, beside) {
-                limit @ (Limit::Path | Limit::Unknown) => own.unwrap_or(limit),
+            limited_by: verdict.map(|limit| match limit {
+                Limit::Path | Limit::Unknown => own.unwrap_or(limit),
                 limit => limit,
             }),
+            dropped_here: match own_queue.as_ref().filter(|queue| !udp && !queue.shared) {
+                None => {
+                    let own = outcome.own_queue.as_ref();
+                    let queues = match up {
+                        true => own.and_then(DroppedHere::of),
+                        false => outcome.incoming.iter().find_map(DroppedHere::of),
+                    };
+                    queues.or_else(|| own.and_then(DroppedHere::by_filters))
+                }
+                Some(_) => None,
+            },
             own_queue,
             vanishing: match up {
                 true => Vanishing::of(&lanes, &outcome.latency.loaded),
@@ -341,7 +470,8 @@ impl Way {
                 }
             }
             .filter(|_| !udp && received.unwrap_or(0) == 0),
-            keeps_queue: held.and_then(|held| held.keeps_queue(mss, held.by(mss, beside))),
+            keeps_queue,
+            unshown,
             held,
             datagrams,
             streams: {
@@ -356,8 +486,9 @@ impl Way {
 /// has come, but it has no rate.
 pub(crate) fn received_in(outcome: &Outcome, lane: &LaneOutcome) -> Option<f64> {
     let timed = matches!(outcome.plan.amount, Amount::Time(_));
-    let told = outcome.their_stream(lane.id).map(|t| t.end_time - t.start_time);
-    let told = told.filter(|seconds| lane.sends && *seconds > 0.0);
+    let theirs = outcome.their_stream(lane.id).map(|t| t.end_time - t.start_time);
+    let theirs = theirs.filter(|seconds| *seconds > 0.0);
+    let told = theirs.filter(|_| lane.sends);
     if outcome.plan.transport == Transport::Udp {
         let fate = Fate::of(outcome, lane);
         if fate.is_some_and(|fate| fate.arrived == 1 && (fate.sent <= 1 || !timed)) {
@@ -367,8 +498,12 @@ pub(crate) fn received_in(outcome: &Outcome, lane: &LaneOutcome) -> Option<f64> 
         if outcome.broke.is_some() && lane.mark.moment.packets <= 1 {
             return None;
         }
-        // Datagrams that came for a shorter time than they were sent are no faster for it.
-        let sent_for = if timed { outcome.seconds } else { lane.seconds.unwrap_or(0.0) };
+        // Datagrams that came for a shorter time than they were sent are no faster for it. Who receives may learn late that the time is over.
+        let sent_for = match (timed, theirs.filter(|_| !lane.sends)) {
+            (true, Some(theirs)) => theirs.min(outcome.seconds),
+            (true, None) => outcome.seconds,
+            (false, _) => lane.seconds.unwrap_or(0.0),
+        };
         return match told {
             Some(told) => Some(told.max(sent_for)),
             None if timed => Some(lane.seconds.unwrap_or(0.0).max(sent_for)),
@@ -400,10 +535,6 @@ fn toil(of_each: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
     let streams = of_each.len().max(1) as f64;
     let all: Option<f64> = of_each.map(|share| share.filter(|s| (0.0..=1.0).contains(s))).sum();
     all.map(|all| all / streams)
-}
-
-fn their_part(outcome: &Outcome, id: u32) -> Option<&PartStream> {
-    outcome.theirs.as_ref()?.quell.as_ref()?.streams.iter().find(|stream| stream.id == id)
 }
 
 fn rtt(moments: &[&[Moment]], from_ns: i64) -> Option<[f64; 3]> {
@@ -440,6 +571,9 @@ impl Datagrams {
             true => told(there),
             false => Some(ours(here)),
         };
+        // What others wrote into it came between its own.
+        let forged = pick(|l| l.mark.forged, |p| p.forged).is_some_and(|forged| forged > 0);
+        let pure = !forged && !fate.contradicted;
         Self {
             sent: fate.sent,
             arrived: fate.arrived,
@@ -447,14 +581,16 @@ impl Datagrams {
             loss: fate.loss(),
             unseen: fate.sent.saturating_sub(fate.arrived + fate.lost),
             tail_unknown: fate.tail_unknown,
+            contradicted: fate.contradicted,
             omitted_included: fate.whole,
-            reordered: pick(|l| l.mark.reordered, |p| p.out_of_order),
-            duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates),
+            reordered: pick(|l| l.mark.reordered, |p| p.out_of_order).filter(|_| pure),
+            duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates).filter(|_| pure),
             socket_dropped: pick(|l| l.mark.socket_dropped, |p| p.socket_dropped),
+            foreign: pick(|l| l.mark.foreign, |p| p.foreign),
             refused: up.then(|| ours(|l| l.mark.refused)),
             jitter_ms: fate.jitter_ms,
-            gaps: merged(gaps, longest_gap_ns),
-            longest_gap_ns,
+            gaps: if pure { merged(gaps, longest_gap_ns) } else { Vec::new() },
+            longest_gap_ns: longest_gap_ns.filter(|_| pure),
         }
     }
 }
@@ -514,9 +650,16 @@ impl Bdp {
             enough: match (asked, way.limited_by) {
                 (_, Some(Limit::ReceiveWindow | Limit::SendBuffer | Limit::Both)) => Some(false),
                 (Some(_), _) => Some(offered >= needed),
-                (None, Some(Limit::Path | Limit::OwnQueue | Limit::Rate | Limit::SenderCpu)) => {
-                    Some(true)
-                }
+                (
+                    None,
+                    Some(
+                        Limit::Path
+                        | Limit::OwnQueue
+                        | Limit::Rate
+                        | Limit::Sender
+                        | Limit::SenderCpu,
+                    ),
+                ) => Some(true),
                 (None, _) => None,
             },
         })

@@ -320,7 +320,8 @@ fn stream_end(outcome: &Outcome, lane: &LaneOutcome) -> Value {
 
 /// A receiver's view of one stream of datagrams.
 struct UdpEnd {
-    jitter_ms: f64,
+    /// None where nobody knows.
+    jitter_ms: Option<f64>,
     /// None where nobody knows.
     lost: Option<u64>,
     packets: u64,
@@ -337,10 +338,10 @@ fn udp_end(outcome: &Outcome, lane: &LaneOutcome) -> UdpEnd {
         Some(fate) => UdpEnd {
             sent,
             jitter_ms: fate.rfc_jitter_ms,
-            lost: Some(fate.lost),
+            lost: (!fate.contradicted).then_some(fate.lost),
             packets: fate.lost + fate.arrived,
         },
-        None => UdpEnd { jitter_ms: 0.0, lost: None, packets: lane.mark.moment.packets, sent },
+        None => UdpEnd { jitter_ms: None, lost: None, packets: lane.mark.moment.packets, sent },
     }
 }
 
@@ -358,7 +359,8 @@ fn udp_sums(outcome: &Outcome, value: &mut Value) {
         let lost: Option<u64> = ends.iter().map(|e| e.lost).sum();
         let packets: u64 = ends.iter().map(|e| e.packets).sum();
         let all: u64 = ends.iter().map(|e| e.sent).sum();
-        let jitter = ends.iter().map(|e| e.jitter_ms).sum::<f64>() / ends.len().max(1) as f64;
+        let jitter: Option<f64> = ends.iter().map(|e| e.jitter_ms).sum();
+        let jitter = jitter.map(|sum| sum / ends.len().max(1) as f64);
         let total = |sender: bool| {
             let each = lanes.iter().map(|lane| {
                 let (s, r) = both(outcome, lane);
@@ -374,7 +376,7 @@ fn udp_sums(outcome: &Outcome, value: &mut Value) {
         };
         for (name, counted, of_sender, jitter, lost) in [
             (sum, over, true, jitter, lost),
-            (sent, from, true, 0.0, Some(0)),
+            (sent, from, true, Some(0.0), Some(0)),
             (received, to, false, jitter, lost),
         ] {
             let mut row = counted_row(counted);

@@ -8,7 +8,8 @@
 
 use crate::FlowPlan;
 use quell_model::task::{PingStream, UdpEcho};
-use quell_model::{EchoSample, EchoStatus, Event};
+use quell_model::{EchoSample, EchoStatus, Event, Fact, Subject, Told};
+use quell_probe::numbered::Numbered;
 use quell_probe::{Options, Patience, Ping, ProbeError, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
@@ -16,6 +17,7 @@ use quell_sys::wait::Bell;
 use quell_units::{Span, Tos};
 use serde::Serialize;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The name of the stream in events and runs.
@@ -41,6 +43,8 @@ const TRY_EVERY: Span = Span::from_millis(10);
 const KNOCK_LINGER: Span = Span::from_millis(600);
 /// Payload of each packet in bytes.
 const SIZE: u32 = 56;
+/// What a device counts of each at most: over Ethernet, IPv6 and UDP or ICMP.
+pub(crate) const ON_DEVICE: u32 = SIZE + 14 + 40 + 8;
 
 /// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -67,10 +71,14 @@ impl Method {
 pub struct Spread {
     /// Packets that were answered, lost or late.
     pub sent: usize,
-    /// Those that were waited for as long as the path showed to be needed, in vain.
+    /// Those that were waited for as long as the path showed to be needed, in vain. They are none of the next.
     pub lost: usize,
+    /// Those without an answer that the server left unanswered, or may have: at most so many.
+    pub unanswered: usize,
     /// Those that had no answer when waiting ended, and may still have been on their way.
     pub late: usize,
+    /// Of the answers, those that lacked the server's number which others had: it had left packets unanswered before them, or no room to count.
+    pub without_number: u64,
     /// Median of the way there, in milliseconds by two clocks: only differences mean something.
     #[serde(skip)]
     pub up_ms: Option<f64>,
@@ -103,10 +111,14 @@ impl Spread {
         let is_late =
             |s: &&EchoSample| matches!(s.status, EchoStatus::Unfinished | EchoStatus::Unsure);
         let late = samples.iter().filter(is_late).count();
+        let mut numbered = Numbered::default();
+        samples.iter().for_each(|sample| numbered.take(sample));
         Some(Self {
             sent: sample.count() + lost + late,
             lost,
+            unanswered: 0,
             late,
+            without_number: numbered.gaps(),
             up_ms: way(|s| s.up_ns),
             down_ms: way(|s| s.down_ns),
             min_ms: sample.min(),
@@ -117,9 +129,16 @@ impl Spread {
         })
     }
 
+    /// The same where the server left so many unanswered, or may have.
+    #[must_use]
+    pub fn where_unanswered(self, told: u64) -> Self {
+        let unanswered = usize::try_from(told).unwrap_or(usize::MAX).min(self.lost);
+        Self { unanswered, lost: self.lost - unanswered, ..self }
+    }
+
     /// How many were answered.
     pub fn answered(&self) -> usize {
-        self.sent - self.lost - self.late
+        self.sent - self.lost - self.unanswered - self.late
     }
 
     /// Whether most were answered: otherwise their median is not that of all.
@@ -191,6 +210,22 @@ pub struct Latency {
     pub idle: Vec<EchoSample>,
     /// Beside the load.
     pub loaded: Vec<EchoSample>,
+    /// Most of the idle path's that the server left unanswered.
+    pub idle_unanswered: u64,
+    /// The same of those beside the load.
+    pub loaded_unanswered: u64,
+}
+
+impl Latency {
+    /// What [`loaded`] said in the end.
+    pub(crate) fn pinged_beside(&mut self, result: Result<u64, ProbeError>) {
+        match result {
+            Ok(unanswered) => self.loaded_unanswered = unanswered,
+            Err(error) => {
+                self.note = Some(format!("latency beside the load was not measured: {error}"));
+            }
+        }
+    }
 }
 
 /// Measures the idle path, on which a handshake took `rtt_us`, and finds out with what.
@@ -214,7 +249,9 @@ pub(crate) fn idle(plan: &FlowPlan, rtt_us: u32, stop: &Bell) -> Latency {
         let patience = Patience::between(linger, MOST_LINGER);
         let every = spaced(IDLE_EVERY, 2 * latency.each_ns, IDLE_SELDOM);
         match run(plan, method, &window, (every, patience), None, stop, &samples) {
-            Ok(()) => latency.idle = sorted(samples),
+            Ok(unanswered) => {
+                (latency.idle, latency.idle_unanswered) = (sorted(samples), unanswered);
+            }
             Err(error) => why = Some(error),
         }
     }
@@ -229,14 +266,14 @@ pub(crate) fn idle(plan: &FlowPlan, rtt_us: u32, stop: &Bell) -> Latency {
 }
 
 /// Measures beside the load until the window has ended and each reply has come, or the bell rings. What is known is handed on as it goes: a
-/// packet without an answer is not lost before [`tell_late`] says so.
+/// packet without an answer is not lost before [`tell_late`] says so. How many the server left unanswered at most.
 pub(crate) fn loaded(
     plan: &FlowPlan,
     (method, each_ns): (Method, u64),
     window: &Window,
     stop: &Bell,
     samples: &Mutex<Vec<EchoSample>>,
-) -> Result<(), ProbeError> {
+) -> Result<u64, ProbeError> {
     let patience = Patience::exactly(MOST_LINGER);
     let every = spaced(LOADED_EVERY, 4 * each_ns, LOADED_SELDOM);
     run(plan, method, window, (every, patience), None, stop, samples)
@@ -278,6 +315,7 @@ fn window(start_ns: u64, most: Span) -> Window {
     Window { origin_ns: start_ns, start_ns, duration_ns: most.nanos() }
 }
 
+/// Sends, and hands on what became of the packets; how many the server left unanswered at most.
 fn run(
     plan: &FlowPlan,
     method: Method,
@@ -286,17 +324,22 @@ fn run(
     count: Option<u64>,
     stop: &Bell,
     samples: &Mutex<Vec<EchoSample>>,
-) -> Result<(), ProbeError> {
+) -> Result<u64, ProbeError> {
     let patience = patience.for_packets_every(interval);
     let linger = Span::from_nanos(patience.most_ns());
     let patience = Some(patience);
     let options = Options { count, patience, way: plan.way.clone(), ..Options::default() };
     // Of the class of the flow: that queue is what matters.
     let tos = Tos::from_byte(plan.tos & !3);
-    let emit = |event: Event| {
-        if let Event::Echo { samples: more, .. } = event {
+    let unanswered = AtomicU64::new(0);
+    let emit = |event: Event| match event {
+        Event::Echo { samples: more, .. } => {
             samples.lock().unwrap_or_else(PoisonError::into_inner).extend(more);
         }
+        Event::Fact(Fact { subject: Subject::Stream(_, Told::Unanswered), value, .. }) => {
+            unanswered.store(value.parse().unwrap_or(0), Ordering::Relaxed);
+        }
+        _ => {}
     };
     match method {
         Method::Stamp => {
@@ -318,7 +361,7 @@ fn run(
             Ping::open(&[(ping, options)], 1)?.flushing_every(FLUSH).run(window, stop, &emit)?;
         }
     }
-    Ok(())
+    Ok(unanswered.into_inner())
 }
 
 #[cfg(test)]
@@ -347,6 +390,21 @@ mod tests {
         let spread = Spread::of(&samples).unwrap();
         assert_eq!((spread.sent, spread.lost, spread.late, spread.answered()), (100, 1, 60, 39));
         assert!(!spread.is_majority(), "39 of 100 say nothing of the others");
+    }
+
+    #[test]
+    fn what_the_server_left_unanswered_was_not_lost() {
+        let ping = |n: i64| match n % 4 {
+            0 => sample(n, EchoStatus::Ok, Some(20)),
+            _ => sample(n, EchoStatus::Lost, None),
+        };
+        let spread = Spread::of(&(0..40).map(ping).collect::<Vec<_>>()).unwrap();
+        let of = |told| {
+            let spread = spread.where_unanswered(told);
+            (spread.sent, spread.lost, spread.unanswered, spread.answered())
+        };
+        assert_eq!([of(0), of(28)], [(40, 30, 0, 10), (40, 2, 28, 10)]);
+        assert_eq!(of(1000), (40, 0, 30, 10));
     }
 
     #[test]

@@ -16,19 +16,28 @@
 
 mod arrived;
 mod error;
+mod faster;
 mod fate;
 pub mod findings;
+pub mod grown;
 pub mod held;
+mod idle;
 pub mod iperf_json;
 mod lane;
+mod late_acks;
 pub mod latency;
 mod looks;
 mod measured;
 mod outcome;
 mod own;
+mod own_acks;
+mod part;
 mod plan;
 mod progress;
 mod session;
+mod shared;
+pub mod shown;
+mod still;
 mod talk;
 mod told;
 mod vanish;

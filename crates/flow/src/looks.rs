@@ -8,6 +8,7 @@ use quell_host::cpu_time::CpuTimes;
 use quell_load::arrivals::Arrivals;
 use quell_load::look;
 use quell_load::own_queue::{OwnQueue, Standing};
+use quell_load::pauses::Pauses;
 use quell_stats::LogHistogram;
 use quell_sys::socket::bulk::on_this_host;
 use quell_wire::iperf3::{Moment, Report};
@@ -48,10 +49,14 @@ pub(crate) struct Looks<'a> {
     now_ns: u64,
     begun_ns: u64,
     moments: Vec<Vec<Moment>>,
+    /// Of a program that receives over TCP.
+    pauses: Option<Pauses>,
     pub intervals: Vec<Interval>,
     pub cpu: CpuTimes,
     /// Of the device that data leaves by, or comes in by.
     own_queue: Option<OwnQueue>,
+    /// Of those to which what comes in by it is redirected.
+    incoming: Vec<OwnQueue>,
 }
 
 impl<'a> Looks<'a> {
@@ -91,9 +96,12 @@ impl<'a> Looks<'a> {
             now_ns: start,
             begun_ns: start,
             moments: vec![Vec::new(); lanes.len()],
+            pauses: (plan.transport == Transport::Tcp && lanes.iter().any(|lane| !lane.sends))
+                .then(|| Pauses::new(start)),
             intervals: Vec::new(),
             cpu: CpuTimes::now(),
             own_queue: device.and_then(OwnQueue::of),
+            incoming: device.map(OwnQueue::incoming).unwrap_or_default(),
         }
     }
 
@@ -109,11 +117,15 @@ impl<'a> Looks<'a> {
     /// When to look next.
     pub fn due(&self, now: u64) -> u64 {
         let boundary = if self.counting { u64::MAX } else { self.origin };
-        self.next_look.min(self.next_report).min(boundary).max(now + 1)
+        let beat = self.pauses.as_ref().map_or(u64::MAX, Pauses::due_ns);
+        self.next_look.min(self.next_report).min(boundary).min(beat).max(now + 1)
     }
 
     /// Looks, if it is time or the last time.
     pub fn look(&mut self, now: u64, last: bool, tell: &mut dyn FnMut(Progress<'_>)) {
+        if let Some(pauses) = &mut self.pauses {
+            pauses.note(now);
+        }
         let boundary = !self.counting && now >= self.origin;
         let report = now >= self.next_report;
         if !(last || boundary || report || now >= self.next_look) {
@@ -133,10 +145,8 @@ impl<'a> Looks<'a> {
                 self.moments[place].push(mark.moment);
             }
         }
-        // Behind the last byte its queue is empty.
-        if let Some(queue) = self.own_queue.as_mut().filter(|_| self.counting && !last) {
-            let own = |lane: &OpenLane| lane.sends && on_this_host(lane.as_fd()) > 0;
-            queue.look(self.lanes.iter().any(own));
+        if self.counting {
+            self.look_at_queues(last);
         }
         self.now_ns = now;
         while self.next_look <= now {
@@ -147,7 +157,8 @@ impl<'a> Looks<'a> {
             self.report(now, tell);
         }
         if boundary {
-            self.own_queue.iter_mut().for_each(OwnQueue::begin);
+            let queues = self.own_queue.iter_mut().chain(&mut self.incoming);
+            queues.for_each(OwnQueue::begin);
             self.counting = true;
             self.begun.clone_from(&self.now);
             self.begun_ns = now;
@@ -159,6 +170,18 @@ impl<'a> Looks<'a> {
         }
         if last {
             self.gaps = self.lanes.iter().map(|lane| lane.gaps()).collect();
+        }
+    }
+
+    fn look_at_queues(&mut self, last: bool) {
+        let leaves = |lane: &OpenLane| lane.sends && on_this_host(lane.as_fd()) > 0;
+        let own = self.own_queue.iter_mut().map(|queue| (queue, self.lanes.iter().any(leaves)));
+        for (queue, waits) in own.chain(self.incoming.iter_mut().map(|queue| (queue, true))) {
+            match last {
+                // Behind the last byte its queue is empty.
+                true => queue.count(),
+                false => queue.look(waits),
+            }
         }
     }
 
@@ -266,6 +289,11 @@ impl<'a> Looks<'a> {
         self.own_queue.as_ref().map(OwnQueue::standing)
     }
 
+    /// The same of what comes in, where another device shapes it.
+    pub fn incoming(&self) -> Vec<Standing> {
+        self.incoming.iter().map(|queue| queue.standing().clone()).collect()
+    }
+
     pub fn outcomes(&self) -> Vec<LaneOutcome> {
         let each = self.lanes.iter().enumerate().map(|(place, lane)| {
             let gaps = match (&self.gaps[place], &self.begun_gaps[place]) {
@@ -291,6 +319,7 @@ impl<'a> Looks<'a> {
                 congestion: lane.congestion(),
                 mss: lane.info().map(|info| info.snd_mss),
                 toil: lane.toil(),
+                paused: self.pauses.as_ref().filter(|_| !lane.sends).and_then(Pauses::share),
                 buffers: look::buffers(lane.as_fd()),
             }
         });

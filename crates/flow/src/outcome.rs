@@ -5,7 +5,7 @@ use crate::LaneCounts;
 use crate::latency::Latency;
 use quell_load::own_queue::Standing;
 use quell_stats::LogHistogram;
-use quell_wire::iperf3::{HostCounters, Moment, Results, StreamResult};
+use quell_wire::iperf3::{HostCounters, Moment, PartStream, Results, StreamResult};
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
@@ -98,6 +98,8 @@ pub struct LaneOutcome {
     pub mss: Option<u32>,
     /// The part of its time in which what moved its data was on a CPU or waited for one, from 0 to 1; none where the kernel does not tell.
     pub toil: Option<f64>,
+    /// The part of its time in which this program did not run when it was to; none of what sends.
+    pub paused: Option<f64>,
     /// Send and receive buffer in bytes as the kernel counts them.
     pub buffers: (Option<u64>, Option<u64>),
 }
@@ -147,6 +149,8 @@ pub struct Outcome {
     pub here: Option<HostCounters>,
     /// What stood in the queues of the device that data left by or came in by, and what was dropped there; none where it could not be seen.
     pub own_queue: Option<Standing>,
+    /// The same of the devices to which what comes in by that one is redirected.
+    pub incoming: Vec<Standing>,
     /// Small packets.
     pub latency: Latency,
     /// Why it ended before its time, or without the server's results.
@@ -161,6 +165,11 @@ impl Outcome {
     /// What the server told of a stream.
     pub(crate) fn their_stream(&self, id: u32) -> Option<&StreamResult> {
         self.theirs.as_ref()?.streams.iter().find(|stream| stream.id == id)
+    }
+
+    /// What a Quell server told of a stream in detail.
+    pub(crate) fn their_part(&self, id: u32) -> Option<&PartStream> {
+        self.theirs.as_ref()?.quell.as_ref()?.streams.iter().find(|stream| stream.id == id)
     }
 
     /// Whether the server is a Quell.
@@ -193,6 +202,7 @@ impl Outcome {
             doubts: Vec::new(),
             here: None,
             own_queue: None,
+            incoming: Vec::new(),
             latency: Latency::default(),
             broke: None,
             results_vanished: false,
@@ -223,6 +233,7 @@ impl LaneOutcome {
             congestion: None,
             mss: None,
             toil: None,
+            paused: None,
             buffers: (None, Some(1 << 20)),
         }
     }

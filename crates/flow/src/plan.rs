@@ -244,9 +244,14 @@ impl FlowPlan {
         Ok(())
     }
 
-    /// Whether UDP streams go another way than the talk about them, and so may come from another address than a Quell server would expect.
+    /// Whether streams go another way than the talk about them, and so may come from another address than a Quell server would expect.
     pub fn is_elsewhere(&self) -> bool {
-        self.transport == Transport::Udp && !self.plain && self.control.ip() != self.to.ip()
+        !self.plain && self.control.ip() != self.to.ip()
+    }
+
+    /// Whether it has to prove the address of its streams: a datagram's can be forged.
+    pub fn proves_address(&self) -> bool {
+        self.transport == Transport::Udp && self.is_elsewhere()
     }
 
     /// The congestion control of this end for the stream with this place; none where it only receives.
@@ -406,17 +411,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_told_that_streams_come_from_elsewhere_only_where_udp_goes_another_way() {
+    fn a_server_is_told_that_streams_come_from_elsewhere_only_where_they_go_another_way() {
         let other = || "198.51.100.1:5201".parse().unwrap();
         let udp = || FlowPlan { transport: Transport::Udp, control: other(), ..plan() };
         let told = |plan: FlowPlan| plan.parameters(1000).quell.map(|wishes| wishes.elsewhere);
         assert_eq!(told(udp()), Some(true));
         assert_eq!(told(FlowPlan { control: plan().to, ..udp() }), Some(false), "the same way");
-        assert_eq!(
-            told(FlowPlan { transport: Transport::Tcp, ..udp() }),
-            Some(false),
-            "by a cookie"
-        );
+        let tcp = || FlowPlan { transport: Transport::Tcp, ..udp() };
+        assert_eq!(told(tcp()), Some(true));
+        assert!(udp().proves_address() && !tcp().proves_address(), "who connects has");
+        assert_eq!(told(FlowPlan { control: plan().to, ..tcp() }), Some(false), "the same way");
         let plain = FlowPlan { plain: true, ..udp() };
         assert!(!plain.is_elsewhere(), "iperf3 asks for no proof");
         assert_eq!(told(plain), None);

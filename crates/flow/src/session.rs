@@ -13,6 +13,7 @@ use crate::latency::{self, Latency, Waited};
 use crate::looks::Looks;
 use crate::outcome::{LaneOutcome, Outcome};
 use crate::progress::Progress;
+use crate::still::Still;
 use crate::talk::{AFTER, RESULTS, STOPPED, Talk};
 use crate::told::Known;
 use crate::{Amount, FlowError, FlowPlan, Senders, Transport};
@@ -32,7 +33,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
 
-/// How often a test of so many bytes is looked at, so that its end is seen, where nothing tells of it.
+/// How often the end of a test of so many bytes is looked for, once it may have come, where nothing tells of it.
 const CLOSE_LOOK_NS: u64 = 2_000_000;
 /// How long the last bytes of a test may take to be acknowledged.
 const LAST_BYTES_NS: u64 = 10_000_000_000;
@@ -74,7 +75,7 @@ pub fn run(
     let asked_ns = monotonic_ns();
     talk.introduce(plan.parameters(block), stop)?;
     // Open until the streams stand.
-    let _proof = match plan.is_elsewhere() {
+    let _proof = match plan.proves_address() {
         true => Some(talk.prove_address(plan, stop)?),
         false => None,
     };
@@ -154,6 +155,11 @@ impl NoResults {
     }
 }
 
+/// When to look for the last datagram of an amount: after half of the time that the rest takes to be sent, no later than when it must be lost.
+fn until_last(rest_ns: u64, past_ns: u64) -> u64 {
+    (rest_ns / 2).min(past_ns).max(CLOSE_LOOK_NS)
+}
+
 impl Test<'_> {
     fn measure(
         &self,
@@ -180,7 +186,7 @@ impl Test<'_> {
             Amount::Bytes(bytes) => Arrived::after(bytes, &ended),
             Amount::Time(_) => Arrived::after(0, &ended),
         };
-        let (loaded, pings) = (Mutex::new(Ok(())), Mutex::new(Vec::new()));
+        let (loaded, pings) = (Mutex::new(Ok(0)), Mutex::new(Vec::new()));
         let watched = scope(|scope| {
             for lane in self.lanes {
                 let limit = self.limit(lane, end);
@@ -266,9 +272,7 @@ impl Test<'_> {
         // What was sent behind the load is no measure of it.
         latency.loaded.retain(|ping| ping.t_ns <= window.t(load_ended));
         latency::tell_late(&mut latency.loaded, waited);
-        if let Err(error) = loaded.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            latency.note = Some(format!("latency beside the load was not measured: {error}"));
-        }
+        latency.pinged_beside(loaded.into_inner().unwrap_or_else(PoisonError::into_inner));
         // Who stopped it did not want to wait for the server.
         let NoResults { broke, vanished } = theirs.as_ref().err().cloned().unwrap_or_default();
         let (mut lanes, seconds) = (watch.outcomes(), watch.seconds());
@@ -286,7 +290,7 @@ impl Test<'_> {
                 lane.all_sent(u64::try_from(told.packets).unwrap_or(0).min(most));
             }
         }
-        let own_queue = watch.own_queue().cloned();
+        let (own_queue, incoming) = (watch.own_queue().cloned(), watch.incoming());
         Ok(Outcome {
             plan: self.plan.clone(),
             started: SystemTime::UNIX_EPOCH,
@@ -303,6 +307,7 @@ impl Test<'_> {
             doubts,
             here: Some(counted::between(&counters, &after)),
             own_queue,
+            incoming,
             latency,
             broke,
             results_vanished: vanished,
@@ -382,9 +387,8 @@ impl Test<'_> {
         wake_exactly();
         let mut alarm = Alarm::new()?;
         let mut last_bytes = None;
-        // That an amount has come over TCP a bell tells. That the last byte was acknowledged, or the last datagram came, nothing does.
-        let tells = self.plan.transport == Transport::Tcp && self.plan.direction == Senders::Down;
         let mut silence = (0, monotonic_ns());
+        let mut still = Still::new(monotonic_ns());
         loop {
             let now = monotonic_ns();
             let is_over = match end {
@@ -399,7 +403,10 @@ impl Test<'_> {
                 watch.look(monotonic_ns(), true, tell);
                 return Ok(Over::Broke(why));
             }
-            let close = (end.is_none() && !tells).then_some(now + CLOSE_LOOK_NS);
+            let close = match end {
+                Some(_) => None,
+                None => self.until_close_look(now, watch.start(), pings).map(|ns| now + ns),
+            };
             let next = [end, close].into_iter().flatten().fold(watch.due(now), u64::min);
             alarm.set(Some(next))?;
             let mut fds =
@@ -429,7 +436,9 @@ impl Test<'_> {
                 };
                 return Ok(Over::Broke(why));
             }
-            if let Some(why) = self.silent(watch, &mut silence) {
+            if let Some(why) =
+                self.silent(watch, &mut silence).or_else(|| self.stands(watch, &mut still))
+            {
                 watch.look(monotonic_ns(), true, tell);
                 return Ok(Over::Broke(why));
             }
@@ -454,6 +463,15 @@ impl Test<'_> {
         let waited = now.saturating_sub(silence.1);
         (waited > within.nanos())
             .then(|| format!("nothing came from the server for {within} (--rcv-timeout)"))
+    }
+
+    /// Why to end a test of so many bytes, where none of them have moved for long.
+    fn stands(&self, watch: &Looks<'_>, still: &mut Still) -> Option<String> {
+        let Amount::Bytes(bytes) = self.plan.amount else { return None };
+        let now = monotonic_ns();
+        let moved = self.lanes.iter().map(|lane| lane.counted(watch.window_t(now)).moment.bytes);
+        let receives = self.lanes.iter().all(|lane| !lane.sends);
+        still.look(moved.sum(), bytes, receives, now)
     }
 
     /// Whether a test of so many bytes is through.
@@ -490,6 +508,28 @@ impl Test<'_> {
         }
     }
 
+    /// In how many nanoseconds to look whether a test of so many bytes is over; none where a bell tells. That a sender has written all, or that an
+    /// amount has come over TCP, one does; that the last byte was acknowledged, or the last datagram came, nothing does.
+    fn until_close_look(
+        &self,
+        now: u64,
+        start: u64,
+        pings: &Mutex<Vec<EchoSample>>,
+    ) -> Option<u64> {
+        let mut senders = self.lanes.iter().filter(|lane| lane.sends).peekable();
+        if senders.peek().is_some() {
+            return senders.any(|lane| lane.ended().is_some()).then_some(CLOSE_LOOK_NS);
+        }
+        let until = |lane: &OpenLane| {
+            let past_ns = self.past_ns(lane, start, pings);
+            until_last(self.lasts_ns(self.left(lane)), past_ns.saturating_sub(now))
+        };
+        match self.plan.transport {
+            Transport::Tcp => None,
+            Transport::Udp => self.lanes.iter().map(until).max(),
+        }
+    }
+
     /// Whether no more datagrams of an amount come on a stream: the last one did, or the sender must have sent it and nothing came for as long as
     /// the path shows to be needed.
     fn is_past(
@@ -499,18 +539,31 @@ impl Test<'_> {
         start: u64,
         pings: &Mutex<Vec<EchoSample>>,
     ) -> bool {
+        self.left(lane) == 0 || now >= self.past_ns(lane, start, pings)
+    }
+
+    /// How many datagrams of an amount are behind the last one that came on a stream.
+    fn left(&self, lane: &OpenLane) -> u64 {
+        let count = self.plan.datagrams_of(lane.id, self.block).unwrap_or(0);
+        count.saturating_sub(lane.counted(0).expected)
+    }
+
+    /// How long it takes to send so many datagrams at the rate that was asked for.
+    fn lasts_ns(&self, datagrams: u64) -> u64 {
+        self.plan.rate.map_or(0, |rate| {
+            let bits = u128::from(datagrams) * u128::from(self.block) * 8;
+            u64::try_from(bits * 1_000_000_000 / u128::from(rate.max(1))).unwrap_or(u64::MAX)
+        })
+    }
+
+    /// When what has not come on a stream of an amount must be lost.
+    fn past_ns(&self, lane: &OpenLane, start: u64, pings: &Mutex<Vec<EchoSample>>) -> u64 {
         let count = self.plan.datagrams_of(lane.id, self.block).unwrap_or(0);
         let arrivals = lane.arrivals().unwrap_or_default();
-        if lane.counted(0).expected >= count {
-            return true;
-        }
-        let takes_ns = self.plan.rate.map_or(0, |rate| {
-            let ns = u128::from(count * self.block * 8) * 1_000_000_000 / u128::from(rate.max(1));
-            u64::try_from(ns).unwrap_or(u64::MAX)
-        });
         let quiet_ns = latency::needed_ns(self.round_trip_ns(pings));
         let quiet_ns = quiet_ns.max(arrivals.longest_ns.saturating_mul(2));
-        now >= start.saturating_add(takes_ns).max(arrivals.last_ns).saturating_add(quiet_ns)
+        let sent_ns = start.saturating_add(self.lasts_ns(count));
+        sent_ns.max(arrivals.last_ns).saturating_add(quiet_ns)
     }
 
     /// Why a stream ended before its time, if one did; the server knows best.
@@ -635,6 +688,7 @@ impl Test<'_> {
         };
         let here = self.lanes.iter().filter(|lane| lane.takes_datagrams());
         let lanes: Vec<(&Lane, Option<u64>)> = here.map(|lane| (&**lane, sent(lane.id))).collect();
+        lanes.iter().for_each(|(lane, sent)| lane.all_sent(*sent));
         if lanes.is_empty() {
             return Ok(Rest::Unknown);
         }
@@ -691,7 +745,7 @@ impl Test<'_> {
             id: lane.id,
             bytes: lane.mark.moment.bytes,
             retransmits: if lane.sends && !udp { signed(lane.mark.moment.retransmits) } else { -1 },
-            jitter: lane.mark.rfc_jitter_ns as f64 / 1e9,
+            jitter: Some(lane.mark.rfc_jitter_ns as f64 / 1e9),
             errors: signed(lane.mark.moment.lost),
             omitted_errors: udp.then_some(0),
             packets: signed(if udp { omitted + packets } else { packets }),
@@ -714,11 +768,31 @@ pub(crate) fn part(lane: &LaneOutcome) -> PartStream {
         send_buffer: lane.buffers.0,
         receive_buffer: lane.buffers.1,
         toil: lane.toil,
+        paused: lane.paused,
+        held_back: None,
         out_of_order: lane.mark.reordered,
         duplicates: lane.mark.duplicates,
         socket_dropped: lane.mark.socket_dropped,
+        foreign: lane.mark.foreign,
+        forged: lane.mark.forged,
         longest_gap_ns: lane.longest_gap_ns.filter(|_| !lane.sends),
         gaps: gaps.unwrap_or_default(),
         moments: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_datagram_is_looked_for_ever_more_closely_and_not_all_the_time() {
+        let (mut now, mut looks) = (0, 0);
+        while now < 10_000_000_000 {
+            now += until_last(10_000_000_000_u64.saturating_sub(now), u64::MAX);
+            looks += 1;
+        }
+        assert!(looks < 20 && now < 10_000_000_000 + CLOSE_LOOK_NS, "{looks} looks, {now} ns");
+        assert_eq!(until_last(8_000_000_000, 1_000_000_000), 1_000_000_000, "it must be lost then");
     }
 }

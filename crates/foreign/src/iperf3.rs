@@ -202,6 +202,8 @@ struct Counted {
     retransmits: i64,
     /// Of datagrams with an omitted time: what became of those that count. The intervals cut that time elsewhere than the end does.
     measured: Option<MeasuredFlow>,
+    /// Intervals were omitted before its first.
+    begins_anew: bool,
 }
 
 pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
@@ -240,7 +242,10 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                     lanes.len() - 1
                 }
             };
-            lanes[place].take(part, is_udp, mss, start.test_start.blksize);
+            let lane = &mut lanes[place];
+            // It begins where the omitted time ends, whatever it says.
+            lane.begins_anew = omitted > 0;
+            lane.take(part, is_udp, mss, start.test_start.blksize);
         }
     }
     let last = lanes.iter().filter_map(|lane| lane.here.last()).map(|s| s.t_ns).max();
@@ -260,8 +265,10 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
             });
             if let Some(lane) = lane {
                 lane.end(part, what, is_udp);
-                if omitted > 0 && what == "udp" && lane.sends {
-                    lane.measured = measured(part).believed();
+                if omitted > 0 && what == "udp" {
+                    let size = start.test_start.blksize;
+                    lane.measured = measured(part, size.filter(|_| !lane.sends)).believed();
+                    lane.leave_out_omitted(part, size);
                 }
             }
         }
@@ -350,10 +357,12 @@ impl Counted {
         // Where the omitted time ends iperf3 counts its seconds anew; the last interval of that time it does not mark.
         let begins = from_s(part.start).unwrap_or(0).saturating_add(RESTART_NS);
         if self.here.last().is_some_and(|last| begins < last.t_ns) {
-            *self = Self { socket: self.socket, sends: self.sends, ..Self::default() };
+            let (socket, sends, begins_anew) = (self.socket, self.sends, self.begins_anew);
+            *self = Self { socket, sends, begins_anew, ..Self::default() };
         }
+        let begin_s = if self.begins_anew { 0.0 } else { part.start };
         if self.here.is_empty() {
-            self.here.push(sample(part.start, here, 0.0, 0, None));
+            self.here.push(sample(begin_s, here, 0.0, 0, None));
         }
         self.bytes += part.bytes;
         self.packets += part.packets.unwrap_or(0);
@@ -371,7 +380,7 @@ impl Counted {
         // A receiver knows of the datagrams that are missing that they were sent.
         if is_udp && !self.sends {
             if self.there.is_empty() {
-                self.there.push(sample(part.start, there, 0.0, 0, None));
+                self.there.push(sample(begin_s, there, 0.0, 0, None));
             }
             let each = size.unwrap_or(0) as f64;
             self.there.push(sample(
@@ -382,6 +391,25 @@ impl Counted {
                 None,
             ));
         }
+    }
+
+    /// A receiver's first interval after the omitted time counts datagrams of that time too, its bytes and the end do not: what is more than the
+    /// end tells came then.
+    fn leave_out_omitted(&mut self, end: &Part, size: Option<u64>) {
+        let more = self.packets - end.packets.unwrap_or(self.packets);
+        if self.sends || more <= 0 {
+            return;
+        }
+        let more_lost = (self.lost - end.lost_packets.unwrap_or(self.lost)).clamp(0, more);
+        let less = |samples: &mut [FlowSample], packets: i64, size: u64| {
+            let packets = u64::try_from(packets).unwrap_or(0);
+            for sample in samples.iter_mut().skip(1) {
+                sample.packets = sample.packets.saturating_sub(packets);
+                sample.bytes = sample.bytes.saturating_sub(packets.saturating_mul(size));
+            }
+        };
+        less(&mut self.here, more - more_lost, 0);
+        less(&mut self.there, more, size.unwrap_or(0));
     }
 
     /// Takes what the end tells of it.
@@ -405,13 +433,17 @@ impl Counted {
     }
 }
 
-/// What the end says of the datagrams of a sender.
-fn measured(part: &Part) -> MeasuredFlow {
+/// What the end says of datagrams. `size`: of each, where the bytes are not of those that count.
+fn measured(part: &Part, size: Option<u64>) -> MeasuredFlow {
     let count = |n: Option<i64>| u64::try_from(n.unwrap_or(0)).unwrap_or(0);
     let (sent, lost) = (count(part.packets), count(part.lost_packets));
     let (lost, arrived) = (lost.min(sent), sent.saturating_sub(lost));
-    let bytes = if sent > 0 { part.bytes * arrived as f64 / sent as f64 } else { 0.0 };
-    let jitter_ms = part.jitter_ms.unwrap_or(0.0);
+    let bytes = match size {
+        Some(size) => (size as f64) * arrived as f64,
+        None if sent > 0 => part.bytes * arrived as f64 / sent as f64,
+        None => 0.0,
+    };
+    let jitter_ms = part.jitter_ms;
     MeasuredFlow {
         seconds: Some(part.end - part.start),
         received_bytes: Some(bytes as u64),
@@ -491,7 +523,6 @@ mod tests {
             ("measured", 172, 160, 12)
         );
         assert_eq!((told.seconds, told.received_bytes), (Some(1.04), Some(160_000)));
-        // At the receiver its intervals tell it.
         let down = read(&text.replace("\"sender\":true", "\"sender\":false")).unwrap();
         let packets = |side| {
             let of = |s: &&FlowSample| s.side == side;
@@ -500,5 +531,45 @@ mod tests {
         assert_eq!((packets(Side::Receiver), packets(Side::Sender)), (vec![0, 172], vec![0, 172]));
         let whole = read(&text.replace("\"omitted\":true", "\"omitted\":false")).unwrap();
         assert!(whole.streams[0].facts.is_empty(), "its intervals are all there is");
+    }
+
+    /// As iperf3 3.12 wrote with `-R -O 2 -t 3` of a path that loses a tenth: the interval at the border takes no time and counts the omitted
+    /// datagrams, its bytes do not.
+    #[test]
+    fn datagrams_that_came_in_the_omitted_time_do_not_count() {
+        let part = |(start, end): (f64, f64),
+                    bytes: u64,
+                    packets: u64,
+                    lost: u64,
+                    omitted: bool| {
+            format!(
+                r#"{{"streams":[{{"socket":5,"start":{start},"end":{end},"bytes":{bytes},"packets":{packets},"lost_packets":{lost},"omitted":{omitted},"sender":false}}]}}"#
+            )
+        };
+        let text = format!(
+            r#"{{"start":{{"test_start":{{"protocol":"UDP","duration":3,"blksize":1000,"reverse":1}}}},"intervals":[{},{},{},{}],
+               "end":{{"streams":[{{"udp":{{"socket":5,"start":0,"end":3.010003,"bytes":1506000,"packets":1505,"lost_packets":169,"jitter_ms":0.5,"sender":false}}}}]}}}}"#,
+            part((0.0, 1.000001), 445_000, 501, 56, true),
+            part((1.0, 1.0), 447_000, 1000, 103, false),
+            part((1.0, 2.0), 439_000, 500, 61, false),
+            part((2.0, 3.000003), 443_000, 498, 55, false)
+        );
+        let imported = read(&text).unwrap();
+        let [(_, told)] = &imported.streams[0].facts[..] else { panic!("{:?}", imported.streams) };
+        let told: MeasuredFlow = serde_json::from_str(told).unwrap();
+        let datagrams = told.datagrams.unwrap();
+        assert_eq!((datagrams.sent, datagrams.arrived, datagrams.lost), (1505, 1336, 169));
+        assert_eq!(told.received_bytes, Some(1_336_000));
+        let of = |side| {
+            let of = |s: &&FlowSample| s.side == side;
+            let all = imported.streams[0].flow.iter().filter(of);
+            all.map(|s| (s.t_ns / 1_000_000, s.packets, s.bytes / 1000)).collect::<Vec<_>>()
+        };
+        let received = [(0, 0, 0), (1000, 454, 447), (2000, 893, 886), (3000, 1336, 1329)];
+        assert_eq!(of(Side::Receiver), received);
+        assert_eq!(
+            of(Side::Sender),
+            [(0, 0, 0), (1000, 507, 507), (2000, 1007, 1007), (3000, 1505, 1505)]
+        );
     }
 }

@@ -261,6 +261,7 @@ impl Build {
             class,
             kind: record.kind,
             handle: record.handle,
+            whose: None,
             implied: false,
             parent: None,
             children: Vec::new(),

@@ -202,6 +202,7 @@ fn deed(action: &Action) -> Deed {
     match action {
         Action::Drop => words("drop".into()),
         Action::Pass => words("pass".into()),
+        Action::Connmark => words("connmark".into()),
         Action::Redirect(to) => {
             Deed { words: format!("redirect to {to}"), to: Some(to.clone()), redirects: true }
         }

@@ -46,6 +46,8 @@ pub struct Node {
     /// Its name.
     #[serde(serialize_with = "as_text")]
     pub handle: Handle,
+    /// Whose it is, where somebody knows: a subscriber's, a host's.
+    pub whose: Option<String>,
     /// Whether only something else speaks of it: a queue's parent that no output listed.
     pub implied: bool,
     /// Where it hangs.

@@ -7,10 +7,14 @@
 //! ```
 
 use crate::{Snapshot, Texts};
+use quell_sys::input;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+
+/// Most bytes of one of its files. A host of thousands of connections has a few megabytes of them.
+const LARGEST: u64 = 64 << 20;
 
 /// Why a folder could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -70,11 +74,11 @@ pub fn write(snapshot: &Snapshot, folder: &Path) -> Result<(), RecordError> {
 /// Reads a folder that [`write`] made, or somebody by hand: only `facts.json` has to be there.
 pub fn read(folder: &Path) -> Result<Snapshot, RecordError> {
     let facts = folder.join("facts.json");
-    let text = fs::read_to_string(&facts).map_err(at(&facts))?;
+    let text = input::text(&facts, LARGEST).map_err(at(&facts))?;
     let mut snapshot: Snapshot = serde_json::from_str(&text).map_err(json(&facts))?;
     let mut texts = Texts::default();
     let unread = folder.join("unread.json");
-    if let Ok(text) = fs::read_to_string(&unread) {
+    if let Ok(text) = input::text(&unread, LARGEST) {
         let unread: BTreeMap<String, String> =
             serde_json::from_str(&text).map_err(json(&unread))?;
         texts.0.extend(unread.into_iter().map(|(path, why)| (path, Err(why))));
@@ -93,7 +97,7 @@ fn gather(root: &Path, folder: &Path, texts: &mut Texts) -> Result<(), RecordErr
         if path.is_dir() {
             gather(root, &path, texts)?;
         } else {
-            let text = fs::read_to_string(&path).map_err(at(&path))?;
+            let text = input::text(&path, LARGEST).map_err(at(&path))?;
             let inside = path.strip_prefix(root).unwrap_or(&path);
             let parts = inside.components().filter_map(|part| match part {
                 Component::Normal(part) => part.to_str(),

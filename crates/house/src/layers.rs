@@ -4,7 +4,7 @@
 //!   4  quell                       the command line
 //!   3  experiment  report  flow  serve  rpm  doctor
 //!   2  probe  load  rr  page  act  lab  shaper  treeview  host
-//!      classify                    a program for the kernel, over netlink and below those who put it there
+//!      classify  tls               below others of their layer: a program for the kernel, over netlink; TLS over a socket
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
 //!   0  model  stats  wire  tc  pingexp  tune  finding   pure: no I/O, no clock, no randomness
 //!      units                       below all of them
@@ -40,7 +40,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-web",
         ],
     ),
-    ("2, classify", &["quell-classify"]),
+    ("2, below", &["quell-classify", "quell-tls"]),
     (
         "2",
         &[

@@ -9,6 +9,7 @@
 //!                  ├─► kinds       a probe or load is told of in its own file
 //!                  ├─► words       no path or host of one machine
 //!                  ├─► waits       the lab waits for things and not for times
+//!                  ├─► reads       a file that a person names is read up to an end
 //!                  └─► links       documents point to files that exist
 //! ```
 //!
@@ -21,6 +22,7 @@ pub mod kinds;
 pub mod layers;
 pub mod licences;
 pub mod links;
+pub mod reads;
 pub mod sources;
 pub mod tree;
 pub mod waits;

@@ -1,6 +1,8 @@
 //! The real tree against every check.
 
-use quell_house::{circles, glossary, kinds, layers, licences, links, sources, tree, waits, words};
+use quell_house::{
+    circles, glossary, kinds, layers, licences, links, reads, sources, tree, waits, words,
+};
 
 /// Fails with every problem on a line of its own.
 fn none(what: &str, problems: &[String]) {
@@ -50,6 +52,11 @@ fn nothing_speaks_of_one_machine() {
 #[test]
 fn the_lab_waits_for_things_and_not_for_times() {
     none("waits", &waits::problems(&files()));
+}
+
+#[test]
+fn a_file_that_a_person_names_is_read_up_to_an_end() {
+    none("reads", &reads::problems(&files()));
 }
 
 #[test]

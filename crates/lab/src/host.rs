@@ -13,7 +13,7 @@ use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{LinkName, NetlinkError, Stack};
 use quell_sys::netns::NetNs;
 use quell_sys::socket::stream::{StreamOptions, TcpSocket};
-use quell_tc::{Action, Clsact, Filter, FilterKind, Ingress, Qdisc, Queue, Step, Tree};
+use quell_tc::{Action, Clsact, Filter, FilterKind, Handle, Ingress, Places, Step, Thing, Tree};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -34,7 +34,9 @@ fn probe(plans: &[CellPlan], found: &mut BTreeMap<String, String>) -> Result<(),
     let mut stack = Stack::open()?;
     let name: LinkName = PROBE.parse().expect("a short word is a device name");
     let peer: LinkName = "other".parse().expect("a short word is a device name");
-    let pair = stack.create_veth(&VethEnd::new(name.clone()), &VethEnd::new(peer));
+    // One queue alone takes no `mq`.
+    let end = VethEnd { tx_queues: 2, ..VethEnd::new(name.clone()) };
+    let pair = stack.create_veth(&end, &VethEnd::new(peer));
     if is_lacking("device `veth`", pair, found)? {
         // Without it there is no network, and nothing to try the rest on.
         return Ok(());
@@ -132,6 +134,9 @@ fn trees(plan: &CellPlan) -> Vec<Tree> {
             trees.extend([bits, handing_on(PROBE)]);
         }
     }
+    if needs_ifb(plan) {
+        trees.push(incoming(false, Some(Filter::all_to(PROBE))));
+    }
     trees.extend(plan.queues.iter().map(|q| q.tree.clone()));
     trees.extend(plan.changes.iter().filter_map(|c| match &c.what {
         ChangeWhat::Queue(queue) => Some(queue.tree.clone()),
@@ -141,54 +146,76 @@ fn trees(plan: &CellPlan) -> Vec<Tree> {
 }
 
 fn try_step(index: u32, step: &Step, found: &mut BTreeMap<String, String>) {
-    let (what, tree) = match step {
-        Step::Qdisc { qdisc, .. } => (format!("queue `{}`", qdisc.kind()), alone(qdisc)),
+    match step {
+        // Bare, without what a tree must have for packets to pass.
+        Step::Qdisc { qdisc, .. } => {
+            let (parent, handle) = (Handle::ROOT, Handle::qdisc(1));
+            let bare = Thing::Step(Step::Qdisc { parent, handle, qdisc: qdisc.clone() });
+            let made = Socket::open(Protocol::Route)
+                .and_then(|mut socket| tc::lead_to(&mut socket, index, &[bare], Places::ALL));
+            note(format!("queue `{}`", qdisc.kind()), made.err(), found);
+        }
         Step::Ingress { clsact } => {
             let what = if *clsact { "queue `clsact`" } else { "queue `ingress`" };
-            (what.to_string(), incoming(*clsact, None))
+            note(what.to_owned(), refusal(index, &incoming(*clsact, None)), found);
         }
-        Step::Filter { filter, .. } => {
-            if let FilterKind::Classify(config) = &filter.kind {
-                if let Err(error) = Classifier::load(config)
-                    && error.proves_no_program_loads()
-                {
-                    found.entry("filter `classify`".into()).or_insert_with(|| error.to_string());
-                }
-                return;
-            }
-            if let FilterKind::Roster(_) = &filter.kind {
-                return;
-            }
-            let mut filter = filter.clone();
-            // The class is not there in the scratch namespace.
-            filter.class = None;
-            // Nor is the device to which packets are redirected.
-            for action in &mut filter.actions {
-                if let Action::Redirect(device) = action {
-                    *device = PROBE.into();
-                }
-            }
-            (format!("filter `{}`", filter.kind.name()), incoming(false, Some(filter)))
-        }
-        Step::Class { .. } => return,
-    };
-    let refused = Socket::open(Protocol::Route)
-        .map_err(ApplyError::Left)
-        .and_then(|mut socket| tc::apply(&mut socket, index, &tree));
-    if let Err(ApplyError::Kernel(error) | ApplyError::Left(error)) = refused
-        && error.proves_kernel_lacks_feature()
-    {
-        found.entry(what).or_insert_with(|| error.to_string());
+        Step::Filter { filter, .. } => try_filter(index, filter, found),
+        Step::Class { .. } => {}
     }
 }
 
-fn alone(qdisc: &Qdisc) -> Tree {
-    Tree::from(Queue {
-        handle: None,
-        qdisc: qdisc.clone(),
-        classes: Vec::new(),
-        filters: Vec::new(),
-    })
+fn try_filter(index: u32, filter: &Filter, found: &mut BTreeMap<String, String>) {
+    if let FilterKind::Classify(config) = &filter.kind {
+        if let Err(error) = Classifier::load(config)
+            && error.proves_no_program_loads()
+        {
+            found.entry("filter `classify`".into()).or_insert_with(|| error.to_string());
+        }
+        return;
+    }
+    if let FilterKind::Roster(_) = &filter.kind {
+        return;
+    }
+    let mut filter = filter.clone();
+    // The class is not there in the scratch namespace.
+    filter.class = None;
+    let actions = std::mem::take(&mut filter.actions);
+    let name = format!("filter `{}`", filter.kind.name());
+    note(name, refusal(index, &incoming(false, Some(filter.clone()))), found);
+    for mut action in actions {
+        let name = match &mut action {
+            // Nor is the device to which packets are redirected.
+            Action::Redirect(device) | Action::Mirror(device) => {
+                *device = PROBE.into();
+                "mirred"
+            }
+            Action::Skbedit(_) => "skbedit",
+            Action::Police(_) => "police",
+            Action::Connmark => "connmark",
+            Action::Drop | Action::Pass => "gact",
+            Action::Other(_) => continue,
+        };
+        // On a filter that every kernel has, so that it is the action that is refused.
+        let with = Filter { actions: vec![action], ..Filter::all_to(PROBE) };
+        note(format!("action `{name}`"), refusal(index, &incoming(false, Some(with))), found);
+    }
+}
+
+/// What the kernel answered where it did not take a tree.
+fn refusal(index: u32, tree: &Tree) -> Option<NetlinkError> {
+    let refused = Socket::open(Protocol::Route)
+        .map_err(ApplyError::Left)
+        .and_then(|mut socket| tc::apply(&mut socket, index, tree));
+    match refused {
+        Err(ApplyError::Kernel(error) | ApplyError::Left(error)) => Some(error),
+        Ok(_) | Err(ApplyError::Tree(_)) => None,
+    }
+}
+
+fn note(what: String, refused: Option<NetlinkError>, found: &mut BTreeMap<String, String>) {
+    if let Some(error) = refused.filter(NetlinkError::proves_kernel_lacks_feature) {
+        found.entry(what).or_insert_with(|| error.to_string());
+    }
 }
 
 fn incoming(clsact: bool, filter: Option<Filter>) -> Tree {

@@ -8,8 +8,9 @@
 
 use crate::Emit;
 use nix::errno::Errno;
-use quell_model::{Event, FlowSample, Side, TcpState};
+use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
 use quell_netlink::sock_diag::TcpInfo;
+use quell_sys::clock::thread_cpu_ns;
 use quell_sys::pace::Window;
 use quell_sys::socket::stream::{Discarded, TcpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,6 +85,17 @@ impl Flow {
             }
         }
         sample
+    }
+}
+
+/// What the calling thread, which moved the data of one end, took of a CPU since it began.
+pub(crate) fn toiled(name: &str, side: Side, emit: Emit<'_>) {
+    let told = match side {
+        Side::Sender => Told::SenderCpu,
+        Side::Receiver => Told::ReceiverCpu,
+    };
+    if let Some(ns) = thread_cpu_ns() {
+        emit(Fact::new(When::After, Subject::stream(name, told), ns.to_string()).into());
     }
 }
 

@@ -59,7 +59,7 @@ enum Moved {
 pub struct How<'a> {
     /// Bytes in one call, or of one datagram.
     pub block: usize,
-    /// Most bits a second.
+    /// Most bits a second; of datagrams that come, what their sender agreed to.
     pub rate: Option<u64>,
     /// Most bits a second, kept by the kernel, where it can (`SO_MAX_PACING_RATE`).
     pub pacing: Option<u64>,
@@ -102,11 +102,26 @@ pub struct LaneCounts {
     pub duplicates: u64,
     /// Dropped by this host's own socket.
     pub socket_dropped: u64,
+    /// Datagrams that came and are not of this stream.
+    pub foreign: u64,
+    /// Of those with a number of this stream, how many are known not to be of it.
+    pub forged: u64,
     /// Sender of datagrams: refused by a queue of this host.
     pub refused: u64,
 }
 
 impl LaneCounts {
+    /// Jitter of several streams in nanoseconds: the mean, each weighing as many datagrams as came. A few that came tell of a few.
+    pub fn jitter_of<'a>(streams: impl IntoIterator<Item = &'a Self>) -> u64 {
+        let (mut sum, mut came) = (0_u128, 0_u128);
+        for stream in streams {
+            let packets = u128::from(stream.moment.packets);
+            sum += u128::from(stream.jitter_ns) * packets;
+            came += packets;
+        }
+        u64::try_from(sum / came.max(1)).unwrap_or(u64::MAX)
+    }
+
     /// Counts since an earlier mark; states stay those of now.
     pub fn since(&self, before: &Self) -> Self {
         let less = u64::saturating_sub;
@@ -130,6 +145,9 @@ impl LaneCounts {
             reordered: less(self.reordered, before.reordered),
             duplicates: less(self.duplicates, before.duplicates),
             socket_dropped: less(self.socket_dropped, before.socket_dropped),
+            foreign: less(self.foreign, before.foreign),
+            // What is known at the end may be of any time.
+            forged: self.forged,
             refused: less(self.refused, before.refused),
             jitter_ns: self.jitter_ns,
             rfc_jitter_ns: self.rfc_jitter_ns,
@@ -210,7 +228,9 @@ impl Lane {
                 // An amount are so many datagrams, whether they come or not.
                 let last = limit.bytes.map(|bytes| bytes.div_ceil(block.max(1) as u64));
                 let limit = Limit { bytes: None, ..limit };
-                let what = UdpReceiving { header, limit, last, buffer, trains, hello };
+                let size = Some(block);
+                let what =
+                    UdpReceiving { header, limit, last, buffer, trains, hello, size, rate, burst };
                 udp_receive(socket, &what, tally, stop)
             }
             // Only sockets for datagrams are given a tally of datagrams.
@@ -262,6 +282,8 @@ impl Lane {
                     reordered: counts.reordered,
                     duplicates: counts.duplicates,
                     socket_dropped: counts.socket_drops,
+                    foreign: counts.foreign,
+                    forged: counts.forged,
                     refused: 0,
                 }
             }
@@ -296,6 +318,13 @@ impl Lane {
             packets: counts.packets,
             longest_ns: counts.longest_ns,
         })
+    }
+
+    /// The sender of datagrams that come here says that it sent so many ([`UdpTally::all_sent`]), if it says anything.
+    pub fn all_sent(&self, sent: Option<u64>) {
+        if let (Moved::Datagrams(tally), Some(sent)) = (&self.moved, sent) {
+            tally.all_sent(sent);
+        }
     }
 
     /// The longest time between arrivals is measured anew from here on.
@@ -366,5 +395,25 @@ impl AsFd for Lane {
             Socket::Tcp(stream) => stream.as_fd(),
             Socket::Udp(socket) => socket.as_fd(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_which_next_to_nothing_came_hardly_tells_of_the_jitter_of_all() {
+        let stream = |packets, jitter_ns| LaneCounts {
+            moment: Moment { packets, ..Moment::default() },
+            jitter_ns,
+            ..LaneCounts::default()
+        };
+        assert_eq!(
+            LaneCounts::jitter_of(&[stream(999, 1_000_000), stream(1, 41_000_000)]),
+            1_040_000
+        );
+        assert_eq!(LaneCounts::jitter_of(&[stream(0, 9_000_000)]), 0, "nothing came");
+        assert_eq!(LaneCounts::jitter_of(&[]), 0);
     }
 }

@@ -5,13 +5,23 @@
 //! counts; what fq's `maxrate` lets out of each flow is told apart. Where a path is emulated (netem), the queue is the path's.
 //!
 //! A policer has no queue: it drops. What the device's queues drop, and filters before them (`ingress`, `clsact`, which count both ways together), is
-//! counted too.
+//! counted too; what they drop where one of them plays a path, apart.
+//!
+//! Where a queue divides what leaves into classes, each is looked at by itself (own_parts.rs): one of them stands while another is empty.
+//!
+//! What comes in has no queue of its own: who wants to shape it redirects it to another device, mostly an IFB, and shapes what leaves there.
+//!
+//! ```text
+//!   eth0 comes in ──► clsact or ingress: mirred redirect ──► ifb0's queues ──► this host
+//! ```
 
+pub use crate::own_parts::Part;
+use crate::own_parts::{Parts, divides, is_fair, leaves, waits_for_its_time};
 use quell_netlink::core::{Protocol, Socket};
-use quell_netlink::tc::dump_qdiscs;
+use quell_netlink::tc::{dump_classes, dump_filters, dump_qdiscs};
 use quell_netlink::{LinkName, Stack};
-use quell_tc::observed::ObservedQdisc;
-use quell_tc::{Handle, Qdisc};
+use quell_tc::observed::{ObservedClass, ObservedFilter, ObservedQdisc};
+use quell_tc::{Action, Handle, Qdisc};
 use serde::Serialize;
 
 /// A device's queues, looked at now and then.
@@ -19,8 +29,9 @@ pub struct OwnQueue {
     socket: Socket,
     ifindex: u32,
     overlimits: Option<u32>,
-    /// What had been dropped when counting began: by the queues, by filters before them.
-    before: Option<(u32, u32)>,
+    /// What had been dropped and had left when counting began.
+    before: Option<Counted>,
+    parts: Parts,
     standing: Standing,
 }
 
@@ -29,6 +40,18 @@ pub struct OwnQueue {
 pub struct Standing {
     /// The device.
     pub device: String,
+    /// The device whose incoming packets are redirected to this one, so that its queues hold back what comes in; none where it is what goes out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirected_from: Option<String>,
+    /// The class whose figures these are (`looks` to `dropped`, and `left`); none where they are the whole device's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Whether it is not the data that goes through it, but what acknowledges the data.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub acknowledgements: bool,
+    /// Whether others' packets were among those that waited, so that its queue stands for them perhaps, and not for what the path behind it carries of this flow.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// Its queues' kinds, as the kernel spells them, the root's first.
     pub kinds: Vec<String>,
     /// Looks.
@@ -42,11 +65,32 @@ pub struct Standing {
     pub most: u64,
     /// Packets that the device's queues dropped; 0 where these are a path's.
     pub dropped: u64,
+    /// Packets that its queues dropped where one of them plays a path (netem); `dropped` has none of these.
+    #[serde(rename = "emulated_dropped")]
+    pub emulated: u64,
     /// Packets that filters before them dropped, going out or coming in.
     pub filtered: u64,
+    /// Bytes that left its queues, with their headers.
+    #[serde(rename = "left_bytes")]
+    pub left: u64,
     /// The rate above which fq lets no flow out, in bits a second.
     #[serde(rename = "flow_bits_per_second")]
     pub flow_rate: Option<u64>,
+    /// Looks at which packets waited, whosever these were.
+    #[serde(skip)]
+    pub waited: u64,
+    /// Of those, at how many a rate had held packets back since the look before.
+    #[serde(skip)]
+    pub waited_held_back: u64,
+    /// Bytes that waited at these, in all.
+    #[serde(skip)]
+    pub waiting: u64,
+    /// Whether its queue lets each flow have its turn; of one with classes, each tells by itself.
+    #[serde(skip)]
+    pub fair: bool,
+    /// Its classes, where its queues divide what leaves; several streams may go through several.
+    #[serde(skip)]
+    pub parts: Vec<Part>,
 }
 
 impl Standing {
@@ -64,26 +108,80 @@ impl Standing {
 impl OwnQueue {
     /// Of this device; none where it can't be seen.
     pub fn of(device: &str) -> Option<Self> {
-        let name: LinkName = device.parse().ok()?;
-        let ifindex = Stack::open().ok()?.link(&name).ok()?.index;
-        let socket = Socket::open(Protocol::Route).ok()?;
         let standing = Standing { device: device.into(), ..Standing::default() };
-        let mut own = Self { socket, ifindex, overlimits: None, before: None, standing };
+        Self::seeing(standing)
+    }
+
+    /// Of the devices to which what comes in by this one is redirected.
+    pub fn incoming(device: &str) -> Vec<Self> {
+        let redirects = || {
+            let ifindex = index(device)?;
+            let mut socket = Socket::open(Protocol::Route).ok()?;
+            let places = [Handle::CLSACT_INGRESS, Handle::INGRESS_QDISC];
+            // Where there is no such place the kernel refuses.
+            let filters = places.map(|at| dump_filters(&mut socket, ifindex, at));
+            Some(redirects(&filters.into_iter().flatten().flatten().collect::<Vec<_>>()))
+        };
+        let found = redirects().unwrap_or_default().into_iter().filter(|to| to != device);
+        let standing = |to| Standing {
+            device: to,
+            redirected_from: Some(device.into()),
+            ..Standing::default()
+        };
+        found.filter_map(|to| Self::seeing(standing(to))).collect()
+    }
+
+    fn seeing(standing: Standing) -> Option<Self> {
+        let ifindex = index(&standing.device)?;
+        let socket = Socket::open(Protocol::Route).ok()?;
+        let mut own = Self {
+            socket,
+            ifindex,
+            overlimits: None,
+            before: None,
+            parts: Parts::default(),
+            standing,
+        };
         own.begin();
         Some(own)
     }
 
     /// Counting begins: what was dropped before does not count.
     pub fn begin(&mut self) {
-        let queues = dump_qdiscs(&mut self.socket, self.ifindex);
-        self.before = queues.ok().map(|queues| drops(&queues));
+        let dumped = self.dump();
+        self.before = dumped.as_ref().map(|(queues, _)| counted(queues));
+        let (queues, classes) = dumped.unwrap_or_default();
+        self.parts.begin(&leaves(&queues, &classes));
     }
 
-    /// Looks once; `own` says whether this flow has packets on this host that have not left it ([`quell_sys::socket::bulk::on_this_host`]).
+    /// Looks once; `own` says whether this flow has packets on this host that have not left it ([`quell_sys::socket::bulk::on_this_host`]), which of those
+    /// that come in nobody knows.
     pub fn look(&mut self, own: bool) {
-        if let Ok(queues) = dump_qdiscs(&mut self.socket, self.ifindex) {
-            self.note(&queues, own);
+        if let Some((queues, classes)) = self.dump() {
+            let held_back = self.note(&queues, own);
+            let looked = !queues.iter().any(is_path);
+            self.parts.note(&leaves(&queues, &classes), looked, held_back);
+            self.standing.parts = self.parts.seen();
         }
+    }
+
+    /// Counts once more what was dropped, without a look at what waits.
+    pub fn count(&mut self) {
+        if let Some((queues, classes)) = self.dump() {
+            self.note_counted(&queues);
+            self.parts.note(&leaves(&queues, &classes), false, false);
+            self.standing.parts = self.parts.seen();
+        }
+    }
+
+    /// Its queues, and their classes where these divide what leaves.
+    fn dump(&mut self) -> Option<(Vec<ObservedQdisc>, Vec<ObservedClass>)> {
+        let queues = dump_qdiscs(&mut self.socket, self.ifindex).ok()?;
+        let classes = match queues.iter().any(|queue| divides(&queue.kind)) {
+            true => dump_classes(&mut self.socket, self.ifindex).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        Some((queues, classes))
     }
 
     /// What was seen so far.
@@ -91,34 +189,46 @@ impl OwnQueue {
         &self.standing
     }
 
-    fn note(&mut self, queues: &[ObservedQdisc], own: bool) {
-        let now = drops(queues);
-        let before = *self.before.get_or_insert(now);
-        self.standing.dropped = u64::from(now.0.wrapping_sub(before.0));
-        self.standing.filtered = u64::from(now.1.wrapping_sub(before.1));
+    /// Whether a rate had held packets back since the look before.
+    fn note(&mut self, queues: &[ObservedQdisc], own: bool) -> bool {
+        self.note_counted(queues);
         self.standing.flow_rate = queues.iter().filter_map(flow_rate).min();
         // What stands below the root is counted by it too.
         let roots = || queues.iter().filter(|queue| queue.parent == Handle::ROOT);
         let waits: u64 = roots().map(|queue| u64::from(queue.stats.backlog_bytes)).sum();
         let overlimits = queues.iter().fold(0, |sum: u32, q| sum.wrapping_add(q.stats.overlimits));
         let held_back = self.overlimits.replace(overlimits).is_some_and(|last| last != overlimits);
-        let waits_for_its_time =
-            |q: &ObservedQdisc| matches!(q.kind.as_str(), "fq" | "etf" | "taprio");
-        // What others send may wait in a class of their own.
-        let stands = waits > 0
-            && own
+        let waited = waits > 0
             && !queues.iter().any(is_path)
             && (held_back || !queues.iter().any(waits_for_its_time));
+        // What others send may wait in a class of their own.
+        let stands = waited && own;
         let seen = &mut self.standing;
-        if seen.kinds.is_empty() {
-            let rest = queues.iter().filter(|queue| queue.parent != Handle::ROOT);
-            seen.kinds = roots().chain(rest).map(|queue| queue.kind.clone()).collect();
-            seen.kinds.dedup();
-        }
         seen.looks += 1;
+        seen.waited += u64::from(waited);
+        seen.waited_held_back += u64::from(waited && held_back);
+        seen.waiting += if waited { waits } else { 0 };
         seen.stood += u64::from(stands);
         seen.held_back += u64::from(stands && held_back);
         seen.most = seen.most.max(waits);
+        held_back
+    }
+
+    fn note_counted(&mut self, queues: &[ObservedQdisc]) {
+        let now = counted(queues);
+        let before = *self.before.get_or_insert(now);
+        let seen = &mut self.standing;
+        seen.dropped = u64::from(now.queued.wrapping_sub(before.queued));
+        seen.emulated = u64::from(now.emulated.wrapping_sub(before.emulated));
+        seen.filtered = u64::from(now.filtered.wrapping_sub(before.filtered));
+        seen.left = now.left.saturating_sub(before.left);
+        if seen.kinds.is_empty() {
+            let roots = queues.iter().filter(|queue| queue.parent == Handle::ROOT);
+            let rest = queues.iter().filter(|queue| queue.parent != Handle::ROOT);
+            seen.kinds = roots.chain(rest).map(|queue| queue.kind.clone()).collect();
+            seen.kinds.dedup();
+            seen.fair = seen.kinds.iter().any(|kind| is_fair(kind));
+        }
     }
 }
 
@@ -126,14 +236,54 @@ fn is_path(queue: &ObservedQdisc) -> bool {
     queue.kind == "netem"
 }
 
-/// What a device's queues dropped, and filters before them.
-fn drops(queues: &[ObservedQdisc]) -> (u32, u32) {
-    let sum = |of: &dyn Fn(&&ObservedQdisc) -> bool| {
-        queues.iter().filter(of).fold(0, |sum: u32, q| sum.wrapping_add(q.stats.drops))
+fn index(device: &str) -> Option<u32> {
+    let name: LinkName = device.parse().ok()?;
+    Some(Stack::open().ok()?.link(&name).ok()?.index)
+}
+
+/// Devices to which filters redirect, each once; the kernel has no limit for filters, and nobody shapes with more than a few devices.
+fn redirects(filters: &[ObservedFilter]) -> Vec<String> {
+    const MOST: usize = 8;
+    let mut found = Vec::new();
+    let actions =
+        filters.iter().filter_map(|filter| filter.filter.as_ref()).flat_map(|f| &f.actions);
+    for action in actions {
+        match action {
+            Action::Redirect(to) if found.len() < MOST && !found.contains(to) => {
+                found.push(to.clone())
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What a device dropped, in packets, and what left it, in bytes, since it is there.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    /// Bytes that left its queues.
+    left: u64,
+    /// Dropped by its queues, where none plays a path.
+    queued: u32,
+    /// By its queues, where one does.
+    emulated: u32,
+    /// By filters before them.
+    filtered: u32,
+}
+
+fn counted(queues: &[ObservedQdisc]) -> Counted {
+    let sum = |parent: Handle| {
+        let there = queues.iter().filter(|queue| queue.parent == parent);
+        there.fold(0, |sum: u32, queue| sum.wrapping_add(queue.stats.drops))
     };
     // What is dropped below the root is counted by it too.
-    let own = !queues.iter().any(is_path);
-    (sum(&|q| own && q.parent == Handle::ROOT), sum(&|q| q.parent == Handle::INGRESS))
+    let (root, filtered) = (sum(Handle::ROOT), sum(Handle::INGRESS));
+    let roots = queues.iter().filter(|queue| queue.parent == Handle::ROOT);
+    let left = roots.fold(0, |sum: u64, queue| sum.saturating_add(queue.stats.bytes));
+    match queues.iter().any(is_path) {
+        true => Counted { left, queued: 0, emulated: root, filtered },
+        false => Counted { left, queued: root, emulated: 0, filtered },
+    }
 }
 
 /// What fq lets out of each flow at most, in bits a second.
@@ -148,6 +298,7 @@ fn flow_rate(queue: &ObservedQdisc) -> Option<u64> {
 mod tests {
     use super::*;
     use quell_tc::observed::{Raw, Stats};
+    use quell_tc::{Filter, Matchall};
 
     /// A root queue of this kind, with so many bytes in it, which has held packets back so often.
     fn root(kind: &str, backlog_bytes: u32, overlimits: u32) -> ObservedQdisc {
@@ -163,11 +314,24 @@ mod tests {
         }
     }
 
+    /// One of which nothing was seen yet.
+    fn counting() -> OwnQueue {
+        OwnQueue {
+            socket: Socket::open(Protocol::Route).unwrap(),
+            ifindex: 2,
+            overlimits: None,
+            before: None,
+            parts: Parts::default(),
+            standing: Standing::default(),
+        }
+    }
+
     fn seen(looks: &[(ObservedQdisc, bool)]) -> Standing {
-        let socket = Socket::open(Protocol::Route).unwrap();
-        let standing = Standing { device: "eth0".into(), ..Standing::default() };
-        let mut queue = OwnQueue { socket, ifindex: 2, overlimits: None, before: None, standing };
-        looks.iter().for_each(|(root, own)| queue.note(std::slice::from_ref(root), *own));
+        let mut queue = counting();
+        queue.standing.device = "eth0".into();
+        for (root, own) in looks {
+            queue.note(std::slice::from_ref(root), *own);
+        }
         queue.standing
     }
 
@@ -189,10 +353,36 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_in_is_looked_for_where_filters_redirect_it_each_device_once() {
+        let filter = |actions: &[Action]| ObservedFilter {
+            ifindex: 2,
+            parent: Handle::CLSACT_INGRESS,
+            kind: "matchall".into(),
+            prio: 1,
+            protocol: quell_tc::Protocol::ALL,
+            chain: 0,
+            handle: 1,
+            filter: Some(actions.iter().fold(Filter::new(Matchall {}, None), |filter, action| {
+                filter.with_action(action.clone())
+            })),
+            program: None,
+            raw: Raw::default(),
+        };
+        let to = |device: &str| Action::Redirect(device.into());
+        let found = redirects(&[
+            filter(&[Action::Mirror("copies".into()), to("ifb0")]),
+            filter(&[Action::Pass]),
+            filter(&[to("ifb0")]),
+            filter(&[to("ifb1")]),
+        ]);
+        assert_eq!(found, ["ifb0", "ifb1"]);
+        let many: Vec<_> = (0..100).map(|n| filter(&[to(&format!("ifb{n}"))])).collect();
+        assert_eq!(redirects(&many).len(), 8);
+    }
+
+    #[test]
     fn what_the_own_queues_and_filters_drop_is_counted_from_the_beginning_and_a_paths_is_not() {
-        let socket = Socket::open(Protocol::Route).unwrap();
-        let standing = Standing::default();
-        let mut own = OwnQueue { socket, ifindex: 2, overlimits: None, before: None, standing };
+        let mut own = counting();
         let dropped = |kind: &str, parent, drops| ObservedQdisc {
             parent,
             stats: Stats { drops, ..Stats::default() },
@@ -204,9 +394,11 @@ mod tests {
         own.note(&queues("prio", 100, u32::MAX), true);
         own.note(&queues("prio", 107, 4), true);
         assert_eq!((own.standing.dropped, own.standing.filtered), (7, 5));
+        assert_eq!(own.standing.emulated, 0);
         own.before = None;
         own.note(&queues("netem", 0, 0), true);
         own.note(&queues("netem", 30, 2), true);
         assert_eq!((own.standing.dropped, own.standing.filtered), (0, 2));
+        assert_eq!(own.standing.emulated, 30);
     }
 }

@@ -15,7 +15,7 @@
 //! A client whose connection gets no answer at all in its whole time is not a failure but a result: 0 bytes. It says so in a line of
 //! output.
 
-use crate::flow::{Ending, Flow, Reporter, info};
+use crate::flow::{Ending, Flow, Reporter, info, toiled};
 use crate::tcp_worker::{receive, send};
 use crate::{Emit, LoadError};
 use nix::errno::Errno;
@@ -87,9 +87,12 @@ impl Client {
             window: spec.window.filter(|_| !sends).map(buffer),
             mss: spec.mss,
         };
-        let streams = (0..spec.connections)
+        let streams: Vec<TcpSocket> = (0..spec.connections)
             .map(|_| TcpSocket::new(spec.to.is_ipv6(), &options))
             .collect::<Result<_, SysError>>()?;
+        for (stream, source) in streams.iter().zip(spec.sources()) {
+            stream.come_from(source.into())?;
+        }
         if !sends {
             // The other end sends, most often on this same kernel: better told now than when it refuses.
             let congestion = spec.congestion.clone();
@@ -133,6 +136,9 @@ impl Client {
                 let start = begun + rng.derive(name).below(START_SPREAD_NS);
                 let work = move || {
                     let found = client_worker(name, stream, start, spec, window, over, connections);
+                    if matches!(found, Ok(Found::Flow)) {
+                        toiled(name, own_side(spec.direction), emit);
+                    }
                     connections.rang(name, found);
                 };
                 let builder = std::thread::Builder::new().stack_size(STACK).name(name.clone());
@@ -221,7 +227,7 @@ fn client_worker(
         flow: name.into(),
         why: "its name or its congestion control's is too long".into(),
     })?;
-    let side = if sends { Side::Sender } else { Side::Receiver };
+    let side = own_side(spec.direction);
     let counted = info(&stream).and_then(|i| i.bytes_acked).unwrap_or(0);
     let mut flow =
         Flow::new(name.into(), side, Arc::clone(&stream), spec.report.nanos(), monotonic_ns());
@@ -331,7 +337,7 @@ impl Connections {
         let mut shared = self.shared();
         let now = monotonic_ns();
         for name in &shared.silent {
-            let side = if spec.direction == Direction::Up { Side::Sender } else { Side::Receiver };
+            let side = own_side(spec.direction);
             let samples =
                 vec![zero(window, begun, side), zero(window, now.min(window.end_ns()), side)];
             emit(Event::Flow { stream: name.clone(), samples });
@@ -367,6 +373,14 @@ fn zero(window: &Window, at_ns: u64, side: Side) -> FlowSample {
 
 fn buffer(window: Bytes) -> u32 {
     u32::try_from(window.get()).unwrap_or(u32::MAX)
+}
+
+/// Which side of a flow the one is who connects.
+fn own_side(direction: Direction) -> Side {
+    match direction {
+        Direction::Up => Side::Sender,
+        Direction::Down => Side::Receiver,
+    }
 }
 
 /// Why a connection became no flow.
@@ -461,7 +475,9 @@ impl Server {
                     connections.keep(&mut shared, &stream);
                 }
                 let work = move || {
-                    if let Err(NoFlow { why, refused }) = self.attend(&stream, from, connections) {
+                    if let Err(NoFlow { why, refused }) =
+                        self.attend(&stream, from, connections, emit)
+                    {
                         if let Some(flow) = refused {
                             let why = format!("its sending end refused it: {why}");
                             connections.shared().errors.push(LoadError::Parameter { flow, why });
@@ -487,6 +503,7 @@ impl Server {
         stream: &Arc<TcpSocket>,
         from: SocketAddr,
         connections: &Connections,
+        emit: Emit<'_>,
     ) -> Result<(), NoFlow> {
         let mut bytes = [0; hello::SIZE];
         let mut have = 0;
@@ -527,6 +544,7 @@ impl Server {
         connections.begin(Arc::clone(&flow));
         let ending = if hello.down { send(&flow) } else { receive(&flow) };
         flow.end(monotonic_ns(), ending);
+        toiled(&flow.name, side, emit);
         Ok(())
     }
 }

@@ -78,6 +78,7 @@ fn grows(samples: &[FlowSample]) {
 
 fn tcp(to: SocketAddr, direction: Direction) -> TcpClient {
     TcpClient {
+        own_addresses: None,
         stream: "bulk".into(),
         to,
         connections: 1,

@@ -107,6 +107,8 @@ pub enum Told {
     Clocks,
     /// Losses by direction that rows don't tell, as JSON.
     Losses,
+    /// Packets without an answer that the server left unanswered, or may have, by what it said: at most so many.
+    Unanswered,
     /// Errors by kind, as JSON.
     Errors,
     /// Answers of a TCP port by kind, as JSON.
@@ -115,6 +117,10 @@ pub enum Told {
     Retried,
     /// Datagrams for which the own queue had no room at first, and for how long in all, as JSON: `{"packets":3,"ns":5000000}`.
     HeldBack,
+    /// CPU time that its sender's thread took, in nanoseconds, over the flow's whole life.
+    SenderCpu,
+    /// The same of its receiver's.
+    ReceiverCpu,
     /// What the program that measured a flow found of the time that it measured ([`crate::MeasuredFlow`]), as JSON.
     Measured,
     /// What held it up, as JSON (`Finding` of quell-finding); one fact each.
@@ -139,10 +145,13 @@ words! {
         Clock "clock",
         Clocks "clocks",
         Losses "losses",
+        Unanswered "unanswered",
         Errors "errors",
         Answers "answers",
         Retried "retried",
         HeldBack "held-back",
+        SenderCpu "sender-cpu",
+        ReceiverCpu "receiver-cpu",
         Measured "measured",
         Found "found",
         Target "target",

@@ -27,8 +27,9 @@ pub struct MeasuredDatagrams {
     pub arrived: u64,
     /// Lost; what is neither was still under way.
     pub lost: u64,
-    /// Jitter after the last one, in milliseconds: RFC 3550's J, its start from 0 left out where the program knows of it.
-    pub jitter_ms: f64,
+    /// Jitter after the last one, in milliseconds: RFC 3550's J, its start from 0 left out where the program knows of it; none where
+    /// nobody knows.
+    pub jitter_ms: Option<f64>,
 }
 
 impl MeasuredFlow {
@@ -38,7 +39,8 @@ impl MeasuredFlow {
         let is_time = |time: f64| time.is_finite() && time >= 0.0;
         let can_be = found.seconds.is_none_or(|seconds| is_time(seconds) && seconds < 1e9)
             && found.datagrams.is_none_or(|d| {
-                is_time(d.jitter_ms) && d.arrived.checked_add(d.lost).is_some_and(|n| n <= d.sent)
+                d.jitter_ms.is_none_or(is_time)
+                    && d.arrived.checked_add(d.lost).is_some_and(|n| n <= d.sent)
             });
         can_be.then_some(found)
     }
@@ -66,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_is_not_believed() {
-        let datagrams = MeasuredDatagrams { sent: 10, arrived: 7, lost: 2, jitter_ms: 0.5 };
+        let datagrams = MeasuredDatagrams { sent: 10, arrived: 7, lost: 2, jitter_ms: Some(0.5) };
         let with = |datagrams| MeasuredFlow {
             seconds: Some(3.0),
             received_bytes: Some(7000),
@@ -81,7 +83,7 @@ mod tests {
         for wrong in [
             MeasuredDatagrams { sent: 8, ..datagrams },
             MeasuredDatagrams { lost: u64::MAX, ..datagrams },
-            MeasuredDatagrams { jitter_ms: f64::INFINITY, ..datagrams },
+            MeasuredDatagrams { jitter_ms: Some(f64::INFINITY), ..datagrams },
         ] {
             assert_eq!(with(wrong).believed(), None, "{wrong:?}");
         }

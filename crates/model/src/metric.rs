@@ -48,6 +48,8 @@ pub enum Metric {
     Reordered,
     /// TCP segments sent again.
     Retransmits,
+    /// CPU time of both ends for each megabyte (10⁶ bytes) that arrived, in seconds.
+    Cpu,
     /// One-way delay to the reflector, median, in seconds.
     UpP50,
     /// One-way delay back, median, in seconds.
@@ -72,7 +74,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics with the names that claims use.
-    pub const NAMES: [(&'static str, Metric); 30] = [
+    pub const NAMES: [(&'static str, Metric); 31] = [
         ("loss", Metric::Loss),
         ("loss.up", Metric::LossUp),
         ("loss.down", Metric::LossDown),
@@ -93,10 +95,11 @@ impl Metric {
         ("duplicates", Metric::Duplicates),
         ("reordered", Metric::Reordered),
         ("retransmits", Metric::Retransmits),
+        ("cpu", Metric::Cpu),
         ("up.p50", Metric::UpP50),
         ("down.p50", Metric::DownP50),
-        ("lost-up", Metric::LostUp),
-        ("lost-down", Metric::LostDown),
+        ("lost.up", Metric::LostUp),
+        ("lost.down", Metric::LostDown),
         ("doc", Metric::Doc),
         ("paint", Metric::Paint),
         ("fcp", Metric::Fcp),
@@ -137,7 +140,8 @@ impl Metric {
             | Metric::Fcp
             | Metric::Lcp
             | Metric::Load
-            | Metric::LoadSd => Unit::Time,
+            | Metric::LoadSd
+            | Metric::Cpu => Unit::Time,
             _ => Unit::Count,
         }
     }

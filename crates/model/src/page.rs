@@ -23,6 +23,9 @@ pub struct PageLoad {
     pub lcp_ms: Option<f64>,
     /// When all was there: the end of the `load` event.
     pub load_ms: Option<f64>,
+    /// Where it went by itself, by a script or a `meta refresh`: the marks are those of the last document, and count from the start of the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<PageMove>,
     /// What was asked for, in the order in which it was.
     pub requests: Vec<PageRequest>,
 }
@@ -56,6 +59,15 @@ impl PageLoad {
     pub fn from_cache(&self) -> usize {
         self.requests.iter().filter(|r| r.from_cache).count()
     }
+}
+
+/// A page that goes elsewhere by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PageMove {
+    /// When, in milliseconds from the load's start.
+    pub at_ms: f64,
+    /// Where it went, cut where it is very long.
+    pub url: String,
 }
 
 /// How a page load ended.

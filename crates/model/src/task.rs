@@ -5,7 +5,7 @@
 
 use quell_units::{Bytes, Rate, Span, Tos};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// What an agent is told, in this order: once `Prepare`, once `Start`, once `Stop`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -303,6 +303,20 @@ pub struct TcpClient {
     pub bytes: Option<Bytes>,
     /// How often each end reports.
     pub report: Span,
+    /// Each connection comes from an IPv6 address of its own, this one and those that follow it, which the host has beside its usual one.
+    #[serde(default)]
+    pub own_addresses: Option<Ipv6Addr>,
+}
+
+impl TcpClient {
+    /// The addresses of its own that it comes from, a connection each.
+    pub fn sources(&self) -> impl Iterator<Item = Ipv6Addr> {
+        let first = self.own_addresses.map(u128::from);
+        let all = first.into_iter().flat_map(|first| {
+            (0..self.connections).map(move |n| first.saturating_add(u128::from(n)))
+        });
+        all.map(Ipv6Addr::from)
+    }
 }
 
 /// UDP in one direction.

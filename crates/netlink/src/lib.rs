@@ -20,6 +20,7 @@ pub mod drops;
 /// What drivers tell of their hardware.
 pub mod ethtool;
 mod generic;
+pub mod hosts_table;
 pub mod link;
 pub mod nat;
 pub mod neighbour;

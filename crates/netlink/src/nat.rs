@@ -12,12 +12,12 @@ use nix::errno::Errno;
 
 /// Message kinds: the subsystem's number in the upper byte (`nfnetlink.h`, `nf_tables.h`).
 const NFTABLES: u16 = 10;
-const BATCH_BEGIN: u16 = 0x10;
-const BATCH_END: u16 = 0x11;
+pub(crate) const BATCH_BEGIN: u16 = 0x10;
+pub(crate) const BATCH_END: u16 = 0x11;
 const NEW_TABLE: u16 = NFTABLES << 8;
 const DELETE_TABLE: u16 = (NFTABLES << 8) | 2;
-const NEW_CHAIN: u16 = (NFTABLES << 8) | 3;
-const NEW_RULE: u16 = (NFTABLES << 8) | 6;
+pub(crate) const NEW_CHAIN: u16 = (NFTABLES << 8) | 3;
+pub(crate) const NEW_RULE: u16 = (NFTABLES << 8) | 6;
 
 /// The batch makes all that it refers to, so "not found" can only be a part of the kernel.
 const PART: &str = "nftables with masquerading (CONFIG_NF_TABLES, CONFIG_NFT_NAT, CONFIG_NFT_MASQ)";
@@ -61,16 +61,16 @@ pub fn masquerade(out: &[LinkName]) -> Result<(), NetlinkError> {
 }
 
 /// `struct nfgenmsg`: family, version, resource.
-fn header(family: u8, resource: u16) -> [u8; 4] {
+pub(crate) fn header(family: u8, resource: u16) -> [u8; 4] {
     let [high, low] = resource.to_be_bytes();
     [family, 0, high, low]
 }
 
-fn batch_edge(tried: &str, kind: u16) -> Message {
+pub(crate) fn batch_edge(tried: &str, kind: u16) -> Message {
     Message::with_header(tried, kind, 0, &header(0, NFTABLES))
 }
 
-fn change(tried: String, kind: u16, flags: u16, family: u8) -> Message {
+pub(crate) fn change(tried: String, kind: u16, flags: u16, family: u8) -> Message {
     Message::with_header(tried, kind, flags | flags::ACK, &header(family, 0))
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn new_table(family: u8, table: &str) -> Message {
     message
 }
 
-fn delete_table(family: u8, table: &str) -> Message {
+pub(crate) fn delete_table(family: u8, table: &str) -> Message {
     let mut message = change(format!("delete nftables table {table}"), DELETE_TABLE, 0, family);
     message.attrs().str(1, table);
     message
@@ -98,9 +98,7 @@ pub(crate) fn new_chain(family: u8, table: &str, chain: &str) -> Message {
 pub(crate) fn new_rule(family: u8, table: &str, chain: &str, out: &LinkName) -> Message {
     let tried = format!("masquerade what leaves through {out}");
     let mut message = change(tried, NEW_RULE, flags::CREATE | flags::APPEND, family);
-    let mut name = [0; NAME_SIZE];
-    // A LinkName has at most 15 bytes.
-    name[..out.as_str().len()].copy_from_slice(out.as_str().as_bytes());
+    let name = interface_name(out);
     message.attrs().str(1, table).str(2, chain).nested(4, |expressions| {
         expression(expressions, "meta", |data| {
             data.be32(2, META_OUT_NAME).be32(1, REGISTER_1);
@@ -115,8 +113,16 @@ pub(crate) fn new_rule(family: u8, table: &str, chain: &str, out: &LinkName) -> 
     message
 }
 
+/// As rules compare it.
+pub(crate) fn interface_name(device: &LinkName) -> [u8; NAME_SIZE] {
+    let mut name = [0; NAME_SIZE];
+    // A LinkName has at most 15 bytes.
+    name[..device.as_str().len()].copy_from_slice(device.as_str().as_bytes());
+    name
+}
+
 /// An element of an expression list: its name, its data.
-fn expression(to: &mut AttrWriter, name: &str, data: impl FnOnce(&mut AttrWriter)) {
+pub(crate) fn expression(to: &mut AttrWriter, name: &str, data: impl FnOnce(&mut AttrWriter)) {
     to.nested(1, |element| {
         element.str(1, name).nested(2, data);
     });

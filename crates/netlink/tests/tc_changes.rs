@@ -123,6 +123,52 @@ fn a_step_that_the_kernel_refuses_is_named_with_its_number_and_the_answer() {
     });
 }
 
+#[test]
+fn a_root_queue_that_somebody_put_there_since_the_look_is_not_replaced_nor_taken_off() {
+    let plan = |text: &str| toml::from_str::<Tree>(text).unwrap().plan().unwrap().things();
+    let ours = plan(r#"queue = { kind = "pfifo", handle = "1:" }"#);
+    let theirs = r#"queue = { kind = "bfifo", handle = "7:", limit = "9000" }"#;
+    on_cable(|socket, index| {
+        let default = tc::snapshot(socket, index).unwrap();
+        // One with the very name of ours would have its options changed.
+        let same = r#"queue = { kind = "pfifo", handle = "1:", limit = 7 }"#;
+        let of_our_name = r#"queue = { kind = "bfifo", handle = "1:", limit = "9000" }"#;
+        for (first, later) in [
+            (None, theirs),
+            (None, same),
+            (None, of_our_name),
+            (Some("pfifo"), theirs),
+            (Some("bfifo"), theirs),
+        ] {
+            back_to(socket, index, &default);
+            if let Some(kind) = first {
+                let handle = if kind == "bfifo" { 1 } else { 9 };
+                lead_to(
+                    socket,
+                    index,
+                    &format!(r#"queue = {{ kind = "{kind}", handle = "{handle}:" }}"#),
+                );
+            }
+            let seen_then = tc::snapshot(socket, index).unwrap();
+            let steps = changes(&ours, Places::ALL, &seen_then);
+            lead_to(socket, index, later);
+            let there = seen(&tc::snapshot(socket, index).unwrap());
+            let mut root = tc::Root::of(&seen_then);
+            tc::carry_all_out_over(socket, index, &steps, &mut root).unwrap_err();
+            assert_eq!(
+                seen(&tc::snapshot(socket, index).unwrap()),
+                there,
+                "{first:?}, then {later}"
+            );
+            // Whoever looks again may.
+            let now = tc::snapshot(socket, index).unwrap();
+            let steps = changes(&ours, Places::ALL, &now);
+            tc::carry_all_out_over(socket, index, &steps, &mut tc::Root::of(&now)).unwrap();
+        }
+        back_to(socket, index, &default);
+    });
+}
+
 /// Classes of an HTB, with a filter on one of them and two on another.
 fn many_classes(count: u16) -> String {
     let class = |n: u16| {

@@ -70,10 +70,15 @@ impl Fake {
                 self.event("Page.loadEventFired", json!({ "timestamp": 1.4 }));
                 json!({})
             }
-            "Runtime.evaluate" if self.page == "busy" => return,
+            "Page.createIsolatedWorld" if self.page == "busy" => return,
+            "Page.createIsolatedWorld" => json!({ "executionContextId": 7 }),
+            // In the page's own world the page itself would answer.
+            "Runtime.evaluate" if message["params"]["contextId"] != 7 => {
+                json!({ "result": { "type": "object", "value": { "now": 2.0, "load": 1.0 } } })
+            }
             "Runtime.evaluate" if self.page == "silent" => panic!("there is no page yet"),
             "Runtime.evaluate" => {
-                let value = json!({ "doc": 180.5, "paint": 200.0, "fcp": 200.0, "lcp": 310.2, "load": 400.0 });
+                let value = json!({ "now": 900.0, "doc": 180.5, "paint": 200.0, "fcp": 200.0, "lcp": 310.2, "load": 400.0 });
                 json!({ "result": { "type": "object", "value": value } })
             }
             _ => json!({}),

@@ -5,6 +5,7 @@
 //!             site        the lab's own page: a document, 60 objects, a script
 //!             identity    its certificate, from a seed
 //!             marks       what the page itself knows of its times
+//!             loading     what is known of a load under way; where the page went by itself
 //!   kernel    devtools    the protocol, over two pipes
 //!             browser     the process: found, started, ended with all that it started
 //!             load        one page load
@@ -19,6 +20,7 @@ pub mod browser;
 pub mod devtools;
 pub mod identity;
 pub mod load;
+mod loading;
 mod marks;
 pub mod script;
 pub mod server;

@@ -11,8 +11,8 @@
 use crate::PageError;
 use crate::browser::Browser;
 use crate::devtools::{Told, Until};
+use crate::loading::Loading;
 use crate::marks::{Marks, SCRIPT};
-use crate::waterfall::Waterfall;
 use quell_model::page::{PageEnd, PageLoad};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
@@ -36,6 +36,9 @@ pub struct Wanted<'a> {
     /// What times in results count from.
     pub origin_ns: u64,
 }
+
+/// How long a page may take to tell its times once its own time is over: it looks for its paints for three seconds.
+const ANSWER_NS: u64 = 5_000_000_000;
 
 impl Browser {
     /// A context that knows nothing yet.
@@ -74,15 +77,23 @@ impl Browser {
             self.ask(&session, method, json!({}), stop)?;
         }
         self.devtools.forget();
-        let mut loading = Loading::default();
-        let begun_ns = monotonic_ns();
+        let mut loading = Loading::new();
         self.navigate(&session, wanted, &mut loading, stop)?;
-        let mut end = loading.end.take().unwrap_or(PageEnd::TimedOut);
-        let marks = match &end {
-            PageEnd::Failed(_) => Marks::default(),
+        let (mut end, marks) = loop {
+            let end = self.watch(&session, wanted, &mut loading, stop)?;
             // Until a page's first bytes are there, there is no page that could be asked.
-            _ if !loading.is_there => Marks::default(),
-            _ => self.marks(&session, &mut loading, stop)?,
+            if matches!(end, PageEnd::Failed(_)) || loading.frame.is_empty() {
+                break (end, Marks::default());
+            }
+            let document = loading.document.clone();
+            let marks = self.marks(&session, wanted, &mut loading, stop)?;
+            if loading.document == document {
+                break (end, marks.later(loading.offset_ms));
+            }
+            // It went elsewhere while it was asked: what it told is of a page that is no more.
+            if end == PageEnd::TimedOut {
+                break (end, Marks::default());
+            }
         };
         if end == PageEnd::Loaded && marks.load_ms.is_none() {
             end = PageEnd::Failed(
@@ -98,18 +109,19 @@ impl Browser {
         Ok(PageLoad {
             number: wanted.number,
             warm: wanted.warm,
-            t_ns: begun_ns.wrapping_sub(wanted.origin_ns) as i64,
+            t_ns: loading.begun_ns.wrapping_sub(wanted.origin_ns) as i64,
             load_ms: marks.load_ms.filter(|_| end == PageEnd::Loaded),
             end,
             doc_ms: marks.doc_ms,
             paint_ms: marks.paint_ms,
             fcp_ms: marks.fcp_ms,
             lcp_ms: marks.lcp_ms,
+            moved: loading.moved,
             requests: loading.waterfall.rows().0,
         })
     }
 
-    /// Goes to the page and watches until it is there, can't be, or time is over.
+    /// Goes to the page.
     fn navigate(
         &mut self,
         session: &str,
@@ -121,26 +133,38 @@ impl Browser {
         let params = json!({ "url": wanted.url });
         // It answers when the page's first bytes are there.
         match self.devtools.call(session, "Page.navigate", params, until) {
-            Ok(answer) => {
-                loading.is_there = true;
-                let error = answer.get("errorText").and_then(Value::as_str).unwrap_or_default();
-                if !error.is_empty() {
-                    loading.end = Some(PageEnd::Failed(error.to_owned()));
-                }
-            }
+            Ok(answer) => loading.navigated(&answer),
             Err(PageError::Refused { why, .. }) => loading.end = Some(PageEnd::Failed(why)),
             Err(PageError::Silent { .. }) => {}
             Err(error) => return Err(self.explain(error)),
         }
-        while loading.end.is_none() {
+        Ok(())
+    }
+
+    /// Watches until the page is there, can't be, or time is over.
+    fn watch(
+        &mut self,
+        session: &str,
+        wanted: Wanted<'_>,
+        loading: &mut Loading,
+        stop: &Bell,
+    ) -> Result<PageEnd, PageError> {
+        let until = Until { deadline_ns: wanted.deadline_ns, stop };
+        loop {
+            if let Some(end) = &loading.end {
+                return Ok(end.clone());
+            }
+            // A page may have more to say than is ever heard, as one that asks something again and again.
+            if monotonic_ns() >= wanted.deadline_ns {
+                return Ok(PageEnd::TimedOut);
+            }
             match self.devtools.next_told(until) {
                 Ok(Some(told)) => self.heard(session, &told, loading, stop)?,
                 Ok(None) if stop.rings() => return Err(PageError::Stopped),
-                Ok(None) => loading.end = Some(PageEnd::TimedOut),
+                Ok(None) => return Ok(PageEnd::TimedOut),
                 Err(error) => return Err(self.explain(error)),
             }
         }
-        Ok(())
     }
 
     fn heard(
@@ -153,47 +177,58 @@ impl Browser {
         if told.session != session {
             return Ok(());
         }
-        loading.waterfall.take(told);
-        match told.method.as_str() {
-            "Page.loadEventFired" => loading.end = Some(PageEnd::Loaded),
-            "Inspector.targetCrashed" => {
-                loading.end = Some(PageEnd::Failed("the page's process crashed".into()));
+        loading.take(told);
+        // Nobody is there to answer, and until then the page stands still.
+        if told.method == "Page.javascriptDialogOpening" {
+            let params = json!({ "accept": false });
+            match self.ask(session, "Page.handleJavaScriptDialog", params, stop) {
+                Ok(_) | Err(PageError::Refused { .. }) => {}
+                Err(error) => return Err(error),
             }
-            // Nobody is there to answer, and until then the page stands still.
-            "Page.javascriptDialogOpening" => {
-                let params = json!({ "accept": false });
-                match self.ask(session, "Page.handleJavaScriptDialog", params, stop) {
-                    Ok(_) | Err(PageError::Refused { .. }) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            _ => {}
         }
         Ok(())
     }
 
     /// What the page knows of its times; and what was still told of its requests.
+    ///
+    /// A page's scripts can put words of their own in the place of the browser's (`performance.getEntries = …`). So it is asked in a world of
+    /// ours (`Page.createIsolatedWorld`), which has the same times and none of those words.
     fn marks(
         &mut self,
         session: &str,
+        wanted: Wanted<'_>,
         loading: &mut Loading,
         stop: &Bell,
     ) -> Result<Marks, PageError> {
-        let params = json!({ "expression": SCRIPT, "awaitPromise": true, "returnByValue": true });
-        let marks = match self.ask(session, "Runtime.evaluate", params, stop) {
+        let now_ns = monotonic_ns();
+        let end_ns = wanted.deadline_ns.max(now_ns).saturating_add(ANSWER_NS);
+        let until =
+            Until { deadline_ns: now_ns.saturating_add(self.patience_ns).min(end_ns), stop };
+        let marks = match self.asked(session, &loading.frame, until) {
             Ok(answer) => Marks::of(&answer),
+            Err(PageError::Silent { .. }) if stop.rings() => return Err(PageError::Stopped),
             // A page that never ends may not have one that could be asked, or be busy with itself for ever.
             Err(PageError::Refused { .. } | PageError::Silent { .. }) => Marks::default(),
-            Err(error) => return Err(error),
+            Err(error) => return Err(self.explain(error)),
         };
         // Only a browser that still answers can say that a page does not.
         self.ask("", "Browser.getVersion", json!({}), stop)?;
         while let Some(told) = self.devtools.next_told(Until { deadline_ns: 0, stop })? {
             if told.session == session {
-                loading.waterfall.take(&told);
+                loading.take(&told);
             }
         }
         Ok(marks)
+    }
+
+    /// The script's answer, out of a world of its own in this frame.
+    fn asked(&mut self, session: &str, frame: &str, until: Until<'_>) -> Result<Value, PageError> {
+        let params = json!({ "frameId": frame, "worldName": "quell" });
+        let world = self.devtools.call(session, "Page.createIsolatedWorld", params, until)?;
+        let params = json!({
+            "expression": SCRIPT, "contextId": world["executionContextId"], "awaitPromise": true, "returnByValue": true,
+        });
+        self.devtools.call(session, "Runtime.evaluate", params, until)
     }
 
     /// Asks what the browser answers without the network.
@@ -243,15 +278,6 @@ impl Browser {
             None => Ok(answer["result"]["value"].clone()),
         }
     }
-}
-
-/// A load under way.
-#[derive(Default)]
-struct Loading {
-    waterfall: Waterfall,
-    /// Whether the page's first bytes are there.
-    is_there: bool,
-    end: Option<PageEnd>,
 }
 
 fn text(answer: &Value, key: &str) -> Result<String, PageError> {

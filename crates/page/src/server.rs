@@ -8,7 +8,7 @@
 //! It serves one site to a browser in a lab, no one else: GET alone, no bodies. What a client can make it keep is bounded.
 
 use crate::PageError;
-use crate::identity::Identity;
+use crate::identity::{Identity, identity};
 use crate::site;
 use quell_sys::SysError;
 use quell_sys::wait::{Bell, came, readable, wait};
@@ -105,7 +105,7 @@ impl Server {
 }
 
 fn tls(seed: u64) -> Result<ServerConfig, rustls::Error> {
-    let Identity { certificate, key, .. } = Identity::new(site::DOMAIN, seed);
+    let Identity { certificate, key, .. } = identity(seed);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

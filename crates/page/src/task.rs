@@ -2,7 +2,7 @@
 
 use crate::PageError;
 use crate::browser::{Browser, Options};
-use crate::identity::Identity;
+use crate::identity::pin;
 use crate::load::Wanted;
 use crate::server::Server;
 use crate::site;
@@ -30,7 +30,7 @@ impl BrowserTask {
         };
         let options = Options {
             names: BTreeMap::from([(format!("*.{}", site::DOMAIN), address)]),
-            pinned: Some(Identity::new(site::DOMAIN, client.seed).pin),
+            pinned: Some(pin(client.seed)),
             is_virtual: is_virtual(),
             ..Options::default()
         };

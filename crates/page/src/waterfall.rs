@@ -17,7 +17,7 @@ use serde_json::Value;
 pub const MOST: usize = 10_000;
 
 /// Longest address that is kept.
-const LONGEST_URL: usize = 2_000;
+pub(crate) const LONGEST_URL: usize = 2_000;
 
 /// The requests of one page load.
 #[derive(Debug, Clone, Default)]
@@ -80,6 +80,11 @@ impl Waterfall {
     /// How many requests have no end yet.
     pub fn under_way(&self) -> usize {
         self.rows.iter().filter(|row| !row.is_over).count()
+    }
+
+    /// When a request was first made, whatever redirections it met.
+    pub fn asked_ms(&self, id: &str) -> Option<f64> {
+        self.rows.iter().find(|row| row.id == id).map(|row| row.request.start_ms)
     }
 
     fn row(&mut self, id: &str) -> Option<&mut Row> {

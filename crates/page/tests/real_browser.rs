@@ -2,7 +2,7 @@
 
 use quell_model::page::{PageEnd, PageLoad};
 use quell_page::browser::{Browser, Options, find};
-use quell_page::identity::Identity;
+use quell_page::identity::pin;
 use quell_page::load::Wanted;
 use quell_page::script::score;
 use quell_page::server::Server;
@@ -56,7 +56,7 @@ fn the_labs_page_comes_with_all_its_objects_and_a_warm_cache_spares_them() {
     let stop = bell();
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| server.run(&stop));
-        let pin = Identity::new(site::DOMAIN, 7).pin;
+        let pin = pin(7);
         let both = loads(&mut browser(Some(pin)), &url, 2, LONG_NS);
         let [cold, warm] = &both[..] else { panic!("two loads: {both:?}") };
         for load in &both {
@@ -109,9 +109,21 @@ fn a_browser_without_its_compiler_runs_scripts_slower_and_is_told_so() {
     if lacks_chromium() {
         return;
     }
-    let with = score(&Options::default(), &bell()).expect("a score");
-    let without =
-        score(&Options { jitless: true, ..Options::default() }, &bell()).expect("a score");
-    assert_eq!((with.kernels.len(), without.kernels.len()), (6, 6));
-    assert!(with.score > 1.5 * without.score, "{with:?} {without:?}");
+    // On a busy machine each piece of work is at its fastest now and then: the more often it is tried, the more likely.
+    let mut fastest = [[0.0_f64; 6]; 2];
+    let pace = |of: &[f64; 6]| of.iter().map(|work| work.ln()).sum::<f64>() / 6.0;
+    for _ in 0..10 {
+        for (fastest, jitless) in fastest.iter_mut().zip([false, true]) {
+            let score = score(&Options { jitless, ..Options::default() }, &bell());
+            let kernels = score.expect("a score").kernels;
+            assert_eq!(kernels.len(), 6, "{kernels:?}");
+            for (fastest, (_, score)) in fastest.iter_mut().zip(kernels) {
+                *fastest = fastest.max(score);
+            }
+        }
+        if pace(&fastest[0]) > pace(&fastest[1]) + 1.5_f64.ln() {
+            return;
+        }
+    }
+    panic!("with its compiler it is no faster: {fastest:?}");
 }

@@ -1,6 +1,6 @@
 //! The lab's site as a client meets it: TLS by its certificate alone, connections that stay, an end when its server is told.
 
-use quell_page::identity::Identity;
+use quell_page::identity::identity;
 use quell_page::server::Server;
 use quell_page::site;
 use quell_sys::wait::Bell;
@@ -31,7 +31,7 @@ fn client(
     seed: u64,
 ) -> StreamOwned<ClientConnection, TcpStream> {
     let mut roots = RootCertStore::empty();
-    let certificate = Identity::new(site::DOMAIN, seed).certificate;
+    let certificate = identity(seed).certificate;
     roots.add(CertificateDer::from(certificate)).expect("it is a certificate");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

@@ -159,13 +159,15 @@ impl Counts {
 
     /// A packet was answered for the first time, after `rtt_ns`, and was the reflector's number `order`.
     pub fn answered(&mut self, packet: Packet, rtt_ns: u64, order: u64) {
-        if let Ok(place) = self.lost.binary_search_by_key(&packet.seq, |m| m.packet.seq) {
-            self.lost.remove(place);
-        }
         let is_late = self.over.is_some_and(|over| packet.seq <= over);
-        if is_late && order < self.base && self.is_of_this_count(packet.t_ns) {
-            // Its place was counted as a lost answer.
-            self.settled.down = self.settled.down.saturating_sub(1);
+        let is_of_this_count = self.is_of_this_count(packet.t_ns);
+        match self.lost.binary_search_by_key(&packet.seq, |m| m.packet.seq) {
+            Ok(place) => drop(self.lost.remove(place)),
+            Err(_) if !is_late || !is_of_this_count => {}
+            // Its place was counted as that of a lost answer.
+            Err(_) if order < self.base => self.settled.down = self.settled.down.saturating_sub(1),
+            // It had none yet, and was counted as lost on its way there.
+            Err(_) => self.settled.up = self.settled.up.saturating_sub(1),
         }
         self.enter(packet, rtt_ns, order);
     }

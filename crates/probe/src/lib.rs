@@ -5,6 +5,7 @@
 //!             direction   on which way a packet was lost, by the reflector's count
 //!             patience    how long a reply is waited for, by the round trips so far
 //!             sessions    a reflector's counts
+//!             numbered    answers that lack a number which others have
 //!             departures  packets on their way out of this host
 //!             clocks      by which clocks times came about
 //!   sockets   prober      sends when it is time, receives when something comes: one thread, any number of streams
@@ -26,10 +27,12 @@ mod departures;
 pub mod direction;
 pub mod ledger;
 pub mod listener;
+pub mod numbered;
 pub mod options;
 pub mod path;
 pub mod patience;
 pub mod ping;
+mod presence;
 mod prober;
 pub mod reflector;
 mod retry;

@@ -8,10 +8,11 @@ use nix::errno::Errno;
 use quell_model::task::PingStream;
 use quell_stats::Rng;
 use quell_sys::pace::Window;
+use quell_sys::secret;
 use quell_sys::socket::{Arrival, EchoSocket, PathError, Way};
 use quell_sys::wait::Bell;
 use quell_units::Span;
-use quell_wire::icmp::{self, EchoReply};
+use quell_wire::icmp;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -33,8 +34,18 @@ pub struct Ping {
 #[derive(Debug)]
 struct EchoLine {
     socket: EchoSocket,
-    /// What our packets carry to be known by.
+    known: KnownBy,
+}
+
+/// By what replies are known: they bring back what nobody can foresee.
+#[derive(Debug, Clone, Copy)]
+struct KnownBy {
+    ipv6: bool,
+    identifier: u16,
+    /// Only our packets tell it.
     stream: u64,
+    /// What the first packet has for a number: one that can't be foreseen where not all of that fits into the payload.
+    first: u64,
     size: usize,
 }
 
@@ -49,12 +60,11 @@ impl Ping {
 
     /// The same, with wishes for each stream.
     pub fn open(streams: &[(PingStream, Options)], seed: u64) -> Result<Self, ProbeError> {
-        let rng = Rng::new(seed);
         let streams = streams.iter().map(|(stream, options)| {
             check(stream)?;
             let socket = open(stream.to, stream.tos.byte(), &options.way)?;
-            let key = rng.derive(&stream.stream).derive("echo").u64();
-            let line = EchoLine { socket, stream: key, size: stream.size as usize };
+            let known = KnownBy::new(&socket, stream.size as usize)?;
+            let line = EchoLine { socket, known };
             Ok((stream.clone(), options.clone(), line))
         });
         Ok(Self { streams: streams.collect::<Result<_, ProbeError>>()?, flush: FLUSH, seed })
@@ -68,7 +78,7 @@ impl Ping {
     /// Runs it: sends from the window's start on, ends by itself when every reply came or was waited for.
     pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
         let rng = Rng::new(self.seed);
-        let largest = self.streams.iter().map(|(.., l)| l.size).max().unwrap_or(0) + 128;
+        let largest = self.streams.iter().map(|(.., l)| l.known.size).max().unwrap_or(0) + 128;
         let streams = self.streams.into_iter().map(|(stream, options, line)| {
             let spec = StreamSpec {
                 interval_ns: stream.interval.nanos(),
@@ -104,19 +114,43 @@ fn open(to: IpAddr, tos: u8, way: &Way) -> Result<EchoSocket, ProbeError> {
     Ok(EchoSocket::open_by(to, tos, identifier, way)?)
 }
 
-impl EchoLine {
-    /// The whole number, if the packet is of this stream.
-    fn number(&self, echo: EchoReply, next: u64) -> Option<u64> {
-        if echo.identifier != self.socket.identifier() {
-            return None;
-        }
-        match echo.full {
-            Some((stream, seq)) if self.size >= icmp::FULL => {
-                (stream == self.stream && seq < next).then_some(seq)
-            }
-            // Too short to carry it, or cut by who quoted it.
-            _ => icmp::widen16(echo.short_seq, next),
-        }
+impl KnownBy {
+    /// Of a run's seed it does not come: everybody knows that.
+    fn new(socket: &EchoSocket, size: usize) -> Result<Self, ProbeError> {
+        let first = if size < icmp::FULL { secret::number()? & 0xffff } else { 0 };
+        let (ipv6, identifier) = (socket.is_ipv6(), socket.identifier());
+        Ok(Self { ipv6, identifier, stream: secret::number()?, first, size })
+    }
+
+    fn request(&self, seq: u64, size: usize) -> Vec<u8> {
+        icmp::request(self.ipv6, self.identifier, self.stream, seq.wrapping_add(self.first), size)
+    }
+
+    /// The start of a packet that its replies bring back.
+    fn start(&self, seq: u64) -> Vec<u8> {
+        self.request(seq, self.size.min(icmp::FULL))
+    }
+
+    /// Our number of the newest packet whose header has this one.
+    fn newest(&self, short: u16, next: u64) -> Option<u64> {
+        icmp::widen16(short, next.checked_add(self.first)?)?.checked_sub(self.first)
+    }
+
+    /// The number of the packet that this answers, if it is of this stream.
+    fn answered(&self, message: &[u8], next: u64) -> Option<u64> {
+        let echo = icmp::reply(self.ipv6, message)?;
+        let seq = match echo.whole_number() {
+            Some(seq) if self.size >= icmp::FULL => Some(seq).filter(|seq| *seq < next),
+            _ => self.newest(echo.short_seq, next),
+        };
+        seq.filter(|seq| echo.answers(&self.start(*seq)))
+    }
+
+    /// The number of the packet that this error quotes.
+    fn quoted(&self, quoted: &[u8], next: u64) -> Option<u64> {
+        let echo = icmp::quoted_request(self.ipv6, quoted)?;
+        let seq = self.newest(echo.short_seq, next)?;
+        echo.quotes(&self.start(seq)).then_some(seq)
     }
 }
 
@@ -126,19 +160,71 @@ impl Datagrams for EchoLine {
     }
 
     fn send(&mut self, seq: u64, _sent_ns: u64) -> Result<(), Errno> {
-        let identifier = self.socket.identifier();
-        let ipv6 = self.socket.is_ipv6();
-        self.socket.send(&icmp::request(ipv6, identifier, self.stream, seq, self.size))
+        self.socket.send(&self.known.request(seq, self.known.size))
     }
 
     fn read(&mut self, _arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer> {
-        let echo = icmp::reply(self.socket.is_ipv6(), self.socket.message(bytes)?)?;
-        let seq = self.number(echo, next)?;
+        let seq = self.known.answered(self.socket.message(bytes)?, next)?;
         Some(Answer { seq, ..Answer::default() })
     }
 
     fn blamed(&self, error: &PathError, next: u64) -> Option<u64> {
-        let quoted = icmp::quoted_request(self.socket.is_ipv6(), &error.quoted)?;
-        self.number(quoted, next)
+        self.known.quoted(&error.quoted, next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(size: usize) -> KnownBy {
+        let first = if size < icmp::FULL { 0xfffe } else { 0 };
+        KnownBy { ipv6: false, identifier: 7, stream: 0xfeed_beef_0102_0304, first, size }
+    }
+
+    /// The reply to packet `seq`, with so many bytes of its payload.
+    fn reply(known: &KnownBy, seq: u64, bytes: usize) -> Vec<u8> {
+        let mut message = known.request(seq, known.size);
+        message[0] = 0;
+        message.truncate(icmp::HEADER + bytes);
+        message
+    }
+
+    #[test]
+    fn a_reply_that_does_not_bring_back_what_was_sent_is_nobodys() {
+        for size in [1, 8, 16, 56, 1400] {
+            let known = known(size);
+            for seq in [0, 1, 2, 69_999] {
+                let next = seq + 3;
+                let whole = reply(&known, seq, size);
+                assert_eq!(known.answered(&whole, next), Some(seq), "{size} bytes");
+                let mut forged = whole.clone();
+                forged[icmp::HEADER..].fill(0);
+                assert_eq!(known.answered(&forged, next), None, "{size} bytes of nothing");
+                assert_eq!(known.answered(&reply(&known, seq, 0), next), None, "{size} cut off");
+            }
+            assert_eq!(known.answered(&reply(&known, 7, size), 7), None, "not sent yet");
+        }
+        // Servers that shorten answers keep the start.
+        assert_eq!(known(1400).answered(&reply(&known(1400), 3, 64), 70_000), Some(3));
+    }
+
+    #[test]
+    fn where_nothing_fits_into_the_payload_the_numbers_begin_where_nobody_knows() {
+        let known = known(0);
+        for seq in [0, 1, 2, 69_999] {
+            assert_eq!(known.answered(&reply(&known, seq, 0), seq + 3), Some(seq));
+        }
+        assert_eq!(known.answered(&[0, 0, 0, 0, 0, 7, 0, 0], 2), None, "the first has 65,534");
+    }
+
+    #[test]
+    fn an_error_that_quotes_a_packet_that_was_not_sent_is_nobodys() {
+        let known = known(56);
+        let sent = known.request(5, 56);
+        for length in [icmp::HEADER, 36] {
+            assert_eq!(known.quoted(&sent[..length], 9), Some(5), "{length}");
+        }
+        assert_eq!(known.quoted(&[8, 0, 0, 0, 0, 7, 0, 5], 9), None);
     }
 }

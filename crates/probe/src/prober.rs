@@ -48,6 +48,8 @@ pub(crate) struct ProbeStream<L> {
     clocks: Clocks,
     /// Errors by kind.
     errors: BTreeMap<String, u64>,
+    /// Those of packets that may still be answered.
+    blamed: BTreeMap<u64, Errno>,
     /// When the last packet was sent.
     last_ns: u64,
 }
@@ -77,6 +79,7 @@ impl<L: StreamSocket> ProbeStream<L> {
             seen: Vec::new(),
             clocks: Clocks::default(),
             errors: BTreeMap::new(),
+            blamed: BTreeMap::new(),
             ledger: Ledger::new(spec.size, spec.patience),
             last_ns: window.start_ns,
         })
@@ -141,12 +144,15 @@ impl<L: StreamSocket> ProbeStream<L> {
 
     /// When it next has something to do; none when it is over.
     fn due(&self, now_ns: u64, window: &Window) -> Option<u64> {
-        let awaited = self.last_ns.saturating_add(self.ledger.patience_ns());
         match self.next(now_ns, window) {
             Some((_, due)) => Some(due),
             None => {
                 let is_awaited = self.ledger.waiting() > self.line.undecided();
-                (is_awaited && now_ns < awaited).then_some(awaited)
+                let last_ns = self.last_ns.saturating_add(self.ledger.patience_ns());
+                let late = self.ledger.late_until();
+                let late_ns = late.map(|at| window.origin_ns.saturating_add_signed(at));
+                let awaited = is_awaited.then_some(last_ns).max(late_ns)?;
+                (now_ns < awaited).then_some(awaited)
             }
         }
     }
@@ -173,7 +179,13 @@ impl<L: StreamSocket> ProbeStream<L> {
         for seen in seen.drain(..) {
             match seen {
                 Seen::Reply { answer, when } => self.reply(answer, when, now_ns, window, wall),
-                Seen::Failed { seq, errno } => {
+                Seen::Failed { seq, errno, from_path: true } => {
+                    if self.ledger.blamed(seq) {
+                        self.blamed.insert(seq, errno);
+                    }
+                }
+                Seen::Failed { seq, errno, from_path: false } => {
+                    self.blamed.remove(&seq);
                     if self.ledger.error(seq) {
                         self.count(errno);
                     }
@@ -235,6 +247,15 @@ impl<L: StreamSocket> ProbeStream<L> {
             }
         };
         self.ledger.reply(answer.seq, reply);
+        self.blamed.remove(&answer.seq);
+    }
+
+    /// Counts the errors of packets before this number: they can't be answered any more.
+    fn count_blamed(&mut self, before: u64) {
+        let open = self.blamed.split_off(&before);
+        for errno in std::mem::replace(&mut self.blamed, open).into_values() {
+            self.count(errno);
+        }
     }
 
     fn expire(&mut self, now_ns: u64, window: &Window, wall: &Wall) {
@@ -242,6 +263,7 @@ impl<L: StreamSocket> ProbeStream<L> {
         self.decide(before, now_ns, window, wall);
         self.ledger.expire(window.t(now_ns));
         self.line.settled(self.ledger.first());
+        self.count_blamed(self.ledger.first());
     }
 
     /// Enters what became of packets before this number that were answered, and of which it was not clear.
@@ -308,9 +330,13 @@ impl<L: StreamSocket> Driver<L> {
             }
             let Some(due) = streams.iter().filter_map(|s| s.due(now, window)).min() else { break };
             alarm.set(Some(due.min(flush)))?;
-            let Some(ready) = ready(&streams, &alarm, stop)? else { break };
+            let (ready, stopped) = ready(&streams, &alarm, stop)?;
+            // What came before the bell rang is there to be taken.
             for (index, has_errors) in ready {
                 streams[index].receive(has_errors, &mut inbox, window, &mut wall);
+            }
+            if stopped {
+                break;
             }
             now = monotonic_ns();
             if now >= flush {
@@ -325,6 +351,7 @@ impl<L: StreamSocket> Driver<L> {
         for stream in &mut streams {
             stream.decide(u64::MAX, end, window, &wall);
             stream.ledger.finish(window.t(end));
+            stream.count_blamed(u64::MAX);
             stream.flush(emit);
             stream.tell_facts(emit);
         }
@@ -332,19 +359,80 @@ impl<L: StreamSocket> Driver<L> {
     }
 }
 
-/// Waits; which streams have something, and whether that is errors. None when the bell rang.
+/// Waits; which streams have something, and whether that is errors; and whether the bell rang.
 fn ready<L: StreamSocket>(
     streams: &[ProbeStream<L>],
     alarm: &Alarm,
     stop: &Bell,
-) -> Result<Option<Vec<(usize, bool)>>, ProbeError> {
+) -> Result<(Vec<(usize, bool)>, bool), ProbeError> {
     let mut fds = vec![readable(stop), readable(alarm)];
     fds.extend(streams.iter().map(|s| PollFd::new(s.line.fd(), PollFlags::POLLIN)));
     wait(&mut fds)?;
-    if came(&fds[0]) {
-        return Ok(None);
-    }
     let errors = |fd: &PollFd<'_>| fd.revents().is_some_and(|e| e.contains(PollFlags::POLLERR));
     let sockets = fds[2..].iter().enumerate().filter(|(_, fd)| came(fd));
-    Ok(Some(sockets.map(|(index, fd)| (index, errors(fd))).collect()))
+    let ready = sockets.map(|(index, fd)| (index, errors(fd))).collect();
+    Ok((ready, came(&fds[0])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream_socket::{Answer, When};
+    use quell_model::EchoStatus;
+    use std::os::fd::{AsFd, BorrowedFd};
+    use std::sync::Mutex;
+
+    /// What it sends is answered before the call is back.
+    struct AtOnce(Bell, Vec<u64>);
+
+    impl StreamSocket for AtOnce {
+        fn fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+
+        fn send(&mut self, seq: u64, _: u64, _: &mut Vec<Seen>) -> Result<Option<u64>, Errno> {
+            self.1.push(seq);
+            self.0.ring();
+            Ok(None)
+        }
+
+        fn receive(&mut self, _: &mut Inbox, _: u64, seen: &mut Vec<Seen>) -> bool {
+            let when = When::Measured { rtt_ns: Some(7_000), seen_ns: monotonic_ns() };
+            let answered = self.1.drain(..).map(|seq| Answer { seq, ..Answer::default() });
+            seen.extend(answered.map(|answer| Seen::Reply { answer, when }));
+            false
+        }
+
+        fn errors(&mut self, _: u64, _: &mut Vec<Seen>) {}
+    }
+
+    #[test]
+    fn an_answer_that_is_there_when_the_bell_rings_is_taken() {
+        // The first is due already.
+        let start_ns = monotonic_ns() - 2_000_000;
+        let window = Window { origin_ns: start_ns, start_ns, duration_ns: 3_600_000_000_000 };
+        let spec = StreamSpec {
+            name: "a".into(),
+            interval_ns: 1_000_000,
+            patience: Patience::usual(),
+            size: 0,
+            seed: 1,
+            count: Some(1),
+        };
+        let line = AtOnce(Bell::new().unwrap(), Vec::new());
+        let streams = vec![ProbeStream::new(spec, line, &window).unwrap()];
+        let stop = Bell::new().unwrap();
+        stop.ring();
+        let rows = Mutex::new(Vec::new());
+        let emit = |event| {
+            if let Event::Echo { samples, .. } = event {
+                rows.lock().unwrap().extend(samples);
+            }
+        };
+        Driver { streams, largest: 1, flush: Span::from_secs(1) }
+            .run(&window, &stop, &emit)
+            .unwrap();
+        let rows = rows.into_inner().unwrap();
+        assert_eq!(rows.iter().map(|row| row.status).collect::<Vec<_>>(), [EchoStatus::Ok]);
+    }
 }

@@ -25,7 +25,7 @@
 use std::collections::VecDeque;
 
 /// The kernel sends a SYN again after so long (`TCP_TIMEOUT_INIT`, include/net/tcp.h), and a server its answer.
-const REPEAT_NS: u64 = 1_000_000_000;
+pub(crate) const REPEAT_NS: u64 = 1_000_000_000;
 /// Connects that are remembered: more than begin until one is judged.
 const REMEMBERED: usize = 8192;
 /// The least of so many answers is one to a first SYN, although each of them came after the SYN was sent again: else all were lost.

@@ -14,7 +14,10 @@
 //!
 //! A packet that a limit leaves unanswered was lost on no way. A count can't say so: with it the packet would have been lost on the way back,
 //! without it on the way there. So the next answers of its session have no count, and then it begins anew: of the losses about that time the
-//! asker knows no direction.
+//! asker knows no direction. How many they were is counted apart ([`Sessions::unanswered`]), for askers that understand it.
+//!
+//! What the socket had no room for was lost on no way either, and nobody knows whose it was: it may have been of each session that lives, or of
+//! the packets that one had sent before its first came through, and counts as left unanswered in each.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -35,19 +38,35 @@ struct Session {
     received: u32,
     /// So many answers of it have no count still.
     uncounted: u32,
+    /// Packets of it that were left unanswered; none where there was no room to count the first ones.
+    unanswered: Option<u32>,
+    /// What the socket had had no room for by then, in all.
+    dropped: u32,
     /// Which packet of all it was that came last, and when.
     touched: (u64, u64),
 }
 
+impl Session {
+    /// So many more of it were left unanswered, or may have been.
+    fn left(self, many: u32) -> Self {
+        let unanswered = self.unanswered.map(|n| n.saturating_add(many));
+        Self { uncounted: UNCOUNTED, received: 0, unanswered, ..self }
+    }
+}
+
 /// The sessions that a reflector knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sessions {
+    /// So many are kept.
+    most: usize,
     sessions: HashMap<Key, Session>,
     /// The same by the numbers of their last packets, the one that was silent longest first.
     by_age: BTreeMap<u64, Key>,
     of_source: Groups,
     of_network: Groups,
     packets: u64,
+    /// What the socket had no room for, in all (it wraps), and when that was seen to be more.
+    dropped: (u32, u64),
 }
 
 /// Sessions by whose they are. Most groups have one session only, of those who would fill the room: what a group takes has to be little.
@@ -83,15 +102,83 @@ impl Groups {
     }
 }
 
+impl Default for Sessions {
+    fn default() -> Self {
+        Self::with_room(MOST)
+    }
+}
+
 impl Sessions {
     /// None yet.
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// None yet, with room for so many.
+    pub fn with_room(most: usize) -> Self {
+        Self {
+            most,
+            sessions: HashMap::new(),
+            by_age: BTreeMap::new(),
+            of_source: Groups::default(),
+            of_network: Groups::default(),
+            packets: 0,
+            dropped: (0, 0),
+        }
+    }
+
+    /// The socket had no room for so many packets, in all; it wraps.
+    pub fn dropped(&mut self, in_all: u32, now_ns: u64) {
+        if in_all != self.dropped.0 {
+            self.dropped = (in_all, now_ns);
+        }
+    }
+
+    /// Whether the socket had room for each packet.
+    pub fn none_dropped(&self) -> bool {
+        self.dropped.0 == 0
+    }
+
+    /// A session that was kept among others goes on here, or begins here behind packets that nobody counted.
+    pub fn adopt(&mut self, from: SocketAddr, ssid: u16, others: &mut Self, now_ns: u64) {
+        let key = (from, ssid);
+        if self.sessions.contains_key(&key) || !self.makes_room(from, now_ns) {
+            return;
+        }
+        self.packets += 1;
+        let touched = (self.packets, now_ns);
+        let dropped = self.dropped.0;
+        let nothing = Session { received: 0, uncounted: 0, unanswered: None, dropped, touched };
+        let session = others.sessions.remove(&key).map_or(nothing, |session| {
+            others.forget(key, session.touched.0);
+            Session { touched, ..session }
+        });
+        self.enter(key, session);
+    }
+
+    /// Whether this session is kept here.
+    pub fn holds(&self, from: SocketAddr, ssid: u16) -> bool {
+        self.sessions.contains_key(&(from, ssid))
+    }
+
+    /// Packets of this session that were left unanswered; none where there was no room to count them.
+    pub fn unanswered(&self, from: SocketAddr, ssid: u16) -> Option<u32> {
+        self.sessions.get(&(from, ssid))?.unanswered
+    }
+
     /// A packet of a session came at `now_ns` of the monotonic clock: how many came before, which wraps after 2^32. None when there is no
     /// room to count it, or one shortly before it was left unanswered.
     pub fn number(&mut self, from: SocketAddr, ssid: u16, now_ns: u64) -> Option<u32> {
+        self.number_behind(0, (from, ssid), now_ns)
+    }
+
+    /// The same of a packet behind so many that its sender had sent.
+    pub fn number_behind(
+        &mut self,
+        sent: u32,
+        (from, ssid): (SocketAddr, u16),
+        now_ns: u64,
+    ) -> Option<u32> {
         self.packets += 1;
         let key = (from, ssid);
         let known = self.sessions.get(&key).copied();
@@ -101,23 +188,38 @@ impl Sessions {
             None => {}
         }
         let touched = (self.packets, now_ns);
-        let session = known.unwrap_or(Session { received: 0, uncounted: 0, touched });
+        let (dropped, at_ns) = self.dropped;
+        let session = known.unwrap_or_else(|| {
+            // Of those before its first one, as many may have found no room a moment ago.
+            let lately = dropped > 0 && now_ns.saturating_sub(at_ns) < IDLE_NS;
+            let before = if lately { sent.min(dropped) } else { 0 };
+            let dropped = dropped.wrapping_sub(before);
+            Session { received: 0, uncounted: 0, unanswered: Some(0), dropped, touched }
+        });
+        let session = match dropped.wrapping_sub(session.dropped) {
+            0 => session,
+            more => Session { dropped, ..session.left(more) },
+        };
         let (number, received, uncounted) = match session.uncounted.checked_sub(1) {
             Some(left) => (None, 0, left),
             None => (Some(session.received), session.received.wrapping_add(1), 0),
         };
-        self.sessions.insert(key, Session { received, uncounted, touched });
-        self.by_age.insert(touched.0, key);
-        self.of_source.enter(source(from), touched.0);
-        self.of_network.enter(network(from), touched.0);
+        self.enter(key, Session { received, uncounted, touched, ..session });
         number
+    }
+
+    fn enter(&mut self, key: Key, session: Session) {
+        let last = session.touched.0;
+        self.sessions.insert(key, session);
+        self.by_age.insert(last, key);
+        self.of_source.enter(source(key.0), last);
+        self.of_network.enter(network(key.0), last);
     }
 
     /// The packet of this session that came last is not answered.
     pub fn left_unanswered(&mut self, from: SocketAddr, ssid: u16) {
         if let Some(session) = self.sessions.get_mut(&(from, ssid)) {
-            session.uncounted = UNCOUNTED;
-            session.received = 0;
+            *session = session.left(1);
         }
     }
 
@@ -127,7 +229,7 @@ impl Sessions {
         let others = self.sessions.len() - of_network;
         let oldest = match self.of_source.oldest_of(source(from), MOST_OF_ONE) {
             Some(last) => self.by_age.get_key_value(&last),
-            None if of_network >= (MOST - others).div_ceil(2) => self.by_age.first_key_value(),
+            None if of_network >= (self.most - others).div_ceil(2) => self.by_age.first_key_value(),
             None => return true,
         };
         let oldest = oldest.map(|(last, key)| (*last, *key)).filter(|(_, key)| {
@@ -267,6 +369,28 @@ mod tests {
         assert!(sessions.sessions.len() < MOST);
     }
 
+    #[test]
+    fn a_session_that_moves_keeps_its_counts_and_one_that_had_no_room_does_not_know_them() {
+        let (mut strangers, mut known) = (Sessions::new(), Sessions::with_room(4));
+        let (a, b) = (at("10.0.0.1:5"), at("10.0.1.2:6"));
+        for _ in 0..3 {
+            strangers.number(a, 1, 0);
+        }
+        strangers.left_unanswered(a, 1);
+        known.adopt(a, 1, &mut strangers, 0);
+        known.adopt(b, 1, &mut strangers, 0);
+        known.left_unanswered(b, 1);
+        let told = [known.unanswered(a, 1), known.unanswered(b, 1), strangers.unanswered(a, 1)];
+        assert_eq!(told, [Some(1), None, None]);
+        assert_eq!(known.number(a, 1, 0), None, "as it would have been without a move");
+        assert_eq!((strangers.sessions.len(), strangers.by_age.len()), (0, 0));
+        for n in 0..100 {
+            known.adopt(SocketAddr::new([10, 9, n, 1].into(), 9), 0, &mut strangers, 0);
+        }
+        assert!(known.sessions.len() <= 4, "{}", known.sessions.len());
+        assert_eq!(known.unanswered(a, 1), Some(1));
+    }
+
     /// What a client with a ping each 10 ms knows of the directions, over an empty path that takes 1 ms, where the reflector leaves some
     /// packets unanswered and the network loses the answers of some.
     fn directions(refuses: impl Fn(u64) -> bool, loses: impl Fn(u64) -> bool) -> (Losses, u64) {
@@ -289,6 +413,30 @@ mod tests {
             }
         }
         (counts.losses(&[]), lost)
+    }
+
+    #[test]
+    fn what_the_socket_had_no_room_for_may_have_been_of_each_session_that_lives() {
+        let mut sessions = Sessions::new();
+        let [old, new, later] = ["10.0.0.1:5", "10.0.1.1:5", "10.0.2.1:5"].map(at);
+        assert_eq!(sessions.number_behind(3, (old, 0), 0), Some(0), "others were lost on the way");
+        assert_eq!((sessions.unanswered(old, 0), sessions.none_dropped()), (Some(0), true));
+        sessions.dropped(7, SECOND);
+        let told = |sessions: &mut Sessions, sent, from, now| {
+            let number = sessions.number_behind(sent, (from, 0), now);
+            (number, sessions.unanswered(from, 0))
+        };
+        for _ in 0..UNCOUNTED {
+            assert_eq!(told(&mut sessions, 4, old, SECOND), (None, Some(7)));
+        }
+        assert_eq!(told(&mut sessions, 20, old, SECOND), (Some(0), Some(7)), "then anew");
+        // It had sent five before: they may have been among the seven, others may not.
+        assert_eq!(told(&mut sessions, 5, new, 2 * SECOND), (None, Some(5)));
+        let first = told(&mut sessions, 5, later, SECOND + IDLE_NS);
+        assert_eq!(first, (Some(0), Some(0)), "that was long ago");
+        sessions.dropped(9, SECOND + IDLE_NS);
+        let all = [old, new, later].map(|from| told(&mut sessions, 99, from, SECOND + IDLE_NS).1);
+        assert_eq!(all, [Some(9), Some(7), Some(2)]);
     }
 
     #[test]

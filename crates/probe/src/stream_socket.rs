@@ -64,8 +64,8 @@ pub(crate) enum When {
 pub(crate) enum Seen {
     /// It was answered.
     Reply { answer: Answer, when: When },
-    /// An error came back.
-    Failed { seq: u64, errno: Errno },
+    /// An error came back; from the path, which anybody may have sent, or else for good.
+    Failed { seq: u64, errno: Errno, from_path: bool },
     /// It left this host, after so long in its own queue.
     Left { seq: u64, queued_ns: u64 },
     /// There was no room to wait any longer for what becomes of it.
@@ -147,9 +147,11 @@ impl<D: Datagrams> Observed<D> {
         let mut at_queue = None;
         let Self { line, queue, departures, .. } = self;
         queue.take(line.fd(), |told| match told {
-            Told::Error(error) => seen.extend(
-                line.blamed(&error, next).map(|seq| Seen::Failed { seq, errno: error.errno }),
-            ),
+            Told::Error(error) => {
+                let (errno, from_path) = (error.errno, error.from_path);
+                let seq = line.blamed(&error, next);
+                seen.extend(seq.map(|seq| Seen::Failed { seq, errno, from_path }));
+            }
             Told::Sent(Departure { id, stage: Stage::Queue, stamp_ns }) => {
                 // What was held up on its way to the queue, until an address was resolved, comes later: we timed it.
                 if let Some((seq, _)) = sending.filter(|(_, from_ns)| stamp_ns >= *from_ns) {

@@ -157,7 +157,9 @@ impl ConnectSocket {
             End::Open | End::Refused => {}
             // The kernel sent it again and again, and gave up.
             End::Failed(Errno::ETIMEDOUT) => return None,
-            End::Failed(errno) => return Some(Seen::Failed { seq: ended.id, errno }),
+            End::Failed(errno) => {
+                return Some(Seen::Failed { seq: ended.id, errno, from_path: false });
+            }
         }
         let order = self.arrived;
         self.arrived += 1;

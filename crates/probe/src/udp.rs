@@ -1,6 +1,7 @@
 //! A UDP stream against a reflector: STAMP packets at a constant rate, with one-way delays and the direction of losses.
 
 use crate::options::{FLUSH, check_interval};
+use crate::presence::Shown;
 use crate::prober::{Driver, ProbeStream, StreamSpec};
 use crate::stream_socket::{Answer, Datagrams, Observed};
 use crate::{Emit, Options, ProbeError};
@@ -9,10 +10,12 @@ use quell_model::Told;
 use quell_model::task::UdpEcho;
 use quell_stats::Rng;
 use quell_sys::pace::Window;
+use quell_sys::secret;
 use quell_sys::socket::{Arrival, PathError, Udp};
 use quell_sys::wait::Bell;
 use quell_units::Span;
-use quell_wire::stamp::{self, ReflectorPacket, SenderPacket, widen32};
+use quell_wire::stamp::{self, Presence, ReflectorPacket, SenderPacket, widen32};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The number that the first packet carries. RFC 8762 begins at 0, as a reflector that counts does, so that a reflector that copies the
@@ -22,6 +25,9 @@ const FIRST: u64 = 1 << 30;
 
 /// Largest payload of UDP over IPv4 (65,535 less 20 and 8).
 const LARGEST: u32 = 65_507;
+
+/// Packets whose timestamps are remembered: an answer must bring its own back.
+const REMEMBERED: usize = 1 << 16;
 
 /// A UDP echo task that is ready to start.
 #[derive(Debug)]
@@ -36,7 +42,9 @@ struct StampLine {
     socket: Udp,
     ssid: u16,
     packet: Vec<u8>,
+    stamps: Stamps,
     reflected: Reflected,
+    shown: Shown,
     /// Whether the reflector has a clock of its own.
     is_apart: bool,
 }
@@ -85,12 +93,12 @@ fn ready(
     options: &Options,
     rng: &Rng,
 ) -> Result<(UdpEcho, Options, StampLine, u64), ProbeError> {
-    let line = StampLine::open(echo, options, rng)?;
+    let line = StampLine::open(echo, options)?;
     Ok((echo.clone(), options.clone(), line, rng.derive("pace").u64()))
 }
 
 impl StampLine {
-    fn open(echo: &UdpEcho, options: &Options, rng: &Rng) -> Result<Self, ProbeError> {
+    fn open(echo: &UdpEcho, options: &Options) -> Result<Self, ProbeError> {
         check_interval(&echo.stream, echo.interval)?;
         if (echo.size as usize) < stamp::BASE || echo.size > LARGEST {
             let least = stamp::BASE;
@@ -101,10 +109,13 @@ impl StampLine {
             });
         }
         let socket = Udp::connected_by(echo.to, echo.tos.byte(), &options.way)?;
-        let ssid = rng.derive("ssid").u64() as u16;
+        // Everybody knows a run's seed.
+        let ssid = secret::number()? as u16;
         let packet = SenderPacket::template(echo.size as usize);
         let is_apart = options.other_clock && socket.local()?.ip() != echo.to.ip();
-        Ok(Self { socket, ssid, packet, reflected: Reflected::default(), is_apart })
+        let (stamps, reflected) = (Stamps::default(), Reflected::default());
+        let shown = Shown::default();
+        Ok(Self { socket, ssid, packet, stamps, reflected, shown, is_apart })
     }
 }
 
@@ -116,14 +127,22 @@ impl Datagrams for StampLine {
     fn send(&mut self, seq: u64, sent_ns: u64) -> Result<(), Errno> {
         SenderPacket { seq: (seq + FIRST) as u32, sent_ns, ssid: self.ssid }
             .write(&mut self.packet);
+        Presence::bring(self.shown.mark(), &mut self.packet);
+        self.stamps.sent(seq, sent_ns);
         self.socket.send(&self.packet)
     }
 
     fn read(&mut self, _arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer> {
         let packet = ReflectorPacket::read(bytes).filter(|p| p.ssid == self.ssid)?;
+        let seq = sent_number(packet.sender_seq, next)?;
+        let is_ours =
+            |sent_ns: Option<u64>| sent_ns.is_none_or(|at| SenderPacket::is_timed_in(at, bytes));
+        is_ours(self.stamps.of(seq)).then_some(())?;
+        let up_order = self.reflected.number(&packet);
+        self.shown.answered(seq, up_order.is_some(), bytes);
         Some(Answer {
-            seq: sent_number(packet.sender_seq, next)?,
-            up_order: self.reflected.number(&packet),
+            seq,
+            up_order,
             reflected_ns: Some((packet.received_ns, packet.sent_ns)),
             is_apart: self.is_apart,
             ..Answer::default()
@@ -132,12 +151,45 @@ impl Datagrams for StampLine {
 
     fn facts(&self) -> Vec<(Told, String)> {
         let clocks = if self.is_apart { "apart" } else { "same" };
-        vec![(Told::Clocks, clocks.to_owned())]
+        let unanswered = self.shown.unanswered(self.stamps.next());
+        let unanswered = (unanswered > 0).then(|| (Told::Unanswered, unanswered.to_string()));
+        [(Told::Clocks, clocks.to_owned())].into_iter().chain(unanswered).collect()
     }
 
     fn blamed(&self, error: &PathError, next: u64) -> Option<u64> {
         let quoted = error.quoted.first_chunk::<4>()?;
         sent_number(u32::from_be_bytes(*quoted), next)
+    }
+}
+
+/// The timestamps of the last packets.
+#[derive(Debug, Default)]
+struct Stamps {
+    /// The number of the first that is remembered.
+    first: u64,
+    sent_ns: VecDeque<u64>,
+}
+
+impl Stamps {
+    fn sent(&mut self, seq: u64, sent_ns: u64) {
+        if seq != self.first + self.sent_ns.len() as u64 {
+            (self.first, self.sent_ns) = (seq, VecDeque::new());
+        }
+        if self.sent_ns.len() >= REMEMBERED {
+            self.sent_ns.pop_front();
+            self.first += 1;
+        }
+        self.sent_ns.push_back(sent_ns);
+    }
+
+    /// The number of the next.
+    fn next(&self) -> u64 {
+        self.first + self.sent_ns.len() as u64
+    }
+
+    /// Of this packet; none where that is not remembered.
+    fn of(&self, seq: u64) -> Option<u64> {
+        self.sent_ns.get(usize::try_from(seq.checked_sub(self.first)?).ok()?).copied()
     }
 }
 
@@ -194,6 +246,20 @@ mod tests {
         let mut copying = Reflected::default();
         let numbers = [0, 1, 5].map(|seq| copying.number(&reflected(seq, |sent| sent)));
         assert_eq!(numbers, [None; 3]);
+    }
+
+    #[test]
+    fn an_answer_brings_back_the_time_at_which_its_packet_was_sent() {
+        let mut stamps = Stamps::default();
+        (0..REMEMBERED as u64 + 2).for_each(|seq| stamps.sent(seq, 5_000_000_000 + seq));
+        assert_eq!((stamps.of(1), stamps.of(2)), (None, Some(5_000_000_002)), "the last ones");
+        assert_eq!(stamps.of(REMEMBERED as u64 + 2), None);
+        let mut bytes = SenderPacket::template(BASE);
+        SenderPacket { seq: 2, sent_ns: 5_000_000_002, ssid: 2 }.write(&mut bytes);
+        ReflectorPacket::reflect(&mut bytes, 0, 3, 4, 64);
+        assert!(SenderPacket::is_timed_in(5_000_000_002, &bytes));
+        assert!(!SenderPacket::is_timed_in(5_000_000_003, &bytes), "made up");
+        assert!(!SenderPacket::is_timed_in(5_000_000_002, &bytes[..30]), "cut short");
     }
 
     #[test]

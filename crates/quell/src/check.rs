@@ -38,9 +38,9 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
             "experiment": experiment.name,
             "scenarios": experiment.scenario.len(),
             "probes": experiment.probe.len(),
-            "cells": ready.plans.len(),
+            "measurements": ready.plans.len(),
             "at_most_s": length,
-            "claims": experiment.expect.len(),
+            "expectations": experiment.expect.len(),
         });
         if args.tc {
             document["tc"] = queues.iter().map(Queue::json).collect();
@@ -106,7 +106,7 @@ fn commands(queue: &PlacedQueue) -> Result<Vec<String>, Failure> {
             format!("ip link set {device} up"),
             format!("tc qdisc replace dev {outside} ingress"),
             format!(
-                "tc filter add dev {outside} parent ffff: matchall action mirred egress redirect dev {device}"
+                "tc filter add dev {outside} parent ffff: u32 match u32 0 0 action mirred egress redirect dev {device}"
             ),
         ]);
     }

@@ -92,11 +92,14 @@ quell rr 192.0.2.7 --pattern write-write-read --fix nodelay",
 quell serve --web --bind 192.0.2.7          (at the other end)
 quell rpm 192.0.2.7
 quell rpm http://example.org:8080 --time 30
+quell rpm https://example.org
+quell rpm https://192.0.2.7:5201 --insecure
 quell rpm 192.0.2.7 --secret-file key
+quell rpm 192.0.2.7 --save            (then: quell show, quell plot)
 quell rpm 192.0.2.7 --json | jq .rpm",
-        notes: "Against any server of draft-ietf-ippm-responsiveness that serves over http: its /.well-known/nq says what is loaded. Down first, then \
-                up, each until goodput and responsiveness are stable. A request can't be put into a full connection of HTTP/1.1: for that \
-                part stands TCP's own round-trip time, as the draft allows. docs/web.md tells more.",
+        notes: "Against any server of draft-ietf-ippm-responsiveness: its /.well-known/nq says what is loaded. Down first, then \
+                up, each until goodput and responsiveness are stable. Over https (TLS and HTTP/2) \
+                requests go into the full connections as well; over http TCP's own round-trip time stands for that, as the draft allows. docs/web.md tells more.",
         fails: Fails::When("a direction broke off before it had a figure"),
         call: calls!(rpm::RpmArgs, rpm::rpm),
     },
@@ -243,6 +246,22 @@ quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
         call: calls!(shape::ApplyArgs, shape::apply),
     },
     Command {
+        name: "shape change",
+        about: "Other rates for one subscriber, and nothing else touched",
+        group: Group::Act,
+        prints: Prints::Report,
+        examples: "\
+quell shape change ann --up 20Mbit --down 100Mbit
+quell shape change ann --dev eth0 --down 100Mbit --down-floor 10Mbit
+quell shape change ann --down 10Mbit --confirm-within 60s",
+        notes: "Where classes are made as subscribers come, one class is changed, each way, if it is there, and no packet of anybody is lost; of \
+                the others nothing is read. `quell shape apply` with the policy file leads back to what that says.",
+        fails: Fails::When(
+            "nothing of Quell's is in force there, it waits to be confirmed, or somebody is changing the same",
+        ),
+        call: calls!(shape::ChangeArgs, shape::change),
+    },
+    Command {
         name: "shape confirm",
         about: "Keep what was applied with --confirm-within",
         group: Group::Act,
@@ -270,7 +289,7 @@ quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
         about: "What is in force, and what passed through it",
         group: Group::Act,
         prints: Prints::Report,
-        examples: "quell shape status\nquell shape status --watch\nquell shape status --watch=5s --json\nquell shape status --json | jq .shaped[0].queues",
+        examples: "quell shape status\nquell shape status --dev eth0\nquell shape status --watch\nquell shape status --watch=5s --json\nquell shape status --json | jq .shaped[0].queues",
         notes: "With --watch, and without a terminal or with --json: a block or a line of JSON for each reading. How long packets wait CAKE \
                 says; of others it is what waits by what goes.",
         fails: Fails::When("a change is unfinished, or queues are no longer as applied"),

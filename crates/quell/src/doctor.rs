@@ -12,6 +12,7 @@ mod ends;
 mod peer;
 mod seen;
 mod text;
+mod told;
 mod watch;
 
 use crate::failure::Failure;

@@ -22,6 +22,36 @@ pub struct Found {
 }
 
 impl Found {
+    /// Attempts something with each of its addresses until one is there, which then is the first. Errors with what was said of each, the last of
+    /// which may be something else than that nobody is there.
+    pub fn reached<T, E: std::fmt::Display>(
+        &mut self,
+        nobody: impl Fn(&E) -> bool,
+        mut attempt: impl FnMut(SocketAddr) -> Result<T, E>,
+    ) -> Result<T, String> {
+        let port = self.to.port();
+        let others: Vec<SocketAddr> =
+            self.others.iter().map(|other| SocketAddr::new(*other, port)).collect();
+        let mut said = Vec::new();
+        for (at, to) in std::iter::once(self.to).chain(others).enumerate() {
+            match attempt(to) {
+                Ok(done) => {
+                    if let Some(other) = at.checked_sub(1).and_then(|at| self.others.get_mut(at)) {
+                        *other = std::mem::replace(&mut self.to, to).ip();
+                    }
+                    return Ok(done);
+                }
+                Err(error) => {
+                    said.push(error.to_string());
+                    if !nobody(&error) {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(said.join("\n"))
+    }
+
     /// What to try where the first address does not answer.
     pub fn hint(&self) -> String {
         hint(&self.to, &self.others)
@@ -188,6 +218,25 @@ mod tests {
         ] {
             assert_eq!(to(host), address);
         }
+    }
+
+    #[test]
+    fn the_next_address_is_tried_where_nobody_is_and_then_kept() {
+        let here = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let mut found = Found { to: (here(1), 853).into(), others: vec![here(2), here(3)] };
+        let mut tried = Vec::new();
+        let mut attempt = |to: SocketAddr| {
+            tried.push(to.to_string());
+            if to.ip() == here(2) { Ok(to) } else { Err("nobody") }
+        };
+        let nobody = |error: &&str| *error == "nobody";
+        assert_eq!(found.reached(nobody, &mut attempt), Ok((here(2), 853).into()));
+        assert_eq!(found.reached(nobody, &mut attempt), Ok((here(2), 853).into()));
+        assert_eq!(tried, ["192.0.2.1:853", "192.0.2.2:853", "192.0.2.2:853"]);
+        let all = found.reached(nobody, |_| Err::<(), _>("nobody"));
+        assert_eq!(all, Err("nobody\nnobody\nnobody".to_owned()));
+        // Who is there and does not want us is no reason to try another.
+        assert_eq!(found.reached(nobody, |_| Err::<(), _>("busy")), Err("busy".to_owned()));
     }
 
     #[test]

@@ -7,6 +7,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// A bell that the first signal rings, as [`listen`] has it.
+pub fn bell() -> Result<Arc<Bell>, Failure> {
+    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
+    listen(&stop)?;
+    Ok(stop)
+}
+
 /// The first signal rings the bell; Ctrl-C after that ends the program.
 pub fn listen(stop: &Arc<Bell>) -> Result<(), Failure> {
     listen_to(&[SIGINT, SIGTERM, SIGHUP], stop)

@@ -11,6 +11,7 @@
 mod findings;
 mod json;
 mod known;
+mod limiter;
 mod live;
 mod reopen;
 mod session;
@@ -125,12 +126,14 @@ pub fn path(args: &PathArgs) -> Result<ExitCode, Failure> {
     }
     let (mut session, wishes) = session(args)?;
     let probe = session.prepare(&wishes, args.method.is_some())?;
+    // Before the run's folder is made, which would stay behind half made.
+    let stop = crate::interrupt::bell()?;
     let keep = match args.save || args.write.is_some() || figure.is_some() {
         true => Some(begin(args, &session)?),
         false => None,
     };
     let live = !args.json && !args.plain && screen::is_live();
-    let ended = watch::watch(&session, probe, args.duration, live, keep)?;
+    let ended = watch::watch(&session, probe, args.duration, live, keep, stop)?;
     tell(&session, &ended.known, args.json, ended.run.as_deref());
     if let Some(why) = ended.failed {
         return Err(Failure::system(why));

@@ -171,6 +171,8 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
     let session = session(args)?;
     allowed(&session)?;
     let prober = session.prepare()?;
+    // Before the run's folder is made, which would stay behind half made.
+    let stop = crate::interrupt::bell()?;
     let keep = match args.save || args.write.is_some() || figure.is_some() {
         true => Some(begin(args, &session)?),
         false => None,
@@ -183,7 +185,7 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
         None if args.plain || !screen::is_live() => Shown::Lines,
         None => Shown::Live,
     };
-    let ended = watch::watch(&session, prober, shown, keep)?;
+    let ended = watch::watch(&session, prober, shown, keep, stop)?;
     if matches!(shown, Shown::Lines | Shown::Summaries(_)) {
         println!();
     }

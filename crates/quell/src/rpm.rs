@@ -1,15 +1,21 @@
 //! `quell rpm`: responsiveness under working conditions.
 
+mod save;
+
 use crate::failure::Failure;
 use crate::host::{self, Usual};
-use crate::options::{Family, Json};
+use crate::keep::End;
+use crate::options::{Family, Json, Place};
+use crate::results;
 use clap::Args;
 use quell_rpm::{Figures, Outcome, RpmError, RpmPlan, Way, measure};
 use quell_sys::wait::Bell;
+use quell_tls::trust::{Trust, certificates};
 use quell_web::rpm::{Confidence, word};
 use quell_web::url::Url;
 use std::fmt::Write;
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -19,12 +25,23 @@ const PORT: u16 = quell_wire::iperf3::PORT;
 /// Options of `quell rpm`.
 #[derive(Debug, Args)]
 pub struct RpmArgs {
-    /// The server: HOST, HOST:PORT, or http://HOST[:PORT]
+    /// The server: HOST, HOST:PORT, or http://HOST[:PORT]; https://HOST[:PORT] over TLS and HTTP/2
     #[arg(value_name = "URL")]
     pub url: String,
     /// Most seconds for each direction
     #[arg(short, long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u16).range(4..=120))]
     pub time: u16,
+    /// Believe the server of this certificate, or those that this authority vouches for (PEM), instead of whom the system believes
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
+    /// Believe any certificate: for a server that made its own, as `quell serve --web` does
+    #[arg(long)]
+    pub insecure: bool,
+    /// Keep every probe and what was carried as a run, for `quell show`, `plot` and `report`
+    #[arg(long)]
+    pub save: bool,
+    #[command(flatten)]
+    pub place: Place,
     #[command(flatten)]
     pub family: Family,
     #[command(flatten)]
@@ -35,12 +52,17 @@ pub struct RpmArgs {
 
 /// `quell rpm`.
 pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
-    let (name, port) = server(&args.url)?;
+    let (name, port, tls) = server(&args.url)?;
     let usual = Usual { family: args.family, own: None, port: Some(port), device: None };
     let found = host::resolve(&name, usual).map_err(Failure::usage)?;
     let authority = authority(&name, found.to.port());
-    let plan =
-        RpmPlan { to: found.to, authority, secret: args.secret.read()?, most: args.time.into() };
+    let trust = match (&args.ca, args.insecure) {
+        (Some(path), _) => Trust::Named(certificates(path).map_err(Failure::usage)?),
+        (None, true) => Trust::Anyone,
+        (None, false) => Trust::System,
+    };
+    let secret = args.secret.read()?;
+    let plan = RpmPlan { to: found.to, authority, tls, trust, secret, most: args.time.into() };
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
     let mut shows = Progress { live: std::io::stderr().is_terminal() };
@@ -50,11 +72,21 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
         RpmError::Stopped => Failure::check(error),
         error => Failure::system(format!("{error}{}", found.hint())),
     })?;
+    let broke = [&outcome.down, &outcome.up].into_iter().flatten().find_map(|f| f.broke.as_ref());
+    let run = match args.save {
+        true => {
+            let end = End::of(broke.map(String::as_str), stop.rings());
+            Some(save::save(&args.place.base, &plan, &outcome, end)?)
+        }
+        false => None,
+    };
     match args.json.json {
-        true => println!("{}", json(&plan, &outcome)),
+        true => println!("{}", json(&plan, &outcome, run.as_deref())),
         false => print!("{}", text(&plan, &outcome)),
     }
-    let broke = [&outcome.down, &outcome.up].into_iter().flatten().find_map(|f| f.broke.as_ref());
+    if let Some(run) = run.filter(|_| !args.json.json) {
+        println!("\nkept as {}", results::shown(&run));
+    }
     match broke {
         Some(why) => Err(Failure::check(format!("a direction broke off: {why}"))),
         None if outcome.rpm().is_none() => Err(Failure::check("no probe came back: no figure")),
@@ -62,24 +94,23 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The host as `host::resolve` reads it, and the port where it names none.
-fn server(text: &str) -> Result<(String, u16), Failure> {
+/// The host as `host::resolve` reads it, the port where it names none, and whether it is asked over TLS.
+fn server(text: &str) -> Result<(String, u16, bool), Failure> {
     if !text.contains("://") {
-        return Ok((text.trim_end_matches('/').to_owned(), PORT));
+        return Ok((text.trim_end_matches('/').to_owned(), PORT, false));
     }
     let url = Url::parse(text).ok_or_else(|| {
-        Failure::usage(format!("`{text}` is no address; give http://HOST[:PORT] or HOST[:PORT]"))
+        Failure::usage(format!(
+            "`{text}` is no address; give HOST[:PORT], http://HOST[:PORT] or https://HOST[:PORT]"
+        ))
     })?;
-    if url.tls {
-        return Err(Failure::usage(format!("`{text}`: only http is measured yet, not https")));
-    }
     if url.path != "/" && url.path != quell_web::nq::PATH {
         return Err(Failure::usage(format!(
             "`{text}`: the draft has its words at {}, so name the host alone",
             quell_web::nq::PATH
         )));
     }
-    Ok((url.authority(), url.port))
+    Ok((url.authority(), url.port, url.tls))
 }
 
 /// As a request names the host: as the person did.
@@ -108,7 +139,7 @@ impl Progress {
             .map_or("…".into(), |r| format!("{:.0} round trips a minute", r.rpm));
         let line = format!(
             "{}: {} s, {} connections, {:.1} Mbit/s, {rpm}",
-            name(way),
+            way.name(),
             now.intervals,
             now.connections,
             now.bits_per_second / 1e6
@@ -123,13 +154,6 @@ impl Progress {
     }
 }
 
-fn name(way: Way) -> &'static str {
-    match way {
-        Way::Down => "down",
-        Way::Up => "up",
-    }
-}
-
 fn sure(confidence: Confidence) -> &'static str {
     match confidence {
         Confidence::High => "stable",
@@ -139,11 +163,18 @@ fn sure(confidence: Confidence) -> &'static str {
 }
 
 fn text(plan: &RpmPlan, outcome: &Outcome) -> String {
-    let mut out = format!("responsiveness to {} ({}), over http\n", plan.authority, plan.to.ip());
+    let over = match outcome.idle_tls_ms {
+        Some(_) => "over TLS and HTTP/2",
+        None => "over http",
+    };
+    let mut out = format!("responsiveness to {} ({}), {over}\n", plan.authority, plan.to.ip());
+    let tls = |ms: Option<f64>| ms.map(|ms| format!(" TLS {ms:.1} ms,")).unwrap_or_default();
     let _ = writeln!(
         out,
-        "idle: a connection takes {:.1} ms, a request {:.1} ms\n",
-        outcome.idle_tcp_ms, outcome.idle_http_ms
+        "idle: a connection takes {:.1} ms,{} a request {:.1} ms\n",
+        outcome.idle_tcp_ms,
+        tls(outcome.idle_tls_ms),
+        outcome.idle_http_ms
     );
     if let Some(rpm) = outcome.rpm() {
         let _ =
@@ -154,7 +185,7 @@ fn text(plan: &RpmPlan, outcome: &Outcome) -> String {
         let _ = writeln!(
             out,
             "{:<5} {:.2} Mbit/s ({}), {} connections, {} s",
-            name(way),
+            way.name(),
             figures.bits_per_second / 1e6,
             sure(figures.goodput_confidence),
             figures.connections,
@@ -163,33 +194,39 @@ fn text(plan: &RpmPlan, outcome: &Outcome) -> String {
         if let Some(r) = figures.responsiveness {
             let _ = writeln!(
                 out,
-                "      {:.0} round trips a minute ({})\n      {:.0} beside the load: connection {:.1} ms, request {:.1} ms ({} probes)\n      \
-                 {:.0} within it: {:.1} ms, by TCP ({} looks)",
+                "      {:.0} round trips a minute ({})\n      {:.0} beside the load: connection {:.1} ms,{} request {:.1} ms ({} probes)\n      \
+                 {:.0} within it: {:.1} ms{} ({} {})",
                 r.rpm,
                 sure(figures.confidence),
                 r.foreign_rpm,
                 r.tcp_ms,
+                tls(r.tls_ms),
                 r.http_ms,
                 figures.foreign_probes,
                 r.loaded_rpm,
                 r.loaded_ms,
-                figures.self_probes
+                if r.tls_ms.is_some() { "" } else { ", by TCP" },
+                figures.self_probes,
+                if r.tls_ms.is_some() { "probes" } else { "looks" },
             );
         }
     }
     out
 }
 
-fn json(plan: &RpmPlan, outcome: &Outcome) -> String {
+fn json(plan: &RpmPlan, outcome: &Outcome, run: Option<&Path>) -> String {
     let value = serde_json::json!({
         "server": plan.authority,
         "address": plan.to.to_string(),
         "rpm": outcome.rpm(),
         "word": outcome.rpm().map(word),
+        "tls": outcome.idle_tls_ms.is_some(),
         "idle_tcp_ms": outcome.idle_tcp_ms,
+        "idle_tls_ms": outcome.idle_tls_ms,
         "idle_http_ms": outcome.idle_http_ms,
         "down": outcome.down,
         "up": outcome.up,
+        "run": run.map(|run| run.display().to_string()),
     });
     // Texts and numbers are always JSON.
     serde_json::to_string_pretty(&value).unwrap_or_default()

@@ -7,8 +7,9 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quell_finding::{Finding, WIDTH, lines, worst_first, wrapped};
 use quell_model::task::{QuickAck, RrPattern};
-use quell_rr::{Cause, Cliff, Mended, Row, RrError, Shape, cliffs, sweep_told};
+use quell_rr::{Cause, Cliff, Mended, Row, RrError, Shape, Spare, Stalls, cliffs, sweep_told};
 use quell_sys::wait::Bell;
+use quell_units::Span;
 use quell_wire::auth::Secret;
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -34,6 +35,9 @@ pub struct RrArgs {
     /// Calls of each size
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub calls: u32,
+    /// How much longer than 5 s each all calls together may take
+    #[arg(long, value_name = "TIME", default_value = "2min")]
+    pub patience: Span,
     /// What a call looks like
     #[arg(long, value_enum, default_value_t = Pattern::RequestResponse)]
     pub pattern: Pattern,
@@ -255,10 +259,12 @@ fn all(
     let mut outcome = Outcome { rows: Vec::new(), failed: None, stopped: false };
     let sizes = args.sizes.0.len();
     let mut progress = Making::new(sizes as u64 * u64::from(args.calls));
+    let mut spare = Spare::of(args.patience);
     for (place, &size) in args.sizes.0.iter().enumerate() {
         let mut tell =
             |made: usize| progress.at(place as u64 * u64::from(args.calls) + made as u64, size);
-        match sweep_told(to, secret, Shape { size, ..shape }, args.calls, stop, &mut tell) {
+        let shape = Shape { size, ..shape };
+        match sweep_told(to, secret, shape, args.calls, &mut spare, stop, &mut tell) {
             Ok(row) => {
                 outcome.failed.clone_from(&row.failed);
                 outcome.rows.push(row);
@@ -364,16 +370,24 @@ fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
     let mut out = String::new();
     for (row, mended) in &mended {
         let cause = row.stalls.cause();
+        let then = after.rows.iter().find(|then| then.size == row.size);
         let said = match mended {
             Mended::Nothing if cause.is_some_and(|cause| refutes(fix, cause)) => {
-                "the fix changed nothing: it was not this"
+                "the fix changed nothing: it was not this".into()
             }
-            Mended::Nothing => "the fix changed nothing",
-            Mended::Unknown => "too few calls waited to tell what the fix changed",
-            Mended::Some => "with the fix fewer calls are as slow",
+            Mended::Nothing => "the fix changed nothing".into(),
+            Mended::Unknown => "too few calls waited to tell what the fix changed".into(),
+            Mended::Some => "with the fix fewer calls are as slow".into(),
+            Mended::Faster => faster(row, then),
             Mended::All => continue,
         };
         let _ = writeln!(out, "\n{} bytes: {said}", row.size);
+    }
+    let left = before.rows.iter().filter(|row| fix == Fix::Quickack && row.stalls.held_there > 0);
+    for row in left {
+        let then = after.rows.iter().find(|then| then.size == row.size);
+        let gap = then.and_then(|then| then.stalls.round_trip_within_replies_ms());
+        let _ = gap.map(|gap| writeln!(out, "\n{}", still_apart(row.size, gap)));
     }
     if out.is_empty() && !waits(after) && after.failed.is_none() {
         out += match (mended.is_empty(), waits(before)) {
@@ -383,6 +397,28 @@ fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
         };
     }
     out
+}
+
+/// What ACKs at once leave of replies that the server held for them.
+fn still_apart(size: u32, gap_ms: f64) -> String {
+    let said = format!(
+        "{size} bytes: with the fix the rest of the reply still comes {gap_ms:.1} ms after its beginning, a round trip or more: the server \
+         holds it until the ACK is there (Nagle), or its program writes it no sooner; against the former TCP_NODELAY there, or one write, helps"
+    );
+    wrapped(&said, WIDTH).join("\n")
+}
+
+/// By how much calls are faster after a change.
+fn faster(before: &Row, after: Option<&Row>) -> String {
+    let (Some(before), Some(after)) = (before.latency_ms, after.and_then(|row| row.latency_ms))
+    else {
+        return "with the fix calls are faster".into();
+    };
+    let who = match after.max < before.min {
+        true => "with the fix every call is faster",
+        false => "with the fix calls are faster",
+    };
+    format!("{who}: in the median {:.1} ms instead of {:.1}", after.p50, before.p50)
 }
 
 /// Whether nothing else was found.
@@ -424,18 +460,32 @@ fn table(outcome: &Outcome) -> String {
     out
 }
 
-/// What TCP sent again of which nothing was lost, but perhaps the answer to it.
+/// What TCP sent again of which nothing was lost, but perhaps the answer to it, and why.
 fn needless(outcome: &Outcome) -> String {
     let of = |row: &Row| {
-        let calls = Some(row.stalls.needless).filter(|calls| *calls > 0)?;
-        let text = format!(
-            "{} bytes: in {calls} of {} calls needlessly, the other end had it: what TCP waited for took longer than its timer \
-             lasts, as behind a queue that fills, or was lost on the way back",
-            row.size, row.calls
-        );
-        Some(paragraph("sent again", &text))
+        let Stalls { needless, needless_overtaken, needless_timer, .. } = row.stalls;
+        let unknown = needless - needless_overtaken - needless_timer;
+        let whys = [
+            (
+                needless_overtaken,
+                "no timer ran out where it was sent again: packets overtook each other, and TCP took those that came late for lost",
+            ),
+            (
+                needless_timer,
+                "what TCP waited for took longer than its timer lasts, as behind a queue that fills, or was lost on the way back",
+            ),
+            (unknown, "whether a timer ran out or packets overtook each other is not known"),
+        ];
+        let text = |(calls, why): &(u64, &str)| {
+            let (size, all) = (row.size, row.calls);
+            let text = format!(
+                "{size} bytes: in {calls} of {all} calls needlessly, the other end had it: {why}"
+            );
+            paragraph("sent again", &text)
+        };
+        whys.iter().filter(|(calls, _)| *calls > 0).map(text).collect::<String>()
     };
-    let lines: String = outcome.rows.iter().filter_map(of).collect();
+    let lines: String = outcome.rows.iter().map(of).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 

@@ -1,13 +1,14 @@
 //! `quell run`, `quell list`, `quell show-experiment`.
 
 use crate::failure::Failure;
+use crate::lacking::{self, INSTEAD};
 use crate::options::{Backend, Guest, Json, Place};
 use crate::{interrupt, kernel, progress, results};
 use clap::Args;
 use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options};
 use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
-use quell_experiment::spec::{Experiment, load_file, set};
+use quell_experiment::spec::{Experiment, WhoseKernel, load_file, set};
 use quell_experiment::sweep::{self, SweepError};
 use quell_experiment::{builtin, nearest};
 use quell_lab::cell::CellPlan;
@@ -46,8 +47,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub place: Place,
     /// What carries the traffic: the guest kernel (virtual time) or this machine's (real time)
-    #[arg(long, value_enum, default_value_t = Backend::Guest)]
-    pub kernel: Backend,
+    ///
+    /// As the experiment says where absent, which is mostly the guest's.
+    #[arg(long, value_enum)]
+    pub kernel: Option<Backend>,
     #[command(flatten)]
     pub guest: Guest,
     /// Also write the report here
@@ -190,7 +193,11 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
     changes.extend(args.duration.map(|d| format!("duration=\"{d}\"")));
     changes.extend(args.repeat.map(|n| format!("repeat={n}")));
     changes.extend(args.seed.map(|n| format!("seed={n}")));
-    let ready = prepare(&args.experiment, &changes, &args.only)?;
+    let mut ready = prepare(&args.experiment, &changes, &args.only)?;
+    let kernel = args.kernel.unwrap_or(match ready.experiment.kernel {
+        Some(WhoseKernel::Host) => Backend::Host,
+        Some(WhoseKernel::Guest) | None => Backend::Guest,
+    });
     if args.jobs == Some(0) {
         return Err(Failure::usage("--jobs 0 runs nothing; give at least 1"));
     }
@@ -198,10 +205,17 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
     if let Some(lacking) = ready.experiment.measured().find_map(|it| it.kind.lacks()) {
         return Err(Failure::system(lacking));
     }
-    let carrier = carrier(args.kernel, &args.guest, &ready.plans)?;
+    if kernel == Backend::Host {
+        for line in lacking::stand_in(&mut ready.experiment, &mut ready.plans)? {
+            eprintln!("{line}");
+        }
+        // What else the machine does then falls upon all scenarios alike.
+        ready.plans.sort_by_key(|plan| plan.id.repeat);
+    }
+    let carrier = carrier(kernel, &args.guest, &ready.plans)?;
     let cpus = quell_sys::affinity::allowed_cpus().map_or(1, |c| c.len().max(1));
     // Real time is shared: cells side by side would disturb each other.
-    let usual = if args.kernel == Backend::Host { 1 } else { cpus };
+    let usual = if kernel == Backend::Host { 1 } else { cpus };
     let options = Options {
         base: args.place.base.clone(),
         carrier,
@@ -282,12 +296,7 @@ pub fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Ca
                     "the experiment asks for guest kernels (kernels: {series} …), and --kernel host has its own: leave one of them out"
                 )));
             }
-            let lacking = quell_experiment::run::host_lacking(plans).map_err(|why| {
-                Failure::system(format!(
-                    "no network can be made on the running kernel: {}\n{INSTEAD}",
-                    why.trim_start_matches("quell: ")
-                ))
-            })?;
+            let lacking = lacking::of_the_host(plans)?;
             if lacking.is_empty() {
                 return Ok(Carrier::Host);
             }
@@ -298,9 +307,6 @@ pub fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Ca
         }
     }
 }
-
-/// What to do where the running kernel won't.
-const INSTEAD: &str = "run it in the guest kernel instead, which needs no rights: --kernel guest";
 
 /// Told before anything runs: flows whose congestion control the lab's kernel has not would carry nothing.
 fn guest_offers(plans: &[CellPlan]) -> Result<(), Failure> {

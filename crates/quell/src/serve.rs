@@ -5,8 +5,10 @@ use clap::Args;
 use quell_serve::log::Log;
 use quell_serve::{Config, Event, Limits, Server, WebConfig};
 use quell_sys::wait::Bell;
+use quell_tls::trust::Shown;
 use quell_units::{Rate, Span};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -30,7 +32,7 @@ pub struct ServeArgs {
     pub port: u16,
     #[command(flatten)]
     pub secret: crate::secret::SecretFile,
-    /// End after the first test, or a second after the first client's calls
+    /// End after the first test, or a second after the first client's calls; what is under way then is let end, and nothing new is taken
     #[arg(short = '1', long)]
     pub one_off: bool,
     /// End by itself after this time
@@ -60,6 +62,12 @@ pub struct ServeArgs {
     /// A name by which browsers may ask for the page, beside addresses and names such as nas or nas.local
     #[arg(long, value_name = "NAME", requires = "web")]
     pub web_name: Vec<String>,
+    /// What the server shows over TLS: its certificate, and behind it those up to an authority (PEM); without it one that it makes itself
+    #[arg(long, value_name = "FILE", requires_all = ["web", "key"])]
+    pub certificate: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub key: Option<PathBuf>,
     /// User to become when started as root
     #[arg(long, value_name = "NAME", default_value = USER)]
     pub user: String,
@@ -78,6 +86,12 @@ pub struct ServeArgs {
 pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     answer(args)?;
     let secret = args.secret.read()?;
+    let shown = match (&args.certificate, &args.key) {
+        (Some(certificate), Some(key)) => {
+            Some(Shown::read(certificate, key).map_err(Failure::usage)?)
+        }
+        _ => None,
+    };
     let bits = |rate: Option<Rate>| rate.map(Rate::bps);
     let limits = Limits {
         sessions: args.max_tests.into(),
@@ -94,7 +108,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         secret,
         one_off: args.one_off,
         time_ns: args.time.map(Span::nanos),
-        web: args.web.then(|| WebConfig { names: args.web_name.clone() }),
+        web: args.web.then(|| WebConfig { names: args.web_name.clone(), shown }),
     };
     let mut server = Server::prepare(config).map_err(Failure::system)?;
     // Before there is a second thread: the kernel keeps rights for each of them.

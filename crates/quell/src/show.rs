@@ -104,7 +104,7 @@ impl View {
         if self.told.is_none() && self.form.json {
             let ended = cells.iter().filter(|c| is_over(c)).count();
             line(&json!({
-                "event": "start", "run": run.manifest.run, "cells": cells.len(), "ended": ended,
+                "event": "start", "run": run.manifest.run, "measurements": cells.len(), "ended": ended,
             }));
         }
         let told = self.told.get_or_insert_with(|| vec![false; cells.len()]);
@@ -181,7 +181,7 @@ fn said(cell: &CellRecord) -> String {
 fn object(cell: &CellRecord, results: &Results) -> Result<Value, Failure> {
     let rows = results.rows.iter().filter(|row| row.cell == cell.id);
     Ok(json!({
-        "event": "cell",
+        "event": "measurement",
         "scenario": cell.id.scenario,
         "probe": cell.id.probe,
         "repeat": cell.id.repeat,

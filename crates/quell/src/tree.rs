@@ -31,7 +31,7 @@ pub fn tree(args: &TreeArgs) -> Result<ExitCode, Failure> {
     let found = match (&args.from, args.over) {
         (Some(file), _) => from_file(file, args.device.as_deref())?,
         (None, Some(over)) => watch::over(args, over)?,
-        (None, None) => live::read(args.device.as_deref())?,
+        (None, None) => live::read(args.device.as_deref(), &args.state)?,
     };
     let view = found.view(args);
     let mut written = false;

@@ -109,6 +109,7 @@ fn a_wrong_unit_or_number_is_told_with_what_can_stand_there() {
         ("connections = 3", "connections = 0", &["line 28:", "give 1 to 1000"]),
         ("connections = 3", "tos = \"EFF\"", &["line 28,", "`tos`", "EFF", "DSCP name"]),
         ("connections = 3", "mss = 5", &["line 28:", "load `bulk`", "mss of 5", "88 to 32767"]),
+        ("connections = 3", "own-addresses = true", &["line 28:", "load `bulk`", "ipv6 = true"]),
         ("connections = 3", "window = \"5B\"", &["line 28:", "load `bulk`", "window of 5B"]),
         ("connections = 3", "bytes = \"0B\"", &["load `bulk`", "0 bytes"]),
         ("\"500B\"", "\"40B\"", &["line 60:", "probe `call`", "40B", "44 to 65507 bytes"]),
@@ -258,6 +259,7 @@ fn a_line_that_can_not_be_is_refused() {
             &["link `wan`, down", "`jitter`", "`delay`"],
         ),
         (down, "both = { delay = \"1ms\" }", &["link `wan`", "`both`"]),
+        (down, "tx-queues = 65", &["line 17:", "link `wan`", "65 transmit queues", "1 to 64"]),
         (down, "mtu = 100", &["line 17:", "link `wan`", "100", "1280"]),
         (down, "down = 5", &["line 21,", "`down`", "a table"]),
     ]);
@@ -285,6 +287,11 @@ fn queues_that_can_not_stand_are_refused() {
             fair,
             "queue = { kind = \"fq_codel\", filter = [{ kind = \"flow\", handle = 1, mode = \"hash\", keys = [\"src\"], protocol = \"ip\" }] }",
             &["line 38:", "queue `fair`", "drops each packet that no filter matches", "matchall"],
+        ),
+        (
+            fair,
+            "filter = [{ kind = \"matchall\", action = \"pass\" }]",
+            &["queue `fair`", "`filter` is for what comes in", "direction = \"in\""],
         ),
         (fair, "queue = \"tbf\"", &["queue `fair`", "tbf needs `rate`"]),
         (

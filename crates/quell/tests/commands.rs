@@ -7,7 +7,7 @@ use support::{TestFolder, nothing_at, program, said, says};
 const BASE: &str = include_str!("support/base.toml");
 
 /// The built-in experiments.
-const BUILT_IN: [&str; 23] = [
+const BUILT_IN: [&str; 25] = [
     "home-link",
     "home-link-pages",
     "rrul",
@@ -20,6 +20,7 @@ const BUILT_IN: [&str; 23] = [
     "host-shares",
     "tunnel-flows",
     "tos-hash",
+    "shape-cost",
     "rrul_be",
     "rrul_cs8",
     "rrul46",
@@ -31,6 +32,7 @@ const BUILT_IN: [&str; 23] = [
     "cubic_bbr",
     "bursts",
     "voip",
+    "http",
 ];
 
 /// A folder with a right experiment in it.
@@ -539,7 +541,7 @@ fn a_check_is_told_to_programs_too() {
     let dir = dir();
     let all = json(&dir.quell(&["check", "home-link", "--json"]).fine());
     assert_eq!(all["experiment"], "home-link");
-    for key in ["scenarios", "probes", "cells", "at_most_s", "claims"] {
+    for key in ["scenarios", "probes", "measurements", "at_most_s", "expectations"] {
         assert!(all[key].as_f64().is_some_and(|n| n > 0.0), "{key}: {all}");
     }
     assert_eq!(all["tc"], serde_json::Value::Null);

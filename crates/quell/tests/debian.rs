@@ -1,7 +1,7 @@
 //! A real Debian machine: its own kernel, systemd, reboots, interfaces that come and go, and type information for BPF; emulated
 //! (`tools/debian`), since no namespace has these.
 //!
-//! It is started three times; what happened on each day is in a folder, a file for each command, and each story reads its own.
+//! It is started four times; what happened on each day is in a folder, a file for each command, and each story reads its own.
 //! Where the machine can't be had (no QEMU, no way to make it) the stories are left out, which is said.
 
 use std::path::{Path, PathBuf};
@@ -13,6 +13,15 @@ use std::sync::LazyLock;
 const WORDS: &str = r#"
 told() { name=$1; shift; "$@" >"$day/$name" 2>&1; echo "code $?" >>"$day/$name"; }
 until_so() { timeout 60 sh -c 'until eval "$0"; do sleep 0.1; done' "$*"; }
+# sends DEV N: a packet of subscriber N leaves by DEV
+sends() {
+    ip addr replace 10.7.0.$2/32 dev $1
+    ip route replace 192.0.2.9 dev $1 src 10.7.0.$2
+    ip neigh replace 192.0.2.9 lladdr 02:00:00:00:00:09 dev $1
+    echo x >/dev/udp/192.0.2.9/9
+}
+# have DEV N: N subscribers have classes there
+have() { until_so "[ \"\$(tc class show dev $1 | grep -c leaf)\" = $(($2 + 1)) ]"; }
 "#;
 
 /// A new machine: queues that stay, queues that nobody confirmed, values that stay.
@@ -83,9 +92,73 @@ told hosts_filters tc filter show dev eth0 parent 2:
 told hosts_again quell shape apply --dev eth0 --line 10/50 --policy host-fair --confirm-within never
 told hosts_off quell shape off --dev eth0
 told hosts_after tc qdisc show dev eth0
+
+until_so 'modprobe -r cls_bpf'
+echo 'install cls_bpf /bin/false' >/etc/modprobe.d/no-programs.conf
+told no_program_hosts quell shape plan --dev eth0 --line 10/50 --policy host-fair
+told no_program_many quell shape apply --dev eth0 --file many.toml --confirm-within never
+told no_program_off quell shape off --dev eth0
+rm /etc/modprobe.d/no-programs.conf
+
+ip link add many0 type veth peer name many1
+for device in eth0 many0; do
+    told many_applied_$device quell shape apply --dev $device --file many.toml --confirm-within never
+    told many_persists_$device quell shape persist --dev $device
+done
 "#;
 
-/// The machine, when its three days are over.
+/// After a reboot: thousands might come, and a few do; on an interface that was there, and on one that is plugged in.
+const FOURTH: &str = r#"
+ip link set eth0 up
+until_so '[ "$(systemctl is-active quell-shape@eth0)" = active ]'
+told nobody quell shape status
+sends eth0 7
+have eth0 1
+sends eth0 7
+told one quell shape status --dev eth0
+kill -9 "$(quell shape status --json | sed -n 's/.*"holder": \([0-9]*\).*/\1/p')"
+until_so 'quell shape status >/dev/null'
+sends eth0 8
+have eth0 2
+sends eth0 8
+told two quell shape status --dev eth0
+told changed quell shape change s7 --down 7Mbit --dev eth0
+told kept quell shape persist --dev eth0
+grep '^s7,' /etc/quell/shape/eth0.csv >$day/kept_row
+
+for time in first second; do
+    ip link add many0 type veth peer name many1
+    ip link set many1 up
+    ip link set many0 up
+    until_so '[ "$(systemctl is-active quell-shape@many0)" = active ]'
+    sends many0 9
+    have many0 1
+    sends many0 9
+    told many_$time quell shape status --dev many0
+    ip link del many0
+    until_so '[ "$(systemctl is-active quell-shape@many0)" = inactive ]'
+done
+
+told off quell shape off --dev eth0
+told many_off quell shape off --dev many0
+told after_off tc qdisc show dev eth0
+told left find /etc/quell /etc/systemd/system /run/quell -name '*quell*' -o -name '*.undo' -o -name '*.annex'
+told failed systemctl --failed --no-legend
+"#;
+
+/// 300 subscribers, s1 with 10.7.0.1 …, in a table of their own.
+const MANY: &str = r#"
+line = "100/100"
+subscribers = "many.csv"
+"#;
+
+fn many() -> String {
+    let row = |n: u32| format!("s{n},10.7.{}.{},10kbit,20Mbit,10kbit,40Mbit\n", n / 250, n % 250);
+    let rows: String = (1..=300).map(row).collect();
+    format!("name,prefixes,up-floor,up-ceiling,down-floor,down-ceiling\n{rows}")
+}
+
+/// The machine, when its four days are over.
 struct Machine {
     folder: PathBuf,
     _kept: tempfile::TempDir,
@@ -97,7 +170,10 @@ static MACHINE: LazyLock<Option<Machine>> = LazyLock::new(|| {
     let folder = kept.path().join("share");
     std::fs::create_dir(&folder).expect("a folder");
     std::fs::copy(env!("CARGO_BIN_EXE_quell"), folder.join("quell")).expect("the program is there");
-    for (day, commands) in [("first", FIRST), ("second", SECOND), ("third", THIRD)] {
+    std::fs::write(folder.join("many.toml"), MANY).expect("a policy");
+    std::fs::write(folder.join("many.csv"), many()).expect("its subscribers");
+    let days = [("first", FIRST), ("second", SECOND), ("third", THIRD), ("fourth", FOURTH)];
+    for (day, commands) in days {
         let script = format!("day={day}; mkdir $day\n{WORDS}{commands}");
         std::fs::write(folder.join("day"), script).expect("the day's commands");
         let disk = kept.path().join("disk");
@@ -220,4 +296,53 @@ fn the_classifier_finds_hosts_on_debians_kernel_and_goes_without_a_trace() {
     assert!(again.contains("all was as wanted"), "{again}");
     machine.fine("third", "hosts_off");
     assert_eq!(machine.fine("third", "hosts_after"), machine.fine("third", "queue"));
+}
+
+#[test]
+fn where_the_kernel_takes_no_program_as_a_filter_that_is_said_and_all_is_had_without() {
+    let Some(machine) = Machine::get() else { return };
+    let why = "this kernel takes no BPF program as a filter";
+    let hosts = machine.fine("third", "no_program_hosts");
+    assert!(hosts.contains(why) && hosts.contains("CAKE instead"), "{hosts}");
+    let many = machine.fine("third", "no_program_many");
+    assert!(many.contains("all classes are made at once") && many.contains(why), "{many}");
+    machine.fine("third", "no_program_off");
+}
+
+#[test]
+fn hundreds_of_subscribers_survive_a_reboot_and_whoever_comes_then_has_his_class() {
+    let Some(machine) = Machine::get() else { return };
+    machine.fine("third", "many_applied_eth0");
+    let persists = machine.fine("third", "many_persists_eth0");
+    assert!(persists.contains("/etc/quell/shape/eth0.csv"), "{persists}");
+    let at = |name: &str, words: &[&str]| {
+        let said = machine.fine("fourth", name);
+        words.iter().for_each(|word| assert!(said.contains(word), "{name}, {word}: {said}"));
+    };
+    at("nobody", &["0 of 300 subscribers are here", "; in force\n"]);
+    at("one", &["1 of 300 subscribers are here", "s7"]);
+    // The unit's own process took over from the one that was killed.
+    at("two", &["2 of 300 subscribers are here", "s8"]);
+    at("changed", &["i-eth0: change htb class", "s7: down at most 7Mbit (was 40Mbit)"]);
+    at("changed", &["quell shape persist --dev eth0"]);
+    machine.fine("fourth", "kept");
+    assert_eq!(machine.file("fourth", "kept_row"), "s7,10.7.0.7/32,10kbit,20Mbit,10kbit,7Mbit,\n");
+}
+
+#[test]
+fn subscribers_queues_come_with_their_cable_each_time_that_it_is_plugged_in() {
+    let Some(machine) = Machine::get() else { return };
+    machine.fine("third", "many_applied_many0");
+    machine.fine("third", "many_persists_many0");
+    for name in ["many_first", "many_second"] {
+        let said = machine.fine("fourth", name);
+        assert!(said.contains("1 of 300 subscribers are here") && said.contains("s9"), "{said}");
+    }
+    machine.fine("fourth", "off");
+    machine.fine("fourth", "many_off");
+    assert_eq!(machine.fine("fourth", "after_off"), machine.fine("first", "found"));
+    assert_eq!(machine.fine("fourth", "failed"), "", "no service failed");
+    let left = machine.file("fourth", "left");
+    assert!(!left.contains("quell-shape") && !left.contains(".undo"), "{left}");
+    assert!(!left.contains(".annex"), "{left}");
 }

@@ -3,6 +3,7 @@
 mod support;
 
 use serde_json::Value;
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use support::{Said, TestFolder, says};
 
@@ -49,6 +50,59 @@ fn the_page_about_diagnosing_lists_the_checks_that_there_are() {
         let of_all: usize = of_all.parse().expect("a number of checks");
         assert!(of_all < 10 || of_all == count, "{of_all} checks are shown, {count} there are");
     }
+}
+
+/// What `--peer` says of an address, without an answer, and how long that took.
+fn unanswered(address: &str) -> (String, Duration) {
+    let begun = Instant::now();
+    let said = doctor(&["--peer", address]);
+    assert_eq!((said.code, said.out.as_str()), (Some(3), ""), "{}", said.error);
+    (said.error, begun.elapsed())
+}
+
+#[test]
+fn a_host_without_a_server_says_so_at_once_and_a_silent_one_is_told_of_while_it_is_asked() {
+    for loopback in ["127.0.0.1:0", "[::1]:0"] {
+        let silent = UdpSocket::bind(loopback).expect("a port");
+        let address = silent.local_addr().expect("it has one").to_string();
+        let (said, took) = unanswered(&address);
+        // After a second, after two; then all flows, and what came of it.
+        says(
+            &said,
+            &[
+                "is silent: asked again, for 4s at most",
+                "is silent",
+                "20 flows of 20 packets: 2s at most",
+            ],
+        );
+        says(
+            &said,
+            &["no answer to 20 packets of each of 20 flows", "quell serve --bind", "firewall"],
+        );
+        assert!(took >= Duration::from_millis(4_500), "{took:?}");
+        drop(silent);
+        let (said, took) = unanswered(&address);
+        says(&said, &["nobody listens at that UDP port", "quell serve --bind", "HOST:PORT"]);
+        assert!(!said.contains("silent") && took < Duration::from_secs(1), "{took:?} {said}");
+    }
+}
+
+#[test]
+fn an_echo_of_our_own_packets_is_no_answer() {
+    let echo = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = echo.local_addr().expect("it has one");
+    let thread = std::thread::spawn(move || {
+        let mut bytes = [0; 2_000];
+        // Until it is told to end.
+        while let Ok((count @ 1.., from)) = echo.recv_from(&mut bytes) {
+            echo.send_to(&bytes[..count], from).expect("it is on loopback");
+        }
+    });
+    let (said, _) = unanswered(&address.to_string());
+    says(&said, &["no answer to 20 packets of each of 20 flows", "quell serve --bind"]);
+    let end = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    end.send_to(&[], address).expect("it is on loopback");
+    thread.join().expect("it ends");
 }
 
 #[test]

@@ -5,70 +5,24 @@ mod support;
 
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+#[path = "../../flow/tests/peer/mod.rs"]
+mod peer;
 #[path = "serve/server.rs"]
 mod server;
 
-use server::Served;
-use support::{TestFolder, program, said, says};
+use peer::Server;
+use server::{Served, once_free};
+use support::{TestFolder, answer, program, said, says};
 
-/// An iperf3 server that listens.
-struct Server {
-    child: Child,
-    port: String,
-}
-
-impl Server {
-    /// None where iperf3 is not installed.
-    fn start() -> Option<Self> {
-        for _ in 0..5 {
-            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-            let port = free.port().to_string();
-            let child = Command::new("iperf3")
-                .args(["-s", "-B", "127.0.0.1", "--forceflush", "-p", &port])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn();
-            let mut child = match child {
-                Ok(child) => child,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    eprintln!("skipped: there is no iperf3 on this machine ({error})");
-                    return None;
-                }
-                Err(error) => panic!("iperf3 can't be started: {error}"),
-            };
-            let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-            if lines.map_while(Result::ok).any(|line| line.contains("listening")) {
-                return Some(Self { child, port });
-            }
-            let _ = child.wait();
-        }
-        panic!("iperf3 never listened");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// What iperf3 prints. On a busy machine its server may not be through with the client before ("the server is busy"); then it is asked
-/// again, for half a minute.
+/// What iperf3 prints.
 fn iperf3(arguments: &[&str]) -> Value {
-    let begun = std::time::Instant::now();
-    loop {
-        let printed = Command::new("iperf3").args(["-J", "-c"]).args(arguments).output();
-        let printed: Value = serde_json::from_slice(&printed.unwrap().stdout).unwrap();
-        match printed.get("error") {
-            None => return printed,
-            Some(error) if begun.elapsed().as_secs() > 30 => panic!("{arguments:?}: {error}"),
-            Some(_) => {}
-        }
-    }
+    let mut command = Command::new("iperf3");
+    command.args(["-J", "-c"]).args(arguments);
+    let printed: Value =
+        serde_json::from_str(&once_free(|| answer(&mut command, arguments)).out).unwrap();
+    assert_eq!(printed.get("error"), None, "{arguments:?}");
+    printed
 }
 
 /// Every key of a document by its path; lists stand for their elements.
@@ -89,6 +43,7 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 #[test]
 fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
     let Some(server) = Server::start() else { return };
+    let port = server.at.port().to_string();
     let dir = TestFolder::new();
     let cases: [&[&str]; 6] = [
         &[],
@@ -99,9 +54,10 @@ fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
         &["-u", "-b", "5M", "--bidir"],
     ];
     for more in cases {
-        let port = ["127.0.0.1", "-p", &server.port, "-t", "1"];
+        let port = ["127.0.0.1", "-p", &port, "-t", "1"];
         let ours = [&["flow"], &port[..], more, &["--no-latency", "--json=iperf3"]].concat();
-        let ours: Value = serde_json::from_str(&dir.quell(&ours).fine()).unwrap();
+        let ours: Value = serde_json::from_str(&once_free(|| dir.quell(&ours)).fine()).unwrap();
+        assert_eq!(ours["error"], Value::Null, "{more:?}");
         let theirs = iperf3(&[&port[..], more].concat());
         let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
         keys(&ours, "", &mut have);
@@ -113,20 +69,10 @@ fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
 #[test]
 fn a_person_gets_a_headline_and_the_working() {
     let Some(server) = Server::start() else { return };
+    let port = server.at.port().to_string();
     let dir = TestFolder::new();
     let said = dir
-        .quell(&[
-            "flow",
-            "127.0.0.1",
-            "-p",
-            &server.port,
-            "-t",
-            "1",
-            "-b",
-            "20M",
-            "--bdp",
-            "--save",
-        ])
+        .quell(&["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "20M", "--bdp", "--save"])
         .fine();
     says(
         &said,
@@ -135,10 +81,8 @@ fn a_person_gets_a_headline_and_the_working() {
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
     let shown = dir.quell(&["show"]).fine();
     says(&shown, &["up"]);
-    let json: Value = serde_json::from_str(
-        &dir.quell(&["flow", "127.0.0.1", "-p", &server.port, "-t", "0.5", "-R", "-J"]).fine(),
-    )
-    .unwrap();
+    let again = ["flow", "127.0.0.1", "-p", &port, "-t", "0.5", "-R", "-J"];
+    let json: Value = serde_json::from_str(&once_free(|| dir.quell(&again)).fine()).unwrap();
     assert_eq!(json["direction"], "down");
     assert!(json["down"]["bits_per_second"].as_f64().unwrap() > 1e6, "{json:#}");
     assert_eq!((&json["up"], &json["server_is_quell"]), (&Value::Null, &Value::Bool(false)));

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 #[path = "serve/server.rs"]
 mod server;
 
-use server::{Served, iperf3_says, lacks_iperf3};
-use support::{TestFolder, program, said, says};
+use server::{Served, iperf3_says, lacks_iperf3, once_free};
+use support::{TestFolder, answer, program, said, says};
 
 /// A port of loopback that is free at this moment.
 fn free_port() -> String {
@@ -43,23 +43,13 @@ impl Iperf3 {
         }
     }
 
-    /// What a client's JSON says, `iperf3 -c` or `quell flow`, asked again while the server is busy with the one before.
-    fn asked(&self, mut client: Command, options: &[&str]) -> Value {
+    /// What a client's JSON says, `iperf3 -c` or `quell flow`.
+    fn asked(&self, client: &mut Command, options: &[&str]) -> Value {
         client.args(["127.0.0.1", "-p", &self.port]).args(options).stdin(Stdio::null());
-        for _ in 0..100 {
-            let output = client.output().expect("it starts");
-            match serde_json::from_slice::<Value>(&output.stdout) {
-                Ok(json) if json.get("error").is_none() => return json,
-                _ if String::from_utf8_lossy(&output.stderr).contains("busy") => {}
-                Ok(json) if json["error"].to_string().contains("busy") => {}
-                _ => panic!(
-                    "{client:?}: {}{}",
-                    String::from_utf8_lossy(&output.stdout),
-                    String::from_utf8_lossy(&output.stderr)
-                ),
-            }
-        }
-        panic!("the server stayed busy")
+        let said = once_free(|| answer(client, options));
+        let json: Option<Value> = serde_json::from_str(&said.out).ok();
+        json.filter(|json| json.get("error").is_none())
+            .unwrap_or_else(|| panic!("{client:?}: {}{}", said.out, said.error))
     }
 
     /// What iperf3 and Quell say to the same options.
@@ -67,8 +57,8 @@ impl Iperf3 {
         let mut peer = Command::new("iperf3");
         peer.args(["-J", "-c"]);
         [
-            self.asked(peer, options),
-            self.asked(program(&["flow", "--json=iperf3", "--no-latency"]), options),
+            self.asked(&mut peer, options),
+            self.asked(&mut program(&["flow", "--json=iperf3", "--no-latency"]), options),
         ]
     }
 }
@@ -134,10 +124,7 @@ fn options_of_iperf3_do_what_they_do_there() {
     let dir = TestFolder::new();
     let flow = |more: &[&str]| {
         let arguments = [&["flow", "127.0.0.1"], &port[..], more].concat();
-        (0..100)
-            .map(|_| said(dir.command(&arguments), &arguments))
-            .find(|said| !said.error.contains("busy"))
-            .expect("it is free one day")
+        once_free(|| dir.quell(&arguments))
     };
     says(&flow(&["-f", "k"]).fine(), &["up kbit/s", " kbit/s"]);
     says(&flow(&["-f", "M"]).fine(), &["up MiB/s"]);

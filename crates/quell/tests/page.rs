@@ -3,15 +3,15 @@
 
 mod support;
 
-use quell_page::identity::Identity;
+use quell_page::identity::pin;
 use quell_page::server::Server;
-use quell_page::site;
 use quell_sys::wait::Bell;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use support::TestFolder;
 
 fn lacks_chromium() -> bool {
@@ -58,6 +58,22 @@ impl Drop for Site {
     }
 }
 
+/// Waits for a picture that never comes, and goes elsewhere after 700 ms.
+const GOES_ON: &str =
+    "<p>First.</p><script>setTimeout(() => location = '/next', 700)</script><img src=never.svg>";
+
+/// The same out of a script that holds up the page.
+const REPLACES: &str = "<p>First.</p><script>const t = Date.now(); while (Date.now() - t < 700); location.replace('/next')</script>";
+
+/// Has figures of its own for whoever asks.
+const FORGES: &str = "<script>
+    const forged = [{ startTime: 1, duration: 2, domContentLoadedEventEnd: -5e300, loadEventEnd: 1e300, name: 'x' }];
+    for (const method of ['getEntries', 'getEntriesByName', 'getEntriesByType'])
+        performance[method] = Performance.prototype[method] = () => forged;
+    performance.now = () => 1e305;
+    Promise = PerformanceObserver = null;
+</script><p>Words.";
+
 /// All requests of a connection.
 fn answer(mut stream: TcpStream) {
     let Ok(copy) = stream.try_clone() else { return };
@@ -75,6 +91,12 @@ fn answer(mut stream: TcpStream) {
                 );
                 ("text/html", body)
             }
+            "/goes-on" => ("text/html", GOES_ON.to_owned()),
+            "/replaces" => ("text/html", REPLACES.to_owned()),
+            "/forges" => ("text/html", FORGES.to_owned()),
+            "/busy" => ("text/html", "<p>Words.</p><script>while (1) {}</script>".to_owned()),
+            "/asks" => ("text/html", "<script>for (;;) alert()</script>".to_owned()),
+            "/next" => ("text/html", "<p>The next page.</p>".to_owned()),
             "/a.css" => ("text/css", "p { color: #123 }".to_owned()),
             // Until the browser goes away.
             "/never.svg" => {
@@ -168,7 +190,7 @@ fn a_certificate_that_nobody_vouches_for_is_no_page() {
     }
     let folder = TestFolder::new();
     let server = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7).expect("it listens");
-    assert!(!Identity::new(site::DOMAIN, 7).pin.is_empty(), "a certificate of its own making");
+    assert!(!pin(7).is_empty(), "a certificate of its own making");
     let url = format!("https://127.0.0.1:{}/", server.port());
     let stop = Bell::new().expect("a bell");
     std::thread::scope(|scope| {
@@ -197,4 +219,59 @@ fn where_nobody_listens_and_where_there_is_no_browser_it_is_said() {
     let said = folder.quell(&["page", &url, "-c", "1", "--no-scripts"]);
     assert_eq!(said.code, Some(1), "{}", said.error);
     assert!(said.out.contains("nobody listens there"), "{}", said.out);
+}
+
+#[test]
+fn a_page_that_goes_elsewhere_by_itself_has_taken_until_then_and_it_is_said() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, site) = (TestFolder::new(), Site::new());
+    for path in ["/goes-on", "/replaces"] {
+        let (code, told, error) = json(&folder, &[&site.url(path), "-c", "1"]);
+        assert_eq!(code, Some(0), "{error}");
+        let load = &told["pages"][0]["loads"][0];
+        let moved = &load["moved"][0];
+        assert!(moved["url"].as_str().is_some_and(|url| url.ends_with("/next")), "{load}");
+        let of = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{load}"));
+        let at = of(&moved["at_ms"]);
+        assert!((650.0..30_000.0).contains(&at), "{path} after {at} ms");
+        for mark in ["doc_ms", "paint_ms", "load_ms"] {
+            assert!(of(&load[mark]) > at && of(&load[mark]) < at + 30_000.0, "{mark}: {load}");
+        }
+    }
+    let said = folder.quell(&["page", &site.url("/goes-on"), "-c", "1", "--no-scripts"]);
+    assert!(said.out.contains("went on by itself"), "{}", said.out);
+    let (_, told, _) = json(&folder, &[&site.url("/"), "-c", "1"]);
+    assert_eq!(told["pages"][0]["loads"][0]["moved"], Value::Null, "it stays where it is");
+}
+
+#[test]
+fn a_page_can_not_forge_its_figures() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, site) = (TestFolder::new(), Site::new());
+    let (code, told, error) = json(&folder, &[&site.url("/forges"), "-c", "1"]);
+    assert_eq!(code, Some(0), "{error}");
+    let load = &told["pages"][0]["loads"][0];
+    for mark in ["doc_ms", "paint_ms", "fcp_ms", "load_ms"] {
+        let is_true = |ms: &f64| *ms > 1.0 && *ms < 60_000.0;
+        assert!(load[mark].as_f64().as_ref().is_some_and(is_true), "{mark}: {load}");
+    }
+}
+
+#[test]
+fn a_page_whose_scripts_never_end_is_given_up_soon_after_its_time() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, site) = (TestFolder::new(), Site::new());
+    for path in ["/busy", "/asks"] {
+        let begun = Instant::now();
+        let (code, told, error) = json(&folder, &[&site.url(path), "-c", "1", "--timeout", "2s"]);
+        assert_eq!(code, Some(1), "{error}");
+        assert_eq!(told["pages"][0]["loads"][0]["end"], "timed-out");
+        assert!(begun.elapsed() < Duration::from_secs(40), "{path}: {:?}", begun.elapsed());
+    }
 }

@@ -180,7 +180,10 @@ fn ctrl_c_sums_up_and_keeps_the_run() {
     let end: Value = serde_json::from_str(rest.lines().last().expect("an end")).expect("JSON");
     assert_eq!(end["event"], "end");
     let sent = end["streams"][0]["sent"].as_u64().expect("a count");
-    assert!(sent >= 9 && end["streams"][0]["received"] == sent, "{end:#}");
+    let received = end["streams"][0]["received"].as_u64().expect("a count");
+    // The last one's answer may be on its way.
+    assert!(sent >= 9 && sent - received <= 1, "{end:#}");
+    assert_eq!(end["streams"][0]["lost"], 0, "{end:#}");
     let shown: Value =
         serde_json::from_str(&dir.quell(&["show", "long", "--json"]).fine()).expect("JSON");
     assert_eq!((&shown["state"], &shown["results"][0]["sent"]), (&"stopped".into(), &sent.into()));

@@ -83,6 +83,18 @@ fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
 }
 
 #[test]
+fn data_over_tcp_may_come_from_another_address_than_the_talk_about_it() {
+    let both = Served::new(&["--bind", "::"]);
+    let port = both.at.port();
+    let (to, control) = (format!("127.0.0.1:{port}"), format!("[::1]:{port}"));
+    for way in [&[][..], &["-R"], &["--bidir"]] {
+        let options = ["flow", &to, "--control", &control, "-n", "1M", "--json"];
+        let arguments = [&options[..], way].concat();
+        said(program(&arguments), &arguments).fine();
+    }
+}
+
+#[test]
 fn a_kept_flow_took_as_long_as_it_was_measured() {
     let served = Served::new(&[]);
     let port = served.at.port().to_string();
@@ -116,7 +128,8 @@ fn calls_and_stamp_packets_are_answered_on_the_same_port() {
     assert!(served.at.ip().is_loopback(), "loopback unless told otherwise: {}", served.at);
     served.is_well();
     let called = served.event("called", "calls");
-    assert_eq!(called["calls"], 4, "three, and one that opens: {called}");
+    let calls = called["calls"].as_u64();
+    assert!(calls >= Some(4), "three and one that opens, and more where one had to wait: {called}");
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
     socket.connect(served.at).expect("an address");

@@ -11,11 +11,11 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::CloneFlags;
 use quell_netlink::address::NewAddress;
 use quell_netlink::core::{Protocol, Socket};
-use quell_netlink::link::VethEnd;
-use quell_netlink::{Mac, Stack, sysctl, tc};
+use quell_netlink::link::{LinkChange, LinkName, VethEnd};
+use quell_netlink::{Mac, Stack, hosts_table, nat, sysctl, tc};
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::netns::NetNs;
-use quell_tc::{Places, Thing, Tree, seen};
+use quell_tc::{Place, Places, Thing, Tree, seen};
 use std::io::Write;
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -221,6 +221,38 @@ fn what_somebody_took_away_is_not_said_to_be_in_force() {
 }
 
 #[test]
+fn while_quell_changes_something_nobody_is_told_to_mend_it() {
+    let cable = Cable::new();
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml"];
+    cable.dir.write("t.toml", wide(60, "1Mbit"));
+    cable.shape(&apply).fine();
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            for rate in ["2Mbit", "1Mbit"].repeat(6) {
+                cable.dir.write("t.toml", wide(60, rate));
+                cable.shape(&apply).fine();
+                cable.shape(&["off", "--dev", "a0"]).fine();
+                cable.shape(&apply).fine();
+            }
+        });
+        while !changing.is_finished() {
+            cable.shape(&["status", "--json"]).fine();
+        }
+        changing.join().unwrap();
+    });
+    // Somebody who is at it for longer than anybody waits is named, whatever is there meanwhile.
+    cable.put("[queue]\nkind = \"pfifo\"\nhandle = \"9:\"\nlimit = 7\n");
+    let lock = cable.logs(".lock").remove(0);
+    let lock = std::fs::File::options().write(true).open(cable.dir.path("state").join(lock));
+    let held = Flock::lock(lock.unwrap(), FlockArg::LockExclusive).map_err(|(_, e)| e).unwrap();
+    let out = cable.shape(&["status", "--json"]).fine();
+    says(&out, &["\"in_order\": true", "\"changing\": \"`quell shape apply` (process "]);
+    says(&cable.shape(&["status"]).fine(), &["being changed just now by `quell shape apply`"]);
+    drop(held);
+    assert_eq!(cable.shape(&["status"]).code, Some(1), "nobody is at it any more");
+}
+
+#[test]
 fn what_is_applied_is_in_force_and_off_brings_back_what_was_there() {
     let cable = Cable::new();
     let theirs = cable.put(THEIRS);
@@ -246,6 +278,81 @@ fn what_is_applied_is_in_force_and_off_brings_back_what_was_there() {
     assert_eq!(cable.logs(".undo"), [""; 0]);
 }
 
+/// Things without what the kernel makes up: the hash table of a u32 filter that is made again has another number.
+fn named_apart(things: Vec<Thing>) -> Vec<Thing> {
+    let one = |thing| match thing {
+        Thing::Seen(mut seen) => {
+            if let Place::Filter { handle, .. } = &mut seen.place {
+                *handle &= 0xfff;
+            }
+            Thing::Seen(seen)
+        }
+        other => other,
+    };
+    things.into_iter().map(one).collect()
+}
+
+#[test]
+fn of_a_filter_on_the_way_in_no_empty_table_is_left() {
+    let cable = Cable::new();
+    let theirs = cable.put(
+        "ingress = { filter = [{ kind = \"u32\", prio = 7, match = \"u32 0 0 at 0\", action = { redirect = \"lo\" } }] }",
+    );
+    let line = ["--line", "10/50", "--policy", "tiers", "--replace"];
+    cable.shape(&[&["apply", "--dev", "a0"], &line[..]].concat()).fine();
+    cable.shape(&["off", "--dev", "a0"]).fine();
+    assert_eq!(named_apart(cable.things()), named_apart(theirs));
+    // A priority that is left over could not be had by a filter of another protocol.
+    let beside = "ingress = { filter = [
+        { kind = \"u32\", prio = 7, match = \"u32 0 0 at 0\", action = { redirect = \"lo\" } },
+        { kind = \"u32\", prio = 1, protocol = \"ip\", match = \"u32 0 0 at 0\", action = { redirect = \"lo\" } }] }";
+    cable.put(beside);
+}
+
+#[test]
+fn what_was_renamed_is_found_by_its_new_name() {
+    let cable = Cable::new();
+    let rename = |from: &str, to: &str| {
+        let work = || {
+            let mut stack = Stack::open().unwrap();
+            let index = stack.index_of(&from.parse().unwrap()).unwrap();
+            stack.change_link(index, &[LinkChange::Up(false)]).unwrap();
+            stack.change_link(index, &[LinkChange::Name(to.parse().unwrap())]).unwrap();
+            stack.up(index).unwrap();
+        };
+        cable.here.run(work).unwrap();
+    };
+    let apply = ["apply", "--dev", "a0", "--line", "10/50", "--policy", "tiers"];
+    cable.shape(&apply).fine();
+    rename("a0", "a9");
+    let said = cable.shape(&["off", "--dev", "a0"]).refused(1);
+    says(&said, &["a0 is named a9 now", "--dev a9"]);
+    let said = cable.shape(&["status"]);
+    assert_eq!(said.code, Some(1));
+    says(&said.out, &["its interface is named a9 now", "off --dev a9"]);
+    // The IFB is known by its address.
+    rename("i-a0", "ifbx");
+    cable.shape(&["off", "--dev", "a9"]).fine();
+    let links = cable.here.run(|| Stack::open().unwrap().links().unwrap()).unwrap();
+    assert!(links.iter().all(|link| link.kind.as_deref() != Some("ifb")), "{links:?}");
+}
+
+#[test]
+fn subscribers_without_a_name_or_a_list_without_anybody_are_refused() {
+    let cable = Cable::new();
+    let header = "name,prefixes,up-floor,up-ceiling,down-floor,down-ceiling\n";
+    cable.dir.write("p.toml", "line = \"10/50\"\nsubscribers = \"s.csv\"\n");
+    let plan = ["plan", "--dev", "a0", "--file", "p.toml"];
+    cable.dir.write("s.csv", header);
+    let said = cable.shape(&plan);
+    assert_ne!(said.code, Some(0), "{}", said.out);
+    says(&said.error, &["s.csv", "no subscriber is in it"]);
+    cable.dir.write("s.csv", format!("{header},192.0.2.9,1Mbit,8Mbit,1Mbit,8Mbit\n"));
+    let said = cable.shape(&plan);
+    assert_ne!(said.code, Some(0), "{}", said.out);
+    says(&said.error, &["192.0.2.9", "has no name"]);
+}
+
 #[test]
 fn what_nobody_confirms_is_taken_back_and_what_is_confirmed_stays() {
     let cable = Cable::new();
@@ -256,6 +363,11 @@ fn what_nobody_confirms_is_taken_back_and_what_is_confirmed_stays() {
     says(&out, &["in force for 1s", "to keep it: quell shape confirm --state state"]);
     cable.until_no_watchdog_lives();
     assert_eq!(cable.things(), theirs, "a second later all is as it was, with nobody there");
+    let late = "a0: the last change was not confirmed in time; it was taken back";
+    for confirm in [&["confirm"][..], &["confirm", "--dev", "a0"]] {
+        says(&cable.shape(confirm).refused(1), &[late]);
+    }
+    says(&cable.shape(&["confirm", "--dev", "a1"]).refused(1), &["no change of a1 waits"]);
     let out = cable.shape(&[&apply[..], &["1h"]].concat()).fine();
     says(&out, &["in force for 1h"]);
     says(&cable.shape(&["status"]).fine(), &["unless: quell shape confirm"]);
@@ -265,7 +377,9 @@ fn what_nobody_confirms_is_taken_back_and_what_is_confirmed_stays() {
     // It sees the word in the log and ends, an hour early.
     cable.until_no_watchdog_lives();
     assert_eq!(cable.things(), ours);
-    says(&cable.shape(&["confirm"]).refused(1), &["no change waits"]);
+    let said = cable.shape(&["confirm"]).refused(1);
+    says(&said, &["no change waits"]);
+    assert!(!said.contains("taken back"), "{said}");
 }
 
 #[test]
@@ -476,7 +590,7 @@ fn hosts_that_nobody_listed_are_found_and_told_by_their_addresses() {
     let apply = [&["apply"], &FIND[..], &["--confirm-within", "never"]].concat();
     says(
         &cable.shape(&[&["plan", "--json"], &FIND[..]].concat()).fine(),
-        &["# on a0, parent 2: prio 1: quell1 src=8 idle=60s", "make classify filter 1 at 2:"],
+        &["# on a0, parent 2: prio 1: quell2 src=8 idle=60s", "make classify filter 1 at 2:"],
     );
     cable.shape(&apply).fine();
     // Two hosts behind it, and one of them over IPv6 as well.
@@ -496,6 +610,51 @@ fn hosts_that_nobody_listed_are_found_and_told_by_their_addresses() {
     let part = up["parts"].as_array().unwrap().iter().find(|part| part["name"] == "10.9.0.2");
     assert!(part.is_some_and(|part| part["place"].is_u64() && part["idle_s"].is_f64()), "{up}");
     cable.shape(&["off", "--dev", "a0"]).fine();
+    assert_eq!(cable.things(), []);
+}
+
+#[test]
+fn where_addresses_are_translated_a_table_notes_whose_a_packet_is_until_off() {
+    if !may_classify() {
+        return;
+    }
+    let cable = Cable::new();
+    let a0: LinkName = "a0".parse().unwrap();
+    let masquerade = || nat::masquerade(std::slice::from_ref(&a0));
+    match cable.here.run(masquerade).unwrap() {
+        Err(error) if error.proves_kernel_lacks_feature() => {
+            let line = format!("skipped a story of translated addresses: {error}\n");
+            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            return;
+        }
+        made => made.unwrap(),
+    }
+    let has_table = || cable.here.run(|| hosts_table::is_there(&a0).unwrap()).unwrap();
+    let others = || cable.here.run(|| hosts_table::others().unwrap()).unwrap();
+    assert!(others().translates && !others().marks_connections);
+    // Up, the table alone does it.
+    let up = ["--dev", "a0", "--up", "10Mbit", "--policy", "host-fair", "--places", "4"];
+    let never = ["--confirm-within", "never"];
+    let told = cable.shape(&[&["apply"], &up[..], &never].concat()).fine();
+    says(&told, &["make the nftables table ip quell-hosts-a0", "addresses are translated here"]);
+    assert!(has_table());
+    says(&cable.shape(&["status"]).fine(), &["by their addresses behind NAT; in force"]);
+    says(
+        &cable.shape(&["off", "--dev", "a0"]).fine(),
+        &["take the nftables table ip quell-hosts-a0 away"],
+    );
+    assert!(!has_table());
+    // What comes needs an action, which not every kernel has; then no promise is made.
+    let both = ["--dev", "a0", "--line", "10/10", "--policy", "host-fair", "--places", "4"];
+    let told = cable.shape(&[&["apply"], &both[..], &never].concat()).fine();
+    let status = cable.shape(&["status"]).fine();
+    match told.contains("lacks the action connmark") {
+        true => says(&told, &["can't be told apart where this machine translates their addresses"]),
+        false => says(&status, &["by their addresses behind NAT; in force"]),
+    }
+    assert_eq!(has_table(), status.contains("behind NAT"));
+    cable.shape(&["off", "--dev", "a0"]).fine();
+    assert!(!has_table());
     assert_eq!(cable.things(), []);
 }
 

@@ -61,7 +61,7 @@ fn who_follows_is_told_of_a_cells_end_and_of_the_runs_with_what_show_says() {
     let mut show = Running::begin(&dir, &["show", "long", "--follow", "--json"]);
     let start = show.object();
     assert_eq!(
-        (&start["event"], &start["cells"], &start["ended"]),
+        (&start["event"], &start["measurements"], &start["ended"]),
         (&"start".into(), &1.into(), &0.into())
     );
     ping.signal(Signal::SIGINT);
@@ -71,7 +71,11 @@ fn who_follows_is_told_of_a_cells_end_and_of_the_runs_with_what_show_says() {
     let objects: Vec<Value> =
         out.lines().map(|l| serde_json::from_str(l).expect("each line is an object")).collect();
     let [cell, end] = &objects[..] else { panic!("a cell and an end: {out}") };
-    assert_eq!((&cell["event"], &cell["status"]), (&"cell".into(), &"stopped".into()), "{out}");
+    assert_eq!(
+        (&cell["event"], &cell["status"]),
+        (&"measurement".into(), &"stopped".into()),
+        "{out}"
+    );
     assert_eq!((&end["event"], &end["why"]), (&"end".into(), &"finished".into()), "{out}");
     let mut shown: Value =
         serde_json::from_str(&dir.quell(&["show", "long", "--json"]).fine()).expect("JSON");

@@ -5,11 +5,13 @@ mod support;
 #[path = "serve/server.rs"]
 mod server;
 
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use server::Served;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use support::{TestFolder, says};
 
@@ -79,4 +81,35 @@ fn what_is_killed_stays_partial_and_what_came_to_its_end_complete() {
     done.quell(&[&ping[..], &["-c", "3"]].concat()).fine();
     says(&done.quell(&["runs"]).fine(), &["✓ complete"]);
     assert_eq!(json(&done, &["show", "--json"])["state"], "complete");
+}
+
+#[test]
+fn a_run_that_is_stopped_while_it_is_made_is_a_run_all_the_same() {
+    let dir = TestFolder::new();
+    std::fs::create_dir(dir.path("runs")).expect("a folder");
+    let changes = Inotify::init(InitFlags::IN_CLOEXEC).expect("inotify");
+    changes.add_watch(&dir.path("runs"), AddWatchFlags::IN_CREATE).expect("it is watched");
+    let ping = ["ping", "-m", "tcp", "-i", "20ms", "-t", "a,127.0.0.1:1", "--save"];
+    let mut child = dir.command(&ping).stdout(Stdio::null()).spawn().expect("it starts");
+    // Its folder is there, and nothing is in it yet.
+    changes.read_events().expect("its folder");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it runs");
+    child.wait().expect("it ends");
+    says(&dir.quell(&["runs"]).fine(), &["■ stopped"]);
+}
+
+#[test]
+fn a_page_that_is_stopped_while_it_is_written_leaves_nothing_behind() {
+    let dir = TestFolder::new();
+    let ping = ["ping", "-m", "tcp", "-i", "10ms", "-c", "3", "-t", "a,127.0.0.1:1", "-w", "kept"];
+    dir.quell(&ping).fine();
+    std::fs::create_dir(dir.path("pages")).expect("a folder");
+    // A signal comes with the byte that is one too many (setrlimit(2), RLIMIT_FSIZE).
+    let mut limited = std::process::Command::new("prlimit");
+    limited.args(["--fsize=1000", env!("CARGO_BIN_EXE_quell")]);
+    limited.args(["view", "kept", "-o", "pages/view.html", "--no-open"]);
+    let ended = limited.current_dir(dir.path(".")).status().expect("it starts");
+    assert_eq!(ended.signal(), Some(Signal::SIGXFSZ as i32));
+    let left = std::fs::read_dir(dir.path("pages")).expect("it is there").count();
+    assert_eq!(left, 0, "nothing has a name before it is whole");
 }

@@ -164,3 +164,42 @@ fn an_experiment_comes_through_a_pipe_that_somebody_writes() {
     shell.args(["-c", &script]).current_dir(dir.path("."));
     says(&support::said(shell, &["check", "<(cat my.toml)"]).fine(), &["4 measurements"]);
 }
+
+/// A command with twenty seconds and 2 GB: what waits is ended with 124, what grows has no more memory.
+#[track_caller]
+fn bounded(dir: &TestFolder, arguments: &[&str]) -> Said {
+    let mut limited = std::process::Command::new("timeout");
+    limited.args(["20", "prlimit", "--as=2000000000", env!("CARGO_BIN_EXE_quell")]);
+    limited.args(arguments).current_dir(dir.path(".")).stdin(std::process::Stdio::null());
+    support::said(limited, arguments)
+}
+
+#[test]
+fn what_never_ends_is_not_read_for_ever() {
+    let dir = TestFolder::new();
+    nix::unistd::mkfifo(&dir.path("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    std::os::unix::fs::symlink("/dev/zero", dir.path("link")).expect("a link");
+    std::fs::File::create(dir.path("holes"))
+        .and_then(|file| file.set_len(20 << 30))
+        .expect("a file of holes takes no place");
+    dir.write("policy.toml", "policy = \"subscribers\"\nsubscribers = \"link\"\n");
+    for file in ["/dev/zero", "/dev/urandom", "link", "holes", "pipe"] {
+        for command in [
+            &["serve", "--web", "-p", "0", "--key", "/dev/zero", "--certificate"][..],
+            &["rpm", "https://127.0.0.1:1", "--ca"],
+            &["shape", "plan", "--dev", "lo", "--up", "10Mbit", "--file"],
+            &["shape", "import", "libreqos"],
+            &["ping", "-f"],
+        ] {
+            let arguments = [command, &[file]].concat();
+            says(&bounded(&dir, &arguments).refused(2), &[file]);
+        }
+    }
+    let shape = ["shape", "plan", "--dev", "lo", "--up", "10Mbit", "--file", "policy.toml"];
+    says(&bounded(&dir, &shape).refused(2), &["link"]);
+    std::fs::create_dir(dir.path("host")).expect("a folder");
+    std::os::unix::fs::symlink("/dev/zero", dir.path("host/facts.json")).expect("a link");
+    says(&bounded(&dir, &["doctor", "--from", "host"]).refused(2), &["facts.json"]);
+    let log = ["flow", "127.0.0.1", "-p", "1", "--logfile", "pipe"];
+    says(&bounded(&dir, &log).refused(3), &["pipe", "nobody reads it"]);
+}

@@ -16,6 +16,8 @@ mod tab;
 use quell_page::browser::Options;
 use serde_json::Value;
 use server::Served;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use support::{TestFolder, program, said};
 use tab::{Tab, lacks_chromium};
@@ -75,6 +77,55 @@ fn a_person_presses_one_button_and_is_told_what_the_line_does() {
     assert!(number(&result, "fresh") > 20.0 && number(&result, "rpm") > 6000.0, "{result:#}");
     let ended = served.event("ended", "sent_bytes");
     assert!(ended["sent_bytes"].as_f64() > Some(1e8), "the log has it too: {ended}");
+}
+
+/// A page of the same address, as the server sees it: it asks for its turn, and hears of it.
+fn asks_for_a_turn(at: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(at).expect("it listens");
+    let request = "GET /web/test HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Quell: 1\r\n\r\n";
+    stream.write_all(request.as_bytes()).expect("sent");
+    let (mut said, mut byte) = (String::new(), [0]);
+    while !said.ends_with("\"test\"") && !said.ends_with("\"wait\"") {
+        stream.read_exact(&mut byte).expect("it has a turn, or waits for one");
+        said.push(byte[0].into());
+    }
+    stream
+}
+
+#[test]
+fn behind_one_address_a_page_too_many_says_so_and_begins_by_itself() {
+    if lacks_chromium() {
+        return;
+    }
+    let served = Served::new(&["--web", "--max-rate", "200Mbit"]);
+    // Four that measure, and the two that may wait.
+    let others: Vec<_> = (0..6).map(|_| asks_for_a_turn(served.at)).collect();
+    let mut tab = Tab::new(&format!("http://{}/", served.at), (1280, 900));
+    tab.run(
+        "const status = document.getElementById('status');
+         window.said = [];
+         new MutationObserver(() => said.push([performance.now(), status.textContent]))
+             .observe(status, { childList: true })",
+    );
+    tab.run("document.getElementById('start').click()");
+    tab.until("document.getElementById('status').textContent.includes('It asks again in')");
+    drop(others);
+    // Nobody presses anything.
+    tab.until("said.some(([, text]) => text.includes('idle line')) || document.body.dataset.state === 'failed'");
+    assert_eq!(tab.value("document.body.dataset.state"), "running");
+    let said = tab.value("said");
+    let said = said.as_array().expect("what it said, and when");
+    let when = |word: &str| {
+        let of = |one: &&Value| one[1].as_str().is_some_and(|text| text.contains(word));
+        said.iter().find(of).and_then(|one| one[0].as_f64()).expect(word)
+    };
+    let waited = when("idle line") - when("It asks again in 5 seconds");
+    assert!((4900.0..30_000.0).contains(&waited), "it waited {waited} ms: {said:?}");
+    // Until it began nothing else was said: the page's own greeting comes late.
+    let texts: Vec<_> = said.iter().filter_map(|one| one[1].as_str()).collect();
+    let known = ["Asking", "Busy"];
+    assert!(texts.iter().all(|text| known.iter().any(|word| text.starts_with(word))), "{texts:?}");
+    tab.run("document.getElementById('stop').click()");
 }
 
 #[test]
@@ -207,6 +258,85 @@ fn beside_requests_as_librespeed_makes_them() {
 }
 
 #[test]
+fn over_tls_rpm_puts_its_probes_into_the_loaded_connections_and_believes_whom_it_is_told() {
+    let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
+    let url = format!("https://{}", served.at);
+    let refused = |arguments: &[&str]| said(program(arguments), arguments).refused(3);
+    let unknown = refused(&["rpm", &url]);
+    assert!(unknown.contains("UnknownIssuer") && unknown.contains("--insecure"), "{unknown}");
+    let folder = TestFolder::new();
+    let asked = ["rpm", &url, "--insecure", "--time", "6", "--json", "--save"];
+    let told: Value = serde_json::from_str(&folder.quell(&asked).fine()).expect("JSON");
+    assert_eq!(told["tls"], true, "{told:#}");
+    let run = told["run"].as_str().expect("it was kept");
+    let shown: Value =
+        serde_json::from_str(&folder.quell(&["show", run, "--json"]).fine()).expect("JSON");
+    let kept = |stream: &str| {
+        let all = shown["results"].as_array().expect("a list").iter();
+        all.clone().find(|row| row["stream"] == stream).unwrap_or_else(|| panic!("{shown:#}"))
+    };
+    assert_eq!(kept("idle-connection")["sent"], 10, "{shown:#}");
+    let down = kept("down")["goodput_mbps"].as_f64().expect("a rate");
+    assert!((40.0..56.0).contains(&down), "{shown:#}");
+    for way in ["down", "up"] {
+        // Up, what the server's kernel took counts, and it keeps more than the server has read: this line is slow behind its end.
+        let most = if way == "down" { 56e6 } else { 500e6 };
+        let bits = told[way]["bits_per_second"].as_f64().expect("a rate");
+        assert!((45e6..most).contains(&bits), "{told:#}");
+        for (probes, stream) in [("foreign_probes", "request"), ("self_probes", "within")] {
+            let counted = told[way][probes].as_u64();
+            assert!(counted > Some(20), "{probes}: {told:#}");
+            // The last may have come back when the figure was made already.
+            let of_run = &kept(&format!("{way}-{stream}"))["sent"];
+            assert!(of_run.as_u64() >= counted, "{probes} {counted:?}, in the run {of_run}");
+        }
+        assert!(told[way]["tls_ms"].as_f64() > Some(0.0), "{told:#}");
+    }
+    // A server that only talks plainly, and one that knows nothing of TLS.
+    let plain = Served::new(&[]);
+    let none = refused(&["rpm", &format!("https://{}", plain.at), "--insecure"]);
+    assert!(none.contains("no TLS with"), "{none}");
+}
+
+#[test]
+fn a_server_shows_the_certificate_that_it_is_given_and_a_client_believes_its_file() {
+    use base64::Engine;
+    use quell_tls::identity::{Identity, Name};
+    let folder = TestFolder::new();
+    let pem = |kind: &str, der: &[u8]| {
+        let text = base64::engine::general_purpose::STANDARD.encode(der);
+        format!("-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n")
+    };
+    let made = Identity::new("a test", &[Name::Dns("localhost".into())], b"a test's");
+    folder.write("certificate", pem("CERTIFICATE", &made.certificate));
+    folder.write("key", pem("PRIVATE KEY", &made.key));
+    folder.write("neither", "nothing");
+    let at = |name: &str| folder.path(name).to_str().expect("a plain name").to_owned();
+    let (certificate, key, neither) = (at("certificate"), at("key"), at("neither"));
+    let served = Served::new(&[
+        "--web",
+        "--max-rate",
+        "50Mbit",
+        "--certificate",
+        &certificate,
+        "--key",
+        &key,
+    ]);
+    let url = format!("https://localhost:{}", served.at.port());
+    let asked = ["rpm", "-4", &url, "--ca", &certificate, "--time", "4", "--json"];
+    let told: Value = serde_json::from_str(&said(program(&asked), &asked).fine()).expect("JSON");
+    assert!(told["rpm"].as_f64() > Some(100.0), "{told:#}");
+    let refused = |arguments: &[&str], code| said(program(arguments), arguments).refused(code);
+    let bad = refused(
+        &["serve", "--web", "--port", "0", "--certificate", &certificate, "--key", &neither],
+        2,
+    );
+    assert!(bad.contains("PEM"), "{bad}");
+    let bad = refused(&["rpm", &url, "--ca", &neither], 2);
+    assert!(bad.contains("PEM"), "{bad}");
+}
+
+#[test]
 fn rpm_finds_what_a_limited_server_carries_and_says_whom_it_can_not_measure() {
     let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
     let at = served.at.to_string();
@@ -220,8 +350,6 @@ fn rpm_finds_what_a_limited_server_carries_and_says_whom_it_can_not_measure() {
     assert!(told["rpm"].as_f64() > Some(100.0), "{told:#}");
 
     let refused = |arguments: &[&str], code| said(program(arguments), arguments).refused(code);
-    let https = refused(&["rpm", "https://127.0.0.1:1/"], 2);
-    assert!(https.contains("only http"), "{https}");
     let page = refused(&["rpm", "http://127.0.0.1:1/some/page"], 2);
     assert!(page.contains("name the host alone"), "{page}");
     let plain = Served::new(&[]);
@@ -230,4 +358,48 @@ fn rpm_finds_what_a_limited_server_carries_and_says_whom_it_can_not_measure() {
     let secret = Served::new(&["--web"]);
     let foreign = refused(&["rpm", &format!("{}", secret.at), "--time", "2"], 2);
     assert!(foreign.contains("4..=120") || foreign.contains("not in"), "{foreign}");
+}
+
+/// 20 ms there and back, 10 Mbit/s up and 50 down, and for each connection a queue of its own that is kept short.
+const SHORT_QUEUES: &str = r#"
+hosts = ["a", "server"]
+routers = ["router"]
+
+[[link]]
+name = "lan"
+ends = ["a", "router"]
+
+[[link]]
+name = "wan"
+ends = ["router", "server"]
+up   = { rate = "10Mbit", delay = "10ms", queue = "fq_codel" }
+down = { rate = "50Mbit", delay = "10ms", queue = "fq_codel" }
+"#;
+
+#[test]
+fn within_a_loaded_connection_a_request_waits_for_what_the_line_holds_and_not_for_what_the_ends_do()
+{
+    let folder = TestFolder::new();
+    folder.write("line.toml", SHORT_QUEUES);
+    let quell = env!("CARGO_BIN_EXE_quell");
+    let serve = format!("server: {quell} serve --web --bind 0.0.0.0");
+    let lab = ["lab", "exec", "line.toml", "a", "--memory", "1024", "--with", &serve, "--"];
+    let rpm = [quell, "rpm", "https://{server}:5201", "--insecure", "--time", "30", "--json"];
+    let told: Value =
+        serde_json::from_str(&folder.quell(&[&lab[..], &rpm[..]].concat()).fine()).expect("JSON");
+    println!("{told:#}");
+    let ms = |way: &str, what: &str| told[way][what].as_f64().expect("there is one");
+    for way in ["down", "up"] {
+        assert_eq!(told[way]["confidence"], "high", "{told:#}");
+        // Those of their own have a queue each, and it is empty.
+        for alone in ["tcp_ms", "tls_ms", "http_ms"] {
+            assert!((20.0..24.0).contains(&ms(way, alone)), "{way}, {alone}: {told:#}");
+        }
+    }
+    // Nine connections share the line: a packet each 11 ms up, 2 ms down. Two of them wait at the end that sends, and what fq_codel leaves in the
+    // queue; some probes wait for what was lost before them. A record of 16 kB ahead of them would be 118 ms up.
+    assert!((30.0..85.0).contains(&ms("up", "loaded_ms")), "{told:#}");
+    assert!((22.0..55.0).contains(&ms("down", "loaded_ms")), "{told:#}");
+    assert!(ms("up", "bits_per_second") > 8.6e6, "{told:#}");
+    assert!(ms("down", "bits_per_second") > 44e6, "{told:#}");
 }

@@ -14,7 +14,7 @@ use quell_model::{CellStatus, Manifest};
 use quell_store::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-pub(crate) use tables::scrolling;
+pub(crate) use tables::stacking;
 pub(crate) use text::escape;
 
 /// What a page has beside the run and its results.
@@ -108,7 +108,7 @@ fn header(m: &Manifest, title: &str) -> String {
         let rest = match m.cells.len() {
             1 => String::new(),
             all => format!(
-                " {done} of {all} measurements ran to their end; <a href=\"#cells\">their table</a> says what is missing."
+                " {done} of {all} measurements ran to their end; <a href=\"#measurements\">their table</a> says what is missing."
             ),
         };
         let _ = writeln!(
@@ -120,7 +120,7 @@ fn header(m: &Manifest, title: &str) -> String {
         let _ = writeln!(
             text,
             "<p class=\"notice\" role=\"alert\"><strong>⚠ Partial run.</strong> {done} of {} measurements ran to \
-             their end. Figures and tables show what there is; <a href=\"#cells\">their table</a> says what is \
+             their end. Figures and tables show what there is; <a href=\"#measurements\">their table</a> says what is \
              missing and why.</p>",
             m.cells.len()
         );

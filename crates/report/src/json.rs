@@ -21,7 +21,22 @@ struct Document<'a> {
     warnings: Vec<String>,
     wall_s: Option<f64>,
     virtual_s: Option<f64>,
-    expectations: &'a [ExpectationRecord],
+    expectations: Vec<Expectation<'a>>,
+}
+
+/// A line of `expect`, and whether it held.
+#[derive(Serialize)]
+struct Expectation<'a> {
+    expect: &'a str,
+    held: bool,
+    found: &'a str,
+}
+
+impl<'a> Expectation<'a> {
+    fn of(record: &'a ExpectationRecord) -> Self {
+        let ExpectationRecord { claim, held, found } = record;
+        Self { expect: claim, held: *held, found }
+    }
 }
 
 #[derive(Serialize)]
@@ -54,6 +69,7 @@ struct Row<'a> {
     jitter_last_ms: Option<f64>,
     way: Option<&'a str>,
     carried_mbps: Option<f64>,
+    cpu_ms_per_mb: Option<f64>,
     flow_from_s: Option<f64>,
     flow_to_s: Option<f64>,
     delays_of_a_minority: Option<bool>,
@@ -225,6 +241,7 @@ impl<'a> Row<'a> {
             jitter_rtt_ms: echo.and_then(|e| e.jitter_rtt_ms).map(tidy),
             way: flow.and_then(|f| f.way.as_deref()),
             carried_mbps: flow.and_then(|f| f.carried_mbps).map(tidy),
+            cpu_ms_per_mb: flow.and_then(|f| f.cpu_ms_per_mb).map(tidy),
             flow_from_s: part.map(|p| tidy(p.0)),
             flow_to_s: part.map(|p| tidy(p.1)),
             delays_of_a_minority: echo.map(|e| e.counts.minority().is_some()),
@@ -291,7 +308,7 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
         warnings: results.warnings(),
         wall_s: manifest.wall_s.map(tidy),
         virtual_s: manifest.virtual_s.map(tidy),
-        expectations: &manifest.expectations,
+        expectations: manifest.expectations.iter().map(Expectation::of).collect(),
     };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }

@@ -145,7 +145,7 @@ const fn kind(
     Kind { name, of, unit, factor, from, value }
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 15] = [
     kind("loss", "", "%", From::Loss, |r| r.loss),
     kind("late", "", "%", From::Loss, |r| r.late),
     kind("jitter", "up", "ms", From::Loss, |r| r.jitter_up_ms),
@@ -156,6 +156,7 @@ const KINDS: [Kind; 14] = [
     kind("RTT", "p99", "ms", From::RoundTrip, |r| r.rtt_p99_ms),
     kind("goodput", "", "Mbit/s", From::Flow, |r| r.goodput_mbps),
     kind("share", "", "%", From::Flow, |r| r.share),
+    kind("CPU", "", "ms/MB", From::Flow, |r| r.cpu_ms_per_mb),
     kind("page", "doc", "ms", From::Page, |r| r.page_doc_ms),
     kind("page", "paint", "ms", From::Page, |r| r.page_paint_ms),
     kind("page", "total", "ms", From::Page, |r| r.page_load_ms),
@@ -179,7 +180,7 @@ fn digits(unit: &str, estimate: &Estimate) -> usize {
 impl Kind {
     fn value(&self, row: &SummaryRow) -> Option<Value> {
         let estimate = (self.value)(row)?.scaled(self.factor);
-        let of_packets = !matches!(self.name, "loss" | "late" | "goodput" | "share");
+        let of_packets = !matches!(self.name, "loss" | "late" | "goodput" | "share" | "CPU");
         let of_a_minority = of_packets && row.of_a_minority;
         let at_most = match (self.name, self.of) {
             ("loss", _) => row.loss_at_most,

@@ -271,6 +271,11 @@ fn the_table_fits_and_says_by_how_much_and_how_sure() {
             assert!(widest <= width, "{widest} of {width}:\n{text}");
         }
     }
+    // Long figures and few columns: the words become fewer, and none goes beyond the edge.
+    let long = [pinged(20_000.0, 3, 30), pinged(20_000.001, 3, 28)];
+    let text = compared(&long, &Wanted::default(), |c| compare::text(80, c)).expect("two runs");
+    let widest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+    assert!(widest <= 80 && text.contains("none seen"), "{widest}:\n{text}");
     let text =
         compared(&runs[..1], &Wanted::default(), |c| compare::text(100, c)).expect("two scenarios");
     assert!(text.contains("unloaded") && text.contains("95 % interval"), "{text}");
@@ -318,6 +323,10 @@ fn figures_lay_groups_over_each_other_and_the_page_has_table_and_figures() {
             && page.contains("By how much they differ")
     );
     assert!(!page.contains("<script"), "it needs no script");
+    // On a phone a row is several lines: each figure stands there with its column's name.
+    for column in ["A", "B", "Difference", "95 % interval"] {
+        assert!(page.contains(&format!("<td class=\"n\" data-of=\"{column}\">")), "{column}");
+    }
     let pings = [pinged(20.0, 3, 0), pinged(30.0, 3, 0)];
     let none = compared(&pings, &Wanted::default(), |c| {
         compare::figures::Delays::of(c)

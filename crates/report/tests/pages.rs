@@ -24,6 +24,7 @@ fn cell(totals: &[Option<f64>]) -> CellData {
             fcp_ms: Some(200.0),
             lcp_ms: None,
             load_ms: *load_ms,
+            moved: Vec::new(),
             requests: Vec::new(),
         };
         let text = serde_json::to_string(&load).expect("a load is JSON");
@@ -93,6 +94,7 @@ fn a_waterfall_shows_what_each_request_waited_for() {
         fcp_ms: None,
         lcp_ms: None,
         load_ms: Some(90.0),
+        moved: Vec::new(),
         requests: vec![
             request("https://www.page.test/", 0.0, Some(10.0)),
             request("https://img.page.test/long/way/to/the/picture-with-a-name.webp", 45.0, None),

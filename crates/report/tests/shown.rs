@@ -5,7 +5,7 @@ mod common;
 
 use common::{echo, flows, home_link, on_ways, packets, pings, run, steady};
 use quell_model::manifest::ExpectationRecord;
-use quell_model::{CellStatus, Fact, Outcome, Subject, TaskRecord, When};
+use quell_model::{CellStatus, EchoStatus, Fact, Outcome, Subject, TaskRecord, When};
 use quell_report::analysis::series;
 use quell_report::{Results, figures, html, json, table};
 use quell_store::{CellData, OutputLine, Run};
@@ -580,4 +580,32 @@ fn scenarios_that_are_named_come_in_the_order_in_which_they_are() {
         refused.contains("no scenario \"flood\" in this run; there are bulk, unloaded"),
         "{refused}"
     );
+}
+
+/// Packets of which nobody can know whether they were lost: their connects were answered after the kernel had sent the SYN again, or not at all.
+fn partly_unsure(answered: usize) -> Run {
+    let delays: Vec<_> = (0..100).map(|i| Some((20.0 + (i % 3) as f64, 0.0))).collect();
+    let mut samples = pings(&delays);
+    for sample in &mut samples[answered..] {
+        (sample.status, sample.rtt_ns) = (EchoStatus::Unsure, None);
+    }
+    run(vec![
+        ("calm", "all", 0, echo("tick", samples)),
+        ("calm", "all", 1, echo("tick", pings(&delays))),
+    ])
+}
+
+#[test]
+fn averages_of_times_of_which_only_bounds_are_known_are_marked_as_bounds() {
+    let svg = |run| figures::figure(&run, "rtt-averages").unwrap().svg();
+    let bounds = svg(partly_unsure(90));
+    assert!(bounds.contains("tick ≥") && bounds.contains("tick 5.0 %"), "{bounds}");
+    assert!(bounds.contains(">≥21.0<"), "the mean is at least so much: {bounds}");
+    assert!(bounds.contains(">≥0\u{202f}% ≤5.00\u{202f}%<"), "the loss is between: {bounds}");
+    for name in ["rtt-box", "rtt-cdf"] {
+        let marked = |run| figures::figure(&run, name).unwrap().svg().contains("calm 5.0 %");
+        assert!(marked(partly_unsure(90)) && !marked(partly_unsure(100)), "{name}");
+    }
+    let exact = svg(partly_unsure(100));
+    assert!(!exact.contains('≥') && !exact.contains('≤'), "{exact}");
 }

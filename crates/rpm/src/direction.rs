@@ -1,31 +1,30 @@
 //! One direction, an interval after the other, until goodput and then responsiveness are stable (the draft's "Final Algorithm").
 
-use crate::http::{self, RpmError, Target};
+use crate::arrived::{Arrivals, Segments};
+use crate::ask;
+use crate::http::{self, RpmError, Secured, Target};
+use crate::plan::Way;
+use crate::secure::{self, Heard};
+use crate::trail::{Asked, Trail};
 use nix::errno::Errno;
 use quell_load::look::tcp_info;
+use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk_stream::{discard_some, send_some};
 use quell_sys::socket::option::set;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, writable};
+use quell_web::head::Body;
 use quell_web::rpm::{
     self, Confidence, INTERVAL_NS, INTERVALS, MOST_CONNECTIONS, Responsiveness, Times,
 };
+use quell_web::url::Url;
 use serde::Serialize;
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
-
-/// Who sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// The server.
-    Down,
-    /// This end.
-    Up,
-}
 
 /// What one direction showed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,10 +52,12 @@ pub struct Figures {
 
 /// Most probes that are under way at once.
 const MOST_UNDER_WAY: usize = 64;
+/// Bytes of an interval below which nothing is carried.
+const LEAST: f64 = 1000.0;
 /// As if an endless file were posted.
 const ENDLESS: u64 = 1 << 40;
 /// Stack of a thread that does little.
-const STACK: usize = 128 << 10;
+const STACK: usize = 512 << 10;
 
 /// What all threads of a direction share.
 struct Shared<'a> {
@@ -64,42 +65,66 @@ struct Shared<'a> {
     at: &'a Target,
     /// Ends all of them.
     over: Bell,
+    /// That were handed on.
     bytes: AtomicU64,
+    arrivals: Mutex<Arrivals>,
     times: Mutex<Times>,
-    loads: Mutex<Vec<TcpSocket>>,
+    seen: Mutex<Trail>,
+    loads: Mutex<Vec<Arc<Loading>>>,
     under_way: AtomicUsize,
     broke: Mutex<Option<RpmError>>,
+}
+
+/// A connection that makes load.
+struct Loading {
+    stream: TcpSocket,
+    /// Over TLS, a request can be put into it.
+    within: Option<Within>,
+}
+
+/// How a load over TLS is asked for probes, and what it says of what it sends.
+struct Within {
+    bell: Bell,
+    probes: AtomicUsize,
+    plain: AtomicU64,
+    made: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Measures one direction.
+/// Measures one direction; what was seen comes into the trail.
 pub fn measure(
     way: Way,
     at: &Target,
     most: usize,
     stop: &Bell,
     tell: &mut dyn FnMut(Way, &Figures),
+    trail: &mut Trail,
 ) -> Result<Figures, RpmError> {
     let shared = Shared {
         way,
         at,
         over: Bell::new()?,
         bytes: AtomicU64::new(0),
+        arrivals: Mutex::default(),
         times: Mutex::default(),
+        seen: Mutex::new(trail.empty()),
         loads: Mutex::default(),
         under_way: AtomicUsize::new(0),
         broke: Mutex::default(),
     };
-    std::thread::scope(|scope| {
+    lock(&shared.seen).carried(way, 0);
+    let result = std::thread::scope(|scope| {
         let result = intervals(&shared, scope, most, stop, tell);
         shared.over.ring();
         // Those that are blocked in the kernel hear it by their connection.
-        lock(&shared.loads).iter().for_each(TcpSocket::abort);
+        lock(&shared.loads).iter().for_each(|load| load.stream.abort());
         result
-    })
+    });
+    trail.append(shared.seen.into_inner().unwrap_or_else(PoisonError::into_inner));
+    result
 }
 
 fn intervals<'s>(
@@ -112,6 +137,7 @@ fn intervals<'s>(
     let mut alarm = Alarm::new()?;
     let (mut goodputs, mut averages, mut figures): (Vec<f64>, Vec<f64>, Vec<f64>) =
         Default::default();
+    let (mut moved, mut each) = (Vec::new(), Vec::new());
     let mut times: Vec<Times> = Vec::new();
     let (mut connections, mut saturated, mut stable) = (0, false, false);
     let mut before = 0;
@@ -139,38 +165,58 @@ fn intervals<'s>(
                 break;
             }
             next = next.saturating_add(gap_ns).max(now);
-            within(shared, times.len() + next as usize);
+            within(shared, next);
+            shared.look();
             if shared.under_way.load(Ordering::Relaxed) < MOST_UNDER_WAY {
                 shared.under_way.fetch_add(1, Ordering::Relaxed);
                 start(shared, scope, foreign);
             }
         }
         let bytes = shared.goodput();
-        goodputs.push(bytes.saturating_sub(before) as f64 * 8e9 / INTERVAL_NS as f64);
+        let bytes_now = bytes.saturating_sub(before);
+        // What broke off within an interval says nothing of a second.
+        let whole = monotonic_ns() >= end;
+        if whole || goodputs.is_empty() {
+            goodputs.push(bytes_now as f64 * 8e9 / INTERVAL_NS as f64);
+        }
         before = bytes.max(before);
+        lock(&shared.seen).carried(shared.way, before);
         let last = &goodputs[goodputs.len().saturating_sub(INTERVALS)..];
         rate = last.iter().sum::<f64>() / last.len() as f64;
         averages.push(rate);
+        moved.push(shared.moved_on(&mut each, bytes_now) as f64 * 8e9 / INTERVAL_NS as f64);
+        let carries = carries(&moved[moved.len().saturating_sub(INTERVALS)..]);
         times.push(std::mem::take(&mut lock(&shared.times)));
         let joined = Times::join(&times[times.len().saturating_sub(INTERVALS)..]);
-        let responsiveness = joined.responsiveness();
+        // What a request takes on a line that carries nothing is that of an idle line.
+        let responsiveness = joined.responsiveness().filter(|_| carries);
         if saturated && let Some(now) = responsiveness {
             figures.push(now.rpm);
             stable = rpm::is_stable(&figures);
         }
-        saturated |= rpm::is_stable(&averages);
+        saturated |= carries && rpm::is_stable(&averages);
+        let over = stop.rings() || times.len() >= most;
         let broke = lock(&shared.broke).clone();
+        let idle = || (over && !carries).then(|| nothing(shared.way, shared.at.at(shared.url())));
         let (foreign_probes, self_probes) = Times::join(&times).probes();
         let now = Figures {
             bits_per_second: rate,
-            goodput_confidence: rpm::confidence(&averages, saturated),
+            goodput_confidence: if carries {
+                rpm::confidence(&averages, saturated)
+            } else {
+                Confidence::Low
+            },
             responsiveness,
-            confidence: rpm::confidence(&figures, stable),
+            confidence: if responsiveness.is_some() {
+                rpm::confidence(&figures, stable)
+            } else {
+                Confidence::Low
+            },
             connections,
             foreign_probes,
             self_probes,
             intervals: times.len(),
-            broke: broke.as_ref().map(ToString::to_string),
+            broke: broke.as_ref().map(ToString::to_string).or_else(idle),
         };
         tell(shared.way, &now);
         if stop.rings() && responsiveness.is_none() {
@@ -180,11 +226,31 @@ fn intervals<'s>(
             // The draft: if a connection ends with an error, the test is over. What is known until then is told.
             Some(error) if responsiveness.is_none() => return Err(error),
             Some(_) => return Ok(now),
-            None if stop.rings() || stable || times.len() >= most => return Ok(now),
+            None if over || stable => return Ok(now),
             None => {}
         }
     }
     Err(RpmError::Stopped)
+}
+
+/// Whether something moved in at least half of the last intervals, of which this is the goodput in bits a second.
+fn carries(last: &[f64]) -> bool {
+    let moved = last.iter().filter(|bits| **bits >= LEAST * 8e9 / INTERVAL_NS as f64).count();
+    moved > 0 && 2 * moved >= last.len()
+}
+
+/// What connections that stood before moved since; none where none did.
+fn grown(before: &[u64], now: &[u64]) -> Option<u64> {
+    let more = before.iter().zip(now).map(|(before, now)| now.saturating_sub(*before));
+    (!before.is_empty()).then(|| more.sum())
+}
+
+fn nothing(way: Way, to: SocketAddr) -> String {
+    let (what, did) = match way {
+        Way::Down => ("download", "sent"),
+        Way::Up => ("upload", "took"),
+    };
+    format!("the {what} carried nothing in the end: {to} {did} no data, so no line was full")
 }
 
 fn start<'s>(
@@ -206,31 +272,44 @@ fn start<'s>(
 /// A connection that makes load, until all is over.
 fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
     let (at, over) = (shared.at, &shared.over);
-    let (stream, _) = http::connect(at.to, at.secret.as_ref(), over)?;
-    let closed = || RpmError::Closed(at.to);
-    let second = stream.as_fd().try_clone_to_owned().map_err(|_| closed())?;
+    if let Some(secured) = &at.secured {
+        return load_secured(shared, secured);
+    }
+    let url = shared.url();
+    let (to, path) = (at.at(url), || url.path.clone());
+    let (stream, _) = http::connect(to, at.secret.as_ref(), over)?;
+    let second = stream.as_fd().try_clone_to_owned();
+    let second = second.map_err(|error| SysError::io("copy a descriptor", &error))?;
     match shared.way {
         Way::Down => {
-            http::say(&stream, at.to, &http::get(&at.large, true), over)?;
-            let (said, first) = http::answer(&stream, at.to, over)?;
-            is_fine(at, &said, &at.large.path, &first)?;
-            lock(&shared.loads).push(TcpSocket::accepted(second));
-            shared.bytes.fetch_add(first.len() as u64, Ordering::Relaxed);
+            http::say(&stream, to, &http::get(url, true), over)?;
+            let (said, first) = http::answer(&stream, to, over)?;
+            is_fine(to, &said, &url.path, &first)?;
+            shared.loads(second, None);
+            let whole = match said.body {
+                Some(Body::Bytes(length)) => length,
+                _ => u64::MAX,
+            };
+            let mut bytes = 0;
+            let mut came = |got: usize| {
+                bytes += got as u64;
+                shared.bytes.fetch_add(got as u64, Ordering::Relaxed);
+                let ended = || RpmError::Ended { to, path: path(), bytes };
+                if bytes < whole { Ok(()) } else { Err(ended()) }
+            };
+            came(first.len())?;
             loop {
                 match discard_some(stream.as_fd(), 1 << 20) {
-                    Ok(0) => return Err(closed()),
-                    Ok(got) => {
-                        shared.bytes.fetch_add(got as u64, Ordering::Relaxed);
-                    }
+                    Ok(got) if got > 0 => came(got)?,
                     Err(Errno::EINTR) => {}
                     Err(Errno::EAGAIN) => {
                         let mut fds = [readable(&stream), readable(over)];
                         wait(&mut fds)?;
-                        if came(&fds[1]) {
+                        if self::came(&fds[1]) {
                             return Ok(());
                         }
                     }
-                    Err(_) => return Err(closed()),
+                    Ok(_) | Err(_) => return Err(RpmError::Ended { to, path: path(), bytes }),
                 }
             }
         }
@@ -245,13 +324,13 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
             );
             let head = format!(
                 "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/octet-stream\r\nContent-Length: {ENDLESS}\r\n\r\n",
-                at.upload.path,
-                at.upload.authority(),
+                url.path,
+                url.authority(),
             );
-            http::say(&stream, at.to, &head, over)?;
-            lock(&shared.loads).push(TcpSocket::accepted(second));
-            let payload: Vec<u8> =
-                (0..65_536_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+            http::say(&stream, to, &head, over)?;
+            shared.loads(second, None);
+            let payload = http::payload(64 << 10);
+            let broke = || RpmError::Broke { to, path: path() };
             loop {
                 match send_some(stream.as_fd(), &payload, 256 << 10) {
                     Ok(_) => {}
@@ -264,20 +343,64 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
                         }
                         if came(&fds[1]) {
                             // It answers before the end: it will not have it.
-                            let (said, words) = http::answer(&stream, at.to, over)?;
-                            is_fine(at, &said, &at.upload.path, &words)?;
-                            return Err(closed());
+                            let (said, words) = match http::answer(&stream, to, over) {
+                                Err(RpmError::Closed(_)) => return Err(broke()),
+                                said => said?,
+                            };
+                            is_fine(to, &said, &url.path, &words)?;
+                            return Err(RpmError::Early { to, path: path() });
                         }
                     }
-                    Err(_) => return Err(closed()),
+                    Err(_) => return Err(broke()),
                 }
             }
         }
     }
 }
 
+/// The same over TLS and HTTP/2, where probes go within it.
+fn load_secured(shared: &Shared<'_>, secured: &Secured) -> Result<(), RpmError> {
+    let (at, over) = (shared.at, &shared.over);
+    let (session, _) = secure::connect(at.to, secured, at.secret.as_ref(), over)?;
+    let second = session.second()?;
+    let within = Within {
+        bell: Bell::new()?,
+        probes: AtomicUsize::new(0),
+        plain: AtomicU64::new(0),
+        made: AtomicU64::new(0),
+    };
+    let load = Arc::new(Loading { stream: second, within: Some(within) });
+    let within = load.within.as_ref().expect("it was put there");
+    let mut bulk = session.bulk(shared.way, at)?;
+    let mut begun = false;
+    let mut begins = || {
+        if !std::mem::replace(&mut begun, true) {
+            lock(&shared.loads).push(Arc::clone(&load));
+        }
+    };
+    loop {
+        let rang = bulk.go_on(&[over, &within.bell], &mut |heard| match heard {
+            Heard::Begun => begins(),
+            Heard::Bytes(got) => {
+                shared.bytes.fetch_add(got as u64, Ordering::Relaxed);
+            }
+            Heard::Probe(ms) => shared.within(ms),
+            Heard::Written(plain, made) => {
+                within.plain.store(plain, Ordering::Relaxed);
+                within.made.store(made, Ordering::Relaxed);
+                begins();
+            }
+        })?;
+        if rang == 0 {
+            return Ok(());
+        }
+        within.bell.silence();
+        bulk.ask(within.probes.swap(0, Ordering::Relaxed));
+    }
+}
+
 fn is_fine(
-    at: &Target,
+    to: SocketAddr,
     said: &quell_web::head::Answer,
     path: &str,
     words: &[u8],
@@ -285,25 +408,33 @@ fn is_fine(
     if said.status == 200 {
         return Ok(());
     }
-    Err(http::refused(at.to, said.status, path, words))
+    Err(http::refused(to, said.status, path, words))
 }
 
 /// A request on a connection of its own.
 fn foreign(shared: &Shared<'_>) -> Result<(), RpmError> {
-    let probed = http::probe(shared.at, &shared.over);
+    let began_ns = monotonic_ns();
+    let probed = ask::probe(shared.at, &shared.over);
     shared.under_way.fetch_sub(1, Ordering::Relaxed);
     let probed = probed?;
+    lock(&shared.seen).foreign(Some(shared.way), began_ns, &probed);
     let mut times = lock(&shared.times);
     times.tcp_f.push(probed.tcp_ms);
+    times.tls_f.extend(probed.tls_ms);
     times.http_f.push(probed.http_ms);
     Ok(())
 }
 
-/// A look within a loaded connection, each in turn as the draws fall.
-fn within(shared: &Shared<'_>, draw: usize) {
+/// A look within one of the loaded connections.
+fn within(shared: &Shared<'_>, at_ns: u64) {
     let loads = lock(&shared.loads);
-    let Some(load) = loads.get(draw.wrapping_mul(0x9e37_79b9) % loads.len().max(1)) else { return };
-    let Some(info) = tcp_info(load) else { return };
+    let Some(load) = loads.get(pick(at_ns, loads.len())) else { return };
+    if let Some(within) = &load.within {
+        within.probes.fetch_add(1, Ordering::Relaxed);
+        within.bell.ring();
+        return;
+    }
+    let Some(info) = tcp_info(&load.stream) else { return };
     let us = match shared.way {
         Way::Up => info.rtt,
         // Of what comes, a receiver's estimate.
@@ -311,29 +442,133 @@ fn within(shared: &Shared<'_>, draw: usize) {
     };
     drop(loads);
     if us > 0 {
-        lock(&shared.times).http_l.push(f64::from(us) / 1000.0);
+        shared.within(f64::from(us) / 1000.0);
     }
 }
 
+/// Which of so many: as if by chance, also where times are even steps apart.
+fn pick(at_ns: u64, of: usize) -> usize {
+    let mixed = at_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    mixed as usize % of.max(1)
+}
+
 impl Shared<'_> {
-    /// Bytes that got there: what came, or what was acknowledged.
-    fn goodput(&self) -> u64 {
+    /// What the load is.
+    fn url(&self) -> &Url {
         match self.way {
-            Way::Down => self.bytes.load(Ordering::Relaxed),
-            Way::Up => {
-                let acked = |load: &TcpSocket| tcp_info(load).and_then(|info| info.bytes_acked);
-                lock(&self.loads).iter().filter_map(acked).sum()
-            }
+            Way::Down => &self.at.large,
+            Way::Up => &self.at.upload,
         }
+    }
+
+    /// Bytes that got there: what came, or what the other end told that it has, be it behind a gap.
+    fn goodput(&self) -> u64 {
+        let in_order = match self.way {
+            Way::Down => self.bytes.load(Ordering::Relaxed),
+            Way::Up => lock(&self.loads).iter().filter_map(|load| load.acknowledged()).sum(),
+        };
+        let Some(each) = self.segments() else { return in_order };
+        lock(&self.arrivals).now(&each, in_order).unwrap_or(in_order)
+    }
+
+    /// Looks what arrived, before more is held back.
+    fn look(&self) {
+        if let Some(each) = self.segments() {
+            lock(&self.arrivals).look(&each);
+        }
+    }
+
+    /// What the kernel counts of each loaded connection; none where it does not.
+    fn segments(&self) -> Option<Vec<Segments>> {
+        let count = match self.way {
+            Way::Down => Segments::received,
+            Way::Up => Segments::delivered,
+        };
+        lock(&self.loads).iter().map(|load| count(&tcp_info(&load.stream)?)).collect()
+    }
+
+    /// Bytes of an interval in which so many got there, that are no sign of room in new connections' buffers alone: up, those of connections which stood
+    /// before it, or all in the first. `each` has what each had then.
+    fn moved_on(&self, each: &mut Vec<u64>, bytes: u64) -> u64 {
+        if self.way == Way::Down {
+            return bytes;
+        }
+        let loads = lock(&self.loads);
+        let now: Vec<u64> = loads.iter().map(|l| l.acknowledged().unwrap_or(0)).collect();
+        let before = std::mem::replace(each, now);
+        grown(&before, each).unwrap_or(bytes)
+    }
+
+    /// So long took what went within a loaded connection.
+    fn within(&self, ms: f64) {
+        lock(&self.times).http_l.push(ms);
+        lock(&self.seen).back(Some(self.way), Asked::Within, ms);
+    }
+
+    /// Another one makes load.
+    fn loads(&self, fd: OwnedFd, within: Option<Within>) {
+        let stream = TcpSocket::accepted(fd);
+        lock(&self.loads).push(Arc::new(Loading { stream, within }));
+    }
+}
+
+impl Loading {
+    /// Bytes of its data that were acknowledged. Over TLS that is the same part of what was acknowledged as of what was written.
+    fn acknowledged(&self) -> Option<u64> {
+        let acked = tcp_info(&self.stream)?.bytes_acked?;
+        let Some(within) = &self.within else { return Some(acked) };
+        let plain = within.plain.load(Ordering::Relaxed);
+        let made = within.made.load(Ordering::Relaxed).max(1);
+        u64::try_from(u128::from(acked) * u128::from(plain.min(made)) / u128::from(made)).ok()
     }
 }
 
 /// Waits until a request takes about as long as on the idle line again, at most ten times over.
 pub fn drain(at: &Target, idle_ms: f64, stop: &Bell) -> Result<(), RpmError> {
     for _ in 0..10 {
-        if http::probe(at, stop)?.http_ms < 1.5 * idle_ms + 5.0 {
+        if ask::probe(at, stop)?.http_ms < 1.5 * idle_ms + 5.0 {
             break;
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_carries_where_something_moved_in_half_of_its_last_seconds() {
+        let (full, drip) = (20e6, 8.0);
+        for moves in [&[full][..], &[full; 4], &[full, 0.0], &[0.0, full, full, 0.0]] {
+            assert!(carries(moves), "{moves:?}");
+        }
+        // Nothing, empty bodies, a byte a second, and what a peer that reads nothing has room for.
+        for idle in [&[0.0][..], &[0.0; 4], &[drip; 4], &[full, 0.0, 0.0, 0.0]] {
+            assert!(!carries(idle), "{idle:?}");
+        }
+    }
+
+    #[test]
+    fn room_in_the_buffers_of_new_connections_is_nothing_that_moved_on() {
+        assert_eq!(grown(&[], &[2_000_000, 2_000_000]), None, "nobody knows yet");
+        assert_eq!(grown(&[2_000_000; 2], &[2_000_000; 3]), Some(0));
+        assert_eq!(grown(&[2_000_000, 5], &[2_500_000, 5, 1_000_000]), Some(500_000));
+    }
+
+    #[test]
+    fn each_connection_is_looked_into_as_often_as_others_at_even_steps() {
+        for (step, of) in [20_000_000, 106_666_666, 1 << 20]
+            .into_iter()
+            .flat_map(|s| (1..=16).map(move |of| (s, of)))
+        {
+            let mut hits = vec![0; of];
+            (0..1000).for_each(|n| hits[pick(123_456_789 + n * step, of)] += 1);
+            let fair = 1000 / of;
+            assert!(
+                hits.iter().all(|hit| (fair / 2..=fair * 2).contains(hit)),
+                "{step}, {of}: {hits:?}"
+            );
+        }
+    }
 }

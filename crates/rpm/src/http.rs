@@ -8,15 +8,19 @@ use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::preface::{self, PrefaceError};
 use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use quell_tls::trust::TrustError;
 use quell_web::head::{self, Body};
 use quell_web::nq::{self, BadConfig, Config};
 use quell_web::url::Url;
 use quell_wire::auth::Secret;
 use quell_wire::text::printable;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 
 /// Longest that a connection and its answer may take.
-const PATIENCE_NS: u64 = 20_000_000_000;
+pub const PATIENCE_NS: u64 = 20_000_000_000;
 
 /// Why there is no figure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +33,36 @@ pub enum RpmError {
         "{0} closed the connection before it answered: is it an HTTP server? Quell's is `quell serve --web`"
     )]
     Closed(SocketAddr),
+    /// What it sends as a load comes to its end.
+    #[error(
+        "the download of {path} from {to} ended after {bytes} bytes: the draft wants 8 GB at least, and no end while it is measured"
+    )]
+    Ended {
+        /// Who.
+        to: SocketAddr,
+        /// What was asked for.
+        path: String,
+        /// What came before the end.
+        bytes: u64,
+    },
+    /// It answers a load before that is there.
+    #[error(
+        "{to} answered the upload to {path} before it was over: it does not take one that goes on"
+    )]
+    Early {
+        /// Who.
+        to: SocketAddr,
+        /// Where it was sent to.
+        path: String,
+    },
+    /// It does not take a load any more.
+    #[error("{to} broke off the upload to {path} while it went on")]
+    Broke {
+        /// Who.
+        to: SocketAddr,
+        /// Where it was sent to.
+        path: String,
+    },
     /// It answers, and with something else.
     #[error("{to} answers {status} to {path}{words}")]
     Refused {
@@ -47,11 +81,28 @@ pub enum RpmError {
     /// Its configuration is none.
     #[error("{0}")]
     Config(#[from] BadConfig),
-    /// It wants TLS.
+    /// TLS does not come to be.
+    #[error("no TLS with {to}: {why}{}", advice(why))]
+    NoTls {
+        /// With whom.
+        to: SocketAddr,
+        /// Why.
+        why: String,
+    },
+    /// Nobody can be believed.
+    #[error("{0}")]
+    Trust(#[from] TrustError),
+    /// What it speaks over TLS is no HTTP/2.
+    #[error("what {0} says over TLS is no HTTP/2: {1}")]
+    NotHttp2(SocketAddr, String),
+    /// Some of its addresses are over TLS.
+    #[error("the server names addresses over http and over https: the draft wants one server")]
+    Mixed,
+    /// Its addresses are of several ports, over TLS.
     #[error(
-        "{0} is an address over TLS (https), which this client can't speak yet: it measures over http"
+        "the server names several ports: over https the small download has to be had within the connection of the large one and of the upload"
     )]
-    Tls(String),
+    Ports,
     /// A host of the configuration is unknown.
     #[error("the server names the host `{0}`, which has no address here")]
     Unknown(String),
@@ -69,25 +120,60 @@ pub enum RpmError {
 /// Where load and probes go.
 #[derive(Debug, Clone)]
 pub struct Target {
+    /// Where probes go; see [`Target::at`].
     pub to: SocketAddr,
     pub large: Url,
     pub small: Url,
     pub upload: Url,
     pub secret: Option<Secret>,
+    /// Over TLS; none over plain HTTP.
+    pub secured: Option<Secured>,
+}
+
+/// What TLS needs to know.
+#[derive(Debug, Clone)]
+pub struct Secured {
+    /// Whom it believes.
+    pub config: Arc<ClientConfig>,
+    /// The name that the other end is to have.
+    pub name: ServerName<'static>,
+}
+
+impl Secured {
+    /// For the host of this address.
+    pub fn of(plan: &RpmPlan, url: &Url) -> Result<Self, RpmError> {
+        let name = ServerName::try_from(url.host.clone())
+            .map_err(|_| RpmError::Unknown(printable(&url.host, 100)))?;
+        Ok(Self { config: quell_tls::trust::client(&plan.trust)?, name })
+    }
+}
+
+/// What helps against an unknown certificate.
+fn advice(why: &str) -> &'static str {
+    match why.contains("certificate") {
+        true => {
+            "\n  Who knows this server takes its certificate with --ca FILE, or whatever it shows with --insecure"
+        }
+        false => "",
+    }
 }
 
 impl Target {
     /// What a server's configuration says, seen from where it was asked.
     pub fn of(plan: &RpmPlan, config: &Config) -> Result<Self, RpmError> {
         let small = &config.small;
-        if small.tls || config.large.tls || config.upload.tls {
-            return Err(RpmError::Tls(printable(&small.to_string(), 200)));
+        if small.tls != config.large.tls || small.tls != config.upload.tls {
+            return Err(RpmError::Mixed);
+        }
+        if small.tls && (small.port != config.large.port || small.port != config.upload.port) {
+            return Err(RpmError::Ports);
         }
         let name = config.endpoint.as_deref().unwrap_or(&small.host);
+        let asked = Url::parse(&format!("http://{}", plan.authority));
         let to = match name.parse::<IpAddr>() {
             Ok(ip) => SocketAddr::new(ip, small.port),
             // The host that was asked is where it was found, whatever a resolver says the second time.
-            Err(_) if plan.authority == small.authority() => plan.to,
+            Err(_) if asked.is_some_and(|asked| asked.host == name) => at_port(plan.to, small.port),
             Err(_) => {
                 let unknown = || RpmError::Unknown(printable(name, 100));
                 let mut all = (name, small.port).to_socket_addrs().map_err(|_| unknown())?;
@@ -100,15 +186,21 @@ impl Target {
             small: small.clone(),
             upload: config.upload.clone(),
             secret: plan.secret.clone(),
+            secured: if small.tls { Some(Secured::of(plan, small)?) } else { None },
         })
     }
 }
 
-/// Times of a request on a new connection.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ForeignProbe {
-    pub tcp_ms: f64,
-    pub http_ms: f64,
+impl Target {
+    /// Where this is to be had: all are of one host, each has its own port.
+    pub fn at(&self, url: &Url) -> SocketAddr {
+        at_port(self.to, url.port)
+    }
+}
+
+fn at_port(mut to: SocketAddr, port: u16) -> SocketAddr {
+    to.set_port(port);
+    to
 }
 
 /// A connection that stands; what its handshake took.
@@ -195,7 +287,7 @@ fn more(
 }
 
 /// A whole small body.
-fn body(
+pub fn body(
     stream: &TcpSocket,
     to: SocketAddr,
     answer: &head::Answer,
@@ -220,6 +312,11 @@ fn body(
     Ok(bytes)
 }
 
+/// So many bytes that nothing on the way makes fewer: no two near each other are alike.
+pub fn payload(bytes: usize) -> Vec<u8> {
+    (0..bytes as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
 /// A request for this.
 pub fn get(url: &Url, keeps: bool) -> String {
     let connection = if keeps { "keep-alive" } else { "close" };
@@ -229,35 +326,6 @@ pub fn get(url: &Url, keeps: bool) -> String {
         url.authority(),
         env!("CARGO_PKG_VERSION"),
     )
-}
-
-/// What the server says of itself.
-pub fn config(plan: &RpmPlan, stop: &Bell) -> Result<Config, RpmError> {
-    let url = Url::parse(&format!("http://{}{}", plan.authority, nq::PATH))
-        .ok_or_else(|| RpmError::Unknown(printable(&plan.authority, 100)))?;
-    let (stream, _) = connect(plan.to, plan.secret.as_ref(), stop)?;
-    say(&stream, plan.to, &get(&url, false), stop)?;
-    let (said, bytes) = answer(&stream, plan.to, stop)?;
-    let bytes = body(&stream, plan.to, &said, bytes, stop)?;
-    if said.status != 200 {
-        return Err(refused(plan.to, said.status, nq::PATH, &bytes));
-    }
-    Ok(Config::parse(&bytes)?)
-}
-
-/// One request on a connection of its own.
-pub fn probe(at: &Target, stop: &Bell) -> Result<ForeignProbe, RpmError> {
-    let (stream, tcp_ms) = connect(at.to, at.secret.as_ref(), stop)?;
-    let request = get(&at.small, false);
-    let began = monotonic_ns();
-    say(&stream, at.to, &request, stop)?;
-    let (said, bytes) = answer(&stream, at.to, stop)?;
-    let bytes = body(&stream, at.to, &said, bytes, stop)?;
-    let http_ms = (monotonic_ns() - began) as f64 / 1e6;
-    if said.status != 200 || bytes.is_empty() {
-        return Err(refused(at.to, said.status, &at.small.path, &bytes));
-    }
-    Ok(ForeignProbe { tcp_ms, http_ms })
 }
 
 /// Posts a small thing to a path of a `quell serve --web`; errors when it does not take it.

@@ -4,23 +4,30 @@
 //! ```text
 //!   /.well-known/nq ──► idle ──► down ──► up           each direction: an interval a second
 //!                                 │
-//!                                 ├ one connection more that loads, until goodput is stable
-//!                                 ├ foreign probes: connect, GET of a byte          ── http
-//!                                 └ within a loaded connection: TCP's own round-trip time   ── direction
+//!                                 ├ one connection more that loads, until goodput is stable: of what arrives   ── arrived
+//!                                 ├ foreign probes: connect, GET of a byte          ── ask
+//!                                 └ within a loaded connection: GET of a byte over HTTP/2 (secure),
+//!                                   over HTTP/1.1 TCP's own round-trip time         ── direction
 //! ```
 //!
-//! Over HTTP/1.1 a request can't be put into a connection that is full; the draft lets TCP's estimate stand for it there. It is that of
+//! https is HTTP/2 over TLS, http is HTTP/1.1. There a request can't be put into a connection that is full; the draft lets TCP's estimate stand for it there. It is that of
 //! the end that can tell: the sender's, and of a receiver what its kernel makes of the timestamps that come back.
 
+mod arrived;
+mod ask;
 mod direction;
 mod http;
 mod plan;
+mod secure;
+mod trail;
 
-pub use direction::{Figures, Way};
+pub use direction::Figures;
 pub use http::{RpmError, post};
-pub use plan::RpmPlan;
+pub use plan::{RpmPlan, Way};
+pub use trail::{Asked, Carried, Seen, Trail};
 
-use http::ForeignProbe;
+use ask::ForeignProbe;
+use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use serde::Serialize;
 
@@ -32,19 +39,26 @@ const IDLE: usize = 10;
 pub struct Outcome {
     /// Milliseconds of a connection's handshake on an idle line, the median of ten.
     pub idle_tcp_ms: f64,
+    /// A round trip of the handshake of TLS; none without TLS.
+    pub idle_tls_ms: Option<f64>,
     /// Of a request on a new connection.
     pub idle_http_ms: f64,
     /// While the server sends.
     pub down: Option<Figures>,
     /// While this end sends.
     pub up: Option<Figures>,
+    /// What was seen, and when.
+    #[serde(skip)]
+    pub trail: Trail,
 }
 
 impl Outcome {
-    /// Round trips per minute: the worse direction's.
+    /// Round trips per minute: the worse direction's; none where one that was measured has no figure, since that might be the worse.
     pub fn rpm(&self) -> Option<f64> {
-        let of = |figures: &Option<Figures>| figures.as_ref()?.responsiveness.map(|r| r.rpm);
-        [of(&self.down), of(&self.up)].into_iter().flatten().reduce(f64::min)
+        let measured = [&self.down, &self.up].into_iter().flatten();
+        let figures: Option<Vec<f64>> =
+            measured.map(|figures| figures.responsiveness.map(|r| r.rpm)).collect();
+        figures?.into_iter().reduce(f64::min)
     }
 }
 
@@ -57,21 +71,30 @@ pub fn measure(
     stop: &Bell,
     tell: &mut dyn FnMut(Way, &Figures),
 ) -> Result<Outcome, RpmError> {
-    let config = http::config(plan, stop)?;
+    let config = ask::config(plan, stop)?;
     let at = http::Target::of(plan, &config)?;
-    let idle: Vec<ForeignProbe> =
-        (0..IDLE).map(|_| http::probe(&at, stop)).collect::<Result<_, _>>()?;
+    let mut trail = Trail::begin();
+    let mut idle: Vec<ForeignProbe> = Vec::with_capacity(IDLE);
+    for _ in 0..IDLE {
+        let began_ns = monotonic_ns();
+        let probe = ask::probe(&at, stop)?;
+        trail.foreign(None, began_ns, &probe);
+        idle.push(probe);
+    }
     let mut outcome = Outcome {
         idle_tcp_ms: median(idle.iter().map(|p| p.tcp_ms)),
+        idle_tls_ms: quell_stats::median(&idle.iter().filter_map(|p| p.tls_ms).collect::<Vec<_>>()),
         idle_http_ms: median(idle.iter().map(|p| p.http_ms)),
         down: None,
         up: None,
+        trail,
     };
-    outcome.down = Some(direction::measure(Way::Down, &at, plan.most, stop, tell)?);
+    let trail = &mut outcome.trail;
+    outcome.down = Some(direction::measure(Way::Down, &at, plan.most, stop, tell, trail)?);
     if !stop.rings() {
         // The one before has left its queue by now or soon: what an idle line takes is waited for.
         direction::drain(&at, outcome.idle_http_ms, stop)?;
-        outcome.up = Some(direction::measure(Way::Up, &at, plan.most, stop, tell)?);
+        outcome.up = Some(direction::measure(Way::Up, &at, plan.most, stop, tell, trail)?);
     }
     Ok(outcome)
 }
@@ -79,4 +102,43 @@ pub fn measure(
 fn median(all: impl Iterator<Item = f64>) -> f64 {
     // There are ten of each.
     quell_stats::median(&all.collect::<Vec<_>>()).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_web::rpm::{Confidence, Responsiveness};
+
+    #[test]
+    fn a_direction_without_a_figure_might_be_the_worse_one() {
+        let way = |rpm: Option<f64>| {
+            let responsiveness = rpm.map(|rpm| Responsiveness {
+                rpm,
+                foreign_rpm: rpm,
+                loaded_rpm: rpm,
+                tcp_ms: 1.0,
+                tls_ms: None,
+                http_ms: 1.0,
+                loaded_ms: 1.0,
+            });
+            Some(Figures {
+                bits_per_second: 0.0,
+                goodput_confidence: Confidence::Low,
+                responsiveness,
+                confidence: Confidence::Low,
+                connections: 2,
+                foreign_probes: 0,
+                self_probes: 0,
+                intervals: 4,
+                broke: None,
+            })
+        };
+        let rpm = |down, up| {
+            let (idle_tls_ms, trail) = (None, Trail::begin());
+            Outcome { idle_tcp_ms: 1.0, idle_tls_ms, idle_http_ms: 1.0, down, up, trail }.rpm()
+        };
+        assert_eq!(rpm(way(Some(3000.0)), way(Some(200.0))), Some(200.0));
+        assert_eq!(rpm(way(Some(3000.0)), None), Some(3000.0), "stopped before the other");
+        assert_eq!([rpm(way(Some(3000.0)), way(None)), rpm(way(None), way(Some(2.0)))], [None; 2]);
+    }
 }

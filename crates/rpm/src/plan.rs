@@ -1,6 +1,8 @@
 //! What `quell rpm` is asked to do.
 
+use quell_tls::trust::Trust;
 use quell_wire::auth::Secret;
+use serde::Serialize;
 use std::net::SocketAddr;
 
 /// What to measure.
@@ -10,8 +12,32 @@ pub struct RpmPlan {
     pub to: SocketAddr,
     /// How it is named in a request.
     pub authority: String,
+    /// Whether it is asked over TLS.
+    pub tls: bool,
+    /// Whose certificates are believed there.
+    pub trust: Trust,
     /// What its owner shares with us.
     pub secret: Option<Secret>,
     /// Most intervals of a second for each direction.
     pub most: usize,
+}
+
+/// Who sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// The server.
+    Down,
+    /// This end.
+    Up,
+}
+
+impl Way {
+    /// The word for it, in tables and names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Down => "down",
+            Way::Up => "up",
+        }
+    }
 }

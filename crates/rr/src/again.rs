@@ -9,12 +9,21 @@
 //!
 //! A retransmission by this end does not tell: an acknowledgement that was lost makes its timer run out as a lost request does, and so does a queue
 //! that grows. What the server had already it says (DSACK, RFC 2883), and what it sent again itself it says in its next word. Where neither tells, or both
-//! ends sent again what was needed, nobody knows: the DSACK itself may have been lost. Where the server says nothing, an answer that comes a timer's time
+//! ends sent again what was needed, nobody knows: the DSACK itself may have been lost. Nor where the receiver's host sends none (`tcp_dsack` of
+//! ip-sysctl.rst), or nothing tells that it does. Where the server says nothing, an answer that comes a timer's time
 //! later than the path has it may have been lost or not.
 //!
 //! ```text
 //!   late     SYN ─────────────────►            timer here, SYN again ──► "SYN-ACK again"      both came: nothing was lost
 //!            request ─────────────────►        timer here, request again ──► "I had it"       nor here
+//! ```
+//!
+//! Where packets overtake each other, a receiver throws away what is older than a segment that was sent again and came first (PAWS, RFC 7323, section
+//! 5.2): none was lost, and a timer is waited for all the same.
+//!
+//! ```text
+//!   2 overtakes 1   ── 1 2 3 ──►  3 and 2 come first: "1 is missing" (SACK) ─ 1 again ──►  comes, newer than 1, 2 and 3
+//!                                                                            the first 3, older than that, is outdated
 //! ```
 //!
 //! So of a SYN that was sent again it is asked which one was answered, by its timestamp (RFC 7323), and how many of the SYN-ACKs came. And nothing is
@@ -33,6 +42,17 @@ pub(crate) enum Lost {
     Somewhere,
     /// Perhaps none: a packet was lost, or late.
     Perhaps,
+}
+
+/// Why segments were sent again of which none was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needless {
+    /// No timer ran out where they were sent: what was sent behind them came before them, and TCP took them for lost.
+    Overtaken,
+    /// A timer ran out, and nothing tells that packets overtook each other.
+    Timer,
+    /// A timer of that host ran out, or it does not count them; packets may have overtaken each other as well.
+    Unknown,
 }
 
 /// No retransmission timer runs out sooner on any Linux.
@@ -101,10 +121,11 @@ impl Call {
         let waited = self.may_have_waited_for_a_timer();
         let there = self.there.map(|there| there.segments > 0 && there.timers != Some(0) && waited);
         match (here, there) {
+            (true, _) | (_, Some(true)) if self.overtaken => Some(Lost::Perhaps),
             (true, _) if !self.would_tell => Some(Lost::Perhaps),
             (true, Some(false)) => Some(Lost::Here),
             (true, _) => Some(Lost::Somewhere),
-            (false, Some(true)) if !self.would_tell => Some(Lost::Perhaps),
+            (false, Some(true)) if !self.would_tell_there => Some(Lost::Perhaps),
             (false, Some(true)) => Some(Lost::There),
             (false, Some(false)) => None,
             (false, None) => {
@@ -115,12 +136,29 @@ impl Call {
         }
     }
 
-    /// Whether segments were sent again in it, by either end, of which none was lost. Of a call out of [`without_needless`].
-    pub(crate) fn was_needless(&self) -> bool {
+    /// Whether segments were sent again in it, by either end, of which none was lost, and why. Of a call out of [`without_needless`].
+    ///
+    /// What is sent again without a timer is sent for what came behind it (SACK, duplicate ACKs; RFC 6675, RFC 8985), and as it had arrived, too, it
+    /// came later than that.
+    pub(crate) fn needless(&self) -> Option<Needless> {
         let data = self.retransmits > self.syns;
         let syns = self.syns > 0 && self.lost_of_handshake().is_none();
-        let told = self.needless + self.there.map_or(0, |there| there.needless);
-        (told > 0 || syns) && !data && self.lost().is_none()
+        let there = self.there.filter(|there| there.needless > 0);
+        let was_needless = self.needless > 0 || there.is_some() || syns;
+        if data || !was_needless || self.lost().is_some() {
+            return None;
+        }
+        let here = (self.needless > 0).then_some(self.timers);
+        let there = there.map(|there| there.timers.map(u64::from));
+        let timers: Vec<_> = here.into_iter().chain(there).collect();
+        let ran_out = |timers: &Option<u64>| timers.is_some_and(|timers| timers > 0);
+        Some(match () {
+            () if !syns && timers.iter().all(|timers| *timers == Some(0)) => Needless::Overtaken,
+            () if self.overtaken => Needless::Unknown,
+            // A SYN is sent again for nothing else.
+            () if timers.iter().all(ran_out) => Needless::Timer,
+            () => Needless::Unknown,
+        })
     }
 }
 
@@ -166,6 +204,7 @@ mod tests {
             timers: Some(u64::from(retransmits)),
             retransmits,
             would_tell: true,
+            would_tell_there: true,
             ..Call::default()
         }
     }
@@ -207,9 +246,9 @@ mod tests {
         let parts = Call { gathering_ns: 230_000_000, gap_ns: 225_000_000, ..silent(250) };
         let steady = Call { gap_ns: 10_000_000, ..parts.clone() };
         assert_eq!(lost(&[parts, steady]), [Some(Lost::Perhaps), None]);
-        let (delayed_acks, resent) = (None, None);
+        let (delayed_acks, resent, held_never, dsack) = (None, None, true, true);
         let word =
-            Some(Word { own_ns: 0, gathering_ns: 0, delayed_acks, resent, held_never: true });
+            Some(Word { own_ns: 0, gathering_ns: 0, delayed_acks, resent, held_never, dsack });
         assert_eq!(lost(&[Call { word, ..silent(260) }]), [None]);
         assert_eq!(lost(&[Call { unacked: 9, ..silent(260) }]), [None], "it took its time to go");
     }
@@ -229,8 +268,8 @@ mod tests {
     /// A call whose SYN was sent again so often, and the SYN-ACK, of which so many came beside the first.
     fn handshake(syns: u32, answered: Syn, there: u32, came: u64) -> Call {
         let resent = Some(Resent { segments: there, needless: 0, timers: None });
-        let word =
-            Word { own_ns: 0, gathering_ns: 0, delayed_acks: None, resent, held_never: true };
+        let (delayed_acks, held_never, dsack) = (None, true, true);
+        let word = Word { own_ns: 0, gathering_ns: 0, delayed_acks, resent, held_never, dsack };
         Call {
             syns,
             answered: Some(answered),
@@ -258,7 +297,7 @@ mod tests {
         assert_eq!(lost(&[handshake(1, Syn::First, 1, 1)]), [None]);
         assert_eq!(lost(&[handshake(1, Syn::First, 0, 0)]), [None], "it came behind the ACK");
         let late = without_needless(&[handshake(1, Syn::First, 1, 1)]);
-        assert!(late[0].was_needless());
+        assert_eq!(late[0].needless(), Some(Needless::Timer));
         let uncounted = Call { syn_acks_again: None, ..handshake(1, Syn::First, 1, 1) };
         let no_time = Call { answered: None, ..handshake(1, Syn::First, 0, 0) };
         let silent = |answered| Call { word: None, ..handshake(1, answered, 0, 0) };
@@ -269,18 +308,56 @@ mod tests {
         }
     }
 
+    /// As the lab had it, on a path that loses nothing: the receiver had thrown a segment away, being older than one that was sent again.
+    #[test]
+    fn where_packets_overtake_each_other_nobody_knows_whether_one_was_lost_or_outdated() {
+        let overtaken = |call| Call { overtaken: true, ..call };
+        let here = overtaken(told(slow(1), resent(0, 0)));
+        let there = overtaken(told(slow(0), resent(1, 0)));
+        let both = overtaken(told(slow(1), resent(1, 0)));
+        assert_eq!(lost(&[here]), [Some(Lost::Perhaps)]);
+        assert_eq!(lost(&[there]), [Some(Lost::Perhaps)]);
+        assert_eq!(lost(&[both]), [Some(Lost::Perhaps)]);
+        assert_eq!(lost(&[overtaken(told(slow(0), resent(0, 0)))]), [None], "nothing came again");
+        let fast = Call { timers: Some(0), ..slow(1) };
+        assert_eq!(lost(&[overtaken(told(fast, resent(0, 0)))]), [None], "no timer ran out");
+    }
+
     #[test]
     fn nothing_is_lost_before_an_answer_to_a_later_request_came_and_no_dsack_before_it() {
         let open = Call { would_tell: false, ..told(slow(1), resent(0, 0)) };
         assert_eq!(lost(std::slice::from_ref(&open)), [Some(Lost::Perhaps)]);
-        let there = Call { would_tell: false, ..told(slow(0), resent(1, 0)) };
+        let there = Call { would_tell_there: false, ..told(slow(0), resent(1, 0)) };
         assert_eq!(lost(&[there]), [Some(Lost::Perhaps)]);
+        // Of what one end says that it had, the other's saying nothing takes nothing away.
+        let here = Call { would_tell_there: false, ..told(slow(1), resent(0, 0)) };
+        let there = Call { would_tell: false, ..told(slow(0), resent(1, 0)) };
+        assert_eq!(lost(&[here, there]), [Some(Lost::Here), Some(Lost::There)]);
         let undone = Call { undone: true, ..open };
         assert_eq!(lost(std::slice::from_ref(&undone)), [None], "what came was the first one");
-        assert!(without_needless(std::slice::from_ref(&undone))[0].was_needless());
+        assert_eq!(
+            without_needless(std::slice::from_ref(&undone))[0].needless(),
+            Some(Needless::Timer)
+        );
         // The DSACK of it is told in the next call, and stands for no other.
         let lost_before = told(slow(1), resent(0, 0));
         let calls = [lost_before, undone, Call { needless: 1, ..told(slow(0), resent(0, 0)) }];
         assert_eq!(lost(&calls), [Some(Lost::Here), None, None]);
+    }
+
+    /// As the lab had it on a path of 60 ms that reorders a fifth and loses nothing: TCPFastRetrans is TcpRetransSegs, and TCPTimeouts 0.
+    #[test]
+    fn what_is_sent_again_needlessly_without_a_timer_was_overtaken() {
+        let why = |call| without_needless(&[call])[0].needless();
+        let here = |timers, overtaken| Call { needless: 1, timers, overtaken, ..slow(1) };
+        assert_eq!(why(told(here(Some(0), false), resent(0, 0))), Some(Needless::Overtaken));
+        assert_eq!(why(told(here(Some(1), false), resent(0, 0))), Some(Needless::Timer));
+        assert_eq!(why(told(here(Some(1), true), resent(0, 0))), Some(Needless::Unknown));
+        assert_eq!(why(told(here(None, false), resent(0, 0))), Some(Needless::Unknown));
+        let there = |timers| Some(Resent { segments: 4, needless: 4, timers });
+        assert_eq!(why(told(slow(0), there(Some(0)))), Some(Needless::Overtaken));
+        assert_eq!(why(told(slow(0), there(Some(1)))), Some(Needless::Timer));
+        assert_eq!(why(told(here(Some(0), true), there(Some(1)))), Some(Needless::Unknown));
+        assert_eq!(why(told(slow(0), resent(0, 0))), None);
     }
 }

@@ -5,10 +5,11 @@
 //! ```text
 //!   segments sent again that the other end had not got yet, and
 //!     a timer of the sender's host ran out             the retransmission timer: a packet was lost (whose: see again.rs)
-//!   less than a full segment unsent behind an unacknowledged one, right after the last write (Nagle's rule here), and
-//!     the server's host counts an ACK that it delayed              the server delayed that ACK
-//!     or, where the server does not say: call after call that ACK took longer than the rest of the call, which holds a
-//!     whole round trip as well, by what an ACK is delayed at least
+//!   less than a full segment unsent behind an unacknowledged one, right after the last write (Nagle's rule here, see nagle.rs), and
+//!     that ACK took longer than the path in any call, by what an     the server delayed that ACK
+//!     ACK is delayed at least, and the server's host counts one
+//!     or, call after call, longer than the rest of the call, which
+//!     holds a whole round trip as well
 //!   this host delayed its ACK of a part of the reply, the rest came a round trip after that, and comes sooner by
 //!     that delay where the ACK is sent at once (see control.rs)    the server held it
 //!     or nothing, where the server says that it set TCP_NODELAY or wrote its reply at once
@@ -17,13 +18,11 @@
 //! Beside stalls: a server that answers before it has the request, one that itself takes most of the time, and Nagle's rule where no ACK is
 //! delayed: it costs a round trip.
 
-use crate::again::{Lost, without_needless};
+use crate::again::{Lost, Needless, without_needless};
 use crate::client::Call;
-use crate::control::{Controls, LEAST_DELAY_MS, Verdict};
+use crate::control::{ControlCalls, Controls, LEAST_DELAY_MS, Verdict};
+use crate::nagle::{Nagle, Wait};
 use serde::Serialize;
-
-/// Chance of being wrong that is put up with when only the times of a size's calls tell.
-const CHANCE: f64 = 0.05;
 
 /// Calls from which on even the fastest one tells of more than chance: 1 in 21 that a handshake is faster than all of them.
 const ENOUGH_CALLS: usize = 20;
@@ -47,8 +46,8 @@ pub enum Cause {
     Server,
     /// Nothing that TCP tells of, and more than the path took for the handshake: the server, most likely.
     Slow,
-    /// One of the ends held a small segment (Nagle), or may have; whether for an ACK that was delayed, nothing tells. Or nothing tells whether the
-    /// server's answer was lost, so that a retransmission timer was waited for, or late.
+    /// One of the ends held a small segment (Nagle), or may have; whether for an ACK that was delayed, or whether that cost time at all, nothing
+    /// tells. Or nothing tells whether the server's answer was lost, so that a retransmission timer was waited for, or late.
     Unknown,
     /// This end held a small segment (Nagle) for a round trip; nobody delayed the ACK.
     Nagle,
@@ -69,19 +68,33 @@ pub struct Stalls {
     pub retransmitted_there: u64,
     /// Those in which one of them did, and nothing tells which.
     pub retransmitted_somewhere: u64,
-    /// Calls, no stalls, in which this end held its last segment for an ACK that nobody delayed.
+    /// Calls, no stalls, in which this end held its last segment for an ACK that nobody delayed, and took longer for that.
     pub nagled: u64,
     /// Calls, no stalls, in which this end held its last segment for an ACK of which nothing tells whether it was delayed.
     pub unknown: u64,
+    /// Calls, no stalls, in which this end held its last segment, and nothing tells whether they took longer for that: the line may have carried
+    /// the segments before it until then.
+    pub unknown_cost: u64,
     /// Calls, no stalls, of which nothing tells whether the server held its reply for an ACK that this end delayed.
     pub unknown_there: u64,
     /// Calls, no stalls, of which nothing tells whether a packet was lost, so that a retransmission timer was waited for, or late.
     pub unknown_timer: u64,
-    /// Calls, no stalls, in which segments were sent again of which none was lost: their ACKs or the reply came later than a retransmission
-    /// timer lasts, or were lost on the way back.
+    /// Calls, no stalls, in which segments were sent again of which none was lost.
     pub needless: u64,
+    /// Those of them in which no timer ran out: packets overtook each other, and TCP took those behind for lost.
+    pub needless_overtaken: u64,
+    /// Those of them in which a timer ran out: an ACK or the reply came later than it lasts, or was lost on the way back.
+    pub needless_timer: u64,
     /// Calls after them in which this end sent its ACKs at once, to tell.
     pub controls: usize,
+    /// Calls after them in which this end had `TCP_NODELAY` set, to tell.
+    pub nodelay_controls: usize,
+    /// How much less those took, in milliseconds, where this end held its last segment behind several others and that cost time.
+    pub nagle_ms: Option<f64>,
+    /// Calls after them in which the server sent its ACKs at once, to tell.
+    pub quickack_controls: usize,
+    /// How much less those took, in milliseconds, where an ACK that the server delayed cost time.
+    pub delay_ms: Option<f64>,
     /// Replies that were there before the request had arrived.
     pub early: u64,
     /// The median time of the stalled calls in milliseconds; 0 where there are none.
@@ -100,6 +113,9 @@ pub struct Stalls {
     pub delayed_there: Option<u64>,
     /// The median of what the server says that it took itself, in milliseconds.
     pub server_ms: Option<f64>,
+    /// The median of the longest time between two parts of a reply, in milliseconds.
+    #[serde(skip)]
+    pub(crate) gap_ms: Option<f64>,
     /// The median time of the calls that stalled, or else of those that may have; none where there are neither.
     #[serde(skip)]
     pub(crate) waited_ms: Option<f64>,
@@ -117,12 +133,13 @@ enum Kind {
     /// Nothing was held, nothing sent again.
     Plain,
     /// What was sent again was only late.
-    Needless,
+    Needless(Needless),
     Held,
     HeldThere,
     Nagled,
     Lost(Lost),
     Unknown,
+    UnknownCost,
     UnknownThere,
 }
 
@@ -151,41 +168,23 @@ impl Call {
             && !self.word.is_some_and(|word| word.held_never)
     }
 
-    /// Whether Nagle's rule held the end of the request: less than a full segment, though the window had room for it.
-    fn was_nagled(&self) -> bool {
-        let small = self.held > 0 && (self.mss == 0 || self.held < self.mss);
-        small && self.unacked > 0 && (self.window == 0 || self.unacked < self.window)
-    }
-
-    /// How much longer the held segment waited for its ACK than the rest of the call took, which is a round trip too.
-    fn beyond_ms(&self) -> Option<f64> {
-        Some(self.ms()? - 2.0 * f64::from(self.last_sent_ms))
-    }
-
-    /// `by_times`: the times of all calls of this size tell that ACKs were delayed.
-    fn kind(&self, by_times: bool, controls: &Controls) -> Kind {
+    fn kind(&self, nagle: &Nagle, controls: &Controls) -> Kind {
         if self.latency_ns.is_none() {
             return Kind::Plain;
         }
-        match self.lost() {
-            Some(lost) => return Kind::Lost(lost),
-            None if self.was_needless() => return Kind::Needless,
-            None if self.retransmits > 0 => return Kind::Plain,
-            None => {}
+        match (self.lost(), self.needless()) {
+            (Some(lost), _) => return Kind::Lost(lost),
+            (None, Some(why)) => return Kind::Needless(why),
+            (None, None) if self.retransmits > 0 => return Kind::Plain,
+            (None, None) => {}
         }
-        if self.was_nagled() {
-            let beyond = self.beyond_ms().is_some_and(|beyond| beyond >= LEAST_DELAY_MS);
-            // Behind several segments on their way a line may have been busy meanwhile.
-            let prompt = if self.unacked > 1 { Kind::Plain } else { Kind::Nagled };
-            return match self.word.and_then(|word| word.delayed_acks) {
-                Some(0) => prompt,
-                // Of several segments on their way, the ones behind the small one may have kept the line busy meanwhile.
-                Some(_) if self.unacked > 1 && !beyond => Kind::Unknown,
-                Some(_) => Kind::Held,
-                None if beyond && by_times => Kind::Held,
-                None if beyond => Kind::Unknown,
-                None => prompt,
-            };
+        let wait = if self.was_nagled() { nagle.wait(self) } else { Wait::None };
+        match wait {
+            Wait::Delayed => return Kind::Held,
+            Wait::Prompt => return Kind::Nagled,
+            Wait::Unknown => return Kind::Unknown,
+            Wait::UnknownCost => return Kind::UnknownCost,
+            Wait::None => {}
         }
         match controls.verdict {
             _ if !self.may_be_held_there() => Kind::Plain,
@@ -196,34 +195,23 @@ impl Call {
     }
 }
 
-/// Whether the waits of calls that held a segment are longer than the rest of those calls more often than chance has it: both are one
-/// round trip if no ACK was delayed, so that either is the longer one as often (sign test).
-fn acks_were_late(calls: &[Call]) -> bool {
-    let held = calls.iter().filter(|c| c.was_nagled() && c.retransmits == 0);
-    let signs: Vec<bool> = held.filter_map(|c| Some(c.beyond_ms()? >= LEAST_DELAY_MS)).collect();
-    let (all, late) = (signs.len(), signs.iter().filter(|late| **late).count());
-    // The sum of the binomial coefficients from `late` on, over 2^all.
-    let (mut term, mut chance) = (0.5_f64.powi(all.min(1000) as i32), 0.0);
-    for k in 0..=all {
-        if k >= late {
-            chance += term;
-        }
-        term *= (all - k) as f64 / (k + 1) as f64;
-    }
-    all > 0 && all <= 1000 && chance <= CHANCE || all > 1000 && late * 10 > all * 6
-}
-
 impl Stalls {
-    /// Those among calls of one size. `controls` are calls after them in which this end sent its ACKs at once. `handshake_ns` is what
-    /// the connection's handshake took, where calls are not connections.
-    pub fn of(calls: &[Call], controls: &[Call], handshake_ns: Option<u64>) -> Self {
+    /// Those among calls of one size, beside control calls. `handshake_ns` is what the connection's handshake took, where calls are not
+    /// connections.
+    pub fn of(calls: &[Call], controls: &ControlCalls, handshake_ns: Option<u64>) -> Self {
         let calls = &*without_needless(calls);
-        let by_times = acks_were_late(calls);
-        let controls = Controls::of(calls, &without_needless(controls));
+        let nagle = Nagle::of(
+            calls,
+            &without_needless(&controls.no_delay),
+            &without_needless(&controls.at_once_there),
+        );
+        let controls = Controls::of(calls, &without_needless(&controls.at_once));
         let kinds: Vec<(Kind, &Call)> =
-            calls.iter().map(|c| (c.kind(by_times, &controls), c)).collect();
+            calls.iter().map(|c| (c.kind(&nagle, &controls), c)).collect();
         let of = |wanted: Kind| kinds.iter().filter(|(kind, _)| *kind == wanted).count() as u64;
         let lost = |wanted: Lost| of(Kind::Lost(wanted));
+        let needless = |wanted: Needless| of(Kind::Needless(wanted));
+        let (overtaken, timer) = (needless(Needless::Overtaken), needless(Needless::Timer));
         let is_stall = |kind: Kind| match kind {
             Kind::Lost(lost) => lost != Lost::Perhaps,
             kind => matches!(kind, Kind::Held | Kind::HeldThere),
@@ -231,11 +219,14 @@ impl Stalls {
         let stalled: Vec<&Call> =
             kinds.iter().filter(|(kind, _)| is_stall(*kind)).map(|(_, call)| *call).collect();
         let most = |of: fn(&Call) -> u32| stalled.iter().map(|c| of(c)).max().unwrap_or(0);
-        let nagled = kinds.iter().filter(|(kind, _)| matches!(kind, Kind::Held | Kind::Nagled));
+        let nagled = kinds
+            .iter()
+            .filter(|(kind, _)| matches!(kind, Kind::Held | Kind::Nagled | Kind::UnknownCost));
         let nagled: Vec<&Call> = nagled.map(|(_, call)| *call).collect();
         let held_most = |of: fn(&Call) -> u32| nagled.iter().map(|c| of(c)).max().unwrap_or(0);
         let may_be = |kind: Kind| {
-            matches!(kind, Kind::Unknown | Kind::UnknownThere | Kind::Lost(Lost::Perhaps))
+            let acks = matches!(kind, Kind::Unknown | Kind::UnknownCost | Kind::UnknownThere);
+            acks || kind == Kind::Lost(Lost::Perhaps)
         };
         let doubtful: Vec<f64> =
             kinds.iter().filter(|(kind, _)| may_be(*kind)).filter_map(|(_, c)| c.ms()).collect();
@@ -245,6 +236,8 @@ impl Stalls {
         let server_ms = quell_stats::median(&told);
         let all: Vec<f64> = calls.iter().filter_map(Call::ms).collect();
         let typical = quell_stats::median(&all);
+        let whole = calls.iter().filter(|c| c.latency_ns.is_some() && c.retransmits == 0);
+        let gaps: Vec<f64> = whole.map(Call::gap_ms).collect();
         let by_server = server_ms.zip(typical).filter(|(own, all)| *own > *all / 2.0);
         let delayed = |c: &&Call| c.word.and_then(|w| w.delayed_acks).map(u64::from);
         Self {
@@ -256,10 +249,17 @@ impl Stalls {
             retransmitted_somewhere: lost(Lost::Somewhere),
             nagled: of(Kind::Nagled),
             unknown: of(Kind::Unknown),
+            unknown_cost: of(Kind::UnknownCost),
             unknown_there: of(Kind::UnknownThere),
             unknown_timer: lost(Lost::Perhaps),
-            needless: of(Kind::Needless),
+            needless: overtaken + timer + needless(Needless::Unknown),
+            needless_overtaken: overtaken,
+            needless_timer: timer,
             controls: controls.calls,
+            nodelay_controls: nagle.controls,
+            nagle_ms: nagle.cost_ms(),
+            quickack_controls: nagle.controls_there,
+            delay_ms: nagle.delay_ms(),
             early: calls.iter().filter(|c| c.early).count() as u64,
             median_ms: quell_stats::median(&times).unwrap_or(0.0),
             held_bytes: held_most(|c| c.held),
@@ -267,6 +267,7 @@ impl Stalls {
             last_ack_ms: most(|c| c.last_ack_ms),
             ato_us: most(|c| c.ato_us),
             rtt_us: least_rtt_us(calls, &all),
+            gap_ms: quell_stats::median(&gaps),
             waited_ms: quell_stats::median(&times).or_else(|| quell_stats::median(&doubtful)),
             delayed_there: stalled.iter().filter_map(delayed).reduce(|a, b| a + b),
             server_ms,
@@ -296,6 +297,7 @@ impl Stalls {
             _ if self.slow.is_some() => Cause::Slow,
             _ if self.unknown_timer > 0 => Cause::Unknown,
             _ if self.nagled > 0 => Cause::Nagle,
+            _ if self.unknown_cost > 0 => Cause::Unknown,
             _ => return None,
         })
     }
@@ -313,6 +315,13 @@ impl Stalls {
 
     pub(crate) fn is_stall(&self, cause: Cause) -> bool {
         self.causes().iter().any(|(stall, _)| *stall == cause)
+    }
+
+    /// The longest time between two parts of a reply in milliseconds, in the median, where an ACK of the first had time to reach the server
+    /// and the next part to come: a round trip, give or take a tenth.
+    pub fn round_trip_within_replies_ms(&self) -> Option<f64> {
+        let rtt_ms = f64::from(self.rtt_us?) / 1000.0;
+        self.gap_ms.filter(|gap| *gap >= rtt_ms * 0.9 && *gap > 0.0)
     }
 
     /// Calls that waited for a retransmission timer.
@@ -362,6 +371,7 @@ mod tests {
             last_sent_ms: latency_ms as u32,
             timers: Some(0),
             would_tell: true,
+            would_tell_there: true,
             ato_us: 40_000,
             min_rtt_us: Some((rtt_ms * 1e3) as u32),
             ..Call::default()
@@ -376,29 +386,42 @@ mod tests {
     fn word(delayed: u32, own_ms: u64) -> Option<Word> {
         let own_ns = own_ms * 1_000_000;
         let delayed_acks = Some(delayed);
-        Some(Word { own_ns, gathering_ns: 0, delayed_acks, resent: None, held_never: false })
+        let (resent, held_never, dsack) = (None, false, true);
+        Some(Word { own_ns, gathering_ns: 0, delayed_acks, resent, held_never, dsack })
+    }
+
+    fn of(calls: &[Call]) -> Stalls {
+        Stalls::of(calls, &ControlCalls::default(), None)
+    }
+
+    /// The same, with these calls again with `TCP_NODELAY`, and with the server's ACKs at once.
+    fn of_nagled(calls: &[Call], no_delay: &[Call], at_once_there: &[Call]) -> Stalls {
+        let (no_delay, at_once_there) = (no_delay.to_vec(), at_once_there.to_vec());
+        let controls = ControlCalls { no_delay, at_once_there, ..ControlCalls::default() };
+        Stalls::of(calls, &controls, None)
     }
 
     fn cause(calls: &[Call]) -> Option<Cause> {
-        Stalls::of(calls, &[], None).cause()
+        of(calls).cause()
     }
 
     #[test]
     fn a_stall_is_one_whatever_the_path_takes() {
         for rtt in [0.1, 5.0, 20.0, 60.0, 100.0, 200.0] {
             let calls = vec![held(rtt + 40.0, rtt); 30];
-            let stalls = Stalls::of(&calls, &[], None);
+            let stalls = of(&calls);
             assert_eq!((stalls.count, stalls.held), (30, 30), "{rtt} ms");
-            let told: Vec<Call> =
-                calls.into_iter().map(|c| Call { word: word(1, 0), ..c }).collect();
-            assert_eq!(Stalls::of(&told, &[], None).count, 30, "{rtt} ms, told");
+            let gathering_ns = ((rtt + 40.0) * 1e6) as u64;
+            let word = word(1, 0).map(|word| Word { gathering_ns, ..word });
+            let told: Vec<Call> = calls.into_iter().map(|c| Call { word, ..c }).collect();
+            assert_eq!(of(&told).count, 30, "{rtt} ms, told");
             assert_eq!(cause(&told[..1]), Some(Cause::NagleAndDelayedAck), "one is enough");
         }
     }
 
     #[test]
     fn no_round_trip_is_said_to_take_longer_than_a_call() {
-        let rtt = |calls: &[Call]| Stalls::of(calls, &[], None).rtt_us;
+        let rtt = |calls: &[Call]| of(calls).rtt_us;
         assert_eq!(rtt(&[call(10.0, 5.0), call(6.0, 5.0)]), Some(5000));
         assert_eq!(rtt(&[call(0.002, 10.0), call(60.0, 10.0)]), None);
     }
@@ -412,7 +435,7 @@ mod tests {
         let held: Vec<Call> = (0..30)
             .map(|i| Call { last_sent_ms: path(i + 7) as u32, ..held(path(i), path(i + 7)) })
             .collect();
-        let stalls = Stalls::of(&held, &[], None);
+        let stalls = of(&held);
         assert_eq!(stalls.count, 0);
         assert_eq!(stalls.cause(), Some(Cause::Unknown), "some may have been");
         let told: Vec<Call> = held.into_iter().map(|c| Call { word: word(0, 0), ..c }).collect();
@@ -423,7 +446,7 @@ mod tests {
     fn bytes_held_behind_an_unacknowledged_segment_are_nagle_and_a_delayed_ack() {
         let calls = vec![held(44.0, 0.1); 59];
         assert_eq!(cause(&calls), Some(Cause::NagleAndDelayedAck));
-        let stalls = Stalls::of(&calls, &[], None);
+        let stalls = of(&calls);
         assert_eq!((stalls.count, stalls.held, stalls.median_ms), (59, 59, 44.1));
         let finding =
             finding(64, &stalls, 60, Some(Counters { delayed_acks: 118, ..Counters::default() }));
@@ -446,7 +469,7 @@ mod tests {
     #[test]
     fn what_was_held_for_a_prompt_ack_or_by_a_window_is_no_stall() {
         for rtt in [0.1, 100.0] {
-            let stalls = Stalls::of(&vec![held(rtt, rtt); 60], &[], None);
+            let stalls = of(&vec![held(rtt, rtt); 60]);
             assert_eq!((stalls.count, stalls.nagled), (0, 60));
             assert_eq!(stalls.cause(), Some(Cause::Nagle), "it costs a round trip all the same");
         }
@@ -454,15 +477,36 @@ mod tests {
         assert_eq!(cause(&vec![full; 60]), None);
         let window = Call { unacked: 10, ..held(150.0, 100.0) };
         assert_eq!(cause(&vec![window; 60]), None);
-        assert_eq!(finding(64, &Stalls::of(&[], &[], None), 60, None), None);
+        assert_eq!(finding(64, &of(&[]), 60, None), None);
     }
 
     #[test]
-    fn a_held_segment_that_the_line_had_no_room_for_anyway_is_not_said_to_have_waited() {
+    fn a_segment_held_behind_several_others_waited_only_where_calls_without_nagles_rule_are_sooner()
+    {
         let slow = Call { unacked: 5, word: word(1, 0), last_sent_ms: 1046, ..held(0.0, 1666.0) };
-        assert_eq!(cause(&vec![slow; 30]), Some(Cause::Unknown));
-        let fast = Call { unacked: 3, word: word(1, 0), ..held(44.0, 0.1) };
-        assert_eq!(cause(&vec![fast; 30]), Some(Cause::NagleAndDelayedAck));
+        let calls = vec![slow.clone(); 30];
+        let nobody_tried = of(&calls);
+        assert_eq!((nobody_tried.unknown_cost, nobody_tried.cause()), (30, Some(Cause::Unknown)));
+        let says = finding(64, &nobody_tried, 30, None).unwrap().says;
+        assert!(says.contains("whether the line carried those until then"), "{says}");
+        let busy = of_nagled(&calls, &vec![slow; 5], &[]);
+        assert_eq!((busy.nagled, busy.unknown_cost, busy.cause()), (0, 0, None));
+        let fast = vec![Call { unacked: 3, word: word(1, 0), ..held(44.0, 0.1) }; 30];
+        let prompt = Call { unacked: 3, word: word(0, 0), ..held(0.2, 0.1) };
+        let stalls = of_nagled(&fast, &vec![call(0.2, 0.1); 5], &vec![prompt; 5]);
+        assert_eq!((stalls.held, stalls.cause()), (30, Some(Cause::NagleAndDelayedAck)));
+        let told = finding(64, &stalls, 30, None).unwrap();
+        let seen = quell_finding::seen(&told);
+        assert!(seen.contains("with TCP_NODELAY here 5 more calls took 43.9 ms less"), "{seen}");
+        // As the lab had it with TCP_QUICKACK: of 385 ms the held segment left after 228, and nobody delayed an ACK.
+        let prompt =
+            Call { unacked: 5, word: word(0, 0), min_rtt_us: Some(140_000), ..held(228.0, 157.0) };
+        let stalls = of_nagled(&vec![prompt; 20], &vec![call(350.0, 140.0); 5], &[]);
+        assert_eq!((stalls.count, stalls.nagled, stalls.cause()), (0, 20, Some(Cause::Nagle)));
+        let told = finding(3000, &stalls, 20, None).unwrap();
+        let seen = quell_finding::seen(&told);
+        assert!(seen.contains("with TCP_NODELAY here 5 more calls took 35.0 ms less"), "{seen}");
+        assert!(seen.contains("behind 5 unacknowledged segments"), "{seen}");
     }
 
     #[test]
@@ -488,7 +532,7 @@ mod tests {
             there: Some(Resent { segments: 1 - here, needless: 0, timers: Some(1 - here) }),
             ..held(204.0, 1.0)
         };
-        let stalls = Stalls::of(&[again(1), again(0), again(0)], &[], None);
+        let stalls = of(&[again(1), again(0), again(0)]);
         let found = finding(64, &stalls, 3, None).unwrap();
         assert_eq!(
             (stalls.cause(), &*found.id),
@@ -497,7 +541,7 @@ mod tests {
         assert!(found.says.starts_with("packets of the server were lost"), "{}", found.says);
         assert!(found.says.contains("; in 1 of them this end lost packets"), "{}", found.says);
         assert_eq!(found.remedies.len(), 2, "of either cause: {:?}", found.remedies);
-        let alone = Stalls::of(&[again(0)], &[], None);
+        let alone = of(&[again(0)]);
         assert!(!finding(64, &alone, 1, None).unwrap().says.contains("this end lost"));
     }
 
@@ -510,7 +554,7 @@ mod tests {
             ..call(60.0, 50.0)
         };
         assert_eq!(cause(&[again(1, 1), again(1, 0), again(0, 1)]), None);
-        let stalls = Stalls::of(&[again(1, 0), again(1, 0), again(0, 1), again(1, 0)], &[], None);
+        let stalls = of(&[again(1, 0), again(1, 0), again(0, 1), again(1, 0)]);
         assert_eq!(stalls.count, 2);
     }
 
@@ -527,7 +571,9 @@ mod tests {
             let late = apart(rtt + 40.0, rtt);
             let sooner = vec![Call { delayed_acks: 0, ..apart(rtt, rtt) }; 5];
             let told = |calls: &[Call], controls: &[Call]| {
-                let stalls = Stalls::of(calls, controls, None);
+                let controls =
+                    ControlCalls { at_once: controls.to_vec(), ..ControlCalls::default() };
+                let stalls = Stalls::of(calls, &controls, None);
                 (stalls.held_there, stalls.cause())
             };
             let calls = vec![late.clone(); 10];
@@ -559,8 +605,24 @@ mod tests {
         let calls = vec![Call { word: word(0, 20), ..call(50.0, 5.0) }; 30];
         assert_eq!(cause(&calls), None, "less than half of it");
         let silent = vec![call(50.0, 5.0); 30];
-        assert_eq!(Stalls::of(&silent, &[], Some(5_000_000)).cause(), Some(Cause::Slow));
-        assert_eq!(Stalls::of(&silent, &[], Some(40_000_000)).cause(), None);
-        assert_eq!(Stalls::of(&silent[..5], &[], Some(5_000_000)).cause(), None, "too few to tell");
+        assert_eq!(
+            Stalls::of(&silent, &ControlCalls::default(), Some(5_000_000)).cause(),
+            Some(Cause::Slow)
+        );
+        assert_eq!(Stalls::of(&silent, &ControlCalls::default(), Some(40_000_000)).cause(), None);
+        assert_eq!(
+            Stalls::of(&silent[..5], &ControlCalls::default(), Some(5_000_000)).cause(),
+            None,
+            "too few to tell"
+        );
+    }
+
+    #[test]
+    fn a_server_that_takes_most_of_the_time_does_not_hide_that_nagles_rule_held_something() {
+        let calls = vec![Call { word: word(0, 100), ..held(20.0, 120.0) }; 20];
+        let stalls = of(&calls);
+        assert_eq!((stalls.cause(), stalls.nagled), (Some(Cause::Server), 20));
+        let says = finding(64, &stalls, 20, None).unwrap().says;
+        assert!(says.contains("; in 20 calls this end held its last segment (Nagle)"), "{says}");
     }
 }

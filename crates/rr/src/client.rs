@@ -9,7 +9,7 @@
 //! Where a connection serves many calls, a first one, with the hello in the same segment, opens it and is not counted.
 
 use crate::RrError;
-use crate::counters::Counters;
+use crate::counters::{Counters, sends_dsack};
 use crate::hello::{self, Hello};
 use crate::word::{self, Resent, Word};
 use nix::errno::Errno;
@@ -18,7 +18,7 @@ use quell_netlink::sock_diag::TcpInfo;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::Exchange;
-use quell_sys::socket::option::{set, set_bytes};
+use quell_sys::socket::option::{set, set_bytes, waiting as waiting_bytes};
 use quell_sys::socket::preface;
 use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::Bell;
@@ -78,6 +78,12 @@ impl Shape {
     fn each(&self) -> u32 {
         if self.one_write { self.request() } else { self.size }
     }
+
+    /// Whether Nagle's rule can hold no part of a request: it is off, or there is no earlier small segment in a request of one write
+    /// (`tcp_minshall_check`, net/ipv4/tcp_output.c), behind the answer to the last one.
+    fn held_never(&self) -> bool {
+        self.nodelay || self.each() == self.request()
+    }
 }
 
 /// One call.
@@ -91,6 +97,8 @@ pub struct Call {
     pub connecting_ns: u64,
     /// Bytes that the kernel had not sent right after the last write (`tcpi_notsent_bytes`).
     pub held: u32,
+    /// Nagle's rule holds nothing of it: it is off, or the request is one write. What is unsent waits for something else.
+    pub held_never: bool,
     /// Segments that were not acknowledged then (`tcpi_unacked`).
     pub unacked: u32,
     /// Bytes of a full segment (`tcpi_snd_mss`).
@@ -129,10 +137,19 @@ pub struct Call {
     pub needless: u32,
     /// The kernel took a timeout of this host back: what was acknowledged had been sent before it sent again.
     pub undone: bool,
+    /// Packets overtook each other: the other end had a segment before one that was sent sooner (`tcpi_reord_seen`), or this host threw one away as
+    /// outdated.
+    pub overtaken: bool,
     /// The other end says what it has (SACK), and this kernel counts that.
     pub sack: bool,
-    /// A needless one would be known: so it is, and an answer to a later request came.
+    /// The server's host says what it had already (DSACK), as its word or a DSACK told until then.
+    pub dsack_there: bool,
+    /// This host does.
+    pub dsack_here: bool,
+    /// A needless one of this end would be known: so it is, and an answer to a later request came.
     pub would_tell: bool,
+    /// The same of one of the server.
+    pub would_tell_there: bool,
     /// What the server sent again after it had written this reply, as it says with its next one.
     pub there: Option<Resent>,
     /// Why no reply came.
@@ -171,6 +188,15 @@ impl Handshake {
     }
 }
 
+/// What is changed in a call to compare others with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// This end delays no ACK of a reply's parts.
+    AckAtOnce,
+    /// This end holds no small segment back.
+    NoDelay,
+}
+
 /// Makes calls to one server.
 #[derive(Debug)]
 pub struct Caller {
@@ -182,7 +208,13 @@ pub struct Caller {
     open: Option<TcpSocket>,
     /// Segments that were sent again, and DSACKs, when the last call was over.
     again: (u32, u32),
+    /// How often its segments had been seen to overtake each other then.
+    overtakes: u32,
     counted: Option<Counters>,
+    /// This host says of segments that it had them already.
+    dsack_here: bool,
+    /// The server's host does, as far as it was heard.
+    dsack_there: bool,
     handshake_ns: Option<u64>,
     handshake: Handshake,
     /// The longest time that a handshake or a call took so far.
@@ -195,6 +227,8 @@ pub struct Caller {
     asks_after: bool,
     /// How long such calls took.
     aside_ns: u64,
+    /// How much longer than the patience calls may still take in all.
+    spare_ns: u64,
 }
 
 impl Caller {
@@ -204,13 +238,7 @@ impl Caller {
             let size = shape.size;
             return Err(RrError::Parameter(format!("a size has 1 to {LARGEST} bytes, not {size}")));
         }
-        let hello = Hello {
-            request: shape.request(),
-            reply: shape.size,
-            nodelay: shape.nodelay,
-            quickack: shape.quickack,
-        };
-        let mut bytes = hello.write().to_vec();
+        let mut bytes = hello_of(shape).write().to_vec();
         bytes.resize(hello::SIZE + shape.request() as usize, b'q');
         Ok(Self {
             to,
@@ -219,7 +247,10 @@ impl Caller {
             secret: None,
             open: None,
             again: (0, 0),
+            overtakes: 0,
             counted: None,
+            dsack_here: sends_dsack() == Some(true),
+            dsack_there: false,
             handshake_ns: None,
             handshake: Handshake::default(),
             longest_ns: 0,
@@ -227,6 +258,7 @@ impl Caller {
             patience_ns: PATIENCE_NS,
             asks_after: false,
             aside_ns: 0,
+            spare_ns: u64::MAX,
         })
     }
 
@@ -243,11 +275,39 @@ impl Caller {
         self.aside_ns
     }
 
+    /// The server sends its ACKs at once (`TCP_QUICKACK`, again after each receive), if it does what it is asked; this end as before.
+    #[must_use]
+    pub fn with_acks_at_once_there(mut self) -> Self {
+        let hello = Hello { quickack: Some(QuickAck::Rearmed), ..hello_of(self.shape) };
+        self.bytes.splice(..hello::SIZE, hello.write());
+        self
+    }
+
     /// Waits for connections and replies for so many nanoseconds, not 5 s.
     #[must_use]
     pub fn with_patience(mut self, nanos: u64) -> Self {
         self.patience_ns = nanos;
         self
+    }
+
+    /// Waits for all calls together only so many nanoseconds longer than its patience with each: of one that trickles something moves for ever.
+    #[must_use]
+    pub fn with_spare(mut self, nanos: u64) -> Self {
+        self.spare_ns = nanos;
+        self
+    }
+
+    /// What is left of that.
+    pub fn spare_ns(&self) -> u64 {
+        self.spare_ns
+    }
+
+    /// So long was waited for a call.
+    fn waited(&mut self, took_ns: u64) {
+        let beyond = took_ns.saturating_sub(self.patience_ns);
+        // What is less than a tick of the kernel's clock is no time to wait for anything.
+        self.spare_ns =
+            Some(self.spare_ns.saturating_sub(beyond)).filter(|ns| *ns > TICK_NS).unwrap_or(0);
     }
 
     /// Proves on each connection that it knows the secret, if there is one, and demands the same of the server. Where connecting is a
@@ -263,15 +323,20 @@ impl Caller {
         if self.shape.pattern == RrPattern::Connect || self.open.is_some() {
             return Ok(());
         }
+        let begun_ns = monotonic_ns();
         let stream = self.connect(stop)?;
         let deadline_ns = monotonic_ns().saturating_add(self.most_ns());
-        self.write(&stream, &self.bytes, deadline_ns)
-            .and_then(|()| self.read(&stream, moved(&stream), deadline_ns, stop).map(drop))
-            .map_err(|why| match stop.rings() {
-                true => RrError::Stopped,
-                false => RrError::NotServing { to: self.to, why },
-            })?;
-        self.again = info(&stream).as_ref().map_or((0, 0), again);
+        let answered = self
+            .write(&stream, &self.bytes, deadline_ns)
+            .and_then(|()| self.read(&stream, moved(&stream), deadline_ns, stop).map(drop));
+        self.waited(monotonic_ns().saturating_sub(begun_ns));
+        answered.map_err(|why| match stop.rings() {
+            true => RrError::Stopped,
+            false => RrError::NotServing { to: self.to, why },
+        })?;
+        let info = info(&stream);
+        self.again = info.as_ref().map_or((0, 0), again);
+        self.overtakes = info.as_ref().map_or(0, overtakes);
         self.open = Some(stream);
         Ok(())
     }
@@ -311,21 +376,35 @@ impl Caller {
         let so_far = waiting.as_ref().map_or(0, counted);
         let result = written.and_then(|()| self.read(&stream, so_far, deadline_ns, stop));
         let end_ns = monotonic_ns();
+        // Over a connection that stays, the next call finds it: see `answered_before`.
+        let more = self.shape.pattern == RrPattern::Connect && waiting_bytes(stream.as_fd()) > 0;
+        let result = result.and_then(|reply| match more {
+            true => Err(format!("its reply had more than {} bytes", self.shape.size)),
+            false => Ok(reply),
+        });
         let after = info(&stream);
         let before = std::mem::take(&mut self.again);
         let total = after.as_ref().map_or(before, again);
+        let overtakes_before = std::mem::take(&mut self.overtakes);
+        let overtakes = after.as_ref().map_or(overtakes_before, overtakes);
         let took_ns = end_ns.saturating_sub(start_ns);
         // One that was given up since nothing moved says nothing of the path.
         if result.is_ok() || end_ns + TICK_NS >= deadline_ns {
             self.longest_ns = self.longest_ns.max(took_ns);
         }
+        self.waited(took_ns);
         let read = result.as_ref().ok().copied();
-        let counted = if took_ns >= SOONEST_NS { self.count() } else { None };
+        let was_sent_again = total.0 > before.0;
+        let may_be_counted = took_ns >= SOONEST_NS || was_sent_again;
+        let counted = if may_be_counted { self.count() } else { None };
+        let word = read.and_then(|r| r.word).filter(|word| word.fits(took_ns));
+        self.dsack_there |= total.1 > before.1 || word.is_some_and(|word| word.dsack);
         let mut call = Call {
             start_ns,
             latency_ns: read.map(|_| took_ns),
             connecting_ns,
             held: waiting.as_ref().and_then(|i| i.notsent_bytes).unwrap_or(0),
+            held_never: self.shape.held_never(),
             unacked: waiting.as_ref().map_or(0, |i| i.unacked),
             mss: waiting.as_ref().map_or(0, |i| i.snd_mss),
             window: waiting.as_ref().map_or(0, |i| i.snd_cwnd),
@@ -336,7 +415,7 @@ impl Caller {
             timers: counted.map(|c| c.timeouts + c.loss_probes),
             // Whoever answers the whole request acknowledges the whole request with it.
             early: answered_before || read.is_some() && after.as_ref().is_some_and(unheard),
-            word: read.and_then(|r| r.word).filter(|word| word.fits(took_ns)),
+            word,
             last_ack_ms: after.as_ref().map_or(0, |i| i.last_ack_recv),
             ato_us: after.as_ref().map_or(0, |i| i.ato),
             min_rtt_us: after.as_ref().and_then(|i| i.min_rtt).filter(|rtt| *rtt != u32::MAX),
@@ -346,24 +425,28 @@ impl Caller {
             syn_acks_again: counted.and_then(|c| c.syns_again),
             needless: total.1.saturating_sub(before.1),
             undone: counted.and_then(|c| c.undone).is_some_and(|undone| undone > 0),
+            overtaken: overtakes > overtakes_before || counted.is_some_and(outdated),
             sack: after.as_ref().is_some_and(tells),
+            dsack_there: self.dsack_there,
+            dsack_here: self.dsack_here,
             would_tell: false,
+            would_tell_there: false,
             there: None,
             late: read.is_none() && took_ns >= self.patience_ns,
             lost: result.err(),
         };
         if self.shape.pattern == RrPattern::Connect {
             if self.asks_after && call.lost.is_none() && call.may_have_waited_for_a_timer() {
-                self.again = total;
+                (self.again, self.overtakes) = (total, overtakes);
                 self.ask_after(&mut call, &stream, stop);
                 // What was asked is no call, and of other calls this connection says nothing.
                 call.needless = call.needless.min(call.retransmits - call.syns);
-                self.again = (0, 0);
+                (self.again, self.overtakes) = ((0, 0), 0);
             }
             // Reset, so that many calls do not use up the local ports in TIME-WAIT.
             stream.abort();
         } else if call.lost.is_none() {
-            self.again = total;
+            (self.again, self.overtakes) = (total, overtakes);
             self.open = Some(stream);
         }
         Ok(call)
@@ -409,15 +492,24 @@ impl Caller {
         let deadline_ns = begun_ns.saturating_add(self.most_ns());
         let written = self.write(stream, &self.bytes[hello::SIZE..], deadline_ns);
         let reply = written.and_then(|()| self.read(stream, moved(stream), deadline_ns, stop));
-        self.aside_ns += monotonic_ns().saturating_sub(begun_ns);
+        let took_ns = monotonic_ns().saturating_sub(begun_ns);
+        self.aside_ns += took_ns;
+        self.waited(took_ns);
         let info = info(stream);
         let before = self.again;
         self.again = info.as_ref().map_or(before, again);
         call.needless += self.again.1.saturating_sub(before.1);
-        let more = self.count().and_then(|counted| counted.syns_again);
+        let overtakes_before = self.overtakes;
+        self.overtakes = info.as_ref().map_or(overtakes_before, overtakes);
+        let counted = self.count();
+        call.overtaken |= self.overtakes > overtakes_before || counted.is_some_and(outdated);
+        let more = counted.and_then(|counted| counted.syns_again);
         call.syn_acks_again = call.syn_acks_again.zip(more).map(|(one, more)| one + more);
         let reply = reply.ok()?;
-        call.would_tell |= info.as_ref().is_some_and(tells);
+        self.dsack_there |= self.again.1 > before.1 || reply.word.is_some_and(|word| word.dsack);
+        let sack = info.as_ref().is_some_and(tells);
+        call.would_tell |= sack && self.dsack_there;
+        call.would_tell_there |= sack && self.dsack_here;
         Some(reply.word)
     }
 
@@ -428,12 +520,27 @@ impl Caller {
         now.zip(before).map(|(now, before)| now.since(before))
     }
 
-    /// A call in which this end delays no ACK of a reply's parts; all else is as in the others.
-    pub fn control(&mut self, stop: &Bell) -> Result<Call, RrError> {
-        self.ack_at_once = true;
-        let call = self.call(stop);
-        self.ack_at_once = false;
-        call
+    /// A call in which one thing is changed; all else is as in the others.
+    pub fn control(&mut self, control: Control, stop: &Bell) -> Result<Call, RrError> {
+        match control {
+            Control::AckAtOnce => {
+                self.ack_at_once = true;
+                let call = self.call(stop);
+                self.ack_at_once = false;
+                call
+            }
+            Control::NoDelay => {
+                self.open(stop)?;
+                let set = |caller: &Self, on| match &caller.open {
+                    Some(stream) => small_at_once(stream, on),
+                    None => Ok(()),
+                };
+                set(self, true)?;
+                let call = self.call(stop);
+                set(self, false)?;
+                call
+            }
+        }
     }
 
     fn connect(&mut self, stop: &Bell) -> Result<TcpSocket, RrError> {
@@ -481,7 +588,7 @@ impl Caller {
 
     /// How long a call is waited for at most.
     fn most_ns(&self) -> u64 {
-        self.patience_ns.max(MOST_NS)
+        self.patience_ns.saturating_add(self.spare_ns).min(self.patience_ns.max(MOST_NS))
     }
 
     /// Writes all of it by the deadline of the call, unless nothing moves for longer than the patience.
@@ -571,9 +678,18 @@ impl Caller {
     }
 }
 
+fn hello_of(shape: Shape) -> Hello {
+    Hello {
+        request: shape.request(),
+        reply: shape.size,
+        nodelay: shape.nodelay,
+        quickack: shape.quickack,
+    }
+}
+
 /// A time as a person says it.
 fn seconds(nanos: u64) -> String {
-    format!("{} s", nanos as f64 / 1e9)
+    format!("{} s", (nanos as f64 / 1e6).round() / 1e3)
 }
 
 /// What grows while anything of calls moves: bytes that the other end acknowledged, and its segments of data, also those that wait for one
@@ -612,6 +728,15 @@ pub(crate) fn again(info: &TcpInfo) -> (u32, u32) {
     (info.total_retrans, info.dsack_dups.unwrap_or(0))
 }
 
+/// How often the other end was seen to have a segment before one that was sent sooner, and not again.
+fn overtakes(info: &TcpInfo) -> u32 {
+    info.reord_seen.unwrap_or(0)
+}
+
+fn outdated(counted: Counters) -> bool {
+    counted.outdated.is_some_and(|segments| segments > 0)
+}
+
 /// Whether the kernel learns which of the segments that it sent again were needless.
 fn tells(info: &TcpInfo) -> bool {
     info.options & SACK != 0 && info.dsack_dups.is_some()
@@ -637,7 +762,11 @@ pub(crate) fn info(stream: &TcpSocket) -> Option<TcpInfo> {
 
 /// Sends small segments at once (`TCP_NODELAY`, tcp(7)).
 pub(crate) fn no_delay(stream: &TcpSocket) -> Result<(), SysError> {
-    set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")
+    small_at_once(stream, true)
+}
+
+fn small_at_once(stream: &TcpSocket, on: bool) -> Result<(), SysError> {
+    set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, on.into(), "TCP_NODELAY")
 }
 
 /// Acknowledges at once, until the kernel thinks better of it (`TCP_QUICKACK`, tcp(7)).

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A rest that comes after a delayed ACK need not come because of it; one that comes sooner by that delay when the ACK does, was held for
-//! it. Both answers are judged by the order of the times alone (rank sum test), so that a path that varies gives neither.
+//! it. Both answers are judged by the order of the times alone (rank sum test), so that a path that varies gives neither. (What Nagle's rule costs here
+//! is asked in the same way: nagle.rs.)
 
 use crate::client::Call;
 use serde::Serialize;
@@ -22,7 +23,7 @@ const LONGEST_DELAY_MS: f64 = 210.0;
 pub(crate) const LOOKS: [(usize, f64); 2] = [(5, 0.01), (30, 0.04)];
 
 /// Most calls that are compared with control calls: the last ones.
-const MOST_COMPARED: usize = 30;
+pub(crate) const MOST_COMPARED: usize = 30;
 
 /// What control calls tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -35,6 +36,17 @@ pub enum Verdict {
     /// The times leave both open.
     #[default]
     Unknown,
+}
+
+/// Calls that were made after the others to compare them with: all is as in those but for one thing.
+#[derive(Debug, Clone, Default)]
+pub struct ControlCalls {
+    /// In these this end sent its ACKs at once.
+    pub at_once: Vec<Call>,
+    /// In these this end had `TCP_NODELAY` set.
+    pub no_delay: Vec<Call>,
+    /// In these the server sent its ACKs at once.
+    pub at_once_there: Vec<Call>,
 }
 
 /// Control calls beside the others.
@@ -60,7 +72,9 @@ impl Controls {
         plain.drain(..plain.len().saturating_sub(MOST_COMPARED));
         let chance = LOOKS.iter().rev().find(|(calls, _)| with.len() >= *calls);
         Self {
-            verdict: chance.map_or(Verdict::Unknown, |(_, chance)| verdict(&plain, &with, *chance)),
+            verdict: chance.map_or(Verdict::Unknown, |(_, chance)| {
+                verdict(&plain, &with, LEAST_DELAY_MS, *chance).0
+            }),
             calls: with.len(),
             least_ms: with.iter().copied().reduce(f64::min).unwrap_or(0.0),
             most_ms: with.iter().copied().reduce(f64::max).unwrap_or(0.0),
@@ -80,19 +94,20 @@ fn took(calls: &[Call]) -> Vec<f64> {
     good.map(Call::gathering_ms).collect()
 }
 
-/// Whether `with` are sooner than `plain` by what an ACK is delayed at least, or not.
-fn verdict(plain: &[f64], with: &[f64], chance: f64) -> Verdict {
+/// Whether `with` are sooner than `plain` by so many milliseconds, or not; and by how many they are in the median.
+pub(crate) fn verdict(plain: &[f64], with: &[f64], least_ms: f64, chance: f64) -> (Verdict, f64) {
     let shift = |by: f64| -> Vec<f64> { plain.iter().map(|ms| ms - by).collect() };
     let differences: Vec<f64> =
         plain.iter().flat_map(|p| with.iter().map(move |w| p - w)).collect();
-    let Some(typical) = quell_stats::median(&differences) else { return Verdict::Unknown };
+    let Some(typical) = quell_stats::median(&differences) else { return (Verdict::Unknown, 0.0) };
     let sooner = chance_of_less(with, plain) <= chance;
-    let same = chance_of_less(&shift(LEAST_DELAY_MS), with) <= chance;
-    match typical >= LEAST_DELAY_MS / 2.0 {
+    let same = chance_of_less(&shift(least_ms), with) <= chance;
+    let verdict = match typical >= least_ms / 2.0 {
         true if sooner => Verdict::Sooner,
         false if same => Verdict::Same,
         _ => Verdict::Unknown,
-    }
+    };
+    (verdict, typical)
 }
 
 /// The chance that values of one kind split in two have as many pairs in which that of `less` is the lesser one, or more (Mann and
@@ -135,6 +150,10 @@ mod tests {
         near(chance_of_less(&[1.0, 3.0], &[2.0, 4.0, 5.0]), 0.2);
         near(chance_of_less(&[9.0, 9.0], &[9.0, 9.0]), 1.0);
         near(chance_of_less(&[], &[1.0]), 1.0);
+    }
+
+    fn verdict(plain: &[f64], with: &[f64], chance: f64) -> Verdict {
+        super::verdict(plain, with, LEAST_DELAY_MS, chance).0
     }
 
     #[test]

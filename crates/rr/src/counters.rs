@@ -17,6 +17,9 @@ pub struct Counters {
     /// SYNs and SYN-ACKs for connections that stood (`TCPSYNChallenge`): after a handshake, its SYN-ACK once more.
     #[serde(skip)]
     pub syns_again: Option<u64>,
+    /// Segments that came and were thrown away, being older than one before them that had been sent again (RFC 7323, section 5; `PAWSEstab`).
+    #[serde(skip)]
+    pub outdated: Option<u64>,
 }
 
 impl Counters {
@@ -38,7 +41,8 @@ impl Counters {
         let undone = value("TCPLossUndo").zip(value("TCPFullUndo"));
         let undone = undone.map(|(loss, full): (u64, u64)| loss + full);
         let syns_again = value("TCPSYNChallenge");
-        Some(Self { delayed_acks, timeouts, loss_probes, undone, syns_again })
+        let outdated = value("PAWSEstab");
+        Some(Self { delayed_acks, timeouts, loss_probes, undone, syns_again, outdated })
     }
 
     /// What was added since an earlier look.
@@ -50,8 +54,16 @@ impl Counters {
             loss_probes: self.loss_probes.saturating_sub(before.loss_probes),
             undone: both(self.undone, before.undone),
             syns_again: both(self.syns_again, before.syns_again),
+            outdated: both(self.outdated, before.outdated),
         }
     }
+}
+
+/// Whether this host says of segments that it had them already (DSACK, RFC 2883), in the calling thread's network namespace; none where it does not
+/// tell.
+pub fn sends_dsack() -> Option<bool> {
+    let said = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_dsack").ok()?;
+    Some(said.trim() != "0")
 }
 
 #[cfg(test)]
@@ -62,22 +74,17 @@ mod tests {
     fn the_counters_are_found_by_their_names() {
         let text = "TcpExt: SyncookiesSent DelayedACKs TW TCPTimeouts TCPLossProbes\nTcpExt: 1 118 3 7 2\n\
                     IpExt: InNoRoutes\nIpExt: 9\n";
-        let counters = Counters {
-            delayed_acks: 118,
-            timeouts: 7,
-            loss_probes: 2,
-            undone: None,
-            syns_again: None,
-        };
+        let counters =
+            Counters { delayed_acks: 118, timeouts: 7, loss_probes: 2, ..Counters::default() };
         assert_eq!(Counters::read(text), Some(counters));
         assert_eq!(Counters::read("TcpExt: TCPTimeouts\nTcpExt: 7\n"), None);
         assert_eq!(Counters::read("IpExt: A\n"), None);
         let before = Counters { delayed_acks: 100, ..counters };
         assert_eq!(counters.since(before), Counters { delayed_acks: 18, ..Counters::default() });
-        let more = "TcpExt: DelayedACKs TCPTimeouts TCPFullUndo TCPLossUndo TCPSYNChallenge\n\
-                    TcpExt: 0 0 1 2 4\n";
+        let more = "TcpExt: DelayedACKs TCPTimeouts TCPFullUndo TCPLossUndo TCPSYNChallenge PAWSEstab\n\
+                    TcpExt: 0 0 1 2 4 5\n";
         let more = Counters::read(more).unwrap();
-        assert_eq!((more.undone, more.syns_again), (Some(3), Some(4)));
+        assert_eq!((more.undone, more.syns_again, more.outdated), (Some(3), Some(4), Some(5)));
         assert_eq!(more.since(more).undone, Some(0));
         assert_eq!(more.since(counters).undone, None, "it did not count then");
     }

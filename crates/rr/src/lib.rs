@@ -4,6 +4,7 @@
 //!   pure      hello      what a client tells the server first
 //!             word       what the server says of each call
 //!             control    whether calls waited for an ACK of this end: calls in which it comes at once tell
+//!             nagle      whether this end held the end of requests, and what that cost: calls with TCP_NODELAY tell
 //!             again      of calls in which segments were sent again: whose were lost
 //!             cause      which calls stalled, why
 //!             verdict    what a person is told of that, and what to change
@@ -28,6 +29,7 @@ pub mod control;
 pub mod counters;
 pub mod hello;
 pub mod mended;
+mod nagle;
 pub mod server;
 pub mod sweep;
 pub mod task;
@@ -40,7 +42,7 @@ pub use cliff::{Cliff, cliffs};
 pub use counters::Counters;
 pub use mended::Mended;
 pub use server::{Limits, Server};
-pub use sweep::{Row, sweep, sweep_told};
+pub use sweep::{Row, Spare, sweep, sweep_told};
 pub use task::{ClientTask, ServerTask};
 
 use quell_sys::SysError;
@@ -99,6 +101,19 @@ pub enum RrError {
         calls: u64,
         /// What happened.
         why: String,
+    },
+    /// It answers, or goes on answering, so slowly that nobody would wait for the end.
+    #[error(
+        "{to} is slow: {calls} calls and what was waited for beside them took {spare} longer in all than 5 s each, so that no more were made; \
+         --patience waits longer, --sizes and --calls ask for less"
+    )]
+    Slow {
+        /// Who.
+        to: SocketAddr,
+        /// Calls that were made.
+        calls: u64,
+        /// How much longer they were allowed to take.
+        spare: quell_units::Span,
     },
     /// The two ends do not share a secret.
     #[error("{0}")]

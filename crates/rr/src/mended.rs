@@ -17,8 +17,10 @@ const LEAST_MS: f64 = crate::control::LEAST_DELAY_MS;
 pub enum Mended {
     /// No call is as slow as those that waited.
     All,
-    /// Fewer are, or all calls are faster.
+    /// Fewer are.
     Some,
+    /// As many are, but calls as a whole take less.
+    Faster,
     /// As many are: the change had nothing to do with what they waited for.
     Nothing,
     /// Too few calls waited to tell.
@@ -35,7 +37,8 @@ impl Mended {
         Some(match b {
             0 if fewer => Self::All,
             0 => Self::Unknown,
-            _ if fewer || are_faster(before, after) => Self::Some,
+            _ if fewer => Self::Some,
+            _ if are_faster(before, after) => Self::Faster,
             _ => Self::Nothing,
         })
     }
@@ -97,7 +100,7 @@ mod tests {
         let with = |times_ms: Vec<f64>, waited_ms| Row { times_ms, ..row(0, waited_ms) };
         let stalled = with([vec![432.6; 13], vec![493.2; 7]].concat(), Some(432.6));
         let mended = Mended::of(&stalled, &with(vec![418.2; 20], None));
-        assert_eq!(mended, Some(Mended::Some));
+        assert_eq!(mended, Some(Mended::Faster));
         assert_eq!(Mended::of(&stalled, &stalled), Some(Mended::Nothing));
     }
 

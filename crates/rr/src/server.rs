@@ -6,7 +6,7 @@
 
 use crate::RrError;
 use crate::client::{again, goes_on, info, no_delay, patience, quick_ack, unheard, write_all};
-use crate::counters::Counters;
+use crate::counters::{Counters, sends_dsack};
 use crate::hello::{self, Hello};
 use crate::word::{self, Resent, Word};
 use nix::errno::Errno;
@@ -253,6 +253,7 @@ fn answer_calls(
     let mut reply = vec![b'a'; (hello.reply as usize).min(piece)];
     let one_write = hello.reply as usize <= reply.len().min(ONE_WRITE);
     let mut resends = Resends::default();
+    let dsack = sends_dsack() == Some(true);
     loop {
         let mut left = hello.request as usize;
         let mut parts = Gathered::default();
@@ -277,7 +278,8 @@ fn answer_calls(
         }
         if let Some(first) = reply.first_chunk_mut::<{ word::SIZE }>() {
             let resent = resends.since_last(stream);
-            *first = parts.word(resent, hello.nodelay || one_write).write();
+            let word = parts.word(resent, hello.nodelay || one_write);
+            *first = Word { dsack, ..word }.write();
         }
         let mut left = hello.reply as usize;
         while left > 0 {
@@ -360,7 +362,7 @@ impl Gathered {
             None => None,
         };
         let own_ns = monotonic_ns().saturating_sub(self.last_ns);
-        Word { own_ns, gathering_ns, delayed_acks, resent, held_never }
+        Word { own_ns, gathering_ns, delayed_acks, resent, held_never, dsack: false }
     }
 }
 

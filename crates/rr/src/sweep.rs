@@ -2,15 +2,17 @@
 
 use crate::RrError;
 use crate::cause::Stalls;
-use crate::client::{Call, Caller, Shape};
+use crate::client::{Call, Caller, Control, Shape};
 use crate::cliff::Times;
-use crate::control::{Controls, LOOKS, Verdict};
+use crate::control::{ControlCalls, Controls, LOOKS, Verdict};
 use crate::counters::Counters;
+use crate::nagle::Nagle;
 use quell_finding::Finding;
 use quell_model::task::{QuickAck, RrPattern};
 use quell_stats::{quantile, summary};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
+use quell_units::Span;
 use quell_wire::auth::Secret;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -76,12 +78,12 @@ pub struct Latency {
 impl Row {
     /// What calls of one size showed that took `span_ns` in all.
     ///
-    /// `controls` are calls after them in which this end sent its ACKs at once; `handshake_ns` is what the connection's handshake
-    /// took, where calls are not connections themselves.
+    /// `controls` are calls after them to compare them with; `handshake_ns` is what the connection's handshake took, where calls are not
+    /// connections themselves.
     pub fn of(
         size: u32,
         calls: &[Call],
-        controls: &[Call],
+        controls: &ControlCalls,
         span_ns: u64,
         counted: Option<Counters>,
         handshake_ns: Option<u64>,
@@ -116,19 +118,24 @@ impl Row {
 /// For so long control calls are made in any case, else for as long as the calls themselves took.
 const CONTROLS_NS: u64 = 10_000_000_000;
 
-/// Calls in which this end sends its ACKs at once, where some of the others may have waited for one: as many as it takes to tell, where
-/// there is anything to compare them with. `span_ns` is how long the calls took.
-fn controls(caller: &mut Caller, made: &[Call], span_ns: u64, stop: &Bell) -> Vec<Call> {
+/// Calls again with one thing changed, where `is_open` says of those so far that more of them would tell: as many as it takes, where there is
+/// anything to compare them with. `span_ns` is how long the calls took.
+fn controls(
+    made: &[Call],
+    span_ns: u64,
+    stop: &Bell,
+    is_open: &dyn Fn(&[Call]) -> bool,
+    make: &mut dyn FnMut() -> Result<Call, RrError>,
+) -> Vec<Call> {
     let mut controls = Vec::new();
     if made.len() < 2 {
         return controls;
     }
     let end_ns = monotonic_ns().saturating_add(span_ns.max(CONTROLS_NS));
     for (enough, _) in LOOKS {
-        let open = made.iter().any(Call::may_be_held_there)
-            && Controls::of(made, &controls).verdict == Verdict::Unknown;
+        let open = is_open(&controls);
         while open && controls.len() < enough && !stop.rings() && monotonic_ns() < end_ns {
-            match caller.control(stop) {
+            match make() {
                 Ok(call) if call.lost.is_none() => controls.push(call),
                 // What was asked for is measured; that it can't be explained now is said.
                 _ => return controls,
@@ -136,6 +143,36 @@ fn controls(caller: &mut Caller, made: &[Call], span_ns: u64, stop: &Bell) -> Ve
         }
     }
     controls
+}
+
+/// The calls to compare these with. `other` asks the server for ACKs at once.
+fn compared(
+    caller: &mut Caller,
+    other: &mut Caller,
+    shape: Shape,
+    made: &[Call],
+    span_ns: u64,
+    stop: &Bell,
+) -> ControlCalls {
+    let at_once = match shape.quickack {
+        // They are that themselves.
+        Some(QuickAck::Rearmed) => made.to_vec(),
+        _ => {
+            let open = |controls: &[Call]| {
+                made.iter().any(Call::may_be_held_there)
+                    && Controls::of(made, controls).verdict == Verdict::Unknown
+            };
+            let mut make = || caller.control(Control::AckAtOnce, stop);
+            controls(made, span_ns, stop, &open, &mut make)
+        }
+    };
+    let nagle = |no_delay: &[Call], there: &[Call]| Nagle::of(made, no_delay, there);
+    let open = |controls: &[Call]| nagle(controls, &[]).cost_is_open(made);
+    let mut make = || caller.control(Control::NoDelay, stop);
+    let no_delay = controls(made, span_ns, stop, &open, &mut make);
+    let open = |controls: &[Call]| nagle(&no_delay, controls).delay_is_open(made);
+    let at_once_there = controls(made, span_ns, stop, &open, &mut || other.call(stop));
+    ControlCalls { at_once, no_delay, at_once_there }
 }
 
 /// Makes `calls` calls of one shape, with a secret where the server wants one; those that were made when the bell rings, or when the server
@@ -149,19 +186,39 @@ pub fn sweep(
     calls: u32,
     stop: &Bell,
 ) -> Result<Row, RrError> {
-    sweep_told(to, secret, shape, calls, stop, &mut |_| {})
+    sweep_told(to, secret, shape, calls, &mut Spare::without_end(), stop, &mut |_| {})
 }
 
-/// The same, which tells after each call how many were made.
+/// How much longer than 5 s each the calls of all sizes may take together: a server that answers a byte at a time is waited for no longer.
+#[derive(Debug, Clone, Copy)]
+pub struct Spare {
+    all_ns: u64,
+    left_ns: u64,
+}
+
+impl Spare {
+    /// So long.
+    pub fn of(time: Span) -> Self {
+        Self { all_ns: time.nanos(), left_ns: time.nanos() }
+    }
+
+    fn without_end() -> Self {
+        Self { all_ns: u64::MAX, left_ns: u64::MAX }
+    }
+}
+
+/// As [`sweep`], and tells after each call how many were made. What of the spare time was used is taken from it.
 pub fn sweep_told(
     to: SocketAddr,
     secret: Option<&Secret>,
     shape: Shape,
     calls: u32,
+    spare: &mut Spare,
     stop: &Bell,
     tell: &mut dyn FnMut(usize),
 ) -> Result<Row, RrError> {
     let mut caller = Caller::new(to, shape)?.with_secret(secret.cloned()).asking_after();
+    caller = caller.with_spare(spare.left_ns);
     caller.open(stop)?;
     let handshake_ns = caller.handshake_ns();
     let before = Counters::now();
@@ -170,6 +227,11 @@ pub fn sweep_told(
     let mut lost = 0;
     let mut failed = None;
     while made.len() < calls as usize && lost < MOST_LOST && !stop.rings() {
+        if caller.spare_ns() == 0 && !made.is_empty() {
+            let (calls, spare) = (made.len() as u64, Span::from_nanos(spare.all_ns));
+            failed = Some(RrError::Slow { to, calls, spare });
+            break;
+        }
         let call = match caller.call(stop) {
             // It was not lost: nobody waited for its reply.
             Ok(call) if call.lost.is_some() && stop.rings() => break,
@@ -186,7 +248,9 @@ pub fn sweep_told(
         let same = shape.pattern != RrPattern::Connect;
         if let Some(last) = made.last_mut().filter(|last| same && last.lost.is_none()) {
             last.there = call.word.and_then(|word| word.resent);
-            last.would_tell = call.latency_ns.is_some() && call.sack;
+            let answered = call.latency_ns.is_some() && call.sack;
+            last.would_tell = answered && call.dsack_there;
+            last.would_tell_there = answered && call.dsack_here;
         }
         made.push(call);
         tell(made.len());
@@ -201,11 +265,15 @@ pub fn sweep_told(
     if let Some(last) = made.last_mut().filter(|_| open && failed.is_none() && !stop.rings()) {
         caller.ask_again(last, stop);
     }
-    let controls = match shape.quickack {
-        // They are that themselves.
-        Some(QuickAck::Rearmed) => made.clone(),
-        _ if failed.is_some() => Vec::new(),
-        _ => controls(&mut caller, &made, span_ns, stop),
+    let controls = match failed {
+        Some(_) => ControlCalls::default(),
+        None => {
+            let other = Caller::new(to, shape)?.with_secret(secret.cloned());
+            let mut other = other.with_acks_at_once_there().with_spare(caller.spare_ns());
+            let controls = compared(&mut caller, &mut other, shape, &made, span_ns, stop);
+            spare.left_ns = caller.spare_ns().min(other.spare_ns());
+            controls
+        }
     };
     let row = Row::of(shape.size, &made, &controls, span_ns, counted, handshake_ns);
     Ok(Row { failed, ..row })

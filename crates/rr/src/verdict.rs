@@ -29,6 +29,8 @@ const DELAYED: &str =
     "a delayed ACK comes 40 ms later on Linux, and each such call takes that longer";
 const TIMER: &str =
     "the timer lasts 200 ms at least on Linux, and each such call takes that longer";
+const UP_TO_A_ROUND_TRIP: &str = "that costs up to a round trip of each such call, less what the segments before it took on the line; \
+                                  an ACK at once does not mend it";
 const QUICK_HERE: &str = "here: TCP_QUICKACK set again after each receive (--fix quickack), or `ip route change … quickack 1`";
 const ONE_WRITE: &str =
     "here: TCP_NODELAY (--fix nodelay), or one write instead of several (--fix one-write)";
@@ -124,6 +126,17 @@ impl Cause {
                 &["look at the server first: it does not say what it took itself"],
                 CALLS,
             ),
+            Self::Unknown if stalls.unknown + stalls.unknown_there + stalls.unknown_timer == 0 => {
+                told(
+                    "unknown",
+                    Severity::Note,
+                    "this end held its last segment (Nagle) until the server acknowledged one of those before; whether the line carried \
+                     those until then, or that cost time, nothing tells",
+                    UP_TO_A_ROUND_TRIP,
+                    &[ONE_WRITE, "to know: more --calls"],
+                    NAGLE,
+                )
+            }
             Self::Unknown if stalls.unknown + stalls.unknown_there == 0 => told(
                 "unknown",
                 Severity::Note,
@@ -152,15 +165,27 @@ impl Cause {
                 DELAYED,
                 &[
                     ONE_WRITE,
-                    "to know: more --calls, or sizes from 32 bytes against a `quell serve`, which says what it delayed",
+                    "to know: more --calls, or sizes from 32 bytes against a `quell serve` on a host that nobody else talks to, which says what it delayed",
                 ],
                 NAGLE,
             ),
             Self::Nagle => told(
                 "nagle",
                 Severity::Warning,
-                "this end held its last segment (Nagle) until the server acknowledged the one before",
-                "that costs a round trip of each such call; an ACK at once does not mend it",
+                match stalls.nagle_ms {
+                    None => {
+                        "this end held its last segment (Nagle) until the server acknowledged the one before"
+                    }
+                    Some(_) => {
+                        "this end held its last segment (Nagle) until the server acknowledged one of those before"
+                    }
+                },
+                match stalls.nagle_ms {
+                    None => {
+                        "that costs a round trip of each such call; an ACK at once does not mend it"
+                    }
+                    Some(_) => UP_TO_A_ROUND_TRIP,
+                },
                 &[ONE_WRITE],
                 NAGLE,
             ),
@@ -186,6 +211,17 @@ pub fn finding(
         says += &format!("; in {calls} of them {}", more.says);
         changes.extend(more.changes.iter().filter(|change| !told.changes.contains(*change)));
     }
+    if cause != Cause::Nagle && stalls.nagled > 0 {
+        let more = Cause::Nagle.told(stalls);
+        says += &format!("; in {} calls {}", stalls.nagled, more.says);
+        changes.extend(
+            more.changes
+                .iter()
+                .filter(|change| !changes.contains(*change))
+                .copied()
+                .collect::<Vec<_>>(),
+        );
+    }
     Some(Finding {
         id: told.name.to_owned(),
         subject: format!("calls of {size} bytes"),
@@ -205,16 +241,14 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
     }
     let of_them = |name, count| Evidence::part(name, count, stalls.count, "calls", CALLS);
     if stalls.held > 0 {
-        let how = match stalls.delayed_there {
-            Some(_) => "",
-            None => ", and the ACK took longer than the rest of the call, call after call",
+        let how = match (stalls.delayed_there, stalls.nagle_ms) {
+            (None, None) => ", and the ACK took longer than the rest of the call, call after call",
+            _ => "",
         };
         seen.push(of_them("held here", stalls.held).in_words(format!(
-            "in {} of them up to {} bytes were unsent behind {} unacknowledged segment{} right after the last write{how}",
+            "in {} of them {} right after the last write{how}",
             stalls.held,
-            stalls.held_bytes,
-            stalls.unacked,
-            if stalls.unacked == 1 { "" } else { "s" },
+            unsent(stalls),
         )));
         let held = [
             ("unsent", stalls.held_bytes, "bytes"),
@@ -227,6 +261,18 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
             let words = format!("meanwhile its host delayed {delayed} ACKs");
             seen.push(Evidence::count("delayed ACKs", delayed, SERVER).in_words(words));
         }
+    }
+    if let Some(ms) = stalls.nagle_ms.filter(|_| stalls.held + stalls.nagled + stalls.unknown > 0) {
+        let calls = stalls.nodelay_controls as u64;
+        let words = format!("with TCP_NODELAY here {calls} more calls took {ms:.1} ms less");
+        seen.push(Evidence::number("with TCP_NODELAY less", ms, "ms", CALLS).in_words(words));
+        seen.push(Evidence::amount("with TCP_NODELAY", calls, "calls", CALLS).told_above());
+    }
+    if let Some(ms) = stalls.delay_ms.filter(|_| stalls.held > 0) {
+        let calls = stalls.quickack_controls as u64;
+        let words = format!("with TCP_QUICKACK at the server {calls} more took {ms:.1} ms less");
+        seen.push(Evidence::number("with TCP_QUICKACK less", ms, "ms", CALLS).in_words(words));
+        seen.push(Evidence::amount("with TCP_QUICKACK", calls, "calls", CALLS).told_above());
     }
     if stalls.held_there > 0 {
         let words = format!(
@@ -275,6 +321,16 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
     seen
 }
 
+/// What was held, behind what.
+fn unsent(stalls: &Stalls) -> String {
+    format!(
+        "up to {} bytes were unsent behind {} unacknowledged segment{}",
+        stalls.held_bytes,
+        stalls.unacked,
+        if stalls.unacked == 1 { "" } else { "s" },
+    )
+}
+
 /// What shows the cause itself.
 fn of_cause(stalls: &Stalls, cause: Cause, calls: u64) -> Vec<Evidence> {
     let part = |name, count| Evidence::part(name, count, calls, "calls", CALLS);
@@ -311,17 +367,28 @@ fn of_cause(stalls: &Stalls, cause: Cause, calls: u64) -> Vec<Evidence> {
             });
             let timer = (timer > 0).then(|| {
                 part("perhaps a timer", timer).in_words(format!(
-                    "in {timer} of {calls} calls segments were sent again, whether needed is unknown, or the answer came later than the path \
-                     has it by a retransmission timeout (200 ms) or more"
+                    "in {timer} of {calls} calls segments were sent again, whether needed is unknown (where packets overtake each other, those \
+                     that come too late are thrown away, too; a host with tcp_dsack 0 does not say what it had), or the answer came later than the path has it by a retransmission timeout \
+                     (200 ms) or more"
                 ))
             });
-            [acks, timer].into_iter().flatten().collect()
+            let cost = stalls.unknown_cost;
+            let cost = (cost > 0).then(|| {
+                let words = format!(
+                    "in {cost} of {calls} calls {} right after the last write, and {} more calls with TCP_NODELAY leave open whether they are \
+                     sooner",
+                    unsent(stalls),
+                    stalls.nodelay_controls
+                );
+                part("perhaps held at a cost", cost).in_words(words)
+            });
+            [acks, timer, cost].into_iter().flatten().collect()
         }
         Cause::Nagle => vec![
             part("held here", stalls.nagled).in_words(format!(
-                "in {} of {calls} calls up to {} bytes were unsent behind an unacknowledged segment right after the last write, and nothing \
-                 tells of a delayed ACK",
-                stalls.nagled, stalls.held_bytes
+                "in {} of {calls} calls {} right after the last write, and nothing tells of a delayed ACK",
+                stalls.nagled,
+                unsent(stalls)
             )),
             Evidence::amount("unsent", stalls.held_bytes.into(), "bytes", KERNEL).told_above(),
         ],

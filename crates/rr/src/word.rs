@@ -3,20 +3,24 @@
 //! ```text
 //!    0          8               16             24             28       29         30       31           32
 //!   ┌──────────┬───────────────┬──────────────┬──────────────┬────────┬──────────┬────────┬────────────┐
-//!   │ QUELLRRT │ own time, ns  │ gathering, ns│ delayed ACKs │ resent │ needless │ timers │ held never │   big endian
+//!   │ QUELLRRT │ own time, ns  │ gathering, ns│ delayed ACKs │ resent │ needless │ timers │ marks      │   big endian
 //!   └──────────┴───────────────┴──────────────┴──────────────┴────────┴──────────┴────────┴────────────┘
 //! ```
 //!
 //! Own time goes from the request's last byte to the reply, gathering from its first byte to its last. Delayed ACKs are those
 //! that the server's host sent meanwhile; 2³² - 1 says that it does not know. Resent, needless and timers are of the time since the last
 //! such word, or of the connection's beginning; 255 says that it does not know. So a reply's own retransmissions stand in the next
-//! one. Held never is 1 where no part of the reply can be held for an ACK by Nagle's rule: `TCP_NODELAY` is set, or it is one write. Only
-//! differences of one clock, so that clocks need not agree.
+//! one. Of the marks, 1 says that no part of the reply can be held for an ACK by Nagle's rule: `TCP_NODELAY` is set, or it is one write; 2 that its
+//! host says which segments it had already (`net.ipv4.tcp_dsack`). Only differences of one clock, so that clocks need not agree.
 
 /// Its size.
 pub const SIZE: usize = 32;
 
 const MAGIC: &[u8; 8] = b"QUELLRRT";
+
+/// Marks.
+const HELD_NEVER: u8 = 1;
+const DSACK: u8 = 2;
 
 /// What a server sent again between two of its replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub struct Word {
     pub resent: Option<Resent>,
     /// Nagle's rule can hold no part of the reply: `TCP_NODELAY` is set, or it is one write.
     pub held_never: bool,
+    /// Its host says of segments that it had them already (`net.ipv4.tcp_dsack` is on).
+    pub dsack: bool,
 }
 
 /// As a byte; 255 is unknown.
@@ -70,7 +76,8 @@ impl Word {
         bytes[28] = byte(self.resent.map(|r| r.segments));
         bytes[29] = byte(self.resent.map(|r| r.needless));
         bytes[30] = byte(self.resent.and_then(|r| r.timers));
-        bytes[31] = self.held_never.into();
+        let mark = |is: bool, mark: u8| if is { mark } else { 0 };
+        bytes[31] = mark(self.held_never, HELD_NEVER) | mark(self.dsack, DSACK);
         bytes
     }
 
@@ -82,7 +89,7 @@ impl Word {
         };
         let delayed = u32::try_from(long(24)? >> 32).ok().filter(|n| *n != u32::MAX);
         let resent = number(bytes[28]).zip(number(bytes[29]));
-        (bytes[..8] == *MAGIC && bytes[31] <= 1).then_some(Self {
+        (bytes[..8] == *MAGIC && bytes[31] <= HELD_NEVER | DSACK).then_some(Self {
             own_ns: long(8)?,
             gathering_ns: long(16)?,
             delayed_acks: delayed,
@@ -91,7 +98,8 @@ impl Word {
                 needless,
                 timers: number(bytes[30]),
             }),
-            held_never: bytes[31] == 1,
+            held_never: bytes[31] & HELD_NEVER != 0,
+            dsack: bytes[31] & DSACK != 0,
         })
     }
 }
@@ -103,7 +111,8 @@ mod tests {
     #[test]
     fn a_word_of_more_time_than_the_call_took_is_not_true() {
         let (delayed_acks, resent) = (None, None);
-        let word = Word { own_ns: 30, gathering_ns: 10, delayed_acks, resent, held_never: false };
+        let (held_never, dsack) = (false, false);
+        let word = Word { own_ns: 30, gathering_ns: 10, delayed_acks, resent, held_never, dsack };
         assert!(word.fits(40) && !word.fits(39));
         assert!(!Word { own_ns: u64::MAX, ..word }.fits(1_000_000_000));
     }
@@ -114,10 +123,13 @@ mod tests {
             let held_never = delayed_acks.is_none();
             for timers in [None, Some(0), Some(254)] {
                 let resent = delayed_acks.map(|segments| Resent { segments, needless: 1, timers });
-                let word =
-                    Word { own_ns: 1, gathering_ns: u64::MAX, delayed_acks, resent, held_never };
-                assert_eq!(Word::read(&word.write()), Some(word));
-                assert_eq!(Word::read(&word.write()[..31]), None);
+                let (own_ns, gathering_ns) = (1, u64::MAX);
+                for dsack in [false, true] {
+                    let word =
+                        Word { own_ns, gathering_ns, delayed_acks, resent, held_never, dsack };
+                    assert_eq!(Word::read(&word.write()), Some(word));
+                    assert_eq!(Word::read(&word.write()[..31]), None);
+                }
             }
         }
         assert_eq!(Word::read(&[b'a'; 64]), None);

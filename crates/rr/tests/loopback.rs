@@ -87,6 +87,23 @@ fn every_pattern_works_over_both_families_with_large_and_small_sizes() {
 }
 
 #[test]
+fn a_reply_with_more_than_was_asked_for_is_no_reply() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let to = server.local_addr().expect("it listens");
+    std::thread::spawn(move || {
+        for mut stream in server.incoming().flatten() {
+            // A hello, and a request of 64 bytes.
+            stream.read_exact(&mut [0; 32 + 64]).expect("a whole request");
+            stream.write_all(&[0; 65]).expect("it is read");
+            let _ = stream.read(&mut [0]);
+        }
+    });
+    let row = calls(to, Shape { pattern: RrPattern::Connect, ..STALLING }, 4);
+    assert!(row.lost > 0 && row.lost == row.calls, "{row:?}");
+    assert_eq!(row.lost_why.as_deref(), Some("its reply had more than 64 bytes"));
+}
+
+#[test]
 fn nobody_there_and_a_size_of_nothing_are_told() {
     // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
     let to = "127.0.0.1:1".parse().expect("an address");

@@ -14,7 +14,7 @@
 
 use crate::ends;
 use crate::guest::Guest;
-use crate::hub::{HalfOpen, Hub, Opened, Waiting};
+use crate::hub::{HalfOpen, Hub, Opened, Stranger, Waiting};
 use crate::pause::pause;
 use crate::places::Full;
 use crate::rate::Share;
@@ -69,6 +69,8 @@ enum Unwelcome {
     Denied,
     #[error("it did not prove that it knows the secret")]
     NoProof,
+    #[error("{0}")]
+    Stranger(#[from] Stranger),
     /// The server ends.
     #[error("the server was stopped")]
     Stopped,
@@ -96,7 +98,7 @@ pub fn open<'x, 'h: 'x>(
     let deadline = guest.came_ns.saturating_add(hub.limits.handshake_ns);
     let mut wish = Exchange::new(&guest.stream, Some(deadline), hub.stop)
         .map_err(Unwelcome::System)
-        .and_then(|mut exchange| ask(hub, web.is_some(), &mut exchange));
+        .and_then(|mut exchange| ask(hub, web.is_some(), &guest, &mut exchange));
     if half_open.lost() {
         wish = Err(Unwelcome::Crowded);
     }
@@ -115,9 +117,12 @@ pub fn open<'x, 'h: 'x>(
             }
         }
         Ok(Wish::Test(cookie)) => {
-            session::run(hub, guest, cookie);
+            let ran = session::run(hub, guest, cookie);
             // What its streams had is not kept for the next as much.
             memory::give_back();
+            if ran {
+                hub.completed();
+            }
         }
         Ok(Wish::Calls) => calls(hub, &guest),
         // It is asked for only where there is a page, and was served above.
@@ -144,7 +149,12 @@ fn turn_away(hub: &Hub<'_>, guest: Guest, why: Unwelcome) {
     }
 }
 
-fn ask(hub: &Hub<'_>, has_page: bool, exchange: &mut Exchange<'_>) -> Result<Wish, Unwelcome> {
+fn ask(
+    hub: &Hub<'_>,
+    has_page: bool,
+    guest: &Guest,
+    exchange: &mut Exchange<'_>,
+) -> Result<Wish, Unwelcome> {
     let mut first = [0; 8];
     exchange.read(&mut first)?;
     let mut trusted = hub.secret.is_none();
@@ -183,7 +193,8 @@ fn ask(hub: &Hub<'_>, has_page: bool, exchange: &mut Exchange<'_>) -> Result<Wis
         exchange.write(&[State::AccessDenied.byte()])?;
         return Err(Unwelcome::Denied);
     }
-    Ok(hub.waiting_for(&cookie).map_or(Wish::Test(cookie), Wish::Stream))
+    let waiting = hub.waiting_for(&cookie, guest.peer.ip().to_canonical())?;
+    Ok(waiting.map_or(Wish::Test(cookie), Wish::Stream))
 }
 
 /// Answers the calls of one connection.
@@ -196,7 +207,7 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
             return;
         }
     };
-    let mut connection = hub.calls();
+    let mut connection = hub.calls(guest.peer.ip());
     let share = Share::new(&hub.governor, guest.peer.ip(), None);
     let usual = quell_rr::Limits::default();
     let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
@@ -219,7 +230,7 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
             return Ok(());
         }
         pass.moved(hub.limits.handshake_ns).map_err(|_| Errno::EPIPE)?;
-        pause(hub, &share, bytes)
+        pause(hub, &guest.stream, &share, bytes, end_ns)
     };
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     let answered = Exchange::new(&guest.stream, Some(deadline), hub.stop)
@@ -244,9 +255,9 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
 /// A connection is read for so long at most, in nanoseconds.
 fn receives_for(stream: &TcpSocket, ns: u64) -> Result<(), Errno> {
     // Zero would be for ever.
-    let micros = libc::suseconds_t::try_from(ns / 1000 % 1_000_000).unwrap_or(0);
-    let seconds = libc::time_t::try_from(ns / 1_000_000_000).unwrap_or(libc::time_t::MAX);
-    let bytes = [seconds.to_ne_bytes(), (micros + 1).min(999_999).to_ne_bytes()].concat();
+    let micros = (ns / 1000 % 1_000_000 + 1).min(999_999);
+    let time = libc::timeval { tv_sec: (ns / 1_000_000_000) as _, tv_usec: micros as _ };
+    let bytes = [time.tv_sec.to_ne_bytes(), time.tv_usec.to_ne_bytes()].concat();
     set_bytes(stream.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &bytes, "patience")
         .map_err(|error| error.errno)
 }

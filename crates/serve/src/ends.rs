@@ -14,7 +14,9 @@ use crate::hub::{Hub, Opened, Pass, Streams};
 use crate::pause::pause;
 use crate::places::Full;
 use crate::rate::Share;
+use nix::errno::Errno;
 use quell_host::end;
+use quell_load::bulk::Gate;
 use quell_load::look::tcp_info;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -57,7 +59,9 @@ pub fn answer(hub: &Hub<'_>, guest: &Guest) {
         }
     };
     let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
-    let mut talk = Talk { hub, guest, pass: &pass, flows: Vec::new(), end_ns, has_rested: false };
+    let share = Share::new(&hub.governor, guest.peer.ip(), None);
+    let flows = Vec::new();
+    let mut talk = Talk { hub, guest, pass: &pass, share, flows, end_ns, has_rested: false };
     let ended = talk.run();
     guest.stream.abort();
     let why = match ended {
@@ -79,6 +83,8 @@ struct Talk<'a> {
     hub: &'a Hub<'a>,
     guest: &'a Guest,
     pass: &'a Pass<'a>,
+    /// Its part of the server's rate.
+    share: Share<'a>,
     flows: Vec<Udp>,
     /// When its time is up.
     end_ns: u64,
@@ -126,13 +132,11 @@ impl Talk<'_> {
                 exchange.write(&ends::framed(&Answer::View(view)))?;
             }
             Ask::Give { bytes } => {
-                self.pay(bytes as usize);
                 exchange.write(&ready)?;
-                exchange.write(&vec![0; bytes as usize])?;
+                self.pieces(bytes as usize, exchange, |piece, exchange| exchange.write(piece))?;
             }
             Ask::Take { bytes } => {
-                self.pay(bytes as usize);
-                exchange.read(&mut vec![0; bytes as usize])?;
+                self.pieces(bytes as usize, exchange, |piece, exchange| exchange.read(piece))?;
                 exchange.write(&ready)?;
             }
             Ask::Flows { token, count } => {
@@ -211,7 +215,7 @@ impl Talk<'_> {
         drop(errors::path_errors(socket.as_fd()));
         let payload = [0; LARGEST as usize];
         for size in sizes {
-            self.pay(*size as usize);
+            self.pay(*size as usize)?;
             // What is too large for the own device, or was told to be for another, stands in the queue of errors.
             let bytes = &payload[..(*size as usize).min(payload.len())];
             let _ = socket.send(bytes).or_else(|_| socket.send(bytes));
@@ -305,10 +309,28 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Waits until so many bytes may move.
-    fn pay(&self, bytes: usize) {
-        let share = Share::new(&self.hub.governor, self.guest.peer.ip(), None);
-        // Where the server ends meanwhile, the next wait finds that out.
-        let _ = pause(self.hub, &share, bytes);
+    /// Moves so many bytes a piece at a time, each when it may: who waits for its turn has not fallen silent.
+    fn pieces<'e>(
+        &self,
+        bytes: usize,
+        exchange: &mut Exchange<'e>,
+        mut each: impl FnMut(&mut [u8], &mut Exchange<'e>) -> Result<(), ExchangeError>,
+    ) -> Result<(), Ended> {
+        for piece in vec![0; bytes].chunks_mut(self.share.most().unwrap_or(usize::MAX)) {
+            self.pay(piece.len())?;
+            exchange.until(Some(self.soon(self.hub.limits.handshake_ns)))?;
+            each(piece, exchange)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until so many bytes may move, while the client is there and has time.
+    fn pay(&self, bytes: usize) -> Result<(), Ended> {
+        match pause(self.hub, &self.guest.stream, &self.share, bytes, self.end_ns) {
+            Ok(()) => Ok(()),
+            Err(Errno::ECANCELED) => Err(ExchangeError::Stopped.into()),
+            Err(Errno::ETIMEDOUT) => Err(Ended::TooLong),
+            Err(_) => Err(ExchangeError::Closed.into()),
+        }
     }
 }

@@ -122,7 +122,7 @@ pub struct Outcome {
     pub packets: Option<u64>,
     /// Datagrams that should have come and did not.
     pub lost_packets: Option<u64>,
-    /// Their jitter in milliseconds, as RFC 3550 has it; the largest of all streams.
+    /// Their jitter in milliseconds, as RFC 3550 has it; of several streams the mean, each weighing as many datagrams as came.
     pub jitter_ms: Option<f64>,
 }
 

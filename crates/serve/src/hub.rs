@@ -1,7 +1,7 @@
 //! What the parts of a server share: who is there, which tests wait for their streams, what is told.
 
 use crate::event::{Event, Quiet, Test, reason};
-use crate::places::{Full, Limits, PlaceTable, Silence};
+use crate::places::{Full, Limits, PlaceTable, Silence, client};
 use crate::rate::Governor;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -14,7 +14,7 @@ use quell_wire::iperf3::{Cookie, HelloToken};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ type Places = PlaceTable<Handle>;
 
 /// A second handle on a connection that may be sent away.
 #[derive(Debug)]
-struct Handle {
+pub struct Handle {
     stream: TcpSocket,
     /// Its thread listens, and tells it why. The others are broken off.
     hears: bool,
@@ -31,11 +31,12 @@ struct Handle {
 
 impl Handle {
     /// None where the system has no descriptor left for one: who can't be sent away would hold its own for as long as it likes.
-    fn new(stream: &TcpSocket, hears: bool) -> Option<Self> {
+    pub fn new(stream: &TcpSocket, hears: bool) -> Option<Self> {
         Some(Self { stream: second(stream)?, hears })
     }
 
-    fn send_away(&self) {
+    /// Sends it away.
+    pub fn send_away(&self) {
         match self.hears {
             true => self.stream.close_ear(),
             false => self.stream.abort(),
@@ -51,6 +52,8 @@ impl Silence for Handle {
 
 /// After so long without another connection of calls the client is through, where the server ends after the first test.
 const LULL_NS: u64 = 1_000_000_000;
+/// How often it looks then whether those that are under way only rest.
+const LOOK_NS: u64 = 100_000_000;
 /// Streams at once that receive whole trains of datagrams. Each has a megabyte of room for them, the others 1 KiB for heads.
 const TRAINS: usize = 16;
 
@@ -79,6 +82,10 @@ pub struct Hub<'a> {
     sessions: AtomicU64,
     /// Whether it ends after the first session.
     one_off: bool,
+    /// The first one is over: nothing new is taken.
+    over: AtomicBool,
+    /// Somebody's place is free again.
+    left: Condvar,
     callers: Mutex<Callers>,
     numbers: AtomicU64,
     /// Streams that may still take whole trains of datagrams.
@@ -127,11 +134,19 @@ pub enum Opened {
 /// By what a test knows its streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
-    /// Connections, by its cookie.
-    Tcp,
+    /// Connections, by its cookie and their address; where they may come from elsewhere, by its cookie alone.
+    Tcp {
+        /// They may.
+        elsewhere: bool,
+    },
     /// Hellos, by their address and its token; of a client that has none by their address alone.
     Udp(Option<HelloToken>),
 }
+
+/// A connection of an address that is not the one of whoever has its cookie: that may be seen on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it has the cookie of a test of another address, whose streams it can't have")]
+pub struct Stranger;
 
 /// A test that waits for its streams.
 #[derive(Debug)]
@@ -200,6 +215,8 @@ impl<'a> Hub<'a> {
             turned: Condvar::new(),
             sessions: AtomicU64::new(0),
             one_off,
+            over: AtomicBool::new(false),
+            left: Condvar::new(),
             callers: Mutex::default(),
             numbers: AtomicU64::new(0),
             trains: AtomicUsize::new(TRAINS),
@@ -262,11 +279,17 @@ impl<'a> Hub<'a> {
     /// broken off, or ends for one that `hears`.
     pub fn begin(&self, ip: IpAddr, stream: &TcpSocket, hears: bool) -> Result<Pass<'_>, Full> {
         let handle = Handle::new(stream, hears).ok_or(Full::Descriptors)?;
-        let placed = lock(&self.places).begin(&self.limits, ip, monotonic_ns(), handle);
-        let (place, gone) = placed?;
+        let (place, gone) = {
+            let mut places = lock(&self.places);
+            if self.over.load(Ordering::Relaxed) {
+                return Err(Full::Over);
+            }
+            places.begin(&self.limits, ip, monotonic_ns(), handle)?
+        };
         self.send_away(&gone);
         let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Pass { places: &self.places, place, number, longest_ns: self.limits.time_ns })
+        let (places, left) = (&self.places, &self.left);
+        Ok(Pass { places, left, place, number, longest_ns: self.limits.time_ns })
     }
 
     /// A session wants so many streams; others may have to go for it.
@@ -313,7 +336,6 @@ impl<'a> Hub<'a> {
     /// Tells that a test is over, if that it ran was told.
     pub fn ended(&self, ended: Option<Event>) {
         ended.iter().for_each(|event| self.tell(event));
-        self.completed();
     }
 
     /// Tells that a connection of calls is over.
@@ -330,18 +352,31 @@ impl<'a> Hub<'a> {
         self.tell_some(|quiets| &mut quiets.sessions, event);
     }
 
-    /// A connection of calls, from now on.
-    pub fn calls(&self) -> Calls<'_> {
+    /// A client's connection of calls, from now on.
+    pub fn calls(&self, ip: IpAddr) -> Calls<'_> {
         let mut callers = lock(&self.callers);
-        callers.open += 1;
-        callers.came += 1;
-        Calls { hub: self, answered: false }
+        let of = callers.of.entry(client(ip)).or_default();
+        of.open += 1;
+        of.came += 1;
+        Calls { hub: self, client: client(ip), answered: false }
     }
 
-    fn completed(&self) {
-        if self.one_off {
-            self.stop.ring();
+    /// A session is over, and has given back all that it had. A server of one ends by it, when those are over that others have under way: who
+    /// only rests is not waited for.
+    pub fn completed(&self) {
+        if !self.one_off {
+            return;
         }
+        let mut places = lock(&self.places);
+        if self.over.swap(true, Ordering::Relaxed) {
+            // Whoever came first waits.
+            return;
+        }
+        while places.is_under_way(monotonic_ns(), self.limits.handshake_ns) && !self.stop.rings() {
+            let waited = self.left.wait_timeout(places, Duration::from_nanos(LOOK_NS));
+            places = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        self.stop.ring();
     }
 
     /// Room for whole trains of datagrams, until it is dropped; none when others have it.
@@ -370,6 +405,8 @@ impl<'a> Hub<'a> {
         // Under the lock, so that nobody is between looking at the bell and waiting.
         drop(lock(&self.turns));
         self.turned.notify_all();
+        drop(lock(&self.places));
+        self.left.notify_all();
         lock(&self.blocked).values().for_each(TcpSocket::abort);
     }
 
@@ -391,9 +428,19 @@ impl<'a> Hub<'a> {
         Ok(Some(Entry { all: &self.waiting, cookie, waiting }))
     }
 
-    /// The test of this cookie that waits for connections.
-    pub fn waiting_for(&self, cookie: &Cookie) -> Option<Arc<Waiting>> {
-        lock(&self.waiting).get(cookie).filter(|w| w.streams == Streams::Tcp).cloned()
+    /// The test of this cookie that waits for connections. Errors where it waits for none from this address.
+    pub fn waiting_for(
+        &self,
+        cookie: &Cookie,
+        ip: IpAddr,
+    ) -> Result<Option<Arc<Waiting>>, Stranger> {
+        let all = lock(&self.waiting);
+        let Some(waiting) = all.get(cookie) else { return Ok(None) };
+        match waiting.streams {
+            Streams::Tcp { elsewhere: false } if waiting.ip != ip => Err(Stranger),
+            Streams::Tcp { .. } => Ok(Some(Arc::clone(waiting))),
+            Streams::Udp(_) => Ok(None),
+        }
     }
 
     /// The test that waits for a UDP stream from this address, whose hello has this token or none. There is at most one: see [`Hub::turn`].
@@ -420,9 +467,16 @@ impl<'a> Hub<'a> {
     }
 }
 
-/// Connections of calls: how many there are, and how many there were.
+/// Who calls, by client, and whose calls were over first.
 #[derive(Debug, Default)]
 struct Callers {
+    of: HashMap<IpAddr, CallsOf>,
+    first: Option<IpAddr>,
+}
+
+/// A client's connections of calls: how many there are, and how many there were.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct CallsOf {
     open: usize,
     came: u64,
 }
@@ -430,26 +484,37 @@ struct Callers {
 /// One connection of calls.
 pub struct Calls<'a> {
     hub: &'a Hub<'a>,
+    client: IpAddr,
     /// Whether a call was answered. A stranger who only says hello ends nothing.
     pub answered: bool,
 }
 
 impl Calls<'_> {
-    /// It is over. A client has a connection for each size, or each call: the first test is over where none has come for a while.
+    /// It is over. A client has a connection for each size, or each call: the first test is over where none of its client has come for a while,
+    /// whoever else calls.
     pub fn end(self) -> Result<(), SysError> {
-        let came = {
+        let (left, is_first) = {
             let mut callers = lock(&self.hub.callers);
-            callers.open -= 1;
-            callers.came
+            let Some(of) = callers.of.get_mut(&self.client) else { return Ok(()) };
+            of.open -= 1;
+            let left = *of;
+            if self.hub.one_off && self.answered {
+                callers.first.get_or_insert(self.client);
+            }
+            let is_first = callers.first == Some(self.client);
+            if left.open == 0 && !is_first {
+                callers.of.remove(&self.client);
+            }
+            (left, is_first)
         };
-        if !self.hub.one_off || !self.answered {
+        if !is_first || left.open > 0 {
             return Ok(());
         }
         let mut alarm = Alarm::new()?;
         alarm.set(Some(monotonic_ns().saturating_add(LULL_NS)))?;
         wait(&mut [readable(self.hub.stop), readable(&alarm)])?;
-        let callers = lock(&self.hub.callers);
-        if callers.open == 0 && callers.came == came {
+        let now = lock(&self.hub.callers).of.get(&self.client).copied();
+        if now == Some(left) {
             self.hub.completed();
         }
         Ok(())
@@ -482,6 +547,7 @@ impl Drop for HalfOpen<'_> {
 #[derive(Debug)]
 pub struct Pass<'a> {
     places: &'a Mutex<Places>,
+    left: &'a Condvar,
     place: u64,
     /// Its number since the start, from 1.
     pub number: u64,
@@ -514,6 +580,7 @@ impl Pass<'_> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         drop(lock(self.places).leave(self.place));
+        self.left.notify_all();
     }
 }
 
@@ -619,7 +686,7 @@ mod tests {
         let bare = Streams::Udp(None);
         let entry = hub.expect(cookie, IP, bare, 1).unwrap().unwrap();
         assert!(hub.expect(cookie, IP, bare, 1).unwrap().is_none(), "a cookie is used once");
-        assert!(hub.waiting_for(&cookie).is_none(), "it waits for no connections");
+        assert!(hub.waiting_for(&cookie, IP).unwrap().is_none(), "it waits for no connections");
         let udp = || Opened::Udp(Udp::connected("127.0.0.1:9".parse().unwrap(), 0).unwrap());
         let waiting = hub.waiting_at(IP, None).unwrap();
         assert!(waiting.take().is_empty());
@@ -648,6 +715,21 @@ mod tests {
         let third = expect(3, Streams::Udp(None));
         for (entry, token) in [(&first, Some(ours)), (&second, Some(theirs)), (&third, None)] {
             assert!(Arc::ptr_eq(&hub.waiting_at(IP, token).unwrap(), &entry.waiting));
+        }
+    }
+
+    #[test]
+    fn connections_are_a_tests_by_its_cookie_and_its_address_unless_it_has_others() {
+        let stop = Bell::new().unwrap();
+        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
+        let other = IpAddr::from([127, 0, 0, 2]);
+        for elsewhere in [false, true] {
+            let cookie = Cookie::from_random(&[7; 36]);
+            let _entry = hub.expect(cookie, IP, Streams::Tcp { elsewhere }, 1).unwrap().unwrap();
+            let theirs = |ip| hub.waiting_for(&cookie, ip).map(|waiting| waiting.is_some());
+            let of_other = if elsewhere { Ok(true) } else { Err(Stranger) };
+            assert_eq!((theirs(IP), theirs(other)), (Ok(true), of_other));
+            assert!(hub.waiting_for(&Cookie::from_random(&[8; 36]), other).unwrap().is_none());
         }
     }
 

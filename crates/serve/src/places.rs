@@ -100,6 +100,9 @@ pub enum Full {
     /// Its place was given to another meanwhile.
     #[error("nothing moved, and its place was given to another")]
     SentAway,
+    /// It ends after one session, and that is over.
+    #[error("the server was to end after one test, and takes no other")]
+    Over,
 }
 
 /// The networks that an address is in, the narrowest first: the first is the client.
@@ -147,6 +150,9 @@ fn most(ip: IpAddr, of_one: usize, all: usize, tier: usize) -> Option<usize> {
 
 /// How long another of the same client must have been at rest to give way to it: before that, the newcomer is the one too many.
 const OWN_NS: u64 = 1_000_000_000;
+
+/// A /16 is many people's: it is no heavier than others while it has so little of what is scarce, as a part of it.
+const LIGHT: usize = 8;
 
 /// Who has been at rest for so long gives way to anybody.
 const LONG_NS: u64 = 5_000_000_000;
@@ -321,7 +327,7 @@ impl<H: Silence> PlaceTable<H> {
         let goes = silent
             .first()
             .copied()
-            .or_else(|| longest_of_heaviest(&self.resters(now_ns, |_| 1)))?;
+            .or_else(|| longest_of_heaviest(&self.resters(now_ns, |_| 1), 0))?;
         self.leave(goes)
     }
 
@@ -349,6 +355,13 @@ impl<H: Silence> PlaceTable<H> {
     /// How many have a place, of those that have said what they want.
     pub fn begun(&self) -> usize {
         self.count(|place| !place.is_half_open())
+    }
+
+    /// Whether there is a session that has not been at rest for so long.
+    pub fn is_under_way(&self, now_ns: u64, long_ns: u64) -> bool {
+        let rests = |since: u64| now_ns.saturating_sub(since) >= long_ns;
+        let mut sessions = self.places.values().filter(|place| !place.is_half_open());
+        sessions.any(|place| !place.rests(now_ns).is_some_and(rests))
     }
 
     /// Whether it still has its place.
@@ -393,7 +406,7 @@ impl<H: Silence> PlaceTable<H> {
             while lacks > 0 {
                 let among: Vec<_> = left.iter().filter(|r| within(r.ip)).copied().collect();
                 let refused = if tier == TIERS { full.1 } else { full.0 };
-                let goes = yields(&among, ip, now_ns, more).ok_or(refused)?;
+                let goes = yields(&among, ip, now_ns, (more, all / LIGHT)).ok_or(refused)?;
                 left.retain(|rester| rester.number != goes.number);
                 go.push(goes);
                 lacks = lacks.saturating_sub(goes.has);
@@ -441,9 +454,14 @@ impl<H: Silence> PlaceTable<H> {
 
 /// Who of these gives way to a newcomer who wants so many more. Nobody does whose network has less than the newcomer's would have, but for
 /// those that have been at rest for long: one who is just agreeing on a test shall come to its end.
-fn yields(among: &[Rester], newcomer: IpAddr, now_ns: u64, more: usize) -> Option<Rester> {
+fn yields(
+    among: &[Rester],
+    newcomer: IpAddr,
+    now_ns: u64,
+    (more, light): (usize, usize),
+) -> Option<Rester> {
     let of = |goes: u64| among.iter().find(|rester| rester.number == goes).copied();
-    let goes = of(longest_of_heaviest(among)?)?;
+    let goes = of(longest_of_heaviest(among, light)?)?;
     let parts = (0..TIERS).rev().find(|tier| !same(goes.ip, newcomer, *tier));
     let rested = |rester: &Rester, ns| now_ns.saturating_sub(rester.since_ns) >= ns;
     let first = match parts {
@@ -452,19 +470,24 @@ fn yields(among: &[Rester], newcomer: IpAddr, now_ns: u64, more: usize) -> Optio
             let weight = |ip: IpAddr| -> usize {
                 among.iter().filter(|r| same(r.ip, ip, tier)).map(|r| r.has).sum()
             };
-            weight(goes.ip) >= weight(newcomer) + more
+            as_heavy(goes.ip, tier, weight(goes.ip), light) >= weight(newcomer) + more
         }
     };
     if first {
         return Some(goes);
     }
     let long: Vec<_> = among.iter().filter(|r| rested(r, LONG_NS)).copied().collect();
-    of(longest_of_heaviest(&long)?)
+    of(longest_of_heaviest(&long, light)?)
+}
+
+/// What a network of a tier that has so much counts as having, where so little is light.
+fn as_heavy(ip: IpAddr, tier: usize, has: usize, light: usize) -> usize {
+    if tier > 1 && parts(ip, tier).is_none() { has.max(light) } else { has }
 }
 
 /// Of these the one that has been at rest for the longest, then the oldest, of the network that has the most: the /48 (or /16), in that the
 /// /56 (or /24), in that the client.
-fn longest_of_heaviest(among: &[Rester]) -> Option<u64> {
+fn longest_of_heaviest(among: &[Rester], light: usize) -> Option<u64> {
     let mut left: Vec<&Rester> = among.iter().collect();
     left.sort_unstable_by_key(|rester| (rester.since_ns, rester.number));
     for tier in (0..TIERS).rev() {
@@ -472,7 +495,10 @@ fn longest_of_heaviest(among: &[Rester]) -> Option<u64> {
         for rester in &left {
             *weights.entry(network(rester.ip, tier)).or_default() += rester.has;
         }
-        let weight = |ip: IpAddr| weights.get(&network(ip, tier)).copied().unwrap_or(0);
+        let weight = |ip: IpAddr| {
+            let has = weights.get(&network(ip, tier)).copied().unwrap_or(0);
+            as_heavy(ip, tier, has, light)
+        };
         // The first of the heaviest.
         let heaviest = left.iter().rev().max_by_key(|rester| weight(rester.ip))?.ip;
         left.retain(|rester| same(rester.ip, heaviest, tier));

@@ -33,6 +33,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How far what goes through may be ahead of the rate, in nanoseconds.
 pub const BURST_NS: u64 = 20_000_000;
 
+/// While what went through is so far ahead of the rate, nothing of it is lost if nobody moves.
+pub const EARLY_NS: u64 = BURST_NS / 4;
+
 /// Most bytes in one piece, where anything is limited. Only a datagram may be larger.
 pub const PIECE: usize = 16 << 10;
 
@@ -77,6 +80,9 @@ const DATAGRAMS: (u64, u64) = (9, 10);
 /// Reflected packets take no turns, and are shared in their own way: so much of the server's rate, as a divisor.
 const REFLECTED: u64 = 20;
 
+/// So many accounts of clients are kept without a look at whether they have paid.
+const LEAST_MANY: usize = 256;
+
 /// The rates of the server and of each client.
 #[derive(Debug)]
 pub struct Governor {
@@ -89,6 +95,8 @@ struct Accounts {
     of_one: Option<u64>,
     /// Of each client, and of the networks it is in that have a rate.
     clients: HashMap<Owner, Account>,
+    /// Where there are so many, those that have paid are taken out.
+    many: usize,
     /// Of all, what may be reflected.
     reflected: Option<Reflections>,
     /// Where the server has a rate.
@@ -143,6 +151,7 @@ impl Governor {
             all: limits.rate.map(Account::new),
             of_one: limits.rate_of_one,
             clients: HashMap::new(),
+            many: LEAST_MANY,
             reflected: limits
                 .rate
                 .map(|rate| Reflections::new(rate / REFLECTED, BURST_NS * REFLECTED)),
@@ -180,11 +189,16 @@ impl Governor {
         Ok(if accounts.is_limited() { got } else { None })
     }
 
-    /// Whether a packet of this size may be reflected now.
-    pub fn reflects(&self, ip: IpAddr, bytes: usize, now: u64) -> bool {
+    /// Whether there is no limit for what is reflected.
+    pub fn reflects_all(&self) -> bool {
+        lock(&self.accounts).reflected.is_none()
+    }
+
+    /// Whether a packet of this size may be reflected now, to one who is known to be there or to somebody.
+    pub fn reflects(&self, ip: IpAddr, is_known: bool, bytes: usize, now: u64) -> bool {
         let mut accounts = lock(&self.accounts);
         let Some(reflected) = &mut accounts.reflected else { return true };
-        if !reflected.may(ip, bytes, now) {
+        if !reflected.may(ip, is_known, bytes, now) {
             return false;
         }
         accounts.charge(client(ip), bytes, now);
@@ -232,7 +246,8 @@ impl Accounts {
         }
         if let (Some(all), Some(turns)) = (&self.all, &mut self.turns) {
             let opens = all.opens();
-            if opens > now || !turns.may(path, bytes, now) {
+            let is_early = all.paid_ns > now.saturating_add(EARLY_NS);
+            if opens > now || !turns.may(path, bytes, now, is_early) {
                 return Err(turns.wait(path, bytes, now, opens.max(again)));
             }
             turns.moved(path, bytes, now);
@@ -246,9 +261,10 @@ impl Accounts {
             all.charge(bytes, now);
         }
         let Some(rate) = self.of_one else { return };
-        if !self.clients.contains_key(&(0, client(ip))) {
-            // Those that have paid begin anew when they come again.
+        if self.clients.len() >= self.many {
+            // Those that have paid begin anew when they come again. Not for each newcomer: there may be one with each packet.
             self.clients.retain(|_, account| account.paid_ns > now);
+            self.many = (2 * self.clients.len()).max(LEAST_MANY);
         }
         for (owner, parts) in owners(ip) {
             let account = self.clients.entry(owner);
@@ -599,7 +615,8 @@ mod tests {
         let mut reflected = Vec::new();
         let bytes: Vec<u64> = (0..300)
             .map(|ms| {
-                let many = (0..100).filter(|_| governor.reflects(ip(2), 100, ms * MS)).count();
+                let many =
+                    (0..100).filter(|_| governor.reflects(ip(2), false, 100, ms * MS)).count();
                 reflected.push(many as u64 * 100);
                 let mut sum = many as u64 * 100;
                 while share.pass(PIECE, ms * MS).is_ok() {
@@ -614,7 +631,7 @@ mod tests {
         // A reflected packet may go where a piece of a test went last.
         holds(&bytes, RATE, PIECE + 20_000);
         let open = Governor::new(&Limits::default());
-        assert!((0..1000).all(|_| open.reflects(ip(1), 65_000, 0)), "no limit, no loss");
+        assert!((0..1000).all(|_| open.reflects(ip(1), false, 65_000, 0)), "no limit, no loss");
     }
 
     #[test]
@@ -627,9 +644,9 @@ mod tests {
                 let now = ms * MS;
                 // 560 kbit/s, a bit more than a twentieth of the rate.
                 if ms % 20 == 0 {
-                    governor.reflects(stranger, 1400, now);
+                    governor.reflects(stranger, false, 1400, now);
                 }
-                ms % 100 == 5 && governor.reflects(ip(1), 64, now)
+                ms % 100 == 5 && governor.reflects(ip(1), false, 64, now)
             })
             .count();
         assert_eq!(answered, 40);

@@ -3,21 +3,34 @@
 //! Reflected packets can't wait, so what is kept is a queue that each *would* stand in:
 //!
 //! ```text
-//!   room ──┬── of a network ──┬── of a client      each may fill as much as it leaves free beside all the others
-//!          └── of a network ──┴── of a client      all empty at the rate, the networks at the same pace, in each its clients
+//!          ┌── of a network ──┬── of a client      each may fill as much as it leaves free beside all the others
+//!   room ──┼── of a network ──┴── of a client      all empty at the rate, the networks at the same pace, in each its clients
+//!          └── of strangers ──┬── of a network …   as if all of them were one network
+//!                             └── of a network …
 //! ```
 //!
 //! One alone fills half and has the whole rate. A second finds as much free as the first one has, and from then on both empty at half the rate:
 //! whoever asks for less than its part is answered, however much the others ask for.
+//!
+//! Anybody can forge addresses, and each would be a network that asks for little. So who has not shown that answers reach it is a stranger, and all
+//! strangers together have the part of one network. Those who are known leave them no room, and they take at most half of it from those. Among
+//! strangers a packet that finds any room free goes in: where forged ones fill it again and again, a larger one would never find as much as it needs.
+//!
+//! Packets come by ten thousands a second, and as many forged networks may stand in the queue as it keeps: one packet costs as much whether
+//! nobody else is there or a thousand are ([`Level`]).
+
+mod level;
 
 use crate::places::{client, wide};
-use std::collections::BTreeMap;
+use level::Level;
 use std::net::IpAddr;
 
 /// Least bytes of room, so that packets of a usual size fit at any rate.
 const LEAST_ROOM: f64 = 12_000.0;
-/// Clients in the queue at once: each packet looks at all of them.
+/// Clients in the queue at once.
 const MOST: usize = 1024;
+/// Where there are so many, it is looked so often whose queues are empty meanwhile.
+const SWEEP_NS: u64 = 10_000_000;
 
 /// What was reflected and is not paid for.
 #[derive(Debug)]
@@ -26,7 +39,30 @@ pub struct Reflections {
     rate: f64,
     room: f64,
     at_ns: u64,
-    networks: BTreeMap<IpAddr, BTreeMap<IpAddr, f64>>,
+    /// The known networks, and all strangers together as one of them.
+    known: Networks,
+    strangers: Networks,
+}
+
+/// A network, or all strangers.
+type Network = Option<IpAddr>;
+
+const STRANGERS: Network = None;
+
+/// Networks, each with its clients, and what of each is not paid for.
+#[derive(Debug, Default)]
+struct Networks {
+    networks: Level<Network, Level<IpAddr, ()>>,
+    /// Clients of all of them, with those that were paid for since their network was looked at.
+    clients: usize,
+    swept_ns: u64,
+}
+
+/// What is queued of a client and of its network.
+#[derive(Debug, Clone, Copy)]
+struct Queued {
+    of_client: Option<f64>,
+    of_network: f64,
 }
 
 impl Reflections {
@@ -34,130 +70,94 @@ impl Reflections {
     pub fn new(rate: u64, room_ns: u64) -> Self {
         let rate = rate.max(1) as f64 / 8e9;
         let room = (rate * room_ns as f64).max(LEAST_ROOM);
-        Self { rate, room, at_ns: 0, networks: BTreeMap::new() }
+        Self { rate, room, at_ns: 0, known: Networks::default(), strangers: Networks::default() }
     }
 
-    /// Whether a packet of so many bytes may be reflected now.
-    pub fn may(&mut self, ip: IpAddr, bytes: usize, now: u64) -> bool {
+    /// Whether a packet of so many bytes may be reflected now, to one who is known to be there or to somebody.
+    pub fn may(&mut self, ip: IpAddr, is_known: bool, bytes: usize, now: u64) -> bool {
         self.empty(now);
         let (ip, bytes) = (client(ip), bytes as f64);
-        let network = wide(ip);
-        let of_all: f64 = self.networks.values().map(of_network).sum();
-        let clients = self.networks.get(&network);
-        let of_one = clients.and_then(|clients| clients.get(&ip)).copied();
-        let of_network = clients.map_or(0.0, of_network);
+        let strange = self.strangers.networks.queued();
+        let known = (self.known.networks.queued() - strange).max(0.0);
+        let (room, all, networks) = match is_known {
+            true => (self.room - strange.min(self.room / 2.0), known, &mut self.known),
+            false => (self.room, known + strange, &mut self.strangers),
+        };
+        let Queued { of_client, of_network } = networks.of(ip);
         // Half of what the others leave, for its network and in that for it.
-        let may_network = (self.room - (of_all - of_network)) / 2.0;
-        let others = of_network - of_one.unwrap_or(0.0);
+        let may_network = (room - (all - of_network)) / 2.0;
+        let others = of_network - of_client.unwrap_or(0.0);
         let may_one = (may_network - others) / 2.0;
-        let full = of_one.is_none() && self.clients() >= MOST;
-        if full || of_network + bytes > may_network || of_one.unwrap_or(0.0) + bytes > may_one {
+        let of_one = of_client.unwrap_or(0.0);
+        let fits = match is_known {
+            true => of_network + bytes <= may_network && of_one + bytes <= may_one,
+            // What fits where nobody else is.
+            false => bytes <= self.room / 4.0 && of_network < may_network && of_one < may_one,
+        };
+        if !fits || (of_client.is_none() && !networks.has_place(now)) {
             return false;
         }
-        *self.networks.entry(network).or_default().entry(ip).or_default() += bytes;
+        networks.enter(ip, bytes);
+        if !is_known {
+            self.known.networks.add(STRANGERS, bytes);
+        }
         true
-    }
-
-    fn clients(&self) -> usize {
-        self.networks.values().map(BTreeMap::len).sum()
     }
 
     /// Takes out what the rate has paid for since the last time.
     fn empty(&mut self, now: u64) {
         let paid = now.saturating_sub(self.at_ns) as f64 * self.rate;
         self.at_ns = self.at_ns.max(now);
-        let of_networks: Vec<f64> = self.networks.values().map(of_network).collect();
-        let parts = fair(&of_networks, paid);
-        for (clients, paid) in self.networks.values_mut().zip(parts) {
-            let of_clients: Vec<f64> = clients.values().copied().collect();
-            for (queued, paid) in clients.values_mut().zip(fair(&of_clients, paid)) {
-                *queued -= paid;
-            }
-            // Less than a byte is a rest of the arithmetic.
-            clients.retain(|_, queued| *queued >= 1.0);
+        self.known.pay(paid);
+        match self.known.networks.of(STRANGERS) {
+            Some(left) => self.strangers.pay(self.strangers.networks.queued() - left),
+            None if self.strangers.clients > 0 => self.strangers = Networks::default(),
+            None => {}
         }
-        self.networks.retain(|_, clients| !clients.is_empty());
     }
 }
 
-fn of_network(clients: &BTreeMap<IpAddr, f64>) -> f64 {
-    clients.values().sum()
-}
-
-/// What each gets of so much, where all get the same but nobody more than it has.
-fn fair(queues: &[f64], much: f64) -> Vec<f64> {
-    let mut by_size: Vec<usize> = (0..queues.len()).collect();
-    by_size.sort_unstable_by(|one, other| queues[*one].total_cmp(&queues[*other]));
-    let (mut left, mut got) = (much, vec![0.0; queues.len()]);
-    for (place, index) in by_size.iter().enumerate() {
-        got[*index] = queues[*index].min(left / (queues.len() - place) as f64);
-        left -= got[*index];
+impl Networks {
+    fn of(&mut self, ip: IpAddr) -> Queued {
+        let network = Some(wide(ip));
+        self.look_at(network);
+        let clients = self.networks.get(network);
+        Queued {
+            of_client: clients.and_then(|clients| clients.of(ip)),
+            of_network: self.networks.of(network).unwrap_or(0.0),
+        }
     }
-    got
+
+    /// Whether there is a place for one more client.
+    fn has_place(&mut self, now: u64) -> bool {
+        if self.clients >= MOST && now.saturating_sub(self.swept_ns) >= SWEEP_NS {
+            self.swept_ns = now;
+            self.networks.names().into_iter().for_each(|network| self.look_at(network));
+        }
+        self.clients < MOST
+    }
+
+    /// Pays the clients of a network what it was paid since it was looked at.
+    fn look_at(&mut self, network: Network) {
+        let left = self.networks.of(network).unwrap_or(0.0);
+        let Some(clients) = self.networks.get_mut(network) else { return };
+        let paid = clients.queued() - left;
+        self.clients -= clients.pay(paid).len();
+    }
+
+    /// Its network was looked at.
+    fn enter(&mut self, ip: IpAddr, bytes: f64) {
+        let network = Some(wide(ip));
+        let clients = self.networks.add(network, bytes);
+        self.clients += usize::from(clients.of(ip).is_none());
+        clients.add(ip, bytes);
+    }
+
+    fn pay(&mut self, much: f64) {
+        let gone = self.networks.pay(much);
+        self.clients -= gone.iter().map(Level::len).sum::<usize>();
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap()
-    }
-
-    /// Of a client's pings of 64 bytes, one each 10 ms for four seconds, how many are answered while strangers ask for so many bytes each so
-    /// many ms, and how many bytes the strangers get.
-    fn beside(client: &str, strangers: &[&str], bytes: usize, each_ms: u64) -> (usize, usize) {
-        let mut reflections = Reflections::new(500_000, 400 * MS);
-        let (mut answered, mut strange) = (0, 0);
-        for ms in 0..4000 {
-            for stranger in strangers {
-                if ms % each_ms == 0 && reflections.may(ip(stranger), bytes, ms * MS) {
-                    strange += bytes;
-                }
-            }
-            if ms % 10 == 0 {
-                answered += usize::from(reflections.may(ip(client), 64, ms * MS));
-            }
-        }
-        (answered, strange)
-    }
-
-    #[test]
-    fn a_stranger_with_large_or_many_packets_takes_no_answer_from_a_client_within_its_part() {
-        for (bytes, each_ms) in [(1400, 20), (60_000, 200), (1400, 1), (44, 1)] {
-            let (answered, strange) = beside("192.0.2.1", &["198.51.100.1"], bytes, each_ms);
-            assert_eq!(answered, 400, "{bytes} bytes each {each_ms} ms");
-            assert!(strange <= 250_000 + 25_000, "{strange} bytes in 4 s of 500 kbit/s");
-        }
-        let neighbours = beside("192.0.2.1", &["192.0.2.9"], 1400, 1);
-        assert_eq!(neighbours.0, 400, "in one network each client has its part too");
-        let crowd = ["198.51.100.1", "203.0.113.1", "2001:db8::1", "2001:db8:1::1"];
-        assert_eq!(beside("192.0.2.1", &crowd, 1400, 20).0, 400, "so have five networks");
-    }
-
-    #[test]
-    fn addresses_of_one_network_get_the_part_of_one() {
-        let many: Vec<String> = (1..=40).map(|n| format!("198.51.100.{n}")).collect();
-        let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert_eq!(beside("192.0.2.1", &many, 300, 5).0, 400);
-    }
-
-    #[test]
-    fn who_is_alone_has_the_whole_rate_and_not_more() {
-        let (_, alone) = beside("192.0.2.1", &["198.51.100.1"], 1000, 1);
-        assert!((215_000..=250_000).contains(&alone), "{alone} of 250,000 less 25,600 for pings");
-    }
-
-    #[test]
-    fn a_flood_of_forged_addresses_takes_bounded_memory() {
-        let mut reflections = Reflections::new(1_000_000_000, 400 * MS);
-        let forged = (0..20_000u32).map(|n| IpAddr::from((0x0b00_0000 + (n << 8)).to_be_bytes()));
-        let answered = forged.filter(|ip| reflections.may(*ip, 44, 0)).count();
-        assert_eq!(answered, MOST);
-        assert_eq!(reflections.clients(), MOST);
-        assert!(reflections.may(ip("192.0.2.1"), 44, 1000 * MS), "it empties");
-        assert_eq!(reflections.clients(), 1);
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use crate::hub::{Hub, Tell};
 use crate::places::Limits;
 use crate::privileges::{self, Account, PrivilegeError};
 use crate::udp;
-use crate::web::{Web, WebConfig};
+use crate::web::{Web, WebConfig, WebError};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use quell_sys::SysError;
@@ -54,6 +54,9 @@ pub enum ServeError {
     /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
+    /// There is no page.
+    #[error("{0}")]
+    Web(#[from] WebError),
     /// Rights can't be given up.
     #[error("{0}")]
     Privileges(#[from] PrivilegeError),
@@ -117,7 +120,7 @@ impl Server {
         let trusted = secret.is_some();
         memory::share_arenas();
         let hub = Hub::new(limits, secret, one_off, stop, tell);
-        let web = web.map(|web| Web::new(&hub, web)).transpose()?;
+        let web = web.map(|web| Web::new(&hub, web, self.local().ip())).transpose()?;
         hub.tell(&Event::Started {
             address: self.local(),
             secret: trusted,

@@ -40,6 +40,7 @@ use nix::poll::PollFd;
 use plan::{GRACE_NS, ServePlan, Unfit};
 use quell_load::bulk::Gate;
 use quell_load::look::tcp_info;
+use quell_load::pauses::Pauses;
 use quell_load::rest::{Awaited, Rest};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
@@ -68,18 +69,22 @@ const MOST_GREETINGS: u32 = 8;
 /// Most datagrams that a client is believed to have sent in one stream.
 const MOST_DATAGRAMS: u64 = 1 << 48;
 
-/// Serves a test to its end.
-pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
+/// Serves a test to its end; whether its data flowed.
+pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) -> bool {
     let peer = guest.peer;
     let mut talk = match Talk::new(&guest.stream, hub.limits.handshake_ns, hub.stop) {
         Ok(talk) => talk,
-        Err(error) => return hub.refuse(peer, error),
+        Err(error) => {
+            hub.refuse(peer, error);
+            return false;
+        }
     };
     let pass = match hub.begin(peer.ip(), &guest.stream, true) {
         Ok(pass) => pass,
         Err(full) => {
             talk.part(&Break::Busy(full.to_string()));
-            return hub.refuse(peer, full);
+            hub.refuse(peer, full);
+            return false;
         }
     };
     keep_alive(&guest);
@@ -90,7 +95,8 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
             let lost = pass.lost().then(|| Break::Busy(Full::SentAway.to_string()));
             let why = lost.unwrap_or(why);
             talk.part(&why);
-            return hub.refuse(peer, why);
+            hub.refuse(peer, why);
+            return false;
         }
     };
     let told = hub.began(peer, &pass, describe(&plan));
@@ -118,6 +124,7 @@ pub fn run(hub: &Hub<'_>, guest: Guest, cookie: Cookie) {
         why: why.as_ref().map(reason),
         result: outcome,
     }));
+    true
 }
 
 /// Finds out that a client is gone without a word, where nothing else tells. Not within seconds: a path that is full of its data may take as long
@@ -168,7 +175,8 @@ fn prepare(
     let mut ip = guest.peer.ip().to_canonical();
     let proven = match plan.udp && plan.elsewhere {
         true => {
-            let entry = hub.expect(cookie, ip, Streams::Tcp, 1)?.ok_or_else(used)?;
+            let other = Streams::Tcp { elsewhere: true };
+            let entry = hub.expect(cookie, ip, other, 1)?.ok_or_else(used)?;
             talk.say(plan.asks_for_streams())?;
             Some(Proven::wait_for(hub, guest, talk, &entry.waiting)?)
         }
@@ -177,13 +185,14 @@ fn prepare(
     ip = proven.as_ref().map_or(ip, |proven| proven.ip);
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     // Held until all streams are there. A token says of which test they are.
-    let _turn = match plan.known_by() {
+    let known_by = plan.known_by(hub.secret.is_some());
+    let _turn = match known_by {
         Streams::Udp(None) => Some(hub.turn(ip, deadline, pass).ok_or_else(|| {
             Break::Busy("other tests of this address were being given their UDP streams".into())
         })?),
         _ => None,
     };
-    let entry = hub.expect(cookie, ip, plan.known_by(), plan.streams())?.ok_or_else(used)?;
+    let entry = hub.expect(cookie, ip, known_by, plan.streams())?.ok_or_else(used)?;
     match &proven {
         Some(proven) => proven.tell(),
         None => talk.say(plan.asks_for_streams())?,
@@ -353,7 +362,12 @@ fn measure<'a>(
             let rate = rates.each;
             let work = move || {
                 let trains = room.is_some();
-                let gate = &Near { share, lane, look_ns: AtomicU64::new(UNSENT_NS) };
+                let gate = &Near {
+                    share,
+                    lane,
+                    look_ns: AtomicU64::new(UNSENT_NS),
+                    held_ns: AtomicU64::new(0),
+                };
                 lane.carry(plan, &Terms { rate, end_ns, stop, gate, trains }, cpu);
             };
             let thread = std::thread::Builder::new().name("lane".into()).stack_size(256 * 1024);
@@ -409,6 +423,8 @@ struct Near<'a> {
     lane: &'a ServedLane,
     /// After how long it is looked again. A piece leaves soon, as a rule, and who is late then takes turns for nothing.
     look_ns: AtomicU64,
+    /// Since when the rate that is allowed is used up; 0 while it is not.
+    held_ns: AtomicU64,
 }
 
 impl Gate for Near<'_> {
@@ -423,7 +439,13 @@ impl Gate for Near<'_> {
             return Err(now.saturating_add(look_ns));
         }
         self.look_ns.store(UNSENT_NS, Ordering::Relaxed);
-        self.share.pass_of(self.lane.id.into(), bytes, now)
+        let passed = self.share.pass_of(self.lane.id.into(), bytes, now);
+        let held_ns = self.held_ns.load(Ordering::Relaxed);
+        if held_ns > 0 {
+            self.lane.was_held_back(now.saturating_sub(held_ns));
+        }
+        self.held_ns.store(if passed.is_err() { now } else { 0 }, Ordering::Relaxed);
+        passed
     }
 }
 
@@ -443,6 +465,8 @@ fn watch(
     let mut reports = Reports::new(plan, measured.start_ns);
     let mut counting = measured.count_ns <= measured.start_ns;
     let mut came_before = 0;
+    let mut pauses =
+        (plan.quell && !plan.udp && plan.up > 0).then(|| Pauses::new(measured.start_ns));
     let mut meter = most.filter(|_| plan.udp && plan.up > 0).map(|most| Meter {
         most,
         start_ns: measured.start_ns,
@@ -451,11 +475,17 @@ fn watch(
     });
     loop {
         let metered = meter.as_ref().map_or(u64::MAX, |meter| meter.next_ns);
+        let beat = pauses.as_ref().map_or(u64::MAX, Pauses::due_ns);
         let next = looks.next_ns.min(reports.next_ns).min(end_ns).min(metered).min(motion.next_ns);
+        let next = next.min(beat);
         alarm.set(Some(if counting { next } else { next.min(measured.count_ns) }))?;
         let mut fds: [PollFd<'_>; 3] =
             [readable(&guest.stream), readable(hub.stop), readable(&alarm)];
         wait(&mut fds)?;
+        if let Some(pauses) = &mut pauses {
+            pauses.note(monotonic_ns());
+            measured.paused = pauses.share();
+        }
         if came(&fds[1]) {
             return Err(Break::ServerStopped);
         }
@@ -569,6 +599,11 @@ fn await_rest<'a>(
         u64::try_from(told.packets).ok().filter(|sent| *sent <= MOST_DATAGRAMS && !lane.sends)
     };
     measured.sent = lanes.iter().map(sent).collect();
+    if measured.host.is_some() {
+        for (lane, sent) in lanes.iter().zip(&measured.sent) {
+            lane.all_sent(*sent);
+        }
+    }
     let here = lanes.iter().zip(&measured.sent).filter(|(lane, _)| lane.takes_datagrams());
     let awaited = Awaited {
         lanes: here.map(|(lane, sent)| (&**lane, *sent)).collect(),

@@ -131,8 +131,11 @@ pub struct BothWays {
     /// How many such classes there are at most; where absent [`LAZY_MOST`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lazy_most: Option<u16>,
+    /// A table of subscribers ([`read_list`](crate::read_list)); a relative name is from the folder of the policy file.
+    #[serde(rename = "subscribers", skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
     /// Hosts that share the line, for `host-fair`: the addresses of each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "as_sent")]
     pub hosts: Vec<Vec<IpAddr>>,
     /// Where no host is named, how `host-fair` finds them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -226,16 +229,23 @@ impl BothWays {
         words.extend(one("down", down));
         words.extend(self.link.map(|link| link.name().to_owned()));
         match policy {
-            PolicyName::HostFair => words.push(match self.found_hosts() {
+            PolicyName::HostFair => words.push(match self.found_hosts().map(Found::by) {
                 None => counted(self.hosts.len(), "host"),
-                Some(Found { by: HostsBy::Address, .. }) => "hosts found by their addresses".into(),
-                Some(Found { by: HostsBy::Inside, .. }) => "hosts found inside of tunnels".into(),
-                Some(Found { by: HostsBy::Mark, .. }) => "hosts found by their marks".into(),
+                Some(HostsBy::Address) => "hosts found by their addresses".into(),
+                Some(HostsBy::Inside) => "hosts found inside of tunnels".into(),
+                Some(HostsBy::Nat) => "hosts found by their addresses behind NAT".into(),
+                Some(HostsBy::Mark) => "hosts found by their marks".into(),
             }),
             PolicyName::Subscribers => words.push(counted(self.subscribers.len(), "subscriber")),
+            PolicyName::Cake if self.looks_inside() => words.push("inside of tunnels too".into()),
             PolicyName::Cake | PolicyName::Tiers => {}
         }
         words.join(", ")
+    }
+
+    /// Whether CAKE is told of hosts inside of tunnels.
+    fn looks_inside(&self) -> bool {
+        self.found.is_some_and(|found| found.by() == HostsBy::Inside)
     }
 
     /// How hosts are found, where none is named.
@@ -319,7 +329,8 @@ impl BothWays {
             PolicyName::Tiers => Policy::Tiers(Tiers { counting, ..Tiers::new(rate) }),
             PolicyName::Cake => {
                 let nat = device.tracked;
-                Policy::Cake(CakePolicy { counting, nat, ..CakePolicy::new(rate) })
+                let inside = self.looks_inside();
+                Policy::Cake(CakePolicy { counting, nat, inside, ..CakePolicy::new(rate) })
             }
             PolicyName::Subscribers => {
                 let down = tell == Tell::Destination;
@@ -338,6 +349,13 @@ impl BothWays {
             }
         }
     }
+}
+
+/// Addresses of hosts; those of IPv4 that are written as IPv6 (`::ffff:192.0.2.7`) are what they are on the wire.
+fn as_sent<'de, D: serde::Deserializer<'de>>(text: D) -> Result<Vec<Vec<IpAddr>>, D::Error> {
+    let hosts = Vec::<Vec<IpAddr>>::deserialize(text)?;
+    let host = |addresses: Vec<IpAddr>| addresses.iter().map(IpAddr::to_canonical).collect();
+    Ok(hosts.into_iter().map(host).collect())
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -373,6 +391,15 @@ mod tests {
         assert_eq!(toml::from_str::<BothWays>(&written).expect("a file again"), read);
         let wrong = FILE.replace("prefixes", "prefix");
         assert!(toml::from_str::<BothWays>(&wrong).is_err(), "an unknown key is none");
+    }
+
+    #[test]
+    fn a_host_in_ipv6_clothes_is_the_one_of_ipv4() {
+        let read: BothWays =
+            toml::from_str(r#"hosts = [["::ffff:192.0.2.7", "2001:db8::7"]]"#).expect("hosts");
+        let wanted: Vec<IpAddr> =
+            ["192.0.2.7", "2001:db8::7"].map(|text| text.parse().expect("an address")).into();
+        assert_eq!(read.hosts, [wanted]);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! Up, hosts are told by source address; down, by destination address. Down, the shaper stands behind the bottleneck, so what it drops has
 //! used the line already (`ingress`); and tiers are not looked at, since senders far away set those.
 
-use crate::{PolicyError, Shaped, Tell};
+use crate::{PolicyError, Shaped, Tell, found};
 use quell_tc::qdisc::{Cake, Diffserv, FlowIsolation};
-use quell_tc::{Handle, Queue, Tree};
+use quell_tc::{Filter, Handle, Queue, Tree};
 use quell_units::{Rate, Span};
 
 crate::counted::counted! {
@@ -14,6 +14,10 @@ crate::counted::counted! {
         /// Hosts are told by the addresses that they have behind address translation, which the kernel's connection tracking knows.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub nat: bool,
+        /// Hosts and flows inside of tunnels are told apart by Quell's classifier: CAKE sees two ends where the outer packet has IPv6 or UDP,
+        /// or where it looks through address translation.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub inside: bool,
         /// The usual round-trip time to the far end; 100 ms where absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub rtt: Option<Span>,
@@ -23,7 +27,7 @@ crate::counted::counted! {
 impl CakePolicy {
     /// A policy with all defaults.
     pub fn new(rate: Rate) -> Self {
-        CakePolicy { counting: rate.into(), nat: false, rtt: None }
+        CakePolicy { counting: rate.into(), nat: false, inside: false, rtt: None }
     }
 
     /// The plan for an interface. By marks CAKE tells nobody apart: it looks through the translation itself.
@@ -43,7 +47,12 @@ impl CakePolicy {
             ..Cake::default()
         };
         self.counting.tell_cake(&mut cake);
-        let root = Queue::from(cake).with_handle(Handle::qdisc(1));
+        let mut root = Queue::from(cake).with_handle(Handle::qdisc(1));
+        if self.inside {
+            let mut classify = Filter::new(found::for_cake(tell), None);
+            classify.prio = Some(1);
+            root = root.with_filter(classify);
+        }
         Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
     }
 }

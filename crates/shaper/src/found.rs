@@ -11,15 +11,13 @@
 //!
 //! **Floors.** Nobody knows how many hosts there will be. The tiers' floors are shares of what a host has while [`BUSY`] are busy: of all places
 //! they would be next to nothing, of one they would leave priority nothing to decide as soon as several are busy.
-//!
-//! **Tiers.** In each place one filter of classic BPF reads the DSCP, where twelve of flower would take ten times the memory.
 
 use crate::place::{FIRST_TIERS, HOSTS, Place};
 use crate::tier::{self, FRAME, TIERS};
 use crate::{LinePart, PolicyError, Tell};
 use quell_tc::classify::{Config, HostKey, Hosts, Parts};
 use quell_tc::qdisc::{Drr, FqCodel};
-use quell_tc::{Bpf, BpfProgram, Class, Filter, Handle, Matchall, Queue};
+use quell_tc::{Class, Filter, Handle, Matchall, Queue};
 use quell_units::{Rate, Ratio};
 use serde::{Deserialize, Serialize};
 
@@ -41,19 +39,23 @@ pub enum HostsBy {
     Address,
     /// By the address on their side in the innermost packet, where this machine is the tunnel's end.
     Inside,
+    /// By the address on their side, where the interface translates it: a mark holds it, which a table of nftables writes
+    /// (`quell_netlink::hosts_table`). IPv6, and what is not translated, by its own address.
+    Nat,
     /// By the firewall mark, which a rule sets before addresses are translated.
     Mark,
 }
 
 impl HostsBy {
     /// All of them.
-    pub const ALL: [HostsBy; 3] = [HostsBy::Address, HostsBy::Inside, HostsBy::Mark];
+    pub const ALL: [HostsBy; 4] = [HostsBy::Address, HostsBy::Inside, HostsBy::Nat, HostsBy::Mark];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             HostsBy::Address => "address",
             HostsBy::Inside => "inside",
+            HostsBy::Nat => "nat",
             HostsBy::Mark => "mark",
         }
     }
@@ -66,14 +68,20 @@ pub struct Found {
     /// Places, 1 to 1024; on a slow line fewer, so that each could have a packet a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub places: Option<u16>,
-    /// How they are told apart.
-    pub by: HostsBy,
+    /// How they are told apart; by their address where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<HostsBy>,
     /// Bits of an IPv6 address that make a host; all of them where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ipv6_prefix: Option<u8>,
 }
 
 impl Found {
+    /// How they are told apart.
+    pub fn by(self) -> HostsBy {
+        self.by.unwrap_or_default()
+    }
+
     /// How many places there are at a rate.
     fn places_at(self, rate: Rate) -> Result<u16, PolicyError> {
         let wanted = self.places.unwrap_or(PLACES);
@@ -85,15 +93,34 @@ impl Found {
         Ok(wanted.min(u16::try_from(most).unwrap_or(u16::MAX)))
     }
 
+    fn hosts(self, tell: Tell, places: u16) -> Hosts {
+        let usual = Hosts::new(self.key(tell), places);
+        Hosts {
+            v6_prefix: self.ipv6_prefix.unwrap_or(usual.v6_prefix),
+            neighbours: matches!(self.by(), HostsBy::Address | HostsBy::Nat)
+                && !matches!(tell, Tell::Mark),
+            translated: self.by() == HostsBy::Nat,
+            ..usual
+        }
+    }
+
     fn key(self, tell: Tell) -> HostKey {
-        match (self.by, tell) {
+        match (self.by(), tell) {
             (HostsBy::Mark, _) | (_, Tell::Mark) => HostKey::Mark,
-            (HostsBy::Address, Tell::Source) => HostKey::Src,
-            (HostsBy::Address, Tell::Destination) => HostKey::Dst,
+            (HostsBy::Address | HostsBy::Nat, Tell::Source) => HostKey::Src,
+            (HostsBy::Address | HostsBy::Nat, Tell::Destination) => HostKey::Dst,
             (HostsBy::Inside, Tell::Source) => HostKey::TunnelSrc,
             (HostsBy::Inside, Tell::Destination) => HostKey::TunnelDst,
         }
     }
+}
+
+/// Packets in tunnels that CAKE is to tell apart as it does others. What is in none it looks at itself.
+pub(crate) fn for_cake(tell: Tell) -> Config {
+    let inside = Found { by: Some(HostsBy::Inside), ..Found::default() };
+    let parts = Parts::cake(inside.key(tell));
+    let config = Config::new(Parts { tunnels_only: true, ..parts });
+    config.expect("CAKE's own figures fit together")
 }
 
 /// The queue of the places.
@@ -105,8 +132,7 @@ pub(crate) fn queue(
 ) -> Result<Queue, PolicyError> {
     let places = found.places_at(rate)?;
     let rest = Handle::class(HOSTS, places + 1);
-    let mut hosts = Hosts::new(found.key(tell), places);
-    hosts.v6_prefix = found.ipv6_prefix.unwrap_or(hosts.v6_prefix);
+    let hosts = found.hosts(tell, places);
     let parts = Parts::hosts(HOSTS, 1, hosts, 1, rest);
     let config = Config::new(parts).map_err(|why| PolicyError::Found(why.to_string()))?;
     let floors_of = Rate::from_bps(rate.bps() / u64::from(places + 1).min(BUSY));
@@ -126,13 +152,7 @@ pub(crate) fn queue(
 /// A place's class, with what tells its tiers apart.
 fn with_tiers(mut class: Class, number: u16) -> Class {
     if let Some(queue) = &mut class.queue {
-        let major = FIRST_TIERS + number;
-        let mut by_dscp = Filter::new(
-            Bpf { program: BpfProgram::Bytecode(tier::by_dscp(major)), direct_action: false },
-            None,
-        );
-        by_dscp.prio = Some(1);
-        queue.filters = vec![by_dscp];
+        queue.filters = tier::filters(Handle::class(FIRST_TIERS + number, 1));
     }
     class
 }
@@ -187,6 +207,7 @@ mod tests {
         assert_eq!(queue.classes.len(), usize::from(PLACES) + 1);
         let hosts = config(&queue).parts().hosts.expect("hosts");
         assert_eq!((hosts.by, hosts.classes, hosts.v6_prefix), (HostKey::Src, PLACES, 128));
+        assert!(hosts.neighbours && !hosts.translated, "all addresses of a neighbour are one host");
         assert_eq!(
             config(&drr(&policy(10, Found::default()), Tell::Destination))
                 .parts()
@@ -205,11 +226,12 @@ mod tests {
     #[test]
     fn hosts_are_told_by_what_is_asked_for() {
         let by = |by, tell| {
-            let found = Found { by, places: Some(8), ipv6_prefix: Some(64) };
+            let found = Found { by: Some(by), places: Some(8), ipv6_prefix: Some(64) };
             let hosts = config(&drr(&policy(10, found), tell)).parts().hosts.expect("hosts");
             assert_eq!((hosts.classes, hosts.v6_prefix), (8, 64));
             hosts.by
         };
+        assert_eq!(by(HostsBy::Nat, Tell::Destination), HostKey::Dst);
         assert_eq!(by(HostsBy::Inside, Tell::Source), HostKey::TunnelSrc);
         assert_eq!(by(HostsBy::Inside, Tell::Destination), HostKey::TunnelDst);
         assert_eq!(by(HostsBy::Mark, Tell::Source), HostKey::Mark);

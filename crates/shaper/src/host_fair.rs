@@ -22,8 +22,7 @@ use crate::tier::{FRAME, TIERS, bulk_floor, codel, filters, htb_class, link_clas
 use crate::{Host, LinePart, PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{Drr, Htb};
 use quell_tc::{
-    Action, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Matchall, Prefix, Protocol, Queue,
-    Skbedit, Tree,
+    Action, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Matchall, Prefix, Queue, Skbedit, Tree,
 };
 use quell_units::{Rate, Ratio};
 use std::collections::BTreeSet;
@@ -118,7 +117,7 @@ impl HostFair {
         for bucket in 1..=others {
             let mut class = place.class(bucket);
             if let Some(queue) = &mut class.queue {
-                queue.filters = filters(FIRST_TIERS + bucket, 1);
+                queue.filters = filters(Handle::class(FIRST_TIERS + bucket, 1));
             }
             drr = drr.with_class(class);
         }
@@ -216,14 +215,11 @@ fn bucket_of(host: usize, buckets: u16) -> u16 {
 }
 
 fn by_address(address: IpAddr, source: bool, class: Option<Handle>) -> Filter {
-    let (protocol, length, prio) = match address {
-        IpAddr::V4(_) => (Protocol::IP, 32, 1),
-        IpAddr::V6(_) => (Protocol::IPV6, 128, 2),
-    };
+    let (length, prio) = if address.is_ipv4() { (32, 1) } else { (128, 2) };
     let prefix = Prefix::new(address, length);
     let (src_ip, dst_ip) = if source { (prefix, None) } else { (None, prefix) };
-    let mut filter =
-        Filter::new(Flower { src_ip, dst_ip, ..Flower::default() }, class).with_protocol(protocol);
+    // Of any protocol: a packet with a VLAN tag counts as one of 802.1Q, and its addresses are found all the same.
+    let mut filter = Filter::new(Flower { src_ip, dst_ip, ..Flower::default() }, class);
     // One priority for all hosts of a family: flower then finds the host in one look-up.
     filter.prio = Some(prio);
     filter
@@ -233,6 +229,7 @@ fn by_address(address: IpAddr, source: bool, class: Option<Handle>) -> Filter {
 mod tests {
     use super::*;
     use crate::tier::percent;
+    use quell_tc::{FilterKind, Protocol};
     use std::collections::BTreeMap;
 
     fn hosts(n: u8) -> Vec<Host> {
@@ -256,16 +253,27 @@ mod tests {
         root.classes[0].queue.as_ref().expect("the hosts' round robin")
     }
 
+    fn is_v4(filter: &Filter) -> bool {
+        let FilterKind::Flower(flower) = &filter.kind else { return false };
+        let of = |prefix: Option<Prefix>| prefix.is_some_and(|prefix| prefix.address.is_ipv4());
+        of(flower.src_ip) || of(flower.dst_ip)
+    }
+
+    #[test]
+    fn packets_with_a_vlan_tag_are_looked_at_too() {
+        let shaped = policy().plan(&hosts(2), Tell::Source).expect("a plan");
+        let drr = drr(&shaped);
+        let tiers = drr.classes.iter().flat_map(|class| &class.queue).flat_map(|q| &q.filters);
+        // To the kernel such a packet is one of 802.1Q, whatever is in it.
+        assert!(drr.filters.iter().chain(tiers).all(|f| f.protocol == Protocol::ALL));
+    }
+
     #[test]
     fn two_hosts_never_share_a_bucket_while_one_is_free() {
         for n in [1, 2, 16, 17, 200, 255] {
             let shaped = policy().plan(&hosts(n), Tell::Source).expect("a plan");
-            let used: BTreeSet<_> = drr(&shaped)
-                .filters
-                .iter()
-                .filter(|f| f.protocol == Protocol::IP)
-                .map(|f| f.class)
-                .collect();
+            let used: BTreeSet<_> =
+                drr(&shaped).filters.iter().filter(|f| is_v4(f)).map(|f| f.class).collect();
             assert_eq!(used.len(), usize::from(n), "{n} hosts");
         }
     }
@@ -275,7 +283,7 @@ mod tests {
         let policy = HostFair { buckets: 7, ..policy() };
         let shaped = policy.plan(&hosts(24), Tell::Source).expect("a plan");
         let mut count = BTreeMap::new();
-        for filter in drr(&shaped).filters.iter().filter(|f| f.protocol == Protocol::IP) {
+        for filter in drr(&shaped).filters.iter().filter(|f| is_v4(f)) {
             *count.entry(filter.class).or_insert(0) += 1;
         }
         assert_eq!(count.len(), 7);
@@ -288,7 +296,7 @@ mod tests {
         let filters = &drr(&shaped).filters;
         for pair in filters[..6].chunks(2) {
             assert_eq!(pair[0].class, pair[1].class);
-            assert_ne!(pair[0].protocol, pair[1].protocol);
+            assert_ne!(is_v4(&pair[0]), is_v4(&pair[1]));
         }
     }
 

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   fq_codel ─► sfq, or a plain queue          flower, matchall ─► u32          drr ─► htb whose classes are never held back
+//!   the tiers' program ─► flower
 //! ```
 
 use crate::host_fair::unbounded;
+use crate::tier::{by_fields, first_tier};
 use quell_tc::qdisc::{Htb, Pfifo, Sfq};
 use quell_tc::{
-    Class, ClassKind, Filter, FilterKind, Flower, Masked, Match, Prefix, Protocol, Qdisc, Queue,
-    Tree, U32,
+    Bpf, BpfProgram, Class, ClassKind, Filter, FilterKind, Flower, Handle, Masked, Match, Prefix,
+    Protocol, Qdisc, Queue, Tree, U32,
 };
 
 /// A kind that a kernel may lack.
@@ -20,6 +22,8 @@ pub enum Lack {
     Sfq,
     /// Deficit round robin.
     Drr,
+    /// Filters that are programs.
+    Bpf,
     /// Filters by fields of a packet.
     Flower,
     /// Filters that match every packet.
@@ -28,7 +32,7 @@ pub enum Lack {
 
 impl Lack {
     /// All but sfq, which no policy asks for.
-    pub const ALL: [Lack; 4] = [Lack::FqCodel, Lack::Drr, Lack::Flower, Lack::Matchall];
+    pub const ALL: [Lack; 5] = [Lack::FqCodel, Lack::Drr, Lack::Bpf, Lack::Flower, Lack::Matchall];
 
     /// Whether a tree asks for it.
     pub fn is_asked_for(self, tree: &mut Tree) -> bool {
@@ -39,6 +43,7 @@ impl Lack {
                 Lack::FqCodel => matches!(queue.qdisc, Qdisc::FqCodel(_)),
                 Lack::Sfq => matches!(queue.qdisc, Qdisc::Sfq(_)),
                 Lack::Drr => matches!(queue.qdisc, Qdisc::Drr(_)),
+                Lack::Bpf => filter(|kind| first_of(kind).is_some()),
                 Lack::Flower => filter(|kind| matches!(kind, FilterKind::Flower(_))),
                 Lack::Matchall => filter(|kind| matches!(kind, FilterKind::Matchall(_))),
             };
@@ -70,16 +75,31 @@ pub fn instead(tree: &mut Tree, lacks: &[Lack]) -> Vec<&'static str> {
         said.push("this kernel has no DRR: HTB lets the hosts take turns instead");
         each(tree, &mut in_turn);
     }
+    if is(Lack::Bpf, tree) {
+        said.push("this kernel takes no program as a filter: others find the tiers, and what has a VLAN tag is of the normal one");
+        each(tree, &mut |queue| {
+            let of = |filter: &Filter| first_of(&filter.kind).map(by_fields);
+            let filters = std::mem::take(&mut queue.filters);
+            queue.filters =
+                filters.into_iter().flat_map(|f| of(&f).unwrap_or_else(|| vec![f])).collect();
+        });
+    }
     let flower = is(Lack::Flower, tree);
     if flower {
-        said.push("this kernel has no flower: u32 instead, which tries one filter after the other");
+        said.push(
+            "this kernel has no flower: u32 instead, which tries one filter after the other, and finds nobody behind a VLAN tag",
+        );
     }
     let matchall = is(Lack::Matchall, tree);
     if flower || matchall {
         each(tree, &mut |queue| {
             for filter in &mut queue.filters {
                 let conditions = match &filter.kind {
-                    FilterKind::Flower(flower) => conditions(flower, filter.protocol),
+                    FilterKind::Flower(flower) => {
+                        // u32 sees bits, and not whose they are.
+                        filter.protocol = flower.family().unwrap_or(filter.protocol);
+                        conditions(flower, filter.protocol)
+                    }
                     FilterKind::Matchall(_) if matchall => Some(Vec::new()),
                     _ => None,
                 };
@@ -138,6 +158,14 @@ fn by_bits(mut conditions: Vec<Match>) -> FilterKind {
     U32 { r#match: conditions }.into()
 }
 
+/// The first tier, where a filter is the program that finds them.
+fn first_of(kind: &FilterKind) -> Option<Handle> {
+    match kind {
+        FilterKind::Bpf(Bpf { program: BpfProgram::Bytecode(code), .. }) => first_tier(code),
+        _ => None,
+    }
+}
+
 /// What u32 can ask for of what a policy does; none where it can't.
 fn conditions(flower: &Flower, protocol: Protocol) -> Option<Vec<Match>> {
     let Flower { src_ip, dst_ip, ip_tos, .. } = flower.clone();
@@ -189,7 +217,6 @@ fn each(tree: &mut Tree, what: &mut impl FnMut(&mut Queue)) {
 mod tests {
     use super::*;
     use crate::{Host, HostFair, Tell, Tiers};
-    use quell_tc::Handle;
     use quell_units::Rate;
 
     fn trees() -> [Tree; 2] {
@@ -204,7 +231,7 @@ mod tests {
     #[test]
     fn whatever_a_kernel_lacks_the_tree_asks_for_none_of_it_and_fits_together() {
         let mut all = Lack::ALL.to_vec();
-        for lacks in [vec![Lack::FqCodel], vec![Lack::Drr], vec![Lack::Flower], {
+        for lacks in [vec![Lack::FqCodel], vec![Lack::Drr], vec![Lack::Bpf, Lack::Flower], {
             all.push(Lack::Sfq);
             all
         }] {
@@ -226,14 +253,14 @@ mod tests {
     fn with_filters(count: u16, class: impl Fn(u16) -> u16) -> Tree {
         let [mut tiers, _] = trees();
         let root = tiers.queue.as_mut().expect("a root");
-        let mut filter = root.filters[0].clone();
+        let mut filter = by_fields(Handle::class(1, 1))[0].clone();
         let mut named = |prio, minor| {
             (filter.prio, filter.class) = (Some(prio), Some(Handle::class(1, minor)));
             filter.clone()
         };
         root.filters = (0..count).map(|n| named(7, class(n))).collect();
         root.filters.push(named(8, 1));
-        instead(&mut tiers, &[Lack::Flower]);
+        instead(&mut tiers, &[Lack::Bpf, Lack::Flower]);
         tiers
     }
 
@@ -257,7 +284,7 @@ mod tests {
     #[test]
     fn bits_are_asked_for_as_fields_were() {
         let [_, mut fair] = trees();
-        instead(&mut fair, &[Lack::Flower, Lack::Matchall]);
+        instead(&mut fair, &[Lack::Bpf, Lack::Flower, Lack::Matchall]);
         let mut filters = Vec::new();
         each(&mut fair, &mut |queue| filters.extend(queue.filters.clone()));
         let commands: Vec<String> = filters
@@ -271,5 +298,10 @@ mod tests {
             assert!(commands.iter().any(|c| c == wanted), "{wanted} in {commands:?}");
         }
         assert!(filters.iter().any(Filter::is_catch_all), "packets of strangers are not lost");
+        let mut others = filters.iter().filter(|filter| !filter.is_catch_all());
+        assert!(
+            others.all(|f| f.protocol != Protocol::ALL),
+            "bits alone do not say whose they are"
+        );
     }
 }

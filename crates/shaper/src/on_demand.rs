@@ -12,7 +12,7 @@
 use crate::subscribers::{ALL, NUMBERS, OTHERS, Subscriber, Subscribers};
 use crate::{PolicyError, Tell};
 use quell_tc::{Class, ClassKind, Handle, Prefix, Tree};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What is made of subscribers when.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,12 +41,13 @@ impl Subscribers {
         self.check(tell)?;
         let numbers = self.numbers();
         let groups = self.group_classes(&numbers);
-        let inhabited = |name: &str| self.of(Some(name)).next().is_some();
+        let inhabited: HashSet<&str> =
+            self.subscribers.iter().filter_map(|one| one.group.as_deref()).collect();
         let id = |name: &str| Handle::class(1, numbers[&("group", name)]);
         let parents: BTreeMap<String, Handle> =
             groups.keys().map(|name| ((*name).to_owned(), id(name))).collect();
         let ids = parents.values().copied().collect();
-        let groups = groups.into_iter().filter(|(name, _)| inhabited(name));
+        let groups = groups.into_iter().filter(|(name, _)| inhabited.contains(name));
         let tree = Tree::from(self.root(groups.map(|(_, class)| class).collect()));
         let number = |one: &Subscriber| numbers[&("subscriber", one.name.as_str())];
         let owners = self.subscribers.iter().map(number).zip(0..).collect();
@@ -135,6 +136,36 @@ impl OnDemand {
         tree
     }
 
+    /// Whose rates are others in `other`, by their classes' numbers, where nothing else is: who there is, whose class is where, and what is
+    /// always there.
+    pub fn other_rates(&self, other: &OnDemand) -> Option<Vec<u16>> {
+        let of = |all: &OnDemand, at: &usize| all.policy.subscribers[*at].clone();
+        if (&self.tree, &self.parents) != (&other.tree, &other.parents)
+            || !self.owners.keys().eq(other.owners.keys())
+        {
+            return None;
+        }
+        let mut differ = Vec::new();
+        for ((minor, at), there) in self.owners.iter().zip(other.owners.values()) {
+            let (one, now) = (&self.policy.subscribers[*at], &other.policy.subscribers[*there]);
+            if one == now {
+                continue;
+            }
+            let rates = Subscriber { floor: one.floor, ceiling: one.ceiling, ..of(other, there) };
+            if rates != *one {
+                return None;
+            }
+            differ.push(*minor);
+        }
+        Some(differ)
+    }
+
+    /// The number of the class of the one with this name.
+    pub fn minor_of(&self, name: &str) -> Option<u16> {
+        let is = |at: &usize| self.policy.subscribers[*at].name == name;
+        self.owners.iter().find(|(_, at)| is(at)).map(|(minor, _)| *minor)
+    }
+
     /// Whether a class that is there can stay: it is somebody's, of the same kind and in the same place. Its rates can be changed where it is.
     pub fn can_stay(&self, minor: u16, parent: Handle) -> bool {
         self.class(minor).is_some_and(|(wanted, class)| {
@@ -199,6 +230,35 @@ mod tests {
         assert_eq!(classes, 3, "the line, `north`, all others; in `empty` is nobody");
         assert_eq!(all.prefixes().count(), 3);
         assert_eq!(all.likely().len(), 2, "ann and eve are alike");
+    }
+
+    #[test]
+    fn other_rates_are_told_from_all_else_that_may_differ() {
+        let plan = |change: fn(&mut Subscribers)| {
+            let mut policy = three();
+            change(&mut policy);
+            policy.plan_on_demand(Tell::Source).expect("a plan")
+        };
+        let was = plan(|_| ());
+        let ann = was.minor_of("ann").expect("ann has one");
+        assert_eq!(was.other_rates(&plan(|_| ())), Some(vec![]));
+        assert_eq!(was.other_rates(&plan(|p| p.subscribers.reverse())), Some(vec![]));
+        let dearer = plan(|p| p.subscribers[0].ceiling = Rate::from_bps(25_000_000));
+        assert_eq!(was.other_rates(&dearer), Some(vec![ann]));
+        let others: [fn(&mut Subscribers); 5] = [
+            // A group's class has the floors of all in it.
+            |p| p.subscribers[0].floor = Rate::from_bps(200_000),
+            |p| p.subscribers[0].name = "zoe".into(),
+            |p| p.subscribers[0].group = None,
+            |p| p.subscribers[1].prefixes = vec![PrefixText("10.0.0.8".parse().expect("one"))],
+            |p| p.groups[0].ceiling = Rate::from_bps(31_000_000),
+        ];
+        for other in others {
+            assert_eq!(was.other_rates(&plan(other)), None);
+        }
+        let bob = plan(|p| p.subscribers[1].floor = Rate::from_bps(200_000));
+        assert_eq!(was.other_rates(&bob), Some(vec![minor(&was, "bob")]), "in no group");
+        assert_eq!(was.minor_of("nobody"), None);
     }
 
     #[test]

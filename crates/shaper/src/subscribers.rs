@@ -16,10 +16,11 @@ use crate::line_type::MOST_RATE;
 use crate::tier::{FRAME, NEXT_TO_NOTHING, codel, htb_class, link_class};
 use crate::{PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{FqCodel, Htb};
-use quell_tc::{Class, ClassKind, Filter, Flower, Handle, HtbClass, Prefix, Protocol, Queue, Tree};
+use quell_tc::{Class, ClassKind, Filter, Flower, Handle, HtbClass, Prefix, Queue, Tree};
 use quell_units::{Bytes, Rate};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 crate::counted::counted! {
     /// Options of the policy.
@@ -69,8 +70,15 @@ impl TryFrom<String> for PrefixText {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(PrefixText)
+        text.parse().map(|prefix| PrefixText(as_sent(prefix)))
     }
+}
+
+/// An IPv4 address in the clothes of IPv6 (RFC 4291, section 2.5.5.2) is on no wire: what is meant is the one of IPv4.
+fn as_sent(prefix: Prefix) -> Prefix {
+    let plain = prefix.address.to_canonical();
+    let length = prefix.length.checked_sub(96).filter(|_| plain != prefix.address);
+    length.and_then(|length| Prefix::new(plain, length)).unwrap_or(prefix)
 }
 
 impl From<PrefixText> for String {
@@ -80,7 +88,7 @@ impl From<PrefixText> for String {
 }
 
 /// Class numbers by "subscriber" or "group" and the name.
-pub(crate) type Numbers<'a> = BTreeMap<(&'static str, &'a str), u16>;
+pub(crate) type Numbers<'a> = HashMap<(&'static str, &'a str), u16>;
 
 /// Class 1:1.
 pub(crate) const ALL: Handle = Handle::class(1, 1);
@@ -105,7 +113,7 @@ impl Subscribers {
         for one in &self.subscribers {
             let minor = numbers[&("subscriber", one.name.as_str())];
             let (class, id) = (self.class_of(one, minor), Handle::class(1, minor));
-            filters.extend(one.prefixes.iter().map(|prefix| by_prefix(prefix.0, tell, id)));
+            filters.extend(one.prefixes.iter().flat_map(|prefix| by_prefix(prefix.0, tell, id)));
             match one.group.as_deref().and_then(|name| groups.get_mut(name)) {
                 Some(group) => group.classes.push(class),
                 None => alone.push(class),
@@ -168,10 +176,6 @@ impl Subscribers {
         named.chain([others]).collect()
     }
 
-    pub(crate) fn of<'a>(&'a self, group: Option<&'a str>) -> impl Iterator<Item = &'a Subscriber> {
-        self.subscribers.iter().filter(move |s| s.group.as_deref() == group)
-    }
-
     fn group(&self, name: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.name == name)
     }
@@ -192,11 +196,21 @@ impl Subscribers {
         if count > most {
             return wrong(format!("{count} subscribers and groups; HTB has classes for {most}"));
         }
-        let mut names = BTreeSet::new();
-        let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+        let known: HashMap<&str, Rate> =
+            self.groups.iter().map(|group| (group.name.as_str(), group.ceiling)).collect();
+        let mut names = HashSet::with_capacity(count);
+        let mut owners: HashMap<Prefix, &str> = HashMap::with_capacity(count);
+        let (mut floors, mut all_floors) = (HashMap::<&str, u64>::new(), 0u64);
         for one in &self.subscribers {
             let Subscriber { name, floor, ceiling, .. } = one;
-            if !names.insert(name) {
+            if name.trim().is_empty() {
+                let first = one.prefixes.first().map(|prefix| format!(", who has {}", prefix.0));
+                return wrong(format!(
+                    "one{} has no name; give each a name of its own",
+                    first.unwrap_or_default()
+                ));
+            }
+            if !names.insert(name.as_str()) {
                 return wrong(format!("two are named `{name}`"));
             }
             if floor > ceiling {
@@ -212,8 +226,13 @@ impl Subscribers {
             if one.prefixes.is_empty() {
                 return wrong(format!("`{name}` has no prefix"));
             }
+            all_floors = all_floors.saturating_add(floor.bps());
+            if let Some(group) = &one.group {
+                let floors = floors.entry(group).or_default();
+                *floors = floors.saturating_add(floor.bps());
+            }
             if let Some(group) = &one.group
-                && self.group(group).is_none()
+                && !known.contains_key(group.as_str())
             {
                 let known: Vec<&str> = self.groups.iter().map(|g| g.name.as_str()).collect();
                 let hint = quell_units::nearest::hint(group, &known);
@@ -222,61 +241,55 @@ impl Subscribers {
                 ));
             }
             for prefix in &one.prefixes {
-                if let Some(other) = owners.insert(prefix.0.to_string(), name) {
+                if let Some(other) = owners.insert(prefix.0, name) {
                     let prefix = prefix.0;
                     return wrong(format!("`{other}` and `{name}` both have {prefix}"));
                 }
             }
         }
-        let mut groups = BTreeSet::new();
+        let mut groups = HashSet::new();
         for group in &self.groups {
             if !groups.insert(&group.name) {
                 return wrong(format!("two groups are named `{}`", group.name));
             }
-            sane(&format!("group `{}`", group.name), group.ceiling)?;
-            self.fits(
-                &format!("group `{}`", group.name),
-                self.of(Some(&group.name)),
-                group.ceiling,
-            )?;
+            let whose = format!("group `{}`", group.name);
+            sane(&whose, group.ceiling)?;
+            let floors = floors.get(group.name.as_str()).copied().unwrap_or_default();
+            fits(&whose, floors, group.ceiling)?;
         }
-        self.fits("the line", self.subscribers.iter(), self.counting.rate)
-    }
-
-    fn fits<'a>(
-        &self,
-        what: &str,
-        of: impl Iterator<Item = &'a Subscriber>,
-        rate: Rate,
-    ) -> Result<(), PolicyError> {
-        let floors = of.fold(0u64, |sum, one| sum.saturating_add(one.floor.bps()));
-        if floors > rate.bps() {
-            let floors = Rate::from_bps(floors);
-            return Err(PolicyError::Subscribers(format!(
-                "the floors in {what} are {floors} together, and it has {rate}"
-            )));
-        }
-        Ok(())
+        fits("the line", all_floors, self.counting.rate)
     }
 
     /// A class number for each name: that of its name's hash, or the next free one.
     pub(crate) fn numbers(&self) -> Numbers<'_> {
         let subscribers = self.subscribers.iter().map(|s| ("subscriber", s.name.as_str()));
         let names = subscribers.chain(self.groups.iter().map(|g| ("group", g.name.as_str())));
-        let mut taken = BTreeSet::new();
         // In one order, however the list is written.
-        let names: BTreeSet<_> = names.collect();
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut taken = vec![false; NUMBERS.len()];
         let mut number = |key: (&'static str, &str)| {
             let hash = quell_tc::hash(key.0.bytes().chain(key.1.bytes()));
-            let many = u64::from(NUMBERS.end - NUMBERS.start);
-            let mut at = (hash % many) as u32;
-            while !taken.insert(at) {
-                at = (at + 1) % (NUMBERS.end - NUMBERS.start);
+            let mut at = (hash % NUMBERS.len() as u64) as usize;
+            while std::mem::replace(&mut taken[at], true) {
+                at = (at + 1) % NUMBERS.len();
             }
-            (NUMBERS.start + at) as u16
+            (NUMBERS.start as usize + at) as u16
         };
         names.into_iter().map(|key| (key, number(key))).collect()
     }
+}
+
+/// Whether floors fit into what there is.
+fn fits(what: &str, floors: u64, rate: Rate) -> Result<(), PolicyError> {
+    if floors > rate.bps() {
+        let floors = Rate::from_bps(floors);
+        return Err(PolicyError::Subscribers(format!(
+            "the floors in {what} are {floors} together, and it has {rate}"
+        )));
+    }
+    Ok(())
 }
 
 /// A ceiling that lets a full packet through each second, and that a line may have.
@@ -309,25 +322,37 @@ fn leaf(number: u16, ceiling: Rate, line: Rate) -> Queue {
     Queue::from(leaf).with_handle(Handle::qdisc(number))
 }
 
-fn by_prefix(prefix: Prefix, tell: Tell, class: Handle) -> Filter {
-    let (protocol, longest, odd) = match prefix.address.is_ipv4() {
-        true => (Protocol::IP, 32, 1),
-        false => (Protocol::IPV6, 128, 2),
+/// A prefix's filter; of that of everything two, of its halves: flower shows no address of which no bit counts.
+fn by_prefix(prefix: Prefix, tell: Tell, class: Handle) -> Vec<Filter> {
+    let (longest, odd) = if prefix.address.is_ipv4() { (32, 1) } else { (128, 2) };
+    let parts = if prefix.length == 0 { halves(prefix) } else { vec![prefix] };
+    let one = |part: Prefix| {
+        let (src_ip, dst_ip) = match tell {
+            Tell::Destination => (None, Some(part)),
+            _ => (Some(part), None),
+        };
+        // Of any protocol: a packet with a VLAN tag counts as one of 802.1Q, and its addresses are found all the same.
+        let mut filter = Filter::new(Flower { src_ip, dst_ip, ..Flower::default() }, Some(class));
+        // The longest is asked first; u32, where it stands for flower, has one protocol a priority.
+        filter.prio = Some(2 * (longest - u16::from(prefix.length)) + odd);
+        filter
     };
-    let (src_ip, dst_ip) = match tell {
-        Tell::Destination => (None, Some(prefix)),
-        _ => (Some(prefix), None),
+    parts.into_iter().map(one).collect()
+}
+
+/// All addresses of a family as two prefixes.
+fn halves(all: Prefix) -> Vec<Prefix> {
+    let upper = match all.address {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(1 << 31)),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from(1 << 127)),
     };
-    let flower = Flower { src_ip, dst_ip, ..Flower::default() };
-    let mut filter = Filter::new(flower, Some(class)).with_protocol(protocol);
-    // The longest is asked first; a priority has one protocol.
-    filter.prio = Some(2 * (longest - u16::from(prefix.length)) + odd);
-    filter
+    [all.address, upper].into_iter().filter_map(|address| Prefix::new(address, 1)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quell_tc::{FilterKind, Protocol};
 
     fn one(name: &str, prefix: &str, floor: u64, ceiling: u64, group: Option<&str>) -> Subscriber {
         Subscriber {
@@ -369,6 +394,44 @@ mod tests {
             filters.iter().find(is).and_then(|f| f.prio).expect("a filter")
         };
         assert!(prio("10.0.0.7/32") < prio("10.0.0.0/24"));
+    }
+
+    fn prefixes(policy: Subscribers) -> Vec<(Option<u16>, String)> {
+        let root = policy.plan(Tell::Source).expect("a plan").tree.queue.expect("a root");
+        let one = |filter: &Filter| {
+            assert_eq!(filter.protocol, Protocol::ALL, "also with a VLAN tag");
+            match &filter.kind {
+                FilterKind::Flower(flower) => {
+                    (filter.prio, flower.src_ip.expect("one").to_string())
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        root.filters.iter().map(one).collect()
+    }
+
+    #[test]
+    fn who_has_all_addresses_has_both_halves_of_them_and_is_asked_last() {
+        let all = |text: &str| one("all", text, 8_000, 20_000, None);
+        let told = prefixes(policy(vec![all("0.0.0.0/0")]));
+        assert_eq!(told, [(Some(65), "0.0.0.0/1".into()), (Some(65), "128.0.0.0/1".into())]);
+        let told =
+            prefixes(policy(vec![all("::/0"), one("half", "8000::/1", 8_000, 9_000_000, None)]));
+        assert_eq!(told[..2], [(Some(258), "::/1".into()), (Some(258), "8000::/1".into())]);
+        assert_eq!(told[2], (Some(256), "8000::/1".into()));
+    }
+
+    #[test]
+    fn an_ipv4_address_written_as_one_of_ipv6_is_the_one_of_ipv4() {
+        let read =
+            |text: &str| PrefixText::try_from(text.to_owned()).expect("a prefix").0.to_string();
+        assert_eq!(read("::ffff:10.0.0.1"), "10.0.0.1/32");
+        assert_eq!(read("::ffff:10.0.0.0/120"), "10.0.0.0/24");
+        assert_eq!(read("::ffff:0:0/96"), "0.0.0.0/0");
+        // Others of IPv6, and one of which these are only a part.
+        for other in ["::/0", "2001:db8::/48", "::10.0.0.1/128", "::fffe:0:0/95"] {
+            assert_eq!(read(other), other.replace("10.0.0.1", "a00:1"));
+        }
     }
 
     #[test]

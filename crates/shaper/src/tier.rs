@@ -14,7 +14,9 @@
 
 use crate::Counting;
 use quell_tc::qdisc::FqCodel;
-use quell_tc::{Class, ClassKind, Filter, Flower, Handle, HtbClass, Masked, Protocol, Queue};
+use quell_tc::{
+    Bpf, BpfProgram, Class, ClassKind, Filter, Flower, Handle, HtbClass, Masked, Protocol, Queue,
+};
 use quell_units::{Bytes, Rate, Ratio, Span};
 
 /// The high tier's own rate: next to nothing, so that it always borrows.
@@ -96,26 +98,43 @@ impl TierSet {
         (0..).zip(rates).map(tier).collect()
     }
 
-    /// What leads packets to the tiers that are not the normal one.
+    /// What leads packets to the tiers.
     pub fn filters(&self) -> Vec<Filter> {
-        filters(self.major, self.minor)
+        filters(Handle::class(self.major, self.minor))
     }
 }
 
-/// What leads packets to the tiers that are not the normal one; `minor` is the high tier's.
-pub fn filters(major: u16, minor: u16) -> Vec<Filter> {
+/// What leads packets to the tiers, of which this is the first. One program reads the DSCP also behind a VLAN tag, where flower and u32 do not,
+/// and takes a tenth of the memory of eighteen filters.
+pub fn filters(high: Handle) -> Vec<Filter> {
+    let bytecode = Bpf { program: BpfProgram::Bytecode(by_dscp(high)), direct_action: false };
+    let mut filter = Filter::new(bytecode, None);
+    filter.prio = Some(1);
+    vec![filter]
+}
+
+/// The first tier of such a program; none of another one.
+pub fn first_tier(code: &[[u32; 4]]) -> Option<Handle> {
+    let [.., [_, _, _, high], _] = code else { return None };
+    let high = Handle::class((high >> 16) as u16, *high as u16);
+    (code == by_dscp(high)).then_some(high)
+}
+
+/// The same for a kernel that takes no program: what leads packets to the tiers that are not the normal one.
+pub fn by_fields(high: Handle) -> Vec<Filter> {
     let mut filters = Vec::new();
     for protocol in [Protocol::IP, Protocol::IPV6] {
-        for (all, minor) in [(&HIGH[..], minor), (&BULK[..], minor + 2)] {
-            let to = Handle::class(major, minor);
+        for (all, minor) in [(&HIGH[..], high.minor), (&BULK[..], high.minor + 2)] {
+            let to = Handle::class(high.major, minor);
             filters.extend(all.iter().map(|tos| by_tos(protocol, *tos, to)));
         }
     }
     filters
 }
 
-/// The same as one program of classic BPF, which gives each packet its class; the tiers are 1, 2 and 3.
-pub fn by_dscp(major: u16) -> Vec<[u32; 4]> {
+/// A program of classic BPF, which gives each packet its class of three. A tag that the kernel keeps beside a packet is none of the packet's
+/// own protocol.
+fn by_dscp(high: Handle) -> Vec<[u32; 4]> {
     // Offsets of linux/filter.h: what the kernel knows of the packet, and its network header.
     const PROTOCOL: u32 = 0xffff_f000;
     const NETWORK: u32 = 0xfff0_0000;
@@ -126,7 +145,7 @@ pub fn by_dscp(major: u16) -> Vec<[u32; 4]> {
     const IS: u32 = 0x15;
     const GO: u32 = 0x05;
     const RETURN: u32 = 0x06;
-    let to = |tier: u16| [RETURN, 0, 0, Handle::class(major, tier).to_u32()];
+    let to = |tier: u16| [RETURN, 0, 0, high.to_u32() + u32::from(tier) - 1];
     let count = (HIGH.len() + BULK.len()) as u32;
     let all = || HIGH.iter().map(|tos| (*tos, 1)).chain(BULK.iter().map(|tos| (*tos, 3)));
     let mut code = vec![
@@ -240,7 +259,10 @@ mod tests {
 
     #[test]
     fn one_program_tells_the_tiers_that_the_filters_tell() {
-        let code = by_dscp(0x77);
+        let high = Handle::class(0x77, 1);
+        let code = by_dscp(high);
+        assert_eq!(first_tier(&code), Some(high), "it is known again");
+        assert_eq!(first_tier(&code[1..]), None);
         for tos in 0..=0xff_u8 {
             let is = |all: &[u8]| all.contains(&(tos & 0xfc));
             let tier = if is(&HIGH) {

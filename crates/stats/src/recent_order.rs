@@ -30,7 +30,12 @@ pub struct RecentOrder {
 impl RecentOrder {
     /// Nothing has arrived; `first` is the number of the first packet.
     pub fn new(first: u64) -> Self {
-        let seen = vec![0; (WINDOW / 64) as usize].into_boxed_slice();
+        Self::within(first, WINDOW)
+    }
+
+    /// The same with a window of so many numbers, up to a whole word of them: for one of many flows that share what one would have.
+    pub fn within(first: u64, window: u64) -> Self {
+        let seen = vec![0; window.div_ceil(64).max(1) as usize].into_boxed_slice();
         Self { first, next: first, seen, arrived: 0, reordered: 0, duplicates: 0, nonsense: 0 }
     }
 
@@ -45,7 +50,7 @@ impl RecentOrder {
         } else if seq < self.first {
             self.nonsense += 1;
             return false;
-        } else if self.next - seq <= WINDOW {
+        } else if self.next - seq <= self.words() * 64 {
             if self.has(seq) {
                 self.duplicates += 1;
                 return false;
@@ -67,33 +72,62 @@ impl RecentOrder {
         let (last, now) = (self.next.wrapping_sub(1) / 64, seq / 64);
         let from = if self.next == 0 { 0 } else { last.saturating_add(1) };
         if now >= from {
-            if now - from >= WINDOW / 64 {
+            if now - from >= self.words() {
                 self.seen.fill(0);
             } else {
                 for word in from..=now {
-                    self.seen[(word % (WINDOW / 64)) as usize] = 0;
+                    let place = (word % self.words()) as usize;
+                    self.seen[place] = 0;
                 }
             }
         }
         self.next = seq.saturating_add(1);
     }
 
-    fn place(seq: u64) -> (usize, u64) {
-        ((seq / 64 % (WINDOW / 64)) as usize, 1 << (seq % 64))
+    /// Forgets what came with a number above this one, which was never sent, and says how many those are. None, and nothing is forgotten, where they are
+    /// more than `most` or go beyond the window.
+    pub fn cut(&mut self, last: u64, most: u64) -> Option<u64> {
+        let Some(newest) = self.next.checked_sub(1).filter(|newest| *newest > last) else {
+            return Some(0);
+        };
+        // Such as these stand in a whole window, but for the word that is shared.
+        if last < self.first || newest - last > (self.words() - 1) * 64 {
+            return None;
+        }
+        let beyond = (last + 1..=newest).filter(|seq| self.has(*seq)).count() as u64;
+        if beyond > most {
+            return None;
+        }
+        for seq in last + 1..=newest {
+            let (word, bit) = self.place(seq);
+            self.seen[word] &= !bit;
+        }
+        self.next = last + 1;
+        self.arrived -= beyond;
+        Some(beyond)
+    }
+
+    /// Words of the window.
+    fn words(&self) -> u64 {
+        self.seen.len() as u64
+    }
+
+    fn place(&self, seq: u64) -> (usize, u64) {
+        ((seq / 64 % self.words()) as usize, 1 << (seq % 64))
     }
 
     fn has(&self, seq: u64) -> bool {
         // The oldest word of the window is shared with the newest numbers.
-        if self.next.saturating_sub(1) / 64 - seq / 64 >= WINDOW / 64 {
+        if self.next.saturating_sub(1) / 64 - seq / 64 >= self.words() {
             return false;
         }
-        let (word, bit) = Self::place(seq);
+        let (word, bit) = self.place(seq);
         self.seen[word] & bit != 0
     }
 
     fn mark(&mut self, seq: u64) {
-        if self.next.saturating_sub(1) / 64 - seq / 64 < WINDOW / 64 {
-            let (word, bit) = Self::place(seq);
+        if self.next.saturating_sub(1) / 64 - seq / 64 < self.words() {
+            let (word, bit) = self.place(seq);
             self.seen[word] |= bit;
         }
     }
@@ -150,6 +184,15 @@ mod tests {
     }
 
     #[test]
+    fn in_a_small_window_a_copy_is_known_as_long_as_its_number_is_in_it() {
+        let mut order = RecentOrder::within(1, 128);
+        (1..=1000).for_each(|seq| assert!(order.push(seq)));
+        assert!(!order.push(1000 - 60), "a copy");
+        assert!(order.push(1000 - 128), "late, or a copy: nobody knows any more");
+        assert_eq!((order.duplicates(), order.reordered(), order.sent()), (1, 1, 1000));
+    }
+
+    #[test]
     fn a_lost_a_late_and_a_doubled_packet_are_told_apart() {
         let order = of(1, [1, 2, 4, 5, 3, 5, 8]);
         assert_eq!((order.arrived(), order.sent(), order.missing()), (6, 8, 2));
@@ -177,6 +220,20 @@ mod tests {
         let order = of(0, [0, 1, 2, far, far - 1, far - 1, far - WINDOW - 70]);
         assert_eq!((order.arrived(), order.reordered(), order.duplicates()), (6, 2, 1));
         assert_eq!(order.missing(), far + 1 - 6);
+    }
+
+    #[test]
+    fn what_was_never_sent_is_forgotten_and_its_losses_with_it() {
+        let mut order = of(1, [1, 2, 4, 130, 5, 9, 6]);
+        assert_eq!(order.cut(6, 1), None, "more than can be forged");
+        assert_eq!((order.arrived(), order.sent()), (7, 130));
+        assert_eq!(order.cut(6, 10), Some(2));
+        assert_eq!((order.arrived(), order.sent(), order.missing()), (5, 6, 1));
+        assert_eq!(order.cut(6, 10), Some(0));
+        assert!(!order.push(5) && order.push(3), "what came before is known");
+        // Beyond the window nobody knows which came.
+        let mut far = of(1, [1, 2, 2 * WINDOW, 3]);
+        assert_eq!((far.cut(3, 10), far.arrived()), (None, 4));
     }
 
     #[test]

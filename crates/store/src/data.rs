@@ -144,22 +144,24 @@ impl CellData {
         }
     }
 
-    /// Takes a packet.
-    pub(crate) fn take_echo(&mut self, stream: &str, sample: EchoSample) {
-        self.echoes_of(stream).push(sample);
-    }
-
     /// Takes a flow's state.
     pub(crate) fn take_flow(&mut self, stream: &str, sample: FlowSample) {
-        let side = sample.side;
+        self.flows_of(stream, sample.side).push(sample);
+    }
+
+    fn flows_of(&mut self, stream: &str, side: Side) -> &mut Vec<FlowSample> {
         let order =
             |f: &FlowSeries| (&*f.stream, side_rank(f.side)).cmp(&(stream, side_rank(side)));
         let new = || FlowSeries { stream: stream.to_owned(), side, samples: Vec::new() };
-        find(&mut self.flows, order, new).samples.push(sample);
+        &mut find(&mut self.flows, order, new).samples
     }
 
     /// Takes a queue's state.
     pub(crate) fn take_queue(&mut self, device: &str, handle: &str, kind: &str, point: QueuePoint) {
+        self.queues_of(device, handle, kind).push(point);
+    }
+
+    fn queues_of(&mut self, device: &str, handle: &str, kind: &str) -> &mut Vec<QueuePoint> {
         let order =
             |q: &QueueSeries| (&*q.device, &*q.handle, &*q.kind).cmp(&(device, handle, kind));
         let new = || QueueSeries {
@@ -168,12 +170,29 @@ impl CellData {
             kind: kind.to_owned(),
             points: Vec::new(),
         };
-        find(&mut self.queues, order, new).points.push(point);
+        &mut find(&mut self.queues, order, new).points
     }
 
-    fn echoes_of(&mut self, stream: &str) -> &mut Vec<EchoSample> {
+    /// The packets of a stream, to which more may be added.
+    pub(crate) fn echoes_of(&mut self, stream: &str) -> &mut Vec<EchoSample> {
         let new = || EchoSeries { stream: stream.to_owned(), samples: Vec::new() };
         &mut find(&mut self.echoes, |s| (*s.stream).cmp(stream), new).samples
+    }
+
+    /// Takes all that was measured of the same cell elsewhere, behind what is here.
+    pub(crate) fn append(&mut self, more: CellData) {
+        let CellData { echoes, flows, queues, outputs, facts } = more;
+        for EchoSeries { stream, samples } in echoes {
+            put(self.echoes_of(&stream), samples);
+        }
+        for FlowSeries { stream, side, samples } in flows {
+            put(self.flows_of(&stream, side), samples);
+        }
+        for QueueSeries { device, handle, kind, points } in queues {
+            put(self.queues_of(&device, &handle, &kind), points);
+        }
+        put(&mut self.outputs, outputs);
+        put(&mut self.facts, facts);
     }
 
     /// Brings everything into its fixed order. What is in it already costs little.
@@ -194,6 +213,14 @@ impl CellData {
     pub(crate) fn settled(mut self) -> Self {
         self.settle();
         self
+    }
+}
+
+/// Adds many; where there is nothing yet they are taken as they are.
+fn put<T>(all: &mut Vec<T>, mut more: Vec<T>) {
+    match all.is_empty() {
+        true => *all = more,
+        false => all.append(&mut more),
     }
 }
 

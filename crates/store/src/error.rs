@@ -37,6 +37,16 @@ pub enum StoreError {
         /// Runs with similar names.
         near: Vec<String>,
     },
+    /// Several runs have that in their name.
+    #[error("{wanted:?} fits {} runs under {}: {}; give more of the name", fit.len(), base.display(), first(fit))]
+    Ambiguous {
+        /// What was asked for.
+        wanted: String,
+        /// Where runs lie.
+        base: PathBuf,
+        /// Those that it fits, the latest first.
+        fit: Vec<String>,
+    },
     /// The folder has no manifest: not a run, or one whose program ended while it was creating it.
     #[error(
         "{} has no manifest.json: it is not a run, or the program ended before it wrote anything; such a folder can be removed",
@@ -105,6 +115,16 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => "it does not exist; was the run moved or removed?",
         io::ErrorKind::NotADirectory => "a part of that path is a file; choose another with --out",
         _ => "check that file system, or choose another with --out",
+    }
+}
+
+/// Some of the runs that fit.
+fn first(fit: &[String]) -> String {
+    const MOST: usize = 5;
+    let names = fit.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match fit.len().checked_sub(MOST) {
+        Some(more @ 1..) => format!("{names} and {more} more"),
+        _ => names,
     }
 }
 

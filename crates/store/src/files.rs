@@ -2,9 +2,12 @@
 //! come from anybody: only regular ones are read, and no link is followed.
 
 use crate::error::StoreError;
+use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, fcntl};
 use nix::libc;
+use nix::unistd::linkat;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -99,15 +102,36 @@ impl Drop for AtomicFile {
 
 /// A new file in the same folder, under a name that nobody has: neither another writer nor a link that somebody put there.
 fn beside(place: &Path) -> io::Result<(PathBuf, File)> {
+    unused(place, |path| fs::OpenOptions::new().write(true).create_new(true).open(path))
+}
+
+/// A new file in a folder, without a name: whatever ends the program meanwhile, nothing of it stays behind. Some file systems have none
+/// (open(2), O_TMPFILE).
+fn nameless(folder: &Path) -> Option<File> {
+    fs::OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(folder).ok()
+}
+
+/// Gives a file without a name one beside its place.
+fn named(file: &File, place: &Path) -> io::Result<PathBuf> {
+    // As open(2) has it for who may not link by descriptor.
+    let own = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let link = |path: &Path| {
+        let follow = AtFlags::AT_SYMLINK_FOLLOW;
+        linkat(AT_FDCWD, &own, AT_FDCWD, path, follow).map_err(io::Error::from)
+    };
+    unused(place, link).map(|(path, ())| path)
+}
+
+/// Makes something under a name beside a place that nothing has yet.
+fn unused<T>(place: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = place.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = place.with_file_name(format!(".{name}.{}-{number}.new", std::process::id()));
-        match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+        match make(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-            Ok(file) => return Ok((path, file)),
+            made => return made.map(|made| (path, made)),
         }
     }
 }
@@ -125,30 +149,57 @@ pub fn write_output(place: &Path, bytes: &[u8]) -> io::Result<()> {
     let before = fs::symlink_metadata(place).ok();
     let goes_on = |kind: fs::FileType| kind.is_fifo() || kind.is_char_device();
     if fs::metadata(place).is_ok_and(|m| goes_on(m.file_type())) {
-        // A pipe that nobody reads is an error, and nothing to wait for.
-        let file = fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(place)?;
-        nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty()))?;
-        return (&file).write_all(bytes);
+        return opened(fs::OpenOptions::new().write(true), place)?.write_all(bytes);
     }
-    let (temporary, mut file) = beside(place)?;
-    let written = (|| {
-        if let Some(before) = before.filter(fs::Metadata::is_file) {
+    let folder = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let fill = |file: &mut File| {
+        if let Some(before) = before.as_ref().filter(|before| before.is_file()) {
             // Who may read it stays as it was.
             file.set_permissions(before.permissions())?;
         }
         file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, place)
-    })();
-    if written.is_err() {
-        // The error is what counts.
+        file.sync_all()
+    };
+    let whole = nameless(folder).map(|mut file| fill(&mut file).and_then(|()| named(&file, place)));
+    let temporary = match whole {
+        Some(Ok(temporary)) => temporary,
+        _ => {
+            let (temporary, mut file) = beside(place)?;
+            fill(&mut file).inspect_err(|_| {
+                // The error is what counts.
+                let _ = fs::remove_file(&temporary);
+            })?;
+            temporary
+        }
+    };
+    fs::rename(&temporary, place).inspect_err(|_| {
         let _ = fs::remove_file(&temporary);
-        return written;
-    }
-    let folder = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    })?;
     // The file is there; a folder that can't be synced is no reason to say it is not.
     let _ = File::open(folder).and_then(|f| f.sync_all());
     Ok(())
+}
+
+/// Opens what a person wants lines added to, at its end; it is made where it is not there.
+///
+/// # Errors
+/// What the kernel answers; of a pipe that nobody reads that this is so.
+pub fn append_output(place: &Path) -> io::Result<File> {
+    opened(fs::OpenOptions::new().append(true).create(true), place)
+}
+
+/// A pipe that nobody reads is an error, and nothing to wait for.
+fn opened(options: &mut fs::OpenOptions, place: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = options.custom_flags(flags).open(place).map_err(|e| match e.raw_os_error() {
+        Some(libc::ENXIO) => {
+            io::Error::other("it is a pipe, and nobody reads it; start what reads first")
+        }
+        _ => e,
+    })?;
+    let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?) - OFlag::O_NONBLOCK;
+    fcntl(&file, FcntlArg::F_SETFL(flags))?;
+    Ok(file)
 }
 
 /// Opens a regular file for reading. What else may stand in its place, as a pipe or a device, would be waited for or never end; and a link
@@ -276,7 +327,7 @@ mod tests {
         let place = folder.path().join("pipe");
         nix::unistd::mkfifo(&place, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let error = write_output(&place, b"a page").unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::ENXIO));
+        assert!(error.to_string().contains("nobody reads it"), "{error}");
         write_output(Path::new("/dev/null"), b"a page").unwrap();
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     }

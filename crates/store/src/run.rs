@@ -128,9 +128,13 @@ pub fn locate(base: &Path, wanted: &str) -> Result<PathBuf, StoreError> {
     if let Some(latest) = called(&names, wanted).last() {
         return Ok(base.join(latest));
     }
-    let near = if fits.is_empty() { names.iter().collect() } else { fits };
-    let near = near.into_iter().rev().take(3).cloned().collect();
-    Err(StoreError::NoRun { wanted: wanted.to_owned(), base: base.to_path_buf(), near })
+    let (wanted, base) = (wanted.to_owned(), base.to_path_buf());
+    if fits.is_empty() {
+        let near = names.iter().rev().take(3).cloned().collect();
+        return Err(StoreError::NoRun { wanted, base, near });
+    }
+    let fit = fits.into_iter().rev().cloned().collect();
+    Err(StoreError::Ambiguous { wanted, base, fit })
 }
 
 /// The runs under `base` that somebody gave this very name, oldest first.

@@ -8,23 +8,30 @@ use crate::columns::{ColumnMeaning, Table};
 use crate::error::StoreError;
 use crate::files::{AtomicFile, Sum};
 use crate::pages;
+use bytes::Bytes;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{KeyValue, ParquetMetaData};
+use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{
+    ChunkReader, FileReader, Length, RowGroupReader, SerializedFileReader,
+};
+use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufReader, Read};
+use std::ops::{Index, Range};
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 /// Most rows in a row group: bounds the memory of writing and reading.
 const GROUP: usize = 1 << 20;
@@ -212,39 +219,133 @@ pub(crate) struct Group<'a> {
     /// Readers of columns, where they stand.
     columns: RefCell<HashMap<String, ColumnReader>>,
     rows: Cell<usize>,
+    /// Rows of the row group that were not read before.
+    left: Cell<usize>,
 }
 
-/// Reads a table, some rows at a time. Errors, before anything is made of it, when it says that it has more than `alike` rows which are
-/// all alike.
-pub(crate) fn read(
+/// Rows from which on several threads read a table side by side.
+const MANY: i64 = 100_000;
+/// Most threads that do.
+const MOST_READERS: usize = 4;
+
+/// Reads a table, some rows at a time: its row groups, as they stand in the file, into one part or several, which are given in that order. Errors,
+/// before anything is made of it, when it says that it has more than `alike` rows which are all alike.
+pub(crate) fn read<P: Send>(
     path: &Path,
     file: File,
     alike: u64,
-    mut each: impl FnMut(&Group<'_>) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
+    part: impl Fn() -> P + Sync,
+    each: impl Fn(&mut P, &Group<'_>) -> Result<(), StoreError> + Sync,
+) -> Result<Vec<P>, StoreError> {
+    let broken = || StoreError::damaged(path, "its pages can't be read");
     // The file's checksum was right, so it is what a Quell wrote; but a folder that came from elsewhere can hold anything, and the
     // library asserts where it should return an error.
     let read = catch_unwind(AssertUnwindSafe(|| {
         let length = file.metadata().map_err(StoreError::io("read", path))?.len();
         pages::check_end(path, &file, length)?;
-        let pages = file.try_clone().map_err(StoreError::io("read", path))?;
-        let reader = SerializedFileReader::new(file).map_err(|e| StoreError::damaged(path, e))?;
+        let file = Arc::new(file);
+        let shared = SharedFile { file: Arc::clone(&file), length };
+        let reader = SerializedFileReader::new(shared).map_err(|e| StoreError::damaged(path, e))?;
         plausible(path, reader.metadata(), length, alike)?;
-        pages::check(path, &pages, reader.metadata())?;
-        for index in 0..reader.num_row_groups() {
-            let group = reader.get_row_group(index).map_err(|e| StoreError::damaged(path, e))?;
-            let mut left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-            let columns = RefCell::default();
-            let part = Group { path, reader: group.as_ref(), columns, rows: Cell::new(0) };
-            while left > 0 {
-                part.rows.set(left.min(BATCH));
-                each(&part)?;
-                left -= part.rows.get();
+        pages::check(path, &file, reader.metadata())?;
+        let some = |groups: Range<usize>| {
+            let mut made = part();
+            for index in groups {
+                let group =
+                    reader.get_row_group(index).map_err(|e| StoreError::damaged(path, e))?;
+                let left = Cell::new(usize::try_from(group.metadata().num_rows()).unwrap_or(0));
+                let (columns, rows) = (RefCell::default(), Cell::new(0));
+                let here = Group { path, reader: group.as_ref(), columns, rows, left };
+                while here.left() > 0 {
+                    here.rows.set(here.left().min(BATCH));
+                    each(&mut made, &here)?;
+                    here.left.set(here.left() - here.rows());
+                }
             }
+            Ok(made)
+        };
+        let ranges = shares(reader.metadata());
+        if let [all] = &ranges[..] {
+            return Ok(vec![some(all.clone())?]);
         }
-        Ok(())
+        std::thread::scope(|scope| {
+            let begin = |range: Range<usize>| scope.spawn(|| some(range));
+            let running: Vec<_> = ranges.into_iter().map(begin).collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| Err(broken())))
+                .collect()
+        })
     }));
-    read.unwrap_or_else(|_| Err(StoreError::damaged(path, "its pages can't be read")))
+    read.unwrap_or_else(|_| Err(broken()))
+}
+
+/// A file of which each reader says where it reads: the library's own way for files moves the one place that all of a file's handles share, and
+/// several threads read it here.
+struct SharedFile {
+    file: Arc<File>,
+    length: u64,
+}
+
+/// Reads on from a place.
+struct ReadOn {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for ReadOn {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(into, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+impl Length for SharedFile {
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
+impl ChunkReader for SharedFile {
+    type T = BufReader<ReadOn>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(BufReader::new(ReadOn { file: Arc::clone(&self.file), at: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        // What a file says of its own parts may be wrong.
+        if start.checked_add(length as u64).is_none_or(|end| end > self.length) {
+            return Err(ParquetError::EOF(format!("{length} bytes from {start} on")));
+        }
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, start)?;
+        Ok(bytes.into())
+    }
+}
+
+/// The row groups, shared out so that each thread has about as many rows.
+fn shares(metadata: &ParquetMetaData) -> Vec<Range<usize>> {
+    let groups = metadata.row_groups();
+    let rows: i64 = groups.iter().map(RowGroupMetaData::num_rows).sum();
+    let threads = match rows < MANY {
+        true => 1,
+        false => available_parallelism().map_or(1, usize::from).min(MOST_READERS),
+    };
+    let (mut shares, mut from, mut taken) = (Vec::new(), 0, 0);
+    for (index, group) in groups.iter().enumerate() {
+        taken += group.num_rows();
+        let due = shares.len() as i64 + 1;
+        if taken.saturating_mul(threads as i64) >= rows.saturating_mul(due) {
+            shares.push(from..index + 1);
+            from = index + 1;
+        }
+    }
+    if from < groups.len() || shares.is_empty() {
+        shares.push(from..groups.len());
+    }
+    shares
 }
 
 /// Whether a table can have as many rows as it says. A row becomes up to 150 bytes in memory, and rows that are all alike take next to
@@ -279,19 +380,43 @@ impl Group<'_> {
         self.rows.get()
     }
 
+    /// How many rows of its row group it and those behind it have.
+    pub fn left(&self) -> usize {
+        self.left.get()
+    }
+
     /// A column of texts.
-    pub fn text(&self, name: &str) -> Result<Vec<Text>, StoreError> {
+    pub fn text(&self, name: &str) -> Result<Texts, StoreError> {
+        let broken = || StoreError::damaged(self.path, format!("{name} is not UTF-8"));
+        if let Some(only) = self.only(name) {
+            let text = String::from_utf8(only).map_err(|_| broken())?;
+            return Ok(Texts { known: vec![text], which: Vec::new() });
+        }
         let texts = match &mut *self.column(name)? {
             ColumnReader::ByteArrayColumnReader(reader) => self.required(name, reader)?,
             _ => return Err(self.kind(name, "texts")),
         };
-        texts
-            .into_iter()
-            .map(|bytes: ByteArray| match bytes.as_utf8() {
-                Ok(_) => Ok(Text(bytes)),
-                Err(_) => Err(StoreError::damaged(self.path, format!("{name} is not UTF-8"))),
-            })
-            .collect()
+        let mut known: Vec<String> = Vec::new();
+        let mut which = Vec::with_capacity(texts.len());
+        // Rows that follow each other mostly share one text of the column's dictionary.
+        let mut last: Option<(*const u8, usize, u32)> = None;
+        for bytes in &texts {
+            let (at, length) = (bytes.data().as_ptr(), bytes.len());
+            let number = match last {
+                Some((start, len, number)) if (start, len) == (at, length) => number,
+                _ => {
+                    let text = bytes.as_utf8().map_err(|_| broken())?;
+                    let there = known.iter().position(|k| k == text);
+                    there.unwrap_or_else(|| {
+                        known.push(text.to_owned());
+                        known.len() - 1
+                    }) as u32
+                }
+            };
+            last = Some((at, length, number));
+            which.push(number);
+        }
+        Ok(Texts { known, which })
     }
 
     /// A column of times.
@@ -318,36 +443,68 @@ impl Group<'_> {
     }
 
     /// A column of times where there may be none.
-    pub fn opt_time(&self, name: &str) -> Result<Vec<Option<i64>>, StoreError> {
+    pub fn opt_time(&self, name: &str) -> Result<Optional<i64>, StoreError> {
+        self.optional_as(name, |v| v)
+    }
+
+    /// A column of counts where there may be none.
+    pub fn opt_count(&self, name: &str) -> Result<Optional<u64>, StoreError> {
+        self.optional_as(name, |v| v as u64)
+    }
+
+    fn optional_as<T>(&self, name: &str, of: fn(i64) -> T) -> Result<Optional<T>, StoreError> {
+        if self.is_empty(name) {
+            return Ok(Optional::Nothing);
+        }
         match &mut *self.column(name)? {
-            ColumnReader::Int64ColumnReader(reader) => self.optional(name, reader),
+            ColumnReader::Int64ColumnReader(reader) => self.optional(name, reader, of),
             _ => Err(self.kind(name, "64-bit numbers")),
         }
     }
 
-    /// A column of counts where there may be none.
-    pub fn opt_count(&self, name: &str) -> Result<Vec<Option<u64>>, StoreError> {
-        Ok(self.opt_time(name)?.into_iter().map(|v| v.map(|v| v as u64)).collect())
-    }
-
     /// A column of small counts where there may be none.
-    pub fn opt_small(&self, name: &str) -> Result<Vec<Option<u32>>, StoreError> {
+    pub fn opt_small(&self, name: &str) -> Result<Optional<u32>, StoreError> {
+        if self.is_empty(name) {
+            return Ok(Optional::Nothing);
+        }
         match &mut *self.column(name)? {
             ColumnReader::Int32ColumnReader(reader) => {
-                let values = self.optional(name, reader)?;
-                Ok(values.into_iter().map(|v: Option<i32>| v.map(|v| v as u32)).collect())
+                self.optional(name, reader, |v: i32| v as u32)
             }
             _ => Err(self.kind(name, "32-bit numbers")),
         }
     }
 
     /// A column of counts that earlier versions of the layout don't have: none in each of its rows then.
-    pub fn added(&self, name: &str) -> Result<Vec<Option<u64>>, StoreError> {
+    pub fn added(&self, name: &str) -> Result<Optional<u64>, StoreError> {
         let schema = self.reader.metadata().schema_descr();
         match schema.columns().iter().any(|c| c.name() == name) {
             true => self.opt_count(name),
-            false => Ok(vec![None; self.rows()]),
+            false => Ok(Optional::Nothing),
         }
+    }
+
+    /// What the file says of all values of a column in this row group.
+    fn statistics(&self, name: &str) -> Option<&Statistics> {
+        let columns = self.reader.metadata().columns();
+        columns.iter().find(|c| c.column_descr().name() == name)?.statistics()
+    }
+
+    /// Whether a column has no value in this row group.
+    fn is_empty(&self, name: &str) -> bool {
+        let rows = u64::try_from(self.reader.metadata().num_rows()).ok();
+        self.statistics(name).is_some_and(|s| s.null_count_opt() == rows)
+    }
+
+    /// The bytes that each row of this row group has in a column that has one in each.
+    fn only(&self, name: &str) -> Option<Vec<u8>> {
+        let said = self.statistics(name)?;
+        let (least, most) = (said.min_bytes_opt()?, said.max_bytes_opt()?);
+        let is_only = least == most
+            && said.min_is_exact()
+            && said.max_is_exact()
+            && said.null_count_opt().unwrap_or(0) == 0;
+        is_only.then(|| least.to_vec())
     }
 
     /// The reader of a column, which goes on where it stood.
@@ -371,19 +528,38 @@ impl Group<'_> {
         name: &str,
         reader: &mut ColumnReaderImpl<T>,
     ) -> Result<Vec<T::T>, StoreError> {
-        let all: Option<Vec<T::T>> = self.optional(name, reader)?.into_iter().collect();
-        all.ok_or_else(|| StoreError::damaged(self.path, format!("{name} has gaps")))
+        let (_, values) = self.part(name, reader)?;
+        match values.len() == self.rows() {
+            true => Ok(values),
+            false => Err(StoreError::damaged(self.path, format!("{name} has gaps"))),
+        }
     }
 
-    fn optional<T: DataType>(
+    fn optional<T: DataType, V>(
         &self,
         name: &str,
         reader: &mut ColumnReaderImpl<T>,
-    ) -> Result<Vec<Option<T::T>>, StoreError> {
+        of: fn(T::T) -> V,
+    ) -> Result<Optional<V>, StoreError> {
+        let (levels, values) = self.part(name, reader)?;
+        let mut values = values.into_iter().map(of);
+        Ok(Optional::Each(match levels.is_empty() {
+            // A required column has no levels: every value is there.
+            true => values.map(Some).collect(),
+            false => levels.iter().map(|&l| if l > 0 { values.next() } else { None }).collect(),
+        }))
+    }
+
+    /// The next rows of a column: which of them have a value, and the values.
+    fn part<T: DataType>(
+        &self,
+        name: &str,
+        reader: &mut ColumnReaderImpl<T>,
+    ) -> Result<(Vec<i16>, Vec<T::T>), StoreError> {
         let damaged = |what: &dyn std::fmt::Display| {
             StoreError::damaged(self.path, format!("column {name}: {what}"))
         };
-        let (mut levels, mut values) = (Vec::new(), Vec::new());
+        let (mut levels, mut values) = (Vec::new(), Vec::with_capacity(self.rows()));
         let mut rows = 0;
         while rows < self.rows() {
             let (records, _, _) = reader
@@ -394,13 +570,7 @@ impl Group<'_> {
             }
             rows += records;
         }
-        if levels.is_empty() {
-            // A required column has no levels: every value is there.
-            return Ok(values.into_iter().map(Some).collect());
-        }
-        let mut values = values.into_iter();
-        let all = levels.iter().map(|&level| if level > 0 { values.next() } else { None });
-        Ok(all.collect())
+        Ok((levels, values))
     }
 
     fn kind(&self, name: &str, wanted: &str) -> StoreError {
@@ -408,14 +578,46 @@ impl Group<'_> {
     }
 }
 
-/// A text of a table; cheap to copy.
-#[derive(Clone, PartialEq)]
-pub(crate) struct Text(ByteArray);
+/// A column of texts: few different ones, as a rule.
+pub(crate) struct Texts {
+    known: Vec<String>,
+    /// Which of them each row has; empty where all rows have the only one.
+    which: Vec<u32>,
+}
 
-impl Text {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        self.0.as_utf8().unwrap_or_default()
+impl Texts {
+    /// The text of a row.
+    pub fn at(&self, row: usize) -> &str {
+        &self.known[self.number(row)]
+    }
+
+    /// Which of the column's texts a row has.
+    pub fn number(&self, row: usize) -> usize {
+        if self.which.is_empty() { 0 } else { self.which[row] as usize }
+    }
+
+    /// All texts of the column by their numbers, each as what it means; the one that means nothing, where there is one.
+    pub fn meanings<T>(&self, of: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, &str> {
+        self.known.iter().map(|text| of(text).ok_or(text.as_str())).collect()
+    }
+}
+
+/// A column in which values may be missing.
+pub(crate) enum Optional<T> {
+    /// All of them are.
+    Nothing,
+    /// One a row.
+    Each(Vec<Option<T>>),
+}
+
+impl<T: Copy> Index<usize> for Optional<T> {
+    type Output = Option<T>;
+
+    fn index(&self, row: usize) -> &Option<T> {
+        match self {
+            Optional::Nothing => &None,
+            Optional::Each(values) => &values[row],
+        }
     }
 }
 
@@ -435,16 +637,15 @@ mod tests {
     }
 
     fn numbers(bytes: Vec<u8>, alike: u64) -> Result<Vec<u64>, String> {
-        let mut found = Vec::new();
-        let each = |group: &Group<'_>| {
+        let each = |found: &mut Vec<u64>, group: &Group<'_>| {
             assert!(group.rows() <= BATCH, "{} rows at a time", group.rows());
             found.extend(group.count("n")?);
             Ok(())
         };
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, &bytes).unwrap();
-        read(Path::new("n.parquet"), file, alike, each).map_err(|e| e.to_string())?;
-        Ok(found)
+        let parts = read(Path::new("n.parquet"), file, alike, Vec::new, each);
+        Ok(parts.map_err(|e| e.to_string())?.concat())
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use crate::columns::Table;
 use crate::data::{CellData, QueuePoint};
 use crate::error::StoreError;
-use crate::table::{self, Column, Group, TableWriter, Text, Value};
+use crate::table::{self, Column, Group, TableWriter, Texts, Value};
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
+use std::thread::available_parallelism;
 
 /// File name of the table of probe packets.
 pub(crate) const SAMPLES: &str = "samples.parquet";
@@ -15,6 +17,10 @@ pub(crate) const SAMPLES: &str = "samples.parquet";
 pub(crate) const FLOWS: &str = "flows.parquet";
 /// File name of the table of queues.
 pub(crate) const QUEUES: &str = "queues.parquet";
+
+/// Packets from which on cells are brought into their order side by side, and by how many threads at most.
+const MANY: usize = 100_000;
+const MOST_SETTLERS: usize = 4;
 
 /// A row: the cell, up to three names, and what was measured.
 pub(crate) struct Row<'a, S> {
@@ -145,31 +151,43 @@ pub(crate) fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -
 
 /// Puts a table's rows to their cells, one a cell of the manifest.
 pub(crate) struct Reader<'a> {
-    cells: HashMap<(&'a str, &'a str, u32), usize>,
+    cells: Arc<Places<'a>>,
     data: Vec<CellData>,
 }
+
+/// Where each cell stands: scenario, probe, repeat.
+type Places<'a> = HashMap<(&'a str, &'a str, u32), usize>;
 
 impl<'a> Reader<'a> {
     /// A reader for these cells.
     pub fn new(cells: impl Iterator<Item = &'a CellId>) -> Self {
-        let (mut places, mut data) = (HashMap::new(), Vec::new());
-        for cell in cells {
-            let key = (cell.scenario.as_str(), cell.probe.as_str(), cell.repeat);
-            places.insert(key, data.len());
-            data.push(CellData::default());
-        }
-        Self { cells: places, data }
+        let key = |cell: &'a CellId| (cell.scenario.as_str(), cell.probe.as_str(), cell.repeat);
+        let cells = cells.enumerate().map(|(place, cell)| (key(cell), place));
+        Self::of(Arc::new(cells.collect()))
+    }
+
+    fn of(cells: Arc<Places<'a>>) -> Self {
+        let data = vec![CellData::default(); cells.values().max().map_or(0, |last| last + 1)];
+        Self { cells, data }
     }
 
     /// Reads one of the tables.
     pub fn table(&mut self, path: &Path, name: &str, file: File) -> Result<(), StoreError> {
         // Packets have times of their own, however regular they are; an idle queue or flow looks the same for days.
         let alike = if name == SAMPLES { 1 << 20 } else { 1 << 23 };
-        table::read(path, file, alike, |group| match name {
-            SAMPLES => self.samples(path, group),
-            FLOWS => self.flows(path, group),
-            _ => self.queues(path, group),
-        })
+        let cells = &self.cells;
+        let part = || Self::of(Arc::clone(cells));
+        let parts = table::read(path, file, alike, part, |part, group| match name {
+            SAMPLES => part.samples(path, group),
+            FLOWS => part.flows(path, group),
+            _ => part.queues(path, group),
+        })?;
+        for part in parts {
+            for (all, more) in self.data.iter_mut().zip(part.data) {
+                all.append(more);
+            }
+        }
+        Ok(())
     }
 
     /// What was read of a cell.
@@ -179,7 +197,19 @@ impl<'a> Reader<'a> {
 
     /// What was read, in the order of the cells.
     pub fn finish(self) -> Vec<CellData> {
-        self.data.into_iter().map(CellData::settled).collect()
+        let mut data = self.data;
+        let packets = |cell: &CellData| cell.echoes.iter().map(|s| s.samples.len()).sum::<usize>();
+        match data.iter().map(packets).sum::<usize>() < MANY {
+            true => data.iter_mut().for_each(CellData::settle),
+            false => std::thread::scope(|scope| {
+                let threads = available_parallelism().map_or(1, usize::from).min(MOST_SETTLERS);
+                let each = data.len().div_ceil(threads).max(1);
+                for some in data.chunks_mut(each) {
+                    scope.spawn(|| some.iter_mut().for_each(CellData::settle));
+                }
+            }),
+        }
+        data
     }
 
     fn find(
@@ -208,8 +238,16 @@ impl<'a> Reader<'a> {
         let late = g.opt_count("seen_late_ns")?;
         let (queued, sent_late) = (g.added("queued_ns")?, g.added("sent_late_ns")?);
         let (bytes, status) = (g.small("bytes")?, g.text("status")?);
-        for i in 0..g.rows() {
-            let sample = EchoSample {
+        let statuses = status.meanings(EchoStatus::from_name);
+        let statuses = statuses.map_err(|text| unknown(path, "status", text))?;
+        let mut from = 0;
+        while from < g.rows() {
+            // Packets of one stream of one cell, as a rule all that there are.
+            let to = cells.end_of_alike(from, g.rows(), &stream);
+            let samples = cells.data(self, path, from)?.echoes_of(stream.at(from));
+            let is_all = (from, to) == (0, g.rows());
+            samples.reserve(if is_all { g.left() } else { to - from });
+            samples.extend((from..to).map(|i| EchoSample {
                 t_ns: t[i],
                 seq: seq[i],
                 rtt_ns: rtt[i],
@@ -221,10 +259,9 @@ impl<'a> Reader<'a> {
                 queued_ns: queued[i],
                 sent_late_ns: sent_late[i],
                 bytes: bytes[i],
-                status: EchoStatus::from_name(status[i].as_str())
-                    .ok_or_else(|| unknown(path, "status", &status[i]))?,
-            };
-            cells.data(self, path, i)?.take_echo(stream[i].as_str(), sample);
+                status: statuses[status.number(i)],
+            }));
+            from = to;
         }
         Ok(())
     }
@@ -250,11 +287,11 @@ impl<'a> Reader<'a> {
             });
             let side = [Side::Sender, Side::Receiver]
                 .into_iter()
-                .find(|s| s.name() == side[i].as_str())
-                .ok_or_else(|| unknown(path, "side", &side[i]))?;
+                .find(|s| s.name() == side.at(i))
+                .ok_or_else(|| unknown(path, "side", side.at(i)))?;
             let (t_ns, bytes, packets) = (t[i], bytes[i], packets[i]);
             let sample = FlowSample { t_ns, side, bytes, packets, tcp };
-            cells.data(self, path, i)?.take_flow(stream[i].as_str(), sample);
+            cells.data(self, path, i)?.take_flow(stream.at(i), sample);
         }
         Ok(())
     }
@@ -277,7 +314,7 @@ impl<'a> Reader<'a> {
                 packets: packets[i],
                 bytes: bytes[i],
             };
-            let (device, handle, kind) = (device[i].as_str(), handle[i].as_str(), kind[i].as_str());
+            let (device, handle, kind) = (device.at(i), handle.at(i), kind.at(i));
             cells.data(self, path, i)?.take_queue(device, handle, kind, point);
         }
         Ok(())
@@ -286,8 +323,8 @@ impl<'a> Reader<'a> {
 
 /// The columns that say which cell a row belongs to.
 struct CellColumns {
-    scenario: Vec<Text>,
-    probe: Vec<Text>,
+    scenario: Texts,
+    probe: Texts,
     repeat: Vec<u32>,
 }
 
@@ -297,22 +334,28 @@ impl CellColumns {
         Ok(Self { scenario, probe, repeat: group.small("repeat")? })
     }
 
+    /// Where the rows end that are of the same cell and have the same one of these texts as this one.
+    fn end_of_alike(&self, row: usize, rows: usize, texts: &Texts) -> usize {
+        let of = |i: usize| {
+            (self.scenario.number(i), self.probe.number(i), self.repeat[i], texts.number(i))
+        };
+        let first = of(row);
+        (row + 1..rows).find(|i| of(*i) != first).unwrap_or(rows)
+    }
+
     fn data<'r>(
         &self,
         reader: &'r mut Reader<'_>,
         path: &Path,
         row: usize,
     ) -> Result<&'r mut CellData, StoreError> {
-        let (scenario, probe) = (self.scenario[row].as_str(), self.probe[row].as_str());
+        let (scenario, probe) = (self.scenario.at(row), self.probe.at(row));
         reader.find(path, scenario, probe, self.repeat[row])
     }
 }
 
-fn unknown(path: &Path, column: &str, value: &Text) -> StoreError {
-    StoreError::damaged(
-        path,
-        format!("{:?} is no {column} that this program knows", value.as_str()),
-    )
+fn unknown(path: &Path, column: &str, value: &str) -> StoreError {
+    StoreError::damaged(path, format!("{value:?} is no {column} that this program knows"))
 }
 
 #[cfg(test)]
@@ -367,6 +410,33 @@ mod tests {
             }
             assert!(column.meaning.len() > 5, "{}", column.name);
         }
+    }
+
+    #[test]
+    fn columns_that_are_alike_or_empty_in_one_part_and_not_in_the_next_come_out_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(SAMPLES);
+        let mut writer =
+            TableWriter::create(&path, Table::Samples, &sample_columns()).expect("a table");
+        let cell = cell();
+        let full: Vec<_> = (0..7).map(sample).collect();
+        let bare: Vec<_> =
+            (7..9).map(|n| EchoSample::new(n, n as u64, 56, EchoStatus::Lost)).collect();
+        // A row group of packets without answers, then one of two streams, whose packets take turns.
+        let alone = bare.iter().map(|s| row(&cell, ["a", "", ""], s)).collect::<Vec<_>>();
+        let turns = full.iter().enumerate();
+        let turns =
+            turns.map(|(n, s)| row(&cell, [["a", "b"][n % 2], "", ""], s)).collect::<Vec<_>>();
+        for rows in [&alone, &turns] {
+            writer.append(&sample_columns(), rows).expect("rows");
+        }
+        writer.commit().expect("the table");
+        let mut reader = Reader::new([&cell].into_iter());
+        reader.table(&path, SAMPLES, File::open(&path).expect("the table")).expect("it is read");
+        let found = reader.finish().remove(0).echoes;
+        let of = |n: usize| full.iter().skip(n).step_by(2).cloned().collect::<Vec<_>>();
+        assert_eq!(found[0].samples, [of(0), bare].concat());
+        assert_eq!((&*found[1].stream, &found[1].samples), ("b", &of(1)));
     }
 
     #[test]

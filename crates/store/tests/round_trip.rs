@@ -133,7 +133,9 @@ fn a_run_is_found_by_path_name_part_and_age() {
     let error = open("hme-link").unwrap_err().to_string();
     assert!(error.contains("there is no run \"hme-link\""), "{error}");
     assert!(error.contains("20261121T101503-home-link-2"), "{error}");
-    assert!(open("home").unwrap_err().to_string().contains("nearest"), "two would fit");
+    let error = open("home").unwrap_err().to_string();
+    let both = "20261121T101503-home-link-2, 20261121T101503-home-link";
+    assert!(error.contains("\"home\" fits 2 runs") && error.contains(both), "{error}");
     assert!(open("").is_err());
 }
 

@@ -15,8 +15,12 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
         .expect("CLOCK_MONOTONIC exists on every Linux, and the pointer is valid");
-    let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
-    let nanos = u64::try_from(now.tv_nsec()).unwrap_or(0);
+    nanos_of(now)
+}
+
+fn nanos_of(time: TimeSpec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec()).unwrap_or(0);
     seconds.saturating_mul(NANOS_PER_SECOND).saturating_add(nanos)
 }
 
@@ -24,6 +28,14 @@ pub fn monotonic_ns() -> u64 {
 pub fn is_virtual() -> bool {
     // `show_cpuinfo`, arch/um/kernel/um_arch.c.
     std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
+}
+
+/// CPU time of the calling thread so far, in nanoseconds; none in virtual time, of which programs take none.
+pub fn thread_cpu_ns() -> Option<u64> {
+    if is_virtual() {
+        return None;
+    }
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(nanos_of)
 }
 
 /// Sleeps until the monotonic clock shows `deadline_ns`; returns at once when it is past. Signals

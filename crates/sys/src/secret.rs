@@ -61,6 +61,11 @@ pub fn nonce() -> Result<[u8; NONCE], SysError> {
     Ok(bytes)
 }
 
+/// A number that nobody can foresee.
+pub fn number() -> Result<u64, SysError> {
+    Ok(u64::from_be_bytes(nonce()?[..8].try_into().unwrap_or_default()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@
 //!   inbox      many datagrams in one call, each with stamp, TOS, TTL and destination
 //!   errors     the socket's error queue: which packet an ICMP error was about, and when packets left
 //!   stream     TCP: connect with a deadline, congestion control, pacing, window, abort
+//!   handshake  what the kernel tells of a SYN and its answer
 //!   hops       packets that live for a number of hops only, and what is said about them
 //!   way        the own address and the device by which packets leave
 //!   attempts   TCP connections that are tried and given up again, many at once
@@ -30,6 +31,7 @@ pub mod echo;
 mod ends;
 pub mod errors;
 pub mod exchange;
+pub mod handshake;
 pub mod hops;
 pub mod inbox;
 pub mod option;
@@ -42,6 +44,7 @@ pub use attempts::Attempts;
 pub use datagram::Udp;
 pub use echo::EchoSocket;
 pub use errors::{ErrorQueue, PathError, Report};
+pub use handshake::Handshake;
 pub use hops::{IcmpErrors, Syn};
 pub use inbox::{Arrival, Inbox};
 pub use way::{Way, keep_whole};

@@ -110,6 +110,11 @@ pub fn writable<F: AsFd + ?Sized>(source: &F) -> PollFd<'_> {
     PollFd::new(source.as_fd(), PollFlags::POLLOUT)
 }
 
+/// Waits until the other end of the connection has sent all that it will, or an error, whatever of it lies unread.
+pub fn ending<F: AsFd + ?Sized>(source: &F) -> PollFd<'_> {
+    PollFd::new(source.as_fd(), PollFlags::from_bits_retain(libc::POLLRDHUP))
+}
+
 /// Blocks until one of the descriptors has what is waited for. Signals do not cut it short.
 pub fn wait(fds: &mut [PollFd<'_>]) -> Result<(), SysError> {
     loop {
@@ -123,7 +128,8 @@ pub fn wait(fds: &mut [PollFd<'_>]) -> Result<(), SysError> {
 
 /// Whether what was waited for is there, or an error.
 pub fn came(fd: &PollFd<'_>) -> bool {
-    fd.revents().is_some_and(|events| !events.is_empty())
+    // None stands for events that the library has no name for.
+    fd.revents().is_none_or(|events| !events.is_empty())
 }
 
 /// Lets the calling thread's sleeps end as exactly as the kernel can, instead of up to 50 µs late (`PR_SET_TIMERSLACK`). In

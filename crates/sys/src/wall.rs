@@ -30,7 +30,8 @@ fn time_text(seconds: i64, format: &str) -> String {
     let mut text = [0u8; 256];
     // SAFETY: the pointers are to values that live here, `text` has as many bytes as is said, and `format` ends with a zero.
     let length = unsafe {
-        let seconds: libc::time_t = seconds;
+        // As wide as `time_t` is here; musl's is known by another name soon.
+        let seconds: i64 = seconds;
         let mut parts: libc::tm = std::mem::zeroed();
         libc::localtime_r(&raw const seconds, &raw mut parts);
         libc::strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), &raw const parts)

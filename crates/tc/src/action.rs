@@ -19,6 +19,8 @@ pub enum Action {
     Mirror(String),
     /// Writes on the packet's metadata, then goes on with the next action.
     Skbedit(Skbedit),
+    /// Gives the packet its connection's mark, if it has a known one, then goes on with the next action.
+    Connmark,
     /// Lets only a rate pass.
     Police(Police),
     /// One of a kind that the kernel showed and Quell can't make, by its kind.

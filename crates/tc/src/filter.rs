@@ -159,7 +159,8 @@ pub struct Fw {
 #[serde(deny_unknown_fields, default)]
 pub struct Matchall {}
 
-/// Fields of the dissected packet. Ports need `ip_proto`; addresses need `protocol` ip or ipv6.
+/// Fields of the dissected packet. Ports need `ip_proto`; addresses need `protocol` ip or ipv6, or all, with which they are found behind VLAN
+/// tags too.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Flower {
@@ -179,6 +180,14 @@ pub struct Flower {
     pub src_mac: Option<MacAddress>,
     /// Destination hardware address.
     pub dst_mac: Option<MacAddress>,
+}
+
+impl Flower {
+    /// The protocol of the addresses that it asks for.
+    pub fn family(&self) -> Option<Protocol> {
+        let prefix = self.src_ip.or(self.dst_ip)?;
+        Some(if prefix.address.is_ipv4() { Protocol::IP } else { Protocol::IPV6 })
+    }
 }
 
 /// A BPF program as a filter.
@@ -288,6 +297,23 @@ impl Filter {
     pub fn with_action(mut self, action: Action) -> Self {
         self.actions.push(action);
         self
+    }
+
+    /// Sends every packet to another device; u32 is in every kernel with filters, matchall is not.
+    pub fn all_to(device: &str) -> Filter {
+        let any = Match::Raw { width: 32, value: 0, mask: 0, at: 0 };
+        Filter::new(U32 { r#match: vec![any] }, None)
+            .with_action(Action::Redirect(device.to_owned()))
+    }
+
+    /// The family of the addresses that it looks for in packets of any protocol, so behind VLAN tags too: `tc` has no words for that.
+    pub fn family_behind_tags(&self) -> Option<Protocol> {
+        match &self.kind {
+            FilterKind::Flower(flower) => {
+                flower.family().filter(|_| self.protocol == Protocol::ALL)
+            }
+            _ => None,
+        }
     }
 
     /// True if no packet escapes it.

@@ -32,7 +32,8 @@ pub fn change_command(change: &Change, device: &str) -> String {
             Place::Class { id, .. } => format!("tc class del dev {device} classid {id}"),
             Place::Filter { parent, prio, protocol, handle, .. } => {
                 let protocol = Protocol(protocol);
-                let words = format!("protocol {protocol} prio {prio} handle {handle:#x} {kind}");
+                let name = if handle == 0 { String::new() } else { format!("handle {handle:#x} ") };
+                let words = format!("protocol {protocol} prio {prio} {name}{kind}");
                 format!("tc filter del dev {device} {} {words}", hook(parent))
             }
         },

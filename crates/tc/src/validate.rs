@@ -242,16 +242,14 @@ fn check_flow(flow: &Flow, named: bool) -> Result<(), String> {
 
 fn check_flower(flower: &Flower, protocol: Protocol) -> Result<(), String> {
     let prefixes: Vec<_> = [flower.src_ip, flower.dst_ip].into_iter().flatten().collect();
-    let family = prefixes
-        .first()
-        .map(|prefix| if prefix.address.is_ipv6() { Protocol::IPV6 } else { Protocol::IP });
+    let family = flower.family();
     need(
         prefixes.iter().all(|p| Some(p.address.is_ipv6()) == family.map(|f| f == Protocol::IPV6)),
         "the addresses are of two families",
     )?;
     need(
-        family.is_none_or(|family| family == protocol),
-        "addresses need protocol = \"ip\" or \"ipv6\", as they are",
+        family.is_none_or(|family| family == protocol || protocol == Protocol::ALL),
+        "addresses need protocol = \"ip\" or \"ipv6\", as they are, or \"all\"",
     )?;
     let about_ip = flower.ip_proto.is_some() || flower.ip_tos.is_some();
     need(

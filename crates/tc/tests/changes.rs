@@ -94,6 +94,12 @@ fn refuse_what_the_kernel_would(there: &Snapshot, step: &Change) {
                 let named = there.filters.iter().filter_map(|f| f.filter.as_ref()?.class);
                 assert!(named.clone().all(|c| c != *id), "{step}: a filter names it");
             }
+            Place::Filter { parent, prio, handle: 0, .. } => {
+                let of = |f: &&quell_tc::observed::ObservedFilter| {
+                    f.parent == *parent && f.prio == *prio
+                };
+                assert!(there.filters.iter().any(|f| of(&f)), "{step}: not there");
+            }
             Place::Filter { .. } => {
                 assert!(there.filters.iter().any(|f| f.place() == *place), "{step}: not there");
             }
@@ -129,6 +135,22 @@ fn a_queue_of_another_name_is_replaced_in_one_go_and_one_of_the_same_name_goes_f
     let (steps, _) = to(&tree(r#"queue = { kind = "sfq", handle = "1:" }"#), there);
     let wanted = ["take root queue 1: (fq_codel) off", "make root queue 1: (sfq)"];
     assert_eq!(words(&steps), wanted);
+}
+
+#[test]
+fn the_last_u32_filter_of_a_priority_goes_with_its_hash_table() {
+    let hook = |more: &str| {
+        tree(&format!(
+            r#"ingress = {{ filter = [
+                {{ kind = "u32", prio = 7, match = "u32 0 0 at 0", action = "pass" }}{more} ] }}"#
+        ))
+    };
+    let two = r#", { kind = "u32", prio = 1, match = "u32 0 0 at 0", action = "pass" },
+                  { kind = "u32", prio = 1, match = "u32 1 1 at 0", action = "pass" }"#;
+    let (_, there) = to(&hook(two), Snapshot::default());
+    let (steps, after) = to(&hook(""), there);
+    assert_eq!(words(&steps), ["take u32 filter 1 at ingress off"]);
+    assert_eq!(after.filters.len(), 1);
 }
 
 #[test]

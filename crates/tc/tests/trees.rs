@@ -225,7 +225,7 @@ fn what_the_kernel_would_refuse_or_misread_is_refused_first() {
         (r#"queue = { kind = "pfifo", handle = "ffff:" }"#, "can't name a queue"),
         ("[ingress]\n[clsact]", "both `ingress` and `clsact`"),
         (
-            r#"ingress = { filter = [{ kind = "flower", src_ip = "10.0.0.1", action = "drop" }] }"#,
+            r#"ingress = { filter = [{ kind = "flower", protocol = "ipv6", src_ip = "10.0.0.1", action = "drop" }] }"#,
             "addresses need protocol",
         ),
         (

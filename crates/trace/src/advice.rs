@@ -1,6 +1,6 @@
 //! Marks in words: what happened, what shows it, who waited for what, and what to change: a finding each.
 
-use crate::remark::{Cause, Held, Need, Remark};
+use crate::remark::{Cause, Held, Need, Remark, Side};
 use quell_finding::{Evidence, Finding, Remedy, Severity};
 use quell_units::Span;
 
@@ -41,7 +41,37 @@ fn matters(mark: &Remark) -> (Severity, &'static str, &'static str) {
             "a delayed ACK comes 40 ms later on Linux, and up to half a second elsewhere",
             "RFC 1122, sections 4.2.3.2 and 4.2.3.4",
         ),
+        Cause::Nagle if mark.held.is_some_and(|held| held.perhaps_delayed) => (
+            Warning,
+            "that costs a round trip each time, and the delay of an ACK where the other end delays it: 40 ms on Linux. A capture there tells",
+            "RFC 1122, sections 4.2.3.2 and 4.2.3.4",
+        ),
         Cause::Nagle => (Warning, "that costs a round trip each time", NAGLE),
+        Cause::PerhapsNagle => (
+            Note,
+            "Nagle's rule costs time where the line was idle until that ACK came; a window that was full would look the same",
+            NAGLE,
+        ),
+        Cause::SynAnsweredAgain => (
+            Note,
+            "a SYN that comes twice is answered twice: of a loss it tells nothing",
+            "RFC 9293, section 3.10.7.4",
+        ),
+        Cause::SynRetransmit if mark.side == Side::Client && mark.need.first_arrived() => (
+            Note,
+            "the connection opened when an answer came, and a SYN more did not make that sooner unless an answer was lost",
+            "RFC 6298, section 5; RFC 7323, section 4.3",
+        ),
+        Cause::SynRetransmit if mark.waited.is_none() => (
+            Note,
+            "its timer lasts a second at first, and the path takes longer",
+            "RFC 6298, section 5",
+        ),
+        Cause::SynRetransmit => (
+            Warning,
+            "each such attempt waits a second, then three, then seven",
+            "RFC 6298, section 5",
+        ),
         _ if mark.need.is_needless() => (
             Note,
             "it took room on the path a second time, and slows the sender down",
@@ -52,6 +82,17 @@ fn matters(mark: &Remark) -> (Severity, &'static str, &'static str) {
             "nothing moves until the timer runs out, 200 ms at least on Linux, and then the sender begins with a small window",
             "RFC 6298",
         ),
+        Cause::TimeoutOrProbe => (
+            Warning,
+            "nothing moves until a timer runs out, 200 ms at least on Linux: of a lone segment a capture does not tell the \
+             retransmission timer, behind which the sender begins with a small window, from a tail loss probe, behind which it does not",
+            "RFC 6298; RFC 8985, section 7.2",
+        ),
+        Cause::LateAck => (
+            Note,
+            "a sender whose window is full waits for it; Linux acknowledges what comes later where the program has not read what came before",
+            "Linux, `__tcp_ack_snd_check`; RFC 9293, section 3.8.6.3",
+        ),
         Cause::ZeroWindow => (
             Warning,
             "the sender may send nothing until that program has read",
@@ -60,11 +101,6 @@ fn matters(mark: &Remark) -> (Severity, &'static str, &'static str) {
         Cause::FullWindow => {
             (Warning, "no more than one window arrives each round trip", "RFC 9293, section 3.8.6")
         }
-        Cause::SynRetransmit => (
-            Warning,
-            "each such attempt waits a second, then three, then seven",
-            "RFC 6298, section 5",
-        ),
         Cause::Refused => {
             (Warning, "nothing listens there, or a filter says so", "RFC 9293, section 3.10.7.1")
         }
@@ -79,6 +115,11 @@ fn matters(mark: &Remark) -> (Severity, &'static str, &'static str) {
             (Note, "it took room on the path a second time", "RFC 9293, section 3.8.1")
         }
         Cause::OutOfOrder => (Note, "a sender may take it for loss", "RFC 4737"),
+        Cause::PerhapsOutOfOrder => (
+            Note,
+            "packets that were too big are sent again in smaller ones as soon as a router says so, sooner than any answer",
+            "RFC 1191; RFC 8201",
+        ),
         Cause::Reset => (Note, "what was under way is thrown away", "RFC 9293, section 3.5.2"),
     }
 }
@@ -126,6 +167,10 @@ pub(crate) fn text(mark: &Remark) -> String {
         Cause::Nagle => {
             format!("wait, {}, Nagle, for the ACK of a {length}-byte segment", waited(mark))
         }
+        Cause::PerhapsNagle => format!(
+            "perhaps a wait, {}, Nagle, for the ACK of a {length}-byte segment before others",
+            waited(mark)
+        ),
         Cause::Timeout => {
             format!(
                 "stall, {}, retransmission timeout of {}{needless}",
@@ -133,12 +178,24 @@ pub(crate) fn text(mark: &Remark) -> String {
                 bytes(length)
             )
         }
+        Cause::TimeoutOrProbe => format!(
+            "stall, {}, a timeout or a tail loss probe of {}{needless}",
+            waited(mark),
+            bytes(length)
+        ),
+        Cause::LateAck => {
+            format!("{} from the last of {} to their ACK", waited(mark), bytes(length))
+        }
         Cause::ZeroWindow if mark.open => {
             format!("stall, {}, zero window, to the end", waited(mark))
         }
         Cause::ZeroWindow => format!("stall, {}, zero window", waited(mark)),
         Cause::FullWindow => {
-            format!("held up for {} by a full window of {}", waited(mark), bytes(length))
+            let window = match mark.windows {
+                Some([least, most]) if least < most => format!("{least} to {}", bytes(most)),
+                _ => bytes(length),
+            };
+            format!("held up for {} by a full window of {window}", waited(mark))
         }
         Cause::FastRetransmit => {
             format!("fast retransmission of {}{}{needless}", bytes(length), after(mark))
@@ -150,8 +207,19 @@ pub(crate) fn text(mark: &Remark) -> String {
             format!("sent again in the wake of a timeout, {}{needless}", bytes(length))
         }
         Cause::Retransmission => format!("sent again, {}{}{needless}", bytes(length), after(mark)),
-        Cause::SynRetransmit => format!("stall, {}, SYN sent again", waited(mark)),
+        Cause::SynRetransmit => match (mark.side, mark.need.first_arrived()) {
+            (Side::Client, false) => format!("stall, {}, SYN sent again", waited(mark)),
+            (Side::Client, true) => {
+                format!("SYN sent again after {}, though one had arrived", waited(mark))
+            }
+            (Side::Server, _) if mark.waited.is_none() => "SYN-ACK sent again, needlessly".into(),
+            (Side::Server, _) => format!("stall, {}, SYN-ACK sent again", waited(mark)),
+        },
+        Cause::SynAnsweredAgain => "SYN-ACK sent again behind a second SYN".into(),
         Cause::OutOfOrder => format!("out of order, {}", bytes(length)),
+        Cause::PerhapsOutOfOrder => {
+            format!("out of order, or sent again in pieces, {}", bytes(length))
+        }
         Cause::Reset => "reset".into(),
         Cause::Refused => "refused".into(),
     }
@@ -170,9 +238,21 @@ fn evidence(mark: &Remark) -> String {
     let [first, second, third] =
         mark.packets.map(|p| p.map_or("(not captured)".into(), |p| p.to_string()));
     match (mark.cause, mark.held) {
+        (Cause::PerhapsNagle, Some(held)) => format!(
+            "packet {first} carried {} bytes; packet {second} acknowledged it {} later, but not all that was under way; packet {third} followed {} \
+             after that with {}",
+            mark.length,
+            waited(mark),
+            spoken(held.after),
+            what_was_held(&held)
+        ),
         (Cause::DelayedAck | Cause::Nagle, Some(held)) => {
             let length = mark.length;
             let path = match held.path {
+                Some(path) if held.perhaps_delayed => format!(
+                    "the path takes {} at least; whether that ACK was delayed, or the path held it or its segment up, the packets do not tell",
+                    spoken(path)
+                ),
                 Some(path) => format!("the path takes {}", spoken(path)),
                 None => "what the path takes is not known".into(),
             };
@@ -183,6 +263,9 @@ fn evidence(mark: &Remark) -> String {
                 spoken(held.after),
                 what_was_held(&held)
             )
+        }
+        (Cause::LateAck, _) => {
+            format!("packet {first} acknowledged all that had passed, here next to who sent it")
         }
         (Cause::ZeroWindow, _) => {
             let probe = match mark.packets[2] {
@@ -205,6 +288,10 @@ fn evidence(mark: &Remark) -> String {
             )
         }
         (Cause::OutOfOrder, _) => format!("packet {first} fills a gap that later data had left"),
+        (Cause::PerhapsOutOfOrder, _) => format!(
+            "packet {first} fills a gap that later data had left, sooner than an answer can have come and gone; neither a timestamp nor an \
+             identification tells when it was sent"
+        ),
         (Cause::Reset | Cause::Refused, _) => format!("packet {first}"),
         _ if mark.packets[0].is_none() => {
             let first = match (mark.is_missing, mark.need) {
@@ -220,6 +307,14 @@ fn evidence(mark: &Remark) -> String {
                 (false, _) => "carries what had passed before, too long ago to say in which packet",
             };
             format!("packet {second} {first}")
+        }
+        (Cause::SynAnsweredAgain, _) => {
+            format!(
+                "packet {first}, and again packet {second}; the last SYN before it is packet {third}"
+            )
+        }
+        (Cause::SynRetransmit, _) if mark.packets[2].is_some() => {
+            format!("packet {first}, and again packet {second}; packet {third} had answered before")
         }
         _ if mark.need == Need::OneOfSeveral => {
             format!("packet {first}, and again packet {second}; this or another of it came twice")
@@ -245,11 +340,41 @@ fn who(mark: &Remark, own: &str, other: &str) -> String {
         Cause::DelayedAck => format!(
             "{own} held a small segment (Nagle) and waited for the ACK of {other}, which delayed it"
         ),
+        Cause::Nagle if mark.held.is_some_and(|held| held.perhaps_delayed) => format!(
+            "{own} held a small segment (Nagle) until {other} acknowledged the one before; that ACK was late by {other} or by the path: \
+             unknown which"
+        ),
         Cause::Nagle => {
             format!("{own} held a small segment (Nagle) until {other} acknowledged the one before")
         }
-        Cause::Timeout | Cause::SynRetransmit => {
-            format!("{own} heard nothing from {other} until its timer ran out")
+        Cause::PerhapsNagle => format!(
+            "{own} sent a small segment right when {other} acknowledged an earlier one, with more under way: it may have held it until then (Nagle)"
+        ),
+        Cause::SynRetransmit => match (mark.side, mark.need) {
+            (Side::Client, Need::FirstAnswered) => {
+                format!("{own} sent its SYN again, though the answer of {other} had passed here")
+            }
+            (Side::Client, need) if need.first_arrived() => format!(
+                "{own} sent its SYN again, though {other} answered one that was sent before, as its timestamp says"
+            ),
+            (Side::Server, Need::FirstAnswered) => format!(
+                "{own} sent its answer again before the ACK of {other}, which had passed here, can have come"
+            ),
+            (Side::Server, need) if need.first_arrived() => {
+                format!("{own} sent its answer again, though the ACK of {other} had passed here")
+            }
+            _ => format!("{own} heard nothing from {other} until its timer ran out"),
+        },
+        Cause::SynAnsweredAgain => format!(
+            "{own} answered the SYN of {other} again, of which more than one had passed here: each is answered, or its timer ran out; \
+             which, nothing tells"
+        ),
+        Cause::Timeout => format!("{own} heard nothing from {other} until its timer ran out"),
+        Cause::TimeoutOrProbe => {
+            format!("{own} heard nothing from {other} until a timer of its last segment ran out")
+        }
+        Cause::LateAck => {
+            format!("{other} acknowledged what {own} had sent long after it had come")
         }
         Cause::ZeroWindow => format!("{own} waited for the program at {other} to read"),
         Cause::FullWindow => {
@@ -259,6 +384,9 @@ fn who(mark: &Remark, own: &str, other: &str) -> String {
         Cause::TailProbe => format!("{own} had no ACK of its last segment from {other}"),
         Cause::AfterTimeout | Cause::Retransmission => format!("{own} sent it to {other} again"),
         Cause::OutOfOrder => format!("the path from {own} to {other} swapped packets"),
+        Cause::PerhapsOutOfOrder => format!(
+            "the path from {own} to {other} swapped packets, or dropped some that were too big, which came again in pieces"
+        ),
         Cause::Refused => format!("{own} did not let {other} in"),
         Cause::Reset => format!("{own} broke the connection to {other} off"),
     }
@@ -273,8 +401,12 @@ fn changes(mark: &Remark, own: &str, other: &str) -> Vec<String> {
     let one = match mark.cause {
         Cause::DelayedAck if mark.held.is_some_and(|held| !held.small) => quick,
         Cause::DelayedAck => return vec![at_once, quick],
-        Cause::Nagle => at_once,
-        Cause::Timeout | Cause::TailProbe | Cause::AfterTimeout | Cause::FastRetransmit
+        Cause::Nagle | Cause::PerhapsNagle => at_once,
+        Cause::Timeout
+        | Cause::TimeoutOrProbe
+        | Cause::TailProbe
+        | Cause::AfterTimeout
+        | Cause::FastRetransmit
             if mark.need.is_needless() =>
         {
             match mark.need {
@@ -292,11 +424,30 @@ fn changes(mark: &Remark, own: &str, other: &str) -> Vec<String> {
                 ),
             }
         }
-        Cause::Timeout => {
+        Cause::Timeout | Cause::TimeoutOrProbe => {
             format!("find where packets from {own} to {other} (or their ACKs) are lost")
         }
-        Cause::SynRetransmit => {
-            format!("see whether a filter, or a full queue of new connections at {other}, drops it")
+        Cause::SynRetransmit => match (mark.side, mark.need.first_arrived()) {
+            (Side::Client, true) => format!(
+                "look for answers that are lost, or late by a second and more, on the path from {other} to {own}"
+            ),
+            (Side::Client, false) => format!(
+                "see whether the SYN arrives at {other} (a capture there): if not, it is lost on the path, or a filter drops it; if so, its \
+                 answer is lost, or its queue of new connections is full (ListenDrops)"
+            ),
+            (Side::Server, true) if mark.waited.is_none() => return Vec::new(),
+            (Side::Server, true) => format!(
+                "see whether that ACK arrives at {own} (a capture there): if not, it is lost on the path; if so, the queue of connections \
+                 that its program has not accepted is full (ListenOverflows)"
+            ),
+            (Side::Server, false) => format!(
+                "find where answers from {own} to {other}, or ACKs on the way back, are lost"
+            ),
+        },
+        Cause::LateAck => {
+            format!(
+                "at {other}: see whether the program reads what came, and whether it is given the CPU"
+            )
         }
         Cause::ZeroWindow => {
             format!(

@@ -2,6 +2,7 @@
 
 use crate::advice::{self, CAPTURE, spoken};
 use crate::remark::{Cause, Remark, Side};
+use crate::stretches::Stretches;
 use quell_finding::{Evidence, Finding};
 use quell_units::Span;
 use serde::{Serialize, Serializer};
@@ -26,10 +27,11 @@ impl Serialize for Found {
 
 /// Marks of one kind.
 struct Kind {
-    of: (Cause, Side, bool),
+    of: (Cause, Side, bool, bool),
     finding: Finding,
     count: u64,
-    waited: Span,
+    /// When somebody waited; stretches that overlap count once.
+    waited: Stretches,
     longest: Span,
 }
 
@@ -40,12 +42,14 @@ pub(crate) fn of<'a>(
 ) -> Vec<Found> {
     let mut kinds: Vec<Kind> = Vec::new();
     for (mark, finding, at) in marks {
-        let of = (mark.cause, mark.side, mark.need.is_needless());
+        let late = mark.held.is_some_and(|held| held.perhaps_delayed);
+        let of = (mark.cause, mark.side, mark.need.is_needless(), late);
         let waited = mark.waited.unwrap_or_default();
+        let stretch = mark.stretch();
         match kinds.iter_mut().find(|kind| kind.of == of) {
             Some(kind) => {
                 kind.count += 1;
-                kind.waited += waited;
+                stretch.into_iter().for_each(|(from, to)| kind.waited.add(from, to));
                 kind.longest = kind.longest.max(waited);
                 for remedy in finding.remedies {
                     if !kind.finding.remedies.contains(&remedy) {
@@ -60,7 +64,9 @@ pub(crate) fn of<'a>(
                 let words = format!("at +{}: {}", spoken(at), advice::text(mark));
                 let at = Evidence::number("at", ms, "ms", CAPTURE).in_words(words);
                 finding.evidence.insert(0, at);
-                kinds.push(Kind { of, finding, count: 1, waited, longest: waited });
+                let mut all = Stretches::default();
+                stretch.into_iter().for_each(|(from, to)| all.add(from, to));
+                kinds.push(Kind { of, finding, count: 1, waited: all, longest: waited });
             }
         }
     }
@@ -70,6 +76,7 @@ pub(crate) fn of<'a>(
 impl Kind {
     fn found(self) -> Found {
         let Kind { of: (cause, ..), mut finding, count, waited, longest } = self;
+        let waited = waited.total();
         if count > 1 {
             let more = format!("and {} more of the kind", count - 1);
             let words = match waited.is_zero() {
@@ -97,7 +104,7 @@ mod tests {
     #[test]
     fn marks_of_one_kind_are_one_finding_that_tells_how_long_all_took_and_every_remedy() {
         let again = |packet, ms, need| Remark {
-            time: crate::time::Time::default(),
+            time: crate::time::Time(packet as i64 * 1_000_000_000),
             side: Side::Client,
             cause: Cause::Timeout,
             waited: Some(Span::from_millis(ms)),
@@ -108,6 +115,7 @@ mod tests {
             is_missing: false,
             open: false,
             busy: None,
+            windows: None,
         };
         let marks = [
             again(5, 200, Need::Needed),

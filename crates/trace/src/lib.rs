@@ -11,11 +11,14 @@
 
 mod advice;
 pub mod capture;
+mod clock;
 pub mod connection;
 mod found;
+mod looks;
 pub mod packet;
 pub mod remark;
 mod report;
+mod stretches;
 mod table;
 mod text;
 mod time;
@@ -62,6 +65,7 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
     let mut report = Report { format: capture.format(), ..Report::default() };
     let mut first = None;
     let mut now = Time::default();
+    let mut clock = clock::Clock::default();
     let mut others = Others::default();
     let broke_off = loop {
         let frame = match capture.packet() {
@@ -73,9 +77,8 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
         report.cut_packets += u64::from((frame.bytes.len() as u64) < u64::from(frame.length));
         match frame.time {
             Some(time) => {
-                report.clock_set_back += u64::from(first.is_some() && time < now);
-                now = time;
                 first.get_or_insert(time);
+                now = clock.read(time);
             }
             None => report.without_time += 1,
         }
@@ -98,14 +101,20 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
     };
     let begin = first.unwrap_or_default();
     report.begin = begin;
-    report.duration = now.since(begin);
+    (report.clock_set_back, report.clock_steps) = (clock.earlier, clock.steps);
+    report.duration = clock.known(now.since(begin));
     report.stopped = broke_off.as_ref().map(ToString::to_string);
     report.other_protocols = others.named();
     let listed = table.finish();
     report.connections_seen = table.begun;
     report.connections_given_up = table.given_up;
-    report.connections =
-        listed.into_iter().map(|(number, s)| ConnectionReport::new(number, begin, s)).collect();
+    report.captured_twice = table.twice;
+    let told = |(number, summary)| {
+        let mut connection = ConnectionReport::new(number, begin, summary);
+        connection.duration = connection.duration.and_then(|span| clock.known(span));
+        connection
+    };
+    report.connections = listed.into_iter().map(told).collect();
     if options.only.is_none() {
         report.connections_not_listed = table.begun - report.connections.len() as u64;
     }

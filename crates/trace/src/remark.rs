@@ -30,11 +30,18 @@ impl Side {
 pub enum Cause {
     /// A sender held something until an ACK came, and the other end was late with that ACK (RFC 1122, 4.2.3.2).
     DelayedAck,
-    /// A sender held a small segment until an earlier one was acknowledged (Nagle, RFC 1122, 4.2.3.4); the ACK came promptly.
+    /// A sender held a small segment until an earlier one was acknowledged (Nagle, RFC 1122, 4.2.3.4); the ACK came promptly, or nothing tells
+    /// whether the other end delayed it ([`Held::perhaps_delayed`]).
     Nagle,
-    /// Nothing was heard until the retransmission timer ran out (RFC 6298). A probe for a lone segment waits about as long
-    /// (RFC 8985, 7.2) and can't be told from it.
+    /// A small segment left right upon the ACK of an earlier one while more was under way: Nagle's rule held it, or a window.
+    PerhapsNagle,
+    /// Nothing was heard until the retransmission timer ran out (RFC 6298).
     Timeout,
+    /// The one segment that was under way, sent again for the first time when nothing was heard: by the retransmission timer, or as a probe for the
+    /// tail, which for a lone segment waits as long (RFC 8985, 7.2; Linux, `tcp_schedule_loss_probe`). A capture does not tell these apart.
+    TimeoutOrProbe,
+    /// An ACK for several full segments left the other end long after the last of them had come there.
+    LateAck,
     /// The receiver's buffer was full.
     ZeroWindow,
     /// The sender had sent all that the receiver's window lets it, for much of the time: the window is less than the path holds.
@@ -47,10 +54,14 @@ pub enum Cause {
     AfterTimeout,
     /// Sent again, and nothing in the capture tells why.
     Retransmission,
-    /// SYN, or SYN and ACK, sent again.
+    /// SYN, or SYN and ACK, sent again by a timer.
     SynRetransmit,
+    /// SYN and ACK sent again behind a SYN that was: it answers that one, or a timer ran out.
+    SynAnsweredAgain,
     /// Arrived behind data that was sent after it.
     OutOfOrder,
+    /// It fills a gap, and was overtaken or, in pieces, sent again: nothing in the capture tells.
+    PerhapsOutOfOrder,
     /// Broken off.
     Reset,
     /// Answered by a reset instead of being opened.
@@ -63,7 +74,10 @@ impl Cause {
         match self {
             Cause::DelayedAck => "delayed-ack",
             Cause::Nagle => "nagle",
+            Cause::PerhapsNagle => "perhaps-nagle",
             Cause::Timeout => "timeout",
+            Cause::TimeoutOrProbe => "timeout-or-probe",
+            Cause::LateAck => "late-ack",
             Cause::ZeroWindow => "zero-window",
             Cause::FullWindow => "full-window",
             Cause::FastRetransmit => "fast-retransmit",
@@ -71,7 +85,9 @@ impl Cause {
             Cause::AfterTimeout => "after-timeout",
             Cause::Retransmission => "retransmission",
             Cause::SynRetransmit => "syn-retransmit",
+            Cause::SynAnsweredAgain => "syn-answered-again",
             Cause::OutOfOrder => "out-of-order",
+            Cause::PerhapsOutOfOrder => "perhaps-out-of-order",
             Cause::Reset => "reset",
             Cause::Refused => "refused",
         }
@@ -84,6 +100,7 @@ impl Cause {
             Cause::DelayedAck
                 | Cause::Nagle
                 | Cause::Timeout
+                | Cause::TimeoutOrProbe
                 | Cause::ZeroWindow
                 | Cause::FullWindow
                 | Cause::SynRetransmit
@@ -95,11 +112,13 @@ impl Cause {
         matches!(
             self,
             Cause::Timeout
+                | Cause::TimeoutOrProbe
                 | Cause::FastRetransmit
                 | Cause::TailProbe
                 | Cause::AfterTimeout
                 | Cause::Retransmission
                 | Cause::SynRetransmit
+                | Cause::SynAnsweredAgain
         )
     }
 }
@@ -147,6 +166,11 @@ pub struct Held {
     /// What an ACK takes at least from here to the other end and back, if anything told.
     #[serde(rename = "path_ms", serialize_with = "millis_or_null")]
     pub path: Option<Span>,
+    /// The ACK took longer than the path at its best: the other end delayed it, or the path did, and nothing tells which.
+    pub perhaps_delayed: bool,
+    /// It alone took longer: the ACKs around it did not.
+    #[serde(skip)]
+    pub(crate) alone: bool,
 }
 
 /// A moment at which a connection waited, lost time or broke.
@@ -164,7 +188,7 @@ pub struct Remark {
     pub length: u32,
     /// The packets that show it, as tcpdump counts; the first is 0 if the capture does not hold it.
     pub packets: Packets,
-    /// What was held, for [`Cause::DelayedAck`] and [`Cause::Nagle`].
+    /// What was held, for [`Cause::DelayedAck`], [`Cause::Nagle`] and [`Cause::PerhapsNagle`].
     pub held: Option<Held>,
     /// For retransmissions: what the other end told of its need (DSACK, RFC 2883, or timestamps, RFC 3522).
     pub need: Need,
@@ -174,6 +198,24 @@ pub struct Remark {
     pub open: bool,
     /// For [`Cause::FullWindow`]: for how long anything was under way.
     pub busy: Option<Span>,
+    /// For [`Cause::FullWindow`]: what the window was while it was full, all but the smallest and the largest for a tenth of the time each.
+    /// Half of the time it was no larger than `length`.
+    pub windows: Option<[u32; 2]>,
+}
+
+impl Remark {
+    /// From when to when somebody waited.
+    pub(crate) fn stretch(&self) -> Option<(Time, Time)> {
+        let waited = self.waited?;
+        match self.cause {
+            // What was sent again is told when that was, unless all stood still until then.
+            Cause::FastRetransmit
+            | Cause::TailProbe
+            | Cause::AfterTimeout
+            | Cause::Retransmission => Some((self.time.before(waited), self.time)),
+            _ => Some((self.time, self.time.after(waited))),
+        }
+    }
 }
 
 /// Up to three packets.

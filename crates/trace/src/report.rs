@@ -22,15 +22,19 @@ pub struct Report {
     /// When the first packet passed, in nanoseconds since 1970.
     #[serde(rename = "begin_unix_ns")]
     pub begin: Time,
-    /// From the first packet to the last.
-    #[serde(rename = "duration_ms", serialize_with = "millis")]
-    pub duration: Span,
+    /// From the first packet to the last: at least, if the clock was set back once; none if more often.
+    #[serde(rename = "duration_ms", serialize_with = "millis_or_null")]
+    pub duration: Option<Span>,
+    /// How often the clock was set back by more than captures swap packets. The time until each is not known, and left out everywhere.
+    pub clock_steps: u64,
     /// Packets of which not all was captured. Lengths are still right.
     pub cut_packets: u64,
     /// Packets whose time is before that of the one before.
     pub clock_set_back: u64,
     /// Packets for which the file tells no time; they take that of the one before.
     pub without_time: u64,
+    /// TCP packets that are in it before: captured on two devices, or doubled by the network. The first look counts.
+    pub captured_twice: u64,
     /// TCP packets that were read out of a tunnel, by the outermost.
     pub tunnels: BTreeMap<&'static str, u64>,
     /// What was passed over.
@@ -84,9 +88,9 @@ pub struct ConnectionReport {
     /// Its first packet, from the capture's first.
     #[serde(rename = "begin_ms", serialize_with = "millis")]
     pub begin: Span,
-    /// From its first packet to its last.
-    #[serde(rename = "duration_ms", serialize_with = "millis")]
-    pub duration: Span,
+    /// From its first packet to its last, as far as that of the capture is known.
+    #[serde(rename = "duration_ms", serialize_with = "millis_or_null")]
+    pub duration: Option<Span>,
     /// Round trip of the opening, both parts together.
     #[serde(rename = "handshake_rtt_ms", serialize_with = "millis_or_null")]
     pub handshake_rtt: Option<Span>,
@@ -125,6 +129,9 @@ pub struct MarkReport {
     pub waited: Option<Span>,
     /// Payload of the segment that it is about, in bytes.
     pub length: u32,
+    /// For a full window: what it was while it was full, all but the smallest and the largest for a tenth of the time each; half of the time
+    /// it was no larger than `length`.
+    pub windows: Option<[u32; 2]>,
     /// The packets that show it, as tcpdump counts.
     pub packets: Vec<u64>,
     /// What was held.
@@ -161,6 +168,7 @@ impl ConnectionReport {
                 cause: mark.cause,
                 waited: mark.waited,
                 length: mark.length,
+                windows: mark.windows,
                 packets: mark.packets.iter().flatten().copied().collect(),
                 held: mark.held,
                 spurious: mark.need.is_needless(),
@@ -182,7 +190,7 @@ impl ConnectionReport {
             opened: summary.opened,
             ending: summary.ending,
             begin: summary.times.0.since(begin),
-            duration: summary.times.1.since(summary.times.0),
+            duration: Some(summary.times.1.since(summary.times.0)),
             handshake_rtt: summary.handshake.rtt(),
             handshake: summary.handshake,
             retransmissions: again.map(|(_, tally)| tally.count).sum(),

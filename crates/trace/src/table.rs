@@ -5,6 +5,7 @@
 //! ```
 
 use crate::connection::{Connection, Summary};
+use crate::looks::Looks;
 use crate::packet::Packet;
 use crate::time::Time;
 use std::collections::{BTreeMap, HashMap};
@@ -55,6 +56,9 @@ pub(crate) struct Table {
     pub(crate) finished: Vec<(u64, Summary)>,
     pub(crate) begun: u64,
     pub(crate) given_up: u64,
+    /// Packets that were there before.
+    pub(crate) twice: u64,
+    looks: Looks,
     marks: usize,
 }
 
@@ -68,6 +72,8 @@ impl Table {
             finished: Vec::new(),
             begun: 0,
             given_up: 0,
+            twice: 0,
+            looks: Looks::default(),
             marks: 0,
         }
     }
@@ -75,6 +81,7 @@ impl Table {
     /// Takes a packet; numbers rise from packet to packet.
     pub(crate) fn packet(&mut self, now: Time, number: u64, packet: &Packet) {
         let ends = ends(packet);
+        let before = self.looks.before(now, number, packet);
         if self.live.get(&ends).is_some_and(|live| live.connection.is_succeeded_by(packet)) {
             self.end(&ends);
         }
@@ -89,7 +96,9 @@ impl Table {
         self.quiet.remove(&live.used);
         live.used = number;
         self.quiet.insert(number, ends);
-        live.connection.packet(now, number, packet);
+        let twice = live.connection.copies();
+        live.connection.packet(now, number, packet, before);
+        self.twice += live.connection.copies() - twice;
     }
 
     fn give_up_quietest(&mut self) {

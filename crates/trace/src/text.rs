@@ -65,8 +65,13 @@ fn what_else(report: &Report) -> String {
 fn headline(report: &Report) -> String {
     let packets = plural(report.packets, "packet");
     let connections = plural(report.connections_seen, "connection");
-    let (tcp, lasted) = (report.tcp_packets, spoken(report.duration));
-    format!("{}: {packets} ({tcp} of TCP) in {lasted}, {connections}\n", report.format)
+    let tcp = report.tcp_packets;
+    let lasted = match (report.duration, report.clock_steps) {
+        (Some(lasted), 0) => format!("in {}", spoken(lasted)),
+        (Some(lasted), _) => format!("in at least {}", spoken(lasted)),
+        (None, _) => "in a time that is not known".to_owned(),
+    };
+    format!("{}: {packets} ({tcp} of TCP) {lasted}, {connections}\n", report.format)
 }
 
 /// What a reader should know before believing the rest.
@@ -80,8 +85,18 @@ fn notes(report: &Report) -> String {
             "have no time in the file; they take that of the one before".to_owned(),
         ),
         (
-            report.clock_set_back,
+            report.clock_set_back - report.clock_steps,
             "are earlier than the one before; waits around them may be wrong".to_owned(),
+        ),
+        (
+            report.clock_steps,
+            "have a clock that was set back: the time until each is not known, and left out below"
+                .to_owned(),
+        ),
+        (
+            report.captured_twice,
+            "were captured twice, or doubled by the network: the first look at each counts"
+                .to_owned(),
         ),
         (skipped.fragments, "were fragments, which are not put together".to_owned()),
         (skipped.cut_short, "had too little captured for their headers".to_owned()),
@@ -119,7 +134,7 @@ fn table(connections: &[ConnectionReport]) -> String {
         let number = connection.number.to_string();
         let rtt = connection.handshake_rtt.map_or("–".into(), spoken);
         let cells = [
-            &spoken(connection.duration),
+            &connection.duration.map_or("–".into(), spoken),
             &size(connection.client_to_server.bytes),
             &size(connection.server_to_client.bytes),
             &rtt,
@@ -180,7 +195,7 @@ pub fn connection(connection: &ConnectionReport) -> String {
         text,
         "  began at +{}, lasted {}, {}",
         spoken(c.begin),
-        spoken(c.duration),
+        c.duration.map_or("a time that is not known".into(), spoken),
         match c.ending {
             Ending::Closed => "closed by both ends",
             Ending::Reset => "reset",

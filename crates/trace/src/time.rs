@@ -15,6 +15,11 @@ impl Time {
         Span::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
+    /// The moment that much later.
+    pub(crate) fn after(self, span: Span) -> Self {
+        Time(self.0.saturating_add(i64::try_from(span.nanos()).unwrap_or(i64::MAX)))
+    }
+
     /// The moment that long ago.
     pub(crate) fn before(self, span: Span) -> Self {
         Time(self.0.saturating_sub(i64::try_from(span.nanos()).unwrap_or(i64::MAX)))

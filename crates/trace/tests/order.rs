@@ -76,9 +76,9 @@ fn a_segment_that_echoes_the_ack_it_waited_for_was_held_wherever_it_is_seen() {
         answer(200_000, 200, 190, 170),
     ];
     let c = story(opening(20_000, 20_000), packets.clone());
-    assert_eq!(causes(&c), [Cause::DelayedAck]);
+    assert_eq!(causes(&c), [Cause::Nagle]);
     let c = story(without_stamps(opening(20_000, 20_000)), without_stamps(packets.to_vec()));
-    assert_eq!(causes(&c), [Cause::DelayedAck], "the path's time tells it too");
+    assert_eq!(causes(&c), [Cause::Nagle], "the path's time tells it too");
 }
 
 /// Near the receiver: every tenth segment is overtaken by the four that were sent after it within the same millisecond, and
@@ -191,4 +191,54 @@ fn a_delayed_ack_that_echoes_an_earlier_segment_proves_nothing_about_the_second(
         ],
     );
     assert_eq!((c.retransmissions, c.client_to_server.spurious), (1, 0));
+}
+
+/// Near the receiver, as the lab has it where a router near the sender says that what is full is too big (MTU 1280): of a message of 3032 bytes only the tail
+/// of 136 comes; then, within the same millisecond of the sender's clock, the rest in pieces.
+fn pieces(id: fn(u16) -> u16) -> Vec<Told> {
+    let mut packets = opening(20_000, 100);
+    for (packet, count) in packets.iter_mut().zip([42923, 0, 42924]) {
+        packet.id = id(count);
+    }
+    let pieces = [
+        (20_274, 2896, 136, 42927),
+        (21_309, 0, 1228, 42928),
+        (21_538, 1228, 220, 42929),
+        (22_573, 1448, 1228, 42930),
+        (22_911, 2676, 356, 42931),
+    ];
+    for (us, at, length, count) in pieces {
+        packets.push(up(us, at, length, 20, 0).id(id(count)));
+        let acked = if at == 2896 { 0 } else { at + u32::from(length) };
+        packets.push(answer(us, acked, 20, 20).sack(&[(1001 + 2896, 1001 + 3032)]));
+    }
+    packets
+}
+
+#[test]
+fn pieces_of_what_was_too_big_were_sent_again_as_three_identifications_tell() {
+    let c = report(&raw(&pieces(|id| id))).connections.remove(0);
+    assert_eq!((c.retransmissions, c.client_to_server.out_of_order), (4, 0), "{:?}", c.marks);
+    assert!(c.marks.iter().all(|mark| mark.cause.is_retransmission()));
+    assert_eq!(c.client_to_server.bytes, 3032, "each byte once");
+    // Of the last piece the tail came twice, as the last ACK says, and the rest did not.
+    assert_eq!(c.client_to_server.spurious, 0, "{:?}", c.marks);
+    let said = c.marks.iter().map(|mark| mark.text.as_str()).collect::<Vec<_>>().join("\n");
+    assert!(!said.contains("swapped"), "{said}");
+}
+
+#[test]
+fn pieces_without_identifications_may_have_been_overtaken_and_nothing_is_advised() {
+    let c = report(&raw(&pieces(|_| 0))).connections.remove(0);
+    assert_eq!(causes(&c), [Cause::PerhapsOutOfOrder; 4]);
+    assert_eq!((c.retransmissions, c.client_to_server.out_of_order), (0, 0));
+    assert_eq!(c.client_to_server.bytes, 3032);
+    assert!(c.findings.iter().all(|found| found.finding.remedies.is_empty()), "{:?}", c.findings);
+}
+
+#[test]
+fn a_fin_alone_that_fills_a_gap_is_no_piece() {
+    let fin = |us, at: u32| told(us, Client, ACK | common::FIN, 1001 + at, 5001, 0);
+    let c = story(without_stamps(opening(40_000, 100)), [fin(100_000, 10), fin(100_100, 0)]);
+    assert_eq!(c.retransmissions, 0, "{:?}", c.marks);
 }

@@ -95,11 +95,14 @@ fn what_the_path_takes_is_not_blamed_on_the_ack() {
     let c =
         story([up(20_000, 0, 100), answer(70_000, 100), up(70_010, 100, 200), answer(80_000, 300)]);
     let mark = &c.marks[0];
-    assert_eq!(mark.cause, Cause::DelayedAck);
+    let late = |mark: &quell_trace::MarkReport| mark.held.is_some_and(|held| held.perhaps_delayed);
+    assert_eq!(mark.cause, Cause::Nagle);
+    assert!(late(mark), "once is no proof: a queue may have come and gone");
     assert_eq!(mark.held.and_then(|held| held.path), Some(Span::from_millis(10)));
     let c =
         story([up(20_000, 0, 100), answer(39_000, 100), up(39_010, 100, 200), answer(49_000, 300)]);
-    assert_eq!(c.marks[0].cause, Cause::Nagle, "9 ms over the path's 10 are no delayed ACK");
+    assert_eq!(c.marks[0].cause, Cause::Nagle);
+    assert!(!late(&c.marks[0]), "9 ms over the path's 10 are no delayed ACK");
 }
 
 #[test]
@@ -172,6 +175,20 @@ fn the_last_segment_sent_again_early_is_a_probe() {
     assert_eq!(causes(&c), [Cause::TailProbe]);
 }
 
+/// The other segments of the reply are acknowledged: Linux sends the last one again as a probe when its timer would run out, and does not shrink its window.
+#[test]
+fn a_lone_segment_sent_again_after_a_timers_time_is_a_timeout_or_a_probe() {
+    let begun = [up(20_000, 0, 1460), up(20_001, 1460, 700), answer(30_000, 1460)];
+    let c = story(begun.clone().into_iter().chain([up(231_000, 1460, 700), answer(241_000, 2160)]));
+    assert_eq!(causes(&c), [Cause::TimeoutOrProbe]);
+    assert_eq!(texts_of(&c), ["stall, 211 ms, a timeout or a tail loss probe of 700 bytes"]);
+    assert_eq!(c.marks[0].at, Span::from_micros(20_001));
+    // A probe comes once: behind it the timer runs out.
+    let twice = [up(231_000, 1460, 700), up(660_000, 1460, 700), answer(670_000, 2160)];
+    let c = story(begun.into_iter().chain(twice));
+    assert_eq!(causes(&c), [Cause::TimeoutOrProbe, Cause::Timeout]);
+}
+
 #[test]
 fn dsack_shows_that_a_retransmission_was_needless() {
     let c = story([
@@ -180,8 +197,9 @@ fn dsack_shows_that_a_retransmission_was_needless() {
         answer(235_000, 1000),
         answer(240_000, 1000).sack(&[(1001, 2001)]),
     ]);
-    assert!(c.marks[0].spurious && c.marks[0].cause == Cause::Timeout, "{:?}", c.marks);
-    assert_eq!(texts_of(&c), ["stall, 210 ms, retransmission timeout of 1000 bytes, needlessly"]);
+    assert!(c.marks[0].spurious && c.marks[0].cause == Cause::TimeoutOrProbe, "{:?}", c.marks);
+    let said = "stall, 210 ms, a timeout or a tail loss probe of 1000 bytes, needlessly";
+    assert_eq!(texts_of(&c), [said]);
     assert_eq!(c.client_to_server.spurious, 1);
 }
 
@@ -191,7 +209,7 @@ fn a_double_that_the_server_got_before_a_retransmission_can_be_there_does_not_ma
     let sent_and_doubled =
         [up(20_000, 0, 1000), up(230_000, 0, 1000), answer(235_000, 1000).sack(&[(1001, 2001)])];
     let c = story(sent_and_doubled.clone());
-    assert_eq!((causes(&c), c.client_to_server.spurious), (vec![Cause::Timeout], 0));
+    assert_eq!((causes(&c), c.client_to_server.spurious), (vec![Cause::TimeoutOrProbe], 0));
     assert!(!c.marks[0].spurious, "{:?}", c.marks);
     let arrived = answer(240_000, 1000).sack(&[(1001, 2001)]);
     let c = story(sent_and_doubled.into_iter().chain([arrived]));
@@ -245,7 +263,7 @@ fn what_passed_before_was_not_lost_before_the_capture() {
     // Near the receiver: its ACK gets lost on the way back.
     let needless = |us| [up(us, 0, 1460), answer(us + 10_000, 1460)];
     let c = story([needless(20_000), needless(241_000)].into_iter().flatten());
-    assert_eq!(texts_of(&c), ["stall, 221 ms, retransmission timeout of 1460 bytes"]);
+    assert_eq!(texts_of(&c), ["stall, 221 ms, a timeout or a tail loss probe of 1460 bytes"]);
     assert_eq!(c.marks[0].evidence, "packet 4, and again packet 6");
     // The same so much later that nobody remembers the packet.
     let many = (0..40).flat_map(|i| [up(20_000 + i, i as u32 * 1460, 1460)]);
@@ -374,6 +392,144 @@ fn a_syn_that_is_not_answered_is_sent_again() {
 }
 
 #[test]
+fn a_small_segment_that_leaves_upon_the_ack_of_an_earlier_one_may_have_been_held_behind_several() {
+    // Two writes of 3024 bytes: 2 full segments and 104 bytes each.
+    let told_of = |last: u64| {
+        story([
+            up(20_000, 0, MSS),
+            up(20_010, 1460, MSS),
+            up(20_020, 2920, 104),
+            up(20_030, 3024, MSS),
+            up(20_040, 4484, MSS),
+            answer(120_000, 1460),
+            answer(150_000, 2920),
+            answer(160_000, 3024),
+            up(last, 5944, 104),
+            answer(200_000, 4484),
+            answer(240_000, 5944),
+            answer(250_000, 6048),
+        ])
+    };
+    let c = told_of(160_010);
+    assert_eq!(causes(&c), [Cause::PerhapsNagle], "{:?}", c.marks);
+    assert!(c.marks[0].text.starts_with("perhaps a wait, 140 ms"), "{:?}", c.marks);
+    assert_eq!(causes(&told_of(175_000)), [], "its program wrote it later");
+}
+
+/// A SYN, an answer, and the ACK of that, with timestamps.
+fn stamped_syn(us: u64, stamp: u32) -> Told {
+    told(us, Client, SYN, 1000, 0, 0).mss(MSS).stamps(stamp, 0)
+}
+
+fn stamped_answer(us: u64, stamp: u32, echo: u32) -> Told {
+    told(us, Server, SYN | ACK, 5000, 1001, 0).mss(MSS).stamps(stamp, echo)
+}
+
+fn stamped_ack(us: u64, stamp: u32, echo: u32) -> Told {
+    told(us, Client, ACK, 1001, 5001, 0).stamps(stamp, echo)
+}
+
+/// What is said of these, and what to do.
+fn opened(packets: &[Told]) -> Vec<String> {
+    let report = report(&raw(packets));
+    let marks = report.connections.iter().flat_map(|c| &c.marks);
+    marks
+        .map(|m| format!("{}: {}. {}", m.text, m.who, m.advice.clone().unwrap_or_default()))
+        .collect()
+}
+
+#[test]
+fn an_answer_to_a_syn_that_came_again_is_no_stall_of_the_server_and_no_full_queue() {
+    // Near the client of a path of 1.2 s: both SYNs are answered.
+    let late = [
+        stamped_syn(0, 100),
+        stamped_syn(1_000_000, 1100),
+        stamped_answer(1_200_000, 7, 100),
+        stamped_ack(1_200_000, 1300, 7),
+        stamped_answer(2_200_000, 1007, 100),
+    ];
+    let said = opened(&late);
+    assert_eq!(said.len(), 2, "{said:#?}");
+    assert!(
+        said[0].starts_with("SYN sent again after 1.00 s, though one had arrived"),
+        "{said:#?}"
+    );
+    assert!(said[1].starts_with("SYN-ACK sent again behind a second SYN"), "{said:#?}");
+    assert!(
+        said.iter().all(|said| !said.contains("queue") && !said.contains("stall")),
+        "{said:#?}"
+    );
+}
+
+#[test]
+fn of_a_syn_that_comes_again_only_what_the_capture_shows_is_said() {
+    let lost = [
+        stamped_syn(0, 100),
+        stamped_syn(1_000_000, 1100),
+        stamped_answer(1_020_000, 7, 1100),
+        stamped_ack(1_020_000, 1120, 7),
+    ];
+    let said = opened(&lost);
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].starts_with("stall, 1.00 s, SYN sent again"), "{said:#?}");
+    assert!(said[0].contains("see whether the SYN arrives"), "{said:#?}");
+    // Near the server: its first answer did not come to the client.
+    let answered = [
+        stamped_syn(0, 100),
+        stamped_answer(10, 7, 100),
+        stamped_syn(1_000_000, 1100),
+        stamped_answer(1_000_010, 1007, 100),
+        stamped_ack(1_020_000, 1120, 1007),
+    ];
+    let said = opened(&answered);
+    assert_eq!(said.len(), 2, "{said:#?}");
+    assert!(said[0].contains("though the answer of 10.0.0.2:7890 had passed here"), "{said:#?}");
+    assert!(said[1].starts_with("SYN-ACK sent again behind a second SYN"), "{said:#?}");
+}
+
+#[test]
+fn a_server_whose_timer_runs_out_before_the_ack_can_have_come_has_no_full_queue() {
+    // As the lab had it in the middle of a path of 1.2 s: both timers run out, and each SYN is answered.
+    let slow = [
+        stamped_syn(0, 100),
+        stamped_answer(600_000, 7, 100),
+        stamped_syn(1_080_000, 1180),
+        stamped_ack(1_200_000, 1300, 7),
+        stamped_answer(1_640_000, 1047, 100),
+        stamped_answer(1_680_000, 1087, 100),
+    ];
+    let said = opened(&slow);
+    assert_eq!(said.len(), 3, "{said:#?}");
+    assert!(
+        said.iter().all(|said| !said.contains("queue") && !said.contains("stall")),
+        "{said:#?}"
+    );
+    assert!(said.iter().any(|said| said.contains("can have come")), "{said:#?}");
+}
+
+#[test]
+fn a_server_that_sends_its_answer_again_though_the_ack_passed_may_have_a_full_queue() {
+    let full = [
+        stamped_syn(0, 100),
+        stamped_answer(10, 7, 100),
+        stamped_ack(20_000, 120, 7),
+        stamped_answer(1_000_010, 1007, 100),
+    ];
+    let said = opened(&full);
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].starts_with("stall, 1.00 s, SYN-ACK sent again"), "{said:#?}");
+    assert!(said[0].contains("though the ACK of 10.0.0.1:1033 had passed here"), "{said:#?}");
+    assert!(said[0].contains("ListenOverflows"), "{said:#?}");
+    let silent =
+        [stamped_syn(0, 100), stamped_answer(10, 7, 100), stamped_answer(1_000_010, 1007, 100)];
+    let said = opened(&silent);
+    assert!(
+        said[0].contains("heard nothing from 10.0.0.1:1033") && !said[0].contains("queue"),
+        "{said:#?}"
+    );
+}
+
+#[test]
 fn a_reset_is_told_once() {
     let c = story([
         up(20_000, 0, 100),
@@ -496,4 +652,40 @@ fn marks_beyond_the_limit_are_counted() {
     let text = connection_text(c);
     assert!(text.contains("43 marks that are only counted"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+/// As the lab had it: the clock is set back by 3 s between two packets.
+#[test]
+fn behind_a_clock_that_was_set_back_waits_are_what_they_were_and_the_whole_is_a_least_time() {
+    let mut packets = opening();
+    packets.extend([up(2_000_000, 0, 1448), answer(2_010_000, 1448)]);
+    packets.extend([up(2_100_000, 1448, 1448), up(2_400_000, 1448, 1448), answer(2_410_000, 2896)]);
+    let told = |back_us: u64| {
+        let mut frames = common::frames(&packets);
+        frames.iter_mut().for_each(|(time, _)| *time += 3_000_000_000);
+        frames.iter_mut().skip(5).for_each(|(time, _)| *time -= back_us * 1000);
+        let file = common::pcap(common::LITTLE, false, 101, 65535, &frames);
+        analyse(&file[..], &Options::default()).expect("a capture").report
+    };
+    let (whole, stepped) = (told(0), told(3_000_000));
+    assert_eq!((stepped.clock_set_back, stepped.clock_steps), (1, 1));
+    let longest = |report: &quell_trace::Report| {
+        report.connections[0].marks.iter().filter_map(|mark| mark.waited).max()
+    };
+    assert_eq!(longest(&whole), Some(Span::from_millis(300)));
+    assert_eq!(longest(&stepped), longest(&whole));
+    // What passed between the two packets is left out.
+    let least = Some(Span::from_millis(2410 - 90));
+    assert_eq!((whole.duration, stepped.duration), (Some(Span::from_millis(2410)), least));
+    assert_eq!(stepped.connections[0].duration, least);
+    let text = quell_trace::overview_text(&stepped);
+    assert!(
+        text.contains("in at least 2.32 s") && text.contains("clock that was set back"),
+        "{text}"
+    );
+    // Set back twice, it is not known at all.
+    let merged =
+        [raw(&packets), raw(&packets)[24..].to_vec(), raw(&packets)[24..].to_vec()].concat();
+    let merged = report(&merged);
+    assert_eq!((merged.clock_steps, merged.duration), (2, None));
 }

@@ -4,8 +4,20 @@ use crate::place::View;
 use quell_hierarchy::{Device, Filter, Node, Target};
 use std::collections::HashMap;
 
-/// The name: `htb 1:` of a queue, `1:10` of a class.
+/// Characters of a name that somebody gave.
+const LONGEST: usize = 24;
+
+/// The name: `htb 1:` of a queue, `1:10` of a class, `1:10 ann` of one that is known to be somebody's.
 pub(crate) fn name(node: &Node) -> String {
+    let name = handle(node);
+    match &node.whose {
+        Some(whose) if whose.chars().count() <= LONGEST => format!("{name} {whose}"),
+        Some(whose) => format!("{name} {}…", whose.chars().take(LONGEST - 1).collect::<String>()),
+        None => name,
+    }
+}
+
+fn handle(node: &Node) -> String {
     match (node.class, node.handle.major) {
         (true, 0) => format!(":{:x}", node.handle.minor),
         (true, _) => node.handle.to_string(),

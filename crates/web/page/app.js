@@ -18,7 +18,7 @@ async function hello() {
   const told = await (await ask("/web/hello")).json();
   nonce = told.nonce;
   at("ask").hidden = !told.secret;
-  at("start").disabled = told.secret;
+  at("start").disabled = told.secret || running !== null;
   if (told.secret) say("Type the secret to begin.");
   else await history();
   return told;
@@ -74,6 +74,7 @@ async function start() {
 }
 
 function hear(told) {
+  if (told.full) say(`Busy: as many wait as may, of this address (others may share it) or in all. It asks again in ${told.full} seconds, by itself.`);
   if (told.wait) say(told.wait > 1 ? `Busy: ${told.wait - 1} before you. It begins by itself.` : "Busy: you are next. It begins by itself.");
   if (told.phase) {
     last.phases.push({ name: told.phase, from: told.from, ms: told.ms });
@@ -122,6 +123,7 @@ function show(result) {
   }
   at("verdict").hidden = false;
   const count = (n, words) => (n === null ? "–" : `${n} ${words}`);
+  at("more-figures").hidden = false;
   rows(at("more").tBodies[0], [
     ["Longest delay: idle, downloading, uploading", `${[result.idleMost, result.downMost, result.upMost].map(short).join(", ")} ms`],
     ["Round trips a minute, downloading and uploading", [result.downRpm, result.upRpm].map((n) => (n === null ? "–" : Math.round(n))).join(" and ")],
@@ -185,5 +187,7 @@ at("clear").addEventListener("click", () => {
   at("start").focus();
 });
 addEventListener("resize", () => draw(at("picture"), last.seen, last.phases));
-hello().then((told) => { if (!told.secret) say("Ready."); }).catch(() => say("The server does not answer."));
+// Who presses at once hears of the test, and not behind that of the page.
+const greet = (text) => { if (!running) say(text); };
+hello().then((told) => { if (!told.secret) greet("Ready."); }).catch(() => greet("The server does not answer."));
 document.body.dataset.state = "ready";

@@ -13,6 +13,8 @@ const LOADERS = 3;
 const PING_MS = 100;
 const FRESH_MS = 200;
 const BLOCK = 1 << 20;
+// Longest that it asks for a place among those that wait.
+const PATIENCE_MS = 600_000;
 
 /** The server can't or won't now; its words. */
 export class Refused extends Error {}
@@ -25,6 +27,7 @@ export async function ask(path, options = {}) {
   if (!answer.ok) {
     const error = new Refused((await answer.text()).trim().slice(0, 300) || `the server answers ${answer.status}`);
     error.status = answer.status;
+    error.again = Number(answer.headers.get("Retry-After")) || 0;
     throw error;
   }
   return answer;
@@ -144,9 +147,23 @@ function serverTime(looks, ms) {
   return ms - Math.min(...offsets);
 }
 
+/** Its place among those that wait. Where as many wait as may, of this address perhaps, which others may share, it asks again until there is one. */
+async function place(end, tell) {
+  const until = performance.now() + PATIENCE_MS;
+  for (;;) {
+    try {
+      return await ask("/web/test", { signal: end.signal });
+    } catch (error) {
+      if (error.status !== 503 || !error.again || performance.now() > until) throw error;
+      tell({ full: error.again });
+      await pause(error.again * 1000, end.signal);
+    }
+  }
+}
+
 /** The control connection: its turn first. Gives the test's number when it has come. */
 async function listen(end, tell, seen) {
-  const answer = await ask("/web/test", { signal: end.signal });
+  const answer = await place(end, tell);
   const lines = linesOf(answer.body.getReader());
   const arrived = async () => performance.now();
   for (;;) {

@@ -8,6 +8,13 @@ pub const LONGEST: usize = 2048;
 /// Longest word of it.
 const LONGEST_WORD: usize = 80;
 
+/// Mbit/s that no line carries.
+const MOST_MBIT: f64 = 1e7;
+/// Milliseconds that nobody waits for an answer.
+const MOST_MS: f64 = 600_000.0;
+/// How far a sender's clock may be ahead, in seconds.
+const AHEAD_S: u64 = 86_400;
+
 /// What a `quell flow` found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,15 +38,24 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Reads what a stranger sent. None where it is no such thing, or where a figure is none that a line could have.
-    pub fn read(bytes: &[u8]) -> Option<Self> {
+    /// Reads what a stranger sent, at this second since 1970. None where it is no such thing, or where a figure is none that a line could have,
+    /// or its time none that a result could.
+    pub fn read(bytes: &[u8], now_s: u64) -> Option<Self> {
         if bytes.len() > LONGEST {
             return None;
         }
         let mut sent: Self = serde_json::from_slice(bytes).ok()?;
-        let figures =
-            [sent.up_mbit, sent.down_mbit, sent.idle_ms, sent.loaded_ms, sent.loss_percent];
-        if !figures.into_iter().flatten().all(|figure| (0.0..1e9).contains(&figure)) {
+        let figures = [
+            (sent.up_mbit, MOST_MBIT),
+            (sent.down_mbit, MOST_MBIT),
+            (sent.idle_ms, MOST_MS),
+            (sent.loaded_ms, MOST_MS),
+            (sent.loss_percent, 100.0),
+        ];
+        let can_be = |(figure, most): (Option<f64>, f64)| {
+            figure.is_none_or(|figure| (0.0..=most).contains(&figure))
+        };
+        if !figures.into_iter().all(can_be) || sent.at_s > now_s.saturating_add(AHEAD_S) {
             return None;
         }
         sent.program = printable(&sent.program, LONGEST_WORD);
@@ -57,22 +73,29 @@ mod tests {
 
     #[test]
     fn a_result_is_read_and_its_words_can_steer_nothing() {
-        assert_eq!(Sent::read(GOOD.as_bytes()).unwrap().up_mbit, Some(9.5));
+        assert_eq!(Sent::read(GOOD.as_bytes(), 1).unwrap().up_mbit, Some(9.5));
         let forged = GOOD.replace("\"quell\"", "\"\\u001b[2J\\nforged\"");
-        assert_eq!(Sent::read(forged.as_bytes()).unwrap().program, "\\x1b[2J\\x0aforged");
+        assert_eq!(Sent::read(forged.as_bytes(), 1).unwrap().program, "\\x1b[2J\\x0aforged");
     }
 
     #[test]
     fn what_no_line_could_have_is_refused() {
+        let tomorrow = GOOD.replace("\"at_s\":1", "\"at_s\":86401");
+        assert!(Sent::read(tomorrow.as_bytes(), 1).is_some());
+        assert_eq!(Sent::read(tomorrow.as_bytes(), 0), None);
         for (from, to) in [
             ("9.5", "-1"),
             ("9.5", "1e300"),
+            ("9.5", "1.1e7"),
+            ("480", "600001"),
+            ("\"loss_percent\":null", "\"loss_percent\":1000"),
+            ("\"at_s\":1", "\"at_s\":9007199254740992"),
             ("9.5", "\"9\""),
             ("\"at_s\"", "\"at\""),
             ("480", "480,\"x\":1"),
         ] {
-            assert_eq!(Sent::read(GOOD.replace(from, to).as_bytes()), None, "{to}");
+            assert_eq!(Sent::read(GOOD.replace(from, to).as_bytes(), 1), None, "{to}");
         }
-        assert_eq!(Sent::read(&vec![b' '; LONGEST + 1]), None);
+        assert_eq!(Sent::read(&vec![b' '; LONGEST + 1], 1), None);
     }
 }

@@ -4,14 +4,16 @@
 //!   UDP    ports: the flow's, always        payload: "QPTH", number (64 bit), zeros …
 //!   ICMP   identifier: the flow's           sequence: the number's low 16 bits
 //!          checksum: always the same, since a word of the payload takes back what the sequence number adds
-//!          payload: !sequence, flow, "QP", zeros …
+//!          payload: !sequence, flow, the path's secret (64 bit), zeros …
+//!   SYN    ports: the flow's                known by its sequence number, and when it was sent by its timestamp
 //! ```
 //!
 //! Routers that spread packets over several links look at addresses and ports, and of ICMP at identifier and checksum: where these stay the
-//! same, so does the way ("Avoiding traceroute anomalies with Paris traceroute", Augustin et al., IMC 2006).
+//! same, so does the way ("Avoiding traceroute anomalies with Paris traceroute", Augustin et al., IMC 2006). With the secret nobody can foresee
+//! the checksum, which is all of it that some ICMP errors quote.
 
 use crate::icmp;
-use crate::read::{at, be16, be64};
+use crate::read::{at, be16, be32, be64};
 
 /// Bytes of payload that a number needs.
 pub const LEAST: usize = 12;
@@ -30,22 +32,49 @@ pub fn number(payload: &[u8]) -> Option<u64> {
     (at(payload, 0)? == WORD).then_some(be64(payload, 4)?)
 }
 
-/// An ICMP echo request with `size` bytes of payload, [`LEAST`] at least; its checksum depends on identifier, flow and size alone. For IPv6
-/// the kernel fills it in.
-pub fn echo(ipv6: bool, identifier: u16, flow: u16, number: u64, size: usize) -> Vec<u8> {
-    let mut message = icmp::request(ipv6, identifier, 0, 0, size.max(LEAST));
-    let sequence = number as u16;
-    message[6..8].copy_from_slice(&sequence.to_be_bytes());
-    message[8..10].copy_from_slice(&(!sequence).to_be_bytes());
-    message[10..12].copy_from_slice(&flow.to_be_bytes());
-    message[12..14].copy_from_slice(b"QP");
-    message[14..].fill(0);
-    if !ipv6 {
-        message[2..4].fill(0);
-        let sum = icmp::checksum(&message);
-        message[2..4].copy_from_slice(&sum.to_be_bytes());
+/// The ICMP echo requests of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EchoFlow {
+    /// Whether they are ICMPv6.
+    pub ipv6: bool,
+    /// What their headers have.
+    pub identifier: u16,
+    /// Which flow it is.
+    pub flow: u16,
+    /// What only they tell.
+    pub secret: u64,
+}
+
+impl EchoFlow {
+    /// A request with `size` bytes of payload, [`LEAST`] at least; its checksum is that of all of the flow. For IPv6 the kernel fills it in.
+    pub fn request(&self, number: u64, size: usize) -> Vec<u8> {
+        let mut message = icmp::request(self.ipv6, self.identifier, 0, 0, size.max(LEAST));
+        let sequence = number as u16;
+        message[6..8].copy_from_slice(&sequence.to_be_bytes());
+        message[8..10].copy_from_slice(&(!sequence).to_be_bytes());
+        message[10..12].copy_from_slice(&self.flow.to_be_bytes());
+        message[12..20].copy_from_slice(&self.secret.to_be_bytes());
+        if !self.ipv6 {
+            message[2..4].fill(0);
+            let sum = icmp::checksum(&message);
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        message
     }
-    message
+
+    /// The number of the newest packet that this message answers, `next` being the first that was not sent yet.
+    pub fn answered(&self, message: &[u8], next: u64) -> Option<u64> {
+        let echo = icmp::reply(self.ipv6, message)?;
+        let number = icmp::widen16(echo.short_seq, next)?;
+        echo.answers(&self.request(number, LEAST)).then_some(number)
+    }
+
+    /// The number of the newest packet that an error quotes so.
+    pub fn quoted(&self, quoted: &[u8], next: u64) -> Option<u64> {
+        let echo = icmp::quoted_request(self.ipv6, quoted)?;
+        let number = icmp::widen16(echo.short_seq, next)?;
+        echo.quotes(&self.request(number, LEAST)).then_some(number)
+    }
 }
 
 /// Length and number that a UDP header tells of a quoted packet: the length of its payload, and the number if that is quoted too.
@@ -54,14 +83,48 @@ pub fn of_udp(rest: &[u8]) -> Option<(usize, Option<u64>)> {
     Some((payload, rest.get(8..).and_then(number)))
 }
 
+/// A SYN as it is quoted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotedSyn {
+    /// Its sequence number, the same each time that the kernel sends it again.
+    pub sequence: u32,
+    /// Its timestamp (RFC 7323, section 3.2), another one each time; none where it has none, or too little is quoted.
+    pub stamp: Option<u32>,
+}
+
+/// What a TCP header tells of a quoted SYN.
+pub fn of_tcp(header: &[u8]) -> Option<QuotedSyn> {
+    Some(QuotedSyn { sequence: be32(header, 4)?, stamp: timestamp(header) })
+}
+
+/// The timestamp option of a TCP header.
+fn timestamp(header: &[u8]) -> Option<u32> {
+    let length = usize::from(*header.get(12)? >> 4) * 4;
+    let mut options = header.get(20..length.min(header.len()))?;
+    while let [kind, rest @ ..] = options {
+        options = match (kind, rest) {
+            (0, _) => return None,
+            (1, rest) => rest,
+            (8, [10, value @ ..]) => return be32(value, 0),
+            (_, [length, ..]) => options.get(usize::from(*length).max(2)..)?,
+            _ => return None,
+        };
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn flow(flow: u16) -> EchoFlow {
+        EchoFlow { ipv6: false, identifier: 0x1234, flow, secret: 0xfeed_beef_0102_0304 }
+    }
+
     #[test]
     fn every_packet_of_an_icmp_flow_has_the_same_checksum_and_each_flow_its_own() {
-        let sum = |flow, number| {
-            let message = echo(false, 0x1234, flow, number, 56);
+        let sum = |flow_number, number| {
+            let message = flow(flow_number).request(number, 56);
             assert_eq!(icmp::checksum(&message), 0);
             assert_eq!(message.len(), 64);
             be16(&message, 2)
@@ -70,8 +133,27 @@ mod tests {
             assert_eq!(sum(1, number), sum(1, 0), "{number}");
         }
         assert_ne!(sum(1, 0), sum(2, 0));
-        let quoted = icmp::quoted_request(false, &echo(false, 7, 1, 70_000, 0)).expect("a request");
-        assert_eq!((quoted.identifier, quoted.short_seq), (7, 4464));
+        let other = EchoFlow { secret: 5, ..flow(1) };
+        assert_ne!(be16(&other.request(1, 56), 2), sum(1, 1), "of another path");
+    }
+
+    #[test]
+    fn only_what_brings_back_the_paths_secret_is_an_answer() {
+        for ipv6 in [false, true] {
+            let flow = EchoFlow { ipv6, ..flow(1) };
+            let mut message = flow.request(70_000, 56);
+            assert_eq!(flow.quoted(&message, 70_001), Some(70_000));
+            let header = (!ipv6).then_some(70_000);
+            assert_eq!(flow.quoted(&message[..8], 70_001), header, "by its checksum");
+            assert_eq!(flow.quoted(&[8, 0, 0, 0, 0x12, 0x34, 0x11, 0x70], 70_001), None);
+            let forged = [message[..8].to_vec(), vec![0; 56]].concat();
+            assert_eq!(flow.quoted(&forged, 70_001), None);
+            message[0] = if ipv6 { 129 } else { 0 };
+            assert_eq!(flow.answered(&message, 70_001), Some(70_000));
+            assert_eq!(flow.answered(&message[..8], 70_001), None, "no payload");
+            message[8..].fill(0xa5);
+            assert_eq!(flow.answered(&message, 70_001), None, "any payload");
+        }
     }
 
     #[test]
@@ -85,5 +167,29 @@ mod tests {
         rest.extend(&sent);
         assert_eq!(of_udp(&rest), Some((56, Some(70_000))));
         assert_eq!(of_udp(&[0; 8]), None, "no UDP header counts less than itself");
+    }
+
+    #[test]
+    fn a_quoted_syn_is_known_by_its_number_and_by_its_time_where_that_is_quoted() {
+        // As Linux sends it: largest segment, SACK with timestamp, window scale.
+        let mut syn = vec![0; 40];
+        syn[4..8].copy_from_slice(&7u32.to_be_bytes());
+        syn[12] = 0xa0;
+        syn[20..24].copy_from_slice(&[2, 4, 5, 180]);
+        syn[24..28].copy_from_slice(&[4, 2, 8, 10]);
+        syn[28..32].copy_from_slice(&99u32.to_be_bytes());
+        syn[36..40].copy_from_slice(&[1, 3, 3, 7]);
+        assert_eq!(of_tcp(&syn), Some(QuotedSyn { sequence: 7, stamp: Some(99) }));
+        // As little as RFC 792 asks for, and any other part of it.
+        for length in 0..32 {
+            let whole = (length >= 8).then_some(QuotedSyn { sequence: 7, stamp: None });
+            assert_eq!(of_tcp(&syn[..length]), whole, "{length}");
+        }
+        // Options without end, of no length, and none at all.
+        for (place, value) in [(21, 0), (21, 255), (20, 0), (12, 0x50), (12, 0)] {
+            let mut broken = syn.clone();
+            broken[place] = value;
+            assert_eq!(of_tcp(&broken).unwrap().sequence, 7);
+        }
     }
 }

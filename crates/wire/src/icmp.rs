@@ -9,7 +9,10 @@
 //! ```
 //!
 //! The sequence number of the header wraps after 65,536 packets, so that a late reply could be taken for a new one; the payload
-//! carries all 64 bits, and which stream the packet is of. Payloads below 16 bytes have the header's only.
+//! carries all 64 bits, and which stream the packet is of. A smaller payload has as much of that as fits.
+//!
+//! Who knows the stream can answer, nobody else: it is a number that only the request told. An ICMP error of IPv4 may quote the header alone
+//! (RFC 792). Its checksum is over the payload too, and so tells as well whether it is of our request.
 
 use crate::read::{be16, be64};
 
@@ -23,15 +26,46 @@ const V4_REPLY: u8 = 0;
 const V6_REQUEST: u8 = 128;
 const V6_REPLY: u8 = 129;
 
-/// Which packet of which stream.
+/// An echo reply, or a request as it is quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EchoReply {
+pub struct Echo<'a> {
     /// The identifier in the header.
     pub identifier: u16,
     /// The sequence number in the header.
     pub short_seq: u16,
-    /// Stream and whole sequence number, where the payload is long enough.
-    pub full: Option<(u64, u64)>,
+    /// The checksum in the header.
+    pub checksum: u16,
+    /// As much of the payload as is there.
+    pub payload: &'a [u8],
+}
+
+impl Echo<'_> {
+    /// Whether it answers this request, or the longer one that begins so: all of its payload is here.
+    pub fn answers(&self, request: &[u8]) -> bool {
+        self.has_header_of(request)
+            && request.get(HEADER..).is_some_and(|sent| self.payload.starts_with(sent))
+    }
+
+    /// Whether it quotes this request, or the longer one that has nothing but zeros behind it: where the payload was cut, by the checksum. That of IPv6 is
+    /// not known here; but there as much is quoted as fits (RFC 4443, section 3.1).
+    pub fn quotes(&self, request: &[u8]) -> bool {
+        let is_cut = self.payload.len() + HEADER < request.len();
+        let by_checksum = || {
+            request.first() == Some(&V4_REQUEST)
+                && be16(request, 2) == Some(self.checksum)
+                && self.has_header_of(request)
+        };
+        if is_cut { by_checksum() } else { self.answers(request) }
+    }
+
+    /// The whole sequence number, where the payload of a [`request`] is long enough.
+    pub fn whole_number(&self) -> Option<u64> {
+        be64(self.payload, 8)
+    }
+
+    fn has_header_of(&self, request: &[u8]) -> bool {
+        (be16(request, 4), be16(request, 6)) == (Some(self.identifier), Some(self.short_seq))
+    }
 }
 
 /// An echo request with `size` bytes of payload. The checksum is filled in for IPv4; for IPv6 the kernel does it (it covers the
@@ -41,9 +75,9 @@ pub fn request(ipv6: bool, identifier: u16, stream: u64, seq: u64, size: usize) 
     message[0] = if ipv6 { V6_REQUEST } else { V4_REQUEST };
     message[4..6].copy_from_slice(&identifier.to_be_bytes());
     message[6..8].copy_from_slice(&(seq as u16).to_be_bytes());
-    if size >= FULL {
-        message[8..16].copy_from_slice(&stream.to_be_bytes());
-        message[16..24].copy_from_slice(&seq.to_be_bytes());
+    let known_by = stream.to_be_bytes().into_iter().chain(seq.to_be_bytes());
+    for (place, byte) in message[HEADER..].iter_mut().zip(known_by) {
+        *place = byte;
     }
     if !ipv6 {
         let sum = checksum(&message);
@@ -52,24 +86,25 @@ pub fn request(ipv6: bool, identifier: u16, stream: u64, seq: u64, size: usize) 
     message
 }
 
-/// Reads an echo reply; none for anything else. Whether it is ours, the caller decides by stream and identifier.
-pub fn reply(ipv6: bool, message: &[u8]) -> Option<EchoReply> {
+/// Reads an echo reply; none for anything else. Whether it is ours, [`Echo::answers`] says.
+pub fn reply(ipv6: bool, message: &[u8]) -> Option<Echo<'_>> {
     echo(if ipv6 { V6_REPLY } else { V4_REPLY }, message)
 }
 
-/// Reads our own request where an ICMP error quotes it; the quotation may be cut after the header.
-pub fn quoted_request(ipv6: bool, message: &[u8]) -> Option<EchoReply> {
+/// Reads a request where an ICMP error quotes it; the quotation may be cut after the header. Whether it is ours, [`Echo::quotes`] says.
+pub fn quoted_request(ipv6: bool, message: &[u8]) -> Option<Echo<'_>> {
     echo(if ipv6 { V6_REQUEST } else { V4_REQUEST }, message)
 }
 
-fn echo(kind: u8, message: &[u8]) -> Option<EchoReply> {
+fn echo(kind: u8, message: &[u8]) -> Option<Echo<'_>> {
     if *message.first()? != kind || *message.get(1)? != 0 {
         return None;
     }
-    Some(EchoReply {
+    Some(Echo {
+        checksum: be16(message, 2)?,
         identifier: be16(message, 4)?,
         short_seq: be16(message, 6)?,
-        full: be64(message, 8).zip(be64(message, 16)),
+        payload: message.get(HEADER..)?,
     })
 }
 
@@ -114,17 +149,47 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_says_stream_and_whole_sequence_number() {
-        for ipv6 in [false, true] {
-            let mut message = request(ipv6, 7, 0xabcdef, 70_000, 56);
+    fn only_who_has_the_request_can_answer_it() {
+        for (ipv6, size) in
+            [false, true].into_iter().flat_map(|v| [1, 8, 15, 16, 56].map(|n| (v, n)))
+        {
+            let sent = request(ipv6, 7, 0xabcd_ef01_0203_0405, 70_000, size);
+            let mut message = sent.clone();
             assert_eq!(reply(ipv6, &message), None, "a request is no reply");
-            assert!(quoted_request(ipv6, &message).is_some());
             message[0] = if ipv6 { 129 } else { 0 };
-            let wanted =
-                EchoReply { identifier: 7, short_seq: 4464, full: Some((0xabcdef, 70_000)) };
-            assert_eq!(reply(ipv6, &message), Some(wanted));
-            assert_eq!(reply(ipv6, &message[..20]).map(|r| r.full), Some(None));
+            let answers = |message: &[u8]| reply(ipv6, message).is_some_and(|r| r.answers(&sent));
+            assert!(answers(&message));
+            assert!(!answers(&message[..HEADER]), "of {size} bytes none came back");
+            let mut forged = message.clone();
+            forged[HEADER..].fill(0);
+            assert!(!answers(&forged), "{size} bytes that were never sent");
+            message[7] ^= 1;
+            assert!(!answers(&message), "another packet's");
         }
+    }
+
+    #[test]
+    fn an_error_is_about_the_request_that_it_quotes_though_it_quotes_only_the_header() {
+        let sent = request(false, 7, 0xabcd_ef01_0203_0405, 70_000, FULL);
+        let whole = request(false, 7, 0xabcd_ef01_0203_0405, 70_000, 56);
+        let quotes = |quoted: &[u8]| quoted_request(false, quoted).is_some_and(|q| q.quotes(&sent));
+        for length in [HEADER, HEADER + 3, HEADER + FULL, 64] {
+            assert!(quotes(&whole[..length]), "{length}");
+            let mut forged = whole[..length].to_vec();
+            forged[2] ^= 1;
+            assert_eq!(quotes(&forged), length >= HEADER + FULL, "the payload says it, else this");
+            let mut forged = whole[..length].to_vec();
+            forged[7] ^= 1;
+            assert!(!quotes(&forged), "another packet's");
+            if length > HEADER {
+                forged[7] ^= 1;
+                (forged[2], forged[HEADER]) = (0, 0);
+                assert!(!quotes(&forged));
+            }
+        }
+        let sent = request(true, 7, 1 << 60, 1, FULL);
+        let quotes = |quoted: &[u8]| quoted_request(true, quoted).is_some_and(|q| q.quotes(&sent));
+        assert!(quotes(&sent) && !quotes(&sent[..HEADER]), "IPv6 quotes all of it");
     }
 
     #[test]

@@ -30,4 +30,4 @@ pub mod stamp;
 pub mod text;
 
 pub use hello::Hello;
-pub use icmp::EchoReply;
+pub use icmp::Echo;

@@ -12,9 +12,15 @@
 //!       │                             │      36  │ sender's estimate 2 │ zero 2 │
 //!       │                             │      40  │ sender's TTL 1 │ zero    3  │
 //!   44  ├─────────────────────────────┤      44  ├─────────────────────────────┤
+//!       │ presence (a TLV of ours) 12 │          │ the same, filled in         │
+//!    56  ├─────────────────────────────┤      56  ├─────────────────────────────┤
 //!       │ extra padding (a TLV)       │          │ the same                    │
 //!       └─────────────────────────────┘          └─────────────────────────────┘
 //! ```
+//!
+//! Presence is a TLV for private use (RFC 8972, section 5.1): other reflectors send it back as it is, flagged as unrecognized. Ours writes a mark, which
+//! the sender brings back in its next packets: so it has had an answer, and its address is not forged. Beside it stands how many packets of the session
+//! the reflector has left unanswered.
 //!
 //! All numbers are big-endian. Timestamps are in the truncated PTPv2 format (32 bits of seconds, 32 of nanoseconds, RFC 8186), which
 //! unlike NTP's fractions keeps every nanosecond; the Z bit of the error estimate says so.
@@ -27,6 +33,12 @@ pub const BASE: usize = 44;
 const TLV: usize = 4;
 /// "Extra Padding" (RFC 8972, section 4.1).
 const PADDING: u8 = 1;
+/// "Presence", ours: for private use are 252 to 254 (RFC 8972, section 5.1).
+const PRESENCE: u8 = 252;
+/// Its value: the mark (4) and the count (4).
+const PRESENCE_VALUE: [u8; 2] = [0, 8];
+/// The size of a packet that has it, without padding.
+pub const WITH_PRESENCE: usize = BASE + TLV + 8;
 /// The flag "unrecognized", which the sender sets and a reflector that knows the type clears.
 const UNRECOGNIZED: u8 = 0x80;
 
@@ -66,15 +78,81 @@ pub struct ReflectorPacket {
     pub sender_ttl: u8,
 }
 
+/// What a reflector tells a sender beside the RFC's, and the sender brings back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Presence {
+    /// What only who gets this answer knows; 0 while it is not known.
+    pub mark: u32,
+    /// Packets of the session that the reflector left unanswered so far; none where it did not count.
+    pub unanswered: Option<u32>,
+}
+
+impl Presence {
+    /// In place of a count that is not known.
+    const UNKNOWN: u32 = u32::MAX;
+
+    /// Where it stands: its flags, and its value.
+    fn place(bytes: &mut [u8]) -> Option<(&mut u8, &mut [u8; 8])> {
+        let (head, value) = bytes.get_mut(BASE..WITH_PRESENCE)?.split_first_chunk_mut::<TLV>()?;
+        let [flags, kind, length @ ..] = head;
+        (*kind == PRESENCE && *length == PRESENCE_VALUE).then_some(())?;
+        Some((flags, value.first_chunk_mut()?))
+    }
+
+    /// Whether a packet has room for it.
+    pub fn fits(bytes: &[u8]) -> bool {
+        at::<4>(bytes, BASE).is_some_and(|[_, kind, length @ ..]| {
+            kind == PRESENCE && length == PRESENCE_VALUE && bytes.len() >= WITH_PRESENCE
+        })
+    }
+
+    /// The mark that a sender brings back; none where it has none yet.
+    pub fn mark(bytes: &[u8]) -> Option<u32> {
+        let mark = be32(bytes, BASE + TLV)?;
+        (Self::fits(bytes) && mark != 0).then_some(mark)
+    }
+
+    /// What a reflector tells; none where it does not know of it.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        if !Self::fits(bytes) || bytes[BASE] & UNRECOGNIZED != 0 {
+            return None;
+        }
+        let (mark, count) = (be32(bytes, BASE + TLV)?, be32(bytes, BASE + TLV + 4)?);
+        Some(Self { mark, unanswered: Some(count).filter(|count| *count != Self::UNKNOWN) })
+    }
+
+    /// The sender brings the mark back; nothing where there is no room.
+    pub fn bring(mark: u32, bytes: &mut [u8]) {
+        if let Some((_, value)) = Self::place(bytes) {
+            value[..4].copy_from_slice(&mark.to_be_bytes());
+        }
+    }
+
+    /// The reflector tells it; nothing where there is no room.
+    pub fn tell(&self, bytes: &mut [u8]) {
+        if let Some((flags, value)) = Self::place(bytes) {
+            *flags &= !UNRECOGNIZED;
+            let count = self.unanswered.map_or(Self::UNKNOWN, |n| n.min(Self::UNKNOWN - 1));
+            value[..4].copy_from_slice(&self.mark.to_be_bytes());
+            value[4..].copy_from_slice(&count.to_be_bytes());
+        }
+    }
+}
+
 impl SenderPacket {
     /// A packet of `size` bytes (at least [`BASE`]), without time: see [`SenderPacket::write`].
     pub fn template(size: usize) -> Vec<u8> {
         let mut bytes = vec![0; size.max(BASE)];
-        let padding = bytes.len() - BASE;
+        let mut from = BASE;
+        if bytes.len() >= WITH_PRESENCE {
+            bytes[from..from + 2].copy_from_slice(&[UNRECOGNIZED, PRESENCE]);
+            bytes[from + 2..from + TLV].copy_from_slice(&PRESENCE_VALUE);
+            from = WITH_PRESENCE;
+        }
+        let padding = bytes.len() - from;
         if let Some(value) = padding.checked_sub(TLV).and_then(|n| u16::try_from(n).ok()) {
-            bytes[BASE] = UNRECOGNIZED;
-            bytes[BASE + 1] = PADDING;
-            bytes[BASE + 2..BASE + 4].copy_from_slice(&value.to_be_bytes());
+            bytes[from..from + 2].copy_from_slice(&[UNRECOGNIZED, PADDING]);
+            bytes[from + 2..from + TLV].copy_from_slice(&value.to_be_bytes());
         }
         bytes
     }
@@ -87,6 +165,11 @@ impl SenderPacket {
         bytes[4..12].copy_from_slice(&timestamp(self.sent_ns));
         bytes[12..14].copy_from_slice(&ERROR_ESTIMATE.to_be_bytes());
         bytes[14..16].copy_from_slice(&self.ssid.to_be_bytes());
+    }
+
+    /// Whether a reflector's packet brings back the timestamp of this one (RFC 8762, section 4.2.1: it is copied).
+    pub fn is_timed_in(sent_ns: u64, reflected: &[u8]) -> bool {
+        at(reflected, 28) == Some(timestamp(sent_ns))
     }
 
     /// Reads one. None when it is too short, or when what a sender leaves zero (RFC 8762, section 4.2.1) is not: there a reflector
@@ -119,7 +202,8 @@ impl ReflectorPacket {
         head[16..24].copy_from_slice(&timestamp(received_ns));
         head[24..38].copy_from_slice(&sender);
         head[40] = ttl;
-        if let [flags, PADDING, _, _, ..] = rest {
+        let behind = if rest.get(1) == Some(&PRESENCE) { WITH_PRESENCE - BASE } else { 0 };
+        if let Some([flags, PADDING, _, _, ..]) = rest.get_mut(behind..) {
             *flags &= !UNRECOGNIZED;
         }
         true
@@ -182,13 +266,16 @@ mod tests {
 
     #[test]
     fn a_senders_packet_has_the_bytes_of_the_rfc() {
-        let bytes = sent(60);
+        let bytes = sent(72);
         assert_eq!(bytes[..4], [0, 0, 0, 5]);
         // By hand: 1763719200 = 0x69203820, 123456789 = 0x075bcd15.
         assert_eq!(bytes[4..12], [0x69, 0x20, 0x38, 0x20, 0x07, 0x5b, 0xcd, 0x15]);
         assert_eq!(bytes[12..16], [0x4c, 1, 0xbe, 0xef]);
         assert!(bytes[16..44].iter().all(|b| *b == 0), "must be zero");
-        assert_eq!(bytes[44..48], [0x80, 1, 0, 12], "12 bytes of extra padding");
+        assert_eq!(bytes[44..48], [0x80, 252, 0, 8], "presence, of private use");
+        assert_eq!(bytes[48..56], [0; 8], "nothing is known yet");
+        assert_eq!(bytes[56..60], [0x80, 1, 0, 12], "12 bytes of extra padding");
+        assert_eq!(sent(55)[44..48], [0x80, 1, 0, 7], "no room for more than padding");
         assert_eq!(SenderPacket::read(&bytes).unwrap().sent_ns, SENT);
     }
 
@@ -205,7 +292,8 @@ mod tests {
         let mut bytes = sent(500);
         assert!(ReflectorPacket::reflect(&mut bytes, 3, SENT + 1000, SENT + 2500, 63));
         assert_eq!(bytes.len(), 500);
-        assert_eq!(bytes[44..48], [0, 1, 1, 196], "456 - 4 bytes of padding, recognized");
+        assert_eq!(bytes[44..48], [0x80, 252, 0, 8], "of presence this one knows nothing");
+        assert_eq!(bytes[56..60], [0, 1, 1, 184], "444 - 4 bytes of padding, recognized");
         let packet = ReflectorPacket::read(&bytes).unwrap();
         let wanted = ReflectorPacket {
             seq: 3,
@@ -232,6 +320,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_reflector_knows_of_a_sender_is_told_and_brought_back() {
+        let mut bytes = sent(56);
+        assert_eq!((Presence::mark(&bytes), Presence::read(&bytes)), (None, None));
+        ReflectorPacket::reflect(&mut bytes, 0, SENT, SENT, 64);
+        assert_eq!(Presence::read(&bytes), None, "a reflector that does not know of it");
+        for unanswered in [None, Some(7)] {
+            let told = Presence { mark: 0xfeed, unanswered };
+            told.tell(&mut bytes);
+            assert_eq!(Presence::read(&bytes), Some(told));
+        }
+        let mut next = sent(56);
+        Presence::bring(0xfeed, &mut next);
+        assert_eq!((Presence::mark(&next), Presence::read(&next)), (Some(0xfeed), None));
+        assert_eq!(SenderPacket::read(&next).map(|packet| packet.seq), Some(5));
+        let mut small = sent(55);
+        Presence::bring(0xfeed, &mut small);
+        Presence { mark: 1, unanswered: None }.tell(&mut small);
+        assert_eq!((small.clone(), Presence::fits(&small)), (sent(55), false), "no room");
+    }
+
+    #[test]
     fn ntp_timestamps_of_other_reflectors_are_read_too() {
         // 2036 is far; 0x80000000 is half a second.
         let seconds: u32 = 2_208_988_800 + 10;
@@ -252,6 +361,8 @@ mod tests {
             let _ = (SenderPacket::read(&bytes), ReflectorPacket::read(&bytes));
             let mut bytes = bytes;
             ReflectorPacket::reflect(&mut bytes, 1, 2, 3, 4);
+            Presence { mark: 5, unanswered: None }.tell(&mut bytes);
+            let _ = (Presence::mark(&bytes), Presence::read(&bytes));
         }
 
         #[test]

@@ -1,8 +1,8 @@
 //! A machine without a kernel.
 
 use quell_act::{
-    Change, DeviceGoal, FileGoal, Goal, LinkGoal, LinkNow, Machine, Now, OffloadGoal, OwnRoute,
-    Refusal, RouteGoal, SysctlGoal, Target,
+    Change, DeviceGoal, FileGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Machine, Now,
+    OffloadGoal, OwnRoute, Refusal, RouteGoal, SysctlGoal, Target,
 };
 use quell_tc::observed::{ObservedQdisc, Raw, Snapshot, Stats};
 use quell_tc::{Handle, Places, Tree, seen};
@@ -77,6 +77,7 @@ impl Scene {
             });
             goal.routes.push(RouteGoal { to: "192.0.2.0/24".into(), route });
             goal.offloads.push(OffloadGoal { device: "eth0".into(), feature: "tso".into(), on });
+            goal.host_tables.push(HostTableGoal { device: "eth0".into(), there: on });
         }
         if self.file > 0 {
             let content = (self.file == 1).then(|| (b"new".to_vec(), 0o644));
@@ -170,13 +171,13 @@ impl Model {
             lines.sort();
             state.insert(name.clone(), lines);
         }
-        let Now { sysctls, offloads, routes, .. } = &self.now;
+        let Now { sysctls, offloads, routes, host_tables, .. } = &self.now;
         // No file, looked for or not.
         let files: Vec<_> =
             self.now.files.iter().filter(|(_, content)| content.is_some()).collect();
         state.insert(
             "others".into(),
-            vec![format!("{sysctls:?} {offloads:?} {routes:?} {files:?}")],
+            vec![format!("{sysctls:?} {offloads:?} {routes:?} {files:?} {host_tables:?}")],
         );
         state
     }
@@ -217,10 +218,10 @@ impl Machine for Model {
             return Err(Refusal("the model would not".into()));
         }
         match change {
-            Change::MakeIfb { name, mac } => {
+            Change::MakeIfb { name, mac, index } => {
                 self.next += 1;
                 let (kind, mac) = (Some("ifb".into()), Some(*mac));
-                let link = LinkNow { index: self.next, kind, mac, up: true };
+                let link = LinkNow { index: index.unwrap_or(self.next), kind, mac, up: true };
                 if self.now.links.insert(name.clone(), link).is_some() {
                     return Err(Refusal(format!("{name} is there")));
                 }
@@ -247,6 +248,12 @@ impl Machine for Model {
                 self.now.routes.insert(to.clone(), route.clone());
             }
             Change::Route { to, route: None } => drop(self.now.routes.remove(to)),
+            Change::HostTable { device, there: true } => {
+                self.now.host_tables.insert(device.clone());
+            }
+            Change::HostTable { device, there: false } => {
+                assert!(self.now.host_tables.remove(device), "it is there");
+            }
             Change::File { path, content } => {
                 self.now.files.insert(PathBuf::from(path), content.clone());
             }

@@ -31,6 +31,8 @@ int quell_classify(struct __sk_buff *skb)
 	}
 	if (UNLIKELY(!is_ip))
 		return c->other;
+	if (c->flags & FLAG_TUNNELS_ONLY && !p.tunnels)
+		return 0;
 	u8 dscp = c->flags & FLAG_TIER_TUNNEL ? p.inner.dscp : p.outer.dscp;
 	u32 tier = c->tiers[dscp & 63];
 	u32 minor = c->base + tier * c->tier_step;
@@ -43,6 +45,8 @@ int quell_classify(struct __sk_buff *skb)
 	// the program as too large.
 	if (c->host) {
 		struct address a = host_of(c, &p);
+		if (c->flags & FLAG_NEIGHBOURS && is_address(&a) && quell_is_unknown(a.high, a.low))
+			quell_know(a.high, a.low, whose(skb, &a, c->host == HOST_DST || c->host == HOST_TUNNEL_DST));
 		u32 host = quell_host_class(a.high, a.low);
 		minor += host * c->host_step;
 		if (c->flags & FLAG_HOST_IS_MAJOR)

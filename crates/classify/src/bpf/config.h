@@ -28,8 +28,10 @@ enum { HOST_NONE, HOST_SRC, HOST_DST, HOST_TUNNEL_SRC, HOST_TUNNEL_DST, HOST_MAR
 
 enum {
 	FLAG_HOST_IS_MAJOR = 1 << 0, // the class id's major is the host, from 1: what CAKE takes
-	FLAG_NEIGHBOURS = 1 << 1, // look the host's address up in the map of neighbours
+	FLAG_NEIGHBOURS = 1 << 1, // all addresses of a neighbour are one host
 	FLAG_TIER_TUNNEL = 1 << 2, // the tier is told by the innermost header
+	FLAG_TRANSLATED = 1 << 3, // where an IPv4 packet has a mark, that is the host's address, as it lies on the wire
+	FLAG_TUNNELS_ONLY = 1 << 4, // what is in no tunnel gets no class: CAKE looks for itself
 };
 
 struct config {

@@ -4,11 +4,11 @@
 // place of a host that could not have the one its hash points to.
 //
 // A new host takes the first place from there on that is free or whose host was silent for long enough. Only where there is none it shares
-// the one its hash points to, and until the one that was silent longest could be free, nobody looks again. The same in Rust is
-// ../twin/hosts.rs.
+// the one its hash points to, and until the one that was silent longest could be free, nobody looks again. Strangers (whose.h) are one
+// host together. The same in Rust is ../twin/hosts.rs.
 
 #pragma once
-#include "hash.h"
+#include "whose.h"
 
 struct slot {
 	struct address host;
@@ -42,19 +42,6 @@ struct bpf_map_def SECTION("maps") SEARCH = {
 	.max_entries = 1,
 };
 
-// Addresses of which user space knows the host: an address to a number of the host.
-struct bpf_map_def SECTION("maps") NEIGHBOURS = {
-	.type = MAP_HASH,
-	.key_size = sizeof(struct address),
-	.value_size = sizeof(u64),
-	.max_entries = 4096,
-};
-
-// Hosts that are no addresses are told apart by the upper half, where multicast of no scope would be.
-#define OF_MARK (~0ULL - 2)
-#define OF_VLAN (~0ULL - 1)
-#define OF_NEIGHBOUR (~0ULL)
-
 INLINE struct address host_of(const struct config *c, const struct packet *p)
 {
 	u32 kind = c->host;
@@ -72,20 +59,8 @@ INLINE struct address host_of(const struct config *c, const struct packet *p)
 		a = p->inner.src;
 	else
 		a = p->inner.dst;
-	if (c->flags & FLAG_NEIGHBOURS) {
-		u64 *number = map_lookup(&NEIGHBOURS, &a);
-		if (number) {
-			a.high = OF_NEIGHBOUR;
-			a.low = *number;
-			return a;
-		}
-	}
-	if (!a.high && a.low >> 32 == 0xffff) {
-		a.low &= 0xffff00000000ULL | c->v4_mask;
-	} else {
-		a.high &= c->v6_mask[0];
-		a.low &= c->v6_mask[1];
-	}
+	if (c->flags & FLAG_TRANSLATED && p->mark && is_v4(&a))
+		a.low = 0xffff00000000ULL | BE32(p->mark);
 	return a;
 }
 
@@ -179,6 +154,18 @@ GLOBAL u32 quell_host_class(u64 high, u64 low)
 	struct config *c = map_lookup(&CONFIG, &zero);
 	if (!c)
 		return 0;
+	if (is_address(&host)) {
+		struct owner *its = c->flags & FLAG_NEIGHBOURS ? map_lookup(&NEIGHBOURS, &host) : 0;
+		if (its && its->number) {
+			host.high = OF_NEIGHBOUR;
+			host.low = its->number;
+		} else if (is_v4(&host)) {
+			host.low &= 0xffff00000000ULL | c->v4_mask;
+		} else {
+			host.high &= c->v6_mask[0];
+			host.low &= c->v6_mask[1];
+		}
+	}
 	u32 count = c->hosts;
 	u32 wanted = scale(hash_host(c, &host), count);
 	u64 now = ktime_get_coarse_ns();

@@ -42,7 +42,26 @@ struct __sk_buff {
 	u32 vlan_tci; // host byte order
 	u32 vlan_proto;
 	u32 priority;
+	u32 ingress_ifindex;
+	u32 ifindex;
 };
+
+// struct bpf_fib_lookup: asks for an address's route; the answer holds the interface, the gateway in the address's place if there is one, and
+// the neighbour's hardware address.
+struct fib_question {
+	u8 family;
+	u8 protocol;
+	u16 ports[2];
+	u16 length;
+	u32 ifindex;
+	u32 flow;
+	u64 src[2];
+	u64 dst[2];
+	u32 vlan;
+	u8 own_mac[6];
+	u8 mac[6];
+} __attribute__((packed, aligned(8)));
+_Static_assert(sizeof(struct fib_question) == 64, "as the kernel has it");
 
 // Read at once and alone: the verifier takes no address that was calculated from two fields.
 #define FIELD(x) (*(volatile typeof(x) *)&(x))
@@ -55,7 +74,7 @@ struct bpf_map_def {
 	u32 map_flags;
 };
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_LONGEST_PREFIX = 11, MAP_RING = 27 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_LEAST_RECENT = 9, MAP_LONGEST_PREFIX = 11, MAP_RING = 27 };
 enum { NO_PREALLOC = 1 };
 enum { UPDATE_ANY = 0, UPDATE_NOEXIST = 1 };
 enum { FROM_NETWORK_HEADER = 1 };
@@ -65,5 +84,6 @@ static long (*const map_update)(void *map, const void *key, const void *value, u
 static long (*const map_delete)(void *map, const void *key) = (void *)3;
 static long (*const skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
 static long (*const skb_load_bytes_relative)(const struct __sk_buff *skb, u32 offset, void *to, u32 len, u32 from) = (void *)68;
+static long (*const fib_lookup)(struct __sk_buff *skb, struct fib_question *question, int size, u32 flags) = (void *)69;
 static u64 (*const ktime_get_coarse_ns)(void) = (void *)160;
 static long (*const ring_output)(void *ring, const void *data, u64 size, u64 flags) = (void *)130;

@@ -2,7 +2,7 @@
 
 use super::tables::{RosterTables, program_of};
 use crate::error::ClassifyError;
-use crate::program::{TestRun, may_use_bpf, refused, run};
+use crate::program::{TestRun, Way, may_use_bpf, refused, run};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 use quell_tc::Side;
@@ -67,6 +67,6 @@ impl RosterProgram {
     /// # Errors
     /// The kernel refused the frame.
     pub fn test_run(&self, frame: &[u8], repeat: u32) -> Result<TestRun, ClassifyError> {
-        run(self.program(), frame, 0, repeat)
+        run(self.program(), frame, 0, Way::default(), repeat)
     }
 }

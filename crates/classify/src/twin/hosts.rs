@@ -2,6 +2,7 @@
 
 use super::hash::{host_hash, scale};
 use super::parse::{Address, Packet, Parsed};
+use super::whose::{Owners, Whose};
 use crate::raw::RawConfig;
 use std::collections::HashMap;
 
@@ -66,11 +67,12 @@ impl Table {
 /// Who sends or gets a packet.
 pub(super) fn host_of(
     c: &RawConfig,
-    neighbours: &HashMap<Address, u64>,
+    owners: &mut Owners,
     packet: &Packet<'_>,
     parsed: &Parsed,
+    now: u64,
 ) -> Address {
-    let address = match c.host {
+    let mut address = match c.host {
         1 => parsed.outer.src,
         2 => parsed.outer.dst,
         3 => parsed.inner.src,
@@ -78,12 +80,19 @@ pub(super) fn host_of(
         5 => return Address { high: u64::MAX - 2, low: packet.mark.into() },
         _ => return Address { high: u64::MAX - 1, low: parsed.vlan.into() },
     };
-    if c.flags & crate::raw::NEIGHBOURS != 0
-        && let Some(number) = neighbours.get(&address)
-    {
-        return Address { high: u64::MAX, low: *number };
+    let is_v4 = address.high == 0 && address.low >> 32 == 0xffff;
+    if c.flags & crate::raw::TRANSLATED != 0 && is_v4 && packet.mark != 0 {
+        address.low = 0xffff_0000_0000 | u64::from(u32::from_be(packet.mark));
     }
-    if address.high == 0 && address.low >> 32 == 0xffff {
+    if c.flags & crate::raw::NEIGHBOURS != 0 {
+        let gets = matches!(c.host, 2 | 4);
+        match owners.of(address, gets, now) {
+            Whose::Machine(number) => return Address { high: u64::MAX, low: number },
+            Whose::Stranger => return Address { high: u64::MAX, low: u64::MAX },
+            Whose::ByAddress => {}
+        }
+    }
+    if is_v4 {
         Address { high: 0, low: address.low & (0xffff_0000_0000 | u64::from(c.v4_mask)) }
     } else {
         Address { high: address.high & c.v6_mask[0], low: address.low & c.v6_mask[1] }

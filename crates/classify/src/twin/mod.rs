@@ -5,22 +5,24 @@ mod hash;
 mod hosts;
 mod parse;
 mod roster;
+mod whose;
 
 pub use hash::{flow_hash, host_hash, scale};
 pub use parse::{Address, Headers, Packet, Parsed, parse};
 pub use roster::RosterTwin;
+pub use whose::{Answer, Routes};
 
 use crate::config::Config;
 use crate::raw::RawConfig;
 use hosts::Table;
-use std::collections::HashMap;
+use whose::Owners;
 
 /// A classifier with its memory of hosts.
 #[derive(Debug, Clone)]
 pub struct Twin {
     config: RawConfig,
     table: Table,
-    neighbours: HashMap<Address, u64>,
+    owners: Owners,
 }
 
 /// What came of a packet.
@@ -36,7 +38,7 @@ impl Twin {
     /// One that has not seen a host yet.
     pub fn new(config: &Config) -> Self {
         let config = RawConfig::from(config);
-        Twin { table: Table::new(config.hosts), config, neighbours: HashMap::new() }
+        Twin { table: Table::new(config.hosts), config, owners: Owners::default() }
     }
 
     /// Goes on with another configuration, as the program does.
@@ -53,9 +55,14 @@ impl Twin {
         self.table = Table::new(self.config.hosts);
     }
 
-    /// Enters addresses of hosts, in place of those that were there.
+    /// Enters addresses of hosts, in place of all that was known of addresses.
     pub fn set_neighbours(&mut self, addresses: impl IntoIterator<Item = (std::net::IpAddr, u64)>) {
-        self.neighbours = addresses.into_iter().map(|(a, host)| (a.into(), host)).collect();
+        self.owners.enter(addresses);
+    }
+
+    /// What the kernel says of addresses from now on, where it is asked.
+    pub fn set_routes(&mut self, routes: Routes) {
+        self.owners.routes = routes;
     }
 
     /// The class of a packet that arrives `now`, in ns of any clock that does not go back and is not 0.
@@ -64,10 +71,13 @@ impl Twin {
         let Some(parsed) = parse(packet, c.vxlan_port) else {
             return Verdict { class: c.other, priority: None };
         };
+        if c.flags & crate::raw::TUNNELS_ONLY != 0 && parsed.tunnels == 0 {
+            return Verdict { class: 0, priority: None };
+        }
         let host = match c.host {
             0 => 0,
             _ => {
-                let host = hosts::host_of(c, &self.neighbours, packet, &parsed);
+                let host = hosts::host_of(c, &mut self.owners, packet, &parsed, now);
                 self.table.class_of(c, host, now)
             }
         };

@@ -7,8 +7,8 @@
 
 use std::io::Write as _;
 
-use quell_classify::twin::Packet;
-use quell_classify::{Classifier, Config, Parts, Twin};
+use quell_classify::twin::{Packet, Routes};
+use quell_classify::{Classifier, Config, Parts, Twin, Way};
 use quell_units::Span;
 use quell_wire::layers::{Layer, packet};
 
@@ -38,17 +38,29 @@ pub fn config(parts: Parts) -> Config {
 pub struct Pair {
     pub program: Classifier,
     pub twin: Twin,
+    way: Way,
     now: u64,
 }
 
 impl Pair {
     pub fn new(config: &Config) -> Option<Self> {
-        Some(Pair { program: load(config)?, twin: Twin::new(config), now: 1 << 40 })
+        Some(Pair {
+            program: load(config)?,
+            twin: Twin::new(config),
+            way: Way::default(),
+            now: 1 << 40,
+        })
     }
 
     pub fn configure(&mut self, config: &Config) {
         self.program.tables().configure(config).unwrap();
         self.twin.configure(config);
+    }
+
+    /// Tells the twin what this thread's namespace answers the program, for packets that go that way.
+    pub fn among(&mut self, routes: Routes) {
+        self.way = routes.way;
+        self.twin.set_routes(routes);
     }
 
     /// Lets both think that time has gone by.
@@ -61,8 +73,8 @@ impl Pair {
     pub fn try_class(&mut self, frame: &[u8], mark: u32) -> Result<u32, String> {
         let packet = Packet { mark, ..Packet::of_frame(frame).expect("a frame") };
         let wanted = self.twin.classify(&packet, self.now);
-        let got =
-            self.program.test_run(frame, mark, 1).map_err(|e| format!("{e}: {frame:02x?}"))?;
+        let got = self.program.test_run_on(frame, mark, self.way, 1);
+        let got = got.map_err(|e| format!("{e}: {frame:02x?}"))?;
         let priority = wanted.priority.unwrap_or(0);
         if (got.class, got.priority) == (wanted.class, priority) {
             Ok(got.class)

@@ -15,7 +15,10 @@ fn v6() -> impl Strategy<Value = Ipv6Addr> {
     (0..3u16, 0..5u16).prop_map(|(net, host)| Ipv6Addr::new(0x2001, 0xdb8, 0, net, 0, 0, 0, host))
 }
 
-fn ip() -> impl Strategy<Value = Vec<Layer>> {
+/// Layers that come one behind the other. On the heap: by value, what is generated from all of them is more than a test's stack holds.
+type Layers = BoxedStrategy<Vec<Layer>>;
+
+fn ip() -> Layers {
     let fragment = prop_oneof![8 => Just(0u16), 1 => Just(0x4000), 1 => any::<u16>()];
     let options = prop_oneof![6 => Just(0u8), 1 => 1..=10u8];
     let old = (v4(), v4(), any::<u8>(), options, fragment).prop_map(
@@ -35,10 +38,10 @@ fn ip() -> impl Strategy<Value = Vec<Layer>> {
             layers
         },
     );
-    prop_oneof![old, new]
+    prop_oneof![old, new].boxed()
 }
 
-fn tags() -> impl Strategy<Value = Vec<Layer>> {
+fn tags() -> Layers {
     let tag = prop_oneof![
         4 => (0..6u16, any::<bool>()).prop_map(|(id, service)| Layer::Vlan { id, service }),
         1 => Just(Layer::Pppoe),
@@ -47,10 +50,11 @@ fn tags() -> impl Strategy<Value = Vec<Layer>> {
         3 => Just(Vec::new()),
         1 => prop::collection::vec(tag, 1..=4),
     ]
+    .boxed()
 }
 
 /// What an IP packet inside a tunnel stands behind.
-fn tunnel() -> impl Strategy<Value = Vec<Layer>> {
+fn tunnel() -> Layers {
     let gre = || {
         (any::<bool>(), any::<bool>(), any::<bool>())
             .prop_map(|(checksum, key, sequence)| Layer::Gre { checksum, key, sequence })
@@ -66,9 +70,10 @@ fn tunnel() -> impl Strategy<Value = Vec<Layer>> {
             ethernet(vec![Layer::Udp { src, dst: 4789 }, Layer::Vxlan { network }], tags)
         }),
     ]
+    .boxed()
 }
 
-fn payload() -> impl Strategy<Value = Vec<Layer>> {
+fn payload() -> Layers {
     fn port() -> impl Strategy<Value = u16> {
         prop_oneof![0..4u16, Just(4789), any::<u16>()]
     }
@@ -89,19 +94,21 @@ fn payload() -> impl Strategy<Value = Vec<Layer>> {
         1 => ports(50),
         1 => prop::sample::select(vec![253u8, 4, 41, 47]).prop_flat_map(ports),
     ];
-    (last, 0..64usize).prop_map(|(last, length)| vec![last, Layer::payload(length)])
+    (last, 0..64usize).prop_map(|(last, length)| vec![last, Layer::payload(length)]).boxed()
 }
 
 /// Layers of a whole frame: tags, up to four IP headers one inside the other, and a payload.
-pub fn layers() -> impl Strategy<Value = Vec<Layer>> {
+pub fn layers() -> Layers {
     let depth = prop_oneof![4 => Just(0usize), 4 => Just(1), 3 => Just(2), 1 => Just(3)];
     let inner = depth.prop_flat_map(|depth| prop::collection::vec((tunnel(), ip()), depth..=depth));
-    (tags(), ip(), inner, payload()).prop_map(|(tags, outer, inner, payload)| {
-        let inner = inner.into_iter().flat_map(|(tunnel, ip)| [tunnel, ip].concat());
-        let mut layers = vec![Layer::Ethernet];
-        layers.extend(tags.into_iter().chain(outer).chain(inner).chain(payload));
-        layers
-    })
+    (tags(), ip(), inner, payload())
+        .prop_map(|(tags, outer, inner, payload)| {
+            let inner = inner.into_iter().flat_map(|(tunnel, ip)| [tunnel, ip].concat());
+            let mut layers = vec![Layer::Ethernet];
+            layers.extend(tags.into_iter().chain(outer).chain(inner).chain(payload));
+            layers
+        })
+        .boxed()
 }
 
 /// Frames: most of them whole, some cut short, some with a byte that is wrong, a few that are noise.

@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     group: Group::Path,
     title: "packets are lost on the way",
     evidence: "20 small packets of each of 20 flows, and the other end's count of them (--peer)",
-    rule: "2 % of them, of flows that do not lose nearly all: those are a bad member of equal paths",
+    rule: "2 % of them, those left out that were sent before a first one of their flow was answered; flows that lose most beside others that do not are a bad member of equal paths, and don't count",
     severity: Severity::Warning,
     why: "each loss halves the rate of a classic sender; calls break up",
     fix: "find the hop with quell path; where a queue on that way is full, give it an AQM (quell shape)",
@@ -22,9 +22,13 @@ const FEW: u32 = 8;
 
 fn look(facts: &Facts<'_>) -> Look {
     let Some(peer) = facts.peer else { return needs_peer() };
-    let flows: Vec<&Probed> = peer.flows.iter().filter(|flow| flow.loss() < 0.5).collect();
+    let mut flows: Vec<&Probed> = peer.flows.iter().filter(|flow| flow.loss() < 0.5).collect();
+    if flows.is_empty() {
+        // No member of several paths is the bad one then.
+        flows.extend(&peer.flows);
+    }
     let sum = |of: fn(&Probed) -> u32| flows.iter().map(|flow| of(flow)).sum::<u32>();
-    let (sent, answered) = (sum(|flow| flow.sent), sum(|flow| flow.answered));
+    let (sent, answered) = (sum(Probed::tried), sum(|flow| flow.answered));
     let lost = sent.saturating_sub(answered);
     if lost < FEW || lost * 50 < sent {
         return Ok(Outcome::Fine);
@@ -39,10 +43,14 @@ fn look(facts: &Facts<'_>) -> Look {
         (there, back) if back >= 4 * there => "packets are lost on the way back",
         _ => "packets are lost on both ways",
     };
-    let finding = CHECK
+    let mut finding = CHECK
         .finding(format!("the path to {}", peer.host), says)
         .saw(Evidence::part("lost", lost.into(), sent.into(), "packets", "STAMP"))
         .saw(Evidence::count("there", there.into(), "STAMP"))
         .saw(Evidence::count("back", back.into(), "STAMP"));
+    let before = sum(|flow| flow.before_first);
+    if before > 0 {
+        finding = finding.saw(Evidence::count("sent before a first answer", before.into(), "STAMP"));
+    }
     told(&CHECK, [finding])
 }

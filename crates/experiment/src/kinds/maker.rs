@@ -45,6 +45,7 @@ pub struct Maker<'a> {
     network: &'a Network,
     rng: Rng,
     port: u16,
+    own_addresses: u16,
     warm_up: Span,
     duration: Span,
     /// How long a packet may be under way: probes wait so long for replies, UDP loads for what they sent last.
@@ -68,6 +69,7 @@ impl<'a> Maker<'a> {
             network,
             rng: Rng::new(seed),
             port: FIRST_PORT,
+            own_addresses: 0,
             warm_up,
             duration,
             linger,
@@ -111,9 +113,21 @@ impl<'a> Maker<'a> {
             true => self.network.v6(index).map(IpAddr::V6),
             false => self.network.v4(index).map(IpAddr::V4),
         };
-        address.ok_or_else(|| {
-            PlanError::Other(format!("{}: `{node}` has no link and so no address", self.id))
-        })
+        address.ok_or_else(|| self.no_address(node))
+    }
+
+    fn no_address(&self, node: &str) -> PlanError {
+        PlanError::Other(format!("{}: `{node}` has no link and so no address", self.id))
+    }
+
+    /// The first of so many addresses as anybody asks for that a node has beside its usual one, in the same network: `fd00:0:0:i:1::1`
+    /// and those that follow it. No two loads or probes of a cell have one in common.
+    pub fn own_addresses(&mut self, node: &str) -> Result<Ipv6Addr, PlanError> {
+        let usual = self.network.v6(self.network.find(&self.id, node)?);
+        let usual = usual.ok_or_else(|| self.no_address(node))?;
+        self.own_addresses += 1;
+        let [a, b, c, d, ..] = usual.segments();
+        Ok(Ipv6Addr::new(a, b, c, d, self.own_addresses, 0, 0, 1))
     }
 
     /// A program's word with the addresses of the nodes that it names.

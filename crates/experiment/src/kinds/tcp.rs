@@ -55,6 +55,9 @@ pub struct TcpFlow {
     /// Over IPv6.
     #[serde(default)]
     pub ipv6: bool,
+    /// Each connection comes from an IPv6 address of its own, as those of a host that takes a new one now and then (RFC 8981).
+    #[serde(default)]
+    pub own_addresses: bool,
 }
 
 fn single() -> u32 {
@@ -93,7 +96,7 @@ impl Kind for TcpFlow {
     }
 
     fn metrics(&self) -> &'static [Metric] {
-        &[Metric::Goodput, Metric::Share, Metric::Retransmits]
+        &[Metric::Goodput, Metric::Share, Metric::Retransmits, Metric::Cpu]
     }
 
     fn check(&self, bad: Bad<'_>) {
@@ -121,6 +124,10 @@ impl Kind for TcpFlow {
             );
             bad("congestion", why);
         }
+        if self.own_addresses && !self.ipv6 {
+            let why = "a host has many addresses over IPv6 only; give ipv6 = true beside it";
+            bad("own-addresses", why.into());
+        }
         if self.bytes.is_some_and(|b| b.get() == 0) {
             let why = "with 0 bytes it carries nothing; leave `bytes` out to send to the end";
             bad("bytes", why.into());
@@ -144,6 +151,10 @@ impl Kind for TcpFlow {
             mss: self.mss,
             bytes: self.bytes,
             report: REPORT,
+            own_addresses: match self.own_addresses {
+                true => Some(maker.own_addresses(&self.from)?),
+                false => None,
+            },
         };
         // A probe warms up like a load: what is measured is the transfer, not its first round trips. One that is limited is measured as
         // a whole.

@@ -142,6 +142,20 @@ fn place(
     let on = network.interface(&place, &queue.on.to_string())?;
     let incoming = queue.direction == QueueDirection::In;
     let (tree, marking) = match (&queue.queue, &queue.policy) {
+        (None, None) if !queue.filter.is_empty() && incoming => {
+            let filters = queue.filter.clone();
+            let tree = Tree { ingress: Some(Ingress { filters }), ..Tree::default() };
+            tree.plan()
+                .map_err(|e| PlanError::Tree { queue: queue.name.clone(), error: e.to_string() })?;
+            placed.push(PlacedQueue { on, incoming: false, tree });
+            return Ok(());
+        }
+        _ if !queue.filter.is_empty() => {
+            return Err(PlanError::Other(format!(
+                "{place}: `filter` is for what comes in, with direction = \"in\", and stands alone; \
+                 a queue has filters of its own"
+            )));
+        }
         (Some(tree), None) => (Tree::from(tree.clone()), Vec::new()),
         (None, Some(policy)) => {
             let ahead = queue.serves == Serves::Ahead;

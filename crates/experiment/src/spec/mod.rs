@@ -20,7 +20,7 @@ pub mod set;
 use crate::kinds::{Load, Measured, Probe};
 use quell_lab::topology::{Interface, Line, Topology};
 use quell_shaper::Policy;
-use quell_tc::Queue;
+use quell_tc::{Filter, Queue};
 use quell_units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -65,6 +65,9 @@ pub struct Experiment {
     /// Guest kernels by their series, as `6.1`: every scenario is run on each of them. The usual one where absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
+    /// What carries the traffic unless it is said otherwise; a guest kernel in virtual time where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<WhoseKernel>,
     /// What burdens the network.
     #[serde(default)]
     pub load: Vec<Load>,
@@ -93,6 +96,16 @@ impl Experiment {
     pub fn find(&self, name: &str) -> Option<Measured<'_>> {
         self.measured().find(|it| it.kind.name() == name)
     }
+}
+
+/// Whose kernel carries the traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhoseKernel {
+    /// The lab's, in virtual time.
+    Guest,
+    /// This machine's, in real time: what it costs can be measured there only.
+    Host,
 }
 
 fn one() -> u64 {
@@ -139,6 +152,9 @@ pub struct QueueAt {
     /// The queue itself …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
+    /// … or filters with actions for what comes in, without a queue …
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filter: Vec<Filter>,
     /// … or what is wanted of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
@@ -187,6 +203,9 @@ pub struct Scenario {
     /// What hosts' TCP takes from their routes, as `{ on = "server", to = "client", quickack = true }`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
+    /// Whether it is left out, and said to be, where the running kernel lacks what it needs.
+    #[serde(default)]
+    pub optional: bool,
     /// What others published for this case, by column (`loss`, `jitter`, `goodput`, …), shown beside the results.
     #[serde(default)]
     pub published: BTreeMap<String, String>,

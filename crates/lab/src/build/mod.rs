@@ -11,6 +11,7 @@ mod between;
 mod carry;
 mod error;
 mod files;
+mod own_addresses;
 mod queues;
 mod space;
 mod tunnels;
@@ -34,7 +35,7 @@ pub(crate) use between::handing_on;
 use carry::{PATIENCE_NS, wait_for_carriers};
 pub use error::BuildError;
 pub(crate) use files::with_own_files;
-pub use queues::{Queues, ifb_name};
+pub use queues::{Queues, cut_ifb_name, ifb_name};
 use space::{in_space, link_name, within};
 pub(crate) use tunnels::device;
 
@@ -63,6 +64,7 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
             let mut end = VethEnd::new(link_name(&wire.name)?);
             end.mac = port.map(|p| Mac(p.mac));
             end.mtu = Some(wire.mtu);
+            end.tx_queues = wire.tx_queues.into();
             Ok::<_, BuildError>(end)
         };
         if let Some(middle) = between.of_wire(number)? {
@@ -85,6 +87,7 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
         route(&network, &spaces, node)?;
         settings(plan, &network, &spaces, node)?;
     }
+    own_addresses::add(plan, &network, &spaces)?;
     for settings in &plan.routes {
         own_route(settings, &network, &spaces)?;
     }

@@ -43,10 +43,32 @@ struct Place {
     standing_between: Option<Tree>,
 }
 
-/// The IFB device that queues what comes in at a device.
+/// Letters of an interface's name, at most.
+const NAME: usize = 15;
+
+/// The IFB device that queues what comes in at a device. Where the device's name does not fit into it, a number of that name does: those of
+/// USB adapters are alike in their first letters.
 pub fn ifb_name(device: &str) -> String {
+    let whole = format!("i-{device}");
+    if whole.len() <= NAME {
+        return whole;
+    }
+    let number = quell_tc::hash(device.bytes()) & 0xff_ffff;
+    let end = format!("-{number:06x}");
+    let mut begin = whole;
+    // A name that the kernel has may be of any bytes.
+    while begin.len() > NAME - end.len() {
+        begin.pop();
+    }
+    begin + &end
+}
+
+/// The same as it was once: two devices that are alike in their first 13 letters had the same.
+pub fn cut_ifb_name(device: &str) -> String {
     let mut name = format!("i-{device}");
-    name.truncate(15);
+    while name.len() > NAME {
+        name.pop();
+    }
     name
 }
 
@@ -169,10 +191,9 @@ impl Queues {
         }
         let ifb = link_name(&ifb_name(&at.device))?;
         if place.incoming.is_some() {
-            let redirect = Filter::new(Matchall {}, None)
-                .with_action(Action::Redirect(ifb.as_str().to_string()));
             let tree = on_device.get_or_insert_with(Tree::default);
-            tree.ingress.get_or_insert_with(Ingress::default).filters.push(redirect);
+            let filters = &mut tree.ingress.get_or_insert_with(Ingress::default).filters;
+            filters.push(Filter::all_to(ifb.as_str()));
         }
         let device = link_name(&at.device)?;
         let mut todo = Vec::new();
@@ -245,4 +266,21 @@ fn swallow(size: u32) -> Filter {
         mtu: Some(Bytes::new(u64::from(size) + line::ETHERNET)),
         exceed: Exceed::Drop,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cut_ifb_name, ifb_name};
+
+    #[test]
+    fn two_adapters_with_long_names_have_an_ifb_each() {
+        assert_eq!(ifb_name("wan"), "i-wan");
+        assert_eq!(ifb_name("abcdefghijklm"), "i-abcdefghijklm");
+        let names =
+            ["enx020000000001", "enx020000000002", "enx02000000000", "ééééééé"].map(ifb_name);
+        for (at, name) in names.iter().enumerate() {
+            assert!(name.len() <= 15 && !names[..at].contains(name), "{names:?}");
+        }
+        assert_eq!(cut_ifb_name("enx020000000001"), "i-enx0200000000");
+    }
 }

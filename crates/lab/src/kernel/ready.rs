@@ -1,6 +1,7 @@
 //! Asking a ready kernel what it is: it is run with `--version` and `--help`, which boot nothing.
 
 use super::job::{self, JobError};
+use quell_sys::input::Input;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +65,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Asks a kernel what it is. Errors when it is not a user-mode kernel with virtual time.
 pub fn inspect(path: &Path) -> Result<Ready, NotReady> {
     let mut magic = [0; 4];
-    std::fs::File::open(path)
+    Input::open(path)
         .and_then(|mut file| match file.read_exact(&mut magic) {
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(()),
             other => other,

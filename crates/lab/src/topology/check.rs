@@ -6,6 +6,9 @@ use super::spec::{Interface, Line, Link, Topology, Tunnel};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// Transmit queues that a device may have: more than most machines have CPUs serve nobody.
+const TX_QUEUES: std::ops::RangeInclusive<u16> = 1..=64;
+
 /// Why a topology can't be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
@@ -48,6 +51,18 @@ pub enum TopologyError {
         name: String,
         /// The node.
         node: String,
+    },
+    /// More transmit queues than there can be, or none.
+    #[error(
+        "link `{link}`: its devices can't have {asked} transmit queues; give {} to {}",
+        TX_QUEUES.start(),
+        TX_QUEUES.end()
+    )]
+    TxQueues {
+        /// The link.
+        link: String,
+        /// What was asked for.
+        asked: u16,
     },
     /// There are two paths between two nodes.
     #[error(
@@ -307,7 +322,14 @@ fn add_link(
         Some(size) => Some(check_mtu("link", &link.name, size)?),
         None => None,
     };
-    net.wires.push(Wire { name: link.name.clone(), ends: [a, b], up, down, mtu, swallows_above });
+    let tx_queues = link.tx_queues.unwrap_or(1);
+    if !TX_QUEUES.contains(&tx_queues) {
+        let link = link.name.clone();
+        return Err(TopologyError::TxQueues { link, asked: tx_queues });
+    }
+    let ends = [a, b];
+    let name = link.name.clone();
+    net.wires.push(Wire { name, ends, up, down, mtu, swallows_above, tx_queues });
     Ok(())
 }
 

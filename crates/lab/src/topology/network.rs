@@ -79,6 +79,8 @@ pub struct Wire {
     pub mtu: u32,
     /// Larger IP packets vanish on the way.
     pub swallows_above: Option<u32>,
+    /// Transmit queues of the devices on both ends.
+    pub tx_queues: u16,
 }
 
 impl Network {

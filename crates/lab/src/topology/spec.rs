@@ -61,6 +61,9 @@ pub struct Link {
     /// IP packets larger than this vanish on the way, and nobody is told: a path MTU black hole (RFC 2923, section 2.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swallows_above: Option<u32>,
+    /// Transmit queues of its devices, as a network card has them; one where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_queues: Option<u16>,
 }
 
 /// One direction of a link. What is absent does not limit: no rate is a very fast wire, no delay none.

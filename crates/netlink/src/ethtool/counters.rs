@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use nix::libc;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;

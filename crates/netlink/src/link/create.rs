@@ -64,6 +64,8 @@ pub struct NewLink<'a> {
     pub name: LinkName,
     /// What it is.
     pub kind: LinkKind,
+    /// Its number; the kernel's choice if not given.
+    pub index: Option<u32>,
     /// Its address, for the kinds that have one.
     pub mac: Option<Mac>,
     /// Largest packet, in bytes; the kind's default if not given.
@@ -77,7 +79,7 @@ pub struct NewLink<'a> {
 impl NewLink<'_> {
     /// An interface with the kind's defaults, in the socket's namespace.
     pub fn new(name: LinkName, kind: LinkKind) -> Self {
-        Self { name, kind, mac: None, mtu: None, tx_queue_len: None, namespace: None }
+        Self { name, kind, index: None, mac: None, mtu: None, tx_queue_len: None, namespace: None }
     }
 }
 
@@ -185,7 +187,7 @@ pub(crate) fn new_veth(here: &VethEnd<'_>, there: &VethEnd<'_>) -> Message {
 
 pub(crate) fn new_link(link: &NewLink<'_>) -> Message {
     let kind = link.kind.name();
-    let mut message = creation(format!("make {kind} interface {}", link.name), None);
+    let mut message = creation(format!("make {kind} interface {}", link.name), link.index);
     let to = message.attrs();
     if let LinkKind::Vlan { parent, .. } = link.kind {
         to.u32(attr::LINK, parent);

@@ -8,7 +8,7 @@ use super::message::{
     DEL_CLASS, DEL_FILTER, DEL_QDISC, How, NEW_CLASS, NEW_FILTER, NEW_QDISC, Prepared, changeable,
     header, prepare,
 };
-use super::{Names, names, raw};
+use super::{Names, Root, names, raw};
 use crate::core::{Message, NetlinkError, Socket, flags};
 
 const TCA_KIND: u16 = 1;
@@ -32,19 +32,52 @@ pub fn carry_all_out<C: Borrow<Change>>(
     ifindex: u32,
     changes: &[C],
 ) -> Result<(), (usize, NetlinkError)> {
+    all(socket, ifindex, changes, None)
+}
+
+/// The same, where the root queue is to be the one that was seen, and nobody's who has put it there since. `root` is what is there afterwards.
+///
+/// # Errors
+/// As of [`carry_all_out`], and where another root queue is there.
+pub fn carry_all_out_over<C: Borrow<Change>>(
+    socket: &mut Socket,
+    ifindex: u32,
+    changes: &[C],
+    root: &mut Root,
+) -> Result<(), (usize, NetlinkError)> {
+    all(socket, ifindex, changes, Some(root))
+}
+
+fn all<C: Borrow<Change>>(
+    socket: &mut Socket,
+    ifindex: u32,
+    changes: &[C],
+    mut root: Option<&mut Root>,
+) -> Result<(), (usize, NetlinkError)> {
     let names = names::of(socket).map_err(|error| (0, error))?;
     let changes: Vec<&Change> = changes.iter().map(Borrow::borrow).collect();
-    let ready: Vec<Prepared> = changes
-        .iter()
-        .enumerate()
-        .map(|(number, change)| ready(change, ifindex, &names).map_err(|error| (number, error)))
-        .collect::<Result<_, _>>()?;
+    let mut expected = root.as_deref().cloned();
+    let prepared = |(number, change): (usize, &&Change)| {
+        let how = how(change, expected.as_ref());
+        if let Some(expected) = &mut expected {
+            expected.changed(change);
+        }
+        ready(change, ifindex, &names, how).map_err(|error| (number, error))
+    };
+    let ready: Vec<Prepared> =
+        changes.iter().enumerate().map(prepared).collect::<Result<_, _>>()?;
     let mut first = 0;
     while first < ready.len() {
         let many = changes[first..].iter().take_while(|change| is_inside(change)).count();
         let next = first + many.max(1);
         let some: Vec<&Message> = ready[first..next].iter().map(|ready| &ready.message).collect();
+        if let Some(root) = &root {
+            root.is_there(socket, ifindex, changes[first]).map_err(|error| (first, error))?;
+        }
         socket.request_all(&some).map_err(|(number, error)| (first + number, error))?;
+        if let Some(root) = &mut root {
+            changes[first..next].iter().for_each(|change| root.changed(change));
+        }
         first = next;
     }
     Ok(())
@@ -59,17 +92,34 @@ fn is_inside(change: &Change) -> bool {
     }
 }
 
-fn ready(change: &Change, ifindex: u32, names: &dyn Names) -> Result<Prepared, NetlinkError> {
+/// How something is made: a root queue alone, where the device's default is expected; what filters hang on on the way in always, since one that
+/// is there stays.
+fn how(change: &Change, expected: Option<&Root>) -> How {
+    match (expected, change.place()) {
+        (Some(expected), Place::Qdisc { parent: Handle::ROOT, .. }) if expected.is_default() => {
+            How::CreateAlone
+        }
+        (Some(_), Place::Qdisc { parent: Handle::INGRESS, .. }) => How::CreateAlone,
+        _ => How::Create,
+    }
+}
+
+fn ready(
+    change: &Change,
+    ifindex: u32,
+    names: &dyn Names,
+    made: How,
+) -> Result<Prepared, NetlinkError> {
     let device = names.name_of(ifindex).unwrap_or_else(|| format!("interface {ifindex}"));
     match change {
-        Change::Make(Thing::Step(step)) => prepare(step, ifindex, names, How::Create),
+        Change::Make(Thing::Step(step)) => prepare(step, ifindex, names, made),
         Change::Alter(Thing::Step(step)) => {
             let step = changeable(step.clone());
             let nothing = || NetlinkError::invalid(format!("{change} on {device}"), "it can't be");
             prepare(&step.ok_or_else(nothing)?, ifindex, names, How::Change)
         }
         Change::Make(Thing::Seen(seen)) => {
-            Ok(again(seen, ifindex, format!("{change} on {device}"), How::Create).into())
+            Ok(again(seen, ifindex, format!("{change} on {device}"), made).into())
         }
         Change::Alter(Thing::Seen(seen)) => {
             Ok(again(seen, ifindex, format!("{change} on {device}"), How::Change).into())
@@ -82,21 +132,25 @@ fn ready(change: &Change, ifindex: u32, names: &dyn Names) -> Result<Prepared, N
 
 /// Something as the kernel once showed it.
 fn again(seen: &Seen, ifindex: u32, tried: String, how: How) -> Message {
-    let create = if how == How::Create { flags::CREATE } else { 0 };
+    let create = if how == How::Change { 0 } else { flags::CREATE };
     let mut message = match seen.place {
         Place::Qdisc { parent, handle } => {
-            let replace = if how == How::Create { flags::REPLACE } else { 0 };
+            let more = match how {
+                How::Create => flags::REPLACE,
+                How::CreateAlone => flags::EXCL,
+                How::Change => 0,
+            };
             let head = header(ifindex, handle.to_u32(), parent.to_u32(), 0);
-            Message::with_header(tried, NEW_QDISC, create | replace, &head)
+            Message::with_header(tried, NEW_QDISC, create | more, &head)
         }
         Place::Class { parent, id } => {
             let head = header(ifindex, id.to_u32(), parent.to_u32(), 0);
             Message::with_header(tried, NEW_CLASS, create, &head)
         }
         Place::Filter { parent, prio, protocol, handle, .. } => {
-            let exclusive = if how == How::Create { flags::EXCL } else { 0 };
+            let exclusive = if how == How::Change { 0 } else { flags::EXCL };
             // u32's hash table gets its number from the kernel.
-            let fresh = seen.kind == "u32" && how == How::Create;
+            let fresh = seen.kind == "u32" && how != How::Change;
             let handle = if fresh { handle & 0xfff } else { handle };
             let head = header(ifindex, handle, parent.to_u32(), order(prio, protocol));
             Message::with_header(tried, NEW_FILTER, create | exclusive, &head)
@@ -120,7 +174,8 @@ fn removal(place: Place, kind: &str, ifindex: u32, tried: String) -> Message {
         }
     };
     let mut message = Message::with_header(tried, message, 0, &head);
-    if let Place::Filter { .. } = place {
+    // A root queue of another kind is somebody else's: the kernel refuses it then.
+    if matches!(place, Place::Filter { .. } | Place::Qdisc { parent: Handle::ROOT, .. }) {
         named(&mut message, place, kind);
     }
     message

@@ -11,7 +11,7 @@ use quell_tc::{
 use quell_units::{Bytes, Rate, Span};
 
 use super::Names;
-use super::encode_filter::{ACT_OK, ACT_SHOT, ACT_UNSPEC};
+use super::encode_filter::{ACT_OK, ACT_PIPE, ACT_SHOT, ACT_UNSPEC};
 use crate::core::{Attr, AttrReader, DecodeError};
 
 /// A filter's common part, from the message's header.
@@ -217,6 +217,12 @@ fn action(attrs: AttrReader<'_>, names: &dyn Names) -> Result<Option<Action>, De
             // The kernel shows a mask only where it is not whole.
             Some(Action::Skbedit(Skbedit { mark: get(5)?, mask: get(8)?, priority }))
         }
+        "connmark" => match parms(1)?.as_slice() {
+            [_, _, verdict, _, _, zone] if *verdict as i32 == ACT_PIPE && *zone & 0xffff == 0 => {
+                Some(Action::Connmark)
+            }
+            _ => None,
+        },
         "police" => police(&options)?,
         _ => None,
     })

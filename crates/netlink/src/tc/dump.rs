@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use nix::errno::Errno;
 use quell_tc::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Snapshot};
 use quell_tc::{Handle, Protocol};
 
 use super::message::{GET_CLASS, GET_FILTER, GET_QDISC, header};
 use super::names::{self, Names};
 use super::{decode_filter, decode_stats, options, raw};
-use crate::core::{DecodeError, Message, NetlinkError, Reply, Socket};
+use crate::core::{DecodeError, Message, NetlinkError, Reply, Socket, flags};
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -101,22 +102,72 @@ pub fn dump_all_qdiscs(socket: &mut Socket) -> Result<Vec<ObservedQdisc>, Netlin
 pub fn dump_classes(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedClass>, NetlinkError> {
     let mut found = Vec::new();
     each(socket, "classes", GET_CLASS, ifindex, 0, |reply| {
-        let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
-        let (stats, extra) = decode_stats::of_class(kind, &attrs)?;
-        found.push(ObservedClass {
-            ifindex,
-            id: head.handle,
-            parent: head.parent,
-            leaf: (head.info != 0).then(|| Handle::from_u32(head.info)),
-            kind: kind.to_owned(),
-            options: options::class(kind, attrs.find(TCA_OPTIONS)?)?,
-            stats,
-            extra,
-            raw: raw::of_class(kind, &attrs)?,
-        });
+        found.extend(class(reply, ifindex)?);
         Ok(())
     })?;
     Ok(found)
+}
+
+fn class(reply: &Reply, ifindex: u32) -> Result<Option<ObservedClass>, DecodeError> {
+    let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(None) };
+    let (stats, extra) = decode_stats::of_class(kind, &attrs)?;
+    Ok(Some(ObservedClass {
+        ifindex,
+        id: head.handle,
+        parent: head.parent,
+        leaf: (head.info != 0).then(|| Handle::from_u32(head.info)),
+        kind: kind.to_owned(),
+        options: options::class(kind, attrs.find(TCA_OPTIONS)?)?,
+        stats,
+        extra,
+        raw: raw::of_class(kind, &attrs)?,
+    }))
+}
+
+/// One class of an interface and the queue in it, without looking at the others; nothing where it is not there. Filters in them are not read.
+///
+/// # Errors
+/// The kernel did not tell, or its answer could not be understood.
+pub fn one_class(socket: &mut Socket, ifindex: u32, id: Handle) -> Result<Snapshot, NetlinkError> {
+    let classes = one(socket, GET_CLASS, (ifindex, id, Handle::from_u32(0)), class)?;
+    // Below a class that is not there the kernel finds no queue.
+    let inside = (ifindex, Handle::from_u32(0), id);
+    let qdiscs =
+        if classes.is_empty() { Vec::new() } else { one(socket, GET_QDISC, inside, qdisc)? };
+    Ok(Snapshot { qdiscs, classes, filters: Vec::new() })
+}
+
+/// The queue in one class of an interface; none where there is no such class, or nothing in it.
+///
+/// # Errors
+/// The kernel did not tell, or its answer could not be understood.
+pub fn queue_in(
+    socket: &mut Socket,
+    ifindex: u32,
+    class: Handle,
+) -> Result<Option<ObservedQdisc>, NetlinkError> {
+    let inside = (ifindex, Handle::from_u32(0), class);
+    Ok(one(socket, GET_QDISC, inside, qdisc)?.pop())
+}
+
+/// One entry of a table, by interface, handle and parent.
+fn one<T>(
+    socket: &mut Socket,
+    kind: u16,
+    (ifindex, handle, parent): (u32, Handle, Handle),
+    decode: impl Fn(&Reply, u32) -> Result<Option<T>, DecodeError>,
+) -> Result<Vec<T>, NetlinkError> {
+    let which = if handle.to_u32() == 0 { parent } else { handle };
+    let tried = format!("look at {which} of interface {ifindex}");
+    let head = header(ifindex, handle.to_u32(), parent.to_u32(), 0);
+    // Without it only who listens to all changes is told (`tclass_notify`, `qdisc_notify` in net/sched/sch_api.c).
+    let ask = Message::with_header(tried.clone(), kind, flags::ECHO, &head);
+    let replies = match socket.request(&ask) {
+        Err(error) if error.errno() == Some(Errno::ENOENT) => return Ok(Vec::new()),
+        other => other?,
+    };
+    let found = replies.iter().filter_map(|reply| decode(reply, ifindex).transpose());
+    found.collect::<Result<_, _>>().map_err(|error| NetlinkError::answer(tried, error))
 }
 
 /// The filters of one queue, class or hook of an interface, in the order in which they are tried.

@@ -51,7 +51,7 @@ fn inner(w: &mut AttrWriter, filter: &Filter, names: &dyn Names) -> Result<(), S
             actions(w, 2, acts, names)?;
         }
         FilterKind::Flower(flower) => {
-            self::flower(w, flower, filter.protocol);
+            self::flower(w, flower);
             class.map(|class| w.u32(1, class));
             actions(w, 3, acts, names)?;
             w.u32(22, 0);
@@ -117,17 +117,16 @@ fn flow(
     Ok(())
 }
 
-fn flower(w: &mut AttrWriter, flower: &Flower, protocol: Protocol) {
+fn flower(w: &mut AttrWriter, flower: &Flower) {
     for (mac, kind) in [(flower.dst_mac, 4), (flower.src_mac, 6)] {
         mac.map(|mac| w.bytes(kind, &mac.0).bytes(kind + 1, &[0xff; 6]));
     }
     let proto = flower.ip_proto.map(|proto| proto.0);
     proto.map(|proto| w.u8(9, proto));
     flower.ip_tos.map(|tos| w.u8(73, tos.value).u8(74, tos.mask));
-    let v6 = u16::from(protocol == Protocol::IPV6);
-    for (prefix, kind) in [(flower.dst_ip, 12 + 4 * v6), (flower.src_ip, 10 + 4 * v6)] {
+    for (prefix, kind) in [(flower.dst_ip, 12), (flower.src_ip, 10)] {
         if let Some(prefix) = prefix {
-            address(w, kind, prefix);
+            address(w, kind + 4 * u16::from(prefix.address.is_ipv6()), prefix);
         }
     }
     let (source, destination) = match proto {
@@ -237,6 +236,14 @@ fn action(w: &mut AttrWriter, action: &Action, names: &dyn Names) -> Result<(), 
                 edit.priority.map(|class| w.u32(3, class.to_u32()));
                 edit.mark.map(|mark| w.u32(5, mark));
                 edit.mask.map(|mask| w.u32(8, mask));
+            });
+        }
+        Action::Connmark => {
+            // struct tc_connmark: tc_gen, the zone and two bytes of padding.
+            let mut parms = generic(ACT_PIPE);
+            parms.extend([0; 4]);
+            w.str(1, "connmark").nested(2, |w| {
+                w.bytes(1, &parms);
             });
         }
         Action::Other(kind) => return Err(format!("an action of kind `{kind}` can't be made")),

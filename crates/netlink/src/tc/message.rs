@@ -60,6 +60,9 @@ pub fn messages(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     Create,
+    /// Where nobody has put a queue: the kernel refuses it else. Without `NLM_F_EXCL` it would change the options of one that has the same name
+    /// and kind (`tc_modify_qdisc`, net/sched/sch_api.c).
+    CreateAlone,
     Change,
 }
 
@@ -70,11 +73,12 @@ pub(super) fn prepare(
     how: How,
 ) -> Result<Prepared, NetlinkError> {
     let device = names.name_of(ifindex).unwrap_or_else(|| format!("interface {ifindex}"));
-    let verb = if how == How::Create { "make" } else { "change" };
+    let verb = if how == How::Change { "change" } else { "make" };
     let tried = format!("{verb} {step} on {device}");
     let wrong = |why: String| NetlinkError::invalid(&tried, why);
     let replace = match how {
         How::Create => flags::CREATE | flags::REPLACE,
+        How::CreateAlone => flags::CREATE | flags::EXCL,
         How::Change => 0,
     };
     let mut program = None;
@@ -106,7 +110,7 @@ pub(super) fn prepare(
                 (u32::from(filter.prio.unwrap_or(0)) << 16) | u32::from(filter.protocol.0.to_be());
             let head = header(ifindex, filter.handle.unwrap_or(0), parent.to_u32(), info);
             let create = match how {
-                How::Create => flags::CREATE | flags::EXCL,
+                How::Create | How::CreateAlone => flags::CREATE | flags::EXCL,
                 How::Change => 0,
             };
             let mut message = Message::with_header(&tried, NEW_FILTER, create, &head);

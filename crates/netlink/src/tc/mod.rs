@@ -18,18 +18,22 @@ mod names;
 mod options;
 mod pinned;
 mod raw;
+mod root;
 
 use nix::errno::Errno;
 use quell_tc::{Change, Difference, Handle, Places, Qdisc, Step, Thing, Tree, TreeError};
 use thiserror::Error;
 
-pub use change::{carry_all_out, carry_out};
+pub use change::{carry_all_out, carry_all_out_over, carry_out};
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use dump::decode_as_everything;
-pub use dump::{dump_all_qdiscs, dump_classes, dump_filters, dump_qdiscs, snapshot};
+pub use dump::{
+    dump_all_qdiscs, dump_classes, dump_filters, dump_qdiscs, one_class, queue_in, snapshot,
+};
 pub use message::messages;
 pub use names::{Names, fixed_names};
 pub use raw::classifier;
+pub use root::Root;
 
 use crate::core::{Message, NetlinkError, Socket};
 use message::{How, changeable};

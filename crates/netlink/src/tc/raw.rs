@@ -1,6 +1,7 @@
 //! Queues, classes and filters byte for byte, so that they can be made again: what the kernel shows, without counters and times, and
 //! without what it takes from nobody.
 
+use quell_tc::classify::is_of_another_version;
 use quell_tc::observed::Raw;
 use quell_tc::{Filter, Place, Protocol, Seen, Step};
 
@@ -153,17 +154,24 @@ pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, De
     if kind == "u32" && f.find(3)?.is_some() {
         raw.hidden = Some("its hash tables".into());
     }
-    let program = kind == "bpf" && f.find(5)?.is_none();
-    let ours = program && is_ours(&f)?;
-    if program && !ours {
-        raw.hidden = Some("its program, which only its loader has".into());
-    }
+    let program = match kind {
+        "bpf" if f.find(5)?.is_none() => Some(whose(&f)?),
+        _ => None,
+    };
+    raw.hidden = match program {
+        Some(Whose::Theirs) => Some("its program, which only its loader has".into()),
+        Some(Whose::OfAnotherVersion) => {
+            Some("its program, which only the version of Quell that made it has".into())
+        }
+        Some(Whose::Ours) | None => raw.hidden,
+    };
+    let told_by_program = matches!(program, Some(Whose::Ours | Whose::OfAnotherVersion));
     let mut w = AttrWriter::new();
     for attr in f {
         let attr = attr?;
         if shape.counts.contains(&attr.kind) {
-            // Which program it is counts where it is taken for ours, since anybody may call his so.
-            if ours && attr.kind == TCA_BPF_TAG {
+            // Which program it is counts where it is taken for Quell's, since anybody may call his so.
+            if told_by_program && attr.kind == TCA_BPF_TAG {
                 copy(&mut w, attr);
             }
             continue;
@@ -189,10 +197,22 @@ pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, De
 /// The kernel's hash of a program.
 const TCA_BPF_TAG: u16 = 10;
 
-/// Whether a program has the name of a classifier of ours, in which all stands that is needed to load it again.
-fn is_ours(f: &AttrReader<'_>) -> Result<bool, DecodeError> {
+/// Whose program it is, by its name.
+enum Whose {
+    /// A classifier of ours, in whose name all stands that is needed to load it again.
+    Ours,
+    /// One that another version of Quell made: known again, and taken off, but not loaded.
+    OfAnotherVersion,
+    Theirs,
+}
+
+fn whose(f: &AttrReader<'_>) -> Result<Whose, DecodeError> {
     let name = f.find(7)?.map(|attr| attr.str()).transpose()?.unwrap_or_default();
-    Ok(named(name).is_some())
+    Ok(match named(name) {
+        Some(_) => Whose::Ours,
+        None if is_of_another_version(name) => Whose::OfAnotherVersion,
+        None => Whose::Theirs,
+    })
 }
 
 /// A classifier of ours among things that were seen, as the step that makes it again.
@@ -358,18 +378,23 @@ mod tests {
             let attrs = AttrReader::new(w.as_bytes());
             of_filter("bpf", attrs.find(TCA_OPTIONS).unwrap()).unwrap()
         };
-        let ours = "quell1 src=2 idle=1min at=2:1 steps=1,1,0 other=2:3";
+        let ours = "quell2 src=2 idle=1min at=2:1 by=1,1,0 rest=2:3";
         let (one, other) = (raw(ours, [1; 8]), raw(ours, [2; 8]));
         assert_eq!((&one.hidden, &other.hidden), (&None, &None));
         assert_ne!(one.fingerprint(), other.fingerprint());
         // Of programs that nobody here can load the name says all that there is.
         assert!(raw("theirs", [1; 8]).hidden.is_some());
         assert_eq!(raw("theirs", [1; 8]), raw("theirs", [2; 8]));
+        // That of another version is known again by its program, and can't be loaded.
+        let older = |tag| raw("quell1 src=2 idle=1min at=2:1 steps=1,1,0 other=2:3", tag);
+        assert!(older([1; 8]).hidden.is_some_and(|why| why.contains("version of Quell")));
+        assert_ne!(older([1; 8]).fingerprint(), older([2; 8]).fingerprint());
         let place =
             Place::Filter { parent: Handle::qdisc(2), chain: 0, prio: 1, protocol: 3, handle: 1 };
         let seen = |raw| Seen { place, kind: "bpf".into(), raw };
         assert!(matches!(classifier(&seen(one)), Some(Step::Filter { .. })));
         assert_eq!(classifier(&seen(raw("theirs", [1; 8]))), None);
+        assert_eq!(classifier(&seen(older([1; 8]))), None);
     }
 
     #[test]

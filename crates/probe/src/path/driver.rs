@@ -5,13 +5,17 @@
 //!   Survey ─► ask ───┴─► FlowSocket … error queue, raw ──────┴─► answers, sizes, marks
 //! ```
 
+mod quoted;
+mod syns;
+
+use super::repeats::Repeats;
 use super::rounds::{Pacing, Rounds, Step};
-use super::sockets::{Came, FlowSocket, Known, Packet, What};
+use super::sockets::{Came, FlowSocket, Packet, What};
 use super::survey::{Ask, Outcome, Sizes, Survey};
 use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, Sent};
-use crate::ProbeError;
 use crate::ledger::{Ledger, Refusal, Reply};
-use crate::stream_socket::MOST_BATCHES;
+use crate::stream_socket::{CLOCKS_APART_NS, MOST_BATCHES};
+use crate::{Patience, ProbeError};
 use nix::errno::Errno;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
@@ -20,10 +24,9 @@ use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_sys::wall::Wall;
 use quell_units::Tos;
 use quell_wire::hop_probe;
-use quell_wire::icmp_error::{self, Meaning};
-use std::collections::BTreeMap;
+use quell_wire::icmp_error::Meaning;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::os::fd::AsFd;
 
 /// Packets that are remembered for what may still come.
 const KEPT: usize = 1 << 14;
@@ -32,8 +35,14 @@ const FLUSH_NS: u64 = 100_000_000;
 /// A probe that was not answered for so long holds up no other: at least, and at most.
 const LEAST_GATE_NS: u64 = 300_000_000;
 const MOST_GATE_NS: u64 = 1_000_000_000;
-/// Before a SYN is sent again.
-const SYN_GATE_NS: u64 = 950_000_000;
+/// From one question to a hop that is searched to the next: Linux sends a peer one ICMP error a second (`icmp_ratelimit` of ip-sysctl.rst). …
+const SEARCH_NS: u64 = 1_050_000_000;
+/// … And so much more now and then, so that no beat of a limit is met each time.
+const UNEVEN_NS: u64 = 70_000_000;
+/// Rounds that ask a hop no more often than this leave it answers for a search.
+const SPARE_NS: u64 = 2 * SEARCH_NS;
+/// Rounds that go on for a year are not waited for.
+const ENDLESS_NS: u64 = 365 * 86_400 * 1_000_000_000;
 /// Bytes of the largest answer that is looked at.
 const LARGEST: usize = 2048;
 
@@ -45,10 +54,30 @@ struct Under {
     /// Its number among those to that hop; none of the survey's.
     seq: Option<u64>,
     sent_ns: u64,
+    /// How often the wall clock had been set by then.
+    steps: u64,
     tos: Tos,
     size: usize,
     /// Whether others wait for what becomes of it.
     is_open: bool,
+    is_answered: bool,
+}
+
+/// The open question of the survey.
+#[derive(Debug, Clone, Copy)]
+struct Question {
+    /// Its packet.
+    number: u64,
+    /// The smaller one right behind it.
+    beside: Option<u64>,
+    /// Whether that was answered.
+    beside_came: bool,
+}
+
+/// Whether what came at this time came before the packet was sent, and so can't be about it. Where the wall clock was set since, that says nothing.
+fn is_before(came_ns: Option<u64>, under: &Under, steps: u64) -> bool {
+    let is_before = |came_ns| came_ns + CLOCKS_APART_NS < under.sent_ns;
+    under.steps == steps && came_ns.is_some_and(is_before)
 }
 
 struct Driver<'a> {
@@ -60,7 +89,7 @@ struct Driver<'a> {
     rounds: Rounds,
     survey: Option<Survey>,
     /// The question that is open.
-    asked: Option<u64>,
+    asked: Option<Question>,
     /// No question before this time.
     ask_after_ns: u64,
     under: BTreeMap<u64, Under>,
@@ -70,6 +99,13 @@ struct Driver<'a> {
     answering: Vec<bool>,
     ends: Vec<Option<u8>>,
     longest_ns: u64,
+    /// Of SYNs: how long the one under way is awaited.
+    patience: Patience,
+    /// Of SYNs: how often an answer of a hop was awaited in vain; none where it ever answered.
+    in_vain: Vec<Option<u32>>,
+    repeats: Repeats,
+    /// Flows and hops where the last SYN met a connection before it that is still there, for all that is known.
+    left_over: BTreeSet<(u16, u8)>,
     /// Since when others wait for one probe at a time.
     one_at_a_time: bool,
     unmatched: u64,
@@ -113,6 +149,10 @@ impl PathProbe {
             answering: vec![false; usize::from(spec.most_hops)],
             ends: vec![None; usize::from(spec.flows)],
             longest_ns: 0,
+            patience: spec.patience,
+            in_vain: vec![Some(0); usize::from(spec.most_hops)],
+            repeats: Repeats::default(),
+            left_over: BTreeSet::new(),
             one_at_a_time,
             unmatched: 0,
             window: *window,
@@ -134,6 +174,7 @@ impl Driver<'_> {
         let mut flush_ns = self.window.start_ns;
         loop {
             let now_ns = self.wall.look();
+            self.flows.iter_mut().for_each(|flow| flow.look(now_ns));
             self.expire(now_ns);
             let wake_ns = self.send(now_ns);
             if now_ns >= flush_ns {
@@ -143,13 +184,15 @@ impl Driver<'_> {
             if wake_ns.is_none() && self.waiting() == 0 {
                 break;
             }
-            let due = [wake_ns, self.expiring_ns()].into_iter().flatten().min();
+            let look_ns = self.flows.iter().filter_map(FlowSocket::look_ns).min();
+            let due = [wake_ns, self.expiring_ns(), look_ns].into_iter().flatten().min();
             alarm.set(due.map(|due| due.min(flush_ns.max(now_ns + 1))))?;
             if !self.await_news(&alarm, stop)? {
                 break;
             }
         }
         let now = self.window.t(monotonic_ns());
+        self.decide(None);
         self.ledgers.values_mut().for_each(|ledger| ledger.finish(now));
         self.flush(true);
         Ok(())
@@ -186,8 +229,11 @@ impl Driver<'_> {
         for index in ready {
             self.take(index);
         }
-        for (number, from, tos) in marks {
-            self.marked(number, from, tos);
+        for mark in marks {
+            if let Some(number) = self.which(&mark) {
+                self.came_late(number, &mark);
+                self.marked(number, &mark);
+            }
         }
         Ok(!stopped)
     }
@@ -196,7 +242,7 @@ impl Driver<'_> {
     fn send(&mut self, mut now_ns: u64) -> Option<u64> {
         let rounds = loop {
             let open = self.under.values().filter(|under| under.is_open).count();
-            let open = if self.one_at_a_time { open } else { open - usize::from(self.asks()) };
+            let open = if self.one_at_a_time { open } else { open - self.asks() };
             match self.rounds.next(now_ns, open) {
                 Step::Send { flow, ttl, due_ns } => {
                     self.probe(flow, ttl, now_ns.saturating_sub(due_ns));
@@ -207,16 +253,23 @@ impl Driver<'_> {
                 Step::Done => break None,
             }
         };
-        let asks = self.ask(now_ns);
+        let asks = self.ask(now_ns, rounds.is_none());
         [rounds, asks].into_iter().flatten().min()
     }
 
-    fn asks(&self) -> bool {
-        self.asked.is_some_and(|number| self.under.get(&number).is_some_and(|under| under.is_open))
+    fn is_open(&self, number: u64) -> bool {
+        self.under.get(&number).is_some_and(|under| under.is_open)
     }
 
-    /// The next question of the survey; when silence is its answer, none when there is none left.
-    fn ask(&mut self, now_ns: u64) -> Option<u64> {
+    /// Packets of the survey that are under way.
+    fn asks(&self) -> usize {
+        let numbers = self.asked.map(|asked| [Some(asked.number), asked.beside]);
+        numbers.into_iter().flatten().flatten().filter(|number| self.is_open(*number)).count()
+    }
+
+    /// The next question of the survey; when silence is its answer, none when there is none left. A search waits until the rounds are over, where they
+    /// end: the few answers that a hop grants are theirs.
+    fn ask(&mut self, now_ns: u64, rounds_are_over: bool) -> Option<u64> {
         if !self.spec.survey {
             return None;
         }
@@ -234,7 +287,8 @@ impl Driver<'_> {
             let answering = self.answering.iter().take(last.into()).copied().collect();
             self.survey = Some(Survey::new(sizes, self.raw.is_some(), answering));
         }
-        if self.asked.is_none() && self.ask_after_ns > now_ns {
+        let searches = self.survey.as_ref().is_some_and(Survey::searches);
+        if self.asked.is_none() && searches && self.ask_after_ns > now_ns {
             return Some(self.ask_after_ns);
         }
         for _ in 0..32 {
@@ -242,17 +296,30 @@ impl Driver<'_> {
             {
                 return self.gate_ns(now_ns);
             }
-            let ask = self.survey.as_ref()?.next()?;
+            let survey = self.survey.as_ref()?;
+            let ask = survey.next()?;
+            let has_end = self.spec.count.is_some() || self.window.duration_ns < ENDLESS_NS;
+            let is_frugal = has_end && self.spec.interval.nanos() < SPARE_NS;
+            if survey.searches() && is_frugal && !rounds_are_over {
+                return None;
+            }
             let headers = self.headers();
-            let (ttl, tos, size) = match ask {
+            let payload = |bytes: u32| bytes.saturating_sub(headers) as usize;
+            let (ttl, tos, size, beside) = match ask {
                 // A length of its own, by which it is known where nothing but the header is quoted.
-                Ask::Marks { ttl } => (ttl, MARKED, self.spec.size as usize + 1),
-                Ask::Size { ttl, bytes } => {
-                    (ttl, self.spec.tos, bytes.saturating_sub(headers) as usize)
+                Ask::Marks { ttl } => (ttl, MARKED, self.spec.size as usize + 1, None),
+                Ask::Size { ttl, bytes, beside } => {
+                    (ttl, self.spec.tos, payload(bytes), beside.map(payload))
                 }
             };
             match self.transmit(self.surveyor as u16, ttl, tos, size, None) {
-                Ok(number) => self.asked = Some(number),
+                Ok(number) => {
+                    let surveyor = self.surveyor as u16;
+                    let beside =
+                        beside.and_then(|size| self.transmit(surveyor, ttl, tos, size, None).ok());
+                    self.asked = Some(Question { number, beside, beside_came: false });
+                    self.ask_after_ns = now_ns + SEARCH_NS + number % 5 * UNEVEN_NS;
+                }
                 Err(Errno::EMSGSIZE) => {
                     // The own device's MTU stands in the error queue.
                     let came = self.come(self.surveyor);
@@ -282,9 +349,6 @@ impl Driver<'_> {
         if let Some(survey) = &mut self.survey {
             let before = survey.next();
             survey.take(outcome);
-            if survey.searches() && outcome == Outcome::Answered {
-                self.ask_after_ns = monotonic_ns() + self.spec.interval.nanos().min(MOST_GATE_NS);
-            }
             let hop = |ask: Option<Ask>| {
                 ask.map(|ask| match ask {
                     Ask::Marks { ttl } | Ask::Size { ttl, .. } => ttl,
@@ -293,6 +357,15 @@ impl Driver<'_> {
             if hop(before) != hop(survey.next()) {
                 (self.emit)(News::Sizes(survey.hops().to_vec()));
             }
+        }
+    }
+
+    /// Ends the open question once nothing of it is under way any more.
+    fn settle(&mut self) {
+        if let Some(asked) = self.asked
+            && self.asks() == 0
+        {
+            self.told(if asked.beside_came { Outcome::Beside } else { Outcome::Silence });
         }
     }
 
@@ -308,12 +381,23 @@ impl Driver<'_> {
         let packet = Packet { number, ttl, tos: tos.byte(), size };
         let sent_ns = self.flows[usize::from(flow)].send(self.spec.to.is_ipv6(), packet)?;
         self.next += 1;
-        self.under.insert(number, Under { flow, ttl, seq, sent_ns, tos, size, is_open: true });
+        self.under.insert(
+            number,
+            Under {
+                flow,
+                ttl,
+                seq,
+                sent_ns,
+                steps: self.wall.steps(),
+                tos,
+                size,
+                is_open: true,
+                is_answered: false,
+            },
+        );
         while self.under.len() > KEPT {
-            let gone = self.under.pop_first().map(|(number, _)| number);
-            if gone.is_some() && gone == self.asked {
-                self.told(Outcome::Silence);
-            }
+            self.under.pop_first();
+            self.settle();
         }
         Ok(number)
     }
@@ -339,14 +423,11 @@ impl Driver<'_> {
     /// When the first probe that others wait for will hold up nobody any more.
     fn gate_ns(&self, now_ns: u64) -> Option<u64> {
         let open = self.under.values().filter(|under| under.is_open);
-        Some(open.map(|under| under.sent_ns + self.gate()).min().unwrap_or(now_ns + LEAST_GATE_NS))
-    }
-
-    fn gate(&self) -> u64 {
-        match self.spec.sent {
-            Sent::Tcp => SYN_GATE_NS,
-            _ => self.longest_ns.saturating_mul(4).clamp(LEAST_GATE_NS, MOST_GATE_NS),
-        }
+        Some(
+            open.map(|under| under.sent_ns + self.gate(under))
+                .min()
+                .unwrap_or(now_ns + LEAST_GATE_NS),
+        )
     }
 
     fn waiting(&self) -> usize {
@@ -364,20 +445,17 @@ impl Driver<'_> {
 
     fn expire(&mut self, now_ns: u64) {
         let now = self.window.t(now_ns);
+        self.decide(Some(now));
         self.ledgers.values_mut().for_each(|ledger| ledger.expire(now));
-        let gate = self.gate();
-        let late = |under: &Under| under.is_open && now_ns >= under.sent_ns.saturating_add(gate);
-        let late: Vec<u64> =
-            self.under.iter().filter(|(_, under)| late(under)).map(|(number, _)| *number).collect();
+        let is_late = |under: &Under| {
+            under.is_open && now_ns >= under.sent_ns.saturating_add(self.gate(under))
+        };
+        let late = self.under.iter().filter(|(_, under)| is_late(under));
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
         for number in late {
-            let Some(under) = self.under.get_mut(&number) else { continue };
-            under.is_open = false;
-            let flow = under.flow;
-            self.flows[usize::from(flow)].give_up(number);
-            if self.asked == Some(number) {
-                self.told(Outcome::Silence);
-            }
+            self.give_up(number);
         }
+        self.settle();
     }
 
     fn come(&mut self, index: usize) -> Vec<Came> {
@@ -393,17 +471,20 @@ impl Driver<'_> {
     /// Finds out what an answer means for the packet that it is about.
     fn understand(&mut self, index: usize, came: Came) {
         let Some(number) = came.number.or_else(|| self.only_one(index)) else {
-            // An error without the packet's number: from now on there is only one that it can be of.
-            if came.from.is_some() {
+            // An error without the packet's number: from now on there is only one that it can be of. What is asked about sizes is one at a time anyway.
+            if came.from.is_some() && index < self.ends.len() {
                 self.lose_track(index);
             }
             return;
         };
-        let Some(under) = self.under.get_mut(&number) else { return };
-        let first = std::mem::replace(&mut under.is_open, false);
-        let under = *under;
         let now_ns = self.wall.look();
         let stamp = came.stamp_ns.map(|stamp| self.wall.monotonic(stamp));
+        let steps = self.wall.steps();
+        let under = self.under.get_mut(&number).filter(|under| !is_before(stamp, under, steps));
+        let Some(under) = under else { return };
+        let first = std::mem::replace(&mut under.is_open, false);
+        under.is_answered |= came.from.is_some();
+        let under = *under;
         let received_ns = stamp.unwrap_or(now_ns).clamp(under.sent_ns, now_ns.max(under.sent_ns));
         let rtt_ns = received_ns - under.sent_ns;
         if first {
@@ -413,6 +494,7 @@ impl Driver<'_> {
             if let Some(ledger) = under.seq.and(self.ledgers.get_mut(&(under.flow, under.ttl))) {
                 ledger.error(under.seq.unwrap_or(0));
             }
+            self.settle();
             return;
         };
         let said = match came.what {
@@ -423,27 +505,25 @@ impl Driver<'_> {
             self.surveyed(number, from, said, came.mtu);
         }
         if let Some(seq) = under.seq {
-            let reply = Reply {
-                rtt_ns,
-                seen_late_ns: stamp.map(|_| now_ns.saturating_sub(received_ns)),
-                ..Reply::default()
-            };
+            self.answered(&under, seq, rtt_ns, came.again);
+            let seen_late_ns = stamp.map(|_| now_ns.saturating_sub(received_ns));
+            let reply = Reply { rtt_ns, seen_late_ns, ..Reply::default() };
             if let Some(ledger) = self.ledgers.get_mut(&(under.flow, under.ttl)) {
                 match said {
-                    Some(Meaning::TooBig | Meaning::Other) => {
+                    // Nothing more is heard of a SYN with an error.
+                    Some(Meaning::TooBig | Meaning::Other) if self.spec.sent == Sent::Tcp => {
                         ledger.error(seq);
                     }
+                    Some(Meaning::TooBig | Meaning::Other) => {
+                        ledger.blamed(seq);
+                    }
+                    // It is not decided yet what became of the first.
+                    _ if came.again.is_some() => {}
                     _ => ledger.reply(seq, reply),
                 }
             }
             self.rounds.answered(under.flow, under.ttl, self.ends_path(from, said));
-            let last = self.rounds.last(under.flow);
-            if let Some(ends) = self.ends.get_mut(usize::from(under.flow))
-                && *ends != last
-            {
-                *ends = last;
-                (self.emit)(News::Ends { flow: under.flow, ttl: last });
-            }
+            self.tell_ends();
             if under.flow == 0
                 && let Some(answers) = self.answering.get_mut(usize::from(under.ttl) - 1)
             {
@@ -480,6 +560,17 @@ impl Driver<'_> {
         }
     }
 
+    /// Tells where flows end, where that is news: what is learnt of one may tell it of others.
+    fn tell_ends(&mut self) {
+        for (ends, flow) in self.ends.iter_mut().zip(0..) {
+            let ttl = self.rounds.last(flow);
+            if *ends != ttl {
+                *ends = ttl;
+                (self.emit)(News::Ends { flow, ttl });
+            }
+        }
+    }
+
     /// Whether such an answer says that the path goes no further.
     fn ends_path(&self, from: IpAddr, said: Option<Meaning>) -> bool {
         match said {
@@ -489,14 +580,18 @@ impl Driver<'_> {
     }
 
     fn surveyed(&mut self, number: u64, from: IpAddr, said: Option<Meaning>, mtu: u32) {
-        if self.asked != Some(number) {
-            return;
+        let Some(asked) = &mut self.asked else { return };
+        let is_answer = !matches!(said, Some(Meaning::TooBig | Meaning::Other));
+        if asked.number == number {
+            match said {
+                Some(Meaning::TooBig) => self.told(Outcome::TooBig { by: Some(from), mtu }),
+                _ if is_answer => self.told(Outcome::Answered),
+                _ => {}
+            }
+        } else if asked.beside == Some(number) {
+            asked.beside_came |= is_answer;
         }
-        self.told(match said {
-            Some(Meaning::TooBig) => Outcome::TooBig { by: Some(from), mtu },
-            Some(Meaning::Other) => Outcome::Silence,
-            _ => Outcome::Answered,
-        });
+        self.settle();
     }
 
     /// The packet that an answer without a number is about: the only one of that flow that is under way.
@@ -508,51 +603,6 @@ impl Driver<'_> {
             .filter(|(_, under)| under.is_open && usize::from(under.flow) == index);
         let (number, _) = open.next()?;
         open.next().is_none().then_some(*number)
-    }
-
-    /// What a raw socket saw of our packets: number, who quotes it, TOS byte.
-    fn marks(&mut self) -> Vec<(u64, Option<IpAddr>, Tos)> {
-        let Some(raw) = &self.raw else { return Vec::new() };
-        let ipv6 = self.spec.to.is_ipv6();
-        let mut found = Vec::new();
-        for _ in 0..MOST_BATCHES {
-            let Ok(1..) = self.inbox.receive(raw.as_fd()) else { break };
-            for (arrival, bytes) in self.inbox.iter() {
-                let error = raw.message(bytes).and_then(|m| icmp_error::read(ipv6, m));
-                let Some(error) = error else { continue };
-                // What is too big is told by a router before the hop that was asked.
-                let is_other = error.quoted.destination != self.spec.to.ip();
-                if is_other || error.meaning == Meaning::TooBig {
-                    continue;
-                }
-                let known = self.flows.iter().find_map(|f| f.recognise(ipv6, &error, self.next));
-                let number = match known {
-                    Some(Known::Number(number)) => Some(number),
-                    Some(Known::Length(length)) => self.asked.filter(|asked| {
-                        self.under.get(asked).is_some_and(|under| under.size == length)
-                    }),
-                    None => None,
-                };
-                if let Some(number) = number {
-                    let tos = Tos::from_byte(error.quoted.tos);
-                    found.push((number, arrival.from.map(|from| from.ip()), tos));
-                }
-            }
-        }
-        found
-    }
-
-    fn marked(&mut self, number: u64, from: Option<IpAddr>, tos: Tos) {
-        let (Some(under), Some(from)) = (self.under.get(&number), from) else { return };
-        (self.emit)(News::Answer(HopAnswer {
-            flow: if usize::from(under.flow) < self.ends.len() { under.flow } else { 0 },
-            ttl: under.ttl,
-            from,
-            said: Some(Meaning::Expired),
-            back_ttl: None,
-            marks: Some((under.tos, tos)),
-            labels: Vec::new(),
-        }));
     }
 
     /// Hands samples on; those of a flow whose path is not known yet are kept back, unless that is all there will be.
@@ -568,5 +618,26 @@ impl Driver<'_> {
                 (self.emit)(News::Samples { flow: *flow, ttl: *ttl, samples });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_before_a_packet_was_sent_is_not_about_it() {
+        let (flow, ttl, tos, size) = (0, 1, Tos::default(), 56);
+        let sent_ns = 1_000_000_000;
+        let (is_open, is_answered, seq, steps) = (true, false, Some(0), 0);
+        let under = Under { flow, ttl, seq, sent_ns, steps, tos, size, is_open, is_answered };
+        assert!(is_before(Some(sent_ns - 1_000_000), &under, 0));
+        assert!(
+            !is_before(Some(sent_ns - 1_000), &under, 0),
+            "clocks are read one after the other"
+        );
+        assert!(!is_before(Some(sent_ns + 1), &under, 0));
+        assert!(!is_before(Some(sent_ns - 1_000_000), &under, 1), "the clock was set");
+        assert!(!is_before(None, &under, 0));
     }
 }

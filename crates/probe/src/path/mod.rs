@@ -4,8 +4,9 @@
 //!   rounds    which hop of which flow is probed when         ┐
 //!   survey    how large a packet gets to each hop,           │ pure
 //!             and whether its TOS byte arrives as sent       ┘
+//!   repeats   what became of a SYN that the kernel sent again: pure too
 //!   sockets   a flow's socket: UDP, ICMP echo, or SYNs from one port; the error queue tells who answered
-//!   driver    one thread: sends, listens, keeps a ledger for each hop of each flow
+//!   driver    one thread: sends, listens, keeps a ledger for each hop of each flow; driver/quoted what raw sockets see
 //! ```
 //!
 //! All packets of a flow have the same ports (of ICMP the same identifier and checksum), so that routers which spread traffic over several links
@@ -13,6 +14,7 @@
 //! quotes, and only raw sockets see that.
 
 mod driver;
+mod repeats;
 mod rounds;
 mod sockets;
 mod survey;
@@ -21,6 +23,7 @@ pub use survey::{HopSize, Limit};
 
 use crate::{Patience, ProbeError};
 use quell_model::EchoSample;
+use quell_sys::secret;
 use quell_sys::socket::{IcmpErrors, Way};
 use quell_units::{Span, Tos};
 use quell_wire::icmp_error::{Label, Meaning};
@@ -145,6 +148,7 @@ impl PathProbe {
             return Err(wrong("the interval is zero; take at least 1us".into()));
         }
         let base = (std::process::id() as u16).wrapping_mul(31);
+        let secret = secret::number()?;
         let open = |flow: u16| {
             let port = if spec.port == 0 { 0 } else { spec.port.saturating_add(flow) };
             match spec.sent {
@@ -152,7 +156,7 @@ impl PathProbe {
                 Sent::Tcp => FlowSocket::tcp(spec.to, &spec.way, port),
                 Sent::Icmp => {
                     let own = base.wrapping_add(FLOWS.fetch_add(1, Ordering::Relaxed));
-                    FlowSocket::echo(spec.to.ip(), &spec.way, flow, own)
+                    FlowSocket::echo(spec.to.ip(), &spec.way, (flow, own), secret)
                 }
             }
         };

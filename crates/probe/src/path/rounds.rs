@@ -11,6 +11,8 @@
 const AHEAD: usize = 3;
 /// Silent hops behind the last one that answered after which nothing more is expected.
 pub const SILENT: u8 = 8;
+/// So often an end does not answer by chance at a hop beyond the first that comes to it, and never there.
+const OFTEN: u64 = 5;
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,14 +44,27 @@ pub struct Pacing {
     pub most_hops: u8,
 }
 
+/// What is known of how far a flow goes.
+#[derive(Debug, Clone, Copy, Default)]
+struct End {
+    /// The nearest hop at which its end answered, …
+    last: Option<u8>,
+    /// … and how often it did there.
+    times: u64,
+    /// The farthest hop that answered.
+    farthest: u8,
+    /// The farthest at which it was not the end.
+    router: u8,
+}
+
 /// The rounds of all flows.
 #[derive(Debug)]
 pub struct Rounds {
     pacing: Pacing,
     /// Whether only one probe may be under way.
     one_at_a_time: bool,
-    /// Of each flow, where it ends, and the farthest hop that answered.
-    ends: Vec<(Option<u8>, u8)>,
+    /// Of each flow.
+    ends: Vec<End>,
     round: u64,
     began_ns: u64,
     /// The hop that is next in this round.
@@ -58,7 +73,7 @@ pub struct Rounds {
 
 impl Rounds {
     pub fn new(pacing: Pacing, one_at_a_time: bool) -> Self {
-        let ends = vec![(None, 0); usize::from(pacing.flows.max(1))];
+        let ends = vec![End::default(); usize::from(pacing.flows.max(1))];
         Self { pacing, one_at_a_time, ends, round: 0, began_ns: pacing.start_ns, ttl: 1 }
     }
 
@@ -81,7 +96,7 @@ impl Rounds {
         let limit = self.limit(flow);
         if self.ttl > limit {
             // What is under way may make the path longer.
-            if exploring && self.ends[usize::from(flow)].0.is_none() && open > 0 {
+            if exploring && self.ends[usize::from(flow)].last.is_none() && open > 0 {
                 return Step::Answer;
             }
             self.round += 1;
@@ -107,24 +122,45 @@ impl Rounds {
 
     /// A hop answered; `ends` says that the path does there.
     pub fn answered(&mut self, flow: u16, ttl: u8, ends: bool) {
-        let Some((last, farthest)) = self.ends.get_mut(usize::from(flow)) else { return };
-        *farthest = (*farthest).max(ttl);
-        match ends {
-            true => *last = Some(last.map_or(ttl, |last| last.min(ttl))),
-            // A router where the end was: the path became longer.
-            false if last.is_some_and(|last| last <= ttl) => *last = None,
-            false => {}
+        let Some(end) = self.ends.get_mut(usize::from(flow)) else { return };
+        end.farthest = end.farthest.max(ttl);
+        if ends {
+            match end.last {
+                Some(last) if last < ttl => {}
+                Some(last) if last == ttl => end.times += 1,
+                _ => (end.last, end.times) = (Some(ttl), 1),
+            }
+            // The path became shorter.
+            end.router = end.router.min(ttl.saturating_sub(1));
+            return;
+        }
+        end.router = end.router.max(ttl);
+        // A router where the end was: the path became longer.
+        end.last = end.last.filter(|last| *last > ttl);
+    }
+
+    /// What came to the end would have come with so many hops too, as its TTL there shows; unless routers, which also answered, set that.
+    pub fn came_with_more(&mut self, flow: u16, hops: u8) {
+        if self.ends.get(usize::from(flow)).is_some_and(|end| end.router < hops) {
+            self.answered(flow, hops, true);
         }
     }
 
-    /// The hop at which a flow ends, once that is known.
+    /// The hop at which a flow ends, once that is known. One whose end answered farther off than those of others, and seldom, is no longer than theirs,
+    /// unless a router answered there: an end that limits its answers leaves out now the nearest probe that came there, now another.
     pub fn last(&self, flow: u16) -> Option<u8> {
-        self.ends.get(usize::from(flow)).and_then(|(last, _)| *last)
+        let end = self.ends.get(usize::from(flow))?;
+        let own = end.last?;
+        if end.times >= OFTEN {
+            return Some(own);
+        }
+        let others = self.ends.iter().filter_map(|other| other.last);
+        others.filter(|last| *last > end.router).min().map(|last| last.min(own))
     }
 
     /// The farthest hop of a flow that answered; 0 where none did.
     pub fn farthest(&self, flow: u16) -> u8 {
-        self.ends.get(usize::from(flow)).map_or(0, |(_, farthest)| *farthest)
+        self.ends.get(usize::from(flow)).map_or(0, |end| end.farthest)
     }
 
     /// Whether the first round of a flow is over.
@@ -133,8 +169,9 @@ impl Rounds {
     }
 
     fn limit(&self, flow: u16) -> u8 {
-        let (last, farthest) = self.ends[usize::from(flow)];
-        last.unwrap_or_else(|| farthest.saturating_add(SILENT)).min(self.pacing.most_hops)
+        let end = self.ends[usize::from(flow)];
+        let last = end.last.unwrap_or_else(|| end.farthest.saturating_add(SILENT));
+        last.min(self.pacing.most_hops)
     }
 }
 
@@ -230,6 +267,38 @@ mod tests {
         assert_eq!(rounds.last(0), None);
         rounds.answered(0, 4, true);
         assert_eq!(rounds.last(0), Some(4));
+    }
+
+    #[test]
+    fn an_end_that_leaves_out_answers_is_no_farther_for_one_flow_than_for_another() {
+        let mut rounds = rounds(3, 9);
+        for (flow, end) in [(0, 5), (1, 7), (2, 7)] {
+            for ttl in 1..=4 {
+                rounds.answered(flow, ttl, false);
+            }
+            rounds.answered(flow, end, true);
+        }
+        assert_eq!((rounds.last(0), rounds.last(1), rounds.last(2)), (Some(5), Some(5), Some(5)));
+        assert_eq!(rounds.limit(1), 7, "it is asked all the same");
+        // A router at the fifth hop: this flow goes another way.
+        rounds.answered(2, 5, false);
+        assert_eq!(rounds.last(2), Some(7));
+        // The fifth never answers, the seventh does each time: a router that says nothing.
+        (1..OFTEN).for_each(|_| rounds.answered(1, 7, true));
+        assert_eq!(rounds.last(1), Some(7));
+        rounds.answered(2, 4, true);
+        assert_eq!((rounds.last(0), rounds.last(2)), (Some(5), Some(4)), "its way became shorter");
+    }
+
+    #[test]
+    fn the_ttl_with_which_a_packet_came_to_the_end_tells_how_far_that_is() {
+        let mut rounds = rounds(1, 9);
+        rounds.answered(0, 3, false);
+        rounds.answered(0, 8, true);
+        rounds.came_with_more(0, 5);
+        assert_eq!((rounds.last(0), rounds.limit(0)), (Some(5), 5));
+        rounds.came_with_more(0, 2);
+        assert_eq!(rounds.last(0), Some(5), "a router sets TTLs");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The sockets of one flow: what is sent has a TTL of its own, what comes back is told in one form.
 
+use super::repeats::is_first;
 use crate::stream_socket::MOST_BATCHES;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -8,10 +9,18 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::hops::{self, SynEnd};
 use quell_sys::socket::option::{set_tos, set_ttl};
 use quell_sys::socket::{EchoSocket, ErrorQueue, Inbox, PathError, Syn, Udp, Way, errors};
+use quell_wire::hop_probe::{self, EchoFlow, QuotedSyn};
 use quell_wire::icmp_error::{self, IcmpError, Label, Meaning};
-use quell_wire::{hop_probe, icmp};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+
+/// Milliseconds by which two looks at the same clock of timestamps may differ.
+const APART: u32 = 5;
+
+/// So long after a SYN the kernel sends it again soon: then it is looked whether anything came for it, and one to a hop that keeps silent is given up.
+pub const BEFORE_AGAIN_NS: u64 = 950_000_000;
+/// Of paths that take no longer, all that comes for the first SYN has come by then.
+pub const QUICK_NS: u64 = BEFORE_AGAIN_NS / 2;
 
 /// What is sent to a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +47,18 @@ pub struct Came {
     /// When it arrived, in nanoseconds of the wall clock.
     pub stamp_ns: Option<u64>,
     pub labels: Vec<Label>,
+    /// Where the kernel had sent its SYN again: whether the first was answered, if that is known. None where only the first can be what was answered.
+    pub again: Option<Again>,
+}
+
+/// An answer to a SYN that the kernel had sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Again {
+    /// Whether it is the answer to the first, as its timestamp says; none where it has none.
+    pub is_to_first: Option<bool>,
+    /// Whether it says nothing of the first, since that may have met the connection before it, of which the other end did not hear that it is over: then it is sent
+    /// again at once (`tcp_rcv_synsent_state_process`, net/ipv4/tcp_input.c).
+    pub is_disturbed: bool,
 }
 
 /// What it says.
@@ -49,11 +70,21 @@ pub enum What {
     Error(Meaning),
 }
 
+/// What of a SYN met the connection before it, of which the other end did not hear that it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Met {
+    Nothing,
+    /// Only when it was sent again, where the path [is quick](QUICK_NS).
+    SentAgain,
+    /// The first, for all that is known.
+    Any,
+}
+
 /// A flow's socket.
 #[derive(Debug)]
 pub enum FlowSocket {
     Udp(Udp),
-    Echo { socket: EchoSocket, flow: u16 },
+    Echo { socket: EchoSocket, flow: EchoFlow },
     Tcp(Syns),
 }
 
@@ -63,7 +94,31 @@ pub struct Syns {
     to: SocketAddr,
     way: Way,
     port: u16,
-    open: Option<(u64, Syn)>,
+    open: Option<OpenSyn>,
+    /// Timestamps of SYNs less the monotonic clock, in milliseconds.
+    clock: StampClock,
+    /// The last packet that an error was about, and the sequence number by which the kernel knew it.
+    known: Option<(u64, u32)>,
+}
+
+/// A SYN that waits for an answer.
+#[derive(Debug)]
+struct OpenSyn {
+    number: u64,
+    sent_ns: u64,
+    syn: Syn,
+    /// Whether nothing had come when that was looked at; none before.
+    was_quiet: Option<bool>,
+}
+
+/// By which clock the kernel stamps SYNs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StampClock {
+    Unknown,
+    /// So much ahead of the monotonic clock.
+    Ahead(u32),
+    /// None that we know.
+    Strange,
 }
 
 impl FlowSocket {
@@ -73,9 +128,17 @@ impl FlowSocket {
         Ok(Self::Udp(udp))
     }
 
-    pub fn echo(to: IpAddr, way: &Way, flow: u16, identifier: u16) -> Result<Self, SysError> {
+    /// `secret` is what answers bring back; `identifier` counts where the kernel does not choose one.
+    pub fn echo(
+        to: IpAddr,
+        way: &Way,
+        (flow, identifier): (u16, u16),
+        secret: u64,
+    ) -> Result<Self, SysError> {
         let socket = EchoSocket::open_by(to, 0, identifier, way)?;
         hops::trace(socket.as_fd(), to.is_ipv6())?;
+        let (ipv6, identifier) = (socket.is_ipv6(), socket.identifier());
+        let flow = EchoFlow { ipv6, identifier, flow, secret };
         Ok(Self::Echo { socket, flow })
     }
 
@@ -83,7 +146,14 @@ impl FlowSocket {
     pub fn tcp(to: SocketAddr, way: &Way, port: u16) -> Result<Self, SysError> {
         let found = hops::udp(to, way, port)?.local()?;
         let port = if port == 0 { found.port() } else { port };
-        Ok(Self::Tcp(Syns { to, way: way.clone(), port, open: None }))
+        Ok(Self::Tcp(Syns {
+            to,
+            way: way.clone(),
+            port,
+            open: None,
+            clock: StampClock::Unknown,
+            known: None,
+        }))
     }
 
     /// The port or identifier by which routers know the flow.
@@ -101,7 +171,7 @@ impl FlowSocket {
             Self::Udp(udp) => Some(PollFd::new(udp.as_fd(), PollFlags::POLLIN)),
             Self::Echo { socket, .. } => Some(PollFd::new(socket.as_fd(), PollFlags::POLLIN)),
             Self::Tcp(Syns { open, .. }) => {
-                open.as_ref().map(|(_, syn)| PollFd::new(syn.as_fd(), PollFlags::POLLOUT))
+                open.as_ref().map(|open| PollFd::new(open.syn.as_fd(), PollFlags::POLLOUT))
             }
         }
     }
@@ -118,7 +188,7 @@ impl FlowSocket {
             }
             Self::Echo { socket, flow } => {
                 prepare(socket.as_fd(), ipv6, ttl, tos)?;
-                let message = hop_probe::echo(ipv6, socket.identifier(), *flow, number, size);
+                let message = flow.request(number, size);
                 let now_ns = monotonic_ns();
                 socket.send(&message).map(|()| now_ns)
             }
@@ -127,24 +197,46 @@ impl FlowSocket {
                 let now_ns = monotonic_ns();
                 let syn = Syn::send(syns.to, syns.port, ttl, tos, &syns.way)
                     .map_err(|error| error.errno)?;
-                syns.open = Some((number, syn));
+                let before = milliseconds(monotonic_ns());
+                syns.clock = syns.clock.looked_at(syn.stamp(), before);
+                syns.open = Some(OpenSyn { number, sent_ns: now_ns, syn, was_quiet: None });
                 Ok(now_ns)
             }
         }
     }
 
-    /// Nobody waits for this packet any more.
-    pub fn give_up(&mut self, number: u64) {
-        if let Self::Tcp(syns) = self
-            && syns.open.as_ref().is_some_and(|(open, _)| *open == number)
+    /// Nobody waits for this packet any more. What of it met the connection before it.
+    pub fn give_up(&mut self, number: u64) -> Met {
+        let Self::Tcp(syns) = self else { return Met::Nothing };
+        match syns.open.take_if(|open| open.number == number) {
+            Some(open) if open.syn.handshake().received > 0 => match open.was_quiet {
+                Some(true) => Met::SentAgain,
+                _ => Met::Any,
+            },
+            _ => Met::Nothing,
+        }
+    }
+
+    /// When to [look](Self::look) at what is under way; none where there is nothing to see then.
+    pub fn look_ns(&self) -> Option<u64> {
+        let Self::Tcp(Syns { open: Some(open), .. }) = self else { return None };
+        open.was_quiet.is_none().then_some(open.sent_ns + BEFORE_AGAIN_NS)
+    }
+
+    /// Looks at what is under way, if it is time.
+    pub fn look(&mut self, now_ns: u64) {
+        let is_time = self.look_ns().is_some_and(|look_ns| now_ns >= look_ns);
+        if let Self::Tcp(Syns { open: Some(open), .. }) = self
+            && is_time
         {
-            syns.open = None;
+            let handshake = open.syn.handshake();
+            open.was_quiet = Some(handshake.received == 0 && handshake.repeated == 0);
         }
     }
 
     /// Whether its end is known though nothing was waited for.
     pub fn ended_at_once(&self) -> bool {
-        matches!(self, Self::Tcp(Syns { open: Some((_, syn)), .. }) if syn.ended_at_once())
+        matches!(self, Self::Tcp(Syns { open: Some(open), .. }) if open.syn.ended_at_once())
     }
 
     /// Takes all that came; `next` is the number of the next packet.
@@ -162,7 +254,7 @@ impl FlowSocket {
         match self {
             Self::Udp(udp) => {
                 let found = errors(udp.as_fd());
-                came.extend(found.iter().map(|e| error(e, hop_probe::number(&e.quoted))));
+                came.extend(found.iter().map(|e| from_path(e, hop_probe::number(&e.quoted))));
                 for _ in 0..MOST_BATCHES {
                     let Ok(1..) = inbox.receive(udp.as_fd()) else { break };
                     came.extend(inbox.iter().map(|(arrival, bytes)| Came {
@@ -174,25 +266,21 @@ impl FlowSocket {
                     }));
                 }
             }
-            Self::Echo { socket, .. } => {
-                let (ipv6, own) = (socket.is_ipv6(), socket.identifier());
+            Self::Echo { socket, flow } => {
                 for found in errors(socket.as_fd()) {
-                    let quoted = icmp::quoted_request(ipv6, &found.quoted);
-                    let quoted = quoted.filter(|quoted| quoted.identifier == own);
-                    let number = quoted.and_then(|q| icmp::widen16(q.short_seq, next));
-                    // A raw socket is told of others' errors too.
+                    let number = flow.quoted(&found.quoted, next);
+                    // A raw socket is told of others' errors too, and anybody may make one up.
                     if number.is_some() || !found.from_path {
-                        came.push(error(&found, number));
+                        came.push(from_path(&found, number));
                     }
                 }
                 for _ in 0..MOST_BATCHES {
                     let Ok(1..) = inbox.receive(socket.as_fd()) else { break };
                     for (arrival, bytes) in inbox.iter() {
-                        let reply = socket.message(bytes).and_then(|m| icmp::reply(ipv6, m));
-                        let reply = reply.filter(|reply| reply.identifier == own);
-                        let Some(reply) = reply else { continue };
+                        let number = socket.message(bytes).and_then(|m| flow.answered(m, next));
+                        let Some(number) = number else { continue };
                         came.push(Came {
-                            number: icmp::widen16(reply.short_seq, next),
+                            number: Some(number),
                             from: arrival.from.map(|from| from.ip()),
                             ttl: arrival.ttl,
                             stamp_ns: arrival.stamp_ns,
@@ -202,29 +290,17 @@ impl FlowSocket {
                 }
             }
             Self::Tcp(syns) => {
-                let Some((number, syn)) = syns.open.take() else { return came };
-                let found = errors(syn.as_fd());
+                let Some(open) = syns.open.take() else { return came };
+                let found = errors(open.syn.as_fd());
                 let first = found.iter().find(|error| error.from_path);
-                came.push(match (first, syn.end()) {
-                    // Taking it from the queue clears the socket's own (`sock_dequeue_err_skb`, net/core/skbuff.c).
-                    (Some(found), _) => error(found, Some(number)),
-                    (None, SynEnd::Reached | SynEnd::Failed(Errno::ECONNREFUSED)) => {
-                        let from = Some(syns.to.ip());
-                        Came { number: Some(number), from, ..Came::answer() }
-                    }
-                    (None, SynEnd::Failed(_)) => Came {
-                        number: Some(number),
-                        what: What::Error(Meaning::Other),
-                        ..Came::answer()
-                    },
-                });
+                came.push(syns.read(&open, first, monotonic_ns()));
             }
         }
         came
     }
 
     /// The number of the packet of this flow that a raw socket saw quoted; the length of its payload where it is known by that alone.
-    pub fn recognise(&self, ipv6: bool, error: &IcmpError<'_>, next: u64) -> Option<Known> {
+    pub fn recognise(&self, error: &IcmpError<'_>, next: u64) -> Option<Known> {
         let rest = error.quoted.rest;
         match (self, error.quoted.protocol) {
             (Self::Udp(_), 17) if error.quoted.ports()?.0 == self.port() => {
@@ -233,22 +309,111 @@ impl FlowSocket {
                     (length, None) => Known::Length(length),
                 })
             }
-            (Self::Echo { socket, .. }, 1 | 58) => {
-                let quoted = icmp::quoted_request(ipv6, rest)?;
-                let ours = quoted.identifier == socket.identifier();
-                ours.then_some(Known::Number(icmp::widen16(quoted.short_seq, next)?))
-            }
-            (Self::Tcp(syns), 6) if error.quoted.ports()?.0 == syns.port => {
-                syns.open.as_ref().map(|(number, _)| Known::Number(*number))
+            (Self::Echo { flow, .. }, 1 | 58) => flow.quoted(rest, next).map(Known::Number),
+            (Self::Tcp(syns), 6) if error.quoted.ports()? == (syns.port, syns.to.port()) => {
+                hop_probe::of_tcp(rest).map(Known::Syn)
             }
             _ => None,
         }
     }
 }
 
+impl Syns {
+    /// What became of a SYN, now that there is something to know: the error about it, or its end.
+    fn read(&mut self, open: &OpenSyn, error: Option<&PathError>, now_ns: u64) -> Came {
+        let OpenSyn { number, sent_ns, syn, was_quiet } = open;
+        let handshake = syn.handshake();
+        let again = |is_to_first, is_disturbed| {
+            (handshake.repeated > 0).then_some(Again { is_to_first, is_disturbed })
+        };
+        // Taking it from the queue clears the socket's own (`sock_dequeue_err_skb`, net/core/skbuff.c).
+        if let Some(found) = error {
+            let quoted = hop_probe::of_tcp(&found.quoted);
+            self.known = quoted.map(|quoted| (*number, quoted.sequence)).or(self.known);
+            let left_ns = quoted.and_then(|quoted| self.left(quoted, now_ns));
+            let is_to_first = left_ns.map(|left_ns| is_first(left_ns, *sent_ns));
+            // Who quotes the first SYN answers it: no server sends such an answer again.
+            let is_disturbed = is_to_first.is_none() && handshake.received > 0;
+            let again = again(is_to_first, is_disturbed).filter(|_| is_to_first != Some(true));
+            return Came { again, ..from_path(found, Some(*number)) };
+        }
+        let number = Some(*number);
+        match syn.end() {
+            SynEnd::Reached | SynEnd::Failed(Errno::ECONNREFUSED) => {
+                let is_to_first = handshake.is_answer_to_first(now_ns.saturating_sub(*sent_ns));
+                // What came for the first would have come by then. One is the answer.
+                let is_quick = handshake.rtt_ns.is_some_and(|rtt_ns| rtt_ns < QUICK_NS);
+                let was_quiet = was_quiet.unwrap_or(false) && is_quick;
+                let is_disturbed = handshake.received > 1 && !was_quiet;
+                Came {
+                    number,
+                    from: Some(self.to.ip()),
+                    again: again(is_to_first, is_disturbed),
+                    ..Came::answer()
+                }
+            }
+            SynEnd::Failed(_) => {
+                Came { number, what: What::Error(Meaning::Other), ..Came::answer() }
+            }
+        }
+    }
+
+    /// When a quoted SYN left, in nanoseconds of the monotonic clock, to the millisecond.
+    fn left(&self, quoted: QuotedSyn, now_ns: u64) -> Option<u64> {
+        let StampClock::Ahead(ahead) = self.clock else { return None };
+        let age_ms = milliseconds(now_ns).wrapping_add(ahead).wrapping_sub(quoted.stamp?);
+        // It can't have left later than now, but for the rounding.
+        let age_ms = if age_ms > u32::MAX / 2 { 0 } else { age_ms };
+        now_ns.checked_sub(u64::from(age_ms) * 1_000_000)
+    }
+}
+
+impl FlowSocket {
+    /// The packet of this flow whose sequence number a quoted SYN has, if the kernel told of it; else when that left.
+    pub fn known(&self, quoted: QuotedSyn, now_ns: u64) -> Option<Left> {
+        let Self::Tcp(syns) = self else { return None };
+        let known = syns.known.filter(|(_, sequence)| *sequence == quoted.sequence);
+        match known {
+            Some((number, _)) => Some(Left::Number(number)),
+            None => syns.left(quoted, now_ns).map(Left::At),
+        }
+    }
+}
+
+/// What is known of a quoted SYN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// Which packet it is.
+    Number(u64),
+    /// When it left, in nanoseconds of the monotonic clock, to the millisecond.
+    At(u64),
+}
+
+impl StampClock {
+    /// The kernel's is the monotonic one, with an offset for each pair of addresses (`tcp_time_stamp_raw`, include/net/tcp.h; `secure_tcp_ts_off`). One that
+    /// counts something else would be elsewhere the next time.
+    fn looked_at(self, stamp: Option<u32>, before_ms: u32) -> Self {
+        let Some(stamp) = stamp else { return Self::Strange };
+        let ahead = stamp.wrapping_sub(before_ms);
+        match self {
+            Self::Unknown => Self::Ahead(ahead),
+            Self::Ahead(was) if was.wrapping_sub(ahead).wrapping_add(APART) > 2 * APART => {
+                Self::Strange
+            }
+            same => same,
+        }
+    }
+}
+
+fn milliseconds(ns: u64) -> u32 {
+    (ns / 1_000_000) as u32
+}
+
 /// How a quoted packet is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
+    /// By its sequence number and timestamp, of TCP.
+    Syn(QuotedSyn),
     /// By its number.
     Number(u64),
     /// By the length of its payload.
@@ -256,7 +421,7 @@ pub enum Known {
 }
 
 impl Came {
-    fn answer() -> Self {
+    pub fn answer() -> Self {
         let labels = Vec::new();
         Self {
             number: None,
@@ -266,11 +431,12 @@ impl Came {
             ttl: None,
             stamp_ns: None,
             labels,
+            again: None,
         }
     }
 }
 
-fn error(error: &PathError, number: Option<u64>) -> Came {
+fn from_path(error: &PathError, number: Option<u64>) -> Came {
     let report = error.report;
     let ipv6 = report.from.is_some_and(|from| from.is_ipv6());
     let meaning = match (error.from_path, error.errno) {
@@ -287,9 +453,28 @@ fn error(error: &PathError, number: Option<u64>) -> Came {
         ttl: report.ttl,
         stamp_ns: report.stamp_ns,
         labels: extension.map(icmp_error::labels).unwrap_or_default(),
+        again: None,
     }
 }
 
 fn prepare(fd: BorrowedFd<'_>, ipv6: bool, ttl: u8, tos: u8) -> Result<(), Errno> {
     set_ttl(fd, ipv6, ttl).and_then(|()| set_tos(fd, ipv6, tos)).map_err(|e| e.errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_of_stamps_that_does_not_go_with_ours_is_not_believed() {
+        let look = |looks: &[(u32, u32)]| {
+            looks.iter().fold(StampClock::Unknown, |clock, (stamp, ours)| {
+                clock.looked_at(Some(*stamp), *ours)
+            })
+        };
+        assert_eq!(look(&[(107, 7), (1108, 1007), (3106, 3007)]), StampClock::Ahead(100));
+        assert_eq!(look(&[(5, 10), (2000, 2005)]), StampClock::Ahead(u32::MAX - 4), "behind us");
+        assert_eq!(look(&[(107, 7), (1_000_107, 1007), (107, 7)]), StampClock::Strange);
+        assert_eq!(StampClock::Unknown.looked_at(None, 7), StampClock::Strange);
+    }
 }

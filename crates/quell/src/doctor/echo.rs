@@ -7,7 +7,7 @@ use quell_sys::secret::nonce;
 use quell_sys::socket::echo::EchoSocket;
 use quell_sys::socket::{Inbox, errors, hops};
 use quell_sys::wait::{Alarm, readable, wait};
-use quell_wire::icmp::{HEADER, reply, request};
+use quell_wire::icmp::{FULL, HEADER, reply, request};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
@@ -50,7 +50,9 @@ pub(super) fn sizes(to: IpAddr, sent: &[u32]) -> Result<Way, SysError> {
         while inbox.receive(socket.as_fd()).is_ok_and(|count| count > 0) {
             let ours = inbox.iter().filter_map(|(_, bytes)| {
                 let answer = reply(ipv6, socket.message(bytes)?)?;
-                answer.full.filter(|(whose, _)| *whose == stream).map(|(_, seq)| seq / TIMES)
+                let seq = answer.whole_number()?;
+                let start = request(ipv6, socket.identifier(), stream, seq, FULL);
+                answer.answers(&start).then_some(seq / TIMES)
             });
             for number in ours {
                 if let Some(came) = usize::try_from(number).ok().and_then(|at| came.get_mut(at)) {

@@ -46,6 +46,8 @@ const CONNECTIONS: u32 = 6;
 const LATE_MS: u32 = 2_000;
 /// The shortest of their times.
 const LEAST_IDLE_MS: f64 = 2_000.0;
+/// Of the other end's reason for a refusal so much is shown.
+const LONGEST_REASON: usize = 200;
 /// Sizes of IP packets that paths are known for, beside both ends' MTU: IPv6's least, tunnels, PPPoE, Ethernet, jumbo frames.
 const SIZES: [u32; 14] =
     [576, 1000, 1280, 1360, 1400, 1420, 1440, 1460, 1480, 1492, 1500, 4000, 8972, 9000];
@@ -267,7 +269,9 @@ impl<'a> Talk<'a> {
         let mut text = vec![0; ends::length(head).ok_or(TalkError::Strange)?];
         exchange.read(&mut text)?;
         match ends::read(&text).ok_or(TalkError::Strange)? {
-            Answer::Refused { why } => Err(TalkError::Refused(quell_wire::text::line(&why))),
+            Answer::Refused { why } => {
+                Err(TalkError::Refused(quell_wire::text::printable(&why, LONGEST_REASON)))
+            }
             answer => Ok(answer),
         }
     }
@@ -369,6 +373,25 @@ fn times(longest_ms: u32, count: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_other_end_gives_as_its_reason_is_cut() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let stop = Bell::new().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                use std::io::{Read, Write};
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; 8]).unwrap();
+                let why = "no ".repeat(1000);
+                stream.write_all(&ends::framed(&Answer::Refused { why })).unwrap();
+                let _ = stream.read(&mut [0; 100]);
+            });
+            let why = Talk::open(to, None, &stop).unwrap().view().unwrap_err();
+            assert!(why.contains("would not say: no no") && why.len() < 300, "{why}");
+        });
+    }
 
     #[test]
     fn idle_times_grow_to_the_longest() {

@@ -1,17 +1,25 @@
 //! Asking the other end: STAMP packets of several flows to a `quell serve`, and what came back of each.
+//!
+//! ```text
+//!   one packet, up to three times ── answered, or silent ──► 20 packets of 20 flows ── any answered ──► what both ends see
+//!        └─ "unreachable", by ICMP: said at once                     └─ none: said
+//! ```
 
 use super::args::DoctorArgs;
 use super::ends;
+use super::told::Told;
 use crate::failure::Failure;
-use crate::host::{self, Usual};
+use crate::host::{self, Found, Usual};
 use crate::options::Family;
 use quell_doctor::peer::{Peer, Probed};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::errors::path_errors;
+use quell_sys::socket::errors::{PathError, path_errors};
 use quell_sys::socket::{Inbox, Udp, option};
 use quell_sys::wait::{Alarm, readable, wait};
 use quell_sys::wall::realtime_ns;
+use quell_units::Span;
+use quell_wire::icmp_error::{Meaning, meaning, why_unreachable};
 use quell_wire::stamp::{ReflectorPacket, SenderPacket};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -23,8 +31,12 @@ const CLASSES: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02,
 /// Packets of each flow, and the time between two of them.
 const COUNT: u32 = 20;
 const BETWEEN_NS: u64 = 40_000_000;
+/// Time for all of them.
+const COUNT_NS: u64 = BETWEEN_NS * COUNT as u64;
 /// How long the last is waited for.
 const PATIENCE_NS: u64 = 1_000_000_000;
+/// How often it is tried to have a first packet answered.
+const OPENINGS: u32 = 3;
 /// Bytes of a packet: as a small call's.
 const SIZE: usize = 160;
 
@@ -32,38 +44,112 @@ const SIZE: usize = 160;
 pub(super) fn ask(args: &DoctorArgs, name: &str) -> Result<Peer, Failure> {
     let secret = args.secret.read()?;
     let usual = Usual { family: Family::default(), own: None, port: Some(PORT), device: None };
-    let to = host::resolve(name, usual).map_err(Failure::usage)?.to;
+    let found = host::resolve(name, usual).map_err(Failure::usage)?;
+    let to = found.to;
     let mut asked =
         CLASSES.iter().map(|tos| ProbeFlow::open(to, *tos)).collect::<Result<Vec<_>, SysError>>();
     let asked = asked.as_mut().map_err(|e| Failure::system(e.to_string()))?;
     let mut alarm = Alarm::new().map_err(Failure::system)?;
+    let told = Told::new();
+    let mut first = open_the_path(name, &found, &mut alarm, &told)?;
+    let longest = COUNT_NS + PATIENCE_NS;
+    told.step(&format!("{} flows of {COUNT} packets: {} at most", CLASSES.len(), time(longest)));
+    let done = |flow: &ProbeFlow| flow.seen.answered >= COUNT;
     for number in 0..COUNT {
         asked.iter_mut().for_each(|flow| flow.send(number));
-        collect(asked, &mut alarm, monotonic_ns() + BETWEEN_NS)?;
+        collect(asked, done, &mut alarm, monotonic_ns() + BETWEEN_NS)?;
+        // A router says that it finds no host once it has asked for one three times: by then the opening is over.
+        first.take(&mut Inbox::new(1, SIZE));
+        if first.hopeless && asked.iter().all(|flow| flow.seen.answered == 0) {
+            return Err(unreachable(name, &found, &first));
+        }
     }
-    collect(asked, &mut alarm, monotonic_ns() + PATIENCE_NS)?;
+    collect(asked, done, &mut alarm, monotonic_ns() + PATIENCE_NS)?;
     let flows: Vec<Probed> = asked.iter().map(|flow| flow.seen.clone()).collect();
     let ends = Err(String::new());
     let mut peer = Peer { host: to.to_string(), flows, ends };
     if !peer.answers() {
-        return Err(Failure::system(format!(
-            "--peer {name}: no answer to {COUNT} packets of each of {} flows to UDP {to}: does `quell serve --bind ADDRESS` run there, and \
-             does a firewall hold back UDP port {}?",
-            CLASSES.len(),
-            to.port()
-        )));
+        // What is said of its packets may have come since.
+        first.take(&mut Inbox::new(1, SIZE));
+        return Err(silent(name, &found, asked.iter().chain([&first])));
     }
+    let idle = args.idle.map_or(String::new(), |idle| format!(", and {idle} that flows are idle"));
+    told.step(&format!("both ends tell what they see: some 3 s{idle}"));
     peer.ends = ends::ask(to, secret.as_ref(), args.idle);
     Ok(peer)
 }
 
-/// Takes answers until all have come, or it is time.
-fn collect(asked: &mut [ProbeFlow], alarm: &mut Alarm, until: u64) -> Result<(), Failure> {
+/// Somebody on the path says that packets don't get there.
+fn unreachable(name: &str, found: &Found, flow: &ProbeFlow) -> Failure {
+    let why = flow.refused.as_deref().unwrap_or_default();
+    Failure::system(format!("--peer {name}: {why}{}", found.hint()))
+}
+
+/// Nothing came back.
+fn silent<'a>(
+    name: &str,
+    found: &Found,
+    mut asked: impl Iterator<Item = &'a ProbeFlow>,
+) -> Failure {
+    let to = found.to;
+    let refused = asked.find_map(|flow| flow.refused.clone());
+    let refused = refused.map_or(String::new(), |why| format!(" ({why})"));
+    Failure::system(format!(
+        "--peer {name}: no answer to {COUNT} packets of each of {} flows to UDP {to}{refused}: does `quell serve --bind ADDRESS` run there, \
+         and does a firewall hold back UDP port {}?{}",
+        CLASSES.len(),
+        to.port(),
+        found.hint()
+    ))
+}
+
+/// Has one packet answered first. It may have to wait for a neighbour's hardware address, which is asked for once a second (RFC 826, RFC 4861)
+/// where the path loses; what waits with it stands in a queue of this host that drops the rest, and no loss of the path's is that. Errors where
+/// somebody on the path says that packets don't get there; where nobody says anything, other flows may go another way.
+fn open_the_path(
+    name: &str,
+    found: &Found,
+    alarm: &mut Alarm,
+    told: &Told,
+) -> Result<ProbeFlow, Failure> {
+    let to = found.to;
+    let mut first = ProbeFlow::open(to, 0).map_err(|e| Failure::system(e.to_string()))?;
+    told.now(&format!("asking UDP {to}"));
+    for number in 0..OPENINGS {
+        if number > 0 {
+            // All that is still to come where it stays silent.
+            let most = PATIENCE_NS * u64::from(OPENINGS - number) + COUNT_NS + PATIENCE_NS;
+            told.step(&format!("UDP {to} is silent: asked again, for {} at most", time(most)));
+        }
+        first.send(number);
+        let done = |flow: &ProbeFlow| flow.seen.answered > 0 || flow.hopeless;
+        collect(std::slice::from_mut(&mut first), done, alarm, monotonic_ns() + PATIENCE_NS)?;
+        if first.seen.answered > 0 {
+            break;
+        }
+        if first.hopeless {
+            return Err(unreachable(name, found, &first));
+        }
+    }
+    Ok(first)
+}
+
+/// A time, to the second above.
+fn time(ns: u64) -> Span {
+    Span::from_secs(ns.div_ceil(1_000_000_000))
+}
+
+/// Takes answers until each flow has what is waited for, or it is time.
+fn collect(
+    asked: &mut [ProbeFlow],
+    done: impl Fn(&ProbeFlow) -> bool,
+    alarm: &mut Alarm,
+    until: u64,
+) -> Result<(), Failure> {
     alarm.set(Some(until)).map_err(Failure::system)?;
     let mut inbox = Inbox::new(32, SIZE);
     while monotonic_ns() < until {
-        let done = |flow: &ProbeFlow| flow.seen.answered == COUNT;
-        if asked.iter().all(done) {
+        if asked.iter().all(&done) {
             return Ok(());
         }
         {
@@ -82,6 +168,11 @@ struct ProbeFlow {
     ssid: u16,
     /// Numbers that came back: one that comes twice counts once.
     came: u64,
+    /// The least and the most of the numbers that were answered, and of what the other end had counted then.
+    answered: Option<((u32, u32), (u32, u32))>,
+    /// What came back of a packet instead of an answer, by ICMP; and that asking again is of no use.
+    refused: Option<String>,
+    hopeless: bool,
     seen: Probed,
 }
 
@@ -91,7 +182,9 @@ impl ProbeFlow {
         option::tell_class_and_ttl(socket.as_fd(), to.is_ipv6())?;
         let port = socket.local()?.port();
         // Its port tells it apart from the others already.
-        Ok(Self { socket, ssid: port, came: 0, seen: Probed { port, tos, ..Probed::default() } })
+        let seen = Probed { port, tos, ..Probed::default() };
+        let (answered, refused, hopeless) = (None, None, false);
+        Ok(Self { socket, ssid: port, came: 0, answered, refused, hopeless, seen })
     }
 
     fn send(&mut self, number: u32) {
@@ -104,7 +197,9 @@ impl ProbeFlow {
 
     fn take(&mut self, inbox: &mut Inbox) {
         // What came back from the path waits in a queue of its own, and wakes us until it is read.
-        drop(path_errors(self.socket.as_fd()));
+        for error in path_errors(self.socket.as_fd()) {
+            self.refuse(&error);
+        }
         loop {
             match inbox.receive(self.socket.as_fd()) {
                 Ok(count) if count > 0 => {}
@@ -113,22 +208,95 @@ impl ProbeFlow {
                 Err(_) => continue,
             }
             for (arrival, bytes) in inbox.iter() {
+                // Our own packet, from an echo: a reflector writes where a sender leaves zeros.
+                if SenderPacket::read(bytes).is_some() {
+                    continue;
+                }
                 let Some(answer) = ReflectorPacket::read(bytes) else { continue };
-                let bit = 1_u64.checked_shl(answer.sender_seq).unwrap_or(0);
-                if answer.ssid != self.ssid || bit == 0 || self.came & bit != 0 {
+                let number = answer.sender_seq;
+                let bit = 1_u64.checked_shl(number).unwrap_or(0);
+                let strange = answer.ssid != self.ssid || number >= self.seen.sent;
+                if strange || bit == 0 || self.came & bit != 0 {
                     continue;
                 }
                 self.came |= bit;
                 self.seen.answered += 1;
-                // It counts from 0 in each session; answers may overtake each other.
-                let sent = answer.sender_seq + 1;
-                if self.seen.arrived.is_none_or(|(last, _)| sent > last) {
-                    self.seen.arrived = Some((sent, answer.seq.saturating_add(1)));
-                }
+                self.count(number, answer.seq);
                 self.seen.ttl_there = Some(answer.sender_ttl);
                 self.seen.ttl_here = arrival.ttl.or(self.seen.ttl_here);
                 *self.seen.returned.entry(arrival.tos.unwrap_or(0)).or_default() += 1;
             }
         }
+    }
+
+    /// A packet was answered, before which so many had come there. Answers may overtake each other, as packets may.
+    fn count(&mut self, number: u32, came_before: u32) {
+        let wider = |(least, most): (u32, u32), one: u32| (least.min(one), most.max(one));
+        let (numbers, counts) = match self.answered {
+            Some((numbers, counts)) => (wider(numbers, number), wider(counts, came_before)),
+            None => ((number, number), (came_before, came_before)),
+        };
+        self.answered = Some((numbers, counts));
+        let all = |(least, most): (u32, u32)| (most - least).saturating_add(1);
+        self.seen.before_first = numbers.0;
+        self.seen.arrived = Some((all(numbers), all(counts)));
+    }
+
+    /// Something came back from the path.
+    fn refuse(&mut self, error: &PathError) {
+        let Ok(own) = self.socket.local() else { return };
+        let (report, ipv6) = (&error.report, own.is_ipv6());
+        let Some(from) = report.from.filter(|_| error.from_path) else { return };
+        let meaning = meaning(ipv6, report.kind, report.code);
+        let is_own = from == own.ip().to_canonical();
+        let why = match meaning {
+            Meaning::NoPort => format!(
+                "{from} says that nobody listens at that UDP port: start `quell serve --bind ADDRESS` there, or name its port, HOST:PORT"
+            ),
+            // This host itself, of a neighbour whose hardware address nobody tells (`arp_error_report`, net/ipv4/arp.c): the answers may
+            // be lost, so that asking again is worth it.
+            Meaning::Unreachable(_) if is_own => {
+                "no neighbour of this host answers for the way there".to_owned()
+            }
+            Meaning::Unreachable(code) => {
+                format!("{from} says \"unreachable\": it {}", why_unreachable(ipv6, code).1)
+            }
+            _ => return,
+        };
+        self.hopeless |= meaning == Meaning::NoPort || !is_own;
+        self.refused = Some(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A flow whose packets of these numbers are answered, each with what the other end had counted before it.
+    fn answered(with: &[(u32, u32)]) -> Probed {
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        let mut flow = ProbeFlow::open(to, 0).expect("a socket");
+        flow.seen.sent = COUNT;
+        for (number, came_before) in with {
+            flow.seen.answered += 1;
+            flow.count(*number, *came_before);
+        }
+        flow.seen
+    }
+
+    #[test]
+    fn what_this_host_dropped_before_the_first_answer_was_lost_on_no_way() {
+        // The first four waited for a neighbour's address in a queue that was full; 5 and 18 were lost on the way back, 9 on the way there.
+        let came = |number: u32| (number, number - 4 - u32::from(number > 9));
+        let numbers = (4..COUNT).filter(|number| ![5, 9, 18].contains(number)).map(came);
+        let seen = answered(&numbers.collect::<Vec<_>>());
+        assert_eq!((seen.before_first, seen.arrived), (4, Some((16, 15))));
+        assert_eq!(seen.lost_by_way(), Some((1, 2)));
+    }
+
+    #[test]
+    fn packets_that_overtake_each_other_are_not_lost() {
+        let seen = answered(&[(1, 0), (0, 1), (3, 2), (2, 3)]);
+        assert_eq!((seen.before_first, seen.lost_by_way()), (0, Some((0, 0))));
     }
 }

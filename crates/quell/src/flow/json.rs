@@ -1,5 +1,6 @@
 //! Quell's JSON of a test: what was asked, what was found, and everything that was counted.
 
+use quell_flow::findings::Way;
 use quell_flow::{Amount, Findings, FlowError, FlowPlan, LaneCounts, Outcome, Senders};
 use quell_wire::iperf3::Moment;
 use serde_json::{Value, json};
@@ -59,8 +60,8 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
             "tos": plan.tos,
         },
         "seconds": outcome.seconds,
-        "up": findings.up,
-        "down": findings.down,
+        "up": way(findings.up.as_ref()),
+        "down": way(findings.down.as_ref()),
         "findings": super::limits::findings(outcome, findings),
         "latency": {
             "method": outcome.latency.method,
@@ -97,6 +98,18 @@ pub fn nothing(plan: &FlowPlan, error: &FlowError) -> Value {
         "stopped": *error == FlowError::Stopped,
         "error": error.to_string(),
     })
+}
+
+/// A direction; without what nobody knows of its datagrams.
+fn way(found: Option<&Way>) -> Value {
+    let mut value = json!(found);
+    let datagrams = found.and_then(|way| way.datagrams.as_ref());
+    if datagrams.is_some_and(|datagrams| datagrams.contradicted) {
+        for key in ["sent", "lost", "loss", "unseen"] {
+            value["datagrams"][key] = Value::Null;
+        }
+    }
+    value
 }
 
 fn senders(direction: Senders) -> &'static str {

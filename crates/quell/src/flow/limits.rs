@@ -4,11 +4,14 @@ use super::figures::{bytes, ms, percent, rate};
 use quell_finding::{Evidence, Finding, Remedy, Severity, to_do};
 use quell_flow::findings::Way;
 use quell_flow::held::{Held, Limit};
+use quell_flow::shown::Unshown;
 use quell_flow::{Findings, Outcome, Standing, Vanishing};
 
 /// Where the figures come from.
 const KERNEL: &str = "TCP_INFO of the sender";
 const SCHEDULER: &str = "/proc/thread-self/schedstat";
+const LIMITER: &str = "the server: when the rate that it allows was used up";
+const CLOCK: &str = "the receiver's program: when it was to run, and ran";
 const DEVICE: &str = "queues of the own device";
 
 /// What was found, of each direction of a test.
@@ -60,6 +63,7 @@ fn matters(limit: Limit) -> (&'static str, Severity, &'static str) {
         Limit::OwnQueue => {
             ("own-queue", Note, "what comes behind this host's device is no narrower")
         }
+        Limit::Sender => ("sender", Warning, "what is not written can't be sent"),
         Limit::SenderCpu => ("sender-cpu", Warning, "what writes the data never slept"),
         Limit::ReceiverCpu => ("receiver-cpu", Warning, "what reads the data never slept"),
         Limit::Unknown => ("unknown", Note, "the facts leave several"),
@@ -80,6 +84,8 @@ fn seen(way: &Way, held: &Held) -> Vec<Evidence> {
     seen.extend(
         queue.into_iter().filter_map(|(name, ms)| Some(Evidence::number(name, ms?, "ms", KERNEL))),
     );
+    seen.extend(held.receiver_paused.map(|part| share("receiver did not run", part, CLOCK)));
+    seen.extend(held.receiver_held_back.map(|part| share("receiver was held back", part, LIMITER)));
     let cpu = [("sender's CPU", held.sender_cpu), ("receiver's CPU", held.receiver_cpu)];
     seen.extend(cpu.into_iter().filter_map(|(name, part)| Some(share(name, part?, SCHEDULER))));
     if let Some(queue) = &way.own_queue {
@@ -153,6 +159,10 @@ fn told(
             );
             return (says, Some(change));
         }
+        Limit::Rate if held.is_held_back() => format!(
+            "{below} by the rate that the server allows: for {} it read nothing, since that was used up",
+            part(held.receiver_held_back.unwrap_or(0.0))
+        ),
         Limit::Rate if held.nothing_else() => format!("held up by {rate}, and by nothing else"),
         Limit::Rate => format!("held up by {rate}"),
         Limit::Path if way.keeps_queue.is_some() => {
@@ -182,7 +192,12 @@ fn told(
             }
         }
         Limit::Path => {
-            format!("{below} by the path (congestion control), not by a window or buffer")
+            let ends = held.window + held.send_buffer;
+            let not = match held.is_partly_of_the_ends() {
+                true => format!("hardly by a window or buffer ({})", part(ends)),
+                false => "not by a window or buffer".to_owned(),
+            };
+            format!("{below} by the path (congestion control), {not}")
         }
         Limit::OwnQueue => match &way.own_queue {
             Some(queue) => {
@@ -191,6 +206,11 @@ fn told(
             }
             None => format!("{below} by this host's own queue"),
         },
+        Limit::Sender => format!(
+            "{below} by the sender itself: for {} all that had been written was acknowledged, and nothing was there to be sent (a program that \
+             is stopped, or too slow)",
+            part(held.idle)
+        ),
         Limit::SenderCpu => {
             let says = format!(
                 "{below} by the sender's CPU: what writes the data wanted it for {} and waited for room the rest of it",
@@ -206,15 +226,65 @@ fn told(
             );
             return (says, Some("more streams (-P) use more CPUs".into()));
         }
+        Limit::Unknown if held.is_paused() => format!(
+            "what held it up is unknown: what reads the data did not run for {} (stopped, or without a CPU), and its kernel acknowledges late \
+             meanwhile; the receiver's window held it up for {}, and the congestion window was full for {}",
+            part(held.receiver_paused.unwrap_or(0.0)),
+            percent(held.window),
+            part(held.cwnd)
+        ),
+        Limit::Unknown if held.is_partly_held_back() => format!(
+            "what held it up is unknown: for {} the server read nothing, since the rate that it allows was used up; the receiver's window held it up for {}, the \
+             sender's buffer for {}",
+            part(held.receiver_held_back.unwrap_or(0.0)),
+            percent(held.window),
+            part(held.send_buffer)
+        ),
+        Limit::Unknown
+            if held.window + held.send_buffer < 0.1
+                && way.own_queue.as_ref().is_some_and(|queue| queue.shared) =>
+        {
+            way.own_queue.as_ref().map(shared_queue).unwrap_or_default()
+        }
+        Limit::Unknown if way.unshown.is_some() => way.unshown.map(unshown).unwrap_or_default(),
+        Limit::Unknown if held.late_acks => {
+            let took = way.tcp_rtt_ms.map_or(String::new(), |[least, median, _]| {
+                format!(" (from {} ms to {} ms, the median)", ms(least), ms(median))
+            });
+            format!(
+                "what held it up is unknown: TCP's round trip grew{took} where that of pings did not, and the flow was the slower the longer it took: \
+                 acknowledgements came late, as of a receiver that does not run all the time, or others have their share of a fair queue"
+            )
+        }
+        Limit::Unknown if held.slows && held.window + held.send_buffer > 0.5 => {
+            let grew = way.tcp_rtt_ms.map_or(String::new(), |[least, _, most]| {
+                format!(" (from {} to {} ms)", ms(least), ms(most))
+            });
+            format!(
+                "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, and the flow was the slower the \
+                 longer TCP's round trip was{grew}, as a window is beside others' packets, or on a path whose rate varies",
+                percent(held.window),
+                percent(held.send_buffer)
+            )
+        }
         Limit::Unknown if way.keeps_queue.is_some() => {
             let queue = held.queue.map_or("unknown".into(), |queue| format!("{} ms", ms(queue)));
+            let took = way.tcp_rtt_ms.map_or(String::new(), |[least, median, _]| {
+                format!("TCP's round trip: {} ms at least, median {}; ", ms(least), ms(median))
+            });
             format!(
                 "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, but whether the \
-                 path was full meanwhile is not certain (TCP's round trip above its least: {queue})",
+                 path was full meanwhile, of its own queue, is not certain ({took}all the time above the least: {queue})",
                 percent(held.window),
                 part(held.send_buffer)
             )
         }
+        Limit::Unknown if held.no_data < 0.1 && held.window + held.send_buffer <= 0.5 => format!(
+            "what held it up is unknown: congestion control, which is to say the path, and the ends in turn: the receiver's window did for {}, the sender's buffer \
+             for {}",
+            percent(held.window),
+            part(held.send_buffer)
+        ),
         Limit::Unknown if held.no_data <= 0.0 => format!(
             "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}",
             percent(held.window),
@@ -222,7 +292,7 @@ fn told(
         ),
         Limit::Unknown => format!(
             "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, and for {} nothing \
-             waited to be sent (a program or CPU that is too slow)",
+             waited to be sent (a program that is stopped, a program or CPU that is too slow)",
             percent(held.window),
             percent(held.send_buffer),
             part(held.no_data)
@@ -231,9 +301,72 @@ fn told(
     (says, None)
 }
 
+/// Why nothing shows that it was the path.
+fn unshown(why: Unshown) -> String {
+    match why {
+        Unshown::Growing([first, last]) => format!(
+            "what held it up is unknown: its congestion window still grew, from {} to {}, nothing was lost or marked, and no queue stood: it was over before \
+             it could fill the path",
+            bytes(first),
+            bytes(last)
+        ),
+        Unshown::Nothing => "what held it up is unknown: nothing was lost or marked, and no queue stood, so that nothing shows that the path is full; a sender \
+                             that paces itself (net.ipv4.tcp_pacing_ca_ratio), or acknowledgements that come late, look like this"
+            .to_owned(),
+        Unshown::Withheld(times) => format!(
+            "what held it up is unknown: data waited, no window was full, and the kernel would let {times:.1} times as much out: something on the sender's host, \
+             between TCP and the line, holds its segments back (net.ipv4.tcp_limit_output_bytes, a queue, the device)"
+        ),
+    }
+}
+
+/// The own queue in which others' packets waited, and what is behind it.
+fn shared_queue(queue: &Standing) -> String {
+    let Standing { device, kinds, looks, stood, .. } = queue;
+    format!(
+        "what held it up is unknown: the path, or this host's own queue of {device} ({}), where packets waited at {stood} of {looks} looks, others' among them, \
+         for which it may have stood",
+        kinds.join(", ")
+    )
+}
+
 /// Which of the own queues it is, by what was seen there.
 fn own_queue(queue: &Standing) -> String {
     let Standing { device, kinds, looks, stood, most, .. } = queue;
+    let class = queue.class.as_ref().map_or(String::new(), |class| format!(", class {class}"));
+    if queue.acknowledgements {
+        let what = match queue.redirected_from {
+            Some(_) => "on its way in, where what acknowledges the data waits",
+            None => "on its way out, where what acknowledges the data waits",
+        };
+        return format!(
+            "this host's own queue of {device} ({}) {what}: packets did at {stood} of {looks} looks, up to {}",
+            kinds.join(", "),
+            bytes(*most)
+        );
+    }
+    if let Some(from) = &queue.redirected_from {
+        let dropped = match queue.dropped {
+            0 => String::new(),
+            1 => ", and 1 was dropped".to_owned(),
+            dropped => format!(", and {dropped} were dropped"),
+        };
+        let seen = match *stood {
+            // What paces holds packets back, which is no queue by itself.
+            0 => format!(
+                "about as many packets were dropped there as TCP sent again ({})",
+                queue.dropped
+            ),
+            stood => format!(
+                "packets waited there at {stood} of {looks} looks, up to {}{dropped}",
+                bytes(*most)
+            ),
+        };
+        return format!(
+            "the queue of {device} ({}){class}, this host's own shaper of what comes in by {from}: {seen}",
+            kinds.join(", ")
+        );
+    }
     if !queue.stands() {
         return match (queue.flow_rate, queue.dropped + queue.filtered) {
             (Some(bits), 0) => format!(

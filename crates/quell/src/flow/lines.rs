@@ -24,8 +24,8 @@ impl Lines {
         stamp: Option<&str>,
     ) -> Result<Self, Failure> {
         let open = |path: &Path| {
-            let opened = File::options().append(true).create(true).open(path);
-            opened.map_err(|e| Failure::system(format!("writing {}: {e}", path.display())))
+            quell_store::append_output(path)
+                .map_err(|e| Failure::system(format!("writing {}: {e}", path.display())))
         };
         Ok(Self {
             file: file.map(open).transpose()?,

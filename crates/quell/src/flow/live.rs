@@ -3,7 +3,7 @@
 use super::figures::{bytes, column_unit, in_column, ms, rate};
 use super::text::sentence;
 use quell_flow::latency::Spread;
-use quell_flow::{Amount, FlowPlan, Interval, Progress, Senders, Transport};
+use quell_flow::{Amount, FlowPlan, Interval, LaneCounts, Progress, Senders, Transport};
 use quell_units::Span;
 use std::fmt::Write;
 use std::time::Duration;
@@ -161,7 +161,7 @@ impl<'a> Live<'a> {
             let _ = write!(row, "{packets:>14}");
             if down {
                 let lost: u64 = marks.iter().map(|m| m.moment.lost).sum();
-                let jitter = marks.iter().map(|m| m.jitter_ns).max().unwrap_or(0);
+                let jitter = LaneCounts::jitter_of(marks);
                 let _ = write!(row, "{lost:>10}{:>12}", ms(jitter as f64 / 1e6));
             } else if self.hears {
                 let heard = interval.heard.unwrap_or_default();
@@ -188,7 +188,7 @@ impl<'a> Live<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quell_flow::{IntervalLane, LaneCounts};
+    use quell_flow::IntervalLane;
 
     fn plan() -> FlowPlan {
         FlowPlan::new("there", "192.0.2.1:5201".parse().expect("an address"))
@@ -239,6 +239,20 @@ mod tests {
         }
         let timed = plan();
         assert!(!Live::new(&timed).head().contains("left"));
+    }
+
+    #[test]
+    fn the_jitter_of_a_row_is_the_mean_of_the_datagrams_that_came() {
+        let udp = FlowPlan { transport: Transport::Udp, direction: Senders::Down, ..plan() };
+        let lane = |id, packets, jitter_ns| {
+            let mut mark = LaneCounts { jitter_ns, ..LaneCounts::default() };
+            mark.moment.packets = packets;
+            IntervalLane { id, sends: false, mark }
+        };
+        let lanes = vec![lane(1, 999, 1_000_000), lane(3, 1, 41_000_000)];
+        let interval = Interval { start_s: 0.0, end_s: 1.0, omitted: false, lanes, heard: None };
+        let row = Live::new(&udp).row(&interval);
+        assert!(row.trim_end().ends_with(" 1.04"), "as its end tells it: {row}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::figures::{bytes, mbit, ms, percent, rate};
 use super::limits;
-use quell_flow::findings::{Bdp, Datagrams, End, Way};
+use quell_flow::findings::{Bdp, Datagrams, DroppedHere, End, Way};
 use quell_flow::latency::Spread;
 use quell_flow::{Findings, Outcome, Senders, Transport};
 use quell_wire::iperf3::HostCounters;
@@ -43,7 +43,7 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
             "an unknown part of the {} sent {name}",
             way.bits_per_second.map_or_else(|| bytes(way.sent_bytes.unwrap_or(0)), rate)
         ),
-        false => part(way, name),
+        false => part(way, name) + by_whom(way, plan.transport, &findings.doubts),
     };
     let ways = [(&findings.up, "up"), (&findings.down, "down")];
     let parts: Vec<String> =
@@ -53,7 +53,12 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
         if let Some(datagrams) = way.as_ref().and_then(|w| w.datagrams.as_ref()) {
             let name =
                 if plan.direction == Senders::Both { format!(" {name}") } else { String::new() };
-            text += &format!("; {}{name}", fate(datagrams));
+            // The two ends know the same datagrams: where they contradict each other neither is the truth.
+            let fate = match datagrams.contradicted && datagrams.arrived > 0 {
+                true => "how many datagrams are lost is unknown, since both ends' counts contradict each other".into(),
+                false => fate(datagrams),
+            };
+            text += &format!("; {fate}{name}");
         }
     }
     if let (Some(idle), Some(loaded)) = (findings.idle, findings.loaded) {
@@ -79,8 +84,9 @@ pub fn server_output(theirs: &quell_wire::iperf3::Results) -> Option<String> {
         (None, Some(json)) => format!("{json:#}"),
         (None, None) => return None,
     };
-    let lines = text.lines().map(|line| quell_wire::text::printable(line, 200) + "\n");
-    Some(format!("\nserver's output\n{}", lines.collect::<String>()))
+    // Each line says whose it is: what is written there may look like what this program says.
+    let line = |line| format!("server: {}\n", quell_wire::text::printable(line, 200));
+    Some(format!("\nserver's output\n{}", text.lines().map(line).collect::<String>()))
 }
 
 /// What became of datagrams.
@@ -101,13 +107,14 @@ fn fate(datagrams: &Datagrams) -> String {
 /// What a load adds to a ping.
 fn ping_beside(findings: &Findings, idle: f64, loaded: f64, added: f64) -> String {
     let (from, to) = (ms(idle), ms(loaded));
-    // Less than a tenth, or than what a ping's own noise is.
-    if added.abs() < 0.1 * idle || added.abs() < 0.05 {
+    // No more than by what one ping of ten varies without, or than a host's own noise.
+    let varies = findings.idle.as_ref().map_or(0.0, |idle| idle.p90_ms - idle.p50_ms);
+    if added.abs() < varies.max(0.05) {
         return format!("; a ping takes as long as without ({to} ms)");
     }
     let more = if added > 0.0 { "more" } else { "less" };
     let ways = match (findings.added_up_ms, findings.added_down_ms) {
-        (Some(up), Some(down)) => format!(", {} there and {} back", signed(up), signed(down)),
+        (Some(up), Some(down)) => parts(added, [up, down]),
         _ => String::new(),
     };
     format!(
@@ -116,13 +123,16 @@ fn ping_beside(findings: &Findings, idle: f64, loaded: f64, added: f64) -> Strin
     )
 }
 
-/// Milliseconds that were added.
-fn signed(value: f64) -> String {
-    // Below what two clocks drift apart in a test.
-    if value.abs() < 0.5 {
-        "0".into()
-    } else {
-        format!("{}{}", if value > 0.0 { "+" } else { "-" }, ms(value.abs()))
+/// What was added there and back, of this much in all; nothing where two clocks may have drifted apart by as much in a test.
+fn parts(added: f64, ways: [f64; 2]) -> String {
+    const DRIFT: f64 = 0.5;
+    let signed = |value: f64| match value.abs() < DRIFT && value.abs() * 10.0 < added.abs() {
+        true => "0".to_owned(),
+        false => format!("{}{}", if value > 0.0 { "+" } else { "-" }, ms(value.abs())),
+    };
+    match added.abs() < DRIFT {
+        true => String::new(),
+        false => format!(", {} there and {} back", signed(ways[0]), signed(ways[1])),
     }
 }
 
@@ -185,6 +195,10 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
     }
     if let Some(datagrams) = &way.datagrams {
         udp(out, datagrams);
+        // What a queue refused it dropped.
+        let refused = datagrams.refused.unwrap_or(0);
+        let more = way.dropped_here.as_ref().filter(|dropped| dropped.packets > refused);
+        more.inspect(|dropped| *out += &wrapped("", &dropped_here(dropped)));
         return;
     }
     let mut facts = Vec::new();
@@ -210,12 +224,35 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
     if let Some(finding) = limits::of(outcome, way, name) {
         *out += &wrapped("", &limits::sentence(&finding));
     }
+    way.dropped_here.iter().for_each(|dropped| *out += &wrapped("", &dropped_here(dropped)));
+}
+
+fn dropped_here(dropped: &DroppedHere) -> String {
+    let DroppedHere { device, redirected_from, kinds, packets, filters } = dropped;
+    let s = if *packets == 1 { "" } else { "s" };
+    if *filters {
+        return format!(
+            "meanwhile filters on this host's own {device} ({}) dropped {packets} packet{s}, of this flow or others, not the path",
+            kinds.join(", ")
+        );
+    }
+    let (queue, place) = match redirected_from {
+        Some(_) => ("own queue of what comes in", "behind"),
+        None => ("own queue", "before"),
+    };
+    format!(
+        "meanwhile this host's {queue} dropped {packets} packet{s}, of this flow or others, {place} the path ({} on {device})",
+        kinds.join(", ")
+    )
 }
 
 fn udp(out: &mut String, datagrams: &Datagrams) {
     let mut facts = vec![match datagrams.arrived {
         0 if datagrams.sent == 0 => "no datagram arrived".to_owned(),
         0 => format!("{} datagrams sent, none arrived", datagrams.sent),
+        arrived if datagrams.contradicted => {
+            format!("{arrived} datagrams arrived at most; how many were sent and lost is unknown")
+        }
         _ => format!(
             "{} datagrams sent, {} lost ({})",
             datagrams.sent,
@@ -226,7 +263,7 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
     if datagrams.omitted_included {
         facts[0] += ", those of the time that does not count included (the server does not tell them apart)";
     }
-    if datagrams.tail_unknown {
+    if datagrams.tail_unknown && !datagrams.contradicted {
         facts.push(
             "how many were sent behind the last one that arrived the server did not tell".into(),
         );
@@ -240,13 +277,22 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
     if let Some(duplicates) = datagrams.duplicates {
         facts.push(format!("{duplicates} duplicated"));
     }
-    facts.push(format!("jitter {} ms (RFC 3550)", ms(datagrams.jitter_ms)));
+    facts.push(match datagrams.jitter_ms {
+        Some(jitter) => format!("jitter {} ms (RFC 3550)", ms(jitter)),
+        None => "jitter unknown".into(),
+    });
     *out += &wrapped("", &facts.join(", "));
     if let Some(dropped @ 1..) = datagrams.socket_dropped {
         *out += &wrapped(
             "",
             &format!("{dropped} of them were dropped by the receiving host: its socket was full"),
         );
+    }
+    if let Some(foreign @ 1..) = datagrams.foreign {
+        let fact = format!(
+            "datagrams that are not of this test (another length, or a number that it can't have): {foreign}; they don't count"
+        );
+        *out += &wrapped("", &fact);
     }
     if let Some(refused @ 1..) = datagrams.refused {
         *out += &wrapped("", &format!("{refused} of them were refused by a queue of this host"));
@@ -280,13 +326,17 @@ fn latency(out: &mut String, outcome: &Outcome, findings: &Findings) {
     let with = outcome.latency.method.map_or("", |method| method.name());
     let line = |name: &str, spread: &Spread| {
         format!(
-            "{name} median {} ms, 99 % within {} ms, {} to {} ms ({} pings, {} lost{}{})",
+            "{name} median {} ms, 99 % within {} ms, {} to {} ms ({} pings, {} lost{}{}{})",
             ms(spread.p50_ms),
             ms(spread.p99_ms),
             ms(spread.min_ms),
             ms(spread.max_ms),
             spread.sent,
             spread.lost,
+            match spread.unanswered {
+                0 => String::new(),
+                some => format!(", {some} left unanswered or lost"),
+            },
             if spread.late > 0 { format!(", {} late", spread.late) } else { String::new() },
             match spread.is_majority() {
                 true => String::new(),
@@ -299,6 +349,11 @@ fn latency(out: &mut String, outcome: &Outcome, findings: &Findings) {
     }
     if let Some(loaded) = &findings.loaded {
         *out += &wrapped("", &line("loaded:", loaded));
+    }
+    let spreads = [&findings.idle, &findings.loaded].into_iter().flatten();
+    let unanswered = spreads.map(|spread| spread.unanswered as u64).sum();
+    if let Some(words) = crate::unanswered::left_unanswered(unanswered) {
+        *out += &wrapped("", &words);
     }
     if let Some(note) = &outcome.latency.note {
         *out += &wrapped("latency", note);
@@ -432,9 +487,50 @@ pub fn lines(head: String, text: &str) -> String {
     out + line.trim_end() + "\n"
 }
 
+/// Whose count a rate is, where the receiver's can't be: what TCP acknowledged may have been read by nobody.
+fn by_whom(way: &Way, transport: Transport, doubts: &[String]) -> &'static str {
+    match transport == Transport::Tcp && !way.by_receiver && !doubts.is_empty() {
+        true => " by what was acknowledged (the server's count is impossible)",
+        false => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_the_server_did_not_count_says_whose_it_is() {
+        let way = Way { bits_per_second: Some(9.57e9), ..Way::default() };
+        let said = |way: &Way, doubts: &[String]| by_whom(way, Transport::Tcp, doubts);
+        assert_eq!(said(&way, &[]), "");
+        let doubts = ["the server's count of stream 1 is impossible: ...".to_owned()];
+        assert!(said(&way, &doubts).contains("acknowledged"));
+        let counted = Way { by_receiver: true, ..way };
+        assert_eq!(said(&counted, &doubts), "", "something else of it can't be");
+    }
+
+    #[test]
+    fn the_parts_of_what_a_ping_takes_longer_are_none_that_it_does_not_have() {
+        assert_eq!(parts(0.26, [0.26, 0.0]), "", "as much as two clocks drift");
+        assert_eq!(parts(0.7, [0.3, 0.4]), ", +0.300 there and +0.400 back");
+        assert_eq!(parts(1.05, [0.45, 0.6]), ", +0.450 there and +0.600 back");
+        assert_eq!(parts(58.0, [58.1, -0.1]), ", +58.1 there and 0 back");
+        assert_eq!(parts(-2.0, [-2.0, 0.001]), ", -2.00 there and 0 back");
+    }
+
+    #[test]
+    fn each_line_of_what_the_server_printed_says_whose_it_is() {
+        let theirs = quell_wire::iperf3::Results {
+            server_output_text: Some("Accepted\n\nYou get 9 Gbit/s down.\u{9b}2J".into()),
+            ..Default::default()
+        };
+        let text = server_output(&theirs).unwrap();
+        let lines: Vec<_> = text.lines().skip(2).collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines.iter().all(|line| line.starts_with("server: ")), "{text}");
+        assert_eq!(lines[2], "server: You get 9 Gbit/s down.\\x9b2J");
+    }
 
     #[test]
     fn what_nobody_saw_arrive_is_not_said_to_be_fine() {
@@ -445,12 +541,14 @@ mod tests {
             loss: 1.0,
             unseen: 250,
             tail_unknown: false,
+            contradicted: false,
             omitted_included: false,
             reordered: None,
             duplicates: None,
             socket_dropped: None,
+            foreign: None,
             refused: Some(235),
-            jitter_ms: 0.0,
+            jitter_ms: Some(0.0),
             gaps: Vec::new(),
             longest_gap_ns: None,
         };
@@ -469,6 +567,7 @@ mod tests {
             unseen: 0,
             loss: 0.0,
             tail_unknown: true,
+            contradicted: false,
             ..none.clone()
         };
         assert_eq!(fate(&cut), "what was lost at its end is unknown");

@@ -57,7 +57,22 @@ pub(super) fn row(load: &PageLoad) -> String {
     }
     let kb = load.bytes() as f64 / 1e3;
     let _ = writeln!(text, " {:>8} {kb:>8.1}  {}", load.requests.len(), protocols(load));
-    text + &end(load)
+    text + &moves(load) + &end(load)
+}
+
+/// Where it went by itself.
+fn moves(load: &PageLoad) -> String {
+    let Some(last) = load.moved.last() else { return String::new() };
+    let often = match load.moved.len() {
+        1 => String::new(),
+        count => format!("{count} times, last "),
+    };
+    let said = format!(
+        "went on by itself (a script, or a meta refresh) {often}to {} after {:.1} ms: the times are those of that page, counted from the first one's start",
+        printable(&last.url, 200),
+        last.at_ms
+    );
+    wrapped("     ! ", &said)
 }
 
 /// Which protocols its answers came by, the most used first.

@@ -1,7 +1,9 @@
 //! What the figures of a path mean. Pure.
 //!
 //! A loss is on the path only where what goes further suffers it too: probes to later hops pass the earlier ones. Whether two losses differ is told by
-//! their intervals (95 %, Clopper and Pearson); where these overlap, nothing is claimed.
+//! their intervals (95 %, Clopper and Pearson); where these overlap, nothing is claimed. Any router, and to UDP the end too, answers with ICMP errors, which
+//! may be limited, and so may its echo replies: what TCP answers shows that anything is lost, and echo replies do where no limit would have left out just
+//! those (limiter.rs).
 
 use super::known::{Known, Narrow, Outcome, Who};
 use super::session::{Method, Session};
@@ -46,39 +48,115 @@ pub fn of(session: &Session, known: &Known) -> Vec<PathFinding> {
     found
 }
 
-fn interval(outcome: Outcome) -> Option<Interval> {
-    let lost = outcome.sent.saturating_sub(outcome.answered) as f64;
-    Interval::of_loss(&[vec![Batch { sent: outcome.sent as f64, lost }]])
+fn interval(lost: u64, sent: u64) -> Option<Interval> {
+    Interval::of_loss(&[vec![Batch { sent: sent as f64, lost: lost as f64 }]])
 }
 
 fn loss(outcome: Outcome) -> String {
-    percent(1.0 - outcome.answered as f64 / outcome.sent.max(1) as f64)
+    let part = |lost: u64| percent(lost as f64 / outcome.sent.max(1) as f64);
+    match outcome.unsure {
+        0 => part(outcome.most_lost()),
+        _ => format!("{} to {}", part(outcome.least_lost()), part(outcome.most_lost())),
+    }
 }
 
 /// Hops that answered anything, with what became of their probes.
 fn answering(known: &Known) -> Vec<(usize, Outcome)> {
-    let of = known
-        .hops()
-        .map(|(hop, _, counts)| (hop, Outcome { sent: counts.sent, answered: counts.answered() }));
+    let of = known.hops().map(|(hop, _, counts)| (hop, Outcome::of(&counts)));
     of.filter(|(_, outcome)| outcome.answered > 0).collect()
 }
 
+/// Whether the one surely loses more than the other, whatever became of those of which nobody knows.
 fn is_more(worse: Outcome, better: Outcome) -> bool {
-    match (interval(worse), interval(better)) {
+    match (interval(worse.least_lost(), worse.sent), interval(better.most_lost(), better.sent)) {
         (Some(worse), Some(better)) => worse.low > better.high,
         _ => false,
     }
 }
 
-/// Whether the end may answer less than it gets: to UDP it answers with ICMP errors, of which hosts send a peer so many and no more (Linux one a second,
-/// `icmp_ratelimit` of ip-sysctl.rst). Then what is not answered there need not be lost.
-fn may_limit(session: &Session) -> bool {
-    let a_second = session.ports.len() as f64 * 1e9 / session.interval_ns.max(1) as f64;
-    session.method == Method::Udp && a_second > 1.0
+/// Whether hops are asked more often, by all flows in turn, than many answer with ICMP errors, of which they send a peer so many and no more (Linux one a
+/// second, `icmp_ratelimit` of ip-sysctl.rst).
+fn is_often(session: &Session) -> bool {
+    session.interval_ns < 1_000_000_000
+}
+
+/// Whether the other end, at this hop, may answer less than it gets: to UDP it answers with ICMP errors, and a limit may explain which echo requests it
+/// answered. Then what is not answered there need not be lost.
+fn may_limit(session: &Session, known: &Known, end: usize) -> bool {
+    match session.method {
+        Method::Udp => is_often(session),
+        Method::Icmp => known.may_be_limited(end, session.survey),
+        Method::Tcp => false,
+    }
 }
 
 fn losses(session: &Session, known: &Known) -> Vec<PathFinding> {
     let hops = answering(known);
+    let mut found = limits(&hops);
+    let limited: BTreeSet<usize> = found.iter().filter_map(|found| found.hop).collect();
+    let Some(((end, total), before)) = hops.split_last().map(|(last, before)| (*last, before))
+    else {
+        return found;
+    };
+    let clean = before.iter().rev().find(|(_, outcome)| is_more(total, *outcome)).copied();
+    // The first behind that whose answers are those of the path, as far as is known.
+    let next = clean.and_then(|(clean, _)| {
+        hops.iter().map(|(hop, _)| *hop).find(|hop| *hop > clean && !limited.contains(hop))
+    });
+    let next = next.unwrap_or(end);
+    // No limit holds back an answer of TCP; but any ICMP error, and perhaps an echo reply.
+    let is_end = known.shape.hops.get(end - 1).is_some_and(|hop| hop.is_at(session.to.ip()));
+    let is_forced = is_end && session.method != Method::Udp && !may_limit(session, known, end);
+    if total.least_lost() == 0 {
+        found.extend(unknown(end, total));
+    } else if !is_forced {
+        found.push(loss_or_limit(session, (end, total), clean, is_end));
+    } else if let Some((hop, theirs)) = clean {
+        // Where a router is asked that often, that it answers no more of them than the end need not be the path's doing.
+        let is_exact = next == end || !is_often(session);
+        let between = match next == hop + 1 && is_exact {
+            true => format!("between hop {hop} and hop {next}, there or on the way back"),
+            false => format!("behind hop {hop}, there or on the way back"),
+        };
+        // Before it, hops may limit their answers.
+        let earlier = before.iter().find(|(_, outcome)| is_more(theirs, *outcome));
+        let more =
+            earlier.and_then(|_| before.iter().find(|(_, outcome)| !is_more(theirs, *outcome)));
+        let (begins, more) = match more {
+            Some((first, _)) => (
+                "grows",
+                format!(
+                    " What has no answer from hop {first} on is lost before, or these hops limit their answers."
+                ),
+            ),
+            None => ("begins", String::new()),
+        };
+        found.push(PathFinding {
+            kind: "loss",
+            hop: is_exact.then_some(next),
+            text: format!(
+                "{} % are lost to hop {end}, {} % to hop {hop}: the loss {begins} {between}.{more}",
+                loss(total),
+                loss(theirs)
+            ),
+        });
+    } else if !before.is_empty() {
+        found.push(PathFinding {
+            kind: "loss",
+            hop: None,
+            text: format!(
+                "{} % are lost to hop {end} ({} of {}); where can't be told from so few, since no hop before it has surely less.",
+                loss(total),
+                total.least_lost(),
+                total.sent
+            ),
+        });
+    }
+    found
+}
+
+/// Hops that answer less than one behind them: the path does not lose that.
+fn limits(hops: &[(usize, Outcome)]) -> Vec<PathFinding> {
     let mut found = Vec::new();
     for (index, (hop, outcome)) in hops.iter().enumerate() {
         let later = hops[index + 1..].iter().find(|(_, later)| is_more(*outcome, *later));
@@ -93,63 +171,52 @@ fn losses(session: &Session, known: &Known) -> Vec<PathFinding> {
             });
         }
     }
-    // The end's loss begins behind the last hop that surely has less.
-    let Some(((end, total), before)) = hops.split_last().map(|(last, before)| (*last, before))
-    else {
-        return found;
-    };
-    if total.answered < total.sent {
-        let clean = before.iter().rev().find(|(_, outcome)| is_more(total, *outcome));
-        let (hop, text) = match clean {
-            Some((hop, theirs)) => {
-                let next = hops.iter().find(|(later, _)| later > hop).map_or(end, |(hop, _)| *hop);
-                if next == end && may_limit(session) {
-                    found.push(loss_or_limit(end, total));
-                    return found;
-                }
-                let between = match next == hop + 1 {
-                    true => format!("between hop {hop} and hop {next}, there or on the way back"),
-                    false => format!("behind hop {hop}, there or on the way back"),
-                };
-                (
-                    Some(next),
-                    format!(
-                        "{} % are lost to hop {end}, {} % to hop {hop}: the loss begins {between}.",
-                        loss(total),
-                        loss(*theirs)
-                    ),
-                )
-            }
-            None => {
-                if may_limit(session) {
-                    found.push(loss_or_limit(end, total));
-                    return found;
-                }
-                let first = hops.first().filter(|(hop, _)| *hop != end);
-                let text = match first {
-                    Some(_) => format!(
-                        "{} % are lost to hop {end} ({} of {}); where can't be told from so few, since no hop before it has surely less.",
-                        loss(total),
-                        total.sent - total.answered,
-                        total.sent
-                    ),
-                    None => return found,
-                };
-                (None, text)
-            }
-        };
-        found.push(PathFinding { kind: "loss", hop, text });
-    }
     found
 }
 
-fn loss_or_limit(end: usize, total: Outcome) -> PathFinding {
+/// Nothing is known to be lost, and of some probes nobody knows.
+fn unknown(end: usize, total: Outcome) -> Option<PathFinding> {
+    (total.unsure > 0).then(|| PathFinding {
+        kind: "loss-unknown",
+        hop: Some(end),
+        text: format!(
+            "of {} of {} probes to hop {end} nobody can know whether they were lost or late.",
+            total.unsure, total.sent
+        ),
+    })
+}
+
+/// What is not answered with ICMP errors, or with echo replies that may be limited, may be lost, or held back by a limit of any hop behind the last that
+/// has surely more.
+fn loss_or_limit(
+    session: &Session,
+    (end, total): (usize, Outcome),
+    clean: Option<(usize, Outcome)>,
+    is_end: bool,
+) -> PathFinding {
+    let clean = match clean {
+        Some((hop, theirs)) => format!(", {} % to hop {hop}", loss(theirs)),
+        None => String::new(),
+    };
+    let hint = match (session.method, is_often(session)) {
+        (Method::Udp, true) => " -m icmp, -m tcp or a longer -i may tell which.",
+        (Method::Udp, false) => " -m icmp or -m tcp may tell which.",
+        (Method::Icmp, _) if is_end => " -m tcp, another -i or more probes may tell which.",
+        (_, true) => " A longer -i may tell which.",
+        (_, false) => "",
+    };
+    let limit = match session.method {
+        Method::Icmp if is_end => format!(
+            "it limits its echo replies, which would leave out just such: 0 to {} % are lost.",
+            percent(total.most_lost() as f64 / total.sent.max(1) as f64)
+        ),
+        _ => "it limits its answers, which are ICMP errors (Linux sends one a second).".to_owned(),
+    };
     PathFinding {
         kind: "loss-or-limit",
         hop: Some(end),
         text: format!(
-            "{} % to hop {end} have no answer: they are lost, or it limits its answers, which to UDP are ICMP errors (Linux sends one a second). -m icmp, \
-             -m tcp or a longer -i tells which.",
+            "{} % to hop {end} have no answer{clean}: they are lost, or {limit}{hint}",
             loss(total)
         ),
     }
@@ -178,7 +245,7 @@ fn sizes(session: &Session, known: &Known) -> Vec<PathFinding> {
                     kind: "mtu-black-hole",
                     hop: Some(number),
                     text: format!(
-                        "packets above {mtu} bytes vanish {from} hop {number}, each asked for twice, and nobody says why: a path MTU black hole. Let the router there send \
+                        "packets above {mtu} bytes vanish {from} hop {number}, while smaller ones right behind them are answered, and nobody says why: a path MTU black hole. Let the router there send \
                          ICMP \"too big\", or clamp TCP's MSS to {}.",
                         mtu.saturating_sub(headers)
                     ),
@@ -213,8 +280,9 @@ fn marks(known: &Known) -> Vec<PathFinding> {
     for (number, hop, _) in known.hops() {
         // Flows may go several ways.
         let seen: BTreeSet<(u8, u8)> = hop.who.iter().flat_map(|who| who.marks.clone()).collect();
+        let earlier = before.clone();
         for (sent, came) in seen {
-            let last = before.iter().find(|(asked, ..)| *asked == sent).copied();
+            let last = earlier.iter().find(|(asked, ..)| *asked == sent).copied();
             let (_, was, from) = last.unwrap_or((sent, sent, 0));
             if was != came {
                 let from = match from {
@@ -274,7 +342,11 @@ fn ways(session: &Session, known: &Known) -> Vec<PathFinding> {
 
 /// Flows that lose more than the others, and where only they go.
 fn bad_member(session: &Session, known: &Known) -> Option<PathFinding> {
+    // The end's limit may fall on the same flows each time, and these may be those that go one way.
     let end = known.length();
+    if may_limit(session, known, end) {
+        return None;
+    }
     let all: Vec<Outcome> = (0..known.flows.len())
         .map(|flow| known.outcome(flow, known.shape.ends[flow].map_or(end, usize::from)))
         .collect();
@@ -295,14 +367,11 @@ fn bad_member(session: &Session, known: &Known) -> Option<PathFinding> {
         let who: Vec<&Who> = hop.who.iter().filter(only_theirs).collect();
         (!who.is_empty()).then(|| (number, who[0].address))
     });
-    // The end's limit may fall on the same flows each time.
-    if member.is_none() && may_limit(session) {
-        return None;
-    }
     let sum = |flows: &mut dyn Iterator<Item = usize>| {
         flows.fold(Outcome::default(), |sum, flow| Outcome {
             sent: sum.sent + all[flow].sent,
             answered: sum.answered + all[flow].answered,
+            unsure: sum.unsure + all[flow].unsure,
         })
     };
     let theirs = sum(&mut bad.iter().map(|flow| usize::from(*flow)));
@@ -387,6 +456,16 @@ mod tests {
         }
     }
 
+    /// Whether this one of so many probes is among those that are answered, which no limit chose.
+    fn is_answered(answered: u64, sent: u64, hop: usize, seq: u64) -> bool {
+        let order = |seq: u64| {
+            let mut z = ((hop as u64) << 32 | seq).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (z ^ z >> 27, seq)
+        };
+        (0..sent).filter(|other| order(*other) < order(seq)).count() < answered as usize
+    }
+
     /// Hops of which so many of so many probes of each flow were answered; each flow's hops have addresses of this network.
     fn known(flows: &[(u8, &[(u64, u64)])]) -> Known {
         let mut known = Known::new(flows.len() as u16, 1_000_000_000);
@@ -395,9 +474,13 @@ mod tests {
             for (index, (answered, sent)) in hops.iter().enumerate() {
                 let ttl = index as u8 + 1;
                 for seq in 0..*sent {
-                    let status = if seq < *answered { EchoStatus::Ok } else { EchoStatus::Lost };
+                    let status = match is_answered(*answered, *sent, index, seq) {
+                        true => EchoStatus::Ok,
+                        false => EchoStatus::Lost,
+                    };
                     let rtt_ns = status.is_answered().then_some(1_000_000);
-                    let sample = EchoSample { rtt_ns, ..EchoSample::new(0, seq, 56, status) };
+                    let t_ns = seq as i64 * 1_000_000_000 + i64::from(flow) * 300_000_000;
+                    let sample = EchoSample { rtt_ns, ..EchoSample::new(t_ns, seq, 56, status) };
                     known.sample(flow, ttl, &sample);
                 }
                 let last = index + 1 == hops.len();
@@ -434,7 +517,70 @@ mod tests {
         let lossy = known(&[(3, &[(100, 100), (70, 100), (68, 100)])]);
         assert_eq!(found(&lossy), [("loss", Some(2))]);
         let both = known(&[(3, &[(100, 100), (10, 100), (70, 100), (70, 100)])]);
-        assert_eq!(found(&both), [("answers-limited", Some(2)), ("loss", Some(2))]);
+        // The loss shows at the third, and may be before the second.
+        assert_eq!(found(&both), [("answers-limited", Some(2)), ("loss", Some(3))]);
+        let text = of(&session(1), &both).remove(1).text;
+        assert!(text.contains("begins behind hop 1"), "{text}");
+    }
+
+    /// One router answers all, the others and the end one a second.
+    #[test]
+    fn hops_that_limit_their_answers_otherwise_than_one_before_them_place_no_loss() {
+        let often = |method| Session { method, interval_ns: 100_000_000, ..session(1) };
+        let limited = known(&[(3, &[(25, 200), (200, 200), (25, 200), (23, 200)])]);
+        let kinds = |session: &Session, known: &Known| -> Vec<_> {
+            of(session, known).iter().map(|f| (f.kind, f.hop)).collect()
+        };
+        assert_eq!(
+            kinds(&often(Method::Udp), &limited),
+            [("answers-limited", Some(1)), ("loss-or-limit", Some(4))]
+        );
+        let text = of(&often(Method::Udp), &limited).remove(1).text;
+        assert!(text.contains("88.5 % to hop 4 have no answer, 0.0 % to hop 2"), "{text}");
+        // No limit explains the end's echo replies; the router before it answers one a second, and tells nothing of where they are lost.
+        let behind = known(&[(3, &[(200, 200), (200, 200), (25, 200), (160, 200)])]);
+        assert_eq!(
+            kinds(&often(Method::Icmp), &behind),
+            [("answers-limited", Some(3)), ("loss", Some(4))]
+        );
+        let text = of(&often(Method::Icmp), &behind).remove(1).text;
+        assert!(text.contains("begins behind hop 2"), "{text}");
+        // A path of which the end keeps silent: the last hop that answers is a router.
+        let mut silent = known(&[(3, &[(60, 60), (60, 60), (20, 60)])]);
+        silent.shape.hops[2].who[0].address = [192, 0, 3, 3].into();
+        assert_eq!(kinds(&session(1), &silent), [("loss-or-limit", Some(3))]);
+    }
+
+    #[test]
+    fn what_nobody_knows_of_is_no_loss() {
+        let unsure = |answered: u64, unsure: u64, lost: u64| {
+            let whole = (60, 60);
+            let mut known = known(&[(3, &[whole, whole, (answered, answered + lost)])]);
+            for seq in 0..unsure {
+                let t_ns = (1000 + seq as i64) * 1_000_000_000;
+                let sample = EchoSample::new(t_ns, 1000 + seq, 56, EchoStatus::Unsure);
+                known.sample(0, 3, &sample);
+            }
+            (found(&known), of(&session(1), &known))
+        };
+        let (kinds, said) = unsure(20, 40, 0);
+        assert_eq!(kinds, [("loss-unknown", Some(3))]);
+        assert!(said[0].text.starts_with("of 40 of 60 probes to hop 3 nobody can know"));
+        // One that is lost places no others.
+        assert_eq!(unsure(20, 39, 1).0, [("loss-or-limit", Some(3))]);
+        let (kinds, said) = unsure(20, 10, 30);
+        assert_eq!(kinds, [("loss", Some(3))]);
+        assert!(said[0].text.starts_with("50.0 to 66.7 % are lost to hop 3"), "{said:?}");
+    }
+
+    #[test]
+    fn a_loss_that_grows_does_not_begin_there() {
+        let text = |hops| of(&session(1), &known(&[(3, hops)])).remove(0).text;
+        let once = text(&[(400, 400), (400, 400), (340, 400), (340, 400)]);
+        assert!(once.contains("the loss begins between hop 2 and hop 3"), "{once}");
+        let twice = text(&[(400, 400), (378, 400), (379, 400), (338, 400), (338, 400)]);
+        assert!(twice.contains("the loss grows between hop 3 and hop 4"), "{twice}");
+        assert!(twice.contains("no answer from hop 2 on is lost before"), "{twice}");
     }
 
     #[test]
@@ -447,20 +593,42 @@ mod tests {
         assert_eq!(kinds(&fast(Method::Udp, 1), &seldom), [("loss-or-limit", Some(3))]);
         assert_eq!(kinds(&fast(Method::Icmp, 1), &seldom), [("loss", Some(3))]);
         let slowly = Session { method: Method::Udp, ..session(1) };
-        assert_eq!(kinds(&slowly, &seldom), [("loss", Some(3))]);
+        assert_eq!(kinds(&slowly, &seldom), [("loss-or-limit", Some(3))]);
         // One flow has no answers, and goes where the others go.
         let whole: &[(u64, u64)] = &[(50, 50), (50, 50), (50, 50)];
         let none: &[(u64, u64)] = &[(50, 50), (50, 50), (1, 50)];
         let one_way = known(&[(3, whole), (3, none)]);
         assert_eq!(kinds(&fast(Method::Udp, 2), &one_way), [("loss-or-limit", Some(3))]);
-        assert!(kinds(&fast(Method::Icmp, 2), &one_way).contains(&("bad-member", None)));
+        assert!(kinds(&fast(Method::Tcp, 2), &one_way).contains(&("bad-member", None)));
+        // A limit of one echo reply a round falls on the same flow each time.
+        assert_eq!(kinds(&fast(Method::Icmp, 2), &one_way), [("loss-or-limit", Some(3))]);
+    }
+
+    /// As the lab had it of a host that limits its echo replies (`icmp_ratemask`): six at once, then one a second, five times as often asked.
+    #[test]
+    fn echo_replies_that_a_limit_explains_need_not_be_lost() {
+        let mut known = known(&[(3, &[(60, 60), (60, 60), (0, 0)])]);
+        for seq in 0..60_u64 {
+            let is_answered = seq < 7 || seq % 5 == 2;
+            let status = if is_answered { EchoStatus::Ok } else { EchoStatus::Lost };
+            let rtt_ns = is_answered.then_some(12_000_000);
+            let t_ns = seq as i64 * 200_000_000;
+            known.sample(0, 3, &EchoSample { rtt_ns, ..EchoSample::new(t_ns, seq, 56, status) });
+        }
+        known.take(&answer(0, 3, [192, 0, 2, 99].into(), None));
+        assert_eq!(found(&known), [("loss-or-limit", Some(3))]);
+        let text = of(&session(1), &known).remove(0).text;
+        assert!(text.contains("limits its echo replies"), "{text}");
+        assert!(text.contains(": 0 to 70.0 % are lost."), "{text}");
+        assert!(!text.contains("begins"), "{text}");
     }
 
     #[test]
     fn of_few_probes_nothing_is_claimed() {
         assert_eq!(found(&known(&[(3, &[(3, 3), (2, 3), (3, 3)])])), []);
-        // The end lost one of three: that is told, and that nobody knows where.
-        assert_eq!(found(&known(&[(3, &[(3, 3), (3, 3), (2, 3)])])), [("loss", None)]);
+        // One of three has no answer of the end: that is told, and that nobody knows whether it was lost.
+        let one = [("loss-or-limit", Some(3))];
+        assert_eq!(found(&known(&[(3, &[(3, 3), (3, 3), (2, 3)])])), one);
         assert_eq!(found(&known(&[(3, &[(3, 3), (3, 3), (3, 3)])])), []);
     }
 
@@ -482,10 +650,24 @@ mod tests {
     }
 
     #[test]
+    fn marks_that_vary_at_a_hop_are_placed_before_it_and_not_between_it_and_itself() {
+        let mut known = known(&[(2, &[(3, 3), (3, 3)])]);
+        for came in [0x11, 0x22, 0x33] {
+            known.take(&answer(0, 1, [192, 0, 2, 1].into(), Some((0xba, came))));
+        }
+        let found = of(&session(1), &known);
+        let texts: Vec<String> = found.into_iter().map(|f| f.text).collect();
+        assert_eq!(texts.len(), 3, "{texts:?}");
+        assert!(texts.iter().all(|text| text.contains("changed before hop 1:")), "{texts:?}");
+    }
+
+    #[test]
     fn flows_that_lose_more_than_others_name_the_address_that_only_they_pass() {
         let good: &[(u64, u64)] = &[(50, 50), (50, 50), (50, 50)];
         let bad: &[(u64, u64)] = &[(50, 50), (50, 50), (25, 50)];
-        let found = found(&known(&[(3, good), (4, bad), (3, good)]));
+        let known = known(&[(3, good), (4, bad), (3, good)]);
+        let found = of(&Session { method: Method::Tcp, ..session(3) }, &known);
+        let found: Vec<_> = found.iter().map(|f| (f.kind, f.hop)).collect();
         assert!(found.contains(&("bad-member", Some(1))), "{found:?}");
         assert!(found.contains(&("several-ways", Some(1))), "{found:?}");
     }

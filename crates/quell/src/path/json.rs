@@ -23,7 +23,8 @@ pub fn document(session: &Session, known: &Known, run: Option<&str>) -> Value {
                 "hops": end,
                 "sent": outcome.sent,
                 "answered": outcome.answered,
-                "loss_ratio": (outcome.sent > 0)
+                "unsure": outcome.unsure,
+                "loss_ratio": (outcome.sent > 0 && outcome.unsure == 0)
                     .then(|| 1.0 - outcome.answered as f64 / outcome.sent as f64),
             })
         })

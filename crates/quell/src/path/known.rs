@@ -5,6 +5,7 @@
 //!                            └─► Shape, as JSON: what a kept run remembers beside its samples
 //! ```
 
+use super::limiter::Fates;
 use crate::ping::tally::Tally;
 use quell_model::EchoSample;
 use quell_probe::path::{HopAnswer, HopSize, Limit, News};
@@ -26,6 +27,8 @@ pub struct Known {
     pub tallies: Vec<Tally>,
     /// What became of the probes of each flow, hop by hop.
     pub flows: Vec<Vec<Outcome>>,
+    /// The probes of each hop by time, all flows together.
+    fates: Vec<Fates>,
     interval_ns: u64,
 }
 
@@ -36,6 +39,36 @@ pub struct Outcome {
     pub sent: u64,
     /// How many of them were answered.
     pub answered: u64,
+    /// Of how many nobody knows whether they were.
+    pub unsure: u64,
+}
+
+impl Outcome {
+    /// Of a hop's probes, whatever their flow.
+    pub fn of(counts: &Counts) -> Self {
+        Self { sent: counts.sent, answered: counts.answered(), unsure: counts.unsure }
+    }
+
+    /// So many are known to be lost.
+    pub fn least_lost(&self) -> u64 {
+        self.most_lost().saturating_sub(self.unsure)
+    }
+
+    /// So many are not known to be answered.
+    pub fn most_lost(&self) -> u64 {
+        self.sent.saturating_sub(self.answered)
+    }
+
+    /// It grows as the hop's did.
+    fn grow(&mut self, before: Self, after: Self) {
+        let grown =
+            |own: u64, before: u64, after: u64| own.saturating_add(after).saturating_sub(before);
+        *self = Self {
+            sent: grown(self.sent, before.sent, after.sent),
+            answered: grown(self.answered, before.answered, after.answered),
+            unsure: grown(self.unsure, before.unsure, after.unsure),
+        };
+    }
 }
 
 /// The path itself.
@@ -60,6 +93,13 @@ pub struct Hop {
     pub narrow: Option<Narrow>,
     /// It answers none that are larger, and those behind it do.
     pub answers_less: bool,
+}
+
+impl Hop {
+    /// Whether this address answered there.
+    pub fn is_at(&self, address: IpAddr) -> bool {
+        self.who.iter().any(|who| who.address == address)
+    }
 }
 
 /// Why no larger packet gets to a hop.
@@ -102,7 +142,8 @@ impl Known {
     pub fn new(flows: u16, interval_ns: u64) -> Self {
         let flows = usize::from(flows);
         let shape = Shape { ends: vec![None; flows], ..Shape::default() };
-        Self { shape, tallies: Vec::new(), flows: vec![Vec::new(); flows], interval_ns }
+        let flows = vec![Vec::new(); flows];
+        Self { shape, tallies: Vec::new(), flows, fates: Vec::new(), interval_ns }
     }
 
     /// What a kept run remembers; its samples are still to come.
@@ -144,18 +185,19 @@ impl Known {
         let interval_ns = self.interval_ns;
         if self.tallies.len() <= index {
             self.tallies.resize_with(index + 1, || Tally::new(interval_ns));
+            self.fates.resize_with(index + 1, Fates::default);
         }
+        self.fates[index].take(flow, sample);
         let tally = &mut self.tallies[index];
-        let before = tally.fold.counts();
+        let before = Outcome::of(&tally.fold.counts());
         tally.take(sample);
-        let after = tally.fold.counts();
+        let after = Outcome::of(&tally.fold.counts());
         let Some(hops) = self.flows.get_mut(usize::from(flow)) else { return };
         if hops.len() <= index {
             hops.resize(index + 1, Outcome::default());
         }
         // What was lost and came late counts as answered then.
-        hops[index].sent += after.sent.saturating_sub(before.sent);
-        hops[index].answered += after.answered().saturating_sub(before.answered());
+        hops[index].grow(before, after);
     }
 
     fn hop(&mut self, index: usize) -> &mut Hop {
@@ -213,13 +255,19 @@ impl Known {
         });
     }
 
-    /// The farthest end of a flow; where none ends, the farthest hop that answered.
+    /// The farthest end of a flow; where one does not end, the farthest hop at which anybody answered but who did at an end.
     pub fn length(&self) -> usize {
-        let answered = || self.shape.hops.iter().rposition(|hop| !hop.who.is_empty());
-        match self.shape.ends.iter().all(Option::is_some) {
-            true => usize::from(self.shape.ends.iter().flatten().copied().max().unwrap_or(0)),
-            false => answered().map_or(0, |index| index + 1),
+        let ends = || self.shape.ends.iter().flatten().copied();
+        let farthest = usize::from(ends().max().unwrap_or(0));
+        if self.shape.ends.iter().all(Option::is_some) {
+            return farthest;
         }
+        let at_end: Vec<IpAddr> = ends()
+            .filter_map(|ttl| self.at(ttl))
+            .flat_map(|hop| hop.who.iter().map(|who| who.address))
+            .collect();
+        let others = |hop: &Hop| hop.who.iter().any(|who| !at_end.contains(&who.address));
+        self.shape.hops.iter().rposition(others).map_or(0, |index| index + 1).max(farthest)
     }
 
     /// The hops that there are, with the number of each, who answered there and what became of its probes.
@@ -235,7 +283,7 @@ impl Known {
     /// Whether this address answered as the other end of any flow.
     pub fn reached(&self, to: IpAddr) -> bool {
         let ends = self.shape.ends.iter().flatten();
-        ends.filter_map(|ttl| self.at(*ttl)).any(|hop| hop.who.iter().any(|who| who.address == to))
+        ends.filter_map(|ttl| self.at(*ttl)).any(|hop| hop.is_at(to))
     }
 
     /// The path's MTU, once the end was asked.
@@ -245,6 +293,14 @@ impl Known {
 
     fn at(&self, ttl: u8) -> Option<&Hop> {
         self.shape.hops.get(usize::from(ttl).checked_sub(1)?)
+    }
+
+    /// Whether a limit of this hop's answers explains what has none there, as far as can be known; beside a survey or not.
+    pub fn may_be_limited(&self, hop: usize, survey: bool) -> bool {
+        let fates = hop.checked_sub(1).and_then(|index| self.fates.get(index));
+        // In the first round of a flow two probes are ahead of the one that finds the end; a survey asks for the marks and for a size.
+        let unseen = (2 * self.flows.len()).saturating_sub(1) + if survey { 2 } else { 0 };
+        fates.is_none_or(|fates| fates.may_be_limited(unseen))
     }
 
     /// What became of a flow's probes at a hop; of none where there is no such hop.

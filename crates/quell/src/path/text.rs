@@ -11,7 +11,7 @@ use super::known::{Hop, Known, Who};
 use super::session::{Method, Session};
 use crate::ping::tally::Tally;
 use crate::ping::text::{ms_or_dash, percent, starved, wrap};
-use quell_report::analysis::Counts;
+use quell_report::analysis::{Counts, Spread};
 use quell_units::{Span, Tos};
 use quell_wire::icmp_error::why_unreachable;
 use std::fmt::Write;
@@ -95,11 +95,16 @@ fn line(number: usize, hop: &Hop, counts: &Counts, tally: Option<&Tally>, width:
     let address = who.map_or("-".to_owned(), |who| who.address.to_string());
     let way = tally.map(|tally| tally.fold.round_trip());
     let rtt = way.as_ref().and_then(|way| way.delays_ms.as_ref());
+    let most = way.as_ref().and_then(|way| way.delays_at_most_ms.as_ref()).or(rtt);
+    // Of answers to what may have been sent again only the least is known.
+    let delay = |of: fn(&Spread) -> f64| match (rtt.map(of), most.map(of)) {
+        (Some(least), Some(most)) if least < most => format!("≥{}", ms_or_dash(Some(least))),
+        (least, _) => ms_or_dash(least),
+    };
     let [min, p50, p99, max] =
-        [rtt.map(|r| r.min), rtt.map(|r| r.p50), rtt.map(|r| r.p99), rtt.map(|r| r.max)]
-            .map(ms_or_dash);
+        [delay(|r| r.min), delay(|r| r.p50), delay(|r| r.p99), delay(|r| r.max)];
     let jitter = ms_or_dash(way.as_ref().and_then(|way| way.jitter_ms));
-    let loss = counts.loss_ratio().map_or("-".to_owned(), percent);
+    let loss = loss(counts);
     let back = who.and_then(Who::back_hops).map_or("-".to_owned(), |hops| hops.to_string());
     let mtu = hop.mtu.map_or("-".to_owned(), |mtu| mtu.to_string());
     let line = format!(
@@ -107,6 +112,17 @@ fn line(number: usize, hop: &Hop, counts: &Counts, tally: Option<&Tally>, width:
         counts.sent
     );
     line.trim_end().to_owned()
+}
+
+/// The part that was lost, in percent: the least and the most it may be where nobody knows it.
+fn loss(counts: &Counts) -> String {
+    match (counts.loss_ratio(), counts.loss_range()) {
+        (Some(ratio), _) => percent(ratio),
+        (None, Some((least, most))) => {
+            format!("{:.0}-{:.0}", (least * 100.0).floor(), (most * 100.0).ceil())
+        }
+        (None, None) => "-".to_owned(),
+    }
 }
 
 /// What else there is to say of an address: which flows, its labels, that it sends no further.

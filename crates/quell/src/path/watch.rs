@@ -43,17 +43,16 @@ enum Heard {
     Ended(Result<(), ProbeError>),
 }
 
-/// Runs the probe to its end.
+/// Runs the probe to its end, which comes when the bell rings at the latest.
 pub fn watch(
     session: &Session,
     probe: PathProbe,
     duration: Option<Span>,
     live: bool,
     keep: Option<Keep>,
+    stop: Arc<Bell>,
 ) -> Result<Ended, Failure> {
-    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     let told = Bell::new().map_err(Failure::system)?;
-    crate::interrupt::listen(&stop)?;
     let (send, receive) = sync_channel(WAITING);
     let start_ns = monotonic_ns() + HEAD_START_NS;
     let duration_ns = duration.map_or(ENDLESS_NS, Span::nanos).min(ENDLESS_NS);

@@ -12,6 +12,7 @@
 use super::target::MOST;
 use crate::failure::Failure;
 use clap::Args;
+use quell_sys::input::Input;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -67,8 +68,9 @@ fn text(file: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin().take(LONGEST + 1).read_to_string(&mut text),
-        false => std::fs::File::open(file)
-            .and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text)),
+        false => {
+            Input::open(file).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text))
+        }
     };
     match read.map_err(failed)? as u64 {
         0..=LONGEST => Ok(text),

@@ -105,7 +105,9 @@ pub fn figures(value: &mut Value, tally: &Tally) {
         ("reordered", found.reordered),
         ("unfinished", counts.unfinished),
         ("unsure", counts.unsure),
+        ("left_unanswered_at_most", counts.unanswered),
         ("not_sent", counts.not_sent),
+        ("answers_without_number", tally.numbered.gaps()),
     ] {
         value[key] = count.into();
     }

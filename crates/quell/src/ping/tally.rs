@@ -7,6 +7,7 @@
 //! ```
 
 use quell_model::{EchoSample, Told};
+use quell_probe::numbered::Numbered;
 use quell_report::analysis::EchoFold;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,6 +25,8 @@ pub struct Tally {
     pub kinds: Vec<(String, u64)>,
     /// Of those that were lost: connects that came about after the kernel had sent its SYN again.
     pub retried: Option<Retried>,
+    /// Answers with and without the reflector's number.
+    pub numbered: Numbered,
     /// The last stretch.
     pub recent: Recent,
 }
@@ -36,6 +39,7 @@ impl Tally {
             clock: None,
             kinds: Vec::new(),
             retried: None,
+            numbered: Numbered::default(),
             recent: Recent::new(interval_ns),
         }
     }
@@ -44,6 +48,7 @@ impl Tally {
     pub fn take(&mut self, sample: &EchoSample) {
         let before = self.fold.counts().sent;
         self.fold.take(sample);
+        self.numbered.take(sample);
         // What came after all was drawn as lost when it was; only a run that was kept holds nothing but the answer.
         if self.fold.counts().sent > before {
             let rtt_ns = sample.rtt_ns.filter(|_| sample.status.is_answered());

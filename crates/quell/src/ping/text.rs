@@ -3,6 +3,8 @@
 use super::session::{Method, Session};
 use super::tally::{Retried, Tally};
 use super::target::Target;
+use crate::flow::text::lines;
+use crate::unanswered::left_unanswered;
 use quell_model::{EchoSample, EchoStatus};
 use quell_report::analysis::{Clocks, Counts, EchoResult, LATE_NS, Lateness};
 use quell_stats::Summary;
@@ -165,11 +167,14 @@ pub fn summary(session: &Session, tallies: &[Tally]) -> String {
 
 fn figures(tally: &Tally) -> String {
     let found = tally.fold.result();
-    let mut out = format!("  packets     {}\n", counts(&found).join(", "));
+    let mut out = lines("  packets     ".to_owned(), &counts(&found).join(", "));
     if let Some(retried) = &tally.retried {
         out += &wrap(&after_retry(retried));
     }
     out += &not_waited_for(&found, tally.retried.map_or(0, |retried| retried.unsure));
+    if let Some(words) = left_unanswered(found.counts.unanswered) {
+        out += &wrap(&words);
+    }
     for (kind, n) in &tally.kinds {
         let _ = writeln!(out, "  {:<10}  {n} × {kind}: {}", "errors", meaning(kind));
     }
@@ -271,10 +276,10 @@ fn clock_offset(clocks: &Clocks) -> String {
 }
 
 fn counts(found: &EchoResult) -> Vec<String> {
-    let counts @ Counts { lost, lost_up, lost_down, errors, unsure, .. } = found.counts;
+    let counts @ Counts { lost, lost_up, lost_down, errors, unsure, unanswered, .. } = found.counts;
     let mut sent = format!("{} sent, {} received", counts.sent, counts.received);
     if let Some((least, most)) = counts.loss_range() {
-        let _ = match unsure {
+        let _ = match unsure + unanswered {
             0 => write!(sent, ": loss {} %", percent(most)),
             _ => write!(sent, ": loss at least {} %, at most {} %", percent(least), percent(most)),
         };
@@ -294,6 +299,7 @@ fn counts(found: &EchoResult) -> Vec<String> {
             ),
             (errors, if errors == 1 { "error" } else { "errors" }),
             (unsure, "unsure"),
+            (unanswered, "left unanswered by the server, or lost"),
         ];
         let fates: Vec<String> =
             fates.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();

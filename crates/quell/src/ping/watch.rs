@@ -37,17 +37,16 @@ pub struct Ended {
     pub failed: Option<String>,
 }
 
-/// Runs the prober to its end.
+/// Runs the prober to its end, which comes when the bell rings at the latest.
 pub fn watch(
     session: &Session,
     prober: Prober,
     shown: Shown,
     keep: Option<Keep>,
+    stop: Arc<Bell>,
 ) -> Result<Ended, Failure> {
-    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     let told = Bell::new().map_err(Failure::system)?;
     let alarm = Alarm::new().map_err(Failure::system)?;
-    crate::interrupt::listen(&stop)?;
     let (send, receive) = sync_channel(WAITING);
     let window = session.window();
     let interval_ns = session.interval.nanos();

@@ -153,7 +153,12 @@ impl Said {
             Some(log) if log.standing == Standing::Unfinished => return Ok(Said::Later(stamp)),
             Some(log) => log,
         };
-        let settled = settled_again(&log, kernel).map_err(|e| e.to_string())?;
+        let settled = match settled_again(&log, kernel) {
+            Ok(settled) => settled,
+            // What it was read by may have gone with it.
+            Err(_) if self::stamp(path) != Some(stamp) => return Ok(Said::Later(stamp)),
+            Err(why) => return Err(why.to_string()),
+        };
         let standby = settled.standby.map(Box::new);
         Ok(standby.map_or(Said::Over, |standby| Said::Standby(stamp, standby)))
     }
@@ -201,6 +206,26 @@ impl InForce {
         let mut in_force = InForce { stamp, standby, leader, arrivals, presence, looked: now };
         in_force.let_in(waiting)?;
         Ok(in_force)
+    }
+
+    /// The same, by what differs from what was in force, where that are rates of some.
+    fn follow(
+        stamp: Stamp,
+        standby: Box<Standby>,
+        before: Option<InForce>,
+    ) -> Result<Self, String> {
+        let Some(mut known) = before else { return InForce::lead(stamp, standby, None) };
+        let Some(differ) = known.standby.other_rates(&standby) else {
+            return InForce::lead(stamp, standby, Some(known));
+        };
+        let differ: Vec<u16> = differ.into_iter().collect();
+        // Interfaces and filters may be others than those that are known.
+        let same = Leader::open(&standby).is_ok_and(|leader| leader.is_of(&known.leader));
+        if !same || known.leader.lead_some(&standby, &differ).is_err() {
+            return InForce::lead(stamp, standby, Some(known));
+        }
+        (known.stamp, known.standby) = (stamp, standby);
+        Ok(known)
     }
 
     /// Who came, as the kernel tells; a few thousand at a time.
@@ -316,7 +341,7 @@ pub fn hold(args: &HoldArgs) -> Result<ExitCode, Failure> {
                 )));
             }
             Some(Said::Standby(as_read, standby)) if stamp(&path) == Some(as_read) => {
-                let new = InForce::lead(as_read, standby, in_force.take());
+                let new = InForce::follow(as_read, standby, in_force.take());
                 in_force = Some(new.map_err(Failure::system)?);
             }
             Some(Said::Later(as_read)) if stamp(&path) == Some(as_read) => in_force = None,

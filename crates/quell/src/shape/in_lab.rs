@@ -40,7 +40,7 @@ pub fn prove(
         jobs: None,
         only: Vec::new(),
         place: Place { base: place.base.clone() },
-        kernel: Backend::Guest,
+        kernel: Some(Backend::Guest),
         guest: guest.clone(),
         report: None,
         json,

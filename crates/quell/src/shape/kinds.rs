@@ -9,8 +9,8 @@ use quell_shaper::{Lack, instead, too_many};
 use quell_sys::netns::NetNs;
 use quell_tc::qdisc::{Drr, FqCodel, Htb, Sfq};
 use quell_tc::{
-    Bpf, BpfProgram, Class, ClassKind, Filter, FilterKind, Flower, Handle, HtbClass, Matchall,
-    Places, Qdisc, Queue, Step, Thing, Tree,
+    Action, Bpf, BpfProgram, Class, ClassKind, Filter, FilterKind, Flower, Handle, HtbClass,
+    Ingress, Match, Matchall, Places, Qdisc, Queue, Step, Thing, Tree, U32,
 };
 use quell_units::Rate;
 
@@ -65,6 +65,10 @@ pub fn lacking(trees: &mut [&mut Tree]) -> Vec<Lack> {
     if lacks.contains(&Lack::FqCodel) && is_lacking(Lack::Sfq) {
         lacks.push(Lack::Sfq);
     }
+    let flower = Lack::Flower;
+    if lacks.contains(&Lack::Bpf) && !lacks.contains(&flower) && is_lacking(flower) {
+        lacks.push(flower);
+    }
     lacks
 }
 
@@ -74,6 +78,7 @@ fn is_lacking(lack: Lack) -> bool {
         Lack::FqCodel => kernel_has(FqCodel::default().into()),
         Lack::Sfq => kernel_has(Sfq::default().into()),
         Lack::Drr => kernel_has(Drr::default().into()),
+        Lack::Bpf => filters_by(nothing()),
         Lack::Flower => filters_by(Flower::default().into()),
         Lack::Matchall => filters_by(Matchall {}.into()),
     };
@@ -84,10 +89,32 @@ fn is_lacking(lack: Lack) -> bool {
 pub fn may_classify() -> Result<(), ClassifyError> {
     let config = Config::cake(HostKey::Src).expect("it is one that fits together");
     Classifier::load(&config)?;
-    let nothing = BpfProgram::Bytecode(vec![[6, 0, 0, 0]]);
-    let filter = Bpf { program: nothing, direct_action: false };
-    // As where the kernel was built without it: nobody can load a program that serves here.
-    if filters_by(filter.into()) == Some(false) { Err(ClassifyError::Off) } else { Ok(()) }
+    may_filter_by_program()
+}
+
+/// Whether the kernel takes a BPF program as a filter; why not where it was built without that, so that nobody's would serve.
+pub fn may_filter_by_program() -> Result<(), ClassifyError> {
+    if filters_by(nothing()) == Some(false) { Err(ClassifyError::NoFilter) } else { Ok(()) }
+}
+
+/// A program that finds no packet.
+fn nothing() -> FilterKind {
+    let program = BpfProgram::Bytecode(vec![[6, 0, 0, 0]]);
+    Bpf { program, direct_action: false }.into()
+}
+
+/// Whether packets that come can be given the mark of their connection (tc's action `connmark`). None where that can't be tried.
+pub fn has_connmark() -> Option<bool> {
+    let any = Match::Raw { width: 32, value: 0, mask: 0, at: 0 };
+    let filter = Filter::new(U32 { r#match: vec![any] }, None);
+    let takes = |filter: Filter| {
+        let ingress = Some(Ingress { filters: vec![filter] });
+        takes(&Tree { ingress, ..Tree::default() }.plan().ok()?.things())
+    };
+    // Without redirection nothing that comes is shaped at all.
+    let redirect = || Action::Redirect("here".to_owned());
+    takes(filter.clone().with_action(redirect())).filter(|takes| *takes)?;
+    takes(filter.with_action(Action::Connmark).with_action(redirect()))
 }
 
 fn filters_by(kind: FilterKind) -> Option<bool> {

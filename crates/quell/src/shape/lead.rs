@@ -13,7 +13,7 @@ use quell_classify::roster::RosterTables;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::{Stack, tc};
 use quell_tc::observed::{ObservedClass, ObservedFilter, Snapshot};
-use quell_tc::{Change, FilterKind, Place, Places, changes};
+use quell_tc::{Change, FilterKind, Handle, Place, Places, changes};
 use std::collections::BTreeSet;
 
 /// The kernel's side of one way.
@@ -95,7 +95,7 @@ impl Leader {
         let mut there = also.clone();
         let mut found = Vec::new();
         for (way, open) in standby.ways.iter().zip(&mut self.open) {
-            open.tables.lead_to(&way.roster, way.got_counts).map_err(said)?;
+            open.tables.lead_to(way.roster(), way.got_counts).map_err(said)?;
             let snapshot = tc::snapshot(&mut self.socket, open.index).map_err(said)?;
             there.extend(guests(way, &snapshot));
             found.push(snapshot);
@@ -111,6 +111,41 @@ impl Leader {
                 .map_err(|(number, error)| format!("{}: {}: {error}", way.device, todo[number]))?;
         }
         Ok(there)
+    }
+
+    /// Leads the classes of some to what is in force, if they are there, and looks at nobody else's. What was done, in words.
+    ///
+    /// # Errors
+    /// What the kernel refused, and of whom; a second call leads on.
+    pub fn lead_some(&mut self, standby: &Standby, who: &[u16]) -> Result<Vec<String>, String> {
+        let mut done = Vec::new();
+        for (way, open) in standby.ways.iter().zip(&mut self.open) {
+            for minor in who {
+                let mut todo = of_one(way, &mut self.socket, open.index, *minor)?;
+                tc::carry_all_out(&mut self.socket, open.index, &todo)
+                    .map_err(|(number, e)| format!("{}: {}: {e}", way.device, todo[number]))?;
+                done.extend(todo.drain(..).map(|change| format!("{}: {change}", way.device)));
+                if let Some(left) = of_one(way, &mut self.socket, open.index, *minor)?.first() {
+                    return Err(format!("{}: there is still to do: {left}", way.device));
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Whether some of these have a class.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn is_here(&mut self, who: &[u16]) -> Result<bool, String> {
+        for (open, minor) in self.open.iter().flat_map(|o| who.iter().map(move |m| (o, m))) {
+            let class = Handle::class(1, *minor);
+            let there = tc::one_class(&mut self.socket, open.index, class).map_err(said)?;
+            if !there.classes.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Makes classes for some who came, on all ways.
@@ -210,12 +245,12 @@ fn entering(way: &Way, new: usize, old: usize) -> Option<String> {
 pub fn foreseen(standby: &Standby) -> Result<Vec<String>, String> {
     let Ok(mut leader) = Leader::open(standby) else {
         // Nothing of it is in force yet.
-        let all = |way: &Way| entering(way, way.roster.len(), 0);
+        let all = |way: &Way| entering(way, way.roster().len(), 0);
         return Ok(standby.ways.iter().filter_map(all).collect());
     };
     let mut steps = Vec::new();
     for (way, open) in standby.ways.iter().zip(&mut leader.open) {
-        let (new, old) = open.tables.differs_by(&way.roster).map_err(said)?;
+        let (new, old) = open.tables.differs_by(way.roster()).map_err(said)?;
         steps.extend(entering(way, new, old));
         let snapshot = tc::snapshot(&mut leader.socket, open.index).map_err(said)?;
         let stay = staying(way, &snapshot);
@@ -232,12 +267,33 @@ pub fn table_differs(standby: &Standby) -> Option<String> {
         Err(why) => return Some(why),
     };
     standby.ways.iter().zip(&leader.open).find_map(|(way, open)| {
-        match open.tables.is(&way.roster) {
+        match open.tables.is(way.roster()) {
             Ok(true) => None,
             Ok(false) => Some(format!("{}: others are in the table of subscribers", way.device)),
             Err(why) => Some(why.to_string()),
         }
     })
+}
+
+/// What leads the class of one to what it is to be; nothing where it is not there.
+fn of_one(way: &Way, socket: &mut Socket, index: u32, minor: u16) -> Result<Vec<Change>, String> {
+    let mut snapshot = tc::one_class(socket, index, Handle::class(1, minor)).map_err(said)?;
+    // Whether it is in its place shows by what is above it.
+    let mut above = snapshot.classes.first().map(|class| class.parent);
+    if above.is_none() {
+        return Ok(Vec::new());
+    }
+    while let Some(parent) = above.filter(|p| !p.is_qdisc() && *p != Handle::ROOT) {
+        let there = tc::one_class(socket, index, parent).map_err(said)?.classes;
+        above = there.first().map(|class| class.parent);
+        snapshot.classes.extend(there);
+    }
+    snapshot.qdiscs.extend(tc::queue_in(socket, index, Handle::ROOT).map_err(said)?);
+    let mut todo = of_guests(way, &staying(way, &snapshot), &snapshot)?;
+    if staying(way, &snapshot).is_empty() {
+        todo.extend(way.classes([minor])?.into_iter().map(Change::Make));
+    }
+    Ok(todo)
 }
 
 /// What leads the classes of guests to what they are to be, if these stay and all others go.

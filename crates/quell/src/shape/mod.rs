@@ -1,11 +1,17 @@
 //! `quell shape`: queues on a real interface, with a way back.
 
+mod applying;
+mod change;
 mod hold;
+mod ifb;
 mod import;
 mod in_lab;
+mod kept;
 mod kinds;
 mod lead;
+mod names;
 mod parts;
+mod patience;
 mod persist;
 mod prove;
 mod recipe;
@@ -13,20 +19,25 @@ mod rehearsal;
 mod report;
 mod standby;
 mod state;
+mod told_apart;
 mod wanted;
 mod watch;
+mod watchdog;
 
 use crate::failure::Failure;
 use crate::options::Json;
+use applying::{Applying, let_in_again};
+pub use change::{ChangeArgs, change};
 use clap::Args;
 pub use hold::{HoldArgs, hold};
 pub use import::{ImportArgs, import};
 pub use kinds::kernel_has;
-use lead::Leader;
+pub use parts::{hosts_by_class, whose};
+pub use patience::{Patience, patience};
 pub use persist::{PersistArgs, persist};
 pub use prove::{ProveArgs, prove};
 use quell_act::{
-    ActError, Applied, Asked, Kernel, Leave, Lock, Log, Machine, Off, Planned, Standing, Watchdog,
+    ActError, Applied, Goal, Kernel, Leave, Log, Machine, Now, Off, Planned, Standing,
 };
 use quell_sys::clock::monotonic_ns;
 use quell_sys::netns::NetNs;
@@ -36,15 +47,12 @@ pub use rehearsal::{TryArgs, try_it};
 pub use report::standing;
 use serde_json::{Value, json};
 use standby::Standby;
-use state::{State, open_to_change};
-pub use state::{failure, open};
-use std::collections::BTreeSet;
+use state::open_to_change;
+pub use state::{State, failure, open};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use wanted::Wanted;
-
-/// The inner command that watches.
-pub const WATCHDOG: &str = "shape-watchdog";
+pub use watchdog::{WATCHDOG, watchdog};
 
 /// Over ssh a change is taken back after this time, unless it is confirmed or said otherwise.
 const OVER_SSH: Span = Span::from_secs(60);
@@ -78,27 +86,6 @@ pub struct ApplyArgs {
     pub state: State,
     #[command(flatten)]
     pub json: Json,
-}
-
-/// How long a change waits to be confirmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// It stays.
-    Never,
-    /// It is taken back then.
-    Within(Span),
-}
-
-pub fn patience(text: &str) -> Result<Patience, String> {
-    if text == "never" {
-        return Ok(Patience::Never);
-    }
-    let span: Span =
-        text.parse().map_err(|_| format!("`{text}`: give a time as 60s, or `never`"))?;
-    if span.nanos() < 1_000_000_000 {
-        return Err("nobody confirms in less than a second".to_owned());
-    }
-    Ok(Patience::Within(span))
 }
 
 /// Options of `quell shape confirm`.
@@ -139,6 +126,9 @@ pub struct OffArgs {
 /// Options of `quell shape status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
+    /// The interface; all where absent
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: Option<String>,
     /// Read again and again, and show who has how much by the second
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
     pub watch: Option<Span>,
@@ -186,109 +176,42 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
 pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
     let settled = args.wanted.settle(&mut kernel)?;
-    let confirm = match args.confirm_within {
-        Some(Patience::Within(span)) => Some(span),
-        Some(Patience::Never) => None,
-        None => is_over_ssh().then_some(OVER_SSH),
+    let within = match args.confirm_within {
+        Some(within) => within,
+        None if is_over_ssh() => Patience::Within(OVER_SSH),
+        None => Patience::Never,
     };
-    let asked = Asked {
-        folder: &args.state.folder,
-        device: args.wanted.device.clone(),
-        goal: settled.goal,
-        wanted: settled.words,
-        recipe: settled.recipe,
-        command: "quell shape apply".to_owned(),
+    let applying = Applying {
+        device: &args.wanted.device,
+        command: "quell shape apply",
+        confirm_within: within,
+        why: if args.confirm_within.is_none() { " (since you are here over ssh)" } else { "" },
         replace: args.replace,
         no_way_back: args.no_way_back,
-        confirm_within: confirm.map(Span::nanos),
-        trial: true,
-        watchdog: &watchdog,
+        state: &args.state,
     };
-    let foreseen = match &settled.standby {
-        Some(standby) => foreseen(standby, &asked, &args.state)?,
-        None => Vec::new(),
-    };
-    let mut applied = quell_act::apply(&mut kernel, &asked).map_err(failure)?;
-    if let Some(standby) = &settled.standby {
-        let_in(standby, &args.state, &args.wanted.device)?;
-        applied.steps.extend(foreseen);
-    }
-    let mut said = settled.remarks;
-    said.extend(applied.said.iter().cloned());
-    if let (Some(within), false) = (confirm, applied.steps.is_empty()) {
-        let folder = &args.state.folder;
-        let usual = folder == Path::new("/run/quell");
-        let state = if usual { String::new() } else { format!(" --state {}", folder.display()) };
-        let why = if args.confirm_within.is_none() { " (since you are here over ssh)" } else { "" };
-        said.push(format!("in force for {within}{why}; to keep it: quell shape confirm{state}"));
-    }
+    let applied = applying.lead(&mut kernel, settled)?;
     let document = json!({
         "device": args.wanted.device,
         "steps": applied.steps,
-        "remarks": said,
-        "confirm_within_s": confirm.map(|span| span.nanos() as f64 / 1e9),
+        "remarks": applied.said,
+        "confirm_within_s": within.span().map(|span| span.nanos() as f64 / 1e9),
     });
-    report::done(
-        &args.wanted.device,
-        &Applied { said, ..applied },
-        "as wanted",
-        &document,
-        args.json,
-    );
+    report::done(&args.wanted.device, &applied, "as wanted", &document, args.json);
     Ok(ExitCode::SUCCESS)
-}
-
-/// What will be done about tables and classes of those who are there, by this process or by the one who makes classes, whoever is faster.
-fn foreseen(standby: &Standby, asked: &Asked<'_>, state: &State) -> Result<Vec<String>, Failure> {
-    let mut steps = lead::foreseen(standby).map_err(Failure::system)?;
-    if steps.is_empty()
-        && state
-            .log_of(&mut open()?, &asked.device)
-            .is_ok_and(|log| log.begun.recipe != asked.recipe)
-    {
-        steps.push(format!("{}: other figures, of subscribers who are not here", asked.device));
-    }
-    Ok(steps)
-}
-
-/// Leads tables and classes of those who are there to what is in force, and sees to it that somebody makes classes for those who come.
-fn let_in(standby: &Standby, state: &State, device: &str) -> Result<(), Failure> {
-    let namespace = NetNs::current().map_err(Failure::system)?.inode();
-    let lock = Lock::beside(&state.folder, namespace).map_err(failure)?;
-    let led = Leader::open(standby).and_then(|mut leader| leader.lead(standby, &BTreeSet::new()));
-    drop(lock);
-    led.map_err(|why| {
-        Failure::system(format!(
-            "{why}; the queues are in force, and not all subscribers: apply again"
-        ))
-    })?;
-    let log = state.log_of(&mut open()?, device)?;
-    hold::start(&log, &state.folder, device)
-}
-
-/// The same once more for what is in force, after it was led back to, or by somebody who died in the middle.
-fn let_in_again(kernel: &mut Kernel, path: &Path) -> Result<(), String> {
-    let Some(log) = Log::read(path).map_err(|e| e.to_string())? else { return Ok(()) };
-    if log.begun.before.our_guests.is_empty() || log.standing == Standing::Unfinished {
-        return Ok(());
-    }
-    // He is told of each change, and leads to it.
-    if hold::holder(&log).is_some() {
-        return Ok(());
-    }
-    let settled = wanted::settled_again(&log, kernel).map_err(|e| e.to_string())?;
-    let Some(standby) = settled.standby else { return Ok(()) };
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let _lock = Lock::beside(folder, log.begun.namespace).map_err(|e| e.to_string())?;
-    Leader::open(&standby)?.lead(&standby, &BTreeSet::new()).map(drop)
 }
 
 /// `quell shape confirm`.
 pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
-    drop(open_to_change()?);
-    let device = args.device.as_deref();
-    let kept =
-        quell_act::confirm(&args.state.folder, device, "quell shape confirm").map_err(failure)?;
+    let mut kernel = open_to_change()?;
+    // In the log stands the name that it had.
+    let mut known = |name: &String| match args.state.log_of(&mut kernel, name) {
+        Ok(log) => log.begun.device,
+        Err(_) => name.clone(),
+    };
+    let device = args.device.as_ref().map(&mut known);
+    let kept = quell_act::confirm(&args.state.folder, device.as_deref(), "quell shape confirm")
+        .map_err(failure)?;
     if args.json.json {
         println!("{:#}", json!({ "confirmed": kept }));
     } else {
@@ -323,13 +246,28 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
             done.said.extend(forgotten);
         }
     }
-    let done = off.map_err(failure)?;
+    let done = off.map_err(|error| failure(lost(error, &mut kernel, device)))?;
     if let Some(path) = path {
         hold::ended(&path);
     }
     let document = json!({"device": device, "steps": done.steps, "remarks": done.said});
     report::done(device, &done, "as it was before", &document, args.json);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What there is to say where no log knows of queues that have an IFB of Quell's.
+fn lost(error: ActError, kernel: &mut Kernel, device: &str) -> ActError {
+    let ActError::Nothing(why) = &error else { return error };
+    let (name, mac) = (wanted::ifb_of(device), Some(wanted::mac_of(device)));
+    let now = kernel.read(&Goal::default()).unwrap_or_default();
+    if now.links.get(&name).is_none_or(|there| there.mac != mac) {
+        return error;
+    }
+    ActError::Nothing(format!(
+        "{why}, as far as its logs say. But {name} is there, an IFB as Quell makes it: the log was lost. `quell shape apply` with the options \
+         of then makes it Quell's again, and then `off` takes it off; or by hand: tc qdisc del dev {device} root; tc qdisc del dev {device} \
+         ingress; ip link del {name}"
+    ))
 }
 
 /// `quell shape recover`.
@@ -357,22 +295,67 @@ pub fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
 /// `quell shape status`.
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     if let Some(every) = args.watch {
-        return watch::watch(&args.state, args.json, every);
+        return watch::watch(&args.state, args.device.as_deref(), args.json, every);
     }
     let mut kernel = open()?;
-    let logs = args.state.logs()?;
-    let mut entries = Vec::new();
-    let mut broken = false;
-    for log in &logs {
-        let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
-        let (differs, known) = differs(log, &args.state.folder, &mut kernel);
-        let attendance = known.map(|known| report::Attendance::of(log, &now, &known));
-        let entry = report::entry(log, &now, monotonic_ns(), differs, attendance);
-        broken |= entry.broken;
-        entries.push(entry);
-    }
+    let namespace = NetNs::current().map_err(Failure::system)?.inode();
+    let look = || Seen::of_all(args, &mut kernel).map_err(Unseen::Failed);
+    let (all, changing) =
+        quell_act::still(&args.state.folder, namespace, look).map_err(|unseen| match unseen {
+            Unseen::Failed(failed) => failed,
+            Unseen::Unread(error) => failure(error),
+        })?;
+    let now_ns = monotonic_ns();
+    let entries: Vec<_> =
+        all.into_iter().map(|seen| seen.entry(now_ns, changing.as_deref())).collect();
     report::status(&entries, args.json);
+    let broken = entries.iter().any(|entry| entry.broken);
     Ok(if broken { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// A change that is in force, and the machine beside it.
+struct Seen {
+    log: Log,
+    now: Now,
+    differs: Option<String>,
+    known: Option<Standby>,
+}
+
+/// Why nothing was seen.
+enum Unseen {
+    Failed(Failure),
+    Unread(ActError),
+}
+
+impl From<ActError> for Unseen {
+    fn from(error: ActError) -> Self {
+        Unseen::Unread(error)
+    }
+}
+
+impl Seen {
+    fn of_all(args: &StatusArgs, kernel: &mut Kernel) -> Result<Vec<Seen>, Failure> {
+        let logs = args.state.logs_of(kernel, args.device.as_deref())?;
+        let one = |log: Log| {
+            let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
+            let (mut differs, known) = differs(&log, &args.state.folder, kernel);
+            let roots = report::roots(&log, &now);
+            if let Some((name, ..)) = roots.iter().find(|root| parts::is_of_another_version(root.1))
+            {
+                differs = Some(format!(
+                    "another version of Quell made the classifier of {name}, so that off comes before apply"
+                ));
+            }
+            Ok(Seen { log, now, differs, known })
+        };
+        logs.into_iter().map(one).collect()
+    }
+
+    fn entry(self, now_ns: u64, changing: Option<&str>) -> report::Entry {
+        let Seen { log, now, differs, known } = self;
+        let attendance = known.map(|known| report::Attendance::of(&log, &now, &known));
+        report::entry(&log, &now, now_ns, (differs, changing), attendance)
+    }
 }
 
 /// In what a machine differs from what was applied to it; none where it does not, or where it was not applied whole. And who may come and
@@ -409,18 +392,6 @@ pub fn guard(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
     let watched =
         watched.and_then(|()| let_in_again(&mut kernel, &args.log).map_err(ActError::System));
     watched.map(|()| ExitCode::SUCCESS).map_err(failure)
-}
-
-/// This program as a watchdog.
-pub fn watchdog(log: &Log, limit_ns: u64) -> Result<Watchdog, ActError> {
-    // It changes to another folder; the log itself is not there yet.
-    let path = std::path::absolute(log.path()).map_err(|e| ActError::NoWatchdog(e.to_string()))?;
-    // Also where the file was replaced since this process was started.
-    let mut command = Command::new("/proc/self/exe");
-    let who = &log.begun.who;
-    let numbers = [who.pid.to_string(), who.at.to_string(), limit_ns.to_string()];
-    command.arg(WATCHDOG).arg(path).args(numbers);
-    Watchdog::start(command)
 }
 
 /// Whether a network carries what is typed here. `sudo` hides the variable, but not the processes above.

@@ -5,15 +5,20 @@
 //!   CAKE ─► its tins
 //! ```
 
-use super::state::asked_for;
+use super::kept;
+use super::names::Names;
+use super::state::State;
+use super::wanted::ifb_of;
 use quell_act::Log;
-use quell_classify::{ClassifyError, HostId, HostRow, Tables};
+use quell_classify::{ClassifyError, Config, HostId, HostRow, Layout, Tables};
+use quell_netlink::Mac;
 use quell_shaper::LinePart;
 use quell_tc::observed::{CakeTin, ExtraStats, ObservedQdisc, Snapshot};
-use quell_tc::{FilterKind, Handle};
+use quell_tc::{Bpf, BpfProgram, FilterKind, Handle, classify};
 use quell_units::Span;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// One part of a line.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +31,12 @@ pub struct Part {
     pub place: Option<u16>,
     /// For how long nothing was heard of the host that has it.
     pub idle: Option<Span>,
+    /// Addresses of that host that passed lately.
+    pub addresses: Vec<IpAddr>,
+    /// Its hardware address, where it is a neighbour.
+    pub mac: Option<[u8; 6]>,
+    /// Whether it is all that have an address of nobody's.
+    pub strangers: bool,
     pub sent_packets: u64,
     pub sent_bytes: u64,
     pub dropped_packets: u64,
@@ -47,7 +58,7 @@ pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<Part> 
         return tins.iter().zip(TINS).map(|(tin, name)| of_tin(tin, name)).collect();
     }
     // What was applied without a recipe, or by a newer Quell, has no names.
-    let all = asked_for(log).unwrap_or_default();
+    let all = kept::read(log).unwrap_or_default();
     let mut by_parent: BTreeMap<Handle, &ObservedQdisc> = BTreeMap::new();
     let mut by_major: BTreeMap<u16, Vec<&ObservedQdisc>> = BTreeMap::new();
     for queue in &snapshot.qdiscs {
@@ -62,13 +73,8 @@ pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<Part> 
     };
     let held = places(snapshot).map(|places| places.held).unwrap_or_default();
     let named = |mut part: LinePart| {
-        if let Some(row) = part.place.and_then(|place| held.get(&place)) {
-            let name = match row.host {
-                HostId::Address(address) => address.to_string(),
-                HostId::Neighbour(number) => format!("neighbour {number:#x}"),
-                HostId::Mark(mark) => format!("mark {mark:#x}"),
-                HostId::Vlan(vlan) => format!("VLAN {vlan}"),
-            };
+        if let Some(occupant) = part.place.and_then(|place| held.get(&place)) {
+            let name = occupant.name.clone();
             match &mut part.host {
                 Some(host) => *host = name,
                 None => part.name = name,
@@ -76,11 +82,70 @@ pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<Part> 
         }
         part
     };
-    let idle = |mut part: Part| {
-        part.idle = part.place.and_then(|place| held.get(&place)).map(|row| row.idle);
+    let whose = |mut part: Part| {
+        if let Some(occupant) = part.place.and_then(|place| held.get(&place)) {
+            part.idle = Some(occupant.row.idle);
+            part.mac = occupant.row.host.mac();
+            part.strangers = occupant.row.host == HostId::Strangers;
+            part.addresses.clone_from(&occupant.addresses);
+        }
         part
     };
-    all.parts().into_iter().map(named).filter_map(part).map(idle).collect()
+    all.parts().into_iter().map(named).filter_map(part).map(whose).collect()
+}
+
+/// Who has a place.
+#[derive(Debug)]
+pub struct Occupant {
+    row: HostRow,
+    /// What it is called: by a name that this machine knows, or its address.
+    name: String,
+    addresses: Vec<IpAddr>,
+}
+
+impl Occupant {
+    fn of(row: HostRow, of_neighbours: &BTreeMap<u64, Vec<IpAddr>>, names: &Names) -> Self {
+        let addresses = match row.host {
+            HostId::Address(address) => vec![address],
+            HostId::Neighbour(number) => of_neighbours.get(&number).cloned().unwrap_or_default(),
+            HostId::Mark(_) | HostId::Vlan(_) | HostId::Strangers => Vec::new(),
+        };
+        let mac = row.host.mac();
+        let name = match (names.of(mac, &addresses), row.host) {
+            (Some(name), _) => name.to_owned(),
+            (_, HostId::Mark(mark)) => format!("mark {mark:#x}"),
+            (_, HostId::Vlan(vlan)) => format!("VLAN {vlan}"),
+            (_, HostId::Strangers) => "strangers".to_owned(),
+            // IPv4 comes first in the order of addresses.
+            _ => match (addresses.split_first(), mac) {
+                (Some((first, [])), _) => first.to_string(),
+                (Some((first, more)), _) => format!("{first} and {} more", more.len()),
+                (None, Some(mac)) => Mac(mac).to_string(),
+                (None, None) => "unknown".to_owned(),
+            },
+        };
+        Occupant { row, name, addresses }
+    }
+}
+
+/// Whose the classes of interfaces are, by what is in force in this namespace; nothing where that can't be read.
+pub fn whose(state: &State) -> BTreeMap<(String, Handle), String> {
+    let mut whose = BTreeMap::new();
+    for log in state.logs().unwrap_or_default() {
+        let own = &log.begun.device;
+        for part in kept::read(&log).unwrap_or_default().parts() {
+            // Who has a place is another matter each moment: `status` tells.
+            if part.place.is_some() {
+                continue;
+            }
+            let name = part.host.map_or(part.name.clone(), |host| format!("{host}, {}", part.name));
+            let name = quell_wire::text::printable(&name, NAME);
+            for device in [own.clone(), ifb_of(own)] {
+                whose.insert((device, part.class), name.clone());
+            }
+        }
+    }
+    whose
 }
 
 /// The places of hosts that are found at run time.
@@ -89,26 +154,58 @@ pub struct Places {
     /// How many there are.
     pub count: u16,
     /// Who has which, counted from 1.
-    pub held: BTreeMap<u16, HostRow>,
+    pub held: BTreeMap<u16, Occupant>,
     /// Packets of hosts that had to share one.
     pub sharing: u64,
+    /// Addresses that passed lately and are no machine's; all of them have one place.
+    pub strangers: usize,
     /// Why it is not known who has which.
     pub unknown: Option<String>,
 }
 
+/// The classifier of an interface, and the kernel's number for it.
+fn classifier(snapshot: &Snapshot) -> Option<(&Config, u32)> {
+    snapshot.filters.iter().find_map(|seen| match (&seen.filter.as_ref()?.kind, seen.program) {
+        (FilterKind::Classify(config), Some(program)) => Some((&**config, program)),
+        _ => None,
+    })
+}
+
+/// Whether the classifier of an interface is one that another version of Quell made, which this one can't look into.
+pub fn is_of_another_version(snapshot: &Snapshot) -> bool {
+    snapshot.filters.iter().any(|seen| match seen.filter.as_ref().map(|filter| &filter.kind) {
+        Some(FilterKind::Bpf(Bpf { program: BpfProgram::Loaded { name, .. }, .. })) => {
+            classify::is_of_another_version(name)
+        }
+        _ => false,
+    })
+}
+
+/// What hosts are called that have a class of their own, by their class; nothing where that is not known.
+pub fn hosts_by_class(snapshot: &Snapshot) -> BTreeMap<Handle, String> {
+    let layout = classifier(snapshot).map(|(config, _)| config.parts().layout);
+    let (Some(Layout::Classes { major, base, host_step, .. }), Some(places)) =
+        (layout, places(snapshot))
+    else {
+        return BTreeMap::new();
+    };
+    let class = |place: u16| Handle::class(major, base + (place - 1) * host_step);
+    let name = |occupant: Occupant| quell_wire::text::printable(&occupant.name, NAME);
+    places.held.into_iter().map(|(place, occupant)| (class(place), name(occupant))).collect()
+}
+
 /// Those of an interface; none where a classifier is none of its filters.
 pub fn places(snapshot: &Snapshot) -> Option<Places> {
-    let (config, program) = snapshot.filters.iter().find_map(|seen| {
-        match (&seen.filter.as_ref()?.kind, seen.program) {
-            (FilterKind::Classify(config), Some(program)) => Some((config, program)),
-            _ => None,
-        }
-    })?;
-    let count = config.parts().hosts?.classes;
+    let (config, program) = classifier(snapshot)?;
+    let hosts = config.parts().hosts?;
+    let count = hosts.classes;
     let read = || {
         let tables = Tables::of_program(program)?;
-        let held = tables.hosts()?.into_iter().map(|row| (row.class + 1, row)).collect();
-        Ok::<_, ClassifyError>(Places { count, held, sharing: tables.sharing()?, unknown: None })
+        let (of_neighbours, names) = (tables.addresses()?, Names::read());
+        let occupant = |row| Occupant::of(row, &of_neighbours, &names);
+        let held = tables.hosts()?.into_iter().map(|row| (row.class + 1, occupant(row))).collect();
+        let (sharing, strangers) = (tables.sharing()?, tables.strangers(hosts.idle)?);
+        Ok::<_, ClassifyError>(Places { count, held, sharing, strangers, unknown: None })
     };
     let unknown =
         |why: ClassifyError| Places { count, unknown: Some(why.to_string()), ..Places::default() };
@@ -117,16 +214,24 @@ pub fn places(snapshot: &Snapshot) -> Option<Places> {
 
 impl Places {
     /// In words.
-    pub fn line(&self) -> String {
-        let Places { count, held, sharing, unknown } = self;
+    pub fn lines(&self) -> Vec<String> {
+        let Places { count, held, sharing, strangers, unknown } = self;
         if let Some(why) = unknown {
-            return format!("    who has which of {count} places is not known: {why}");
+            return vec![format!("    who has which of {count} places is not known: {why}")];
         }
         let shared = match sharing {
             0 => String::new(),
             packets => format!("; {packets} packets of hosts that share one"),
         };
-        format!("    {} of {count} places for hosts taken{shared}", held.len())
+        let taken = format!("    {} of {count} places for hosts taken{shared}", held.len());
+        let strangers = match strangers {
+            0 => None,
+            1 => Some("    strangers: 1 address that no machine on this side has".to_owned()),
+            many => Some(format!(
+                "    strangers: {many} addresses that no machine on this side has, in one place"
+            )),
+        };
+        std::iter::once(taken).chain(strangers).collect()
     }
 
     /// For a program.
@@ -135,6 +240,7 @@ impl Places {
             "places": self.count,
             "taken": self.unknown.is_none().then_some(self.held.len()),
             "shared_packets": self.unknown.is_none().then_some(self.sharing),
+            "stranger_addresses": self.unknown.is_none().then_some(self.strangers),
         })
     }
 }
@@ -145,6 +251,9 @@ fn of_tin(tin: &CakeTin, name: &str) -> Part {
         host: None,
         place: None,
         idle: None,
+        addresses: Vec::new(),
+        mac: None,
+        strangers: false,
         sent_packets: tin.sent_packets.into(),
         sent_bytes: tin.sent_bytes,
         dropped_packets: tin.dropped_packets.into(),
@@ -166,6 +275,9 @@ fn of_queue(queue: &ObservedQdisc, leaves: &[&ObservedQdisc], part: LinePart) ->
         host: part.host,
         place: part.place,
         idle: None,
+        addresses: Vec::new(),
+        mac: None,
+        strangers: false,
         sent_packets: stats.packets,
         sent_bytes: stats.bytes,
         dropped_packets: stats.drops.into(),
@@ -216,12 +328,20 @@ impl Part {
         self.sent_packets + self.backlog_packets > 0
     }
 
+    /// The hardware address of the host, as people write it.
+    pub fn mac(&self) -> Option<String> {
+        self.mac.map(|mac| Mac(mac).to_string())
+    }
+
     /// For a program.
     pub fn document(&self) -> Value {
         json!({
             "name": self.name,
             "host": self.host,
             "place": self.place,
+            "addresses": self.addresses,
+            "mac": self.mac(),
+            "strangers": self.strangers,
             "idle_s": self.idle.map(|idle| idle.nanos() as f64 / 1e9),
             "sent_packets": self.sent_packets,
             "sent_bytes": self.sent_bytes,

@@ -2,16 +2,19 @@
 //!
 //! ```text
 //!   /etc/quell/shape/DEV.toml                                       what is wanted, a policy file
+//!   /etc/quell/shape/DEV.csv                                        its subscribers, where they are hundreds
 //!   /etc/systemd/system/quell-shape@.service                        applies it; for all interfaces
 //!   /etc/systemd/system/quell-shape-hold@.service                   makes subscribers' classes as they come, where that is wanted
 //!   /etc/systemd/system/sys-…-DEV.device.wants/quell-shape@DEV.service   a link to it: systemd starts it when the interface is there
 //! ```
 
-use super::state::{State, asked_for, open};
+use super::kept;
+use super::state::{State, open};
 use crate::failure::Failure;
 use crate::options::Json;
 use clap::Args;
 use quell_act::Standing;
+use quell_shaper::write_list;
 use quell_store::write_output;
 use serde_json::json;
 use std::fs;
@@ -45,6 +48,7 @@ pub struct PersistArgs {
 /// The files of one interface.
 struct Files {
     wanted: PathBuf,
+    list: PathBuf,
     unit: PathBuf,
     hold: PathBuf,
     link: PathBuf,
@@ -56,6 +60,7 @@ impl Files {
         let (units, name) = (etc.join("systemd/system"), escaped(device));
         Files {
             wanted: etc.join("quell/shape").join(format!("{device}.toml")),
+            list: etc.join("quell/shape").join(format!("{device}.csv")),
             unit: units.join("quell-shape@.service"),
             hold: units.join("quell-shape-hold@.service"),
             link: units
@@ -135,10 +140,19 @@ pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
     let files = Files::of(&args.root, device);
     let program = std::env::current_exe().map_err(Failure::system)?;
     let comes_and_goes = !log.begun.before.our_guests.is_empty();
-    let recipe = asked_for(&log).map_err(Failure::system)?;
+    let mut recipe = kept::read(&log).map_err(Failure::system)?;
+    let list = kept::is_apart(&log).then(|| write_list(&recipe.subscribers));
+    if list.is_some() {
+        recipe.list = Some(format!("{device}.csv"));
+        recipe.subscribers.clear();
+    }
     let recipe = toml::to_string(&recipe).map_err(Failure::system)?;
     let text = format!("# What `quell shape persist` keeps of {device}.\n{recipe}");
-    let made = write(&files.wanted, &text)
+    // The list first: what names it is never without it.
+    let made = list
+        .as_ref()
+        .map_or(Ok(()), |list| write(&files.list, list))
+        .and_then(|()| write(&files.wanted, &text))
         .and_then(|()| write(&files.unit, &unit(&program)))
         .and_then(|()| if comes_and_goes { write(&files.hold, &hold(&program)) } else { Ok(()) })
         .and_then(|()| link(&files.link));
@@ -149,6 +163,7 @@ pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::system(format!("{error}{left}")));
     }
     let mut written = vec![&files.wanted, &files.unit, &files.link];
+    written.extend(list.is_some().then_some(&files.list));
     if comes_and_goes {
         written.push(&files.hold);
     }
@@ -165,11 +180,16 @@ pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether something keeps an interface's queues.
+pub fn keeps(root: &Root, device: &str) -> bool {
+    Files::of(root, device).wanted.exists()
+}
+
 /// Takes away what keeps an interface's queues; says what that was.
 pub fn forget(root: &Root, device: &str) -> Result<Vec<String>, Failure> {
     let files = Files::of(root, device);
     let mut said = Vec::new();
-    for path in [&files.link, &files.wanted] {
+    for path in [&files.link, &files.wanted, &files.list] {
         if remove(path)? {
             said.push(format!("{} is gone: it does not come back at boot", path.display()));
         }

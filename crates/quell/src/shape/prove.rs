@@ -9,15 +9,17 @@
 //! which something waited whenever it was looked at.
 
 use super::in_lab;
+use super::kept;
+use super::parts::{self, Places};
 use super::report::roots;
-use super::state::{State, asked_for, open};
+use super::state::{State, open};
 use crate::failure::Failure;
-use crate::host::{self, Usual};
+use crate::host::{self, Found, Usual};
 use crate::options::{Family, Guest, Json, Place};
 use crate::secret::SecretFile;
 use clap::Args;
 use quell_act::{Kernel, Log, Machine};
-use quell_flow::{Amount, Findings, FlowPlan, Outcome, Progress, Senders};
+use quell_flow::{Amount, Findings, FlowError, FlowPlan, Outcome, Progress, Senders};
 use quell_sys::wait::Bell;
 use quell_tc::observed::Stats;
 use quell_units::{Rate, Span};
@@ -74,6 +76,7 @@ impl Verdict {
 }
 
 /// A claim, how it came out, and the figures: in words, and for a program.
+#[derive(Clone)]
 struct Row {
     claim: &'static str,
     verdict: Verdict,
@@ -110,7 +113,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let device = args.device.as_str();
     let log = args.state.log_of(&mut kernel, device)?;
-    let all = asked_for(&log).map_err(Failure::system)?;
+    let all = kept::read(&log).map_err(Failure::system)?;
     if args.in_lab {
         let Some(policy) = all.named() else {
             return Err(Failure::check(format!(
@@ -121,6 +124,13 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
         return in_lab::prove(&all, policy, &args.place, &args.guest, args.json);
     }
     let to = args.to.as_deref().unwrap_or_default();
+    let usual = Usual {
+        family: args.family.or_that_of(None),
+        own: None,
+        port: Some(quell_wire::iperf3::PORT),
+        device: None,
+    };
+    let mut found = host::resolve(to, usual).map_err(Failure::usage)?;
     let (up, down) = all.rates();
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
@@ -135,6 +145,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
     for (name, senders, rate, queue) in ways {
         let Some(rate) = rate else { continue };
         let before = counters(&mut kernel, &log)?;
+        let had = places(&mut kernel, &log, &queue)?;
         let mut looks = Looks::default();
         let mut look = || {
             if let Some(stats) = counters(&mut kernel, &log)?.get(&queue) {
@@ -143,7 +154,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
             }
             Ok(())
         };
-        let outcome = load(args, to, senders, &stop, &mut look)?;
+        let outcome = load(args, to, &mut found, senders, &stop, &mut look)?;
         let after = counters(&mut kernel, &log)?;
         if outcome.stopped {
             return Err(Failure::check("stopped before it was over"));
@@ -151,7 +162,8 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
         let findings = Findings::of(&outcome);
         let counted = (before.get(&queue), after.get(&queue));
         let loaded = loaded(name, &findings, counted, looks)?;
-        let rows = judged(rate, &loaded);
+        let mut rows = judged(rate, &loaded).to_vec();
+        rows.extend(places(&mut kernel, &log, &queue)?.map(|has| of_places(had.as_ref(), &has)));
         failed |= rows.iter().any(|row| row.verdict == Verdict::Fail);
         documents.push(document(name, &queue, rate, &rows, &findings));
         if !args.json.json {
@@ -179,17 +191,11 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
 fn load(
     args: &ProveArgs,
     to: &str,
+    found: &mut Found,
     direction: Senders,
     stop: &Bell,
     look: &mut dyn FnMut() -> Result<(), Failure>,
 ) -> Result<Outcome, Failure> {
-    let usual = Usual {
-        family: args.family.or_that_of(None),
-        own: None,
-        port: Some(quell_wire::iperf3::PORT),
-        device: None,
-    };
-    let found = host::resolve(to, usual).map_err(Failure::usage)?;
     let plan = FlowPlan {
         direction,
         amount: Amount::Time(args.time),
@@ -204,8 +210,11 @@ fn load(
             blind = look().err().or(blind.take());
         }
     };
-    let outcome = quell_flow::run(&plan, stop, &mut tell)
-        .map_err(|e| Failure::system(format!("{e}{}", found.hint())))?;
+    let outcome = found
+        .reached(FlowError::is_nobody, |to| {
+            quell_flow::run(&FlowPlan { to, control: to, ..plan.clone() }, stop, &mut tell)
+        })
+        .map_err(Failure::system)?;
     if let Some(failure) = blind {
         return Err(failure);
     }
@@ -219,6 +228,36 @@ fn load(
 fn counters(kernel: &mut Kernel, log: &Log) -> Result<BTreeMap<String, Stats>, Failure> {
     let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
     Ok(roots(log, &now).into_iter().map(|(name, _, root)| (name, root.stats)).collect())
+}
+
+/// The places of hosts that are found at run time, on one interface.
+fn places(kernel: &mut Kernel, log: &Log, queue: &str) -> Result<Option<Places>, Failure> {
+    let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
+    let of_queue = roots(log, &now).into_iter().find(|(name, ..)| name == queue);
+    Ok(of_queue.and_then(|(_, snapshot, _)| parts::places(snapshot)))
+}
+
+/// Whether hosts had to share a place meanwhile.
+fn of_places(had: Option<&Places>, has: &Places) -> Row {
+    // The program counts anew where it was made anew.
+    let before = had.map_or(0, |had| had.sharing).min(has.sharing);
+    let shared = has.sharing - before;
+    let verdict = match (&has.unknown, shared) {
+        (Some(_), _) => Verdict::Unknown,
+        (None, 0) => Verdict::Pass,
+        (None, _) => Verdict::Fail,
+    };
+    let says = match &has.unknown {
+        Some(why) => why.clone(),
+        None => format!(
+            "{} of {} places are taken; {shared} packets were of hosts that share one",
+            has.held.len(),
+            has.count
+        ),
+    };
+    let mut figures = has.document();
+    figures["shared_packets"] = json!(shared);
+    Row { claim: "each host has a place of its own", verdict, says, figures }
 }
 
 fn loaded(
@@ -293,14 +332,14 @@ fn latency(findings: &Findings) -> String {
 fn document(name: &str, queue: &str, rate: Rate, rows: &[Row], findings: &Findings) -> Value {
     let one = |Row { claim, verdict, says, figures }: &Row| {
         let verdict = verdict.word().to_lowercase();
-        json!({ "claim": claim, "verdict": verdict, "says": says, "figures": figures })
+        json!({ "check": claim, "verdict": verdict, "says": says, "figures": figures })
     };
-    let claims: Vec<Value> = rows.iter().map(one).collect();
+    let checks: Vec<Value> = rows.iter().map(one).collect();
     json!({
         "way": name,
         "queue": queue,
         "rate_bps": rate.bps(),
-        "claims": claims,
+        "checks": checks,
         "idle": findings.idle,
         "loaded": findings.loaded,
     })
@@ -314,6 +353,17 @@ mod tests {
         let looks = Looks { all: 40, waiting };
         let loaded = Loaded { bytes, seconds: 10.0, counted, dropped, looks };
         judged(Rate::from_bps(8_000_000), &loaded).map(|row| row.verdict)
+    }
+
+    #[test]
+    fn hosts_that_shared_a_place_while_the_line_was_loaded_fail() {
+        let places = |sharing| Places { count: 4, sharing, ..Places::default() };
+        let verdict = |had: Option<&Places>, sharing| of_places(had, &places(sharing)).verdict;
+        assert_eq!(verdict(Some(&places(7)), 7), Verdict::Pass, "those were before");
+        assert_eq!(verdict(Some(&places(7)), 9), Verdict::Fail);
+        assert_eq!(verdict(None, 9), Verdict::Fail);
+        let blind = Places { unknown: Some("not root".into()), ..Places::default() };
+        assert_eq!(of_places(None, &blind).verdict, Verdict::Unknown);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::options::{Backend, Guest, Json, Place};
 use crate::results::{self, Told};
 use crate::run::{RunArgs, carried_out, run};
 use clap::Args;
-use quell_shaper::{BothWays, DeviceTraits, LineRates, PolicyName, Tell};
+use quell_shaper::{BothWays, DeviceTraits, LineRates, PolicyName, PrefixText, Tell};
 use quell_units::{Rate, Span};
 use std::process::ExitCode;
 use toml::{Table, Value};
@@ -80,7 +80,7 @@ impl How {
             jobs: None,
             only: Vec::new(),
             place: Place { base: self.place.base.clone() },
-            kernel: Backend::Guest,
+            kernel: Some(Backend::Guest),
             guest: self.guest.clone(),
             report: None,
             json,
@@ -100,6 +100,9 @@ pub(super) struct Network {
     pub remarks: Vec<String>,
 }
 
+/// Faster lines take the lab minutes for each measurement, or are more than it can load.
+const FASTEST: Rate = Rate::from_bps(1_000_000_000);
+
 /// The person's line, and the queues at both its ways.
 pub(super) fn network(all: &BothWays, policy: PolicyName) -> Result<Network, Failure> {
     let (up, down) = all.rates();
@@ -114,6 +117,13 @@ pub(super) fn network(all: &BothWays, policy: PolicyName) -> Result<Network, Fai
             .push(format!("the line is taken to be {text}, of which 95 % are used; --line tells"));
         line
     });
+    if line.up.max(line.down) > FASTEST {
+        return Err(Failure::usage(format!(
+            "a line of {} Mbit/s is more than the lab tries in a person's time: take --line with at most {FASTEST} each way, where the \
+             same subscribers, hosts and tiers share less",
+            String::from(line)
+        )));
+    }
     let all = stand_in(all, policy, &mut remarks);
     let mut queues = Vec::new();
     let ways = [("up", "out", Tell::Source, up), ("down", "in", Tell::Destination, down)];
@@ -164,11 +174,22 @@ fn stand_in(all: &BothWays, policy: PolicyName, said: &mut Vec<String>) -> BothW
     if policy != PolicyName::Subscribers {
         return all;
     }
+    if all.is_lazy(policy) && all.subscribers.len() > STAND_INS.len() {
+        let others = all.subscribers.len() - STAND_INS.len();
+        said.push(format!("the {others} others are not there, and so have no classes"));
+        all.subscribers.truncate(STAND_INS.len());
+    }
     for ((one, with), name) in all.subscribers.iter_mut().zip(STAND_INS).zip(["a", "b"]) {
         said.push(format!("host {name} stands for {}", one.name));
         let prefixes = with.iter().filter_map(|text| (*text).to_owned().try_into().ok());
         one.prefixes = prefixes.collect();
     }
+    // Somebody else's may be the lab's.
+    let here = STAND_INS.len().min(all.subscribers.len());
+    let (stand_ins, others) = all.subscribers.split_at_mut(here);
+    let lab: Vec<PrefixText> = stand_ins.iter().flat_map(|one| one.prefixes.clone()).collect();
+    others.iter_mut().for_each(|one| one.prefixes.retain(|prefix| !lab.contains(prefix)));
+    all.subscribers.retain(|one| !one.prefixes.is_empty());
     all
 }
 
@@ -213,5 +234,33 @@ mod tests {
         let one = "line = \"10/50\"\n[[subscriber]]\nname = \"ann\"\nprefixes = [\"192.0.2.0/29\"]\n\
                    up = { floor = \"1Mbit\", ceiling = \"4Mbit\" }\ndown = { floor = \"1Mbit\", ceiling = \"9Mbit\" }";
         assert_eq!(tried(&toml::from_str(one).expect("a file"), PolicyName::Subscribers).len(), 18);
+    }
+
+    #[test]
+    fn of_thousands_two_are_there_and_a_line_that_takes_too_long_is_refused() {
+        let one = |n: u32| {
+            format!(
+                "[[subscriber]]\nname = \"s{n}\"\nprefixes = [\"{}\"]\n\
+                 up = {{ floor = \"10kbit\", ceiling = \"4Mbit\" }}\n\
+                 down = {{ floor = \"10kbit\", ceiling = \"9Mbit\" }}\n",
+                std::net::Ipv4Addr::from_bits(0x0a00_0003 - n)
+            )
+        };
+        let of = |count: u32, line: &str| -> BothWays {
+            let all: String = (0..count).map(one).collect();
+            toml::from_str(&format!("line = \"{line}\"\n{all}")).expect("a policy")
+        };
+        // The third has 10.0.0.1, which in the lab is the first's.
+        for count in [3, 1000] {
+            let all = of(count, "100/100");
+            assert_eq!(tried(&all, PolicyName::Subscribers).len(), 18);
+            let (_, said) = changes(&all, PolicyName::Subscribers).expect("changes");
+            let others = said.iter().any(|line| line.contains("the 998 others are not there"));
+            assert_eq!(others, count == 1000, "{said:?}");
+        }
+        let Err(why) = changes(&of(3, "10000/10000"), PolicyName::Subscribers) else {
+            panic!("the lab would take minutes for each second")
+        };
+        assert!(why.to_string().contains("at most 1Gbit"), "{why}");
     }
 }

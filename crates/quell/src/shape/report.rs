@@ -39,6 +39,11 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, after: &[String]
     listed(&words);
     println!("\nthe same with ip and tc:");
     listed(&commands);
+    if planned.steps.iter().any(looks_behind_tags) {
+        println!(
+            "  # by their addresses Quell finds packets with a VLAN tag too; tc has no words for that"
+        );
+    }
     if settled.standby.is_some() {
         println!(
             "  # who is in the table of subscribers, and their classes as they come, no command says"
@@ -53,6 +58,17 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, after: &[String]
     if !planned.lost.is_empty() {
         println!("\nthese could not come back; only `apply --no-way-back` replaces them:");
         planned.lost.iter().for_each(|what| println!("  {what}"));
+    }
+}
+
+/// Whether a step is about addresses in packets of any protocol, VLAN tags among them.
+fn looks_behind_tags(step: &Change) -> bool {
+    use quell_tc::{Change::Make, Step, Thing};
+    match step {
+        Change::Queue { change: Make(Thing::Step(Step::Filter { filter, .. })), .. } => {
+            filter.family_behind_tags().is_some()
+        }
+        _ => false,
     }
 }
 
@@ -75,7 +91,7 @@ fn listed(lines: &[String]) {
 /// A step as a command that does the same.
 pub fn command(step: &Change) -> String {
     match step {
-        Change::MakeIfb { name, mac } => {
+        Change::MakeIfb { name, mac, .. } => {
             let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
             format!("ip link add {name} address {mac} type ifb && ip link set {name} up")
         }
@@ -88,6 +104,11 @@ pub fn command(step: &Change) -> String {
         Change::Sysctl { key, value } => format!("sysctl -w {key}='{value}'"),
         Change::Route { to, route: Some(route) } => format!("ip route replace {to} {route}"),
         Change::Route { to, route: None } => format!("ip route del {to}"),
+        // Nothing that nft can be told does the same: it writes no address into a mark.
+        Change::HostTable { there: true, .. } => format!("# {step}; no command says that"),
+        Change::HostTable { device, there: false } => {
+            format!("nft delete table ip quell-hosts-{device}")
+        }
         Change::File { path, .. } => format!("# {step}: {}", path.display()),
     }
 }
@@ -178,23 +199,37 @@ impl Attendance {
     }
 }
 
-/// How a change stands, in what the machine `differs` from it, and what passes through its queues.
+/// How a change stands, in what the machine `differs` from it, and what passes through its queues. While somebody is `changing` it, what is
+/// there is neither as before nor as wanted, and nobody has to do anything.
 pub fn entry(
     log: &Log,
     now: &Now,
     now_ns: u64,
-    differs: Option<String>,
+    (differs, changing): (Option<String>, Option<&str>),
     attendance: Option<Attendance>,
 ) -> Entry {
     let (mut how, mut broken) = standing(log, now_ns, "quell shape");
-    if let Some(differs) = differs.filter(|_| !broken) {
+    let renamed = log.renamed_to(now);
+    if let (Some(name), false) = (renamed, broken) {
+        broken = true;
+        how = format!(
+            "its interface is named {name} now: quell shape apply --dev {name}, or off --dev {name}"
+        );
+    } else if let Some(differs) = differs.filter(|_| !broken) {
         broken = true;
         how = format!("no longer as it was applied ({differs}): quell shape apply again, or off");
+    }
+    let unheld = attendance.as_ref().is_some_and(|attendance| attendance.holder.is_none());
+    let changing = changing.filter(|_| broken || unheld);
+    if let Some(who) = changing {
+        broken = false;
+        how = format!("being changed just now by {who}");
+    } else {
+        broken |= unheld;
     }
     let begun = &log.begun;
     let mut lines = vec![format!("{}: {}; {how}", begun.device, begun.wanted)];
     if let Some(attendance) = &attendance {
-        broken |= attendance.holder.is_none();
         lines.push(attendance.line(&begun.device));
     }
     let mut queues = Vec::new();
@@ -207,7 +242,7 @@ pub fn entry(
         ));
         let parts = parts::parts(log, snapshot, root);
         let places = parts::places(snapshot);
-        lines.extend(places.iter().map(Places::line));
+        lines.extend(places.iter().flat_map(Places::lines));
         lines.extend(parts::lines(&parts));
         queues.push(json!({
             "device": name,
@@ -227,6 +262,8 @@ pub fn entry(
         "wanted": begun.wanted,
         "standing": how,
         "in_order": !broken,
+        "changing": changing,
+        "renamed_to": renamed,
         "by": begun.who.command,
         "since": begun.who.at,
         "queues": queues,

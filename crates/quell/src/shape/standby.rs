@@ -5,6 +5,7 @@
 //!             └─ down: Way { i-DEV, by destination, OnDemand, Roster }
 //! ```
 
+use super::ifb::ifb_of;
 use super::kinds;
 use crate::failure::Failure;
 use quell_act::Guests;
@@ -15,6 +16,8 @@ use quell_shaper::{BothWays, DeviceTraits, LAZY_IDLE, LAZY_MOST, Lack, OnDemand,
 use quell_tc::observed::ObservedFilter;
 use quell_tc::{Filter, FilterKind, Handle, Place, Side, Thing, Tree};
 use quell_units::{Rate, Span};
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 /// One way of a line.
 pub struct Way {
@@ -26,8 +29,8 @@ pub struct Way {
     pub got_counts: bool,
     /// What is made when.
     pub all: OnDemand,
-    /// Whose packets are whose.
-    pub roster: Roster,
+    /// Whose packets are whose, once somebody asked.
+    roster: OnceCell<Roster>,
     /// What the kernel lacks of what they are to have.
     lacks: Vec<Lack>,
 }
@@ -54,8 +57,13 @@ impl Way {
             root.filters.push(Filter::new(side, None));
         }
         let lacks = lacks.get_or_insert_with(|| kinds::lacking(&mut [&mut all.tree.clone()]));
-        let (roster, lacks) = (all.prefixes().collect(), lacks.clone());
+        let (roster, lacks) = (OnceCell::new(), lacks.clone());
         Way { device, side, got_counts, all, roster, lacks }
+    }
+
+    /// Whose packets are whose.
+    pub fn roster(&self) -> &Roster {
+        self.roster.get_or_init(|| self.all.prefixes().collect())
     }
 
     /// The tree with the classes of those who are there, of what this kernel has.
@@ -108,16 +116,32 @@ impl Standby {
             Ok(made.map(|made| Way::new(device, side, got_counts, made, &mut lacks)))
         };
         let own = way(device.to_owned(), Side::From, up, false)?;
-        let beyond = way(quell_lab::build::ifb_name(device), Side::To, down, up.is_none())?;
+        let beyond = way(ifb_of(device), Side::To, down, up.is_none())?;
         let ways = own.into_iter().chain(beyond).collect();
         let idle = all.lazy_idle.unwrap_or(LAZY_IDLE);
         let most = usize::from(all.lazy_most.unwrap_or(LAZY_MOST));
         Ok(Standby { ways, idle, most })
     }
 
+    /// Whose rates are others in `other`, by their classes' numbers, where nothing else is.
+    pub fn other_rates(&self, other: &Standby) -> Option<BTreeSet<u16>> {
+        let same = |one: &Way, way: &Way| {
+            (&one.device, one.side, one.got_counts) == (&way.device, way.side, way.got_counts)
+        };
+        let beside = (self.idle, self.most, self.ways.len());
+        if beside != (other.idle, other.most, other.ways.len()) {
+            return None;
+        }
+        let mut differ = BTreeSet::new();
+        for (one, now) in self.ways.iter().zip(&other.ways) {
+            differ.extend(one.all.other_rates(&now.all).filter(|_| same(one, now))?);
+        }
+        Some(differ)
+    }
+
     /// A number for each way's table.
     pub fn prints(&self) -> Vec<u64> {
-        self.ways.iter().map(|way| way.roster.print()).collect()
+        self.ways.iter().map(|way| way.roster().print()).collect()
     }
 
     /// How many subscribers there are.
@@ -150,7 +174,7 @@ impl Standby {
 fn known_lacks(device: &str) -> Option<Vec<Lack>> {
     let mut socket = Socket::open(Protocol::Route).ok()?;
     let mut stack = Stack::open().ok()?;
-    let beyond = quell_lab::build::ifb_name(device);
+    let beyond = ifb_of(device);
     let mut of = |device: &str| {
         let index = stack.index_of(&device.parse().ok()?).ok()?;
         let filters = tc::dump_filters(&mut socket, index, Way::ROOT).ok()?;
@@ -158,8 +182,7 @@ fn known_lacks(device: &str) -> Option<Vec<Lack>> {
             matches!(filter.filter.as_ref().map(|f| &f.kind), Some(FilterKind::Roster(_)))
         };
         filters.iter().find(|filter| ours(filter))?;
-        let queues = tc::dump_qdiscs(&mut socket, index).ok()?;
-        let leaf = queues.iter().find(|queue| queue.parent == OnDemand::OTHERS)?;
+        let leaf = tc::queue_in(&mut socket, index, OnDemand::OTHERS).ok()??;
         match leaf.kind.as_str() {
             "fq_codel" => Some(Vec::new()),
             "sfq" => Some(vec![Lack::FqCodel]),
@@ -175,5 +198,6 @@ pub fn why_not(device: &str) -> Option<String> {
     if known_lacks(device).is_some() {
         return None;
     }
-    RosterProgram::load(Side::From).err().map(|error| error.to_string())
+    let may = RosterProgram::load(Side::From).and_then(|_| kinds::may_filter_by_program());
+    may.err().map(|error| error.to_string())
 }

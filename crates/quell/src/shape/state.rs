@@ -3,15 +3,17 @@
 use crate::failure::Failure;
 use clap::Args;
 use quell_act::{ActError, Goal, Kernel, Log, Machine};
-use quell_shaper::BothWays;
 use quell_sys::netns::NetNs;
 use std::path::PathBuf;
+
+/// Where they are where nobody says otherwise.
+pub const USUAL: &str = "/run/quell";
 
 /// Where logs and locks are.
 #[derive(Debug, Args)]
 pub struct State {
     /// Folder of the undo logs; the default is gone after a reboot, as the queues are
-    #[arg(long = "state", value_name = "FOLDER", default_value = "/run/quell")]
+    #[arg(long = "state", value_name = "FOLDER", default_value = USUAL)]
     pub folder: PathBuf,
 }
 
@@ -22,25 +24,31 @@ impl State {
         quell_act::list(&self.folder, namespace).map_err(failure)
     }
 
+    /// The same, of one interface where one is named.
+    pub fn logs_of(&self, kernel: &mut Kernel, device: Option<&str>) -> Result<Vec<Log>, Failure> {
+        match device {
+            Some(device) => Ok(vec![self.log_of(kernel, device)?]),
+            None => self.logs(),
+        }
+    }
+
     /// What is in force on an interface.
     pub fn log_of(&self, kernel: &mut Kernel, device: &str) -> Result<Log, Failure> {
         let namespace = NetNs::current().map_err(Failure::system)?.inode();
         let now = kernel.read(&Goal::default()).map_err(Failure::system)?;
         let found = quell_act::log_of(&self.folder, namespace, device, &now).map_err(failure)?;
-        found.ok_or_else(|| {
-            Failure::check(format!(
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let renamed = quell_act::renamed(&self.folder, namespace, device, &now).map_err(failure)?;
+        Err(Failure::check(match renamed {
+            Some(now) => {
+                format!("{device} is named {now} now, with all of Quell's: give --dev {now}")
+            }
+            None => format!(
                 "nothing of Quell's is in force on {device}; first: quell shape apply --dev {device}"
-            ))
-        })
-    }
-}
-
-/// What was applied, as it was asked for. Of thousands it is JSON, which is read ten times as fast.
-pub fn asked_for(log: &Log) -> Result<BothWays, String> {
-    let text = &log.begun.recipe;
-    match text.starts_with('{') {
-        true => serde_json::from_str(text).map_err(|e| e.to_string()),
-        false => toml::from_str(text).map_err(|e| e.to_string()),
+            ),
+        }))
     }
 }
 

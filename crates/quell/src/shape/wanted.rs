@@ -5,24 +5,27 @@
 //!             DEV ── ingress: all that comes ──► IFB ── root queue, at --down ──► hosts
 //! ```
 
+pub use super::ifb::{ifb_of, mac_of};
+use super::kept;
 use super::kinds;
 use super::standby::{self, Standby};
-use super::state::{asked_for, may_change};
+use super::told_apart::{Choice, by_nat, find_hosts, is_read_into, look_inside};
 use crate::failure::Failure;
 use clap::Args;
-use quell_act::{DeviceGoal, Goal, LinkGoal, LinkNow, Log, Machine};
+use quell_act::{Annex, DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine};
 use quell_netlink::sysctl;
-use quell_shaper::{BothWays, DeviceTraits, Found, HostsBy, LineRates, LineType, PolicyName, Tell};
-use quell_sys::input::Input;
+use quell_shaper::{
+    BothWays, DeviceTraits, Found, HostsBy, LineRates, LineType, PolicyName, Tell, read_list,
+};
+use quell_sys::input;
 use quell_tc::qdisc::Cake;
-use quell_tc::{Action, Filter, Handle, Ingress, Match, Places, Qdisc, Tree, U32};
+use quell_tc::{Action, Filter, Handle, Ingress, Places, Qdisc, Tree};
 use quell_units::Rate;
-use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// No file that a person writes is longer.
-const LARGEST: u64 = 64 << 20;
+const LARGEST: u64 = 16 << 20;
 
 /// What is wanted of a line.
 #[derive(Debug, Args)]
@@ -51,8 +54,8 @@ pub struct LineArgs {
     /// Where no --host is given, for how many hosts there is a place; 128 where absent, on a slow line fewer
     #[arg(long, value_name = "COUNT", conflicts_with = "hosts")]
     pub places: Option<u16>,
-    /// How hosts are found: by their address, by that inside of tunnels that end here, or by a firewall mark
-    #[arg(long, value_name = "address|inside|mark", value_parser = hosts_by, conflicts_with = "hosts")]
+    /// How hosts are found: by their address, by that inside of tunnels that end here (also with --policy cake), by that behind address translation, or by a firewall mark
+    #[arg(long, value_name = "address|inside|nat|mark", value_parser = hosts_by, conflicts_with = "hosts")]
     pub hosts_by: Option<HostsBy>,
     /// Bits of an IPv6 address that make a host, as 64 where each customer has such a prefix
     #[arg(long, value_name = "BITS", conflicts_with = "hosts", value_parser = clap::value_parser!(u8).range(1..=128))]
@@ -102,22 +105,13 @@ fn hosts_by(text: &str) -> Result<HostsBy, String> {
 
 fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
     let one = |a: &str| {
-        a.trim().parse().map_err(|_| {
+        let address = a.trim().parse().map_err(|_| {
             format!("`{a}` is no IP address; a host is given as 192.0.2.7,2001:db8::7")
-        })
+        });
+        // On the wire ::ffff:192.0.2.7 is the one of IPv4.
+        address.map(|address: IpAddr| address.to_canonical())
     };
     text.split(',').map(one).collect()
-}
-
-/// The IFB that queues what comes in at an interface.
-pub fn ifb_of(device: &str) -> String {
-    quell_lab::build::ifb_name(device)
-}
-
-/// The address by which an IFB is known to be ours: that of its interface's name, hashed, marked as given by hand.
-pub fn mac_of(device: &str) -> [u8; 6] {
-    let hash = quell_tc::hash(device.bytes()).to_be_bytes();
-    [0x02, b'Q', b'l', hash[5], hash[6], hash[7]]
 }
 
 /// What is wanted, once it is known where.
@@ -126,19 +120,23 @@ pub struct Settled {
     pub goal: Goal,
     /// The same in words.
     pub words: String,
-    /// The same as a policy file.
+    /// The same as a log keeps it; nothing where it was read there.
     pub recipe: String,
+    /// What of that is too long for a log.
+    pub annex: Option<Annex>,
     /// What was chosen for the person, and why.
     pub remarks: Vec<String>,
     /// Subscribers of whom only those who are there have classes.
     pub standby: Option<Standby>,
+    /// What all that is of.
+    pub all: BothWays,
 }
 
 impl LineArgs {
     /// All that is said of the line, in options and file.
     pub fn both_ways(&self) -> Result<BothWays, Failure> {
         let mut all: BothWays = match &self.file {
-            Some(file) => read(file, |text| toml::from_str(text))?,
+            Some(file) => with_list(read(file, |text| toml::from_str(text))?, file)?,
             None => BothWays::default(),
         };
         if self.line.is_some() || self.up.is_some() || self.down.is_some() {
@@ -157,7 +155,7 @@ impl LineArgs {
             all.hosts.clear();
             all.found = Some(Found {
                 places: self.places.or(of_file.places),
-                by: self.hosts_by.unwrap_or(of_file.by),
+                by: self.hosts_by.or(of_file.by),
                 ipv6_prefix: self.ipv6_prefix.or(of_file.ipv6_prefix),
             });
         }
@@ -188,7 +186,7 @@ pub fn choose(
 impl Wanted {
     /// Finds out what is to be on this machine.
     pub fn settle(&self, machine: &mut dyn Machine) -> Result<Settled, Failure> {
-        let link = link_of(machine, &self.device)?;
+        let (link, tunnel) = link_of(machine, &self.device)?;
         let all = match &self.tree {
             Some(file) => BothWays {
                 tree: Some(read(file, |text| toml::from_str(text))?),
@@ -201,32 +199,51 @@ impl Wanted {
         };
         let file = self.tree.as_ref().or(self.line.file.as_ref());
         let file = file.map_or(String::new(), |f| f.display().to_string());
-        settled(&self.device, &link, all, &file, true)
+        settled(&self.device, &link, all, &file, Some(&Choice { tunnel }), true)
     }
+}
+
+/// A policy as it is to be on this machine, where all has been chosen.
+pub fn settled_for(
+    machine: &mut dyn Machine,
+    device: &str,
+    all: BothWays,
+) -> Result<Settled, Failure> {
+    let (link, _) = link_of(machine, device)?;
+    settled(device, &link, all, "", None, true)
 }
 
 /// What was applied, as it is to be on this machine now.
 pub fn settled_again(log: &Log, machine: &mut dyn Machine) -> Result<Settled, Failure> {
-    let link = link_of(machine, &log.begun.device)?;
-    let all = asked_for(log).map_err(Failure::system)?;
-    settled(&log.begun.device, &link, all, "", false)
+    let (link, _) = link_of(machine, &log.begun.device)?;
+    let all = kept::read(log).map_err(Failure::system)?;
+    settled(&log.begun.device, &link, all, "", None, false)
 }
 
-fn link_of(machine: &mut dyn Machine, name: &str) -> Result<LinkNow, Failure> {
+/// An interface, and of the others the first one that is the end of a tunnel in which Quell's classifier reads.
+pub fn link_of(
+    machine: &mut dyn Machine,
+    name: &str,
+) -> Result<(LinkNow, Option<String>), Failure> {
     let now = machine.read(&Goal::default()).map_err(Failure::system)?;
-    now.links.get(name).cloned().ok_or_else(|| {
+    let link = now.links.get(name).cloned().ok_or_else(|| {
         let names: Vec<&str> = now.links.keys().map(String::as_str).collect();
         Failure::usage(format!("there is no interface `{name}`; there are: {}", names.join(", ")))
-    })
+    })?;
+    let is_tunnel = |link: &LinkNow| link.up && link.kind.as_deref().is_some_and(is_read_into);
+    let mut others = now.links.iter().filter(|(other, _)| *other != name);
+    let tunnel = others.find(|(_, link)| is_tunnel(link)).map(|(other, _)| other.clone());
+    Ok((link, tunnel))
 }
 
-/// All that is wanted of one interface; `file` is where its tree was read. Where `choose` is not set, all has been chosen.
+/// All that is wanted of one interface; `file` is where its tree was read. Without a choice all has been chosen; what is new has no log yet.
 fn settled(
     name: &str,
     link: &LinkNow,
     mut all: BothWays,
     file: &str,
-    may_choose: bool,
+    choice: Option<&Choice>,
+    is_new: bool,
 ) -> Result<Settled, Failure> {
     let (own, beyond, words, remarks) = match &all.tree {
         Some(tree) => {
@@ -238,8 +255,13 @@ fn settled(
         None => {
             let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
             let (mut policy, mut remarks) = choose(&all, has_cake);
-            if may_choose && policy == PolicyName::HostFair && all.hosts.is_empty() {
-                remarks.extend(find_hosts(&mut all, &mut policy, traits_of(link))?);
+            if let Some(choice) = choice {
+                if policy == PolicyName::HostFair && all.hosts.is_empty() {
+                    remarks.extend(find_hosts(&mut all, &mut policy, traits_of(link))?);
+                }
+                if policy == PolicyName::Cake {
+                    remarks.extend(look_inside(&mut all, choice));
+                }
             }
             all.policy = Some(policy);
             let lazy = all.is_lazy(policy);
@@ -250,7 +272,7 @@ fn settled(
                 ));
             }
             if lazy && why_not.is_none() {
-                return on_demand(name, link, &all, remarks);
+                return on_demand(name, link, all, remarks, is_new);
             }
             let (mut own, mut beyond) = trees(&all, policy, traits_of(link), name)?;
             let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
@@ -261,23 +283,27 @@ fn settled(
     };
     let recipe = toml::to_string(&all).map_err(Failure::system)?;
     let mut goal = Goal::default();
+    if by_nat(&all) {
+        goal.host_tables.push(HostTableGoal { device: name.to_owned(), there: true });
+    }
     if let Some(tree) = &beyond {
         let ifb = ifb_of(name);
         goal.links.push(LinkGoal { name: ifb.clone(), mac: mac_of(name), there: true });
         goal.devices.push(device(&ifb, None, tree)?);
     }
     goal.devices.push(device(name, Some(link.index), &own)?);
-    Ok(Settled { goal, words, recipe, remarks, standby: None })
+    Ok(Settled { goal, words, recipe, annex: None, remarks, standby: None, all })
 }
 
 /// The same of subscribers of whom only those who are there have classes.
 fn on_demand(
     name: &str,
     link: &LinkNow,
-    all: &BothWays,
+    all: BothWays,
     mut remarks: Vec<String>,
+    is_new: bool,
 ) -> Result<Settled, Failure> {
-    let standby = Standby::of(all, name, traits_of(link))?;
+    let standby = Standby::of(&all, name, traits_of(link))?;
     let mut goal = Goal { guests: standby.guests(), likely: standby.likely()?, ..Goal::default() };
     let mut own = Tree::default();
     for way in &standby.ways {
@@ -288,50 +314,17 @@ fn on_demand(
         }
         goal.links.push(LinkGoal { name: way.device.clone(), mac: mac_of(name), there: true });
         goal.devices.push(device(&way.device, None, &tree)?);
-        own.ingress = Some(Ingress { filters: vec![all_to(&way.device)] });
+        own.ingress = Some(Ingress { filters: vec![Filter::all_to(&way.device)] });
     }
     goal.devices.push(device(name, Some(link.index), &own)?);
     remarks.extend(standby.remarks());
-    let recipe = serde_json::to_string(all).map_err(Failure::system)?;
-    let words = all.words(PolicyName::Subscribers);
-    Ok(Settled { goal, words, recipe, remarks, standby: Some(standby) })
-}
-
-/// Whether hosts can be found here. Where no program may be loaded CAKE takes the policy's place. What there is to say of it.
-fn find_hosts(
-    all: &mut BothWays,
-    policy: &mut PolicyName,
-    traits: DeviceTraits,
-) -> Result<Vec<String>, Failure> {
-    let by = all.found_hosts().unwrap_or_default().by;
-    let said: Option<String> = match by {
-        HostsBy::Address if traits.tracked => Some(
-            "this kernel tracks connections: where it also translates addresses, what leaves has this machine's address, whoever sent it. \
-             Hosts are told apart there by --policy cake, or by marks (docs/shaping.md)"
-                .into(),
-        ),
-        HostsBy::Mark if all.rates().1.is_some() => Some(
-            "what comes has no mark yet where it is queued: down, all hosts share one place".into(),
-        ),
-        _ => None,
-    };
-    let why = match kinds::may_classify() {
-        Ok(()) => return Ok(said.into_iter().collect()),
-        Err(error) if error.proves_no_program_loads() && !may_change() => {
-            let unknown = "whether the classifier, which finds the hosts, can be loaded here only root can try";
-            return Ok(said.into_iter().chain([unknown.to_owned()]).collect());
-        }
-        Err(error) => error,
-    };
-    if kinds::kernel_has(Qdisc::from(Cake::default())) != Some(true) {
-        return Err(Failure::system(format!(
-            "the hosts can't be found here: {why}. This kernel has no CAKE either: name the hosts with --host, or take --policy tiers"
-        )));
+    let (recipe, annex) = match is_new {
+        true => kept::write(&all).map(|(recipe, annex)| (recipe, Some(annex))),
+        false => Ok((String::new(), None)),
     }
-    (*policy, all.found) = (PolicyName::Cake, None);
-    Ok(vec![format!(
-        "the hosts can't be found by host-fair here: {why}. CAKE instead, which finds them itself"
-    )])
+    .map_err(Failure::system)?;
+    let words = all.words(PolicyName::Subscribers);
+    Ok(Settled { goal, words, recipe, annex, remarks, standby: Some(standby), all })
 }
 
 /// What an interface of this machine is like.
@@ -355,15 +348,13 @@ pub fn trees(
     let mut own = up.map(|rate| tree(rate, Tell::Source)).transpose()?.unwrap_or_default();
     let beyond = down.map(|rate| tree(rate, Tell::Destination)).transpose()?;
     if beyond.is_some() {
-        own.ingress = Some(Ingress { filters: vec![all_to(&ifb_of(name))] });
+        let mut filter = Filter::all_to(&ifb_of(name));
+        if by_nat(all) {
+            filter.actions.insert(0, Action::Connmark);
+        }
+        own.ingress = Some(Ingress { filters: vec![filter] });
     }
     Ok((own, beyond))
-}
-
-/// Sends every packet to an IFB, which every kernel with filters can.
-fn all_to(ifb: &str) -> Filter {
-    let any = Match::Raw { width: 32, value: 0, mask: 0, at: 0 };
-    Filter::new(U32 { r#match: vec![any] }, None).with_action(Action::Redirect(ifb.to_owned()))
 }
 
 fn device(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, Failure> {
@@ -385,14 +376,24 @@ fn read<T>(
     })
 }
 
+/// A policy with the subscribers of the table that it names.
+fn with_list(mut all: BothWays, file: &Path) -> Result<BothWays, Failure> {
+    let Some(list) = all.list.take() else { return Ok(all) };
+    let list = file.parent().unwrap_or(Path::new("")).join(list);
+    let groups: Vec<&str> = all.groups.iter().map(|group| group.name.as_str()).collect();
+    let wrong = |why: String| Failure::unusable(format!("{}, {why}", list.display()));
+    let (subscribers, _) = read_list(&contents(&list)?, &groups).map_err(wrong)?;
+    if subscribers.is_empty() {
+        return Err(wrong("no subscriber is in it, nothing but the names of columns".to_owned()));
+    }
+    all.subscribers.extend(subscribers);
+    Ok(all)
+}
+
 /// The text of a file that a person wrote.
 pub fn contents(file: &Path) -> Result<String, Failure> {
     let named = |why: std::io::Error| Failure::unusable(format!("{}: {why}", file.display()));
-    let mut text = String::new();
-    let input =
-        Input::open(file).map_err(|e| Failure::unusable(format!("{}: {e}", file.display())))?;
-    input.take(LARGEST).read_to_string(&mut text).map_err(named)?;
-    Ok(text)
+    input::text(file, LARGEST).map_err(named)
 }
 
 /// A queue's handle in the root of an interface, for status.

@@ -6,7 +6,7 @@
 //!   reading ─┘
 //! ```
 
-use super::parts::{self, Part};
+use super::parts::{self, Part, Places};
 use super::report;
 use super::report::roots;
 use super::state::{State, open};
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::options::Json;
 use crate::pace::Pace;
 use crate::screen;
-use quell_act::{Kernel, Machine};
+use quell_act::{Kernel, Log, Machine};
 use quell_sys::clock::monotonic_ns;
 use quell_units::{Rate, Span};
 use serde_json::{Value, json};
@@ -26,6 +26,8 @@ struct Watched {
     device: String,
     kind: String,
     parts: Vec<Part>,
+    /// Places for hosts that are found at run time.
+    places: Option<Places>,
 }
 
 /// All that is in force on one interface.
@@ -35,8 +37,8 @@ struct Shaped {
     lines: Vec<Watched>,
 }
 
-/// Parts by interface, queue, host and name.
-type Known = BTreeMap<(String, Option<String>, String), Part>;
+/// Parts by interface, host, name and place: two hosts may have one name.
+type Known = BTreeMap<(String, Option<String>, String, Option<u16>), Part>;
 
 /// What went in a second, and what waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,15 +73,22 @@ impl Flow {
 }
 
 /// Until Ctrl-C.
-pub fn watch(state: &State, json: Json, every: Span) -> Result<ExitCode, Failure> {
+pub fn watch(
+    state: &State,
+    device: Option<&str>,
+    json: Json,
+    every: Span,
+) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
+    // Whether it is there is said at once; later it may go and come.
+    drop(state.logs_of(&mut kernel, device)?);
     let mut pace = Pace::new(every)?;
     let mut picture = screen::Screen::new();
     let in_place = screen::is_live() && !json.json;
     let (mut before, mut then) = (Known::new(), monotonic_ns());
     let mut first = true;
     loop {
-        let shaped = read(state, &mut kernel)?;
+        let shaped = read(state, device, &mut kernel)?;
         let now = monotonic_ns();
         if !first {
             let seconds = now.saturating_sub(then) as f64 / 1e9;
@@ -106,14 +115,16 @@ pub fn watch(state: &State, json: Json, every: Span) -> Result<ExitCode, Failure
     }
 }
 
-fn read(state: &State, kernel: &mut Kernel) -> Result<Vec<Shaped>, Failure> {
+fn read(state: &State, device: Option<&str>, kernel: &mut Kernel) -> Result<Vec<Shaped>, Failure> {
     let mut all = Vec::new();
-    for log in state.logs()? {
+    let meant = |log: &Log| device.is_none_or(|device| device == log.begun.device);
+    for log in state.logs()?.into_iter().filter(meant) {
         let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
         let lines = roots(&log, &now).into_iter().map(|(device, snapshot, root)| {
             let mut parts = vec![parts::whole(snapshot, root)];
             parts.extend(parts::parts(&log, snapshot, root));
-            Watched { device, kind: root.kind.clone(), parts }
+            let places = parts::places(snapshot);
+            Watched { device, kind: root.kind.clone(), parts, places }
         });
         let lines = lines.collect();
         all.push(Shaped { device: log.begun.device, wanted: log.begun.wanted, lines });
@@ -121,8 +132,8 @@ fn read(state: &State, kernel: &mut Kernel) -> Result<Vec<Shaped>, Failure> {
     Ok(all)
 }
 
-fn key(line: &Watched, part: &Part) -> (String, Option<String>, String) {
-    (line.device.clone(), part.host.clone(), part.name.clone())
+fn key(line: &Watched, part: &Part) -> (String, Option<String>, String, Option<u16>) {
+    (line.device.clone(), part.host.clone(), part.name.clone(), part.place)
 }
 
 fn known(all: &[Shaped]) -> Known {
@@ -164,13 +175,16 @@ fn lines(all: &[Shaped], before: &Known, seconds: f64) -> Vec<String> {
                 let (host, _) = flows[at];
                 let name = quell_wire::text::printable(&host.name, 24);
                 lines.push(told(&format!("  {name}"), &flows[at]));
-                let tiers = flows.iter().filter(|(part, _)| part.host.as_ref() == Some(&host.name));
+                let tiers = flows.iter().filter(|(part, _)| {
+                    part.host.as_ref() == Some(&host.name) && part.place == host.place
+                });
                 let tiers = tiers.filter(|tier| is_moving(tier));
                 lines.extend(tiers.map(|tier| told(&format!("    {}", tier.0.name), tier)));
             }
             if left > 0 {
                 lines.push(format!("    … and {left} more, which have less (--json has all)"));
             }
+            lines.extend(line.places.iter().flat_map(Places::lines));
         }
     }
     if all.is_empty() {
@@ -224,6 +238,9 @@ fn document(all: &[Shaped], before: &Known, seconds: f64) -> Value {
         json!({
             "name": part.name,
             "host": part.host,
+            "place": part.place,
+            "addresses": part.addresses,
+            "mac": part.mac(),
             "bits_per_second": flow.map(|f| f.bits),
             "packets_per_second": flow.map(|f| f.packets),
             "dropped_per_second": flow.map(|f| f.dropped),
@@ -236,7 +253,8 @@ fn document(all: &[Shaped], before: &Known, seconds: f64) -> Value {
     };
     let line = |line: &Watched| {
         let parts: Vec<Value> = flows(line, before, seconds).into_iter().map(part).collect();
-        json!({ "device": line.device, "kind": line.kind, "parts": parts })
+        let hosts = line.places.as_ref().map(Places::document);
+        json!({ "device": line.device, "kind": line.kind, "hosts": hosts, "parts": parts })
     };
     let one = |shaped: &Shaped| {
         let queues: Vec<Value> = shaped.lines.iter().map(line).collect();
@@ -255,6 +273,9 @@ mod tests {
             host: None,
             place: None,
             idle: None,
+            addresses: Vec::new(),
+            mac: None,
+            strangers: false,
             sent_packets: sent / 1500,
             sent_bytes: sent,
             dropped_packets: sent / 15_000,
@@ -283,7 +304,12 @@ mod tests {
         let shaped = |part: Part| Shaped {
             device: "wan".into(),
             wanted: "tiers".into(),
-            lines: vec![Watched { device: "wan".into(), kind: "htb".into(), parts: vec![part] }],
+            lines: vec![Watched {
+                device: "wan".into(),
+                kind: "htb".into(),
+                parts: vec![part],
+                places: None,
+            }],
         };
         let before = known(&[shaped(part(0, 0, None))]);
         let lines = lines(&[shaped(part(1_500_000, 15_000, None))], &before, 2.0);

@@ -2,15 +2,17 @@
 
 use super::found::Found;
 use crate::failure::Failure;
-use quell_hierarchy::{LiveDevice, Record, assemble, records_of};
+use crate::shape::{State, hosts_by_class, whose};
+use quell_hierarchy::{LiveDevice, Record, What, assemble, records_of};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::Link;
 use quell_netlink::tc::snapshot;
 use quell_netlink::{NetlinkError, Stack};
-use std::collections::BTreeSet;
+use quell_tc::Handle;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads all devices of this namespace, or one with the IFBs that it feeds.
-pub(super) fn read(device: Option<&str>) -> Result<Found, Failure> {
+pub(super) fn read(device: Option<&str>, state: &State) -> Result<Found, Failure> {
     let refused = |error: NetlinkError| Failure::system(error);
     let links = Stack::open().and_then(|mut stack| stack.links()).map_err(refused)?;
     let mut socket = Socket::open(Protocol::Route).map_err(refused)?;
@@ -19,11 +21,12 @@ pub(super) fn read(device: Option<&str>) -> Result<Found, Failure> {
         .filter(|link| link.kind.as_deref() == Some("ifb"))
         .map(|link| link.name.as_str())
         .collect();
+    let mut whose = whose(state);
     let mut records = Vec::new();
     match device {
         None => {
             for link in &links {
-                records.extend(of(&mut socket, link)?.unwrap_or_default());
+                records.extend(of(&mut socket, link, &mut whose)?.unwrap_or_default());
             }
         }
         Some(name) => {
@@ -39,7 +42,7 @@ pub(super) fn read(device: Option<&str>) -> Result<Found, Failure> {
                         known.join(", ")
                     )));
                 };
-                let own = of(&mut socket, link)?.ok_or_else(|| {
+                let own = of(&mut socket, link, &mut whose)?.ok_or_else(|| {
                     Failure::system(format!("the device {name} went away while it was read"))
                 })?;
                 for fed in own.iter().filter_map(feeds).flatten() {
@@ -52,7 +55,12 @@ pub(super) fn read(device: Option<&str>) -> Result<Found, Failure> {
         }
     }
     let is_ifb = |name: &str| ifbs.contains(name);
-    let hierarchy = assemble(records, None, is_ifb).map_err(|(_, why)| Failure::system(why))?;
+    let mut hierarchy = assemble(records, None, is_ifb).map_err(|(_, why)| Failure::system(why))?;
+    for device in &mut hierarchy.devices {
+        for class in device.nodes.iter_mut().filter(|node| node.class) {
+            class.whose = whose.get(&(device.name.clone(), class.handle)).cloned();
+        }
+    }
     // A device without any queue has no records.
     let only = device.and_then(|name| hierarchy.device(name));
     Ok(Found { hierarchy, only, rates: None })
@@ -60,7 +68,7 @@ pub(super) fn read(device: Option<&str>) -> Result<Found, Failure> {
 
 /// Devices to which a filter redirects.
 fn feeds(record: &Record) -> Option<Vec<String>> {
-    let quell_hierarchy::What::Filter(filter) = &record.what else { return None };
+    let What::Filter(filter) = &record.what else { return None };
     Some(
         filter
             .deeds
@@ -71,10 +79,18 @@ fn feeds(record: &Record) -> Option<Vec<String>> {
     )
 }
 
-/// A device's records; none where it went away after it was listed.
-fn of(socket: &mut Socket, link: &Link) -> Result<Option<Vec<Record>>, Failure> {
+/// A device's records; none where it went away after it was listed. Whose the classes of hosts are that were found at run time joins `whose`.
+fn of(
+    socket: &mut Socket,
+    link: &Link,
+    whose: &mut BTreeMap<(String, Handle), String>,
+) -> Result<Option<Vec<Record>>, Failure> {
     match snapshot(socket, link.index) {
-        Ok(snapshot) => Ok(Some(records_of(&LiveDevice { name: &link.name, snapshot: &snapshot }))),
+        Ok(snapshot) => {
+            let found = hosts_by_class(&snapshot).into_iter();
+            whose.extend(found.map(|(class, host)| ((link.name.clone(), class), host)));
+            Ok(Some(records_of(&LiveDevice { name: &link.name, snapshot: &snapshot })))
+        }
         Err(error) if error.errno() == Some(nix::errno::Errno::ENODEV) => Ok(None),
         Err(error) => Err(Failure::system(format!("{}: {error}", link.name))),
     }

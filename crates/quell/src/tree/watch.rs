@@ -68,7 +68,7 @@ impl<'a> Readings<'a> {
     }
 
     fn next(&mut self) -> Result<Found, Failure> {
-        let mut found = live::read(self.args.device.as_deref())?;
+        let mut found = live::read(self.args.device.as_deref(), &self.args.state)?;
         let now = monotonic_ns();
         if let Some((then, before)) = &self.before {
             found.rates =

@@ -56,6 +56,7 @@ pub fn act(
         goal,
         wanted: record.wanted.clone(),
         recipe: record.text(),
+        annex: None,
         command: "quell tune apply".to_owned(),
         replace: false,
         no_way_back: false,

@@ -83,8 +83,12 @@ fn a_run_that_was_kept_has_the_goodput_loss_and_jitter_of_its_own_json() {
                     _ => ("lost_down", "lost_up"),
                 };
                 assert_eq!((sum(&rows, here), sum(&rows, there)), (of("lost"), 0.0), "{story}");
-                let jitters = rows.iter().map(|row| row["jitter_last_ms"].as_f64().expect("known"));
-                near(jitters.fold(0.0, f64::max), of("jitter_ms"), 1e-6);
+                // The mean over streams, weighted by what arrived of each.
+                let jitters = rows.iter().map(|row| {
+                    let number = |key: &str| row[key].as_f64().expect("known");
+                    number("jitter_last_ms") * number("received")
+                });
+                near(jitters.sum::<f64>() / of("arrived"), of("jitter_ms"), 1e-6);
                 assert!(rows.iter().all(|row| row["jitter_of"] == way), "{story}");
             }
             let latency = rows(&kept, "latency");
@@ -103,13 +107,17 @@ fn a_share_of_a_test_over_a_long_path_is_of_what_it_carried() {
     let tests = ["-t 1", "-t 1 -u -b 1M", "-t 1 -R", "-t 1 --bidir", "-t 3 -P 2"];
     let pairs = told_and_kept("both = { delay = \"600ms\" }", &tests, "true").0;
     for (told, kept) in pairs {
-        let flows = told["asked"]["streams"].as_f64().expect("a count");
         let pings = told["latency"]["loaded"]["sent"].as_f64().expect("a count") * 56.0;
         for way in ["up", "down"] {
             let Some(bytes) = told[way]["received_bytes"].as_f64() else { continue };
             let share = bytes / (bytes + if way == "up" { pings } else { 0.0 });
-            for row in rows(&kept, way) {
-                near(row["share"].as_f64().expect("known"), share / flows, 0.001);
+            let rates = told[way]["streams_bits_per_second"].as_array().expect("rates").iter();
+            let rates: Vec<f64> = rates.map(|rate| rate.as_f64().expect("a rate")).collect();
+            let rows = rows(&kept, way);
+            assert_eq!(rows.len(), rates.len(), "{told:#}");
+            for (row, rate) in rows.iter().zip(&rates) {
+                let its = share * rate / rates.iter().sum::<f64>();
+                near(row["share"].as_f64().expect("known"), its, 0.001);
             }
         }
     }

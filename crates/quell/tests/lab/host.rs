@@ -154,3 +154,80 @@ fn what_the_running_kernel_lacks_is_named_before_anything_starts() {
         code => panic!("{code:?}: {said}"),
     }
 }
+
+#[test]
+fn what_shaping_costs_is_measured_here_and_what_can_not_be_is_said() {
+    let dir = TestFolder::new();
+    let begun = std::time::Instant::now();
+    // Once through all scenarios, and not for long: on a busy machine too each claim has room.
+    let output = dir.quell(&["run", "shape-cost", "--repeat", "2", "--duration", "500ms"]);
+    let took = begun.elapsed();
+    let [out, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert_eq!(output.status.code(), Some(0), "{out}{said}");
+    assert!(out.contains("ms/MB") && out.contains("real time"), "{out}");
+    assert!(out.contains("published: CPU, throughput"), "{out}");
+    // Each scenario is in the table, or it was left out for a reason.
+    for name in [
+        "no-queue",
+        "one-step",
+        "two-steps",
+        "classifier",
+        "host-fair",
+        "ifb",
+        "one-queue",
+        "four-queues",
+    ] {
+        let shown = out.lines().any(|line| line.starts_with(&format!("{name} ")));
+        let lacks = format!("left out: {name}; the running kernel lacks ");
+        assert_ne!(shown, said.contains(&lacks), "{name}: {out}{said}");
+    }
+    assert!(took.as_secs() < 120, "{took:?}");
+}
+
+#[test]
+fn a_scenario_that_may_be_left_out_is_and_its_claims_are_not_judged() {
+    let text = format!(
+        "name = \"story\"\nduration = \"500ms\"\nkernel = \"host\"\n\
+         expect = [\"there.ping.loss < 50%\", \"lacking.ping.loss < 50%\"]\n\
+         [topology]\nhosts = [\"a\", \"b\"]\n\
+         [[topology.link]]\nname = \"line\"\nends = [\"a\", \"b\"]\n\
+         [[load]]\nname = \"bulk\"\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\ncongestion = \"nobodys\"\n\
+         [[scenario]]\nname = \"there\"\n\
+         [[scenario]]\nname = \"lacking\"\nloads = [\"bulk\"]\noptional = true\n{PING}"
+    );
+    let (results, said) = TestFolder::new().run_to(0, &text, &[]);
+    assert!(said.contains("left out: lacking; the running kernel lacks congestion"), "{said}");
+    assert_eq!(results.json["kernel"]["backend"], "host");
+    let claims = results.json["expectations"].as_array().expect("a list");
+    assert_eq!(claims.len(), 1, "{claims:?}");
+    // One that must not be left out ends the run before it begins.
+    let dir = TestFolder::new();
+    let file = dir.file("story.toml", &text.replace("optional = true\n", ""));
+    let output = dir.quell(&["run", &file.to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn each_of_a_devices_queues_has_a_queue_of_its_own_on_both_backends() {
+    let text = over(
+        "tx-queues = 2",
+        "[[queue]]\nname = \"each\"\non = \"r:line\"\n\
+         queue = { kind = \"mq\", class = [{ queue = SLOW }, { queue = SLOW }] }\n",
+        "queues = [\"each\"]\n",
+    );
+    let slow = "{ kind = \"tbf\", rate = \"10Mbit\", burst = \"30kB\", limit = \"75700B\" }";
+    let text = text.replace("SLOW", slow);
+    for backend in ["guest", "host"] {
+        let dir = TestFolder::new();
+        dir.run(&text, &["--kernel", backend, "--duration", "300ms"]);
+        let manifest = std::fs::read_to_string(dir.only_run().join("manifest.json"));
+        let manifest = manifest.expect("a run has one");
+        let of_kind = |kind| manifest.matches(&format!("\\\"{kind}\\\"")).count();
+        assert!(of_kind("mq") >= 1 && of_kind("tbf") >= 2, "{backend}: {manifest}");
+    }
+    // A device with one queue has none for a second.
+    let dir = TestFolder::new();
+    let file = dir.file("one.toml", &text.replace("tx-queues = 2", ""));
+    let output = dir.quell(&["run", &file.to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}

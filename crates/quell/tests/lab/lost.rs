@@ -5,14 +5,14 @@ use super::support::{QUIET, Results, TestFolder, UDP, near, two_hosts};
 /// Whether a claim held, and what was found.
 fn verdict<'a>(results: &'a Results, claim: &str) -> (bool, &'a str) {
     let all = results.json["expectations"].as_array().expect("a list of claims");
-    let found = all.iter().find(|e| e["claim"] == claim).expect("the claim was checked");
+    let found = all.iter().find(|e| e["expect"] == claim).expect("it was checked");
     (found["held"] == true, found["found"].as_str().expect("a text"))
 }
 
 /// Behind the last answer nobody can tell on which way a packet was lost. A load goes one way.
 #[test]
 fn where_nothing_comes_back_any_more_nobody_claims_to_know_the_direction_of_a_loss() {
-    let claims = ["s.udp.lost-up = 0", "s.udp.lost-down = 0", "s.udp.loss.up > 0%"];
+    let claims = ["s.udp.lost.up = 0", "s.udp.lost.down = 0", "s.udp.loss.up > 0%"];
     let text = two_hosts(
         "both = { delay = \"5ms\" }",
         &format!(

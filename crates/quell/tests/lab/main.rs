@@ -3,15 +3,21 @@
 //! Everything runs the `quell` program as a user would, in guests with virtual time. There is no skipping: without the lab's kernel
 //! these tests fail and say how to get it.
 
+mod captures;
 mod days;
 mod diagnosing;
 mod doctor;
 mod exec;
 mod flow;
+mod flow_buckets;
 mod flow_ends;
 mod flow_kept;
 mod flow_limits;
+mod flow_stopped;
+mod flow_turns;
+mod found_apart;
 mod found_hosts;
+mod found_strangers;
 mod host;
 mod iperf3;
 mod kernel;
@@ -19,12 +25,17 @@ mod live;
 mod lost;
 mod manners;
 mod missing;
+mod not_the_path;
 mod options;
 mod page;
 mod path;
 mod ping;
+mod rpm;
 mod rr;
+mod rr_beside;
+mod rr_nagle;
 mod rr_needless;
+mod rr_reordered;
 mod scarce;
 mod seeds;
 mod shape;
@@ -33,6 +44,7 @@ mod subscribers;
 mod support;
 mod sweep;
 mod time;
+mod trace_late_acks;
 mod truth;
 mod truth_flows;
 mod truth_line;

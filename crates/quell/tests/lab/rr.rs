@@ -165,36 +165,46 @@ fn rr(line: &str, arguments: &[&str]) -> Value {
 
 /// What `quell rr` on `a` says in JSON, once for each of these lists of words, of a `quell serve` at port 5201 of `b` and of this
 /// program as [`another_server`] at port 5202; all in one network.
-fn rr_each(line: &str, kind: &str, runs: &[&str]) -> Vec<Value> {
-    let dir = TestFolder::new();
-    let text = two_hosts(line, &format!("{QUIET}{}", probe("unused", "")));
-    let file = dir.file("network.toml", &text);
-    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
-    let own = std::env::current_exe().expect("a test has a file");
-    let other = format!("b: {} --ignored --exact rr::another_server {kind}", own.display());
+pub fn rr_each(line: &str, kind: &str, runs: &[&str]) -> Vec<Value> {
     let script: Vec<String> = runs.iter().map(|run| format!("{QUELL} rr --json {run}")).collect();
-    let script = script.join("\n");
-    let file = file.to_string_lossy();
-    let exec =
-        ["lab", "exec", &*file, "a", "--with", &serve, "--with", &other, "--", "sh", "-c", &script];
-    let output = dir.quell(&exec);
-    let out = String::from_utf8_lossy(&output.stdout);
+    let (out, error) = beside_servers(line, kind, &script.join("\n"));
     let said: Result<Vec<Value>, _> =
         serde_json::Deserializer::from_str(&out).into_iter().collect();
-    let error = String::from_utf8_lossy(&output.stderr);
     let said = said.unwrap_or_else(|e| panic!("{e}: {out}{error}"));
     assert_eq!(said.len(), runs.len(), "{out}{error}");
     said
 }
 
+/// The same once, as a person is told.
+pub fn rr_text(line: &str, kind: &str, run: &str) -> String {
+    beside_servers(line, kind, &format!("{QUELL} rr {run}")).0
+}
+
+/// What a script on `a` prints, and what it says on standard error, where `b` serves: at ports 5201 and, over IPv6, 5203 a `quell serve`, at port
+/// 5202 [`another_server`].
+fn beside_servers(line: &str, kind: &str, script: &str) -> (String, String) {
+    let dir = TestFolder::new();
+    let text = two_hosts(line, &format!("{QUIET}{}", probe("unused", "")));
+    let file = dir.file("network.toml", &text);
+    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
+    let six = format!("b: {QUELL} serve --bind :: --port 5203");
+    let own = std::env::current_exe().expect("a test has a file");
+    let other = format!("b: {} --ignored --exact rr::another_server {kind}", own.display());
+    let file = file.to_string_lossy();
+    let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--with", &six, "--with", &other];
+    let output = dir.quell(&[&exec[..], &["--", "sh", "-c", script]].concat());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
 /// A server that is none of Quell's, run by [`rr_each`] in the lab: it says nothing of its time, `plain` answers, `twice` writes each reply in two
-/// pieces, `slow` thinks for 50 ms, `pauses` for 60 ms between two pieces that it sends at once, `steady` writes a byte each 3 ms, `early` answers a call more than it was asked,
+/// pieces, `slow` thinks for 50 ms, `pauses` for 60 ms between two pieces that it sends at once, `steady` writes a byte each 3 ms, `drips` one each 3 s, `early` answers a call more than it was asked,
 /// `falls-silent` after the first.
 #[test]
 #[ignore = "a program for other tests"]
 fn another_server() {
     use std::io::{Read, Write};
-    let kinds = ["plain", "twice", "slow", "early", "pauses", "steady", "falls-silent"];
+    let kinds = ["plain", "twice", "slow", "early", "pauses", "steady", "drips", "falls-silent"];
     let Some(kind) = std::env::args().find(|a| kinds.contains(&a.as_str())) else { return };
     let listener = std::net::TcpListener::bind("0.0.0.0:5202").expect("a free port");
     for stream in listener.incoming() {
@@ -219,6 +229,7 @@ fn another_server() {
                 "twice" => (2, 0),
                 "pauses" => (2, 60),
                 "steady" => (reply.len(), 3),
+                "drips" => (reply.len(), 3000),
                 _ => (1, 0),
             };
             let sent = reply.chunks(reply.len().div_ceil(pieces)).enumerate().all(|(at, piece)| {
@@ -237,7 +248,7 @@ fn another_server() {
 }
 
 /// A line that takes this long there and back, and varies by half of it if it is told to.
-fn line(rtt_ms: u32, varies: bool) -> String {
+pub fn line(rtt_ms: u32, varies: bool) -> String {
     let delay = rtt_ms * 500;
     match varies {
         true => format!("both = {{ delay = \"{delay}us\", jitter = \"{}us\" }}", delay / 2),
@@ -516,4 +527,32 @@ fn a_call_of_which_nothing_moves_is_waited_for_five_seconds() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("nothing moved for 5 s"), "{said}");
+}
+
+#[test]
+fn a_server_that_drips_is_waited_for_two_minutes_longer_in_all() {
+    let dir = TestFolder::new();
+    let text = two_hosts(&line(20, false), &format!("{QUIET}{}", probe("unused", "")));
+    let file = dir.file("network.toml", &text);
+    let file = file.to_string_lossy();
+    let own = std::env::current_exe().expect("a test has a file");
+    let other = format!("b: {} --ignored --exact rr::another_server drips", own.display());
+    let story = "t=$(cut -d. -f1 /proc/uptime); \"$0\" rr $1:5202 $2 2>&1; echo code $?; \
+                 echo took $(($(cut -d. -f1 /proc/uptime) - t))";
+    // 45 s for each of the first size, and more than a minute for each of the other; of the last all that there is.
+    for (arguments, calls, (from, to)) in [
+        ("--pattern connect --sizes 16,64 --calls 60", 3, (125, 140)),
+        ("--pattern connect --sizes 64 --calls 60 --patience 20s", 1, (24, 31)),
+        ("--sizes 16 --calls 60", 2, (125, 140)),
+    ] {
+        let exec = ["lab", "exec", &*file, "a", "--with", &other, "--", "sh", "-c", story, QUELL];
+        let output = dir.quell(&[&exec[..], &["{b}", arguments]].concat());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let took = said.split("took ").last().and_then(|took| took.trim().parse().ok());
+        let took: u64 = took.unwrap_or_else(|| panic!("{said}"));
+        assert!(said.contains("code 3") && (from..to).contains(&took), "{arguments}: {said}");
+        let slow = format!("is slow: {calls} calls");
+        assert!(said.contains(&slow) && said.contains("--patience"), "{arguments}: {said}");
+        assert!(!said.contains("\n      64 ") || calls == 1, "{arguments}: {said}");
+    }
 }

@@ -26,6 +26,11 @@ fn bursts() {
 /// The first size's row of `quell rr` on `a`, while `from` sends bursts over a line of 1 Mbit/s and 10 ms whose queue takes them all; and what
 /// the queue of the line dropped.
 fn beside_bursts(from: &str, bursts: &str, arguments: &str) -> Value {
+    beside_bursts_without("", from, bursts, arguments)
+}
+
+/// The same where these hosts don't say what they had already (DSACK), nor when what they answer was sent (timestamps).
+fn beside_bursts_without(dsack_at: &str, from: &str, bursts: &str, arguments: &str) -> Value {
     let dir = TestFolder::new();
     let line = "both = { rate = \"1Mbit\", delay = \"10ms\", buffer = \"400p\" }";
     let file = dir.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
@@ -33,11 +38,15 @@ fn beside_bursts(from: &str, bursts: &str, arguments: &str) -> Value {
     let to = if from == "a" { "{b}" } else { "{a}" };
     let program = format!("{} --ignored --exact rr_needless::bursts", own.display());
     let burst = format!("{from}: {program} {to} {bursts}");
-    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
+    let silent = |host: &str| match dsack_at.contains(host) {
+        true => "cd /proc/sys/net/ipv4; echo 0 >tcp_dsack; echo 0 >tcp_timestamps; ",
+        false => "",
+    };
+    let serve = format!("b: sh -c \"{}exec {QUELL} serve --bind 0.0.0.0\"", silent("b"));
     let file = file.to_string_lossy();
-    let with = ["lab", "exec", &*file, "a", "--with", &serve, "--with", &burst, "--", QUELL];
-    let rr: Vec<&str> = ["rr", "{b}", "--json"].into_iter().chain(arguments.split(' ')).collect();
-    let output = dir.quell(&[&with[..], &rr].concat());
+    let with = ["lab", "exec", &*file, "a", "--with", &serve, "--with", &burst, "--"];
+    let rr = format!("{}exec {QUELL} rr {{b}} --json {arguments}", silent("a"));
+    let output = dir.quell(&[&with[..], &["sh", "-c", &rr]].concat());
     let out = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     let said: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{error}"));
@@ -47,7 +56,7 @@ fn beside_bursts(from: &str, bursts: &str, arguments: &str) -> Value {
 
 #[test]
 fn what_is_sent_again_because_a_queue_grew_nobody_lost() {
-    let mut found = Vec::new();
+    let (mut found, mut by_timer) = (Vec::new(), 0);
     for (from, bursts, arguments) in [
         // Half a second of queue: requests are sent again; a second and a half: SYNs, too.
         ("a", "8 60 2000", "--sizes 64 --calls 150 --pattern connect"),
@@ -63,11 +72,40 @@ fn what_is_sent_again_because_a_queue_grew_nobody_lost() {
         let row = beside_bursts(from, bursts, arguments);
         let story = format!("{from} {bursts} {arguments}: {row:#}");
         assert!(row["latency_ms"]["max"].as_f64().expect("replies") > 400.0, "{story}");
-        for of in ["retransmitted", "retransmitted_there", "retransmitted_somewhere"] {
+        by_timer += row["stalls"]["needless_timer"].as_u64().expect("a count");
+        let blamed = [
+            "retransmitted",
+            "retransmitted_there",
+            "retransmitted_somewhere",
+            "needless_overtaken",
+        ];
+        for of in blamed {
             if row["stalls"][of] != 0 {
                 found.push(format!("{of}: {story}"));
             }
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(by_timer > 0);
+}
+
+/// Who never says that a segment came twice lets its sender know of none that it sent again needlessly.
+#[test]
+fn what_is_sent_again_to_a_host_that_does_not_say_what_it_had_may_be_late() {
+    let (mut found, mut unknown) = (Vec::new(), 0);
+    for dsack_at in ["a", "b", "ab"] {
+        for (from, bursts) in [("a", "8 60 2000"), ("b", "8 60 2000")] {
+            let row = beside_bursts_without(dsack_at, from, bursts, "--sizes 64 --calls 200");
+            let story = format!("none from {dsack_at}, bursts of {from}: {row:#}");
+            assert!(row["latency_ms"]["max"].as_f64().expect("replies") > 400.0, "{story}");
+            unknown += row["stalls"]["unknown_timer"].as_u64().expect("a count");
+            for of in ["retransmitted", "retransmitted_there", "retransmitted_somewhere"] {
+                if row["stalls"][of] != 0 {
+                    found.push(format!("{of}: {story}"));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(unknown > 0);
 }

@@ -6,7 +6,7 @@
 //!   b ──┘        wan          dsl
 //! ```
 
-use super::support::{QUELL, Results, TestFolder, on_the_router, path};
+use super::support::{QUELL, Results, TestFolder, on_the_router, on_the_router_of, path};
 use quell_netlink::Stack;
 use quell_netlink::link::VethEnd;
 use quell_sys::netns::NetNs;
@@ -211,17 +211,86 @@ fn a_recipe_of_tc_makes_what_plan_wants_and_its_last_words_take_it_off() {
     }
     let script = r#"
         for asked in "--line 2.5/8" "--line 2.5/8 --link pppoe-ptm" "--up 2Mbit" "--down 9Mbit" \
-            "--line 2.5/8 --policy tiers --link pppoe-atm" "--line 2.5/8 --host 10.0.0.1"; do
+            "--line 2.5/8 --policy tiers --link pppoe-atm"; do
             $Q shape recipe --for tc --dev wan $asked --no-try >/tmp/recipe
             sh -e /tmp/recipe
             $Q shape plan --dev wan $asked
             sed -n 's/^#   //p' /tmp/recipe >/tmp/off
             sh -e /tmp/off
             $Q shape plan --dev wan $asked | grep step
-        done"#;
+        done
+        echo hosts
+        asked="--line 2.5/8 --host 10.0.0.1"
+        $Q shape recipe --for tc --dev wan $asked --no-try >/tmp/recipe
+        grep 'VLAN tag' /tmp/recipe
+        sh -e /tmp/recipe
+        $Q shape plan --dev wan $asked"#;
     let said = on_the_router(script);
-    assert_eq!(said.matches("all is as wanted").count(), 6, "{said}");
-    assert_eq!(said.matches(" steps:").count() + said.matches(" step:").count(), 6, "{said}");
+    let (all, hosts) = said.split_once("hosts\n").expect("both");
+    assert_eq!(all.matches("all is as wanted").count(), 5, "{said}");
+    assert_eq!(all.matches(" steps:").count() + all.matches(" step:").count(), 5, "{said}");
+    // What looks behind VLAN tags is all that tc could not say.
+    assert!(hosts.starts_with("# a packet with a VLAN tag"), "{said}");
+    let (planned, _) = hosts.split_once("the same with").expect("steps, then commands");
+    let is_step = |line: &&str| line.starts_with("  wan: ") || line.starts_with("  i-wan: ");
+    let steps: Vec<&str> = planned.lines().filter(is_step).collect();
+    let filters = steps.iter().filter(|line| line.contains("flower filter")).count();
+    assert!(filters == steps.len() && filters >= 2, "{said}");
+}
+
+#[test]
+fn what_has_a_vlan_tag_is_looked_at_as_all_else_is_both_ways() {
+    if std::process::Command::new("ip").arg("-V").output().is_err() {
+        eprintln!("skipped: there is no ip on this machine (package iproute2)");
+        return;
+    }
+    // 802.1Q, a tag for priority alone, and 802.1ad, beside the line itself.
+    let tags = |end: u8| {
+        format!(
+            r#"n=0; for kind in "id 5" "id 0" "protocol 802.1ad id 6"; do
+                n=$((n + 1)); ip link add link wan name v$n type vlan $kind
+                ip addr add 10.9.$n.{end}/24 dev v$n; ip link set v$n up
+            done"#
+        )
+    };
+    let folder = TestFolder::new();
+    let beyond = format!("set -e\n{}\nsleep 60\n", tags(2));
+    let beyond = format!("modem: sh {}", folder.file("beyond.sh", &beyond).display());
+    let file = r#"
+line = "10/50"
+[[subscriber]]
+name = "ann"
+prefixes = ["10.9.0.0/16", "10.0.2.1"]
+up = { floor = "500kbit", ceiling = "5Mbit" }
+down = { floor = "500kbit", ceiling = "5Mbit" }
+"#;
+    let file = folder.file("s.toml", file).display().to_string();
+    let addresses = "10.0.2.1,10.9.1.1,10.9.2.1,10.9.3.1";
+    let own = tags(1);
+    let script = format!(
+        r#"{own}
+        sleep 2
+        for asked in "--file {file}" "--line 10/50 --host {addresses}" "--line 10/50 --policy tiers"; do
+            $Q shape apply --dev wan $asked --confirm-within never >/dev/null
+            for to in 10.0.2.2 10.9.1.2 10.9.2.2 10.9.3.2; do
+                $Q ping -4 -c 10 -i 10ms --tos EF $to >/dev/null
+            done
+            $Q shape status --json
+            $Q shape off --dev wan >/dev/null
+            echo next
+        done"#
+    );
+    let said = on_the_router_of(&folder, "home-link", &[&beyond], &script);
+    for (name, part) in ["ann", "10.0.2.1", "high"].into_iter().zip(said.split("next\n")) {
+        let json: serde_json::Value = serde_json::from_str(part.trim()).expect("JSON");
+        let queues = json["shaped"][0]["queues"].as_array().expect("queues");
+        assert_eq!(queues.len(), 2, "{part}");
+        for queue in queues {
+            let parts = queue["parts"].as_array().expect("parts");
+            let own = parts.iter().find(|part| part["name"] == name).expect("its part");
+            assert_eq!(own["sent_packets"], 40, "{name}: {queue}");
+        }
+    }
 }
 
 #[test]

@@ -1,21 +1,13 @@
 //! Policies. host-fair: between hosts, between tiers, over IPv6, behind address translation, in both directions, tunnels. And the others: what
 //! each of them promises.
 
-use super::support::{PING, QUELL, TestFolder, near};
+use super::support::{self, PING, QUELL, TestFolder, near};
 
-fn home(nat: bool, extra: &str) -> String {
-    let nat = if nat { "nat = [\"router:wan\"]" } else { "" };
-    format!(
-        "name = \"home\"\nduration = \"15s\"\nwarm-up = \"5s\"\nprobes-run = \"together\"\n\
-         [topology]\nhosts = [\"a\", \"b\", \"server\"]\nrouters = [\"router\", \"modem\"]\n{nat}\n\
-         [[topology.link]]\nname = \"lan-a\"\nends = [\"a\", \"router\"]\n\
-         [[topology.link]]\nname = \"lan-b\"\nends = [\"b\", \"router\"]\n\
-         [[topology.link]]\nname = \"wan\"\nends = [\"router\", \"modem\"]\n\
-         [[topology.link]]\nname = \"dsl\"\nends = [\"modem\", \"server\"]\n\
-         up = {{ rate = \"2.5Mbit\", delay = \"10ms\", buffer = \"100p\" }}\n\
-         down = {{ rate = \"8Mbit\", delay = \"10ms\", buffer = \"100p\" }}\n\
-         {extra}"
-    )
+/// A home with a line of 2.5 Mbit/s up and 8 down.
+fn home(nat: bool, rest: &str) -> String {
+    let line = "up = { rate = \"2.5Mbit\", delay = \"10ms\", buffer = \"100p\" }\n\
+                down = { rate = \"8Mbit\", delay = \"10ms\", buffer = \"100p\" }";
+    support::home(nat, line, rest)
 }
 
 const UP: &str = "[[queue]]\nname = \"shaped\"\non = \"router:wan\"\n\

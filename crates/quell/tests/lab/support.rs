@@ -15,9 +15,17 @@ pub fn path() -> String {
 
 /// Runs a script on home-link's router; `$Q` is quell. Its output, where it went well.
 pub fn on_the_router(script: &str) -> String {
+    on_the_router_of(&TestFolder::new(), "home-link", &[], script)
+}
+
+/// The same on the router of another network, while programs run on its hosts: `HOST: COMMAND`, where `$Q` is quell too.
+pub fn on_the_router_of(folder: &TestFolder, network: &str, with: &[&str], script: &str) -> String {
     let script = format!("set -e; Q={QUELL}; {script}");
-    let all = ["lab", "exec", "home-link", "router", "--", "sh", "-c", &script];
-    let output = TestFolder::new().quell(&all);
+    let with: Vec<String> = with.iter().map(|words| words.replace("$Q", QUELL)).collect();
+    let mut all = vec!["lab", "exec", network, "router"];
+    with.iter().for_each(|words| all.extend(["--with", words.as_str()]));
+    all.extend(["--", "sh", "-c", &script]);
+    let output = folder.quell(&all);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     said
@@ -145,6 +153,21 @@ pub fn two_hosts(line: &str, rest: &str) -> String {
          [[topology.link]]\nname = \"line\"\nends = [\"a\", \"b\"]\n{line}\n{}",
         top(rest),
         tables(rest)
+    )
+}
+
+/// A home: hosts `a` and `b`, a router whose `wan` leads to a modem, beyond whose line `dsl` is `server`. Where it says so the router translates
+/// addresses.
+pub fn home(nat: bool, line: &str, rest: &str) -> String {
+    let nat = if nat { "nat = [\"router:wan\"]" } else { "" };
+    format!(
+        "name = \"home\"\nduration = \"15s\"\nwarm-up = \"5s\"\nprobes-run = \"together\"\n\
+         [topology]\nhosts = [\"a\", \"b\", \"server\"]\nrouters = [\"router\", \"modem\"]\n{nat}\n\
+         [[topology.link]]\nname = \"lan-a\"\nends = [\"a\", \"router\"]\n\
+         [[topology.link]]\nname = \"lan-b\"\nends = [\"b\", \"router\"]\n\
+         [[topology.link]]\nname = \"wan\"\nends = [\"router\", \"modem\"]\n\
+         [[topology.link]]\nname = \"dsl\"\nends = [\"modem\", \"server\"]\n\
+         {line}\n{rest}"
     )
 }
 

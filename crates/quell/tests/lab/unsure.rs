@@ -10,7 +10,7 @@ fn connects(name: &str, rest: &str) -> String {
 
 fn claim<'a>(results: &'a Results, text: &str) -> (bool, &'a str) {
     let all = results.json["expectations"].as_array().expect("a list of claims");
-    let found = all.iter().find(|e| e["claim"] == text).expect("the claim was checked");
+    let found = all.iter().find(|e| e["expect"] == text).expect("it was checked");
     (found["held"] == true, found["found"].as_str().expect("a text"))
 }
 

@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A server at a free port of loopback, ended with the test.
 pub struct Served {
@@ -156,6 +156,21 @@ pub fn iperf3(served: &Served, options: &[&str]) -> String {
     let (good, text) = iperf3_says(served, options);
     assert!(good, "iperf3 {options:?}: {text}");
     text
+}
+
+/// What a client of an iperf3 says, asked again for half a minute while that is not through with the client before: on a busy machine it still
+/// tests then, or listens to nobody for a moment.
+pub fn once_free(mut ask: impl FnMut() -> Said) -> Said {
+    let begun = Instant::now();
+    loop {
+        let said = ask();
+        let told = |word: &&str| said.error.contains(*word) || said.out.contains(*word);
+        let refused = ["is busy", "Connection refused", "nobody listens"].iter().any(told);
+        // An iperf3 that prints JSON ends well all the same.
+        if !refused || begun.elapsed().as_secs() > 30 {
+            return said;
+        }
+    }
 }
 
 /// Whether there is no iperf3 here to talk to; says so.

@@ -97,6 +97,11 @@ pub fn program(arguments: &[&str]) -> Command {
 
 /// Calls a command to its end.
 pub fn said(mut command: Command, arguments: &[&str]) -> Said {
+    answer(&mut command, arguments)
+}
+
+/// The same of one that may be called again.
+pub fn answer(command: &mut Command, arguments: &[&str]) -> Said {
     let output = command.output().expect("the program can be started");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("all it prints is UTF-8");
     Said {

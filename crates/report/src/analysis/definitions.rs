@@ -70,6 +70,14 @@ pub fn definitions() -> &'static [Definition] {
             source: "Quell",
         },
         Definition {
+            name: "CPU (ms/MB)",
+            how: "CPU time of the thread that sends a flow's data and of the one that receives it, ÷ the payload that arrived; 1 MB is 10⁶ \
+                  bytes. The kernel's work on their packets counts where it is done in their time: where this machine carries all of \
+                  the path, that is nearly all of it, routers and queues between them included. What the kernel's own threads do \
+                  does not count. Over the flow's whole life; not in virtual time, of which programs take none.",
+            source: "clock_gettime(2), CLOCK_THREAD_CPUTIME_ID",
+        },
+        Definition {
             name: "page (ms)",
             how: "From the start of a page's load in a browser. doc: the end of DOMContentLoaded, when the document was read and \
                   parsed; paint: anything was painted; FCP, LCP: the first, the largest text or picture was; total: the end of the \

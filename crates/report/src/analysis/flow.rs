@@ -49,6 +49,9 @@ pub struct FlowResult {
     pub retransmits: Option<u64>,
     /// Where the sender's own queue was full: how it was held back.
     pub held_back: Option<HeldBack>,
+    /// CPU time of both ends' threads for each megabyte (10⁶ bytes) that arrived, in milliseconds, over the flow's whole life; none in virtual
+    /// time, which programs take none of.
+    pub cpu_ms_per_mb: Option<f64>,
 }
 
 /// Datagrams that waited until the own queue had room for them, over the flow's whole life.
@@ -187,6 +190,8 @@ struct FlowFold {
     before: [Option<String>; 2],
     /// How its sender was held back, as it told.
     held_back: Option<HeldBack>,
+    /// CPU time of its sender and receiver, in nanoseconds.
+    cpu_ns: [Option<u64>; 2],
     /// What the program that measured it found.
     measured: Option<MeasuredFlow>,
 }
@@ -206,6 +211,11 @@ impl FlowFold {
             Told::ReceivedBefore => 1,
             Told::HeldBack => {
                 self.held_back = self.held_back.or_else(|| serde_json::from_str(value).ok());
+                return;
+            }
+            Told::SenderCpu | Told::ReceiverCpu => {
+                let end = usize::from(*what == Told::ReceiverCpu);
+                self.cpu_ns[end] = self.cpu_ns[end].or_else(|| value.parse().ok());
                 return;
             }
             Told::Measured => {
@@ -264,7 +274,7 @@ impl FlowFold {
             received,
             loss_ratio: loss.map(|(sent, lost)| lost as f64 / sent as f64),
             lost,
-            jitter_last_ms: datagrams.map(|datagrams| datagrams.jitter_ms),
+            jitter_last_ms: datagrams.and_then(|datagrams| datagrams.jitter_ms),
             goes_down: false,
             batches: match (self.sender().zip(self.receiver()), window) {
                 (Some(_), Some(end)) if sent.is_some() => self.batches(end),
@@ -281,6 +291,7 @@ impl FlowFold {
             way: way.map(str::to_owned),
             retransmits,
             held_back: self.held_back,
+            cpu_ms_per_mb: self.cpu_ms_per_mb(),
         };
         let Some(measured) = self.measured else { return result };
         let got = measured.received_bytes.map(|bytes| bytes as f64);
@@ -295,6 +306,13 @@ impl FlowFold {
             retransmits: measured.retransmits.or(retransmits),
             ..result
         }
+    }
+
+    fn cpu_ms_per_mb(&self) -> Option<f64> {
+        let [Some(sender), Some(receiver)] = self.cpu_ns else { return None };
+        let bytes = self.receiver()?.last()?.bytes;
+        // Nanoseconds a byte are milliseconds a megabyte.
+        (bytes > 0).then(|| sender.saturating_add(receiver) as f64 / bytes as f64)
     }
 
     /// From when to when it ran within the measurement, in nanoseconds: from the first report of either end, to the last of its sender of

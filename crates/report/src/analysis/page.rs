@@ -99,6 +99,7 @@ mod tests {
             fcp_ms: None,
             lcp_ms: None,
             load_ms,
+            moved: Vec::new(),
             requests: Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! What figures draw: points over time, distributions, rates, backlogs. Computed here, so that a figure computes nothing.
 
 use super::counters::Counters;
-use super::echo::{self, EchoFold, Transit};
+use super::echo::{self, Counts, EchoFold, Transit};
 use super::one_way::Clocks;
 use super::timeline::{self, Change};
 use super::waiting;
@@ -9,8 +9,12 @@ use super::way::Ways;
 use super::window::window_ns;
 use quell_model::{CellId, CellRecord, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use quell_stats::ecdf::ecdf;
-use quell_stats::{BoxSummary, Rng, Sample};
+use quell_stats::{BoxSummary, Rng, RunningAround, Sample};
 use quell_store::{CellData, EchoSeries, FlowSeries, QueuePoint, QueueSeries, Run};
+use std::thread::available_parallelism;
+
+/// Most threads that fold streams side by side.
+const MOST_FOLDERS: usize = 4;
 
 /// Most points of one line: more can't be told apart on a screen, and would make a page slow.
 const MOST_POINTS: usize = 2000;
@@ -54,21 +58,32 @@ pub struct StreamDelays {
     pub distribution: Vec<(f64, f64)>,
     /// Tukey's box over the RTTs; none without answers.
     pub summary: Option<BoxSummary>,
-    /// Packets sent, of all repeats.
+    /// Packets sent, of all repeats, but those of which nobody can know whether they were lost.
     pub sent: usize,
     /// Of them, packets that were answered.
     pub answered: usize,
-    /// The part of them that was not answered.
-    pub loss: f64,
-    /// Mean of the RTTs in milliseconds, and their deviation from it as `ping` prints it (mdev): the root of the mean square.
-    pub mean: Option<(f64, f64)>,
+    /// Those of which nobody can know whether they were lost: their round trips were a second or more, if they were not.
+    pub unsure: usize,
+    /// The least and the most part of all that may not have been answered.
+    pub loss: (f64, f64),
+    /// Mean of the RTTs in milliseconds; at least so much where some are unsure.
+    pub mean: Option<f64>,
+    /// Their deviation from it as `ping` prints it (mdev): the root of the mean square; none where some are unsure.
+    pub mdev: Option<f64>,
 }
 
 impl StreamDelays {
     /// The part of the packets that was answered, where that is fewer than half of them: what the times of the others were is not known.
     pub fn minority(&self) -> Option<f64> {
-        echo::is_minority(self.answered as u64, self.sent as u64)
-            .then(|| self.answered as f64 / self.sent as f64)
+        let sent = self.sent + self.unsure;
+        echo::is_minority(self.answered as u64, sent as u64)
+            .then(|| self.answered as f64 / sent as f64)
+    }
+
+    /// The part of the packets of which nobody can know whether they were lost, where there are some.
+    pub fn unsure_part(&self) -> Option<f64> {
+        let all = (self.sent + self.unsure) as f64;
+        (self.unsure > 0).then(|| self.unsure as f64 / all)
     }
 }
 
@@ -131,16 +146,21 @@ pub(crate) fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDe
         first.iter().map(|s| (seconds(s.t_ns), echo::rtt_ms(s))).collect();
     let dots = dots(&points);
     let answers = sample.as_ref().map_or(0, Sample::count);
+    let unsure = repeats.iter().flat_map(|s| &s.samples).filter(is_unsure).count();
+    let (lost, all) = (counted.len() - answers, ((counted.len() + unsure) as f64).max(1.0));
+    let figures = sample.as_ref().map(Sample::summary);
+    let mdev = |sd: f64| sd * ((answers as f64 - 1.0) / answers as f64).sqrt();
     StreamDelays {
         stream,
         sent: counted.len(),
         answered: answers,
-        loss: 1.0 - answers as f64 / (counted.len() as f64).max(1.0),
-        mean: sample.as_ref().map(|s| {
-            let figures = s.summary();
-            let (n, sd) = (answers as f64, figures.sd.unwrap_or(0.0));
-            (figures.mean, sd * ((n - 1.0) / n).sqrt())
-        }),
+        unsure,
+        loss: (lost as f64 / all, (lost + unsure) as f64 / all),
+        mean: match unsure {
+            0 => figures.map(|figures| figures.mean),
+            _ => least_mean_ms(&counted, unsure),
+        },
+        mdev: figures.filter(|_| unsure == 0).map(|figures| mdev(figures.sd.unwrap_or(0.0))),
         answered_over_time: points.iter().filter(|(_, rtt)| rtt.is_some()).count(),
         over_time: thin(points),
         dots,
@@ -205,45 +225,55 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
         let same = |(_, s): (_, &EchoSeries)| s.stream == series.stream && has_one_way(s);
         !one_way_alone || echo_series(run, which).any(same)
     };
+    let probes_have_some = has_own(run);
+    let all = run.iter().flat_map(|(record, data)| {
+        let series = echoes_of(record, data, which, probes_have_some);
+        series.filter(|s| wanted(s)).map(move |series| (record, data, series))
+    });
+    let all: Vec<_> = all.collect();
+    let threads = available_parallelism().map_or(1, usize::from).min(MOST_FOLDERS);
+    let alike: Vec<Gaps> = match all.len() < 2 || threads < 2 {
+        true => all.iter().map(|(_, data, series)| Gaps::of(data, series)).collect(),
+        false => std::thread::scope(|scope| {
+            let some = all.chunks(all.len().div_ceil(threads)).map(|some| {
+                let gaps = move || some.iter().map(|(_, data, series)| Gaps::of(data, series));
+                scope.spawn(move || gaps().collect::<Vec<_>>())
+            });
+            let running: Vec<_> = some.collect();
+            let done = running.into_iter().flat_map(|thread| match thread.join() {
+                Ok(gaps) => gaps,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            done.collect()
+        }),
+    };
     let mut found: Vec<ScenarioGaps> = Vec::new();
     let (mut changes, mut between): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
-    let probes_have_some = has_own(run);
-    for (record, data) in run.iter() {
-        let series = echoes_of(record, data, which, probes_have_some);
-        for series in series.filter(|s| wanted(s)) {
-            let fold = EchoFold::of(data, series);
-            let (counts, of) = (fold.counts(), fold.result().jitter_of);
-            let (scenario, stream) = (&record.id.scenario, &series.stream);
-            let known = found.iter().position(|g| g.scenario == *scenario && g.stream == *stream);
-            let at = known.unwrap_or_else(|| {
-                found.push(ScenarioGaps {
-                    scenario: scenario.clone(),
-                    stream: stream.clone(),
-                    sent: 0,
-                    answered: 0,
-                    pairs: 0,
-                    changes: Vec::new(),
-                    between: Vec::new(),
-                    of,
-                });
-                changes.push(Vec::new());
-                between.push(Vec::new());
-                found.len() - 1
+    for ((record, _, series), gaps) in all.into_iter().zip(alike) {
+        let (scenario, stream) = (&record.id.scenario, &series.stream);
+        let known = found.iter().position(|g| g.scenario == *scenario && g.stream == *stream);
+        let at = known.unwrap_or_else(|| {
+            found.push(ScenarioGaps {
+                scenario: scenario.clone(),
+                stream: stream.clone(),
+                sent: 0,
+                answered: 0,
+                pairs: 0,
+                changes: Vec::new(),
+                between: Vec::new(),
+                of: gaps.of,
             });
-            if found[at].answered == 0 {
-                found[at].of = of;
-            }
-            found[at].sent += counts.sent as usize;
-            found[at].answered += counts.answered() as usize;
-            let transits = fold.transits(of);
-            let mut arrivals: Vec<i64> =
-                transits.iter().filter_map(|(t, transit)| t.checked_add(*transit)).collect();
-            arrivals.sort_unstable();
-            let apart = |pair: &[i64]| pair[1].abs_diff(pair[0]) as f64 / 1e6;
-            between[at].extend(arrivals.windows(2).map(apart));
-            let ms = |(_, ns): (i64, i64)| ns as f64 / 1e6;
-            changes[at].extend(transits.windows(2).map(|pair| ms(pair[1]) - ms(pair[0])));
+            changes.push(Vec::new());
+            between.push(Vec::new());
+            found.len() - 1
+        });
+        if found[at].answered == 0 {
+            found[at].of = gaps.of;
         }
+        found[at].sent += gaps.counts.sent as usize;
+        found[at].answered += gaps.counts.answered() as usize;
+        between[at].extend(gaps.between);
+        changes[at].extend(gaps.changes);
     }
     for (gaps, (changes, between)) in found.iter_mut().zip(changes.into_iter().zip(between)) {
         gaps.pairs = changes.len();
@@ -251,6 +281,33 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
         gaps.between = distribution(between);
     }
     found
+}
+
+/// The variations of one stream of one cell.
+struct Gaps {
+    counts: Counts,
+    of: Transit,
+    changes: Vec<f64>,
+    between: Vec<f64>,
+}
+
+impl Gaps {
+    fn of(data: &CellData, series: &EchoSeries) -> Self {
+        let fold = EchoFold::of(data, series);
+        let (counts, of) = (fold.counts(), fold.jitter_of());
+        let transits = fold.transits(of);
+        let mut arrivals: Vec<i64> =
+            transits.iter().filter_map(|(t, transit)| t.checked_add(*transit)).collect();
+        arrivals.sort_unstable();
+        let apart = |pair: &[i64]| pair[1].abs_diff(pair[0]) as f64 / 1e6;
+        let ms = |(_, ns): (i64, i64)| ns as f64 / 1e6;
+        Self {
+            counts,
+            of,
+            changes: transits.windows(2).map(|pair| ms(pair[1]) - ms(pair[0])).collect(),
+            between: arrivals.windows(2).map(apart).collect(),
+        }
+    }
 }
 
 /// Scenarios one after the other along one axis of time.
@@ -601,6 +658,19 @@ fn echoes_of<'a>(
 
 fn has_one_way(series: &EchoSeries) -> bool {
     series.samples.iter().any(|s| s.up_ns.is_some())
+}
+
+/// The least that the mean of the round trips can be, where so many more may have been answered.
+fn least_mean_ms(counted: &[&EchoSample], unsure: usize) -> Option<f64> {
+    let mut known = RunningAround::default();
+    let times = counted.iter().filter_map(|s| i64::try_from(s.rtt_ns?).ok());
+    times.for_each(|ns| known.push(ns));
+    let [least, _] = known.bounds(unsure as u64, echo::LEAST_UNSURE_NS, 1e6)?;
+    Some(least.mean)
+}
+
+fn is_unsure(sample: &&EchoSample) -> bool {
+    sample.t_ns >= 0 && sample.status == EchoStatus::Unsure
 }
 
 fn counts(sample: &&EchoSample) -> bool {

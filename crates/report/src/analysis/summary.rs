@@ -56,6 +56,8 @@ pub struct SummaryRow {
     pub goodput_mbps: Option<Estimate>,
     /// Share of what all streams of the cell carried the same way.
     pub share: Option<Estimate>,
+    /// CPU time of both ends for each megabyte that arrived, in milliseconds.
+    pub cpu_ms_per_mb: Option<Estimate>,
     /// Page loads: milliseconds until the document was read and parsed.
     pub page_doc_ms: Option<Estimate>,
     /// Until anything was painted.
@@ -140,6 +142,7 @@ impl Summary {
                     .any(|r| r.echo().is_some_and(|e| e.counts.minority().is_some())),
                 goodput_mbps: flow(|f| f.goodput_mbps),
                 share: flow(|f| f.share).map(Estimate::at_most_all),
+                cpu_ms_per_mb: flow(|f| f.cpu_ms_per_mb),
                 page_doc_ms: pages(|p| p.doc_ms),
                 page_paint_ms: pages(|p| p.paint_ms),
                 page_load_ms: pages(|p| p.load_ms),

@@ -72,7 +72,9 @@ impl<'a> Delays<'a> {
 
     fn over_time(&self, shape: Shape) -> Option<Figure> {
         let panel = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
-            let x = Axis::linear("Time").unit("s").from(0.0);
+            let end = groups.iter().flatten().filter_map(|d| d.over_time.last());
+            let end = end.fold(1.0, |end: f64, (t, _)| end.max(t.ceil()));
+            let x = Axis::time("Time").from(0.0).to(end);
             let panel = Panel::new(x, times(groups.iter().flatten())).title(name.clone());
             self.named(groups).fold(panel, |panel, (label, delays)| {
                 panel.mark(Polyline::with_gaps(label, delays.over_time.iter().copied()))

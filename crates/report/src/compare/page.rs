@@ -6,7 +6,7 @@ use super::measure::{Set, Towards, Verdict};
 use super::text::{digits, figure, interval, notes, relative, signed, unit, word};
 use super::worse::sentences;
 use crate::figures::Shape;
-use crate::html::{document, escape, figure_of_both, scrolling};
+use crate::html::{document, escape, figure_of_both, stacking};
 use std::fmt::Write;
 
 /// The whole page as HTML.
@@ -88,12 +88,14 @@ fn table(comparison: &Comparison) -> String {
          <th scope=\"col\" class=\"n\">95 % interval</th><th scope=\"col\">That is</th></tr></thead>\n<tbody>\n"
     );
     for set in &comparison.sets {
-        text += &rows(comparison, set, two);
+        text += &rows(comparison, set, two, [&first, &other]);
     }
-    scrolling("By how much they differ", &(text + "</tbody>\n"))
+    let text = text + "</tbody>\n";
+    stacking("By how much they differ", &text)
 }
 
-fn rows(comparison: &Comparison, set: &Set, two: bool) -> String {
+/// The rows of a set. Each figure has its column's name with it, for screens on which a row is several lines.
+fn rows(comparison: &Comparison, set: &Set, two: bool, [first, other]: [&str; 2]) -> String {
     let mut text = String::new();
     for measure in &set.measures {
         let metric = measure.metric;
@@ -105,14 +107,15 @@ fn rows(comparison: &Comparison, set: &Set, two: bool) -> String {
             };
             let difference = against.difference.value;
             let class = match against.verdict {
-                Verdict::Surely(Towards::Worse) => " class=\"failed\"",
-                Verdict::Surely(Towards::Better) => " class=\"held\"",
-                _ => "",
+                Verdict::Surely(Towards::Worse) => "whole failed",
+                Verdict::Surely(Towards::Better) => "whole held",
+                _ => "whole",
             };
             let _ = writeln!(
                 text,
-                "<tr><th scope=\"row\">{}</th><td>{} <small>{}</small></td>{group}<td class=\"n\">{}</td><td class=\"n\">{}</td>\
-                 <td class=\"n\">{}<br><small>{}</small></td><td class=\"n\">{}</td><td{class}>{}</td></tr>",
+                "<tr><th scope=\"row\">{}</th><td class=\"whole\">{} <small>{}</small></td>{group}\
+                 <td class=\"n\" data-of=\"{first}\">{}</td><td class=\"n\" data-of=\"{other}\">{}</td>\
+                 <td class=\"n\" data-of=\"Difference\">{}<br> <small>{}</small></td><td class=\"n\" data-of=\"95 % interval\">{}</td><td class=\"{class}\">{}</td></tr>",
                 escape(&set.name()),
                 metric.name(),
                 unit(metric).0,

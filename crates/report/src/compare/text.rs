@@ -201,9 +201,20 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
 /// Columns of the table. The last is on the left, as the first.
 type Cells = Vec<String>;
 
+/// How much of it a table has room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// All of it.
+    Full,
+    /// Nothing of by what part figures differ.
+    WithoutParts,
+    /// Nor more words than must be.
+    Terse,
+}
+
 fn rows(comparison: &Comparison, width: usize) -> String {
     let two = comparison.groups.len() == 2;
-    let grid = |longest: usize, with_parts: bool| {
+    let grid = |longest: usize, form: Form| {
         let label = |group: usize| within(&clean(&comparison.groups[group].label), longest);
         let head = |group: usize| if two { label(group) } else { "other".to_owned() };
         let first = label(0);
@@ -220,16 +231,23 @@ fn rows(comparison: &Comparison, width: usize) -> String {
         let mut sets = Vec::new();
         for set in &comparison.sets {
             sets.push((cells.len(), cut(&clean(&set.name()), width)));
-            cells.extend(of_set(set, two, &label, with_parts));
+            cells.extend(of_set(set, two, &label, form));
         }
         (cells, sets)
     };
-    let steps = [(40, true), (40, false), (24, true), (24, false), (16, false), (12, false)];
-    let mut made = steps.iter().map(|(longest, with_parts)| grid(*longest, *with_parts));
+    let steps = [
+        (40, Form::Full),
+        (40, Form::WithoutParts),
+        (24, Form::Full),
+        (24, Form::WithoutParts),
+        (16, Form::WithoutParts),
+        (12, Form::WithoutParts),
+    ];
+    let mut made = steps.iter().map(|(longest, form)| grid(*longest, *form));
     let fits = |(cells, _): &(Vec<Cells>, _)| {
         widths(cells).iter().sum::<usize>() + 2 * 7 <= width + 2 * empty(cells)
     };
-    let (cells, sets) = made.find(fits).unwrap_or_else(|| grid(10, false));
+    let (cells, sets) = made.find(fits).unwrap_or_else(|| grid(10, Form::Terse));
     let widths = widths(&cells);
     let mut text = String::from("\n");
     for (index, row) in cells.iter().enumerate() {
@@ -269,7 +287,7 @@ fn empty(cells: &[Cells]) -> usize {
     widths(cells).iter().filter(|w| **w == 0).count()
 }
 
-fn of_set(set: &Set, two: bool, label: &dyn Fn(usize) -> String, with_parts: bool) -> Vec<Cells> {
+fn of_set(set: &Set, two: bool, label: &dyn Fn(usize) -> String, form: Form) -> Vec<Cells> {
     let mut cells = Vec::new();
     for measure in &set.measures {
         let metric = measure.metric;
@@ -287,13 +305,15 @@ fn of_set(set: &Set, two: bool, label: &dyn Fn(usize) -> String, with_parts: boo
                 figure(metric, measure.first.value, digits),
                 figure(metric, against.figure.value, digits),
                 signed(metric, difference, digits),
-                if with_parts {
-                    relative(metric, measure.first.value, difference)
-                } else {
-                    String::new()
+                match form {
+                    Form::Full => relative(metric, measure.first.value, difference),
+                    _ => String::new(),
                 },
                 interval(metric, against, digits),
-                word(against.verdict).to_owned(),
+                match (form, against.verdict) {
+                    (Form::Terse, Verdict::NotSeen) => "none seen".to_owned(),
+                    (_, verdict) => word(verdict).to_owned(),
+                },
             ]);
         }
     }

@@ -54,6 +54,11 @@ impl Subject<'_> {
         }
     }
 
+    /// The axis of time of panels whose lines have these times, ended where their last whole second does.
+    pub(super) fn time_axis_of(&self, times: impl Iterator<Item = f64>) -> Axis {
+        self.time_axis(Some(times.fold(0.0, f64::max).ceil().max(1.0)))
+    }
+
     /// The axis of scenarios one after the other.
     pub(super) fn course_axis<T>(&self, parts: &[Part<T>]) -> Axis {
         let end = parts.last().map_or(1.0, |p| p.to_s);
@@ -154,15 +159,33 @@ pub(super) fn mark(minority: Option<f64>) -> &'static str {
 
 /// The small print of such marks: of which streams the times are those of few packets.
 pub(super) fn of_few(streams: impl Iterator<Item = (String, Option<f64>)>) -> String {
-    let few = streams.filter_map(|(name, part)| Some(format!("{name} {:.1} %", part? * 100.0)));
-    let few: Vec<String> = few.collect();
-    match &few[..] {
-        [] => String::new(),
-        few => format!(
-            " * Times of fewer than half of the packets, those that were answered: {}; of the rest nobody knows them.",
-            few.join(", ")
-        ),
-    }
+    parts(streams).map_or(String::new(), |few| {
+        format!(
+            " * Times of fewer than half of the packets, those that were answered: {few}; of the rest nobody knows them."
+        )
+    })
+}
+
+/// What stands behind the name of a stream of whose times only bounds are known.
+pub(super) fn bound(unsure: Option<f64>) -> &'static str {
+    if unsure.is_some() { " ≥" } else { "" }
+}
+
+/// The small print of such marks: of which streams so many packets may be lost or late.
+pub(super) fn of_bounds(streams: impl Iterator<Item = (String, Option<f64>)>) -> String {
+    parts(streams).map_or(String::new(), |part| {
+        format!(
+            " ≥ Times are at least, and losses at least and at most: nobody can know whether some packets were lost or took a second and \
+             more: {part}."
+        )
+    })
+}
+
+/// The streams that have a part, with it; none where none has.
+fn parts(streams: impl Iterator<Item = (String, Option<f64>)>) -> Option<String> {
+    let named = streams.filter_map(|(name, part)| Some(format!("{name} {:.1} %", part? * 100.0)));
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| named.join(", "))
 }
 
 /// The numbers of a box.

@@ -29,6 +29,7 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         delays.fold(0.0_f64, f64::max) * 1.05
     };
     let ends = ways.map(|(_, of)| most(of).max(1e-3));
+    let times = || all.iter().flat_map(|c| c.up.iter().chain(&c.down)).map(|(t, _)| *t);
     let mut figure = Figure::new(title)
         .subtitle(format!("{}; up is to the reflector, down is back", listed(all.iter().map(|c| &c.stream))))
         .note(format!(
@@ -41,7 +42,7 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         for ((way, of), high) in ways.iter().zip(ends) {
             let y = Axis::linear("Delay").unit("ms").from(0.0).to(high);
             let mut panel =
-                Panel::new(subject.time_axis(None), y).title(format!("{scenario}: {way}"));
+                Panel::new(subject.time_axis_of(times()), y).title(format!("{scenario}: {way}"));
             for course in all.iter().filter(|c| c.scenario == **scenario) {
                 let name =
                     if several { format!("{} {way}", course.stream) } else { (*way).to_owned() };

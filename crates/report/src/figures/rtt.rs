@@ -1,8 +1,8 @@
 //! Round-trip times: over time, distribution, boxes.
 
 use super::common::{
-    Made, Range, Subject, distinct, empty, events, five_numbers, listed, mark, of_few, series_name,
-    source,
+    Made, Range, Subject, bound, distinct, empty, events, five_numbers, listed, mark, of_bounds,
+    of_few, series_name, source,
 };
 use super::shape::Shape;
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delayed, delays};
@@ -49,11 +49,7 @@ fn over_time(
     let Some(range) = Range::of(streams(&all).map(|(_, stream)| stream)) else {
         return empty(title, run, NOTHING);
     };
-    let last = all
-        .iter()
-        .flat_map(|s| &s.streams)
-        .filter_map(|s| s.over_time.last())
-        .fold(0.0_f64, |last, (t, _)| last.max(*t));
+    let ends = || streams(&all).filter_map(|(_, s)| Some(s.over_time.last()?.0));
     let several = has_several(&all);
     let any_lost = streams(&all).any(|(_, s)| !s.lost_at.is_empty());
     let columns = if all.len() > 1 { shape.columns(2) } else { 1 };
@@ -69,7 +65,7 @@ fn over_time(
         _ => format!("{}; a panel for each scenario, all with the same axes", shown_streams(&all)),
     });
     for scenario in &all {
-        let x = subject.time_axis(Some(last.ceil().max(1.0)));
+        let x = subject.time_axis_of(ends());
         let mut panel = Panel::new(x, range.axis()).title(panel_title(scenario));
         panel = panel.marks(events(&scenario.changes, 0.0));
         for stream in &scenario.streams {
@@ -117,6 +113,7 @@ pub(super) fn distribution(subject: Subject, shape: Shape) -> Made {
     let mut panel = Panel::new(range.axis(), y);
     for (scenario, stream) in streams(&all) {
         let name = series_name(&scenario.scenario, &stream.stream, several);
+        let name = name + bound(stream.unsure_part());
         panel = panel.mark(Ecdf::new(name, stream.distribution.iter().copied()));
     }
     Ok(Figure::new(title)
@@ -124,9 +121,19 @@ pub(super) fn distribution(subject: Subject, shape: Shape) -> Made {
             "{}: share of the packets sent; a line that ends below 100 % shows the loss",
             shown_streams(&all)
         ))
-        .note(source(&run.manifest))
+        .note(match &*bounds(&all, several) {
+            "" => source(&run.manifest),
+            bounds => format!("{}.{bounds}", source(&run.manifest)),
+        })
         .panel(panel)
         .size(shape.width(980), 460))
+}
+
+/// Of which of these streams only bounds are known.
+fn bounds(all: &[ScenarioDelays], several: bool) -> String {
+    of_bounds(streams(all).map(|(scenario, stream)| {
+        (series_name(&scenario.scenario, &stream.stream, several), stream.unsure_part())
+    }))
 }
 
 /// Boxes by scenario, of all repeats.
@@ -138,8 +145,9 @@ pub(super) fn boxes(subject: Subject, shape: Shape) -> Made {
     };
     let several = has_several(&all);
     let few = |s: &ScenarioDelays| s.streams.iter().find_map(StreamDelays::minority);
-    let names: Vec<String> =
-        all.iter().map(|s| format!("{}{}", s.scenario, mark(few(s)))).collect();
+    let unsure = |s: &ScenarioDelays| s.streams.iter().find_map(StreamDelays::unsure_part);
+    let named = |s: &ScenarioDelays| format!("{}{}{}", s.scenario, bound(unsure(s)), mark(few(s)));
+    let names: Vec<String> = all.iter().map(named).collect();
     let minorities = streams(&all).map(|(scenario, stream)| {
         (series_name(&scenario.scenario, &stream.stream, several), stream.minority())
     });
@@ -167,7 +175,11 @@ pub(super) fn boxes(subject: Subject, shape: Shape) -> Made {
             "{}: median, quartiles, and whiskers up to 1.5 times the distance of the quartiles",
             shown_streams(&all)
         ))
-        .note(format!("{}. All repeats.{minorities}", source(&run.manifest)))
+        .note(format!(
+            "{}. All repeats.{}{minorities}",
+            source(&run.manifest),
+            bounds(&all, several)
+        ))
         .panel(panel)
         .size(shape.width(980), 460))
 }

@@ -56,15 +56,20 @@ pub fn figure(
             values.push(&point.value);
         }
     }
+    // A line has one name in all panels, those with a single stream too.
+    let drawn = |r: &&SummaryRow| is_own(r) && KINDS.iter().any(|(.., of)| of(r).is_some());
+    let mut streams = summary.rows.iter().filter(drawn).map(|r| &r.stream);
+    let first = streams.next();
+    let several = streams.any(|stream| Some(stream) != first);
     let panels: Vec<Panel> =
-        KINDS.iter().filter_map(|kind| panel(summary, sweep, &values, kind)).collect();
+        KINDS.iter().filter_map(|kind| panel(summary, sweep, &values, kind, several)).collect();
     if panels.is_empty() {
         return None;
     }
     let repeats = summary.rows.iter().map(|r| r.repeats).max().unwrap_or(0);
     let how = match repeats {
-        0..3 => "intervals need three repeats".to_owned(),
-        n => format!("the mean of {n} repeats, with its 95 % interval"),
+        0..3 => "Intervals need three repeats".to_owned(),
+        n => format!("The mean of {n} repeats, with its 95 % interval"),
     };
     let columns = if panels.len() > 1 { shape.columns(2) } else { 1 };
     let rows = panels.len().div_ceil(columns) as u32;
@@ -80,10 +85,10 @@ fn panel(
     sweep: &Sweep,
     values: &[&str],
     (name, unit, factor, of): &(&str, &str, f64, Of),
+    several: bool,
 ) -> Option<Panel> {
-    let own = |r: &&SummaryRow| r.stream == r.probe || r.probe == quell_model::CellId::TOGETHER;
-    let rows: Vec<&SummaryRow> =
-        summary.rows.iter().filter(own).filter(|r| of(r).is_some()).collect();
+    let own = summary.rows.iter().filter(|r| is_own(r));
+    let rows: Vec<&SummaryRow> = own.filter(|r| of(r).is_some()).collect();
     let mut streams: Vec<&str> = Vec::new();
     for row in &rows {
         if !streams.contains(&&*row.stream) {
@@ -114,7 +119,7 @@ fn panel(
                 continue;
             }
             any = true;
-            let name = series_name(line, stream, streams.len() > 1);
+            let name = series_name(line, stream, several);
             let ends = |(x, estimate): &(f64, Estimate)| match estimate.interval? {
                 Ends { low: Some(low), high: Some(high) } => {
                     Some((*x, low * factor, high * factor))
@@ -129,6 +134,11 @@ fn panel(
         }
     }
     any.then_some(panel)
+}
+
+/// Whether it is of a probe's own stream.
+fn is_own(row: &SummaryRow) -> bool {
+    row.stream == row.probe || row.probe == quell_model::CellId::TOGETHER
 }
 
 /// The least and the greatest value, where all are numbers.

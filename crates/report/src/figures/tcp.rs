@@ -39,8 +39,9 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         n => format!(" {n} more connections are left out; --stream names some."),
     };
     let panel = |(name, unit, of): &Kind| {
+        let ends = shown.iter().filter_map(|course| Some(course.states.last()?.0));
         let panel =
-            Panel::new(subject.time_axis(None), Axis::linear(*name).unit(*unit).with_zero());
+            Panel::new(subject.time_axis_of(ends), Axis::linear(*name).unit(*unit).with_zero());
         let line = |course: &TcpCourse| {
             let name = series_name(&course.scenario, &course.stream, several);
             Polyline::with_gaps(name, course.states.iter().map(|(t, state)| (*t, of(state))))

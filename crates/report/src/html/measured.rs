@@ -102,9 +102,12 @@ fn cells(m: &Manifest) -> String {
     text.push_str("</tbody>\n");
     let table = scrolling("Measurements: each scenario with each probe", &text);
     if m.complete {
-        format!("<div id=\"cells\">{}</div>\n", details("Measurements, with their seeds", &table))
+        format!(
+            "<div id=\"measurements\">{}</div>\n",
+            details("Measurements, with their seeds", &table)
+        )
     } else {
-        format!("<h3 id=\"cells\">Measurements</h3>\n{table}")
+        format!("<h3 id=\"measurements\">Measurements</h3>\n{table}")
     }
 }
 

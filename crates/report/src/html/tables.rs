@@ -9,8 +9,17 @@ use std::fmt::Write;
 
 /// A table in its own scrolling box.
 pub(crate) fn scrolling(caption: &str, table: &str) -> String {
+    boxed("wide", caption, table)
+}
+
+/// A table each of whose rows is several lines where a screen is narrow. Its figures name their columns (`data-of`).
+pub(crate) fn stacking(caption: &str, table: &str) -> String {
+    boxed("wide stacks", caption, table)
+}
+
+fn boxed(class: &str, caption: &str, table: &str) -> String {
     format!(
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\n<table>\n<caption>{0}</caption>\n\
+        "<div class=\"{class}\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\n<table>\n<caption><span>{0}</span></caption>\n\
          {table}</table>\n</div>\n",
         escape(caption)
     )
@@ -150,7 +159,7 @@ pub(super) fn expectations(m: &Manifest) -> String {
 /// A column of the table of streams: its name, and its text for a stream.
 type StreamColumn = (&'static str, fn(&StreamResult) -> Option<String>);
 
-const STREAM_COLUMNS: [StreamColumn; 23] = [
+const STREAM_COLUMNS: [StreamColumn; 24] = [
     ("sent", |r| r.sent().map(|n| n.to_string())),
     ("received", |r| r.received().map(|n| n.to_string())),
     ("late", |r| r.echo().map(|e| e.counts.received_late.to_string())),
@@ -194,6 +203,7 @@ const STREAM_COLUMNS: [StreamColumn; 23] = [
         OwnTime::Never => Some("none".to_owned()),
     }),
     ("share of its way, %", |r| r.flow()?.share.map(|s| format!("{:.1}", s * 100.0))),
+    ("CPU, ms/MB", |r| r.flow()?.cpu_ms_per_mb.map(|ms| format!("{ms:.3}"))),
     ("retransmits", |r| r.flow()?.retransmits.map(|n| n.to_string())),
     ("held back by its own queue", |r| {
         let held_back = r.flow()?.held_back?;

@@ -400,7 +400,7 @@
     element("readout").textContent = cursor ? words(cursor.s, cursor.i) : HINT;
     draw();
   }
-  const HINT = "Point at a packet, or step from packet to packet with , and .";
+  const HINT = 'Point at a packet, or step from packet to packet with the keys "," and ".".';
 
   function hover(x, y) {
     for (const frame of frames()) {

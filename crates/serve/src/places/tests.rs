@@ -311,3 +311,31 @@ fn streams_that_nobody_uses_are_a_newcomers() {
     let gone = places.streams(&limits, large, 11, 1);
     assert_eq!(gone, Err(Full::StreamsOfOne), "its own are too young to go");
 }
+
+#[test]
+fn two_callers_of_one_wide_network_keep_their_places_among_idle_ones_of_many() {
+    let limits = Limits::default();
+    let mut places = Book::default();
+    let mut now = 0;
+    let honest: Vec<u64> = ["192.0.2.1", "192.0.77.1"]
+        .iter()
+        .map(|of| places.begin(&limits, ip(of), now, "").expect("a place").0)
+        .collect();
+    // Seven a second, each of a network of its own, which make a call and are at rest.
+    for n in 0..700u64 {
+        let of = ip(&format!("{}.{}.0.1", 20 + n % 100, n / 100));
+        let idle = places.begin(&limits, of, now, "").expect("somebody idle gives way").0;
+        places.moved(idle, now, u64::MAX).unwrap();
+        places.rests(idle, now);
+        now += 143_000_000;
+        for caller in &honest {
+            places.moved(*caller, now, 5_000_000_000).expect("it calls on");
+            places.rests(*caller, now);
+        }
+        // One more of their network comes now and then, and goes.
+        if n % 10 == 0 {
+            let more = places.begin(&limits, ip("192.0.99.1"), now, "").expect("it is let in").0;
+            places.leave(more);
+        }
+    }
+}

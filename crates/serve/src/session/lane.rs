@@ -26,6 +26,8 @@ pub struct ServedLane {
     lane: Lane,
     /// Receiver over TCP: when the first data came, by the monotonic clock; 0 before.
     first_ns: AtomicU64,
+    /// For how long it moved nothing since the rate that is allowed was used up.
+    held_back_ns: AtomicU64,
     /// Segments that the kernel had sent again before the test: SYN-ACKs.
     again_before: u64,
 }
@@ -111,7 +113,8 @@ impl ServedLane {
 
     fn new(index: usize, lane: Lane) -> Self {
         let again_before = lane.mark(0).moment.retransmits;
-        Self { id: stream_id(index), lane, first_ns: AtomicU64::new(0), again_before }
+        let (first_ns, held_back_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { id: stream_id(index), lane, first_ns, held_back_ns, again_before }
     }
 
     /// Moves data until the bell rings, or until its time.
@@ -124,7 +127,12 @@ impl ServedLane {
         self.note_first(stop);
         self.work(&How {
             block: plan.len,
-            rate: if plan.udp { paced } else { rate },
+            rate: match (plan.udp, self.sends) {
+                (false, _) => rate,
+                (true, true) => paced,
+                // What comes beyond what it may is counted, and ends the test.
+                (true, false) => plan.rate,
+            },
             pacing: plan.pacing,
             limit: Limit {
                 bytes: plan.bytes_of(self.id).filter(|_| self.sends),
@@ -182,6 +190,16 @@ impl ServedLane {
         self.ended()?.err()
     }
 
+    /// It moved nothing for so much longer, since the rate that is allowed was used up.
+    pub fn was_held_back(&self, ns: u64) {
+        self.held_back_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// For how long it moved nothing since the rate that is allowed was used up, in nanoseconds.
+    pub fn held_back_ns(&self) -> u64 {
+        self.held_back_ns.load(Ordering::Relaxed)
+    }
+
     /// What a Quell client is told of it.
     pub fn part(&self, counted: &LaneCounts, moments: Vec<Moment>) -> PartStream {
         let (send_buffer, receive_buffer) = look::buffers(self.as_fd());
@@ -196,9 +214,13 @@ impl ServedLane {
             send_buffer,
             receive_buffer,
             toil: self.toil(),
+            paused: None,
+            held_back: None,
             out_of_order: counted.reordered,
             duplicates: counted.duplicates,
             socket_dropped: counted.socket_dropped,
+            foreign: counted.foreign,
+            forged: counted.forged,
             longest_gap_ns: self.arrivals().map(|arrivals| arrivals.longest_ns),
             gaps,
             moments,

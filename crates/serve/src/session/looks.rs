@@ -26,6 +26,8 @@ pub struct Looks {
     /// When the next one is due.
     pub next_ns: u64,
     last_second_ns: u64,
+    /// States that there is room for, of each stream.
+    most: usize,
     moments: bool,
     seconds: bool,
 }
@@ -43,6 +45,7 @@ impl Looks {
             every_ns: plan.look_ns,
             next_ns: start_ns.saturating_add(plan.look_ns),
             last_second_ns: start_ns,
+            most: FEWEST,
             moments: plan.quell,
             seconds: plan.output,
         }
@@ -51,6 +54,7 @@ impl Looks {
     /// Looks at the streams, while so many tests share the room.
     pub fn look(&mut self, now: u64, tests: usize, lanes: &[ServedLane], measured: &mut Measured) {
         let most = most(tests, lanes.len());
+        self.most = most;
         let t_ns = measured.t_ns(now);
         let marks: Vec<LaneCounts> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
         self.keep(&marks, measured);
@@ -86,15 +90,37 @@ impl Looks {
         }
         for (mark, moments) in marks.iter().zip(&mut measured.moments) {
             if moments.last().is_none_or(|last| last.t_ns < mark.moment.t_ns) {
+                make_room(moments, self.most);
                 moments.push(mark.moment);
             }
         }
     }
 }
 
+/// Makes room for one more, and for no more than there may be: all streams of all tests grow at once, and twice what they need is the most that
+/// the server ever holds.
+fn make_room<T>(moments: &mut Vec<T>, most: usize) {
+    let len = moments.len();
+    if len == moments.capacity() {
+        moments.reserve_exact(len.max(FEWEST).min(most.saturating_sub(len)).max(1));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_stream_has_room_for_more_states_than_are_kept() {
+        for most in [FEWEST, FEWEST + 1, 100, MOST_MOMENTS] {
+            let mut moments = Vec::new();
+            for n in 0..most {
+                make_room(&mut moments, most);
+                moments.push(n);
+            }
+            assert_eq!(moments.capacity(), most);
+        }
+    }
 
     #[test]
     fn all_tests_together_keep_no_more_than_there_is_room_for() {

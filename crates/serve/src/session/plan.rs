@@ -75,7 +75,7 @@ pub struct ServePlan {
     pub output: bool,
     /// The client understands Quell's addition.
     pub quell: bool,
-    /// Its UDP streams come from another address than its connection.
+    /// Its streams come from another address than its connection, or may.
     pub elsewhere: bool,
     /// What the hellos of its UDP streams carry.
     pub token: Option<HelloToken>,
@@ -224,9 +224,12 @@ impl ServePlan {
         self.up + self.down
     }
 
-    /// By what they are known.
-    pub fn known_by(&self) -> Streams {
-        if self.udp { Streams::Udp(self.token) } else { Streams::Tcp }
+    /// By what they are known, where each connection proves a secret or none does.
+    pub fn known_by(&self, proven: bool) -> Streams {
+        match self.udp {
+            true => Streams::Udp(self.token),
+            false => Streams::Tcp { elsewhere: self.elsewhere || proven },
+        }
     }
 
     /// How the client is asked for them.
@@ -348,11 +351,23 @@ mod tests {
         let told = |udp: bool, token| {
             let quell = Some(Wishes { token, ..Wishes::default() });
             let plan = plan(&Parameters { tcp: !udp, udp, len: 1000, quell, ..asked() }).unwrap();
-            (plan.asks_for_streams(), plan.known_by())
+            (plan.asks_for_streams(), plan.known_by(false))
         };
         assert_eq!(told(true, token), (State::CreateTokenStreams, Streams::Udp(token)));
         assert_eq!(told(true, None), (State::CreateStreams, Streams::Udp(None)));
-        assert_eq!(told(false, token), (State::CreateStreams, Streams::Tcp));
+        let near = Streams::Tcp { elsewhere: false };
+        assert_eq!(told(false, token), (State::CreateStreams, near));
+    }
+
+    #[test]
+    fn connections_come_from_elsewhere_where_that_was_said_or_each_proves_a_secret() {
+        let told = |elsewhere: bool, proven: bool| {
+            let quell = Some(Wishes { elsewhere, ..Wishes::default() });
+            let plan = plan(&Parameters { tcp: true, len: 1000, quell, ..asked() }).unwrap();
+            plan.known_by(proven) == Streams::Tcp { elsewhere: true }
+        };
+        assert!(!told(false, false));
+        assert!(told(true, false) && told(false, true));
     }
 
     #[test]

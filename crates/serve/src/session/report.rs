@@ -7,7 +7,7 @@ use crate::event::Outcome;
 use quell_host::counted;
 use quell_host::cpu_time::CpuTimes;
 use quell_load::lane::LaneCounts;
-use quell_wire::iperf3::{Host, Part, Results, StreamResult, stream_id};
+use quell_wire::iperf3::{Host, Part, PartStream, Results, StreamResult, stream_id};
 use std::fmt::Write;
 
 /// The line for the log.
@@ -19,6 +19,7 @@ pub fn outcome(plan: &ServePlan, lanes: &[ServedLane], measured: &Measured) -> O
     let (sent_s, received_s) = (of(true), of(false));
     let seconds = sent_s.max(received_s);
     let mut outcome = Outcome { seconds, ..Outcome::default() };
+    let mut came = Vec::new();
     for (lane, mark) in lanes.iter().zip(measured.counted()) {
         if lane.sends {
             outcome.sent_bytes += mark.moment.bytes;
@@ -30,11 +31,11 @@ pub fn outcome(plan: &ServePlan, lanes: &[ServedLane], measured: &Measured) -> O
             if plan.udp {
                 *outcome.packets.get_or_insert(0) += mark.moment.packets;
                 *outcome.lost_packets.get_or_insert(0) += mark.moment.lost;
-                let jitter_ms = mark.jitter_ns as f64 / 1e6;
-                outcome.jitter_ms = Some(outcome.jitter_ms.unwrap_or(0.0).max(jitter_ms));
+                came.push(mark);
             }
         }
     }
+    outcome.jitter_ms = (!came.is_empty()).then(|| LaneCounts::jitter_of(&came) as f64 / 1e6);
     let rate =
         |bytes: u64, seconds: f64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
     outcome.received_bits_per_second = rate(outcome.received_bytes, received_s);
@@ -56,7 +57,7 @@ pub fn results(plan: &ServePlan, lanes: &[ServedLane], measured: &mut Measured) 
             id: lane.id,
             bytes: mark.moment.bytes,
             retransmits: if lane.sends && !plan.udp { signed(mark.moment.retransmits) } else { -1 },
-            jitter: mark.rfc_jitter_ns as f64 / 1e9,
+            jitter: Some(mark.rfc_jitter_ns as f64 / 1e9),
             // Lost ones of the time that does not count are left out, and all packets are told with those that do not count beside them:
             // so versions that know the second key and versions that do not come to the same figures.
             errors: if lane.sends { 0 } else { signed(mark.moment.lost) },
@@ -145,6 +146,9 @@ fn part(lanes: &[ServedLane], counted: &[LaneCounts], measured: &mut Measured) -
     let after = measured.host.map(|_| counted::now(measured.device.as_deref()));
     let cpu = measured.host.map(|(_, cpu)| CpuTimes::now().since(&cpu));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let ran_ns = measured.end_ns.saturating_sub(measured.start_ns).max(1) as f64;
+    let held_back = |lane: &ServedLane| (lane.held_back_ns() as f64 / ran_ns).min(1.0);
+    let was_held_back = lanes.iter().any(|lane| !lane.takes_datagrams() && lane.held_back_ns() > 0);
     let cpus = quell_sys::affinity::allowed_cpus().map_or(0, |cpus| cpus.len());
     Part {
         version: 1,
@@ -156,7 +160,13 @@ fn part(lanes: &[ServedLane], counted: &[LaneCounts], measured: &mut Measured) -
         },
         before: measured.host.map(|(counters, _)| counters),
         after,
-        streams: streams.map(|((lane, mark), moments)| lane.part(mark, moments)).collect(),
+        streams: streams
+            .map(|((lane, mark), moments)| PartStream {
+                paused: measured.paused.filter(|_| !lane.sends),
+                held_back: was_held_back.then(|| held_back(lane)).filter(|_| !lane.sends),
+                ..lane.part(mark, moments)
+            })
+            .collect(),
     }
 }
 

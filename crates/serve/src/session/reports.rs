@@ -10,6 +10,7 @@
 
 use super::lane::ServedLane;
 use super::plan::ServePlan;
+use quell_load::lane::LaneCounts;
 use quell_sys::socket::stream::TcpSocket;
 use quell_wire::iperf3::{Report, State, frame};
 
@@ -68,6 +69,7 @@ pub fn said(report: &Report) -> Vec<u8> {
 /// How the streams stand.
 fn report(lanes: &[ServedLane]) -> Report {
     let mut report = Report::default();
+    let mut came = Vec::new();
     for lane in lanes {
         let counted = lane.counted(0);
         match lane.sends {
@@ -79,9 +81,10 @@ fn report(lanes: &[ServedLane]) -> Report {
             false => {
                 report.packets += counted.moment.packets;
                 report.expected = report.expected.saturating_add(counted.expected);
-                report.jitter_ns = report.jitter_ns.max(counted.jitter_ns);
+                came.push(counted);
             }
         }
     }
+    report.jitter_ns = LaneCounts::jitter_of(&came);
     report
 }

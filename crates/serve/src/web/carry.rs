@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
 
 /// What is sent, over and over: no two bytes near each other are alike, so that nothing on the way makes it smaller.
-fn payload() -> &'static [u8] {
+pub fn payload() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -86,7 +86,7 @@ pub fn up(talk: &mut Talk<'_, '_>, test: &Arc<Test<'_>>, bytes: u64) -> Result<(
             Err(_) => return Err(End::Gone),
         }
     }
-    Ok(())
+    pace.settle(stop)
 }
 
 fn too_many() -> End {
@@ -99,32 +99,47 @@ struct Pace<'c, 'h> {
     alarm: Alarm,
     /// Let through, and not moved yet.
     allowed: usize,
+    /// Moved and not let through yet: it came with a head.
+    owed: usize,
 }
 
 impl<'c, 'h> Pace<'c, 'h> {
     fn new(carrying: &'c Carrying<'h>) -> Result<Self, End> {
-        Ok(Self { carrying, alarm: Alarm::new()?, allowed: 0 })
+        Ok(Self { carrying, alarm: Alarm::new()?, allowed: 0, owed: 0 })
     }
 
     /// How many bytes may move now; waits for them.
     fn piece(&mut self, left: u64, stop: &quell_sys::wait::Bell) -> Result<usize, End> {
-        let test = &self.carrying.test;
-        while self.allowed == 0 {
-            let want = test.share.most().unwrap_or(MOST).min(usize::try_from(left).unwrap_or(MOST));
-            match test.share.pass(want, monotonic_ns()) {
-                Ok(()) => self.allowed = want,
-                Err(at) => {
-                    self.alarm.set(Some(at.min(test.end_ns)))?;
-                    let mut fds = [readable(&self.alarm), readable(&test.gone), readable(stop)];
-                    wait(&mut fds)?;
-                    self.is_on(came(&fds[1]), came(&fds[2]))?;
-                }
-            }
+        self.settle(stop)?;
+        if self.allowed == 0 {
+            self.allowed = self.passes(usize::try_from(left).unwrap_or(MOST), stop)?;
         }
         Ok(self.allowed)
     }
 
+    /// Waits until all that moved was let through.
+    fn settle(&mut self, stop: &quell_sys::wait::Bell) -> Result<(), End> {
+        while self.owed > 0 {
+            self.owed -= self.passes(self.owed, stop)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the rates let a piece of so many bytes through; its length.
+    fn passes(&mut self, bytes: usize, stop: &quell_sys::wait::Bell) -> Result<usize, End> {
+        let test = &self.carrying.test;
+        let want = test.share.most().unwrap_or(MOST).min(bytes);
+        while let Err(at) = test.share.pass(want, monotonic_ns()) {
+            self.alarm.set(Some(at.min(test.end_ns)))?;
+            let mut fds = [readable(&self.alarm), readable(&test.gone), readable(stop)];
+            wait(&mut fds)?;
+            self.is_on(came(&fds[1]), came(&fds[2]))?;
+        }
+        Ok(want)
+    }
+
     fn went(&mut self, bytes: usize) {
+        self.owed += bytes.saturating_sub(self.allowed);
         self.allowed = self.allowed.saturating_sub(bytes);
         self.carrying.add(bytes);
     }

@@ -17,15 +17,21 @@ use serde_json::{Value, json};
 const LOOK_NS: u64 = 200_000_000;
 /// Between two lines of one that waits.
 const WAIT_NS: u64 = 1_000_000_000;
+/// Who moves nothing for so long gives its turn to those that wait: an idle line is measured in less.
+const STILL_NS: u64 = 5_000_000_000;
 /// Longest that one waits for its turn.
 const PATIENCE_NS: u64 = 600_000_000_000;
+
+/// Said with `Retry-After`: the page asks again by itself.
+const WAIT_ELSEWHERE: &str =
+    "busy: as many wait as may, of this address or network or in all; ask again in a few seconds";
 
 /// Serves it to its end.
 pub fn test(talk: &mut Talk<'_, '_>, half_open: Option<HalfOpen<'_>>) -> Result<(), End> {
     let (web, guest) = (talk.web, talk.guest);
     let stop = web.hub.stop;
     let Some(standing) = web.tests.stand(guest.peer.ip())? else {
-        let busy = super::route::Answer::text(503, "busy: too many wait already; try again later");
+        let busy = super::route::Answer::text(503, WAIT_ELSEWHERE);
         talk.answer(&busy.last(), false)?;
         return Ok(());
     };
@@ -63,6 +69,7 @@ pub fn test(talk: &mut Talk<'_, '_>, half_open: Option<HalfOpen<'_>>) -> Result<
     let seconds = test.end_ns.saturating_sub(began) / 1_000_000_000;
     talk.line(&json!({ "test": number, "seconds": seconds }))?;
     let mut next = began;
+    let mut still = Still { moved: 0, since_ns: began };
     loop {
         next = next.saturating_add(LOOK_NS).max(monotonic_ns());
         alarm.set(Some(next.min(test.end_ns)))?;
@@ -76,7 +83,27 @@ pub fn test(talk: &mut Talk<'_, '_>, half_open: Option<HalfOpen<'_>>) -> Result<
         }
         // The page is there: its test stays even while it measures an idle line.
         test.moved().map_err(|_| End::Crowded)?;
-        talk.line(&seen(&test.look(), now.saturating_sub(began)))?;
+        let look = test.look();
+        if still.for_ns(&look, now) >= STILL_NS && web.tests.is_awaited() {
+            return Err(End::Crowded);
+        }
+        talk.line(&seen(&look, now.saturating_sub(began)))?;
+    }
+}
+
+/// Since when nothing moved.
+struct Still {
+    moved: u64,
+    since_ns: u64,
+}
+
+impl Still {
+    fn for_ns(&mut self, look: &Look, now: u64) -> u64 {
+        let moved = look.sums.down.saturating_add(look.sums.up);
+        if moved != self.moved {
+            *self = Self { moved, since_ns: now };
+        }
+        now.saturating_sub(self.since_ns)
     }
 }
 
@@ -100,5 +127,22 @@ impl Talk<'_, '_> {
     fn line(&mut self, value: &Value) -> Result<(), End> {
         let text = format!("{value}\n");
         self.send(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod stories {
+    use super::*;
+    use crate::web::tests::Sums;
+
+    #[test]
+    fn who_moves_nothing_is_still_and_who_moves_a_byte_is_not() {
+        let look =
+            |down, up| Look { sums: Sums { down, up, ..Sums::default() }, ..Look::default() };
+        let mut still = Still { moved: 0, since_ns: 1_000 };
+        assert_eq!(still.for_ns(&look(0, 0), 1_000 + STILL_NS), STILL_NS);
+        assert_eq!(still.for_ns(&look(0, 1), 2_000 + STILL_NS), 0);
+        assert_eq!(still.for_ns(&look(0, 1), 2_500 + STILL_NS), 500);
+        assert_eq!(still.for_ns(&look(7, 1), 3_000 + STILL_NS), 0);
     }
 }

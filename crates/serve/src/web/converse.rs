@@ -1,9 +1,9 @@
-//! One connection of HTTP/1.1 to its end: heads, answers, one after the other. While it moves no data it counts as one of which nothing is
+//! One connection of HTTP to its end; over TLS that is HTTP/2 ([`super::secure`]), else HTTP/1.1: heads, answers, one after the other. While it moves no data it counts as one of which nothing is
 //! known, and goes when others come.
 
 use super::route::{Answer, LONGEST_BODY, Reply, route, wants_body};
 use super::talk::{End, Talk};
-use super::{Web, carry, control};
+use super::{Web, carry, control, secure};
 use crate::guest::Guest;
 use crate::hub::HalfOpen;
 use quell_web::head::{Body, Method};
@@ -11,12 +11,13 @@ use quell_web::head::{Body, Method};
 /// Most requests of one connection: a page pings ten times a second, for two minutes.
 const MOST_REQUESTS: usize = 20_000;
 
-/// Whether these first bytes of a connection begin a request.
+/// Whether these first bytes of a connection begin a request, or the handshake before one.
 pub fn begins(first: &[u8]) -> bool {
-    ["GET /", "HEAD /", "POST /", "PUT /", "OPTIONS "].iter().any(|word| {
-        let some = word.len().min(first.len());
-        first[..some] == word.as_bytes()[..some]
-    })
+    secure::begins(first)
+        || ["GET /", "HEAD /", "POST /", "PUT /", "OPTIONS "].iter().any(|word| {
+            let some = word.len().min(first.len());
+            first[..some] == word.as_bytes()[..some]
+        })
 }
 
 /// Talks to its end. `first` is what was read already.
@@ -27,7 +28,10 @@ pub fn converse<'x, 'h: 'x>(
     trusted: bool,
     half_open: HalfOpen<'x>,
 ) {
-    let ended = requests(web, guest, first, trusted, half_open);
+    let ended = match secure::begins(first) {
+        true => secure::converse(web, guest, first, trusted, half_open),
+        false => requests(web, guest, first, trusted, half_open),
+    };
     if ended.is_err() {
         // After an end in order what was said still gets there, however full the way is.
         guest.stream.abort();
@@ -76,7 +80,7 @@ fn requests<'x, 'h: 'x>(
                 }
             }
         }
-        match route(web, guest, &request, &body, trusted)? {
+        match route(web, guest, &request, &body, (trusted, false))? {
             Reply::Now(mut answer) => {
                 // What it may have sent behind its head is nobody's.
                 let left = !wants_body(&request) && request.body != Body::Bytes(0);
@@ -123,7 +127,14 @@ mod tests {
 
     #[test]
     fn the_first_bytes_tell_a_request_from_all_else() {
-        for first in [&b"GET / HT"[..], b"POST /we", b"HEAD /. ", b"OPTIONS ", b"PUT /abc"] {
+        for first in [
+            &b"GET / HT"[..],
+            b"POST /we",
+            b"HEAD /. ",
+            b"OPTIONS ",
+            b"PUT /abc",
+            b"\x16\x03\x01\x02\0\x01\0\x01",
+        ] {
             assert!(begins(first), "{first:?}");
         }
         for first in [
@@ -132,7 +143,7 @@ mod tests {
             b"getabcde",
             b"abcdefgh",
             b"GETABCDE",
-            b"\x16\x03\x01\x02\0\x01\0\x01",
+            b"\x16\x09\x01\x02\0\x01\0\x01",
         ] {
             assert!(!begins(first), "{first:?}");
         }

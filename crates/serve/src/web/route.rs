@@ -4,6 +4,7 @@ use super::tests::Test;
 use super::{Web, now_s};
 use crate::guest::Guest;
 use quell_sys::SysError;
+use quell_sys::wall::realtime_ns;
 use quell_web::head::{Body, Method, Request};
 use quell_web::nq::{self, Config};
 use quell_web::origin::{self, Foreign};
@@ -72,13 +73,13 @@ struct Enter {
     proof: String,
 }
 
-/// What to do. `trusted`: the connection proved the secret before there was a word of HTTP, or there is none.
+/// What to do. `trusted`: the connection proved the secret before there was a word of HTTP, or there is none. `tls`: it is over TLS.
 pub fn route<'h>(
     web: &Web<'h>,
     guest: &Guest,
     request: &Request,
     body: &[u8],
-    trusted: bool,
+    (trusted, tls): (bool, bool),
 ) -> Result<Reply<'h>, SysError> {
     let now = |answer| Ok(Reply::Now(answer));
     if let Err(foreign) = origin::check(request, &web.config.names) {
@@ -105,7 +106,7 @@ pub fn route<'h>(
         }
         let folder = format!("/nq/{}", web.keys.key(ip, now_s()));
         let host = request.host.as_deref().unwrap_or_default();
-        return now(match Config::below(false, host, &folder) {
+        return now(match Config::below(tls, host, &folder) {
             Some(config) => Answer { kind: JSON, ..Answer::text(200, config.json()) },
             None => Answer::text(400, "this Host is no host").last(),
         });
@@ -177,12 +178,15 @@ fn own<'h>(
         // The next one needs a connection of its own.
         ("fresh", false) => one_byte().last(),
         ("results", false) => Answer::json(&json!(web.results())),
-        ("results", true) => match Sent::read(body) {
+        ("results", true) => match Sent::read(body, realtime_ns() / 1_000_000_000) {
             Some(sent) => {
                 web.keep(ip, sent);
                 Answer::text(200, "kept")
             }
-            None => Answer::text(400, "that is no result").last(),
+            None => {
+                let why = "that is no result, or its time is a day ahead of this server's clock";
+                Answer::text(400, why).last()
+            }
         },
         ("test", false) => return Ok(Reply::Control),
         ("down" | "up", _) => {

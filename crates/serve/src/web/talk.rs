@@ -8,7 +8,7 @@ use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, came, readable, wait, writable};
 use quell_web::head;
-use quell_web::page::POLICY;
+use quell_web::page::policy;
 use std::os::fd::AsFd;
 
 /// How long a connection may say nothing between two requests.
@@ -203,14 +203,15 @@ pub fn heading(status: u16, kind: &str, length: Option<u64>, last: bool) -> Vec<
         "HTTP/1.1 {status} {word}\r\nContent-Type: {kind}\r\n{framing}\r\nCache-Control: no-store\r\n"
     );
     if status == 503 {
-        head += "Retry-After: 10\r\n";
+        head += "Retry-After: 5\r\n";
     }
     // What a page is told to keep to; for bare bytes it would only be more to send.
     if kind != "application/octet-stream" {
         head += &format!(
-            "Content-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+            "Content-Security-Policy: {}\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
              Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n\
-             Permissions-Policy: geolocation=(), camera=(), microphone=()\r\n"
+             Permissions-Policy: geolocation=(), camera=(), microphone=()\r\n",
+            policy()
         );
     } else {
         head += "X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\n";

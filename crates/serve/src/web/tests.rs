@@ -1,13 +1,14 @@
 //! Who measures: tests of pages and of the draft's clients, each with a session's place, its rates and its time.
 //!
 //! ```text
-//!   queue  p1 ◄ p2 ◄ p3 …      a place at a time: measured one beside the other, lines would be shared
+//!   queue  p1 ◄ p2 ◄ p3 …      a place at a time, networks by turns: who is next is for `queue` to say
 //!            │ turn
 //!            ▼
 //!   by number    page's tests        number, 128 random bits: it is the page's alone
 //!   by client    the draft's         found again by the address
 //! ```
 
+use super::queue;
 use crate::event::{Event, Outcome, Test as Told, reason};
 use crate::hub::{Hub, Pass};
 use crate::places::{Full, client};
@@ -19,6 +20,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
 use quell_web::keys::hex;
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -31,10 +33,6 @@ const LONGEST_NS: u64 = 120_000_000_000;
 const PAGE_STREAMS: usize = 8;
 /// Those of a client of the draft, which goes up to sixteen each way.
 const DRAFT_STREAMS: usize = 32;
-/// Pages that may wait for their turn.
-pub const MOST_WAITING: usize = 256;
-/// Those of one client.
-const MOST_WAITING_OF_ONE: usize = 128;
 
 /// Who measures and who waits.
 pub struct Tests<'h> {
@@ -50,10 +48,17 @@ pub struct Tests<'h> {
 #[derive(Default)]
 struct Turns {
     queue: Mutex<BTreeMap<u64, (IpAddr, Arc<Bell>)>>,
-    running: AtomicU64,
+    measuring: Mutex<Vec<IpAddr>>,
 }
 
 impl Turns {
+    /// Those that wait, the next first.
+    fn order(&self) -> Vec<u64> {
+        let measuring = lock(&self.measuring).clone();
+        let queue = lock(&self.queue);
+        queue::order(queue.iter().map(|(number, (ip, _))| (*number, *ip)), measuring.into_iter())
+    }
+
     fn others(&self) {
         // The first of them looks; the others see that fewer are before them.
         lock(&self.queue).values().for_each(|(_, bell)| bell.ring());
@@ -63,18 +68,23 @@ impl Turns {
 /// One turn, until this is dropped: then the next in the queue hears of it.
 struct Turn {
     turns: Arc<Turns>,
+    ip: IpAddr,
 }
 
 impl Turn {
-    fn new(turns: &Arc<Turns>) -> Self {
-        turns.running.fetch_add(1, Ordering::Relaxed);
-        Self { turns: Arc::clone(turns) }
+    fn new(turns: &Arc<Turns>, ip: IpAddr) -> Self {
+        lock(&turns.measuring).push(ip);
+        Self { turns: Arc::clone(turns), ip }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.running.fetch_sub(1, Ordering::Relaxed);
+        let mut measuring = lock(&self.turns.measuring);
+        if let Some(at) = measuring.iter().position(|ip| *ip == self.ip) {
+            measuring.swap_remove(at);
+        }
+        drop(measuring);
         self.turns.others();
     }
 }
@@ -152,13 +162,17 @@ impl<'h> Tests<'h> {
     pub fn stand(&self, ip: IpAddr) -> Result<Option<Standing<'_, 'h>>, SysError> {
         let bell = Arc::new(Bell::new()?);
         let mut queue = lock(&self.turns.queue);
-        let of_one = queue.values().filter(|(other, _)| *other == client(ip)).count();
-        if queue.len() >= MOST_WAITING || of_one >= MOST_WAITING_OF_ONE {
+        if !queue::may_wait(queue.values().map(|(other, _)| *other), ip) {
             return Ok(None);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        queue.insert(number, (client(ip), Arc::clone(&bell)));
-        Ok(Some(Standing { tests: self, number, bell }))
+        queue.insert(number, (ip, Arc::clone(&bell)));
+        Ok(Some(Standing { tests: self, number: Cell::new(number), bell }))
+    }
+
+    /// Whether somebody waits for a turn.
+    pub fn is_awaited(&self) -> bool {
+        !lock(&self.turns.queue).is_empty()
     }
 
     /// The page's test of this number, of this address.
@@ -219,7 +233,7 @@ impl<'h> Tests<'h> {
             done: Mutex::default(),
             number: AtomicU64::new(0),
             told,
-            _turn: Turn::new(&self.turns),
+            _turn: Turn::new(&self.turns, peer.ip()),
         })
     }
 }
@@ -227,7 +241,7 @@ impl<'h> Tests<'h> {
 /// A page that waits for its turn.
 pub struct Standing<'t, 'h> {
     tests: &'t Tests<'h>,
-    number: u64,
+    number: Cell<u64>,
     /// Rings when it may have come nearer.
     pub bell: Arc<Bell>,
 }
@@ -235,7 +249,17 @@ pub struct Standing<'t, 'h> {
 impl<'h> Standing<'_, 'h> {
     /// How many are before it.
     pub fn before(&self) -> usize {
-        lock(&self.tests.turns.queue).range(..self.number).count()
+        let order = self.tests.turns.order();
+        order.iter().position(|number| *number == self.number.get()).unwrap_or(0)
+    }
+
+    /// Its client has all that it may have elsewhere: that holds up nobody else.
+    fn goes_last(&self) {
+        let mut queue = lock(&self.tests.turns.queue);
+        if let Some(one) = queue.remove(&self.number.get()) {
+            self.number.set(self.tests.next.fetch_add(1, Ordering::Relaxed));
+            queue.insert(self.number.get(), one);
+        }
     }
 
     /// Its test and the test's number, if it is its turn.
@@ -245,12 +269,12 @@ impl<'h> Standing<'_, 'h> {
         stream: &TcpSocket,
     ) -> Result<Option<(Arc<Test<'h>>, String)>, SysError> {
         let tests = self.tests;
-        let running = tests.turns.running.load(Ordering::Relaxed);
-        if self.before() > 0 || running >= tests.most as u64 {
+        if lock(&tests.turns.measuring).len() >= tests.most || self.before() > 0 {
             return Ok(None);
         }
         let number = hex(&quell_sys::secret::nonce()?[..16]);
         let Ok(test) = tests.begin(peer, stream, PAGE_STREAMS, "a browser") else {
+            self.goes_last();
             return Ok(None);
         };
         let test = Arc::new(test);
@@ -263,7 +287,7 @@ impl<'h> Standing<'_, 'h> {
 
 impl Drop for Standing<'_, '_> {
     fn drop(&mut self) {
-        lock(&self.tests.turns.queue).remove(&self.number);
+        lock(&self.tests.turns.queue).remove(&self.number.get());
         self.tests.turns.others();
     }
 }
@@ -284,6 +308,11 @@ impl<'h> Test<'h> {
     pub fn end(&self) {
         self.gone.ring();
         lock(&self.lines).values().for_each(|line| line.stream.abort());
+    }
+
+    /// Whether somebody else has its place.
+    pub fn lost(&self) -> bool {
+        self.pass.lost()
     }
 
     /// Bytes moved: it keeps its place. Errors when somebody else has it.
@@ -409,6 +438,33 @@ mod stories {
     use super::*;
     use crate::places::Limits;
     use quell_sys::socket::stream::StreamOptions;
+
+    #[test]
+    fn one_address_that_asks_for_many_turns_keeps_nobody_else_waiting() {
+        let stop = Bell::new().unwrap();
+        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
+        let tests = Tests::new(&hub);
+        let (greedy, good) = ([([10, 0, 0, 1], 1), ([10, 0, 0, 2], 1)], ([10, 0, 1, 1], 1));
+        let stream = TcpSocket::new(false, &StreamOptions::default()).unwrap();
+        let mut held = Vec::new();
+        let mut waiting = Vec::new();
+        for peer in [greedy[0], greedy[0], greedy[1], greedy[1], greedy[0], greedy[0]] {
+            let peer = SocketAddr::from(peer);
+            let standing = tests.stand(peer.ip()).unwrap().expect("two of an address may wait");
+            match standing.turn(peer, &stream).unwrap() {
+                Some((test, _)) => held.push(Held { test }),
+                None => waiting.push(standing),
+            }
+        }
+        assert_eq!((held.len(), waiting.len()), (4, 2));
+        assert!(tests.stand(SocketAddr::from(greedy[0]).ip()).unwrap().is_none(), "a third");
+        let good = SocketAddr::from(good);
+        let standing = tests.stand(good.ip()).unwrap().expect("there is room");
+        assert_eq!((standing.before(), tests.is_awaited()), (0, true));
+        held.pop();
+        assert!(waiting[0].turn(SocketAddr::from(greedy[0]), &stream).unwrap().is_none());
+        assert!(standing.turn(good, &stream).unwrap().is_some(), "though it came last");
+    }
 
     #[test]
     fn the_next_hears_of_its_turn_when_the_last_connection_of_a_test_has_let_go() {

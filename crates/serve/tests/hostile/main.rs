@@ -11,8 +11,11 @@
 
 mod client;
 mod memory;
+mod rate;
 mod scarce;
+mod secure;
 mod server;
+mod streams;
 mod web;
 
 use client::{Test, byte, calls, connect, cookie, frame, from, good, half_close, reset, served};
@@ -189,10 +192,14 @@ fn in_each_state_whatever_a_client_does_others_are_served_and_memory_is_bounded(
         for (manner, act) in MANNERS {
             let mut held = Vec::new();
             for client in 0..4 {
-                let number = siege.next();
-                let test = bring(from(place as u8, client), siege.at(), number);
-                let test = test.unwrap_or_else(|| panic!("{state}: the server would not"));
-                held.extend(act(test));
+                let mut test = None;
+                // Those before it had half of the server together, until it has seen that they are gone.
+                let is_there = is_soon(|| {
+                    test = bring(from(place as u8, client), siege.at(), siege.next());
+                    test.is_some()
+                });
+                assert!(is_there, "{state}: the server would not");
+                held.extend(test.and_then(act));
             }
             siege.serves(&format!("{state}, {manner}"));
         }
@@ -570,4 +577,31 @@ fn one_client_can_not_fill_the_log() {
     let seconds = begun.elapsed().as_secs() as usize + 1;
     assert!(log.len() <= 222 + 12 * seconds, "{} lines in {seconds} s", log.len());
     assert!(bytes <= 25_000 + 1_500 * seconds, "{bytes} bytes in {seconds} s");
+}
+
+#[test]
+fn who_saw_a_tests_cookie_and_comes_first_from_another_address_gets_none_of_its_streams() {
+    const ELSEWHERE: &str = r#"{"tcp":true,"time":30,"parallel":1,"reverse":true,"len":131072,
+        "quell":{"version":1,"elsewhere":true}}"#;
+    let served = Served::new("");
+    let other = |number| {
+        let mut stream = connect(from(1, 2), served.at);
+        stream.write_all(&cookie(number)).expect("sent");
+        stream
+    };
+    let runs = |test: &mut Test| {
+        let control = &mut test.control;
+        assert_eq!([byte(control), byte(control)], [Some(1), Some(2)], "it runs");
+    };
+    let mut test = Test::new(from(1, 1), served.at, 1).agreed(DOWN).expect("a place");
+    assert_eq!(byte(&mut other(1)), None, "not a byte");
+    assert!(served.log.will_hold("the cookie of a test of another address"));
+    test.stream();
+    runs(&mut test);
+    test.streams[0].read_exact(&mut vec![0; 1_000_000]).expect("all of it is its own");
+    // One that has two addresses says so.
+    let mut test = Test::new(from(1, 1), served.at, 2).agreed(ELSEWHERE).expect("a place");
+    let mut stream = other(2);
+    runs(&mut test);
+    stream.read_exact(&mut vec![0; 1_000_000]).expect("it is its other address");
 }

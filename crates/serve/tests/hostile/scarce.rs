@@ -5,7 +5,7 @@
 use crate::client::{Test, byte, called, connect, from};
 use crate::server::Served;
 use crate::{DOWN, MOST_WAIT, Siege, UP, taken};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
@@ -197,6 +197,39 @@ fn a_server_of_one_test_waits_for_the_next_size_of_its_callers() {
     for _ in 0..3 {
         drop(called(from(1, 1), served.at).expect("each size has its connection"));
     }
+    served.ended();
+}
+
+#[test]
+fn a_server_of_one_test_lets_the_others_end_that_are_under_way_and_takes_no_more() {
+    let served = Served::new("one_off");
+    let mut first = Test::new(from(1, 1), served.at, 1).running(DOWN, 1).expect("a place");
+    let mut calls = called(from(2, 1), served.at).expect("a call is answered");
+    crate::good(served.at, 2);
+    let since = Instant::now();
+    // Its client knows a little earlier that it is over.
+    while called(from(3, 1), served.at).is_some() {
+        assert!(since.elapsed() < Duration::from_secs(10), "it takes new ones");
+    }
+    let data = (0..100).map(|_| byte(&mut first.streams[0]));
+    assert!(data.into_iter().all(|byte| byte.is_some()), "its data flows still");
+    calls.write_all(&[1; 64]).expect("sent");
+    calls.read_exact(&mut [0; 64]).expect("whoever calls goes on too");
+    drop((first, calls));
+    served.ended();
+}
+
+#[test]
+fn a_server_of_one_test_ends_behind_its_first_caller_whoever_else_calls() {
+    let served = Served::new("one_off");
+    let mut other = called(from(2, 1), served.at).expect("it is there before, and only rests");
+    drop(called(from(1, 1), served.at).expect("a call is answered"));
+    let since = Instant::now();
+    // It comes again and again.
+    while called(from(3, 1), served.at).is_some() {
+        assert!(since.elapsed() < Duration::from_secs(10), "it goes on for ever");
+    }
+    assert_eq!(byte(&mut other), None, "whoever rests is not waited for");
     served.ended();
 }
 

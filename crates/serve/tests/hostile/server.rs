@@ -25,6 +25,7 @@ pub struct Served {
     pub at: SocketAddr,
     /// What it told so far.
     pub log: Arc<Log>,
+    complaints: Arc<Mutex<Vec<String>>>,
 }
 
 /// Lines that a server told.
@@ -51,6 +52,7 @@ impl Served {
             .args(["the_server_itself", "--exact", "--ignored", "--nocapture"])
             .env(MARK, limits)
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("it starts again");
         let out = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -67,7 +69,16 @@ impl Served {
                 to.came.notify_all();
             });
         });
-        Self { child, at, log }
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&complaints);
+        let out = BufReader::new(child.stderr.take().expect("it is piped"));
+        std::thread::spawn(move || {
+            out.lines().map_while(Result::ok).for_each(|line| {
+                eprintln!("{line}");
+                to.lock().expect("no panic").push(line);
+            });
+        });
+        Self { child, at, log, complaints }
     }
 
     /// The most memory that it ever held at once, in bytes (`VmHWM`, proc(5)).
@@ -78,6 +89,18 @@ impl Served {
     /// The memory that it holds now, in bytes (`VmRSS`).
     pub fn memory(&self) -> u64 {
         self.status("VmRSS:")
+    }
+
+    /// What it said of threads that panicked.
+    pub fn panics(&self) -> Vec<String> {
+        let lines = self.complaints.lock().expect("no panic");
+        lines.iter().filter(|line| line.contains("panicked")).cloned().collect()
+    }
+
+    /// How many threads it has.
+    pub fn threads(&self) -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        tasks.expect("it runs still").count() as u64
     }
 
     fn status(&self, key: &str) -> u64 {

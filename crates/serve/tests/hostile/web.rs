@@ -3,16 +3,19 @@
 use crate::client::{connect, from, half_close, reset};
 use crate::server::Served;
 use crate::{Siege, is_soon};
+use quell_tls::trust::Trust;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 /// A request of the page.
-fn request(method: &str, path: &str, more: &str) -> Vec<u8> {
+pub fn request(method: &str, path: &str, more: &str) -> Vec<u8> {
     format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Quell: 1\r\n{more}\r\n").into_bytes()
 }
 
 /// The next bytes up to this word.
-fn up_to(stream: &mut TcpStream, word: &str) -> String {
+pub fn up_to(stream: &mut TcpStream, word: &str) -> String {
     let mut text = Vec::new();
     let mut byte = [0];
     while !text.ends_with(word.as_bytes()) && text.len() < 20_000 {
@@ -68,7 +71,32 @@ fn running(
     vec![control, carrier]
 }
 
-const STATES: [State; 9] = [
+/// The same over TLS.
+fn says_secretly(from: Ipv4Addr, to: SocketAddr, bytes: &[u8]) -> Vec<TcpStream> {
+    let config = quell_tls::trust::client(&Trust::Anyone).expect("nobody needs to be believed");
+    let name = ServerName::try_from("127.0.0.1").expect("an address");
+    let tls = ClientConnection::new(config, name).expect("it begins");
+    let mut stream = StreamOwned::new(tls, connect(from, to));
+    // The server may have ended it before all of it was there.
+    let _ = stream.write_all(bytes).and_then(|()| stream.flush());
+    vec![stream.sock]
+}
+
+/// A frame of HTTP/2 (RFC 9113, section 4.1).
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// What begins a connection of HTTP/2, and what follows.
+pub fn http2(more: &[u8]) -> Vec<u8> {
+    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, b""), more].concat()
+}
+
+/// GET / of this host: its head, as HPACK has it without tables (RFC 7541).
+pub const HEAD: &[u8] = b"\x82\x87\x84\x01\x09127.0.0.1";
+
+const STATES: [State; 16] = [
     ("half a line", |from, to| says(from, to, b"GET /web/p")),
     ("half a head", |from, to| says(from, to, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")),
     ("half a body", |from, to| {
@@ -91,6 +119,27 @@ const STATES: [State; 9] = [
     }),
     ("half way to chunks", |from, to| {
         running(from, to, "POST", "Transfer-Encoding: chunked\r\n", b"5\r\nab")
+    }),
+    ("half a handshake", |from, to| {
+        says(from, to, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+    }),
+    ("TLS and nothing in it", |from, to| says_secretly(from, to, b"")),
+    ("HTTP/2 and no request", |from, to| says_secretly(from, to, &http2(b""))),
+    ("settings without end", |from, to| {
+        says_secretly(from, to, &http2(&frame(4, 0, 0, b"").repeat(5000)))
+    }),
+    ("a head without end", |from, to| {
+        let more = frame(9, 0, 1, &[0x40; 4000]).repeat(50);
+        says_secretly(from, to, &http2(&[frame(1, 0, 1, HEAD), more].concat()))
+    }),
+    ("requests that are called off", |from, to| {
+        let both = |n| [frame(1, 5, n, HEAD), frame(3, 0, n, &[0, 0, 0, 8])].concat();
+        let all: Vec<u8> = (0..2000).flat_map(|n| both(2 * n + 1)).collect();
+        says_secretly(from, to, &http2(&all))
+    }),
+    ("a body that nobody asked for", |from, to| {
+        let data = frame(0, 0, 1, &[7; 16_000]).repeat(100);
+        says_secretly(from, to, &http2(&[frame(1, 4, 1, HEAD), data].concat()))
     }),
 ];
 

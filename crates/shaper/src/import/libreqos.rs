@@ -4,7 +4,8 @@
 //!   Circuit ID,Circuit Name,…,Parent Node,MAC,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment
 //! ```
 
-use super::Imported;
+use super::{Imported, Listed};
+use crate::csv::{Row, rows};
 use crate::{BothWays, Bounds, PolicyName, PrefixText, TwoWaySubscriber};
 use quell_units::Rate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,10 +27,16 @@ const COLUMNS: [&str; 8] = [
 /// # Errors
 /// The line that is none of such a file.
 pub fn libreqos(text: &str) -> Result<Imported, String> {
-    let mut rows = rows(text)?.into_iter();
-    let (first, header) = rows.next().ok_or("nothing is in it")?;
+    let (subscribers, left_out) = circuits(&rows(text)?, &[])?;
+    let policy = Some(PolicyName::Subscribers);
+    Ok(Imported { wanted: BothWays { policy, subscribers, ..BothWays::default() }, left_out })
+}
+
+/// The same of a table; who is below a parent node that is one of `groups` is in that.
+pub(crate) fn circuits(all: &[Row<'_>], groups: &[&str]) -> Result<Listed, String> {
+    let ((first, header), rows) = all.split_first().ok_or("nothing is in it")?;
     let column = |name: &str| {
-        let found = header.iter().position(|title| title.eq_ignore_ascii_case(name));
+        let found = header.iter().position(|title| title.trim().eq_ignore_ascii_case(name));
         found.ok_or_else(|| format!("line {first}: no column is `{name}`"))
     };
     let columns = COLUMNS.map(column);
@@ -41,7 +48,7 @@ pub fn libreqos(text: &str) -> Result<Imported, String> {
     let mut circuits: BTreeMap<String, usize> = BTreeMap::new();
     let mut names = BTreeSet::new();
     let mut subscribers: Vec<TwoWaySubscriber> = Vec::new();
-    let mut left_out = BTreeSet::new();
+    let (mut left_out, mut nodes) = (BTreeSet::new(), BTreeSet::new());
     for (number, row) in rows {
         let at = |place: usize| row.get(place).map_or("", |cell| cell.trim());
         let [id, name, v4, v6, down_min, up_min, down_max, up_max] = places.map(at);
@@ -58,10 +65,10 @@ pub fn libreqos(text: &str) -> Result<Imported, String> {
             Ok::<_, String>(Bounds { floor: rate(min)?, ceiling: rate(max)? })
         };
         let (up, down) = (bounds(up_min, up_max)?, bounds(down_min, down_max)?);
-        if parent.is_some_and(|place| !at(place).is_empty()) {
-            left_out.insert(
-                "parent nodes, whose rates are in network.json; a [[group]] has such".to_owned(),
-            );
+        let node = parent.map_or("", at);
+        let group = groups.contains(&node).then(|| node.to_owned());
+        if group.is_none() && !node.is_empty() {
+            nodes.insert(node.to_owned());
         }
         if let Some(known) = circuits.get(id).and_then(|at| subscribers.get_mut(*at)) {
             known.prefixes.extend(prefixes);
@@ -76,61 +83,28 @@ pub fn libreqos(text: &str) -> Result<Imported, String> {
         let taken = name.is_empty() || names.contains(name);
         let name = if taken { format!("{name} ({id})") } else { name.to_owned() };
         names.insert(name.clone());
-        subscribers.push(TwoWaySubscriber { name, prefixes, up, down, group: None });
+        subscribers.push(TwoWaySubscriber { name, prefixes, up, down, group });
     }
-    for title in header.iter().filter(|title| ["MAC", "Comment", "sqm"].contains(&title.as_str())) {
+    for title in header.iter().filter(|title| ["MAC", "Comment", "sqm"].contains(&title.trim())) {
         left_out.insert(format!("the column {title}"));
     }
     if subscribers.is_empty() {
         return Err("no circuit is in it".into());
     }
-    let policy = Some(PolicyName::Subscribers);
-    let wanted = BothWays { policy, subscribers, ..BothWays::default() };
-    Ok(Imported { wanted, left_out: left_out.into_iter().collect() })
+    if let Some(node) = nodes.first() {
+        let more = nodes.len() - 1;
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        left_out.insert(format!(
+            "parent nodes ({node}{more}), whose rates are in network.json; a [[group]] of that name has such"
+        ));
+    }
+    Ok((subscribers, left_out.into_iter().collect()))
 }
 
 fn megabits(text: &str) -> Option<Rate> {
     let megabits: f64 = text.parse().ok()?;
     let sane = megabits.is_finite() && (0.0..=1e6).contains(&megabits);
     sane.then(|| Rate::from_bps((megabits * 1e6).round() as u64))
-}
-
-/// Rows that are no comments, as cells, with the number of the line where each begins. A quote goes to the next one, over the ends of lines
-/// too; a doubled one stands for itself.
-fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
-    let mut rows = Vec::new();
-    let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
-    let (mut line, mut first) = (1, 1);
-    let mut letters = text.trim_start_matches('\u{feff}').chars().peekable();
-    loop {
-        let letter = letters.next();
-        match letter {
-            Some('"') if quoted && letters.peek() == Some(&'"') => {
-                letters.next();
-                cell.push('"');
-            }
-            Some('"') => quoted = !quoted,
-            Some(',') if !quoted => cells.push(std::mem::take(&mut cell)),
-            Some('\r') if !quoted && letters.peek() == Some(&'\n') => {}
-            Some(other) if other != '\n' || quoted => {
-                line += usize::from(other == '\n');
-                cell.push(other);
-            }
-            None if quoted => return Err(format!("line {first}: a quote is not closed")),
-            _ => {
-                cells.push(std::mem::take(&mut cell));
-                let row = std::mem::take(&mut cells);
-                let told =
-                    !row[0].starts_with('#') && row.iter().any(|cell| !cell.trim().is_empty());
-                rows.extend(told.then_some((first, row)));
-                line += 1;
-                first = line;
-            }
-        }
-        if letter.is_none() {
-            return Ok(rows);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,14 @@
 mod libreqos;
 mod sqm;
 
-use crate::BothWays;
+use crate::{BothWays, TwoWaySubscriber};
 
+pub(crate) use libreqos::circuits;
 pub use libreqos::libreqos;
 pub use sqm::sqm;
+
+/// Subscribers as a table says them, and what of it is left out, a line each.
+pub type Listed = (Vec<TwoWaySubscriber>, Vec<String>);
 
 /// What was read.
 #[derive(Debug, Clone, PartialEq)]

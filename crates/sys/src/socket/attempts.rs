@@ -11,7 +11,8 @@
 //! All sockets are in one epoll(7) descriptor, so that one wait is for all of them.
 
 use super::ends;
-use super::option::{get, get_bytes};
+use super::handshake::Handshake;
+use super::option::get;
 use super::stream::{StreamOptions, TcpSocket};
 use super::way::Way;
 use crate::SysError;
@@ -22,10 +23,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Where `tcpi_rtt` stands in `struct tcp_info` (linux/tcp.h), in microseconds.
-const RTT: usize = 68;
-/// Where `tcpi_total_retrans` stands.
-const RETRANSMITTED: usize = 100;
 /// Ends that are taken in one call.
 const BATCH: usize = 64;
 
@@ -58,18 +55,12 @@ pub struct Ended {
     pub begun_ns: u64,
 }
 
-/// Half of the time after which a SYN is sent again (`TCP_TIMEOUT_INIT`, include/net/tcp.h).
-const HALF_REPEAT_NS: u64 = 500_000_000;
-
 impl Ended {
-    /// Whether it was the first SYN that was answered: then the kernel's measure, by the timestamp that the answer brings back, is of all the
-    /// time that passed, and not of at least a second less. None where there is no measure.
+    /// Whether it was the first SYN that was answered; none where nobody knows.
     pub fn is_answer_to_first(&self) -> Option<bool> {
         let passed_ns = self.seen_ns.saturating_sub(self.begun_ns);
-        match self.repeated {
-            0 => Some(true),
-            _ => Some(self.rtt_ns?.saturating_add(HALF_REPEAT_NS) > passed_ns),
-        }
+        Handshake { repeated: self.repeated, rtt_ns: self.rtt_ns, ..Handshake::default() }
+            .is_answer_to_first(passed_ns)
     }
 }
 
@@ -158,17 +149,10 @@ impl Attempt {
             libc::ECONNREFUSED => End::Refused,
             _ => End::Failed(errno),
         };
-        let mut info = [0; RETRANSMITTED + 4];
-        let read = get_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).unwrap_or(0);
-        let number = |place: usize| -> u32 {
-            let bytes = info[..read].get(place..place + 4).and_then(|b| b.try_into().ok());
-            bytes.map_or(0, u32::from_ne_bytes)
-        };
-        let rtt_us = Some(number(RTT)).filter(|rtt| end == End::Open && *rtt > 0);
-        let repeated = number(RETRANSMITTED);
+        let Handshake { repeated, rtt_ns, .. } = Handshake::read(fd);
+        let rtt_ns = rtt_ns.filter(|_| end == End::Open);
         // Their side is reset; ours leaves no TIME-WAIT.
         self.socket.reset();
-        let rtt_ns = rtt_us.map(|us| u64::from(us) * 1000);
         Ended { id, end, seen_ns, rtt_ns, repeated, begun_ns: self.begun_ns }
     }
 }

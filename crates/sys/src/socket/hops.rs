@@ -10,6 +10,7 @@
 use super::datagram::Udp;
 use super::echo;
 use super::ends;
+use super::handshake::Handshake;
 use super::inbox::connect;
 use super::option::{get, observe, set, set_bytes, set_tos, set_ttl};
 use super::way::{Way, any, bind};
@@ -149,6 +150,18 @@ impl Syn {
         }
     }
 
+    /// What the kernel tells of it and its answer.
+    pub fn handshake(&self) -> Handshake {
+        Handshake::read(self.as_fd())
+    }
+
+    /// The timestamp (RFC 7323) that a SYN would have now, in milliseconds since some time (`TCP_TIMESTAMP`, linux/tcp.h); those of all SYNs between two addresses
+    /// are of one clock.
+    pub fn stamp(&self) -> Option<u32> {
+        let stamp = get(self.as_fd(), libc::IPPROTO_TCP, libc::TCP_TIMESTAMP).ok()?;
+        Some(stamp as u32)
+    }
+
     /// Whether its end is known without waiting.
     pub fn ended_at_once(&self) -> bool {
         self.at_once.is_some()
@@ -220,7 +233,9 @@ mod tests {
             for _ in 0..3 {
                 let again = Syn::send(to, port, 64, 0, &Way::default()).unwrap();
                 assert_eq!(again.port(), Some(port));
+                assert!(again.stamp().is_some());
                 wait(&mut [writable(&again)]).unwrap();
+                assert_eq!(again.handshake().repeated, 0);
                 assert_eq!(again.end(), SynEnd::Reached);
             }
             drop(listener);

@@ -9,7 +9,7 @@ use crate::SysError;
 use crate::wait::{Alarm, Bell, came, readable, wait, writable};
 use nix::errno::Errno;
 use nix::sys::socket::{self as kernel, Backlog, MsgFlags, Shutdown, SockFlag, SockType};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -63,7 +63,7 @@ impl Discarded {
 }
 
 /// "Read on": the lab's kernel knows it (crates/lab/kernel/edits/read-on.edit), any other answers `ENOTTY`.
-const READ_ON: libc::c_ulong = 0xc010_5101;
+const READ_ON: libc::Ioctl = 0xc010_5101_u32 as libc::Ioctl;
 
 /// How a connection attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +114,12 @@ impl TcpSocket {
             set_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes, &what)?;
         }
         Ok(())
+    }
+
+    /// Takes one of this machine's addresses as the one it comes from; the port is the kernel's choice.
+    pub fn come_from(&self, address: IpAddr) -> Result<(), SysError> {
+        ends::bind(self.as_fd(), SocketAddr::new(address, 0))
+            .map_err(|errno| SysError::new(format!("come from {address}"), errno))
     }
 
     /// Connects until `deadline_ns` of the monotonic clock or until the bell rings.
@@ -327,7 +333,8 @@ pub fn listen(bind: SocketAddr, window: Option<u32>) -> Result<TcpListener, SysE
     // Connections of an earlier run in TIME-WAIT must not hold the port.
     set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1, "reuse of the port")?;
     ends::bind(stream.as_fd(), bind).map_err(failed)?;
-    Backlog::new(1024).and_then(|backlog| kernel::listen(&stream, backlog)).map_err(failed)?;
+    // As many may wait as net.core.somaxconn allows. A number would be held against the C library's idea of that, which is 128 in musl.
+    kernel::listen(&stream, Backlog::MAXALLOWABLE).map_err(failed)?;
     // Non-blocking, so that a connection that is gone again between waiting and accepting holds nobody up.
     Ok(TcpListener::from(stream.fd))
 }

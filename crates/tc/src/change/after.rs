@@ -109,7 +109,8 @@ impl Snapshot {
                 }
             }
             Place::Filter { parent, chain, prio, handle, .. } => self.filters.retain(|f| {
-                let name = filters::name(&f.kind, f.handle) == filters::name(&f.kind, handle);
+                let name = handle == filters::WHOLE
+                    || filters::name(&f.kind, f.handle) == filters::name(&f.kind, handle);
                 !(f.parent == parent && f.chain == chain && f.prio == prio && name)
             }),
         }

@@ -70,7 +70,13 @@ fn group(
             && here.iter().all(|f| (f.kind.as_str(), f.protocol.0) == sort)
     };
     let fits = wanted.first().and_then(|thing| sort_of(thing)).is_none_or(one_sort);
-    if !fits || (!in_order && ordered(here)) {
+    if wanted.is_empty() || !fits {
+        let to = if wanted.is_empty() { &mut *late } else { &mut *steps };
+        to.extend(removal_of_all(here));
+        steps.extend(wanted.iter().map(|thing| Change::Make((*thing).clone())));
+        return;
+    }
+    if !in_order && ordered(here) {
         steps.extend(here.iter().map(remove));
         steps.extend(wanted.iter().map(|thing| Change::Make((*thing).clone())));
         return;
@@ -108,6 +114,24 @@ fn group(
     }
     late.extend(old.iter().flatten().map(remove));
 }
+
+/// Takes all filters of one priority off. Of u32 the kernel would leave the empty hash table, and with it the priority: it goes as a whole.
+fn removal_of_all(here: &[&ObservedFilter]) -> Vec<Change> {
+    let one = |f: &&ObservedFilter| Change::Remove { place: f.place(), kind: f.kind.clone() };
+    match here.first() {
+        Some(first) if first.kind == "u32" => {
+            let mut whole = one(first);
+            if let Change::Remove { place: Place::Filter { handle, .. }, .. } = &mut whole {
+                *handle = WHOLE;
+            }
+            vec![whole]
+        }
+        _ => here.iter().map(one).collect(),
+    }
+}
+
+/// In the place of a filter's name: all of its priority.
+pub(super) const WHOLE: u32 = 0;
 
 /// Kinds of which the kernel tries the filters of one priority in the order in which they were made.
 fn ordered(here: &[&ObservedFilter]) -> bool {

@@ -11,7 +11,7 @@ pub enum Change {
     Make(Thing),
     /// Changes the options of something where it is, so that packets in it stay.
     Alter(Thing),
-    /// Takes something off, with all below it. In place of a root queue the kernel puts the device's default, in a class a FIFO.
+    /// Takes something off, with all below it; a filter without a name stands for all of its priority. In place of a root queue the kernel puts the device's default, in a class a FIFO.
     Remove {
         /// What and where.
         place: Place,

@@ -67,15 +67,19 @@ pub struct Hosts {
     /// Bits of an IPv6 address that count: with 64, all addresses of a network are one host, which is right for customers and wrong for the
     /// hosts of one network.
     pub v6_prefix: u8,
-    /// Whether addresses are looked up among the neighbours first: all addresses of one neighbour are one host.
+    /// Whether all addresses of a neighbour that the kernel knows are one host.
     pub neighbours: bool,
+    /// Whether an IPv4 packet's mark, where it has one, is the host's address in the order of bytes on the wire: what it was before
+    /// addresses were translated.
+    pub translated: bool,
 }
 
 impl Hosts {
     /// Each address is a host, and gives its class back after a minute.
     pub const fn new(by: HostKey, classes: u16) -> Self {
         let idle = Span::from_secs(60);
-        Hosts { by, classes, idle, v4_prefix: 32, v6_prefix: 128, neighbours: false }
+        let (neighbours, translated) = (false, false);
+        Hosts { by, classes, idle, v4_prefix: 32, v6_prefix: 128, neighbours, translated }
     }
 }
 
@@ -164,6 +168,8 @@ pub struct Parts {
     pub seed: u64,
     /// The UDP port in which VXLAN is looked for.
     pub vxlan_port: u16,
+    /// Of CAKE alone: what is in no tunnel gets no class, and CAKE looks for itself.
+    pub tunnels_only: bool,
 }
 
 /// Why there is no such configuration.
@@ -209,6 +215,9 @@ pub enum ConfigError {
     /// The class of what is no IP packet would mean something else.
     #[error("what is no IP packet can't go to {0}: name a class of the queue, as 1:1")]
     BadOther(Handle),
+    /// Most queues drop what no filter gives a class.
+    #[error("what is in no tunnel can be left to CAKE alone: leave out tunnels_only, or base")]
+    TunnelsOnly,
 }
 
 impl Config {
@@ -231,6 +240,9 @@ impl Config {
             // The program's clock ticks some hundred times a second.
             let most = Span::from_secs(365 * 86400).nanos();
             range("a host's idle time in ns", hosts.idle.nanos(), 100_000_000, most)?;
+        }
+        if parts.tunnels_only && !cake {
+            return Err(ConfigError::TunnelsOnly);
         }
         let tiers = parts.tiers.count();
         range("the number of tiers", tiers.into(), 1, MAX_TIERS.into())?;
@@ -295,6 +307,9 @@ impl Config {
         if *keys != Keys::NONE {
             words.push(format!("{flows} flows by {keys}"));
         }
+        if self.parts.tunnels_only {
+            words.push("of what is in tunnels".to_owned());
+        }
         format!("quell classifier: {}", words.join(", "))
     }
 
@@ -335,6 +350,7 @@ impl Parts {
             other: Some(Handle::class(major, 1)),
             seed: 0,
             vxlan_port: VXLAN_PORT,
+            tunnels_only: false,
         }
     }
 

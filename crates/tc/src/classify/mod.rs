@@ -19,4 +19,4 @@ pub use config::{
     Tiers, VXLAN_PORT,
 };
 pub use keys::{Key, KeyError, Keys};
-pub use text::NAME_MOST;
+pub use text::{NAME_MOST, is_of_another_version};

@@ -68,16 +68,17 @@ fn any_config() -> impl Strategy<Value = Config> {
         100_000_000u64..=365 * 86400 * 1_000_000_000,
         0u8..=32,
         0u8..=128,
-        any::<bool>(),
+        any::<[bool; 2]>(),
     );
     let hosts = prop::option::of(hosts).prop_map(|hosts| {
-        hosts.map(|(by, classes, idle, v4_prefix, v6_prefix, neighbours)| Hosts {
+        hosts.map(|(by, classes, idle, v4_prefix, v6_prefix, flags)| Hosts {
             by,
             classes,
             idle: Span::from_nanos(idle),
             v4_prefix,
             v6_prefix,
-            neighbours,
+            neighbours: flags[0],
+            translated: flags[1],
         })
     });
     let tiers = (of, one_tier, any::<bool>(), prop::option::of(1u16..0xffff));
@@ -97,15 +98,77 @@ fn any_config() -> impl Strategy<Value = Config> {
         });
     let other = (0u16..0xffff, 1u16..=0xffff).prop_map(|(a, b)| Some(Handle::class(a, b)));
     let words = (0u32..0x2000).prop_map(Keys::from_bits);
-    (words, 1u16..=1024, hosts, tiers, layout, other, any::<u64>(), any::<u16>()).prop_filter_map(
+    let rest = (any::<u64>(), any::<u16>(), any::<bool>());
+    (words, 1u16..=1024, hosts, tiers, layout, other, rest).prop_filter_map(
         "what fits together",
-        |(keys, flows, hosts, tiers, layout, other, seed, vxlan_port)| {
-            Config::new(Parts { keys, flows, hosts, tiers, layout, other, seed, vxlan_port }).ok()
+        |(keys, flows, hosts, tiers, layout, other, (seed, vxlan_port, tunnels_only))| {
+            let tunnels_only = tunnels_only && layout == Layout::Cake;
+            let parts =
+                Parts { keys, flows, hosts, tiers, layout, other, seed, vxlan_port, tunnels_only };
+            Config::new(parts).ok()
         },
     )
 }
 
+/// All that a name can hold, each part at its longest, both of classes and of CAKE.
+fn longest() -> [Parts; 2] {
+    let hosts = Hosts {
+        by: HostKey::TunnelSrc,
+        classes: MAX_HOSTS,
+        idle: Span::from_nanos(365 * 86400 * 1_000_000_000 - 1),
+        v4_prefix: 10,
+        v6_prefix: 100,
+        neighbours: true,
+        translated: true,
+    };
+    let mut of = [0; 64];
+    of[63] = 1;
+    // As long as they get together: a step of hosts or flows with a figure more means fewer of them.
+    let (base, host_step, tier_step, flow_step) = (0x1000, 0x10, 0x1000, 0);
+    let classes = Parts {
+        keys: Keys::from_bits(0x1fff),
+        flows: 0xffff,
+        hosts: Some(hosts),
+        tiers: Tiers { of, by: TierBy::Tunnel, cake_tins: Some(0xfffe) },
+        layout: Layout::Classes { major: 0xfffe, base, host_step, tier_step, flow_step },
+        other: Some(Handle::class(0xfffe, 0xffff)),
+        seed: u64::MAX,
+        vxlan_port: u16::MAX,
+        tunnels_only: false,
+    };
+    let cake =
+        Parts { flows: CAKE_QUEUES, layout: Layout::Cake, tunnels_only: true, ..classes.clone() };
+    [classes, cake]
+}
+
+#[test]
+fn the_longest_name_has_room_in_the_kernel() {
+    let longest = longest().map(|parts| Config::new(parts).unwrap());
+    let names = longest.clone().map(|config| config.to_string());
+    assert_eq!(
+        names[0],
+        format!(
+            "quell2 keys=1fff flows=65535 tunnel-src=1024 idle=31535999999999999ns bits=10,100 macs nat tiers={}1 inside tins=fffe \
+             at=fffe:1000 by=10,1000,0 rest=fffe:ffff seed=ffffffffffffffff vx=65535",
+            "0".repeat(63)
+        )
+    );
+    assert_eq!(names.clone().map(|name| name.len()), [250, 236]);
+    for (name, config) in names.iter().zip(longest) {
+        assert!(name.len() < NAME_MOST, "{name}");
+        assert_eq!(name.parse::<Config>().unwrap(), config);
+    }
+    // Nor could it be longer, whatever fits together: three steps and a base of four figures each do not.
+    assert!(names[0].len() + "ffff,ffff,ffff".len() - "10,1000,0".len() < NAME_MOST);
+}
+
 proptest! {
+    #[test]
+    fn no_name_is_longer_than_that_of_all_parts_at_their_longest(config in any_config()) {
+        let [classes, _] = longest().map(|parts| Config::new(parts).unwrap().to_string().len());
+        prop_assert!(config.to_string().len() <= classes, "{config}");
+    }
+
     #[test]
     fn whoever_reads_the_filters_name_has_all_that_was_configured(config in any_config()) {
         let name = config.to_string();
@@ -126,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn no_name_is_a_reason_to_panic(text in "quell1( (keys|flows|src|mark|idle|at|steps|tiers|other|bits)=[0-9a-f:,srcdt]{0,9}){0,6}") {
+    fn no_name_is_a_reason_to_panic(text in "quell2( (keys|flows|src|mark|idle|at|by|tiers|rest|bits)=[0-9a-f:,srcdt]{0,9}){0,6}") {
         let _ = text.parse::<Config>();
     }
 }
@@ -136,12 +199,24 @@ fn names_of_others_are_none_of_ours() {
     for name in [
         "",
         "quell_classify",
-        "quell1x",
-        "quell2 at=1:1 steps=0,0,0 other=1:1",
-        "quell1 steps=0,0,0 at=1:1",
-        "quell1 more",
+        "quell2x",
+        "quell1 at=1:1 by=0,0,0 rest=1:1",
+        "quell2 by=0,0,0 at=1:1",
+        "quell2 more",
     ] {
         assert!(name.parse::<Config>().is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_name_that_another_version_gave_is_known_as_such() {
+    let written = "quell1 src=2 idle=60s at=1:1 steps=1,1,0 other=1:3";
+    assert!(is_of_another_version(written) && written.parse::<Config>().is_err());
+    assert!(is_of_another_version("quell10 what may come"));
+    let ours = Config::new(hosts(4)).unwrap().to_string();
+    for name in [ours.as_str(), "", "quell", "quell_classify", "quell1x at=1:1", "quell-roster1 to"]
+    {
+        assert!(!is_of_another_version(name), "{name}");
     }
 }
 

@@ -2,10 +2,11 @@
 //! it was told, and it can be loaded again.
 //!
 //! ```text
-//!   quell1 dst=128 idle=60s at=2:1 steps=1,1,0 other=2:81
+//!   quell2 dst=128 idle=60s at=2:1 by=1,1,0 rest=2:81
 //! ```
 //!
-//! What is as usual is left out. The number behind the first word is that of the program's tables: another one is another program.
+//! What is as usual is left out. Words are short, so that the longest line still fits ([`NAME_MOST`]). The number behind the first word is
+//! that of the program's tables: another one is another program, of another version of Quell ([`is_of_another_version`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,10 +15,13 @@ use super::config::{Config, HostKey, Hosts, Layout, Parts, TierBy, Tiers, VXLAN_
 use super::keys::Keys;
 use crate::Handle;
 
-/// Begins the name of a filter that is ours.
-const OURS: &str = "quell1";
+/// Begins the name of a classifier, of whatever version.
+const FAMILY: &str = "quell";
 
-/// Bytes of a name that the kernel takes (`CLS_BPF_NAME_LEN`, net/sched/cls_bpf.c).
+/// Begins the name of one that is ours.
+const OURS: &str = "quell2";
+
+/// Bytes of a name that the kernel takes, the 0 at its end among them (`CLS_BPF_NAME_LEN`, net/sched/cls_bpf.c).
 pub const NAME_MOST: usize = 256;
 
 /// As the line has them where nothing else is said.
@@ -31,7 +35,15 @@ fn usual() -> Parts {
         other: None,
         seed: 0,
         vxlan_port: VXLAN_PORT,
+        tunnels_only: false,
     }
+}
+
+/// Whether a filter's name is one that another version of Quell gave its classifier: this one can neither read nor load that program.
+pub fn is_of_another_version(name: &str) -> bool {
+    let first = name.split(' ').next().unwrap_or_default();
+    let number = first.strip_prefix(FAMILY).unwrap_or_default();
+    first != OURS && !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 impl fmt::Display for Config {
@@ -45,13 +57,16 @@ impl fmt::Display for Config {
             write!(f, " flows={}", parts.flows)?;
         }
         if let Some(hosts) = &parts.hosts {
-            let Hosts { by, classes, idle, v4_prefix, v6_prefix, neighbours } = hosts;
+            let Hosts { by, classes, idle, v4_prefix, v6_prefix, neighbours, translated } = hosts;
             write!(f, " {}={classes} idle={idle}", by.name())?;
             if (*v4_prefix, *v6_prefix) != (32, 128) {
                 write!(f, " bits={v4_prefix},{v6_prefix}")?;
             }
             if *neighbours {
-                f.write_str(" neighbours")?;
+                f.write_str(" macs")?;
+            }
+            if *translated {
+                f.write_str(" nat")?;
             }
         }
         let Tiers { of, by, cake_tins } = &parts.tiers;
@@ -60,22 +75,25 @@ impl fmt::Display for Config {
             of.iter().try_for_each(|tier| write!(f, "{tier:x}"))?;
         }
         if *by == TierBy::Tunnel {
-            f.write_str(" tiers-inside")?;
+            f.write_str(" inside")?;
         }
         if let Some(handle) = cake_tins {
             write!(f, " tins={handle:x}")?;
         }
         if let Layout::Classes { major, base, host_step, tier_step, flow_step } = parts.layout {
-            write!(f, " at={major:x}:{base:x} steps={host_step:x},{tier_step:x},{flow_step:x}")?;
+            write!(f, " at={major:x}:{base:x} by={host_step:x},{tier_step:x},{flow_step:x}")?;
         }
         if let Some(other) = parts.other {
-            write!(f, " other={other}")?;
+            write!(f, " rest={other}")?;
         }
         if parts.seed != usual.seed {
             write!(f, " seed={:x}", parts.seed)?;
         }
         if parts.vxlan_port != usual.vxlan_port {
-            write!(f, " vxlan={}", parts.vxlan_port)?;
+            write!(f, " vx={}", parts.vxlan_port)?;
+        }
+        if parts.tunnels_only {
+            f.write_str(" tunnels-only")?;
         }
         Ok(())
     }
@@ -111,7 +129,9 @@ fn read(text: &str) -> Option<Config> {
                 let hosts = parts.hosts.as_mut()?;
                 (hosts.v4_prefix, hosts.v6_prefix) = (v4.parse().ok()?, v6.parse().ok()?);
             }
-            "neighbours" => parts.hosts.as_mut()?.neighbours = true,
+            "macs" => parts.hosts.as_mut()?.neighbours = true,
+            "nat" => parts.hosts.as_mut()?.translated = true,
+            "tunnels-only" => parts.tunnels_only = true,
             "tiers" => {
                 let digits: Vec<u8> = value
                     .chars()
@@ -119,14 +139,14 @@ fn read(text: &str) -> Option<Config> {
                     .collect::<Option<_>>()?;
                 parts.tiers.of = digits.try_into().ok()?;
             }
-            "tiers-inside" => parts.tiers.by = TierBy::Tunnel,
+            "inside" => parts.tiers.by = TierBy::Tunnel,
             "tins" => parts.tiers.cake_tins = Some(hex(value)?.try_into().ok()?),
             "at" => {
                 let Handle { major, minor: base } = value.parse().ok()?;
                 let (host_step, tier_step, flow_step) = (0, 0, 0);
                 parts.layout = Layout::Classes { major, base, host_step, tier_step, flow_step };
             }
-            "steps" => {
+            "by" => {
                 let numbers: Vec<u16> = value
                     .split(',')
                     .map(|number| hex(number)?.try_into().ok())
@@ -135,9 +155,9 @@ fn read(text: &str) -> Option<Config> {
                 let Layout::Classes { major, base, .. } = parts.layout else { return None };
                 parts.layout = Layout::Classes { major, base, host_step, tier_step, flow_step };
             }
-            "other" => parts.other = Some(value.parse().ok()?),
+            "rest" => parts.other = Some(value.parse().ok()?),
             "seed" => parts.seed = u64::from_str_radix(value, 16).ok()?,
-            "vxlan" => parts.vxlan_port = value.parse().ok()?,
+            "vx" => parts.vxlan_port = value.parse().ok()?,
             by => {
                 let by = HostKey::ALL.into_iter().find(|key| key.name() == by)?;
                 parts.hosts = Some(Hosts::new(by, value.parse().ok()?));

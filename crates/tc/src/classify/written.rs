@@ -28,6 +28,7 @@ pub(super) struct Written {
     v4_prefix: Option<u8>,
     v6_prefix: Option<u8>,
     neighbours: Option<bool>,
+    translated: Option<bool>,
     keys: Vec<String>,
     flows: Option<u16>,
     /// The DSCPs of each tier.
@@ -42,6 +43,8 @@ pub(super) struct Written {
     other: Option<Handle>,
     seed: Option<u64>,
     vxlan_port: Option<u16>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    tunnels_only: bool,
 }
 
 impl TryFrom<Written> for Config {
@@ -55,6 +58,7 @@ impl TryFrom<Written> for Config {
             ("v4_prefix", w.v4_prefix.is_some()),
             ("v6_prefix", w.v6_prefix.is_some()),
             ("neighbours", w.neighbours.is_some()),
+            ("translated", w.translated.is_some()),
         ];
         if let (None, Some((given, _))) = (w.host, host_only.iter().find(|(_, given)| *given)) {
             return Err(format!(
@@ -70,6 +74,7 @@ impl TryFrom<Written> for Config {
                 v4_prefix: w.v4_prefix.unwrap_or(usual.v4_prefix),
                 v6_prefix: w.v6_prefix.unwrap_or(usual.v6_prefix),
                 neighbours: w.neighbours.unwrap_or(usual.neighbours),
+                translated: w.translated.unwrap_or(usual.translated),
             }
         });
         let keys: Keys = match w.keys.is_empty() {
@@ -116,6 +121,7 @@ impl TryFrom<Written> for Config {
             other: w.other,
             seed: w.seed.unwrap_or(0),
             vxlan_port: w.vxlan_port.unwrap_or(VXLAN_PORT),
+            tunnels_only: w.tunnels_only,
         };
         Config::new(parts).map_err(|why| why.to_string())
     }
@@ -160,7 +166,7 @@ fn tiers(
 
 impl From<Config> for Written {
     fn from(config: Config) -> Self {
-        let Parts { keys, flows, hosts, tiers, layout, other, seed, vxlan_port } =
+        let Parts { keys, flows, hosts, tiers, layout, other, seed, vxlan_port, tunnels_only } =
             config.parts().clone();
         let (mut named, mut rest) = (Vec::new(), None);
         if tiers.count() > 1 || tiers.of[0] > 0 {
@@ -191,6 +197,7 @@ impl From<Config> for Written {
             v4_prefix: hosts.map(|hosts| hosts.v4_prefix),
             v6_prefix: hosts.map(|hosts| hosts.v6_prefix),
             neighbours: hosts.map(|hosts| hosts.neighbours).filter(|on| *on),
+            translated: hosts.map(|hosts| hosts.translated).filter(|on| *on),
             keys: keys.to_string().split(',').filter(|k| !k.is_empty()).map(Into::into).collect(),
             flows: (keys != Keys::NONE).then_some(flows),
             tiers: named,
@@ -203,6 +210,7 @@ impl From<Config> for Written {
             other,
             seed: Some(seed).filter(|seed| *seed != 0),
             vxlan_port: Some(vxlan_port).filter(|port| *port != VXLAN_PORT),
+            tunnels_only,
         }
     }
 }

@@ -46,7 +46,17 @@ options! {
     Mq "mq" {}
 }
 
-impl Kind for Mq {}
+impl Kind for Mq {
+    const CLASSFUL: bool = true;
+
+    /// One for each of the device's queues; how many these are only the kernel knows.
+    fn classes(&self) -> Option<RangeInclusive<u16>> {
+        Some(1..=MOST_QUEUES)
+    }
+}
+
+/// Most transmit queues that a new device gets (`rtnl_create_link`, net/core/rtnetlink.c).
+const MOST_QUEUES: u16 = 4096;
 
 options! {
     /// Bands served in strict order; band *n* is class *n+1*.

@@ -5,7 +5,8 @@ use crate::filter::bytecode_text;
 use crate::{Action, Bpf, BpfProgram, Exceed, Filter, FilterKind, Flow, FlowMode, Flower, Skbedit};
 
 pub(super) fn filter(w: &mut Words, filter: &Filter) {
-    w.opt("protocol", Some(filter.protocol));
+    // tc takes no address of any protocol; what has a VLAN tag goes past its command.
+    w.opt("protocol", Some(filter.family_behind_tags().unwrap_or(filter.protocol)));
     w.opt("prio", filter.prio);
     match (&filter.kind, filter.handle) {
         (FilterKind::Fw(fw), Some(mark)) => {
@@ -81,6 +82,7 @@ fn action(w: &mut Words, action: &Action) {
     match action {
         Action::Drop => w.put("action drop"),
         Action::Pass => w.put("action pass"),
+        Action::Connmark => w.put("action connmark"),
         // For the reader only: its options are not known.
         Action::Other(kind) => w.opt("action", Some(quoted(kind))),
         Action::Redirect(device) => {

@@ -6,7 +6,8 @@ use super::rtt::{RttSummary, Rtts};
 use super::sender::Sender;
 use super::window::Window;
 use crate::packet::{Packet, Segment};
-use crate::time::millis;
+use crate::stretches::Stretches;
+use crate::time::{Time, millis};
 use quell_units::Span;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -16,6 +17,9 @@ const COPIES: usize = 4;
 
 /// A segment that is shorter is small, where nobody told the MSS: the least that an IPv6 path takes, less headers.
 const SURELY_FULL: u32 = 1208;
+
+/// Hops that senders begin with: Linux and the BSDs, Windows, routers.
+const FIRST_HOPS: [u8; 3] = [64, 128, 255];
 
 /// What the timestamp option takes of each segment, padded.
 const TIMESTAMPS: u32 = 12;
@@ -29,6 +33,8 @@ pub(super) struct End {
     pub(super) rtts: Rtts,
     pub(super) repeats: Repeats,
     pub(super) data: u64,
+    /// When the last of its segments with data passed, be it sent again.
+    pub(super) passed: Option<Time>,
     pub(super) bytes_again: u64,
     pub(super) out_of_order: u64,
     pub(super) duplicate_acks: u64,
@@ -36,6 +42,8 @@ pub(super) struct End {
     pub(super) probes: u64,
     pub(super) resets: u64,
     pub(super) spurious: u64,
+    /// Waits of its segments for ACKs that were late alone: the end of the connection tells by whom.
+    pub(super) alone: (u64, Stretches),
     pub(super) fin: bool,
     pub(super) fin_acked: bool,
     packets: u64,
@@ -45,6 +53,10 @@ pub(super) struct End {
     /// The other end's MSS is in its own `End`; this is the largest payload that was seen.
     largest: u32,
     stamped: bool,
+    /// Its packets passed no router before they were captured.
+    next: Option<bool>,
+    /// They passed one.
+    routed: bool,
     sack_permitted: bool,
     prints: VecDeque<Print>,
     /// The newest timestamp that it sent.
@@ -116,11 +128,19 @@ impl End {
     }
 
     /// Takes what every packet tells.
-    pub(super) fn heard(&mut self, segment: &Segment) {
+    pub(super) fn heard(&mut self, packet: &Packet) {
+        let segment = &packet.segment;
+        // In a tunnel nobody counts the routers.
+        let next = packet.tunnel.is_none() && FIRST_HOPS.contains(&packet.hops_left);
+        self.next = Some(next && self.next != Some(false));
+        self.routed |= packet.tunnel.is_none() && !next;
         self.packets += 1;
         self.segments += u64::from(segment.length > 0);
         self.largest = self.largest.max(segment.length);
         self.stamped |= segment.options.timestamps.is_some();
+        if let Some(id @ 1..) = packet.identification {
+            self.sender.counted(id);
+        }
         if segment.flags.syn() {
             self.mss = segment.options.mss;
             self.window.scale = segment.options.scale;
@@ -130,12 +150,26 @@ impl End {
 
     /// Whether a segment of this end is less than it could send.
     pub(super) fn is_small(&self, segment: &Segment, peer_mss: Option<u16>) -> bool {
+        segment.length < self.full_segment(peer_mss)
+    }
+
+    /// The most that it can send in a segment.
+    pub(super) fn full_segment(&self, peer_mss: Option<u16>) -> u32 {
         let options = if self.stamped { TIMESTAMPS } else { 0 };
-        let full = match peer_mss {
+        match peer_mss {
             Some(mss) => u32::from(mss).saturating_sub(options),
             None => self.largest.max(SURELY_FULL),
-        };
-        segment.length < full
+        }
+    }
+
+    /// Whether no router is between it and the capture.
+    pub(super) fn is_next(&self) -> bool {
+        self.next == Some(true)
+    }
+
+    /// Whether a router is between it and the capture for certain.
+    pub(super) fn is_routed(&self) -> bool {
+        self.routed
     }
 
     /// The largest payload that it sent.

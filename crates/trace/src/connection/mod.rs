@@ -7,10 +7,12 @@
 //!
 //! Each end takes a bounded amount of memory, however long the connection lasts.
 
+mod around;
 mod end;
 mod hold;
 mod nearly;
 mod needless;
+mod opening;
 mod order;
 mod rtt;
 mod sender;
@@ -20,13 +22,16 @@ mod window;
 pub use end::EndSummary;
 pub use rtt::{RttPoint, RttSummary};
 
+use crate::looks::Look;
 use crate::packet::Packet;
 use crate::remark::{Cause, Held, Need, Remark, Side};
+use crate::stretches::Stretches;
 use crate::time::{Time, millis, millis_or_null};
 use end::End;
-use hold::{Acked, Sent, Wait};
+use hold::{Acked, Late, Sent, Wait};
 use nearly::nearly;
 use needless::{Known, Repeat};
+use opening::Openings;
 use quell_units::Span;
 use sender::{Again, Kind, Paths};
 use serde::Serialize;
@@ -43,6 +48,10 @@ const FULL_FOR: Span = Span::from_millis(200);
 /// It was full for one part of so many at least. Of a capture in the middle of the path this is less than at the sender: what is on its way to
 /// there is not seen.
 const FULL_PART: u64 = 3;
+
+/// Where no router is seen on the whole path, and it takes no longer than this there and back, both ends are on one machine or as good as that: no
+/// cable lets a queue stand there that holds an ACK up by 10 ms.
+const AS_ONE: Span = Span::from_micros(20);
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -61,7 +70,7 @@ pub enum Ending {
 pub struct Tally {
     /// How often.
     pub count: u64,
-    /// For how long in all.
+    /// For how long in all; what overlaps counts once.
     #[serde(rename = "waited_ms", serialize_with = "millis")]
     pub waited: Span,
 }
@@ -120,23 +129,15 @@ pub(crate) struct Connection {
     latest: Time,
     up: End,
     down: End,
-    /// The client's SYN: its number, when it passed last, in which packet, how often.
-    syn: Option<Opening>,
-    answer: Option<Opening>,
+    openings: Openings,
     handshake: Handshake,
     ending: Ending,
     tallies: BTreeMap<Cause, Tally>,
+    /// When somebody waited, by cause.
+    waits: BTreeMap<Cause, Stretches>,
     marks: Vec<Remark>,
     most_marks: usize,
     strange: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Opening {
-    seq: u32,
-    time: Time,
-    packet: u64,
-    times: u32,
 }
 
 impl Connection {
@@ -154,11 +155,11 @@ impl Connection {
             latest: now,
             up: End::default(),
             down: End::default(),
-            syn: None,
-            answer: None,
+            openings: Openings::default(),
             handshake: Handshake::default(),
             ending: Ending::Open,
             tallies: BTreeMap::new(),
+            waits: BTreeMap::new(),
             marks: Vec::new(),
             most_marks,
             strange: 0,
@@ -174,8 +175,8 @@ impl Connection {
     pub(crate) fn is_succeeded_by(&self, packet: &Packet) -> bool {
         let flags = packet.segment.flags;
         let known = match (flags.ack(), packet.from == self.client) {
-            (false, true) => self.syn,
-            (true, false) => self.answer,
+            (false, true) => self.openings.syn,
+            (true, false) => self.openings.answer,
             (false, false) => None,
             (true, true) => return flags.syn(),
         };
@@ -188,15 +189,32 @@ impl Connection {
             }
     }
 
-    /// Takes a packet of this connection.
-    pub(crate) fn packet(&mut self, now: Time, number: u64, packet: &Packet) {
+    /// Packets of it that were there before.
+    pub(crate) fn copies(&self) -> u64 {
+        self.up.copies + self.down.copies
+    }
+
+    /// Whether this packet is one that passed at that look, seen once more. An answer behind another SYN is that one's.
+    fn is_second_look(&self, now: Time, packet: &Packet, before: &Look) -> bool {
+        let answers = packet.segment.flags.syn() && packet.from != self.client;
+        let asked_again = self.openings.syn.is_some_and(|syn| syn.packet > before.number);
+        before.is_of(now, packet) && !(answers && asked_again)
+    }
+
+    /// Takes a packet of this connection; `before` is the last look at one that was the same in all.
+    pub(crate) fn packet(&mut self, now: Time, number: u64, packet: &Packet, before: Option<Look>) {
         let side = if packet.from == self.client { Side::Client } else { Side::Server };
         self.latest = self.latest.max(now);
         let segment = &packet.segment;
+        if before.is_some_and(|before| self.is_second_look(now, packet, &before)) {
+            self.end(side).copies += 1;
+            return;
+        }
         if self.end(side).is_copy(packet) {
             return;
         }
-        self.end(side).heard(segment);
+        self.end(side).heard(packet);
+        self.place();
         if segment.flags.rst() {
             self.reset(now, number, side);
             return;
@@ -222,7 +240,7 @@ impl Connection {
         }
         self.settle_waits(side.other(), false);
         // Without the opening windows have no scale, and would seem small.
-        if self.answer.is_some() {
+        if self.openings.answer.is_some() {
             for side in [Side::Client, Side::Server] {
                 let own = self.end(side);
                 let (extent, segment) = (own.sender.extent(), own.largest_segment());
@@ -241,11 +259,27 @@ impl Connection {
         }
     }
 
+    /// Whether the capture was made where one of the ends is.
+    fn place(&mut self) {
+        let one_machine = self.client.ip() == self.server.ip() || self.client.ip().is_loopback();
+        let (up, down) = (self.up.is_next(), self.down.is_next());
+        // With no router on the whole path, a queue may be on either side of the capture.
+        self.up.hold.stands_there(one_machine || down && !up);
+        self.down.hold.stands_there(one_machine || up && !down);
+    }
+
+    /// Whether nothing between the capture and this end can have taken long: it is the same machine, or routers are on the other side alone.
+    fn is_next_to(&mut self, side: Side) -> bool {
+        self.end(side).is_next() && !self.end(side.other()).is_next()
+    }
+
     fn reset(&mut self, now: Time, number: u64, side: Side) {
         // A reset after the end, or a second one, is tidying up.
         if self.ending == Ending::Open {
             self.ending = Ending::Reset;
-            let refused = side == Side::Server && self.syn.is_some() && self.answer.is_none();
+            let refused = side == Side::Server
+                && self.openings.syn.is_some()
+                && self.openings.answer.is_none();
             let cause = if refused { Cause::Refused } else { Cause::Reset };
             let packets = [Some(number), None, None];
             self.mark(Remark { packets, ..blank(now, side, cause) });
@@ -257,28 +291,41 @@ impl Connection {
 
     fn syn(&mut self, now: Time, number: u64, side: Side, packet: &Packet) {
         let segment = &packet.segment;
-        let known = match side {
-            Side::Client => &mut self.syn,
-            Side::Server => &mut self.answer,
+        let path = self.handshake.to_server;
+        let is_first = match side {
+            Side::Client => self.openings.syn.is_none(),
+            Side::Server => self.openings.answer.is_none(),
         };
-        let before = *known;
-        let times = before.map_or(1, |known| known.times.saturating_add(1));
-        *known = Some(Opening { seq: segment.seq, time: now, packet: number, times });
-        if let Some(before) = before {
-            let packets = [Some(before.packet), Some(number), None];
-            let waited = Some(now.since(before.time));
-            let time = before.time;
-            self.mark(Remark { packets, waited, ..blank(time, side, Cause::SynRetransmit) });
+        if let Some(again) = self.openings.passed((now, number), side, segment, path) {
+            let place = self.marks.len();
+            self.mark(Remark {
+                packets: again.packets,
+                need: again.need,
+                waited: again.waited,
+                ..blank(again.time, side, again.cause)
+            });
+            if self.marks.len() > place {
+                self.openings.kept(&again, place);
+            }
         } else {
             let paths = Paths { whole: self.handshake.rtt(), ..Paths::default() };
-            self.end(side).sender.sent(now, number, packet, paths);
+            self.end(side).sender.sent(now, number, packet, 0, paths);
         }
-        if let (Side::Server, Some(syn), None) = (side, self.syn, before)
+        if let (Side::Server, Some((_, echo))) = (side, segment.options.timestamps) {
+            for place in self.openings.arrived(echo) {
+                if let Some(mark) = self.marks.get_mut(place)
+                    && mark.need == Need::Needed
+                {
+                    mark.need = Need::FirstArrived;
+                }
+            }
+        }
+        if let (Side::Server, Some(syn), true) = (side, self.openings.syn, is_first)
             && syn.times == 1
         {
             let took = now.since(syn.time);
             self.handshake.to_server = Some(took);
-            self.up.hold.path_is(took);
+            self.up.hold.opened(took);
         }
         // Scaling holds only if both want it (RFC 7323, 2.2).
         if side == Side::Server
@@ -292,14 +339,18 @@ impl Connection {
     /// What an ACK of `side` tells the other end's sender.
     fn ack(&mut self, now: Time, number: u64, side: Side, ack: u32, packet: &Packet) {
         let segment = &packet.segment;
-        if let (Side::Client, Some(answer), None) = (side, self.answer, self.handshake.to_client)
+        if let (Side::Client, Some(answer), None) =
+            (side, self.openings.answer, self.handshake.to_client)
             && !segment.flags.syn()
             && answer.times == 1
             && ack == answer.seq.wrapping_add(1)
         {
             let took = now.since(answer.time);
             self.handshake.to_client = Some(took);
-            self.down.hold.path_is(took);
+            self.down.hold.opened(took);
+        }
+        if side == Side::Client && !segment.flags.syn() {
+            self.openings.acknowledged(now, number, ack);
         }
         let begin = self.begin;
         let path = self.end(side.other()).least_path();
@@ -316,6 +367,8 @@ impl Connection {
         } else {
             None
         };
+        let was_full = own.window.filled.is_full();
+        let mss = own.mss();
         let was_zero = own.window.is_zero();
         if let Some((zero, waited)) = opened {
             self.zero_window(side, zero, Some(number), waited, false);
@@ -327,13 +380,34 @@ impl Connection {
         other.duplicate_acks += u64::from(told.duplicate);
         if told.new {
             // The answer to a SYN is the handshake's business.
-            if let Some(rtt) = told.rtt.filter(|_| !segment.flags.syn() && other.data > 0) {
-                other.rtts.add(begin, now, rtt);
+            if let Some(took) = told.took.filter(|_| !segment.flags.syn() && other.data > 0) {
+                other.rtts.add(begin, now, took.time);
             }
             let carried = segment.extent() > 0;
-            other.hold.acked(Acked { time: now, packet: number, all: told.all, carried, stamp });
+            let took = told.took;
+            let unread = was_full || progress >= 2 * i64::from(other.full_segment(mss));
+            let reach = (acked, other.sender.acked_to());
+            let (time, packet, all) = (now, number, told.all);
+            let full = 2 * i64::from(other.full_segment(mss));
+            // What filled a gap came after all that lay behind it, and that had been acknowledged as it came.
+            let waited = other.passed.map(|last| now.since(last));
+            let waited = took.zip(waited).map(|(took, since)| took.time.min(since));
+            let late = waited.filter(|waited| !carried && all && *waited >= hold::DELAYED);
+            let late = late.filter(|_| progress >= full && !was_full);
+            other.hold.acked(Acked { time, packet, all, reach, carried, stamp, took, unread });
             other.fin_acked |= other.fin && told.all;
+            if let Some(waited) = late
+                && self.is_next_to(side)
+            {
+                self.mark(Remark {
+                    waited: Some(waited),
+                    length: u32::try_from(progress).unwrap_or(u32::MAX),
+                    packets: [Some(number), None, None],
+                    ..blank(now.before(waited), side.other(), Cause::LateAck)
+                });
+            }
         }
+        let other = self.end(side.other());
         if was_zero || told.duplicate {
             other.hold.disturbed();
         }
@@ -370,8 +444,10 @@ impl Connection {
         // The other end's program may answer this: what it sends next was not held.
         self.end(side.other()).hold.spoken_to();
         let own = self.end(side);
+        own.passed = Some(now);
         let small = own.is_small(segment, peer_mss);
-        match own.sender.sent(now, number, packet, paths) {
+        let full = own.full_segment(peer_mss);
+        match own.sender.sent(now, number, packet, full, paths) {
             Kind::New { end } => {
                 own.data += u64::from(segment.length);
                 own.fin |= segment.flags.fin();
@@ -390,6 +466,14 @@ impl Connection {
                 let packets = [Some(number), None, None];
                 let length = segment.length;
                 self.mark(Remark { packets, length, ..blank(now, side, Cause::OutOfOrder) });
+            }
+            Kind::Filler { fresh } => {
+                own.data += fresh;
+                own.fin |= segment.flags.fin();
+                own.hold.disturbed();
+                let packets = [Some(number), None, None];
+                let (length, cause) = (segment.length, Cause::PerhapsOutOfOrder);
+                self.mark(Remark { packets, length, ..blank(now, side, cause) });
             }
             Kind::KeepAlive => own.keep_alives += 1,
             Kind::Copy { start, end } => {
@@ -420,9 +504,10 @@ impl Connection {
         let own = self.end(side);
         own.hold.disturbed();
         own.bytes_again += u64::from(length);
+        own.data += again.fresh;
         let waited = again.before.map(|(time, _)| now.since(time));
-        let time =
-            again.before.filter(|_| again.cause == Cause::Timeout).map_or(now, |(time, _)| time);
+        let by_timer = matches!(again.cause, Cause::Timeout | Cause::TimeoutOrProbe);
+        let time = again.before.filter(|_| by_timer).map_or(now, |(time, _)| time);
         let packets = [again.before.map(|(_, packet)| packet), Some(number), None];
         let kept = self.marks.len();
         let is_missing = again.is_missing;
@@ -441,13 +526,19 @@ impl Connection {
     }
 
     fn held(&mut self, side: Side, wait: &Wait) {
-        let cause = if wait.delayed() { Cause::DelayedAck } else { Cause::Nagle };
+        let cause = match wait.perhaps {
+            true => Cause::PerhapsNagle,
+            false if wait.late == Late::Delayed => Cause::DelayedAck,
+            false => Cause::Nagle,
+        };
         let held = Held {
             bytes: wait.held,
             fin: wait.fin,
             small: wait.small,
             after: wait.after,
             path: wait.path,
+            perhaps_delayed: matches!(wait.late, Late::Unknown | Late::Alone),
+            alone: wait.late == Late::Alone,
         };
         self.mark(Remark {
             waited: Some(wait.waited),
@@ -494,11 +585,13 @@ impl Connection {
         if times < FULL_TIMES || busy < FULL_FOR || full.nanos() < busy.nanos() / FULL_PART {
             return;
         }
-        let length = u32::try_from(window.largest).unwrap_or(u32::MAX);
+        let bytes = |window| u32::try_from(window).unwrap_or(u32::MAX);
+        let [least, length, most] = window.filled.spread().map(bytes);
         let mark = Remark {
             waited: Some(full),
             busy: Some(busy),
             length,
+            windows: Some([least, most]),
             packets: [Some(packet), None, None],
             ..blank(time, side.other(), Cause::FullWindow)
         };
@@ -508,12 +601,44 @@ impl Connection {
     }
 
     fn mark(&mut self, mark: Remark) {
-        let tally = self.tallies.entry(mark.cause).or_default();
-        tally.count += 1;
-        tally.waited += mark.waited.unwrap_or_default();
+        let (count, waits) = if mark.held.is_some_and(|held| held.alone) {
+            let (count, waits) = &mut self.end(mark.side).alone;
+            (count, waits)
+        } else {
+            let tally = self.tallies.entry(mark.cause).or_default();
+            (&mut tally.count, self.waits.entry(mark.cause).or_default())
+        };
+        *count += 1;
+        if let Some((begin, end)) = mark.stretch() {
+            waits.add(begin, end);
+        }
         if self.marks.len() < self.most_marks {
             self.marks.push(mark);
         }
+    }
+
+    /// All was seen, the least that the path takes too: who was late with the ACKs that were late alone.
+    fn settle_alone(&mut self, side: Side) {
+        let (count, waits) = std::mem::take(&mut self.end(side).alone);
+        if count == 0 {
+            return;
+        }
+        let delayed = self.is_as_one();
+        let cause = if delayed { Cause::DelayedAck } else { Cause::Nagle };
+        self.tallies.entry(cause).or_default().count += count;
+        self.waits.entry(cause).or_default().join(&waits);
+        let alone = |mark: &&mut Remark| mark.side == side && mark.held.is_some_and(|h| h.alone);
+        for mark in self.marks.iter_mut().filter(alone) {
+            mark.cause = cause;
+            mark.held = mark.held.map(|held| Held { perhaps_delayed: !delayed, ..held });
+        }
+    }
+
+    /// Whether the ends are so near each other that no path is between them.
+    fn is_as_one(&self) -> bool {
+        let rtt = self.handshake.rtt().into_iter().chain(self.least_rtt()).min();
+        let routed = self.up.is_routed() || self.down.is_routed();
+        !routed && rtt.is_some_and(|rtt| rtt <= AS_ONE)
     }
 
     /// There will be no more packets.
@@ -524,15 +649,19 @@ impl Connection {
                 self.zero_window(side, zero, None, waited, true);
             }
             self.settle_waits(side, true);
+            self.settle_alone(side);
             self.end(side).sender.finish();
             self.full_window(side);
+        }
+        for (cause, tally) in &mut self.tallies {
+            tally.waited = self.waits.get(cause).map(Stretches::total).unwrap_or_default();
         }
         let mut marks = self.marks;
         marks.sort_by_key(|mark| mark.time);
         Summary {
             client: self.client,
             server: self.server,
-            opened: self.syn.is_some() || self.answer.is_some(),
+            opened: self.openings.syn.is_some() || self.openings.answer.is_some(),
             times: (self.begin, self.latest),
             ending: self.ending,
             handshake: self.handshake,
@@ -558,6 +687,7 @@ fn blank(time: Time, side: Side, cause: Cause) -> Remark {
         is_missing: false,
         open: false,
         busy: None,
+        windows: None,
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! A DSACK names positions, not packets. What can't be its cause is left out, in this order:
 //!
+//! - what it names a part of only: the other part was needed;
 //! - what passed less than the path's time ago;
 //! - what arrived first, as an ACK told by its echoed timestamp (RFC 7323, 4.3) or by coming when nothing else can have arrived, and what a
 //!   DSACK told of before;
@@ -61,6 +62,10 @@ struct Remembered {
 impl Remembered {
     fn touches(&self, start: i64, end: i64) -> bool {
         self.repeat.start < end && start < self.repeat.end
+    }
+
+    fn is_within(&self, start: i64, end: i64) -> bool {
+        start <= self.repeat.start && self.repeat.end <= end
     }
 
     fn is_needless(&self) -> bool {
@@ -184,7 +189,7 @@ impl Repeats {
     ) -> (u64, Vec<(usize, Need)>) {
         let before = self.count();
         let possible = |one: &Remembered| {
-            one.touches(start, end)
+            one.is_within(start, end)
                 && one.repeat.time <= known.latest
                 && !one.told
                 && !one.came_first

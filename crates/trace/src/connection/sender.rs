@@ -9,7 +9,8 @@
 //! A segment above `top` is new. Below it, one that fills a hole was either overtaken or lost before the capture, see
 //! [`order`](super::order); one that was captured before was sent again, or the network doubled it.
 
-use super::order::{Clues, Order};
+use super::around::Took;
+use super::order::{Clues, Filler, Order};
 use super::seq::Positions;
 use crate::packet::{Packet, Segment};
 use crate::remark::Cause;
@@ -31,6 +32,12 @@ const TIMER: Span = Span::from_millis(180);
 
 /// Captures on several CPUs swap packets that are no further apart than this.
 const SWAPPED: Span = Span::from_millis(3);
+
+/// A probe for the tail of what was sent waits no less: Linux's timers need two ticks.
+const PROBE: Span = Span::from_millis(2);
+
+/// ACKs that are remembered, to tell which of them the sender had when it sent something again.
+const MOST_HEARD: usize = 32;
 
 /// Positions that are further off are nonsense, or of another connection.
 const FAR: i64 = 1 << 30;
@@ -65,6 +72,43 @@ struct Hole {
     end: i64,
     /// What was sent later, and when it passed.
     later: Clues,
+    /// How long that is, and how long the gap was that it left.
+    lengths: (i64, i64),
+}
+
+impl Hole {
+    /// Whether a segment that fills a part of it may have been sent in another one first: it is less than a full one, and the gap is neither its
+    /// own place nor those of several like it and the one behind.
+    fn may_be_a_piece(&self, length: i64, full: u32) -> bool {
+        let (later, gap) = self.lengths;
+        let fits = length == gap || length == later && gap.checked_rem(length) == Some(0);
+        length < i64::from(full) && !fits
+    }
+}
+
+/// An ACK of the other end.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    time: Time,
+    /// Its timestamp.
+    stamp: Option<u32>,
+    /// It acknowledged something new, and so set the timers back.
+    new: bool,
+}
+
+/// What was so when something was sent again.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    now: Time,
+    /// Since the segment was sent before.
+    since: Option<Span>,
+    /// How often it had been sent.
+    times: u32,
+    /// Since anything was sent.
+    silence: Span,
+    /// The timestamp of the other end that it echoes.
+    echo: Option<u32>,
+    paths: Paths,
 }
 
 /// What is known of the path when a segment passes.
@@ -102,6 +146,12 @@ pub(super) struct Sender {
     spoke: Option<Time>,
     /// What had been sent when the timer last ran out.
     recovery: Option<i64>,
+    /// What had been sent when the other end told of the gap that is being filled.
+    repairing: Option<i64>,
+    /// The other end's last ACKs.
+    heard: VecDeque<Heard>,
+    /// The other end uses SACK.
+    selective: bool,
     /// Segments in a row that were too far off.
     strangers: u32,
     /// Bytes that the other end acknowledged and the capture does not hold.
@@ -115,6 +165,8 @@ pub(super) enum Kind {
     New { end: i64 },
     /// Overtaken by data that was sent after it.
     OutOfOrder,
+    /// Overtaken, or sent again: it fills a gap, and nothing tells which it was.
+    Filler { fresh: u64 },
     /// Sent again.
     Again(Again),
     /// Captured before: the network doubled it, or the capture did.
@@ -135,6 +187,8 @@ pub(super) struct Again {
     pub(super) before: Option<(Time, u64)>,
     /// It fills a hole: what was sent first did not pass.
     pub(super) is_missing: bool,
+    /// Bytes of it that no packet had carried here.
+    pub(super) fresh: u64,
     /// Its timestamp, and that of what was sent before.
     pub(super) stamps: (Option<u32>, Option<u32>),
     /// When it was sent first, at the latest.
@@ -150,8 +204,8 @@ pub(super) struct Told {
     pub(super) new: bool,
     /// All that was sent is acknowledged.
     pub(super) all: bool,
-    /// From the newest segment's passing to this.
-    pub(super) rtt: Option<Span>,
+    /// What this took, from the newest segment's passing.
+    pub(super) took: Option<Took>,
     /// A duplicate of the one before.
     pub(super) duplicate: bool,
     /// Positions that the other end got twice, as DSACK or its timestamps tell.
@@ -195,8 +249,20 @@ impl Sender {
         if self.begun() { self.line.place(ack) - self.acked } else { 0 }
     }
 
-    /// Takes a segment of this end that has an extent.
-    pub(super) fn sent(&mut self, now: Time, packet: u64, whole: &Packet, paths: Paths) -> Kind {
+    /// Takes IPv4's identification of any packet of this end.
+    pub(super) fn counted(&mut self, id: u16) {
+        self.order.counted(id);
+    }
+
+    /// Takes a segment of this end that has an extent; `full` is the most that it may carry.
+    pub(super) fn sent(
+        &mut self,
+        now: Time,
+        packet: u64,
+        whole: &Packet,
+        full: u32,
+        paths: Paths,
+    ) -> Kind {
         let segment = &whole.segment;
         if !self.begun() {
             self.line.settle(segment.seq);
@@ -214,6 +280,7 @@ impl Sender {
         self.strangers = 0;
         let end = start + i64::from(segment.extent());
         let stamp = segment.options.timestamps.map(|(value, _)| value);
+        let echo = segment.options.timestamps.map(|(_, echo)| echo);
         let silence = self.spoke.replace(now).map(|before| now.since(before)).unwrap_or_default();
         let is_new = start >= self.top;
         let id = whole.identification.filter(|id| *id != 0);
@@ -222,7 +289,8 @@ impl Sender {
         let flying = Flying { start, end, packet, first, last, times: 1, id };
         if is_new {
             if start > self.top {
-                self.open_hole(Hole { start: self.top, end: start, later: clues });
+                let lengths = (end - start, start - self.top);
+                self.open_hole(Hole { start: self.top, end: start, later: clues, lengths });
             }
             self.order.went_on(clues);
             self.rise(segment.seq, segment.extent(), end);
@@ -236,21 +304,35 @@ impl Sender {
         {
             return Kind::KeepAlive;
         }
-        if let Some(hole) = self.fill(start, end) {
+        if let Some((hole, fresh)) = self.fill(start, end) {
             if end > self.acked {
                 self.insert(flying);
             }
             let after_timeout = self.recovery.is_some_and(|top| start < top);
-            if self.order.was_overtaken(clues, hole.later, after_timeout, paths.least) {
-                return Kind::OutOfOrder;
+            let piece = hole.may_be_a_piece(end - start, full);
+            match self.order.filler(clues, hole.later, piece, after_timeout, paths.least) {
+                Filler::Overtaken => return Kind::OutOfOrder,
+                Filler::Unknown => return Kind::Filler { fresh },
+                Filler::Again => {}
             }
             let (age, before) = (now.since(hole.later.time), None);
-            let cause = self.why(now, (start, end), Some(age), 1, silence, paths);
+            let since = Some(age);
+            let moment = Moment { now, since, times: 1, silence, echo, paths };
+            let cause = self.why(start, end, &moment);
             // What did not pass was sent before what left the hole.
             let first = Some(hole.later.time.before(Span::from_nanos(1)));
             let (stamps, earlier, is_missing) = ((stamp, None), 0, true);
-            let again = Again { cause, start, end, before, first, stamps, earlier, is_missing };
-            return Kind::Again(again);
+            return Kind::Again(Again {
+                cause,
+                start,
+                end,
+                before,
+                is_missing,
+                fresh,
+                stamps,
+                first,
+                earlier,
+            });
         }
         let same = |f: &&Flying| (f.start, f.end) == (start, end);
         let first = self.flight.iter().chain(&self.landed).find(same);
@@ -272,51 +354,77 @@ impl Sender {
             None => (None, 1, None),
         };
         let since = before.map(|(time, _)| now.since(time));
-        let cause = self.why(now, (start, end), since, times, silence, paths);
+        let cause = self.why(start, end, &Moment { now, since, times, silence, echo, paths });
         if end > self.top {
             self.rise(segment.seq, segment.extent(), end);
             self.fly(Flying { times: 2, ..flying });
         }
-        let (stamps, is_missing) = ((stamp, stamp_before), false);
-        Kind::Again(Again { cause, start, end, before, first, stamps, earlier, is_missing })
+        let (stamps, is_missing, fresh) = ((stamp, stamp_before), false, 0);
+        Kind::Again(Again { cause, start, end, before, is_missing, fresh, stamps, first, earlier })
     }
 
-    fn why(
-        &mut self,
-        now: Time,
-        (start, end): (i64, i64),
-        since: Option<Span>,
-        times: u32,
-        silence: Span,
-        paths: Paths,
-    ) -> Cause {
+    fn why(&mut self, start: i64, end: i64, moment: &Moment) -> Cause {
+        let Moment { now, times, silence, paths, .. } = *moment;
         let rtt = paths.whole;
         // What the other end told has not reached the sender, or this was sent before it did: no cause of this.
         let on_its_way = |told| now.since(told) < super::nearly(paths.turn);
         let gap_known = (self.duplicates >= 3 || self.sacked.is_some_and(|sacked| sacked >= end))
             && !self.gap_told.is_some_and(on_its_way);
-        let since = since.unwrap_or(silence);
+        let since = moment.since.unwrap_or(silence);
         let patient = rtt.map_or(TIMER, |rtt| TIMER.max(rtt));
-        let timer = silence >= patient && since >= patient;
+        // What comes upon an ACK is no timer's doing: that starts anew with each that tells something new (RFC 6298, 5.3).
+        let timer = silence >= patient && since >= patient && self.quiet(moment, true) >= patient;
         if timer && (!gap_known || times > 1) {
             // A probe for the tail comes after two round trips (RFC 8985, 7.2), once; on long paths that is beyond the timer's least.
             let probe = rtt.is_some_and(|rtt| since.saturating_mul(2) < rtt.saturating_mul(5));
             if probe && times == 1 && end == self.top && !gap_known {
                 return Cause::TailProbe;
             }
+            // One segment under way: the probe is that one, and waits as long as the timer. Behind a timeout none is sent.
+            let recovers = self.recovery.is_some_and(|top| start < top);
+            let lone = start <= self.acked && end == self.top;
+            if lone && times == 1 && !recovers {
+                return Cause::TimeoutOrProbe;
+            }
             self.recovery = Some(self.top);
             return Cause::Timeout;
         }
         if gap_known && times == 1 {
+            self.repairing.get_or_insert(self.top);
             return Cause::FastRetransmit;
         }
         if self.recovery.is_some_and(|top| start < top) {
             return Cause::AfterTimeout;
         }
-        match gap_known {
-            true => Cause::FastRetransmit,
-            false if end == self.top => Cause::TailProbe,
+        // An ACK for a part of what was under way tells of the next gap (RFC 6582; RFC 6675).
+        let partial = self.repairing.is_some_and(|top| start < top);
+        if gap_known || partial {
+            self.repairing.get_or_insert(self.top);
+            return Cause::FastRetransmit;
+        }
+        let probing = super::nearly(paths.least).saturating_mul(2).max(PROBE);
+        let unasked = [silence, since, self.quiet(moment, false)];
+        match end == self.top && unasked.iter().all(|span| *span >= probing) {
+            true => Cause::TailProbe,
             false => Cause::Retransmission,
+        }
+    }
+
+    /// For how long the sender had heard nothing, or nothing `new`, when it sent.
+    fn quiet(&self, moment: &Moment, new: bool) -> Span {
+        let turn = moment.paths.turn;
+        let had = |heard: &&Heard| {
+            let later = heard
+                .stamp
+                .zip(moment.echo)
+                .is_some_and(|(stamp, echo)| stamp.wrapping_sub(echo).cast_signed() > 0);
+            !later && moment.now.since(heard.time) >= super::nearly(turn)
+        };
+        let last = self.heard.iter().rev().filter(|heard| heard.new || !new).find(had);
+        match last {
+            Some(last) => moment.now.since(last.time).saturating_sub(turn.unwrap_or_default()),
+            None if self.heard.len() >= MOST_HEARD => Span::ZERO,
+            None => Span::MAX,
         }
     }
 
@@ -348,9 +456,12 @@ impl Sender {
         self.holes.push(hole);
     }
 
-    /// Takes what a segment covers out of the holes; gives the first hole that it touched.
-    fn fill(&mut self, start: i64, end: i64) -> Option<Hole> {
-        let touched = *self.holes.iter().find(|h| h.start < end && start < h.end)?;
+    /// Takes what a segment covers out of the holes; gives the first hole that it touched, and how much of them it covered.
+    fn fill(&mut self, start: i64, end: i64) -> Option<(Hole, u64)> {
+        let touches = |h: &&Hole| h.start < end && start < h.end;
+        let touched = *self.holes.iter().find(touches)?;
+        let covered = |h: &Hole| (h.end.min(end) - h.start.max(start)).unsigned_abs();
+        let fresh = self.holes.iter().filter(touches).map(covered).sum();
         let parts = |hole: Hole| {
             let left = Hole { end: hole.end.min(start), ..hole };
             let right = Hole { start: hole.start.max(end), ..hole };
@@ -367,7 +478,7 @@ impl Sender {
             })
             .take(MOST_HOLES)
             .collect();
-        Some(touched)
+        Some((touched, fresh))
     }
 
     /// Takes an ACK of the other end. `bare` says that it has neither data nor SYN nor FIN and tells the same window as
@@ -391,20 +502,28 @@ impl Sender {
         if position > self.top {
             // What is acknowledged was sent, though it was not captured, or not yet.
             let later = Clues { time: now, stamp: None, id: None };
-            self.open_hole(Hole { start: self.top, end: position, later });
+            let lengths = (0, position - self.top);
+            self.open_hole(Hole { start: self.top, end: position, later, lengths });
             self.top = position;
             self.line.settle(ack);
         }
-        let mut told = Told { twice: self.selective(position, segment), ..Told::default() };
+        let (twice, gap) = self.selective(position, segment);
+        let mut told = Told { twice, ..Told::default() };
+        if self.heard.len() >= MOST_HEARD {
+            self.heard.pop_front();
+        }
+        let stamp = segment.options.timestamps.map(|(value, _)| value);
+        self.heard.push_back(Heard { time: now, stamp, new: position > self.acked });
         if position > self.acked {
             told.new = true;
             let before = std::mem::replace(&mut self.acked, position);
             self.duplicates = 0;
             self.sacked = self.sacked.filter(|sacked| *sacked > position);
             self.recovery = self.recovery.filter(|top| *top > position);
+            self.repairing = self.repairing.filter(|top| *top > position);
             let echo = segment.options.timestamps.map(|(_, echo)| echo);
-            let (rtt, twice) = self.land(now, before, position, echo);
-            told.rtt = rtt;
+            let (took, twice) = self.land(now, before, position, echo);
+            told.took = took;
             told.by_stamp = told.twice.is_none() && twice.is_some();
             told.twice = told.twice.or(twice);
             if self.sacked.is_none() {
@@ -412,10 +531,11 @@ impl Sender {
             }
             self.forget_holes(now, position);
         } else if bare && position == self.acked && self.flying() {
-            self.duplicates = self.duplicates.saturating_add(1);
+            // Who uses SACK tells of a gap with it; of what came twice too, and that is none (RFC 6675, section 2).
+            self.duplicates = self.duplicates.saturating_add(u32::from(gap));
             told.duplicate = true;
         }
-        if told.duplicate || self.sacked.is_some() {
+        if told.duplicate && gap || self.sacked.is_some() {
             self.gap_told.get_or_insert(now);
         }
         told.all = position >= self.top;
@@ -429,8 +549,8 @@ impl Sender {
         before: i64,
         position: i64,
         echo: Option<u32>,
-    ) -> (Option<Span>, Option<(i64, i64)>) {
-        let (mut rtt, mut twice) = (None, None);
+    ) -> (Option<Took>, Option<(i64, i64)>) {
+        let (mut took, mut twice) = (None, None);
         while let Some(landed) = self.flight.front().filter(|f| f.end <= position).copied() {
             self.flight.pop_front();
             if self.landed.len() >= MOST_LANDED {
@@ -439,7 +559,7 @@ impl Sender {
             self.landed.push_back(landed);
             self.arrived = self.arrived.max(Some(landed.first.0));
             // What was sent twice has two times (Karn), unless the echoed timestamp tells which one it answers.
-            rtt = match (landed.times, echo) {
+            took = match (landed.times, echo) {
                 (1, _) => Some(now.since(landed.first.0)),
                 (_, Some(echo)) if landed.first.1 != landed.last.1 => {
                     if Some(echo) == landed.first.1 {
@@ -455,9 +575,13 @@ impl Sender {
                     }
                 }
                 _ => None,
-            };
+            }
+            .map(|time| {
+                let length = u32::try_from(landed.end - landed.start).unwrap_or(u32::MAX);
+                Took { time, length }
+            });
         }
-        (rtt, twice)
+        (took, twice)
     }
 
     /// Holes below an ACK: data that was not captured. Those that the ACK itself opened may still be filled: captures on
@@ -473,13 +597,15 @@ impl Sender {
         });
     }
 
-    /// Reads SACK; gives what the other end says that it got twice (RFC 2883: a first block below the ACK or within the second).
-    fn selective(&mut self, ack: i64, segment: &Segment) -> Option<(i64, i64)> {
+    /// Reads SACK; gives what the other end says that it got twice (RFC 2883: a first block below the ACK or within the second), and whether
+    /// a duplicate ACK of this kind tells of a gap.
+    fn selective(&mut self, ack: i64, segment: &Segment) -> (Option<(i64, i64)>, bool) {
         let sack = segment.options.sack();
         let block = |&(start, end): &(u32, u32)| (self.line.place(start), self.line.place(end));
         let blocks =
             || sack.iter().map(block).filter(|(start, end)| start < end && *end <= self.top);
-        let first = blocks().next()?;
+        self.selective |= blocks().next().is_some();
+        let Some(first) = blocks().next() else { return (None, !self.selective) };
         let second = blocks().nth(1);
         let twice = first.1 <= ack
             || second.is_some_and(|second| second.0 <= first.0 && first.1 <= second.1);
@@ -491,7 +617,7 @@ impl Sender {
         };
         let newest = blocks().filter_map(newest).max();
         self.arrived = self.arrived.max(newest);
-        twice.then_some(first)
+        (twice.then_some(first), highest.is_some())
     }
 
     /// The capture is over: what is missing stays missing.

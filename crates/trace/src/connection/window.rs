@@ -2,6 +2,10 @@
 
 use crate::time::Time;
 use quell_units::Span;
+use std::collections::BTreeMap;
+
+/// Windows that are told apart; of more, each counts as the nearest.
+const MOST_WINDOWS: usize = 64;
 
 /// One end as a receiver.
 #[derive(Debug, Default)]
@@ -27,8 +31,10 @@ pub(super) struct Window {
 pub(super) struct Filled {
     /// Up to where the other end may send, by its own positions.
     edge: Option<i64>,
-    /// The last look: when, whether something was under way, and whether that filled the window.
-    last: Option<(Time, bool, bool)>,
+    /// The last look: when, whether something was under way, and the window, if that filled it.
+    last: Option<(Time, bool, Option<u64>)>,
+    /// For how long each window was full.
+    windows: BTreeMap<u64, Span>,
     /// When it was full first, and by which packet.
     pub(super) first: Option<(Time, u64)>,
     /// How often it became full.
@@ -40,10 +46,16 @@ pub(super) struct Filled {
 }
 
 impl Filled {
+    /// Whether it was full at the last look.
+    pub(super) fn is_full(&self) -> bool {
+        self.last.is_some_and(|(_, _, full)| full.is_some())
+    }
+
     /// A window was told with an ACK up to here.
     fn told(&mut self, acked: i64, window: u64) {
         let edge = acked.saturating_add(i64::try_from(window).unwrap_or(i64::MAX));
-        self.edge = Some(self.edge.map_or(edge, |old| old.max(edge)));
+        // A window may shrink, though it should not: senders take the newest (RFC 9293, 3.8.6).
+        self.edge = Some(edge);
     }
 
     /// The other end has sent up to `top`, of which it has heard up to `acked`; it sends segments of so many bytes.
@@ -51,10 +63,13 @@ impl Filled {
         if let Some((then, busy, full)) = self.last {
             let passed = now.since(then);
             self.busy += if busy { passed } else { Span::ZERO };
-            self.full += if full { passed } else { Span::ZERO };
+            if let Some(window) = full {
+                self.full += passed;
+                self.was_full(window, passed);
+            }
         }
         let busy = top > acked;
-        let was_full = self.last.is_some_and(|(_, _, full)| full);
+        let was_full = self.is_full();
         // A window of less than a segment is as good as zero, and told as that. Linux waits for room for two segments while others are
         // under way (`tcp_tso_should_defer`).
         let full = busy
@@ -66,7 +81,29 @@ impl Filled {
             self.times += 1;
             self.first.get_or_insert((now, packet));
         }
-        self.last = Some((now, busy, full));
+        let window = self.edge.and_then(|edge| u64::try_from(edge - acked).ok());
+        self.last = Some((now, busy, window.filter(|_| full)));
+    }
+
+    fn was_full(&mut self, window: u64, span: Span) {
+        let nearest = || self.windows.keys().min_by_key(|known| known.abs_diff(window)).copied();
+        let known = self.windows.len() < MOST_WINDOWS || self.windows.contains_key(&window);
+        let key = if known { window } else { nearest().unwrap_or(window) };
+        *self.windows.entry(key).or_default() += span;
+    }
+
+    /// The windows that were full, by time: a tenth of it they were no larger than the first, half of it than the second, nine tenths than
+    /// the third.
+    pub(super) fn spread(&self) -> [u64; 3] {
+        let all: u128 = self.windows.values().map(|span| u128::from(span.nanos())).sum();
+        [1, 5, 9].map(|tenths| {
+            let mut passed = 0_u128;
+            let reached = self.windows.iter().find(|(_, span)| {
+                passed += u128::from(span.nanos());
+                passed * 10 >= all * tenths
+            });
+            reached.map_or(0, |(window, _)| *window)
+        })
     }
 }
 

@@ -56,6 +56,11 @@ impl<'a> Ipv4View<'a> {
         self.word(6) & 0x3fff != 0
     }
 
+    /// How many hops it may still take.
+    pub fn hops_left(&self) -> u8 {
+        u8_at(self.0, 8).unwrap_or_default()
+    }
+
     /// What the payload is.
     pub fn protocol(&self) -> u8 {
         u8_at(self.0, 9).unwrap_or_default()
@@ -92,6 +97,11 @@ impl<'a> Ipv6View<'a> {
         u16_at(self.0, 4).unwrap_or_default()
     }
 
+    /// How many hops it may still take.
+    pub fn hops_left(&self) -> u8 {
+        u8_at(self.0, 7).unwrap_or_default()
+    }
+
     /// What comes next.
     pub fn next_header(&self) -> u8 {
         u8_at(self.0, 6).unwrap_or_default()
@@ -117,6 +127,8 @@ pub struct Datagram<'a> {
     pub destination: IpAddr,
     /// IPv4's identification.
     pub identification: Option<u16>,
+    /// How many hops it may still take.
+    pub hops_left: u8,
     /// What the payload is.
     pub protocol: u8,
     /// What was captured of the payload.
@@ -155,6 +167,7 @@ impl<'a> Datagram<'a> {
             source: view.source().into(),
             destination: view.destination().into(),
             identification: Some(view.identification()),
+            hops_left: view.hops_left(),
             protocol: view.protocol(),
             payload: between(bytes, header, total),
             length: total - header as u64,
@@ -198,6 +211,7 @@ impl<'a> Datagram<'a> {
             source: view.source().into(),
             destination: view.destination().into(),
             identification: None,
+            hops_left: view.hops_left(),
             protocol: next,
             payload: between(bytes, at, total),
             length: total - at as u64,

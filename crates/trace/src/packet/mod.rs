@@ -36,6 +36,8 @@ pub struct Packet {
     pub to: SocketAddr,
     /// IPv4's identification: the same twice means that the same packet was captured twice.
     pub identification: Option<u16>,
+    /// Hops that its IP header has left.
+    pub hops_left: u8,
     /// The outermost tunnel that it was read out of.
     pub tunnel: Option<Tunnel>,
     /// What TCP said.
@@ -56,6 +58,7 @@ impl Packet {
             from: SocketAddr::new(datagram.source, source),
             to: SocketAddr::new(datagram.destination, destination),
             identification: datagram.identification,
+            hops_left: datagram.hops_left,
             tunnel,
             segment,
         })

@@ -30,11 +30,12 @@ pub struct Told {
     pub options: Vec<u8>,
     pub port: u16,
     pub id: u16,
+    pub hops: u8,
 }
 
 pub fn told(us: u64, from: From, flags: u8, seq: u32, ack: u32, length: u16) -> Told {
-    let (window, options, port, id) = (32120, Vec::new(), 1033, 0);
-    Told { us, from, flags, seq, ack, length, window, options, port, id }
+    let (window, options, port, id, hops) = (32120, Vec::new(), 1033, 0, 64);
+    Told { us, from, flags, seq, ack, length, window, options, port, id, hops }
 }
 
 impl Told {
@@ -48,6 +49,11 @@ impl Told {
 
     pub fn id(self, id: u16) -> Self {
         Told { id, ..self }
+    }
+
+    /// Hops that are left: senders begin with 64, each router takes one.
+    pub fn hops(self, hops: u8) -> Self {
+        Told { hops, ..self }
     }
 
     pub fn mss(mut self, mss: u16) -> Self {
@@ -105,7 +111,7 @@ impl Told {
         let mut bytes = vec![0x45, 0];
         bytes.extend((20 + tcp.len() as u16).to_be_bytes());
         bytes.extend(self.id.to_be_bytes());
-        bytes.extend([0x40, 0, 64, 6, 0, 0]);
+        bytes.extend([0x40, 0, self.hops, 6, 0, 0]);
         let (source, destination) = match self.from {
             From::Client => (1, 2),
             From::Server => (2, 1),
@@ -120,7 +126,7 @@ impl Told {
         let tcp = self.tcp();
         let mut bytes = vec![0x60, 0, 0, 0];
         bytes.extend((8 + tcp.len() as u16).to_be_bytes());
-        bytes.extend([60, 64]);
+        bytes.extend([60, self.hops]);
         let ends: [u8; 2] = match self.from {
             From::Client => [1, 2],
             From::Server => [2, 1],

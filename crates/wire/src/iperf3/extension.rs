@@ -20,8 +20,8 @@ pub struct Wishes {
     /// The server shall not copy what it sends.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub zero_copy: bool,
-    /// UDP streams come from another address than the control connection. Before the first, the client opens a TCP connection from there with the
-    /// test's cookie, and waits for one byte.
+    /// Streams come from another address than the control connection. Before the first over UDP, the client opens a TCP connection from there
+    /// with the test's cookie, and waits for one byte.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,
     /// Milliseconds between reports of what the server sees while data flows; 0 for none. A server that knows of them says the first one,
@@ -53,7 +53,7 @@ pub struct Report {
     pub packets: u64,
     /// Datagrams that were sent, as far as their numbers tell.
     pub expected: u64,
-    /// Jitter (RFC 3550) in nanoseconds, that of the stream with most.
+    /// Jitter (RFC 3550) in nanoseconds: the mean of the streams, each weighing as many datagrams as came.
     pub jitter_ns: u64,
     /// Segments that the server sent again.
     pub retransmits: u64,
@@ -147,12 +147,23 @@ pub struct PartStream {
     /// The part of its time in which what moved the data was on a CPU or waited for one, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toil: Option<f64>,
+    /// The part of its time in which this end's program did not run when it was to, from 0 to 1: it was stopped, or got no CPU. Of a receiver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<f64>,
+    /// The part of its time in which this end read nothing, since the rate that it allows was used up, from 0 to 1. Of a receiver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_back: Option<f64>,
     /// Datagrams that came after one with a higher number.
     pub out_of_order: u64,
     /// Further copies of datagrams.
     pub duplicates: u64,
     /// Datagrams that this end's own socket dropped for want of room: no loss of the network.
     pub socket_dropped: u64,
+    /// Datagrams that came to this end's socket and are not of the stream.
+    pub foreign: u64,
+    /// Of those with a number of the stream, how many are known not to be of it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub forged: u64,
     /// Times between arrivals: how many of them were shorter than each bound in nanoseconds (the bound before excluded).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<(u64, u64)>,

@@ -50,9 +50,9 @@ pub struct StreamResult {
     /// Segments sent again; -1 where this end does not know.
     #[serde(deserialize_with = "signed")]
     pub retransmits: i64,
-    /// Jitter of RFC 3550 in seconds, at a receiver of datagrams.
-    #[serde(deserialize_with = "amount")]
-    pub jitter: f64,
+    /// Jitter of RFC 3550 in seconds, at a receiver of datagrams; none where what was told can't be one.
+    #[serde(deserialize_with = "known")]
+    pub jitter: Option<f64>,
     /// Datagrams lost, at a receiver.
     #[serde(deserialize_with = "signed")]
     pub errors: i64,
@@ -108,13 +108,16 @@ mod tests {
             r#"{"id":1,"bytes":1e300}"#,
             r#"{"id":1,"bytes":"many"}"#,
             r#"{"id":1,"bytes":5,"end_time":-5}"#,
-            r#"{"id":1,"bytes":5,"jitter":-1e300}"#,
         ] {
             let text = format!(r#"{{"cpu_util_total":-1e9,"streams":[{stream},{{"id":3}}]}}"#);
             let results: Results = serde_json::from_str(&text).unwrap();
             assert_eq!(results.streams.iter().map(|s| s.id).collect::<Vec<_>>(), [3], "{stream}");
             assert_eq!(results.cpu_util_total, None);
         }
+        // Jitter is no count: what came is known without it.
+        let text = r#"{"streams":[{"id":1,"bytes":5,"jitter":-1e300}]}"#;
+        let results: Results = serde_json::from_str(text).unwrap();
+        assert_eq!((results.streams[0].bytes, results.streams[0].jitter), (5, None));
     }
 
     #[test]

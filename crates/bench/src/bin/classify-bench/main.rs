@@ -4,12 +4,14 @@
 //!   classify-bench [--rounds 15]
 //!
 //!   alone     the program by itself, on one packet again and again (BPF_PROG_TEST_RUN)
+//!   found     the same where it finds hosts: from an address that it knows, from one that it never saw
 //!   in path   packets through HTB without a filter, with ours, with `flow` where the kernel has it, with u32
 //! ```
 //!
 //! Rounds alternate between what is compared; printed are medians and quartiles.
 
 mod alone;
+mod found;
 #[path = "../../machine.rs"]
 mod machine;
 mod path;
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
         println!("left out: {error}");
         return ExitCode::SUCCESS;
     }
-    match alone::run(rounds).and_then(|()| path::run(rounds)) {
+    match alone::run(rounds).and_then(|()| found::run(rounds)).and_then(|()| path::run(rounds)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("classify-bench: {error}");

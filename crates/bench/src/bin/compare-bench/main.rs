@@ -1,11 +1,15 @@
-//! How fast large runs are compared.
+//! How fast large runs are opened, drawn and compared.
 //!
 //! ```text
 //!   compare-bench QUELL [ROUNDS]
 //!
-//!   two runs of a million pings each, invented ──► quell compare A B --json, and with a figure: wall time, medians
+//!   two runs of a million pings each, invented ──► quell compare A B --json, and with a figure
+//!                                              ──► quell plot A, each figure that shows all of them
+//!   wall time and CPU time, medians
 //! ```
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use quell_model::manifest::{FORMAT_VERSION, KernelRecord};
 use quell_model::{
     Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Manifest,
@@ -22,6 +26,10 @@ const PACKETS: u64 = 1_000_000;
 
 /// Repeats that they are spread over.
 const REPEATS: u32 = 5;
+
+/// Figures that are made of all packets.
+const FIGURES: [&str; 6] =
+    ["rtt-scatter", "rtt-time", "rtt-cdf", "rtt-box", "rtt-averages", "jitter-gap"];
 
 /// Packets of one event.
 const AT_ONCE: u64 = 10_000;
@@ -51,26 +59,49 @@ fn bench(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
     let [before, after] = runs.map(|run| run.map(|folder| folder.display().to_string()));
     let (before, after) = (before?, after?);
     println!("two runs of {PACKETS} pings compared, medians of {rounds} rounds");
-    let svg = out.join("cdf.svg").display().to_string();
+    let drawn = out.join("figure.svg").display().to_string();
     let table = vec!["compare", &before, &after, "--json"];
-    let figure = vec!["compare", &before, &after, "--figure", "cdf", "-o", &svg];
+    let figure = vec!["compare", &before, &after, "--figure", "cdf", "-o", &drawn];
     for (name, arguments) in [("table", table), ("table and figure", figure)] {
-        let mut seconds =
-            (0..rounds).map(|_| timed(quell, &arguments)).collect::<Result<Vec<_>, _>>()?;
-        seconds.sort_by(f64::total_cmp);
-        println!("  {name:<18} {:.2} s", seconds[rounds / 2]);
+        round(quell, name, &arguments, rounds)?;
     }
+    println!("one of them drawn");
+    for figure in FIGURES {
+        round(quell, figure, &["plot", &before, "--figure", figure, "-o", &drawn], rounds)?;
+    }
+    let png = out.join("figure.png").display().to_string();
+    round(quell, "rtt-scatter, PNG", &["plot", &before, "--figure", FIGURES[0], "-o", &png], rounds)
+}
+
+/// Says what a command takes: wall time, and CPU time of all its threads; medians.
+fn round(quell: &Path, name: &str, arguments: &[&str], rounds: usize) -> Result<(), String> {
+    let took = (0..rounds).map(|_| timed(quell, arguments)).collect::<Result<Vec<_>, _>>()?;
+    let median = |of: fn(&(f64, f64)) -> f64| {
+        let mut all: Vec<f64> = took.iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    println!("  {name:<18} {:.2} s, CPU {:.2} s", median(|t| t.0), median(|t| t.1));
     Ok(())
 }
 
-fn timed(quell: &Path, arguments: &[&str]) -> Result<f64, String> {
+/// Wall time and CPU time in seconds.
+fn timed(quell: &Path, arguments: &[&str]) -> Result<(f64, f64), String> {
+    let before = children()?;
     let start = Instant::now();
     let status = Command::new(quell).args(arguments).stdout(Stdio::null()).status();
     let status = status.map_err(|e| format!("{}: {e}", quell.display()))?;
     if !status.success() {
         return Err(format!("quell {} ended with {status}", arguments.join(" ")));
     }
-    Ok(start.elapsed().as_secs_f64())
+    Ok((start.elapsed().as_secs_f64(), children()? - before))
+}
+
+/// CPU seconds of all programs that were started and have ended.
+fn children() -> Result<f64, String> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|e| format!("getrusage: {e}"))?;
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
 /// A run of pings of about so many milliseconds.

@@ -89,6 +89,18 @@ fn when_there(asked: &Asked, place: &Place, folder: &Path) -> Result<(), String>
             return Err(format!("one ceiling took other than one step: {}", json["steps"]));
         }
         note("one other ceiling, of one who is there", &went);
+        let mut change = |what: &'static str, name: &str, steps: usize| {
+            let all = ["change", name, "--up", "13Mbit", "--json"];
+            let went = shape(asked, place, folder, &all)?;
+            let json: Value = serde_json::from_str(&went.out).map_err(|e| e.to_string())?;
+            if json["steps"].as_array().map(Vec::len) != Some(steps) {
+                return Err(format!("{what}: not {steps} steps: {}", json["steps"]));
+            }
+            note(what, &went);
+            Ok(())
+        };
+        change("quell shape change, one who is there", "s0", 1)?;
+        change("quell shape change, one who is not there", "s1", 0)?;
         note("quell shape status", &shape(asked, place, folder, &["status"])?);
         note("quell shape off", &shape(asked, place, folder, &["off", "--dev", "near0"])?);
     }

@@ -19,7 +19,7 @@ use crate::results::Told;
 use clap::{Args, ValueEnum};
 use piece::{Piece, Recipe, Wish, cake};
 use quell_act::{Goal, Machine};
-use quell_shaper::{BothWays, DeviceTraits, PolicyName};
+use quell_shaper::{BothWays, DeviceTraits, HostsBy, PolicyName};
 use quell_tc::Tree;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -116,6 +116,11 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(format!(
             "host-fair that finds its hosts can't be said for {name}: what finds them is a program that Quell loads. Name the hosts \
              with --host, or take --policy cake, which finds them by itself"
+        )));
+    }
+    if policy == PolicyName::Cake && all.found.is_some_and(|found| found.by() == HostsBy::Inside) {
+        return Err(Failure::usage(format!(
+            "what is in tunnels can't be told apart for {name}: what looks into them is a program that Quell loads. Leave --hosts-by out"
         )));
     }
     let (own, beyond) = trees(&all, policy, traits(args)?, &device)?;

@@ -4,12 +4,13 @@
 
 use super::{Measured, Proof};
 use crate::failure::Failure;
+use crate::host::Found;
 use crate::shape::{failure, watchdog};
 use crate::tune::asked::{ApplyArgs, found};
 use crate::tune::files::CHANGE;
 use crate::tune::settled::{Settled, act};
 use quell_act::{Goal, Kernel};
-use quell_flow::{Amount, Findings, FlowPlan, Senders};
+use quell_flow::{Amount, Findings, FlowError, FlowPlan, Senders};
 use quell_sys::wait::Bell;
 use quell_tune::Record;
 use quell_units::Span;
@@ -32,6 +33,7 @@ pub fn with_host(
             "quell tune is in force already; to compare with what was before: quell tune revert first",
         ));
     }
+    let mut found = found(to)?;
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
     let mut ways = [("up", Senders::Up), ("down", Senders::Down)].map(|(way, senders)| {
@@ -40,11 +42,11 @@ pub fn with_host(
     let each = Span::from_nanos(args.prove.time.nanos().saturating_mul(4)) + BESIDE + BESIDE;
     for _ in 0..args.prove.rounds {
         for (senders, measured) in &mut ways {
-            measured.now.push(flow(to, *senders, args, &stop)?);
+            measured.now.push(flow(to, &mut found, *senders, args, &stop)?);
         }
         act(kernel, &args.places, goal.clone(), record, Some(each))?;
         let rates: Result<Vec<f64>, Failure> =
-            ways.iter().map(|(senders, _)| flow(to, *senders, args, &stop)).collect();
+            ways.iter().map(|(senders, _)| flow(to, &mut found, *senders, args, &stop)).collect();
         // Whether it was measured or not.
         let before = |log: Option<&quell_act::Log>| Ok(settled.files.before(record, log, &[]));
         let command = "quell tune apply";
@@ -62,8 +64,13 @@ pub fn with_host(
 }
 
 /// One test: bits a second that arrived.
-fn flow(to: &str, direction: Senders, args: &ApplyArgs, stop: &Bell) -> Result<f64, Failure> {
-    let found = found(to)?;
+fn flow(
+    to: &str,
+    found: &mut Found,
+    direction: Senders,
+    args: &ApplyArgs,
+    stop: &Bell,
+) -> Result<f64, Failure> {
     let plan = FlowPlan {
         direction,
         amount: Amount::Time(args.prove.time),
@@ -72,8 +79,11 @@ fn flow(to: &str, direction: Senders, args: &ApplyArgs, stop: &Bell) -> Result<f
         secret: args.prove.secret.read()?,
         ..FlowPlan::new(to, found.to)
     };
-    let outcome = quell_flow::run(&plan, stop, &mut |_| {})
-        .map_err(|e| Failure::system(format!("{e}{}", found.hint())))?;
+    let outcome = found
+        .reached(FlowError::is_nobody, |to| {
+            quell_flow::run(&FlowPlan { to, control: to, ..plan.clone() }, stop, &mut |_| {})
+        })
+        .map_err(Failure::system)?;
     if outcome.stopped {
         return Err(Failure::check("stopped before it was over; all is as it was before"));
     }

@@ -1,5 +1,8 @@
 //! `quell doctor --peer`: what a server at the other end tells of the path.
 
+#[path = "../../../../netlink/tests/namespace/tun.rs"]
+mod tun;
+
 use super::Story;
 use super::firewall::{Hook, Refused, refuse};
 use super::net::{Namespace, QUELL, evidence, finds, name, pass, queue_at, set};
@@ -8,6 +11,7 @@ use quell_netlink::link::{LinkChange, LinkKind, NewLink};
 use quell_netlink::{Stack, nat};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 pub const STORIES: &[Story] = &[
     Story { name: "both ends: a path of three hops is well", tell: well },
@@ -239,7 +243,8 @@ fn lossy_back(_: &super::Net) {
 fn slower(_: &super::Net) {
     let (here, there) = (Namespace::new(), Namespace::new());
     plug(&here, &there, ("a0", "b0"));
-    let Some(_tap) = here.run(tap) else { return };
+    let tap = here.run(|| tun::device("fast", tun::Carries::Frames));
+    let _tap = tap.expect("the guest's kernel has tun devices");
     let words = ["-s", "fast", "speed", "40000", "duplex", "full", "autoneg", "off"];
     match here.run(|| Command::new("ethtool").args(words).status()) {
         Ok(status) => assert!(status.success(), "ethtool sets a tap's speed"),
@@ -268,30 +273,6 @@ fn slower(_: &super::Net) {
     let server = Server::new(&here, "10.9.0.1");
     finds(&there, &[], &asked("10.9.0.1"));
     drop(server);
-}
-
-/// A tap named `fast`, there for as long as its file is open.
-fn tap() -> Option<std::fs::File> {
-    use nix::libc;
-    use std::os::fd::AsRawFd;
-    /// `struct ifreq` with the flags of a tap.
-    #[repr(C)]
-    struct Request {
-        name: [u8; 16],
-        flags: i16,
-        rest: [u8; 22],
-    }
-    const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
-    const TAP_WITHOUT_HEADER: i16 = 0x1002;
-    let mut name = [0; 16];
-    name[..4].copy_from_slice(b"fast");
-    let mut request = Request { name, flags: TAP_WITHOUT_HEADER, rest: [0; 22] };
-    let file = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
-    let file = file.expect("the guest's kernel has tun devices");
-    // SAFETY: the request lives through the call and has the size of a struct ifreq.
-    let made = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) };
-    assert_eq!(made, 0, "a tap: {}", std::io::Error::last_os_error());
-    Some(file)
 }
 
 /// What `--peer` tells of the path, all of it.
@@ -380,13 +361,41 @@ fn cleared(_: &super::Net) {
     drop(server);
 }
 
-fn nobody(net: &super::Net) {
-    let output = net.here.run(|| {
+/// What `--peer` says where nothing answers, and how long that takes.
+fn unanswered(at: &Namespace, address: &str) -> (String, Duration) {
+    let begun = Instant::now();
+    let output = at.run(|| {
         let mut command = Command::new(QUELL);
-        command.args(["doctor", "--peer", "10.0.0.2"]).stdin(Stdio::null());
+        command.args(["doctor", "--peer", address]).stdin(Stdio::null());
         command.output().expect("quell can be started")
     });
-    let error = String::from_utf8_lossy(&output.stderr);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{error}");
-    assert!(error.contains("no answer") && error.contains("quell serve --bind"), "{error}");
+    (error, begun.elapsed())
+}
+
+fn nobody(net: &super::Net) {
+    let (error, took) = unanswered(&net.here, "10.0.0.2");
+    assert!(error.contains("nobody listens") && error.contains("quell serve --bind"), "{error}");
+    assert!(took < Duration::from_millis(500), "{took:?}: {error}");
+    // There is no such host: this one finds out that no neighbour answers, but answers may be lost, and it goes on. Its word to itself goes over
+    // loopback.
+    change(&net.here, "lo", LinkChange::Up(true));
+    let (error, took) = unanswered(&net.here, "10.0.0.9");
+    for word in ["is silent: asked again, for 4s", "no answer", "no neighbour of this host answers"]
+    {
+        assert!(error.contains(word), "{word} in {error}");
+    }
+    assert!(took < Duration::from_millis(5_500), "{took:?}: {error}");
+    // Nor behind a router, which says so once it has asked for three seconds.
+    let row = Row::new(3);
+    let (error, took) = unanswered(row.first(), "10.1.1.9");
+    assert!(error.contains("10.1.0.2 says \"unreachable\": it can't reach the host"), "{error}");
+    assert!(took < Duration::from_millis(3_500), "{took:?}: {error}");
+    // A router that knows no way says so at once; after so many words as just now it keeps silent for a while (`icmp_ratelimit`).
+    pass(10_000);
+    super::shapes::route(row.first(), "10.7.0.0/24", "10.1.0.2", "right");
+    let (error, took) = unanswered(row.first(), "10.7.0.1");
+    assert!(error.contains("has no route there"), "{error}");
+    assert!(took < Duration::from_millis(500), "{took:?}: {error}");
 }

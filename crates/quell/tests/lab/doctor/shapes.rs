@@ -127,7 +127,7 @@ fn with(
     });
 }
 
-fn route(at: &Namespace, to: &str, via: &str, device: &str) {
+pub fn route(at: &Namespace, to: &str, via: &str, device: &str) {
     with(at, device, |stack, index| {
         let (to, via) = (to.parse().expect("a network"), via.parse().expect("an address"));
         stack.add_route(&NewRoute::via(to, via, index))

@@ -31,6 +31,8 @@ pub struct EchoFold {
     counts: Counts,
     /// What is known of losses by their number alone, by way.
     losses: Option<BTreeMap<String, u64>>,
+    /// Packets that the server left unanswered, or may have.
+    unanswered: Option<u64>,
     given_up: BTreeMap<u64, GivenUp>,
     /// When each packet was sent, and what became of it; none where that is not kept.
     fates: Option<Vec<(i64, Fate)>>,
@@ -78,6 +80,7 @@ impl EchoFold {
         Self {
             counts: Counts::default(),
             losses: None,
+            unanswered: None,
             given_up: BTreeMap::new(),
             fates: None,
             lateness: Lateness::default(),
@@ -195,6 +198,7 @@ impl EchoFold {
         match what {
             Told::Clocks => _ = self.apart.get_or_insert(value == "apart"),
             Told::Losses if self.losses.is_none() => self.losses = serde_json::from_str(value).ok(),
+            Told::Unanswered if self.unanswered.is_none() => self.unanswered = value.parse().ok(),
             _ => {}
         }
     }
@@ -206,7 +210,8 @@ impl EchoFold {
 
     /// What became of how many packets.
     pub fn counts(&self) -> Counts {
-        self.losses.as_ref().map_or(self.counts, |told| self.counts.with_losses(told))
+        let counts = self.losses.as_ref().map_or(self.counts, |told| self.counts.with_losses(told));
+        counts.with_unanswered(self.unanswered.unwrap_or(0))
     }
 
     /// How late packets were sent.
@@ -229,6 +234,11 @@ impl EchoFold {
         self.orders.transits(of, self.is_apart())
     }
 
+    /// What [`EchoResult::jitter_of`] says, without all else.
+    pub(crate) fn jitter_of(&self) -> Transit {
+        if self.orders.all_up(self.is_apart()) { Transit::Up } else { Transit::RoundTrip }
+    }
+
     /// All figures so far.
     pub fn result(&self) -> EchoResult {
         let (ways, offset) = self.orders.figures(self.is_apart(), self.counts.unsure);
@@ -243,9 +253,16 @@ impl EchoFold {
         let batches_of = |is_lost: fn(Fate) -> bool| {
             self.fates.as_deref().map_or(Vec::new(), |fates| batches(fates, is_lost))
         };
+        let counts = self.counts();
+        let mut least = batches_of(|fate| fate == Fate::Lost);
+        // Which of those without an answer were left unanswered is not known: all stretches alike.
+        let all = (counts.lost + counts.errors + counts.unanswered) as f64;
+        if counts.unanswered > 0 {
+            least.iter_mut().for_each(|b| b.lost *= 1.0 - counts.unanswered as f64 / all);
+        }
         EchoResult {
-            counts: self.counts(),
-            batches: batches_of(|fate| fate == Fate::Lost),
+            counts,
+            batches: least,
             batches_at_most: batches_of(|fate| fate != Fate::Answered),
             reordered: rtt.reordered,
             reordered_up: ways.numbered_up.then_some(up.reordered),
@@ -309,6 +326,26 @@ mod tests {
 
     fn exact(samples: impl IntoIterator<Item = EchoSample>) -> EchoResult {
         taken(EchoFold::exact(), samples).result()
+    }
+
+    #[test]
+    fn what_a_server_left_unanswered_is_no_loss_for_certain() {
+        let fate = |n| match n % 10 {
+            0 => sample(n, Some(20), Ok),
+            1 => sample(n, None, LostUp),
+            _ => sample(n, None, Lost),
+        };
+        for (told, least) in [("300", 0.6), ("800", 0.1), ("5000", 0.1), ("0", 0.9)] {
+            let mut fold = taken(EchoFold::exact(), (0..1000).map(fate));
+            fold.tell(&Told::Unanswered, told);
+            let got = fold.result();
+            let (at_least, at_most) = got.counts.loss_range().unwrap();
+            assert!((at_least - least).abs() < 1e-9 && at_most == 0.9, "{told}: {at_least}");
+            assert_eq!(got.counts.loss_ratio().is_none(), least < 0.9);
+            let lost: f64 = got.batches.iter().map(|batch| batch.lost).sum();
+            assert!((lost - 1000.0 * least).abs() < 1e-6, "{told}: {lost}");
+            assert_eq!(got.counts.sent, 1000);
+        }
     }
 
     #[test]

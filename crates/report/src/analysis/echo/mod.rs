@@ -5,5 +5,6 @@ mod orders;
 mod result;
 
 pub use fold::EchoFold;
+pub(crate) use orders::LEAST_UNSURE_NS;
 pub use result::{Counts, EchoResult, Transit, Way};
 pub(crate) use result::{is_minority, rtt_ms};

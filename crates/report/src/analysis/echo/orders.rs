@@ -20,7 +20,7 @@ use quell_stats::{
 const LOOK_BACK: usize = 1024;
 
 /// The kernel sends a SYN again after so long: no connect is unsure that was answered before.
-const LEAST_UNSURE_NS: i64 = 1_000_000_000;
+pub(crate) const LEAST_UNSURE_NS: i64 = 1_000_000_000;
 
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,6 +180,18 @@ impl Orders {
         counted.filter_map(|p| Some((p.t_ns, p.transit(of, line)?))).collect()
     }
 
+    /// Whether one-way delays are known of all packets that were answered.
+    pub fn all_up(&self, apart: bool) -> bool {
+        match apart {
+            false => self.all(self.told_up),
+            true => self.figures(true, 0).0.all_up,
+        }
+    }
+
+    fn all(&self, count: u64) -> bool {
+        self.answered > 0 && count == self.answered
+    }
+
     /// All figures, and how far the two clocks are apart, if that can be told. Of so many packets beside nobody knows whether they are lost.
     pub fn figures(&self, apart: bool, unsure: u64) -> (Ways, Option<ClockOffset>) {
         let mut settled = self.settled.clone();
@@ -200,7 +212,7 @@ impl Orders {
             true => way.way(shift),
             false => Way { reordered: way.order.reordered(), ..Way::default() },
         };
-        let all = |count: u64| self.answered > 0 && count == self.answered;
+        let all = |count: u64| self.all(count);
         let ways = Ways {
             by_transit: [
                 one_way(up, shift),

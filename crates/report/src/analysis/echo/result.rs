@@ -31,6 +31,8 @@ pub struct Counts {
     /// Packets sent of which nobody can know whether they were lost: something answered after the kernel had sent them again, or they were not
     /// waited for so long that they must be.
     pub unsure: u64,
+    /// Packets sent that the server left unanswered, or may have, by what it said: no loss, or none that is known.
+    pub unanswered: u64,
     /// Packets that never were sent, since this host's own queue had no room for them: they count as nothing.
     pub not_sent: u64,
 }
@@ -43,14 +45,14 @@ impl Counts {
 
     /// (sent − answered) ÷ sent; none when nothing was sent, or where that is not known.
     pub fn loss_ratio(&self) -> Option<f64> {
-        self.loss_range().filter(|_| self.unsure == 0).map(|(_, most)| most)
+        self.loss_range().filter(|_| self.unsure + self.unanswered == 0).map(|(_, most)| most)
     }
 
     /// The least and the most that (sent − answered) ÷ sent can be; none when nothing was sent.
     pub fn loss_range(&self) -> Option<(f64, f64)> {
         let most = self.sent - self.answered();
         let part = |lost: u64| lost as f64 / self.sent as f64;
-        (self.sent > 0).then(|| (part(most - self.unsure), part(most)))
+        (self.sent > 0).then(|| (part(most - self.unsure - self.unanswered), part(most)))
     }
 
     /// The part that was answered, where that is less than half, but some: what the delays of the others were is not known, and figures of
@@ -85,6 +87,12 @@ impl Counts {
         let lost_up = more("up", self.lost_up).min(self.lost);
         let lost_down = more("down", self.lost_down).min(self.lost - lost_up);
         Self { lost_up, lost_down, ..self }
+    }
+
+    /// The same where so many of those without an answer may have been left unanswered: of those that are known to be lost on a way none was.
+    pub(super) fn with_unanswered(self, told: u64) -> Self {
+        let unanswered = told.min(self.lost - self.lost_up - self.lost_down);
+        Self { unanswered, lost: self.lost - unanswered, ..self }
     }
 }
 

@@ -1,0 +1,110 @@
+//! Whether a flow that a window bounds got slower as its round trip grew. Pure.
+//!
+//! ```text
+//!   alone on a full path    the path's rate stays, the round trip is what of the window stands in the queue     rate │▔▔▔▔▔▔   RTT │ ╱▔▔
+//!   beside others           their packets make the queue, and a window each round trip is less                  rate │▔╲▁▁    RTT │ ╱▔▔
+//! ```
+//!
+//! The second is a path whose rate varies, too: nobody can tell these apart. A window that held the flow up is not made good by a queue that is others'.
+
+use quell_wire::iperf3::Moment;
+
+/// By how much the round trip of the longest quarter of the looks has to exceed that of the shortest, so that a rate can be seen to follow it.
+const VARIES: f64 = 1.2;
+/// So many round trips the smoothed one needs to follow a flow that begins.
+const FOLLOWS: i64 = 4;
+/// Fewer looks than these tell nothing: a window comes in bursts.
+const FEW: usize = 20;
+
+/// Whether the rate of these streams followed their round trip: what a window lets through falls as much as that grows, and what a path lets through does
+/// not. Halfway between the two (as ratios) it is taken for the one that is nearer. What is in flight would tell the rate of a look by itself, but for a
+/// round trip that is smoothed, and so late.
+pub(crate) fn slows(streams: &[&[Moment]], from_ns: i64) -> bool {
+    let (mut short, mut long) = (Quarter::default(), Quarter::default());
+    for moments in streams {
+        let begun_ns = moments.first().map_or(0, |look| look.t_ns);
+        let counted = |pair: &&[Moment]| pair[0].t_ns >= from_ns && follows(&pair[1], begun_ns);
+        let mut looks: Vec<&[Moment]> = moments.windows(2).filter(counted).collect();
+        if looks.len() < FEW {
+            continue;
+        }
+        looks.sort_by_key(|pair| pair[1].srtt_us);
+        let quarter = looks.len() / 4;
+        looks[..quarter].iter().for_each(|pair| short.add(pair));
+        looks[looks.len() - quarter..].iter().for_each(|pair| long.add(pair));
+    }
+    let (Some((short_us, fast)), Some((long_us, slow))) = (short.means(), long.means()) else {
+        return false;
+    };
+    let grew = long_us / short_us;
+    grew >= VARIES && slow * grew.sqrt() <= fast
+}
+
+/// Whether the round trip at a look at a stream that began then is that of its queue.
+fn follows(look: &Moment, begun_ns: i64) -> bool {
+    let follows_us = i64::try_from(look.srtt_us).map_or(i64::MAX, |us| us.saturating_mul(FOLLOWS));
+    look.srtt_us > 0 && look.t_ns.saturating_sub(begun_ns) / 1000 >= follows_us
+}
+
+/// Looks with the shortest round trips, or the longest.
+#[derive(Debug, Default)]
+struct Quarter {
+    looks: f64,
+    rtt_us: f64,
+    acked: f64,
+    ns: f64,
+}
+
+impl Quarter {
+    /// A look, and the one before it.
+    fn add(&mut self, pair: &[Moment]) {
+        let [before, now] = pair else { return };
+        self.looks += 1.0;
+        self.rtt_us += now.srtt_us as f64;
+        self.acked += now.acked.saturating_sub(before.acked) as f64;
+        self.ns += now.t_ns.saturating_sub(before.t_ns) as f64;
+    }
+
+    /// Their round trip, and rate.
+    fn means(&self) -> Option<(f64, f64)> {
+        (self.ns > 0.0).then(|| (self.rtt_us / self.looks, self.acked / self.ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten seconds of a stream: the round trip at each look in milliseconds, and the rate then in bits a second.
+    fn stream(at: impl Fn(i64) -> (f64, f64)) -> Vec<Moment> {
+        let mut acked = 0.0;
+        let look = |n: i64| {
+            let (rtt_ms, bits) = at(n);
+            acked += bits / 80.0;
+            let (srtt_us, acked) = ((rtt_ms * 1e3) as u64, acked as u64);
+            Moment { t_ns: n * 100_000_000, srtt_us, acked, ..Moment::default() }
+        };
+        (0..100).map(look).collect()
+    }
+
+    #[test]
+    fn a_window_beside_others_is_slower_as_their_queue_grows_and_one_alone_is_not() {
+        // Another's saw: from 60 to 120 ms and back.
+        let saw = |n: i64| 60.0 + (n % 20) as f64 * 3.0;
+        let window = stream(|n| (saw(n), 64_000.0 * 1e3 / saw(n)));
+        assert!(slows(&[&window[..]], 0));
+        assert!(slows(&[&window[..], &window[..]], 0), "two of them");
+        // Its own window grows, and with it the queue: the path's rate stays.
+        let grows = stream(|n| (40.0 + n as f64, 10e6));
+        assert!(!slows(&[&grows[..]], 0));
+        let steady = stream(|n| (100.0 + (n % 3) as f64, 10e6 - (n % 3) as f64 * 3e6));
+        assert!(!slows(&[&steady[..]], 0), "a round trip that hardly varies tells nothing");
+        let loses = stream(|n| if n < 50 { (100.0, 10e6) } else { (60.0, 7e6) });
+        assert!(!slows(&[&loses[..]], 0), "what is slower as its queue gets empty");
+        // A bucket lets more through at first, until a queue of 160 ms stands.
+        let begins = stream(|n| (40.0 + (n.min(5) * 32) as f64, if n < 5 { 30e6 } else { 10e6 }));
+        assert!(!slows(&[&begins[..40]], 0), "a queue that begins");
+        assert!(slows(&[&window[..]], 5_000_000_000) && !slows(&[&window[..]], 9_500_000_000));
+        assert!(!slows(&[&window[..5]], 0) && !slows(&[], 0), "too few looks");
+    }
+}

@@ -1,0 +1,41 @@
+//! `quell rpm` against exact truth: what a line carries, be its queue as deep as it likes.
+
+use super::support::{PING, QUELL, QUIET, TestFolder, home};
+use serde_json::Value;
+
+/// A queue of 1.2 seconds: after a loss TCP holds back as much for as long.
+const DEEP: &str = "both = { rate = \"10Mbit\", delay = \"10ms\", buffer = \"1000p\" }";
+
+/// What it says at home, of a server beyond this line.
+fn rpm(line: &str, asked: &[&str]) -> Value {
+    let folder = TestFolder::new();
+    let file = folder.file("network.toml", &home(false, line, &format!("{QUIET}{PING}")));
+    let file = file.to_string_lossy();
+    let serve = format!("server: {QUELL} serve --bind 0.0.0.0 --web");
+    let all = ["lab", "exec", &*file, "a", "--with", &*serve, "--", QUELL, "rpm", "--json"];
+    let output = folder.quell(&[&all, asked].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {said}"))
+}
+
+/// Both directions against what a line of 10 Mbit/s carries in full segments.
+fn tells_what_the_line_carries(told: &Value, least: f64, most: f64) {
+    for way in ["down", "up"] {
+        let figures = &told[way];
+        let goodput = figures["bits_per_second"].as_f64().expect("it is told") / 1e6;
+        let share = goodput / (10.0 * 1448.0 / 1514.0);
+        assert!((least..=most).contains(&share), "{way}: {share:.3} of the line: {told:#}");
+        assert_eq!(figures["goodput_confidence"], "high", "{way}: {told:#}");
+    }
+}
+
+#[test]
+fn behind_a_deep_queue_goodput_is_what_arrived_and_not_what_had_been_held_back() {
+    tells_what_the_line_carries(&rpm(DEEP, &["{server}:5201"]), 0.95, 1.005);
+}
+
+#[test]
+fn over_tls_it_is_too_though_not_all_segments_are_full() {
+    let told = rpm(DEEP, &["https://{server}:5201", "--insecure"]);
+    tells_what_the_line_carries(&told, 0.9, 1.01);
+}

@@ -1,0 +1,382 @@
+//! HTTP/2 over TLS as this client needs it: a session on a connection, its requests, and the one that makes load with small ones beside it.
+//!
+//! ```text
+//!   connect ──► Session ──┬─► get                a request and its whole answer
+//!                         └─► Bulk ──► go_on     data without end; asked for it, a probe within
+//! ```
+
+use crate::http::{self, RpmError, Secured, Target};
+use crate::plan::Way;
+use bytes::Bytes;
+use h2::client::{Connection, ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
+use http_types::{Method, Request};
+use nix::libc::{IPPROTO_TCP, TCP_NODELAY};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::option::set;
+use quell_sys::socket::stream::TcpSocket;
+use quell_sys::wait::Bell;
+use quell_tls::drive::{Drive, Halt, Step};
+use quell_tls::socket::{Beneath, TlsSocket, second};
+use quell_web::nq;
+use quell_web::url::Url;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::task::{Context, Poll};
+
+/// What a server may send before it hears that it arrived: the longest way at the highest rate.
+const WINDOW: u32 = 16 << 20;
+/// Most bytes that are sent at once, as many as a record of TLS has.
+const PIECE: usize = 16 << 10;
+/// Most probes within one connection at once.
+const MOST_WITHIN: usize = 32;
+
+/// A connection that speaks HTTP/2.
+pub struct Session {
+    to: SocketAddr,
+    drive: Drive,
+    line: Rc<Beneath>,
+    connection: Connection<TlsSocket, Bytes>,
+    requests: SendRequest<Bytes>,
+}
+
+/// What the handshakes took, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Handshakes {
+    /// TCP's.
+    pub tcp_ms: f64,
+    /// A round trip of TLS's.
+    pub tls_ms: f64,
+}
+
+/// A session with this server.
+pub fn connect(
+    to: SocketAddr,
+    secured: &Secured,
+    secret: Option<&quell_wire::auth::Secret>,
+    stop: &Bell,
+) -> Result<(Session, Handshakes), RpmError> {
+    let (tcp, tcp_ms) = http::connect(to, secret, stop)?;
+    // What begins HTTP/2 and the first request are two writes: the second would wait until the first is acknowledged (RFC 1122, 4.2.3.4).
+    set(tcp.as_fd(), IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY")?;
+    let failed = |why: &dyn ToString| RpmError::NoTls { to, why: why.to_string() };
+    let began = monotonic_ns();
+    let deadline = began.saturating_add(http::PATIENCE_NS);
+    let mut socket = TlsSocket::client(tcp, &secured.config, secured.name.clone())
+        .map_err(|error| failed(&error))?;
+    let line = Rc::clone(socket.line());
+    let mut drive = Drive::new(Rc::clone(&line))?;
+    drive
+        .run(&[stop], |context| match socket.poll_handshake(context) {
+            Poll::Ready(done) => Step::Done(done.map_err(|error| failed(&error))),
+            Poll::Pending => late(to, deadline),
+        })
+        .map_err(halted)??;
+    let tls_ms = (monotonic_ns() - began) as f64 / 1e6 / f64::from(socket.round_trips());
+    if socket.speaks() != Some(quell_tls::trust::HTTP2) {
+        return Err(failed(&"it does not speak HTTP/2"));
+    }
+    let mut builder = h2::client::Builder::new();
+    builder
+        .initial_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_send_buffer_size(2 * PIECE)
+        .enable_push(false);
+    let (requests, connection) = {
+        let mut begun = pin!(builder.handshake::<_, Bytes>(socket));
+        drive
+            .run(&[stop], |context| match begun.as_mut().poll(context) {
+                Poll::Ready(done) => Step::Done(done.map_err(|error| not_http2(to, &error))),
+                Poll::Pending => late(to, deadline),
+            })
+            .map_err(halted)??
+    };
+    let session = Session { to, drive, line, connection, requests };
+    Ok((session, Handshakes { tcp_ms, tls_ms }))
+}
+
+fn late<T>(to: SocketAddr, deadline: u64) -> Step<Result<T, RpmError>> {
+    match monotonic_ns() < deadline {
+        true => Step::Until(deadline),
+        false => Step::Done(Err(RpmError::NoAnswer(to))),
+    }
+}
+
+fn halted(halt: Halt) -> RpmError {
+    match halt {
+        Halt::Rang(_) => RpmError::Stopped,
+        Halt::System(error) => error.into(),
+    }
+}
+
+fn not_http2(to: SocketAddr, error: &h2::Error) -> RpmError {
+    match error.is_io() {
+        true => RpmError::Closed(to),
+        false => RpmError::NotHttp2(to, error.to_string()),
+    }
+}
+
+/// A request for this; without a body's end, more follows.
+fn request(method: Method, url: &Url) -> Result<Request<()>, RpmError> {
+    let mut request = Request::builder()
+        .method(method.clone())
+        .uri(url.to_string())
+        .header("accept-encoding", "identity")
+        .header("user-agent", concat!("quell/", env!("CARGO_PKG_VERSION")));
+    if method == Method::POST {
+        request = request.header("content-type", "application/octet-stream");
+    }
+    request.body(()).map_err(|_| RpmError::Unknown(quell_wire::text::printable(&url.host, 100)))
+}
+
+/// A request under way, until its whole answer is there.
+struct Asked {
+    began_ns: u64,
+    answer: Waits,
+    status: u16,
+    words: Vec<u8>,
+}
+
+enum Waits {
+    Head(ResponseFuture),
+    Body(RecvStream),
+}
+
+impl Asked {
+    fn new(answer: ResponseFuture) -> Self {
+        Self { began_ns: monotonic_ns(), answer: Waits::Head(answer), status: 0, words: vec![] }
+    }
+
+    /// Done, it took so many milliseconds.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<f64, h2::Error>> {
+        loop {
+            match &mut self.answer {
+                Waits::Head(answer) => match Pin::new(answer).poll(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Ready(Ok(answer)) => {
+                        self.status = answer.status().as_u16();
+                        self.answer = Waits::Body(answer.into_body());
+                    }
+                },
+                Waits::Body(body) => match body.poll_data(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                    Poll::Ready(Some(Ok(bytes))) => {
+                        let _ = body.flow_control().release_capacity(bytes.len());
+                        let room = (nq::LONGEST + 1).saturating_sub(self.words.len());
+                        self.words.extend_from_slice(&bytes[..room.min(bytes.len())]);
+                    }
+                    Poll::Ready(None) => {
+                        return Poll::Ready(Ok((monotonic_ns() - self.began_ns) as f64 / 1e6));
+                    }
+                },
+            }
+            let whole = match &self.answer {
+                // All of it is there, or more than is looked at.
+                Waits::Body(body) => body.is_end_stream() || self.words.len() > nq::LONGEST,
+                Waits::Head(_) => false,
+            };
+            if whole {
+                return Poll::Ready(Ok((monotonic_ns() - self.began_ns) as f64 / 1e6));
+            }
+        }
+    }
+}
+
+impl Session {
+    /// A request and its whole answer: status, body, milliseconds.
+    pub fn get(&mut self, url: &Url, stop: &Bell) -> Result<(u16, Vec<u8>, f64), RpmError> {
+        let to = self.to;
+        let deadline = monotonic_ns().saturating_add(http::PATIENCE_NS);
+        let (answer, _) = self
+            .requests
+            .send_request(request(Method::GET, url)?, true)
+            .map_err(|error| not_http2(to, &error))?;
+        let mut asked = Asked::new(answer);
+        let connection = &mut self.connection;
+        let took_ms = self
+            .drive
+            .run(&[stop], |context| {
+                let over = Pin::new(&mut *connection).poll(context);
+                match (asked.poll(context), over) {
+                    (Poll::Ready(done), _) => {
+                        Step::Done(done.map_err(|error| not_http2(to, &error)))
+                    }
+                    (_, Poll::Ready(Err(error))) => Step::Done(Err(not_http2(to, &error))),
+                    (_, Poll::Ready(Ok(()))) => Step::Done(Err(RpmError::Closed(to))),
+                    _ => late(to, deadline),
+                }
+            })
+            .map_err(halted)??;
+        Ok((asked.status, asked.words, took_ms))
+    }
+
+    /// A second handle on its connection.
+    pub fn second(&self) -> Result<TcpSocket, RpmError> {
+        Ok(second(&self.line.tcp)?)
+    }
+
+    /// Begins to make load.
+    pub fn bulk(mut self, way: Way, at: &Target) -> Result<Bulk, RpmError> {
+        let to = self.to;
+        let (method, url) = match way {
+            Way::Down => (Method::GET, &at.large),
+            Way::Up => (Method::POST, &at.upload),
+        };
+        let (answer, stream) = self
+            .requests
+            .send_request(request(method, url)?, way == Way::Down)
+            .map_err(|error| not_http2(to, &error))?;
+        let probe = request(Method::GET, &at.small)?;
+        Ok(Bulk {
+            session: self,
+            path: url.path.clone(),
+            bytes: 0,
+            answer: Some(answer),
+            down: None,
+            up: (way == Way::Up).then_some(stream),
+            probe,
+            asked: Vec::new(),
+            to_ask: 0,
+        })
+    }
+}
+
+/// One that makes load.
+pub struct Bulk {
+    session: Session,
+    path: String,
+    /// That came.
+    bytes: u64,
+    answer: Option<ResponseFuture>,
+    down: Option<RecvStream>,
+    up: Option<SendStream<Bytes>>,
+    probe: Request<()>,
+    asked: Vec<Asked>,
+    to_ask: usize,
+}
+
+/// What came of it meanwhile.
+pub enum Heard {
+    /// Its data comes.
+    Begun,
+    /// So many bytes of it came.
+    Bytes(usize),
+    /// A probe within it took so many milliseconds.
+    Probe(f64),
+    /// So many bytes were given to TLS, and so many that made for the kernel.
+    Written(u64, u64),
+}
+
+impl Bulk {
+    /// One more probe within it; not where many are under way.
+    pub fn ask(&mut self, probes: usize) {
+        self.to_ask = (self.to_ask + probes).min(MOST_WITHIN.saturating_sub(self.asked.len()));
+    }
+
+    /// Goes on until one of the bells rings: which.
+    pub fn go_on(
+        &mut self,
+        bells: &[&Bell],
+        tell: &mut dyn FnMut(Heard),
+    ) -> Result<usize, RpmError> {
+        let Self { session, path, bytes, answer, down, up, probe, asked, to_ask } = self;
+        let to = session.to;
+        let Session { connection, requests, line, drive, .. } = session;
+        let failed = |error: h2::Error| not_http2(to, &error);
+        let ended = drive.run(bells, |context| {
+            let mut step = || -> Result<u64, RpmError> {
+                if let Poll::Ready(over) = Pin::new(&mut *connection).poll(context) {
+                    return Err(over.map_or_else(failed, |()| RpmError::Closed(to)));
+                }
+                while *to_ask > 0 {
+                    match requests.poll_ready(context) {
+                        Poll::Ready(ready) => ready.map_err(failed)?,
+                        // It has as many under way as it may.
+                        Poll::Pending => break,
+                    }
+                    let (answer, _) = requests.send_request(probe.clone(), true).map_err(failed)?;
+                    asked.push(Asked::new(answer));
+                    *to_ask -= 1;
+                }
+                let mut index = 0;
+                while let Some(one) = asked.get_mut(index) {
+                    match one.poll(context) {
+                        Poll::Pending => index += 1,
+                        Poll::Ready(took) => {
+                            let (took, one) = (took.map_err(failed)?, asked.swap_remove(index));
+                            if one.status != 200 || one.words.is_empty() {
+                                let path = probe.uri().path();
+                                return Err(http::refused(to, one.status, path, &one.words));
+                            }
+                            tell(Heard::Probe(took));
+                        }
+                    }
+                }
+                if let Some(waits) = answer
+                    && let Poll::Ready(said) = Pin::new(waits).poll(context)
+                {
+                    let said = said.map_err(failed)?;
+                    *answer = None;
+                    if said.status() != 200 {
+                        return Err(http::refused(to, said.status().as_u16(), path, b""));
+                    }
+                    if up.is_some() {
+                        // It answers before the end: it will not have it.
+                        return Err(RpmError::Early { to, path: path.clone() });
+                    }
+                    *down = Some(said.into_body());
+                    tell(Heard::Begun);
+                }
+                if let Some(stream) = down {
+                    while let Poll::Ready(came) = stream.poll_data(context) {
+                        let ended = || RpmError::Ended { to, path: path.clone(), bytes: *bytes };
+                        let came = came.ok_or_else(ended)?.map_err(failed)?.len();
+                        *bytes += came as u64;
+                        let _ = stream.flow_control().release_capacity(came);
+                        tell(Heard::Bytes(came));
+                    }
+                }
+                let broke = || RpmError::Broke { to, path: path.clone() };
+                let mut until = u64::MAX;
+                if let Some(stream) = up {
+                    until = line.fit(monotonic_ns());
+                    // What was given before is still here: a probe would wait behind more.
+                    if !line.wants_room() {
+                        let most = line.piece();
+                        stream.reserve_capacity(most);
+                        if let Poll::Ready(room) = stream.poll_capacity(context) {
+                            let room = room.ok_or_else(broke)?.map_err(failed)?;
+                            let piece = room.min(most);
+                            if piece > 0 {
+                                stream.send_data(data(piece), false).map_err(failed)?;
+                            }
+                        }
+                    }
+                    let (plain, made) = line.written();
+                    tell(Heard::Written(plain, made));
+                }
+                Ok(until)
+            };
+            match step() {
+                Ok(until) => Step::Until(until),
+                Err(error) => Step::Done(error),
+            }
+        });
+        match ended {
+            Ok(error) => Err(error),
+            Err(Halt::Rang(bell)) => Ok(bell),
+            Err(Halt::System(error)) => Err(error.into()),
+        }
+    }
+}
+
+/// So many bytes, no two near each other alike.
+fn data(piece: usize) -> Bytes {
+    static ALL: OnceLock<Bytes> = OnceLock::new();
+    ALL.get_or_init(|| http::payload(PIECE).into()).slice(..piece)
+}

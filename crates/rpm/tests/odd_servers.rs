@@ -1,0 +1,130 @@
+//! Servers that do what the draft allows and few do, and what it does not allow: over HTTP/1.1 on loopback.
+
+use quell_rpm::{RpmError, RpmPlan, Way, measure};
+use quell_sys::wait::Bell;
+use quell_tls::trust::Trust;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::spawn;
+
+/// What each port was asked for.
+type Requests = Vec<(usize, String)>;
+type Log = Arc<Mutex<Requests>>;
+
+/// What broke off each direction.
+type Broke = Result<[Option<String>; 2], RpmError>;
+
+/// How a server behaves as load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    Endless,
+    /// Its large download is nothing.
+    Empty,
+    /// It answers an upload at once.
+    Early,
+}
+
+/// A server with a port for its word of itself, the large download, the small one and uploads.
+fn server(load: Load) -> (SocketAddr, Log) {
+    let ports = [0; 4].map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let at = ports.each_ref().map(|port| port.local_addr().expect("an address"));
+    let log = Log::default();
+    for (which, port) in ports.into_iter().enumerate() {
+        let log = Arc::clone(&log);
+        spawn(move || {
+            for stream in port.incoming().flatten() {
+                let log = Arc::clone(&log);
+                spawn(move || drop(serve(&stream, (which, load), at, &log)));
+            }
+        });
+    }
+    (at[0], log)
+}
+
+fn serve(
+    stream: &TcpStream,
+    (which, load): (usize, Load),
+    at: [SocketAddr; 4],
+    log: &Log,
+) -> std::io::Result<()> {
+    let (mut lines, mut out) = (BufReader::new(stream), stream);
+    let mut request = String::new();
+    lines.read_line(&mut request)?;
+    let mut line = String::new();
+    while lines.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    let path = request.split(' ').nth(1).unwrap_or_default();
+    log.lock().expect("nobody panics").push((which, path.to_owned()));
+    let mut answer = |length: u64, body: &str| {
+        write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}")
+    };
+    match path {
+        "/.well-known/nq" => {
+            let urls = format!(
+                r#"{{"version":1,"urls":{{"large_download_url":"http://{}/l","small_download_url":"http://{}/s","upload_url":"http://{}/u"}}}}"#,
+                at[1], at[2], at[3]
+            );
+            answer(urls.len() as u64, &urls)
+        }
+        "/s" => answer(1, "x"),
+        "/l" if load == Load::Empty => {
+            answer(0, "")?;
+            // It keeps the connection.
+            lines.read(&mut [0]).map(drop)
+        }
+        "/l" => {
+            answer(1 << 40, "")?;
+            loop {
+                out.write_all(&[7; 65_536])?;
+            }
+        }
+        _ if load == Load::Early => {
+            answer(2, "ok")?;
+            std::io::copy(&mut lines, &mut std::io::sink()).map(drop)
+        }
+        _ => std::io::copy(&mut lines, &mut std::io::sink()).map(drop),
+    }
+}
+
+fn measured(load: Load) -> (Broke, Requests) {
+    let (to, log) = server(load);
+    let plan = RpmPlan {
+        to,
+        authority: to.to_string(),
+        tls: false,
+        trust: Trust::System,
+        secret: None,
+        most: 2,
+    };
+    let stop = Bell::new().expect("a bell");
+    let outcome = measure(&plan, &stop, &mut |_: Way, _| {});
+    let broke = outcome
+        .map(|outcome| [outcome.down, outcome.up].map(|way| way.and_then(|figures| figures.broke)));
+    let mut asked = log.lock().expect("nobody panics").clone();
+    asked.sort();
+    asked.dedup();
+    (broke, asked)
+}
+
+#[test]
+fn each_address_is_asked_at_its_own_port() {
+    let (broke, asked) = measured(Load::Endless);
+    assert_eq!(broke, Ok([None, None]));
+    let wanted = [(0, "/.well-known/nq"), (1, "/l"), (2, "/s"), (3, "/u")];
+    assert_eq!(asked, wanted.map(|(which, path)| (which, path.to_owned())));
+}
+
+#[test]
+fn what_ends_a_load_is_told_as_it_was() {
+    let (empty, _) = measured(Load::Empty);
+    let empty = empty.expect_err("there is no load").to_string();
+    assert!(empty.contains("/l from") && empty.contains("ended after 0 bytes"), "{empty}");
+    let (early, _) = measured(Load::Early);
+    let early = match early {
+        Ok([_, broke]) => broke.unwrap_or_default(),
+        Err(error) => error.to_string(),
+    };
+    assert!(early.contains("answered the upload to /u before it was over"), "{early}");
+}

@@ -1,0 +1,231 @@
+//! The server's rate, whatever is moved beside each other: all of it is used, each network has its part, nobody waits for ever.
+//!
+//! ```text
+//!   network 1:  a download                                           half of the rate, and more where the others want less
+//!   network 2:  a download, and from time to time or all the time:   the rest
+//!               questions for 64 KiB │ large datagrams │ uploads │ calls small and large │ pieces given and taken
+//! ```
+
+use crate::client::{Test, connect, frame, from};
+use crate::secure::{folder, head, secure};
+use crate::server::Served;
+use crate::streams::hears;
+use crate::web::{self, http2, request, up_to};
+use crate::{DOWN, is_soon, taken};
+use quell_tls::trust::Trust;
+use rustls::ClientConfig;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Small, so that a piece is long: 64 KiB take 50 ms.
+const RATE: u64 = 10_000_000;
+const LASTS: Duration = Duration::from_secs(3);
+
+/// A number that no other test has.
+fn number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Moves what it can from an address until that time.
+type Beside = fn(Ipv4Addr, SocketAddr, Instant);
+
+/// Asks as `quell doctor --peer` does, again and again; how often it was answered.
+fn asks(word: &str, from: Ipv4Addr, to: SocketAddr, end: Instant) -> u32 {
+    let mut answered = 0;
+    while Instant::now() < end {
+        let mut stream = connect(from, to);
+        stream.write_all(b"QUELL-E1").expect("sent");
+        stream.write_all(&frame(&format!(r#"{{"{word}":{{"bytes":65536}}}}"#))).expect("sent");
+        if word == "take" {
+            let _ = stream.write_all(&[0; 65_536]);
+        }
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).expect("an answer");
+        let mut text = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut text).expect("an answer");
+        if word == "give" {
+            stream.read_exact(&mut [0; 65_536]).expect("what was asked for");
+        }
+        answered += 1;
+    }
+    answered
+}
+
+/// Calls with requests and replies of this size.
+fn calls(size: u32, from: Ipv4Addr, to: SocketAddr, end: Instant) {
+    let mut stream = connect(from, to);
+    stream.write_all(&crate::client::calls(size)).expect("sent");
+    let mut bytes = vec![0; size as usize];
+    while Instant::now() < end {
+        let answered = stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut bytes));
+        answered.expect("a reply");
+    }
+}
+
+fn datagrams(asked: &str, from: Ipv4Addr, to: SocketAddr, end: Instant) {
+    let mut test = Test::new(from, to, number()).running(asked, 1).expect("a place");
+    let socket = test.sockets.remove(0);
+    let mut bytes = vec![0; 70_000];
+    while Instant::now() < end {
+        let _ = socket.recv(&mut bytes);
+    }
+}
+
+const BESIDE: [(&str, Beside); 7] = [
+    ("pieces that are given", |from, to, end| {
+        assert!(asks("give", from, to, end) > 2, "questions are answered");
+    }),
+    ("pieces that are taken", |from, to, end| {
+        assert!(asks("take", from, to, end) > 2, "questions are answered");
+    }),
+    ("small calls", |from, to, end| calls(64, from, to, end)),
+    ("large calls", |from, to, end| calls(64 << 10, from, to, end)),
+    ("large datagrams", |from, to, end| {
+        const ASKED: &str = r#"{"udp":true,"time":30,"parallel":1,"reverse":true,"len":65507,
+            "bandwidth":10000000}"#;
+        datagrams(ASKED, from, to, end);
+    }),
+    ("small datagrams", |from, to, end| {
+        const ASKED: &str = r#"{"udp":true,"time":30,"parallel":1,"reverse":true,"len":100,
+            "bandwidth":1000000}"#;
+        datagrams(ASKED, from, to, end);
+    }),
+    ("uploads", |from, to, end| {
+        const UP: &str = r#"{"tcp":true,"time":30,"parallel":1,"len":131072}"#;
+        let mut test = Test::new(from, to, number()).running(UP, 1).expect("a place");
+        let limit = Some(Duration::from_millis(50));
+        test.streams[0].set_write_timeout(limit).expect("a limit");
+        while Instant::now() < end {
+            let _ = test.streams[0].write(&[1; 16 << 10]);
+        }
+    }),
+];
+
+/// What two downloads of two networks get, in bytes, while that goes on beside the second.
+fn shared(beside: &[(&str, Beside)]) -> [u64; 2] {
+    let served = Served::new(&format!("rate={RATE}"));
+    let at = served.at;
+    std::thread::scope(|scope| {
+        let downloads = [from(1, 1), from(2, 1)]
+            .map(|address| Test::new(address, at, number()).running(DOWN, 1).expect("a place"));
+        let since = Instant::now();
+        let beside = beside.iter().zip(0..).map(|((_, beside), n)| {
+            // Of the address of the download, where one is enough.
+            scope.spawn(move || beside(from(2, 1 + n % 2), at, since + LASTS))
+        });
+        let beside: Vec<_> = beside.collect();
+        let readers = downloads.map(|test| {
+            scope.spawn(move || {
+                let mut test = test;
+                let seen = taken(&mut test.streams[0], since, LASTS);
+                seen.last().map_or(0, |(_, bytes)| *bytes)
+            })
+        });
+        let got = readers.map(|reader| reader.join().expect("no panic"));
+        beside.into_iter().for_each(|one| one.join().expect("it was served"));
+        got
+    })
+}
+
+/// Half of the rate is the first network's, but for what a busy machine has its reader miss, and the second's download has some. A machine
+/// that stands still for seconds may do so in five tries but one.
+#[track_caller]
+fn is_fair(what: &str, beside: &[(&str, Beside)]) {
+    let all = RATE / 8 * LASTS.as_secs();
+    let fair = |got: &[u64; 2]| got[0] > all * 3 / 8 && got[1] > all / 64;
+    let tries: Vec<_> = (0..5).map(|_| shared(beside)).take_while(|got| !fair(got)).collect();
+    assert!(tries.len() < 5, "beside {what}: {tries:?} of {all}");
+}
+
+#[test]
+fn whatever_one_network_moves_the_download_of_another_has_its_part() {
+    for beside in BESIDE {
+        is_fair(beside.0, &[beside]);
+    }
+    is_fair("all at once", &BESIDE);
+}
+
+#[test]
+fn who_closes_while_it_waits_for_its_turn_waits_no_more() {
+    // Two seconds a piece.
+    let served = Served::new("rate=64000");
+    let held: Vec<_> = (0..16u8)
+        .map(|n| {
+            let mut stream = connect(from(n, 1), served.at);
+            let ask = frame(r#"{"give":{"bytes":65536}}"#);
+            stream.write_all(&[b"QUELL-E1", &ask[..]].concat()).expect("sent");
+            stream.read_exact(&mut [0; 4]).expect("it is ready");
+            stream
+        })
+        .collect();
+    assert!(served.threads() > 16, "each waits for its pieces");
+    // As programs close that have read all there was: what is sent to them later they answer with a reset.
+    drop(held);
+    // It has a few of its own.
+    assert!(is_soon(|| served.threads() < 8), "{} threads are left", served.threads());
+}
+
+/// Bits a second of uploads.
+const UP: u64 = 1_000_000;
+/// Bytes of all of them in a try: two seconds.
+const UPLOADED: usize = 250_000;
+
+/// Uploads of so many bytes in frames of that size, one after another on a connection; until all were answered.
+fn over_tls(tls: &Arc<ClientConfig>, from: Ipv4Addr, to: SocketAddr, sizes: (usize, usize)) {
+    let (bytes, piece) = sizes;
+    let path = format!("{}/upload", folder(from, to).expect("a key"));
+    let mut stream = secure(tls, from, to).expect("it shakes hands");
+    let mut said = http2(b"");
+    let many = (UPLOADED / bytes) as u32;
+    for id in (0..many).map(|n| 2 * n + 1) {
+        said.extend(web::frame(1, 4, id, &head(true, &path)));
+        for at in (0..bytes).step_by(piece) {
+            let is_last = u8::from(at + piece >= bytes);
+            said.extend(web::frame(0, is_last, id, &vec![7; piece.min(bytes - at)]));
+        }
+    }
+    stream.write_all(&said).and_then(|()| stream.flush()).expect("sent");
+    (0..many).for_each(|_| hears(&mut stream, 1));
+}
+
+/// The same over plain HTTP.
+fn plainly(from: Ipv4Addr, to: SocketAddr, bytes: usize) {
+    let path = format!("{}/upload", folder(from, to).expect("a key"));
+    let mut stream = connect(from, to);
+    let mut said = request("POST", &path, &format!("Content-Length: {bytes}\r\n"));
+    said.extend(vec![7; bytes]);
+    for _ in 0..UPLOADED / bytes {
+        stream.write_all(&said).expect("sent");
+        assert!(up_to(&mut stream, "taken").ends_with("taken"), "it is answered");
+    }
+}
+
+/// Uploads from an address.
+type Uploads<'u> = &'u dyn Fn(Ipv4Addr, SocketAddr);
+
+#[test]
+fn uploads_of_any_size_wait_for_the_rate_over_tls_as_over_plain_http() {
+    let tls = quell_tls::trust::client(&Trust::Anyone).expect("nobody needs to be believed");
+    let ways: [(&str, Uploads<'_>); 6] = [
+        ("one, plainly", &|from, to| plainly(from, to, UPLOADED)),
+        ("small ones, plainly", &|from, to| plainly(from, to, 3000)),
+        ("one", &|from, to| over_tls(&tls, from, to, (UPLOADED, 16_000))),
+        ("small frames", &|from, to| over_tls(&tls, from, to, (UPLOADED, 1000))),
+        ("some", &|from, to| over_tls(&tls, from, to, (16_000, 16_000))),
+        ("small ones", &|from, to| over_tls(&tls, from, to, (9000, 9000))),
+    ];
+    let lasted = ways.map(|(way, uploads)| {
+        let served = Served::new(&format!("web rate={UP}"));
+        let begun = Instant::now();
+        uploads(from(144, 1), served.at);
+        (way, begun.elapsed())
+    });
+    // But for a burst, and what did not make up a whole upload.
+    let least = Duration::from_millis(1800);
+    let held = lasted.iter().all(|(_, lasted)| *lasted > least);
+    assert!(held, "{UPLOADED} bytes at {UP} bit/s last {lasted:?}");
+}

@@ -1,0 +1,400 @@
+//! TLS over a TCP connection, as the crate h2 reads and writes it.
+//!
+//! ```text
+//!   h2 ◄──► TLS (rustls) ◄──► the kernel's socket, asked for what is there right now
+//! ```
+//!
+//! It never waits and wakes nobody: what the kernel has not got yet is `Pending`, and [`crate::drive`] waits for it. What is written goes to
+//! the kernel as far as that has room; at most one record of TLS waits here. So with a low `TCP_NOTSENT_LOWAT` a small answer is soon on its
+//! way, whatever else is being sent.
+
+use nix::errno::Errno;
+use quell_sys::SysError;
+use quell_sys::socket::option::set;
+use quell_sys::socket::stream::TcpSocket;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use std::cell::Cell;
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes that are read in one step at most, so that whoever sends fast can't fill our memory before anybody looks.
+const MOST_AT_ONCE: usize = 64 << 10;
+/// What is read from the kernel at once: a record and its frame.
+const PIECE: usize = 17 << 10;
+/// Most bytes of a client's handshake. One with keys that withstand quantum computers has 2 kB; TLS itself would keep 64.
+const LONGEST_HELLO: usize = 16 << 10;
+/// Most bytes of one record (RFC 8446, section 5.1).
+const RECORD: usize = 16 << 10;
+const TOO_LONG: &str = "its handshake is longer than any that there is";
+/// How often what may wait unsent is fitted to the rate.
+const FIT_NS: u64 = 100_000_000;
+/// What may before there is a rate.
+const FIRST_UNSENT: u64 = 64 << 10;
+/// Least bytes of a record of data: about a packet.
+const LEAST_PIECE: usize = 1400;
+/// While so many bytes wait unsent in the kernel it takes no more. With 1, on a slow line, one piece waits there; a packet or two more would
+/// be a twentieth of a second each on such a line, and all of that would count as its delay.
+const UNSENT: std::ops::RangeInclusive<u64> = 1..=262_144;
+
+/// What a connection and its drive both look at.
+#[derive(Debug)]
+pub struct Beneath {
+    /// The connection.
+    pub tcp: TcpSocket,
+    wants_room: Cell<bool>,
+    at_once: Cell<usize>,
+    left: Cell<usize>,
+    fitted: Cell<Option<(u64, u64)>>,
+    in_5_ms: Cell<u64>,
+    plain: Cell<u64>,
+    written: Cell<u64>,
+    read: Cell<u64>,
+}
+
+impl Beneath {
+    /// Whether something waits for room in the kernel: more is of no use.
+    pub fn wants_room(&self) -> bool {
+        self.wants_room.get()
+    }
+
+    /// Bytes that were written through TLS, and bytes that this made for the kernel.
+    pub fn written(&self) -> (u64, u64) {
+        (self.plain.get(), self.written.get())
+    }
+
+    /// Bytes that were read through TLS.
+    pub fn read(&self) -> u64 {
+        self.read.get()
+    }
+
+    /// From now on no more is read in a step than a record of TLS, which can't be read but whole: for whoever has to account for all that is read
+    /// before it reads on.
+    pub fn reads_a_record(&self) {
+        self.at_once.set(PIECE);
+        self.left.set(PIECE);
+    }
+
+    /// Lets so many bytes wait in the kernel unsent as leave within 5 ms at the rate of the last tenth of a second, as
+    /// draft-ietf-ippm-responsiveness asks of both ends ("Client-Side Influence"). When it is to be called again.
+    pub fn fit(&self, now: u64) -> u64 {
+        let Some((then, before)) = self.fitted.get() else {
+            self.keep_unsent(FIRST_UNSENT);
+            self.fitted.set(Some((now, self.written.get())));
+            return now + FIT_NS;
+        };
+        if now < then + FIT_NS {
+            return then + FIT_NS;
+        }
+        let written = self.written.get();
+        let in_5_ms = u128::from(written - before) * 5_000_000 / u128::from(now - then);
+        self.keep_unsent(u64::try_from(in_5_ms).unwrap_or(u64::MAX));
+        self.fitted.set(Some((now, written)));
+        now + FIT_NS
+    }
+
+    fn keep_unsent(&self, bytes: u64) {
+        self.in_5_ms.set(bytes);
+        let bytes = bytes.clamp(*UNSENT.start(), *UNSENT.end());
+        // Without it more waits in the socket, and no figure is wrong.
+        let _ = set(
+            self.tcp.as_fd(),
+            nix::libc::IPPROTO_TCP,
+            nix::libc::TCP_NOTSENT_LOWAT,
+            bytes as nix::libc::c_int,
+            "TCP_NOTSENT_LOWAT",
+        );
+    }
+
+    /// How many bytes are given to TLS at once: what leaves within 5 ms, and no more than a record. A record is one piece to the other end as
+    /// well: it can't be read before all of it is there.
+    pub fn piece(&self) -> usize {
+        piece(self.in_5_ms.get())
+    }
+
+    /// A new step begins.
+    pub(crate) fn refresh(&self) {
+        self.left.set(self.at_once.get());
+    }
+}
+
+fn piece(in_5_ms: u64) -> usize {
+    usize::try_from(in_5_ms).unwrap_or(RECORD).clamp(LEAST_PIECE, RECORD)
+}
+
+/// TLS over a connection.
+#[derive(Debug)]
+pub struct TlsSocket {
+    line: Rc<Beneath>,
+    tls: Connection,
+    /// What came and was not looked at yet, from `at`.
+    came: Vec<u8>,
+    at: usize,
+    /// The other end sends nothing more.
+    ended: bool,
+    /// Bytes that its handshake may have yet.
+    hello: usize,
+}
+
+impl TlsSocket {
+    /// The end that accepted it; `first` was read already.
+    ///
+    /// # Errors
+    /// When TLS can't begin.
+    pub fn server(
+        tcp: TcpSocket,
+        config: &Arc<ServerConfig>,
+        first: &[u8],
+    ) -> std::result::Result<Self, rustls::Error> {
+        let tls = ServerConnection::new(Arc::clone(config))?;
+        Ok(Self::of(tcp, tls.into(), first, LONGEST_HELLO))
+    }
+
+    /// The end that connected, to a host of this name.
+    ///
+    /// # Errors
+    /// When TLS can't begin.
+    pub fn client(
+        tcp: TcpSocket,
+        config: &Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> std::result::Result<Self, rustls::Error> {
+        let tls = ClientConnection::new(Arc::clone(config), name)?;
+        // Certificates may be long.
+        Ok(Self::of(tcp, tls.into(), &[], usize::MAX))
+    }
+
+    fn of(tcp: TcpSocket, mut tls: Connection, first: &[u8], hello: usize) -> Self {
+        tls.set_buffer_limit(Some(RECORD));
+        let line = Beneath {
+            tcp,
+            wants_room: Cell::new(false),
+            at_once: Cell::new(MOST_AT_ONCE),
+            left: Cell::new(MOST_AT_ONCE),
+            fitted: Cell::new(None),
+            in_5_ms: Cell::new(FIRST_UNSENT),
+            plain: Cell::new(0),
+            written: Cell::new(0),
+            read: Cell::new(0),
+        };
+        Self { line: Rc::new(line), tls, came: first.to_vec(), at: 0, ended: false, hello }
+    }
+
+    /// What its drive looks at.
+    pub fn line(&self) -> &Rc<Beneath> {
+        &self.line
+    }
+
+    /// What both agreed to speak (ALPN, RFC 7301).
+    pub fn speaks(&self) -> Option<&[u8]> {
+        self.tls.alpn_protocol()
+    }
+
+    /// Round trips of its handshake.
+    pub fn round_trips(&self) -> u32 {
+        match self.tls.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_2) => 2,
+            _ => 1,
+        }
+    }
+
+    /// Goes on with the handshake. Done, its last flight is with the kernel.
+    ///
+    /// # Errors
+    /// When the other end is none of TLS, or breaks off.
+    pub fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            if !self.flush()? {
+                return Poll::Pending;
+            }
+            if !self.tls.is_handshaking() {
+                return Poll::Ready(Ok(()));
+            }
+            match self.take(context)? {
+                Taken::Nothing => return Poll::Pending,
+                Taken::End => return Poll::Ready(Err(ErrorKind::UnexpectedEof.into())),
+                Taken::Some => {}
+            }
+        }
+    }
+
+    /// Hands the kernel what TLS has for it; whether that was all.
+    fn flush(&mut self) -> Result<bool> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut Now(&self.line)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.line.wants_room.set(true);
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.line.wants_room.set(false);
+        Ok(true)
+    }
+
+    /// Gives TLS what came, once.
+    fn take(&mut self, context: &mut Context<'_>) -> Result<Taken> {
+        if self.at == self.came.len() {
+            if self.ended {
+                return Ok(Taken::End);
+            }
+            if self.line.left.get() == 0 {
+                // There may be more, and it is looked at in the next step.
+                context.waker().wake_by_ref();
+                return Ok(Taken::Nothing);
+            }
+            self.came.resize(PIECE.min(self.line.left.get()), 0);
+            self.at = 0;
+            let got = loop {
+                match self.line.tcp.read_now(&mut self.came) {
+                    Err(Errno::EINTR) => {}
+                    got => break got,
+                }
+            };
+            match got {
+                Ok(got) if got > 0 => self.came.truncate(got),
+                // Nothing is kept for what is not there: many may wait for a long time.
+                _ => self.came = Vec::new(),
+            }
+            match got {
+                Ok(0) => {
+                    self.ended = true;
+                    self.tls.read_tls(&mut std::io::empty())?;
+                    return Ok(Taken::End);
+                }
+                Ok(got) => self.line.left.set(self.line.left.get().saturating_sub(got)),
+                Err(Errno::EAGAIN) => return Ok(Taken::Nothing),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        let mut rest = &self.came[self.at..];
+        if self.tls.is_handshaking() {
+            rest = &rest[..rest.len().min(self.hello)];
+            if rest.is_empty() {
+                return Err(Error::new(ErrorKind::InvalidData, TOO_LONG));
+            }
+        }
+        let read = self.tls.read_tls(&mut rest)?;
+        self.at += read;
+        self.hello = self.hello.saturating_sub(read);
+        if let Err(error) = self.tls.process_new_packets() {
+            // It hears why, if it still listens.
+            let _ = self.flush();
+            return Err(Error::new(ErrorKind::InvalidData, error));
+        }
+        Ok(Taken::Some)
+    }
+}
+
+enum Taken {
+    Some,
+    Nothing,
+    End,
+}
+
+/// The kernel's socket as it is right now.
+struct Now<'l>(&'l Beneath);
+
+impl Write for Now<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        loop {
+            match self.0.tcp.write_now(bytes) {
+                Err(Errno::EINTR) => {}
+                Ok(sent) => {
+                    self.0.written.set(self.0.written.get() + sent as u64);
+                    return Ok(sent);
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl AsyncRead for TlsSocket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        loop {
+            match self.tls.reader().read(buffer.initialize_unfilled()) {
+                Ok(got) => {
+                    buffer.advance(got);
+                    self.line.read.set(self.line.read.get() + got as u64);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            match self.take(context)? {
+                Taken::Some => {
+                    self.flush()?;
+                }
+                Taken::Nothing => return Poll::Pending,
+                // The reader says how it ended.
+                Taken::End => {}
+            }
+        }
+    }
+}
+
+impl AsyncWrite for TlsSocket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize>> {
+        if !self.flush()? {
+            return Poll::Pending;
+        }
+        let taken = self.tls.writer().write(&bytes[..bytes.len().min(RECORD)])?;
+        self.line.plain.set(self.line.plain.get() + taken as u64);
+        self.flush()?;
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.flush()? { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        self.tls.send_close_notify();
+        if !self.flush()? {
+            return Poll::Pending;
+        }
+        self.line.tcp.finish();
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A second handle on a connection, for who reads and writes it through TLS.
+///
+/// # Errors
+/// When there is no descriptor left.
+pub fn second(stream: &TcpSocket) -> std::result::Result<TcpSocket, SysError> {
+    let fd = stream.as_fd().try_clone_to_owned();
+    fd.map(TcpSocket::accepted)
+        .map_err(|e| SysError::io("open a second handle on a connection", &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_connection_is_given_a_packet_at_a_time_and_a_fast_one_a_record() {
+        // 1 Mbit/s, 10 Mbit/s, 1 Gbit/s.
+        assert_eq!([125 * 5, 1250 * 5, 125_000 * 5].map(piece), [1400, 6250, 16_384]);
+    }
+}
