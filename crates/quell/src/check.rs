@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::options::Json;
-use crate::run::prepare;
+use crate::run::{prepare, warned};
 use clap::Args;
 use quell_lab::build::ifb_name;
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedQueue};
@@ -41,6 +41,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
             "measurements": ready.plans.len(),
             "at_most_s": length,
             "expectations": experiment.expect.len(),
+            "warnings": ready.warnings,
         });
         if args.tc {
             document["tc"] = queues.iter().map(Queue::json).collect();
@@ -56,6 +57,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         ready.plans.len(),
         experiment.expect.len()
     );
+    print!("{}", warned(&ready.warnings));
     for queue in &queues {
         println!("\n# scenario {}, {}", queue.scenario, queue.place);
         queue.commands.iter().for_each(|command| println!("{command}"));

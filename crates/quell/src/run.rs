@@ -5,14 +5,17 @@ use crate::lacking::{self, INSTEAD};
 use crate::options::{Backend, Guest, Json, Place};
 use crate::{interrupt, kernel, progress, results};
 use clap::Args;
+use quell_experiment::plan::{NotBelow, not_below};
 use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options};
 use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
 use quell_experiment::spec::{Experiment, WhoseKernel, load_file, set};
 use quell_experiment::sweep::{self, SweepError};
 use quell_experiment::{builtin, nearest};
+use quell_finding::wrapped;
 use quell_lab::cell::CellPlan;
 use quell_lab::kernel::{Series, congestion_asked, congestion_controls};
+use quell_report::table;
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::collections::BTreeMap;
@@ -96,16 +99,27 @@ pub struct Ready {
     pub experiment: Experiment,
     /// The plans of its cells.
     pub plans: Vec<CellPlan>,
+    /// What a person should know before it runs, each a sentence.
+    pub warnings: Vec<String>,
 }
 
 /// Reads, changes and checks an experiment.
 pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready, Failure> {
     let (name, original) = text_of(name)?;
     // Errors in the file itself are told with its own lines, before any change.
-    load_file::parse(&name, &original).map_err(Failure::usage)?;
-    let text = set::apply(&original, changes).map_err(Failure::usage)?;
-    let read = load_file::parse(&name, &text)
+    let unchanged = load_file::parse(&name, &original).map_err(Failure::usage)?;
+    let mut text = set::apply(&original, changes).map_err(Failure::usage)?;
+    let mut read = load_file::parse(&name, &text)
         .map_err(|e| Failure::usage(misread(&name, &original, changes, &e)))?;
+    let mut warnings = Vec::new();
+    if let Some(without) = published_elsewhere(&unchanged, &read) {
+        text = set::apply(&text, &without).map_err(Failure::usage)?;
+        read = load_file::parse(&name, &text).map_err(Failure::usage)?;
+        warnings.push(
+            "published figures are left out: they belong to the network as the file has it"
+                .to_owned(),
+        );
+    }
     let (mut experiment, mut plans) = sweep::spread(&text, &read).map_err(|e| match e {
         SweepError::Check(e) => Failure::usage(misfit(&name, &original, changes, &e)),
         other => Failure::usage(format!("{name}: {other}")),
@@ -132,7 +146,24 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
             change.scenarios.retain(|s| only.contains(s));
         }
     }
-    Ok(Ready { text, experiment, plans })
+    warnings.extend(not_below(&plans).iter().map(NotBelow::to_string));
+    Ok(Ready { text, experiment, plans, warnings })
+}
+
+/// Warnings as lines of a terminal.
+pub fn warned(warnings: &[String]) -> String {
+    let room = results::columns().min(table::WIDEST);
+    let lines = warnings.iter().flat_map(|it| wrapped(&format!("! {it}"), room));
+    lines.map(|line| line + "\n").collect()
+}
+
+/// The changes that take out what others published of a network, if this is another one.
+fn published_elsewhere(original: &Experiment, read: &Experiment) -> Option<Vec<String>> {
+    let same = original.topology == read.topology && original.timeline == read.timeline;
+    let published = read.scenario.iter().filter(|s| !same && !s.published.is_empty());
+    let without: Vec<String> =
+        published.map(|s| format!("scenario.{}.published={{}}", s.name)).collect();
+    (!without.is_empty()).then_some(without)
 }
 
 /// The change that made an error, or all of them where no single one did: the person knows neither the changed text nor its lines.
@@ -194,6 +225,7 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
     changes.extend(args.repeat.map(|n| format!("repeat={n}")));
     changes.extend(args.seed.map(|n| format!("seed={n}")));
     let mut ready = prepare(&args.experiment, &changes, &args.only)?;
+    eprint!("{}", warned(&ready.warnings));
     let kernel = args.kernel.unwrap_or(match ready.experiment.kernel {
         Some(WhoseKernel::Host) => Backend::Host,
         Some(WhoseKernel::Guest) | None => Backend::Guest,

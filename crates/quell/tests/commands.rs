@@ -363,6 +363,31 @@ fn a_check_takes_changes_and_shows_the_queues_of_the_timeline_too() {
 }
 
 #[test]
+fn a_slower_line_leaves_no_shaper_above_it_in_silence_and_no_figures_of_another_line() {
+    let dir = dir();
+    let slower = ["check", "home-link", "--set", "topology.link.dsl.up.rate=1Mbit"];
+    let as_it_was = [&slower[..], &["--set", "queue.shaped.policy.rate=2.4Mbit"]].concat();
+    let told = dir.quell(&as_it_was).fine();
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    says(
+        &words,
+        &[
+            "! published figures are left out",
+            "unloaded-shaped, bulk-shaped, flood-shaped: the queue for what goes out by router:wan lets 2.4Mbit through",
+            "the line `dsl` carries 1Mbit",
+            "96% of link dsl.up",
+        ],
+    );
+    let all = json(&dir.quell(&[&as_it_was[..], &["--json"]].concat()).fine());
+    assert_eq!(all["warnings"].as_array().map(Vec::len), Some(2), "{all}");
+    // The shaper of the file follows the line; what was published is of another line all the same.
+    let follows = dir.quell(&slower).fine();
+    assert!(!follows.contains("lets") && follows.contains("published"), "{follows}");
+    let file = json(&dir.quell(&["check", "home-link", "--json"]).fine());
+    assert_eq!(file["warnings"], serde_json::json!([]));
+}
+
+#[test]
 fn a_seed_is_a_whole_number() {
     let dir = dir();
     for seed in ["-1", "1.5", "x"] {

@@ -3,10 +3,12 @@
 //! Pure: the same experiment and seed give the same plans.
 
 mod error;
+mod shapers;
 mod tasks;
 mod waits;
 
 pub use error::PlanError;
+pub use shapers::{NotBelow, not_below};
 
 use crate::kinds::Probe;
 use crate::spec::{
