@@ -145,10 +145,11 @@ const fn kind(
     Kind { name, of, unit, factor, from, value }
 }
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 16] = [
     kind("loss", "", "%", From::Loss, |r| r.loss),
     kind("late", "", "%", From::Loss, |r| r.late),
     kind("jitter", "up", "ms", From::Loss, |r| r.jitter_up_ms),
+    kind("jitter", "down", "ms", From::Loss, |r| r.jitter_down_ms),
     kind("jitter", "RTT", "ms", From::Loss, |r| r.jitter_rtt_ms),
     kind("delay", "up p50", "ms", From::OneWay, |r| r.up_p50_ms),
     kind("delay", "down p50", "ms", From::OneWay, |r| r.down_p50_ms),

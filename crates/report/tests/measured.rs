@@ -97,19 +97,44 @@ fn what_is_lost_on_the_way_down_is_lost_there() {
     }
 }
 
+/// Fifty datagrams of a load on `way`, a tenth of which is lost.
+fn a_load(way: &str) -> CellData {
+    let one_way = |n: u64| EchoSample {
+        up_ns: Some(20_000_000 + (n % 2) as i64 * MS),
+        up_order: Some(n),
+        ..EchoSample::new(n as i64 * 100 * MS, n, 500, EchoStatus::Ok)
+    };
+    let lost = |n: u64| EchoSample::new(n as i64 * 100 * MS, n, 500, EchoStatus::LostUp);
+    let samples = (0..50).map(|n| if n % 10 == 9 { lost(n) } else { one_way(n) }).collect();
+    on_ways(
+        CellData { flows: steady("flood", 1.0, 0), ..echo("flood", samples) },
+        &[("flood", way, None)],
+    )
+}
+
+#[test]
+fn the_table_has_the_jitter_of_a_load_that_goes_down() {
+    let run = run(vec![("s", "ping", 0, a_load("dsl down"))]);
+    let results = Results::from(&run);
+    let table = quell_report::table::render(&run.manifest, &results, &BTreeMap::new());
+    let head: Vec<&str> = table.lines().take_while(|line| !line.starts_with('─')).collect();
+    assert!(head.iter().any(|line| line.contains("jitter")), "{table}");
+    assert!(
+        head.iter()
+            .any(|line| line.split_whitespace().next() == Some("down") || line.contains(" down ")),
+        "{table}"
+    );
+    assert!(table.contains("1.000"), "{table}");
+}
+
 #[test]
 fn rows_of_a_load_that_goes_down_are_turned_and_those_of_pings_are_not() {
     let row = |way: &str, is_load: bool| {
-        let one_way = |n: u64| EchoSample {
-            up_ns: Some(20_000_000 + (n % 2) as i64 * MS),
-            up_order: Some(n),
-            ..EchoSample::new(n as i64 * 100 * MS, n, 500, EchoStatus::Ok)
-        };
-        let lost = |n: u64| EchoSample::new(n as i64 * 100 * MS, n, 500, EchoStatus::LostUp);
-        let samples = (0..50).map(|n| if n % 10 == 9 { lost(n) } else { one_way(n) }).collect();
-        let flows = if is_load { steady("flood", 1.0, 0) } else { Vec::new() };
-        let data = CellData { flows, ..echo("flood", samples) };
-        only(on_ways(data, &[("flood", way, None)]))
+        let mut data = a_load(way);
+        if !is_load {
+            data.flows.clear();
+        }
+        only(data)
     };
     for (way, is_load, turned) in
         [("dsl up", true, false), ("dsl down", true, true), ("dsl down", false, false)]

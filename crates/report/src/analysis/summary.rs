@@ -36,6 +36,8 @@ pub struct SummaryRow {
     pub late: Option<Estimate>,
     /// Jitter of the way to the reflector in milliseconds.
     pub jitter_up_ms: Option<Estimate>,
+    /// Jitter of the way back in milliseconds, of a stream that goes no other way.
+    pub jitter_down_ms: Option<Estimate>,
     /// Jitter of the round trip in milliseconds, where the reflector tells no times.
     pub jitter_rtt_ms: Option<Estimate>,
     /// Median one-way delay to the reflector in milliseconds, where both ends have the same clock.
@@ -121,6 +123,7 @@ impl Summary {
                 loss_at_most: loss(&rows).and_then(|(least, most)| (most != least).then_some(most)),
                 late: echo(late).filter(|late| late.value > 0.0).map(Estimate::at_most_all),
                 jitter_up_ms: echo(|e| e.jitter_up_ms),
+                jitter_down_ms: echo(|e| e.jitter_down_ms.filter(|_| e.jitter_up_ms.is_none())),
                 jitter_rtt_ms: echo(|e| e.jitter_rtt_ms.filter(|_| e.jitter_up_ms.is_none())),
                 up_p50_ms: echo(|e| exact(e, &e.up_ms)),
                 down_p50_ms: echo(|e| exact(e, &e.down_ms)),
