@@ -47,12 +47,13 @@ demo: kernel ## Run the experiment home-link and write its report (installs what
 test: cargo ## Run all tests, those in the lab's kernel included (installs what is missing)
 	@tools/need-packages $(TEST_PACKAGES)
 	@tools/need-packages iperf3 fping iproute2 mandoc ethtool tcpdump || echo "The tests against what is missing are left out."
+	@tools/need-packages python3-venv && tools/need-python $(TARGET)/python || echo "The tests of Python's examples in docs/data.md are left out."
 	@tools/need-packages flent || echo "The test against real Flent is left out."
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."
 	$(CARGO) build --locked --workspace --all-targets
 	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)
-	$(CARGO) --config "target.'cfg(unix)'.runner=['$(CURDIR)/tools/within']" test --locked --workspace --no-fail-fast
+	QUELL_TEST_PYTHON="$(abspath $(TARGET))/python/bin/python3" $(CARGO) --config "target.'cfg(unix)'.runner=['$(CURDIR)/tools/within']" test --locked --workspace --no-fail-fast
 
 check: cargo ## Check format, lints, layers, licences and documents
 	@tools/need-packages $(BUILD_PACKAGES)

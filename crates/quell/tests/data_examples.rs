@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{TestFolder, says};
 
@@ -15,10 +17,16 @@ fn example(heading: &str) -> String {
     rest.split_once("```").expect("it ends").0.to_owned()
 }
 
+/// The Python that `make test` made with these packages; else that of the system, which may have them.
+fn interpreter() -> OsString {
+    let made = std::env::var_os("QUELL_TEST_PYTHON").filter(|path| Path::new(path).exists());
+    made.unwrap_or_else(|| "python3".into())
+}
+
 /// What an example prints of an imported run; none where Python or its packages are missing.
 fn printed(heading: &str, packages: &str) -> Option<String> {
     let python = |arguments: &[&str], dir: &TestFolder| {
-        let mut command = Command::new("python3");
+        let mut command = Command::new(interpreter());
         command.args(arguments).current_dir(dir.path(".")).stdin(Stdio::null());
         command.output().ok()
     };
