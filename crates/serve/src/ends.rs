@@ -22,7 +22,7 @@ use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::{Inbox, Udp, errors, hops, option};
-use quell_sys::wait::{Alarm, came, readable, wait};
+use quell_sys::wait::{Alarm, came, ending, readable, wait};
 use quell_wire::ends::{self, Answer, Ask, LARGEST, LENGTH, MOST_ASKS};
 use quell_wire::iperf3::{Cookie, HelloToken};
 use std::os::fd::AsFd;
@@ -193,12 +193,19 @@ impl Talk<'_> {
                     self.flows.push(socket);
                 }
             }
-            let mut fds =
-                [readable(&entry.waiting.came), readable(self.hub.stop), readable(&alarm)];
+            let mut fds = [
+                readable(&entry.waiting.came),
+                readable(self.hub.stop),
+                readable(&alarm),
+                ending(&self.guest.stream),
+            ];
             if self.flows.len() == count {
                 break;
             }
             wait(&mut fds)?;
+            if came(&fds[3]) {
+                return Err(ExchangeError::Closed.into());
+            }
             if came(&fds[1]) || came(&fds[2]) {
                 break;
             }
@@ -246,17 +253,25 @@ impl Talk<'_> {
         Ok(sizes)
     }
 
-    /// Does something whenever there is news of a socket, for so long.
+    /// Does something whenever there is news of a socket, for so long; for a client that has gone, or was sent away, no longer.
     fn wait_on(&self, socket: &Udp, wait_ms: u32, mut look: impl FnMut(&Udp)) -> Result<(), Ended> {
         let end = self.soon(u64::from(wait_ms) * 1_000_000);
         let mut alarm = Alarm::new()?;
         alarm.set(Some(end))?;
         loop {
             look(socket);
-            let mut fds = [readable(&alarm), readable(self.hub.stop), readable(socket)];
+            let mut fds = [
+                readable(&alarm),
+                readable(self.hub.stop),
+                readable(socket),
+                ending(&self.guest.stream),
+            ];
             wait(&mut fds)?;
             if came(&fds[1]) {
                 return Err(ExchangeError::Stopped.into());
+            }
+            if came(&fds[3]) {
+                return Err(ExchangeError::Closed.into());
             }
             if came(&fds[0]) {
                 look(socket);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   states:   connected ─ cookie ─ parameters ─ streams awaited ─ running (up, down, both, UDP, no copies) ─ results ─ end
-//!             calls: hello ─ half a call          UDP port: hello, STAMP
+//!             calls: hello ─ half a call          UDP port: hello, STAMP          questions about the path (ends.rs), browsers (web.rs)
 //!   manners:  reset │ half-close │ silence │ close │ garbage │ a byte and no more
 //!
 //!   after each state with each manner:  a good client is served as quickly as by a server that nobody attacks,
@@ -10,6 +10,7 @@
 //! ```
 
 mod client;
+mod ends;
 mod memory;
 mod rate;
 mod scarce;
@@ -94,6 +95,27 @@ impl Siege {
             }
         }
         panic!("after {after}: a good client waits {:?}, elsewhere {:?}", times[0], times[1]);
+    }
+
+    /// A good client is served after clients in each of these states do what they like, those of each from a network of its own.
+    #[track_caller]
+    fn meets(&mut self, states: &[State], network: u8) {
+        for (network, (state, bring)) in (network..).zip(states) {
+            for (manner, act) in MANNERS {
+                let mut held = Vec::new();
+                for client in 0..4 {
+                    let mut test = None;
+                    // Those before it had half of the server together, until it has seen that they are gone.
+                    let is_there = is_soon(|| {
+                        test = bring(from(network, client), self.at(), self.next());
+                        test.is_some()
+                    });
+                    assert!(is_there, "{state}: the server would not");
+                    held.extend(test.and_then(act));
+                }
+                self.serves(&format!("{state}, {manner}"));
+            }
+        }
     }
 
     #[track_caller]
@@ -188,22 +210,7 @@ const MANNERS: [Manner; 6] = [
 #[test]
 fn in_each_state_whatever_a_client_does_others_are_served_and_memory_is_bounded() {
     let mut siege = Siege::new();
-    for (place, (state, bring)) in STATES.iter().enumerate() {
-        for (manner, act) in MANNERS {
-            let mut held = Vec::new();
-            for client in 0..4 {
-                let mut test = None;
-                // Those before it had half of the server together, until it has seen that they are gone.
-                let is_there = is_soon(|| {
-                    test = bring(from(place as u8, client), siege.at(), siege.next());
-                    test.is_some()
-                });
-                assert!(is_there, "{state}: the server would not");
-                held.extend(test.and_then(act));
-            }
-            siege.serves(&format!("{state}, {manner}"));
-        }
-    }
+    siege.meets(&STATES, 0);
     siege.is_small();
 }
 
