@@ -144,8 +144,8 @@ impl Talk<'_> {
                 exchange.write(&ends::framed(&Answer::Flows { from }))?;
             }
             Ask::Say { sizes, wait_ms } => {
-                let too_big = self.say(&sizes, wait_ms)?;
-                exchange.write(&ends::framed(&Answer::Said { too_big }))?;
+                let said = self.say(&sizes, wait_ms)?;
+                exchange.write(&ends::framed(&said))?;
             }
             Ask::Hear { wait_ms } => {
                 exchange.write(&ready)?;
@@ -154,7 +154,13 @@ impl Talk<'_> {
             }
             Ask::Later { after_ms } => {
                 exchange.write(&ready)?;
-                self.later(&after_ms)?;
+                let sent = self.later(&after_ms)?;
+                // The client may have gone, or hear nothing of a connection that was forgotten on the way.
+                exchange.until(Some(self.soon(self.hub.limits.handshake_ns)))?;
+                exchange.write(&ends::framed(&Answer::Said {
+                    too_big: Vec::new(),
+                    sent: Some(sent),
+                }))?;
             }
             Ask::After { ms } => {
                 exchange.write(&ready)?;
@@ -213,9 +219,12 @@ impl Talk<'_> {
         Ok(from)
     }
 
-    /// Sends datagrams over the first flow; the MTUs that were told of meanwhile.
-    fn say(&self, sizes: &[u32], wait_ms: u32) -> Result<Vec<u32>, Ended> {
-        let Some(socket) = self.flows.first() else { return Ok(Vec::new()) };
+    /// Sends datagrams over the first flow; which went, and the MTUs that were told of meanwhile.
+    fn say(&self, sizes: &[u32], wait_ms: u32) -> Result<Answer, Ended> {
+        let (mut too_big, mut sent) = (Vec::new(), Vec::new());
+        let Some(socket) = self.flows.first() else {
+            return Ok(Answer::Said { too_big, sent: Some(sent) });
+        };
         let ipv6 = self.guest.peer.ip().to_canonical().is_ipv6();
         option::observe(socket.as_fd(), ipv6)?;
         hops::trace(socket.as_fd(), ipv6)?;
@@ -225,16 +234,17 @@ impl Talk<'_> {
             self.pay(*size as usize)?;
             // What is too large for the own device, or was told to be for another, stands in the queue of errors.
             let bytes = &payload[..(*size as usize).min(payload.len())];
-            let _ = socket.send(bytes).or_else(|_| socket.send(bytes));
+            if socket.send(bytes).or_else(|_| socket.send(bytes)).is_ok() {
+                sent.push(*size);
+            }
         }
-        let mut too_big = Vec::new();
         self.wait_on(socket, wait_ms, |socket| {
             let told = errors::path_errors(socket.as_fd());
             let told = told.iter().filter(|error| error.errno == nix::errno::Errno::EMSGSIZE);
             too_big.extend(told.map(|error| error.report.mtu));
             let _ = option::get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
         })?;
-        Ok(too_big)
+        Ok(Answer::Said { too_big, sent: Some(sent) })
     }
 
     /// Sizes of what comes over the first flow for so long.
@@ -296,8 +306,9 @@ impl Talk<'_> {
         Ok(!came(&fds[2]))
     }
 
-    /// Ends the idle time of each flow, the shortest first.
-    fn later(&self, after_ms: &[u32]) -> Result<(), Ended> {
+    /// Ends the idle time of each flow, the shortest first; those times after which it did.
+    fn later(&self, after_ms: &[u32]) -> Result<Vec<u32>, Ended> {
+        let mut sent = Vec::new();
         let begun = monotonic_ns();
         let mut due: Vec<(u32, &Udp)> = after_ms.iter().copied().zip(&self.flows).collect();
         due.sort_by_key(|(after, _)| *after);
@@ -312,16 +323,18 @@ impl Talk<'_> {
                 return Err(ExchangeError::Stopped.into());
             }
             if came(&fds[2]) {
-                return Ok(());
+                return Ok(sent);
             }
             if due > self.end_ns {
                 return Err(Ended::TooLong);
             }
             let mut bytes = [0; LATE];
             bytes[..4].copy_from_slice(&after.to_be_bytes());
-            let _ = socket.send(&bytes);
+            if socket.send(&bytes).is_ok() {
+                sent.push(after);
+            }
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// Moves so many bytes a piece at a time, each when it may: who waits for its turn has not fallen silent.
