@@ -62,7 +62,16 @@ pub struct Way {
     pub bulk: Option<bool>,
     /// The largest IP packets of that, in bytes.
     pub segment: u32,
+    /// Why what did not come says nothing of the path; none where it does.
+    pub doubt: Option<String>,
 }
+
+/// Why nothing is known of a way whose sender does not tell what it sent.
+const UNTOLD: &str = "the other end does not tell what it sent: it is older than this program";
+/// The same where what it tells can't be.
+const CONTRADICTS: &str = "what the other end tells of what it sent can't be: it is not what was asked for, or not what came";
+/// The same of what it tells that it got.
+const NEVER_SENT: &str = "the other end tells of packets that it got and that were never sent";
 
 /// How long flows were idle, in milliseconds, before the other end sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -71,6 +80,8 @@ pub struct Idle {
     pub lived: Vec<u32>,
     /// What was sent after so long did not arrive.
     pub died: Vec<u32>,
+    /// Whether the other end told of each that it sent it. Only what it sent is among them then.
+    pub told: bool,
 }
 
 /// What became of the probes of one flow.
@@ -96,6 +107,8 @@ pub struct Probed {
     /// How many were sent from the first that was answered to the last, and how many of these the other end says it got; none where it does not
     /// say, or counted another's.
     pub arrived: Option<(u32, u32)>,
+    /// How many of these it says it left unanswered, as `--max-rate` has it do; none where it does not know how many.
+    pub unanswered: Option<u32>,
 }
 
 /// As everywhere where something could not be seen.
@@ -114,8 +127,48 @@ impl Peer {
 }
 
 impl Way {
+    /// To this end: of what the other end was asked to send, each size several times, what it says that it sent, and what came. A size that it did
+    /// not send as often as it was asked, and of which none came, was not sent.
+    pub fn to_here(asked: &[u32], said: Option<&[u32]>, mut came: Vec<u32>) -> Self {
+        let times = |all: &[u32], size: u32| all.iter().filter(|one| **one == size).count();
+        let doubt = match said {
+            None => Some(UNTOLD),
+            Some(said) => {
+                let more = said.iter().any(|size| times(said, *size) > times(asked, *size));
+                let unsaid = came.iter().any(|size| asked.contains(size) && !said.contains(size));
+                (more || unsaid).then_some(CONTRADICTS)
+            }
+        };
+        came.retain(|size| asked.contains(size));
+        // Where its word is none it is as if it had sent what it was asked for, and in doubt.
+        let said = said.filter(|_| doubt.is_none()).unwrap_or(asked);
+        let mut sent = asked.to_vec();
+        sent.retain(|size| times(said, *size) == times(asked, *size) || came.contains(size));
+        [&mut sent, &mut came].into_iter().for_each(sorted);
+        Self { sent, came, doubt: doubt.map(str::to_owned), ..Self::default() }
+    }
+
+    /// From this end: of what was sent, each size several times, what the other end says that came.
+    pub fn to_there(sent: &[u32], heard: &[u32]) -> Self {
+        let doubt = heard.iter().any(|size| !sent.contains(size)).then(|| NEVER_SENT.to_owned());
+        let (mut sent, mut came) = (sent.to_vec(), heard.to_vec());
+        came.retain(|size| sent.contains(size));
+        [&mut sent, &mut came].into_iter().for_each(sorted);
+        Self { sent, came, doubt, ..Self::default() }
+    }
+
+    /// Why it is unknown whether sizes are swallowed, where it looks so.
+    pub fn unsure(&self) -> Option<&str> {
+        self.gap().and(self.doubt.as_deref())
+    }
+
     /// The largest that came, and the smallest that did not: where all above some size are lost, and nobody says so.
     pub fn swallows(&self) -> Option<(u32, u32)> {
+        self.gap().filter(|_| self.doubt.is_none())
+    }
+
+    /// As it looks, be it so or not.
+    fn gap(&self) -> Option<(u32, u32)> {
         let most = *self.came.iter().max()?;
         let (passed, lost): (Vec<u32>, Vec<u32>) =
             self.sent.iter().partition(|size| **size <= most);
@@ -130,7 +183,23 @@ impl Way {
     }
 }
 
+/// Each once, ascending.
+fn sorted(sizes: &mut Vec<u32>) {
+    sizes.sort_unstable();
+    sizes.dedup();
+}
+
 impl Idle {
+    /// Of flows that the other end was to use again after so long, what it says of which it did, and what came. Where it did not, nothing is known.
+    pub fn of(after_ms: &[u32], said: Option<&[u32]>, came: &[u32]) -> Self {
+        let tried = after_ms
+            .iter()
+            .copied()
+            .filter(|ms| said.is_none_or(|said| said.contains(ms)) || came.contains(ms));
+        let (lived, died) = tried.partition(|ms| came.contains(ms));
+        Self { lived, died, told: said.is_some() }
+    }
+
     /// The longest that a flow lived, and the shortest after which one was dead; none where that is no clear line, or none died.
     pub fn between(&self) -> Option<(u32, u32)> {
         let (lived, died) =
@@ -154,7 +223,13 @@ impl Probed {
     /// Of those from the first that was answered to the last, how many were lost on the way there and on the way back.
     pub fn lost_by_way(&self) -> Option<(u32, u32)> {
         let (sent, arrived) = self.arrived?;
-        Some((sent.checked_sub(arrived)?, arrived.checked_sub(self.answered)?))
+        let back = arrived.checked_sub(self.answered)?.checked_sub(self.unanswered?)?;
+        Some((sent.checked_sub(arrived)?, back))
+    }
+
+    /// How many did not come back though the other end does not say that it left them unanswered.
+    pub fn lost(&self) -> u32 {
+        self.tried().saturating_sub(self.answered).saturating_sub(self.unanswered.unwrap_or(0))
     }
 
     /// How many were sent when the path was open.
@@ -162,9 +237,10 @@ impl Probed {
         self.sent.saturating_sub(self.before_first)
     }
 
-    /// The share that did not come back.
+    /// The share that did not come back, those not counted that the other end left unanswered.
     pub fn loss(&self) -> f64 {
-        1.0 - f64::from(self.answered) / f64::from(self.sent.max(1))
+        let asked = self.sent.saturating_sub(self.unanswered.unwrap_or(0));
+        1.0 - f64::from(self.answered) / f64::from(asked.max(1))
     }
 }
 

@@ -31,6 +31,7 @@ fn flows() -> Vec<Probed> {
         ttl_here: Some(61),
         before_first: 0,
         arrived: Some((20, 20)),
+        unanswered: Some(0),
     };
     (0..20).map(one).collect()
 }
@@ -40,8 +41,18 @@ fn found(flows: Vec<Probed>) -> Vec<Finding> {
     looked(Peer { host: "192.0.2.7:5201".to_owned(), flows, ends }, &NAMES)
 }
 
-/// What these checks find of a path.
+/// What these checks find of a path, of which each has found out what it looks for.
 fn looked(peer: Peer, names: &[&str]) -> Vec<Finding> {
+    let outcomes = outcomes(peer, names);
+    assert!(
+        outcomes.iter().all(|o| matches!(o, Outcome::Found(_) | Outcome::Fine)),
+        "{outcomes:?}"
+    );
+    outcomes.iter().flat_map(|outcome| outcome.findings().to_vec()).collect()
+}
+
+/// What these checks come to.
+fn outcomes(peer: Peer, names: &[&str]) -> Vec<Outcome> {
     let (stalls, owners, now) = (Stalls::default(), BTreeMap::new(), host());
     let facts = Facts {
         before: None,
@@ -52,9 +63,7 @@ fn looked(peer: Peer, names: &[&str]) -> Vec<Finding> {
         peer: Some(&peer),
     };
     let checks = names.iter().map(|name| named(name).expect("a check"));
-    let verdicts = examine(&facts, checks);
-    assert!(verdicts.iter().all(|v| matches!(v.outcome, Outcome::Found(_) | Outcome::Fine)));
-    verdicts.iter().flat_map(|verdict| verdict.outcome.findings().to_vec()).collect()
+    examine(&facts, checks).into_iter().map(|verdict| verdict.outcome).collect()
 }
 
 fn ids(findings: &[Finding]) -> Vec<&str> {
@@ -170,14 +179,15 @@ fn end(local: &str, remote: &str) -> EndView {
 
 fn way() -> Way {
     let sizes = vec![576, 1280, 1400, 1500];
-    Way { came: sizes.clone(), sent: sizes, too_big: vec![], bulk: Some(true), segment: 1500 }
+    let (came, sent) = (sizes.clone(), sizes);
+    Way { came, sent, bulk: Some(true), segment: 1500, ..Way::default() }
 }
 
 const OWN: &str = "192.0.2.1:40000";
 const OTHER: &str = "192.0.2.7:5201";
 
-/// What is found of a path of which both ends tell this.
-fn seen(change: impl FnOnce(&mut Ends)) -> Vec<Finding> {
+/// What both ends tell of a path.
+fn told(change: impl FnOnce(&mut Ends)) -> Peer {
     let socket: SocketAddr = "192.0.2.1:50000".parse().expect("an address");
     let mut ends = Ends {
         here: end(OWN, OTHER),
@@ -186,10 +196,15 @@ fn seen(change: impl FnOnce(&mut Ends)) -> Vec<Finding> {
         to_there: way(),
         to_here: way(),
         echo: None,
-        idle: Some(Idle { lived: vec![2_000, 60_000, 180_000], died: vec![] }),
+        idle: Some(Idle { lived: vec![2_000, 60_000, 180_000], died: vec![], told: true }),
         idle_tcp: None,
     };
     change(&mut ends);
+    Peer { host: OTHER.to_owned(), flows: flows(), ends: Ok(ends) }
+}
+
+/// What is found of a path of which both ends tell this.
+fn seen(change: impl FnOnce(&mut Ends)) -> Vec<Finding> {
     let names = [
         "faster-than-receiver",
         "path-mtu",
@@ -199,7 +214,7 @@ fn seen(change: impl FnOnce(&mut Ends)) -> Vec<Finding> {
         "options-refused",
         "forgotten-state",
     ];
-    looked(Peer { host: OTHER.to_owned(), flows: flows(), ends: Ok(ends) }, &names)
+    looked(told(change), &names)
 }
 
 fn seen_as(change: impl FnOnce(&mut Ends)) -> Vec<String> {
@@ -292,7 +307,7 @@ fn echoes_that_fare_otherwise_than_datagrams_are_told() {
 
 #[test]
 fn connections_that_are_forgotten_are_told_beside_flows_of_udp() {
-    let idle = |lived: Vec<u32>, died: Vec<u32>| Some(Idle { lived, died });
+    let idle = |lived: Vec<u32>, died: Vec<u32>| Some(Idle { lived, died, told: true });
     let found = seen(|ends| {
         ends.idle = idle(vec![2_000], vec![33_000]);
         ends.idle_tcp = idle(vec![2_000, 300_000], vec![900_000]);
@@ -311,7 +326,7 @@ fn translation_idle_times_and_speeds_are_told() {
         ["address-translation"]
     );
     let after = |lived: Vec<u32>, died: Vec<u32>| {
-        let found = seen(|ends| ends.idle = Some(Idle { lived, died }));
+        let found = seen(|ends| ends.idle = Some(Idle { lived, died, told: true }));
         found.first().map(|finding| finding.severity.name())
     };
     assert_eq!(after(vec![2_000, 25_000], vec![33_000, 60_000]), Some("warning"));
@@ -319,4 +334,92 @@ fn translation_idle_times_and_speeds_are_told() {
     // One datagram that was lost says nothing.
     assert_eq!(after(vec![2_000, 60_000], vec![33_000]), None);
     assert_eq!(seen_as(|ends| ends.there.link_mbit = Some(100)), ["faster-than-receiver"]);
+}
+
+/// What is said of large packets to here, where the other end was asked for each size three times, says that it sent this, and this came.
+fn of_large(said: Option<Vec<u32>>, came: &[u32]) -> [Outcome; 2] {
+    let asked: Vec<u32> = [576, 1280, 1400, 1500].into_iter().flat_map(|size| [size; 3]).collect();
+    let to_here = Way::to_here(&asked, said.as_deref(), came.to_vec());
+    let peer = told(|ends| ends.to_here = Way { bulk: Some(true), segment: 1280, ..to_here });
+    outcomes(peer, &["mtu-black-hole", "path-mtu"]).try_into().expect("two checks")
+}
+
+#[test]
+fn what_the_other_end_says_that_it_did_not_send_is_no_loss_of_the_path() {
+    let all = |sizes: &[u32]| Some(sizes.iter().flat_map(|size| [*size; 3]).collect::<Vec<_>>());
+    let small = [576, 1280];
+    // It says that it sent all of them, and the large ones did not come: a hole.
+    let [hole, _] = of_large(all(&[576, 1280, 1400, 1500]), &small);
+    assert_eq!(ids(hole.findings()), ["mtu-black-hole"]);
+    // It sent no large ones, or not as often as it was asked.
+    assert_eq!(of_large(all(&small), &small), [Outcome::Fine, Outcome::Fine]);
+    let once = all(&small).map(|said| [&said[..], &[1400, 1500]].concat());
+    assert_eq!(of_large(once, &small), [Outcome::Fine, Outcome::Fine]);
+    assert_eq!(of_large(Some(vec![]), &[]), [Outcome::Fine, Outcome::Fine]);
+}
+
+#[test]
+fn an_end_that_does_not_tell_what_it_sent_or_contradicts_itself_leaves_it_unknown() {
+    let all = |sizes: &[u32], times| Some(sizes.iter().flat_map(|s| vec![*s; times]).collect());
+    let nothing = |outcomes: [Outcome; 2]| {
+        let found = outcomes.iter().any(|outcome| !outcome.findings().is_empty());
+        assert!(!found, "{outcomes:?}");
+    };
+    let why = |outcome: &Outcome| format!("{outcome:?}");
+    // An older one.
+    let old = of_large(None, &[576, 1280]);
+    assert!(why(&old[0]).contains("older than this program"), "{old:?}");
+    nothing(old);
+    assert_eq!(of_large(None, &[576, 1280, 1400, 1500]), [Outcome::Fine, Outcome::Fine]);
+    // More than it was asked for; and what came it does not know of.
+    for said in [all(&[576, 1280, 1400, 1500], 9), all(&[576, 1400, 1500], 3), all(&[9000], 3)] {
+        let lies = of_large(said, &[576, 1280]);
+        assert!(why(&lies[0]).contains("can't be"), "{lies:?}");
+        nothing(lies);
+    }
+    // It heard what was never sent.
+    let sent = [576, 1280, 1400, 1500];
+    let heard = |heard: &[u32]| {
+        let peer = told(|ends| {
+            ends.to_there = Way { segment: 1280, bulk: Some(true), ..Way::to_there(&sent, heard) };
+        });
+        outcomes(peer, &["mtu-black-hole"]).remove(0)
+    };
+    assert_eq!(ids(heard(&[576, 1280]).findings()), ["mtu-black-hole"]);
+    let lie = heard(&[576, 1280, 1281]);
+    assert!(lie.findings().is_empty() && why(&lie).contains("never sent"), "{lie:?}");
+}
+
+#[test]
+fn what_the_other_end_left_unanswered_is_no_loss_of_the_path() {
+    let said = |answered: u32, unanswered: Option<u32>| {
+        let one = |flow| Probed { answered, unanswered, arrived: Some((20, 20)), ..flow };
+        let flows = flows().into_iter().map(one).collect();
+        let peer = Peer { host: OTHER.to_owned(), flows, ends: Err("not asked".to_owned()) };
+        outcomes(peer, &["path-loss", "ecmp-member"])
+    };
+    assert_eq!(said(12, Some(8)), [Outcome::Fine, Outcome::Fine]);
+    assert_eq!(said(2, Some(18)), [Outcome::Fine, Outcome::Fine]);
+    let some = said(12, Some(4));
+    assert_eq!(some[0].findings()[0].says, "packets are lost on the way back");
+    // It does not know how many.
+    let unknown = said(12, None);
+    assert!(unknown[0].findings().is_empty(), "{unknown:?}");
+    assert!(format!("{:?}", unknown[0]).contains("left unanswered"), "{unknown:?}");
+    // More than came there can't be.
+    let lies = said(12, Some(9));
+    assert!(lies[0].findings().is_empty() || lies[0].findings()[0].says.contains("nothing tells"));
+}
+
+#[test]
+fn flows_that_the_other_end_did_not_use_again_were_not_forgotten() {
+    let after = [2_000, 25_000, 33_000, 60_000];
+    let found = |said: Option<&[u32]>| {
+        seen(|ends| ends.idle = Some(Idle::of(&after, said, &[2_000, 25_000])))
+    };
+    assert_eq!(found(Some(&after))[0].severity.name(), "warning");
+    assert_eq!(found(Some(&after[..2])), []);
+    let untold = found(None);
+    assert_eq!(untold[0].severity.name(), "note");
+    assert!(format!("{:?}", untold[0].evidence).contains("did not tell"), "{untold:?}");
 }

@@ -27,6 +27,8 @@ pub(crate) struct Fate {
     pub contradicted: bool,
     /// The omitted time is in it: the receiver does not tell it apart.
     pub whole: bool,
+    /// Somebody else wrote into the flow, and where counting began is the highest number that the receiver had believed by then: it may be theirs.
+    pub base_unsure: bool,
 }
 
 impl Fate {
@@ -51,6 +53,7 @@ impl Fate {
         let changes = last.saturating_sub(known(told.errors)).saturating_sub(1);
         // Who forges datagrams makes jitter.
         let forged = outcome.their_part(lane.id).is_some_and(|part| part.forged > 0);
+        let base_unsure = forged && outcome.plan.omit.nanos() > 0;
         let rfc_jitter_ms = told.jitter.filter(|_| !forged).map(|seconds| seconds * 1e3);
         Self {
             sent: sent.saturating_sub(base),
@@ -61,6 +64,7 @@ impl Fate {
             tail_unknown: false,
             contradicted: false,
             whole,
+            base_unsure,
         }
     }
 
@@ -81,6 +85,7 @@ impl Fate {
             tail_unknown,
             contradicted,
             whole: false,
+            base_unsure: lane.mark.forged > 0 && outcome.plan.omit.nanos() > 0,
         }
     }
 
@@ -97,6 +102,7 @@ impl Fate {
             tail_unknown: sum.tail_unknown || one.tail_unknown,
             contradicted: sum.contradicted || one.contradicted,
             whole: sum.whole || one.whole,
+            base_unsure: sum.base_unsure || one.base_unsure,
         })
     }
 
@@ -107,6 +113,11 @@ impl Fate {
             arrived => of(fate).map(|jitter| jitter * arrived as f64),
         };
         Some((part(self)? + part(other)?) / all.max(1) as f64)
+    }
+
+    /// Nobody knows how many were sent and lost.
+    pub fn is_unknown(&self) -> bool {
+        self.contradicted || self.base_unsure
     }
 
     /// Part of those up to the last one that arrived; 1 where none did.
@@ -220,7 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn where_others_wrote_into_the_flow_what_they_changed_is_unknown_and_what_came_is_not() {
+    fn where_others_wrote_into_the_flow_what_they_may_have_changed_is_unknown_and_what_came_is_not()
+    {
         let part = |forged| PartStream {
             id: 1,
             forged,
@@ -235,17 +247,40 @@ mod tests {
             let quell = Part { streams: vec![part(forged)], ..Part::default() };
             up.theirs.as_mut().unwrap().quell = Some(quell);
             let here = LaneCounts { forged, ..counted(2232, 0) };
-            let down = outcome(false, counted(1340, 0), here, told);
-            let (up, down) = (Findings::of(&up).up, Findings::of(&down).down);
-            for way in [up, down] {
-                let datagrams = way.unwrap().datagrams.unwrap();
-                assert_eq!((datagrams.sent, datagrams.contradicted), (2232, false));
-                assert_eq!(datagrams.jitter_ms.is_some(), known, "{datagrams:?}");
-                assert_eq!(datagrams.reordered.is_some(), known, "{datagrams:?}");
-                assert_eq!(datagrams.duplicates.is_some(), known, "{datagrams:?}");
-                assert!(known || datagrams.gaps.is_empty() && datagrams.longest_gap_ns.is_none());
+            let mut down = outcome(false, counted(1340, 0), here, told);
+            for omit in [0, 3] {
+                [&mut up, &mut down].into_iter().for_each(|o| o.plan.omit = Span::from_secs(omit));
+                let (up, down) = (Findings::of(&up), Findings::of(&down));
+                for way in [up.up, down.down] {
+                    let datagrams = way.unwrap().datagrams.unwrap();
+                    // Where counting began the highest number may have been theirs.
+                    assert_eq!(datagrams.is_unknown(), omit > 0 && !known, "{datagrams:?}");
+                    assert_eq!((datagrams.sent, datagrams.contradicted), (2232, false));
+                    assert_eq!(datagrams.jitter_ms.is_some(), known, "{datagrams:?}");
+                    assert_eq!(datagrams.reordered.is_some(), known, "{datagrams:?}");
+                    assert_eq!(datagrams.duplicates.is_some(), known, "{datagrams:?}");
+                    assert!(
+                        known || datagrams.gaps.is_empty() && datagrams.longest_gap_ns.is_none()
+                    );
+                }
             }
         }
+    }
+
+    #[test]
+    fn a_forged_number_of_the_time_that_does_not_count_makes_nothing_lost_or_unsent() {
+        // It was 30 above the highest one of the flow's when counting began, and was taken out of the counts in the end.
+        let told = StreamResult { omitted_packets: Some(1370), ..quell() };
+        let mut up = outcome(true, counted(1340, 0), counted(2232, 0), told);
+        let streams = vec![PartStream { id: 1, forged: 1, ..PartStream::default() }];
+        up.theirs.as_mut().unwrap().quell = Some(Part { streams, ..Part::default() });
+        let way = Findings::of(&up).up.unwrap();
+        assert!(way.datagrams.unwrap().is_unknown());
+        assert_eq!(way.sent_bytes, Some(2_232_000), "what this end sent it knows itself");
+        let iperf = crate::iperf_json::document(&up);
+        assert_eq!(iperf["end"]["sum"]["lost_packets"], serde_json::Value::Null);
+        let measured = Findings::of(&up).measured(&up, &up.lanes[0]).unwrap();
+        assert!(measured.datagrams.is_none(), "{measured:?}");
     }
 
     #[test]

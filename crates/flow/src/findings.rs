@@ -147,6 +147,9 @@ pub struct Datagrams {
     /// The sender told of another count than what came can be of: neither is the truth, and what was sent and lost is unknown.
     #[serde(skip)]
     pub contradicted: bool,
+    /// Somebody else wrote into the flow, and where counting began may be a number of theirs: what was sent and lost is unknown.
+    #[serde(skip)]
+    pub base_unsure: bool,
     /// Whether those of the omitted time are among them: some receivers do not tell them apart.
     pub omitted_included: bool,
     /// Behind a later one; none where the receiver does not tell, or where others wrote into the flow.
@@ -330,7 +333,7 @@ impl Way {
         let datagrams = (udp && by_receiver).then(|| Datagrams::of(outcome, &lanes, &parts, up));
         // The receiver's cut between what counts and what does not is a little later than the sender's: bytes are those of the datagrams.
         let sent = match &datagrams {
-            Some(all) if !all.tail_unknown && !all.omitted_included => {
+            Some(all) if !all.tail_unknown && !all.omitted_included && !all.base_unsure => {
                 Some(all.sent.saturating_mul(outcome.block))
             }
             _ => sent,
@@ -548,6 +551,11 @@ fn rtt(moments: &[&[Moment]], from_ns: i64) -> Option<[f64; 3]> {
 }
 
 impl Datagrams {
+    /// Nobody knows how many were sent and lost.
+    pub fn is_unknown(&self) -> bool {
+        self.contradicted || self.base_unsure
+    }
+
     fn of(
         outcome: &Outcome,
         lanes: &[&LaneOutcome],
@@ -582,6 +590,7 @@ impl Datagrams {
             unseen: fate.sent.saturating_sub(fate.arrived + fate.lost),
             tail_unknown: fate.tail_unknown,
             contradicted: fate.contradicted,
+            base_unsure: fate.base_unsure,
             omitted_included: fate.whole,
             reordered: pick(|l| l.mark.reordered, |p| p.out_of_order).filter(|_| pure),
             duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates).filter(|_| pure),

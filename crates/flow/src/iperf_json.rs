@@ -338,7 +338,7 @@ fn udp_end(outcome: &Outcome, lane: &LaneOutcome) -> UdpEnd {
         Some(fate) => UdpEnd {
             sent,
             jitter_ms: fate.rfc_jitter_ms,
-            lost: (!fate.contradicted).then_some(fate.lost),
+            lost: (!fate.is_unknown()).then_some(fate.lost),
             packets: fate.lost + fate.arrived,
         },
         None => UdpEnd { jitter_ms: None, lost: None, packets: lane.mark.moment.packets, sent },

@@ -26,7 +26,7 @@ impl Findings {
             seconds: received_in(outcome, lane).and(way.seconds),
             received_bytes,
             retransmits: retransmits.filter(|_| !udp),
-            datagrams: fate.map(|fate| MeasuredDatagrams {
+            datagrams: fate.filter(|fate| !fate.is_unknown()).map(|fate| MeasuredDatagrams {
                 sent: fate.sent,
                 arrived: fate.arrived,
                 lost: fate.lost,

@@ -96,8 +96,15 @@ impl Known<'_> {
             let there = || parts.clone().find(|part| part.id == lane.id).map(|part| part.forged);
             let forged = if lane.sends { there().unwrap_or(0) } else { lane.mark.forged };
             if forged > 0 {
+                // Where counting began is the highest number that had come by then.
+                let counts = match self.plan.omit.nanos() {
+                    0 => "",
+                    _ => {
+                        ", and what of it was sent and lost since counting began, which may be behind a number of theirs"
+                    }
+                };
                 doubts.push(format!(
-                    "somebody else wrote into stream {} ({forged} datagrams show it): its jitter, order and copies are unknown",
+                    "somebody else wrote into stream {} ({forged} datagrams show it): its jitter, order and copies are unknown{counts}",
                     lane.id
                 ));
             }

@@ -22,7 +22,7 @@ use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::{Inbox, Udp, errors, hops, option};
-use quell_sys::wait::{Alarm, came, readable, wait};
+use quell_sys::wait::{Alarm, came, ending, readable, wait};
 use quell_wire::ends::{self, Answer, Ask, LARGEST, LENGTH, MOST_ASKS};
 use quell_wire::iperf3::{Cookie, HelloToken};
 use std::os::fd::AsFd;
@@ -144,8 +144,8 @@ impl Talk<'_> {
                 exchange.write(&ends::framed(&Answer::Flows { from }))?;
             }
             Ask::Say { sizes, wait_ms } => {
-                let too_big = self.say(&sizes, wait_ms)?;
-                exchange.write(&ends::framed(&Answer::Said { too_big }))?;
+                let said = self.say(&sizes, wait_ms)?;
+                exchange.write(&ends::framed(&said))?;
             }
             Ask::Hear { wait_ms } => {
                 exchange.write(&ready)?;
@@ -154,7 +154,13 @@ impl Talk<'_> {
             }
             Ask::Later { after_ms } => {
                 exchange.write(&ready)?;
-                self.later(&after_ms)?;
+                let sent = self.later(&after_ms)?;
+                // The client may have gone, or hear nothing of a connection that was forgotten on the way.
+                exchange.until(Some(self.soon(self.hub.limits.handshake_ns)))?;
+                exchange.write(&ends::framed(&Answer::Said {
+                    too_big: Vec::new(),
+                    sent: Some(sent),
+                }))?;
             }
             Ask::After { ms } => {
                 exchange.write(&ready)?;
@@ -193,12 +199,19 @@ impl Talk<'_> {
                     self.flows.push(socket);
                 }
             }
-            let mut fds =
-                [readable(&entry.waiting.came), readable(self.hub.stop), readable(&alarm)];
+            let mut fds = [
+                readable(&entry.waiting.came),
+                readable(self.hub.stop),
+                readable(&alarm),
+                ending(&self.guest.stream),
+            ];
             if self.flows.len() == count {
                 break;
             }
             wait(&mut fds)?;
+            if came(&fds[3]) {
+                return Err(ExchangeError::Closed.into());
+            }
             if came(&fds[1]) || came(&fds[2]) {
                 break;
             }
@@ -206,9 +219,12 @@ impl Talk<'_> {
         Ok(from)
     }
 
-    /// Sends datagrams over the first flow; the MTUs that were told of meanwhile.
-    fn say(&self, sizes: &[u32], wait_ms: u32) -> Result<Vec<u32>, Ended> {
-        let Some(socket) = self.flows.first() else { return Ok(Vec::new()) };
+    /// Sends datagrams over the first flow; which went, and the MTUs that were told of meanwhile.
+    fn say(&self, sizes: &[u32], wait_ms: u32) -> Result<Answer, Ended> {
+        let (mut too_big, mut sent) = (Vec::new(), Vec::new());
+        let Some(socket) = self.flows.first() else {
+            return Ok(Answer::Said { too_big, sent: Some(sent) });
+        };
         let ipv6 = self.guest.peer.ip().to_canonical().is_ipv6();
         option::observe(socket.as_fd(), ipv6)?;
         hops::trace(socket.as_fd(), ipv6)?;
@@ -218,16 +234,17 @@ impl Talk<'_> {
             self.pay(*size as usize)?;
             // What is too large for the own device, or was told to be for another, stands in the queue of errors.
             let bytes = &payload[..(*size as usize).min(payload.len())];
-            let _ = socket.send(bytes).or_else(|_| socket.send(bytes));
+            if socket.send(bytes).or_else(|_| socket.send(bytes)).is_ok() {
+                sent.push(*size);
+            }
         }
-        let mut too_big = Vec::new();
         self.wait_on(socket, wait_ms, |socket| {
             let told = errors::path_errors(socket.as_fd());
             let told = told.iter().filter(|error| error.errno == nix::errno::Errno::EMSGSIZE);
             too_big.extend(told.map(|error| error.report.mtu));
             let _ = option::get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
         })?;
-        Ok(too_big)
+        Ok(Answer::Said { too_big, sent: Some(sent) })
     }
 
     /// Sizes of what comes over the first flow for so long.
@@ -246,17 +263,25 @@ impl Talk<'_> {
         Ok(sizes)
     }
 
-    /// Does something whenever there is news of a socket, for so long.
+    /// Does something whenever there is news of a socket, for so long; for a client that has gone, or was sent away, no longer.
     fn wait_on(&self, socket: &Udp, wait_ms: u32, mut look: impl FnMut(&Udp)) -> Result<(), Ended> {
         let end = self.soon(u64::from(wait_ms) * 1_000_000);
         let mut alarm = Alarm::new()?;
         alarm.set(Some(end))?;
         loop {
             look(socket);
-            let mut fds = [readable(&alarm), readable(self.hub.stop), readable(socket)];
+            let mut fds = [
+                readable(&alarm),
+                readable(self.hub.stop),
+                readable(socket),
+                ending(&self.guest.stream),
+            ];
             wait(&mut fds)?;
             if came(&fds[1]) {
                 return Err(ExchangeError::Stopped.into());
+            }
+            if came(&fds[3]) {
+                return Err(ExchangeError::Closed.into());
             }
             if came(&fds[0]) {
                 look(socket);
@@ -281,8 +306,9 @@ impl Talk<'_> {
         Ok(!came(&fds[2]))
     }
 
-    /// Ends the idle time of each flow, the shortest first.
-    fn later(&self, after_ms: &[u32]) -> Result<(), Ended> {
+    /// Ends the idle time of each flow, the shortest first; those times after which it did.
+    fn later(&self, after_ms: &[u32]) -> Result<Vec<u32>, Ended> {
+        let mut sent = Vec::new();
         let begun = monotonic_ns();
         let mut due: Vec<(u32, &Udp)> = after_ms.iter().copied().zip(&self.flows).collect();
         due.sort_by_key(|(after, _)| *after);
@@ -297,16 +323,18 @@ impl Talk<'_> {
                 return Err(ExchangeError::Stopped.into());
             }
             if came(&fds[2]) {
-                return Ok(());
+                return Ok(sent);
             }
             if due > self.end_ns {
                 return Err(Ended::TooLong);
             }
             let mut bytes = [0; LATE];
             bytes[..4].copy_from_slice(&after.to_be_bytes());
-            let _ = socket.send(&bytes);
+            if socket.send(&bytes).is_ok() {
+                sent.push(after);
+            }
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// Moves so many bytes a piece at a time, each when it may: who waits for its turn has not fallen silent.

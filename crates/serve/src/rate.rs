@@ -311,6 +311,20 @@ impl<'a> Share<'a> {
         self
     }
 
+    /// Of so many streams over TCP that come to this end: a piece of each is read before it is paid for, and all of those are to be a burst at most.
+    #[must_use]
+    pub fn of_incoming(mut self, streams: usize) -> Self {
+        let accounts = lock(&self.governor.accounts);
+        let rate = [accounts.all.as_ref().map(|all| all.rate), accounts.of_one];
+        if let Some(rate) = rate.into_iter().flatten().min().filter(|_| streams > 0) {
+            let burst = u128::from(rate) * u128::from(BURST_NS) / 8_000_000_000;
+            let part = usize::try_from(burst / streams as u128).unwrap_or(PIECE);
+            self.piece = self.piece.min(part.max(LEAST_PIECE));
+        }
+        drop(accounts);
+        self
+    }
+
     /// Of one that gets datagrams at this rate, from now on.
     pub fn takes_datagrams(&self, asked: u64, now: u64) {
         let datagrams = Datagrams { ip: self.ip, asked, known: None, since_ns: now, bytes: 0 };

@@ -211,7 +211,7 @@ fn prepare(
                 if rates.all.is_some() {
                     rate::at_once(&stream)?;
                 }
-                ServedLane::tcp(index, stream, &plan)
+                ServedLane::tcp(index, stream, &plan, rates.all.is_some())
             }
             Opened::Udp(socket) => ServedLane::udp(index, socket, guest.peer.is_ipv6(), &plan),
         })
@@ -349,7 +349,8 @@ fn measure<'a>(
     let end_ns = |lane: &ServedLane| if plan.udp && lane.sends { after(0) } else { ends.1 };
     // Rung for those that send, and for those that receive.
     let (halt, stop) = (Bell::new()?, Bell::new()?);
-    let share = &Share::new(&hub.governor, guest.peer.ip(), rates.all).of_streams(plan.down);
+    let share = Share::new(&hub.governor, guest.peer.ip(), rates.all).of_streams(plan.down);
+    let share = &share.of_incoming(if plan.udp { 0 } else { plan.up });
     if let Some(all) = rates.all.filter(|_| plan.udp && plan.up > 0) {
         share.takes_datagrams(all, monotonic_ns());
     }

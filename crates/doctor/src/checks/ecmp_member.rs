@@ -18,7 +18,9 @@ pub(super) const CHECK: Check = Check {
 
 fn look(facts: &Facts<'_>) -> Look {
     let Some(peer) = facts.peer else { return needs_peer() };
-    let bad: Vec<_> = peer.flows.iter().filter(|flow| flow.loss() >= 0.5).collect();
+    // What the other end left unanswered, and does not know how many, is not lost.
+    let sure = peer.flows.iter().filter(|flow| flow.unanswered.is_some());
+    let bad: Vec<_> = sure.filter(|flow| flow.loss() >= 0.5).collect();
     let good = peer.flows.iter().filter(|flow| flow.loss() <= 0.1).count();
     // A path that loses now and then loses of each flow; here most of some is lost, and next to nothing of others.
     if bad.len() < 2 || good < 2 || bad.len() + good < peer.flows.len() * 9 / 10 {

@@ -46,5 +46,9 @@ fn forgotten(path: &str, kind: &str, idle: &Idle, least_ms: u32) -> Option<Findi
     if died < least_ms {
         finding.severity = Severity::Warning;
     }
+    if !idle.told {
+        finding = finding.saw(Evidence::text("the other end", "did not tell whether it sent again", "quell serve"));
+        finding.severity = Severity::Note;
+    }
     Some(finding)
 }

@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> Look {
-    on_path(facts, of_connections(facts), of_path)
+    sure(facts, on_path(facts, of_connections(facts), of_path))
 }
 
 fn of_connections(facts: &Facts<'_>) -> Look {

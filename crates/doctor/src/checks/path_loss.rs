@@ -28,10 +28,13 @@ fn look(facts: &Facts<'_>) -> Look {
         flows.extend(&peer.flows);
     }
     let sum = |of: fn(&Probed) -> u32| flows.iter().map(|flow| of(flow)).sum::<u32>();
-    let (sent, answered) = (sum(Probed::tried), sum(|flow| flow.answered));
-    let lost = sent.saturating_sub(answered);
+    let (sent, lost) = (sum(Probed::tried), sum(Probed::lost));
     if lost < FEW || lost * 50 < sent {
         return Ok(Outcome::Fine);
+    }
+    let unsure: u32 = flows.iter().filter(|flow| flow.unanswered.is_none()).map(|flow| flow.lost()).sum();
+    if lost - unsure < FEW || (lost - unsure) * 50 < sent {
+        return Err(format!("{lost} of {sent} packets did not come back, and the other end does not know how many of them it left unanswered (--max-rate)"));
     }
     let (there, back) = flows.iter().fold((0, 0), |(there, back), flow| {
         let (more_there, more_back) = flow.lost_by_way().unwrap_or((0, 0));
@@ -48,6 +51,10 @@ fn look(facts: &Facts<'_>) -> Look {
         .saw(Evidence::part("lost", lost.into(), sent.into(), "packets", "STAMP"))
         .saw(Evidence::count("there", there.into(), "STAMP"))
         .saw(Evidence::count("back", back.into(), "STAMP"));
+    let unanswered = sum(|flow| flow.unanswered.unwrap_or(0));
+    if unanswered > 0 {
+        finding = finding.saw(Evidence::count("beside them, left unanswered by the other end", unanswered.into(), "STAMP"));
+    }
     let before = sum(|flow| flow.before_first);
     if before > 0 {
         finding = finding.saw(Evidence::count("sent before a first answer", before.into(), "STAMP"));

@@ -18,29 +18,31 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> Look {
-    with_ends(facts, |ends, path| {
-        let ways = [("there", &ends.to_there), ("back", &ends.to_here)];
-        let odd = ways.into_iter().filter(|(_, way)| {
-            let udp = way.mtu().unwrap_or(0);
-            match way.bulk {
-                Some(true) => way.swallows().is_some_and(|(_, lost)| lost <= way.segment),
-                Some(false) => udp >= way.segment && way.segment > 0,
-                None => false,
-            }
-        });
-        let finding = |(name, way): (&str, &Way)| {
-            let bulk = if way.bulk == Some(true) { "arrive" } else { "don't arrive" };
-            CHECK
-                .finding(format!("{path}, the way {name}"), CHECK.title)
-                .saw(Evidence::amount("UDP up to", way.mtu().unwrap_or(0).into(), "bytes arrives", "quell serve"))
-                .saw(Evidence::text(
-                    "TCP",
-                    format!("packets of {} bytes {bulk}", way.segment),
-                    "TCP_INFO",
-                ))
-        };
-        told(&CHECK, odd.map(finding).chain(of_echo(ends, path)).collect::<Vec<_>>())
-    })
+    sure(facts, with_ends(facts, of_path))
+}
+
+fn of_path(ends: &Ends, path: &str) -> Look {
+    let ways = [("there", &ends.to_there), ("back", &ends.to_here)];
+    let odd = ways.into_iter().filter(|(_, way)| {
+        let udp = way.mtu().unwrap_or(0);
+        match way.bulk {
+            Some(true) => way.swallows().is_some_and(|(_, lost)| lost <= way.segment),
+            Some(false) => udp >= way.segment && way.segment > 0,
+            None => false,
+        }
+    });
+    let finding = |(name, way): (&str, &Way)| {
+        let bulk = if way.bulk == Some(true) { "arrive" } else { "don't arrive" };
+        CHECK
+            .finding(format!("{path}, the way {name}"), CHECK.title)
+            .saw(Evidence::amount("UDP up to", way.mtu().unwrap_or(0).into(), "bytes arrives", "quell serve"))
+            .saw(Evidence::text(
+                "TCP",
+                format!("packets of {} bytes {bulk}", way.segment),
+                "TCP_INFO",
+            ))
+    };
+    told(&CHECK, odd.map(finding).chain(of_echo(ends, path)).collect::<Vec<_>>())
 }
 
 /// ICMP that is dropped where UDP of that size passes both ways, or the other way round. Where no echo comes back at all, it is no question of

@@ -77,6 +77,16 @@ pub(super) fn with_ends(facts: &Facts<'_>, look: impl FnOnce(&Ends, &str) -> Loo
     }
 }
 
+/// Where nothing is found of the path it may be since the other end's word of a way is not to be relied on: why.
+pub(super) fn sure(facts: &Facts<'_>, look: Look) -> Look {
+    let Some(Ok(ends)) = facts.peer.map(|peer| &peer.ends) else { return look };
+    let doubt = [&ends.to_there, &ends.to_here].into_iter().find_map(|way| way.unsure());
+    match (look, doubt) {
+        (Ok(Outcome::Fine), Some(doubt)) => Err(format!("large packets don't arrive; {doubt}")),
+        (look, _) => look,
+    }
+}
+
 /// Whether a buffer has grown as far as the kernel lets it. One that is larger was fixed by its program.
 pub(super) fn is_at_most(buffer: u32, most: u64) -> bool {
     let buffer = u64::from(buffer);

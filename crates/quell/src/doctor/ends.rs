@@ -28,6 +28,8 @@ use std::os::fd::AsFd;
 
 /// How long a word of the other end may take.
 const PATIENCE_NS: u64 = 4_000_000_000;
+/// How long a word may take that has had time to come.
+const WORD_NS: u64 = 500_000_000;
 /// How long either end listens for datagrams of several sizes.
 const LISTEN_MS: u32 = 1_000;
 /// How often each size is sent.
@@ -134,7 +136,7 @@ impl<'a> Resting<'a> {
             |talk: &Talk<'_>| talk.stream.read_now(&mut [0; 64]).is_ok_and(|bytes| bytes >= word);
         let (lived, died): (Vec<_>, Vec<_>) = self.talks.iter().partition(|(_, talk)| heard(talk));
         let times = |of: Vec<&(u32, Talk<'_>)>| of.into_iter().map(|(ms, _)| *ms).collect();
-        Ok(Some(Idle { lived: times(lived), died: times(died) }))
+        Ok(Some(Idle { lived: times(lived), died: times(died), told: true }))
     }
 }
 
@@ -158,9 +160,9 @@ fn sizes(talk: &mut Talk<'_>, to: SocketAddr, ends: &mut Ends) -> Result<(), Tal
     sent.push(most);
     let payloads: Vec<u32> =
         sent.iter().flat_map(|size| [size.saturating_sub(headers); TIMES]).collect();
-    let packets = |payloads: &[u32]| {
-        let came = sent.iter().filter(|size| payloads.contains(&size.saturating_sub(headers)));
-        came.copied().collect()
+    let asked: Vec<u32> = payloads.iter().map(|payload| payload + headers).collect();
+    let packets = |payloads: Vec<u32>| -> Vec<u32> {
+        payloads.into_iter().map(|payload| payload.saturating_add(headers)).collect()
     };
     let ipv6 = to.is_ipv6();
     option::observe(socket.as_fd(), ipv6)?;
@@ -177,13 +179,12 @@ fn sizes(talk: &mut Talk<'_>, to: SocketAddr, ends: &mut Ends) -> Result<(), Tal
         let told = errors::path_errors(socket.as_fd());
         let told = told.iter().filter(|error| error.errno == nix::errno::Errno::EMSGSIZE);
         let too_big = told.map(|error| error.report.mtu).collect();
-        ends.to_there =
-            Way { sent: sent.clone(), came: packets(&sizes), too_big, ..Way::default() };
+        ends.to_there = Way { too_big, ..Way::to_there(&asked, &packets(sizes)) };
     }
     talk.say(&Ask::Say { sizes: payloads, wait_ms: LISTEN_MS })?;
-    if let Answer::Said { too_big } = talk.hear()? {
-        let came = packets(&waiting(&socket).0);
-        ends.to_here = Way { sent: sent.clone(), came, too_big, ..Way::default() };
+    if let Answer::Said { too_big, sent } = talk.hear()? {
+        let (said, came) = (sent.map(packets), packets(waiting(&socket).0));
+        ends.to_here = Way { too_big, ..Way::to_here(&asked, said.as_deref(), came) };
     }
     // Who may not send echoes, or gets none back, knows nothing of that.
     ends.echo = super::echo::sizes(to.ip(), &sent).ok().filter(|way| !way.came.is_empty());
@@ -263,7 +264,11 @@ impl<'a> Talk<'a> {
     }
 
     fn hear(&mut self) -> Result<Answer, TalkError> {
-        let mut exchange = self.exchange(PATIENCE_NS)?;
+        self.hear_within(PATIENCE_NS)
+    }
+
+    fn hear_within(&mut self, patience_ns: u64) -> Result<Answer, TalkError> {
+        let mut exchange = self.exchange(patience_ns)?;
         let mut head = [0; LENGTH];
         exchange.read(&mut head)?;
         let mut text = vec![0; ends::length(head).ok_or(TalkError::Strange)?];
@@ -357,8 +362,12 @@ impl<'a> Talk<'a> {
         alarm.set(Some(monotonic_ns() + u64::from(longest_ms + LATE_MS) * 1_000_000))?;
         wait(&mut [readable(&alarm)])?;
         let came: Vec<u32> = flows.iter().flat_map(|(socket, _)| waiting(socket).1).collect();
-        let (lived, died) = after_ms.iter().partition(|after| came.contains(after));
-        Ok(Some(Idle { lived, died }))
+        // Of an older server, and where this connection was forgotten as well, no word comes.
+        let said = match self.hear_within(WORD_NS) {
+            Ok(Answer::Said { sent, .. }) => sent,
+            _ => None,
+        };
+        Ok(Some(Idle::of(&after_ms, said.as_deref(), &came)))
     }
 }
 
@@ -391,6 +400,63 @@ mod tests {
             let why = Talk::open(to, None, &stop).unwrap().view().unwrap_err();
             assert!(why.contains("would not say: no no") && why.len() < 300, "{why}");
         });
+    }
+
+    /// What is made of a server that sends no datagram, and says of them what this gives for the sizes it was asked for.
+    fn against(said: impl Fn(Vec<u32>) -> Option<Vec<u32>> + Sync) -> Ends {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, peer) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; 8]).unwrap();
+                let mut head = [0; LENGTH];
+                while stream.read_exact(&mut head).is_ok() {
+                    let mut text = vec![0; ends::length(head).unwrap()];
+                    stream.read_exact(&mut text).unwrap();
+                    let mut say = |answer: Answer| stream.write_all(&ends::framed(&answer));
+                    match ends::read::<Ask>(&text).unwrap() {
+                        Ask::View => say(Answer::View(EndView {
+                            device_mtu: Some(1500),
+                            ..EndView::default()
+                        })),
+                        Ask::Flows { .. } => say(Answer::Flows { from: vec![peer] }),
+                        Ask::Hear { .. } => {
+                            let heard = Answer::Heard { sizes: vec![548, 31_000] };
+                            say(Answer::Ready).and_then(|()| say(heard))
+                        }
+                        Ask::Say { sizes, .. } => {
+                            say(Answer::Said { too_big: Vec::new(), sent: said(sizes) })
+                        }
+                        Ask::Take { bytes } => {
+                            stream.read_exact(&mut vec![0; bytes as usize]).unwrap();
+                            stream.write_all(&ends::framed(&Answer::Ready))
+                        }
+                        Ask::Give { bytes } => say(Answer::Ready)
+                            .and_then(|()| stream.write_all(&vec![0; bytes as usize])),
+                        ask => panic!("{ask:?}"),
+                    }
+                    .unwrap();
+                }
+            });
+            ask(to, None, None).unwrap()
+        })
+    }
+
+    #[test]
+    fn only_what_the_other_end_says_that_it_sent_can_be_lost() {
+        let sizes = |ends: &Ends| (ends.to_here.sent.clone(), ends.to_here.came.clone());
+        let all = against(Some);
+        assert_eq!((all.to_here.sent.last(), &all.to_here.doubt), (Some(&1500), &None));
+        let none = against(|_| Some(Vec::new()));
+        assert_eq!((sizes(&none), none.to_here.doubt), ((vec![], vec![]), None));
+        // An older one, and one that says more than it was asked for.
+        let doubt = |ends: &Ends| ends.to_here.doubt.clone().unwrap_or_default();
+        assert!(doubt(&against(|_| None)).contains("older"));
+        assert!(doubt(&against(|asked| Some([asked, vec![100]].concat()))).contains("can't be"));
+        // What it heard was never sent.
+        assert!(all.to_there.doubt.is_some_and(|why| why.contains("never sent")));
     }
 
     #[test]

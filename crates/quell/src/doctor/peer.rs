@@ -20,7 +20,7 @@ use quell_sys::wait::{Alarm, readable, wait};
 use quell_sys::wall::realtime_ns;
 use quell_units::Span;
 use quell_wire::icmp_error::{Meaning, meaning, why_unreachable};
-use quell_wire::stamp::{ReflectorPacket, SenderPacket};
+use quell_wire::stamp::{Presence, ReflectorPacket, SenderPacket};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
@@ -170,6 +170,10 @@ struct ProbeFlow {
     came: u64,
     /// The least and the most of the numbers that were answered, and of what the other end had counted then.
     answered: Option<((u32, u32), (u32, u32))>,
+    /// What the other end gave this address, by which it knows that answers reach it.
+    mark: u32,
+    /// The least and the most that it said it had left unanswered; none where it said once that it does not know.
+    unanswered: Option<Option<(u32, u32)>>,
     /// What came back of a packet instead of an answer, by ICMP; and that asking again is of no use.
     refused: Option<String>,
     hopeless: bool,
@@ -182,14 +186,16 @@ impl ProbeFlow {
         option::tell_class_and_ttl(socket.as_fd(), to.is_ipv6())?;
         let port = socket.local()?.port();
         // Its port tells it apart from the others already.
-        let seen = Probed { port, tos, ..Probed::default() };
-        let (answered, refused, hopeless) = (None, None, false);
-        Ok(Self { socket, ssid: port, came: 0, answered, refused, hopeless, seen })
+        let seen = Probed { port, tos, unanswered: Some(0), ..Probed::default() };
+        let (answered, unanswered, refused, hopeless) = (None, Some(None), None, false);
+        let (came, mark) = (0, 0);
+        Ok(Self { socket, ssid: port, came, answered, mark, unanswered, refused, hopeless, seen })
     }
 
     fn send(&mut self, number: u32) {
         let mut packet = SenderPacket::template(SIZE);
         SenderPacket { seq: number, sent_ns: realtime_ns(), ssid: self.ssid }.write(&mut packet);
+        Presence::bring(self.mark, &mut packet);
         // What can't be sent is lost; an error that came back from the path is told once, and stands before the next packet.
         let _ = self.socket.send(&packet).or_else(|_| self.socket.send(&packet));
         self.seen.sent += 1;
@@ -222,6 +228,7 @@ impl ProbeFlow {
                 self.came |= bit;
                 self.seen.answered += 1;
                 self.count(number, answer.seq);
+                self.left_unanswered(Presence::read(bytes));
                 self.seen.ttl_there = Some(answer.sender_ttl);
                 self.seen.ttl_here = arrival.ttl.or(self.seen.ttl_here);
                 *self.seen.returned.entry(arrival.tos.unwrap_or(0)).or_default() += 1;
@@ -240,6 +247,19 @@ impl ProbeFlow {
         let all = |(least, most): (u32, u32)| (most - least).saturating_add(1);
         self.seen.before_first = numbers.0;
         self.seen.arrived = Some((all(numbers), all(counts)));
+    }
+
+    /// What an answer says of packets without one; nothing of a reflector that does not know of it, which is taken to answer all.
+    fn left_unanswered(&mut self, told: Option<Presence>) {
+        let Some(told) = told else { return };
+        self.mark = told.mark;
+        self.unanswered = match (self.unanswered, told.unanswered) {
+            (Some(Some((least, most))), Some(n)) => Some(Some((least.min(n), most.max(n)))),
+            (Some(None), Some(n)) => Some(Some((n, n))),
+            _ => None,
+        };
+        self.seen.unanswered =
+            self.unanswered.map(|told| told.map_or(0, |(least, most)| most - least));
     }
 
     /// Something came back from the path.
@@ -292,6 +312,22 @@ mod tests {
         let seen = answered(&numbers.collect::<Vec<_>>());
         assert_eq!((seen.before_first, seen.arrived), (4, Some((16, 15))));
         assert_eq!(seen.lost_by_way(), Some((1, 2)));
+    }
+
+    #[test]
+    fn what_the_other_end_left_unanswered_was_lost_on_no_way() {
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        let told = |counts: &[Option<u32>]| {
+            let mut flow = ProbeFlow::open(to, 0).expect("a socket");
+            for unanswered in counts {
+                flow.left_unanswered(Some(Presence { mark: 7, unanswered: *unanswered }));
+            }
+            assert_eq!(flow.mark, if counts.is_empty() { 0 } else { 7 });
+            flow.seen.unanswered
+        };
+        assert_eq!(told(&[]), Some(0), "a reflector that tells nothing");
+        assert_eq!(told(&[Some(3), Some(9), Some(5)]), Some(6));
+        assert_eq!(told(&[Some(3), None, Some(5)]), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Quell's JSON of a test: what was asked, what was found, and everything that was counted.
 
-use quell_flow::findings::Way;
+use quell_flow::findings::{Datagrams, Way};
 use quell_flow::{Amount, Findings, FlowError, FlowPlan, LaneCounts, Outcome, Senders};
 use quell_wire::iperf3::Moment;
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ pub fn nothing(plan: &FlowPlan, error: &FlowError) -> Value {
 fn way(found: Option<&Way>) -> Value {
     let mut value = json!(found);
     let datagrams = found.and_then(|way| way.datagrams.as_ref());
-    if datagrams.is_some_and(|datagrams| datagrams.contradicted) {
+    if datagrams.is_some_and(Datagrams::is_unknown) {
         for key in ["sent", "lost", "loss", "unseen"] {
             value["datagrams"][key] = Value::Null;
         }

@@ -53,12 +53,7 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
         if let Some(datagrams) = way.as_ref().and_then(|w| w.datagrams.as_ref()) {
             let name =
                 if plan.direction == Senders::Both { format!(" {name}") } else { String::new() };
-            // The two ends know the same datagrams: where they contradict each other neither is the truth.
-            let fate = match datagrams.contradicted && datagrams.arrived > 0 {
-                true => "how many datagrams are lost is unknown, since both ends' counts contradict each other".into(),
-                false => fate(datagrams),
-            };
-            text += &format!("; {fate}{name}");
+            text += &format!("; {}{name}", fate(datagrams));
         }
     }
     if let (Some(idle), Some(loaded)) = (findings.idle, findings.loaded) {
@@ -95,6 +90,14 @@ fn fate(datagrams: &Datagrams) -> String {
     match (*arrived, *lost) {
         (0, _) if *sent == 0 => "nothing arrived".into(),
         (0, _) => format!("not one of {sent} datagrams arrived"),
+        // The two ends know the same datagrams: where they contradict each other neither is the truth.
+        _ if datagrams.contradicted => {
+            "how many datagrams are lost is unknown, since both ends' counts contradict each other"
+                .into()
+        }
+        _ if datagrams.base_unsure => {
+            "how many datagrams are lost is unknown, since somebody else wrote into the flow".into()
+        }
         (_, 0) if *unseen > *arrived => {
             format!("{unseen} of {sent} datagrams had not arrived when it ended")
         }
@@ -250,6 +253,9 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
     let mut facts = vec![match datagrams.arrived {
         0 if datagrams.sent == 0 => "no datagram arrived".to_owned(),
         0 => format!("{} datagrams sent, none arrived", datagrams.sent),
+        arrived if datagrams.base_unsure => format!(
+            "{arrived} datagrams arrived, or a few more; how many were sent and lost is unknown"
+        ),
         arrived if datagrams.contradicted => {
             format!("{arrived} datagrams arrived at most; how many were sent and lost is unknown")
         }
@@ -263,12 +269,12 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
     if datagrams.omitted_included {
         facts[0] += ", those of the time that does not count included (the server does not tell them apart)";
     }
-    if datagrams.tail_unknown && !datagrams.contradicted {
+    if datagrams.tail_unknown && !datagrams.is_unknown() {
         facts.push(
             "how many were sent behind the last one that arrived the server did not tell".into(),
         );
     }
-    if datagrams.unseen > 0 && datagrams.arrived > 0 {
+    if datagrams.unseen > 0 && datagrams.arrived > 0 && !datagrams.base_unsure {
         facts.push(format!("the last {} not seen when it ended: lost or late", datagrams.unseen));
     }
     if let Some(reordered) = datagrams.reordered {
@@ -542,6 +548,7 @@ mod tests {
             unseen: 250,
             tail_unknown: false,
             contradicted: false,
+            base_unsure: false,
             omitted_included: false,
             reordered: None,
             duplicates: None,
@@ -571,6 +578,11 @@ mod tests {
             ..none.clone()
         };
         assert_eq!(fate(&cut), "what was lost at its end is unknown");
+        let forged = Datagrams { base_unsure: true, ..cut };
+        assert!(fate(&forged).contains("somebody else wrote into the flow"));
+        let mut text = String::new();
+        udp(&mut text, &forged);
+        assert!(text.contains("how many were sent and lost is unknown"), "{text}");
         let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
         assert_eq!(fate(&some), "20.0 % of datagrams are lost");
     }

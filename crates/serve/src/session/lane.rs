@@ -30,6 +30,9 @@ pub struct ServedLane {
     held_back_ns: AtomicU64,
     /// Segments that the kernel had sent again before the test: SYN-ACKs.
     again_before: u64,
+    /// Receiver over TCP: what waits in its socket counts as received. Not where a limit has it wait, and the test is of a time: by then it would be told as
+    /// faster than the limit lets anything be.
+    counts_waiting: bool,
 }
 
 /// What the server sets for a stream's data.
@@ -75,8 +78,13 @@ impl Cpu {
 }
 
 impl ServedLane {
-    /// A stream over TCP, with its options.
-    pub fn tcp(index: usize, stream: TcpSocket, plan: &ServePlan) -> Result<Self, Break> {
+    /// A stream over TCP, with its options; whether it is held to a rate.
+    pub fn tcp(
+        index: usize,
+        stream: TcpSocket,
+        plan: &ServePlan,
+        is_limited: bool,
+    ) -> Result<Self, Break> {
         let fd = stream.as_fd();
         let ipv6 = stream.peer().is_some_and(|peer| peer.is_ipv6());
         set_tos(fd, ipv6, plan.tos)?;
@@ -98,7 +106,8 @@ impl ServedLane {
                 })?;
         }
         buffers(fd, plan)?;
-        Ok(Self::new(index, Lane::tcp(stream, index >= plan.up)))
+        let lane = Self::new(index, Lane::tcp(stream, index >= plan.up));
+        Ok(Self { counts_waiting: !is_limited || plan.time_ns.is_none(), ..lane })
     }
 
     /// A stream over UDP, with its options.
@@ -114,7 +123,8 @@ impl ServedLane {
     fn new(index: usize, lane: Lane) -> Self {
         let again_before = lane.mark(0).moment.retransmits;
         let (first_ns, held_back_ns) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { id: stream_id(index), lane, first_ns, held_back_ns, again_before }
+        let id = stream_id(index);
+        Self { id, lane, first_ns, held_back_ns, again_before, counts_waiting: true }
     }
 
     /// Moves data until the bell rings, or until its time.
@@ -174,9 +184,16 @@ impl ServedLane {
             // What still waits in the socket has not been sent, though it was written.
             true => mark.moment.bytes.saturating_sub(mark.moment.unsent),
             // What waits in the socket has been received, though nobody took it yet.
-            false => mark.moment.bytes + self.waiting(),
+            false if self.counts_waiting => mark.moment.bytes + self.waiting(),
+            false => mark.moment.bytes,
         };
         mark
+    }
+
+    /// Bytes that got through so far, to whoever takes them.
+    pub fn through(&self) -> u64 {
+        let bytes = self.counted(0).moment.bytes;
+        if self.counts_waiting || self.sends { bytes } else { bytes + self.waiting() }
     }
 
     /// Bytes that wait in a connection's socket and have not been sent.

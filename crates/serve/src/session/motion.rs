@@ -45,7 +45,7 @@ impl<'a> Motion<'a> {
         if now < self.next_ns {
             return Ok(());
         }
-        let bytes: u64 = lanes.iter().map(|lane| lane.counted(0).moment.bytes).sum();
+        let bytes: u64 = lanes.iter().map(ServedLane::through).sum();
         let moved = bytes > self.bytes;
         let lasted = now.saturating_sub(self.start_ns);
         self.next_ns = now.saturating_add((lasted / 8).clamp(FIRST_NS, LATER_NS));

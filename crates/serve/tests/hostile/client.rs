@@ -98,29 +98,30 @@ impl Test {
         self.streams.push(stream);
     }
 
-    /// One more UDP stream.
-    pub fn socket(&mut self) {
+    /// One more UDP stream; whether the server greets it.
+    pub fn socket(&mut self) -> bool {
         let socket = UdpSocket::bind((self.from, 0)).expect("a port");
         socket.connect(self.to).expect("an address");
         socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
         let mut answer = [0; 70_000];
-        for _ in 0..50 {
+        let is_greeted = (0..50).any(|_| {
             // Its own hello was answered: before that, or an answer was lost.
             let _ = socket.send(b"9876");
-            if socket.recv(&mut answer).is_ok() {
-                break;
-            }
-        }
+            socket.recv(&mut answer).is_ok()
+        });
         self.sockets.push(socket);
+        is_greeted
     }
 
     /// Under way with so many streams.
     pub fn running(self, parameters: &str, streams: usize) -> Option<Self> {
         let mut test = self.agreed(parameters)?;
         for _ in 0..streams {
-            match parameters.contains("udp") {
-                true => test.socket(),
-                false => test.stream(),
+            if !parameters.contains("udp") {
+                test.stream();
+            } else if !test.socket() {
+                // It has given the test up.
+                return None;
             }
         }
         let begun = byte(&mut test.control) == Some(1) && byte(&mut test.control) == Some(2);

@@ -1,7 +1,9 @@
 //! What a server holds in memory while as much is asked of it as may be, again and again, and when all are gone.
 
-use crate::client::Test;
-use crate::{Siege, byte};
+use crate::client::{Test, reset};
+use crate::secure::{self, many};
+use crate::{MOST_MEMORY, Siege, byte};
+use quell_tls::trust::Trust;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -81,6 +83,7 @@ fn rounds_of_all_streams_that_may_be_do_not_add_up_and_leave_nothing_behind() {
             siege.serves(&format!("{kind}, round {round}"));
         }
     }
+    println!("{} kB at most", siege.attacked.most_memory() >> 10);
     siege.is_small();
     // The last to go gives back what all had.
     let gone = Instant::now();
@@ -90,4 +93,26 @@ fn rounds_of_all_streams_that_may_be_do_not_add_up_and_leave_nothing_behind() {
         assert!(waited < Duration::from_secs(20), "{before} bytes before, {held} behind it");
         siege.serves("all that may be, when it is over");
     }
+}
+
+#[test]
+fn clients_over_tls_beside_all_streams_that_may_be_take_no_more_than_both_alone() {
+    let mut siege = Siege::of("web");
+    let tls = quell_tls::trust::client(&Trust::Anyone).expect("nobody needs to be believed");
+    reflected(siege.at());
+    for (kind, asked) in KINDS {
+        let held = eight(&mut siege, kind, asked);
+        for (state, says) in secure::STATES {
+            let secure = many(siege.at(), &tls, says);
+            let now = siege.attacked.memory();
+            println!("{kind}, {state}: {} there, {} kB", secure.len(), now >> 10);
+            assert!(secure.len() >= secure::LEAST, "{kind}, {state}: {} got so far", secure.len());
+            secure.iter().for_each(|stream| reset(&stream.sock));
+        }
+        drop(held);
+    }
+    let most = siege.attacked.most_memory();
+    println!("{} kB at most", most >> 10);
+    assert!(most < 2 * MOST_MEMORY, "it held {:.1} MB", most as f64 / 1e6);
+    siege.serves("clients over TLS beside all streams that may be");
 }

@@ -6,7 +6,7 @@
 //!               questions for 64 KiB │ large datagrams │ uploads │ calls small and large │ pieces given and taken
 //! ```
 
-use crate::client::{Test, connect, frame, from};
+use crate::client::{Test, byte, connect, frame, from};
 use crate::secure::{folder, head, secure};
 use crate::server::Served;
 use crate::streams::hears;
@@ -167,6 +167,43 @@ fn who_closes_while_it_waits_for_its_turn_waits_no_more() {
     drop(held);
     // It has a few of its own.
     assert!(is_soon(|| served.threads() < 8), "{} threads are left", served.threads());
+}
+
+#[test]
+fn many_streams_that_come_faster_than_they_may_are_told_as_what_the_limit_let_through() {
+    const STREAMS: usize = 128;
+    let asked = r#"{"tcp":true,"time":3,"parallel":128,"len":131072}"#;
+    let served = Served::new(&format!("rate={RATE}"));
+    let test = Test::new(from(1, 1), served.at, number()).running(asked, STREAMS);
+    let mut test = test.expect("a place");
+    let end = Instant::now() + LASTS;
+    for stream in &test.streams {
+        stream.set_nonblocking(true).expect("an option");
+    }
+    let mut sent = 0;
+    while Instant::now() < end {
+        let before = sent;
+        for stream in &mut test.streams {
+            sent += stream.write(&[1; 64 << 10]).unwrap_or(0);
+        }
+        if sent == before {
+            std::thread::yield_now();
+        }
+    }
+    test.control.write_all(&[4]).expect("sent");
+    assert_eq!(byte(&mut test.control), Some(13), "it wants results");
+    test.control.write_all(&frame("{}")).expect("sent");
+    let mut length = [0; 4];
+    test.control.read_exact(&mut length).expect("a length");
+    let mut results = vec![0; u32::from_be_bytes(length) as usize];
+    test.control.read_exact(&mut results).expect("results");
+    let results: serde_json::Value = serde_json::from_slice(&results).expect("JSON");
+    let streams = results["streams"].as_array().expect("streams");
+    let sum = |key: &str| streams.iter().filter_map(|stream| stream[key].as_f64()).sum::<f64>();
+    let (bytes, seconds) = (sum("bytes"), sum("end_time") / STREAMS as f64);
+    let rate = bytes * 8.0 / seconds;
+    assert!(rate < RATE as f64 * 1.1, "told as {rate} bit/s over {seconds} s");
+    assert!(rate > RATE as f64 / 2.0, "told as {rate} bit/s over {seconds} s");
 }
 
 /// Bits a second of uploads.

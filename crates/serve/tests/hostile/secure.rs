@@ -20,7 +20,7 @@ const CLIENTS: usize = 480;
 /// Those of one address.
 const OF_ONE: usize = 12;
 /// Least that gets so far, of all that may be there at once: others come meanwhile, and some go for them.
-const LEAST: usize = 120;
+pub const LEAST: usize = 120;
 /// What a server may hold more than in the beginning when all have gone.
 const LEFT: u64 = 12 << 20;
 
@@ -79,12 +79,12 @@ pub fn folder(from: Ipv4Addr, to: SocketAddr) -> Option<String> {
 }
 
 /// What is said over TLS, of one whose folder is this.
-type Says = fn(&str) -> Vec<u8>;
+pub type Says = fn(&str) -> Vec<u8>;
 
 /// Windows of nothing: no answer may be sent (RFC 9113, section 6.5.2).
 pub const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
-const STATES: [(&str, Says); 8] = [
+pub const STATES: [(&str, Says); 8] = [
     ("TLS and nothing in it", |_| Vec::new()),
     ("half a record of data", |_| {
         let mut data = http2(&frame(0, 0, 1, &[7; 16_384]));
@@ -121,7 +121,7 @@ const STATES: [(&str, Says); 8] = [
 ];
 
 /// Clients that say this, of many networks at once; those that the server has.
-fn many(at: SocketAddr, tls: &Arc<ClientConfig>, says: Says) -> Vec<Secure> {
+pub fn many(at: SocketAddr, tls: &Arc<ClientConfig>, says: Says) -> Vec<Secure> {
     std::thread::scope(|scope| {
         let all = (0..CLIENTS / OF_ONE).map(|n| {
             scope.spawn(move || {
