@@ -2,6 +2,7 @@
 
 mod applying;
 mod change;
+mod chosen;
 mod hold;
 mod ifb;
 mod import;

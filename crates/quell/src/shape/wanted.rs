@@ -5,6 +5,7 @@
 //!             DEV ── ingress: all that comes ──► IFB ── root queue, at --down ──► hosts
 //! ```
 
+use super::chosen::choose_here;
 pub use super::ifb::{ifb_of, mac_of};
 use super::kept;
 use super::kinds;
@@ -18,8 +19,7 @@ use quell_shaper::{
     BothWays, DeviceTraits, Found, HostsBy, LineRates, LineType, PolicyName, Tell, read_list,
 };
 use quell_sys::input;
-use quell_tc::qdisc::Cake;
-use quell_tc::{Action, Filter, Handle, Ingress, Places, Qdisc, Tree};
+use quell_tc::{Action, Filter, Handle, Ingress, Places, Tree};
 use quell_units::Rate;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -166,23 +166,6 @@ impl LineArgs {
     }
 }
 
-/// The policy, and what there is to say of it where nobody named one.
-pub fn choose(
-    all: &BothWays,
-    has_cake: impl FnOnce() -> Option<bool>,
-) -> (PolicyName, Vec<String>) {
-    if let Some(named) = all.named() {
-        return (named, Vec::new());
-    }
-    let why = match has_cake() {
-        Some(true) => return (PolicyName::Cake, Vec::new()),
-        Some(false) => "this kernel has no CAKE, which would find the hosts by itself: three tiers by DSCP instead, fair between flows \
-                        and not between hosts; name the hosts with --host for that",
-        None => return (PolicyName::Cake, vec!["whether this kernel has CAKE could not be tried without the right to make a namespace".into()]),
-    };
-    (PolicyName::Tiers, vec![why.into()])
-}
-
 impl Wanted {
     /// Finds out what is to be on this machine.
     pub fn settle(&self, machine: &mut dyn Machine) -> Result<Settled, Failure> {
@@ -253,8 +236,7 @@ fn settled(
             (tree.clone(), None, format!("the tree {file}"), Vec::new())
         }
         None => {
-            let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
-            let (mut policy, mut remarks) = choose(&all, has_cake);
+            let (mut policy, mut remarks) = choose_here(&all);
             if let Some(choice) = choice {
                 if policy == PolicyName::HostFair && all.hosts.is_empty() {
                     remarks.extend(find_hosts(&mut all, &mut policy, traits_of(link))?);

@@ -10,9 +10,10 @@ mod networkd;
 mod openwrt;
 mod piece;
 
+use super::chosen::choose_with_cake;
 use super::rehearsal::{How, rehearse};
 use super::state::open;
-use super::wanted::{LineArgs, choose, ifb_of, traits_of, trees};
+use super::wanted::{LineArgs, ifb_of, traits_of, trees};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::results::Told;
@@ -95,7 +96,7 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
         ));
     }
     // A kernel that lacks it is told by itself when the recipe is pasted.
-    let (policy, _) = choose(&all, || Some(true));
+    let policy = choose_with_cake(&all);
     let (target, name) = (args.target, args.target.name());
     if target != Target::Tc && policy != PolicyName::Cake {
         let why = match target {
