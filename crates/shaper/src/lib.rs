@@ -24,6 +24,7 @@ mod presence;
 mod subscribers;
 mod tier;
 mod tiers;
+mod translated;
 
 use serde::{Deserialize, Serialize};
 

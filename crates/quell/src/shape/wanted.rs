@@ -10,7 +10,7 @@ pub use super::ifb::{ifb_of, mac_of};
 use super::kept;
 use super::kinds;
 use super::standby::{self, Standby};
-use super::told_apart::{Choice, by_nat, find_hosts, is_read_into, look_inside};
+use super::told_apart::{Choice, by_nat, find_hosts, find_named, is_read_into, look_inside};
 use crate::failure::Failure;
 use clap::Args;
 use quell_act::{Annex, DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine};
@@ -54,8 +54,8 @@ pub struct LineArgs {
     /// Where no --host is given, for how many hosts there is a place; 128 where absent, on a slow line fewer
     #[arg(long, value_name = "COUNT", conflicts_with = "hosts")]
     pub places: Option<u16>,
-    /// How hosts are found: by their address, by that inside of tunnels that end here (also with --policy cake), by that behind address translation, or by a firewall mark
-    #[arg(long, value_name = "address|inside|nat|mark", value_parser = hosts_by, conflicts_with = "hosts")]
+    /// How hosts are found: by their address, by that inside of tunnels that end here (also with --policy cake), by that behind address translation, or by a firewall mark. Those of --host: by address, or nat
+    #[arg(long, value_name = "address|inside|nat|mark", value_parser = hosts_by)]
     pub hosts_by: Option<HostsBy>,
     /// Bits of an IPv6 address that make a host, as 64 where each customer has such a prefix
     #[arg(long, value_name = "BITS", conflicts_with = "hosts", value_parser = clap::value_parser!(u8).range(1..=128))]
@@ -132,6 +132,18 @@ pub struct Settled {
     pub all: BothWays,
 }
 
+/// How hosts are told apart that are named by their addresses.
+fn told_by(by: HostsBy) -> Result<Found, Failure> {
+    match by {
+        HostsBy::Address | HostsBy::Nat => Ok(Found { by: Some(by), ..Found::default() }),
+        HostsBy::Inside | HostsBy::Mark => Err(Failure::usage(format!(
+            "a host that is named by --host is told by its address, also behind address translation: --hosts-by {} is for hosts that \
+             nobody names",
+            by.name()
+        ))),
+    }
+}
+
 impl LineArgs {
     /// All that is said of the line, in options and file.
     pub fn both_ways(&self) -> Result<BothWays, Failure> {
@@ -148,9 +160,8 @@ impl LineArgs {
         all.overhead = self.overhead.unwrap_or(all.overhead);
         if !self.hosts.is_empty() {
             all.hosts.clone_from(&self.hosts);
-            all.found = None;
-        }
-        if self.places.is_some() || self.hosts_by.is_some() || self.ipv6_prefix.is_some() {
+            all.found = self.hosts_by.map(told_by).transpose()?;
+        } else if self.places.is_some() || self.hosts_by.is_some() || self.ipv6_prefix.is_some() {
             let of_file = all.found.unwrap_or_default();
             all.hosts.clear();
             all.found = Some(Found {
@@ -240,6 +251,8 @@ fn settled(
             if let Some(choice) = choice {
                 if policy == PolicyName::HostFair && all.hosts.is_empty() {
                     remarks.extend(find_hosts(&mut all, &mut policy, traits_of(link))?);
+                } else {
+                    remarks.extend(find_named(&mut all, policy, traits_of(link)));
                 }
                 if policy == PolicyName::Cake {
                     remarks.extend(look_inside(&mut all, choice));
