@@ -3,6 +3,7 @@
 mod applying;
 mod change;
 mod chosen;
+mod device;
 mod hold;
 mod ifb;
 mod import;

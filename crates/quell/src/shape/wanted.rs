@@ -6,6 +6,7 @@
 //! ```
 
 use super::chosen::choose_here;
+use super::device;
 pub use super::ifb::{ifb_of, mac_of};
 use super::kept;
 use super::kinds;
@@ -239,12 +240,16 @@ fn settled(
     choice: Option<&Choice>,
     is_new: bool,
 ) -> Result<Settled, Failure> {
+    let beside = match choice {
+        Some(_) => device::remarks(name, link.index, &all),
+        None => Vec::new(),
+    };
     let (own, beyond, words, remarks) = match &all.tree {
         Some(tree) => {
             if *tree == Tree::default() {
                 return Err(Failure::unusable(format!("{file}: no queue is in it")));
             }
-            (tree.clone(), None, format!("the tree {file}"), Vec::new())
+            (tree.clone(), None, format!("the tree {file}"), beside)
         }
         None => {
             let (mut policy, mut remarks) = choose_here(&all);
@@ -257,6 +262,10 @@ fn settled(
                 if policy == PolicyName::Cake {
                     remarks.extend(look_inside(&mut all, choice));
                 }
+            }
+            remarks.extend(beside);
+            if choice.is_some() {
+                remarks.extend(all.cut(policy));
             }
             all.policy = Some(policy);
             let lazy = all.is_lazy(policy);
@@ -284,9 +293,9 @@ fn settled(
     if let Some(tree) = &beyond {
         let ifb = ifb_of(name);
         goal.links.push(LinkGoal { name: ifb.clone(), mac: mac_of(name), there: true });
-        goal.devices.push(device(&ifb, None, tree)?);
+        goal.devices.push(device_goal(&ifb, None, tree)?);
     }
-    goal.devices.push(device(name, Some(link.index), &own)?);
+    goal.devices.push(device_goal(name, Some(link.index), &own)?);
     Ok(Settled { goal, words, recipe, annex: None, remarks, standby: None, all })
 }
 
@@ -308,10 +317,10 @@ fn on_demand(
             continue;
         }
         goal.links.push(LinkGoal { name: way.device.clone(), mac: mac_of(name), there: true });
-        goal.devices.push(device(&way.device, None, &tree)?);
+        goal.devices.push(device_goal(&way.device, None, &tree)?);
         own.ingress = Some(Ingress { filters: vec![Filter::all_to(&way.device)] });
     }
-    goal.devices.push(device(name, Some(link.index), &own)?);
+    goal.devices.push(device_goal(name, Some(link.index), &own)?);
     remarks.extend(standby.remarks());
     let (recipe, annex) = match is_new {
         true => kept::write(&all).map(|(recipe, annex)| (recipe, Some(annex))),
@@ -352,7 +361,7 @@ pub fn trees(
     Ok((own, beyond))
 }
 
-fn device(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, Failure> {
+fn device_goal(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, Failure> {
     let plan = tree.plan().map_err(Failure::usage)?;
     let places = Places::of(&plan);
     Ok(DeviceGoal { name: name.to_owned(), index, places, things: plan.things() })

@@ -73,8 +73,8 @@ down = "4Mbit"
 [[subscriber]]
 name = "ann"
 prefixes = ["10.0.0.0/24", "fd00::/64"]
-up = { floor = "200kbit", ceiling = "2Mbit" }
-down = { floor = "500kbit", ceiling = "6Mbit" }
+up = { floor = "200kbit", ceiling = "1Mbit" }
+down = { floor = "500kbit", ceiling = "4Mbit" }
 group = "north"
 END
         plan() { $Q shape plan --dev wan --line 2.5/8 --policy tiers; }
