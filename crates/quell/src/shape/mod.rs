@@ -1,6 +1,7 @@
 //! `quell shape`: queues on a real interface, with a way back.
 
 mod applying;
+mod around;
 mod change;
 mod chosen;
 mod device;
