@@ -282,7 +282,7 @@ fn a_host_with_eight_privacy_addresses_and_ipv4_has_one_share() {
 }
 
 /// Two hosts whose packets take one tunnel to another router, over a line of 10 Mbit/s.
-fn with_a_tunnel(kind: &str, queue: &str, scenario: &str) -> String {
+pub(super) fn with_a_tunnel(kind: &str, queue: &str, scenario: &str) -> String {
     format!(
         "name = \"tunnel\"\nduration = \"20s\"\nwarm-up = \"10s\"\nprobes-run = \"together\"\n\
          [topology]\nhosts = [\"a\", \"b\", \"server\"]\nrouters = [\"router\", \"modem\", \"far\"]\n\
