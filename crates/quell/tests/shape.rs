@@ -23,6 +23,7 @@ fn a_plan_shows_every_step_and_touches_nothing() {
     cable.dir.write("t.toml", wide(2, "1Mbit"));
     let out = cable.shape(&["plan", "--dev", "a0", "--tree", "t.toml"]).fine();
     let wanted = [
+        "wanted:\n  a0\n    htb 1: default 2\n      class 1:2 htb rate 1Mbit",
         "6 steps:",
         "a0: make root queue 1: (htb)",
         "tc qdisc replace dev a0 root handle 1: htb default 2",
