@@ -500,6 +500,30 @@ mod tests {
     }
 
     #[test]
+    fn more_than_htb_has_classes_for_are_refused_with_how_many_it_has() {
+        let many = |count: u32| -> Vec<Subscriber> {
+            let one = |n: u32| {
+                let prefix = Ipv4Addr::from_bits(0x0a00_0000 + n).to_string();
+                one(&format!("s{n}"), &prefix, 8_000, 20_000, None)
+            };
+            (0..count).map(one).collect()
+        };
+        let policy = |count| Subscribers {
+            counting: Rate::from_bps(10_000_000_000).into(),
+            ..policy(many(count))
+        };
+        let said = "70001 subscribers and groups; HTB has classes for 65264";
+        for tell in [Tell::Source, Tell::Destination] {
+            assert!(policy(70_000).plan(tell).expect_err("too many").to_string().contains(said));
+            let lazy = policy(70_000).plan_on_demand(tell).expect_err("too many").to_string();
+            assert!(lazy.contains(said), "{lazy}");
+        }
+        // With the group that makes as many as there can be.
+        assert!(policy(65_263).plan_on_demand(Tell::Source).is_ok());
+        assert!(policy(65_264).plan_on_demand(Tell::Source).is_err());
+    }
+
+    #[test]
     fn what_does_not_fit_together_is_named() {
         let mut twice = two();
         twice[1].prefixes = twice[0].prefixes.clone();
