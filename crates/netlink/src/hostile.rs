@@ -17,6 +17,7 @@ pub fn decode_as_everything(payload: Vec<u8>) {
     let _ = crate::drops::DroppedPacket::parse(&reply);
     let _ = Address::parse(&reply);
     let _ = Route::parse(&reply);
+    let _ = crate::flowtable::parse(&reply);
     let _ = Features::parse(&reply);
     crate::ethtool::decode_as_everything(&reply);
     let _ = DiagSocket::parse(&reply);

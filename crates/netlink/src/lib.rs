@@ -19,6 +19,7 @@ pub mod core;
 pub mod drops;
 /// What drivers tell of their hardware.
 pub mod ethtool;
+pub mod flowtable;
 mod generic;
 pub mod hosts_table;
 pub mod link;

@@ -130,6 +130,28 @@ impl Stack {
         })?;
         Ok(routes)
     }
+
+    /// The interface, by index, by which a packet of this host's to an address leaves, as all routing rules say together; none where it does
+    /// not leave by one.
+    ///
+    /// # Errors
+    /// `ENETUNREACH` where no route leads there.
+    pub fn leaves_by(&mut self, to: IpAddr) -> Result<Option<u32>, NetlinkError> {
+        let to = to.to_canonical();
+        let mut header = [0; HEADER];
+        header[0] = prefix::family(to);
+        header[1] = if to.is_ipv4() { 32 } else { 128 };
+        let mut message =
+            Message::with_header(format!("look for the way to {to}"), GET, 0, &header);
+        message.attrs().bytes(ATTR_DST, &prefix::octets(to));
+        let replies = self.socket().request(&message)?;
+        let interface = |reply: &Reply| {
+            let (_, attrs) = reply.split::<HEADER>()?;
+            attrs.find(ATTR_OIF)?.map(|interface| interface.u32()).transpose()
+        };
+        let first = replies.first().map(interface).transpose();
+        first.map(Option::flatten).map_err(|why| NetlinkError::answer(message.tried(), why))
+    }
 }
 
 impl Route {

@@ -191,6 +191,10 @@ fn a_route_keeps_its_metrics_and_is_replaced_and_removed() {
         let direct = NewRoute::direct("10.9.0.0/16".parse().unwrap(), dev);
         stack.add_route(&direct).unwrap();
         assert!(stack.routes().unwrap().iter().any(|route| route.to == direct.to));
+        assert_eq!(stack.leaves_by(ip("10.9.0.7")).unwrap(), Some(dev));
+        assert_eq!(stack.leaves_by(ip("::ffff:10.9.0.7")).unwrap(), Some(dev));
+        let nowhere = stack.leaves_by(ip("192.0.2.7")).unwrap_err();
+        assert_eq!(nowhere.errno(), Some(Errno::ENETUNREACH));
     });
 }
 

@@ -9,185 +9,13 @@ mod support;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use nix::sched::CloneFlags;
-use quell_netlink::address::NewAddress;
-use quell_netlink::core::{Protocol, Socket};
-use quell_netlink::link::{LinkChange, LinkName, VethEnd};
-use quell_netlink::{Mac, Stack, hosts_table, nat, sysctl, tc};
-use quell_sys::clock::{monotonic_ns, sleep_until};
-use quell_sys::netns::NetNs;
-use quell_tc::{Place, Places, Thing, Tree, seen};
+use quell_netlink::link::{LinkChange, LinkName};
+use quell_netlink::{Stack, hosts_table, nat};
+use quell_tc::{Place, Thing};
 use std::io::Write;
-use std::net::{IpAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
-use support::{Said, TestFolder, said, says};
-
-/// A cable, and a folder for the logs.
-struct Cable {
-    here: NetNs,
-    there: NetNs,
-    dir: TestFolder,
-}
-
-impl Cable {
-    fn new() -> Self {
-        let (here, there) = (NetNs::new().unwrap(), NetNs::new().unwrap());
-        here.run(|| {
-            let mut stack = Stack::open().unwrap();
-            let a = VethEnd::new("a0".parse().unwrap());
-            let b =
-                VethEnd { namespace: Some(there.as_fd()), ..VethEnd::new("b0".parse().unwrap()) };
-            stack.create_veth(&a, &b).unwrap();
-            let index = stack.index_of(&"a0".parse().unwrap()).unwrap();
-            stack.up(index).unwrap();
-        })
-        .unwrap();
-        Cable { here, there, dir: TestFolder::new() }
-    }
-
-    /// Calls `quell shape`, in the namespace, with the test's folder for logs.
-    fn shape(&self, arguments: &[&str]) -> Said {
-        let all = [&["shape"], arguments, &["--state", "state"]].concat();
-        self.here.run(|| said(self.dir.command(&all), &all)).unwrap()
-    }
-
-    fn start(&self, arguments: &[&str]) -> Child {
-        let all = [&["shape"], arguments, &["--state", "state"]].concat();
-        let mut command = self.dir.command(&all);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        self.here.run(|| command.spawn().unwrap()).unwrap()
-    }
-
-    /// What somebody made on a0.
-    fn things(&self) -> Vec<Thing> {
-        let look = || {
-            let index = Stack::open().unwrap().index_of(&"a0".parse().unwrap()).unwrap();
-            let mut socket = Socket::open(Protocol::Route).unwrap();
-            seen(&tc::snapshot(&mut socket, index).unwrap())
-        };
-        self.here.run(look).unwrap()
-    }
-
-    /// Applies so often and is killed each time, at instants spread over all that it takes: what was there is there again.
-    fn killed_anywhere(&self, apply: &[&str], theirs: &[Thing], times: u64) {
-        // How long it takes here and now; less, when it turns out to have been over before.
-        let begun = monotonic_ns();
-        self.shape(apply).fine();
-        let mut whole = monotonic_ns() - begun;
-        self.shape(&["off", "--dev", "a0"]).fine();
-        assert_eq!(self.things(), theirs);
-        let (mut cut, mut tries) = (0, 0);
-        while cut < times {
-            tries += 1;
-            assert!(tries <= 4 * times, "killed in the middle only {cut} times of {tries}");
-            let mut applier = self.start(apply);
-            let begun = monotonic_ns();
-            // Spread over all of it, whichever of them hit.
-            let instant = whole / times * (tries % times);
-            sleep_until(begun + instant).unwrap();
-            applier.kill().unwrap();
-            applier.wait().unwrap();
-            // Steps are taken only while a watchdog watches: when there is none, it is over.
-            self.until_no_watchdog_lives();
-            // It may have been over, and said so in the log.
-            if self.shape(&["status"]).out.contains("; in force") {
-                assert_ne!(self.things(), theirs);
-                self.shape(&["off", "--dev", "a0"]).fine();
-                whole = instant.max(times);
-            } else {
-                cut += 1;
-                assert_eq!(self.things(), theirs, "the watchdog alone brings it back");
-            }
-            self.shape(&["recover"]).fine();
-            assert_eq!(self.things(), theirs, "killed after {instant} of {whole} ns");
-        }
-    }
-
-    /// Hosts with these addresses send something through a0.
-    fn send_from(&self, addresses: &[&str]) {
-        let end = || {
-            let mut stack = Stack::open().unwrap();
-            let index = stack.index_of(&"b0".parse().unwrap()).unwrap();
-            stack.up(index).unwrap();
-        };
-        self.there.run(end).unwrap();
-        let work = || {
-            let mut stack = Stack::open().unwrap();
-            let index = stack.index_of(&"a0".parse().unwrap()).unwrap();
-            // Addresses can be used at once.
-            sysctl::write("net/ipv6/conf/a0/accept_dad", "0").unwrap();
-            for address in addresses {
-                let v6 = address.contains(':');
-                let prefix = format!("{address}/{}", if v6 { 64 } else { 24 }).parse().unwrap();
-                stack.add_address(index, &NewAddress::new(prefix)).unwrap();
-            }
-            for address in addresses {
-                let v6 = address.contains(':');
-                let outbox = UdpSocket::bind((address.parse::<IpAddr>().unwrap(), 4000)).unwrap();
-                // Nobody has it, so that it is told how to be reached.
-                let to: IpAddr = if v6 { "fd09::99" } else { "10.9.0.99" }.parse().unwrap();
-                stack.set_neighbour(index, to, Mac([2, 0, 0, 0, 0, 9])).unwrap();
-                outbox.send_to(b"hello", (to, 9)).unwrap();
-            }
-        };
-        self.here.run(work).unwrap();
-    }
-
-    /// Somebody else's queues.
-    fn put(&self, tree: &str) -> Vec<Thing> {
-        let things = toml::from_str::<Tree>(tree).unwrap().plan().unwrap().things();
-        let work = || {
-            let index = Stack::open().unwrap().index_of(&"a0".parse().unwrap()).unwrap();
-            let mut socket = Socket::open(Protocol::Route).unwrap();
-            tc::lead_to(&mut socket, index, &things, Places::ALL).unwrap();
-        };
-        self.here.run(work).unwrap();
-        self.things()
-    }
-
-    /// Waits until no watchdog lives: it keeps a file locked as long as it does.
-    fn until_no_watchdog_lives(&self) {
-        for name in self.logs(".watch") {
-            // It takes the file away when it ends.
-            let Ok(file) = std::fs::File::open(self.dir.path("state").join(name)) else { continue };
-            drop(Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno).unwrap());
-        }
-    }
-
-    fn logs(&self, ending: &str) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.dir.path("state")) else { return Vec::new() };
-        let names = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.ends_with(ending)).collect()
-    }
-}
-
-/// A tree of what every kernel with HTB has: many classes, so that it takes a while.
-fn wide(classes: usize, rate: &str) -> String {
-    let class = |n: usize| {
-        format!(
-            r#"{{ id = "1:{:x}", rate = "{rate}", queue = {{ kind = "pfifo", limit = {} }} }}"#,
-            n + 2,
-            n + 5
-        )
-    };
-    let classes: Vec<String> = (0..classes).map(class).collect();
-    format!(
-        "[queue]\nkind = \"htb\"\nhandle = \"1:\"\ndefault = \"1:2\"\nclass = [ {} ]\n\
-         filter = [ {{ kind = \"u32\", match = \"ip dst 10.0.0.2/32\", protocol = \"ip\", class = \"1:2\" }} ]\n",
-        classes.join(",\n")
-    )
-}
-
-/// Theirs: nothing of it has our handles' meaning, and all comes back.
-const THEIRS: &str = r#"
-    [queue]
-    kind = "htb"
-    handle = "1:"
-    default = "1:7"
-    class = [ { id = "1:7", rate = "3Mbit", queue = { kind = "bfifo", handle = "70:", limit = "9000" } } ]
-    filter = [ { kind = "u32", match = "ip dst 10.0.0.9/32", protocol = "ip", class = "1:7" } ]
-"#;
+use support::cable::{Cable, THEIRS, wide};
+use support::{TestFolder, said, says};
 
 #[test]
 fn a_plan_shows_every_step_and_touches_nothing() {
@@ -195,6 +23,7 @@ fn a_plan_shows_every_step_and_touches_nothing() {
     cable.dir.write("t.toml", wide(2, "1Mbit"));
     let out = cable.shape(&["plan", "--dev", "a0", "--tree", "t.toml"]).fine();
     let wanted = [
+        "wanted:\n  a0\n    htb 1: default 2\n      class 1:2 htb rate 1Mbit",
         "6 steps:",
         "a0: make root queue 1: (htb)",
         "tc qdisc replace dev a0 root handle 1: htb default 2",
@@ -562,6 +391,17 @@ fn wherever_it_is_killed_all_is_as_it_was() {
     let times = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(40u64);
     let apply = ["apply", "--dev", "a0", "--tree", "t.toml", "--replace"];
     cable.killed_anywhere(&apply, &theirs, times);
+}
+
+#[test]
+fn off_that_is_killed_anywhere_was_not_begun_or_is_ended_by_who_watches() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(60, "1Mbit"));
+    let times = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(30u64);
+    let apply =
+        ["apply", "--dev", "a0", "--tree", "t.toml", "--replace", "--confirm-within", "never"];
+    cable.off_killed_anywhere(&apply, &theirs, times);
 }
 
 /// Whether this process may load the classifier; says so where it may not.

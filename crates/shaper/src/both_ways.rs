@@ -228,19 +228,40 @@ impl BothWays {
         words.extend(one("up", up));
         words.extend(one("down", down));
         words.extend(self.link.map(|link| link.name().to_owned()));
+        let behind = if self.by_nat(policy) { " behind NAT" } else { "" };
         match policy {
             PolicyName::HostFair => words.push(match self.found_hosts().map(Found::by) {
-                None => counted(self.hosts.len(), "host"),
+                None => counted(self.hosts.len(), "host") + behind,
                 Some(HostsBy::Address) => "hosts found by their addresses".into(),
                 Some(HostsBy::Inside) => "hosts found inside of tunnels".into(),
                 Some(HostsBy::Nat) => "hosts found by their addresses behind NAT".into(),
                 Some(HostsBy::Mark) => "hosts found by their marks".into(),
             }),
-            PolicyName::Subscribers => words.push(counted(self.subscribers.len(), "subscriber")),
+            PolicyName::Subscribers => {
+                words.push(counted(self.subscribers.len(), "subscriber") + behind);
+            }
             PolicyName::Cake if self.looks_inside() => words.push("inside of tunnels too".into()),
             PolicyName::Cake | PolicyName::Tiers => {}
         }
         words.join(", ")
+    }
+
+    /// Whether who is who is told by what a table writes into marks, where addresses are translated.
+    pub fn by_nat(&self, policy: PolicyName) -> bool {
+        let divides = matches!(policy, PolicyName::HostFair | PolicyName::Subscribers);
+        divides && self.found.is_some_and(|found| found.by() == HostsBy::Nat)
+    }
+
+    /// Whether somebody is named by an address of IPv4.
+    pub fn names_ipv4(&self, policy: PolicyName) -> bool {
+        match policy {
+            PolicyName::HostFair => self.hosts.iter().flatten().any(IpAddr::is_ipv4),
+            PolicyName::Subscribers => {
+                let mut all = self.subscribers.iter().flat_map(|one| &one.prefixes);
+                all.any(|prefix| prefix.0.address.is_ipv4())
+            }
+            PolicyName::Cake | PolicyName::Tiers => false,
+        }
     }
 
     /// Whether CAKE is told of hosts inside of tunnels.
@@ -277,9 +298,10 @@ impl BothWays {
         self.hosts.iter().map(host).collect()
     }
 
-    /// Whether subscribers get their classes when they are there.
+    /// Whether subscribers get their classes when they are there. The table that says whose a prefix is knows nothing of marks.
     pub fn is_lazy(&self, policy: PolicyName) -> bool {
         policy == PolicyName::Subscribers
+            && !self.by_nat(policy)
             && self.lazy.unwrap_or(self.subscribers.len() >= LAZY_FROM)
     }
 
@@ -324,7 +346,8 @@ impl BothWays {
         match policy {
             PolicyName::HostFair => {
                 let found = self.found_hosts();
-                Policy::HostFair(HostFair { counting, found, ..HostFair::new(rate) })
+                let translated = found.is_none() && self.by_nat(policy);
+                Policy::HostFair(HostFair { counting, found, translated, ..HostFair::new(rate) })
             }
             PolicyName::Tiers => Policy::Tiers(Tiers { counting, ..Tiers::new(rate) }),
             PolicyName::Cake => {
@@ -345,7 +368,8 @@ impl BothWays {
                 };
                 let subscribers = self.subscribers.iter().map(one).collect();
                 let groups = self.groups.iter().map(group).collect();
-                Policy::Subscribers(Subscribers { counting, subscribers, groups })
+                let translated = self.by_nat(policy);
+                Policy::Subscribers(Subscribers { counting, subscribers, groups, translated })
             }
         }
     }

@@ -19,6 +19,7 @@
 use crate::found::{self, Found};
 use crate::place::{FIRST_TIERS, HOSTS, NEVER_REACHED, Place};
 use crate::tier::{FRAME, TIERS, bulk_floor, codel, filters, htb_class, link_class, normal_floor};
+use crate::translated::by_mark;
 use crate::{Host, LinePart, PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{Drr, Htb};
 use quell_tc::{
@@ -43,6 +44,9 @@ crate::counted::counted! {
         /// Hosts are found at run time and not listed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub found: Option<Found>,
+        /// Hosts that are listed are told by their addresses in marks too, which a table writes where addresses are translated.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub translated: bool,
     }
 }
 
@@ -56,6 +60,9 @@ const MARKS: u32 = 0xfff0_0000;
 /// Most hosts that marks can tell apart.
 const MOST_MARKS: usize = (MARKS >> MARKS.trailing_zeros()) as usize;
 
+/// The priority of filters by the address in the mark; those by the packet's own come behind it, since a router's own address may be a host too.
+const MARK_FIRST: u16 = 1;
+
 /// The class of the outer HTB.
 const ALL: Handle = Handle::class(1, 1);
 
@@ -68,6 +75,7 @@ impl HostFair {
             normal_floor: normal_floor(),
             bulk_floor: bulk_floor(),
             found: None,
+            translated: false,
         }
     }
 
@@ -126,13 +134,20 @@ impl HostFair {
             let mark = mark_of(index);
             let class = Handle::class(HOSTS, bucket_of(index, used));
             for address in &host.addresses {
-                match tell {
-                    Tell::Source => drr = drr.with_filter(by_address(*address, true, Some(class))),
-                    Tell::Destination => {
-                        drr = drr.with_filter(by_address(*address, false, Some(class)));
-                    }
-                    Tell::Mark => {}
+                let source = match tell {
+                    Tell::Source => true,
+                    Tell::Destination => false,
+                    Tell::Mark => continue,
+                };
+                let mut filter = by_address(*address, source, Some(class));
+                if self.translated {
+                    let whole = if address.is_ipv4() { 32 } else { 128 };
+                    let mark = Prefix::new(*address, whole)
+                        .and_then(|prefix| by_mark(prefix, class, MARK_FIRST));
+                    drr.filters.extend(mark);
+                    filter.prio = filter.prio.map(|prio| prio + MARK_FIRST);
                 }
+                drr = drr.with_filter(filter);
             }
             if tell == Tell::Mark {
                 let mut filter = Filter::new(Fw { mask: Some(MARKS) }, Some(class));
@@ -320,6 +335,29 @@ mod tests {
             _ => None,
         });
         assert!(masks.eq([Some(MARKS); 4]));
+    }
+
+    #[test]
+    fn where_a_table_writes_addresses_into_marks_those_are_asked_before_the_packets_own() {
+        for tell in [Tell::Source, Tell::Destination] {
+            let translated = HostFair { translated: true, ..policy() };
+            let shaped = translated.plan(&hosts(2), tell).expect("a plan");
+            shaped.tree.plan().expect("handles and parents fit together");
+            let filters = &drr(&shaped).filters;
+            let marks: Vec<_> =
+                filters.iter().filter(|f| matches!(f.kind, FilterKind::Fw(_))).collect();
+            let wire = |last| Some(u32::from_ne_bytes([10, 0, 0, last]));
+            assert_eq!(marks.iter().map(|f| f.handle).collect::<Vec<_>>(), [wire(1), wire(2)]);
+            assert!(marks.iter().all(|f| f.prio == Some(1)));
+            // IPv6, and what is not translated, by its own address, in the same class.
+            let own: Vec<_> =
+                filters.iter().filter(|f| matches!(f.kind, FilterKind::Flower(_))).collect();
+            assert_eq!(
+                own.iter().map(|f| f.prio).collect::<BTreeSet<_>>(),
+                [Some(2), Some(3)].into()
+            );
+            assert_eq!((own[0].class, own[1].class), (marks[0].class, marks[0].class));
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod both_ways;
 mod cake;
 mod counted;
 mod csv;
+mod cut;
 mod error;
 mod found;
 pub mod host_fair;
@@ -24,6 +25,7 @@ mod presence;
 mod subscribers;
 mod tier;
 mod tiers;
+mod translated;
 
 use serde::{Deserialize, Serialize};
 

@@ -202,6 +202,7 @@ mod tests {
             groups: ["north", "empty"]
                 .map(|name| Group { name: name.into(), ceiling: Rate::from_bps(30_000_000) })
                 .into(),
+            translated: false,
         }
     }
 

@@ -14,6 +14,7 @@
 
 use crate::line_type::MOST_RATE;
 use crate::tier::{FRAME, NEXT_TO_NOTHING, codel, htb_class, link_class};
+use crate::translated::by_mark;
 use crate::{PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{FqCodel, Htb};
 use quell_tc::{Class, ClassKind, Filter, Flower, Handle, HtbClass, Prefix, Queue, Tree};
@@ -31,6 +32,9 @@ crate::counted::counted! {
         /// Groups of them.
         #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
         pub groups: Vec<Group>,
+        /// They are told by their addresses in marks too, which a table writes where addresses are translated.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub translated: bool,
     }
 }
 
@@ -99,6 +103,9 @@ pub(crate) const OTHERS: u16 = 0xfffe;
 /// Numbers of classes that names may get; a queue's major is the same number. HTB has 16 bits of them.
 pub(crate) const NUMBERS: std::ops::Range<u32> = 0x10..0xff00;
 
+/// Priorities of filters by the address in the mark, one for each length of an IPv4 prefix.
+const BY_MARK: u16 = 33;
+
 /// Flow queues in each leaf. The usual 1024 take 64 kB a subscriber, whether anybody is there or not.
 const FLOWS: u32 = 128;
 
@@ -113,7 +120,8 @@ impl Subscribers {
         for one in &self.subscribers {
             let minor = numbers[&("subscriber", one.name.as_str())];
             let (class, id) = (self.class_of(one, minor), Handle::class(1, minor));
-            filters.extend(one.prefixes.iter().flat_map(|prefix| by_prefix(prefix.0, tell, id)));
+            filters
+                .extend(one.prefixes.iter().flat_map(|prefix| self.by_prefix(prefix.0, tell, id)));
             match one.group.as_deref().and_then(|name| groups.get_mut(name)) {
                 Some(group) => group.classes.push(class),
                 None => alone.push(class),
@@ -123,6 +131,19 @@ impl Subscribers {
         let mut root = self.root(alone.into_iter().chain(groups).collect());
         root.filters = filters;
         Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
+    }
+
+    /// A prefix's filters: the address in the mark is asked first, since a router's own may be a subscriber's too.
+    fn by_prefix(&self, prefix: Prefix, tell: Tell, class: Handle) -> Vec<Filter> {
+        let mut own = by_prefix(prefix, tell, class);
+        if !self.translated {
+            return own;
+        }
+        own.iter_mut().for_each(|one| one.prio = one.prio.map(|prio| prio + BY_MARK));
+        let length = u16::from(prefix.length);
+        // The longest is asked first here too.
+        let mark = BY_MARK.checked_sub(length).and_then(|prio| by_mark(prefix, class, prio));
+        mark.into_iter().chain(own).collect()
     }
 
     /// The root queue, with these classes in that of the line, and that of all others behind them.
@@ -369,6 +390,7 @@ mod tests {
             counting: Rate::from_bps(100_000_000).into(),
             subscribers,
             groups: vec![Group { name: "north".into(), ceiling: Rate::from_bps(30_000_000) }],
+            translated: false,
         }
     }
 
@@ -394,6 +416,25 @@ mod tests {
             filters.iter().find(is).and_then(|f| f.prio).expect("a filter")
         };
         assert!(prio("10.0.0.7/32") < prio("10.0.0.0/24"));
+    }
+
+    #[test]
+    fn where_a_table_writes_addresses_into_marks_the_longest_prefix_of_those_is_asked_first() {
+        let mut subscribers = two();
+        subscribers.push(one("six", "2001:db8::/48", 8_000, 20_000, None));
+        subscribers.push(one("rest", "0.0.0.0/0", 8_000, 20_000, None));
+        let translated = Subscribers { translated: true, ..policy(subscribers) };
+        let shaped = translated.plan(Tell::Source).expect("a plan");
+        shaped.tree.plan().expect("handles and parents fit together");
+        let filters = shaped.tree.queue.expect("a root").filters;
+        let (marks, own): (Vec<_>, Vec<_>) =
+            filters.iter().partition(|f| matches!(f.kind, FilterKind::Fw(_)));
+        let found: Vec<_> = marks.iter().map(|f| (f.handle, f.prio)).collect();
+        let wire = |last| Some(u32::from_ne_bytes([10, 0, 0, last]));
+        assert_eq!(found, [(wire(0), Some(9)), (wire(7), Some(1))]);
+        // All of them have their own address too, and it is asked behind every mark; who has all addresses needs no mark.
+        assert_eq!(own.len(), 5);
+        assert!(own.iter().all(|f| f.prio > Some(33)));
     }
 
     fn prefixes(policy: Subscribers) -> Vec<(Option<u16>, String)> {
@@ -456,6 +497,30 @@ mod tests {
         let after = after.numbers();
         let moved = before.iter().filter(|(name, number)| after[*name] != **number).count();
         assert_eq!(moved, 0);
+    }
+
+    #[test]
+    fn more_than_htb_has_classes_for_are_refused_with_how_many_it_has() {
+        let many = |count: u32| -> Vec<Subscriber> {
+            let one = |n: u32| {
+                let prefix = Ipv4Addr::from_bits(0x0a00_0000 + n).to_string();
+                one(&format!("s{n}"), &prefix, 8_000, 20_000, None)
+            };
+            (0..count).map(one).collect()
+        };
+        let policy = |count| Subscribers {
+            counting: Rate::from_bps(10_000_000_000).into(),
+            ..policy(many(count))
+        };
+        let said = "70001 subscribers and groups; HTB has classes for 65264";
+        for tell in [Tell::Source, Tell::Destination] {
+            assert!(policy(70_000).plan(tell).expect_err("too many").to_string().contains(said));
+            let lazy = policy(70_000).plan_on_demand(tell).expect_err("too many").to_string();
+            assert!(lazy.contains(said), "{lazy}");
+        }
+        // With the group that makes as many as there can be.
+        assert!(policy(65_263).plan_on_demand(Tell::Source).is_ok());
+        assert!(policy(65_264).plan_on_demand(Tell::Source).is_err());
     }
 
     #[test]

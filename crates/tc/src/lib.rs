@@ -46,7 +46,7 @@ pub use observed::hash;
 pub use packet::{IpProto, MacAddress, Masked, Prefix, Protocol};
 pub use plan::{Plan, Step};
 pub use qdisc::Qdisc;
-pub use render::{change_command, commands};
+pub use render::{change_command, commands, outline};
 pub use side::Side;
 pub use table::{At, Encoded, Field, OptionError, Payload, Reported, Unit, Word};
 pub use tree::{Class, Clsact, Ingress, Queue, Tree};

@@ -1,8 +1,10 @@
 //! A plan as `tc` commands, for a person to read. Quell never runs them; goldens prove that they mean the same.
 
 mod filters;
+mod outline;
 mod words;
 
+pub use outline::outline;
 use words::{Words, quoted};
 
 use crate::{Change, FilterKind, Handle, Place, Plan, Protocol, Step, Thing};

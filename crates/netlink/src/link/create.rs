@@ -72,6 +72,8 @@ pub struct NewLink<'a> {
     pub mtu: Option<u32>,
     /// Queue length that pfifo-like queues start with, in packets.
     pub tx_queue_len: Option<u32>,
+    /// Transmit queues; the kind's own number if not given.
+    pub tx_queues: Option<u32>,
     /// The namespace to be born in; the socket's own if not given.
     pub namespace: Option<BorrowedFd<'a>>,
 }
@@ -79,7 +81,16 @@ pub struct NewLink<'a> {
 impl NewLink<'_> {
     /// An interface with the kind's defaults, in the socket's namespace.
     pub fn new(name: LinkName, kind: LinkKind) -> Self {
-        Self { name, kind, index: None, mac: None, mtu: None, tx_queue_len: None, namespace: None }
+        Self {
+            name,
+            kind,
+            index: None,
+            mac: None,
+            mtu: None,
+            tx_queue_len: None,
+            tx_queues: None,
+            namespace: None,
+        }
     }
 }
 
@@ -193,6 +204,7 @@ pub(crate) fn new_link(link: &NewLink<'_>) -> Message {
         to.u32(attr::LINK, parent);
     }
     write_common(link.mac, link.mtu, link.tx_queue_len, to);
+    link.tx_queues.map(|queues| to.u32(attr::NUM_TX_QUEUES, queues));
     // A tunnel moved to another namespace keeps its outer side here.
     if let Some(namespace) = link.namespace {
         to.i32(attr::NET_NS_FD, namespace.as_raw_fd());

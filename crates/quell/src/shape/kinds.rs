@@ -9,7 +9,7 @@ use quell_shaper::{Lack, instead, too_many};
 use quell_sys::netns::NetNs;
 use quell_tc::qdisc::{Drr, FqCodel, Htb, Sfq};
 use quell_tc::{
-    Action, Bpf, BpfProgram, Class, ClassKind, Filter, FilterKind, Flower, Handle, HtbClass,
+    Action, Bpf, BpfProgram, Class, ClassKind, Filter, FilterKind, Flower, Fw, Handle, HtbClass,
     Ingress, Match, Matchall, Places, Qdisc, Queue, Step, Thing, Tree, U32,
 };
 use quell_units::Rate;
@@ -117,7 +117,20 @@ pub fn has_connmark() -> Option<bool> {
     takes(filter.with_action(Action::Connmark).with_action(redirect()))
 }
 
+/// Whether the kernel has filters by firewall mark. None where that can't be tried.
+pub fn filters_by_mark() -> Option<bool> {
+    takes_filter(|class| {
+        let mut filter = Filter::new(Fw::default(), Some(class));
+        filter.handle = Some(1);
+        filter
+    })
+}
+
 fn filters_by(kind: FilterKind) -> Option<bool> {
+    takes_filter(|class| Filter::new(kind, Some(class)))
+}
+
+fn takes_filter(filter: impl FnOnce(Handle) -> Filter) -> Option<bool> {
     let id = Handle::class(1, 1);
     let class = HtbClass { rate: Some(Rate::from_bps(1_000_000)), ..HtbClass::default() };
     let mut queue = Queue::from(Htb::default())
@@ -126,6 +139,6 @@ fn filters_by(kind: FilterKind) -> Option<bool> {
     // Without filters at all, or without HTB, nothing is known of this one.
     let takes = |queue: Queue| takes(&Tree::from(queue).plan().ok()?.things());
     takes(queue.clone()).filter(|takes| *takes)?;
-    queue.filters.push(Filter::new(kind, Some(id)));
+    queue.filters.push(filter(id));
     takes(queue)
 }

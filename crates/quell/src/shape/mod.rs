@@ -1,7 +1,10 @@
 //! `quell shape`: queues on a real interface, with a way back.
 
 mod applying;
+mod around;
 mod change;
+mod chosen;
+mod device;
 mod hold;
 mod ifb;
 mod import;
@@ -53,9 +56,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wanted::Wanted;
 pub use watchdog::{WATCHDOG, watchdog};
-
-/// Over ssh a change is taken back after this time, unless it is confirmed or said otherwise.
-const OVER_SSH: Span = Span::from_secs(60);
 
 /// Options of `quell shape plan`.
 #[derive(Debug, Args)]
@@ -176,11 +176,7 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
 pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
     let settled = args.wanted.settle(&mut kernel)?;
-    let within = match args.confirm_within {
-        Some(within) => within,
-        None if is_over_ssh() => Patience::Within(OVER_SSH),
-        None => Patience::Never,
-    };
+    let within = Patience::or_usual(args.confirm_within, is_over_ssh);
     let applying = Applying {
         device: &args.wanted.device,
         command: "quell shape apply",

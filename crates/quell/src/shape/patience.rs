@@ -11,7 +11,19 @@ pub enum Patience {
     Within(Span),
 }
 
+/// Over ssh a change is taken back after this time, unless it is confirmed or said otherwise.
+const OVER_SSH: Span = Span::from_secs(60);
+
 impl Patience {
+    /// What was asked for, or else what is usual: over ssh nobody may be able to come back, and elsewhere somebody is there.
+    pub fn or_usual(asked: Option<Patience>, is_over_ssh: impl FnOnce() -> bool) -> Self {
+        match asked {
+            Some(asked) => asked,
+            None if is_over_ssh() => Patience::Within(OVER_SSH),
+            None => Patience::Never,
+        }
+    }
+
     /// How long, where it is not for ever.
     pub fn span(self) -> Option<Span> {
         match self {
@@ -32,4 +44,24 @@ pub fn patience(text: &str) -> Result<Patience, String> {
         return Err("nobody confirms in less than a second".to_owned());
     }
     Ok(Patience::Within(span))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_ssh_a_change_is_to_be_confirmed_within_a_minute_where_nothing_else_is_said() {
+        let minute = Patience::Within(Span::from_secs(60));
+        assert_eq!(Patience::or_usual(None, || true), minute);
+        assert_eq!(Patience::or_usual(None, || false), Patience::Never);
+        // What was said holds, wherever one is.
+        let never = patience("never").expect("a word");
+        assert_eq!(Patience::or_usual(Some(never), || panic!("asked")), Patience::Never);
+        let said = Some(patience("5s").expect("a time"));
+        assert_eq!(
+            Patience::or_usual(said, || panic!("asked")),
+            Patience::Within(Span::from_secs(5))
+        );
+    }
 }

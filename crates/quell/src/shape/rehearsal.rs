@@ -1,6 +1,7 @@
 //! `quell shape try`: the six scenarios of `home-link` on a line like the person's, in the lab, as it is and with the queues that would be applied.
 
-use super::wanted::{LineArgs, choose};
+use super::chosen::choose_here;
+use super::wanted::LineArgs;
 use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place};
 use crate::results::{self, Told};
@@ -46,9 +47,10 @@ pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
     if all.tree.is_some() {
         return Err(Failure::usage("a tree of one's own is tried as a `queue` of an experiment"));
     }
-    // The lab's own kernel has it.
-    let (policy, _) = choose(&all, || Some(true));
-    let (changes, remarks) = changes(&all, policy)?;
+    // What this machine would be given. The lab's own kernel has all of it.
+    let (policy, mut remarks) = choose_here(&all);
+    let (changes, said) = changes(&all, policy)?;
+    remarks.extend(said);
     if !args.json.json {
         println!("{}, in the lab", all.words(policy));
         remarks.iter().for_each(|remark| println!("{remark}"));

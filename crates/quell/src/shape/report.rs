@@ -9,15 +9,20 @@ use quell_act::{Applied, Change, Goal, Log, Now, Planned, Standing, Watchdog};
 use quell_tc::observed::{ObservedQdisc, Snapshot, Stats};
 use quell_units::{Bytes, Span};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What would be done, in words and as commands.
 pub fn plan(device: &str, settled: &Settled, planned: &Planned, after: &[String], json: Json) {
     let commands: Vec<String> = planned.steps.iter().map(command).collect();
     let words = planned.steps.iter().map(ToString::to_string);
     let words: Vec<String> = words.chain(after.iter().cloned()).collect();
+    let trees = settled.goal.devices.iter();
+    let trees = trees.map(|goal| (goal.name.as_str(), quell_tc::outline(&goal.things)));
+    let trees: Vec<(&str, Vec<String>)> = trees.filter(|(_, lines)| !lines.is_empty()).collect();
     if json.json {
         let document = json!({
             "device": device,
+            "tree": trees.iter().cloned().collect::<BTreeMap<_, _>>(),
             "wanted": settled.words,
             "remarks": settled.remarks.iter().chain(&planned.said).collect::<Vec<_>>(),
             "steps": words,
@@ -33,6 +38,11 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, after: &[String]
     if words.is_empty() {
         println!("all is as wanted");
         return;
+    }
+    println!("\nwanted:");
+    for (device, lines) in &trees {
+        println!("  {device}");
+        lines.iter().for_each(|line| println!("    {line}"));
     }
     let count = words.len();
     println!("\n{count} step{}:", if count == 1 { "" } else { "s" });

@@ -5,11 +5,13 @@
 //!             DEV ── ingress: all that comes ──► IFB ── root queue, at --down ──► hosts
 //! ```
 
+use super::chosen::choose_here;
+use super::device;
 pub use super::ifb::{ifb_of, mac_of};
 use super::kept;
 use super::kinds;
 use super::standby::{self, Standby};
-use super::told_apart::{Choice, by_nat, find_hosts, is_read_into, look_inside};
+use super::told_apart::{Choice, by_nat, find_hosts, find_named, is_read_into, look_inside};
 use crate::failure::Failure;
 use clap::Args;
 use quell_act::{Annex, DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine};
@@ -18,8 +20,7 @@ use quell_shaper::{
     BothWays, DeviceTraits, Found, HostsBy, LineRates, LineType, PolicyName, Tell, read_list,
 };
 use quell_sys::input;
-use quell_tc::qdisc::Cake;
-use quell_tc::{Action, Filter, Handle, Ingress, Places, Qdisc, Tree};
+use quell_tc::{Action, Filter, Handle, Ingress, Places, Tree};
 use quell_units::Rate;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -54,8 +55,8 @@ pub struct LineArgs {
     /// Where no --host is given, for how many hosts there is a place; 128 where absent, on a slow line fewer
     #[arg(long, value_name = "COUNT", conflicts_with = "hosts")]
     pub places: Option<u16>,
-    /// How hosts are found: by their address, by that inside of tunnels that end here (also with --policy cake), by that behind address translation, or by a firewall mark
-    #[arg(long, value_name = "address|inside|nat|mark", value_parser = hosts_by, conflicts_with = "hosts")]
+    /// How hosts are found: by their address, by that inside of tunnels that end here (also with --policy cake), by that behind address translation, or by a firewall mark. Those of --host: by address, or nat
+    #[arg(long, value_name = "address|inside|nat|mark", value_parser = hosts_by)]
     pub hosts_by: Option<HostsBy>,
     /// Bits of an IPv6 address that make a host, as 64 where each customer has such a prefix
     #[arg(long, value_name = "BITS", conflicts_with = "hosts", value_parser = clap::value_parser!(u8).range(1..=128))]
@@ -132,6 +133,18 @@ pub struct Settled {
     pub all: BothWays,
 }
 
+/// How hosts are told apart that are named by their addresses.
+fn told_by(by: HostsBy) -> Result<Found, Failure> {
+    match by {
+        HostsBy::Address | HostsBy::Nat => Ok(Found { by: Some(by), ..Found::default() }),
+        HostsBy::Inside | HostsBy::Mark => Err(Failure::usage(format!(
+            "a host that is named by --host is told by its address, also behind address translation: --hosts-by {} is for hosts that \
+             nobody names",
+            by.name()
+        ))),
+    }
+}
+
 impl LineArgs {
     /// All that is said of the line, in options and file.
     pub fn both_ways(&self) -> Result<BothWays, Failure> {
@@ -148,9 +161,8 @@ impl LineArgs {
         all.overhead = self.overhead.unwrap_or(all.overhead);
         if !self.hosts.is_empty() {
             all.hosts.clone_from(&self.hosts);
-            all.found = None;
-        }
-        if self.places.is_some() || self.hosts_by.is_some() || self.ipv6_prefix.is_some() {
+            all.found = self.hosts_by.map(told_by).transpose()?;
+        } else if self.places.is_some() || self.hosts_by.is_some() || self.ipv6_prefix.is_some() {
             let of_file = all.found.unwrap_or_default();
             all.hosts.clear();
             all.found = Some(Found {
@@ -164,23 +176,6 @@ impl LineArgs {
         }
         Ok(all)
     }
-}
-
-/// The policy, and what there is to say of it where nobody named one.
-pub fn choose(
-    all: &BothWays,
-    has_cake: impl FnOnce() -> Option<bool>,
-) -> (PolicyName, Vec<String>) {
-    if let Some(named) = all.named() {
-        return (named, Vec::new());
-    }
-    let why = match has_cake() {
-        Some(true) => return (PolicyName::Cake, Vec::new()),
-        Some(false) => "this kernel has no CAKE, which would find the hosts by itself: three tiers by DSCP instead, fair between flows \
-                        and not between hosts; name the hosts with --host for that",
-        None => return (PolicyName::Cake, vec!["whether this kernel has CAKE could not be tried without the right to make a namespace".into()]),
-    };
-    (PolicyName::Tiers, vec![why.into()])
 }
 
 impl Wanted {
@@ -245,23 +240,32 @@ fn settled(
     choice: Option<&Choice>,
     is_new: bool,
 ) -> Result<Settled, Failure> {
+    let beside = match choice {
+        Some(_) => device::remarks(name, link.index, &all),
+        None => Vec::new(),
+    };
     let (own, beyond, words, remarks) = match &all.tree {
         Some(tree) => {
             if *tree == Tree::default() {
                 return Err(Failure::unusable(format!("{file}: no queue is in it")));
             }
-            (tree.clone(), None, format!("the tree {file}"), Vec::new())
+            (tree.clone(), None, format!("the tree {file}"), beside)
         }
         None => {
-            let has_cake = || kinds::kernel_has(Qdisc::from(Cake::default()));
-            let (mut policy, mut remarks) = choose(&all, has_cake);
+            let (mut policy, mut remarks) = choose_here(&all);
             if let Some(choice) = choice {
                 if policy == PolicyName::HostFair && all.hosts.is_empty() {
                     remarks.extend(find_hosts(&mut all, &mut policy, traits_of(link))?);
+                } else {
+                    remarks.extend(find_named(&mut all, policy, traits_of(link)));
                 }
                 if policy == PolicyName::Cake {
                     remarks.extend(look_inside(&mut all, choice));
                 }
+            }
+            remarks.extend(beside);
+            if choice.is_some() {
+                remarks.extend(all.cut(policy));
             }
             all.policy = Some(policy);
             let lazy = all.is_lazy(policy);
@@ -289,9 +293,9 @@ fn settled(
     if let Some(tree) = &beyond {
         let ifb = ifb_of(name);
         goal.links.push(LinkGoal { name: ifb.clone(), mac: mac_of(name), there: true });
-        goal.devices.push(device(&ifb, None, tree)?);
+        goal.devices.push(device_goal(&ifb, None, tree)?);
     }
-    goal.devices.push(device(name, Some(link.index), &own)?);
+    goal.devices.push(device_goal(name, Some(link.index), &own)?);
     Ok(Settled { goal, words, recipe, annex: None, remarks, standby: None, all })
 }
 
@@ -313,10 +317,10 @@ fn on_demand(
             continue;
         }
         goal.links.push(LinkGoal { name: way.device.clone(), mac: mac_of(name), there: true });
-        goal.devices.push(device(&way.device, None, &tree)?);
+        goal.devices.push(device_goal(&way.device, None, &tree)?);
         own.ingress = Some(Ingress { filters: vec![Filter::all_to(&way.device)] });
     }
-    goal.devices.push(device(name, Some(link.index), &own)?);
+    goal.devices.push(device_goal(name, Some(link.index), &own)?);
     remarks.extend(standby.remarks());
     let (recipe, annex) = match is_new {
         true => kept::write(&all).map(|(recipe, annex)| (recipe, Some(annex))),
@@ -357,7 +361,7 @@ pub fn trees(
     Ok((own, beyond))
 }
 
-fn device(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, Failure> {
+fn device_goal(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, Failure> {
     let plan = tree.plan().map_err(Failure::usage)?;
     let places = Places::of(&plan);
     Ok(DeviceGoal { name: name.to_owned(), index, places, things: plan.things() })

@@ -100,6 +100,38 @@ fn behind_address_translation_hosts_are_found_by_their_own_addresses_both_ways()
 }
 
 #[test]
+fn behind_address_translation_hosts_and_subscribers_that_are_named_are_found_both_ways() {
+    let home = home(true);
+    let (a, b) = (load("a", "--bidir -P 4"), load("b", "--bidir"));
+    let named = "--host 10.0.0.1,fd00::1 --host 10.0.1.1";
+    let said = on_the_router(&home, &[SERVER, &a, &b], &measured(named));
+    has(&said, &["a table of nftables notes", "2 hosts behind NAT; in force"]);
+    has(&said, &["take the nftables table ip quell-hosts-wan away"]);
+    let sent = between(&said);
+    for device in ["wan", "i-wan"] {
+        let of = |host: &str| sent[&(device.to_owned(), host.to_owned())];
+        near(of("10.0.1.1") / (of("10.0.0.1") + of("10.0.1.1")), 0.5, 0.03);
+    }
+    // The longest prefix is hers, and she has her ceiling; who has all of 10.0.0.0/8 has the rest.
+    let one = |name: &str, prefix: &str, ceiling: &str| {
+        let bounds = format!("{{ floor = \"1Mbit\", ceiling = \"{ceiling}\" }}");
+        format!(
+            "[[subscriber]]\nname = \"{name}\"\nprefixes = [\"{prefix}\"]\nup = {bounds}\ndown = {bounds}\n"
+        )
+    };
+    let file = one("ann", "10.0.0.0/30", "2Mbit") + &one("bob", "10.0.0.0/8", "9Mbit");
+    let script = format!("cat >/tmp/s.toml <<END\n{file}END\n{}", measured("--file /tmp/s.toml"));
+    let said = on_the_router(&home, &[SERVER, &a, &b], &script);
+    has(&said, &["2 subscribers behind NAT; in force"]);
+    let sent = between(&said);
+    for device in ["wan", "i-wan"] {
+        let of = |who: &str| sent[&(device.to_owned(), who.to_owned())] * 8.0 / 10e6;
+        near(of("ann"), 2.0, 0.1);
+        assert!(of("bob") > 6.5, "{sent:?}");
+    }
+}
+
+#[test]
 fn whose_a_packet_is_does_not_change_where_the_way_to_a_host_is_shaped_too() {
     let home = home(true);
     let (a, b) = (load("a", "--bidir -P 4"), load("b", "--bidir"));
@@ -250,7 +282,7 @@ fn a_host_with_eight_privacy_addresses_and_ipv4_has_one_share() {
 }
 
 /// Two hosts whose packets take one tunnel to another router, over a line of 10 Mbit/s.
-fn with_a_tunnel(kind: &str, queue: &str, scenario: &str) -> String {
+pub(super) fn with_a_tunnel(kind: &str, queue: &str, scenario: &str) -> String {
     format!(
         "name = \"tunnel\"\nduration = \"20s\"\nwarm-up = \"10s\"\nprobes-run = \"together\"\n\
          [topology]\nhosts = [\"a\", \"b\", \"server\"]\nrouters = [\"router\", \"modem\", \"far\"]\n\

@@ -39,6 +39,7 @@ mod rr_reordered;
 mod scarce;
 mod seeds;
 mod shape;
+mod shape_devices;
 mod shaping;
 mod subscribers;
 mod support;

@@ -3,6 +3,8 @@
 // Each test binary uses its part of this.
 #![allow(dead_code)]
 
+pub mod cable;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

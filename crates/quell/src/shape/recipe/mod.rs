@@ -10,9 +10,10 @@ mod networkd;
 mod openwrt;
 mod piece;
 
+use super::chosen::choose_with_cake;
 use super::rehearsal::{How, rehearse};
 use super::state::open;
-use super::wanted::{LineArgs, choose, ifb_of, traits_of, trees};
+use super::wanted::{LineArgs, ifb_of, traits_of, trees};
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::results::Told;
@@ -95,7 +96,7 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
         ));
     }
     // A kernel that lacks it is told by itself when the recipe is pasted.
-    let (policy, _) = choose(&all, || Some(true));
+    let policy = choose_with_cake(&all);
     let (target, name) = (args.target, args.target.name());
     if target != Target::Tc && policy != PolicyName::Cake {
         let why = match target {
@@ -123,13 +124,28 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
             "what is in tunnels can't be told apart for {name}: what looks into them is a program that Quell loads. Leave --hosts-by out"
         )));
     }
-    let (own, beyond) = trees(&all, policy, traits(args)?, &device)?;
+    let traits = traits(args)?;
+    if all.by_nat(policy) {
+        return Err(Failure::usage(format!(
+            "what tells {} apart behind address translation can't be said for {name}: Quell makes a table for it that no command makes. \
+             --policy cake looks through translation by itself",
+            policy.name()
+        )));
+    }
+    let (own, beyond) = trees(&all, policy, traits, &device)?;
     let wish = Wish { ifb: ifb_of(&device), device, own, beyond };
     let mut recipe = match target {
         Target::Openwrt => openwrt::recipe(&wish)?,
         Target::Networkd => networkd::recipe(&wish)?,
         Target::Tc => commands::recipe(&wish)?,
     };
+    if traits.tracked && all.names_ipv4(policy) {
+        recipe.said.push(
+            "(where addresses are translated on its way out, IPv4 packets have all the router's address there, and count as all others'; \
+             --policy cake looks through that)"
+                .into(),
+        );
+    }
     if args.device.is_none() {
         recipe.said.insert(
             0,

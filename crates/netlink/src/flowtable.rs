@@ -1,0 +1,96 @@
+//! Flowtables of nftables: connections that take a short way past most of the stack, some of them in hardware.
+
+use crate::core::{DecodeError, Message, NetlinkError, Protocol, Reply, Socket};
+use crate::nat::header;
+
+const GET_FLOWTABLE: u16 = (10 << 8) | 23;
+
+/// `NFTA_FLOWTABLE_*`, `NFTA_FLOWTABLE_HOOK_*`, `NFTA_DEVICE_NAME`.
+const TABLE: u16 = 1;
+const NAME: u16 = 2;
+const HOOK: u16 = 3;
+const FLAGS: u16 = 7;
+const HOOK_DEVICES: u16 = 3;
+const DEVICE_NAME: u16 = 1;
+
+/// `NFT_FLOWTABLE_HW_OFFLOAD`.
+const IN_HARDWARE: u32 = 1;
+
+/// A flowtable.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Flowtable {
+    /// The table that it is in.
+    pub table: String,
+    /// Its name.
+    pub name: String,
+    /// The interfaces whose connections take it.
+    pub devices: Vec<String>,
+    /// Whether devices are asked to forward by themselves.
+    pub in_hardware: bool,
+}
+
+/// All of them.
+///
+/// # Errors
+/// The kernel has no nftables or no flowtables, or we lack the right.
+pub fn all() -> Result<Vec<Flowtable>, NetlinkError> {
+    let message =
+        Message::with_header("list nftables' flowtables", GET_FLOWTABLE, 0, &header(0, 0));
+    let mut found = Vec::new();
+    Socket::open(Protocol::Netfilter)?.dump(&message, |reply| {
+        found.push(parse(reply)?);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+pub(crate) fn parse(reply: &Reply) -> Result<Flowtable, DecodeError> {
+    let (_, attrs) = reply.split::<4>()?;
+    let mut found = Flowtable::default();
+    for attr in attrs {
+        let attr = attr?;
+        match attr.kind {
+            TABLE => found.table = attr.str()?.to_owned(),
+            NAME => found.name = attr.str()?.to_owned(),
+            FLAGS => found.in_hardware = u32::from_be_bytes(attr.array()?) & IN_HARDWARE != 0,
+            HOOK => {
+                if let Some(devices) = attr.nested().find(HOOK_DEVICES)? {
+                    for device in devices.nested() {
+                        let device = device?;
+                        if device.kind == DEVICE_NAME {
+                            found.devices.push(device.str()?.to_owned());
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::AttrWriter;
+
+    #[test]
+    fn a_flowtable_is_known_by_its_interfaces_and_whether_it_is_in_hardware() {
+        let mut attrs = AttrWriter::new();
+        attrs.str(TABLE, "filter").str(NAME, "fast").nested(HOOK, |hook| {
+            hook.be32(1, 0).be32(2, 0).nested(HOOK_DEVICES, |devices| {
+                devices.str(DEVICE_NAME, "wan").str(DEVICE_NAME, "lan");
+            });
+        });
+        attrs.be32(4, 7).be32(FLAGS, IN_HARDWARE);
+        let payload = [&header(1, 0)[..], attrs.as_bytes()].concat();
+        let reply = Reply { kind: GET_FLOWTABLE, flags: 0, payload };
+        let wanted = Flowtable {
+            table: "filter".into(),
+            name: "fast".into(),
+            devices: vec!["wan".into(), "lan".into()],
+            in_hardware: true,
+        };
+        assert_eq!(parse(&reply).unwrap(), wanted);
+    }
+}
