@@ -1,8 +1,10 @@
 //! `quell page` as a person calls it: real Chromium, a server of the test's own on loopback. Where Chromium is not installed these stories are left
 //! out, which is said.
 
+mod browser;
 mod support;
 
+use browser::lacks_chromium;
 use quell_page::identity::pin;
 use quell_page::server::Server;
 use quell_sys::wait::Bell;
@@ -13,14 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::TestFolder;
-
-fn lacks_chromium() -> bool {
-    let lacks = quell_page::browser::find(None).err();
-    if let Some(error) = &lacks {
-        eprintln!("skipped: {error}");
-    }
-    lacks.is_some()
-}
 
 /// Serves a page over HTTP: a document with a style sheet, three pictures, and one that never comes where it is asked for as `/endless`.
 struct Site {

@@ -10,9 +10,11 @@ mod support;
 #[path = "serve/server.rs"]
 mod server;
 
-#[path = "web/tab.rs"]
-mod tab;
+mod browser;
 
+use browser::lacks_chromium;
+use browser::looks::is_fine_on_every_screen;
+use browser::tab::Tab;
 use quell_page::browser::Options;
 use serde_json::Value;
 use server::Served;
@@ -20,10 +22,23 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use support::{TestFolder, program, said};
-use tab::{Tab, lacks_chromium};
 
 fn number(result: &Value, key: &str) -> f64 {
     result[key].as_f64().unwrap_or_else(|| panic!("{key} in {result}"))
+}
+
+/// When the page can be used.
+const READY: &str = "document.body.dataset.state === 'ready'";
+
+/// A tab with the page of this address, ready.
+fn opened(url: &str, size: (u32, u32)) -> Tab {
+    opened_with(url, size, &Options::default())
+}
+
+fn opened_with(url: &str, size: (u32, u32), options: &Options) -> Tab {
+    let mut tab = Tab::new(size, options);
+    tab.go(url, READY);
+    tab
 }
 
 /// When the page had its first content, in milliseconds from when it was asked for.
@@ -38,12 +53,12 @@ fn a_person_presses_one_button_and_is_told_what_the_line_does() {
         return;
     }
     let served = Served::new(&["--web", "--max-rate", "200Mbit"]);
-    let mut tab = Tab::new(&format!("http://{}/", served.at), (1280, 900));
+    let mut tab = opened(&format!("http://{}/", served.at), (1280, 900));
     let at = format!("http://{}/", served.at);
     // Of several, as a busy machine has them: what the page itself takes is in the quickest.
     let paints: Vec<f64> = (0..5)
         .map(|_| {
-            tab.go(&at);
+            tab.go(&at, READY);
             tab.value(PAINTED).as_f64().expect("it was painted")
         })
         .collect();
@@ -57,15 +72,7 @@ fn a_person_presses_one_button_and_is_told_what_the_line_does() {
     }
     let head = tab.text("#verdict-head");
     assert!(head.starts_with("Calls "), "{head}");
-    for (width, height, name) in [(1280, 1000, "1280"), (768, 1100, "768"), (390, 1500, "390")] {
-        for scheme in ["light", "dark"] {
-            tab.looks(width, height, scheme);
-            tab.keep_picture(&format!("done-{scheme}-{name}"));
-            let over =
-                "document.documentElement.scrollWidth - document.documentElement.clientWidth";
-            assert_eq!(tab.value(over), 0, "nothing stands out at {width} px");
-        }
-    }
+    is_fine_on_every_screen(&mut tab, "done");
     let rows = "document.querySelectorAll('#history tbody tr').length";
     assert_eq!(tab.value(rows), 1);
     tab.run("document.getElementById('clear').click()");
@@ -100,7 +107,7 @@ fn behind_one_address_a_page_too_many_says_so_and_begins_by_itself() {
     let served = Served::new(&["--web", "--max-rate", "200Mbit"]);
     // Four that measure, and the two that may wait.
     let others: Vec<_> = (0..6).map(|_| asks_for_a_turn(served.at)).collect();
-    let mut tab = Tab::new(&format!("http://{}/", served.at), (1280, 900));
+    let mut tab = opened(&format!("http://{}/", served.at), (1280, 900));
     tab.run(
         "const status = document.getElementById('status');
          window.said = [];
@@ -145,7 +152,7 @@ fn a_secret_is_asked_for_and_does_not_travel_and_the_command_lines_figures_stand
     let told = said(program(&flow), &flow).fine();
     assert!(told.contains(&format!("sent to the page at http://{at}/")), "{told}");
 
-    let mut tab = Tab::new(&format!("http://{at}/"), (390, 800));
+    let mut tab = opened(&format!("http://{at}/"), (390, 800));
     tab.until("!document.getElementById('ask').hidden");
     assert_eq!(tab.value("document.getElementById('start').disabled"), true);
     let try_it = |tab: &mut Tab, secret: &str| {
@@ -167,7 +174,7 @@ fn a_secret_is_asked_for_and_does_not_travel_and_the_command_lines_figures_stand
 fn the_page_on_a_line_of_the_lab() {
     let Ok(server) = std::env::var("QUELL_WEB_SERVER") else { return };
     let options = Options { is_virtual: true, ..Options::default() };
-    let mut tab = Tab::with(&format!("http://{server}:5201/"), (1280, 900), &options);
+    let mut tab = opened_with(&format!("http://{server}:5201/"), (1280, 900), &options);
     let result = tab.measure();
     println!("result: {result}");
     println!("verdict: {} | {}", tab.text("#verdict-head"), tab.text("#verdict-fix"));
@@ -246,7 +253,7 @@ fn beside_requests_as_librespeed_makes_them() {
         return mbit;
     })()";
     let served = Served::new(&["--web"]);
-    let mut tab = Tab::new(&format!("http://{}/", served.at), (1280, 900));
+    let mut tab = opened(&format!("http://{}/", served.at), (1280, 900));
     for _ in 0..3 {
         let ours = number(&tab.measure(), "down");
         let theirs = tab.value(XHR).as_f64().expect("a rate");

@@ -97,7 +97,12 @@ fn panel(
         n => format!(" ({n} more are left out)"),
     };
     let count = if of > 1 { format!(", first of {of} loads") } else { String::new() };
-    let title = format!("{scenario}: {} requests{more}{total}{count}", load.requests.len());
+    let all = load.requests.len();
+    // Two lines at most, in whatever font there is.
+    let title = match (shape, load.load_ms) {
+        (Shape::Narrow, Some(ms)) => format!("{scenario}: {all} requests{more} in {ms:.1} ms"),
+        _ => format!("{scenario}: {all} requests{more}{total}{count}"),
+    };
     let x = Axis::linear("Time from the start of the load").unit("ms").from(0.0).to(last * 1.02);
     let mut panel = Panel::new(x, Axis::categories("", names)).title(title);
     let mut from: Vec<f64> = requests.iter().map(|r| r.start_ms).collect();
