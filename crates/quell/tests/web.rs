@@ -13,7 +13,7 @@ mod server;
 mod browser;
 
 use browser::lacks_chromium;
-use browser::looks::is_fine_on_every_screen;
+use browser::looks::{is_fine_on_every_screen, is_quiet};
 use browser::tab::Tab;
 use quell_page::browser::Options;
 use serde_json::Value;
@@ -97,6 +97,94 @@ fn asks_for_a_turn(at: SocketAddr) -> TcpStream {
         said.push(byte[0].into());
     }
     stream
+}
+
+/// The focus is at something, and can be seen: an outline of two pixels at least, in a colour that is not the ground's.
+const FOCUS: &str = "(() => {
+    const e = document.activeElement;
+    if (!e || e === document.body) return null;
+    const [style, ground] = [getComputedStyle(e), getComputedStyle(document.body).backgroundColor];
+    const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 && style.outlineColor !== ground;
+    const box = e.getBoundingClientRect();
+    const inside = box.top < innerHeight && box.bottom > 0;
+    return { name: e.id || e.textContent.trim().slice(0, 20), seen: seen && inside };
+})()";
+
+/// Presses Tab until the focus is at this; it can be seen wherever it is on the way.
+#[track_caller]
+fn tab_to(tab: &mut Tab, name: &str) {
+    let mut passed = Vec::new();
+    for _ in 0..20 {
+        tab.key("Tab");
+        let focus = tab.value(FOCUS);
+        if focus.is_null() {
+            continue;
+        }
+        assert_eq!(focus["seen"], true, "the focus is to be seen: {focus}");
+        passed.push(focus["name"].clone());
+        if focus["name"] == name {
+            return;
+        }
+    }
+    panic!("no Tab leads to {name}: {passed:?}");
+}
+
+#[test]
+fn without_a_mouse_a_measurement_is_begun_watched_stopped_begun_again_and_forgotten() {
+    if lacks_chromium() {
+        return;
+    }
+    let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
+    let at = format!("http://{}/", served.at);
+    let mut tab = Tab::new((390, 800), &Options::default());
+    tab.listen();
+    tab.go(&at, READY);
+    let state = "document.body.dataset.state";
+    tab_to(&mut tab, "start");
+    tab.keep_picture("focus-light-390");
+    tab.looks(390, 800, "dark");
+    tab.keep_picture("focus-dark-390");
+    tab.key("Enter");
+    assert_eq!(tab.value(state), "running");
+    tab_to(&mut tab, "stop");
+    tab.key("Enter");
+    tab.until("document.body.dataset.state === 'failed'");
+    assert_eq!(tab.text("#status"), "Stopped.");
+    // What had the focus is gone: it is where one goes on.
+    tab.until("document.activeElement.id === 'start'");
+    assert_eq!(tab.value(FOCUS)["seen"], true);
+
+    // What is drawn while it measures is kept: dots and points of lines at each change of the picture.
+    tab.run(
+        "window.drawn = [];
+         const points = (line) => document.querySelector(`#picture polyline.${line}`)?.points.numberOfItems ?? 0;
+         new MutationObserver(() => {
+             if (document.body.dataset.state !== 'running') return;
+             drawn.push([document.querySelectorAll('#picture circle.dot').length, points('down'), points('up')]);
+         }).observe(document.getElementById('picture'), { childList: true })",
+    );
+    tab.key("Enter");
+    for line in ["down", "up"] {
+        tab.until(&format!("document.querySelector('#picture polyline.{line}')"));
+        tab.keep_picture(&format!("live-{line}-dark-390"));
+    }
+    tab.until("document.body.dataset.state === 'done'");
+    for what in 0..3 {
+        let steps = tab.value(&format!("new Set(drawn.map(one => one[{what}])).size"));
+        let counts = tab.value("drawn");
+        assert!(steps.as_u64() > Some(4), "it grows while it measures: {counts}");
+    }
+    assert!(tab.text("#down").parse::<f64>().is_ok_and(|rate| rate > 0.0), "{}", tab.text("#down"));
+    tab.until("document.activeElement.id === 'start'");
+    // All that is below can be reached and used as well.
+    tab_to(&mut tab, "What the words mean");
+    tab.key("Enter");
+    tab.until("document.activeElement.parentElement.open");
+    tab_to(&mut tab, "clear");
+    tab.key("Enter");
+    tab.until("document.querySelectorAll('#history tbody tr').length === 0");
+    assert_eq!(tab.value("document.activeElement.id"), "start");
+    is_quiet(&mut tab, &at);
 }
 
 #[test]
