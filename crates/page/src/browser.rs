@@ -56,6 +56,8 @@ pub struct Options {
     pub names: BTreeMap<String, String>,
     /// The SHA-256 of the public key of a certificate that is taken though nobody vouches for it, in base64.
     pub pinned: Option<String>,
+    /// Whether any certificate is taken, whoever made it.
+    pub insecure: bool,
     /// How long it may take to start, and then to answer what asks nothing of the network; a minute where absent.
     pub patience: Option<Span>,
     /// Whether time is virtual: the browser then takes all randomness from the kernel, and runs as few processes as it can.
@@ -306,6 +308,9 @@ fn arguments(options: &Options, profile: &Path) -> Vec<OsString> {
     }
     if let Some(pin) = &options.pinned {
         all.push(format!("--ignore-certificate-errors-spki-list={pin}").into());
+    }
+    if options.insecure {
+        all.push("--ignore-certificate-errors".into());
     }
     all.push("about:blank".into());
     all

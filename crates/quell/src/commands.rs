@@ -112,6 +112,8 @@ quell rpm 192.0.2.7 --json | jq .rpm",
 quell page https://example.org
 quell page example.org example.com -c 10 --warm
 quell page https://192.0.2.7/ --waterfall --no-scripts
+quell page https://192.0.2.7:5201/.well-known/nq --insecure
+quell page example.org --no-jit       (what a slow browser makes of it)
 quell page --browser /opt/chrome/chrome example.org --timeout 2min
 quell page example.org --json | jq .pages[0].loads[0].load_ms",
         notes: "It needs Chromium (Debian's package chromium) or a browser that is one inside. Each load has a cache and connections of \

@@ -143,6 +143,32 @@ fn options_of_iperf3_do_what_they_do_there() {
     says(&flow(&["-b", "1M/5"]).refused(2), &["bursts are of datagrams"]);
 }
 
+/// Does what an answer says: each command that stands in it is one, and each option is one that is taken.
+fn follow(dir: &TestFolder, asked: &str, answer: &str) {
+    let (_, told) = answer.split_once("quell: ").expect("an error");
+    let (_, advice) = told.split_once(": ").expect("what was typed, and what to do");
+    let helps = ["serve", asked].map(|command| dir.quell(&[command, "--help"]).fine());
+    let is_option = |word: &&str| {
+        word.starts_with('-') && !advice.contains(&format!("systemctl enable {word}"))
+    };
+    let bare = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+    for option in advice.split_whitespace().map(|word| word.trim_matches(bare)).filter(is_option) {
+        let is_in = |help: &String| {
+            help.split(|c: char| c.is_whitespace() || c == ',').any(|word| word == option)
+        };
+        assert!(helps.iter().any(is_in), "{option} is recommended and not taken: {answer}");
+    }
+    for command in advice.split('`').skip(1).step_by(2) {
+        let typed = command.split(" …").next().unwrap_or_default();
+        let (typed, has_end) = (typed.replace("RATE", "1Mbit"), typed.contains("TIME"));
+        let typed = typed.replace("TIME", "100ms");
+        let mut typed: Vec<&str> = typed.split(' ').skip(1).collect();
+        typed.extend(["--port", "0"]);
+        typed.extend(if has_end { &[][..] } else { &["--for", "100ms"] });
+        says(&dir.quell(&typed).fine(), &["serv"]);
+    }
+}
+
 #[test]
 fn options_that_are_another_thing_here_are_answered_with_what_to_type() {
     let dir = TestFolder::new();
@@ -153,9 +179,19 @@ fn options_that_are_another_thing_here_are_answered_with_what_to_type() {
         (&["flow", "h", "--sctp"], &["SCTP"]),
         (&["flow", "h", "--server-bitrate-limit", "1M"], &["quell serve --max-rate"]),
         (&["flow", "h", "--username", "me"], &["--secret-file"]),
-        (&["flow", "h", "--idle-timeout", "5"], &["quell serve"]),
+        (&["flow", "h", "--idle-timeout", "5"], &["quell serve --for"]),
+        (&["flow", "h", "-X", "name"], &["-B ADDRESS"]),
+        (&["flow", "h", "--nstreams", "2"], &["-P N"]),
+        (&["flow", "h", "-L", "1"], &["IPv6"]),
+        (&["flow", "h", "--rsa-public-key-path", "key"], &["--secret-file"]),
+        (&["flow", "h", "--pacing-timer", "1"], &["-b"]),
+        (&["flow", "h", "-D"], &["quell-serve"]),
+        (&["serve", "-D"], &["quell serve"]),
+        (&["serve", "--idle-timeout", "5"], &["--for TIME"]),
     ] {
-        says(&dir.quell(typed).refused(2), words);
+        let answer = dir.quell(typed).refused(2);
+        says(&answer, words);
+        follow(&dir, typed[0], &answer);
     }
     // The server's name behind -c, as iperf3 has it.
     let served = Served::new(&[]);

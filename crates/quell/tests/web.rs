@@ -10,9 +10,11 @@ mod support;
 #[path = "serve/server.rs"]
 mod server;
 
-#[path = "web/tab.rs"]
-mod tab;
+mod browser;
 
+use browser::lacks_chromium;
+use browser::looks::{is_fine_on_every_screen, is_quiet};
+use browser::tab::Tab;
 use quell_page::browser::Options;
 use serde_json::Value;
 use server::Served;
@@ -20,10 +22,23 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use support::{TestFolder, program, said};
-use tab::{Tab, lacks_chromium};
 
 fn number(result: &Value, key: &str) -> f64 {
     result[key].as_f64().unwrap_or_else(|| panic!("{key} in {result}"))
+}
+
+/// When the page can be used.
+const READY: &str = "document.body.dataset.state === 'ready'";
+
+/// A tab with the page of this address, ready.
+fn opened(url: &str, size: (u32, u32)) -> Tab {
+    opened_with(url, size, &Options::default())
+}
+
+fn opened_with(url: &str, size: (u32, u32), options: &Options) -> Tab {
+    let mut tab = Tab::new(size, options);
+    tab.go(url, READY);
+    tab
 }
 
 /// When the page had its first content, in milliseconds from when it was asked for.
@@ -38,12 +53,12 @@ fn a_person_presses_one_button_and_is_told_what_the_line_does() {
         return;
     }
     let served = Served::new(&["--web", "--max-rate", "200Mbit"]);
-    let mut tab = Tab::new(&format!("http://{}/", served.at), (1280, 900));
+    let mut tab = opened(&format!("http://{}/", served.at), (1280, 900));
     let at = format!("http://{}/", served.at);
     // Of several, as a busy machine has them: what the page itself takes is in the quickest.
     let paints: Vec<f64> = (0..5)
         .map(|_| {
-            tab.go(&at);
+            tab.go(&at, READY);
             tab.value(PAINTED).as_f64().expect("it was painted")
         })
         .collect();
@@ -57,15 +72,7 @@ fn a_person_presses_one_button_and_is_told_what_the_line_does() {
     }
     let head = tab.text("#verdict-head");
     assert!(head.starts_with("Calls "), "{head}");
-    for (width, height, name) in [(1280, 1000, "1280"), (768, 1100, "768"), (390, 1500, "390")] {
-        for scheme in ["light", "dark"] {
-            tab.looks(width, height, scheme);
-            tab.keep_picture(&format!("done-{scheme}-{name}"));
-            let over =
-                "document.documentElement.scrollWidth - document.documentElement.clientWidth";
-            assert_eq!(tab.value(over), 0, "nothing stands out at {width} px");
-        }
-    }
+    is_fine_on_every_screen(&mut tab, "done");
     let rows = "document.querySelectorAll('#history tbody tr').length";
     assert_eq!(tab.value(rows), 1);
     tab.run("document.getElementById('clear').click()");
@@ -92,6 +99,94 @@ fn asks_for_a_turn(at: SocketAddr) -> TcpStream {
     stream
 }
 
+/// The focus is at something, and can be seen: an outline of two pixels at least, in a colour that is not the ground's.
+const FOCUS: &str = "(() => {
+    const e = document.activeElement;
+    if (!e || e === document.body) return null;
+    const [style, ground] = [getComputedStyle(e), getComputedStyle(document.body).backgroundColor];
+    const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 && style.outlineColor !== ground;
+    const box = e.getBoundingClientRect();
+    const inside = box.top < innerHeight && box.bottom > 0;
+    return { name: e.id || e.textContent.trim().slice(0, 20), seen: seen && inside };
+})()";
+
+/// Presses Tab until the focus is at this; it can be seen wherever it is on the way.
+#[track_caller]
+fn tab_to(tab: &mut Tab, name: &str) {
+    let mut passed = Vec::new();
+    for _ in 0..20 {
+        tab.key("Tab");
+        let focus = tab.value(FOCUS);
+        if focus.is_null() {
+            continue;
+        }
+        assert_eq!(focus["seen"], true, "the focus is to be seen: {focus}");
+        passed.push(focus["name"].clone());
+        if focus["name"] == name {
+            return;
+        }
+    }
+    panic!("no Tab leads to {name}: {passed:?}");
+}
+
+#[test]
+fn without_a_mouse_a_measurement_is_begun_watched_stopped_begun_again_and_forgotten() {
+    if lacks_chromium() {
+        return;
+    }
+    let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
+    let at = format!("http://{}/", served.at);
+    let mut tab = Tab::new((390, 800), &Options::default());
+    tab.listen();
+    tab.go(&at, READY);
+    let state = "document.body.dataset.state";
+    tab_to(&mut tab, "start");
+    tab.keep_picture("focus-light-390");
+    tab.looks(390, 800, "dark");
+    tab.keep_picture("focus-dark-390");
+    tab.key("Enter");
+    assert_eq!(tab.value(state), "running");
+    tab_to(&mut tab, "stop");
+    tab.key("Enter");
+    tab.until("document.body.dataset.state === 'failed'");
+    assert_eq!(tab.text("#status"), "Stopped.");
+    // What had the focus is gone: it is where one goes on.
+    tab.until("document.activeElement.id === 'start'");
+    assert_eq!(tab.value(FOCUS)["seen"], true);
+
+    // What is drawn while it measures is kept: dots and points of lines at each change of the picture.
+    tab.run(
+        "window.drawn = [];
+         const points = (line) => document.querySelector(`#picture polyline.${line}`)?.points.numberOfItems ?? 0;
+         new MutationObserver(() => {
+             if (document.body.dataset.state !== 'running') return;
+             drawn.push([document.querySelectorAll('#picture circle.dot').length, points('down'), points('up')]);
+         }).observe(document.getElementById('picture'), { childList: true })",
+    );
+    tab.key("Enter");
+    for line in ["down", "up"] {
+        tab.until(&format!("document.querySelector('#picture polyline.{line}')"));
+        tab.keep_picture(&format!("live-{line}-dark-390"));
+    }
+    tab.until("document.body.dataset.state === 'done'");
+    for what in 0..3 {
+        let steps = tab.value(&format!("new Set(drawn.map(one => one[{what}])).size"));
+        let counts = tab.value("drawn");
+        assert!(steps.as_u64() > Some(4), "it grows while it measures: {counts}");
+    }
+    assert!(tab.text("#down").parse::<f64>().is_ok_and(|rate| rate > 0.0), "{}", tab.text("#down"));
+    tab.until("document.activeElement.id === 'start'");
+    // All that is below can be reached and used as well.
+    tab_to(&mut tab, "What the words mean");
+    tab.key("Enter");
+    tab.until("document.activeElement.parentElement.open");
+    tab_to(&mut tab, "clear");
+    tab.key("Enter");
+    tab.until("document.querySelectorAll('#history tbody tr').length === 0");
+    assert_eq!(tab.value("document.activeElement.id"), "start");
+    is_quiet(&mut tab, &at);
+}
+
 #[test]
 fn behind_one_address_a_page_too_many_says_so_and_begins_by_itself() {
     if lacks_chromium() {
@@ -100,7 +195,7 @@ fn behind_one_address_a_page_too_many_says_so_and_begins_by_itself() {
     let served = Served::new(&["--web", "--max-rate", "200Mbit"]);
     // Four that measure, and the two that may wait.
     let others: Vec<_> = (0..6).map(|_| asks_for_a_turn(served.at)).collect();
-    let mut tab = Tab::new(&format!("http://{}/", served.at), (1280, 900));
+    let mut tab = opened(&format!("http://{}/", served.at), (1280, 900));
     tab.run(
         "const status = document.getElementById('status');
          window.said = [];
@@ -145,7 +240,7 @@ fn a_secret_is_asked_for_and_does_not_travel_and_the_command_lines_figures_stand
     let told = said(program(&flow), &flow).fine();
     assert!(told.contains(&format!("sent to the page at http://{at}/")), "{told}");
 
-    let mut tab = Tab::new(&format!("http://{at}/"), (390, 800));
+    let mut tab = opened(&format!("http://{at}/"), (390, 800));
     tab.until("!document.getElementById('ask').hidden");
     assert_eq!(tab.value("document.getElementById('start').disabled"), true);
     let try_it = |tab: &mut Tab, secret: &str| {
@@ -167,7 +262,7 @@ fn a_secret_is_asked_for_and_does_not_travel_and_the_command_lines_figures_stand
 fn the_page_on_a_line_of_the_lab() {
     let Ok(server) = std::env::var("QUELL_WEB_SERVER") else { return };
     let options = Options { is_virtual: true, ..Options::default() };
-    let mut tab = Tab::with(&format!("http://{server}:5201/"), (1280, 900), &options);
+    let mut tab = opened_with(&format!("http://{server}:5201/"), (1280, 900), &options);
     let result = tab.measure();
     println!("result: {result}");
     println!("verdict: {} | {}", tab.text("#verdict-head"), tab.text("#verdict-fix"));
@@ -246,7 +341,7 @@ fn beside_requests_as_librespeed_makes_them() {
         return mbit;
     })()";
     let served = Served::new(&["--web"]);
-    let mut tab = Tab::new(&format!("http://{}/", served.at), (1280, 900));
+    let mut tab = opened(&format!("http://{}/", served.at), (1280, 900));
     for _ in 0..3 {
         let ours = number(&tab.measure(), "down");
         let theirs = tab.value(XHR).as_f64().expect("a rate");

@@ -54,8 +54,9 @@ pub(crate) struct Value {
 pub(crate) const MINORITY: &str =
     "* of fewer than half of the packets sent: the others had no answer";
 
-/// What a page load takes in virtual time.
-const NETWORK_SHARE: &str = "page: the network's share of a page load; in virtual time programs, the browser too, take none";
+/// What the time of a page load is in virtual time.
+pub(crate) const NETWORK_SHARE: &str =
+    "the network's share of a page load; in virtual time programs, the browser too, take none";
 
 impl Value {
     /// The same with fewer digits, at least one after the point.
@@ -221,9 +222,9 @@ impl Layout {
     }
 
     /// What has to be said of pages that were loaded where programs take no time.
-    pub fn of_pages(&self, manifest: &Manifest) -> Option<&'static str> {
+    pub fn of_pages(&self, manifest: &Manifest) -> Option<String> {
         let has_pages = self.columns.iter().any(|column| column.name == "page");
-        (has_pages && manifest.kernel.virtual_time).then_some(NETWORK_SHARE)
+        (has_pages && manifest.kernel.virtual_time).then(|| format!("page: {NETWORK_SHARE}"))
     }
 
     /// The same table with fewer digits.

@@ -234,7 +234,7 @@ fn footer(manifest: &Manifest, layout: &Layout, width: usize) -> String {
         let _ = writeln!(text, "{MINORITY}");
     }
     if let Some(said) = layout.of_pages(manifest) {
-        for line in wrap(said, width) {
+        for line in wrap(&said, width) {
             let _ = writeln!(text, "{line}");
         }
     }

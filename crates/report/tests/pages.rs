@@ -6,10 +6,16 @@ mod common;
 use common::run;
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
 use quell_model::{Fact, Metric, Subject, Told, When};
+use quell_report::compare::{self, Comparison, Source, Wanted};
+use quell_report::figures::Shape;
 use quell_report::{Results, figures, html, json, table};
 use quell_store::{CellData, Run};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Said of page loads in virtual time.
+const SHARE: &str =
+    "the network's share of a page load; in virtual time programs, the browser too, take none";
 
 /// A cell with loads that took so long; none did not come.
 fn cell(totals: &[Option<f64>]) -> CellData {
@@ -103,7 +109,11 @@ fn a_waterfall_shows_what_each_request_waited_for() {
     let text = serde_json::to_string(&load).expect("a load is JSON");
     let subject = Subject::stream("page", Told::PageLoad);
     run.cells[0].facts.insert(0, Fact::new(When::During, subject, text));
-    let svg = figures::figure_of(run, "page-waterfall", &[]).expect("there are requests").svg();
+    let drawn = |run: &Run| {
+        let figure = figures::figure_of(run.clone(), "page-waterfall", &[]);
+        figure.expect("there are requests").svg()
+    };
+    let svg = drawn(&run);
     let title = ">unloaded: 2 requests, all there after 90.0 ms, first of 3 loads<";
     for said in
         [title, ">queue<", ">connect<", ">wait<", ">receive<", ">www.page.test/<", ">document<"]
@@ -118,6 +128,49 @@ fn a_waterfall_shows_what_each_request_waited_for() {
     assert_eq!(queues.count(), 3, "both stood in the queue; and the legend");
     let connects = svg.lines().filter(|l| l.starts_with("<rect") && l.contains("qf-s1"));
     assert_eq!(connects.count(), 2, "one made a connection; and the legend");
+    assert!(words(&svg).contains(SHARE), "{svg}");
+    run.manifest.kernel.virtual_time = false;
+    assert!(!drawn(&run).contains("share"), "where time is real it is all of a page load");
+}
+
+/// What the words of a picture say, whatever lines they are broken into.
+fn words(svg: &str) -> String {
+    let texts = svg.split('<').filter_map(|part| part.split_once('>')).map(|(_, text)| text.trim());
+    let words = texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ");
+    words.replace("&#39;", "'")
+}
+
+#[test]
+fn a_comparison_of_page_loads_says_whose_time_it_is_wherever_it_is_shown() {
+    let loaded = |ms| run(vec![("unloaded", "page", 0, cell(&[Some(ms), Some(ms + 20.0)]))]);
+    let said = |runs: &[Run]| {
+        let results: Vec<Results> = runs.iter().map(Results::from).collect();
+        let sources: Vec<Source> =
+            runs.iter().zip(&results).map(|(run, results)| Source { run, results }).collect();
+        let comparison = Comparison::of(&sources, &Wanted::default()).expect("both have loads");
+        let bars = compare::figures::Delays::of(&comparison).figure("bar", Shape::Wide);
+        [
+            compare::text(100, &comparison).replace('\n', " "),
+            compare::page(&comparison).replace("&#39;", "'"),
+            compare::json(&comparison).to_string(),
+            words(&bars.expect("there are figures").svg()),
+        ]
+    };
+    let (one, other) = (loaded(480.0), loaded(700.0));
+    for told in said(&[one.clone(), other.clone()]) {
+        assert!(told.contains(SHARE), "{told}");
+    }
+    let real = |mut run: Run| {
+        run.manifest.kernel.virtual_time = false;
+        run
+    };
+    for told in said(&[real(one.clone()), other.clone()]) {
+        assert!(told.contains("Of B: the network's share of a page load"), "{told}");
+        assert!(told.contains("Of A: all of it, with the browser's own work"), "{told}");
+    }
+    for told in said(&[real(one), real(other)]) {
+        assert!(!told.contains("share"), "{told}");
+    }
 }
 
 #[test]

@@ -41,8 +41,12 @@ async function enter(event) {
   }
 }
 
+/** Whether the focus is there and shown, as it is for who uses keys. */
+const focused = (id) => at(id).matches(":focus-visible");
+
 async function start() {
   if (running) return;
+  let byKeys = focused("start");
   running = new AbortController();
   document.body.dataset.state = "running";
   at("start").disabled = true;
@@ -66,8 +70,11 @@ async function start() {
     if (error.status === 401) hello().catch(() => {});
   } finally {
     running = null;
+    byKeys ||= focused("stop");
     at("start").disabled = false;
     at("start").textContent = "Measure again";
+    // Both buttons lose the focus, one by being off, the other by being gone: who has no mouse would begin at the top again.
+    if (byKeys && [document.body, at("stop")].includes(document.activeElement)) at("start").focus({ preventScroll: true });
     at("stop").hidden = true;
     history().catch(() => {});
   }

@@ -51,7 +51,8 @@ const ANSWERS: [Answer; 11] = [
     (
         "--idle-timeout",
         |e| e.idle_timeout.is_some(),
-        "that is a server's: `quell serve --idle-timeout TIME`",
+        "that is a server's, and needless there: in `quell serve` tests that stand still give way to others, and `quell serve --for TIME` \
+         ends by itself",
     ),
     (
         "-F",

@@ -19,6 +19,8 @@ pub(super) fn render(
         "browser": m.browser,
         "sandbox": !m.without_sandbox,
         "virtual_time": m.is_virtual,
+        "no_jit": m.no_jit,
+        "insecure": m.insecure,
         "pages": pages.collect::<Result<Vec<_>, serde_json::Error>>()?,
         "scripts": m.scripts.as_ref().map(|[with, without]| {
             json!({ "with_compiler": of_score(with), "without_compiler": of_score(without) })

@@ -11,8 +11,12 @@ pub(super) struct Measured {
     pub without_sandbox: bool,
     /// Whether time is virtual.
     pub is_virtual: bool,
+    /// Whether it ran without its compiler.
+    pub no_jit: bool,
+    /// Whether it took any certificate.
+    pub insecure: bool,
     /// Each page with its loads.
     pub pages: Vec<(String, Vec<PageLoad>)>,
-    /// How fast its scripts are: with its compiler, and without.
+    /// How fast its scripts are: as it loaded pages, and without its compiler.
     pub scripts: Option<[Score; 2]>,
 }

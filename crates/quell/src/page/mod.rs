@@ -45,6 +45,12 @@ pub struct PageArgs {
     /// Don't measure how fast the browser's scripts are
     #[arg(long)]
     pub no_scripts: bool,
+    /// Have the browser run scripts without its compiler (--jitless): what a slow browser makes of the same page
+    #[arg(long)]
+    pub no_jit: bool,
+    /// Take any certificate: for a server that made its own, as `quell serve --web` does
+    #[arg(long)]
+    pub insecure: bool,
     /// Also take addresses that are neither http: nor https:, as file:
     #[arg(long)]
     pub any_scheme: bool,
@@ -60,8 +66,13 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("no page is there within no time; give a --timeout above 0"));
     }
     let program = find(args.browser.as_deref()).map_err(Failure::system)?;
-    let options =
-        Options { program: Some(program), is_virtual: is_virtual(), ..Options::default() };
+    let options = Options {
+        program: Some(program),
+        is_virtual: is_virtual(),
+        jitless: args.no_jit,
+        insecure: args.insecure,
+        ..Options::default()
+    };
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     interrupt::listen(&stop)?;
     let mut browser = Browser::start(&options, &stop).map_err(Failure::system)?;
@@ -69,6 +80,8 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
         browser: browser.version.clone(),
         without_sandbox: is_without_sandbox(),
         is_virtual: is_virtual(),
+        no_jit: args.no_jit,
+        insecure: args.insecure,
         pages: Vec::new(),
         scripts: None,
     };
@@ -142,7 +155,7 @@ fn series(
     Ok(())
 }
 
-/// How fast scripts are, with the browser's compiler and without.
+/// How fast scripts are in the browser as it loads pages, and without its compiler.
 fn scripts(options: &Options, stop: &Bell) -> Result<[Score; 2], PageError> {
     let with = score(options, stop)?;
     let without = score(&Options { jitless: true, ..options.clone() }, stop)?;

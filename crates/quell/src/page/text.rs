@@ -20,6 +20,12 @@ pub(super) fn headline(m: &Measured) -> String {
         text += " · as root without its sandbox (--no-sandbox): load only pages that you trust";
     }
     text.push('\n');
+    if m.no_jit {
+        text += "scripts run without the browser's compiler (--no-jit): what is beyond \"net ms\" is more than it would be\n";
+    }
+    if m.insecure {
+        text += "any certificate is taken (--insecure)\n";
+    }
     if m.is_virtual {
         text += "virtual time: this is the network's share of a page load; programs, the browser too, take none\n";
     }
@@ -117,7 +123,10 @@ fn end(load: &PageLoad) -> String {
 /// What a browser's word means, and what to do.
 fn advice(why: &str) -> Option<&'static str> {
     let words = [
-        ("ERR_CERT_AUTHORITY_INVALID", "nobody whom the browser knows vouches for the certificate"),
+        (
+            "ERR_CERT_AUTHORITY_INVALID",
+            "nobody whom the browser knows vouches for the certificate; --insecure takes it all the same",
+        ),
         ("ERR_CERT_COMMON_NAME_INVALID", "the certificate is one of another name"),
         (
             "ERR_CERT_DATE_INVALID",

@@ -2,6 +2,7 @@
 
 use super::factor::{self, CompareError, Group, Source, Wanted};
 use super::measure::{self, Set};
+use super::pages;
 
 /// What is compared, and what came out.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ impl<'a> Comparison<'a> {
     pub fn of(sources: &'a [Source<'a>], wanted: &Wanted) -> Result<Self, CompareError> {
         let factor::Sorted { by, groups, sets, mut notes } = factor::sort(sources, wanted)?;
         let sets = measure::all(&groups, sets, wanted, &mut notes)?;
+        notes.extend(pages::note(&groups, &sets));
         let against = sets.iter().flat_map(|s| &s.measures).map(|m| m.against.len());
         let differences = against.sum();
         Ok(Self { by, groups, sets, notes, differences })

@@ -3,6 +3,7 @@
 use super::comparison::Comparison;
 use super::factor::Member;
 use super::measure::{Measure, Set};
+use super::pages;
 use super::text::unit;
 use crate::analysis::series::{StreamDelays, goodput_of, stream_delays};
 use crate::figures::common::{five_numbers, times};
@@ -189,7 +190,11 @@ fn bars(comparison: &Comparison, shape: Shape) -> Option<Figure> {
     let left_out = metrics.len().saturating_sub(MOST_PANELS);
     let panels: Vec<Panel> = metrics.iter().take(MOST_PANELS).map(panel).collect();
     let how = "whiskers: 95 % intervals; none where the repeats or the packets are too few";
-    arranged(framed(comparison, "Figures with their intervals", how, left_out), panels, shape, 230)
+    let how = match pages::note(&comparison.groups, &comparison.sets) {
+        Some(note) => format!("{how}. {note}"),
+        None => how.to_owned(),
+    };
+    arranged(framed(comparison, "Figures with their intervals", &how, left_out), panels, shape, 230)
 }
 
 fn find<'a>(member: &Member<'a>) -> Option<&'a EchoSeries> {

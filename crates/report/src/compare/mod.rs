@@ -17,6 +17,7 @@ pub mod figures;
 mod json;
 mod measure;
 mod page;
+mod pages;
 mod text;
 mod worse;
 

@@ -9,6 +9,9 @@ use crate::figures::Shape;
 use crate::html::{document, escape, figure_of_both, stacking};
 use std::fmt::Write;
 
+/// Most differences that are told in sentences.
+const TOLD: usize = 8;
+
 /// The whole page as HTML.
 pub fn render(comparison: &Comparison) -> String {
     let labels: Vec<&str> = comparison.groups.iter().map(|g| &*g.label).collect();
@@ -66,8 +69,11 @@ fn conclusion(comparison: &Comparison) -> String {
     let mut html = format!("<p class=\"{class}\">{}</p>\n", escape(&text));
     let sentences = sentences(comparison);
     if !sentences.is_empty() {
-        let items: String =
-            sentences.iter().take(8).map(|s| format!("<li>{}</li>\n", escape(s))).collect();
+        let mut items: String =
+            sentences.iter().take(TOLD).map(|s| format!("<li>{}</li>\n", escape(s))).collect();
+        if let Some(more) = sentences.len().checked_sub(TOLD + 1) {
+            let _ = writeln!(items, "<li>and {} more: see the table</li>", more + 1);
+        }
         let _ = writeln!(html, "<ul>\n{items}</ul>");
     }
     html

@@ -3,6 +3,7 @@
 use super::common::{Made, Subject, distinct, empty, source};
 use super::shape::Shape;
 use crate::analysis::PageResult;
+use crate::layout::NETWORK_SHARE;
 use quell_chart::{Axis, Figure, Mark, Panel, Spans};
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
 
@@ -58,6 +59,10 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
     let shown = &all[..all.len().min(MOST_LOADS)];
     let last =
         shown.iter().flat_map(|(_, _, load, _)| load.requests.iter().map(end)).fold(1.0, f64::max);
+    let share = match run.manifest.kernel.virtual_time {
+        true => format!(" Times are {NETWORK_SHARE}."),
+        false => String::new(),
+    };
     let mut height = 130;
     let mut figure = Figure::new(title)
         .subtitle(format!(
@@ -65,7 +70,7 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         ))
         .note(format!(
             "{}. queue: in the browser, as for a free connection; wait: until the answer's first byte; what a connection needed stands where it \
-             was made.{left_out}",
+             was made.{share}{left_out}",
             source(&run.manifest)
         ));
     for (scenario, _, load, of) in shown {
@@ -92,7 +97,12 @@ fn panel(
         n => format!(" ({n} more are left out)"),
     };
     let count = if of > 1 { format!(", first of {of} loads") } else { String::new() };
-    let title = format!("{scenario}: {} requests{more}{total}{count}", load.requests.len());
+    let all = load.requests.len();
+    // Two lines at most, in whatever font there is.
+    let title = match (shape, load.load_ms) {
+        (Shape::Narrow, Some(ms)) => format!("{scenario}: {all} requests{more} in {ms:.1} ms"),
+        _ => format!("{scenario}: {all} requests{more}{total}{count}"),
+    };
     let x = Axis::linear("Time from the start of the load").unit("ms").from(0.0).to(last * 1.02);
     let mut panel = Panel::new(x, Axis::categories("", names)).title(title);
     let mut from: Vec<f64> = requests.iter().map(|r| r.start_ms).collect();

@@ -66,7 +66,7 @@ const KINDS: [Kind; 4] = [
     },
     Kind { name: "Loss", words: |part| format!("{:.1} %", part * 100.0), of: |r| r.loss },
     Kind { name: "Goodput", words: |mbps| format!("{mbps:.3} Mbit/s"), of: |r| r.goodput_mbps },
-    Kind { name: "Page", words: ms, of: |r| r.page_load_ms },
+    Kind { name: "Page load", words: ms, of: |r| r.page_load_ms },
 ];
 
 fn ms(ms: f64) -> String {

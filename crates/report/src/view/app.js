@@ -251,8 +251,11 @@
     if (view.dots) return dots(frame, s, picked);
     pen.setLineDash(picked.single ? look(s.slot).dash : []);
     pen.beginPath();
+    // A packet between two that were lost has no line to be part of.
+    const lone = [];
     if (picked.single) {
       let isOpen = false;
+      const isThere = (i) => i >= picked.from && i < picked.to && s.status(i) !== DUPLICATE && !Number.isNaN(s.y[i]);
       for (let i = picked.from; i < picked.to; i++) {
         // A further reply stands apart; a loss is a gap in the line.
         if (s.status(i) === DUPLICATE) continue;
@@ -260,6 +263,7 @@
         const [x, y] = [frame.px(s.t[i]), frame.py(s.y[i])];
         if (isOpen) pen.lineTo(x, y);
         else pen.moveTo(x, y);
+        if (!isOpen && !isThere(i + 1)) lone.push([x, y]);
         isOpen = true;
       }
     } else {
@@ -272,11 +276,13 @@
         pen.lineTo(x, frame.py(c.least));
         pen.lineTo(x, frame.py(c.most));
         pen.lineTo(x, frame.py(c.last));
+        if (c.least === c.most) lone.push([x, frame.py(c.last)]);
         before = c.x;
       }
     }
     pen.stroke();
     pen.setLineDash([]);
+    for (const [x, y] of lone) pen.fillRect(x - 0.9, y - 0.9, 1.8, 1.8);
     if (picked.single && picked.to - picked.from < frame.w / 3) dots(frame, s, picked);
   }
 

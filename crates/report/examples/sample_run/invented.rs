@@ -1,21 +1,37 @@
-//! Makes a run folder of invented measurements, shaped like those of `home-link`, and everything that is shown of it: to look at figures and
-//! page without measuring anything.
-//!
-//! ```text
-//! cargo run -p quell-report --example sample_run -- FOLDER [REPEATS]
-//! ```
+//! A run of invented measurements, shaped like those of `home-link`: what is shown of a run can be looked at without measuring anything.
 
 use quell_model::manifest::{ExpectationRecord, FORMAT_VERSION};
+use quell_model::page::{PageEnd, PageLoad, PageRequest};
 use quell_model::{
     Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Fact, FlowSample,
-    KernelRecord, Manifest, QueueSample, Side, Subject, TcpState, When,
+    KernelRecord, Manifest, QueueSample, Side, Subject, TcpState, Told, When,
 };
-use quell_report::{Results, figures, html, json, table};
-use quell_store::{Run, RunWriter};
+use quell_store::{RunWriter, StoreError};
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Writes one into a folder, and gives the run's own: so many repeats, in queues that are so many times as long as at home.
+///
+/// # Errors
+/// When the folder can't be written.
+pub fn write(base: &Path, repeats: u32, longer: f64) -> Result<PathBuf, StoreError> {
+    let manifest = manifest(repeats);
+    let writer = RunWriter::create(base, manifest.clone())?;
+    for record in &manifest.cells {
+        let mut journal = writer.journal(&record.id)?;
+        for event in events(&record.id, record.seed, longer) {
+            journal.append(&event)?;
+        }
+    }
+    let folder = writer.folder().to_path_buf();
+    writer.finish(Manifest { wall_s: Some(14.2), ..manifest })?;
+    Ok(folder)
+}
+
+/// What others published of each scenario.
+pub fn published() -> BTreeMap<String, String> {
+    SCENARIOS.iter().map(|s| (s.name.to_owned(), s.published.to_owned())).collect()
+}
 
 /// What a scenario does to packets.
 struct Scenario {
@@ -95,40 +111,10 @@ impl Dice {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let base = PathBuf::from(arguments.next().ok_or("which folder?")?);
-    let repeats: u32 = arguments.next().map_or(Ok(3), |r| r.parse())?;
-    let manifest = manifest(repeats);
-    let writer = RunWriter::create(&base, manifest.clone())?;
-    for record in &manifest.cells {
-        let mut journal = writer.journal(&record.id)?;
-        for event in events(&record.id, record.seed) {
-            journal.append(&event)?;
-        }
-    }
-    let folder = writer.folder().to_path_buf();
-    writer.finish(Manifest { wall_s: Some(14.2), ..manifest })?;
-
-    let run = Run::read(&folder)?;
-    let results = Results::from(&run);
-    let published: BTreeMap<String, String> =
-        SCENARIOS.iter().map(|s| (s.name.to_owned(), s.published.to_owned())).collect();
-    print!("{}", table::render(&run.manifest, &results, &published));
-    fs::write(folder.join("results.json"), json::render(&run.manifest, &results)?)?;
-    fs::write(folder.join("report.html"), html::render(&run, &results, &published))?;
-    for name in figures::NAMES {
-        let figure = figures::figure(&run, name.name)?;
-        fs::write(folder.join(format!("{}.png", name.name)), figure.png(1.0)?)?;
-    }
-    println!("{}", folder.display());
-    Ok(())
-}
-
 fn manifest(repeats: u32) -> Manifest {
     let mut cells = Vec::new();
     for scenario in &SCENARIOS {
-        for probe in ["udp", "ping", "tcp"] {
+        for probe in ["udp", "ping", "tcp", "page"] {
             for repeat in 0..repeats {
                 cells.push(CellRecord {
                     id: CellId { scenario: scenario.name.into(), probe: probe.into(), repeat },
@@ -181,9 +167,11 @@ fn manifest(repeats: u32) -> Manifest {
     }
 }
 
-fn events(cell: &CellId, seed: u64) -> Vec<Event> {
+fn events(cell: &CellId, seed: u64, longer: f64) -> Vec<Event> {
     let mut dice = Dice(seed);
     let scenario = SCENARIOS.iter().find(|s| s.name == cell.scenario).expect("a scenario of ours");
+    let (low, high) = scenario.queue_ms;
+    let scenario = &Scenario { queue_ms: (low * longer, high * longer), ..*scenario };
     let mut events = vec![
         Event::Begin { cell: cell.clone(), seed, kernel: "6.1.0-sample".into() },
         fact(Subject::Queues("modem:wan".into()), "{\"kind\":\"pfifo\",\"limit\":100}"),
@@ -191,6 +179,7 @@ fn events(cell: &CellId, seed: u64) -> Vec<Event> {
     ];
     match cell.probe.as_str() {
         "tcp" => events.push(flow("tcp", scenario.tcp, 0, &mut dice)),
+        "page" => events.extend((0..3).map(|number| page(scenario, number, &mut dice))),
         probe => events.push(echo(probe, scenario, &mut dice)),
     }
     for (load, rate) in scenario.loads {
@@ -239,6 +228,55 @@ fn echo(stream: &str, scenario: &Scenario, dice: &mut Dice) -> Event {
         }
     });
     Event::Echo { stream: stream.into(), samples: samples.collect() }
+}
+
+/// A load of a page whose document is waited for first, then its style sheet, then pictures, six at a time.
+fn page(scenario: &Scenario, number: u32, dice: &mut Dice) -> Event {
+    let trip = 20.0 + scenario.queue_ms.1;
+    let mut request = |what: &str, kind: &str, start_ms: f64, turn: u32| {
+        let fresh = (turn == 0).then_some(trip);
+        let (queued_ms, wait_ms) = (f64::from(turn) * trip, trip * (1.0 + 0.1 * dice.roll()));
+        let receive_ms = 5.0 + 40.0 * dice.roll();
+        let end_ms = start_ms + queued_ms + 2.0 * fresh.unwrap_or(0.0) + wait_ms + receive_ms;
+        PageRequest {
+            url: format!("https://www.page.test/{what}"),
+            kind: kind.into(),
+            protocol: "http/1.1".into(),
+            status: Some(200),
+            start_ms,
+            queued_ms: Some(queued_ms),
+            dns_ms: None,
+            connect_ms: fresh,
+            tls_ms: fresh,
+            wait_ms: Some(wait_ms),
+            receive_ms: Some(receive_ms),
+            end_ms: Some(end_ms),
+            bytes: (receive_ms * 300.0) as u64,
+            from_cache: false,
+            failed: None,
+        }
+    };
+    let document = request("", "Document", 0.0, 0);
+    let doc_ms = document.end_ms.unwrap_or_default();
+    let mut requests = vec![document, request("style.css", "Stylesheet", doc_ms, 1)];
+    let picture = |n: u32| request(&format!("pictures/{n}.webp"), "Image", doc_ms, n / 6);
+    requests.extend((0..24).map(picture));
+    let load_ms = requests.iter().filter_map(|r| r.end_ms).fold(0.0, f64::max);
+    let load = PageLoad {
+        number,
+        warm: false,
+        t_ns: i64::from(number) * 5 * SECOND,
+        end: PageEnd::Loaded,
+        doc_ms: Some(doc_ms),
+        paint_ms: Some(doc_ms + 2.0 * trip),
+        fcp_ms: Some(doc_ms + 2.0 * trip),
+        lcp_ms: Some(load_ms),
+        load_ms: Some(load_ms),
+        moved: Vec::new(),
+        requests,
+    };
+    let text = serde_json::to_string(&load).expect("a load is JSON");
+    Fact::new(When::During, Subject::stream("page", Told::PageLoad), text).into()
 }
 
 fn flow(stream: &str, kbit: f64, start: i64, dice: &mut Dice) -> Event {

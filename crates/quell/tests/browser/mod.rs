@@ -1,0 +1,16 @@
+//! Chromium, as tests have it. Where it is not installed they are left out, which is said.
+
+// Each test binary uses its part of this.
+#![allow(dead_code)]
+
+pub mod looks;
+pub mod tab;
+
+/// Whether there is none; says so.
+pub fn lacks_chromium() -> bool {
+    let lacks = quell_page::browser::find(None).err();
+    if let Some(error) = &lacks {
+        eprintln!("skipped: {error}");
+    }
+    lacks.is_some()
+}
