@@ -37,6 +37,11 @@ impl Column {
         Self { left: Some(blanks), ..Self::right(head, wide, wide) }
     }
 
+    /// At least so many columns where there is little room.
+    pub fn at_least(self, narrow: usize) -> Self {
+        Self { narrow, ..self }
+    }
+
     /// Goes where there is too little room, before those of lower numbers.
     pub fn given_up(self, given_up: u8) -> Self {
         Self { given_up, ..self }
