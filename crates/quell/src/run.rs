@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::lacking::{self, INSTEAD};
 use crate::options::{Backend, Guest, Json, Place};
+use crate::text::say;
 use crate::{interrupt, kernel, progress, results};
 use clap::Args;
 use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options};
@@ -373,10 +374,10 @@ pub fn list(json: &Json) -> Result<ExitCode, Failure> {
     }
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, experiment) in &rows {
-        println!("{name:width$}  {}", experiment.title);
+        say(&format!("{name:width$}  {}\n", experiment.title));
     }
-    println!(
-        "\nRun one with `quell run NAME`; copy and change one with `quell show-experiment NAME`."
+    say(
+        "\nRun one with `quell run NAME`; copy and change one with `quell show-experiment NAME`.\n",
     );
     Ok(ExitCode::SUCCESS)
 }

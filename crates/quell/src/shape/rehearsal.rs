@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place};
 use crate::results::{self, Told};
 use crate::run::{RunArgs, carried_out, run};
+use crate::text::say;
 use clap::Args;
 use quell_shaper::{BothWays, DeviceTraits, LineRates, PolicyName, PrefixText, Tell};
 use quell_units::{Rate, Span};
@@ -50,8 +51,8 @@ pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
     let (policy, _) = choose(&all, || Some(true));
     let (changes, remarks) = changes(&all, policy)?;
     if !args.json.json {
-        println!("{}, in the lab", all.words(policy));
-        remarks.iter().for_each(|remark| println!("{remark}"));
+        say(&format!("{}, in the lab\n", all.words(policy)));
+        remarks.iter().for_each(|remark| say(&format!("{remark}\n")));
         println!();
     }
     run(&args.how.run_args(changes, args.json))
