@@ -17,7 +17,7 @@ mod text;
 
 pub use evidence::{Evidence, Value};
 pub use remedy::Remedy;
-pub use text::{WIDTH, lines, seen, to_do, wrapped};
+pub use text::{WIDEST, lines, seen, to_do, wrapped};
 
 use serde::{Deserialize, Serialize};
 

@@ -10,14 +10,15 @@
 
 use crate::{Evidence, Finding};
 
-/// Columns that a line takes at most.
-pub const WIDTH: usize = 100;
+/// Columns that a line takes at most, and where nobody knows of fewer.
+pub const WIDEST: usize = 100;
 const INDENT: usize = 10;
 
-/// The lines of a finding.
-pub fn lines(finding: &Finding) -> Vec<String> {
+/// The lines of a finding, each of at most so many columns.
+pub fn lines(finding: &Finding, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let what = format!("{}: {}", finding.subject, finding.says);
+    let paragraph = |first: &str, text: &str| paragraph(first, text, width);
     lines.extend(paragraph(&format!("{:<8}  ", finding.severity.name().to_uppercase()), &what));
     lines.extend(paragraph("  seen    ", &seen(finding)));
     lines.extend(paragraph("  why     ", &format!("{} [{}]", finding.why, finding.id)));
@@ -54,8 +55,8 @@ fn grouped(finding: &Finding) -> Vec<String> {
     groups.into_iter().map(|(text, source)| format!("{text} ({source})")).collect()
 }
 
-fn paragraph(first: &str, text: &str) -> Vec<String> {
-    let broken = wrapped(text, WIDTH - INDENT);
+fn paragraph(first: &str, text: &str, width: usize) -> Vec<String> {
+    let broken = wrapped(text, width.saturating_sub(INDENT).max(1));
     let rest = " ".repeat(INDENT);
     let head = |at: usize| if at == 0 { first } else { &rest };
     broken.iter().enumerate().map(|(at, line)| format!("{}{line}", head(at))).collect()
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_finding_says_what_was_seen_why_it_matters_and_what_to_do() {
-        let lines = lines(&finding());
+        let lines = lines(&finding(), WIDEST);
         assert_eq!(
             lines[..2],
             [
@@ -130,7 +131,12 @@ mod tests {
         assert!(lines[2].starts_with("  why     each is a client"), "{lines:?}");
         let cure = "  do      sysctl -w net.core.somaxconn=4096; or: ";
         assert!(lines.iter().any(|line| line.starts_with(cure)), "{lines:?}");
-        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{lines:?}");
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDEST), "{lines:?}");
+        for width in [80, 60, 20, 1] {
+            let narrow = super::lines(&finding(), width);
+            let most = narrow.iter().map(|line| line.chars().count()).max();
+            assert!(most <= Some(width.max(INDENT + 1)), "{width}: {narrow:#?}");
+        }
     }
 
     #[test]
@@ -153,7 +159,10 @@ mod tests {
         finding = Finding { evidence: vec![calls], remedies: vec![], ..finding };
         assert_eq!(seen(&finding), "stalled 20 of 30 calls (quell rr)");
         assert_eq!(to_do(&finding), None);
-        assert!(!lines(&finding).iter().any(|line| line.starts_with("  do")), "nobody knows");
+        assert!(
+            !lines(&finding, WIDEST).iter().any(|line| line.starts_with("  do")),
+            "nobody knows"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::run::{prepare, warned};
+use crate::text::say;
 use clap::Args;
 use quell_lab::build::ifb_name;
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedQueue};
@@ -49,14 +50,14 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         println!("{document:#}");
         return Ok(ExitCode::SUCCESS);
     }
-    println!(
-        "{}: {} scenarios, {} probes, {} measurements, at most {length:.0} s inside the experiment; {} expectations",
+    say(&format!(
+        "{}: {} scenarios, {} probes, {} measurements, at most {length:.0} s inside the experiment; {} expectations\n",
         experiment.name,
         experiment.scenario.len(),
         experiment.probe.len(),
         ready.plans.len(),
         experiment.expect.len()
-    );
+    ));
     print!("{}", warned(&ready.warnings));
     for queue in &queues {
         println!("\n# scenario {}, {}", queue.scenario, queue.place);

@@ -3,7 +3,8 @@
 use crate::failure::Failure;
 use crate::options::{Json, Place};
 use crate::plot::{Format, USUAL_DPI, write_figure};
-use crate::results::{self, columns, shown, write};
+use crate::results::{self, shown, write};
+use crate::text::columns;
 use clap::Args;
 use quell_experiment::nearest;
 use quell_experiment::spec::{Experiment, load_file, set};

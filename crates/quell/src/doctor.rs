@@ -16,6 +16,7 @@ mod told;
 mod watch;
 
 use crate::failure::Failure;
+use crate::text::columns;
 pub use args::DoctorArgs;
 use args::{chosen, known};
 use quell_doctor::{Check, Facts, Stalls, Verdict, examine};
@@ -71,7 +72,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if args.json.json {
         println!("{:#}", document(&seen, &findings, &verdicts, peer.as_ref(), args));
     } else {
-        let lines = text::report(&seen, &findings, &verdicts, args);
+        let lines = text::report(&seen, &findings, &verdicts, args, columns());
         lines.iter().for_each(|line| println!("{line}"));
     }
     let wrong =
@@ -85,7 +86,7 @@ fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         let all: Vec<_> = checks.iter().map(|check| described(check)).collect();
         println!("{:#}", json!(all));
     } else {
-        text::list(&checks).iter().for_each(|line| println!("{line}"));
+        text::list(&checks, columns()).iter().for_each(|line| println!("{line}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -95,7 +96,7 @@ fn explain(name: &str, args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if args.json.json {
         println!("{:#}", described(check));
     } else {
-        text::explanation(check).iter().for_each(|line| println!("{line}"));
+        text::explanation(check, columns()).iter().for_each(|line| println!("{line}"));
     }
     Ok(ExitCode::SUCCESS)
 }

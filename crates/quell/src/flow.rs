@@ -233,10 +233,11 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
     let shown = args.json.is_none();
-    let mut table = live::Live::new(&plan);
     let (title, stamps) = (args.title.as_deref(), args.timestamps.as_deref());
     let (title, stamps) = (title.filter(|_| shown), stamps.filter(|_| shown));
     let mut lines = lines::Lines::new(args.logfile.as_deref(), title, stamps)?;
+    let width = lines.width();
+    let mut table = live::Live::new(&plan, width);
     if shown && args.verbose {
         lines.put(&crate::version::long())?;
     }
@@ -260,9 +261,12 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         Some(Schema::Iperf3) => {
             lines.put(&format!("{:#}\n", quell_flow::iperf_json::document(&outcome)))?;
         }
-        None => lines.put(&text::summary(&outcome, &findings, args.bdp))?,
+        None => lines.put(&text::summary(&outcome, &findings, args.bdp, width))?,
     }
-    if shown && let Some(said) = outcome.theirs.as_ref().and_then(text::server_output) {
+    if shown
+        && let Some(said) =
+            outcome.theirs.as_ref().and_then(|theirs| text::server_output(theirs, width))
+    {
         lines.put(&said)?;
     }
     if let Some(failure) = unwritten {
@@ -271,10 +275,8 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     if args.save {
         let folder = save::save(&args.place.base, &outcome, &findings)?;
         if shown {
-            lines.put(&format!(
-                "\nkept as {}; see `quell show`, `quell plot`\n",
-                folder.display()
-            ))?;
+            let said = format!("\nkept as {}; see `quell show`, `quell plot`\n", folder.display());
+            lines.put(&crate::text::fitted(&said, width))?;
         } else {
             eprintln!("kept as {}", folder.display());
         }

@@ -10,6 +10,7 @@ pub mod foreign;
 use crate::failure::Failure;
 use crate::keep::{About, End, Keep, Origin};
 use crate::options::{Json, Place};
+use crate::text::say;
 use clap::Args;
 use quell_model::{EchoSample, EchoStatus, Event, Fact, Subject, Told, When};
 use quell_pingexp::{Experiment, Fate, MOST_BYTES, Packet, PingExp};
@@ -246,17 +247,17 @@ fn tell(
         if again > 0 {
             line += &format!(", {again} answered again");
         }
-        println!("{line}");
+        say(&format!("{line}\n"));
     }
     let every = interval.unwrap_or(USUAL_INTERVAL_S);
     let whose = if interval.is_some() { "" } else { " (ping-exp's default; the file has none)" };
     println!();
-    println!("ping-exp kept no sending times: packets stand in the order of their numbers,");
-    println!("every {every} s{whose}.");
-    println!("It kept neither sizes nor the direction of loss; missing numbers count as lost.");
+    say("ping-exp kept no sending times: packets stand in the order of their numbers,\n");
+    say(&format!("every {every} s{whose}.\n"));
+    say("It kept neither sizes nor the direction of loss; missing numbers count as lost.\n");
     match started {
         Some(time) => println!("It was started at {}.", quell_store::utc_rfc3339(time)),
-        None => println!("It has no starting time that could be read; the run stands at 1970."),
+        None => say("It has no starting time that could be read; the run stands at 1970.\n"),
     }
     println!("\nrun     {}", folder.display());
     let name = folder.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());

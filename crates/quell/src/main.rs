@@ -35,6 +35,7 @@ mod serve;
 mod shape;
 mod show;
 mod sweep;
+mod text;
 mod trace;
 mod tree;
 mod tune;

@@ -26,6 +26,7 @@ use crate::ping::{seconds, way};
 use crate::plot::{self, Format};
 use crate::results;
 use crate::screen;
+use crate::text::{columns, say};
 use clap::Args;
 use known::Known;
 use quell_store::Run;
@@ -167,9 +168,9 @@ fn tell(session: &Session, known: &Known, json: bool, run_folder: Option<&Path>)
         println!("{}", printed(&format!("{document:#}")));
         return;
     }
-    print!("{}", text::summary(session, known));
+    print!("{}", text::summary(session, known, columns()));
     if let Some(run) = run_folder {
-        println!("\nkept as {}", results::shown(run));
+        say(&format!("\nkept as {}\n", results::shown(run)));
     }
 }
 

@@ -25,6 +25,7 @@ use crate::options::{Family, Place};
 use crate::plot::{self, Format};
 use crate::results;
 use crate::screen;
+use crate::text::{columns, say};
 use clap::Args;
 use quell_model::{Fact, Subject, Told, When};
 use quell_store::Run;
@@ -237,9 +238,9 @@ fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run_folder
             }
         }
         None => {
-            print!("{}", text::summary(session, tallies));
+            print!("{}", text::summary(session, tallies, columns()));
             if let Some(run) = run_folder {
-                println!("\nkept as {}", results::shown(run));
+                say(&format!("\nkept as {}\n", results::shown(run)));
             }
         }
     }

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::options::{Json, Place, RunName};
 use crate::progress::words;
+use crate::text::{columns, fitted, say};
 use clap::Args;
 use quell_experiment::judge::judge;
 use quell_experiment::run::Finished;
@@ -148,8 +149,8 @@ pub fn after_run(
         print!("{}", text::json(&document));
     } else {
         print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
-        print!("{}", opened.footnote);
-        print!("{}", verdicts(&manifest.expectations));
+        say(&opened.footnote);
+        say(&verdicts(&manifest.expectations));
         println!();
         println!("run     {}", finished.folder.display());
         println!("report  {}", own_report.unwrap_or(&report).display());
@@ -251,20 +252,12 @@ fn failed_tasks(manifest: &Manifest) -> Option<String> {
     Some(text)
 }
 
-/// Columns of the terminal that the tables go to; in a pipe, as many as they may have.
-pub fn columns() -> usize {
-    match terminal_size::terminal_size_of(std::io::stdout()) {
-        Some((width, _)) => width.0.into(),
-        None => table::WIDEST,
-    }
-}
-
 /// Each claim with what was found; that stands below where it has no room beside.
 fn verdicts(expectations: &[ExpectationRecord]) -> String {
     if expectations.is_empty() {
         return String::new();
     }
-    let room = columns().min(table::WIDEST);
+    let room = columns();
     let mut text = String::from("\nexpectations\n");
     for e in expectations {
         let sign = if e.held { "✓ holds" } else { "✗ FAILS" };
@@ -304,7 +297,7 @@ pub fn runs(args: &RunsArgs) -> Result<ExitCode, Failure> {
         println!("no runs in {}; make one with `quell run home-link`", base.display());
         return Ok(ExitCode::SUCCESS);
     }
-    print!("{}", table::runs(&runs));
+    print!("{}", table::runs_in(columns(), &runs));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -341,11 +334,11 @@ pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
         return Ok(text::json(&document));
     }
     let mut out = table::render_in(columns(), manifest, &opened.results, &opened.published);
-    out += &opened.footnote;
-    out += &verdicts(&manifest.expectations);
+    let mut more = opened.footnote.clone() + &verdicts(&manifest.expectations);
     if let Some(failed) = failed_tasks(manifest) {
-        out += &format!("\n{failed}\n");
+        more += &format!("\n{failed}\n");
     }
+    out += &fitted(&more, columns());
     Ok(out)
 }
 

@@ -7,6 +7,7 @@ use crate::host::{self, Usual};
 use crate::keep::End;
 use crate::options::{Family, Json, Place};
 use crate::results;
+use crate::text::say;
 use clap::Args;
 use quell_rpm::{Figures, Outcome, RpmError, RpmPlan, Way, measure};
 use quell_sys::wait::Bell;
@@ -82,10 +83,10 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
     };
     match args.json.json {
         true => println!("{}", json(&plan, &outcome, run.as_deref())),
-        false => print!("{}", text(&plan, &outcome)),
+        false => say(&text(&plan, &outcome)),
     }
     if let Some(run) = run.filter(|_| !args.json.json) {
-        println!("\nkept as {}", results::shown(&run));
+        say(&format!("\nkept as {}\n", results::shown(&run)));
     }
     match broke {
         Some(why) => Err(Failure::check(format!("a direction broke off: {why}"))),

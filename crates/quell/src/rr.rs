@@ -3,9 +3,10 @@
 use crate::failure::Failure;
 use crate::host::{self, Usual};
 use crate::options::{Family, Json};
+use crate::text::{Column, Columns, WIDEST, columns, fitted};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quell_finding::{Finding, WIDTH, lines, worst_first, wrapped};
+use quell_finding::{Finding, lines, worst_first, wrapped};
 use quell_model::task::{QuickAck, RrPattern};
 use quell_rr::{Cause, Cliff, Mended, Row, RrError, Shape, Spare, Stalls, cliffs, sweep_told};
 use quell_sys::wait::Bell;
@@ -173,7 +174,7 @@ fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
         let text = json(to, args, &before, after.as_ref());
         println!("{text}");
     } else {
-        print!("{}", text(to, args, &before, after.as_ref()));
+        print!("{}", text(to, args, &before, after.as_ref(), columns()));
     }
     if stop.rings() && before.rows.is_empty() {
         return Err(Failure::check("stopped before a call was over: nothing was measured"));
@@ -313,16 +314,22 @@ fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
 }
 
-fn text(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>) -> String {
+fn text(
+    to: SocketAddr,
+    args: &RrArgs,
+    before: &Outcome,
+    after: Option<&Outcome>,
+    width: usize,
+) -> String {
     let mut out = format!("{} against {to}, {} calls a size\n\n", name(args.pattern), args.calls);
     if before.rows.is_empty() {
         return String::new();
     }
     out += &match (after, args.fix) {
-        (Some(after), Some(fix)) => compared(before, after, &name(fix)),
-        _ => table(before),
+        (Some(after), Some(fix)) => compared(before, after, &name(fix), width),
+        _ => table(before, width),
     };
-    out += &needless(before);
+    out += &needless(before, width);
     out += &[Some(before), after].into_iter().flatten().find_map(stopped).unwrap_or_default();
     for cliff in before.cliffs() {
         let _ = writeln!(
@@ -331,18 +338,18 @@ fn text(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>
             cliff.slow, cliff.factor, cliff.fast
         );
     }
-    out += &told(&findings(before));
+    out += &told(&findings(before), width);
     if let Some(after) = after {
         let left = findings(after);
         if !left.is_empty() {
             out += "\nwaits that are left:\n";
         }
-        out += &told(&left);
+        out += &told(&left, width);
         if let Some(fix) = args.fix {
-            out += &changed(before, after, fix);
+            out += &changed(before, after, fix, width);
         }
     }
-    out
+    fitted(&out, width)
 }
 
 /// The sizes of which calls waited before a change, and what it changed for them.
@@ -364,7 +371,7 @@ fn refutes(fix: Fix, cause: Cause) -> bool {
 }
 
 /// What the fix did, in a line or a few.
-fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
+fn changed(before: &Outcome, after: &Outcome, fix: Fix, width: usize) -> String {
     let mended = mended(before, after);
     let waits = |outcome: &Outcome| outcome.rows.iter().any(|r| r.finding.is_some());
     let mut out = String::new();
@@ -387,7 +394,7 @@ fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
     for row in left {
         let then = after.rows.iter().find(|then| then.size == row.size);
         let gap = then.and_then(|then| then.stalls.round_trip_within_replies_ms());
-        let _ = gap.map(|gap| writeln!(out, "\n{}", still_apart(row.size, gap)));
+        let _ = gap.map(|gap| writeln!(out, "\n{}", still_apart(row.size, gap, width)));
     }
     if out.is_empty() && !waits(after) && after.failed.is_none() {
         out += match (mended.is_empty(), waits(before)) {
@@ -400,12 +407,12 @@ fn changed(before: &Outcome, after: &Outcome, fix: Fix) -> String {
 }
 
 /// What ACKs at once leave of replies that the server held for them.
-fn still_apart(size: u32, gap_ms: f64) -> String {
+fn still_apart(size: u32, gap_ms: f64, width: usize) -> String {
     let said = format!(
         "{size} bytes: with the fix the rest of the reply still comes {gap_ms:.1} ms after its beginning, a round trip or more: the server \
          holds it until the ACK is there (Nagle), or its program writes it no sooner; against the former TCP_NODELAY there, or one write, helps"
     );
-    wrapped(&said, WIDTH).join("\n")
+    wrapped(&said, width).join("\n")
 }
 
 /// By how much calls are faster after a change.
@@ -435,25 +442,30 @@ fn stopped(outcome: &Outcome) -> Option<String> {
     outcome.stopped.then(|| format!("stopped {at}\n"))
 }
 
-fn table(outcome: &Outcome) -> String {
-    let mut out = format!(
-        "{:>8} {:>11} {:>10} {:>10} {:>10} {:>10} {:>10} {:>6} {:>6}\n",
-        "bytes", "calls/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "server ms", "lost", "stalls"
-    );
-    let _ = writeln!(out, "{}", "─".repeat(89));
+fn table(outcome: &Outcome, width: usize) -> String {
+    let columns = vec![
+        Column::right("bytes", 8, 7),
+        Column::right("calls/s", 12, 10),
+        Column::right("p50 ms", 11, 9),
+        Column::right("p90 ms", 11, 9).given_up(1),
+        Column::right("p99 ms", 11, 9),
+        Column::right("max ms", 11, 9),
+        Column::right("server ms", 11, 10).given_up(2),
+        Column::right("lost", 7, 5),
+        Column::right("stalls", 7, 7),
+    ];
+    let columns = Columns::fitting(columns, width);
+    let mut out = format!("{}\n{}\n", columns.head(), "─".repeat(columns.width()));
     for row in &outcome.rows {
-        let _ = write!(out, "{:>8} {:>11.1}", row.size, row.calls_per_s);
-        match &row.latency_ms {
-            Some(l) => {
-                for value in [l.p50, l.p90, l.p99, l.max] {
-                    let _ = write!(out, " {value:>10.3}");
-                }
-            }
-            None => out += &format!(" {:>10}", "–").repeat(4),
-        }
+        let mut cells = vec![row.size.to_string(), format!("{:.1}", row.calls_per_s)];
+        cells.extend(match &row.latency_ms {
+            Some(l) => [l.p50, l.p90, l.p99, l.max].map(|value| format!("{value:.3}")),
+            None => [(); 4].map(|()| "–".to_owned()),
+        });
         // What it says that it took itself, in the median; nothing where it does not say.
-        let server = row.stalls.server_ms.map_or("–".to_owned(), |ms| format!("{ms:.3}"));
-        let _ = writeln!(out, " {server:>10} {:>6} {:>6}", row.lost, row.stalls.count);
+        cells.push(row.stalls.server_ms.map_or("–".to_owned(), |ms| format!("{ms:.3}")));
+        cells.extend([row.lost, row.stalls.count].map(|count| count.to_string()));
+        let _ = writeln!(out, "{}", columns.row(&cells));
     }
     let why = |row: &Row| Some(format!("lost: {} bytes: {}\n", row.size, row.lost_why.as_ref()?));
     outcome.rows.iter().filter_map(why).for_each(|line| out += &line);
@@ -461,7 +473,7 @@ fn table(outcome: &Outcome) -> String {
 }
 
 /// What TCP sent again of which nothing was lost, but perhaps the answer to it, and why.
-fn needless(outcome: &Outcome) -> String {
+fn needless(outcome: &Outcome, width: usize) -> String {
     let of = |row: &Row| {
         let Stalls { needless, needless_overtaken, needless_timer, .. } = row.stalls;
         let unknown = needless - needless_overtaken - needless_timer;
@@ -481,7 +493,7 @@ fn needless(outcome: &Outcome) -> String {
             let text = format!(
                 "{size} bytes: in {calls} of {all} calls needlessly, the other end had it: {why}"
             );
-            paragraph("sent again", &text)
+            paragraph("sent again", &text, width)
         };
         whys.iter().filter(|(calls, _)| *calls > 0).map(text).collect::<String>()
     };
@@ -489,21 +501,32 @@ fn needless(outcome: &Outcome) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-fn compared(before: &Outcome, after: &Outcome, fix: &str) -> String {
-    let mut out = format!("{:>8} {:>40}   {:>40}\n", "", "as it is", format!("with {fix}"));
-    let _ = writeln!(
-        out,
-        "{:>8} {:>11} {:>10} {:>10} {:>6}   {:>11} {:>10} {:>10} {:>6}",
-        "bytes", "calls/s", "p50 ms", "p99 ms", "stalls", "calls/s", "p50 ms", "p99 ms", "stalls"
-    );
-    let _ = writeln!(out, "{}", "─".repeat(91));
+fn compared(before: &Outcome, after: &Outcome, fix: &str, width: usize) -> String {
+    // The bytes stand once, before both.
+    const BYTES: usize = 8;
+    let one = vec![
+        Column::right("calls/s", 12, 10).given_up(2),
+        Column::right("p50 ms", 11, 9),
+        Column::right("p99 ms", 11, 9).given_up(1),
+        Column::right("stalls", 7, 7),
+    ];
+    let apart = "  ";
+    let each = if width >= WIDEST { width } else { (width - BYTES - apart.len()) / 2 };
+    let one = Columns::fitting(one, each);
+    let (room, head) = (one.width(), one.head());
+    let mut out =
+        format!("{:>BYTES$}{:>room$}{apart}{:>room$}\n", "", "as it is", format!("with {fix}"));
+    let _ = writeln!(out, "{:>BYTES$}{head}{apart}{head}", "bytes");
+    let _ = writeln!(out, "{}", "─".repeat(BYTES + 2 * room + 1));
     let cells = |row: &Row| {
         let (p50, p99) = row.latency_ms.map_or((f64::NAN, f64::NAN), |l| (l.p50, l.p99));
-        format!("{:>11.1} {p50:>10.3} {p99:>10.3} {:>6}", row.calls_per_s, row.stalls.count)
+        let rates = [format!("{:.1}", row.calls_per_s), format!("{p50:.3}"), format!("{p99:.3}")];
+        one.row(&[&rates[..], &[row.stalls.count.to_string()]].concat())
     };
     for row in &before.rows {
-        let then = after.rows.iter().find(|r| r.size == row.size).map(cells).unwrap_or_default();
-        let _ = writeln!(out, "{:>8} {}   {then}", row.size, cells(row));
+        let then = after.rows.iter().find(|r| r.size == row.size).map(cells);
+        let then = then.unwrap_or(" ".into());
+        let _ = writeln!(out, "{:>BYTES$}{}{apart}{then}", row.size, cells(row));
     }
     out
 }
@@ -532,16 +555,16 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     found
 }
 
-fn told(found: &[Finding]) -> String {
-    let of = |finding| format!("\n{}\n", lines(finding).join("\n"));
+fn told(found: &[Finding], width: usize) -> String {
+    let of = |finding| format!("\n{}\n", lines(finding, width).join("\n"));
     found.iter().map(of).collect()
 }
 
-/// A label and a text in lines of at most 100 columns.
-fn paragraph(label: &str, said: &str) -> String {
+/// A label and a text in lines of so many columns.
+fn paragraph(label: &str, said: &str, width: usize) -> String {
     let head = format!("  {label:<9} ");
     let start = head.chars().count();
-    let broken = wrapped(said, WIDTH - start);
+    let broken = wrapped(said, width - start);
     let first = |at: usize| if at == 0 { head.clone() } else { " ".repeat(start) };
     broken.iter().enumerate().map(|(at, line)| format!("{}{line}\n", first(at))).collect()
 }
@@ -559,8 +582,10 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_keep_within_100_columns() {
-        let text = paragraph("evidence", &"word ".repeat(60));
-        assert!(text.lines().count() > 2 && text.lines().all(|l| l.chars().count() <= WIDTH));
+    fn paragraphs_keep_within_their_columns() {
+        for width in [100, 80] {
+            let text = paragraph("evidence", &"word ".repeat(60), width);
+            assert!(text.lines().count() > 2 && text.lines().all(|l| l.chars().count() <= width));
+        }
     }
 }

@@ -3,7 +3,8 @@
 use crate::failure::Failure;
 use crate::lacking::{self, INSTEAD};
 use crate::options::{Backend, Guest, Json, Place};
-use crate::{interrupt, kernel, progress, results};
+use crate::text::say;
+use crate::{interrupt, kernel, progress, results, text};
 use clap::Args;
 use quell_experiment::plan::{NotBelow, not_below};
 use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options};
@@ -12,10 +13,8 @@ use quell_experiment::spec::load_file::ReadError;
 use quell_experiment::spec::{Experiment, WhoseKernel, load_file, set};
 use quell_experiment::sweep::{self, SweepError};
 use quell_experiment::{builtin, nearest};
-use quell_finding::wrapped;
 use quell_lab::cell::CellPlan;
 use quell_lab::kernel::{Series, congestion_asked, congestion_controls};
-use quell_report::table;
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::collections::BTreeMap;
@@ -152,9 +151,7 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
 
 /// Warnings as lines of a terminal.
 pub fn warned(warnings: &[String]) -> String {
-    let room = results::columns().min(table::WIDEST);
-    let lines = warnings.iter().flat_map(|it| wrapped(&format!("! {it}"), room));
-    lines.map(|line| line + "\n").collect()
+    warnings.iter().map(|it| text::lines("! ", it, text::columns())).collect()
 }
 
 /// The changes that take out what others published of a network, if this is another one.
@@ -405,10 +402,10 @@ pub fn list(json: &Json) -> Result<ExitCode, Failure> {
     }
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, experiment) in &rows {
-        println!("{name:width$}  {}", experiment.title);
+        say(&format!("{name:width$}  {}\n", experiment.title));
     }
-    println!(
-        "\nRun one with `quell run NAME`; copy and change one with `quell show-experiment NAME`."
+    say(
+        "\nRun one with `quell run NAME`; copy and change one with `quell show-experiment NAME`.\n",
     );
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::options::Json;
+use crate::text::columns;
 use clap::Args;
 use quell_sys::input::Input;
 use quell_trace::{
@@ -74,9 +75,10 @@ fn print(outcome: &Outcome, args: &TraceArgs) -> Result<(), Failure> {
         println!("{text}");
         return Ok(());
     }
+    let width = columns();
     match args.connection {
-        Some(_) => report.connections.iter().for_each(|c| print!("{}", connection_text(c))),
-        None => print!("{}", overview_text(report)),
+        Some(_) => report.connections.iter().for_each(|c| print!("{}", connection_text(c, width))),
+        None => print!("{}", overview_text(report, width)),
     }
     Ok(())
 }

@@ -16,6 +16,9 @@ const NARROWEST_SCREEN: usize = 70;
 /// Narrowest column of published figures that can be read; with less room they stand below their row.
 const NARROWEST: usize = 22;
 
+/// Columns of the wall time in the list of runs.
+const WALL: usize = 10;
+
 /// Longest name of a run in the list of runs; longer ones are cut.
 const RUN_NAME: usize = 48;
 
@@ -133,36 +136,58 @@ fn block(
 
 /// The runs under a folder as a table, oldest first; why some can't be read stands below their row.
 pub fn runs(runs: &[RunSummary]) -> String {
+    runs_in(WIDEST, runs)
+}
+
+/// The same for a screen of so many columns: what does not fit loses blanks, then the ends of names.
+pub fn runs_in(width: usize, runs: &[RunSummary]) -> String {
+    let width = width.clamp(NARROWEST_SCREEN, WIDEST);
     if runs.is_empty() {
         return "There are no runs here yet.\n".to_owned();
     }
-    let names = runs.iter().map(|r| cut(&clean(&r.name), RUN_NAME)).collect::<Vec<_>>();
-    let widest = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max("run".len());
+    let states: Vec<String> = runs.iter().map(|run| state(&run.state)).collect();
+    let seeds =
+        runs.iter().map(|r| r.manifest.as_ref().map_or("–".into(), |m| m.seed.to_string()));
+    let seeds: Vec<String> = seeds.collect();
+    let longest = |texts: &[String], head: &str| {
+        let lengths = texts.iter().map(|text| text.chars().count());
+        lengths.max().unwrap_or(0).max(head.len())
+    };
+    let mut names: Vec<String> = runs.iter().map(|r| cut(&clean(&r.name), RUN_NAME)).collect();
+    let (mut widest, mut wide) = (longest(&names, "run"), 24);
+    let beside = "  ".len() * 3 + WALL + longest(&seeds, "seed");
+    if width < WIDEST && widest + wide + beside > width {
+        wide = longest(&states, "state");
+        widest = widest.min(width.saturating_sub(wide + beside).max(16));
+        names = names.iter().map(|name| cut(name, widest)).collect();
+    }
     let mut text =
-        format!("{:<widest$}  {:<24}  {:>10}  {}\n", "run", "state", "wall time", "seed");
-    text += &"─".repeat(widest + 44);
+        format!("{:<widest$}  {:<wide$}  {:>WALL$}  {}\n", "run", "state", "wall time", "seed");
+    text += &"─".repeat(widest + wide + 20);
     text.push('\n');
-    for (run, name) in runs.iter().zip(names) {
-        let state = match &run.state {
-            RunState::Complete => "✓ complete".to_owned(),
-            RunState::Partial { complete, cells } => format!("◐ partial, {complete} of {cells}"),
-            RunState::Stopped { cells: 1, .. } => "■ stopped".to_owned(),
-            RunState::Stopped { complete, cells } => format!("■ stopped, {complete} of {cells}"),
-            RunState::Running { complete, cells } => format!("▸ running, {complete} of {cells}"),
-            RunState::Unreadable(_) => "✗ unreadable".to_owned(),
-        };
-        let manifest = run.manifest.as_ref();
-        let wall =
-            manifest.and_then(|m| m.wall_s).map_or("–".to_owned(), |s| format!("{s:.1} s"));
-        let seed = manifest.map_or("–".to_owned(), |m| m.seed.to_string());
-        let _ = writeln!(text, "{name:<widest$}  {state:<24}  {wall:>10}  {seed}");
+    for (((run, name), state), seed) in runs.iter().zip(names).zip(states).zip(seeds) {
+        let wall = run.manifest.as_ref().and_then(|m| m.wall_s);
+        let wall = wall.map_or("–".to_owned(), |s| format!("{s:.1} s"));
+        let _ = writeln!(text, "{name:<widest$}  {state:<wide$}  {wall:>WALL$}  {seed}");
         if let RunState::Unreadable(error) = &run.state {
-            for line in wrap(&error.to_string(), WIDEST - 4) {
+            for line in wrap(&error.to_string(), width - 4) {
                 let _ = writeln!(text, "    {line}");
             }
         }
     }
     text
+}
+
+/// The state of a run, with its mark.
+fn state(state: &RunState) -> String {
+    match state {
+        RunState::Complete => "✓ complete".to_owned(),
+        RunState::Partial { complete, cells } => format!("◐ partial, {complete} of {cells}"),
+        RunState::Stopped { cells: 1, .. } => "■ stopped".to_owned(),
+        RunState::Stopped { complete, cells } => format!("■ stopped, {complete} of {cells}"),
+        RunState::Running { complete, cells } => format!("▸ running, {complete} of {cells}"),
+        RunState::Unreadable(_) => "✗ unreadable".to_owned(),
+    }
 }
 
 /// The table in one block of columns, or in as few below each other as it takes. What does not fit in one block loses digits first.

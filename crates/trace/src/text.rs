@@ -1,4 +1,4 @@
-//! The report as text: at most 100 columns wide, nothing said by colour.
+//! The report as text: as wide as it is asked for, nothing said by colour.
 //!
 //! ```text
 //!   overview    what was read, a table of connections, what was found
@@ -10,7 +10,7 @@ use crate::connection::{EndSummary, Ending, RttSummary};
 use crate::found::Found;
 use crate::remark::Side;
 use crate::report::{ConnectionReport, Report};
-use quell_finding::{WIDTH, wrapped};
+use quell_finding::{WIDEST, wrapped};
 use quell_units::Span;
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -24,25 +24,42 @@ const MOST_FINDINGS: usize = 20;
 /// Most protocols that are named where there is no connection.
 const MOST_OTHERS: usize = 12;
 
+/// Columns before the first address of a row.
+const NUMBER: usize = 7;
+
 /// Widest address and port in the table; longer ones get a line of their own.
 const ENDPOINT: usize = 21;
 
-/// The capture as a whole.
-pub fn overview(report: &Report) -> String {
-    let mut text = headline(report);
-    text += &notes(report);
+/// Columns of the table; where there is less room, addresses stand in lines of their own.
+const TABLE: usize = 97;
+
+/// The capture as a whole, in lines of so many columns; sixty are enough.
+pub fn overview(report: &Report, width: usize) -> String {
+    let mut text = line("", "  ", &headline(report), width);
+    text += &notes(report, width);
     if report.connections.is_empty() {
-        text += &what_else(report);
+        text += &what_else(report, width);
         return text;
     }
     text.push('\n');
-    text += &table(&report.connections);
-    text += &findings(&report.connections);
+    text += &table(&report.connections, width);
+    text += &findings(&report.connections, width);
     text
 }
 
+/// A line behind its head; where it is too long, further ones behind this.
+fn line(head: &str, further: &str, said: &str, width: usize) -> String {
+    let (begin, more) = (head.chars().count(), further.chars().count());
+    if begin + said.chars().count() <= width {
+        return format!("{head}{said}\n");
+    }
+    let broken = wrapped(said, width.saturating_sub(begin.max(more)).max(1));
+    let before = |at: usize| if at == 0 { head } else { further };
+    broken.iter().enumerate().map(|(at, line)| format!("{}{line}\n", before(at))).collect()
+}
+
 /// What is in a capture in which no connection is, the most frequent first.
-fn what_else(report: &Report) -> String {
+fn what_else(report: &Report, width: usize) -> String {
     if report.packets == 0 {
         return "\nNo packet is in it.\n".into();
     }
@@ -59,7 +76,7 @@ fn what_else(report: &Report) -> String {
             format!("No TCP connection is in it, but packets: {listed}, and of {more} more kinds.")
         }
     };
-    wrapped(&said, WIDTH).iter().fold("\n".to_owned(), |text, line| text + line + "\n")
+    wrapped(&said, width).iter().fold("\n".to_owned(), |text, line| text + line + "\n")
 }
 
 fn headline(report: &Report) -> String {
@@ -71,11 +88,11 @@ fn headline(report: &Report) -> String {
         (Some(lasted), _) => format!("in at least {}", spoken(lasted)),
         (None, _) => "in a time that is not known".to_owned(),
     };
-    format!("{}: {packets} ({tcp} of TCP) {lasted}, {connections}\n", report.format)
+    format!("{}: {packets} ({tcp} of TCP) {lasted}, {connections}", report.format)
 }
 
 /// What a reader should know before believing the rest.
-fn notes(report: &Report) -> String {
+fn notes(report: &Report, width: usize) -> String {
     let skipped = &report.skipped;
     let link = skipped.link_type.unwrap_or_default();
     let notes = [
@@ -107,28 +124,33 @@ fn notes(report: &Report) -> String {
         ),
     ];
     let mut text = String::new();
+    let mut told = |said: String| text += &line("  ", "    ", &said, width);
     for (count, what) in notes.iter().filter(|(count, _)| *count > 0) {
-        let _ = writeln!(text, "  {count} packets {what}");
+        told(format!("{count} packets {what}"));
     }
     for (tunnel, count) in &report.tunnels {
-        let _ = writeln!(text, "  {count} packets were read out of a tunnel ({tunnel})");
+        told(format!("{count} packets were read out of a tunnel ({tunnel})"));
     }
     if report.connections_given_up > 0 {
         let count = report.connections_given_up;
-        let _ = writeln!(
-            text,
-            "  {count} connections were given up while open, the quietest first: too many at a time"
-        );
+        told(format!(
+            "{count} connections were given up while open, the quietest first: too many at a time"
+        ));
     }
     if report.connections_not_listed > 0 {
-        let _ = writeln!(text, "  {} connections are only counted", report.connections_not_listed);
+        told(format!("{} connections are only counted", report.connections_not_listed));
     }
     text
 }
 
-fn table(connections: &[ConnectionReport]) -> String {
-    let mut text = row("#", "client", "server", ["lasted", "up", "down", "rtt", "again", "end"]);
-    text += &"─".repeat(WIDTH);
+fn table(connections: &[ConnectionReport], width: usize) -> String {
+    let columns = ["lasted", "up", "down", "rtt", "again", "end"];
+    let beside = width >= TABLE;
+    let mut text = match beside {
+        true => row("#", "client", "server", columns),
+        false => format!("{:>5}  client → server\n{}", "#", figures(columns)),
+    };
+    text += &"─".repeat(width.min(WIDEST));
     text.push('\n');
     for connection in connections.iter().take(MOST_ROWS) {
         let number = connection.number.to_string();
@@ -142,13 +164,19 @@ fn table(connections: &[ConnectionReport]) -> String {
             ending(connection.ending),
         ];
         let (client, server) = (&connection.client, &connection.server);
-        if client.chars().count().max(server.chars().count()) <= ENDPOINT {
+        let (longer, both) = {
+            let [client, server] = [client, server].map(|end| end.chars().count());
+            (client.max(server), client + server)
+        };
+        if beside && longer <= ENDPOINT {
             text += &row(&number, client, server, cells);
-        } else {
-            let _ = writeln!(text, "{number:>5}  {client}");
-            let _ = writeln!(text, "{:>5}  → {server}", "");
-            text += &row("", "", "", cells);
+            continue;
         }
+        text += &match beside || NUMBER + both + " → ".chars().count() > width {
+            true => format!("{number:>5}  {client}\n{:>5}  → {server}\n", ""),
+            false => format!("{number:>5}  {client} → {server}\n"),
+        };
+        text += &if beside { row("", "", "", cells) } else { figures(cells) };
     }
     if connections.len() > MOST_ROWS {
         let more = connections.len() - MOST_ROWS;
@@ -165,16 +193,28 @@ fn row(number: &str, client: &str, server: &str, cells: [&str; 6]) -> String {
     format!("{}\n", line.trim_end())
 }
 
+/// The figures of a connection in a line of their own.
+fn figures(cells: [&str; 6]) -> String {
+    let [lasted, up, down, rtt, again, end] = cells;
+    let line = format!("{lasted:>15} {up:>8} {down:>8} {rtt:>8} {again:>6} {end:>7}");
+    format!("{}\n", line.trim_end())
+}
+
+fn nobody(width: usize) -> String {
+    let said = "Nobody waited: no stalls, no retransmissions, nothing out of order.";
+    format!("\n{}", line("", "", said, width))
+}
+
 /// What was found, in all connections: what somebody waited for first, and the longest of that.
-fn findings(connections: &[ConnectionReport]) -> String {
+fn findings(connections: &[ConnectionReport], width: usize) -> String {
     let mut found: Vec<&Found> = connections.iter().flat_map(|c| &c.findings).collect();
     if found.is_empty() {
-        return "\nNobody waited: no stalls, no retransmissions, nothing out of order.\n".into();
+        return nobody(width);
     }
     found.sort_by_key(|found| (!found.is_wait, Reverse(found.waited)));
     let mut text = String::new();
     for one in found.iter().take(MOST_FINDINGS) {
-        let _ = writeln!(text, "\n{}", quell_finding::lines(&one.finding).join("\n"));
+        let _ = writeln!(text, "\n{}", quell_finding::lines(&one.finding, width).join("\n"));
     }
     if found.len() > MOST_FINDINGS {
         let _ = writeln!(text, "\n… and {} more findings", found.len() - MOST_FINDINGS);
@@ -186,14 +226,13 @@ fn findings(connections: &[ConnectionReport]) -> String {
     text
 }
 
-/// All there is to tell about one connection.
-pub fn connection(connection: &ConnectionReport) -> String {
+/// All there is to tell about one connection, in lines of so many columns; sixty are enough.
+pub fn connection(connection: &ConnectionReport, width: usize) -> String {
     let c = connection;
     let mut text = format!("#{}  {}\n", c.number, c.client);
     let _ = writeln!(text, "  → {}", c.server);
-    let _ = writeln!(
-        text,
-        "  began at +{}, lasted {}, {}",
+    let began = format!(
+        "began at +{}, lasted {}, {}",
         spoken(c.begin),
         c.duration.map_or("a time that is not known".into(), spoken),
         match c.ending {
@@ -202,36 +241,42 @@ pub fn connection(connection: &ConnectionReport) -> String {
             Ending::Open => "still open",
         }
     );
+    text += &line("  ", "    ", &began, width);
     match (c.handshake.to_server, c.handshake.to_client) {
         (Some(server), Some(client)) => {
-            let _ = writeln!(
-                text,
-                "  opening: {} to the server and back, {} to the client and back",
+            let said = format!(
+                "opening: {} to the server and back, {} to the client and back",
                 spoken(server),
                 spoken(client)
             );
+            text += &line("  ", "    ", &said, width);
         }
         _ if c.opened => text.push_str("  its opening was captured in part\n"),
-        _ => text.push_str(
-            "  its opening was not captured: windows are not scaled, and who is the client is a guess\n",
-        ),
+        _ => {
+            let said = "its opening was not captured: windows are not scaled, and who is the client is a guess";
+            text += &line("  ", "    ", said, width);
+        }
     }
-    text += &ends(c);
+    text += &ends(c, width);
     for (name, end) in
         [("client to server", &c.client_to_server), ("server to client", &c.server_to_client)]
     {
-        text += &rtt_over_time(name, &end.rtt);
+        text += &rtt_over_time(name, &end.rtt, width);
     }
     if c.marks.is_empty() {
-        text.push_str("\nNobody waited: no stalls, no retransmissions, nothing out of order.\n");
+        text += &nobody(width);
         return text;
     }
-    text.push_str("\n          at     what happened (packets as tcpdump --number counts)\n");
+    let head = format!("{:>12}     ", "at");
+    let what =
+        line(&head, &" ".repeat(17), "what happened (packets as tcpdump --number counts)", width);
+    text += &format!("\n{what}");
     for mark in &c.marks {
         let packets: Vec<String> = mark.packets.iter().map(u64::to_string).collect();
         let at = format!("+{}", spoken(mark.at));
-        let line = format!("{}  [{}]", mark.text, packets.join(", "));
-        let _ = writeln!(text, "  {at:>10}  {}  {line}", direction(mark.side));
+        let said = format!("{}  [{}]", mark.text, packets.join(", "));
+        let head = format!("  {at:>10}  {}  ", direction(mark.side));
+        text += &line(&head, &" ".repeat(head.chars().count()), &said, width);
     }
     if c.marks_not_listed > 0 {
         let _ =
@@ -242,7 +287,7 @@ pub fn connection(connection: &ConnectionReport) -> String {
     for mark in &c.marks {
         if let Some(advice) = mark.advice.as_ref().filter(|advice| !told.contains(advice)) {
             told.push(advice);
-            for (i, line) in wrapped(&format!("change {advice}"), WIDTH - 4).iter().enumerate() {
+            for (i, line) in wrapped(&format!("change {advice}"), width - 4).iter().enumerate() {
                 let _ = writeln!(text, "{}{line}", if i == 0 { "  " } else { "    " });
             }
         }
@@ -250,7 +295,7 @@ pub fn connection(connection: &ConnectionReport) -> String {
     text
 }
 
-fn ends(c: &ConnectionReport) -> String {
+fn ends(c: &ConnectionReport, width: usize) -> String {
     let maybe = |value: Option<Span>| value.map_or("–".to_owned(), spoken);
     let number = |value: u64| value.to_string();
     let option = |value: Option<u64>| value.map_or("–".to_owned(), number);
@@ -278,7 +323,8 @@ fn ends(c: &ConnectionReport) -> String {
         ("captured twice", &|e| number(e.captured_twice)),
         ("missed by the capture", &|e| size(e.missed_bytes)),
     ];
-    let mut text = format!("\n  {:<30} {:>16} {:>16}\n", "", "client", "server");
+    let room = if width < 66 { 12 } else { 16 };
+    let mut text = format!("\n  {:<30} {:>room$} {:>room$}\n", "", "client", "server");
     for (name, value) in lines {
         let (up, down) = (value(&c.client_to_server), value(&c.server_to_client));
         // What did not happen is not told.
@@ -286,12 +332,12 @@ fn ends(c: &ConnectionReport) -> String {
         if nothing(&up) && nothing(&down) {
             continue;
         }
-        let _ = writeln!(text, "  {name:<30} {up:>16} {down:>16}");
+        let _ = writeln!(text, "  {name:<30} {up:>room$} {down:>room$}");
     }
     text
 }
 
-fn rtt_over_time(name: &str, rtt: &RttSummary) -> String {
+fn rtt_over_time(name: &str, rtt: &RttSummary, width: usize) -> String {
     if rtt.over_time.len() < 2 {
         return String::new();
     }
@@ -302,9 +348,11 @@ fn rtt_over_time(name: &str, rtt: &RttSummary) -> String {
         format!("  {at:>10} {count:>8} {least:>9} {mean:>9} {most:>9}")
     };
     let _ = writeln!(text, "{}", line(head));
+    // Behind the figures.
+    let bars = width.saturating_sub(53).min(40) as u128;
     let longest = rtt.over_time.iter().map(|p| p.mean.nanos()).max().unwrap_or(1).max(1);
     for point in &rtt.over_time {
-        let bar = u128::from(point.mean.nanos()) * 40 / u128::from(longest);
+        let bar = u128::from(point.mean.nanos()) * bars / u128::from(longest);
         let cells = [
             &format!("+{}", spoken(point.at)),
             &point.count.to_string(),

@@ -6,6 +6,7 @@ use common::{
     BIG, LITTLE, Order, STALL, Timed, Told, block, call, enhanced, interface, pcap, raw, read,
     report, section, texts,
 };
+use quell_finding::WIDEST;
 use quell_trace::capture::LONGEST_PACKET;
 use quell_trace::{CaptureError, Options, analyse, overview_text};
 
@@ -60,7 +61,7 @@ fn headers_are_enough() {
     assert_eq!(report.cut_packets, 8);
     let less = common::report(&pcap(LITTLE, false, 101, 35, &under(&[], Told::ipv4)));
     assert_eq!((less.tcp_packets, less.skipped.cut_short), (0, 8));
-    assert!(overview_text(&less).contains("8 packets had too little captured"));
+    assert!(overview_text(&less, WIDEST).contains("8 packets had too little captured"));
 }
 
 fn ng(order: Order) -> Vec<u8> {
@@ -235,7 +236,7 @@ fn what_is_no_capture_is_called_what_it_is() {
 fn a_kind_of_link_that_is_not_read_is_named() {
     let report = report(&pcap(LITTLE, false, 127, 65535, &under(&[], Told::ipv4)));
     assert_eq!((report.skipped.unknown_link, report.skipped.link_type), (8, Some(127)));
-    assert!(overview_text(&report).contains("link type 127"));
+    assert!(overview_text(&report, WIDEST).contains("link type 127"));
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn addresses_of_any_length_fit_a_hundred_columns() {
     }
     let report = report(&pcap(LITTLE, false, 101, 65535, &frames));
     assert_eq!(report.connections.len(), 1);
-    let text = overview_text(&report);
+    let text = overview_text(&report, WIDEST);
     assert!(text.contains("ffee") || text.contains("eeee"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }

@@ -6,6 +6,7 @@ mod common;
 
 use common::From::{Client, Server};
 use common::{ACK, FIN, LITTLE, PSH, SYN, Told, pcap, raw, report, told};
+use quell_finding::WIDEST;
 use quell_trace::{Cause, ConnectionReport, Report, overview_text};
 use quell_units::Span;
 
@@ -71,7 +72,7 @@ fn a_router_s_capture_of_all_its_devices_holds_each_packet_twice_and_nobody_sent
     let report = report(&raw(&all));
     assert_eq!(report.captured_twice, story.len() as u64);
     let note = format!("  {} packets were captured twice, or doubled by the network", story.len());
-    assert!(overview_text(&report).contains(&note), "{}", overview_text(&report));
+    assert!(overview_text(&report, WIDEST).contains(&note), "{}", overview_text(&report, WIDEST));
     let c = only(report);
     assert_eq!((causes(&c), c.retransmissions), (vec![], 0), "{:#?}", c.marks.first());
     assert_eq!(c.handshake_rtt, Some(Span::from_millis(40)));

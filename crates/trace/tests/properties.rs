@@ -18,12 +18,12 @@ fn survives(file: &[u8]) {
     assert!(report.connections.len() <= 8);
     assert_eq!(outcome.broke_off.is_some(), report.stopped.is_some());
     counts_agree(report);
-    for line in overview_text(report).lines() {
-        assert!(line.chars().count() <= 100, "{line}");
-    }
-    for connection in &report.connections {
-        for line in connection_text(connection).lines() {
-            assert!(line.chars().count() <= 100, "{line}");
+    for width in [100, 80, 60] {
+        let texts = report.connections.iter().map(|c| connection_text(c, width));
+        for text in texts.chain([overview_text(report, width)]) {
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{line}");
+            }
         }
     }
     serde_json::to_string(report).expect("a report is plain data");

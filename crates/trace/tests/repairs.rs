@@ -6,6 +6,7 @@ mod common;
 
 use common::From::{Client, Server};
 use common::{ACK, PSH, SYN, Told, raw, report, told};
+use quell_finding::WIDEST;
 use quell_trace::{Cause, ConnectionReport, overview_text};
 use quell_units::Span;
 
@@ -121,7 +122,7 @@ fn waits_that_overlap_count_once() {
     assert_eq!(causes(&c), [Cause::Timeout; 2]);
     let in_all = c.tallies[&Cause::Timeout].waited;
     assert_eq!(in_all, Span::from_millis(430), "from the first to the end of the second");
-    let text = overview_text(&report(&raw(&all(lost))));
+    let text = overview_text(&report(&raw(&all(lost))), WIDEST);
     assert!(text.contains("430 ms in all"), "{text}");
 }
 

@@ -8,6 +8,7 @@ mod common;
 
 use common::From::{Client, Server};
 use common::{ACK, FIN, PSH, SYN, Told, raw, report, texts, told};
+use quell_finding::WIDEST;
 use quell_trace::{Cause, Side, overview_text};
 use quell_units::Span;
 
@@ -119,7 +120,7 @@ fn the_second_dump_is_clean() {
     let report = report(&raw(&second_dump()));
     assert_eq!(texts(&report), Vec::<String>::new());
     assert_eq!(report.connections[0].server_to_client.bytes, 724);
-    assert!(overview_text(&report).contains("Nobody waited"));
+    assert!(overview_text(&report, WIDEST).contains("Nobody waited"));
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn in_one_capture_the_two_are_told_apart() {
 
 #[test]
 fn the_overview_says_it_in_a_hundred_columns() {
-    let text = overview_text(&report(&raw(&first_dump())));
+    let text = overview_text(&report(&raw(&first_dump())), WIDEST);
     assert!(text.contains("stall, 19.6 ms, delayed ACK after a 723-byte segment"), "{text}");
     assert!(text.contains("packet 6 acknowledged it alone 19.6 ms later"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");

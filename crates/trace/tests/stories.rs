@@ -7,8 +7,11 @@ mod common;
 
 use common::From::{Client, Server};
 use common::{ACK, FIN, PSH, RST, SYN, Told, raw, report, texts, told};
+use quell_finding::WIDEST;
 use quell_trace::connection::Ending;
-use quell_trace::{Cause, ConnectionReport, Limits, Options, Side, analyse, connection_text};
+use quell_trace::{
+    Cause, ConnectionReport, Limits, Options, Side, analyse, connection_text, overview_text,
+};
 use quell_units::Span;
 
 const MSS: u16 = 1460;
@@ -649,9 +652,28 @@ fn marks_beyond_the_limit_are_counted() {
     let c = &outcome.report.connections[0];
     assert_eq!((c.marks.len(), c.marks_not_listed), (7, 43));
     assert_eq!(c.tallies[&Cause::OutOfOrder].count, 50);
-    let text = connection_text(c);
+    let text = connection_text(c, WIDEST);
     assert!(text.contains("43 marks that are only counted"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn on_a_narrow_terminal_the_figures_of_a_connection_stand_below_its_ends_and_none_is_cut() {
+    let mut packets = opening();
+    packets.extend([up(2_000_000, 0, 1448), answer(2_010_000, 1448)]);
+    packets.extend([up(2_100_000, 1448, 1448), up(2_400_000, 1448, 1448), answer(2_410_000, 2896)]);
+    let report = report(&raw(&packets));
+    let words = |text: &str| {
+        text.split_whitespace().filter(|w| !w.contains('─')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (wide, narrow) = (overview_text(&report, WIDEST), overview_text(&report, 80));
+    let mut told = words(&narrow);
+    told.retain(|word| word != "→");
+    assert_eq!(told, words(&wide), "the same words: {narrow}");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    let c = &report.connections[0];
+    assert!(narrow.contains(&format!("    1  {} → {}\n", c.client, c.server)), "{narrow}");
+    assert!(connection_text(c, 60).lines().all(|line| line.chars().count() <= 60));
 }
 
 /// As the lab had it: the clock is set back by 3 s between two packets.
@@ -678,7 +700,7 @@ fn behind_a_clock_that_was_set_back_waits_are_what_they_were_and_the_whole_is_a_
     let least = Some(Span::from_millis(2410 - 90));
     assert_eq!((whole.duration, stepped.duration), (Some(Span::from_millis(2410)), least));
     assert_eq!(stepped.connections[0].duration, least);
-    let text = quell_trace::overview_text(&stepped);
+    let text = overview_text(&stepped, WIDEST);
     assert!(
         text.contains("in at least 2.32 s") && text.contains("clock that was set back"),
         "{text}"

@@ -5,6 +5,7 @@ mod common;
 use common::{LITTLE, STALL, Timed, Told, call, pcap, report, texts};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use quell_finding::WIDEST;
 use quell_trace::{Options, analyse, overview_text};
 
 /// A packet with a header around it.
@@ -65,7 +66,11 @@ fn ip_in_ip_of_every_pair_of_versions_is_read_through() {
         assert_eq!(texts(&report), STALL, "{name}");
         assert_eq!(tunnels(&file), serde_json::json!({ name: 8 }));
         let said = format!("8 packets were read out of a tunnel ({name})");
-        assert!(overview_text(&report).contains(&said), "{}", overview_text(&report));
+        assert!(
+            overview_text(&report, WIDEST).contains(&said),
+            "{}",
+            overview_text(&report, WIDEST)
+        );
     }
 }
 
@@ -185,7 +190,11 @@ fn tunnels_in_tunnels_are_read_through_to_a_depth() {
     assert_eq!(texts(&nested(20)), STALL);
     let deep = nested(30);
     assert_eq!((deep.tcp_packets, deep.connections.len()), (0, 0));
-    assert!(overview_text(&deep).contains("8 of too many headers"), "{}", overview_text(&deep));
+    assert!(
+        overview_text(&deep, WIDEST).contains("8 of too many headers"),
+        "{}",
+        overview_text(&deep, WIDEST)
+    );
 }
 
 #[test]
@@ -203,14 +212,14 @@ fn a_capture_without_tcp_says_what_is_in_it() {
     .map(|frame| (0, frame))
     .collect();
     let report = report(&pcap(LITTLE, false, 1, 65535, &frames));
-    let text = overview_text(&report);
+    let text = overview_text(&report, WIDEST);
     let said = "No TCP connection is in it, but packets: 2 of UDP, 1 of ARP, 1 of ESP (encrypted), 1 of\n\
                 Ethernet type 0x88b5, 1 of ICMP.";
     assert!(text.replace('\n', " ").contains(&said.replace('\n', " ")), "{text}");
     let json = serde_json::to_value(&report).expect("it is plain data");
     assert_eq!(json["other_protocols"]["UDP"], 2);
     let none = common::report(&pcap(LITTLE, false, 1, 65535, &[]));
-    assert!(overview_text(&none).contains("No packet is in it."));
+    assert!(overview_text(&none, WIDEST).contains("No packet is in it."));
 }
 
 /// A header that something lies behind, lengths that lie included.
@@ -258,7 +267,7 @@ proptest! {
         let file = pcap(LITTLE, false, link, 1000, &timed);
         let outcome = analyse(&file[..], &Options::default()).expect("a capture");
         prop_assert_eq!(outcome.report.packets, timed.len() as u64);
-        for line in overview_text(&outcome.report).lines() {
+        for line in overview_text(&outcome.report, WIDEST).lines() {
             prop_assert!(line.chars().count() <= 100, "{}", line);
         }
     }

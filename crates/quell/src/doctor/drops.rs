@@ -1,6 +1,6 @@
 //! Where and why the kernel drops packets while a command runs.
 
-use quell_finding::{WIDTH, wrapped};
+use quell_finding::wrapped;
 use quell_host::drops::{Drops, meaning, merged};
 use quell_netlink::NetlinkError;
 use quell_netlink::drops::DropMonitor;
@@ -70,19 +70,19 @@ fn why(error: &NetlinkError) -> String {
 }
 
 /// For a person.
-pub(super) fn lines(seen: &Result<Seen, String>) -> Vec<String> {
+pub(super) fn lines(seen: &Result<Seen, String>, width: usize) -> Vec<String> {
     let seen = match seen {
         Ok(seen) => seen,
         Err(why) => {
-            return wrapped(&format!("Why packets were dropped could not be seen: {why}"), WIDTH);
+            return wrapped(&format!("Why packets were dropped could not be seen: {why}"), width);
         }
     };
     let rows = merged(&seen.drops.rows());
     if rows.is_empty() && seen.missed == (0, 0) {
-        return vec!["The kernel dropped no packet, in none of its network namespaces.".to_owned()];
+        return wrapped("The kernel dropped no packet, in none of its network namespaces.", width);
     }
     let title = "Packets that the kernel dropped, in all its network namespaces:";
-    let mut out = vec![title.to_owned()];
+    let mut out = wrapped(title, width);
     let unknown = String::from("no reason told");
     for (row, count) in rows.iter().take(SHOWN) {
         let reason = row.reason.as_ref().unwrap_or(&unknown);
@@ -92,7 +92,7 @@ pub(super) fn lines(seen: &Result<Seen, String>) -> Vec<String> {
             "{reason}{words}; in {}; {}{device}",
             row.place, row.flow
         ));
-        for (at, line) in wrapped(&text, WIDTH - 11).iter().enumerate() {
+        for (at, line) in wrapped(&text, width - 11).iter().enumerate() {
             let count = if at == 0 { count.to_string() } else { String::new() };
             out.push(format!("  {count:>7}  {line}"));
         }
@@ -106,7 +106,7 @@ pub(super) fn lines(seen: &Result<Seen, String>) -> Vec<String> {
         let text = format!(
             "More were dropped than could be told of: {unheard} at least, {full} times without room"
         );
-        out.extend(wrapped(&text, WIDTH));
+        out.extend(wrapped(&text, width));
     }
     out
 }

@@ -7,9 +7,10 @@
 use super::drops;
 use super::seen::{Examination, Watched};
 use crate::failure::Failure;
+use crate::text::fitted;
 use quell_doctor::Stalls;
 use quell_doctor::during::{cpu, moved};
-use quell_finding::{WIDTH, wrapped};
+use quell_finding::wrapped;
 use quell_host::capture::{Depth, connections, take};
 use quell_netlink::sock_diag::DiagSocket;
 use quell_sys::clock::monotonic_ns;
@@ -191,15 +192,19 @@ fn end(
 }
 
 /// For a person.
-pub(super) fn lines(watched: &Watched) -> Vec<String> {
-    let mut out = vec![format!(
-        "While `{}` ran ({:.1} s, {} looks):",
-        quell_wire::text::line(&watched.command),
-        watched.seconds,
-        watched.looks
+pub(super) fn lines(watched: &Watched, width: usize) -> Vec<String> {
+    let mut out = vec![fitted(
+        &format!(
+            "While `{}` ran ({:.1} s, {} looks):",
+            quell_wire::text::line(&watched.command),
+            watched.seconds,
+            watched.looks
+        ),
+        width,
     )];
     if let Some(why) = &watched.failed {
-        out.push(format!("  The command did not end well: {why}. What moved until then:"));
+        let said = format!("  The command did not end well: {why}. What moved until then:");
+        out.push(fitted(&said, width));
     }
     let mut places: Vec<(&str, Vec<String>)> = Vec::new();
     for one in &watched.moves {
@@ -210,7 +215,7 @@ pub(super) fn lines(watched: &Watched) -> Vec<String> {
         }
     }
     let mut paragraph = |name: &str, text: &str| {
-        for (at, line) in wrapped(text, WIDTH - 30).iter().enumerate() {
+        for (at, line) in wrapped(text, width - 30).iter().enumerate() {
             out.push(format!("  {:<27} {line}", if at == 0 { name } else { "" }));
         }
     };
@@ -230,7 +235,7 @@ pub(super) fn lines(watched: &Watched) -> Vec<String> {
         paragraph("longest queue", &queues.join(", "));
     }
     out.push(String::new());
-    out.extend(drops::lines(&watched.drops));
+    out.extend(drops::lines(&watched.drops, width));
     out
 }
 

@@ -4,7 +4,7 @@ use super::args::DoctorArgs;
 use super::during;
 use super::seen::Examination;
 use quell_doctor::{Check, Verdict};
-use quell_finding::{Finding, Outcome, Severity, WIDTH, lines, wrapped};
+use quell_finding::{Finding, Outcome, Severity, lines, wrapped};
 use std::collections::BTreeMap;
 
 /// All lines.
@@ -13,22 +13,23 @@ pub(super) fn report(
     findings: &[Finding],
     verdicts: &[Verdict],
     args: &DoctorArgs,
+    width: usize,
 ) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(watched) = &seen.watched {
-        out.extend(during::lines(watched));
+        out.extend(during::lines(watched, width));
         out.push(String::new());
     }
     for finding in findings.iter().filter(|finding| finding.severity >= args.severity) {
-        out.extend(lines(finding));
+        out.extend(lines(finding, width));
         out.push(String::new());
     }
-    out.extend(summary(seen, findings, verdicts, args));
+    out.extend(summary(seen, findings, verdicts, args, width));
     if args.all {
         out.push(String::new());
-        out.extend(verdicts.iter().flat_map(one));
+        out.extend(verdicts.iter().flat_map(|verdict| one(verdict, width)));
     } else {
-        out.extend(unseen(verdicts));
+        out.extend(unseen(verdicts, width));
     }
     out
 }
@@ -38,6 +39,7 @@ fn summary(
     findings: &[Finding],
     verdicts: &[Verdict],
     args: &DoctorArgs,
+    width: usize,
 ) -> Vec<String> {
     let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let (serious, warnings, notes) =
@@ -61,7 +63,7 @@ fn summary(
         verdicts.len(),
         seen.seconds
     );
-    wrapped(&words, WIDTH)
+    wrapped(&words, width)
 }
 
 fn plural(count: usize, word: &str) -> String {
@@ -69,7 +71,7 @@ fn plural(count: usize, word: &str) -> String {
 }
 
 /// What could not be looked at, by its reason.
-pub(super) fn unseen(verdicts: &[Verdict]) -> Vec<String> {
+pub(super) fn unseen(verdicts: &[Verdict], width: usize) -> Vec<String> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for verdict in verdicts {
         if let Outcome::CouldNotLook(why) = &verdict.outcome {
@@ -77,25 +79,25 @@ pub(super) fn unseen(verdicts: &[Verdict]) -> Vec<String> {
         }
     }
     let line = |(why, names): (&str, Vec<&str>)| {
-        wrapped(&format!("Could not look ({}): {why}", names.join(", ")), WIDTH)
+        wrapped(&format!("Could not look ({}): {why}", names.join(", ")), width)
     };
     reasons.into_iter().flat_map(line).collect()
 }
 
-fn one(verdict: &Verdict) -> Vec<String> {
+fn one(verdict: &Verdict, width: usize) -> Vec<String> {
     let words = match &verdict.outcome {
         Outcome::Found(findings) => plural(findings.len(), "finding"),
         Outcome::Fine => "fine".to_owned(),
         Outcome::NotApplicable(why) => format!("not applicable: {why}"),
         Outcome::CouldNotLook(why) => format!("could not look: {why}"),
     };
-    let broken = wrapped(&words, WIDTH - 28);
+    let broken = wrapped(&words, width - 28);
     let head = |at: usize| if at == 0 { verdict.check.as_str() } else { "" };
     broken.iter().enumerate().map(|(at, line)| format!("{:<27} {line}", head(at))).collect()
 }
 
 /// The catalogue, by group.
-pub(super) fn list(checks: &[&Check]) -> Vec<String> {
+pub(super) fn list(checks: &[&Check], width: usize) -> Vec<String> {
     let mut out = Vec::new();
     let mut group = None;
     let mut sorted = checks.to_vec();
@@ -107,7 +109,7 @@ pub(super) fn list(checks: &[&Check]) -> Vec<String> {
             }
             out.push(format!("{}:", check.group.name()));
         }
-        let broken = wrapped(check.title, WIDTH - 31);
+        let broken = wrapped(check.title, width - 31);
         for (at, line) in broken.iter().enumerate() {
             out.push(match at {
                 0 => format!("{:>3} {:<26} {line}", check.number, check.name),
@@ -119,8 +121,8 @@ pub(super) fn list(checks: &[&Check]) -> Vec<String> {
 }
 
 /// All about one check.
-pub(super) fn explanation(check: &Check) -> Vec<String> {
-    let mut out = wrapped(&format!("{}: {}", check.name, check.title), WIDTH);
+pub(super) fn explanation(check: &Check, width: usize) -> Vec<String> {
+    let mut out = wrapped(&format!("{}: {}", check.name, check.title), width);
     let number = format!("check {} of {}", check.number, check.group.name());
     for (name, text) in [
         ("place", number.as_str()),
@@ -131,7 +133,7 @@ pub(super) fn explanation(check: &Check) -> Vec<String> {
         ("do", check.fix),
         ("source", check.source),
     ] {
-        let broken = wrapped(text, WIDTH - 12);
+        let broken = wrapped(text, width - 12);
         for (at, line) in broken.iter().enumerate() {
             out.push(format!("  {:<9} {line}", if at == 0 { name } else { "" }));
         }

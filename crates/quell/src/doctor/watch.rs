@@ -9,9 +9,10 @@ use super::args::{DoctorArgs, known};
 use super::seen::{LOOKS, inodes};
 use super::text;
 use crate::failure::Failure;
+use crate::text::columns;
 use quell_doctor::watch::{Change, Event, Watch};
 use quell_doctor::{Check, Facts, Stalls, Verdict, examine};
-use quell_finding::{Finding, Outcome, Severity, WIDTH, lines, worst_first, wrapped};
+use quell_finding::{Finding, Outcome, Severity, lines, worst_first, wrapped};
 use quell_host::capture::{Depth, sockets, take};
 use quell_host::{Snapshot, owner};
 use quell_sys::clock::monotonic_ns;
@@ -207,8 +208,8 @@ fn began(verdicts: &[Verdict], checks: &[&Check], args: &DoctorArgs) -> Told {
         checks.len(),
         args.every
     );
-    let mut lines = wrapped(&words, WIDTH);
-    lines.extend(text::unseen(verdicts));
+    let mut lines = wrapped(&words, columns());
+    lines.extend(text::unseen(verdicts, columns()));
     let blind = verdicts.iter().filter_map(|verdict| match &verdict.outcome {
         Outcome::CouldNotLook(why) => Some((verdict.check.clone(), json!(why))),
         _ => None,
@@ -233,10 +234,10 @@ fn changed(event: &Event) -> Told {
     let what = format!("{}: {} [{}]", finding.subject, finding.says, finding.id);
     let mut out = vec![String::new()];
     if event.change == Change::Went {
-        out.extend(wrapped(&format!("{time} {word}: {what}"), WIDTH));
+        out.extend(wrapped(&format!("{time} {word}: {what}"), columns()));
     } else {
         out.push(format!("{time} {word}"));
-        out.extend(lines(finding));
+        out.extend(lines(finding, columns()));
     }
     Told { lines: out, json: json!({ "at": time, "event": event.change, "finding": finding }) }
 }
@@ -264,7 +265,7 @@ fn ended(
         watch.present()
     );
     let mut lines = vec![String::new()];
-    lines.extend(wrapped(&words, WIDTH));
+    lines.extend(wrapped(&words, columns()));
     let json = json!({
         "at": time(),
         "event": "ended",

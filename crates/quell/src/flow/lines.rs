@@ -1,6 +1,7 @@
 //! Where the lines of a test go: to standard output or to a file, each with what shall stand before it.
 
 use crate::failure::Failure;
+use crate::text::{WIDEST, columns};
 use quell_sys::wall::local_time;
 use std::fs::File;
 use std::io::Write;
@@ -8,6 +9,9 @@ use std::path::Path;
 
 /// How a moment is written where nobody says, as iperf3 has it.
 pub const STAMP: &str = "%c ";
+
+/// Columns that are left to a line whatever stands before it.
+const LEAST: usize = 40;
 
 /// The lines of a test.
 pub struct Lines {
@@ -34,12 +38,26 @@ impl Lines {
         })
     }
 
-    /// Prints these lines.
-    pub fn put(&mut self, text: &str) -> Result<(), Failure> {
-        let before = match &self.stamp {
+    /// Columns that a line may take, behind what stands before it on a terminal.
+    pub fn width(&self) -> usize {
+        match columns() {
+            columns if self.file.is_none() && columns < WIDEST => {
+                columns.saturating_sub(self.before().chars().count()).max(LEAST)
+            }
+            _ => WIDEST,
+        }
+    }
+
+    fn before(&self) -> String {
+        match &self.stamp {
             Some(format) => format!("{}{}", local_time(format), self.title),
             None => self.title.clone(),
-        };
+        }
+    }
+
+    /// Prints these lines.
+    pub fn put(&mut self, text: &str) -> Result<(), Failure> {
+        let before = self.before();
         let text = match before.is_empty() {
             true => text.to_owned(),
             false => led(&before, text),

@@ -1,21 +1,25 @@
 //! A test in words, while it goes: a title, a head, a row for each report.
 
 use super::figures::{bytes, column_unit, in_column, ms, rate};
-use super::text::sentence;
+use crate::text::{Column, Columns, WIDEST, lines};
 use quell_flow::latency::Spread;
 use quell_flow::{Amount, FlowPlan, Interval, LaneCounts, Progress, Senders, Transport};
 use quell_units::Span;
-use std::fmt::Write;
 use std::time::Duration;
 
 /// Time between lines that stands for none.
 pub const NO_INTERVAL: Span = Span::from_secs(1_000_000);
+
+/// Stands behind a row that does not count.
+const NOT: &str = "  (does not count)";
 
 /// The lines while it goes.
 pub struct Live<'a> {
     plan: &'a FlowPlan,
     /// Bytes so far, both directions together.
     moved: u64,
+    /// Columns of a line.
+    width: usize,
     /// When it is over.
     amount: Amount,
     /// Whether the server says what it sees while it goes.
@@ -23,9 +27,9 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// Of this test.
-    pub fn new(plan: &'a FlowPlan) -> Self {
-        Self { plan, moved: 0, amount: plan.amount, hears: false }
+    /// Of this test, in lines of so many columns.
+    pub fn new(plan: &'a FlowPlan, width: usize) -> Self {
+        Self { plan, moved: 0, width, amount: plan.amount, hears: false }
     }
 
     /// What to print now.
@@ -39,7 +43,7 @@ impl<'a> Live<'a> {
                 self.hears = *hears;
                 let head = if self.has_rows() { self.head() } else { String::new() };
                 Some(match (&latency.note, Spread::of(&latency.idle)) {
-                    (Some(note), _) => format!("{}\n{head}", sentence(note)),
+                    (Some(note), _) => format!("{}\n{head}", self.sentence(note)),
                     (None, Some(idle)) => {
                         format!("idle: a ping takes {} ms\n\n{head}", ms(idle.p50_ms))
                     }
@@ -77,10 +81,10 @@ impl<'a> Live<'a> {
             None => String::new(),
         };
         let (name, to) = (plan.transport.name(), plan.to);
-        let title =
-            sentence(&format!("{name} to {} ({to}), {way}{streams}{rate}, {how_long}", plan.host));
+        let title = self
+            .sentence(&format!("{name} to {} ({to}), {way}{streams}{rate}, {how_long}", plan.host));
         let shrunk = match plan.is_shrunk(block) {
-            true => sentence(&format!(
+            true => self.sentence(&format!(
                 "datagrams of {block} bytes, as the path's packets are that small (by TCP's segment size; -l takes another)"
             )),
             false => String::new(),
@@ -92,49 +96,57 @@ impl<'a> Live<'a> {
         self.plan.transport == Transport::Udp
     }
 
-    fn head(&self) -> String {
-        let mut head = format!("{:>13}", "seconds");
+    fn sentence(&self, text: &str) -> String {
+        lines("", text, self.width)
+    }
+
+    /// What a row tells, as far as there is room: what the summary tells too goes first.
+    fn columns(&self) -> Columns {
+        let mut all = vec![Column::right("seconds", 13, 13)];
         let (up, down) = (self.plan.direction != Senders::Down, self.plan.direction != Senders::Up);
         if up {
             // Of datagrams only the server knows how many arrive, and tells it in the end.
             let unit = column_unit();
             let text = if self.udp() { format!("sent {unit}") } else { format!("up {unit}") };
-            let _ = write!(head, "{text:>14}");
+            all.push(Column::right(text, 14, 12));
         }
         if down {
-            let _ = write!(head, "{:>14}", format!("down {}", column_unit()));
+            all.push(Column::right(format!("down {}", column_unit()), 14, 12));
         }
         // What follows is one direction's; of two it says whose.
         let name = |text: &str, whose: &str| match up && down {
             true => format!("{whose} {text}"),
             false => text.to_owned(),
         };
-        match self.udp() {
-            true if down => {
-                let packets = name("packets", "down");
-                let _ = write!(head, "{packets:>14}{:>10}{:>12}", "lost", "jitter ms");
+        if self.udp() {
+            let packets = name("packets", "down");
+            all.push(Column::right(packets, 14, 13).given_up(4));
+            if down || self.hears {
+                all.push(Column::right("lost", 10, 7).given_up(1));
+                all.push(Column::right("jitter ms", 12, 10).given_up(5));
             }
-            true => {
-                let _ = write!(head, "{:>14}", "packets");
-                if self.hears {
-                    let _ = write!(head, "{:>10}{:>12}", "lost", "jitter ms");
-                }
-            }
-            false if up || self.hears => {
-                let again = name("sent again", "up");
-                let _ = write!(head, "{again:>14}{:>10}{:>12}", "RTT ms", "cwnd kB");
-            }
-            false => {}
+        } else if up || self.hears {
+            let again = Column::right(name("sent again", "up"), 14, 11).given_up(3);
+            all.push(again.or(&name("again", "up")));
+            all.push(Column::right("RTT ms", 10, 8).given_up(4));
+            all.push(Column::right("cwnd kB", 12, 9).given_up(5));
         }
         if matches!(self.amount, Amount::Bytes(_)) {
-            let _ = write!(head, "{:>12}{:>11}", "so far", "left");
+            all.push(Column::right("so far", 12, 9));
+            all.push(Column::right("left", 11, 11).given_up(2));
         }
-        head + "\n"
+        let room = if self.plan.omit.is_zero() { self.width } else { self.width - NOT.len() };
+        // Where there is room for all, a note behind a row may go beyond it.
+        Columns::fitting(all, if self.width < WIDEST { room } else { WIDEST })
+    }
+
+    fn head(&self) -> String {
+        self.columns().head() + "\n"
     }
 
     /// Of an amount: what has come or was sent so far, and how long the rest takes at the rate until now.
-    fn so_far(&mut self, interval: &Interval) -> String {
-        let Amount::Bytes(amount) = self.amount else { return String::new() };
+    fn so_far(&mut self, interval: &Interval) -> Option<[String; 2]> {
+        let Amount::Bytes(amount) = self.amount else { return None };
         let ways = if self.plan.direction == Senders::Both { 2 } else { 1 };
         self.moved += interval.lanes.iter().map(|lane| lane.mark.moment.bytes).sum::<u64>();
         let rest = amount.saturating_mul(ways).saturating_sub(self.moved);
@@ -143,45 +155,38 @@ impl<'a> Live<'a> {
             Ok(left) if self.moved > 0 => crate::progress::words(left),
             _ => "–".into(),
         };
-        format!("{:>12}{left:>11}", bytes(self.moved))
+        Some([bytes(self.moved), left])
     }
 
     fn row(&mut self, interval: &Interval) -> String {
-        let mut row = format!("{:>13}", format!("{:.1}-{:.1}", interval.start_s, interval.end_s));
-        for up in [true, false] {
-            if let Some(rate) = interval.rate(up) {
-                let _ = write!(row, "{:>14}", in_column(rate));
-            }
-        }
+        let mut cells = vec![format!("{:.1}-{:.1}", interval.start_s, interval.end_s)];
+        cells.extend([true, false].into_iter().filter_map(|up| interval.rate(up)).map(in_column));
         let of = |sends: bool| interval.lanes.iter().filter(move |lane| lane.sends == sends);
         let down = self.plan.direction != Senders::Up;
+        let heard = interval.heard.unwrap_or_default();
         if self.udp() {
             let marks: Vec<_> = of(!down).map(|lane| &lane.mark).collect();
             let packets: u64 = marks.iter().map(|m| m.moment.packets).sum();
-            let _ = write!(row, "{packets:>14}");
+            cells.push(packets.to_string());
             if down {
                 let lost: u64 = marks.iter().map(|m| m.moment.lost).sum();
                 let jitter = LaneCounts::jitter_of(marks);
-                let _ = write!(row, "{lost:>10}{:>12}", ms(jitter as f64 / 1e6));
+                cells.extend([lost.to_string(), ms(jitter as f64 / 1e6)]);
             } else if self.hears {
-                let heard = interval.heard.unwrap_or_default();
-                let _ = write!(row, "{:>10}{:>12}", heard.lost, ms(heard.jitter_ns as f64 / 1e6));
+                cells.extend([heard.lost.to_string(), ms(heard.jitter_ns as f64 / 1e6)]);
             }
         } else if self.plan.direction != Senders::Down {
             let again: u64 = of(true).map(|lane| lane.mark.moment.retransmits).sum();
             let rtt = of(true).map(|lane| lane.mark.moment.srtt_us).max().unwrap_or(0);
             let cwnd: u64 = of(true).map(|lane| lane.mark.moment.cwnd).sum();
-            let _ = write!(row, "{again:>14}{:>10}{:>12}", ms(rtt as f64 / 1e3), cwnd / 1000);
+            cells.extend([again.to_string(), ms(rtt as f64 / 1e3), (cwnd / 1000).to_string()]);
         } else if self.hears {
-            let heard = interval.heard.unwrap_or_default();
             let rtt = ms(heard.srtt_us as f64 / 1e3);
-            let _ = write!(row, "{:>14}{rtt:>10}{:>12}", heard.retransmits, heard.cwnd / 1000);
+            cells.extend([heard.retransmits.to_string(), rtt, (heard.cwnd / 1000).to_string()]);
         }
-        row += &self.so_far(interval);
-        if interval.omitted {
-            row += "  (does not count)";
-        }
-        row + "\n"
+        cells.extend(self.so_far(interval).into_iter().flatten());
+        let note = if interval.omitted { NOT } else { "" };
+        format!("{}{note}\n", self.columns().row(&cells))
     }
 }
 
@@ -197,19 +202,22 @@ mod tests {
     #[test]
     fn of_two_directions_each_column_says_whose_it_is() {
         let both = FlowPlan { direction: Senders::Both, ..plan() };
-        assert!(Live::new(&both).head().contains("up sent again"));
+        assert!(Live::new(&both, WIDEST).head().contains("up sent again"));
         let udp = FlowPlan { transport: Transport::Udp, ..both };
-        assert!(Live::new(&udp).head().contains("down packets"));
-        assert!(Live::new(&udp).head().contains("sent Mbit/s   down Mbit/s"), "not what arrived");
-        assert!(Live::new(&plan()).head().contains("up Mbit/s"));
-        assert!(!Live::new(&plan()).head().contains("up sent"));
+        assert!(Live::new(&udp, WIDEST).head().contains("down packets"));
+        assert!(
+            Live::new(&udp, WIDEST).head().contains("sent Mbit/s   down Mbit/s"),
+            "not what arrived"
+        );
+        assert!(Live::new(&plan(), WIDEST).head().contains("up Mbit/s"));
+        assert!(!Live::new(&plan(), WIDEST).head().contains("up sent"));
     }
 
     #[test]
     fn of_an_amount_each_row_says_what_came_so_far_and_how_long_the_rest_takes() {
         let both =
             FlowPlan { direction: Senders::Both, amount: Amount::Bytes(100_000_000), ..plan() };
-        let mut live = Live::new(&both);
+        let mut live = Live::new(&both, WIDEST);
         let head = live.head();
         assert!(head.contains("so far       left"), "{head}");
         let report = |from: f64, to: f64, bytes: u64| {
@@ -238,7 +246,47 @@ mod tests {
             assert!(row.chars().count() <= 101 && row.len() >= head.len(), "{row}");
         }
         let timed = plan();
-        assert!(!Live::new(&timed).head().contains("left"));
+        assert!(!Live::new(&timed, WIDEST).head().contains("left"));
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_rows_give_up_blanks_and_then_what_the_summary_tells_too() {
+        let amount = Amount::Bytes(100_000_000);
+        let lane = |sends| {
+            let mut mark = LaneCounts::default();
+            (mark.moment.bytes, mark.moment.retransmits) = (25_000_000, 12_345);
+            IntervalLane { id: 1, sends, mark }
+        };
+        for transport in [Transport::Tcp, Transport::Udp] {
+            for direction in [Senders::Up, Senders::Down, Senders::Both] {
+                for (amount, omit) in
+                    [(amount, Span::ZERO), (Amount::Time(Span::from_secs(9)), Span::from_secs(1))]
+                {
+                    let plan = FlowPlan { transport, direction, amount, omit, ..plan() };
+                    let sends = [Senders::Up, Senders::Both].contains(&direction);
+                    let ways =
+                        if direction == Senders::Both { vec![true, false] } else { vec![sends] };
+                    let interval = Interval {
+                        start_s: 3599.0,
+                        end_s: 3600.0,
+                        omitted: !omit.is_zero(),
+                        lanes: ways.into_iter().map(lane).collect(),
+                        heard: None,
+                    };
+                    let all = Live { hears: true, ..Live::new(&plan, WIDEST) }.row(&interval);
+                    for width in [80, 60] {
+                        let mut live = Live { hears: true, ..Live::new(&plan, width) };
+                        let (head, row) = (live.head(), live.row(&interval));
+                        let most =
+                            head.trim_end().chars().count().max(row.trim_end().chars().count());
+                        assert!(most <= width, "{width}: {head}{row}");
+                        assert!(head.contains("Mbit/s") && row.contains("3599.0-3600.0"));
+                        // Each figure is one of those that there are, and whole.
+                        assert!(row.split_whitespace().all(|word| all.contains(word)), "{row}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
@@ -251,7 +299,7 @@ mod tests {
         };
         let lanes = vec![lane(1, 999, 1_000_000), lane(3, 1, 41_000_000)];
         let interval = Interval { start_s: 0.0, end_s: 1.0, omitted: false, lanes, heard: None };
-        let row = Live::new(&udp).row(&interval);
+        let row = Live::new(&udp, WIDEST).row(&interval);
         assert!(row.trim_end().ends_with(" 1.04"), "as its end tells it: {row}");
     }
 
@@ -278,10 +326,10 @@ mod tests {
             (up, true, "packets      lost   jitter ms", "0         7        1.50"),
             (down, false, "sent again    RTT ms     cwnd kB", "3      20.4         117"),
         ] {
-            let mut live = Live { hears: true, ..Live::new(&plan) };
+            let mut live = Live { hears: true, ..Live::new(&plan, WIDEST) };
             assert!(live.head().trim_end().ends_with(head), "{}", live.head());
             assert!(live.row(&interval(sends)).trim_end().ends_with(row));
-            let silent = Live::new(&plan).head();
+            let silent = Live::new(&plan, WIDEST).head();
             assert!(!silent.contains("jitter") && !silent.contains("cwnd"), "{silent}");
         }
     }
@@ -289,8 +337,8 @@ mod tests {
     #[test]
     fn a_title_says_why_datagrams_are_shorter_than_usual() {
         let udp = FlowPlan { transport: Transport::Udp, ..plan() };
-        let title = Live::new(&udp).title(1228);
+        let title = Live::new(&udp, WIDEST).title(1228);
         assert!(title.contains("datagrams of 1228 bytes, as the path's packets are"), "{title}");
-        assert!(!Live::new(&udp).title(1448).contains("datagrams of"));
+        assert!(!Live::new(&udp, WIDEST).title(1448).contains("datagrams of"));
     }
 }

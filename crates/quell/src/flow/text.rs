@@ -2,14 +2,12 @@
 
 use super::figures::{bytes, mbit, ms, percent, rate};
 use super::limits;
+use crate::text::{WIDEST, fitted, lines};
 use quell_flow::findings::{Bdp, Datagrams, DroppedHere, End, Way};
 use quell_flow::latency::Spread;
 use quell_flow::{Findings, Outcome, Senders, Transport};
 use quell_wire::iperf3::HostCounters;
 use std::fmt::Write;
-
-/// Widest line.
-const WIDTH: usize = 100;
 
 /// What a person wants to know, in a sentence or two.
 pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
@@ -73,14 +71,19 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
 }
 
 /// What the server printed, where it was asked to tell.
-pub fn server_output(theirs: &quell_wire::iperf3::Results) -> Option<String> {
+pub fn server_output(theirs: &quell_wire::iperf3::Results, width: usize) -> Option<String> {
     let text = match (&theirs.server_output_text, &theirs.server_output_json) {
         (Some(text), _) => text.clone(),
         (None, Some(json)) => format!("{json:#}"),
         (None, None) => return None,
     };
     // Each line says whose it is: what is written there may look like what this program says.
-    let line = |line| format!("server: {}\n", quell_wire::text::printable(line, 200));
+    let head = "server: ";
+    let room = if width < WIDEST { width - head.len() } else { width };
+    let line = |line| {
+        let said = fitted(&quell_wire::text::printable(line, 200), room);
+        said.split('\n').map(|part| format!("{head}{part}\n")).collect::<String>()
+    };
     Some(format!("\nserver's output\n{}", text.lines().map(line).collect::<String>()))
 }
 
@@ -139,8 +142,9 @@ fn parts(added: f64, ways: [f64; 2]) -> String {
     }
 }
 
-/// Headline and working.
-pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool) -> String {
+/// Headline and working, in lines of so many columns.
+pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool, width: usize) -> String {
+    let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let mut out = String::from("\n");
     if outcome.stopped {
         out += match outcome.theirs {
@@ -148,20 +152,20 @@ pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool) -> String {
             None => "stopped before the server's results had come\n",
         };
     }
-    out += &sentence(&headline(outcome, findings));
+    out += &lines("", &headline(outcome, findings), width);
     out.push('\n');
     for (way, name) in [(&findings.up, "up"), (&findings.down, "down")] {
         if let Some(way) = way {
-            direction(&mut out, name, way, outcome);
+            direction(&mut out, name, way, outcome, width);
         }
     }
     for doubt in &findings.doubts {
         out += &wrapped("unknown", doubt);
     }
-    latency(&mut out, outcome, findings);
+    latency(&mut out, outcome, findings, width);
     if bdp {
         match &findings.bdp {
-            Some(bdp) => window_needed(&mut out, bdp),
+            Some(bdp) => window_needed(&mut out, bdp, width),
             None => {
                 out += &wrapped(
                     "window",
@@ -170,7 +174,7 @@ pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool) -> String {
             }
         }
     }
-    ends(&mut out, findings);
+    ends(&mut out, findings, width);
     if let Some(note) = fragments(outcome) {
         out += &wrapped("note", &note);
     }
@@ -181,7 +185,8 @@ pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool) -> String {
     out
 }
 
-fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
+fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome, width: usize) {
+    let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let bytes = way.received_bytes.or(way.sent_bytes).unwrap_or(0);
     let who = if way.by_receiver { "counted by the receiver" } else { "counted by the sender" };
     let line = match (way.bits_per_second, way.seconds) {
@@ -197,7 +202,7 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome) {
         *out += &wrapped("", &format!("each stream, in Mbit/s: {}", each.join(", ")));
     }
     if let Some(datagrams) = &way.datagrams {
-        udp(out, datagrams);
+        udp(out, datagrams, width);
         // What a queue refused it dropped.
         let refused = datagrams.refused.unwrap_or(0);
         let more = way.dropped_here.as_ref().filter(|dropped| dropped.packets > refused);
@@ -249,7 +254,8 @@ fn dropped_here(dropped: &DroppedHere) -> String {
     )
 }
 
-fn udp(out: &mut String, datagrams: &Datagrams) {
+fn udp(out: &mut String, datagrams: &Datagrams, width: usize) {
+    let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let mut facts = vec![match datagrams.arrived {
         0 if datagrams.sent == 0 => "no datagram arrived".to_owned(),
         0 => format!("{} datagrams sent, none arrived", datagrams.sent),
@@ -328,7 +334,8 @@ fn udp(out: &mut String, datagrams: &Datagrams) {
     }
 }
 
-fn latency(out: &mut String, outcome: &Outcome, findings: &Findings) {
+fn latency(out: &mut String, outcome: &Outcome, findings: &Findings, width: usize) {
+    let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let with = outcome.latency.method.map_or("", |method| method.name());
     let line = |name: &str, spread: &Spread| {
         format!(
@@ -366,7 +373,8 @@ fn latency(out: &mut String, outcome: &Outcome, findings: &Findings) {
     }
 }
 
-fn window_needed(out: &mut String, bdp: &Bdp) {
+fn window_needed(out: &mut String, bdp: &Bdp, width: usize) {
+    let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let why = if bdp.asked { "asked for" } else { "reached" };
     let line = format!(
         "{} ({why}) times {} ms needs {} in flight; the receiver offered up to {}: {}",
@@ -392,7 +400,8 @@ fn window_needed(out: &mut String, bdp: &Bdp) {
     }
 }
 
-fn ends(out: &mut String, findings: &Findings) {
+fn ends(out: &mut String, findings: &Findings, width: usize) {
+    let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let cpu = |end: &End| {
         let parts = [end.cpu_percent, end.cpu_user_percent, end.cpu_system_percent];
         let mut text = match parts {
@@ -461,36 +470,9 @@ fn fragments(outcome: &Outcome) -> Option<String> {
     ))
 }
 
-/// A text in lines of at most 100 columns.
-pub(super) fn sentence(text: &str) -> String {
-    lines(String::new(), text)
-}
-
-/// The same behind a label.
-fn wrapped(label: &str, text: &str) -> String {
-    lines(format!("{label:<9}"), text)
-}
-
-/// A text in lines of at most 100 columns, the later ones indented as wide as the head of the first.
-pub fn lines(head: String, text: &str) -> String {
-    let mut out = String::new();
-    let mut line = head.clone();
-    let mut empty = true;
-    for word in text.split(' ') {
-        let wide = line.chars().count() + usize::from(!empty) + word.chars().count();
-        if wide > WIDTH && !empty {
-            out += line.trim_end();
-            out.push('\n');
-            line = " ".repeat(head.len());
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line += word;
-        empty = false;
-    }
-    out + line.trim_end() + "\n"
+/// A text behind a label.
+fn wrapped(label: &str, text: &str, width: usize) -> String {
+    lines(&format!("{label:<9}"), text, width)
 }
 
 /// Whose count a rate is, where the receiver's can't be: what TCP acknowledged may have been read by nobody.
@@ -531,11 +513,19 @@ mod tests {
             server_output_text: Some("Accepted\n\nYou get 9 Gbit/s down.\u{9b}2J".into()),
             ..Default::default()
         };
-        let text = server_output(&theirs).unwrap();
+        let text = server_output(&theirs, WIDEST).unwrap();
         let lines: Vec<_> = text.lines().skip(2).collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines.iter().all(|line| line.starts_with("server: ")), "{text}");
         assert_eq!(lines[2], "server: You get 9 Gbit/s down.\\x9b2J");
+        let long = quell_wire::iperf3::Results {
+            server_output_text: Some("  a server's words ".repeat(8)),
+            ..theirs
+        };
+        let text = server_output(&long, 80).unwrap();
+        let lines: Vec<_> = text.lines().skip(2).collect();
+        assert!(lines.len() > 1 && lines.iter().all(|l| l.starts_with("server: ")), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]
@@ -561,7 +551,7 @@ mod tests {
         };
         assert_eq!(fate(&none), "not one of 250 datagrams arrived");
         let mut text = String::new();
-        udp(&mut text, &none);
+        udp(&mut text, &none, WIDEST);
         assert!(text.contains("250 datagrams sent, none arrived"), "{text}");
         assert!(text.contains("235 of them were refused"), "{text}");
         let few = Datagrams { arrived: 15, unseen: 235, loss: 0.0, ..none.clone() };
@@ -585,15 +575,5 @@ mod tests {
         assert!(text.contains("how many were sent and lost is unknown"), "{text}");
         let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
         assert_eq!(fate(&some), "20.0 % of datagrams are lost");
-    }
-
-    #[test]
-    fn no_line_is_wider_than_100_columns() {
-        let text = wrapped("counters", &"words that go on and on ".repeat(30));
-        assert!(text.lines().count() > 3 && text.lines().all(|l| l.chars().count() <= WIDTH));
-        assert!(
-            text.lines().nth(1).unwrap().starts_with("         words")
-                || text.contains("\n         ")
-        );
     }
 }

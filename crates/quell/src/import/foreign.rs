@@ -8,6 +8,7 @@ use super::{BATCH, contents, plain, time, unlike};
 use crate::failure::Failure;
 use crate::keep::{About, End, Keep, Origin};
 use crate::options::{Json, Place};
+use crate::text::{columns, lines, say};
 use clap::Args;
 use quell_foreign::{Hints, Imported, MOST_BYTES, Stream, Tool};
 use quell_model::{EchoStatus, Event, Fact, Side, Subject, Told, When};
@@ -216,51 +217,37 @@ fn document(file: &Path, imported: &Imported, folder: &Path) -> serde_json::Valu
     })
 }
 
-/// Most columns of what is printed.
-const WIDTH: usize = 100;
-
 fn tell(file: &Path, imported: &Imported, folder: &Path) {
     let test =
         if imported.test.is_empty() { String::new() } else { format!(" ({})", imported.test) };
-    println!("{}: a file of {}{}", plain(&file.display().to_string()), imported.tool, plain(&test));
+    let from = plain(&file.display().to_string());
+    say(&format!("{from}: a file of {}{}\n", imported.tool, plain(&test)));
     for stream in &imported.streams {
         let counts = Counts::of(stream);
         let name = quell_wire::text::printable(&stream.name, 50);
         if stream.packets.is_empty() {
             let way = stream.way.map_or("way unknown", quell_foreign::Way::word);
             let (mb, s) = (counts.bytes as f64 / 1e6, counts.seconds);
-            println!("  {name}: {way}, {mb:.2} MB in {s:.1} s");
+            say(&format!("  {name}: {way}, {mb:.2} MB in {s:.1} s\n"));
         } else {
             let more =
                 if counts.again > 0 { format!(", {} again", counts.again) } else { String::new() };
-            println!("  {name}: {} of {} packets answered{more}", counts.answered, counts.sent);
+            let (answered, sent) = (counts.answered, counts.sent);
+            say(&format!("  {name}: {answered} of {sent} packets answered{more}\n"));
         }
     }
+    let sentence = |said: &str| {
+        print!("{}", lines("", &quell_wire::text::printable(said, 1000), columns()));
+    };
     if let Some(why) = &imported.failed {
-        say(&format!("It broke off: {why}"));
+        sentence(&format!("It broke off: {why}"));
     }
-    imported.notes.iter().for_each(|note| say(note));
-    imported.left_out.iter().for_each(|left| say(&format!("Left out: {left}")));
+    imported.notes.iter().for_each(|note| sentence(note));
+    imported.left_out.iter().for_each(|left| sentence(&format!("Left out: {left}")));
     if imported.started_s.and_then(time).is_none() {
-        say("It has no starting time that could be read; the run stands at 1970.");
+        sentence("It has no starting time that could be read; the run stands at 1970.");
     }
     println!("run     {}", folder.display());
     let name = folder.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     println!("next    quell show {name}\n");
-}
-
-/// Prints a sentence, in lines.
-fn say(sentence: &str) {
-    let mut line = String::new();
-    for word in quell_wire::text::printable(sentence, 1000).split(' ') {
-        if line.chars().count() + 1 + word.chars().count() > WIDTH && !line.is_empty() {
-            println!("{line}");
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    println!("{line}");
 }

@@ -7,6 +7,7 @@ mod text;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::options::Json;
+use crate::text::columns;
 use clap::Args;
 use measured::Measured;
 use quell_model::page::{PageEnd, PageLoad};
@@ -86,23 +87,24 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
         scripts: None,
     };
     let live = !args.json.json;
+    let width = columns();
     if live {
-        print!("{}", text::headline(&measured));
+        print!("{}", text::headline(&measured, width));
     }
     let mut failed = None;
     for url in urls {
         if live {
-            print!("{}", text::page_head(&url));
+            print!("{}", text::page_head(&url, width));
         }
         let mut loads = Vec::new();
         let series = series(&mut browser, &url, args, &stop, &mut |load| {
             if live {
-                print!("{}", text::row(&load));
+                print!("{}", text::row(&load, width));
             }
             loads.push(load);
         });
         if live {
-            print!("{}", text::page_foot(&loads, args.waterfall));
+            print!("{}", text::page_foot(&loads, args.waterfall, width));
         }
         measured.pages.push((url, loads));
         match series {
@@ -124,7 +126,7 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
     }
     match args.json.json {
         true => println!("{}", json::render(&measured, failed.as_ref()).map_err(Failure::system)?),
-        false => print!("{}", text::closing(&measured)),
+        false => print!("{}", text::closing(&measured, width)),
     }
     if let Some(error) = failed {
         return Err(Failure::system(error));

@@ -1,20 +1,17 @@
 //! What `quell page` prints for a person, as it comes.
 
 use super::measured::Measured;
+use crate::text::{Column, Columns, WIDEST, fitted, lines};
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
 use quell_stats::{mean, sd};
 use quell_wire::text::{line, printable};
 use std::collections::BTreeMap;
-use std::fmt::Write;
-
-/// Widest line.
-const WIDTH: usize = 100;
 
 /// Of a browser whose compiler makes scripts less than this much faster, it may as well have none.
 const SLOW: f64 = 1.5;
 
 /// What it was measured with.
-pub(super) fn headline(m: &Measured) -> String {
+pub(super) fn headline(m: &Measured, width: usize) -> String {
     let mut text = line(&m.browser);
     if m.without_sandbox {
         text += " · as root without its sandbox (--no-sandbox): load only pages that you trust";
@@ -29,45 +26,53 @@ pub(super) fn headline(m: &Measured) -> String {
     if m.is_virtual {
         text += "virtual time: this is the network's share of a page load; programs, the browser too, take none\n";
     }
-    text
+    fitted(&text, width)
+}
+
+/// Of the table of loads. What is given up first is what others of a load come close to.
+fn columns(width: usize) -> Columns {
+    let all = vec![
+        Column::right("load", 4, 4),
+        Column::left("cache", 1, 5),
+        Column::right("doc ms", 10, 8).given_up(2),
+        Column::right("paint ms", 10, 9).given_up(3),
+        Column::right("FCP ms", 10, 8),
+        Column::right("LCP ms", 10, 8),
+        Column::right("total ms", 10, 9),
+        Column::right("net ms", 10, 8),
+        Column::right("requests", 9, 6).or("reqs"),
+        Column::right("kB", 9, 8).given_up(1),
+        // By as many protocols as there are.
+        Column::left("by", 2, 0).at_least(10),
+    ];
+    Columns::fitting(all, width)
 }
 
 /// The page's name and the table's head.
-pub(super) fn page_head(url: &str) -> String {
-    format!(
-        "\n{}\n{:>4} {:<5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8}  {}\n{}\n",
-        printable(url, WIDTH),
-        "load",
-        "cache",
-        "doc ms",
-        "paint ms",
-        "FCP ms",
-        "LCP ms",
-        "total ms",
-        "net ms",
-        "requests",
-        "kB",
-        "by",
-        "─".repeat(WIDTH)
-    )
+pub(super) fn page_head(url: &str, width: usize) -> String {
+    let (url, head) = (printable(url, width), columns(width).head());
+    format!("\n{url}\n{}\n{}\n", head, "─".repeat(width))
+}
+
+/// Its times.
+fn times(load: &PageLoad) -> [Option<f64>; 6] {
+    [load.doc_ms, load.paint_ms, load.fcp_ms, load.lcp_ms, load.load_ms, load.network_ms()]
 }
 
 /// A load.
-pub(super) fn row(load: &PageLoad) -> String {
+pub(super) fn row(load: &PageLoad, width: usize) -> String {
     let cache = if load.warm { "warm" } else { "cold" };
-    let mut text = format!("{:>4} {cache:<5}", load.number + 1);
-    for ms in
-        [load.doc_ms, load.paint_ms, load.fcp_ms, load.lcp_ms, load.load_ms, load.network_ms()]
-    {
-        let _ = write!(text, " {:>9}", figure(ms));
-    }
-    let kb = load.bytes() as f64 / 1e3;
-    let _ = writeln!(text, " {:>8} {kb:>8.1}  {}", load.requests.len(), protocols(load));
-    text + &moves(load) + &end(load)
+    let mut cells = vec![(load.number + 1).to_string(), cache.to_owned()];
+    cells.extend(times(load).map(figure));
+    cells.push(load.requests.len().to_string());
+    cells.push(format!("{:.1}", load.bytes() as f64 / 1e3));
+    cells.push(protocols(load));
+    let text = fitted(&(columns(width).row(&cells) + "\n"), width);
+    text + &moves(load, width) + &end(load, width)
 }
 
 /// Where it went by itself.
-fn moves(load: &PageLoad) -> String {
+fn moves(load: &PageLoad, width: usize) -> String {
     let Some(last) = load.moved.last() else { return String::new() };
     let often = match load.moved.len() {
         1 => String::new(),
@@ -78,7 +83,7 @@ fn moves(load: &PageLoad) -> String {
         printable(&last.url, 200),
         last.at_ms
     );
-    wrapped("     ! ", &said)
+    wrapped("     ! ", &said, width)
 }
 
 /// Which protocols its answers came by, the most used first.
@@ -99,7 +104,7 @@ fn short(protocol: &str) -> &str {
 }
 
 /// Why a load did not come to its end.
-fn end(load: &PageLoad) -> String {
+fn end(load: &PageLoad, width: usize) -> String {
     let said = match &load.end {
         PageEnd::Loaded => return String::new(),
         PageEnd::TimedOut | PageEnd::Unfinished => {
@@ -117,7 +122,7 @@ fn end(load: &PageLoad) -> String {
             None => line(why),
         },
     };
-    wrapped("     ✗ ", &said)
+    wrapped("     ✗ ", &said, width)
 }
 
 /// What a browser's word means, and what to do.
@@ -148,78 +153,65 @@ fn advice(why: &str) -> Option<&'static str> {
 }
 
 /// Means, and what the first load waited for.
-pub(super) fn page_foot(loads: &[PageLoad], waterfall: bool) -> String {
+pub(super) fn page_foot(loads: &[PageLoad], waterfall: bool, width: usize) -> String {
     let mut text = String::new();
     for warm in [false, true] {
-        let of = |ms: fn(&PageLoad) -> Option<f64>| {
-            let whole = loads.iter().filter(|l| l.warm == warm && l.end == PageEnd::Loaded);
-            whole.filter_map(ms).collect::<Vec<f64>>()
-        };
-        if of(|l| l.load_ms).len() < 2 {
+        let whole = loads.iter().filter(|l| l.warm == warm && l.end == PageEnd::Loaded);
+        let whole: Vec<_> = whole.map(times).collect();
+        // Of each of the times those that there are; of the fifth, how long it took, there are as many as loads.
+        let of = |at: usize| whole.iter().filter_map(|times| times[at]).collect::<Vec<f64>>();
+        if of(4).len() < 2 {
             continue;
         }
         let cache = if warm { "warm" } else { "cold" };
         for (name, over) in [("mean", mean as fn(&[f64]) -> Option<f64>), ("sd", sd)] {
-            let _ = write!(text, "{name:>4} {cache:<5}");
-            for ms in [
-                of(|l| l.doc_ms),
-                of(|l| l.paint_ms),
-                of(|l| l.fcp_ms),
-                of(|l| l.lcp_ms),
-                of(|l| l.load_ms),
-                of(|l| l.network_ms()),
-            ] {
-                let _ = write!(text, " {:>9}", figure(over(&ms)));
-            }
-            text.push('\n');
+            let mut cells = vec![name.to_owned(), cache.to_owned()];
+            cells.extend((0..6).map(|at| figure(over(&of(at)))));
+            text += &(columns(width).row(&cells) + "\n");
         }
     }
     if let Some(load) = loads.first().filter(|_| waterfall) {
-        text += &requests(load);
+        text += &requests(load, width);
     }
     text
 }
 
 /// The waterfall of a load: a line a request.
-fn requests(load: &PageLoad) -> String {
-    let mut text = format!(
-        "\n{:>9} {:>8} {:>7} {:>8} {:>7} {:>8} {:>8} {:>8}  {:<5} what\n{}\n",
-        "from ms",
-        "queue",
-        "DNS",
-        "connect",
-        "TLS",
-        "wait",
-        "receive",
-        "kB",
-        "by",
-        "─".repeat(WIDTH)
-    );
+fn requests(load: &PageLoad, width: usize) -> String {
+    /// Columns of a request's name, most and least, with the blank before it.
+    const NAME: (usize, usize) = (23, 13);
+    let all = vec![
+        Column::right("from ms", 9, 8),
+        Column::right("queue", 9, 7).given_up(3),
+        Column::right("DNS", 8, 7),
+        Column::right("connect", 9, 8),
+        Column::right("TLS", 8, 7).given_up(1),
+        Column::right("wait", 9, 7),
+        Column::right("receive", 9, 8),
+        Column::right("kB", 9, 8).given_up(2),
+        Column::left("by", 2, 5),
+    ];
+    let columns = Columns::fitting(all, if width < WIDEST { width - NAME.1 } else { width });
+    let room = width.saturating_sub(columns.width()).clamp(NAME.1, NAME.0) - 1;
+    let mut text = format!("\n{} what\n{}\n", columns.head(), "─".repeat(width));
     for request in &load.requests {
         let PageRequest { queued_ms, dns_ms, connect_ms, tls_ms, wait_ms, receive_ms, .. } =
             request;
-        let _ = write!(text, "{:>9.1}", request.start_ms);
-        let parts = [
-            (queued_ms, 8),
-            (dns_ms, 7),
-            (connect_ms, 8),
-            (tls_ms, 7),
-            (wait_ms, 8),
-            (receive_ms, 8),
-        ];
-        for (ms, width) in parts {
-            let _ = write!(text, " {:>width$}", figure(*ms));
-        }
-        let kb = request.bytes as f64 / 1e3;
+        let mut cells = vec![format!("{:.1}", request.start_ms)];
+        let parts = [queued_ms, dns_ms, connect_ms, tls_ms, wait_ms, receive_ms];
+        cells.extend(parts.map(|ms| figure(*ms)));
+        cells.push(format!("{:.1}", request.bytes as f64 / 1e3));
         let by = if request.from_cache { "cache" } else { short(&request.protocol) };
+        cells.push(by.to_owned());
         let what = match (&request.failed, request.end_ms) {
             (Some(why), _) => line(why),
             (None, None) => "no end".to_owned(),
             (None, Some(_)) => String::new(),
         };
-        let name = name(&request.url, 22 - what.chars().count().min(12));
+        let name = name(&request.url, room.saturating_sub(what.chars().count().min(12)).max(4));
         let what = what.chars().take(22).collect::<String>();
-        let _ = writeln!(text, " {kb:>8.1}  {by:<5} {}", [name, what].join(" ").trim_end());
+        let row = format!("{} {}\n", columns.row(&cells), [name, what].join(" ").trim_end());
+        text += &fitted(&row, width);
     }
     text
 }
@@ -237,19 +229,20 @@ fn name(url: &str, most: usize) -> String {
 }
 
 /// How fast scripts are, and what that says.
-pub(super) fn closing(m: &Measured) -> String {
+pub(super) fn closing(m: &Measured, width: usize) -> String {
     let Some([with, without]) = &m.scripts else { return String::new() };
     let ratio = with.score / without.score;
     let said = format!(
         "scripts: {:.0} runs/s, {:.0} without the compiler (--jitless), {ratio:.1} times fewer",
         with.score, without.score
     );
-    let mut text = format!("\n{said}\n");
+    let mut text = fitted(&format!("\n{said}\n"), width);
     if ratio < SLOW {
         text += &wrapped(
             "  ! ",
             "this browser's scripts are hardly faster than without a compiler: it has none, or may not use it. What a page takes \
              beyond \"net ms\" is the browser's own work, and no network's.",
+            width,
         );
     }
     text
@@ -259,22 +252,92 @@ fn figure(ms: Option<f64>) -> String {
     ms.map_or("–".to_owned(), |ms| format!("{ms:.1}"))
 }
 
-/// Lines of at most 100 columns behind a mark.
-fn wrapped(mark: &str, said: &str) -> String {
-    let indent = mark.chars().count();
-    let mut text = String::new();
-    let mut current = mark.to_owned();
-    let mut room = WIDTH - indent;
-    for word in said.split(' ') {
-        let length = word.chars().count() + 1;
-        if length > room && room < WIDTH - indent {
-            text += current.trim_end();
-            text.push('\n');
-            (current, room) = (" ".repeat(indent), WIDTH - indent);
+/// Lines behind a mark, a column less than there are.
+fn wrapped(mark: &str, said: &str, width: usize) -> String {
+    lines(mark, said, width - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::WIDEST;
+
+    fn request(failed: Option<&str>) -> PageRequest {
+        let ms = |ms: f64| Some(ms);
+        PageRequest {
+            url: "https://example.org/a/picture-with-a-long-name.webp".into(),
+            kind: "Image".into(),
+            protocol: "h2".into(),
+            status: Some(200),
+            start_ms: 12_345.6,
+            queued_ms: ms(1234.5),
+            dns_ms: ms(123.4),
+            connect_ms: ms(1234.6),
+            tls_ms: ms(123.5),
+            wait_ms: ms(1234.7),
+            receive_ms: ms(1234.8),
+            end_ms: failed.is_none().then_some(14_000.0),
+            bytes: 12_345_678,
+            from_cache: false,
+            failed: failed.map(str::to_owned),
         }
-        current += word;
-        current.push(' ');
-        room = room.saturating_sub(length);
     }
-    text + current.trim_end() + "\n"
+
+    fn load() -> PageLoad {
+        let mut requests = vec![request(None), request(Some("net::ERR_CONNECTION_REFUSED"))];
+        requests.extend(
+            ["http/1.1", "h3"]
+                .map(|protocol| PageRequest { protocol: protocol.into(), ..request(None) }),
+        );
+        PageLoad {
+            number: 122,
+            warm: false,
+            t_ns: 0,
+            end: PageEnd::Loaded,
+            doc_ms: Some(1001.1),
+            paint_ms: Some(1002.2),
+            fcp_ms: Some(1003.3),
+            lcp_ms: Some(11_004.4),
+            load_ms: Some(12_005.5),
+            moved: Vec::new(),
+            requests,
+        }
+    }
+
+    fn all(width: usize) -> String {
+        let timed_out = PageLoad { end: PageEnd::TimedOut, ..load() };
+        let loads = [load(), load(), timed_out];
+        let rows: String = loads.iter().map(|load| row(load, width)).collect();
+        page_head("https://example.org/", width) + &rows + &page_foot(&loads, true, width)
+    }
+
+    #[test]
+    fn in_a_pipe_the_tables_are_as_wide_as_ever() {
+        let text = all(WIDEST);
+        let head = "load cache    doc ms  paint ms    FCP ms    LCP ms  total ms    net ms requests       kB  by\n";
+        assert!(text.contains(head), "{text}");
+        let row = " 123 cold     1001.1    1002.2    1003.3   11004.4   12005.5";
+        assert!(text.contains(row), "{text}");
+        let waterfall =
+            "  from ms    queue     DNS  connect     TLS     wait  receive       kB  by    what\n";
+        assert!(text.contains(waterfall), "{text}");
+        let request = "  12345.6   1234.5   123.4   1234.6   123.5   1234.7   1234.8  12345.7  h2    …with-a-long-name.webp\n";
+        assert!(text.contains(request), "{text}");
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_they_give_up_what_others_come_close_to_and_cut_no_figure() {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let wide = words(&all(WIDEST));
+        for (width, gone) in [(80, &["1002.2"][..]), (60, &["1002.2", "1001.1", "123.5"])] {
+            let text = all(width);
+            assert!(text.lines().all(|l| l.chars().count() <= width), "{width}: {text}");
+            for figure in ["1003.3", "11004.4", "12005.5", "12345.6", "1234.7", "1234.8"] {
+                assert!(words(&text).contains(&figure.to_owned()), "{figure}: {text}");
+            }
+            let figures = |w: &&String| w.parse::<f64>().is_ok();
+            assert!(words(&text).iter().filter(figures).all(|w| wide.contains(w)), "{text}");
+            assert!(gone.iter().all(|g| !words(&text).contains(&(*g).to_owned())), "{text}");
+        }
+    }
 }

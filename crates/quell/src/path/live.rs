@@ -5,6 +5,7 @@ use super::session::Session;
 use super::text::capital;
 use super::{findings, text};
 use crate::ping::live::cut;
+use crate::text::WIDEST;
 
 /// The view as lines, none wider than the terminal and fewer than its height.
 pub fn lines(
@@ -16,7 +17,7 @@ pub fn lines(
 ) -> Vec<String> {
     let room = height.saturating_sub(1).max(1);
     let mut out = vec![headline(session, known, elapsed_ns, width)];
-    let table = text::table(session, known, false);
+    let table = text::table(session, known, false, WIDEST);
     let rows = table.len();
     out.extend(table);
     if out.len() > room {
@@ -66,12 +67,12 @@ mod tests {
         let none = Known::new(3, 1);
         let got = lines(&session(), &none, 1, 300, 24);
         assert!(got[0].contains("nobody answered"), "{got:#?}");
-        assert!(text::summary(&session(), &none).contains("nobody answered"));
+        assert!(text::summary(&session(), &none, 100).contains("nobody answered"));
         // As a file that somebody changed has it.
         let shape = Shape { ends: vec![Some(0), Some(255), None], ..Shape::default() };
         let odd = Known::again(shape, 1);
         assert!(!odd.reached(session().to.ip()));
-        text::summary(&session(), &odd);
+        text::summary(&session(), &odd, 100);
     }
 
     #[test]
@@ -96,6 +97,13 @@ mod tests {
                 got.iter().all(|l| l.chars().count() < width.max(2)),
                 "{width}x{height}: {got:#?}"
             );
+        }
+        for width in [80, 60] {
+            let text = text::summary(&session, &known, width);
+            assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
+            // A long address stands above its figures.
+            let row = format!("   7  2001:db8:ffff:ffff:ffff:ffff:ffff:ff07\n{:21}", "");
+            assert!(text.contains(&row) && text.contains(" MTU\n"), "{text}");
         }
         let short = lines(&session, &known, 1, 100, 24);
         assert!(short.iter().any(|line| line.contains("and 10 more")), "{short:#?}");

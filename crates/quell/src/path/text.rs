@@ -10,19 +10,25 @@ use super::findings::{self, numbers};
 use super::known::{Hop, Known, Who};
 use super::session::{Method, Session};
 use crate::ping::tally::Tally;
-use crate::ping::text::{ms_or_dash, percent, starved, wrap};
+use crate::ping::text::{ms_or_dash, percent, starved};
+use crate::text::{Column, Columns, WIDEST, fitted, lines};
 use quell_report::analysis::{Counts, Spread};
 use quell_units::{Span, Tos};
 use quell_wire::icmp_error::why_unreachable;
 use std::fmt::Write;
 
-/// The least that an address takes.
+/// The least that an address takes, and the most.
 const ADDRESS: usize = 15;
+const LONGEST: usize = 39;
 
-/// Table and findings.
-pub fn summary(session: &Session, known: &Known) -> String {
+/// All columns of the table but the address.
+const FIGURES: usize = 65;
+
+/// Table and findings, in lines of so many columns.
+pub fn summary(session: &Session, known: &Known, width: usize) -> String {
+    let wrap = |text: &str| lines("", text, width);
     let mut out = opening(session, known) + "\n\n";
-    for line in table(session, known, true) {
+    for line in table(session, known, true, width) {
         let _ = writeln!(out, "{line}");
     }
     out.push('\n');
@@ -36,7 +42,7 @@ pub fn summary(session: &Session, known: &Known) -> String {
     if let Some(starved) = starved(&known.tallies) {
         out += &wrap(&starved);
     }
-    out.trim_end().to_owned() + "\n"
+    fitted(out.trim_end(), width) + "\n"
 }
 
 /// What is sent where: `example.org (192.0.2.7), ICMP, 56 bytes, every 1s`.
@@ -72,25 +78,50 @@ pub fn opening(session: &Session, known: &Known) -> String {
     line
 }
 
-/// The hops in lines; `all` tells labels and further addresses too.
-pub fn table(session: &Session, known: &Known, all: bool) -> Vec<String> {
+/// The hops in lines of so many columns; `all` tells labels and further addresses too.
+pub fn table(session: &Session, known: &Known, all: bool, width: usize) -> Vec<String> {
     let names = known.hops().flat_map(|(_, hop, _)| &hop.who);
-    let width =
-        names.map(|who| who.address.to_string().len()).max().unwrap_or(0).clamp(ADDRESS, 39);
-    let mut lines = vec![format!(
-        " hop  {:<width$} {:>5} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>4} {:>5}",
-        "address", "sent", "lost%", "min", "p50", "p99", "max", "jitter", "back", "MTU"
-    )];
+    let longest = names.map(|who| who.address.to_string().len()).max().unwrap_or(0);
+    // Where there is no room beside it, a long address stands above its figures.
+    let address = match longest.clamp(ADDRESS, LONGEST) {
+        long if width < WIDEST && long + FIGURES > width => ADDRESS,
+        long => long,
+    };
+    let columns = columns(address, width);
+    let mut lines = vec![columns.head()];
     for (number, hop, counts) in known.hops() {
-        lines.push(line(number, hop, &counts, known.tallies.get(number - 1), width));
+        let mut cells = cells(number, hop, &counts, known.tallies.get(number - 1));
+        if cells[1].chars().count() > address {
+            lines.push(format!("{:>4}  {}", cells[0], cells[1]));
+            cells[..2].fill(String::new());
+        }
+        lines.push(columns.row(&cells).trim_end().to_owned());
         for who in hop.who.iter().take(if all { hop.who.len() } else { 0 }) {
-            lines.extend(details(session, hop, who));
+            lines.extend(details(session, hop, who, width));
         }
     }
     lines
 }
 
-fn line(number: usize, hop: &Hop, counts: &Counts, tally: Option<&Tally>, width: usize) -> String {
+/// Of a table with addresses so long. What a hop says of the path is worth more than how far its answers came.
+fn columns(address: usize, width: usize) -> Columns {
+    let all = vec![
+        Column::right(" hop", 4, 4),
+        Column::left("address", 2, address),
+        Column::right("sent", 6, 6),
+        Column::right("lost%", 7, 7),
+        Column::right("min", 7, 7).given_up(1),
+        Column::right("p50", 7, 7),
+        Column::right("p99", 7, 7),
+        Column::right("max", 7, 7).given_up(2),
+        Column::right("jitter", 7, 7).given_up(3),
+        Column::right("back", 5, 5).given_up(4),
+        Column::right("MTU", 6, 6),
+    ];
+    Columns::fitting(all, width)
+}
+
+fn cells(number: usize, hop: &Hop, counts: &Counts, tally: Option<&Tally>) -> Vec<String> {
     let who = hop.who.first();
     let address = who.map_or("-".to_owned(), |who| who.address.to_string());
     let way = tally.map(|tally| tally.fold.round_trip());
@@ -104,14 +135,10 @@ fn line(number: usize, hop: &Hop, counts: &Counts, tally: Option<&Tally>, width:
     let [min, p50, p99, max] =
         [delay(|r| r.min), delay(|r| r.p50), delay(|r| r.p99), delay(|r| r.max)];
     let jitter = ms_or_dash(way.as_ref().and_then(|way| way.jitter_ms));
-    let loss = loss(counts);
     let back = who.and_then(Who::back_hops).map_or("-".to_owned(), |hops| hops.to_string());
     let mtu = hop.mtu.map_or("-".to_owned(), |mtu| mtu.to_string());
-    let line = format!(
-        "{number:>4}  {address:<width$} {:>5} {loss:>6} {min:>6} {p50:>6} {p99:>6} {max:>6} {jitter:>6} {back:>4} {mtu:>5}",
-        counts.sent
-    );
-    line.trim_end().to_owned()
+    let (number, sent) = (number.to_string(), counts.sent.to_string());
+    vec![number, address, sent, loss(counts), min, p50, p99, max, jitter, back, mtu]
 }
 
 /// The part that was lost, in percent: the least and the most it may be where nobody knows it.
@@ -126,7 +153,7 @@ fn loss(counts: &Counts) -> String {
 }
 
 /// What else there is to say of an address: which flows, its labels, that it sends no further.
-fn details(session: &Session, hop: &Hop, who: &Who) -> Vec<String> {
+fn details(session: &Session, hop: &Hop, who: &Who, width: usize) -> Vec<String> {
     let mut parts = Vec::new();
     if hop.who.len() > 1 {
         let flows = if who.flows.len() == 1 { "flow" } else { "flows" };
@@ -146,7 +173,12 @@ fn details(session: &Session, hop: &Hop, who: &Who) -> Vec<String> {
     }
     match parts.is_empty() {
         true => Vec::new(),
-        false => wrap(&parts.join("; ")).lines().map(|line| format!("      {line}")).collect(),
+        false => {
+            let head = " ".repeat(6);
+            // Where nobody counts columns, it has as many as a line without them.
+            let width = if width < WIDEST { width } else { width + head.len() };
+            lines(&head, &parts.join("; "), width).lines().map(str::to_owned).collect()
+        }
     }
 }
 

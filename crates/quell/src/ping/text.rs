@@ -3,15 +3,12 @@
 use super::session::{Method, Session};
 use super::tally::{Retried, Tally};
 use super::target::Target;
-use crate::flow::text::lines;
+use crate::text::{fitted, lines};
 use crate::unanswered::left_unanswered;
 use quell_model::{EchoSample, EchoStatus};
 use quell_report::analysis::{Clocks, Counts, EchoResult, LATE_NS, Lateness};
 use quell_stats::Summary;
 use std::fmt::Write;
-
-/// Widest line of the summary.
-const WIDTH: usize = 100;
 
 /// Milliseconds as a person reads them: four digits that count, at most six characters up to 1000 s.
 pub fn ms(value: f64) -> String {
@@ -144,34 +141,36 @@ fn outage(session: &Session, tally: &Tally) -> String {
     )
 }
 
-/// The figures of all streams, each under its name.
-pub fn summary(session: &Session, tallies: &[Tally]) -> String {
+/// The figures of all streams, each under its name, in lines of so many columns.
+pub fn summary(session: &Session, tallies: &[Tally], width: usize) -> String {
     let mut out = String::new();
     for (target, tally) in session.targets.iter().zip(tallies) {
         if !out.is_empty() {
             out.push('\n');
         }
         let _ = writeln!(out, "{}", line_of(target, session));
-        out += &figures(tally);
+        out += &figures(tally, width);
         if session.outage {
             out += &outage(session, tally);
         }
     }
-    out += &clocks(session, tallies);
+    out += &clocks(session, tallies, width);
     if let Some(starved) = starved(tallies) {
         out.push('\n');
-        out += &wrap(&starved);
+        out += &lines("", &starved, width);
     }
-    out
+    fitted(&out, width)
 }
 
-fn figures(tally: &Tally) -> String {
+fn figures(tally: &Tally, width: usize) -> String {
+    let wrap = |text: &str| lines("", text, width);
     let found = tally.fold.result();
-    let mut out = lines("  packets     ".to_owned(), &counts(&found).join(", "));
+    let mut out = lines("  packets     ", &counts(&found).join(", "), width);
     if let Some(retried) = &tally.retried {
         out += &wrap(&after_retry(retried));
     }
-    out += &not_waited_for(&found, tally.retried.map_or(0, |retried| retried.unsure));
+    let answered = tally.retried.map_or(0, |retried| retried.unsure);
+    out += &not_waited_for(&found, answered).map(|said| wrap(&said)).unwrap_or_default();
     if let Some(words) = left_unanswered(found.counts.unanswered) {
         out += &wrap(&words);
     }
@@ -214,7 +213,7 @@ fn figures(tally: &Tally) -> String {
         out +=
             "              ms that packets waited in this host before they left; in the RTT too\n";
     }
-    out + &clock_offset(&found.clocks)
+    out + &clock_offset(&found.clocks).map(|said| wrap(&said)).unwrap_or_default()
 }
 
 /// What became of connects that the kernel tried again.
@@ -244,10 +243,10 @@ fn lost_before_retry(retried: &Retried) -> String {
 }
 
 /// What has to be said of packets without an answer that nobody waited for long enough, beside those that were answered after a retry.
-fn not_waited_for(found: &EchoResult, answered: u64) -> String {
+fn not_waited_for(found: &EchoResult, answered: u64) -> Option<String> {
     match found.counts.unsure.saturating_sub(answered) {
-        0 => String::new(),
-        n => wrap(&format!(
+        0 => None,
+        n => Some(format!(
             "{} no answer when the waiting ended, and may be late or lost: an answer as slow as others were, or as is waited for, could not have \
              come.",
             if n == 1 { "1 had".to_owned() } else { format!("{n} had") },
@@ -256,18 +255,19 @@ fn not_waited_for(found: &EchoResult, answered: u64) -> String {
 }
 
 /// How far the two clocks are apart, and what that makes of one-way delays.
-fn clock_offset(clocks: &Clocks) -> String {
+fn clock_offset(clocks: &Clocks) -> Option<String> {
     let offset = match clocks {
-        Clocks::Same => return String::new(),
+        Clocks::Same => return None,
         Clocks::Unsteady => {
-            return wrap(
-                "The clocks of the two machines did not run at constant rates (one was set, perhaps): one-way delays can't be told.",
+            return Some(
+                "The clocks of the two machines did not run at constant rates (one was set, perhaps): one-way delays can't be told."
+                    .to_owned(),
             );
         }
         Clocks::Apart { offset, .. } => offset,
     };
     let bound = ms(offset.bound_ns / 1e6);
-    wrap(&format!(
+    Some(format!(
         "The other clock is {} ms from ours, ± {bound} ms, and gains {:.2} millionths. One-way delays are corrected by that, as if the \
          empty path took as long there as back; only ± {bound} ms is certain.",
         ms(offset.middle_ns() as f64 / 1e6),
@@ -343,7 +343,7 @@ fn meaning(kind: &str) -> &str {
 }
 
 /// By which clocks times came about: once where that is the same for all.
-fn clocks(session: &Session, tallies: &[Tally]) -> String {
+fn clocks(session: &Session, tallies: &[Tally], width: usize) -> String {
     let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
     for (target, tally) in session.targets.iter().zip(tallies) {
         let Some(clock) = tally.clock.as_deref().filter(|_| tally.fold.counts().received > 0)
@@ -357,8 +357,8 @@ fn clocks(session: &Session, tallies: &[Tally]) -> String {
     }
     let several = told.len() > 1;
     let line = |(clock, names): &(&str, Vec<&str>)| match several {
-        true => wrap(&format!("Clocks of {}: {clock}", names.join(", "))),
-        false => wrap(&format!("Clocks: {clock}")),
+        true => lines("", &format!("Clocks of {}: {clock}", names.join(", ")), width),
+        false => lines("", &format!("Clocks: {clock}"), width),
     };
     let text: String = told.iter().map(line).collect();
     if text.is_empty() { text } else { format!("\n{text}") }
@@ -401,25 +401,6 @@ pub fn starved(tallies: &[Tally]) -> Option<String> {
         ));
     }
     (!told.is_empty()).then(|| format!("This machine was short of CPU: {}.", told.join("; ")))
-}
-
-/// A paragraph in lines that fit.
-pub fn wrap(text: &str) -> String {
-    let mut out = String::new();
-    let mut width = 0;
-    for word in text.split_whitespace() {
-        let long = word.chars().count();
-        if width > 0 && width + 1 + long > WIDTH {
-            out.push('\n');
-            width = 0;
-        } else if width > 0 {
-            out.push(' ');
-            width += 1;
-        }
-        out += word;
-        width += long;
-    }
-    out + "\n"
 }
 
 #[cfg(test)]
@@ -486,6 +467,5 @@ mod tests {
         }
         let said = starved(&[tally]).expect("a tenth was late");
         assert!(said.contains("9.2 %") && said.contains("12.00 ms"), "{said}");
-        assert!(wrap(&said).lines().all(|l| l.chars().count() <= WIDTH), "{said}");
     }
 }

@@ -14,6 +14,7 @@ use super::{json, live, text};
 use crate::failure::Failure;
 use crate::keep::{End, Keep};
 use crate::screen;
+use crate::text::say;
 use quell_model::{EchoSample, Event, Fact, Subject, Told};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
@@ -104,7 +105,7 @@ struct LiveView<'a> {
 impl LiveView<'_> {
     fn open(&mut self) {
         match self.shown {
-            Shown::Lines | Shown::Summaries(_) => print!("{}", text::opening(self.session)),
+            Shown::Lines | Shown::Summaries(_) => say(&text::opening(self.session)),
             Shown::Json(JsonForm::Lines) => println!("{}", json::start(self.session)),
             Shown::Live | Shown::Quiet | Shown::Json(JsonForm::Document) => {}
         }
@@ -115,7 +116,7 @@ impl LiveView<'_> {
         let interval_ns = self.session.interval.nanos();
         for (target, tally) in self.session.targets.iter().zip(&mut self.period) {
             let past = std::mem::replace(tally, Tally::new(interval_ns));
-            println!("{}", text::period(self.session, &target.name, self.width, &past));
+            say(&(text::period(self.session, &target.name, self.width, &past) + "\n"));
         }
     }
 
@@ -219,7 +220,8 @@ impl LiveView<'_> {
                     true => text::stamp(self.wall_ns.saturating_add_signed(sample.t_ns)),
                     false => String::new(),
                 };
-                println!("{stamp}{}", text::packet(stream, self.width, one_clock, sample));
+                let line = text::packet(stream, self.width, one_clock, sample);
+                say(&format!("{stamp}{line}\n"));
             }
             Shown::Json(JsonForm::Lines) => println!("{}", json::packet(stream, sample)),
             Shown::Live | Shown::Quiet | Shown::Summaries(_) | Shown::Json(JsonForm::Document) => {}

@@ -16,6 +16,7 @@ use super::wanted::{link_of, settled_for, traits_of};
 use super::{hold, kept, persist};
 use crate::failure::Failure;
 use crate::options::Json;
+use crate::text::say;
 use clap::Args;
 use quell_act::{Applied, Kernel, Log, Restating, Standing};
 use quell_shaper::{BothWays, Bounds, PolicyName, TwoWaySubscriber};
@@ -253,11 +254,11 @@ fn tell(args: &ChangeArgs, device: &str, [was, now]: &Told, applied: Applied) {
         println!("{document:#}");
         return;
     }
-    applied.steps.iter().for_each(|step| println!("  {step}"));
+    applied.steps.iter().for_each(|step| say(&format!("  {step}\n")));
     let name = quell_wire::text::printable(&now.name, 40);
     let now = if words.is_empty() { "it has that already".to_owned() } else { words.join(", ") };
-    println!("{device}: {name}: {now}");
-    said.iter().for_each(|line| println!("{line}"));
+    say(&format!("{device}: {name}: {now}\n"));
+    said.iter().for_each(|line| say(&format!("{line}\n")));
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::rehearsal::{Network, network};
 use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place};
 use crate::run::{RunArgs, run};
+use crate::text::say;
 use quell_shaper::{BothWays, PolicyName};
 use quell_units::Rate;
 use std::process::ExitCode;
@@ -27,8 +28,8 @@ pub fn prove(
 ) -> Result<ExitCode, Failure> {
     let (changes, remarks) = changes(all, policy)?;
     if !json.json {
-        println!("{}, in the lab", all.words(policy));
-        remarks.iter().for_each(|remark| println!("{remark}"));
+        say(&format!("{}, in the lab\n", all.words(policy)));
+        remarks.iter().for_each(|remark| say(&format!("{remark}\n")));
         println!();
     }
     run(&RunArgs {

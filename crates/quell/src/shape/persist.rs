@@ -12,6 +12,7 @@ use super::kept;
 use super::state::{State, open};
 use crate::failure::Failure;
 use crate::options::Json;
+use crate::text::say;
 use clap::Args;
 use quell_act::Standing;
 use quell_shaper::write_list;
@@ -173,7 +174,10 @@ pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     written.iter().for_each(|path| println!("  {path}"));
-    println!("{device}: {}; comes back when the machine or the interface does", log.begun.wanted);
+    say(&format!(
+        "{device}: {}; comes back when the machine or the interface does\n",
+        log.begun.wanted
+    ));
     let unit = escaped(device);
     println!("systemd learns of it at the next boot, or now:");
     println!("  systemctl daemon-reload && systemctl start 'quell-shape@{unit}'");

@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::host::{self, Found, Usual};
 use crate::options::{Family, Guest, Json, Place};
 use crate::secret::SecretFile;
+use crate::text::say;
 use clap::Args;
 use quell_act::{Kernel, Log, Machine};
 use quell_flow::{Amount, Findings, FlowError, FlowPlan, Outcome, Progress, Senders};
@@ -140,7 +141,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
         ("down", Senders::Down, down, super::wanted::ifb_of(device)),
     ];
     if !args.json.json {
-        println!("{device}: {}; to {}", log.begun.wanted, to);
+        say(&format!("{device}: {}; to {to}\n", log.begun.wanted));
     }
     let (mut failed, mut documents) = (false, Vec::new());
     for (name, senders, rate, queue) in ways {
@@ -171,7 +172,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
         if !args.json.json {
             println!("{name}, by {queue}:");
             for Row { claim, verdict, says, .. } in &rows {
-                println!("  {:<7}  {claim}: {says}", verdict.word());
+                say(&format!("  {:<7}  {claim}: {says}\n", verdict.word()));
             }
         }
     }

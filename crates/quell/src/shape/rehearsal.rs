@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place};
 use crate::results::{self, Told};
 use crate::run::{RunArgs, carried_out, run};
+use crate::text::say;
 use clap::Args;
 use quell_shaper::{BothWays, DeviceTraits, LineRates, PolicyName, PrefixText, Tell};
 use quell_units::{Rate, Span};
@@ -52,8 +53,8 @@ pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
     let (changes, said) = changes(&all, policy)?;
     remarks.extend(said);
     if !args.json.json {
-        println!("{}, in the lab", all.words(policy));
-        remarks.iter().for_each(|remark| println!("{remark}"));
+        say(&format!("{}, in the lab\n", all.words(policy)));
+        remarks.iter().for_each(|remark| say(&format!("{remark}\n")));
         println!();
     }
     run(&args.how.run_args(changes, args.json))

@@ -5,6 +5,7 @@ use super::parts::{self, Part, Places};
 use super::standby::Standby;
 use super::wanted::{ROOT, Settled};
 use crate::options::Json;
+use crate::text::say;
 use quell_act::{Applied, Change, Goal, Log, Now, Planned, Standing, Watchdog};
 use quell_tc::observed::{ObservedQdisc, Snapshot, Stats};
 use quell_units::{Bytes, Span};
@@ -33,8 +34,8 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, after: &[String]
         println!("{document:#}");
         return;
     }
-    println!("{device}: {}", settled.words);
-    settled.remarks.iter().chain(&planned.said).for_each(|remark| println!("{remark}"));
+    say(&format!("{device}: {}\n", settled.words));
+    settled.remarks.iter().chain(&planned.said).for_each(|remark| say(&format!("{remark}\n")));
     if words.is_empty() {
         println!("all is as wanted");
         return;
@@ -46,9 +47,10 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, after: &[String]
     }
     let count = words.len();
     println!("\n{count} step{}:", if count == 1 { "" } else { "s" });
-    listed(&words);
+    listed(&words, |step| say(&format!("  {step}\n")));
     println!("\nthe same with ip and tc:");
-    listed(&commands);
+    // A command is to be typed again, and whole.
+    listed(&commands, |command| println!("  {command}"));
     if planned.steps.iter().any(looks_behind_tags) {
         println!(
             "  # by their addresses Quell finds packets with a VLAN tag too; tc has no words for that"
@@ -60,14 +62,14 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, after: &[String]
         );
     }
     if !planned.foreign.is_empty() {
-        println!(
-            "\nsomebody else made these; `apply --replace` replaces them, `off` brings them back:"
+        say(
+            "\nsomebody else made these; `apply --replace` replaces them, `off` brings them back:\n",
         );
-        planned.foreign.iter().for_each(|what| println!("{what}"));
+        planned.foreign.iter().for_each(|what| say(&format!("{what}\n")));
     }
     if !planned.lost.is_empty() {
         println!("\nthese could not come back; only `apply --no-way-back` replaces them:");
-        planned.lost.iter().for_each(|what| println!("  {what}"));
+        planned.lost.iter().for_each(|what| say(&format!("  {what}\n")));
     }
 }
 
@@ -86,16 +88,16 @@ fn looks_behind_tags(step: &Change) -> bool {
 const LISTED: usize = 120;
 
 /// A line each; of hundreds the first ones, and the last ones, with which packets are led there.
-fn listed(lines: &[String]) {
+fn listed(lines: &[String], print: impl Fn(&String)) {
     const LAST: usize = 20;
     if lines.len() <= LISTED {
-        lines.iter().for_each(|line| println!("  {line}"));
+        lines.iter().for_each(print);
         return;
     }
     let left = lines.len() - LISTED;
-    lines[..LISTED - LAST].iter().for_each(|line| println!("  {line}"));
+    lines[..LISTED - LAST].iter().for_each(&print);
     println!("  … and {left} more (--json names all)");
-    lines[lines.len() - LAST..].iter().for_each(|line| println!("  {line}"));
+    lines[lines.len() - LAST..].iter().for_each(&print);
 }
 
 /// A step as a command that does the same.
@@ -132,16 +134,16 @@ pub fn done(device: &str, done: &Applied, how: &str, document: &Value, json: Jso
         println!("{document:#}");
         return;
     }
-    done.steps.iter().take(SHOWN).for_each(|step| println!("  {step}"));
+    done.steps.iter().take(SHOWN).for_each(|step| say(&format!("  {step}\n")));
     if let Some(more @ 1..) = done.steps.len().checked_sub(SHOWN) {
         println!("  … and {more} more (--json names all)");
     }
     match done.steps.len() {
-        0 => println!("{device}: all was {how}"),
-        1 => println!("{device}: {how}, by 1 step"),
-        count => println!("{device}: {how}, by {count} steps"),
+        0 => say(&format!("{device}: all was {how}\n")),
+        1 => say(&format!("{device}: {how}, by 1 step\n")),
+        count => say(&format!("{device}: {how}, by {count} steps\n")),
     }
-    done.said.iter().for_each(|remark| println!("{remark}"));
+    done.said.iter().for_each(|remark| say(&format!("{remark}\n")));
 }
 
 /// One change in force.
@@ -295,7 +297,7 @@ pub fn status(entries: &[Entry], json: Json) {
     if entries.is_empty() {
         println!("{NOTHING}");
     }
-    entries.iter().flat_map(|entry| &entry.lines).for_each(|line| println!("{line}"));
+    entries.iter().flat_map(|entry| &entry.lines).for_each(|line| say(&format!("{line}\n")));
 }
 
 /// How a log stands, for people, and whether somebody has to do something: with which command of a tool, as `quell shape`.

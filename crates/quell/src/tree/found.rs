@@ -2,12 +2,10 @@
 
 use super::args::TreeArgs;
 use crate::screen;
+use crate::text::WIDEST;
 use quell_hierarchy::{Hierarchy, PerSecond};
 use quell_treeview::{Look, View};
 use std::io::IsTerminal;
-
-/// Columns of a pipe, and most of a terminal.
-const WIDTH: usize = 100;
 
 /// What was read, and what of it is asked for.
 pub(crate) struct Found {
@@ -34,7 +32,7 @@ pub fn look() -> Look {
     let terminal = std::io::stdout().is_terminal();
     let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     Look {
-        width: if terminal { screen::size().0.min(WIDTH) } else { WIDTH },
+        width: if terminal { screen::size().0.min(WIDEST) } else { WIDEST },
         unicode: screen::unicode(),
         colour: screen::is_live() && !plain,
     }

@@ -2,8 +2,8 @@
 
 use super::look;
 use crate::failure::Failure;
-use crate::flow::text::lines;
 use crate::options::Json;
+use crate::text::{columns, lines, say};
 use clap::Args;
 use quell_tune::handbook::{OTHERS, answers, lowers};
 use quell_tune::{Host, KEYS, default_of, dotted};
@@ -31,7 +31,7 @@ pub fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     if args.json.json {
         println!("{document:#}");
     } else {
-        print!("{text}");
+        say(&text);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -43,8 +43,8 @@ fn handbook(host: &Host) -> (String, Value) {
     );
     for answer in &all {
         text += &format!("\n{}\n", answer.line);
-        text += &lines("  why not  ".into(), &answer.why_not);
-        text += &lines("  instead  ".into(), answer.instead);
+        text += &lines("  why not  ", &answer.why_not, columns());
+        text += &lines("  instead  ", answer.instead, columns());
     }
     let one = |a: &quell_tune::handbook::Answer| json!({ "line": a.line, "why_not": a.why_not, "instead": a.instead });
     (text, json!({ "handbook": all.iter().map(one).collect::<Vec<_>>() }))
@@ -57,9 +57,9 @@ fn others(host: &Host) -> (String, Value) {
     let mut rows = Vec::new();
     for row in &OTHERS {
         let lowered = lowers(row, host);
-        text += &format!("{:<30} {:<11} {:<23} {}\n", row.who, row.core, row.receive, row.send);
+        text += &values(row.who, row.core, row.receive, row.send);
         if !lowered.is_empty() {
-            text += &lines("    lowers ".into(), &lowered.join("; "));
+            text += &lines("    lowers ", &lowered.join("; "), columns());
         }
         rows.push(json!({
             "who": row.who, "rmem_max": row.core, "tcp_rmem": row.receive, "tcp_wmem": row.send, "lowers": lowered,
@@ -70,9 +70,18 @@ fn others(host: &Host) -> (String, Value) {
     let (core, receive, send) =
         (own("net/core/rmem_max"), own("net/ipv4/tcp_rmem"), own("net/ipv4/tcp_wmem"));
     let who = format!("Linux {}, defaults here", host.release);
-    text += &format!("{who:<30} {core:<11} {receive:<23} {send}\n");
+    text += &values(&who, &core, &receive, &send);
     rows.push(json!({ "who": who, "rmem_max": core, "tcp_rmem": receive, "tcp_wmem": send, "lowers": [] }));
     (text, json!({ "others": rows }))
+}
+
+/// Whose values, and which; below each other where they have no room in a line.
+fn values(who: &str, core: &str, receive: &str, send: &str) -> String {
+    let values = format!("{core:<11} {receive:<23} {send}\n");
+    match format!("{who:<30} {values}") {
+        line if line.trim_end().chars().count() <= columns() => line,
+        _ => format!("{who}\n  {values}"),
+    }
 }
 
 fn setting(asked: &str, host: &Host) -> Result<(String, Value), Failure> {
@@ -101,7 +110,7 @@ fn setting(asked: &str, host: &Host) -> Result<(String, Value), Failure> {
     let lines_of: Vec<_> =
         answers(host).into_iter().filter(|a| a.line.contains(&dotted(key))).collect();
     for answer in &lines_of {
-        text += &lines("  handbook ".into(), &format!("{}: {}", answer.line, answer.why_not));
+        text += &lines("  handbook ", &format!("{}: {}", answer.line, answer.why_not), columns());
     }
     let document = json!({
         "key": dotted(key), "now": now, "default": default.as_ref().map(|k| &k.value),

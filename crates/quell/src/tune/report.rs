@@ -7,8 +7,8 @@ use super::prove::Proof;
 use super::settled::{Settled, standing};
 use crate::failure::Failure;
 use crate::flow::figures::rate;
-use crate::flow::text::lines;
 use crate::options::Json;
+use crate::text::{columns, lines, say};
 use quell_act::{Applied, Log, Standing};
 use quell_tune::{Proposal, Reach, Record, Tuning, Wanted, dotted, same};
 use quell_units::Span;
@@ -40,34 +40,36 @@ pub fn plan(plan: &Tuning, now: &Settings, commands: &[String], proof: Option<&P
         println!("{document:#}");
         return;
     }
-    println!("{}", plan.wish.words());
+    say(&format!("{}\n", plan.wish.words()));
     for line in &plan.lines {
-        print!("\n{}", line_text(line));
+        say(&format!("\n{}", line_text(line)));
     }
     if !plan.cures.is_empty() {
-        println!(
-            "\nfor one route or one connection, where a setting for all would be too much (apply --route PREFIX):"
+        say(
+            "\nfor one route or one connection, where a setting for all would be too much (apply --route PREFIX):\n",
         );
         for cure in &plan.cures {
             let route = cure.route.as_ref().map(ToString::to_string);
             let words: Vec<&str> = route.as_deref().into_iter().chain(cure.socket).collect();
-            println!("  {}", words.join(", or a program's "));
-            print!("{}", lines("    ".into(), &cure.why));
-            print!("{}", lines("    ".into(), &format!("source: {}", cure.source)));
+            say(&format!("  {}\n", words.join(", or a program's ")));
+            print!("{}", lines("    ", &cure.why, columns()));
+            print!("{}", lines("    ", &format!("source: {}", cure.source), columns()));
         }
         commands.iter().for_each(|command| println!("  {command}"));
     }
     if let (Some(now), Some(then)) = (plan.reach_now, plan.reach_then) {
-        println!(
-            "\none transfer, both ends with these buffers, predicted as min(rate, window / RTT):"
+        say(
+            "\none transfer, both ends with these buffers, predicted as min(rate, window / RTT):\n",
         );
-        println!("  as it is    {}, held up by {}", rate(now.bits_per_second), now.limit.words());
-        println!("  as planned  {}, held up by {}", rate(then.bits_per_second), then.limit.words());
+        for (name, reach) in [("as it is  ", now), ("as planned", then)] {
+            let reached = rate(reach.bits_per_second);
+            say(&format!("  {name}  {reached}, held up by {}\n", reach.limit.words()));
+        }
     }
     if let Some(proof) = proof {
-        print!("\n{}", proof.text());
+        say(&format!("\n{}", proof.text()));
     }
-    plan.remarks.iter().for_each(|remark| print!("\n{}", lines(String::new(), remark)));
+    plan.remarks.iter().for_each(|remark| print!("\n{}", lines("", remark, columns())));
     match (changes, in_force) {
         (0, _) => println!("\nall is as it should be"),
         (_, true) => println!("\nall of it is in force"),
@@ -88,8 +90,8 @@ fn line_text(line: &Proposal) -> String {
     if let (Some(known), Wanted::Set(_)) = (&line.default, &line.wanted) {
         text += &format!("  default  {} ({})\n", known.value, known.from);
     }
-    text += &lines("  why      ".into(), &line.why);
-    text + &lines("  source   ".into(), line.source)
+    text += &lines("  why      ", &line.why, columns());
+    text + &lines("  source   ", line.source, columns())
 }
 
 fn line_json(line: &Proposal) -> Value {
@@ -148,15 +150,15 @@ pub fn applied(
         return;
     }
     if let Some(proof) = proof {
-        println!("{}", proof.text());
+        say(&format!("{}\n", proof.text()));
     }
-    applied.steps.iter().for_each(|step| println!("  {step}"));
+    applied.steps.iter().for_each(|step| say(&format!("  {step}\n")));
     match applied.steps.len() {
-        0 => println!("{}: all was as wanted", record.wanted),
-        1 => println!("{}: as wanted, by 1 step", record.wanted),
-        count => println!("{}: as wanted, by {count} steps", record.wanted),
+        0 => say(&format!("{}: all was as wanted\n", record.wanted)),
+        1 => say(&format!("{}: as wanted, by 1 step\n", record.wanted)),
+        count => say(&format!("{}: as wanted, by {count} steps\n", record.wanted)),
     }
-    said.iter().for_each(|remark| print!("{}", lines(String::new(), remark)));
+    said.iter().for_each(|remark| print!("{}", lines("", remark, columns())));
 }
 
 fn setting_json(setting: &quell_tune::Setting) -> Value {
@@ -168,7 +170,7 @@ pub fn not_kept(proof: &Proof, document: &Value, form: Json) {
     if form.json {
         println!("{document:#}");
     } else {
-        print!("{}", proof.text());
+        say(&proof.text());
         println!("nothing was kept: all is as it was before");
     }
 }
@@ -183,10 +185,10 @@ pub fn reverted(record: &Record, done: &Applied, stay: &[String], form: Json) {
         println!("{document:#}");
         return;
     }
-    done.steps.iter().for_each(|step| println!("  {step}"));
-    stay.iter().for_each(|key| println!("  {} is left as somebody set it", dotted(key)));
-    println!("{}: all is as it was before", record.wanted);
-    done.said.iter().for_each(|remark| print!("{}", lines(String::new(), remark)));
+    done.steps.iter().for_each(|step| say(&format!("  {step}\n")));
+    stay.iter().for_each(|key| say(&format!("  {} is left as somebody set it\n", dotted(key))));
+    say(&format!("{}: all is as it was before\n", record.wanted));
+    done.said.iter().for_each(|remark| print!("{}", lines("", remark, columns())));
 }
 
 /// The settings of a record, as they are.
@@ -209,7 +211,7 @@ impl Status {
         if form.json {
             println!("{:#}", self.document);
         } else {
-            print!("{}", self.text);
+            say(&self.text);
         }
     }
 }
@@ -233,7 +235,7 @@ pub fn status(
     };
     // After a boot no log is needed: the file for the boot has done it.
     let (how, mut broken) = log.map_or(("in force since the boot".to_owned(), false), standing);
-    let mut text = lines(String::new(), &format!("{}; {how}", record.wanted));
+    let mut text = lines("", &format!("{}; {how}", record.wanted), columns());
     let now = now(record);
     let mut settings = Vec::new();
     for setting in &record.settings {
@@ -278,7 +280,7 @@ pub fn status(
     let waiting = log.is_some_and(|log| matches!(log.standing, Standing::Awaiting(_)));
     let (file, wrong) = boot_file(files, record, waiting);
     broken |= wrong;
-    text += &lines("  ".into(), &file);
+    text += &lines("  ", &file, columns());
     let overridden = files.overridden(record);
     for other in &overridden {
         broken = true;
@@ -288,7 +290,7 @@ pub fn status(
             dotted(&other.key),
             other.value
         );
-        text += &lines("  ".into(), &said);
+        text += &lines("  ", &said, columns());
     }
     if broken && !waiting {
         text += &format!("quell tune apply{0} again, or quell tune revert{0}\n", places.words());

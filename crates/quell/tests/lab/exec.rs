@@ -1,6 +1,7 @@
 //! Any program of this machine in the lab: its output, its exit code, its clock.
 
 use super::support::{QUELL, TestFolder, lacks_iperf3};
+use super::terminal::terminal;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -160,20 +161,6 @@ fn hosts_are_known_by_name_and_nobody_waits_for_a_name_server() {
     let time = |text: &str| text.parse::<u64>().unwrap_or_else(|e| panic!("{e}: {said}"));
     assert!(time(ended) - time(begun) < 1_000_000_000, "{said}");
     assert!(found.ends_with(" server"), "an address has its name too: {said}");
-}
-
-/// A terminal: the end that a person has, and the one that a program gets.
-pub fn terminal(lines: u16, columns: u16) -> (std::fs::File, std::fs::File) {
-    use nix::libc;
-    use std::os::fd::FromRawFd;
-    let size = libc::winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    let (mut ours, mut theirs) = (-1, -1);
-    // SAFETY: the pointers are those of two numbers that are filled and a size that is read; the descriptors are then ours alone.
-    unsafe {
-        let null = std::ptr::null_mut();
-        assert_eq!(libc::openpty(&mut ours, &mut theirs, null, std::ptr::null(), &size), 0);
-        (std::fs::File::from_raw_fd(ours), std::fs::File::from_raw_fd(theirs))
-    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is drawn while it goes fits the terminal as it is, also when its size changes.
 
-use super::exec::terminal;
 use super::support::TestFolder;
+use super::terminal::terminal;
 use nix::libc;
 use std::io::Read;
 use std::net::TcpListener;

@@ -44,6 +44,8 @@ mod shaping;
 mod subscribers;
 mod support;
 mod sweep;
+#[path = "../support/terminal.rs"]
+mod terminal;
 mod time;
 mod trace_late_acks;
 mod truth;

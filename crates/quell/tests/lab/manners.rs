@@ -219,7 +219,7 @@ fn a_shell_without_a_terminal_says_so_and_what_to_do() {
 #[test]
 fn a_shell_ends_when_it_is_told_to_and_gives_its_terminal_back_as_it_was() {
     let dir = TestFolder::new();
-    let (mut ours, theirs) = super::exec::terminal(24, 80);
+    let (mut ours, theirs) = super::terminal::terminal(24, 80);
     let twin = || theirs.try_clone().expect("a descriptor");
     let settings = || nix::sys::termios::tcgetattr(&theirs).expect("it is a terminal");
     let before = settings();

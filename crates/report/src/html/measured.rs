@@ -3,7 +3,7 @@
 use super::tables::scrolling;
 use super::text::escape;
 use crate::analysis::definitions;
-use quell_finding::{Finding, lines, worst_first};
+use quell_finding::{Finding, WIDEST, lines, worst_first};
 use quell_model::{CellRecord, CellStatus, Manifest, Outcome, Subject, Told};
 use quell_store::Run;
 use std::collections::BTreeMap;
@@ -132,7 +132,8 @@ fn found(run: &Run) -> String {
         return String::new();
     }
     worst_first(&mut findings);
-    let text: Vec<String> = findings.iter().map(|finding| lines(finding).join("\n")).collect();
+    let text: Vec<String> =
+        findings.iter().map(|finding| lines(finding, WIDEST).join("\n")).collect();
     let text = shorten(&text.join("\n\n"));
     format!("<h3 id=\"found\">What was found</h3>\n<pre>{}</pre>\n", escape(&text))
 }

@@ -1,0 +1,135 @@
+//! Text for a person, in lines that standard output has room for.
+//!
+//! ```text
+//!   terminal ──► its columns, 60 to 100 ─┐
+//!   pipe, file ──► 100                   ├─► width ─┬─ lines    a paragraph behind its head, broken between words
+//!                                        │          ├─ fitted   a line, broken only where a terminal has no room for it
+//!                                                   └─ Columns  a table that gives up blanks first, then columns
+//! ```
+//!
+//! What is for a program (JSON, a command to be typed again, a path) is never broken.
+
+mod table;
+
+pub use quell_finding::WIDEST;
+pub use table::{Column, Columns};
+
+/// The narrowest terminal that is written for; a narrower one breaks lines by itself.
+pub const NARROWEST: usize = 60;
+
+/// Columns that a line may take: those of the terminal on standard output, and no more than in a pipe.
+pub fn columns() -> usize {
+    let terminal = terminal_size::terminal_size_of(std::io::stdout());
+    terminal.map_or(WIDEST, |(width, _)| usize::from(width.0).clamp(NARROWEST, WIDEST))
+}
+
+/// A text in lines of at most so many columns, the later ones indented as wide as the head of the first.
+pub fn lines(head: &str, text: &str, width: usize) -> String {
+    let indent = head.chars().count();
+    let mut out = String::new();
+    let mut line = head.to_owned();
+    let mut empty = true;
+    for word in text.split(' ') {
+        let wide = line.chars().count() + usize::from(!empty) + word.chars().count();
+        // A blank more begins no line.
+        if wide > width && !empty && !word.is_empty() {
+            out += line.trim_end();
+            out.push('\n');
+            line = " ".repeat(indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line += word;
+        empty = false;
+    }
+    out + line.trim_end() + "\n"
+}
+
+/// Lines that a pipe gets whole; where a terminal has less room they are broken between words, and go on below what stands behind their label.
+pub fn fitted(text: &str, width: usize) -> String {
+    let one = |whole: &str| {
+        let line = whole.trim_end_matches('\n');
+        if width >= WIDEST || line.chars().count() <= width {
+            return whole.to_owned();
+        }
+        let (head, said) = labelled(line);
+        let (first, rest) = broken(said, width.saturating_sub(head.chars().count()));
+        let label = head.trim_start_matches(' ');
+        let indent = if label.is_empty() { head.len() + 2 } else { head.chars().count() };
+        let rest = match rest {
+            "" => String::new(),
+            rest => lines(&" ".repeat(indent), rest, width),
+        };
+        let text = format!("{head}{first}\n{rest}");
+        if whole.ends_with('\n') { text } else { text.trim_end_matches('\n').to_owned() }
+    };
+    text.split_inclusive('\n').map(one).collect()
+}
+
+/// The blanks that a line begins with, and its label where two blanks or more set one apart; and what it says.
+fn labelled(line: &str) -> (&str, &str) {
+    /// Longest label with the blanks around it.
+    const LABEL: usize = 24;
+    let blanks = line.len() - line.trim_start_matches(' ').len();
+    let behind = line[blanks..].find("  ").map(|at| {
+        let gap = &line[blanks + at..];
+        blanks + at + gap.len() - gap.trim_start_matches(' ').len()
+    });
+    line.split_at(behind.filter(|at| line[..*at].chars().count() <= LABEL).unwrap_or(blanks))
+}
+
+/// As many words as there is room for, one at least, and those behind them; where there are gaps between cells, whole cells.
+fn broken(text: &str, room: usize) -> (&str, &str) {
+    let wide = |at: &usize| text[..*at].chars().count();
+    let last = |ends: &str| {
+        let ends = text.match_indices(ends).map(|(at, _)| at);
+        ends.take_while(|at| wide(at) <= room).last()
+    };
+    let cell = last("  ").filter(|at| wide(at) >= room / 2);
+    match cell.or(last(" ")).or(text.find(' ')) {
+        Some(at) => (text[..at].trim_end(), text[at..].trim_start()),
+        None => (text, ""),
+    }
+}
+
+/// Prints lines, broken where a terminal has no room for them.
+pub fn say(text: &str) {
+    print!("{}", fitted(text, columns()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn widest(text: &str) -> usize {
+        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_paragraph_keeps_within_its_columns_and_behind_its_head() {
+        for width in [WIDEST, 80, NARROWEST] {
+            let text = lines("counters ", &"words that go on and on ".repeat(30), width);
+            assert!(text.lines().count() > 3 && widest(&text) <= width, "{text}");
+            assert!(text.lines().skip(1).all(|line| line.starts_with("         ")), "{text}");
+        }
+        assert_eq!(lines("", "one", 80), "one\n");
+    }
+
+    #[test]
+    fn a_line_is_broken_on_a_narrow_terminal_and_whole_in_a_pipe() {
+        let line = format!("  a {}end\n", "word of it ".repeat(10));
+        assert_eq!(fitted(&line, WIDEST), line);
+        let text = fitted(&format!("short\n\n{line}last"), 80);
+        assert!(widest(&text) <= 80, "{text}");
+        assert!(text.starts_with("short\n\n  a word") && text.ends_with("end\nlast"), "{text}");
+        assert!(text.contains("\n    word of") || text.contains("\n    of it"), "{text}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&fitted(&line, 80)), words(&line), "nothing is lost");
+        let text = fitted(&format!("  errors      {}", "word ".repeat(30)), 80);
+        assert!(text.lines().skip(1).all(|line| line.starts_with("              word")), "{text}");
+        let long = format!("{}\n", "x".repeat(120));
+        assert_eq!(fitted(&long, 80), long, "a path is not broken");
+    }
+}
