@@ -76,8 +76,8 @@ fn where_an_interface_has_several_transmit_queues_that_one_takes_their_place_is_
  {
     let cable = Cable::of(4);
     let up = ["--up", "10Mbit", "--policy", "tiers"];
-    let said = cable.shape(&[&["plan", "--dev", "a0"], &up[..]].concat()).fine();
-    says(&said, &["one queue in place of 4: a0 has 4 transmit queues"]);
+    let plan = || cable.shape(&[&["plan", "--dev", "a0"], &up[..]].concat()).fine();
+    assert!(!plan().contains("in place of"), "a cable's have no queue at all");
     // What the kernel gives a device by itself: mq, with a queue for each.
     let make = || {
         let mut stack = Stack::open().unwrap();
@@ -109,6 +109,7 @@ fn where_an_interface_has_several_transmit_queues_that_one_takes_their_place_is_
         tc::lead_to(&mut socket, index, &theirs, Places::ALL).unwrap();
     };
     cable.here.run(put).unwrap();
+    says(&plan(), &["one queue in place of 4: a0 has 4 transmit queues"]);
     let (before, things) = (queues(&cable, "a0"), cable.things());
     let replace = [&["apply", "--dev", "a0", "--replace"], &up[..], &NEVER].concat();
     cable.shape(&replace).fine();

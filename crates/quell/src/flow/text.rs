@@ -571,7 +571,7 @@ mod tests {
         let forged = Datagrams { base_unsure: true, ..cut };
         assert!(fate(&forged).contains("somebody else wrote into the flow"));
         let mut text = String::new();
-        udp(&mut text, &forged);
+        udp(&mut text, &forged, WIDEST);
         assert!(text.contains("how many were sent and lost is unknown"), "{text}");
         let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
         assert_eq!(fate(&some), "20.0 % of datagrams are lost");

@@ -1,6 +1,7 @@
 //! What an interface is like, as far as a person should know before one queue is put there.
 
 use quell_netlink::Stack;
+use quell_netlink::link::Link;
 use quell_shaper::BothWays;
 use quell_tc::Qdisc;
 use quell_units::Rate;
@@ -8,15 +9,23 @@ use quell_units::Rate;
 /// What there is to say of an interface, by its name and number.
 pub fn remarks(name: &str, index: u32, all: &BothWays) -> Vec<String> {
     let link = Stack::open().and_then(|mut stack| stack.link_at(index)).ok();
-    let queues = link.as_ref().and_then(|link| link.tx_queues).unwrap_or(1);
+    let queues =
+        link.as_ref().filter(|link| has_a_queue_each(link)).and_then(|link| link.tx_queues);
     let kind = link.and_then(|link| link.kind);
     let mut said = Vec::new();
-    said.extend(one_in_place_of(name, queues, all));
+    said.extend(one_in_place_of(name, queues.unwrap_or(1), all));
     // Of a tun its driver says 10 Mbit/s, which nothing holds it to.
     if kind.as_deref() != Some("tun") {
         said.extend(quell_host::end::speed(name).and_then(|megabits| above(name, megabits, all)));
     }
     said
+}
+
+/// Whether its transmit queues have a queue of packets each, as those of hardware have. Most interfaces that are made by software have none at
+/// all, however many they count (`IFF_NO_QUEUE`), unless somebody gives them some.
+fn has_a_queue_each(link: &Link) -> bool {
+    let by_default = matches!(link.kind.as_deref(), None | Some("ifb" | "tun"));
+    by_default || link.qdisc.as_deref().is_some_and(|root| root.starts_with("mq"))
 }
 
 /// That one queue holds the rate where the interface has several.

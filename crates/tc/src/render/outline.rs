@@ -13,7 +13,7 @@
 
 use super::filters;
 use super::words::Words;
-use crate::{FilterKind, Handle, Step, Thing};
+use crate::{Bpf, BpfProgram, FilterKind, Handle, Step, Thing};
 use std::collections::BTreeMap;
 
 /// Of neighbours that are not alike so many are shown.
@@ -134,6 +134,10 @@ fn line(thing: &Thing) -> String {
         Thing::Step(Step::Filter { filter, .. }) => match &filter.kind {
             FilterKind::Classify(config) => {
                 format!("filter prio {} {config}", filter.prio.unwrap_or(0))
+            }
+            FilterKind::Bpf(Bpf { program: BpfProgram::Bytecode(code), .. }) => {
+                let (prio, count) = (filter.prio.unwrap_or(0), code.len());
+                format!("filter prio {prio} bpf program of {count} instructions")
             }
             _ => {
                 let mut words = Words("filter".to_owned());
