@@ -25,7 +25,7 @@ use crate::grown::RoundTrip;
 use crate::idle;
 use crate::late_acks;
 use crate::part::{PARTLY, Part};
-use crate::shared::slows;
+use crate::shared::{slows, varies};
 use quell_wire::iperf3::Moment;
 use serde::Serialize;
 
@@ -99,6 +99,9 @@ pub struct Held {
     /// Whether the flow was the slower the longer TCP's round trip was, as a window is beside others' packets and not alone on a full path.
     #[serde(rename = "slower_as_rtt_grew")]
     pub slows: bool,
+    /// Whether its rate did not stay, as that of a queue does which stands all the time and is the flow's alone.
+    #[serde(rename = "rate_varied")]
+    pub varied: bool,
     /// The part of the time in which what wrote the data was on a CPU or waited for one; none where that is not known.
     #[serde(rename = "sender_cpu_share")]
     pub sender_cpu: Option<f64>,
@@ -201,6 +204,7 @@ impl Held {
             queue: all.queue_ms(),
             queue_most: all.queue_most_ms(),
             slows: slows(streams, from_ns),
+            varied: varies(streams, from_ns),
             sender_cpu: None,
             receiver_cpu: None,
             receiver_paused: None,
@@ -232,8 +236,9 @@ impl Held {
         }
         let queue = self.stands(beside);
         // Who does not run asks no pings meanwhile, or answers none: that a queue stood is of the rest of the time, where windows were shut as well.
-        let is_full =
-            queue == Queue::Stands && !self.slows && Part::of(self.window) == Part::Hardly;
+        let is_full = queue == Queue::Stands
+            && !self.is_beside_others()
+            && Part::of(self.window) == Part::Hardly;
         match limit {
             Limit::SendBuffer if queue != Queue::Stands => self.beside_queue(limit, queue),
             limit if self.is_paused() && !is_full && limit.blames_others() => Limit::Unknown,
@@ -257,6 +262,11 @@ impl Held {
         self.receiver_held_back.is_some_and(|share| Part::of(share) != Part::Hardly)
     }
 
+    /// Whether a queue that stands may be others' as well, or the path's rate varies.
+    pub fn is_beside_others(&self) -> bool {
+        self.slows || self.varied
+    }
+
     /// Whether windows or buffers did for longer than a flow takes to begin.
     pub fn is_partly_of_the_ends(&self) -> bool {
         self.window + self.send_buffer >= TRACE
@@ -266,7 +276,9 @@ impl Held {
     fn beside_queue(&self, limit: Limit, queue: Queue) -> Limit {
         match (limit, queue) {
             // The queue that stands is others' as well, whoever made it first.
-            (limit, Queue::Stands) if limit.is_of_an_end() && self.slows => Limit::Unknown,
+            (limit, Queue::Stands) if limit.is_of_an_end() && self.is_beside_others() => {
+                Limit::Unknown
+            }
             (limit, Queue::Stands) if limit.is_of_an_end() => Limit::Path,
             (limit, Queue::Unknown) if limit.is_of_an_end() => Limit::Unknown,
             // The sender's chances alternate, and the path was full meanwhile.
@@ -275,7 +287,7 @@ impl Held {
                     && self.missing.is_none()
                     && self.no_data < 0.5
                     && Part::of(self.idle) == Part::Hardly
-                    && !self.slows =>
+                    && !self.is_beside_others() =>
             {
                 Limit::Path
             }

@@ -163,7 +163,8 @@ fn a_window_that_is_slower_the_longer_its_round_trip_is_may_be_what_holds_it_up(
         ..Beside::default()
     };
     assert_eq!(held.by(Some(1448), beside), Limit::Unknown);
-    let alone = Held { slows: false, ..held };
+    assert!(held.varied, "{held:?}");
+    let alone = Held { slows: false, varied: false, ..held };
     assert_eq!(alone.by(Some(1448), beside), Limit::Path);
 }
 

@@ -256,13 +256,17 @@ fn told(
                  acknowledgements came late, as of a receiver that does not run all the time, or others have their share of a fair queue"
             )
         }
-        Limit::Unknown if held.slows && held.window + held.send_buffer > 0.5 => {
+        Limit::Unknown if held.is_beside_others() && held.window + held.send_buffer > 0.5 => {
             let grew = way.tcp_rtt_ms.map_or(String::new(), |[least, _, most]| {
                 format!(" (from {} to {} ms)", ms(least), ms(most))
             });
+            let seen = match held.slows {
+                true => format!("the flow was the slower the longer TCP's round trip was{grew}"),
+                false => format!("the flow's rate did not stay, nor did TCP's round trip{grew}"),
+            };
             format!(
-                "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, and the flow was the slower the \
-                 longer TCP's round trip was{grew}, as a window is beside others' packets, or on a path whose rate varies",
+                "what held it up is unknown: the receiver's window did for {}, the sender's buffer for {}, and {seen}, as a window is \
+                 beside others' packets, or on a path whose rate varies",
                 percent(held.window),
                 percent(held.send_buffer)
             )

@@ -155,7 +155,7 @@ fn losses(session: &Session, known: &Known) -> Vec<PathFinding> {
     found
 }
 
-/// Hops that answer less than one behind them: the path does not lose that.
+/// Hops that answer less than one behind them: that is no loss on the path, whatever else is.
 fn limits(hops: &[(usize, Outcome)]) -> Vec<PathFinding> {
     let mut found = Vec::new();
     for (index, (hop, outcome)) in hops.iter().enumerate() {
@@ -165,7 +165,7 @@ fn limits(hops: &[(usize, Outcome)]) -> Vec<PathFinding> {
                 kind: "answers-limited",
                 hop: Some(*hop),
                 text: format!(
-                    "hop {hop} answers {} of {}, hop {better} behind it {} of {}: it limits its answers (ICMP rate limit), and the path does not lose them.",
+                    "hop {hop} answers {} of {}, hop {better} behind it {} of {}: it limits its answers (ICMP rate limit), and those that are missing tell nothing of the path.",
                     outcome.answered, outcome.sent, theirs.answered, theirs.sent
                 ),
             });

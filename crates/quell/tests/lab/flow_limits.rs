@@ -385,6 +385,23 @@ fn a_window_beside_anothers_flow_is_not_told_as_a_full_path() {
     assert!(slower >= 6, "only {slower} of 8 were seen to be slower as the queue grew");
 }
 
+/// 32 kB beside one flow whose saw is quicker than TCP's smoothed round trip follows: with 1 MB this flow would be two to three times as fast.
+#[test]
+fn a_window_beside_a_quick_saw_is_not_told_as_a_full_path() {
+    let mut unsteady = 0;
+    for (one_way_ms, packets) in [(20, 100), (35, 60), (45, 60)] {
+        let line = format!(
+            "up = {{ rate = \"10Mbit\", delay = \"{one_way_ms}ms\", buffer = \"{packets}p\" }}\n\
+             down = {{ rate = \"100Mbit\", delay = \"{one_way_ms}ms\" }}"
+        );
+        let script = "FLOW -t 40 --no-latency >/dev/null & sleep 1.2; FLOW -w 32K -t 20 --json";
+        let told = json(&shell("", &line, script));
+        assert_ne!(told["up"]["limited_by"], "path", "{line}: {:#}", told["up"]);
+        unsteady += u32::from(told["up"]["held"]["rate_varied"] == true);
+    }
+    assert_eq!(unsteady, 3, "a window's rate follows a queue that is another's");
+}
+
 /// Its half of 5 Mbit/s takes some 3000 bytes in flight: the rest of a window stands in a queue of its own, which pings pass by.
 #[test]
 fn a_window_that_has_its_share_of_a_fair_queue_is_not_told_that_a_larger_one_could_be_faster() {
