@@ -5,12 +5,15 @@
 use libfuzzer_sys::fuzz_target;
 use quell_trace::{Limits, Options, analyse, connection_text, overview_text};
 
+/// As wide as a pipe's lines.
+const WIDEST: usize = 100;
+
 fuzz_target!(|bytes: &[u8]| {
     let limits = Limits { live: 8, listed: 8, marks: 16, all_marks: 64 };
     let Ok(outcome) = analyse(bytes, &Options { only: None, limits }) else { return };
     let report = &outcome.report;
     assert!(report.packets * 12 <= bytes.len() as u64);
-    let fits = |text: &str| text.lines().all(|line| line.chars().count() <= 100);
-    assert!(fits(&overview_text(report)));
-    assert!(report.connections.iter().all(|c| fits(&connection_text(c))));
+    let fits = |text: &str| text.lines().all(|line| line.chars().count() <= WIDEST);
+    assert!(fits(&overview_text(report, WIDEST)));
+    assert!(report.connections.iter().all(|c| fits(&connection_text(c, WIDEST))));
 });
