@@ -80,6 +80,9 @@ const DATAGRAMS: (u64, u64) = (9, 10);
 /// Reflected packets take no turns, and are shared in their own way: so much of the server's rate, as a divisor.
 const REFLECTED: u64 = 20;
 
+/// Small answers go before all else while a client's rate is no further ahead than this.
+const ANSWERS_NS: u64 = 3 * BURST_NS;
+
 /// So many accounts of clients are kept without a look at whether they have paid.
 const LEAST_MANY: usize = 256;
 
@@ -256,6 +259,17 @@ impl Accounts {
         Ok(())
     }
 
+    /// Lets an answer through before all else, where there are few of them; they share with what is reflected.
+    fn answers(&mut self, ip: IpAddr, bytes: usize, now: u64) -> bool {
+        let of_one = owners(ip).filter_map(|(owner, _)| self.clients.get(&owner));
+        let is_behind = of_one.map(|account| account.paid_ns).max() > Some(now + ANSWERS_NS);
+        if is_behind || self.reflected.as_mut().is_some_and(|of| !of.may(ip, true, bytes, now)) {
+            return false;
+        }
+        self.charge(ip, bytes, now);
+        true
+    }
+
     fn charge(&mut self, ip: IpAddr, bytes: usize, now: u64) {
         if let Some(all) = &mut self.all {
             all.charge(bytes, now);
@@ -391,6 +405,17 @@ impl Share<'_> {
             own.charge(bytes, now);
         }
         Ok(())
+    }
+}
+
+impl Share<'_> {
+    /// Lets an answer of so many bytes through, no more than a piece, or says when to ask again. A probe's is not to wait behind the load that it is beside:
+    /// it goes at once, as long as its client has few of them; those of one who asks for ever more wait for their turn, as all else.
+    pub fn pass_answer(&self, bytes: usize, now: u64) -> Result<(), u64> {
+        if !self.limited || lock(&self.governor.accounts).answers(client(self.ip), bytes, now) {
+            return Ok(());
+        }
+        self.pass_of(0, bytes, now)
     }
 }
 
@@ -537,6 +562,41 @@ mod tests {
             (1..8).filter_map(|n| let_in(format!("2001:db8:0:{n:x}00::1"))).collect();
         assert_eq!((of_56.len(), of_48.len()), (2, 2), "the /48 has four");
         assert!(let_in("2001:db8:1::1".into()).is_some(), "another has its own");
+    }
+
+    #[test]
+    fn answers_go_before_a_load_and_no_flood_of_them_is_faster_than_the_rates() {
+        for limits in [
+            Limits { rate: Some(RATE), ..Limits::default() },
+            Limits { rate_of_one: Some(RATE), ..Limits::default() },
+        ] {
+            let governor = Governor::new(&limits);
+            let [load, probe] = [ip(1), ip(1)].map(|ip| Share::new(&governor, ip, None));
+            let (mut at_once, mut carried) = (0, 0);
+            for ms in 0..1000 {
+                while load.pass(1400, ms * MS).is_ok() {
+                    carried += 1400;
+                }
+                if ms % 50 == 49 {
+                    at_once += u32::from(probe.pass_answer(300, ms * MS).is_ok());
+                }
+            }
+            assert_eq!(at_once, 20, "twenty probes a second, and none waited: {limits:?}");
+            assert!(carried > RATE / 8 * 9 / 10, "the load has the rest: {carried}");
+            // From 2 s on nothing but answers, as many as may.
+            let flood: Vec<u64> = (2000..3000)
+                .map(|ms| {
+                    let mut got = 0;
+                    while probe.pass_answer(500, ms * MS).is_ok() {
+                        got += 500;
+                    }
+                    got
+                })
+                .collect();
+            let sum: u64 = flood.iter().sum();
+            let most = RATE * (1000 * MS + ANSWERS_NS + BURST_NS) / 8_000_000_000 + 500;
+            assert!(sum <= most, "{sum} bytes, not {most}: {limits:?}");
+        }
     }
 
     #[test]

@@ -52,6 +52,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use talk::{LONGEST_DRAIN_NS, Talk};
 
+/// For how much longer than its time, and four round trips, a test's data is sent over TCP: its client may have begun late.
+const LATE_NS: u64 = 1_000_000_000;
 /// After that time, how often it is looked at whether data still comes.
 const STILL_NS: u64 = 2_000_000_000;
 /// Datagrams that are still on their way when the client says that it is done are waited for so long at most: it waits for the results.
@@ -345,8 +347,14 @@ fn measure<'a>(
     (measured.start_ns, measured.count_ns, measured.end_ns) = (now, now + plan.omit_ns, now);
     let after = |more: u64| plan.end_ns(now, more, hub.limits.time_ns);
     let ends = (after(GRACE_NS), after(LONGEST_DRAIN_NS));
-    // Nothing holds datagrams back: their time is over when it is, and not when the client's word has come.
-    let end_ns = |lane: &ServedLane| if plan.udp && lane.sends { after(0) } else { ends.1 };
+    // Nothing holds datagrams back: their time is over when it is, and not when the client's word has come. Nor does this end send on and on over TCP
+    // where that never comes.
+    let way_ns = LATE_NS.saturating_add(talk.round_trips_ns());
+    let end_ns = |lane: &ServedLane| match (lane.sends, plan.udp) {
+        (true, true) => after(0),
+        (true, false) => after(way_ns).min(ends.1),
+        (false, _) => ends.1,
+    };
     // Rung for those that send, and for those that receive.
     let (halt, stop) = (Bell::new()?, Bell::new()?);
     let share = Share::new(&hub.governor, guest.peer.ip(), rates.all).of_streams(plan.down);

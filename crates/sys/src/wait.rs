@@ -115,6 +115,11 @@ pub fn ending<F: AsFd + ?Sized>(source: &F) -> PollFd<'_> {
     PollFd::new(source.as_fd(), PollFlags::from_bits_retain(libc::POLLRDHUP))
 }
 
+/// Waits until the connection is broken: reset, or closed both ways.
+pub fn breaking<F: AsFd + ?Sized>(source: &F) -> PollFd<'_> {
+    PollFd::new(source.as_fd(), PollFlags::empty())
+}
+
 /// Blocks until one of the descriptors has what is waited for. Signals do not cut it short.
 pub fn wait(fds: &mut [PollFd<'_>]) -> Result<(), SysError> {
     loop {

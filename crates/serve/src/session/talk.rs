@@ -77,8 +77,12 @@ impl Drain<'_> {
             speaks && !moved && !unheard && !std::mem::replace(&mut self.words_had_time, true);
         let later = now.saturating_add(step_ns).min(self.end_ns);
         let waits = later > now && (moved || unheard || once);
-        // Evidence that it is the path: it keeps its place for that long.
-        (waits && self.pass.moved(2 * step_ns).is_ok()).then_some(later)
+        // Evidence that it is the path: it keeps its place for that long. Words alone are none, and who stands still behind them is at rest.
+        let keeps = match moved || unheard {
+            true => self.pass.moved(2 * step_ns).is_ok(),
+            false => !self.pass.lost(),
+        };
+        (waits && keeps).then_some(later)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One connection of HTTP/2 over TLS to its end: the draft's addresses, for clients that insist on both, as the draft lets them.
 //!
 //! ```text
-//!   TLS ──► HTTP/2 ──► route ──┬─► small answers, at once
+//!   TLS ──► HTTP/2 ──► route ──┬─► small answers, at once; many of them as the rates let them
 //!                              └─► flows: data of a test, down or up, as its rates let it
 //! ```
 //!
@@ -241,7 +241,7 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
         if self.half_open.as_ref().is_some_and(HalfOpen::lost) {
             return Err(End::Crowded);
         }
-        self.answer(context, None);
+        self.go_out(context);
         let fits = self.line.fit(now);
         let at = self.go_on(context, now, false)?;
         self.stays(before)?;
@@ -296,9 +296,15 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
         Ok(next)
     }
 
-    /// What was said goes out as far as it may.
+    /// A request is answered.
     fn answer(&mut self, context: &mut Context<'_>, waiting: Option<Waiting>) {
+        self.unasked.says(waiting.as_ref().map_or(0, |waiting| waiting.bytes.len()));
         self.answers.extend(waiting);
+        self.go_out(context);
+    }
+
+    /// What waits goes out as far as it may.
+    fn go_out(&mut self, context: &mut Context<'_>) {
         self.answers.retain_mut(|waiting| !waiting.is_out(context));
     }
 

@@ -3,10 +3,12 @@
 use super::Web;
 use super::route::Answer;
 use crate::guest::Guest;
+use crate::rate::Share;
 use nix::errno::Errno;
+use quell_load::bulk::Gate;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::wait::{Alarm, came, readable, wait, writable};
+use quell_sys::wait::{Alarm, breaking, came, readable, wait, writable};
 use quell_web::head;
 use quell_web::page::policy;
 use std::os::fd::AsFd;
@@ -43,6 +45,8 @@ pub enum End {
 pub struct Talk<'a, 'h> {
     pub guest: &'a Guest,
     pub web: &'a Web<'h>,
+    /// What its answers have of the rates.
+    share: Share<'h>,
     alarm: Alarm,
     unread: Vec<u8>,
 }
@@ -50,7 +54,8 @@ pub struct Talk<'a, 'h> {
 impl<'a, 'h> Talk<'a, 'h> {
     /// Of which this was read already.
     pub fn new(web: &'a Web<'h>, guest: &'a Guest, first: &[u8]) -> Result<Self, SysError> {
-        Ok(Self { guest, web, alarm: Alarm::new()?, unread: first.to_vec() })
+        let share = Share::new(&web.hub.governor, guest.peer.ip(), None);
+        Ok(Self { guest, web, share, alarm: Alarm::new()?, unread: first.to_vec() })
     }
 
     /// The next head, all of it in time.
@@ -140,8 +145,36 @@ impl<'a, 'h> Talk<'a, 'h> {
         self.send(&bytes)
     }
 
-    /// Sends all of these bytes, within the time of one step.
-    pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), End> {
+    /// Sends all of these bytes as the rates let it, each piece within the time of one step.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
+        for piece in bytes.chunks(self.share.most().unwrap_or(bytes.len()).max(1)) {
+            self.pass(piece.len())?;
+            self.send_piece(piece)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the rates let an answer through. Who leaves meanwhile, or loses its place, is waited for no longer.
+    fn pass(&mut self, bytes: usize) -> Result<(), End> {
+        let last_ns = monotonic_ns().saturating_add(IDLE_NS);
+        while let Err(at) = self.share.pass_answer(bytes, monotonic_ns()) {
+            if monotonic_ns() >= last_ns {
+                return Err(End::Late);
+            }
+            self.alarm.set(Some(at))?;
+            let left = breaking(&self.guest.stream);
+            let mut fds = [readable(&self.alarm), readable(self.web.hub.stop), left];
+            wait(&mut fds)?;
+            match () {
+                () if came(&fds[1]) => return Err(End::Stopped),
+                () if came(&fds[2]) => return Err(End::Gone),
+                () => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn send_piece(&mut self, mut bytes: &[u8]) -> Result<(), End> {
         self.alarm.set(Some(monotonic_ns().saturating_add(self.web.hub.limits.handshake_ns)))?;
         while !bytes.is_empty() {
             match self.guest.stream.write_now(bytes) {

@@ -7,6 +7,8 @@
 //!          └─ the rest: nobody asked for it                          waits for the rates, as all that moves; too much of it is the end
 //! ```
 //!
+//! What is answered without a test, as probes are, waits as well when there is much of it: nothing more is read before that was let through.
+//!
 //! Who was answered with an error, or sends more than a stream's window, may have some of it under way. It is read, so that it hears why.
 
 use crate::rate::{PIECE, Share};
@@ -20,6 +22,8 @@ const FREE_OF_REQUEST: u64 = 2 << 10;
 const FRAMES: u64 = 8;
 /// Of what downloads carry, as a divisor: 26 bytes that open two windows for each piece of 512 (section 6.9).
 const WINDOWS: u64 = 16;
+/// What an answer's head and its frames have, and the frame around its body.
+const ANSWER: u64 = 64;
 /// So much of the rest is the end.
 const MOST: u64 = 256 << 10;
 
@@ -53,12 +57,19 @@ pub struct TooMuch;
 pub struct Unasked<'h> {
     share: Share<'h>,
     paid: u64,
+    /// Bytes of answers that were not let through yet.
+    said: u64,
 }
 
 impl<'h> Unasked<'h> {
     /// Nothing came yet.
     pub fn new(share: Share<'h>) -> Self {
-        Self { share, paid: 0 }
+        Self { share, paid: 0, said: 0 }
+    }
+
+    /// A request is answered, with so many bytes.
+    pub fn says(&mut self, bytes: usize) {
+        self.said += ANSWER + bytes as u64;
     }
 
     /// Whether more may be read; where the rates don't let it, until when nothing is.
@@ -67,9 +78,16 @@ impl<'h> Unasked<'h> {
         if unasked > MOST {
             return Err(TooMuch);
         }
+        let most = self.share.most().map_or(PIECE, |most| most.min(PIECE)) as u64;
+        while self.said > 0 {
+            let piece = self.said.min(most);
+            if let Err(at) = self.share.pass_answer(piece as usize, now) {
+                return Ok(Some(at));
+            }
+            self.said -= piece;
+        }
         while let Some(left @ 1..) = unasked.checked_sub(self.paid) {
-            let most = self.share.most().map_or(left, |most| most as u64);
-            let piece = left.min(most).min(PIECE as u64);
+            let piece = left.min(most);
             if let Err(at) = self.share.pass(piece as usize, now) {
                 return Ok(Some(at));
             }
@@ -106,6 +124,22 @@ mod stories {
         let long = lasts(&governor, &moved(FREE + FREE_OF_REQUEST + 125_000));
         assert!(long.is_some_and(|ns| ns > 800_000_000), "a second's worth lasts {long:?}");
         assert_eq!(lasts(&governor, &moved(FREE + FREE_OF_REQUEST + MOST + 1)), None);
+    }
+
+    #[test]
+    fn answers_wait_for_the_rates_when_they_are_many() {
+        let governor = Governor::new(&Limits { rate: Some(RATE), ..Limits::default() });
+        let ip = std::net::IpAddr::from([192, 0, 2, 7]);
+        let mut unasked = Unasked::new(Share::new(&governor, ip, None));
+        let moved = Moved { read: 1000, requests: 1, ..Moved::default() };
+        unasked.says(100);
+        assert_eq!(unasked.may_read(&moved, 1), Ok(None), "one goes at once");
+        (0..1000).for_each(|_| unasked.says(61));
+        let mut now = 1;
+        while let Some(at) = unasked.may_read(&moved, now).expect("it is asked for") {
+            now = at;
+        }
+        assert!(now > 850_000_000, "a second's worth took {now} ns");
     }
 
     #[test]

@@ -4,13 +4,14 @@
 //!   hello ─ half a question ─ flows that never come ─ Hear ─ Say, unread ─ Give, unread ─ Take, half of it ─ After ─ Later
 //! ```
 
-use crate::client::{Test, from, reset};
+use crate::client::{Test, from, good, reset};
 use crate::{Siege, State, is_soon};
 use quell_wire::ends::{self, Answer, Ask, HELLO, LARGEST, LENGTH, LONGEST_HEARING_MS};
 use quell_wire::ends::{LONGEST_IDLE_MS, MOST_BYTES, MOST_DATAGRAMS, MOST_FLOWS};
 use quell_wire::iperf3::{Greeting, Hello, HelloToken};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
 
 /// What the server answers next; none where it has hung up.
 fn answer(test: &mut Test) -> Option<Answer> {
@@ -173,9 +174,15 @@ fn whoever_asks_and_goes_leaves_no_thread_behind() {
         }
         // As many as there are places, and those that are about to end.
         let most = before + 48;
-        let threads = siege.attacked.threads();
-        println!("{state}: {threads} threads");
-        assert!(threads <= most, "{state}: {threads} threads of those who have gone");
+        // A busy machine has not run all of them yet to their ends; who is waited for stays 5 s.
+        let gone = Instant::now();
+        while let threads = siege.attacked.threads()
+            && threads > most
+        {
+            let still = gone.elapsed() < Duration::from_secs(3);
+            assert!(still, "{state}: {threads} threads of those who have gone");
+            good(siege.at(), siege.next());
+        }
     }
     siege.serves("questions of those who have gone");
     siege.is_small();

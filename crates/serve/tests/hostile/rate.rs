@@ -15,7 +15,7 @@ use crate::{DOWN, is_soon, taken};
 use quell_tls::trust::Trust;
 use rustls::ClientConfig;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -265,4 +265,50 @@ fn uploads_of_any_size_wait_for_the_rate_over_tls_as_over_plain_http() {
     let least = Duration::from_millis(1800);
     let held = lasted.iter().all(|(_, lasted)| *lasted > least);
     assert!(held, "{UPLOADED} bytes at {UP} bit/s last {lasted:?}");
+}
+
+/// What comes of a connection until that time, or until it ends, in bytes.
+fn comes(stream: &mut TcpStream, end: Instant) -> u64 {
+    let mut all = 0;
+    let mut bytes = vec![0; 1 << 16];
+    while Instant::now() < end {
+        match stream.read(&mut bytes) {
+            Ok(got @ 1..) => all += got as u64,
+            _ => break,
+        }
+    }
+    all
+}
+
+#[test]
+fn pages_and_errors_that_anybody_asks_for_are_no_faster_than_the_rates() {
+    for (path, more) in [("/", ""), ("/nothing", ""), ("/.well-known/nq", "")] {
+        let served = Served::new(&format!("web secret rate={RATE}"));
+        let begun = Instant::now();
+        let end = begun + Duration::from_secs(2);
+        let mut came = 0;
+        while Instant::now() < end {
+            let mut stream = connect(from(144, 1), served.at);
+            stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+            let asked = request("GET", path, more).repeat(200);
+            // It may have closed already.
+            let _ = stream.write_all(&asked);
+            came += comes(&mut stream, end);
+        }
+        let most = RATE as f64 * (begun.elapsed().as_secs_f64() + 0.2) / 8.0;
+        assert!(came > 0 && (came as f64) < most, "{path}: {came} bytes, not {most}");
+    }
+}
+
+#[test]
+fn a_download_ends_with_its_time_though_nobody_says_so() {
+    const ASKED: &str = r#"{"tcp":true,"time":1,"parallel":1,"reverse":true,"len":131072}"#;
+    let served = Served::new(&format!("rate={RATE}"));
+    let test = Test::new(from(144, 1), served.at, number()).running(ASKED, 1);
+    let mut test = test.expect("a place");
+    let begun = Instant::now();
+    test.streams[0].set_read_timeout(Some(Duration::from_millis(800))).expect("a limit");
+    let came = comes(&mut test.streams[0], begun + Duration::from_secs(9));
+    assert!(came > RATE / 8 / 2, "its second is carried: {came}");
+    assert!(begun.elapsed() < Duration::from_secs(6), "it goes on for {:?}", begun.elapsed());
 }
