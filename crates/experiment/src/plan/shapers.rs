@@ -23,19 +23,21 @@ pub struct NotBelow {
     pub rate: Rate,
     /// The narrowest line on the way, by its name.
     pub line: String,
+    /// Its direction, `up` or `down` as the file has it.
+    pub direction: &'static str,
     /// What that carries.
     pub carries: Rate,
 }
 
 impl fmt::Display for NotBelow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { on, rate, line, carries, .. } = self;
+        let Self { on, rate, line, direction, carries, .. } = self;
         let scenarios = self.scenarios.join(", ");
         let way = if self.incoming { "in at" } else { "out by" };
         write!(
             f,
             "{scenarios}: the queue for what goes {way} {on} lets {rate} through, and the line `{line}` carries {carries}: \
-             packets wait in the line's buffer, as if nothing were shaped; give it less than the line, as rate = \"96% of link {line}.up\""
+             packets wait in the line's buffer, as if nothing were shaped; give it less than the line, as rate = \"96% of link {line}.{direction}\""
         )
     }
 }
@@ -70,8 +72,8 @@ fn of_queue(network: &Network, queue: &PlacedQueue) -> Option<NotBelow> {
         .filter(|n| network.nodes[*n].kind == NodeKind::Host && *n != at && !behind.contains(n));
     // Where a way has no rate, the queue is what is narrow.
     let narrowest = ahead.map(|host| narrowest(network, at, host, queue.incoming));
-    let (line, carries) =
-        narrowest.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|(_, rate)| *rate)?;
+    let (line, direction, carries) =
+        narrowest.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|(.., rate)| *rate)?;
     let on = queue.on.to_string();
     (rate >= carries).then(|| NotBelow {
         scenarios: Vec::new(),
@@ -79,24 +81,32 @@ fn of_queue(network: &Network, queue: &PlacedQueue) -> Option<NotBelow> {
         incoming: queue.incoming,
         rate,
         line,
+        direction,
         carries,
     })
 }
 
 /// The line with the lowest rate from a node to another one, or, `back`, from that one to it.
-fn narrowest(network: &Network, from: usize, to: usize, back: bool) -> Option<(String, Rate)> {
+fn narrowest(
+    network: &Network,
+    from: usize,
+    to: usize,
+    back: bool,
+) -> Option<(String, &'static str, Rate)> {
     let mut at = from;
-    let mut lowest: Option<(String, Rate)> = None;
+    let mut lowest: Option<(String, &'static str, Rate)> = None;
     while at != to {
         let port: &Port = &network.nodes[at].ports[network.next_hops(at)[to]?];
-        let line = match back {
-            false => network.line(at, port),
-            true => network.line(port.peer, network.peer_port(at, port)?),
+        let wire = &network.wires[port.wire];
+        let sender = if back { port.peer } else { at };
+        let (direction, line) = match wire.ends[0] == sender {
+            true => ("up", &wire.up),
+            false => ("down", &wire.down),
         };
         if let Some(rate) = line.rate
-            && lowest.as_ref().is_none_or(|(_, low)| rate < *low)
+            && lowest.as_ref().is_none_or(|(.., low)| rate < *low)
         {
-            lowest = Some((network.wires[port.wire].name.clone(), rate));
+            lowest = Some((wire.name.clone(), direction, rate));
         }
         at = port.peer;
     }
@@ -213,6 +223,7 @@ to = "server"
             ))
         };
         assert!(incoming("7.5Mbit").is_empty());
+        assert!(incoming("9Mbit")[0].ends_with("as rate = \"96% of link dsl.down\""));
         assert!(incoming("9Mbit")[0].contains(
             "goes in at router:wan lets 9Mbit through, and the line `dsl` carries 8Mbit"
         ));
