@@ -53,7 +53,7 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."
 	$(CARGO) build --locked --workspace --all-targets
 	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)
-	QUELL_TEST_PYTHON="$(abspath $(TARGET))/python/bin/python3" $(CARGO) --config "target.'cfg(unix)'.runner=['$(CURDIR)/tools/within']" test --locked --workspace --no-fail-fast
+	@QUELL_TEST_PYTHON="$(abspath $(TARGET))/python/bin/python3" tools/tests $(CARGO)
 
 check: cargo ## Check format, lints, layers, licences and documents
 	@tools/need-packages $(BUILD_PACKAGES)
