@@ -48,6 +48,7 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	@tools/need-packages $(TEST_PACKAGES)
 	@tools/need-packages iperf3 fping iproute2 mandoc ethtool tcpdump || echo "The tests against what is missing are left out."
 	@tools/need-packages python3-venv && tools/need-python $(TARGET)/python || echo "The tests of Python's examples in docs/data.md are left out."
+	@tools/need-packages linux-source-6.12 || echo "Whether that kernel can be made is not tried."
 	@tools/need-packages flent || echo "The test against real Flent is left out."
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."

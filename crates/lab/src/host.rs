@@ -130,8 +130,8 @@ fn trees(plan: &CellPlan) -> Vec<Tree> {
     let mut trees = Vec::new();
     for line in lines.chain(changed) {
         trees.extend(line::tree(&line, 1500, None, Punctuality::Real));
-        if let Some(bits) = line::bits(&line) {
-            trees.extend([bits, handing_on(PROBE)]);
+        if let Some(middle) = line::middle(&line) {
+            trees.extend([middle, handing_on(PROBE)]);
         }
     }
     if needs_ifb(plan) {

@@ -2,17 +2,21 @@
 //!
 //! ```text
 //!   where packets leave:
-//!   packets ──► netem (delay, jitter, loss, reordering, duplication)
+//!   packets ──► netem (delay, jitter, loss, duplication)
 //!                └─► netem (marking)          only where both loss and marking are wanted
 //!                     └─► htb (pace)          gives a packet to the wire when the last one's bits are through
 //!                          └─► buffer: pfifo, bfifo or a queue of the user's
 //!   in the middle:
 //!   packets ──► netem (rate)                  a packet arrives when its own last bit is through: size / rate later
+//!                └─► netem (delay, jitter, reordering)    where the line reorders: it has its delay here, and not where packets leave
 //! ```
 //!
 //! One packet is on the wire at a time, and it counts as waiting no more: what waits for the wire waits in the buffer alone. The
 //! delay comes before the rate: netem hands packets on to what is inside it when their time has come. The sum of delays is the
 //! same. netem counts the buffer's packets into its own limit, so that limit is out of reach.
+//!
+//! A packet that netem lets overtake (`reorder`) leaves it at once and passes by the queues inside it (`netem_enqueue` and `netem_dequeue`,
+//! net/sched/sch_netem.c): it would be neither paced nor wait in the buffer. So nothing is inside of a netem that reorders.
 
 use crate::topology::Line;
 use quell_tc::qdisc::{Bfifo, Htb, Netem, Pfifo};
@@ -34,6 +38,7 @@ const MARK: u16 = 0xf002;
 const RATE: u16 = 0xf003;
 const BUFFER: u16 = 0xf004;
 const BITS: u16 = 0xf005;
+const SKIP: u16 = 0xf006;
 
 /// How punctual the clock is that wakes a queue. A pacer that is woken late makes up for it by being early once, by at most this
 /// time: it then takes a packet from the buffer before the last one is through. The packet's arrival does not show it, since bits are
@@ -79,7 +84,9 @@ pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>, clock: Punctuality) -> O
         let buffer = inner.take().unwrap_or_else(|| buffer(line));
         inner = Some(pace(line, rate, mtu, buffer, clock));
     }
-    let delays = line.delay.is_some() || line.jitter.is_some() || line.duplicate.is_some();
+    let (delay, jitter) =
+        if line.reorder.is_some() { (None, None) } else { (line.delay, line.jitter) };
+    let delays = delay.is_some() || jitter.is_some() || line.duplicate.is_some();
     let alone = line.mark.is_some() && line.loss.is_none();
     if line.mark.is_some() && !alone {
         let netem = Netem {
@@ -93,12 +100,11 @@ pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>, clock: Punctuality) -> O
     if delays || line.loss.is_some() || alone {
         let netem = Netem {
             limit: Some(NEVER_REACHED),
-            delay: line.delay,
-            jitter: line.jitter,
+            delay,
+            jitter,
             loss: line.loss.or(line.mark),
             ecn: alone.then_some(true),
             duplicate: line.duplicate,
-            reorder: line.reorder,
             ..Netem::default()
         };
         inner = Some(around(netem, DELAY, inner));
@@ -107,19 +113,38 @@ pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>, clock: Punctuality) -> O
     (filters_in != Tree::default()).then_some(filters_in)
 }
 
-/// The queue in the middle of the link, on the device that faces the receiver; None where the line has no rate.
+/// The queues in the middle of the link, on the device that faces the receiver; None where the line needs none ([`Line::has_middle`]).
 ///
 /// netem's rate takes packets one after the other and hands each on when it is through (`packet_time_ns`, net/sched/sch_netem.c, to
 /// the nanosecond). They come paced, so none waits in it.
-pub fn bits(line: &Line) -> Option<Tree> {
-    let rate = line.rate?;
-    let netem = Netem {
+pub fn middle(line: &Line) -> Option<Tree> {
+    let reorders = line.reorder.map(|reorder| Netem {
         limit: Some(NEVER_REACHED),
-        rate: Some(rate),
-        packet_overhead: line.overhead.filter(|o| *o > 0).map(i32::from),
+        delay: line.delay,
+        jitter: line.jitter,
+        reorder: Some(reorder),
         ..Netem::default()
+    });
+    let inner = reorders.map(|netem| around(netem, SKIP, None));
+    let outer = match line.rate {
+        None => inner?,
+        Some(rate) => {
+            let netem = Netem {
+                limit: Some(NEVER_REACHED),
+                rate: Some(rate),
+                packet_overhead: line.overhead.filter(|o| *o > 0).map(i32::from),
+                ..Netem::default()
+            };
+            around(netem, BITS, inner)
+        }
     };
-    Some(Tree::from(Queue::from(Qdisc::from(netem)).with_handle(Handle::qdisc(BITS))))
+    Some(Tree::from(outer))
+}
+
+/// What stands in the middle of a link whose line needs nothing there any more: packets pass.
+pub fn passage() -> Tree {
+    let netem = Netem { limit: Some(NEVER_REACHED), ..Netem::default() };
+    Tree::from(around(netem, BITS, None))
 }
 
 /// HTB sends while it owes nothing, and then owes the packet's time: the next one leaves when that has passed, whatever its own size. (tbf
@@ -199,7 +224,7 @@ mod tests {
     #[test]
     fn a_packets_bits_take_their_time_with_what_each_costs_on_the_wire() {
         let line: Line = toml::from_str("rate = '1Mbit'\noverhead = 44").expect("a line");
-        let plan = bits(&line).expect("a line with a rate").plan().expect("a plan");
+        let plan = middle(&line).expect("a line with a rate").plan().expect("a plan");
         let got = quell_tc::commands(&plan, "wan");
         assert!(got[0].contains("netem limit 1000000 rate 1Mbit 44"), "{got:#?}");
     }
@@ -207,7 +232,27 @@ mod tests {
     #[test]
     fn a_line_without_limits_needs_no_queue() {
         assert_eq!(tree(&Line::default(), 1500, None, Punctuality::Real), None);
-        assert_eq!(bits(&Line::default()), None);
+        assert_eq!(middle(&Line::default()), None);
+    }
+
+    #[test]
+    fn who_overtakes_passes_by_neither_the_pace_nor_the_buffer() {
+        let text = "rate = '1Mbit'\ndelay = '10ms'\njitter = '2ms'\nreorder = '10%'\nloss = '1%'";
+        let before = commands(text, None);
+        assert!(before[0].contains("netem limit 1000000 loss random 1%"), "{before:#?}");
+        assert!(!before.concat().contains("reorder"), "{before:#?}");
+        let after = |text: &str| {
+            let line: Line = toml::from_str(text).expect("a line");
+            assert!(line.has_middle());
+            let plan = middle(&line).expect("it reorders").plan().expect("a plan");
+            quell_tc::commands(&plan, "wan")
+        };
+        let skips = "netem limit 1000000 delay 10ms 2ms reorder 10%";
+        let paced = after(text);
+        assert!(paced[0].contains("handle f005: netem limit 1000000 rate 1Mbit"), "{paced:#?}");
+        assert!(paced[1].contains("parent f005:1") && paced[1].contains(skips), "{paced:#?}");
+        let alone = after("delay = '10ms'\njitter = '2ms'\nreorder = '10%'");
+        assert!(alone[0].contains("root") && alone[0].contains(skips), "{alone:#?}");
     }
 
     #[test]

@@ -207,7 +207,7 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
             return;
         }
     };
-    let mut connection = hub.calls(guest.peer.ip());
+    let connection = hub.calls(guest.peer.ip());
     let share = Share::new(&hub.governor, guest.peer.ip(), None);
     let usual = quell_rr::Limits::default();
     let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
@@ -240,6 +240,9 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
                 quell_rr::server::answer(&guest.stream, &mut exchange, CALLS, &limits, &mut gate)
             })
         });
+    if calls > 0 {
+        connection.over();
+    }
     guest.stream.abort();
     let why = match answered {
         Ok(_) => pass.lost().then(|| Full::SentAway.to_string()),
@@ -247,7 +250,6 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
     };
     hub.called(guest.peer, &pass, calls, why);
     drop(pass);
-    connection.answered = calls > 0;
     // Without an alarm the server of one test stays: its client's next connection matters more.
     let _ = connection.end();
 }

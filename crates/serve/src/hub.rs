@@ -358,7 +358,7 @@ impl<'a> Hub<'a> {
         let of = callers.of.entry(client(ip)).or_default();
         of.open += 1;
         of.came += 1;
-        Calls { hub: self, client: client(ip), answered: false }
+        Calls { hub: self, client: client(ip) }
     }
 
     /// A session is over, and has given back all that it had. A server of one ends by it, when those are over that others have under way: who
@@ -485,12 +485,18 @@ struct CallsOf {
 pub struct Calls<'a> {
     hub: &'a Hub<'a>,
     client: IpAddr,
-    /// Whether a call was answered. A stranger who only says hello ends nothing.
-    pub answered: bool,
 }
 
 impl Calls<'_> {
-    /// It is over. A client has a connection for each size, or each call: the first test is over where none of its client has come for a while,
+    /// Its calls are over, and one was answered: a stranger who only says hello ends nothing. Said before its client can know that it is over, so that who
+    /// was first does not depend on which thread runs first.
+    pub fn over(&self) {
+        if self.hub.one_off {
+            lock(&self.hub.callers).first.get_or_insert(self.client);
+        }
+    }
+
+    /// It is gone. A client has a connection for each size, or each call: the first test is over where none of its client has come for a while,
     /// whoever else calls.
     pub fn end(self) -> Result<(), SysError> {
         let (left, is_first) = {
@@ -498,9 +504,6 @@ impl Calls<'_> {
             let Some(of) = callers.of.get_mut(&self.client) else { return Ok(()) };
             of.open -= 1;
             let left = *of;
-            if self.hub.one_off && self.answered {
-                callers.first.get_or_insert(self.client);
-            }
             let is_first = callers.first == Some(self.client);
             if left.open == 0 && !is_first {
                 callers.of.remove(&self.client);

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Packets pass as they are, Ethernet header included: no address, no route, no hop less to live. What leaves towards a node
-//! waits there until its last bit is through ([`crate::line::bits`]), so a capture at the sender shows first bits, one at the receiver
-//! last bits. Only links that have a rate at some time have a middle.
+//! waits there until its last bit is through ([`crate::line::middle`]), so a capture at the sender shows first bits, one at the receiver
+//! last bits. Only links of which a line has a rate at some time, or reorders, have a middle.
 
 use super::{BuildError, PATIENCE_NS, link_name, wait_for_carriers};
 use crate::cell::{CellPlan, ChangeWhat};
@@ -35,16 +35,16 @@ pub struct Between {
 }
 
 impl Between {
-    /// Which links of a plan have a rate from the beginning or get one later.
+    /// Which links of a plan need a middle from the beginning or later.
     pub(super) fn of(plan: &CellPlan, network: &Network) -> Result<Between, BuildError> {
         let mut has_middle: Vec<bool> =
-            network.wires.iter().map(|w| w.up.rate.is_some() || w.down.rate.is_some()).collect();
+            network.wires.iter().map(|w| w.up.has_middle() || w.down.has_middle()).collect();
         for change in &plan.changes {
             let ChangeWhat::Line { on, line } = &change.what else { continue };
             let node = network.find("line", &on.node);
             let node = node.map_err(|e| BuildError::Plan(e.to_string()))?;
             let port = network.nodes[node].ports.iter().find(|p| p.device == on.device);
-            if let (Some(port), Some(_)) = (port, line.rate) {
+            if let Some(port) = port.filter(|_| line.has_middle()) {
                 has_middle[port.wire] = true;
             }
         }

@@ -214,7 +214,9 @@ impl Queues {
         for (name, before, tree) in &todo {
             spaces[place.node].visit(|| put(name, before.as_ref(), tree))?.map_err(refused)?;
         }
-        if let (Some((wire, end)), Some(tree)) = (place.wire, line::bits(&place.line))
+        let passage = || place.standing_between.as_ref().map(|_| line::passage());
+        if let (Some((wire, end)), Some(tree)) =
+            (place.wire, line::middle(&place.line).or_else(passage))
             && let Some(middle) = self.between.of_wire(wire)?
         {
             let before = place.standing_between.replace(tree.clone());

@@ -102,6 +102,13 @@ pub struct Line {
     pub queue: Option<Queue>,
 }
 
+impl Line {
+    /// Whether something is done to its packets between the two nodes ([`crate::line::middle`]).
+    pub fn has_middle(&self) -> bool {
+        self.rate.is_some() || self.reorder.is_some()
+    }
+}
+
 /// A tunnel between two nodes. Traffic between `from` and `to` takes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

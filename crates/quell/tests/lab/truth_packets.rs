@@ -142,3 +142,22 @@ fn each_fifth_packet_that_skips_the_delay_is_out_of_order_on_that_way_and_on_no_
         }
     }
 }
+
+#[test]
+fn who_overtakes_on_a_full_line_has_waited_in_its_buffer_as_all_have_and_goes_no_faster() {
+    // 20 packets of 1042 bytes wait, one is on the line: 21 × 8.336 ms at 1 Mbit/s. Whoever overtakes skips the delay of 50 ms alone.
+    let flood = "[[load]]\nname = \"flood\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1.5Mbit\"\nsize = \"1000B\"\n\
+                 [[scenario]]\nname = \"s\"\nloads = [\"flood\"]\n\
+                 [[probe]]\nname = \"udp\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"16kbit\"\nsize = \"100B\"\n";
+    let line = "up = { rate = \"1Mbit\", delay = \"50ms\", buffer = \"20p\", reorder = \"10%\" }";
+    let results = TestFolder::new().run(&two_hosts(line, flood), &[]);
+    let full = 21.0 * 8.336;
+    assert!(results.number("s", "udp", "rtt_ms.max") < full + 50.0 + 9.0, "{:#}", results.json);
+    // Some three of those that wait are probes themselves, an eighth as long.
+    near(results.number("s", "udp", "rtt_ms.p50"), full - 3.0 * 7.2 + 50.0, 10.0);
+    assert!(results.number("s", "udp", "rtt_ms.min") < full, "{:#}", results.json);
+    assert!(results.number("s", "udp", "reordered_up") > 0.0, "{:#}", results.json);
+    // Both together fill the line, and no more: 142 bytes are a probe's on it.
+    let probes = results.number("s", "udp", "received") * 142.0 * 8.0 / 20e6;
+    near(results.number("s", "flood", "goodput_mbps"), 1000.0 / 1042.0 * (1.0 - probes), 0.003);
+}
